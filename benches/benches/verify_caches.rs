@@ -15,7 +15,7 @@ use std::time::Duration;
 use criterion::{Criterion, criterion_group, criterion_main};
 use opkeep_benches::{Budgets, Figure, Turns, files_in, folder, read, thousands, time};
 use opkeep_digest::Digest;
-use opkeep_kernel_meta::survey::{SurveyOptions, Verdict, find, survey};
+use opkeep_framework_cache::scan::{SurveyOptions, Verdict, find, survey};
 use opkeep_testkit::caches::Rank;
 
 const KERNELS: u32 = 10_000;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use opkeep_backend::{Backend, Context};
 use opkeep_descriptor::{BuildSpec, Descriptor};
+use opkeep_framework_cache::FrameworkFiles;
 use opkeep_fs::CancelToken;
 use opkeep_kernel_meta::{DEFAULT_PATIENCE, View, ViewError};
 use opkeep_store::{CacheMode, StoreConfig, resolve_path};
@@ -358,10 +359,11 @@ impl Builder {
 impl ViewPlace {
     /// The directory.
     pub(crate) fn open(&self) -> Result<View, ViewError> {
-        match self {
+        let view = match self {
             Self::Rank(config) => View::of(&config.base, &config.rank),
             Self::Dir(dir) => View::at(dir),
-        }
+        };
+        Ok(view?.with_foreign_files(Arc::new(FrameworkFiles)))
     }
 }
 

@@ -24,12 +24,12 @@ use opkeep_descriptor::{
     BuildSpec, Descriptor, ForeignName, Generation, KernelName, ResolvedSpec, import_key, read_info,
 };
 use opkeep_digest::Digest;
+use opkeep_framework_cache::scan::{
+    Item, Kind, NotTaken, Place, Shelf, SurveyOptions, Taken, Verdict, What, find_through_links, survey,
+};
 use opkeep_fs::CancelToken;
 use opkeep_kernel_entry::member::{JSON, OBJECT};
 use opkeep_kernel_entry::{KernelBundle, KernelRecord, Origin, Provenance, StoredExpectations, encode_entry};
-use opkeep_kernel_meta::survey::{
-    Item, Kind, NotTaken, Place, Shelf, SurveyOptions, Taken, Verdict, What, find_through_links, survey,
-};
 use opkeep_store::{
     Access, LockOutcome, Lookup, Overwrite, PutOutcome, Store, StoreConfig, StoreError, TargetStore,
     WaitOptions,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use opkeep_kernel_meta::quarantine::Run;
+use opkeep_kernel_meta::RunId;
 
 use crate::builder::Request;
 use crate::view::frameworks_name;
@@ -14,7 +14,7 @@ use crate::view::frameworks_name;
 /// to none, as within one build.
 #[derive(Clone, Debug)]
 pub struct ViewGroup {
-    pub(crate) run: Run,
+    pub(crate) run: RunId,
     pub(crate) conflicting_names: Arc<BTreeSet<String>>,
 }
 
@@ -32,6 +32,6 @@ impl ViewGroup {
                 }
             }
         }
-        Self { run: Run::now(), conflicting_names: Arc::new(conflicting_names) }
+        Self { run: RunId::now(), conflicting_names: Arc::new(conflicting_names) }
     }
 }

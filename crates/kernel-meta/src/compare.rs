@@ -3,6 +3,8 @@
 use opkeep_digest::Digest;
 use serde_json::{Map, Value};
 
+/// No `.json` and no descriptor is larger.
+pub const MAX_TEXT: u64 = 64 << 20;
 /// The member that MindSpore adds to the `.json` of a kernel with dynamic shapes, rewriting the file in place.
 const BUILD_RESULT: &str = "build_result";
 
@@ -28,12 +30,12 @@ pub(crate) fn is_extended(json: &[u8]) -> bool {
 }
 
 /// Whether `json` describes the object file with this digest.
-pub(crate) fn describes(json: &[u8], digest: &Digest) -> bool {
+pub fn describes(json: &[u8], digest: &Digest) -> bool {
     described(json).as_ref() == Some(digest)
 }
 
 /// The digest of the object file that `json` describes, if it states one.
-pub(crate) fn described(json: &[u8]) -> Option<Digest> {
+pub fn described(json: &[u8]) -> Option<Digest> {
     object(json)?.get("sha256")?.as_str()?.parse().ok()
 }
 

@@ -32,12 +32,12 @@ impl Part {
     }
 
     /// The stem of a file of this kind that is called `name`.
-    pub(crate) fn stem_of(self, name: &str) -> Option<&str> {
+    pub fn stem_of(self, name: &str) -> Option<&str> {
         name.strip_suffix(self.suffix())
     }
 
     /// The file's name.
-    pub(crate) fn of(self, stem: &str) -> String {
+    pub fn of(self, stem: &str) -> String {
         [stem, self.suffix()].concat()
     }
 }
@@ -88,7 +88,7 @@ impl<'a> KernelFiles<'a> {
     }
 
     /// The bytes of one of the files, checked.
-    pub(crate) fn load(&self, part: Part) -> Result<Cow<'a, [u8]>, ViewError> {
+    pub fn load(&self, part: Part) -> Result<Cow<'a, [u8]>, ViewError> {
         let stem = || self.stem.to_owned();
         let Content { digest: expected, len: expected_len, source } = self.content(part);
         let bytes = match source {

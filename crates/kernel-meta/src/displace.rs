@@ -8,10 +8,9 @@ use std::time::{Duration, SystemTime};
 use opkeep_digest::Digest;
 use opkeep_fs::{Dir, FileRead, FileState};
 
-use crate::compare::described;
+use crate::compare::{MAX_TEXT, described};
 use crate::own_name::{displaced_as, displaced_name};
-use crate::quarantine::io::rename_new;
-use crate::survey::judge::MAX_TEXT;
+use crate::rename::rename_new;
 use crate::view_dir::ViewDir;
 use crate::{Part, ViewError};
 
@@ -21,7 +20,7 @@ pub const STAYS_DISPLACED: &str = "it could not get its name back after it was c
 
 /// The outcome of displacing a file.
 #[derive(Debug)]
-pub(crate) enum Displaced {
+pub enum Displaced {
     /// There is no such file.
     Gone,
     /// It is the expected one.
@@ -32,16 +31,16 @@ pub(crate) enum Displaced {
 
 /// A displaced file that is the expected one.
 #[derive(Debug)]
-pub(crate) struct OldFile {
+pub struct OldFile {
     /// Its name now.
-    pub(crate) name: String,
+    pub name: String,
     /// Its state when it was compared.
     seen: Option<FileState>,
 }
 
 impl OldFile {
     /// Removes it; not if a process that had it open has written to it since. Then it stays displaced. Whether it did.
-    pub(crate) fn remove(&self, dir: &Dir) -> io::Result<bool> {
+    pub fn remove(&self, dir: &Dir) -> io::Result<bool> {
         let is_written = state(dir, &self.name)
             .is_some_and(|found| self.seen.as_ref().is_none_or(|seen| !found.is_as_long_and_old(seen)));
         if !is_written {
@@ -54,7 +53,7 @@ impl OldFile {
 impl ViewDir {
     /// Displaces the file called `name`, if its digest satisfies `is_expected`. Nothing is lost whenever the process ends:
     /// [`settle_displaced`](Self::settle_displaced) finds what was left.
-    pub(crate) fn displace(
+    pub fn displace(
         &self,
         name: &str,
         is_expected: impl Fn(&Digest) -> bool,
@@ -115,7 +114,7 @@ impl ViewDir {
 
     /// Settles what dead writers displaced among the files with these `names`, by `is_ours` as [`settle`] does. Without a
     /// lock, a file must have rested for `alive`.
-    pub(crate) fn settle_displaced(
+    pub fn settle_displaced(
         &self,
         names: &[String],
         now: SystemTime,
@@ -127,7 +126,7 @@ impl ViewDir {
     }
 
     /// The displaced files that are not ours and could not be restored: their names are taken, or they do not fit.
-    pub(crate) fn stay_displaced(
+    pub fn stay_displaced(
         &self,
         now: SystemTime,
         alive: Duration,
@@ -157,14 +156,14 @@ impl ViewDir {
 }
 
 /// The displaced files among `names`, each with the name it had.
-pub(crate) fn displaced(names: &[String]) -> impl Iterator<Item = (&str, &str)> {
+pub fn displaced(names: &[String]) -> impl Iterator<Item = (&str, &str)> {
     names.iter().filter_map(|old| Some((old.as_str(), displaced_name(old)?)))
 }
 
 /// Settles files of `dir` that dead processes displaced, by their names now and before. A file that satisfies `is_ours`, by
 /// both names and its digest, is removed, and so is one whose name has an equal file. Every other is restored, unless
 /// its name was taken or it does not fit.
-pub(crate) fn settle<'n>(
+pub fn settle<'n>(
     dir: &Dir,
     left: impl Iterator<Item = (&'n str, &'n str)>,
     is_ours: impl Fn(&str, &str, &Digest) -> bool,
@@ -182,7 +181,7 @@ pub(crate) fn settle<'n>(
 }
 
 /// Whether a displaced file can be removed: it is ours, by its digest, or its name has an equal file.
-pub(crate) fn is_needless(dir: &Dir, old: &str, name: &str, is_ours: impl Fn(&Digest) -> bool) -> bool {
+pub fn is_needless(dir: &Dir, old: &str, name: &str, is_ours: impl Fn(&Digest) -> bool) -> bool {
     digest_of(dir, old).is_some_and(|digest| is_ours(&digest) || digest_of(dir, name) == Some(digest))
 }
 
@@ -201,7 +200,7 @@ fn restore(dir: &Dir, old: &str, name: &str) {
 
 /// Whether `file` may be called `name`: an object and a description only stand together if the description states the
 /// object's digest.
-pub(crate) fn fits(dir: &Dir, file: &str, name: &str) -> bool {
+pub fn fits(dir: &Dir, file: &str, name: &str) -> bool {
     if let Some(stem) = Part::Json.stem_of(name) {
         let object = Part::Object.of(stem);
         return !dir.may_exist(&object)
@@ -212,13 +211,13 @@ pub(crate) fn fits(dir: &Dir, file: &str, name: &str) -> bool {
 }
 
 /// The digest that the description `json` states.
-pub(crate) fn stated(dir: &Dir, json: &str) -> Option<Digest> {
+pub fn stated(dir: &Dir, json: &str) -> Option<Digest> {
     described(&read(dir, json)?)
 }
 
 /// Renames the file called `name`, so that it is not replaced while it is looked at, and gives it its name again unless
 /// `is_expected` accepts it by its new name.
-pub(crate) fn displace(dir: &Dir, name: &str, is_expected: impl Fn(&str) -> bool) -> io::Result<Displaced> {
+pub fn displace(dir: &Dir, name: &str, is_expected: impl Fn(&str) -> bool) -> io::Result<Displaced> {
     let old = loop {
         let old = displaced_as(name);
         match rename_new(dir, name, dir, &old) {
@@ -241,7 +240,7 @@ pub(crate) fn displace(dir: &Dir, name: &str, is_expected: impl Fn(&str) -> bool
 }
 
 /// The digest of the regular file called `name`; none if it is something else, or cannot be read.
-pub(crate) fn digest_of(dir: &Dir, name: &str) -> Option<Digest> {
+pub fn digest_of(dir: &Dir, name: &str) -> Option<Digest> {
     Digest::of_reader(&open(dir, name)?).ok()
 }
 

@@ -138,7 +138,8 @@ pub enum ViewError {
 }
 
 /// What a failed operation calls for.
-pub(crate) enum Cause {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IoCause {
     /// More space.
     NoSpace,
     /// The right to write.
@@ -147,8 +148,9 @@ pub(crate) enum Cause {
     Other,
 }
 
-impl Cause {
-    pub(crate) fn of(error: &io::Error) -> Self {
+impl IoCause {
+    /// The cause of `error`.
+    pub fn of(error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace,
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Self::NotWritable,
@@ -161,10 +163,10 @@ impl ViewError {
     /// The error for a failed operation, with the way out that its cause has.
     pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>, source: impl Into<io::Error>) -> Self {
         let (path, source) = (path.into(), source.into());
-        match Cause::of(&source) {
-            Cause::NoSpace => Self::NoSpace { action, path, source },
-            Cause::NotWritable => Self::NotWritable { action, path, source },
-            Cause::Other => Self::Io { action, path, source },
+        match IoCause::of(&source) {
+            IoCause::NoSpace => Self::NoSpace { action, path, source },
+            IoCause::NotWritable => Self::NotWritable { action, path, source },
+            IoCause::Other => Self::Io { action, path, source },
         }
     }
 }

@@ -4,14 +4,13 @@
 use std::collections::BTreeMap;
 
 use opkeep_digest::Digest;
+use opkeep_fs::pseudo_below;
 
 use crate::compare::{describes, is_extended};
 use crate::manifest::{self, Manifest};
 use crate::occupant::{Decision, Looker};
-use crate::pseudo::pseudo_below;
+use crate::own_name::{MAX_DEPTH, is_quarantine};
 use crate::stored::is_stored;
-use crate::survey::is_set_aside;
-use crate::survey::place::MAX_DEPTH;
 use crate::view_dir::{Bearer, ViewDir};
 use crate::{KernelFiles, LeftReason, Part, ViewError};
 
@@ -43,7 +42,8 @@ impl Looker<'_, '_> {
             Err(error) => return closed(".", error.to_string()),
         };
         names.sort_unstable();
-        for name in names.iter().filter(|name| !name.starts_with(".opkeep") && !is_set_aside(name.as_ref())) {
+        for name in names.iter().filter(|name| !name.starts_with(".opkeep") && !is_quarantine(name.as_ref()))
+        {
             let named = |part: Part| Some((part, part.stem_of(name)?));
             let is_own = match [Part::Object, Part::Json].into_iter().find_map(named) {
                 Some((part, stem)) => match given.get(stem) {

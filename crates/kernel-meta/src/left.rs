@@ -3,10 +3,6 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use opkeep_validator::ElfFacts;
-
-use crate::survey::Busy;
-
 /// A kernel that was not written, because of what stands under its name or beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftKernel {
@@ -67,6 +63,34 @@ pub enum LeftReason {
         /// Why not.
         problem: String,
     },
+}
+
+/// Who is at something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Busy {
+    /// It was written less than half an hour ago.
+    Young {
+        /// Seconds since it was.
+        seconds: u64,
+    },
+    /// A process has one of its files open.
+    Open {
+        /// Its number.
+        process: u32,
+    },
+    /// Somebody holds its lock.
+    Locked,
+}
+
+impl fmt::Display for Busy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Young { seconds } => write!(f, "written {seconds} s ago"),
+            Self::Open { process } => write!(f, "open in process {process}"),
+            Self::Locked => f.write_str("locked by another process"),
+        }
+    }
 }
 
 impl LeftReason {
@@ -133,17 +157,6 @@ pub struct ForeignKernel {
     pub architecture: Option<&'static str>,
     /// The chip that the descriptor beside it names.
     pub chip: Option<String>,
-}
-
-impl ForeignKernel {
-    pub(crate) fn new(object: Option<&ElfFacts>, chip: Option<String>) -> Self {
-        Self {
-            machine: object.map(|object| object.machine.to_string()),
-            flags: object.map(|object| object.flags),
-            architecture: object.and_then(|object| object.architecture).map(|known| known.name()),
-            chip,
-        }
-    }
 }
 
 impl fmt::Display for ForeignKernel {

@@ -81,42 +81,41 @@
 
 mod compare;
 mod content;
-mod displace;
+pub mod displace;
 mod error;
-pub mod fill;
 mod foreign;
-pub mod kernel_cache;
+mod foreign_files;
 mod left;
-mod manifest;
+pub mod manifest;
 mod materialise;
 mod occupant;
-mod open_files;
 mod own_name;
-mod pseudo;
-mod publish;
-pub mod quarantine;
+pub mod publish;
+mod rename;
 mod retire;
+mod run_id;
 mod stored;
-pub mod survey;
-mod tree;
-mod view_dir;
+pub mod view_dir;
 
 pub use content::{Content, KernelFiles, Part, Withdrawn};
 pub use displace::STAYS_DISPLACED;
-pub use error::ViewError;
-pub use left::{DirectoryRisk, ForeignKernel, LeftKernel, LeftReason};
+pub use error::{IoCause, ViewError};
+pub use foreign_files::{ForeignFiles, LeaveForeign, Quarantined, Replaced};
+pub use left::{Busy, DirectoryRisk, ForeignKernel, LeftKernel, LeftReason};
 pub use materialise::ViewReport;
+pub use own_name::{MAX_DEPTH, QUARANTINE, is_quarantine};
+pub use rename::rename_new;
+pub use run_id::RunId;
 pub use stored::{StoredKernel, StoredKernels};
-pub use tree::{Links, Tree};
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use opkeep_artifact::is_safe_file_name;
 
 use occupant::Policy;
 use opkeep_fs::Fs;
-use quarantine::Run;
 use stored::NoStore;
 use view_dir::ViewDir;
 
@@ -129,7 +128,8 @@ pub struct View {
     dir: PathBuf,
     patience: Duration,
     policy: Policy,
-    run: Run,
+    foreign: Arc<dyn ForeignFiles>,
+    run: RunId,
     fs: Fs,
 }
 
@@ -163,8 +163,8 @@ impl View {
     /// [`ViewError`], if a relative `dir` cannot be located.
     pub fn at(dir: &Path) -> Result<Self, ViewError> {
         let dir = std::path::absolute(dir).map_err(|source| ViewError::io("locate", dir, source))?;
-        let (policy, run, fs) = (Policy::default(), Run::now(), Fs::new());
-        Ok(Self { dir, patience: DEFAULT_PATIENCE, policy, run, fs })
+        let (policy, run, fs) = (Policy::default(), RunId::now(), Fs::new());
+        Ok(Self { dir, patience: DEFAULT_PATIENCE, policy, foreign: Arc::new(LeaveForeign), run, fs })
     }
 
     /// The same view, waiting at most `patience` for other writers.
@@ -188,9 +188,16 @@ impl View {
         self
     }
 
+    /// The same view, with files that it did not write judged and kept by `foreign`. By default, they are all left.
+    #[must_use]
+    pub fn with_foreign_files(mut self, foreign: Arc<dyn ForeignFiles>) -> Self {
+        self.foreign = foreign;
+        self
+    }
+
     /// The same view, with what is replaced kept under `run`: one undo restores all of a run.
     #[must_use]
-    pub fn with_run(mut self, run: Run) -> Self {
+    pub fn with_run(mut self, run: RunId) -> Self {
         self.run = run;
         self
     }
@@ -253,7 +260,8 @@ impl View {
         }
         let folder = ViewDir::enter(&self.fs, &self.dir, self.patience)?;
         let (policy, run, now) = (self.policy, &self.run, folder.now());
-        let order = materialise::Order { withdrawn, policy, stored, run, now };
+        let foreign = &*self.foreign;
+        let order = materialise::Order { withdrawn, policy, stored, foreign, run, now };
         materialise::materialise(&folder, &kernels, &order)
     }
 
@@ -274,7 +282,7 @@ impl View {
             return Ok(None);
         }
         let Some(folder) = ViewDir::look(&self.dir)? else { return Ok(None) };
-        materialise::leave_all(&folder, kernels, self.policy, stored)
+        materialise::leave_all(&folder, kernels, self.policy, stored, &*self.foreign)
     }
 }
 

@@ -23,11 +23,12 @@ use std::fmt::Write as _;
 
 use opkeep_digest::Digest;
 
+pub use crate::compare::{MAX_TEXT, described, describes};
 use crate::{KernelFiles, Part, check_stem};
 use opkeep_fs::{FileId, FileState};
 
 /// The manifest's file. No `.json`: MindSpore parses every one.
-pub(crate) const NAME: &str = ".opkeep-manifest";
+pub const NAME: &str = ".opkeep-manifest";
 const HEAD: &str = "opkeep-manifest 2 ";
 const MARKS: [char; 5] = ['o', 'j', 'i', 'd', 'w'];
 /// The same of a file that is being replaced.
@@ -36,13 +37,14 @@ const HEAD_1: &str = "opkeep-manifest 1 ";
 
 /// Every kernel that we wrote, by stem. Names are those of the text that was read, until others come.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Manifest<'a> {
-    pub(crate) kernels: BTreeMap<Cow<'a, str>, Record<'a>>,
+pub struct Manifest<'a> {
+    /// By stem.
+    pub kernels: BTreeMap<Cow<'a, str>, Record<'a>>,
 }
 
 /// One kernel that we wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Record<'a> {
+pub struct Record<'a> {
     files: [Known; 3],
     /// By part, the file that is replaced, until the write is done.
     before: [Option<Before>; 3],
@@ -58,11 +60,11 @@ pub(crate) struct Record<'a> {
 
 /// One file that we wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Known {
+pub struct Known {
     /// The digest of what was given, which for a `.json` need not be the digest of what is there.
-    pub(crate) digest: Digest,
+    pub digest: Digest,
     /// The file that was read, found intact, and had rested.
-    pub(crate) seen: Option<FileState>,
+    pub seen: Option<FileState>,
 }
 
 /// A file that is being written.
@@ -80,7 +82,7 @@ enum Writing {
 /// A file of ours that is being replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Before {
-    pub(crate) digest: Digest,
+    pub digest: Digest,
     /// It was there before we wrote it.
     pub(crate) adopted: bool,
     /// It is of a kernel that was compiled for debugging.
@@ -89,26 +91,26 @@ pub(crate) struct Before {
 
 impl Record<'_> {
     /// What is known of one of the kernel's files.
-    pub(crate) fn file(&self, part: Part) -> &Known {
+    pub fn file(&self, part: Part) -> &Known {
         &self.files[part as usize]
     }
 
     /// Whether a file with this digest is what we wrote, or were about to.
-    pub(crate) fn wrote(&self, part: Part, digest: &Digest) -> bool {
+    pub fn wrote(&self, part: Part, digest: &Digest) -> bool {
         let at = part as usize;
         self.files[at].digest == *digest || self.before[at].is_some_and(|before| before.digest == *digest)
     }
 
     /// Whether a file with this digest is one that only we wrote. Until [`Manifest::resolve`], that is unknown of one that is
     /// equal to what is being written.
-    pub(crate) fn is_ours(&self, part: Part, digest: &Digest) -> bool {
+    pub fn is_ours(&self, part: Part, digest: &Digest) -> bool {
         let is_unknown = self.writing[part as usize].is_some() && self.file(part).digest == *digest;
         self.wrote(part, digest) && !is_unknown && !self.is_adopted(part, digest)
     }
 
     /// Whether a file of ours with this digest was there before we wrote it. A description that MindSpore extended has
     /// another digest than the recorded ones; while a file is being replaced, it is taken for that file.
-    pub(crate) fn is_adopted(&self, part: Part, digest: &Digest) -> bool {
+    pub fn is_adopted(&self, part: Part, digest: &Digest) -> bool {
         self.replaced(part, digest).map_or(self.adopted[part as usize], |before| before.adopted)
     }
 
@@ -173,7 +175,7 @@ impl Record<'_> {
 impl<'a> Manifest<'a> {
     /// Reads a manifest. One that is torn, edited or of another version is an empty one: then files are read instead
     /// of trusted, and nothing is removed.
-    pub(crate) fn parse(bytes: &'a [u8]) -> Self {
+    pub fn parse(bytes: &'a [u8]) -> Self {
         Self::try_parse(bytes).unwrap_or_default()
     }
 
@@ -190,7 +192,7 @@ impl<'a> Manifest<'a> {
 
     /// Finds out which files were written before a kill, by the `identity` of what has their names: any other than the
     /// staged one is another program's, even if it is equal.
-    pub(crate) fn resolve(&mut self, identity: impl Fn(&str) -> Option<FileState>) {
+    pub fn resolve(&mut self, identity: impl Fn(&str) -> Option<FileState>) {
         for (stem, record) in &mut self.kernels {
             for part in Part::ALL {
                 let at = part as usize;
@@ -205,14 +207,14 @@ impl<'a> Manifest<'a> {
     }
 
     /// Whether a file with this digest that had the name `name` is one that only we wrote.
-    pub(crate) fn is_ours(&self, name: &str, digest: &Digest) -> bool {
+    pub fn is_ours(&self, name: &str, digest: &Digest) -> bool {
         let named = |part: Part| Some((part, part.stem_of(name)?));
         let Some((part, stem)) = Part::ALL.into_iter().find_map(named) else { return false };
         self.kernels.get(stem).is_some_and(|record| record.is_ours(part, digest))
     }
 
     /// The text.
-    pub(crate) fn to_text(&self) -> String {
+    pub fn to_text(&self) -> String {
         let mut body = String::with_capacity(self.kernels.len() * 600);
         for (stem, record) in &self.kernels {
             record.write_line(stem, &mut body);
@@ -222,14 +224,14 @@ impl<'a> Manifest<'a> {
     }
 
     /// What the text says of the kernel called `stem`, if it is there.
-    pub(crate) fn line(&self, stem: &str) -> Option<String> {
+    pub fn line(&self, stem: &str) -> Option<String> {
         let mut line = String::new();
         self.kernels.get(stem)?.write_line(stem, &mut line);
         Some(line)
     }
 
     /// Makes the text say `line` of the kernel called `stem`; nothing, if that is no line of this kernel.
-    pub(crate) fn set_line(&mut self, stem: &'a str, line: Option<&'a str>) {
+    pub fn set_line(&mut self, stem: &'a str, line: Option<&'a str>) {
         // A line of a journal that was edited may be several.
         match line.filter(|line| !line.contains(['\n', '\r'])).and_then(|line| parse_kernel(line, true)) {
             Some((of, record)) if of == stem => drop(self.kernels.insert(of, record)),

@@ -7,16 +7,15 @@ use std::time::{Duration, SystemTime};
 use opkeep_digest::Digest;
 
 use crate::displace::displaced;
+use crate::foreign_files::{ForeignFiles, Quarantined, Replaced};
 use crate::manifest::{self, Before, Known, Manifest};
 use crate::occupant::{Act, Decision, Looker, Placement, Policy};
 use crate::publish::{publish, stage};
-use crate::quarantine::keep::{Replaced, keep};
-use crate::quarantine::{Run, Why};
 use crate::retire::Retired;
 use crate::stored::StoredKernels;
 use crate::view_dir::ViewDir;
 use crate::{
-    DirectoryRisk, KernelFiles, LeftKernel, LeftReason, Part, ViewError, Withdrawn, check_stem, retire,
+    DirectoryRisk, KernelFiles, LeftKernel, LeftReason, Part, RunId, ViewError, Withdrawn, check_stem, retire,
 };
 use opkeep_fs::{FileState, max_open_files};
 
@@ -103,8 +102,10 @@ pub(crate) struct Order<'a> {
     pub(crate) policy: Policy,
     /// Knows kernels of ours that the manifest does not.
     pub(crate) stored: &'a dyn StoredKernels,
+    /// Judges and keeps what is not ours.
+    pub(crate) foreign: &'a dyn ForeignFiles,
     /// The run that what is replaced is kept under.
-    pub(crate) run: &'a Run,
+    pub(crate) run: &'a RunId,
     /// By the directory's clock.
     pub(crate) now: SystemTime,
 }
@@ -165,11 +166,13 @@ pub(crate) fn leave_all(
     kernels: &Checked<'_>,
     policy: Policy,
     stored: &dyn StoredKernels,
+    foreign: &dyn ForeignFiles,
 ) -> Result<Option<ViewReport>, ViewError> {
     let text = folder.read(manifest::NAME).map(|(bytes, _)| bytes).unwrap_or_default();
     let mut manifest = Manifest::parse(&text);
     manifest.resolve(|name| folder.file_state(name));
-    let mut looker = Looker { folder, manifest: &manifest, policy, rested: &|_| false, stored, read: 0 };
+    let mut looker =
+        Looker { folder, manifest: &manifest, policy, rested: &|_| false, stored, foreign, read: 0 };
     let Decided { placed, left, is_closed } = decide(&mut looker, kernels)?;
     let report = ViewReport {
         intact: placed.len(),
@@ -270,8 +273,9 @@ impl<'a> Work<'a> {
     fn decide(&mut self, kernels: &Checked<'a>) -> Result<(Vec<Wanting<'a>>, bool), ViewError> {
         let (folder, now) = (self.folder, self.order.now);
         let rested = |file: &FileState| file.rested(now, REST);
-        let Order { policy, stored, .. } = *self.order;
-        let mut looker = Looker { folder, manifest: self.found, policy, rested: &rested, stored, read: 0 };
+        let Order { policy, stored, foreign, .. } = *self.order;
+        let mut looker =
+            Looker { folder, manifest: self.found, policy, rested: &rested, stored, foreign, read: 0 };
         let Decided { mut placed, left, is_closed } = decide(&mut looker, kernels)?;
         self.report.read += looker.read;
         self.report.left = left;
@@ -372,14 +376,13 @@ impl<'a> Work<'a> {
 
     /// Moves the files of `sets` to quarantine; of each set that was not moved, why.
     fn keep(&mut self, sets: &[Replaced]) -> Vec<Option<LeftReason>> {
-        let Order { policy, run, .. } = self.order;
-        match keep(self.folder.fs(), self.folder.path(), run, sets, policy.replace) {
-            Ok((kept, quarantine)) => {
-                self.report.quarantine = quarantine.or(self.report.quarantine.take());
-                kept.into_iter().map(|kept| kept.err().map(LeftReason::from)).collect()
+        let Order { policy, run, foreign, .. } = self.order;
+        match foreign.quarantine(self.folder.fs(), self.folder.path(), run, sets, policy.replace) {
+            Ok(Quarantined { outcomes, dir }) => {
+                self.report.quarantine = dir.or(self.report.quarantine.take());
+                outcomes.into_iter().map(Result::err).collect()
             }
-            Err(error) => {
-                let problem = error.to_string();
+            Err(problem) => {
                 sets.iter().map(|_| Some(LeftReason::NotKept { problem: problem.clone() })).collect()
             }
         }
@@ -454,28 +457,48 @@ impl<'a> Work<'a> {
     }
 }
 
-impl From<Why> for LeftReason {
-    fn from(why: Why) -> Self {
-        match why {
-            Why::InProgress(busy) => Self::InProgress(busy),
-            Why::Changed { file } => Self::Changed { file },
-            other => Self::NotKept { problem: other.to_string() },
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests damage what was written")]
 
     use std::fs;
+    use std::path::Path;
     use std::thread::sleep;
 
+    use opkeep_fs::{Dir, Fs};
     use tempfile::TempDir;
 
     use super::*;
     use crate::Content;
     use crate::stored::NoStore;
+
+    /// Takes whatever is not ours for damaged, and removes it.
+    #[derive(Debug)]
+    struct Healing;
+
+    impl ForeignFiles for Healing {
+        fn judge(&self, _: &Dir, _: &KernelFiles<'_>, _: bool) -> Result<String, LeftReason> {
+            Ok("it is damaged".to_owned())
+        }
+
+        fn descriptor_problem(&self, _: &[u8]) -> Option<String> {
+            Some("it is damaged".to_owned())
+        }
+
+        fn quarantine(
+            &self,
+            _: &Fs,
+            path: &Path,
+            _: &RunId,
+            sets: &[Replaced],
+            _: bool,
+        ) -> Result<Quarantined, String> {
+            for (file, _) in sets.iter().flat_map(|set| &set.files) {
+                fs::remove_file(path.join(file)).unwrap();
+            }
+            Ok(Quarantined { outcomes: sets.iter().map(|_| Ok(())).collect(), dir: None })
+        }
+    }
 
     struct Fixture {
         base: TempDir,
@@ -498,8 +521,8 @@ mod tests {
                 [KernelFiles { slot: "", stem: "op", object, json, info, for_chip: true, debug: false }];
             let folder = ViewDir::enter(&opkeep_fs::Fs::new(), self.base.path(), Duration::ZERO).unwrap();
             let now = folder.now() + Duration::from_secs(later);
-            let (policy, run) = (Policy::default(), Run::now());
-            let order = Order { withdrawn: &[], policy, stored: &NoStore, run: &run, now };
+            let (policy, run) = (Policy::default(), RunId::now());
+            let order = Order { withdrawn: &[], policy, stored: &NoStore, foreign: &Healing, run: &run, now };
             materialise(&folder, &Checked::new(&kernels).unwrap(), &order).unwrap()
         }
 

@@ -3,19 +3,15 @@
 //! A file is written only where there is nothing, where what is there is ours, or where what is there goes to quarantine
 //! first. A file is ours if the manifest has its digest, or the caller's store the kernel; how it looks does not count.
 
-use opkeep_cann_meta::targets;
-use opkeep_descriptor::read_info;
 use opkeep_digest::Digest;
-use opkeep_validator::{ElfFacts, Machine, validate_object};
+use opkeep_fs::FileState;
 
 use crate::compare::{describes, is_extended, same_json};
+use crate::foreign_files::ForeignFiles;
 use crate::manifest::{Known, Manifest, Record};
 use crate::stored::{StoredKernels, is_stored};
-use crate::survey::judge::{MAX_OBJECT, MAX_TEXT};
-use crate::survey::{Busy, Item, Orphan, Verdict, judge_one};
 use crate::view_dir::{Bearer, ViewDir};
-use crate::{ForeignKernel, KernelFiles, LeftReason, Part, ViewError};
-use opkeep_fs::{Dir, FileRead, FileState};
+use crate::{KernelFiles, LeftReason, Part, ViewError};
 
 /// What the user allows.
 #[derive(Clone, Copy, Debug, Default)]
@@ -130,6 +126,8 @@ pub(crate) struct Looker<'a, 'm> {
     pub(crate) rested: &'a dyn Fn(&FileState) -> bool,
     /// Knows kernels of ours that the manifest does not.
     pub(crate) stored: &'a dyn StoredKernels,
+    /// Judges what is not ours.
+    pub(crate) foreign: &'a dyn ForeignFiles,
     /// How many files were read.
     pub(crate) read: usize,
 }
@@ -163,7 +161,9 @@ impl<'m> Looker<'_, 'm> {
         let mut why = String::new();
         let is_all_free = is_free(object) && is_free(json);
         if !is_all_free && !self.policy.replace {
-            match self.judge(kernel, record, object, json)? {
+            // One of our kernels that was damaged is healed, whatever it is for.
+            let is_ours = record.is_some() && (object.is_own() || json.is_own());
+            match self.foreign.judge(&self.folder.as_dir()?, kernel, is_ours) {
                 Ok(problem) => why = problem,
                 Err(left) => return Ok(Decision::Leave(left)),
             }
@@ -294,102 +294,13 @@ impl<'m> Looker<'_, 'm> {
         })
     }
 
-    /// Whether what stands under a kernel's name is structurally damaged, so that the kernel may take its place: what is
-    /// wrong with it, else why it is left.
-    fn judge(
-        &mut self,
-        kernel: &KernelFiles<'_>,
-        record: Option<&Record<'_>>,
-        object: &State,
-        json: &State,
-    ) -> Result<Result<String, LeftReason>, ViewError> {
-        let dir = self.folder.as_dir()?;
-        let mut bytes = Vec::new();
-        let name = Part::Object.of(kernel.stem);
-        let there = matches!(dir.read(&name, MAX_OBJECT, &mut bytes), FileRead::Complete(_));
-        let report = validate_object(if there { &bytes } else { &[] }, None);
-        let facts = report.object.as_ref().filter(|_| there);
-        let is_whole = there && report.is_valid();
-        let foreign = || LeftReason::Foreign(ForeignKernel::new(facts, chip_beside(&dir, kernel.stem)));
-        let Some(item) = judge_one(&dir, kernel.stem) else {
-            return Ok(Err(LeftReason::Changed { file: name }));
-        };
-        let problem = item.problem();
-        let (verdict, busy) = (&item.verdict, item.busy);
-        match verdict {
-            // Another chip's kernel is no damage.
-            Verdict::Intact | Verdict::OtherChip(_) => return Ok(Err(foreign())),
-            Verdict::InUse => return Ok(Err(LeftReason::Changed { file: name })),
-            Verdict::Unreadable { file, problem } => {
-                let (file, problem) = (file.clone(), problem.clone());
-                return Ok(Err(LeftReason::Unreadable { file, problem }));
-            }
-            Verdict::Damaged(_) | Verdict::Orphan(_) => {}
-        }
-        // If our own bytes cannot be had, writing them fails, and says so.
-        let given = kernel.load(Part::Object).ok().and_then(|bytes| validate_object(&bytes, None).object);
-        let other_chip = |found: &ElfFacts| given.as_ref().is_none_or(|given| differs(found, given));
-        if is_whole && facts.is_some_and(other_chip) {
-            return Ok(Err(foreign()));
-        }
-        if let Some(busy) = in_progress(&item, busy, is_whole) {
-            return Ok(Err(LeftReason::InProgress(busy)));
-        }
-        // One of our kernels that was damaged is healed, whatever it is for.
-        let is_ours = record.is_some() && (object.is_own() || json.is_own());
-        let machine = machine_of(&bytes).zip(given.map(|given| given.machine));
-        let is_ours = is_ours && machine.is_none_or(|(found, given)| found == given);
-        if !kernel.for_chip && !is_ours {
-            return Ok(Err(LeftReason::DamagedForOther { problem }));
-        }
-        Ok(Ok(problem))
-    }
-
     /// What is wrong with a descriptor that is not ours.
     fn descriptor_problem(&self, stem: &str) -> Option<String> {
         let (bytes, _) = self.folder.read(&Part::Info.of(stem)).ok()?;
-        read_info(&bytes).err().map(|error| format!("its descriptor is damaged: {error}"))
+        self.foreign.descriptor_problem(&bytes)
     }
 }
 
 fn unreadable(file: String, error: &std::io::Error) -> State {
     State::Closed(LeftReason::Unreadable { file, problem: error.to_string() })
-}
-
-/// Why what looks damaged may be whole soon. A file that is being written is open; between two files, none is.
-fn in_progress(item: &Item, busy: Option<Busy>, is_whole: bool) -> Option<Busy> {
-    let is_half = is_whole && matches!(item.verdict, Verdict::Orphan(Orphan::ObjectOnly));
-    match busy? {
-        Busy::Young { .. } if !is_half => None,
-        busy => Some(busy),
-    }
-}
-
-/// The chip that the descriptor beside a kernel names.
-fn chip_beside(dir: &Dir, stem: &str) -> Option<String> {
-    let mut bytes = Vec::new();
-    match dir.read(Part::Info.of(stem), MAX_TEXT, &mut bytes) {
-        FileRead::Complete(_) => {
-            read_info(&bytes).ok().map(|it| it.spec.target).filter(|chip| !chip.is_empty())
-        }
-        _ => None,
-    }
-}
-
-/// Whether two objects are for different chips, as far as they say.
-fn differs(one: &ElfFacts, other: &ElfFacts) -> bool {
-    // Kernels for the two kinds of core of one chip are one family: `dav-c220-vec` and `dav-c220-cube`.
-    let family = |facts: &ElfFacts| {
-        let parts = facts.architecture.map(|known| known.name().splitn(3, '-').take(2));
-        parts.map(|parts| parts.collect::<Vec<_>>())
-    };
-    one.machine != other.machine
-        || family(one).zip(family(other)).is_some_and(|(one, other)| one != other)
-        || one.machine.0 == targets::ASCEND && (one.flags == 0) != (other.flags == 0)
-}
-
-/// The machine that the first bytes of an ELF file name, be the rest of it missing.
-fn machine_of(object: &[u8]) -> Option<Machine> {
-    let head = object.get(..20).filter(|head| head.starts_with(b"\x7fELF"))?;
-    Some(Machine(u16::from_le_bytes([head[18], head[19]])))
 }

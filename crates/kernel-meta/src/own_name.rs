@@ -1,8 +1,13 @@
 //! Names that only we use in a directory. No framework reads files with them.
 
+use std::ffi::OsStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+/// Folders nested deeper than this are not looked into.
+pub const MAX_DEPTH: usize = 128;
+/// How a folder's name ends that holds what a repair took away.
+pub const QUARANTINE: &str = ".opkeep-quarantine";
 /// The prefix of temporary files, of displaced files and of the manifest.
 pub(crate) const OWN: &str = ".opkeep-";
 /// The name of a displaced file is this prefix, a process, a number, the name that it had, and a suffix that no framework
@@ -28,4 +33,9 @@ pub(crate) fn displaced_name(old: &str) -> Option<&str> {
         |part: Option<&str>| part.is_some_and(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
     let numbered = is_number(parts.next()) && is_number(parts.next());
     parts.next().filter(|name| numbered && !name.is_empty())
+}
+
+/// Whether a directory of this name holds what a repair took away.
+pub fn is_quarantine(name: &OsStr) -> bool {
+    name.as_encoded_bytes().ends_with(QUARANTINE.as_bytes())
 }

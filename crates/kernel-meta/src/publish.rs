@@ -11,11 +11,11 @@ use opkeep_fs::FileState;
 
 /// Complete files that wait for their names, by part.
 #[derive(Debug)]
-pub(crate) struct Staged<'a>([Option<Temp<'a>>; 3]);
+pub struct Staged<'a>([Option<Temp<'a>>; 3]);
 
 impl<'a> Staged<'a> {
     /// The files of a kernel that has all three.
-    pub(crate) fn of(files: [Temp<'a>; 3]) -> Self {
+    pub fn of(files: [Temp<'a>; 3]) -> Self {
         Self(files.map(Some))
     }
 
@@ -25,7 +25,7 @@ impl<'a> Staged<'a> {
     }
 
     /// Which files they are.
-    pub(crate) fn identities(&self) -> Result<Vec<(Part, FileState)>, ViewError> {
+    pub fn identities(&self) -> Result<Vec<(Part, FileState)>, ViewError> {
         let staged = Part::ALL.into_iter().zip(&self.0);
         staged.filter_map(|(part, temp)| Some(temp.as_ref()?.state().map(|it| (part, it)))).collect()
     }
@@ -76,7 +76,7 @@ pub(crate) fn publish(
 
 /// Gives the files of a kernel with these `digests` their names, all of which must be free. If another program writes there
 /// meanwhile, its files stay, ours are removed, and this returns the reason.
-pub(crate) fn publish_new(
+pub fn publish_new(
     folder: &ViewDir,
     stem: &str,
     digests: &[Digest; 3],

@@ -7,9 +7,9 @@ use opkeep_cann_meta::KernelMeta;
 use opkeep_digest::Digest;
 
 use crate::compare::{describes, is_extended};
+use crate::foreign_files::Replaced;
 use crate::manifest::{Manifest, Record};
 use crate::materialise::GRACE;
-use crate::quarantine::keep::Replaced;
 use crate::view_dir::ViewDir;
 use crate::{LeftReason, Part, ViewError, Withdrawn};
 

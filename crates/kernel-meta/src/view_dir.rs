@@ -17,13 +17,13 @@ use crate::own_name::OWN;
 use crate::{DirectoryRisk, ViewError};
 
 /// The lock of our builds in a directory.
-pub(crate) const LOCK: &str = ".opkeep.lock";
+pub const LOCK: &str = ".opkeep.lock";
 /// The prefix of temporary files.
 const TEMP: &str = ".opkeep-tmp-";
 const DIR_MODE: u32 = 0o750;
 const FILE_MODE: u32 = 0o640;
 /// No `.json` and no manifest is larger; a file that is, is not ours.
-pub(crate) const MAX_READ: u64 = 256 << 20;
+pub const MAX_READ: u64 = 256 << 20;
 /// How often a directory may vanish while its lock is waited for.
 const ENTRIES: usize = 100;
 const FIRST_POLL: Duration = Duration::from_millis(1);
@@ -47,7 +47,7 @@ fn make_dir(fs: &Fs, path: &Path) -> Result<(), ViewError> {
 
 /// The open directory of a view. Once [entered](ViewDir::enter), locked, unless its file system has no locks.
 #[derive(Debug)]
-pub(crate) struct ViewDir {
+pub struct ViewDir {
     dir: Dir,
     fs: Fs,
     lock: Lock,
@@ -85,7 +85,7 @@ impl ViewDir {
     }
 
     /// Opens the directory at `path` to look at it: nothing is created, and nothing locked. None if it is missing.
-    pub(crate) fn look(path: &Path) -> Result<Option<Self>, ViewError> {
+    pub fn look(path: &Path) -> Result<Option<Self>, ViewError> {
         let fs = Fs::new();
         match fs.open_dir(path) {
             Ok(dir) => Ok(Some(Self { dir, fs, lock: Lock::Unused })),
@@ -113,7 +113,7 @@ impl ViewDir {
     }
 
     /// Opens the directory at `path`, created if missing, and waits for its lock, at most for `patience`.
-    pub(crate) fn enter(fs: &Fs, path: &Path, patience: Duration) -> Result<Self, ViewError> {
+    pub fn enter(fs: &Fs, path: &Path, patience: Duration) -> Result<Self, ViewError> {
         let began = Instant::now();
         for _ in 0..ENTRIES {
             let entered = Self::open(fs, path)?.acquire(began, patience)?;
@@ -172,7 +172,7 @@ impl ViewDir {
     }
 
     /// The time by the clock that stamps the directory's files, which on a network file system is not ours.
-    pub(crate) fn now(&self) -> SystemTime {
+    pub fn now(&self) -> SystemTime {
         let now = || Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW };
         let times = Timestamps { last_access: now(), last_modification: now() };
         let touched = self.lock_file().and_then(|lock| {
@@ -183,12 +183,12 @@ impl ViewDir {
     }
 
     /// The regular file called `name`, if there is one. Links are not followed.
-    pub(crate) fn file_state(&self, name: &str) -> Option<FileState> {
+    pub fn file_state(&self, name: &str) -> Option<FileState> {
         self.dir.file_state(name)
     }
 
     /// Gives the lock file to the directory's owner, if this user may: others must be able to take it.
-    pub(crate) fn give_lock(&self) {
+    pub fn give_lock(&self) {
         self.lock_file().into_iter().for_each(|lock| self.dir.give(lock));
     }
 
@@ -234,7 +234,7 @@ impl ViewDir {
     }
 
     /// Whether there is anything called `name`, or that cannot be told.
-    pub(crate) fn exists(&self, name: &str) -> bool {
+    pub fn exists(&self, name: &str) -> bool {
         self.dir.may_exist(name)
     }
 
@@ -251,7 +251,7 @@ impl ViewDir {
     }
 
     /// The content of the file called `name`, and its state.
-    pub(crate) fn read(&self, name: &str) -> io::Result<(Vec<u8>, Option<FileState>)> {
+    pub fn read(&self, name: &str) -> io::Result<(Vec<u8>, Option<FileState>)> {
         let mut bytes = Vec::new();
         match self.dir.read(name, MAX_READ, &mut bytes).complete()? {
             Some(state) => Ok((bytes, Some(state))),
@@ -260,7 +260,7 @@ impl ViewDir {
     }
 
     /// Writes `bytes` to a new temporary file, not synced yet.
-    pub(crate) fn stage(&self, bytes: &[u8]) -> Result<Temp<'_>, ViewError> {
+    pub fn stage(&self, bytes: &[u8]) -> Result<Temp<'_>, ViewError> {
         let file = TempFile::create(&self.dir, TEMP, FILE_MODE)
             .map_err(|source| ViewError::io("create", self.path().join(TEMP), source))?;
         file.write(bytes).map_err(|source| ViewError::io("write", file.path(), source))?;
@@ -268,7 +268,7 @@ impl ViewDir {
     }
 
     /// Removes the file called `name`, itself and not where a link points. It is no error if there is none.
-    pub(crate) fn unlink(&self, name: &str) -> Result<(), ViewError> {
+    pub fn unlink(&self, name: &str) -> Result<(), ViewError> {
         match self.dir.remove(name) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => {
                 Err(ViewError::io("remove", self.path().join(name), source))
@@ -278,20 +278,20 @@ impl ViewDir {
     }
 
     /// All names in the directory.
-    pub(crate) fn list(&self) -> io::Result<Vec<String>> {
+    pub fn list(&self) -> io::Result<Vec<String>> {
         let names = self.dir.list()?;
         Ok(names.iter().map(|(name, _)| name.to_string_lossy().into_owned()).collect())
     }
 
     /// Names of our temporary and displaced files, and of the manifest. Best effort: those that can be listed.
-    pub(crate) fn own_names(&self) -> Vec<String> {
+    pub fn own_names(&self) -> Vec<String> {
         let names = self.dir.list().unwrap_or_default();
         names.utf8().filter(|name| name.starts_with(OWN)).map(str::to_owned).collect()
     }
 
     /// Removes those of the files with these names that are temporary files of writers that died. Best effort: they take
     /// space, but nothing reads them.
-    pub(crate) fn remove_stale_temps(&self, names: &[String], now: SystemTime, alive: Duration) {
+    pub fn remove_stale_temps(&self, names: &[String], now: SystemTime, alive: Duration) {
         for name in names.iter().filter(|name| name.starts_with(TEMP)) {
             // Under the lock there is no other writer. Without one, a young file may have a living writer.
             let is_dead =
@@ -303,7 +303,7 @@ impl ViewDir {
     }
 
     /// Makes the directory's names durable. Best effort: after a power cut, missing files are written again.
-    pub(crate) fn sync(&self) {
+    pub fn sync(&self) {
         let _ = self.dir.sync();
     }
 }
@@ -318,7 +318,7 @@ fn risk_of(path: &Path, found: &FileStat, is_above: bool) -> Option<DirectoryRis
 
 /// A complete file under a temporary name, removed unless it is published.
 #[derive(Debug)]
-pub(crate) struct Temp<'a> {
+pub struct Temp<'a> {
     dir: &'a ViewDir,
     file: TempFile<&'a Dir>,
 }
@@ -331,7 +331,7 @@ impl Temp<'_> {
 
     /// Makes the bytes durable and closes the file. A full disk or quota may only show here, and some file systems set a
     /// file's time when it is closed.
-    pub(crate) fn sync(&mut self) -> Result<(), ViewError> {
+    pub fn sync(&mut self) -> Result<(), ViewError> {
         if self.file.file().is_some() {
             self.file.sync().map_err(self.failed("sync"))?;
             self.file.close();
@@ -340,12 +340,12 @@ impl Temp<'_> {
     }
 
     /// Gives the file to the directory's owner, if this user may. Before it is synced.
-    pub(crate) fn give(&self) {
+    pub fn give(&self) {
         self.file.file().into_iter().for_each(|file| self.dir.dir.give(file));
     }
 
     /// Sets its mode. Before it is synced.
-    pub(crate) fn restrict(&self, mode: u32) -> Result<(), ViewError> {
+    pub fn restrict(&self, mode: u32) -> Result<(), ViewError> {
         self.file.set_mode(mode).map_err(self.failed("change the mode of"))
     }
 
@@ -355,7 +355,7 @@ impl Temp<'_> {
     }
 
     /// Gives the file its name, replacing what had it: for files of ours only.
-    pub(crate) fn publish(self, name: &str) -> Result<(), ViewError> {
+    pub fn publish(self, name: &str) -> Result<(), ViewError> {
         let Self { dir, file } = self;
         file.publish(&dir.dir, name).map_err(|source| ViewError::io("replace", dir.path().join(name), source))
     }

@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use opkeep_descriptor::{Descriptor, MAX_INFO_BYTES, read_info};
+use opkeep_framework_cache::{Links, Tree};
 use opkeep_fs::{FileId, Fs};
-use opkeep_kernel_meta::{Links, Tree};
 
 /// A file of at most `limit` bytes.
 pub(crate) fn read_file(path: &Path, limit: u64) -> anyhow::Result<Vec<u8>> {

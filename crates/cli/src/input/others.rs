@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use opkeep_cann_meta::{KernelMeta, targets};
 use opkeep_descriptor::MAX_INFO_BYTES;
-use opkeep_kernel_meta::survey::{OtherFiles, Places};
+use opkeep_framework_cache::scan::{OtherFiles, Places};
 
 use crate::input::pairs::says_nothing;
 use crate::input::{is_there, read_file, read_some};

@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use opkeep_artifact::{Expectations, is_safe_file_name};
 use opkeep_cann_meta::{KernelMeta, MetaError, is_chip, targets};
 use opkeep_descriptor::MAX_INFO_BYTES;
-use opkeep_kernel_meta::survey::{is_ours, named_otherwise};
+use opkeep_framework_cache::scan::{is_ours, named_otherwise};
 use opkeep_store::MAX_ENTRY_BYTES;
 use opkeep_validator::{
     Problem, Report, expectations_of, sub_kernel_files, validate_full, validate_json, validate_object,

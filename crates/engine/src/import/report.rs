@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use opkeep_cann_meta::unjudged;
 use opkeep_descriptor::Key;
+use opkeep_framework_cache::scan::{Item, Place, Places, Verdict};
 use opkeep_fs::{FileId, Fs};
-use opkeep_kernel_meta::survey::{Item, Place, Places, Verdict};
 use opkeep_store::StoreError;
 use thiserror::Error;
 

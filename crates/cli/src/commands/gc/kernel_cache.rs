@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use opkeep_fs::Fs;
-use opkeep_kernel_meta::kernel_cache::{
+use opkeep_framework_cache::gc::{
     GcOptions, GcReport, IDLE_FOR, LimitSettings, Step, Usage, What, gc as evict,
 };
-use opkeep_kernel_meta::survey::{Kind, Place, find, is_set_aside};
+use opkeep_framework_cache::scan::{Kind, Place, find, is_set_aside};
+use opkeep_fs::Fs;
 use serde::Serialize;
 
 use super::args::Args;

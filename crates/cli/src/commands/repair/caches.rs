@@ -5,10 +5,10 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use opkeep_framework_cache::fill::{Cache, DeviceMap, FillOptions, FillReport, fill};
+use opkeep_framework_cache::quarantine::{AsideOptions, RunId, set_aside};
+use opkeep_framework_cache::scan::{Place, Survey, SurveyOptions, compare, find, survey};
 use opkeep_fs::CancelToken;
-use opkeep_kernel_meta::fill::{Cache, DeviceMap, FillOptions, FillReport, fill};
-use opkeep_kernel_meta::quarantine::{AsideOptions, Run, set_aside};
-use opkeep_kernel_meta::survey::{Place, Survey, SurveyOptions, compare, find, survey};
 
 use super::args::Args;
 use super::caches_report::{self, CachesOutput};
@@ -35,7 +35,7 @@ pub(crate) fn repair(args: &Args, output: &Output) -> anyhow::Result<Repaired<Ca
         ranks: Vec::new(),
         dry_run: args.dry_run,
     };
-    let run = Run::now();
+    let run = RunId::now();
     for place in &places {
         if cancel.is_cancelled() {
             break;
@@ -135,7 +135,7 @@ fn look(
 
 fn filled<'a>(
     caches: &'a [RepairedCache],
-    run: &Run,
+    run: &RunId,
     devices: &DeviceMap,
     dry_run: bool,
     progress: &Progress,

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use opkeep_kernel_meta::fill::{FillReport, Filled, Refused};
-use opkeep_kernel_meta::quarantine::{Aside, Left, Moved, Why};
-use opkeep_kernel_meta::survey::{Busy, Rank, Verdict, What};
+use opkeep_framework_cache::fill::{FillReport, Filled, Refused};
+use opkeep_framework_cache::quarantine::{Aside, Left, Moved, Why};
+use opkeep_framework_cache::scan::{Busy, Rank, Verdict, What};
 use serde::Serialize;
 
 use super::outcome::{RepairedCache, Repairs};

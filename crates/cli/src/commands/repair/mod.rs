@@ -10,8 +10,8 @@ mod store;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
-use opkeep_kernel_meta::quarantine::quarantines;
-use opkeep_kernel_meta::survey::find;
+use opkeep_framework_cache::restore::quarantines;
+use opkeep_framework_cache::scan::find;
 use opkeep_store::is_store;
 use serde::Serialize;
 

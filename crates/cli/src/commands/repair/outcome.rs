@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use opkeep_kernel_meta::fill::FillReport;
-use opkeep_kernel_meta::quarantine::{Aside, RepairError};
-use opkeep_kernel_meta::survey::{Ranks, Survey};
+use opkeep_framework_cache::fill::FillReport;
+use opkeep_framework_cache::quarantine::{Aside, RepairError};
+use opkeep_framework_cache::scan::{Ranks, Survey};
 
 use crate::ui::output::Verdict;
 use crate::ui::text::Text;

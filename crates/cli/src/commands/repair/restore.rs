@@ -1,7 +1,7 @@
 //! `opkeep repair --undo`.
 
 use anyhow::{Context, bail};
-use opkeep_kernel_meta::quarantine::{
+use opkeep_framework_cache::restore::{
     Kept, Quarantined, UndoOptions, Undone, newest, quarantines, undo as restore,
 };
 use serde::Serialize;

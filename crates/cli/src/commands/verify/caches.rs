@@ -5,11 +5,11 @@ use std::mem::discriminant;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use opkeep_fs::CancelToken;
-use opkeep_kernel_meta::survey::{
+use opkeep_framework_cache::scan::{
     Effect, Item, Kind, Lack, Note, Orphan, Place, Places, Rank, Ranks, Survey, SurveyOptions,
     Verdict as Found, What, compare, survey,
 };
+use opkeep_fs::CancelToken;
 use opkeep_validator::Severity;
 use serde::Serialize;
 

@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use opkeep_artifact::Expectations;
+use opkeep_framework_cache::Links;
+use opkeep_framework_cache::scan::find_through_links;
 use opkeep_fs::Fs;
-use opkeep_kernel_meta::Links;
-use opkeep_kernel_meta::survey::find_through_links;
 use opkeep_store::is_store;
 
 use crate::flags::store::StoreArgs;

@@ -1,0 +1,265 @@
+//! Whether those who have a kernel have the same one.
+
+use opkeep_cann_meta::{KernelMeta, is_chip, targets, unjudged};
+use opkeep_descriptor::{Descriptor, Generation, read_info};
+use opkeep_digest::Digest;
+use opkeep_validator::validate_parsed;
+use serde_json::{Map, Value};
+
+use crate::fill::ranks::{MAX_TEXT, Rank};
+use crate::fill::stem::{Stem, without_device};
+use opkeep_fs::{Dir, FileRead};
+use opkeep_kernel_meta::manifest::describes;
+
+/// What of `SocInfo` is about a device or a folder, and not in the bytes.
+const OWN: [&str; 3] = ["deviceId", "op_debug_dir", "kernel_meta_temp_dir"];
+/// What a trial compile decides for each operator.
+const BY_OPERATOR: [&str; 1] = ["coreType"];
+/// What of a `.json` may be different for the same kernel: the digest is that of an object that was compared, MindSpore
+/// does not read the object's name, and adds the result of a build.
+const FREE_FIELDS: [&str; 3] = ["sha256", "binFileName", "build_result"];
+/// CANN loads no larger object.
+pub(crate) const MAX_OBJECT: u64 = i32::MAX as u64;
+
+/// The kernel that ranks are filled with: that of the first who has it, if all agree.
+#[derive(Clone, Debug)]
+pub(crate) struct Donor {
+    /// The rank's place among all.
+    pub(crate) rank: usize,
+    pub(crate) stem: String,
+    pub(crate) sha256: Digest,
+    pub(crate) descriptor: Descriptor,
+    pub(crate) soc: Option<Soc>,
+}
+
+/// What a descriptor says of its target.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Soc(Map<String, Value>);
+
+impl Soc {
+    /// Of a compile request, or of what MindSpore writes when it starts.
+    pub(crate) fn of(document: &Value) -> Option<Self> {
+        document.get("job_content")?.get("SocInfo")?.as_object().cloned().map(Self)
+    }
+
+    pub(crate) fn all(&self) -> &Map<String, Value> {
+        &self.0
+    }
+
+    /// The first field that differs, with both values: of one operator, or of two; a field that one lacks counts if both
+    /// are whole.
+    pub(crate) fn differs(&self, other: &Self, same_operator: bool, both_whole: bool) -> Option<String> {
+        let counts = |name: &str| !OWN.contains(&name) && (same_operator || !BY_OPERATOR.contains(&name));
+        let names = self.0.keys().chain(other.0.keys().filter(|name| !self.0.contains_key(*name)));
+        for name in names.filter(|name| counts(name)) {
+            match (self.0.get(name), other.0.get(name)) {
+                (Some(one), Some(two)) if one == two => {}
+                (None, _) | (_, None) if !both_whole => {}
+                (one, two) => {
+                    let shown = |value: Option<&Value>| value.map_or("nothing".to_owned(), shown);
+                    return Some(format!("SocInfo.{name} is {} there and {} here", shown(one), shown(two)));
+                }
+            }
+        }
+        None
+    }
+
+    pub(crate) fn alike(&self, other: &Self) -> bool {
+        self.differs(other, true, true).is_none()
+    }
+}
+
+/// A value, cut.
+fn shown(value: &Value) -> String {
+    value.to_string().chars().take(80).collect()
+}
+
+/// A kernel in one rank.
+struct Having<'a> {
+    rank: usize,
+    name: &'a str,
+    dir: &'a Dir,
+    stem: &'a str,
+    sha256: Digest,
+    json: Vec<u8>,
+    info: Option<(Descriptor, Generation, Soc)>,
+}
+
+impl Having<'_> {
+    fn path(&self) -> String {
+        format!("rank_{}/kernel_meta/{}", self.name, self.stem)
+    }
+}
+
+/// The kernel `kernel` that all `donors`, given as ranks and stems, have.
+///
+/// # Errors
+/// Why it cannot be given to others: who disagrees with whom about what.
+pub(crate) fn agreed(kernel: &str, donors: &[(usize, String)], ranks: &[Rank<'_>]) -> Result<Donor, String> {
+    let mut all = Vec::new();
+    for (rank, stem) in donors {
+        all.push(having(*rank, stem, ranks)?);
+    }
+    let Some((first, others)) = all.split_first() else { return Err("nobody has it".to_owned()) };
+    for other in others {
+        if let Some(different) = different(kernel, first, other)? {
+            return Err(format!(
+                "`{}` and `{}` are not the same kernel: {different}; set the wrong one aside, or let the ranks compile \
+                 it",
+                first.path(),
+                other.path()
+            ));
+        }
+    }
+    let Some(at) = all.iter().position(|having| having.info.is_some()) else {
+        return Err(format!(
+            "nobody who has it has its descriptor, `{}.info`: without one nobody knows which MindSpore gave it its \
+             name, and whether that holds for other ranks",
+            first.stem
+        ));
+    };
+    let Having { rank, stem, sha256, info, .. } = all.swap_remove(at);
+    let (descriptor, soc) = match info {
+        Some((descriptor, _, soc)) => (descriptor, soc),
+        None => return Err("its descriptor is gone".to_owned()),
+    };
+    let from = &ranks[rank];
+    runs(from, stem, &descriptor)?;
+    Ok(Donor { rank, stem: stem.to_owned(), sha256, descriptor, soc: Some(soc) })
+}
+
+/// Refuses a kernel that cannot run on the chip that its descriptor names, even if a view put it there.
+fn runs(from: &Rank<'_>, stem: &str, descriptor: &Descriptor) -> Result<(), String> {
+    let path = format!("rank_{}/kernel_meta/{stem}", from.name);
+    let (mut json, mut object) = (Vec::new(), Vec::new());
+    let is_read = from.dir.as_ref().is_some_and(|dir| {
+        let read = |suffix: &str, limit, bytes: &mut Vec<u8>| {
+            matches!(dir.read(format!("{stem}.{suffix}"), limit, bytes), FileRead::Complete(_))
+        };
+        read("json", MAX_TEXT, &mut json) && read("o", MAX_OBJECT, &mut object)
+    });
+    if !is_read {
+        return Err(format!("`{path}` changed since it was looked at: run it again"));
+    }
+    let target = &descriptor.spec.target;
+    let expect = targets::named(target).filter(|expect| !targets::is_ai_core(expect) || is_chip(target));
+    // Where the chip is not known, nothing says that another rank's runs it.
+    let Some(expect) = expect else { return Err(format!("`{path}`: {}", unjudged(target))) };
+    let meta = KernelMeta::parse(&json).unwrap_or_default();
+    match validate_parsed(meta, &object, Some(&expect)).errors().next() {
+        None => Ok(()),
+        Some(error) => Err(format!(
+            "`{path}` is no kernel for {target}, which its descriptor names: {}",
+            error.message()
+        )),
+    }
+}
+
+fn having<'a>(rank: usize, stem: &'a str, ranks: &'a [Rank<'_>]) -> Result<Having<'a>, String> {
+    let from = &ranks[rank];
+    let path = || format!("rank_{}/kernel_meta/{stem}", from.name);
+    let changed = || format!("`{}` changed since it was looked at: run it again", path());
+    let (Some(dir), Some(kernel)) = (&from.dir, from.intact.get(stem)) else { return Err(changed()) };
+    let mut json = Vec::new();
+    if !matches!(dir.read(format!("{stem}.json"), MAX_TEXT, &mut json), FileRead::Complete(_))
+        || !describes(&json, &kernel.sha256)
+    {
+        return Err(changed());
+    }
+    another(stem, &json, &path())?;
+    let info = match read_text(dir, &format!("{stem}.info")) {
+        Some(bytes) => described(stem, &bytes, &path())?,
+        None => None,
+    };
+    Ok(Having { rank, name: &from.name, dir, stem, sha256: kernel.sha256, json, info })
+}
+
+/// Refuses a kernel that by its own name is another, or whose object is no `.o`.
+fn another(stem: &str, json: &[u8], path: &str) -> Result<(), String> {
+    let meta = KernelMeta::parse(json).unwrap_or_default();
+    if let Some(suffix) = meta.bin_file_suffix.filter(|suffix| suffix != ".o") {
+        return Err(format!(
+            "the object of `{path}` is a `{suffix}`, which is a host's: let the ranks compile it"
+        ));
+    }
+    let named = meta.kernel_name.unwrap_or_default();
+    let own = named.split("__kernel").next().and_then(Stem::of);
+    match (own, Stem::of(stem)) {
+        (Some(own), Some(expected)) if own.kernel != expected.kernel => Err(format!(
+            "the kernel in `{path}.json` is called `{named}`, which is another one: set it aside by hand"
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn read_text(dir: &Dir, file: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    matches!(dir.read(file, MAX_TEXT, &mut bytes), FileRead::Complete(_)).then_some(bytes)
+}
+
+/// What a descriptor says, if its kernel's name holds for other ranks. None if it cannot be read.
+fn described(stem: &str, bytes: &[u8], path: &str) -> Result<Option<(Descriptor, Generation, Soc)>, String> {
+    let (Ok(descriptor), Ok(document)) = (read_info(bytes), serde_json::from_slice::<Value>(bytes)) else {
+        return Ok(None);
+    };
+    let generation = descriptor.named_by(stem);
+    match (generation, Soc::of(&document)) {
+        (Some(generation @ (Generation::R1_5 | Generation::R1_6 | Generation::R1_7)), Some(soc)) => {
+            Ok(Some((descriptor, generation, soc)))
+        }
+        (Some(Generation::R2_1), _) => Err(format!(
+            "MindSpore {} makes names from the rank's folder and device too, so no rank can have another's kernel: let \
+             the ranks compile it",
+            Generation::R2_1.versions()
+        )),
+        (Some(generation), _) => {
+            Err(format!("its name is of MindSpore {}, which has no ranks", generation.versions()))
+        }
+        (None, _) => Err(format!(
+            "the name of `{path}` does not follow from its descriptor: renamed, or of an unknown generation"
+        )),
+    }
+}
+
+/// What is different between two that should be the same kernel.
+fn different(kernel: &str, one: &Having<'_>, other: &Having<'_>) -> Result<Option<String>, String> {
+    if one.sha256 != other.sha256 && !same_object(kernel, one, other)? {
+        return Ok(Some(format!("the objects' sha256 are {} and {}", one.sha256, other.sha256)));
+    }
+    if let Some(different) = different_json(kernel, &one.json, &other.json) {
+        return Ok(Some(different));
+    }
+    let (Some((_, first, one)), Some((_, second, other))) = (&one.info, &other.info) else { return Ok(None) };
+    if first != second {
+        return Ok(Some(format!("one is of MindSpore {}, one of {}", first.versions(), second.versions())));
+    }
+    Ok(one.differs(other, true, true))
+}
+
+/// Whether two objects are the same but for the device in their own name, which compilers put into the symbol.
+fn same_object(kernel: &str, one: &Having<'_>, other: &Having<'_>) -> Result<bool, String> {
+    let mut plain = [Vec::new(), Vec::new()];
+    for (having, bytes) in [one, other].into_iter().zip(&mut plain) {
+        let read = having.dir.read(format!("{}.o", having.stem), MAX_OBJECT, bytes);
+        if !matches!(read, FileRead::Complete(_)) || Digest::of(bytes) != having.sha256 {
+            return Err(format!("`{}.o` changed since it was looked at: run it again", having.path()));
+        }
+        without_device(bytes, kernel);
+    }
+    Ok(plain[0] == plain[1])
+}
+
+/// The first field that is different, with both values.
+fn different_json(kernel: &str, one: &[u8], other: &[u8]) -> Option<String> {
+    let read = |bytes: &[u8]| {
+        let mut bytes = bytes.to_vec();
+        without_device(&mut bytes, kernel);
+        serde_json::from_slice::<Map<String, Value>>(&bytes).unwrap_or_default()
+    };
+    let (one, other) = (read(one), read(other));
+    let names = one.keys().chain(other.keys());
+    let mut names = names.filter(|name| !FREE_FIELDS.contains(&name.as_str()));
+    let name = names.find(|name| one.get(*name) != other.get(*name))?;
+    let value = |map: &Map<String, Value>| map.get(name).map_or("nothing".to_owned(), shown);
+    Some(format!("`{name}` in the .json is {} and {}", value(&one), value(&other)))
+}

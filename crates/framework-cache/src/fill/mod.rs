@@ -1,0 +1,328 @@
+//! Completes the caches of ranks from ranks that have a kernel intact.
+//!
+//! MindSpore r1.5 to r2.0 calls a kernel `{words}_{number}_{device}`, where the number follows from the operator alone, and
+//! it launches the kernel by the name in the `.json`, which it never compares with the file's. So a rank may have the
+//! bytes of another: only the file names, and the descriptor that nobody reads, say whose they are. From r2.1 on the number
+//! follows from the rank's folder and device too, before r1.5 there are no ranks, and AKG's ranks share one folder:
+//! nothing is filled there.
+//!
+//! # What holds
+//!
+//! - **Donors agree.** All ranks under one base that have a kernel must have the same object, the same `.json` and the
+//!   same `SocInfo`, but for what names a device, a folder or themselves; else the kernel is refused, and both are named.
+//!   So it is if the rank's own `SocInfo` is another.
+//! - **The chip runs it**: the object is for the chip that its descriptor names.
+//! - **The device is known, not guessed**: from the names of the rank's own files, or from a [`DeviceMap`]. `RANK_ID` is
+//!   no device.
+//! - **Nothing is replaced**, and the `.json` comes last, when the object is on the disk. A job that makes the same
+//!   kernel at once wins.
+
+mod devices;
+mod donors;
+mod ranks;
+mod stem;
+mod target;
+
+pub use devices::{DeviceMap, DeviceMapError};
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::thread::sleep;
+use std::time::Duration;
+
+use opkeep_fs::Fs;
+
+use crate::quarantine::Moved;
+use crate::scan::{Kind, Place, Survey};
+use donors::{Donor, agreed};
+use opkeep_kernel_meta::RunId;
+use ranks::{Rank, ranks};
+use stem::Stem;
+
+/// A cache that was surveyed.
+#[derive(Clone, Copy, Debug)]
+pub struct Cache<'a> {
+    /// What is in it.
+    pub survey: &'a Survey,
+    /// What of that was set aside since, or would be.
+    pub moved: &'a [Moved],
+}
+
+/// How to fill.
+pub struct FillOptions<'a> {
+    /// The run that this is part of: what is filled is noted there, so that undoing the run takes it away.
+    pub run: &'a RunId,
+    /// Which device each rank has, where it is known.
+    pub devices: &'a DeviceMap,
+    /// Change nothing, and tell what would be done.
+    pub dry_run: bool,
+    /// Told how many ranks of how many are done.
+    pub progress: &'a dyn Fn(u64, u64),
+    /// Asked before each kernel whether to give up.
+    pub cancelled: &'a dyn Fn() -> bool,
+}
+
+/// What was filled, and what not.
+#[derive(Debug, Default)]
+pub struct FillReport {
+    /// Kernels that ranks lacked and have now, or would have.
+    pub filled: Vec<Filled>,
+    /// What ranks lack, or may lack, still.
+    pub refused: Vec<Refused>,
+    /// Caches that are no rank's, and why there is nothing to fill them from.
+    pub no_ranks: Vec<(PathBuf, &'static str)>,
+    /// It was given up before the end.
+    pub cancelled: bool,
+}
+
+/// A kernel that a rank lacked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Filled {
+    /// The rank's folder.
+    pub folder: PathBuf,
+    /// The rank.
+    pub rank: String,
+    /// The stem of the files that were written.
+    pub stem: String,
+    /// The rank that it is from.
+    pub donor: String,
+    /// The stem there.
+    pub donor_stem: String,
+}
+
+/// Something that was not filled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The folder with the ranks, or the cache.
+    pub base: PathBuf,
+    /// The rank; none if it is so for all.
+    pub rank: Option<String>,
+    /// The kernel, without its device; none if it is so for all.
+    pub kernel: Option<String>,
+    /// Why not, and what to do.
+    pub why: String,
+}
+
+/// Completes what ranks lack. Caches of several bases may be given; each base is for itself.
+pub fn fill(caches: &[Cache<'_>], options: &FillOptions<'_>) -> FillReport {
+    let mut report = FillReport::default();
+    let mut bases: BTreeMap<PathBuf, Vec<Cache<'_>>> = BTreeMap::new();
+    for cache in caches {
+        let place = &cache.survey.place;
+        match base(place) {
+            Some(base) => bases.entry(base).or_default().push(*cache),
+            None => report.no_ranks.push((place.path.clone(), no_ranks(place.kind))),
+        }
+    }
+    for (base, caches) in &bases {
+        Work { base, options, report: &mut report }.fill(caches);
+    }
+    report
+}
+
+/// The folder that a rank's folder is in; none if the cache is no rank's. What is above `.` only its full path tells.
+fn base(place: &Place) -> Option<PathBuf> {
+    place.rank.as_ref().filter(|_| place.kind == Kind::MindSpore)?;
+    let full = Fs::new().real_path(&place.path).unwrap_or_else(|_| place.path.clone());
+    Some(full.parent()?.parent()?.to_owned())
+}
+
+/// Why a cache of this kind that is in no rank's folder is not filled.
+fn no_ranks(kind: Kind) -> &'static str {
+    match kind {
+        Kind::MindSpore => {
+            "it is in no rank_N: MindSpore before r1.5 has no folders of ranks, so there is nothing to fill it from"
+        }
+        Kind::Akg => "AKG's kernels are in one folder for all ranks: there is nothing to fill it from",
+        _ => "only MindSpore has folders of ranks: there is nothing to fill it from",
+    }
+}
+
+/// So many kernels are written before the locks of a rank are free for a moment.
+const TURN: usize = 64;
+/// And so many bytes of them, for they are all in memory.
+const TURN_BYTES: usize = 64 << 20;
+const PAUSE: Duration = Duration::from_millis(20);
+
+struct Work<'a> {
+    base: &'a Path,
+    options: &'a FillOptions<'a>,
+    report: &'a mut FillReport,
+}
+
+impl Work<'_> {
+    fn refuse(&mut self, rank: Option<&str>, kernel: Option<&str>, why: impl Into<String>) {
+        let text = |text: Option<&str>| text.map(str::to_owned);
+        let (base, rank, kernel) = (self.base.to_owned(), text(rank), text(kernel));
+        self.report.refused.push(Refused { base, rank, kernel, why: why.into() });
+    }
+
+    fn fill(&mut self, caches: &[Cache<'_>]) {
+        let mut ranks = ranks(self.base, caches, self.options.devices);
+        let kernels = self.kernels(&ranks);
+        // For each rank what it lacks: kernels with the donor, if there is one.
+        let mut wanted: BTreeMap<usize, Vec<(String, Rc<Donor>)>> = BTreeMap::new();
+        let mut unknown: BTreeMap<usize, u64> = BTreeMap::new();
+        for (kernel, donors) in &kernels {
+            if (self.options.cancelled)() {
+                self.report.cancelled = true;
+                return;
+            }
+            let lacking: Vec<usize> = (0..ranks.len()).filter(|at| ranks[*at].lacks(*at, donors)).collect();
+            if lacking.is_empty() {
+                continue;
+            }
+            let donor = match agreed(kernel, donors, &ranks) {
+                Ok(donor) => Rc::new(donor),
+                Err(why) => {
+                    self.refuse(None, Some(kernel), why);
+                    continue;
+                }
+            };
+            for at in lacking {
+                match &ranks[at].device {
+                    Ok(_) => wanted.entry(at).or_default().push((kernel.clone(), Rc::clone(&donor))),
+                    Err(_) => *unknown.entry(at).or_default() += 1,
+                }
+            }
+        }
+        for (at, kernels) in unknown {
+            let Rank { name, device, .. } = &ranks[at];
+            if let Err(why) = device {
+                self.refuse(Some(name), None, format!("it lacks {kernels} of the others' kernels; {why}"));
+            }
+        }
+        let (mut done, of) = (0, wanted.len() as u64);
+        for (at, kernels) in wanted {
+            (self.options.progress)(done, of);
+            self.fill_rank(&mut ranks, at, kernels);
+            done += 1;
+        }
+    }
+
+    /// All intact kernels with names by the rule, and in which ranks they are under which stems.
+    fn kernels(&mut self, ranks: &[Rank<'_>]) -> BTreeMap<String, Vec<(usize, String)>> {
+        let (mut kernels, mut others) = (BTreeMap::<String, Vec<_>>::new(), BTreeMap::<&str, usize>::new());
+        for (at, rank) in ranks.iter().enumerate() {
+            for stem in rank.intact.keys() {
+                match Stem::of(stem) {
+                    Some(named) => {
+                        kernels.entry(named.kernel.to_owned()).or_default().push((at, (*stem).to_owned()));
+                    }
+                    None => *others.entry(stem).or_default() += 1,
+                }
+            }
+        }
+        others.retain(|_, having| *having < ranks.len());
+        if let Some(first) = others.keys().next() {
+            let why = format!(
+                "{} that not all ranks have say no device in their names, such as `{first}`, so they are not MindSpore's: \
+                 `opkeep build` puts its own where they are missing",
+                others.len()
+            );
+            self.refuse(None, None, why);
+        }
+        kernels
+    }
+
+    fn fill_rank(&mut self, ranks: &mut [Rank<'_>], at: usize, kernels: Vec<(String, Rc<Donor>)>) {
+        let name = ranks[at].name.clone();
+        let mut kernels = kernels.into_iter().peekable();
+        let mut is_first = true;
+        while kernels.peek().is_some() {
+            if (self.options.cancelled)() {
+                self.report.cancelled = true;
+                return;
+            }
+            // A framework that starts meanwhile waits for its lock: it has its turn, and then we go on.
+            if !self.options.dry_run && !is_first {
+                sleep(PAUSE);
+            }
+            is_first = false;
+            let site = match self.options.dry_run {
+                true => None,
+                false => match target::Site::enter(&Fs::new(), self.base, &name) {
+                    Ok(site) => Some(site),
+                    Err(why) => return self.refuse(Some(&name), None, why),
+                },
+            };
+            let mut turn = Vec::new();
+            let mut bytes = 0;
+            while turn.len() < TURN
+                && bytes < TURN_BYTES
+                && let Some((kernel, donor)) = kernels.next()
+            {
+                match Self::prepare(ranks, at, &kernel, &donor) {
+                    Ok((filled, ready)) => {
+                        bytes += ready.byte_len();
+                        turn.push((kernel, filled, ready));
+                    }
+                    Err(why) => self.refuse(Some(&name), Some(&kernel), why),
+                }
+            }
+            match site {
+                None => self.report.filled.extend(turn.into_iter().map(|(_, filled, _)| filled)),
+                Some(site) => self.write_turn(&name, &site, turn),
+            }
+        }
+    }
+
+    /// Writes kernels to a rank, noted ahead.
+    fn write_turn(&mut self, rank: &str, site: &target::Site, turn: Vec<(String, Filled, target::Ready)>) {
+        let mut staged = Vec::with_capacity(turn.len());
+        for (kernel, filled, ready) in turn {
+            match site.stage(&filled.stem, &ready) {
+                Ok(files) => staged.push((kernel, filled, ready, files)),
+                Err(why) => self.refuse(Some(rank), Some(&kernel), why),
+            }
+        }
+        if staged.is_empty() {
+            return;
+        }
+        let noted = staged.iter().map(|(_, filled, ready, files)| (filled.stem.as_str(), ready, files));
+        let mut record = match site.record(self.options.run, noted) {
+            Ok(record) => record,
+            Err(why) => return self.refuse(Some(rank), None, why),
+        };
+        for (number, (kernel, filled, ready, files)) in (0..).zip(staged) {
+            if (self.options.cancelled)() {
+                self.report.cancelled = true;
+                record.drop_from(number);
+                break;
+            }
+            match site.publish(&filled.stem, &ready, files) {
+                Ok(()) => self.report.filled.push(filled),
+                Err(why) => {
+                    record.drop_one(number, site);
+                    self.refuse(Some(rank), Some(&kernel), why);
+                }
+            }
+        }
+        site.sync();
+        record.close(site);
+    }
+
+    /// A kernel for the rank `ranks[at]`, and its files.
+    fn prepare(
+        ranks: &mut [Rank<'_>],
+        at: usize,
+        kernel: &str,
+        donor: &Donor,
+    ) -> Result<(Filled, target::Ready), String> {
+        let device = ranks[at].device.clone()?;
+        let stem = format!("{kernel}_{device}");
+        ranks[at].is_free(&stem)?;
+        ranks[at].accepts(donor, &ranks[donor.rank].name.clone())?;
+        let (target, from) = (&ranks[at], &ranks[donor.rank]);
+        let ready = target::ready(donor, from, target, &stem, device)?;
+        let filled = Filled {
+            folder: target.path.clone(),
+            rank: target.name.clone(),
+            stem,
+            donor: from.name.clone(),
+            donor_stem: donor.stem.clone(),
+        };
+        Ok((filled, ready))
+    }
+}

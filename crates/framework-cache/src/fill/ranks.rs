@@ -1,0 +1,290 @@
+//! The ranks under one base: what they have, and what is known of their devices.
+
+use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+use crate::fill::donors::{Donor, Soc};
+use crate::fill::stem::Stem;
+use crate::fill::{Cache, DeviceMap};
+use crate::quarantine::ground::beside;
+use crate::scan::names::Members;
+use crate::scan::{Item, Kernel, Verdict, What};
+use opkeep_fs::{Dir, FileKind, FileRead, Fs};
+use opkeep_kernel_meta::{QUARANTINE, RunId};
+
+/// What MindSpore writes when it starts.
+const INITIALIZE: &str = "Initialize.info";
+/// No descriptor is larger.
+pub(crate) const MAX_TEXT: u64 = opkeep_descriptor::MAX_INFO_BYTES;
+
+/// A rank.
+#[derive(Debug)]
+pub(crate) struct Rank<'a> {
+    pub(crate) name: String,
+    /// Its `kernel_meta`.
+    pub(crate) path: PathBuf,
+    /// Its folder, if it is there.
+    pub(crate) dir: Option<Dir>,
+    /// Intact kernels by their stems.
+    pub(crate) intact: BTreeMap<&'a str, Kernel>,
+    /// Its device; or why it is not known, and what to do.
+    pub(crate) device: Result<u32, String>,
+    /// Things that are neither intact nor were set aside, by their stems.
+    left: BTreeMap<&'a str, &'a Item>,
+    /// Stems of kernels with descriptors.
+    described: Vec<&'a str>,
+    /// The `SocInfo` that its files have, each once, with the file that has it: read when they are first asked for.
+    own: Option<Vec<(String, Soc)>>,
+    /// Stems of kernels with descriptors that were, or would be, set aside.
+    gone: Vec<&'a str>,
+    /// What repairs set aside here, the newest first.
+    asides: Vec<Dir>,
+}
+
+/// The ranks under `base`: those that were surveyed, those that the map names, and those that have lost their caches.
+pub(crate) fn ranks<'a>(base: &Path, caches: &[Cache<'a>], map: &DeviceMap) -> Vec<Rank<'a>> {
+    let mut ranks: Vec<Rank<'a>> = caches.iter().map(|cache| Rank::of(cache, map)).collect();
+    let mut names: Vec<String> = map.ranks().map(str::to_owned).collect();
+    if let Ok(there) = Dir::open_quietly(base).and_then(|base| base.entries()) {
+        let folders = there.iter().filter(|name| name.kind == FileKind::Dir);
+        let rank = |name: &OsStr| name.to_str()?.strip_prefix("rank_").map(str::to_owned);
+        // Other names that begin so need not be ranks'.
+        let is_number = |rank: &String| rank.parse::<u64>().is_ok();
+        let named = folders.filter_map(|name| rank(&name.name)).filter(is_number);
+        names.extend(named);
+    }
+    for name in names {
+        if !ranks.iter().any(|rank| rank.name == name) {
+            ranks.push(Rank::lost(base, name, map));
+        }
+    }
+    // Numbers in their order, then what else RANK_ID was.
+    ranks.sort_by_key(|rank| (rank.name.parse::<u64>().unwrap_or(u64::MAX), rank.name.clone()));
+    ranks
+}
+
+impl<'a> Rank<'a> {
+    fn of(cache: &Cache<'a>, map: &DeviceMap) -> Self {
+        let place = &cache.survey.place;
+        let name = place.rank.clone().unwrap_or_default();
+        let gone: HashSet<(&str, What)> = cache
+            .moved
+            .iter()
+            .filter(|moved| moved.below.is_none())
+            .map(|moved| (&*moved.name, moved.what))
+            .collect();
+        let kernels =
+            || cache.survey.items.iter().filter(|item| item.below.is_none() && item.what == What::Kernel);
+        let (mut intact, mut left) = (BTreeMap::new(), BTreeMap::new());
+        let (mut described, mut gone_described) = (Vec::new(), Vec::new());
+        for item in kernels() {
+            let is_gone = gone.contains(&(&*item.name, item.what));
+            match (&item.verdict, item.kernel) {
+                (Verdict::Intact, Some(kernel)) => drop(intact.insert(&*item.name, kernel)),
+                (_, _) if !is_gone => drop(left.insert(&*item.name, item)),
+                (_, _) => {}
+            }
+            if item.members.has(Members::INFO) {
+                if is_gone { &mut gone_described } else { &mut described }.push(&*item.name);
+            }
+        }
+        let dir = Dir::open_quietly(&place.path).ok();
+        // A file's name tells its device even if nothing else of it is right.
+        let mut evidence: BTreeMap<u32, String> = BTreeMap::new();
+        for item in kernels() {
+            if let Some(stem) = Stem::of(&item.name) {
+                let file = || item.files().into_iter().next().unwrap_or_default();
+                evidence.entry(stem.device).or_insert_with(file);
+            }
+        }
+        if let Some(device) =
+            dir.as_ref().and_then(initialize).and_then(|json| json.get("source_id")?.as_u64())
+        {
+            let device = u32::try_from(device).unwrap_or(u32::MAX);
+            evidence.entry(device).or_insert_with(|| INITIALIZE.to_owned());
+        }
+        let asides = runs(&place.path);
+        if evidence.is_empty() {
+            evidence = devices_of(&asides);
+        }
+        let device = device(&name, &evidence, map);
+        let (path, gone) = (place.path.clone(), gone_described);
+        Self { path, dir, intact, device, left, described, own: None, gone, asides, name }
+    }
+
+    /// A rank without a cache.
+    fn lost(base: &Path, name: String, map: &DeviceMap) -> Self {
+        let path = base.join(format!("rank_{name}")).join("kernel_meta");
+        let asides = runs(&path);
+        let device = match Dir::open_quietly(&path) {
+            Ok(_) => Err(format!(
+                "it was not looked at: to fill it too, or from it, name the folder above, `{}`",
+                base.display()
+            )),
+            Err(_) => device(&name, &devices_of(&asides), map),
+        };
+        let (intact, left) = (BTreeMap::new(), BTreeMap::new());
+        let (described, gone) = (Vec::new(), Vec::new());
+        Self { path, dir: None, intact, device, left, described, own: None, gone, asides, name }
+    }
+
+    /// Whether this rank, which has the number `at`, lacks the kernel that `donors` have.
+    pub(crate) fn lacks(&self, at: usize, donors: &[(usize, String)]) -> bool {
+        let mut own = donors.iter().filter(|(rank, _)| *rank == at);
+        match &self.device {
+            Ok(device) => !own.any(|(_, stem)| Stem::of(stem).is_some_and(|stem| stem.device == *device)),
+            Err(_) => own.next().is_none(),
+        }
+    }
+
+    /// Whether nothing is there under that stem.
+    ///
+    /// # Errors
+    /// What is.
+    pub(crate) fn is_free(&self, stem: &str) -> Result<(), String> {
+        match self.left.get(stem) {
+            None => Ok(()),
+            Some(item) => {
+                let busy = item.busy.map(|busy| format!(" ({busy})")).unwrap_or_default();
+                Err(format!(
+                    "rank_{}/kernel_meta has files of `{stem}` that are {}{busy}",
+                    self.name,
+                    item.state()
+                ))
+            }
+        }
+    }
+
+    /// Whether what this rank's own files say of their target goes with the donor.
+    ///
+    /// # Errors
+    /// Which do not, and what is different.
+    pub(crate) fn accepts(&mut self, donor: &Donor, donors_rank: &str) -> Result<(), String> {
+        let Some(soc) = &donor.soc else { return Ok(()) };
+        if self.own.is_none() {
+            self.own = Some(self.read_own());
+        }
+        for (file, own) in self.own.iter().flatten() {
+            let is_whole = file != INITIALIZE;
+            if let Some(different) = soc.differs(own, false, is_whole) {
+                return Err(format!(
+                    "rank_{donors_rank}/kernel_meta/{}.info and rank_{}/kernel_meta/{file} were not made for the same: \
+                     {different}; let the rank compile it, or move that file away if it is not true any more",
+                    donor.stem, self.name
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// What its own files say; of a rank with nothing left, what those say that were set aside.
+    fn read_own(&self) -> Vec<(String, Soc)> {
+        let mut own = match &self.dir {
+            Some(dir) => read_socs(dir, "", &self.described),
+            None => Vec::new(),
+        };
+        if own.is_empty()
+            && let Some(dir) = &self.dir
+        {
+            own = read_socs(dir, "", &self.gone);
+        }
+        for aside in &self.asides {
+            if !own.is_empty() {
+                break;
+            }
+            let names = aside.entries().unwrap_or_default();
+            let stems: Vec<&str> =
+                names.iter().filter_map(|name| name.name.to_str()?.strip_suffix(".info")).collect();
+            let run = aside.path().file_name().unwrap_or_default().to_string_lossy();
+            own = read_socs(aside, &format!("../kernel_meta{QUARANTINE}/{run}/"), &stems);
+        }
+        own
+    }
+
+    /// The folders that its own descriptors name, if there are any.
+    pub(crate) fn own_folders(&self) -> Option<&Map<String, Value>> {
+        self.own.iter().flatten().find(|(file, _)| file != INITIALIZE).map(|(_, soc)| soc.all())
+    }
+}
+
+/// The different `SocInfo` of what `dir` has: what was written at start-up, and the descriptors of `stems`.
+fn read_socs(dir: &Dir, prefix: &str, stems: &[&str]) -> Vec<(String, Soc)> {
+    let mut own: Vec<(String, Soc)> = Vec::new();
+    let mut add = |file: String, json: Option<Value>| {
+        let soc = json.as_ref().and_then(Soc::of);
+        if let Some(soc) = soc.filter(|soc| !own.iter().any(|(_, known)| known.alike(soc))) {
+            own.push((file, soc));
+        }
+    };
+    add(INITIALIZE.to_owned(), initialize(dir));
+    let mut buffer = Vec::new();
+    for stem in stems {
+        let file = format!("{stem}.info");
+        let json = match dir.read(&file, MAX_TEXT, &mut buffer) {
+            FileRead::Complete(_) => serde_json::from_slice(&buffer).ok(),
+            _ => None,
+        };
+        add(format!("{prefix}{file}"), json);
+    }
+    own
+}
+
+/// What repairs set aside of the cache at `path`, the newest first.
+fn runs(path: &Path) -> Vec<Dir> {
+    let full = Fs::new().real_path(path).unwrap_or_else(|_| path.to_owned());
+    let (Some(above), Some(name)) = (full.parent(), full.file_name()) else { return Vec::new() };
+    let Ok(top) = Dir::open_quietly(above).and_then(|above| above.below(beside(name))) else {
+        return Vec::new();
+    };
+    let mut names = top.entries().unwrap_or_default();
+    names.retain(|name| name.kind == FileKind::Dir && RunId::is_dir_name(&name.name));
+    names.sort();
+    names.iter().rev().filter_map(|name| top.below(&name.name).ok()).collect()
+}
+
+/// The devices in the names of what was set aside, each with a file.
+fn devices_of(asides: &[Dir]) -> BTreeMap<u32, String> {
+    let mut devices = BTreeMap::new();
+    for name in asides.iter().flat_map(|aside| aside.entries().unwrap_or_default()) {
+        let file = name.name.to_string_lossy().into_owned();
+        if let Some((stem, _)) = file.rsplit_once('.')
+            && let Some(stem) = Stem::of(stem)
+        {
+            devices.entry(stem.device).or_insert(file);
+        }
+    }
+    devices
+}
+
+fn initialize(dir: &Dir) -> Option<Value> {
+    let mut bytes = Vec::new();
+    match dir.read(OsStr::new(INITIALIZE).to_str()?, MAX_TEXT, &mut bytes) {
+        FileRead::Complete(_) => serde_json::from_slice(&bytes).ok(),
+        _ => None,
+    }
+}
+
+/// The device of a rank by its files and by the map.
+fn device(rank: &str, evidence: &BTreeMap<u32, String>, map: &DeviceMap) -> Result<u32, String> {
+    let mut said = evidence.iter();
+    match (map.device(rank), said.next(), said.next()) {
+        (Some(device), Some(_), _) if evidence.contains_key(&device) => Ok(device),
+        (Some(device), None, _) => Ok(device),
+        (Some(device), Some((other, file)), _) => Err(format!(
+            "--device-map says device {device} for rank {rank}, its own `{file}` says {other}: give the right one, or \
+             move that file away"
+        )),
+        (None, Some((device, _)), None) => Ok(*device),
+        (None, Some((first, file)), Some((second, other))) => Err(format!(
+            "its files disagree about its device: `{file}` says {first}, `{other}` says {second}; say which one it has \
+             with --device-map {rank}=DEVICE"
+        )),
+        (None, None, _) => Err(format!(
+            "no file of rank {rank} says which device it has, and RANK_ID is none: say it with --device-map \
+             {rank}=DEVICE"
+        )),
+    }
+}

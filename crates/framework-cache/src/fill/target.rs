@@ -1,0 +1,341 @@
+//! Writing another rank's kernel into a rank's folder.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::time::Duration;
+
+use opkeep_descriptor::write_info;
+use opkeep_digest::Digest;
+use serde_json::Value;
+
+use crate::fill::donors::{Donor, MAX_OBJECT};
+use crate::fill::ranks::{MAX_TEXT, Rank};
+use crate::quarantine::dir::Quarantine;
+use crate::quarantine::ground::Ground;
+use crate::quarantine::io;
+use crate::quarantine::journal::{Entry, Made, Role};
+use opkeep_fs::{FileRead, Fs};
+use opkeep_kernel_meta::displace::STAYS_DISPLACED;
+use opkeep_kernel_meta::manifest::describes;
+use opkeep_kernel_meta::manifest::{self, Manifest};
+use opkeep_kernel_meta::publish::{Staged, publish_new};
+use opkeep_kernel_meta::view_dir::{LOCK, ViewDir};
+use opkeep_kernel_meta::{LeftReason, Part, RunId, ViewError};
+
+/// As MindSpore leaves its descriptors.
+const INFO_MODE: u32 = 0o400;
+/// Temporary files of writers that died are removed when they are older.
+const STALE: Duration = Duration::from_secs(30 * 60);
+
+/// The files of a kernel for one rank.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    object: Vec<u8>,
+    json: Vec<u8>,
+    info: String,
+    /// By part.
+    digests: [Digest; 3],
+}
+
+/// The donor's kernel as the rank `target` has it under `stem`: its bytes, and a descriptor of the rank's own.
+pub(crate) fn ready(
+    donor: &Donor,
+    from: &Rank<'_>,
+    target: &Rank<'_>,
+    stem: &str,
+    device: u32,
+) -> Result<Ready, String> {
+    let changed = |file: &str| {
+        format!("`rank_{}/kernel_meta/{file}` changed since it was looked at: run it again", from.name)
+    };
+    let read = |file: String, limit| {
+        let mut bytes = Vec::new();
+        match from.dir.as_ref().map(|dir| dir.read(&file, limit, &mut bytes)) {
+            Some(FileRead::Complete(_)) => Ok(bytes),
+            _ => Err(changed(&file)),
+        }
+    };
+    let object = read(format!("{}.o", donor.stem), MAX_OBJECT)?;
+    let json = read(format!("{}.json", donor.stem), MAX_TEXT)?;
+    if Digest::of(&object) != donor.sha256 || !describes(&json, &donor.sha256) {
+        return Err(changed(&format!("{}.o", donor.stem)));
+    }
+    let mut descriptor = donor.descriptor.clone();
+    descriptor.envelope.rename(stem);
+    descriptor.envelope.source_id = Some(i64::from(device));
+    let own = target.own_folders();
+    for (name, value) in &mut descriptor.envelope.soc_info {
+        match name.as_str() {
+            "deviceId" => *value = device.to_string().into(),
+            "op_debug_dir" | "kernel_meta_temp_dir" => {
+                let moved = || in_rank(value, &from.name, &target.name);
+                *value = own.and_then(|own| own.get(name)).cloned().unwrap_or_else(moved);
+            }
+            _ => {}
+        }
+    }
+    // Whatever was changed, the name must still follow.
+    if descriptor.named_by(stem) != donor.descriptor.named_by(&donor.stem) {
+        return Err(format!("`{stem}` does not follow from the descriptor of `{}`", donor.stem));
+    }
+    let info = write_info(&descriptor);
+    let digests = [donor.sha256, Digest::of(&json), Digest::of(info.as_bytes())];
+    Ok(Ready { object, json, info, digests })
+}
+
+/// The folder of one rank in the place of another's.
+fn in_rank(path: &Value, from: &str, to: &str) -> Value {
+    let Some(text) = path.as_str() else { return path.clone() };
+    let (from, to) = (format!("rank_{from}"), format!("rank_{to}"));
+    let parts: Vec<&str> = text.split('/').map(|part| if part == from { &*to } else { part }).collect();
+    parts.join("/").into()
+}
+
+impl Ready {
+    /// The bytes of its files together.
+    pub(crate) fn byte_len(&self) -> usize {
+        self.object.len() + self.json.len() + self.info.len()
+    }
+}
+
+/// A rank's folder that is being filled, locked.
+#[derive(Debug)]
+pub(crate) struct Site {
+    folder: ViewDir,
+    /// Holds the locks of all who work there.
+    ground: Ground,
+    /// What had to be made.
+    made: Made,
+}
+
+/// What is noted of a turn before it is written.
+#[derive(Debug)]
+pub(crate) struct Record {
+    quarantine: Quarantine,
+    entries: Vec<Entry>,
+    made: Made,
+    /// Whether some kernel was not written after all.
+    is_less: bool,
+}
+
+impl Record {
+    /// The kernel with this number was not written. A file of it that could not be removed stays on record.
+    pub(crate) fn drop_one(&mut self, number: u64, site: &Site) {
+        let is_there =
+            |entry: &Entry| site.folder.file_state(&entry.file).is_some_and(|found| entry.is(&found));
+        self.entries.retain(|entry| entry.set != number || is_there(entry));
+        self.is_less = true;
+    }
+
+    /// Neither was the kernel with this number, nor any after it.
+    pub(crate) fn drop_from(&mut self, number: u64) {
+        self.entries.retain(|entry| entry.set < number);
+        self.is_less = true;
+    }
+
+    /// Leaves what was written on record. Best effort: what is noted and was not written is passed over when it is undone.
+    pub(crate) fn close(self, site: &Site) {
+        if self.entries.is_empty() {
+            self.quarantine.clear(&site.ground);
+            let _ = site.ground.parent.remove_dir(&site.ground.quarantine);
+        } else if self.is_less {
+            let _ = self.quarantine.record_anew(&self.entries, self.made);
+        }
+    }
+}
+
+impl Site {
+    /// Enters the folder of the rank `rank`, made if needed, if nobody is at work there.
+    ///
+    /// # Errors
+    /// Who is, or why it cannot be entered.
+    pub(crate) fn enter(fs: &Fs, base: &Path, rank: &str) -> Result<Self, String> {
+        let name = format!("rank_{rank}");
+        let path = base.join(&name).join("kernel_meta");
+        let open = || {
+            let base = fs.open_dir(base)?.quiet();
+            let above = !base.may_exist(&name);
+            // Neither may be a link that leads elsewhere.
+            let rank = io::make_dir(&base, OsStr::new(&name))?;
+            let directory = !rank.may_exist("kernel_meta");
+            let dir = io::make_dir(&rank, OsStr::new("kernel_meta"))?;
+            Ok(Made { above, directory, lock: !dir.may_exist(LOCK) })
+        };
+        let made = open().map_err(|error: std::io::Error| {
+            format!(
+                "cannot open the folder `{}`: {error}; make it a folder that this user may write",
+                path.display()
+            )
+        })?;
+        let ground = Ground::enter_locked(fs, &path).map_err(|error| error.to_string())?;
+        let folder = ViewDir::enter(fs, &path, Duration::ZERO).map_err(|error| error.to_string())?;
+        folder.give_lock();
+        let (names, now) = (folder.own_names(), folder.now());
+        folder.remove_stale_temps(&names, now, STALE);
+        let text = folder.read(manifest::NAME).map(|(bytes, _)| bytes).unwrap_or_default();
+        let listed = Manifest::parse(&text);
+        folder.settle_displaced(&names, now, STALE, |name, digest| listed.is_ours(name, digest));
+        Ok(Self { folder, ground, made })
+    }
+
+    /// Writes the files of a kernel under temporary names.
+    ///
+    /// # Errors
+    /// Why it cannot, or that another program writes the kernel.
+    pub(crate) fn stage(&self, stem: &str, ready: &Ready) -> Result<Staged<'_>, String> {
+        let mut names = Part::ALL.iter().map(|part| part.of(stem));
+        if let Some(name) = names.find(|name| self.folder.exists(name)) {
+            return Err(taken(&name));
+        }
+        let stage = |bytes: &[u8], mode: Option<u32>| {
+            let mut temp = self.folder.stage(bytes)?;
+            temp.give();
+            mode.map_or(Ok(()), |mode| temp.restrict(mode))?;
+            temp.sync().map(|()| temp)
+        };
+        let files = || {
+            let Ready { object, json, info, .. } = ready;
+            Ok([stage(object, None)?, stage(json, None)?, stage(info.as_bytes(), Some(INFO_MODE))?])
+        };
+        files().map(Staged::of).map_err(|error: ViewError| error.to_string())
+    }
+
+    /// Notes what is about to be written.
+    ///
+    /// # Errors
+    /// Why it cannot: then nothing is to be written, since it could not be undone.
+    pub(crate) fn record<'r>(
+        &self,
+        run: &RunId,
+        kernels: impl Iterator<Item = (&'r str, &'r Ready, &'r Staged<'r>)>,
+    ) -> Result<Record, String> {
+        let mut entries = Vec::new();
+        for (number, (stem, Ready { digests, .. }, staged)) in (0..).zip(kernels) {
+            for (part, seen) in staged.identities().map_err(|error| error.to_string())? {
+                let role = Role::Added { sha256: digests[part as usize].to_string() };
+                let entry = Entry::new(number, &part.of(stem), None, &seen, "filled from another rank");
+                entries.push(Entry { role, ..entry });
+            }
+        }
+        let quarantine = Quarantine::open(&self.ground, run, &entries, self.made);
+        let quarantine = quarantine.map_err(|error| error.to_string())?;
+        Ok(Record { quarantine, entries, made: self.made, is_less: false })
+    }
+
+    /// Gives the files of a kernel their names, its description last.
+    ///
+    /// # Errors
+    /// Why it cannot, or that another program writes the kernel: then ours is removed.
+    pub(crate) fn publish(&self, stem: &str, ready: &Ready, staged: Staged<'_>) -> Result<(), String> {
+        match publish_new(&self.folder, stem, &ready.digests, staged) {
+            Ok(None) => Ok(()),
+            Ok(Some(LeftReason::Changed { file })) => Err(self.with_displaced(taken(&file))),
+            Ok(Some(other)) => Err(self.with_displaced(other.to_string())),
+            Err(error) => Err(self.with_displaced(error.to_string())),
+        }
+    }
+
+    /// A problem, with the names of files that could not get their names back.
+    fn with_displaced(&self, problem: String) -> String {
+        let displaced = self.folder.stay_displaced(self.folder.now(), STALE, |_, _| false);
+        displaced.into_iter().fold(problem, |problem, file| format!("{problem}; `{file}`: {STAYS_DISPLACED}"))
+    }
+
+    /// Brings the names to the disk.
+    pub(crate) fn sync(&self) {
+        self.folder.sync();
+    }
+}
+
+fn taken(name: &str) -> String {
+    format!("`{name}` exists already: another program writes that kernel")
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests write as other programs do")]
+
+    use std::fs;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    use tempfile::TempDir;
+
+    use opkeep_fs::FsCall;
+    use opkeep_testkit::at_each_change;
+
+    use super::*;
+
+    const ALL: [&str; 3] = ["a_1_0.info", "a_1_0.json", "a_1_0.o"];
+
+    /// Fills in a kernel while another program writes `file` before the change number `at`. Returns the outcome, whether it
+    /// was written, whether it replaced ours, and the directory.
+    fn fill_while(file: &str, at: usize) -> (Result<(), String>, bool, bool, TempDir) {
+        let base = tempfile::tempdir().unwrap();
+        let path = base.path().join("rank_0/kernel_meta").join(file);
+        // What is there before the kernel is written.
+        drop(Site::enter(&Fs::new(), base.path(), "0").unwrap());
+        let changes = Arc::new(AtomicUsize::new(0));
+        let is_replaced = Arc::new(AtomicBool::new(false));
+        let (seen, replaced) = (Arc::clone(&changes), Arc::clone(&is_replaced));
+        let write = move |_: &FsCall<'_>| {
+            if seen.fetch_add(1, Ordering::Relaxed) == at {
+                replaced.store(path.exists(), Ordering::Relaxed);
+                let new = path.with_extension("new");
+                fs::write(&new, "another program's").unwrap();
+                fs::rename(new, &path).unwrap();
+            }
+        };
+        let site = Site::enter(&at_each_change(write), base.path(), "0").unwrap();
+        let object = b"object".to_vec();
+        let json = format!(r#"{{"sha256": "{}"}}"#, Digest::of(&object)).into_bytes();
+        let digests = [Digest::of(&object), Digest::of(&json), Digest::of(b"{}")];
+        let ready = Ready { object, json, info: "{}".to_owned(), digests };
+        let staged = site.stage("a_1_0", &ready);
+        let outcome = staged.and_then(|staged| site.publish("a_1_0", &ready, staged));
+        (outcome, changes.load(Ordering::Relaxed) > at, is_replaced.load(Ordering::Relaxed), base)
+    }
+
+    #[test]
+    fn no_file_stands_beside_another_programs() {
+        for file in ALL {
+            let mut at = 0;
+            loop {
+                let (outcome, is_written, is_replaced, base) = fill_while(file, at);
+                let dir = base.path().join("rank_0/kernel_meta");
+                let mut names = ViewDir::look(&dir).unwrap().unwrap().list().unwrap();
+                names.retain(|name| name != LOCK);
+                names.sort();
+                if !is_written {
+                    outcome.unwrap();
+                    assert_eq!((names.as_slice(), at > 5), (&ALL.map(str::to_owned)[..], true), "{file}");
+                    break;
+                }
+                match outcome {
+                    // A descriptor may be another program's: no reader goes by it. What replaces ours comes too late.
+                    Ok(()) => {
+                        assert!(file == ALL[0] || is_replaced, "{file} {at}");
+                        assert_eq!(names.as_slice(), &ALL.map(str::to_owned)[..]);
+                    }
+                    Err(why) => {
+                        assert!(why.contains(file) && why.contains("another program"), "{file} {at}: {why}");
+                        assert_eq!(names, [file], "{file} {at}");
+                    }
+                }
+                assert_eq!(fs::read(dir.join(file)).unwrap(), b"another program's", "{file} {at}");
+                at += 1;
+            }
+        }
+    }
+
+    #[test]
+    fn only_the_folder_of_the_rank_is_another() {
+        for (path, expected) in [
+            ("./rank_1/", "./rank_12/"),
+            ("/x/rank_1/kernel_meta_temp_dir/", "/x/rank_12/kernel_meta_temp_dir/"),
+            ("/x/rank_10/rank_1x", "/x/rank_10/rank_1x"),
+        ] {
+            assert_eq!(in_rank(&path.into(), "1", "12"), expected);
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The judgement of files that stand under the name of a kernel that a view is to hold.
+
+use std::path::Path;
+
+use opkeep_cann_meta::targets;
+use opkeep_descriptor::read_info;
+use opkeep_fs::{Dir, FileRead, Fs};
+use opkeep_kernel_meta::manifest::MAX_TEXT;
+use opkeep_kernel_meta::{
+    Busy, ForeignFiles, ForeignKernel, KernelFiles, LeftReason, Part, Quarantined, Replaced, RunId,
+};
+use opkeep_validator::{ElfFacts, Machine, validate_object};
+
+use crate::quarantine::Why;
+use crate::quarantine::replaced::keep;
+use crate::scan::judge::MAX_OBJECT;
+use crate::scan::{Item, Orphan, Verdict, judge_one};
+
+/// Judges by [`scan`](crate::scan), and keeps what is replaced in [`quarantine`](crate::quarantine).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FrameworkFiles;
+
+impl ForeignFiles for FrameworkFiles {
+    fn judge(&self, dir: &Dir, kernel: &KernelFiles<'_>, is_ours: bool) -> Result<String, LeftReason> {
+        let mut bytes = Vec::new();
+        let name = Part::Object.of(kernel.stem);
+        let there = matches!(dir.read(&name, MAX_OBJECT, &mut bytes), FileRead::Complete(_));
+        let report = validate_object(if there { &bytes } else { &[] }, None);
+        let facts = report.object.as_ref().filter(|_| there);
+        let is_whole = there && report.is_valid();
+        let foreign = || LeftReason::Foreign(foreign_kernel(facts, chip_beside(dir, kernel.stem)));
+        let Some(item) = judge_one(dir, kernel.stem) else {
+            return Err(LeftReason::Changed { file: name });
+        };
+        let problem = item.problem();
+        let (verdict, busy) = (&item.verdict, item.busy);
+        match verdict {
+            // Another chip's kernel is no damage.
+            Verdict::Intact | Verdict::OtherChip(_) => return Err(foreign()),
+            Verdict::InUse => return Err(LeftReason::Changed { file: name }),
+            Verdict::Unreadable { file, problem } => {
+                let (file, problem) = (file.clone(), problem.clone());
+                return Err(LeftReason::Unreadable { file, problem });
+            }
+            Verdict::Damaged(_) | Verdict::Orphan(_) => {}
+        }
+        // If our own bytes cannot be had, writing them fails, and says so.
+        let given = kernel.load(Part::Object).ok().and_then(|bytes| validate_object(&bytes, None).object);
+        let other_chip = |found: &ElfFacts| given.as_ref().is_none_or(|given| differs(found, given));
+        if is_whole && facts.is_some_and(other_chip) {
+            return Err(foreign());
+        }
+        if let Some(busy) = in_progress(&item, busy, is_whole) {
+            return Err(LeftReason::InProgress(busy));
+        }
+        let machine = machine_of(&bytes).zip(given.map(|given| given.machine));
+        let is_ours = is_ours && machine.is_none_or(|(found, given)| found == given);
+        if !kernel.for_chip && !is_ours {
+            return Err(LeftReason::DamagedForOther { problem });
+        }
+        Ok(problem)
+    }
+
+    fn descriptor_problem(&self, descriptor: &[u8]) -> Option<String> {
+        read_info(descriptor).err().map(|error| format!("its descriptor is damaged: {error}"))
+    }
+
+    fn quarantine(
+        &self,
+        fs: &Fs,
+        path: &Path,
+        run: &RunId,
+        sets: &[Replaced],
+        force: bool,
+    ) -> Result<Quarantined, String> {
+        let (outcomes, dir) = keep(fs, path, run, sets, force).map_err(|error| error.to_string())?;
+        let outcomes = outcomes.into_iter().map(|outcome| outcome.map_err(left_reason)).collect();
+        Ok(Quarantined { outcomes, dir })
+    }
+}
+
+/// The reason for which a view leaves files that could not be moved.
+fn left_reason(why: Why) -> LeftReason {
+    match why {
+        Why::InProgress(busy) => LeftReason::InProgress(busy),
+        Why::Changed { file } => LeftReason::Changed { file },
+        other => LeftReason::NotKept { problem: other.to_string() },
+    }
+}
+
+fn foreign_kernel(object: Option<&ElfFacts>, chip: Option<String>) -> ForeignKernel {
+    let mut kernel = ForeignKernel::default();
+    kernel.machine = object.map(|object| object.machine.to_string());
+    kernel.flags = object.map(|object| object.flags);
+    kernel.architecture = object.and_then(|object| object.architecture).map(|known| known.name());
+    kernel.chip = chip;
+    kernel
+}
+
+/// Why what looks damaged may be whole soon. A file that is being written is open; between two files, none is.
+fn in_progress(item: &Item, busy: Option<Busy>, is_whole: bool) -> Option<Busy> {
+    let is_half = is_whole && matches!(item.verdict, Verdict::Orphan(Orphan::ObjectOnly));
+    match busy? {
+        Busy::Young { .. } if !is_half => None,
+        busy => Some(busy),
+    }
+}
+
+/// The chip that the descriptor beside a kernel names.
+fn chip_beside(dir: &Dir, stem: &str) -> Option<String> {
+    let mut bytes = Vec::new();
+    match dir.read(Part::Info.of(stem), MAX_TEXT, &mut bytes) {
+        FileRead::Complete(_) => {
+            read_info(&bytes).ok().map(|it| it.spec.target).filter(|chip| !chip.is_empty())
+        }
+        _ => None,
+    }
+}
+
+/// Whether two objects are for different chips, as far as they say.
+fn differs(one: &ElfFacts, other: &ElfFacts) -> bool {
+    // Kernels for the two kinds of core of one chip are one family: `dav-c220-vec` and `dav-c220-cube`.
+    let family = |facts: &ElfFacts| {
+        let parts = facts.architecture.map(|known| known.name().splitn(3, '-').take(2));
+        parts.map(|parts| parts.collect::<Vec<_>>())
+    };
+    one.machine != other.machine
+        || family(one).zip(family(other)).is_some_and(|(one, other)| one != other)
+        || one.machine.0 == targets::ASCEND && (one.flags == 0) != (other.flags == 0)
+}
+
+/// The machine that the first bytes of an ELF file name, be the rest of it missing.
+fn machine_of(object: &[u8]) -> Option<Machine> {
+    let head = object.get(..20).filter(|head| head.starts_with(b"\x7fELF"))?;
+    Some(Machine(u16::from_le_bytes([head[18], head[19]])))
+}

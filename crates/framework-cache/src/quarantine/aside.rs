@@ -1,0 +1,451 @@
+//! Setting aside.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::fmt;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+use crate::open_files::OpenFiles;
+use crate::quarantine::dir::Quarantine;
+use crate::quarantine::ground::Ground;
+use crate::quarantine::journal::{Entry, Made, Role};
+use crate::quarantine::locks::Locks;
+use crate::quarantine::partners::{is_pair, partners};
+use crate::quarantine::plan::{Plan, Set, plan};
+use crate::quarantine::{RepairError, Step};
+use crate::scan::{Item, OtherChip, Survey, What};
+use opkeep_fs::{Dir, FileState};
+use opkeep_kernel_meta::{Busy, RunId, rename_new};
+
+/// How to set aside.
+pub struct AsideOptions<'a> {
+    /// The run that this is part of.
+    pub run: &'a RunId,
+    /// Take also what was written just now or is open, which a build may be making. What is locked stays.
+    pub force: bool,
+    /// Change nothing, and tell what would be done.
+    pub dry_run: bool,
+    /// Told what is about to be done.
+    pub observe: &'a dyn Fn(Step),
+    /// Asked before each kernel whether to give up.
+    pub cancelled: &'a dyn Fn() -> bool,
+}
+
+/// What was set aside, and what not.
+#[derive(Debug, Default)]
+pub struct Aside {
+    /// The folder with the files, if any was moved.
+    pub quarantine: Option<PathBuf>,
+    /// What was moved, or would be.
+    pub moved: Vec<Moved>,
+    /// What is damaged, or may be, and still there.
+    pub left: Vec<Left>,
+    /// The file system has no locks, so nobody could be kept away.
+    pub without_locks: bool,
+    /// It was given up before the end.
+    pub cancelled: bool,
+}
+
+/// A thing in a cache of which files were moved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// What it is.
+    pub what: What,
+    /// The kernel's stem, or the file's name.
+    pub name: String,
+    /// The folder of the cache that it was in, if not right there.
+    pub below: Option<&'static str>,
+    /// Which files were moved, in this order.
+    pub files: Vec<String>,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+/// A thing, or some files of it, that are still there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// What it is.
+    pub what: What,
+    /// The kernel's stem, or the file's name.
+    pub name: String,
+    /// The folder of the cache that it is in, if not right there.
+    pub below: Option<&'static str>,
+    /// Why it is still there.
+    pub why: Why,
+}
+
+/// Why something was not moved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Why {
+    /// A build may be making it.
+    InProgress(Busy),
+    /// Somebody holds its lock, or it cannot be told.
+    Lock(String),
+    /// It is not what was judged any more.
+    Changed {
+        /// The file that changed, appeared or went away.
+        file: String,
+    },
+    /// It changed whenever it was read.
+    InUse,
+    /// It could not be read, so nobody knows whether it is damaged.
+    Unreadable {
+        /// The file.
+        file: String,
+        /// What the system said.
+        problem: String,
+    },
+    /// A link, folder or pipe stands where a file should be: nobody knows what a framework finds there.
+    NotAFile {
+        /// Its name.
+        file: String,
+    },
+    /// It is a kernel in order, for another chip: that is no damage, and the user's to decide.
+    OtherChip(OtherChip),
+    /// It is part of what was installed: no framework makes it again.
+    Installed,
+    /// A file could not be moved.
+    Failed {
+        /// The file.
+        file: String,
+        /// What the system said.
+        problem: String,
+    },
+    /// A file was replaced while it was moved, and the new one is in quarantine now: its name was taken meanwhile.
+    Astray {
+        /// The file.
+        file: String,
+        /// Where it is.
+        place: PathBuf,
+    },
+}
+
+/// Moves what is damaged or left over in the surveyed cache to a quarantine beside it.
+///
+/// # Errors
+/// [`RepairError`]: nothing was changed.
+pub fn set_aside(survey: &Survey, options: &AsideOptions<'_>) -> Result<Aside, RepairError> {
+    let Plan { mut sets, left } = plan(survey, options.force);
+    let mut aside = Aside { left, ..Aside::default() };
+    if sets.is_empty() {
+        return Ok(aside);
+    }
+    let ground = Ground::enter(&survey.place.path)?;
+    aside.without_locks = ground.locks.without;
+    if !options.force {
+        leave_open(&mut sets, &mut aside.left);
+    }
+    if options.dry_run {
+        aside.moved = sets.iter().map(Set::told).collect();
+        return Ok(aside);
+    }
+    if sets.is_empty() {
+        return Ok(aside);
+    }
+    let taken: HashSet<(Option<&str>, String)> = sets
+        .iter()
+        .flat_map(|set| set.files.iter().map(|(file, _)| (set.item.below, file.clone())))
+        .collect();
+    sets.iter_mut().for_each(|set| set.look_at_staying(&ground.folder, &taken));
+    let quarantine = Quarantine::open(&ground, options.run, &entries(&sets), Made::default())?;
+    (options.observe)(Step::Recorded);
+    let mut mover = Mover {
+        ground: &ground,
+        quarantine: &quarantine,
+        options,
+        folders: HashMap::new(),
+        number: 0,
+        aside,
+    };
+    let mut done = Vec::new();
+    for set in &sets {
+        if (options.cancelled)() {
+            mover.aside.cancelled = true;
+            break;
+        }
+        done.push((set, mover.take(set)));
+    }
+    (options.observe)(Step::Checking);
+    mover.look_again(&mut done);
+    let mut aside = mover.aside;
+    for (set, files) in done {
+        if !files.is_empty() {
+            aside
+                .moved
+                .push(Moved { files: files.into_iter().map(|(file, _)| file).collect(), ..set.told() });
+        }
+    }
+    aside.quarantine = quarantine.close(&ground);
+    Ok(aside)
+}
+
+/// The lines of the journal for `sets`.
+fn entries(sets: &[Set<'_>]) -> Vec<Entry> {
+    let numbered = (0..).zip(sets);
+    let of = |(number, set): (u64, &Set<'_>)| {
+        let entry = |(file, seen): &(String, FileState)| {
+            let entry = Entry::new(number, file, set.item.below, seen, &set.why);
+            let is_taken = set.files.iter().any(|(taken, _)| taken == file);
+            Entry { role: if is_taken { Role::Taken } else { Role::Stays { sha256: None } }, ..entry }
+        };
+        set.judged.iter().map(entry).collect::<Vec<_>>()
+    };
+    numbered.flat_map(of).collect()
+}
+
+/// Leaves what some process has opened since it was judged.
+fn leave_open(sets: &mut Vec<Set<'_>>, left: &mut Vec<Left>) {
+    let open = OpenFiles::look();
+    sets.retain(|set| {
+        let holder = set.files.iter().find_map(|(_, file)| open.holder(file));
+        left.extend(holder.map(|process| set.left(Why::InProgress(Busy::Open { process }))));
+        holder.is_none()
+    });
+}
+
+/// Files that were moved, in order.
+pub(crate) type Taken = Vec<(String, FileState)>;
+
+struct Mover<'a> {
+    ground: &'a Ground,
+    quarantine: &'a Quarantine,
+    options: &'a AsideOptions<'a>,
+    /// Folders in the cache that were opened.
+    folders: HashMap<&'static str, Dir>,
+    /// How many files were about to be moved so far.
+    number: u64,
+    aside: Aside,
+}
+
+impl Mover<'_> {
+    /// Moves the files of a set, if all of it is as it was judged; says of those that stay why.
+    fn take(&mut self, set: &Set<'_>) -> Taken {
+        let mut taken = Vec::new();
+        if let Err(why) = self.try_take(set, &mut taken) {
+            self.aside.left.push(set.left(why));
+        }
+        taken
+    }
+
+    fn try_take(&mut self, set: &Set<'_>, taken: &mut Taken) -> Result<(), Why> {
+        if let Some(below) = set.item.below
+            && !self.folders.contains_key(below)
+        {
+            let dir = self.ground.folder.below(OsStr::new(below));
+            let dir =
+                dir.map_err(|error| Why::Failed { file: below.to_owned(), problem: error.to_string() })?;
+            self.folders.insert(below, dir);
+        }
+        let from = set.item.below.and_then(|below| self.folders.get(below)).unwrap_or(&self.ground.folder);
+        let to = self.quarantine.folder(set.item.below);
+        // Held until the last file was moved, its own lock file.
+        let locks = Locks::of_kernel(from, &set.locks).map_err(|error| Why::Lock(locked(&error)))?;
+        self.aside.without_locks |= locks.without;
+        set.check(from)?;
+        let mut failed = None;
+        for (file, judged) in &set.files {
+            let moved =
+                move_judged(from, to, file, judged, || (self.options.observe)(Step::Moving(self.number)));
+            match moved {
+                Ok(()) => taken.push((file.clone(), *judged)),
+                // Files in another state than judged mean that somebody is at it, and may make it whole.
+                Err(why @ (Why::Changed { .. } | Why::Astray { .. })) => {
+                    return Err(put_back(from, to, taken, &set.judged).unwrap_or(why));
+                }
+                // Without its description, the rest is nothing.
+                Err(why) if file.ends_with(".json") => return Err(why),
+                Err(why) => failed = Some(why),
+            }
+            (self.options.observe)(Step::Moved(self.number));
+            self.number += 1;
+        }
+        // What was missing may have come while the rest went.
+        if let Some(file) = set.absent.iter().find(|file| from.may_exist(file)).cloned() {
+            let astray = put_back(from, to, taken, &set.judged);
+            return Err(astray.unwrap_or(Why::Changed { file }));
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Looks at what was moved once more: what somebody wrote to meanwhile, who had it open, goes back.
+    fn look_again(&mut self, done: &mut [(&Set<'_>, Taken)]) {
+        let open = if self.options.force { OpenFiles::default() } else { OpenFiles::look() };
+        for (set, taken) in done.iter_mut().filter(|(_, taken)| !taken.is_empty()) {
+            let to = self.quarantine.folder(set.item.below);
+            let is_changed = |(file, judged): &(String, FileState)| {
+                !to.file_state(file).is_some_and(|found| found.is_same_content(judged))
+            };
+            let holder = || taken.iter().find_map(|(_, file)| open.holder(file));
+            let why = match (taken.iter().find(|file| is_changed(file)), holder()) {
+                (Some((file, _)), _) => Why::Changed { file: file.clone() },
+                (None, Some(process)) => Why::InProgress(Busy::Open { process }),
+                (None, None) => continue,
+            };
+            let from =
+                set.item.below.and_then(|below| self.folders.get(below)).unwrap_or(&self.ground.folder);
+            let astray = put_back(from, to, taken, &set.judged);
+            self.aside.left.push(set.left(astray.unwrap_or(why)));
+        }
+    }
+}
+
+/// Why a kernel's lock keeps us away.
+pub(crate) fn locked(error: &RepairError) -> String {
+    match error {
+        RepairError::Locked { lock } => {
+            format!("`{}` is held by another process: run it again when that is done", lock.display())
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Moves the file called `file` if it is the one that was judged.
+pub(crate) fn move_judged(
+    from: &Dir,
+    to: &Dir,
+    file: &str,
+    judged: &FileState,
+    observe: impl Fn(),
+) -> Result<(), Why> {
+    let named = || file.to_owned();
+    if from.file_state(file) != Some(*judged) {
+        return Err(Why::Changed { file: named() });
+    }
+    observe();
+    rename_new(from, file, to, file).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => Why::Changed { file: named() },
+        ErrorKind::CrossesDevices => Why::Failed {
+            file: named(),
+            problem: "its folder is a mount point, so that nothing can be moved beside the cache".to_owned(),
+        },
+        _ => Why::Failed { file: named(), problem: error.to_string() },
+    })?;
+    if to.file_state(file).is_some_and(|found| found.is_same_content(judged)) {
+        return Ok(());
+    }
+    // Between looking and renaming, another file took the name.
+    let changed = Why::Changed { file: named() };
+    match rename_new(to, file, from, file) {
+        Ok(()) => Err(changed),
+        Err(_) => Err(Why::Astray { file: named(), place: to.path().join(file) }),
+    }
+}
+
+/// Restores `taken` files, the last first. Those stay in quarantine whose names were taken meanwhile, or that do not fit
+/// an object or a description that another program wrote since: one that is not in `judged`. A file that is not as judged
+/// and stays is reported.
+pub(crate) fn put_back(
+    from: &Dir,
+    to: &Dir,
+    taken: &mut Taken,
+    judged: &[(String, FileState)],
+) -> Option<Why> {
+    let is_judged = |name: &str, found: &FileState| {
+        judged.iter().any(|(file, seen)| file == name && found.is_same_content(seen))
+    };
+    // Whether `file`, which is in `dir` now, would stand beside another kernel's file.
+    let is_misfit = |dir: &Dir, file: &str| {
+        partners(file).iter().any(|partner| {
+            from.file_state(partner).is_some_and(|found| !is_judged(partner, &found))
+                && !is_pair((dir, file), (from, partner))
+        })
+    };
+    let (mut stay, mut astray) = (Vec::new(), None);
+    while let Some((file, seen)) = taken.pop() {
+        let mut is_back = !is_misfit(to, &file) && rename_new(to, &file, from, &file).is_ok();
+        // Between the look and the rename, another program may have written the other file.
+        if is_back
+            && is_misfit(from, &file)
+            && from.file_state(&file).is_some_and(|it| it.is_same_content(&seen))
+        {
+            is_back = rename_new(from, &file, to, &file).is_err();
+        }
+        if !is_back {
+            if !to.file_state(&file).is_some_and(|found| found.is_same_content(&seen)) {
+                astray = Some(Why::Astray { file: file.clone(), place: to.path().join(&file) });
+            }
+            stay.push((file, seen));
+        }
+    }
+    taken.extend(stay.into_iter().rev());
+    astray
+}
+
+impl Set<'_> {
+    /// Adds the files that stay, as they are now, to those that were judged.
+    fn look_at_staying(&mut self, folder: &Dir, taken: &HashSet<(Option<&str>, String)>) {
+        let below = self.item.below.map(|below| folder.below(OsStr::new(below)));
+        let Some(folder) = below.as_ref().map_or(Some(folder), |below| below.as_ref().ok()) else { return };
+        let stay = self.stay.iter().filter(|file| !taken.contains(&(self.item.below, (*file).clone())));
+        let stay = stay.filter_map(|file| Some((file.clone(), folder.file_state(file)?)));
+        self.judged.extend(stay);
+    }
+
+    fn told(&self) -> Moved {
+        let Item { what, name, below, .. } = self.item;
+        let files = self.files.iter().map(|(file, _)| file.clone()).collect();
+        Moved { what: *what, name: name.clone(), below: *below, files, why: self.why.clone() }
+    }
+
+    fn left(&self, why: Why) -> Left {
+        Left::of(self.item, why)
+    }
+
+    /// Whether everything is as it was judged.
+    fn check(&self, dir: &Dir) -> Result<(), Why> {
+        let changed = |file: &String| Err(Why::Changed { file: file.clone() });
+        if let Some((file, _)) =
+            self.files.iter().find(|(file, judged)| dir.file_state(file) != Some(*judged))
+        {
+            return changed(file);
+        }
+        self.absent.iter().find(|file| dir.may_exist(file)).map_or(Ok(()), changed)
+    }
+}
+
+impl Left {
+    pub(crate) fn of(item: &Item, why: Why) -> Self {
+        Self { what: item.what, name: item.name.clone(), below: item.below, why }
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InProgress(busy) => write!(f, "in progress: {busy}"),
+            Self::Lock(problem) => f.write_str(problem),
+            Self::Changed { file } => {
+                write!(
+                    f,
+                    "`{file}` changed since it was looked at: somebody is at work there; run it again later"
+                )
+            }
+            Self::InUse => f.write_str("it changed whenever it was read: run it again later"),
+            Self::Unreadable { file, problem } => write!(
+                f,
+                "`{file}` cannot be read, so nobody knows whether it is damaged: {problem}; run it as the user who owns \
+                 the file"
+            ),
+            Self::NotAFile { file } => write!(
+                f,
+                "`{file}` is a link, or no file at all, and links are not followed: a framework may find the kernel whole \
+                 there; put the file itself in its place, or move all files of this kernel away by hand"
+            ),
+            Self::OtherChip(other) => write!(
+                f,
+                "{other}: it is not damaged, so it stays; move its files away by hand, and the kernel is compiled again"
+            ),
+            Self::Installed => f.write_str("it is part of an operator package: install or build that again"),
+            Self::Failed { file, problem } => {
+                write!(f, "`{file}` could not be moved: {problem}; run it as the user who owns the folder")
+            }
+            Self::Astray { file, place } => write!(
+                f,
+                "`{file}` was replaced twice while it was moved: the file between is `{}` now",
+                place.display()
+            ),
+        }
+    }
+}

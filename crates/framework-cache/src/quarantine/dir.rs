@@ -1,0 +1,125 @@
+//! The directory of one run of repair, with its journal.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::io::{self, ErrorKind};
+use std::ops::Not;
+use std::path::PathBuf;
+
+use crate::quarantine::ground::Ground;
+use crate::quarantine::journal::{self, Entry, Made};
+use crate::quarantine::{RepairError, io as tools};
+use opkeep_fs::Dir;
+use opkeep_kernel_meta::{RunId, rename_new};
+
+/// The folder of a run, beside a cache.
+#[derive(Debug)]
+pub(crate) struct Quarantine {
+    top: Dir,
+    run: Dir,
+    name: String,
+    /// Folders in it like those in the cache.
+    below: HashMap<String, Dir>,
+}
+
+impl Quarantine {
+    /// Makes the folder, and in it the journal: on the disk before this returns. If it cannot, leaves nothing behind.
+    pub(crate) fn open(
+        ground: &Ground,
+        run: &RunId,
+        entries: &[Entry],
+        made: Made,
+    ) -> Result<Self, RepairError> {
+        let path = ground.quarantine_path();
+        let failed = |source| RepairError::io("make the folder", &path, source);
+        let top = tools::make_dir(&ground.parent, &ground.quarantine).map_err(failed)?;
+        let opened = Self::new_run(&top, run).map_err(failed);
+        let opened = opened.and_then(|(run, name)| {
+            let mut quarantine = Self { top, run, name, below: HashMap::new() };
+            match quarantine.record(entries, made) {
+                Ok(()) => Ok(quarantine),
+                Err(source) => {
+                    let path = quarantine.run.path().join(journal::NAME);
+                    quarantine.clear(ground);
+                    Err(RepairError::io("write", path, source))
+                }
+            }
+        });
+        if opened.is_ok() {
+            let _ = ground.parent.sync();
+        } else {
+            let _ = ground.parent.remove_dir(&ground.quarantine);
+        }
+        opened
+    }
+
+    fn new_run(top: &Dir, run: &RunId) -> io::Result<(Dir, String)> {
+        let mut number = 1;
+        loop {
+            let name = match number {
+                1 => run.name().to_owned(),
+                number => format!("{}-{number}", run.name()),
+            };
+            match tools::new_dir(top, OsStr::new(&name)) {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists && number < 1000 => number += 1,
+                made => return Ok((made?, name)),
+            }
+        }
+    }
+
+    fn record(&mut self, entries: &[Entry], made: Made) -> io::Result<()> {
+        for below in entries.iter().filter_map(|entry| entry.below.as_deref()) {
+            if !self.below.contains_key(below) {
+                self.below.insert(below.to_owned(), tools::make_dir(&self.run, OsStr::new(below))?);
+            }
+        }
+        tools::write_new(&self.run, journal::UNFINISHED, &journal::text(entries, made))?;
+        rename_new(&self.run, journal::UNFINISHED, &self.run, journal::NAME)?;
+        let _ = self.run.sync();
+        let _ = self.top.sync();
+        Ok(())
+    }
+
+    /// Replaces the journal.
+    pub(crate) fn record_anew(&self, entries: &[Entry], made: Made) -> io::Result<()> {
+        tools::write_new(&self.run, journal::UNFINISHED, &journal::text(entries, made))?;
+        self.run.rename(journal::UNFINISHED, &self.run, journal::NAME)?;
+        let _ = self.run.sync();
+        Ok(())
+    }
+
+    /// Brings the names to the disk. The folder, unless nothing is in it: then it goes.
+    pub(crate) fn close(self, ground: &Ground) -> Option<PathBuf> {
+        let folders = || self.below.values().chain([&self.run]);
+        let is_own =
+            |name: &OsStr| name == journal::NAME || self.below.keys().any(|below| name == below.as_str());
+        let is_file = |dir: &Dir| {
+            let names = dir.entries();
+            names.is_ok_and(|names| names.iter().all(|name| is_own(&name.name))).not()
+        };
+        let path = self.run.path().to_owned();
+        if folders().any(is_file) {
+            folders().for_each(|dir| drop(dir.sync()));
+            let _ = ground.folder.sync();
+            return Some(path);
+        }
+        self.clear(ground);
+        let _ = ground.parent.remove_dir(&ground.quarantine);
+        None
+    }
+
+    /// Removes the journal, and what is empty.
+    pub(crate) fn clear(&self, ground: &Ground) {
+        for below in self.below.keys() {
+            let _ = self.run.remove_dir(OsStr::new(below));
+        }
+        let _ = self.run.remove(journal::UNFINISHED);
+        let _ = self.run.remove(journal::NAME);
+        let _ = self.top.remove_dir(OsStr::new(&self.name));
+        let _ = ground.parent.sync();
+    }
+
+    pub(crate) fn folder(&self, below: Option<&str>) -> &Dir {
+        below.and_then(|below| self.below.get(below)).unwrap_or(&self.run)
+    }
+}

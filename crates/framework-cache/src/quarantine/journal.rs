@@ -1,0 +1,213 @@
+//! Which files a run quarantines, and which it writes: recorded before the first one is moved, read to restore them.
+//!
+//! A line of JSON for each file, the oldest at the top, under a line that says what it is. A file lies in the run's
+//! directory under the path that it had in the cache.
+
+use serde::{Deserialize, Serialize};
+
+use crate::scan::FOLDERS;
+use opkeep_fs::{FileId, FileState};
+
+/// The journal's name: no kernel can be called so.
+pub(crate) const NAME: &str = ".opkeep-journal";
+/// Its name until it is whole.
+pub(crate) const UNFINISHED: &str = ".opkeep-journal.new";
+/// No journal is larger: it has some 300 bytes for a file.
+pub(crate) const MAX_BYTES: u64 = 4 << 30;
+
+/// The first line.
+#[derive(Debug, Deserialize, Serialize)]
+struct Head {
+    opkeep_quarantine: u32,
+    #[serde(default, skip_serializing_if = "Made::is_nothing")]
+    made: Made,
+}
+
+/// What a run made besides the files of kernels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default)]
+pub(crate) struct Made {
+    /// The parent of the cache's directory.
+    pub(crate) above: bool,
+    /// The cache's directory.
+    pub(crate) directory: bool,
+    /// The lock file of our builds in it.
+    pub(crate) lock: bool,
+}
+
+impl Made {
+    fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What a run does with a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Role {
+    /// A repair quarantines it.
+    #[default]
+    Taken,
+    /// A build quarantines it and writes a kernel of ours, which an undo removes.
+    Replaced {
+        /// The kernel's line in the manifest until then.
+        listed: Option<String>,
+    },
+    /// A build that replaces other files of the kernel writes it under a free name.
+    Made,
+    /// An object or a library that a build or a repair leaves while it takes other files of the kernel.
+    Stays {
+        /// Its SHA-256; if unset, the line has its state.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        sha256: Option<String>,
+    },
+    /// `--fill` writes it: the line has the state of the complete file.
+    Added {
+        /// The SHA-256 of what is written.
+        sha256: String,
+    },
+}
+
+impl Role {
+    fn is_taken(&self) -> bool {
+        *self == Self::Taken
+    }
+}
+
+/// A file that is quarantined, in the state in which it was judged; or one that is written. A line with fields that this
+/// version does not know is not used.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Entry {
+    /// Which kernel it is of: the files of one stand together.
+    pub(crate) set: u64,
+    /// Its name in the cache.
+    pub(crate) file: String,
+    /// The subdirectory of the cache that it is in, if any.
+    pub(crate) below: Option<String>,
+    pub(crate) dev: u64,
+    pub(crate) ino: u64,
+    pub(crate) size: u64,
+    pub(crate) mtime: i64,
+    pub(crate) ctime: i64,
+    /// What is wrong with it, for people.
+    pub(crate) why: String,
+    #[serde(default, skip_serializing_if = "Role::is_taken")]
+    pub(crate) role: Role,
+}
+
+impl Entry {
+    pub(crate) fn new(set: u64, file: &str, below: Option<&str>, seen: &FileState, why: &str) -> Self {
+        let FileState { id: FileId { dev, ino }, len: size, mtime, ctime } = *seen;
+        let (file, below, why) = (file.to_owned(), below.map(str::to_owned), why.to_owned());
+        Self { set, file, below, dev, ino, size, mtime, ctime, why, role: Role::Taken }
+    }
+
+    /// A file of which no state was judged.
+    pub(crate) fn unseen(set: u64, file: &str, role: Role, why: &str) -> Self {
+        let nothing = FileState { id: FileId { dev: 0, ino: 0 }, len: 0, mtime: 0, ctime: 0 };
+        Self { role, ..Self::new(set, file, None, &nothing, why) }
+    }
+
+    /// The path in the cache, and in the run's folder.
+    pub(crate) fn path(&self) -> String {
+        self.path_of(&self.file)
+    }
+
+    /// The path of another file of the same directory.
+    pub(crate) fn path_of(&self, file: &str) -> String {
+        match &self.below {
+            Some(below) => format!("{below}/{file}"),
+            None => file.to_owned(),
+        }
+    }
+
+    /// Whether this is the file.
+    pub(crate) fn is(&self, found: &FileState) -> bool {
+        let Self { dev, ino, size, mtime, ctime, .. } = *self;
+        found.is_as_long_and_old(&FileState { id: FileId { dev, ino }, len: size, mtime, ctime })
+    }
+
+    /// Whether it names files of the cache only: the journal may have been edited.
+    fn is_sound(&self) -> bool {
+        let known = |below: &String| FOLDERS.contains(&below.as_str());
+        let is_name = !matches!(self.file.as_str(), "" | "." | "..") && !self.file.contains(['/', '\0']);
+        is_name && self.below.as_ref().is_none_or(known)
+    }
+}
+
+/// The journal of a run.
+pub(crate) fn text(entries: &[Entry], made: Made) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(entries.len() * 300);
+    // Writing to memory cannot fail.
+    let _ = serde_json::to_writer(&mut bytes, &Head { opkeep_quarantine: 1, made });
+    bytes.push(b'\n');
+    for entry in entries {
+        let _ = serde_json::to_writer(&mut bytes, entry);
+        bytes.push(b'\n');
+    }
+    bytes
+}
+
+/// What the run made besides the files of kernels, by the first line of its journal.
+pub(crate) fn made(bytes: &[u8]) -> Made {
+    let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    serde_json::from_slice::<Head>(first).map(|head| head.made).unwrap_or_default()
+}
+
+/// The files that a journal names, and the numbers of lines that cannot be used, from 1.
+pub(crate) fn parse(bytes: &[u8]) -> (Vec<Entry>, Vec<usize>) {
+    let (mut entries, mut bad) = (Vec::new(), Vec::new());
+    for (number, line) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
+        let is_head = || {
+            number == 1 && serde_json::from_slice::<Head>(line).is_ok_and(|head| head.opkeep_quarantine == 1)
+        };
+        match serde_json::from_slice::<Entry>(line) {
+            _ if line.is_empty() || is_head() => {}
+            Ok(entry) if entry.is_sound() => entries.push(entry),
+            _ => bad.push(number),
+        }
+    }
+    (entries, bad)
+}
+
+#[cfg(test)]
+mod tests {
+    use opkeep_digest::Digest;
+
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_read_and_nothing_else() {
+        let seen = FileState { id: FileId { dev: u64::MAX, ino: 2 }, len: 3, mtime: -4, ctime: i64::MAX };
+        let entry = |file: &str, below| Entry::new(7, file, below, &seen, "torn\nline");
+        let sha256 = || Digest::of(b"").to_string();
+        let unseen = |role| Entry::unseen(8, "c.o", role, "written");
+        let replaced = |listed: Option<&str>| Role::Replaced { listed: listed.map(str::to_owned) };
+        let good = [
+            entry("a.o", Some("tbe_prebuild_res")),
+            Entry { role: replaced(Some("b\t-\t...")), ..entry("b.o", None) },
+            Entry { role: replaced(None), ..entry("b.json", None) },
+            unseen(Role::Made),
+            unseen(Role::Stays { sha256: Some(sha256()) }),
+            Entry { role: Role::Stays { sha256: None }, ..entry("d.o", None) },
+            Entry { role: Role::Added { sha256: sha256() }, ..entry("e.o", None) },
+            entry("a b.json", None),
+        ];
+        let all = Made { above: true, directory: true, lock: true };
+        for what in [Made::default(), all] {
+            let text = text(&good, what);
+            assert_eq!((parse(&text), made(&text)), ((good.to_vec(), vec![]), what));
+        }
+        let text = |entries: &[Entry]| text(entries, Made::default());
+        let bad = [entry("../a", None), entry("..", None), entry("a/b", None), entry("a", Some(".."))];
+        assert_eq!(parse(&text(&bad)), (vec![], vec![2, 3, 4, 5]));
+        let whole = text(&good);
+        let (entries, bad) = parse(&whole[..whole.len() - 5]);
+        assert_eq!((entries.len(), bad), (7, vec![9]));
+        // A line of a version that says more or less of a file is not taken for one that says as much.
+        let line = String::from_utf8(text(&[entry("a.o", None)])).unwrap();
+        let other = line.replace("\"set\"", "\"added\":\"\",\"set\"");
+        assert_eq!(parse(other.as_bytes()), (vec![], vec![2]));
+    }
+}

@@ -1,0 +1,28 @@
+//! The files of a kernel that must not be another kernel's: a description and the objects that it may be about.
+
+use crate::scan::names::Members;
+use opkeep_fs::Dir;
+use opkeep_kernel_meta::displace::{digest_of, stated};
+
+/// The objects of the name of a description; the descriptions of the name of an object; of other files, nothing.
+pub(crate) fn partners(file: &str) -> Vec<String> {
+    if let Some(stem) = file.strip_suffix(".json") {
+        return Members::OBJECTS.files(stem, None);
+    }
+    let Some(stem) = [".o", ".so", ".ptx"].iter().find_map(|suffix| file.strip_suffix(suffix)) else {
+        return Vec::new();
+    };
+    let of_library = stem.strip_prefix("lib").filter(|_| file.ends_with(".so"));
+    [Some(stem), of_library].into_iter().flatten().map(|stem| format!("{stem}.json")).collect()
+}
+
+/// Whether a description may be about it.
+pub(crate) fn is_object(file: &str) -> bool {
+    !file.ends_with(".json") && !partners(file).is_empty()
+}
+
+/// Whether two files, each with its directory, are a description and the object whose digest it states.
+pub(crate) fn is_pair(one: (&Dir, &str), other: (&Dir, &str)) -> bool {
+    let ((dir, json), (there, object)) = if one.1.ends_with(".json") { (one, other) } else { (other, one) };
+    stated(dir, json).is_some_and(|stated| digest_of(there, object) == Some(stated))
+}

@@ -1,0 +1,193 @@
+//! What of a cache is to be set aside.
+
+use std::collections::HashSet;
+
+use crate::quarantine::partners::partners;
+use crate::quarantine::{Left, Why};
+use crate::scan::{Flaw, Item, Kind, Survey, Verdict, What};
+use opkeep_fs::FileState;
+use opkeep_kernel_meta::Busy;
+
+/// What is to be done about a cache.
+#[derive(Debug)]
+pub(crate) struct Plan<'a> {
+    pub(crate) sets: Vec<Set<'a>>,
+    pub(crate) left: Vec<Left>,
+}
+
+/// The files of one damaged thing.
+#[derive(Debug)]
+pub(crate) struct Set<'a> {
+    pub(crate) item: &'a Item,
+    /// As they were judged, in the order in which they go.
+    pub(crate) files: Vec<(String, FileState)>,
+    /// Objects and libraries of the names of these that stay, if they exist and no set takes them.
+    pub(crate) stay: Vec<String>,
+    /// The files, and those that stay as they were when the repair began.
+    pub(crate) judged: Vec<(String, FileState)>,
+    /// What was missing when it was judged. If it is there now, the thing is another.
+    pub(crate) absent: Vec<String>,
+    /// The vendor's locks of this one thing.
+    pub(crate) locks: Vec<String>,
+    pub(crate) why: String,
+}
+
+/// What of `survey` is to be set aside; with `force` also what may be in the making.
+pub(crate) fn plan(survey: &Survey, force: bool) -> Plan<'_> {
+    let mut plan = Plan { sets: Vec::new(), left: Vec::new() };
+    // A kernel may be called otherwise than its object: then a damaged one can have the object's name.
+    let mut claimed: HashSet<(Option<&str>, String)> = HashSet::new();
+    for item in survey.items.iter().filter(|item| matches!(item.verdict, Verdict::Intact)) {
+        claimed.extend(item.files().into_iter().map(|file| (item.below, file)));
+    }
+    let mut sets = Vec::new();
+    for item in &survey.items {
+        match stays(item, survey.place.kind, force) {
+            _ if matches!(item.verdict, Verdict::Intact) => {}
+            Some(why) => {
+                claimed.extend(item.files().into_iter().map(|file| (item.below, file)));
+                plan.left.push(Left::of(item, why));
+            }
+            None => sets.push(item),
+        }
+    }
+    let mut taken = HashSet::new();
+    sets.into_iter().for_each(|item| plan.add(item, survey.place.kind, &claimed, &mut taken));
+    plan
+}
+
+/// Why something that is not intact is not to be moved.
+fn stays(item: &Item, kind: Kind, force: bool) -> Option<Why> {
+    match (&item.verdict, item.busy) {
+        (Verdict::InUse, _) => Some(Why::InUse),
+        (Verdict::Unreadable { file, problem }, _) => {
+            Some(Why::Unreadable { file: file.clone(), problem: problem.clone() })
+        }
+        (Verdict::OtherChip(other), _) => Some(Why::OtherChip(other.clone())),
+        (_, _) if kind == Kind::Package => Some(Why::Installed),
+        // Frameworks do follow links: to them it may be whole, and what they compile anew they write through the link.
+        (Verdict::Damaged(flaws), _) if flaws.iter().any(|flaw| flaw.no_file().is_some()) => {
+            let file = flaws.iter().find_map(Flaw::no_file).unwrap_or_default();
+            Some(Why::NotAFile { file: file.to_owned() })
+        }
+        (_, Some(busy)) if !force || busy == Busy::Locked => Some(Why::InProgress(busy)),
+        (_, _) => None,
+    }
+}
+
+impl<'a> Plan<'a> {
+    /// Adds a set, without the files that intact or skipped kernels have `claimed`, or other sets have `taken`.
+    fn add(
+        &mut self,
+        item: &'a Item,
+        kind: Kind,
+        claimed: &HashSet<(Option<&'a str>, String)>,
+        taken: &mut HashSet<(Option<&'a str>, String)>,
+    ) {
+        let (mut files, mut absent) = (Vec::new(), missing_files(item));
+        for (file, seen) in &item.seen {
+            match seen {
+                Some(_) if claimed.contains(&(item.below, file.clone())) => {}
+                Some(seen) if taken.insert((item.below, file.clone())) => files.push((file.clone(), *seen)),
+                Some(_) => {}
+                None => absent.push(file.clone()),
+            }
+        }
+        // Its description goes first, its lock last.
+        files.sort_by_key(|(file, _)| match () {
+            () if file.ends_with(".json") => 0,
+            () if file.ends_with(".lock") => 2,
+            () => 1,
+        });
+        let locks = match (kind, item.what) {
+            (_, What::Lock) => files.iter().map(|(file, _)| file.clone()).collect(),
+            (Kind::Cann, What::Kernel) => vec![format!("{}.lock", item.name)],
+            (Kind::Cann, What::Trial) => vec![format!("{}_pre.lock", item.name)],
+            _ => Vec::new(),
+        };
+        if files.is_empty() {
+            let file = absent.into_iter().next().unwrap_or_else(|| item.name.clone());
+            return self.left.push(Left::of(item, Why::Changed { file }));
+        }
+        // An object that no kernel had claimed came after the cache was looked at. Libraries need no description.
+        let may_stay = |file: &String| !file.ends_with(".o") || claimed.contains(&(item.below, file.clone()));
+        let stay = files.iter().filter(|(file, _)| file.ends_with(".json"));
+        let stay = stay.flat_map(|(file, _)| partners(file)).filter(may_stay).collect();
+        let judged = files.clone();
+        self.sets.push(Set { item, files, stay, judged, absent, locks, why: item.problem() });
+    }
+}
+
+/// Files without which a kernel is damaged or an orphan: if they come, it may be whole.
+fn missing_files(item: &Item) -> Vec<String> {
+    let expected = |flaw: &Flaw| match flaw {
+        Flaw::NoObject { expected } => expected.split(" or ").map(str::to_owned).collect(),
+        _ => Vec::new(),
+    };
+    match &item.verdict {
+        Verdict::Damaged(flaws) => flaws.iter().flat_map(expected).collect(),
+        Verdict::Orphan(_) if item.what == What::Kernel => vec![format!("{}.json", item.name)],
+        _ => Vec::new(),
+    }
+}
+
+impl Flaw {
+    /// The file that is none.
+    fn no_file(&self) -> Option<&str> {
+        match self {
+            Self::NotAFile { file } => Some(file),
+            _ => None,
+        }
+    }
+}
+
+impl Item {
+    /// What is wrong with it, in one line; nothing if it is intact.
+    pub fn problem(&self) -> String {
+        match &self.verdict {
+            Verdict::Damaged(flaws) => flaws.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+            Verdict::Orphan(orphan) => orphan.to_string(),
+            Verdict::OtherChip(other) => other.to_string(),
+            Verdict::Unreadable { file, problem } => format!("`{file}` cannot be read: {problem}"),
+            Verdict::InUse => "it changed whenever it was read".to_owned(),
+            Verdict::Intact => String::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scan::names::Members;
+    use crate::scan::{Effect, Orphan, Outcome};
+
+    #[test]
+    fn what_is_locked_stays_even_by_force() {
+        let item = |busy| Item {
+            what: What::Kernel,
+            name: "a".to_owned(),
+            below: None,
+            verdict: Verdict::Orphan(Orphan::ObjectOnly),
+            busy,
+            outcome: Outcome { effect: Effect::Blocks, text: "".into() },
+            notes: Vec::new(),
+            kernel: None,
+            chip: None,
+            members: Members::O,
+            object: None,
+            named: Vec::new(),
+            is_read: false,
+            seen: Vec::new(),
+        };
+        let stays = |busy, force| stays(&item(busy), Kind::Cann, force).is_some();
+        let (young, open) = (Some(Busy::Young { seconds: 1 }), Some(Busy::Open { process: 1 }));
+        for (busy, usually, by_force) in [
+            (None, false, false),
+            (young, true, false),
+            (open, true, false),
+            (Some(Busy::Locked), true, true),
+        ] {
+            assert_eq!((stays(busy, false), stays(busy, true)), (usually, by_force), "{busy:?}");
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Quarantining what a build is about to replace, in a run of its own.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use opkeep_digest::Digest;
+
+use crate::open_files::OpenFiles;
+use crate::quarantine::aside::{Taken, move_judged, put_back};
+use crate::quarantine::dir::Quarantine;
+use crate::quarantine::ground::Ground;
+use crate::quarantine::journal::{Entry, Made, Role};
+use crate::quarantine::partners::partners;
+use crate::quarantine::{RepairError, Why};
+use opkeep_fs::{Dir, FileState, Fs};
+use opkeep_kernel_meta::{Busy, Replaced, RunId};
+
+/// The files of one kernel that a view is about to replace.
+#[derive(Clone, Copy, Debug)]
+struct Set<'a>(&'a Replaced);
+
+impl Set<'_> {
+    /// The lines of the journal for the set, which is in `dir`.
+    fn entries(&self, number: u64, dir: &Dir) -> Vec<Entry> {
+        let replaced = move |(file, seen): &(String, FileState)| {
+            let role = Role::Replaced { listed: self.0.listed.clone() };
+            Entry { role, ..Entry::new(number, file, None, seen, &self.0.why) }
+        };
+        let unseen = move |file: &str, role| Entry::unseen(number, file, role, &self.0.why);
+        let made = move |file: &String| unseen(file, Role::Made);
+        let stays =
+            move |(file, it): &(String, Digest)| unseen(file, Role::Stays { sha256: Some(it.to_string()) });
+        let beside = self.beside(dir).into_iter().map(|(file, seen)| {
+            let entry = Entry::new(number, &file, None, &seen, &self.0.why);
+            Entry { role: Role::Stays { sha256: None }, ..entry }
+        });
+        let own = self.0.files.iter().map(replaced).chain(self.0.made.iter().map(made));
+        own.chain(self.0.stays.iter().map(stays)).chain(beside).collect()
+    }
+
+    /// Libraries of the kernel's name, which the build does not touch.
+    fn beside(&self, dir: &Dir) -> Vec<(String, FileState)> {
+        let json = self.0.files.iter().map(|(file, _)| file).find(|file| file.ends_with(".json"));
+        let libraries = json.into_iter().flat_map(|json| partners(json)).filter(|file| !file.ends_with(".o"));
+        libraries.filter_map(|file| dir.file_state(&file).map(|seen| (file, seen))).collect()
+    }
+
+    /// The files in the state in which they were judged; the object that stays, as it is now.
+    fn judged(&self, dir: &Dir) -> Vec<(String, FileState)> {
+        let stays = self.0.stays.as_ref().filter(|(file, digest)| {
+            dir.open_file(OsStr::new(file)).and_then(Digest::of_reader).is_ok_and(|found| found == *digest)
+        });
+        let stays = stays.and_then(|(file, _)| Some((file.clone(), dir.file_state(file)?)));
+        let own = self.0.files.iter().cloned().chain(stays);
+        own.chain(self.beside(dir)).collect()
+    }
+
+    /// Whether one of its files is in quarantine.
+    fn is_in(&self, quarantine: &Dir) -> bool {
+        self.0.files.iter().any(|(file, _)| quarantine.may_exist(file))
+    }
+}
+
+/// The outcome of each set, and the directory of those that were moved.
+pub(crate) type Kept = (Vec<Result<(), Why>>, Option<PathBuf>);
+
+/// Moves the files of `replaced` out of the cache at `path`, whose build lock the caller holds. For each set, whether all of
+/// its files were moved; the other sets are unchanged.
+///
+/// Unless `force`, files that a process has open are restored: it may still write to them.
+///
+/// # Errors
+/// [`RepairError`]: nothing was moved.
+pub(crate) fn keep(
+    fs: &Fs,
+    path: &Path,
+    run: &RunId,
+    replaced: &[Replaced],
+    force: bool,
+) -> Result<Kept, RepairError> {
+    let sets: Vec<Set<'_>> = replaced.iter().map(Set).collect();
+    let ground = Ground::enter_locked(fs, path)?;
+    let entries: Vec<Entry> =
+        (0..).zip(&sets).flat_map(|(number, set)| set.entries(number, &ground.folder)).collect();
+    let quarantine = Quarantine::open(&ground, run, &entries, Made::default())?;
+    let mut done: Vec<Result<Taken, Why>> = sets.iter().map(|set| take(&ground, &quarantine, set)).collect();
+    let open = if force { OpenFiles::default() } else { OpenFiles::look() };
+    for (moved, set) in done.iter_mut().zip(&sets) {
+        let Ok(taken) = moved else { continue };
+        let Some(why) = disturbed(&quarantine, taken, &open) else { continue };
+        let astray = put_back(&ground.folder, quarantine.folder(None), taken, &set.judged(&ground.folder));
+        *moved = Err(astray.unwrap_or(why));
+    }
+    // What was restored is no part of the run. If this cannot be written, an undo finds it in its place.
+    let in_run =
+        |number: u64| sets.get(number as usize).is_some_and(|set| set.is_in(quarantine.folder(None)));
+    let moved: Vec<Entry> = entries.iter().filter(|entry| in_run(entry.set)).cloned().collect();
+    if !moved.is_empty() && moved.len() < entries.len() {
+        let _ = quarantine.record_anew(&moved, Made::default());
+    }
+    let done = done.into_iter().map(|moved| moved.map(drop)).collect();
+    Ok((done, quarantine.close(&ground)))
+}
+
+fn take(ground: &Ground, quarantine: &Quarantine, set: &Set<'_>) -> Result<Taken, Why> {
+    let (from, to) = (&ground.folder, quarantine.folder(None));
+    let mut taken = Vec::new();
+    for (file, judged) in &set.0.files {
+        if let Err(why) = move_judged(from, to, file, judged, || ()) {
+            return Err(put_back(from, to, &mut taken, &set.judged(from)).unwrap_or(why));
+        }
+        taken.push((file.clone(), *judged));
+    }
+    Ok(taken)
+}
+
+/// Why files that were moved have to be restored: a process changed them meanwhile, or may.
+fn disturbed(quarantine: &Quarantine, taken: &Taken, open: &OpenFiles) -> Option<Why> {
+    let to = quarantine.folder(None);
+    let changed = |(file, judged): &&(String, FileState)| {
+        !to.file_state(file).is_some_and(|found| found.is_same_content(judged))
+    };
+    if let Some((file, _)) = taken.iter().find(changed) {
+        return Some(Why::Changed { file: file.clone() });
+    }
+    let holder = taken.iter().find_map(|(_, file)| open.holder(file));
+    holder.map(|process| Why::InProgress(Busy::Open { process }))
+}

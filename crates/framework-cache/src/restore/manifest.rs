@@ -1,0 +1,60 @@
+//! The manifest as it was before a build that is undone.
+
+use std::ffi::OsStr;
+
+use opkeep_digest::Digest;
+
+use crate::quarantine::RepairError;
+use crate::quarantine::journal::{Entry, Role};
+use opkeep_fs::Dir;
+use opkeep_kernel_meta::manifest::{self, Manifest, Record};
+use opkeep_kernel_meta::view_dir::{MAX_READ, ViewDir};
+use opkeep_kernel_meta::{Part, ViewError};
+
+/// The text of the cache's manifest; empty if there is none.
+///
+/// # Errors
+/// It cannot be read: a manifest without its lines would make the other kernels foreign.
+pub(super) fn read_manifest(folder: &Dir) -> Result<Vec<u8>, RepairError> {
+    let mut bytes = Vec::new();
+    match folder.read(manifest::NAME, MAX_READ, &mut bytes).complete() {
+        Ok(found) => Ok(found.map(|_| bytes).unwrap_or_default()),
+        Err(problem) => Err(RepairError::io("read", folder.path().join(manifest::NAME), problem)),
+    }
+}
+
+/// Restores the manifest's lines of the kernels that `entries` are of, where the files are restored. Call it after them:
+/// until then, the manifest says which files are ours.
+pub(super) fn restore_lines<'e>(
+    folder: &Dir,
+    found: &Manifest<'e>,
+    entries: impl Iterator<Item = &'e Entry>,
+) -> Result<(), ViewError> {
+    let mut manifest = found.clone();
+    for entry in entries {
+        let Role::Replaced { listed, .. } = &entry.role else { continue };
+        let Some((part, stem)) = kernel_of(entry) else { continue };
+        // A later build may know the restored file already.
+        let is_listed =
+            |digest| found.kernels.get(stem).is_some_and(|it: &Record<'_>| it.file(part).digest == digest);
+        let is_back = folder.file_state(&entry.file).is_some_and(|found| entry.is(&found));
+        let there = folder.open_file(OsStr::new(&entry.file)).and_then(Digest::of_reader);
+        if is_back && there.is_ok_and(|digest| !is_listed(digest)) {
+            manifest.set_line(stem, listed.as_deref());
+        }
+    }
+    let Some(folder) = ViewDir::look(folder.path())?.filter(|_| manifest != *found) else {
+        return Ok(());
+    };
+    if manifest.kernels.is_empty() {
+        return folder.unlink(manifest::NAME);
+    }
+    let mut temp = folder.stage(manifest.to_text().as_bytes())?;
+    temp.sync()?;
+    temp.publish(manifest::NAME)
+}
+
+/// The kernel that a file belongs to, and which of its files that is.
+pub(super) fn kernel_of(entry: &Entry) -> Option<(Part, &str)> {
+    Part::ALL.into_iter().find_map(|part| Some((part, part.stem_of(&entry.file)?)))
+}

@@ -1,0 +1,211 @@
+//! Restoring what was quarantined.
+
+mod find;
+mod manifest;
+mod restorer;
+
+use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsStr;
+
+pub use find::{Quarantined, newest, quarantines};
+
+use crate::quarantine::ground::Ground;
+use crate::quarantine::journal::{self, Entry, Made, Role};
+use crate::quarantine::{RepairError, Step};
+use crate::scan::FOLDERS;
+use manifest::{read_manifest, restore_lines};
+use opkeep_fs::{Dir, FileKind};
+use opkeep_kernel_meta::displace::STAYS_DISPLACED;
+use opkeep_kernel_meta::manifest::{Manifest, NAME as MANIFEST};
+use opkeep_kernel_meta::view_dir::LOCK;
+use restorer::{Restorer, Settled, left_displaced, settle_known, would_settle};
+
+/// How to restore.
+pub struct UndoOptions<'a> {
+    /// Change nothing, and report what would be done.
+    pub dry_run: bool,
+    /// Called before and after each change.
+    pub observe: &'a dyn Fn(Step),
+}
+
+/// What was restored, and what was not.
+#[derive(Debug, Default)]
+pub struct Undone {
+    /// The restored files, by their paths in the cache.
+    pub restored: Vec<String>,
+    /// The files that the run, or its build, had written and that were removed.
+    pub withdrawn: Vec<String>,
+    /// What stays in quarantine, or could not get its name back.
+    pub kept: Vec<Kept>,
+    /// Nothing is left of the run: its directory is removed.
+    pub removed: bool,
+}
+
+/// A file that stays in quarantine, stays displaced, or is lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// Its path in the cache.
+    pub file: String,
+    /// Why it was not restored.
+    pub why: String,
+}
+
+/// Restores what a run quarantined: kernel by kernel, where all names are free. What cannot be restored is reported and
+/// stays in quarantine, for a later call.
+///
+/// # Errors
+/// [`RepairError`]: nothing was changed.
+pub fn undo(quarantined: &Quarantined, options: &UndoOptions<'_>) -> Result<Undone, RepairError> {
+    let path = quarantined.path();
+    let ground = Ground::enter(&quarantined.cache)?;
+    let open =
+        |dir: &Dir, name: &OsStr| dir.below(name).map_err(|source| RepairError::io("open", &path, source));
+    let top = open(&ground.parent, &ground.quarantine)?;
+    let run = open(&top, &quarantined.run)?;
+    let Journal { entries, bad, made } = read_journal(&run)?;
+    let text = read_manifest(&ground.folder)?;
+    let mut manifest = Manifest::parse(&text);
+    let mut undone = Undone::default();
+    let unreadable = |line: usize| Kept {
+        file: format!("{}:{line}", journal::NAME),
+        why: "this line of the journal is damaged; restore by hand what it is about".to_owned(),
+    };
+    undone.kept.extend(bad.into_iter().map(unreadable));
+    undone.kept.extend(unnamed(&run, &entries));
+
+    let known = entries.iter().map(Entry::path).collect();
+    let Settled { returning, staying } = match options.dry_run {
+        true => would_settle(&ground, &manifest, &known, &entries),
+        false => {
+            settle_known(&ground, &manifest, &known, &entries);
+            Settled::default()
+        }
+    };
+    manifest.resolve(|name| ground.folder.file_state(name));
+    let mut restorer = Restorer {
+        ground: &ground,
+        run: &run,
+        options,
+        manifest: &manifest,
+        known,
+        returning,
+        number: 0,
+        undone,
+    };
+    let mut sets: BTreeMap<u64, Vec<Entry>> = BTreeMap::new();
+    entries.into_iter().for_each(|entry| sets.entry(entry.set).or_default().push(entry));
+    let mut restored = Vec::new();
+    for entries in sets.values().rev() {
+        match entries.first().map(|entry| &entry.role) {
+            Some(Role::Added { .. }) => restorer.withdraw(entries),
+            _ if restorer.restore(entries) => restored.push(entries),
+            _ => {}
+        }
+    }
+    let Restorer { mut undone, known, .. } = restorer;
+    let left = if options.dry_run {
+        staying
+    } else {
+        left_displaced(&ground, &known).into_iter().map(|(old, _)| old).collect()
+    };
+    for file in left {
+        if !undone.kept.iter().any(|kept| kept.file == file) {
+            undone.kept.push(Kept { file, why: STAYS_DISPLACED.to_owned() });
+        }
+    }
+    if !options.dry_run {
+        if let Err(error) = restore_lines(&ground.folder, &manifest, restored.into_iter().flatten()) {
+            undone.kept.push(Kept { file: MANIFEST.to_owned(), why: error.to_string() });
+        }
+        let _ = ground.folder.sync();
+        undone.removed = undone.kept.is_empty() && clear(&ground, &top, &run, &quarantined.run);
+        if undone.removed {
+            unmake(&ground, made);
+        }
+    }
+    Ok(undone)
+}
+
+/// Removes what a run made besides the files of kernels, unless it holds something else now.
+fn unmake(ground: &Ground, made: Made) {
+    let is_ours = |name: &OsStr| name == LOCK;
+    let names = ground.folder.entries().unwrap_or_default();
+    // A build that keeps its manifest there uses the lock, too.
+    if made.lock && !names.iter().any(|name| name.name == MANIFEST) {
+        let _ = ground.folder.remove(LOCK);
+    }
+    let is_empty = ground.folder.entries().is_ok_and(|names| names.iter().all(|name| is_ours(&name.name)));
+    if let (true, true, Some(name)) = (made.directory, is_empty, ground.folder.path().file_name()) {
+        let _ = ground.parent.remove_dir(name);
+    }
+    let above = ground.parent.path();
+    if let (true, Some(name), Some(parent)) = (made.above, above.file_name(), above.parent())
+        && let Ok(parent) = Dir::open_quietly(parent)
+    {
+        let _ = parent.remove_dir(name);
+    }
+}
+
+/// What a run's journal says.
+#[derive(Default)]
+struct Journal {
+    entries: Vec<Entry>,
+    /// The numbers of lines that cannot be used.
+    bad: Vec<usize>,
+    made: Made,
+}
+
+/// The journal; empty if there is none, since then nothing was moved.
+fn read_journal(run: &Dir) -> Result<Journal, RepairError> {
+    let mut bytes = Vec::new();
+    match run.read(journal::NAME, journal::MAX_BYTES, &mut bytes).complete() {
+        Ok(None) => Ok(Journal::default()),
+        Ok(Some(_)) => {
+            let (entries, bad) = journal::parse(&bytes);
+            Ok(Journal { entries, bad, made: journal::made(&bytes) })
+        }
+        Err(problem) => Err(RepairError::io("read", run.path().join(journal::NAME), problem)),
+    }
+}
+
+/// Files in the run's directory that no line of the journal is about: another program edited it, or wrote them.
+fn unnamed(run: &Dir, entries: &[Entry]) -> Vec<Kept> {
+    let known: HashSet<String> = entries.iter().map(Entry::path).collect();
+    let own = |name: &str| [journal::NAME, journal::UNFINISHED].contains(&name);
+    let mut found = Vec::new();
+    for name in run.entries().unwrap_or_default() {
+        let text = name.name.to_string_lossy().into_owned();
+        match run.below(&name.name) {
+            Ok(below) if FOLDERS.contains(&text.as_str()) => {
+                let names = below.entries().unwrap_or_default().into_iter();
+                found.extend(names.map(|name| format!("{text}/{}", name.name.to_string_lossy())));
+            }
+            _ if own(&text) => {}
+            _ => found.push(text),
+        }
+    }
+    found.retain(|path| !known.contains(path));
+    found.sort();
+    let why = "the journal does not list it: move it by hand if it belongs in the cache";
+    found.into_iter().map(|file| Kept { file, why: why.to_owned() }).collect()
+}
+
+/// Removes the run's directory if nothing of the cache is in it; whether it did.
+fn clear(ground: &Ground, top: &Dir, run: &Dir, name: &OsStr) -> bool {
+    let own = [journal::NAME, journal::UNFINISHED];
+    let Ok(names) = run.entries() else { return false };
+    for folder in names.iter().filter(|name| name.kind == FileKind::Dir) {
+        let _ = run.remove_dir(&folder.name);
+    }
+    let is_own = |name: &OsStr| own.iter().any(|own| name == *own);
+    if !run.entries().is_ok_and(|names| names.iter().all(|name| is_own(&name.name))) {
+        return false;
+    }
+    for name in own {
+        let _ = run.remove(name);
+    }
+    let removed = top.remove_dir(name).is_ok();
+    let _ = ground.parent.remove_dir(&ground.quarantine);
+    let _ = ground.parent.sync();
+    removed
+}

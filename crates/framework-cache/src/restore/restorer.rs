@@ -1,0 +1,490 @@
+//! Restoring the files of one kernel.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ffi::OsStr;
+use std::io::{self, ErrorKind};
+
+use opkeep_digest::Digest;
+
+use crate::quarantine::Step;
+use crate::quarantine::aside::{locked, move_judged};
+use crate::quarantine::ground::Ground;
+use crate::quarantine::journal::{Entry, Role};
+use crate::quarantine::locks::Locks;
+use crate::quarantine::partners::{is_object, is_pair, partners};
+use crate::restore::{Kept, UndoOptions, Undone};
+use opkeep_fs::Dir;
+use opkeep_kernel_meta::displace::{Displaced, digest_of, displace, displaced, fits, is_needless, settle};
+use opkeep_kernel_meta::manifest::Manifest;
+use opkeep_kernel_meta::rename_new;
+
+/// A run that is being undone.
+pub(super) struct Restorer<'a> {
+    pub(super) ground: &'a Ground,
+    pub(super) run: &'a Dir,
+    pub(super) options: &'a UndoOptions<'a>,
+    /// The cache's manifest.
+    pub(super) manifest: &'a Manifest<'a>,
+    /// The paths of all files in the journal.
+    pub(super) known: HashSet<String>,
+    /// In a dry run, displaced files that the undo would restore first: their names now, by the names that they had.
+    pub(super) returning: HashMap<String, String>,
+    pub(super) number: u64,
+    pub(super) undone: Undone,
+}
+
+/// Where a file is.
+enum Where {
+    InQuarantine,
+    /// In its place: it was restored already, or never moved.
+    InPlace,
+    /// Neither in quarantine nor in its place, where another file is.
+    Other,
+    /// It cannot be restored, and why.
+    Stuck(String),
+}
+
+/// Settles those of the `known` files that an earlier, killed call displaced.
+pub(super) fn settle_known(
+    ground: &Ground,
+    manifest: &Manifest<'_>,
+    known: &HashSet<String>,
+    entries: &[Entry],
+) {
+    let left = left_displaced(ground, known);
+    let left = left.iter().map(|(old, name)| (old.as_str(), name.as_str()));
+    settle(&ground.folder, left, |old, name, digest| is_ours(ground, manifest, entries, (old, name), digest));
+}
+
+/// What [`settle_known`] would do with those of the `known` files that are displaced.
+#[derive(Default)]
+pub(super) struct Settled {
+    /// Files that it would restore: their names now, by the names that they had.
+    pub(super) returning: HashMap<String, String>,
+    /// The names now of those that would stay displaced.
+    pub(super) staying: Vec<String>,
+}
+
+pub(super) fn would_settle(
+    ground: &Ground,
+    manifest: &Manifest<'_>,
+    known: &HashSet<String>,
+    entries: &[Entry],
+) -> Settled {
+    let dir = &ground.folder;
+    let mut left = left_displaced(ground, known);
+    // Descriptions come after their objects.
+    left.sort_by_key(|(_, name)| name.ends_with(".json"));
+    let mut settled = Settled::default();
+    for (old, name) in left {
+        let is_ours = |digest: &Digest| is_ours(ground, manifest, entries, (&old, &name), digest);
+        if is_needless(dir, &old, &name, is_ours) {
+            continue;
+        }
+        let is_object_of = |other: &String| is_pair((dir, &old), (dir, other));
+        let mut objects = partners(&name).into_iter().filter_map(|object| settled.returning.get(&object));
+        let is_free = !dir.may_exist(&name) && !settled.returning.contains_key(&name);
+        if is_free && fits(dir, &old, &name) && objects.all(is_object_of) {
+            settled.returning.insert(name, old);
+        } else {
+            settled.staying.push(old);
+        }
+    }
+    settled
+}
+
+/// Whether a displaced file, by its names now and before, is one that we wrote.
+fn is_ours(
+    ground: &Ground,
+    manifest: &Manifest<'_>,
+    entries: &[Entry],
+    (old, name): (&str, &str),
+    digest: &Digest,
+) -> bool {
+    let is_filled = |entry: &Entry| entry.file == name && is_filled(entry, &ground.folder, old);
+    manifest.is_ours(name, digest) || entries.iter().any(is_filled)
+}
+
+/// Those of the `known` files that are displaced, by their names now and before. Without locks, a call in progress could be
+/// taken for a killed one.
+pub(super) fn left_displaced(ground: &Ground, known: &HashSet<String>) -> Vec<(String, String)> {
+    if ground.locks.without {
+        return Vec::new();
+    }
+    let listed = ground.folder.entries().unwrap_or_default().into_iter();
+    let names: Vec<String> = listed.filter_map(|name| name.name.into_string().ok()).collect();
+    let left = displaced(&names).filter(|(_, name)| known.contains(*name));
+    left.map(|(old, name)| (old.to_owned(), name.to_owned())).collect()
+}
+
+impl Restorer<'_> {
+    fn keep(&mut self, entry: &Entry, why: impl Into<String>) {
+        self.undone.kept.push(Kept { file: entry.path(), why: why.into() });
+    }
+
+    /// Whether a file has the entry's name, or would have it.
+    fn exists(&self, dir: &Dir, entry: &Entry) -> bool {
+        self.returning.contains_key(&entry.path()) || dir.may_exist(&entry.file)
+    }
+
+    /// Restores the files of one kernel, its description last; whether all are restored.
+    pub(super) fn restore(&mut self, entries: &[Entry]) -> bool {
+        let kept = self.undone.kept.len();
+        let (mut others, mut taken) = (Others::default(), Vec::new());
+        for entry in entries {
+            match entry.role {
+                Role::Made => others.written.push(entry),
+                Role::Stays { .. } => others.stay.push(entry),
+                _ => taken.push(entry),
+            }
+        }
+        match self.directories(&taken) {
+            Ok((from, to)) => {
+                let is_below = to.is_some();
+                let from = from.as_ref().or_else(|| (!is_below).then_some(self.run));
+                self.restore_into(to.as_ref().unwrap_or(&self.ground.folder), from, &taken, &others);
+            }
+            Err(why) => taken.iter().for_each(|entry| self.keep(entry, why.clone())),
+        }
+        self.undone.kept.len() == kept
+    }
+
+    /// The directories of one kernel's files in quarantine and in the cache, if not the top ones.
+    fn directories(&self, entries: &[&Entry]) -> Result<(Option<Dir>, Option<Dir>), String> {
+        let Some(below) = entries.first().and_then(|entry| entry.below.as_deref()) else {
+            return Ok((None, None));
+        };
+        let opened = self.ground.folder.below(OsStr::new(below)).and_then(|to| {
+            match self.run.below(OsStr::new(below)) {
+                Ok(from) => Ok((Some(from), Some(to))),
+                // All that was in it was restored already.
+                Err(error) if error.kind() == ErrorKind::NotFound => Ok((None, Some(to))),
+                Err(error) => Err(error),
+            }
+        });
+        opened.map_err(|error| {
+            format!(
+                "its directory cannot be opened: {error}; make it one that this user may write, and repeat the command"
+            )
+        })
+    }
+
+    /// Restores the files of one kernel that were `taken`, after removing what a build wrote in their place and beside
+    /// them.
+    fn restore_into(&mut self, to: &Dir, from: Option<&Dir>, taken: &[&Entry], others: &Others<'_>) {
+        let _locks = match Locks::of_kernel(to, &lock_names(taken)) {
+            Ok(locks) => locks,
+            Err(error) => return taken.iter().for_each(|entry| self.keep(entry, locked(&error))),
+        };
+        let places: Vec<Where> = taken.iter().map(|entry| locate(entry, from, to)).collect();
+        let waiting = taken.iter().zip(&places).filter(|(_, place)| matches!(place, Where::InQuarantine));
+        let waiting: Vec<&Entry> = waiting.map(|(entry, _)| *entry).collect();
+        let blocked = if waiting.is_empty() {
+            None
+        } else {
+            self.free_names((to, from), taken, &places, &waiting, others)
+        };
+        let (mut failed, mut restored) = (None::<String>, Vec::new());
+        for (entry, place) in taken.iter().zip(&places).rev() {
+            match (place, &blocked) {
+                (Where::InPlace | Where::Other, _) => {}
+                (Where::Stuck(why), _) => {
+                    self.keep(entry, why.clone());
+                    if is_object(&entry.file) {
+                        failed = Some(entry.path());
+                    }
+                }
+                (Where::InQuarantine, Some(why)) => self.keep(entry, why.clone()),
+                (Where::InQuarantine, None) => match (&failed, from) {
+                    // A description comes last: it must not stand beside an object that another program writes now.
+                    (Some(file), _) => {
+                        let why = format!("`{file}` of the same kernel cannot be restored");
+                        self.keep(entry, why);
+                    }
+                    (None, Some(from)) if self.restore_file(entry, from, to) => restored.push(*entry),
+                    (None, _) => {
+                        failed = Some(entry.path());
+                        if !is_object(&entry.file) {
+                            self.take_back(&mut restored, from, to, &entry.path());
+                        }
+                    }
+                },
+            }
+        }
+        if self.options.dry_run {
+            return;
+        }
+        // Another program may have written the object or its description while they were restored.
+        if let Some(other) = self.misfit(to, &restored, taken, others) {
+            self.take_back(&mut restored, from, to, &other);
+        }
+    }
+
+    /// A file that another program wrote while the `restored` ones were missing: an object that a restored description does
+    /// not describe, or a description of another object. Files that the journal lists stood together before, and are not
+    /// compared.
+    fn misfit(&self, to: &Dir, restored: &[&Entry], taken: &[&Entry], others: &Others<'_>) -> Option<String> {
+        let is_known = |path: String, file: &str| {
+            if let Some(entry) = taken.iter().find(|entry| entry.file == file) {
+                // Its description comes last: another one was written after the kernel was restored.
+                let is_last = is_description(entry) && restored.iter().any(|it| it.file == file);
+                return is_last || to.file_state(file).is_some_and(|found| entry.is(&found));
+            }
+            match others.stay.iter().find(|entry| entry.file == file) {
+                Some(entry) => stays(entry, to),
+                None => self.known.contains(&path) && !others.written.iter().any(|entry| entry.file == file),
+            }
+        };
+        restored.iter().find_map(|entry| {
+            let is_misfit = |file: &String| {
+                let is_pair = || is_pair((to, &entry.file), (to, file));
+                to.may_exist(file) && !is_known(entry.path_of(file), file) && !is_pair()
+            };
+            partners(&entry.file).into_iter().find(is_misfit).map(|file| entry.path_of(&file))
+        })
+    }
+
+    /// Quarantines `restored` files again, since `file` of the same kernel was written by another program: an object must not
+    /// stand beside another one's description.
+    fn take_back(&mut self, restored: &mut Vec<&Entry>, from: Option<&Dir>, to: &Dir, file: &str) {
+        for entry in restored.drain(..).rev() {
+            // Another program may have written the object, too: then that one stays.
+            let own = to.file_state(&entry.file).filter(|found| entry.is(found));
+            let move_back = |(own, from)| move_judged(to, from, &entry.file, &own, || {}).is_ok();
+            let is_moved = own.zip(from).is_some_and(move_back);
+            self.undone.restored.retain(|path| *path != entry.path());
+            let why = if is_moved { replaced_since(file) } else { replaced_since(&entry.path()) };
+            self.keep(entry, why);
+        }
+    }
+
+    /// Removes what a build wrote under the names of the files that are `waiting` in quarantine, and beside them; why these
+    /// cannot be restored, if so.
+    fn free_names(
+        &mut self,
+        (to, from): (&Dir, Option<&Dir>),
+        taken: &[&Entry],
+        places: &[Where],
+        waiting: &[&Entry],
+        others: &Others<'_>,
+    ) -> Option<String> {
+        let lost = taken.iter().zip(places).find(|(_, place)| matches!(place, Where::Other));
+        let changed = others.stay.iter().find(|entry| !stays(entry, to));
+        if let Some(entry) = lost.map(|(entry, _)| entry).or(changed) {
+            return Some(lost_since(&entry.path()));
+        }
+        let is_taken =
+            |place: &Where, entry: &Entry| matches!(place, Where::Stuck(_)) && to.may_exist(&entry.file);
+        if let Some((entry, _)) = taken.iter().zip(places).find(|(entry, place)| is_taken(place, entry)) {
+            return Some(replaced_since(&entry.path()));
+        }
+        if let Some(unknown) = self.unknown_part((to, from), taken) {
+            return Some(replaced_since(&unknown));
+        }
+        let names: Vec<&Entry> = waiting.iter().chain(&others.written).copied().collect();
+        let is_replaced = waiting.iter().any(|entry| matches!(entry.role, Role::Replaced { .. }));
+        let mut freed = Vec::new();
+        if is_replaced {
+            if places.iter().any(|place| matches!(place, Where::Stuck(_))) {
+                return Some("another file of the same kernel cannot be restored".to_owned());
+            }
+            let manifest = self.manifest;
+            let is_ours = |entry: &Entry, name: &str| {
+                let Some(digest) = digest_of(to, name) else { return false };
+                // Or it is equal to the file that is restored in its place. What a build wrote is known from the manifest
+                // alone: another program may have written the same bytes.
+                let is_equal = |from: &Dir| digest_of(from, &entry.file) == Some(digest);
+                manifest.is_ours(&entry.file, &digest) || from.is_some_and(is_equal)
+            };
+            match self.remove_ours(to, &names, is_ours) {
+                Ok(names) => freed = names,
+                Err(Blocked::Changed(path)) => return Some(replaced_since(&path)),
+                Err(Blocked::Failed(why)) => return Some(why),
+            }
+        }
+        let is_occupied = |entry: &&&Entry| !freed.contains(&entry.file) && self.exists(to, entry);
+        names.iter().find(is_occupied).map(|entry| replaced_since(&entry.path()))
+    }
+
+    /// The description of a `taken` object, or an object of a description, that exists and is not in the journal: it may be
+    /// another kernel's.
+    fn unknown_part(&self, (to, from): (&Dir, Option<&Dir>), taken: &[&Entry]) -> Option<String> {
+        taken.iter().find_map(|entry| {
+            // Without its description, an object is no kernel: a description that stays in quarantine does no harm.
+            let from = from.filter(|_| is_description(entry));
+            let exists = |file: &str| to.may_exist(file) || from.is_some_and(|from| from.may_exist(file));
+            let mut partners = partners(&entry.file).into_iter();
+            partners.find(|other| !self.known.contains(&entry.path_of(other)) && exists(other))
+        })
+    }
+
+    /// Removes the files of one kernel that satisfy `is_ours`, by entry and name, the description first; nothing, if one of
+    /// them does not at first. Stops at one that another program wrote meanwhile. Returns the names that are free then.
+    fn remove_ours(
+        &mut self,
+        to: &Dir,
+        entries: &[&Entry],
+        is_ours: impl Fn(&Entry, &str) -> bool,
+    ) -> Result<Vec<String>, Blocked> {
+        let is_taken = |entry: &&&Entry| {
+            let name = self.returning.get(&entry.path()).unwrap_or(&entry.file);
+            self.exists(to, entry) && !is_ours(entry, name)
+        };
+        if let Some(taken) = entries.iter().find(is_taken) {
+            return Err(Blocked::Changed(taken.path()));
+        }
+        let mut in_order = entries.to_vec();
+        in_order.sort_by_key(|entry| !is_description(entry));
+        let mut freed = Vec::new();
+        for entry in in_order {
+            match self.remove_written(to, &entry.file, |name| is_ours(entry, name)) {
+                Ok(true) => freed.push(entry.file.clone()),
+                // Its object must not go without it.
+                Ok(false) if to.may_exist(&entry.file) => return Err(Blocked::Changed(entry.path())),
+                Ok(false) => {}
+                Err(error) => {
+                    let why =
+                        format!("`{}`, which was written there, cannot be removed: {error}", entry.path());
+                    return Err(Blocked::Failed(why));
+                }
+            }
+        }
+        Ok(freed)
+    }
+
+    /// Removes the file called `name` if it satisfies `is_ours` by the name it has then; whether it did, or would.
+    fn remove_written(&mut self, dir: &Dir, name: &str, is_ours: impl Fn(&str) -> bool) -> io::Result<bool> {
+        if self.options.dry_run {
+            let ours = is_ours(name);
+            if ours {
+                self.undone.withdrawn.push(name.to_owned());
+            }
+            return Ok(ours);
+        }
+        (self.options.observe)(Step::Moving(self.number));
+        let Displaced::As(old) = displace(dir, name, |old| {
+            (self.options.observe)(Step::Checking);
+            is_ours(old)
+        })?
+        else {
+            return Ok(false);
+        };
+        if !old.remove(dir)? {
+            let why = format!(
+                "a process that had `{name}` open wrote to it: look at it, and remove it if it is not needed"
+            );
+            self.undone.kept.push(Kept { file: old.name, why });
+            return Ok(true);
+        }
+        (self.options.observe)(Step::Moved(self.number));
+        self.number += 1;
+        self.undone.withdrawn.push(name.to_owned());
+        Ok(true)
+    }
+
+    /// Removes the files that the run added for one kernel, the description first; or none, if one was changed since.
+    pub(super) fn withdraw(&mut self, entries: &[Entry]) {
+        let to = &self.ground.folder;
+        let all: Vec<&Entry> = entries.iter().collect();
+        let why = match self.remove_ours(to, &all, |entry, name| is_filled(entry, to, name)) {
+            Ok(_) => return,
+            Err(Blocked::Changed(path)) => {
+                format!("`{path}` was changed since it was filled in: what is there stays")
+            }
+            Err(Blocked::Failed(why)) => why,
+        };
+        let there = entries.iter().filter(|entry| to.may_exist(&entry.file));
+        there.for_each(|entry| self.keep(entry, why.clone()));
+    }
+
+    /// Restores one file; whether it did.
+    fn restore_file(&mut self, entry: &Entry, from: &Dir, to: &Dir) -> bool {
+        if !self.options.dry_run {
+            (self.options.observe)(Step::Moving(self.number));
+            if let Err(error) = rename_new(from, &entry.file, to, &entry.file) {
+                let why = match error.kind() {
+                    ErrorKind::AlreadyExists => replaced_since(&entry.path()),
+                    _ => error.to_string(),
+                };
+                self.keep(entry, why);
+                return false;
+            }
+            (self.options.observe)(Step::Moved(self.number));
+            self.number += 1;
+        }
+        self.undone.restored.push(entry.path());
+        true
+    }
+}
+
+/// Why files of one kernel were not removed.
+enum Blocked {
+    /// Another program wrote the file with this path.
+    Changed(String),
+    Failed(String),
+}
+
+/// Files of a kernel besides those that a run quarantined.
+#[derive(Default)]
+struct Others<'e> {
+    /// What a build wrote under names that were free.
+    written: Vec<&'e Entry>,
+    /// What a build left as it was.
+    stay: Vec<&'e Entry>,
+}
+
+/// Whether a file that a build left is still what it was.
+fn stays(entry: &Entry, to: &Dir) -> bool {
+    let digest = || to.open_file(OsStr::new(&entry.file)).and_then(Digest::of_reader);
+    match &entry.role {
+        Role::Stays { sha256: Some(sha256) } => digest().is_ok_and(|digest| digest.to_string() == *sha256),
+        _ => to.file_state(&entry.file).is_some_and(|found| entry.is(&found)),
+    }
+}
+
+fn replaced_since(path: &str) -> String {
+    format!("`{path}` was written again since: to restore the old one, move the new one away first")
+}
+
+/// The old file is not in quarantine any more, or was never there.
+fn lost_since(path: &str) -> String {
+    format!(
+        "`{path}`, which belongs to it, was written again since, and the old one is lost: remove this file from \
+         quarantine if it is not needed"
+    )
+}
+
+fn is_description(entry: &Entry) -> bool {
+    entry.file.ends_with(".json")
+}
+
+/// Whether the file called `name` in `dir` is the one that `--fill` wrote. Another program may have written the same bytes.
+fn is_filled(entry: &Entry, dir: &Dir, name: &str) -> bool {
+    let Role::Added { sha256 } = &entry.role else { return false };
+    let is_same = dir.file_state(name).is_some_and(|found| entry.is(&found));
+    is_same && digest_of(dir, name).is_some_and(|digest| digest.to_string() == *sha256)
+}
+
+/// CANN's names for the locks of these files.
+fn lock_names(entries: &[&Entry]) -> Vec<String> {
+    let stem = |entry: &&Entry| {
+        [".json", ".o", ".h"].iter().find_map(|suffix| Some(entry.file.strip_suffix(suffix)?.to_owned()))
+    };
+    let names: BTreeSet<String> =
+        entries.iter().filter_map(stem).map(|stem| format!("{stem}.lock")).collect();
+    names.into_iter().collect()
+}
+
+fn locate(entry: &Entry, from: Option<&Dir>, to: &Dir) -> Where {
+    match (from.and_then(|from| from.file_state(&entry.file)), to.file_state(&entry.file)) {
+        (Some(found), _) if entry.is(&found) => Where::InQuarantine,
+        (Some(_), _) => Where::Stuck("it was changed since it was quarantined".to_owned()),
+        (None, Some(found)) if entry.is(&found) => Where::InPlace,
+        (None, Some(_)) if matches!(entry.role, Role::Replaced { .. }) => Where::Other,
+        // Another program wrote it again, before it was quarantined or since.
+        (None, Some(_)) if from.is_none_or(|from| !from.may_exist(&entry.file)) => Where::Other,
+        (None, _) => Where::Stuck(
+            "it is missing in quarantine and in the cache: another program removed it".to_owned(),
+        ),
+    }
+}

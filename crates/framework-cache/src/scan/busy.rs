@@ -1,0 +1,67 @@
+//! Whether somebody is at what looks damaged.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::process::{Flock, FlockType, fcntl_getlk};
+
+use crate::open_files::OpenFiles;
+use crate::scan::names::Members;
+use crate::scan::verdict::{Item, Verdict};
+use opkeep_fs::{Dir, FileState};
+use opkeep_kernel_meta::Busy;
+
+/// What was written so lately may be unfinished.
+pub const YOUNG: Duration = Duration::from_secs(30 * 60);
+
+/// What is asked to learn who is at a cache. The system is asked for open files once, and only if something is wrong.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    open: Option<OpenFiles>,
+}
+
+impl Watch {
+    /// Says of all `items` in `dir` that are not intact whether somebody is at them.
+    pub(crate) fn mark(&mut self, dir: &Dir, items: &mut [Item], now: SystemTime) {
+        for item in items {
+            if matches!(item.verdict, Verdict::Damaged(_) | Verdict::Orphan(_)) {
+                let open = self.open.get_or_insert_with(OpenFiles::look);
+                item.busy = busy(dir, item, open, now);
+            }
+        }
+    }
+}
+
+/// Who is at `item`: a holder of its files or of its lock, or whoever wrote it just now.
+fn busy(dir: &Dir, item: &Item, open: &OpenFiles, now: SystemTime) -> Option<Busy> {
+    let there = || item.seen.iter().filter_map(|(_, state)| state.as_ref());
+    // Whoever holds a lock has its file open.
+    if item.members.has(Members::LOCK.with(Members::PRE_LOCK)) && is_locked(dir, item) {
+        return Some(Busy::Locked);
+    }
+    if let Some(process) = there().find_map(|file| open.holder(file)) {
+        return Some(Busy::Open { process });
+    }
+    let age = there().map(|file| age(file, now)).min()?;
+    (age < YOUNG).then_some(Busy::Young { seconds: age.as_secs() })
+}
+
+/// How long ago a file was written. What comes from the future was written now.
+fn age(file: &FileState, now: SystemTime) -> Duration {
+    let written = UNIX_EPOCH + Duration::from_nanos(u64::try_from(file.mtime).unwrap_or(0));
+    now.duration_since(written).unwrap_or_default()
+}
+
+/// Whether somebody holds one of the item's lock files, as CANN does while it copies a kernel there.
+fn is_locked(dir: &Dir, item: &Item) -> bool {
+    let locks = item.members.only(Members::LOCK.with(Members::PRE_LOCK)).files(&item.name, None);
+    locks.iter().any(|lock| dir.open_file(OsStr::new(lock)).is_ok_and(|lock| holder(&lock).is_some()))
+}
+
+/// The process that holds a POSIX lock on the file.
+fn holder(lock: &File) -> Option<u32> {
+    let asked = Flock::from(FlockType::WriteLock);
+    let found = fcntl_getlk(lock, &asked).ok()??;
+    Some(found.pid.map_or(0, |pid| pid.as_raw_nonzero().get().unsigned_abs()))
+}

@@ -1,0 +1,472 @@
+//! Whether a kernel that lies in somebody's cache is whole.
+
+use std::mem;
+
+use opkeep_artifact::is_plain_file_name;
+use opkeep_cann_meta::{KernelMeta, MetaError};
+use opkeep_descriptor::{name_matches, read_info};
+use opkeep_validator::{Code, Finding, Report, sub_kernel_files, validate_object, validate_parsed};
+
+use crate::scan::chips::Chip;
+use crate::scan::names::{Members, is_skipped};
+use crate::scan::outcome;
+use crate::scan::place::Kind;
+use crate::scan::verdict::{Flaw, Item, Kernel, Note, Orphan, UNSAFE_NAME, Verdict, What};
+use opkeep_fs::{Dir, FileRead, FileState};
+use opkeep_kernel_meta::manifest::MAX_TEXT;
+
+/// No object is larger: CANN itself loads none above this.
+pub(crate) const MAX_OBJECT: u64 = i32::MAX as u64;
+/// What is said of a link.
+pub(crate) const IS_LINK: &str = "it is a link, and links are not followed";
+/// How often a kernel is judged anew that was replaced while it was read.
+const TRIES: usize = 3;
+
+/// What one thread needs to judge kernels, used again for each.
+#[derive(Debug, Default)]
+pub(crate) struct Desk {
+    json: Vec<u8>,
+    object: Vec<u8>,
+    other: Vec<u8>,
+    text: Vec<u8>,
+    /// What is to be noted of the `.json`, whatever else is found.
+    lints: Vec<Note>,
+}
+
+/// The cache whose kernels are judged.
+#[derive(Debug)]
+pub(crate) struct Bench<'a> {
+    pub(crate) dir: &'a Dir,
+    pub(crate) kind: Kind,
+}
+
+/// What came of looking at a kernel's files.
+pub(crate) struct Seen {
+    verdict: Verdict,
+    what: What,
+    notes: Vec<Note>,
+    kernel: Option<Kernel>,
+    chip: Option<Chip>,
+    /// The object, if it is not called after the stem.
+    object: Option<Box<str>>,
+    /// All files that the `.json` names and that are not called after the stem, there or not.
+    named: Vec<Box<str>>,
+    /// The `.json` as it was read, if it was.
+    json: Option<FileState>,
+}
+
+impl Seen {
+    fn new(verdict: Verdict) -> Self {
+        Self::of(What::Kernel, verdict)
+    }
+
+    pub(crate) fn of(what: What, verdict: Verdict) -> Self {
+        let (notes, named) = (Vec::new(), Vec::new());
+        Self { verdict, what, notes, kernel: None, chip: None, object: None, named, json: None }
+    }
+
+    pub(crate) fn named(self, object: &str) -> Self {
+        Self { object: Some(object.into()), ..self }
+    }
+
+    fn damaged(flaw: Flaw) -> Self {
+        Self::new(Verdict::Damaged(vec![flaw]))
+    }
+}
+
+/// The files that were not there when they were to be read.
+fn missing(verdict: &Verdict) -> impl Iterator<Item = &str> {
+    let flaws: &[Flaw] = if let Verdict::Damaged(flaws) = verdict { flaws } else { &[] };
+    let expected = flaws.iter().filter_map(|flaw| match flaw {
+        Flaw::NoObject { expected } => Some(expected.split(" or ")),
+        _ => None,
+    });
+    expected.flatten()
+}
+
+impl Bench<'_> {
+    /// Judges the kernel with the stem `stem`, of which there were the files `members`. None if all have gone since.
+    pub(crate) fn judge(&self, stem: &str, mut members: Members, desk: &mut Desk) -> Option<Item> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let seen = self.look(stem, members, desk);
+            let wrong = matches!(seen.verdict, Verdict::Damaged(_));
+            let mut is_back = false;
+            if wrong || matches!(seen.verdict, Verdict::Orphan(_)) {
+                // Since the folder was listed, a kernel may have been finished there, or aged away.
+                let now = self.now_there(stem, members);
+                if now.without(Members::LOCK).is_empty() {
+                    return None;
+                }
+                if now != members && tries < TRIES {
+                    members = now;
+                    continue;
+                }
+                if now != members {
+                    return Some(self.item(stem, now, Seen::new(Verdict::InUse)));
+                }
+                is_back =
+                    missing(&seen.verdict).any(|file| now.hold(stem, file) || self.dir.is_file_or_link(file));
+            }
+            let json = format!("{stem}.json");
+            // Between reading its two files, the framework may have replaced both; or one was gone only for a moment.
+            let replaced = || seen.json.is_some() && self.dir.file_state(&json) != seen.json;
+            if wrong && (is_back || replaced()) {
+                if tries < TRIES {
+                    continue;
+                }
+                return Some(self.item(stem, members, Seen::new(Verdict::InUse)));
+            }
+            return Some(self.item(stem, members, seen));
+        }
+    }
+
+    /// Which of a kernel's files there are now; its `.json` also if it was not there.
+    fn now_there(&self, stem: &str, members: Members) -> Members {
+        members.with(Members::JSON).filter(|member| self.dir.is_file_or_link(member.name(stem)))
+    }
+
+    /// What is to be said of what was seen, with the state of all files if something is wrong.
+    pub(crate) fn item(&self, stem: &str, members: Members, seen: Seen) -> Item {
+        let Seen { verdict, what, notes, kernel, chip, object, named, json } = seen;
+        let mut item = Item {
+            what,
+            name: stem.to_owned(),
+            below: None,
+            outcome: outcome::of(self.kind, what, stem, &verdict, &notes, members),
+            verdict,
+            busy: None,
+            notes,
+            kernel,
+            chip,
+            members,
+            object,
+            named,
+            is_read: json.is_some(),
+            seen: Vec::new(),
+        };
+        if !matches!(item.verdict, Verdict::Intact) {
+            let state = |file: String| (self.dir.file_state(&file), file);
+            item.seen = item.files().into_iter().map(state).map(|(state, file)| (file, state)).collect();
+        }
+        item
+    }
+
+    fn look(&self, stem: &str, members: Members, desk: &mut Desk) -> Seen {
+        if !members.has(Members::JSON) {
+            return Seen::new(Verdict::Orphan(match () {
+                () if members.has(Members::OBJECTS) => Orphan::ObjectOnly,
+                () if members.has(Members::INFO) => Orphan::InfoOnly,
+                () if members.has(Members::HEADER) => Orphan::HeaderOnly,
+                () => Orphan::DeadLock,
+            }));
+        }
+        let file = format!("{stem}.json");
+        let json = match self.read(&file, MAX_TEXT, &mut desk.json) {
+            Ok(json) => json,
+            Err(verdict) => return Seen::new(verdict),
+        };
+        let meta = self.parse(desk);
+        let seen = match meta {
+            Ok(meta) => self.described(stem, members, meta, desk),
+            // Reports that compilers leave beside kernels.
+            Err(_) if members == Members::JSON && is_list(&desk.json) => record(),
+            Err(error) => {
+                Seen { notes: mem::take(&mut desk.lints), ..Seen::damaged(unread(stem, &desk.json, error)) }
+            }
+        };
+        Seen { json: Some(json), ..seen }
+    }
+
+    /// What the `.json` describes that was read; and in its own caches, what MindSpore's reader makes of it.
+    fn parse(&self, desk: &mut Desk) -> Result<KernelMeta, MetaError> {
+        let (meta, lints) = match self.kind {
+            Kind::MindSpore | Kind::Akg => KernelMeta::parse_linted(&desk.json),
+            Kind::Cann | Kind::Package | Kind::Work => (KernelMeta::parse(&desk.json), Vec::new()),
+        };
+        desk.lints = lints.into_iter().map(Note::Lint).collect();
+        meta
+    }
+
+    /// Judges what a readable `.json` describes.
+    fn described(&self, stem: &str, members: Members, meta: KernelMeta, desk: &mut Desk) -> Seen {
+        if let Some(parts) = sub_kernel_files(&meta) {
+            return self.master(&parts, desk);
+        }
+        if says_nothing(&meta) {
+            return record();
+        }
+        let names = match self.object_names(stem, &meta) {
+            Ok(names) => names,
+            Err(name) => return Seen::damaged(Flaw::UnsafeName { name }),
+        };
+        let named = self.named(stem, &names, &meta);
+        let seen = self.with_object(stem, members, meta, &names, desk);
+        Seen { named, ..seen }
+    }
+
+    /// Judges a `.json` with the first object there is of those that are called `names`.
+    fn with_object(
+        &self,
+        stem: &str,
+        members: Members,
+        meta: KernelMeta,
+        names: &[String],
+        desk: &mut Desk,
+    ) -> Seen {
+        let mut found = None;
+        for name in names {
+            match self.read(name, MAX_OBJECT, &mut desk.object) {
+                Ok(identity) => {
+                    found = Some((name, identity));
+                    break;
+                }
+                Err(Verdict::Damaged(flaws)) if matches!(flaws[..], [Flaw::NoObject { .. }]) => {}
+                Err(verdict) => return Seen::new(verdict),
+            }
+        }
+        let Some((name, identity)) = found else {
+            return Seen::damaged(Flaw::NoObject { expected: names.join(" or ") });
+        };
+        let object = (!members.hold(stem, name)).then(|| name.as_str().into());
+        let seen = match self.kind {
+            Kind::Cann | Kind::Package | Kind::Work if name.ends_with(".so") => {
+                library(&meta, desk, identity.len)
+            }
+            _ => self.pair(stem, members, meta, desk, identity.len),
+        };
+        Seen { object, ..seen }
+    }
+
+    /// Judges the `.json` with the object that were read.
+    fn pair(&self, stem: &str, members: Members, meta: KernelMeta, desk: &mut Desk, bytes: u64) -> Seen {
+        let Desk { json, object, other, text, lints } = desk;
+        // For which chip it should be is compared afterwards: a kernel for another one is not damaged.
+        let report = validate_parsed(meta, object, None);
+        let mut chip = Chip::of(&report);
+        let flaws: Vec<Flaw> = report.errors().cloned().map(Flaw::Invalid).collect();
+        let mut notes: Vec<Note> = remarks(&report).map(Note::Finding).collect();
+        notes.append(lints);
+        notes.extend(self.name_notes(stem, members, &report, (other, text), chip.as_mut()));
+        let kernel = report.sha256.map(|sha256| Kernel { sha256, bytes: bytes + json.len() as u64 });
+        let verdict = if flaws.is_empty() { Verdict::Intact } else { Verdict::Damaged(flaws) };
+        let is_intact = matches!(verdict, Verdict::Intact);
+        let (kernel, chip) = (kernel.filter(|_| is_intact), chip.filter(|_| is_intact));
+        Seen { notes, kernel, chip, ..Seen::new(verdict) }
+    }
+
+    /// What is to be said of a kernel's names, and of the files beside it that nobody reads.
+    fn name_notes(
+        &self,
+        stem: &str,
+        members: Members,
+        report: &Report,
+        (buffer, text): (&mut Vec<u8>, &mut Vec<u8>),
+        chip: Option<&mut Chip>,
+    ) -> Vec<Note> {
+        let mut notes = Vec::new();
+        let meta = report.meta.as_ref();
+        let named = meta.and_then(|meta| meta.kernel_name.as_deref()).unwrap_or_default();
+        // Behind the name stands `__kernel0`, or the tiling key.
+        let is_own = named.strip_prefix(stem).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'));
+        if !named.is_empty() && !is_own {
+            notes.push(Note::KernelName { kernel_name: named.to_owned() });
+        }
+        if self.kind == Kind::MindSpore && is_skipped(stem) {
+            notes.push(Note::Skipped);
+        }
+        if members.has(Members::INFO) && self.read(&format!("{stem}.info"), MAX_TEXT, buffer).is_ok() {
+            notes.extend(descriptor_note(stem, buffer, text));
+            if let Some(chip) = chip {
+                chip.described(buffer);
+            }
+        }
+        let linked_from = meta.and_then(|meta| meta.obj_sha256.as_deref());
+        if let (true, Some(digest)) = (members.has(Members::O), linked_from) {
+            let read = self.read(&format!("{stem}.o"), MAX_OBJECT, buffer);
+            let same = || opkeep_digest::Digest::of(buffer).to_string() == digest;
+            if read.is_ok() && members.has(Members::SO) && !same() {
+                notes.push(Note::OtherObject);
+            }
+        }
+        notes
+    }
+
+    /// Judges a master: a kernel of old whose two sides are kernels of their own.
+    fn master(&self, parts: &[&str], desk: &mut Desk) -> Seen {
+        let mut flaws = Vec::new();
+        for part in parts {
+            let stem = part.strip_suffix(".json").unwrap_or(part);
+            let problem = match () {
+                () if !is_plain_file_name(stem) => Some(UNSAFE_NAME.to_owned()),
+                () => self.part_problem(stem, desk),
+            };
+            flaws.extend(problem.map(|problem| Flaw::Part { part: (*part).to_owned(), problem }));
+        }
+        let verdict = if flaws.is_empty() { Verdict::Intact } else { Verdict::Damaged(flaws) };
+        Seen::new(verdict)
+    }
+
+    fn part_problem(&self, stem: &str, desk: &mut Desk) -> Option<String> {
+        let json = format!("{stem}.json");
+        if self.dir.file_state(&json).is_none() {
+            return Some("it is missing".to_owned());
+        }
+        if self.read(&json, MAX_TEXT, &mut desk.json).is_err() {
+            return Some("it cannot be read".to_owned());
+        }
+        if KernelMeta::parse(&desk.json).is_ok_and(|meta| sub_kernel_files(&meta).is_some()) {
+            return Some("it is a master itself".to_owned());
+        }
+        match self.look(stem, Members::JSON, desk).verdict {
+            Verdict::Intact => None,
+            Verdict::Damaged(flaws) => flaws.first().map(Flaw::to_string),
+            _ => Some("it cannot be judged now".to_owned()),
+        }
+    }
+
+    /// Under which names the framework looks for the object, by its own rule.
+    ///
+    /// # Errors
+    /// A name in the `.json` may leave the directory. What the directory itself has is a name in it, whatever its letters.
+    fn object_names(&self, stem: &str, meta: &KernelMeta) -> Result<Vec<String>, String> {
+        let suffix = meta.bin_file_suffix.as_deref().filter(|suffix| !suffix.is_empty());
+        let is_by_bin = matches!(self.kind, Kind::Cann | Kind::Package | Kind::Work);
+        let bin = meta.bin_file_name.as_deref().filter(|bin| is_by_bin && *bin != stem);
+        if let Some(name) = bin.into_iter().chain(suffix).find(|name| !is_plain_file_name(name)) {
+            return Err(name.chars().take(80).collect());
+        }
+        let by_bin_name = |bin: &str| match suffix.unwrap_or(".o") {
+            ".so" => vec![format!("{bin}.so"), format!("lib{bin}.so"), format!("{bin}_native.so")],
+            suffix => vec![format!("{bin}{suffix}")],
+        };
+        let names = match (self.kind, suffix) {
+            // MindSpore goes by the name of the .json, whatever binFileName says.
+            (Kind::MindSpore, Some(".so")) => vec![format!("lib{stem}.so"), format!("{stem}.so")],
+            (Kind::MindSpore, suffix) => vec![format!("{stem}{}", suffix.unwrap_or(".o"))],
+            (Kind::Akg, Some(suffix)) => vec![format!("{stem}{suffix}")],
+            // Kernels for the host: the object is only what the library was linked from.
+            (Kind::Akg, None) if meta.obj_sha256.is_some() => vec![format!("{stem}.so")],
+            (Kind::Akg, None) => vec![format!("{stem}.so"), format!("{stem}.ptx"), format!("{stem}.o")],
+            (Kind::Cann | Kind::Package | Kind::Work, _) => {
+                by_bin_name(meta.bin_file_name.as_deref().unwrap_or(stem))
+            }
+        };
+        Ok(names)
+    }
+
+    /// What a `.json` names, objects and header, that is not called after its stem.
+    fn named(&self, stem: &str, objects: &[String], meta: &KernelMeta) -> Vec<Box<str>> {
+        let is_cann = matches!(self.kind, Kind::Cann | Kind::Package | Kind::Work);
+        let suffix = meta.header_file_suffix.as_deref().filter(|suffix| is_cann && !suffix.is_empty());
+        let header =
+            suffix.map(|suffix| format!("{}{suffix}", meta.bin_file_name.as_deref().unwrap_or(stem)));
+        let own = Members::OBJECTS.with(Members::HEADER);
+        let names = objects.iter().chain(&header).filter(|name| !own.hold(stem, name));
+        names.map(|name| name.as_str().into()).collect()
+    }
+
+    /// Reads a file of a kernel; what there is to say if that cannot be done.
+    fn read(&self, file: &str, limit: u64, buffer: &mut Vec<u8>) -> Result<FileState, Verdict> {
+        let read = self.dir.read(file, limit, buffer);
+        let file = || file.to_owned();
+        let damaged = |flaw| Err(Verdict::Damaged(vec![flaw]));
+        match read {
+            FileRead::Complete(identity) => Ok(identity),
+            FileRead::TooLarge(FileState { len: size, .. }) => {
+                damaged(Flaw::TooLarge { file: file(), bytes: size })
+            }
+            FileRead::Changing => Err(Verdict::InUse),
+            FileRead::Missing => damaged(Flaw::NoObject { expected: file() }),
+            FileRead::Link => Err(Verdict::Unreadable { file: file(), problem: IS_LINK.to_owned() }),
+            FileRead::NotAFile => damaged(Flaw::NotAFile { file: file() }),
+            FileRead::Failed(error) => Err(Verdict::Unreadable { file: file(), problem: error.to_string() }),
+        }
+    }
+}
+
+/// What is wrong with a JSON text of which nothing but that is known.
+pub(crate) fn text_verdict(json: &[u8]) -> Option<Verdict> {
+    if json.iter().all(u8::is_ascii_whitespace) {
+        return Some(Verdict::Damaged(vec![Flaw::EmptyJson]));
+    }
+    let error = serde_json::from_slice::<serde::de::IgnoredAny>(json).err()?;
+    Some(Verdict::Damaged(vec![Flaw::TornJson { problem: error.to_string() }]))
+}
+
+/// What is wrong with a `.json` that describes no kernel.
+fn unread(stem: &str, json: &[u8], error: MetaError) -> Flaw {
+    let problem = error.to_string();
+    match error {
+        _ if json.iter().all(|byte| byte.is_ascii_whitespace() || *byte == 0) => Flaw::EmptyJson,
+        MetaError::Field { field, .. } => Flaw::Field { field, problem },
+        MetaError::TooLarge { bytes, .. } => {
+            Flaw::TooLarge { file: format!("{stem}.json"), bytes: bytes as u64 }
+        }
+        _ => Flaw::TornJson { problem },
+    }
+}
+
+/// A `.json` that describes no kernel, and is in order.
+fn record() -> Seen {
+    Seen { what: What::Record, ..Seen::new(Verdict::Intact) }
+}
+
+/// Whether the text is a JSON list, whole: no kernel's `.json` is one, however it is cut off.
+fn is_list(json: &[u8]) -> bool {
+    json.trim_ascii_start().starts_with(b"[") && text_verdict(json).is_none()
+}
+
+/// Judges a library that CANN opens to ask it for the kernel. It is one of the host, and the digest may be that of what
+/// is inside: so no more can be told than whether it is whole.
+fn library(meta: &KernelMeta, desk: &Desk, bytes: u64) -> Seen {
+    let mut flaws: Vec<Flaw> = validate_object(&desk.object, None)
+        .errors()
+        .map(|error| Flaw::BrokenLibrary { problem: error.to_string() })
+        .collect();
+    let said = meta.sha256.as_deref().unwrap_or_default();
+    if said.is_empty() {
+        flaws.push(Flaw::NoDigest);
+    }
+    if !flaws.is_empty() {
+        return Seen::new(Verdict::Damaged(flaws));
+    }
+    let sha256 = opkeep_digest::Digest::of(&desk.object);
+    let is_its_own = sha256.to_string() == said;
+    let bytes = bytes + desk.json.len() as u64;
+    Seen {
+        notes: vec![Note::Library { is_its_own }],
+        kernel: is_its_own.then_some(Kernel { sha256, bytes }),
+        ..Seen::new(Verdict::Intact)
+    }
+}
+
+/// Whether a `.json` describes no kernel, but something else: it has neither names nor a digest.
+fn says_nothing(meta: &KernelMeta) -> bool {
+    let KernelMeta { bin_file_name, kernel_name, kernel_list, magic, sha256, .. } = meta;
+    let names = bin_file_name.is_none() && kernel_name.is_none() && kernel_list.is_none();
+    names && magic.is_none() && sha256.is_none()
+}
+
+/// What the validator says that is no error, less what genuine kernels always have.
+fn remarks(report: &Report) -> impl Iterator<Item = Finding> {
+    let told = [Code::MINDSPORE_LINT, Code::BIN_NAME];
+    let others = |finding: &&Finding| !report.errors().any(|error| std::ptr::eq(error, *finding));
+    report.findings.iter().filter(others).filter(move |finding| !told.contains(&finding.code())).cloned()
+}
+
+/// Whether a kernel's name follows from its descriptor.
+fn descriptor_note(stem: &str, info: &[u8], buffer: &mut Vec<u8>) -> Option<Note> {
+    if name_matches(info, stem, buffer) {
+        return None;
+    }
+    match read_info(info) {
+        Err(error) => Some(Note::DamagedDescriptor { problem: error.to_string() }),
+        Ok(descriptor) if descriptor.named_by(stem).is_some() => None,
+        Ok(descriptor) => {
+            let expected = descriptor.kernel_meta_stem().ok().map(|name| name.to_string());
+            Some(Note::DescriptorName { expected })
+        }
+    }
+}

@@ -1,0 +1,405 @@
+//! Where caches are, and whose.
+
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use crate::scan::{AKG_PARTS, PREBUILT};
+use crate::tree::{Links, Walk, full_names};
+use opkeep_cann_meta::targets;
+use opkeep_fs::{Dir, DirEntry, FileKind};
+use opkeep_kernel_meta::is_quarantine;
+
+/// Whether `path` is in a folder that holds what a repair took away.
+pub fn is_set_aside(path: &Path) -> bool {
+    path.iter().any(is_quarantine)
+}
+
+/// Whose cache a folder is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Kind {
+    /// MindSpore's `kernel_meta`, alone or in `rank_N`.
+    MindSpore,
+    /// AKG's `akg_kernel_meta`.
+    Akg,
+    /// CANN's `kernel_cache/<soc>`.
+    Cann,
+    /// A directory of an operator package, `op_impl/ai_core/tbe/kernel/<soc>/<op>`, or of the tree that one is built in.
+    Package,
+    /// The directory that CANN has kernels compiled in: `kernel_meta_<process>/kernel_meta`.
+    Work,
+}
+
+impl Kind {
+    /// A word for programs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::MindSpore => "mindspore",
+            Self::Akg => "akg",
+            Self::Cann => "cann",
+            Self::Package => "package",
+            Self::Work => "cann-work",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::MindSpore => "MindSpore's kernel_meta",
+            Self::Akg => "AKG's akg_kernel_meta",
+            Self::Cann => "CANN's kernel_cache",
+            Self::Package => "an operator package",
+            Self::Work => "CANN's work directory",
+        })
+    }
+}
+
+/// A cache: one folder with kernels in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The folder.
+    pub path: PathBuf,
+    /// Whose it is.
+    pub kind: Kind,
+    /// What `RANK_ID` was, if the folder is a rank's.
+    pub rank: Option<String>,
+    /// The chip, if the folder's name says it: that of CANN's caches and of packages.
+    pub soc: Option<String>,
+}
+
+impl Place {
+    /// The folder that all ranks of one run have in common, of a rank's cache.
+    pub fn base(&self) -> Option<PathBuf> {
+        self.rank.as_ref().map(|_| above(&above(&self.path)))
+    }
+}
+
+/// The folder that `path` is in, also where it is spelled from the working folder.
+fn above(path: &Path) -> PathBuf {
+    match path.components().next_back() {
+        None | Some(Component::CurDir | Component::ParentDir) => path.join(".."),
+        Some(_) => match path.parent() {
+            Some(parent) if parent.as_os_str().is_empty() => PathBuf::from("."),
+            Some(parent) => parent.to_owned(),
+            None => path.to_owned(),
+        },
+    }
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Places {
+    /// The caches, in order of their paths.
+    pub places: Vec<Place>,
+    /// Directories that cannot be read, and why.
+    pub closed: Vec<(PathBuf, io::Error)>,
+    /// Directories that are nested too deep.
+    pub too_deep: Vec<PathBuf>,
+    /// Links that were not followed: those to directories above the tree; where no link is followed, those that are called
+    /// as a cache or a rank is.
+    pub links: Vec<PathBuf>,
+    /// Directories that are no cache and hold files that may be kernels'.
+    pub others: Vec<OtherFiles>,
+}
+
+/// Files of one directory that may be kernels', and that no [`survey`](super::survey) judges.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct OtherFiles {
+    /// The directory.
+    pub path: PathBuf,
+    /// The names of its `.json`, `.o`, `.so` and `.kern` files, in order.
+    pub names: Vec<OsString>,
+    /// A survey reads the directory, too, and reports what is no kernel's.
+    pub is_surveyed: bool,
+}
+
+/// The caches at and below `path`, those in other caches, too. Pseudo file systems are not entered, and each directory is
+/// entered once. `path` itself may be a link; others are not followed.
+///
+/// # Errors
+/// `path` is no directory, cannot be read, or is on a pseudo file system.
+pub fn find(path: &Path) -> io::Result<Places> {
+    search(path, Links::Leave)
+}
+
+/// As [`find`], with links to directories followed: for what changes nothing.
+///
+/// # Errors
+/// As [`find`].
+pub fn find_through_links(path: &Path) -> io::Result<Places> {
+    search(path, Links::Follow)
+}
+
+fn search(path: &Path, links: Links) -> io::Result<Places> {
+    let (walk, dir) = Walk::begin(path, links)?;
+    // Only its full path says what `.` is called.
+    let mut full = full_names(path)?;
+    let mut search = Search { walk, links, places: Places::default() };
+    search.look(dir, &mut full, 0, None);
+    while let Some(dir) = search.walk.behind_link() {
+        search.look_behind_link(dir);
+    }
+    let Search { walk, mut places, .. } = search;
+    places.closed.extend(walk.closed);
+    places.too_deep = walk.too_deep;
+    for link in walk.not_followed {
+        match link.file_name().is_some_and(is_cache_name) {
+            true => places
+                .closed
+                .push((link, io::Error::other("it is a link to a directory above what was named"))),
+            false => places.links.push(link),
+        }
+    }
+    places.places.sort_by(|a, b| a.path.cmp(&b.path));
+    places.links.sort_unstable();
+    places.others.sort_unstable();
+    Ok(places)
+}
+
+/// A search for caches.
+struct Search {
+    walk: Walk,
+    links: Links,
+    places: Places,
+}
+
+impl Search {
+    /// Looks into `dir`, whose full path has the names `full`, and which is a part of the cache that it is in if `part` says
+    /// so.
+    fn look(&mut self, dir: Dir, full: &mut Vec<OsString>, depth: usize, part: Option<Part>) {
+        let names = match dir.entries() {
+            Ok(names) => names,
+            Err(error) => return self.places.closed.push((dir.path().to_owned(), error)),
+        };
+        let place = recognise(dir.path(), full)
+            .filter(|place| part.is_none() && (place.kind != Kind::Package || is_package(full, &names)));
+        let (links, names): (Vec<DirEntry>, Vec<DirEntry>) =
+            names.into_iter().partition(|name| name.kind == FileKind::Link);
+        let has_files = names.iter().any(|name| name.kind == FileKind::File);
+        let mut files: Vec<&DirEntry> = names.iter().filter(|name| name.kind != FileKind::Dir).collect();
+        files.extend(links.iter().filter(|link| !self.leads_to_directory(&dir, link)));
+        if place.is_none() && part != Some(Part::Kernels) {
+            self.add_others(&dir, &files, part.is_some());
+        }
+        let before = self.places.places.len();
+        for name in names.iter().filter(|name| name.kind == FileKind::Dir && !is_quarantine(&name.name)) {
+            let (part, closed) = (Part::of(place.as_ref(), &name.name), self.walk.closed.len());
+            if let Some(below) = self.walk.below(&dir, &name.name, depth) {
+                full.push(name.name.clone());
+                self.look(below, full, depth + 1, part);
+                full.pop();
+            } else if part.is_some() {
+                // The survey reports it.
+                self.walk.closed.truncate(closed);
+            }
+        }
+        // CANN has a `kernel_meta` with nothing in it but the directories of its processes.
+        let is_outer = !has_files && self.places.places.len() > before;
+        self.places.places.extend(place.filter(|place| place.rank.is_some() || !is_outer));
+    }
+
+    /// Looks into a directory behind a link. It counts under the names of the link if these are a cache's or a rank's, else
+    /// under its own.
+    fn look_behind_link(&mut self, dir: Dir) {
+        let path = dir.path().to_owned();
+        let (mut own, mut named) = match (full_names(&path), full_names(&above(&path))) {
+            (Ok(own), Ok(named)) => (own, named),
+            (Err(error), _) | (_, Err(error)) => return self.places.closed.push((path, error)),
+        };
+        let name = path.file_name().unwrap_or_default();
+        named.push(name.to_owned());
+        if own.iter().any(|name| is_quarantine(name)) {
+            return;
+        }
+        let is_cache = is_cache_name(name) || recognise(&path, &named).is_some();
+        self.look(dir, if is_cache { &mut named } else { &mut own }, 0, None);
+    }
+
+    /// Whether a link leads to a directory. One that is called as a cache or a rank is, and leads nowhere, stands for
+    /// kernels that cannot be read.
+    fn leads_to_directory(&mut self, dir: &Dir, link: &DirEntry) -> bool {
+        let (path, is_cache) = (dir.path().join(&link.name), is_cache_name(&link.name));
+        if self.links == Links::Leave && is_cache {
+            self.places.links.push(path);
+            return true;
+        }
+        match self.walk.link(dir, &link.name) {
+            Ok(is_directory) => is_directory,
+            Err(error) => {
+                if is_cache || error.kind() == io::ErrorKind::PermissionDenied {
+                    self.places.closed.push((path, error));
+                }
+                false
+            }
+        }
+    }
+
+    /// Keeps the names of files in a directory that is no cache, if they may be kernels'.
+    fn add_others(&mut self, dir: &Dir, files: &[&DirEntry], is_surveyed: bool) {
+        let may_be = |name: &&&DirEntry| {
+            let suffix = Path::new(&name.name).extension().and_then(OsStr::to_str);
+            matches!(suffix, Some("json" | "o" | "so" | "kern"))
+        };
+        let mut names: Vec<OsString> = files.iter().filter(may_be).map(|name| name.name.clone()).collect();
+        names.sort_unstable();
+        if !names.is_empty() && !is_set_aside(dir.path()) {
+            self.places.others.push(OtherFiles { path: dir.path().to_owned(), names, is_surveyed });
+        }
+    }
+}
+
+/// What a directory in a cache is to the survey of that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// It judges the kernels there.
+    Kernels,
+    /// It reads what trial compiles said, and judges no kernels.
+    Trials,
+}
+
+impl Part {
+    fn of(place: Option<&Place>, name: &OsStr) -> Option<Self> {
+        match place?.kind {
+            Kind::MindSpore if name == PREBUILT => Some(Self::Trials),
+            Kind::Akg if AKG_PARTS.iter().any(|part| *part == name) => Some(Self::Kernels),
+            _ => None,
+        }
+    }
+}
+
+/// Whether kernels are right in a directory of packages: operators have directories of their own, some of them nested. Where
+/// packages are built, other directories have files, too.
+fn is_package(full: &[OsString], names: &[DirEntry]) -> bool {
+    let mut files = names.iter().filter(|name| name.kind == FileKind::File).map(|name| &*name.name);
+    if installed_soc(full).is_some() {
+        return files.next().is_some();
+    }
+    let stems = |suffix: &'static str| {
+        files.clone().filter_map(move |name| name.to_str()?.strip_suffix(suffix)).collect::<HashSet<&str>>()
+    };
+    !stems(".json").is_disjoint(&stems(".o"))
+}
+
+/// Whether caches, or folders of them, are called so.
+fn is_cache_name(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    matches!(&*name, "kernel_meta" | "akg_kernel_meta" | "kernel_cache") || name.starts_with("rank_")
+}
+
+/// Whose cache a folder is, by its full path.
+fn recognise(path: &Path, full: &[OsString]) -> Option<Place> {
+    let name = |up: usize| full.get(full.len().checked_sub(up + 1)?)?.to_str();
+    let (own, parent) = (name(0)?, name(1));
+    if full.iter().any(|name| is_quarantine(name)) {
+        return None;
+    }
+    let place = |kind, rank: Option<&str>, soc: Option<&str>| Place {
+        path: path.to_owned(),
+        kind,
+        rank: rank.map(str::to_owned),
+        soc: soc.map(str::to_owned),
+    };
+    match (own, parent) {
+        ("kernel_meta", Some(process)) if process.starts_with("kernel_meta_") => {
+            Some(place(Kind::Work, None, None))
+        }
+        ("kernel_meta", _) => {
+            let rank = parent.and_then(|parent| parent.strip_prefix("rank_"));
+            Some(place(Kind::MindSpore, rank, None))
+        }
+        ("akg_kernel_meta", _) => Some(place(Kind::Akg, None, None)),
+        // The documentation's own example nests two of that name.
+        ("kernel_cache", Some("kernel_cache")) => None,
+        // A store of ours in there, or one that an older version made.
+        ("opkeep" | "v1", Some("kernel_cache")) => None,
+        (soc, Some("kernel_cache")) if targets::named(soc).is_some() || has_ini(full) => {
+            Some(place(Kind::Cann, None, Some(soc)))
+        }
+        // Others have folders of that name, too.
+        (_, Some("kernel_cache")) => None,
+        _ => installed_soc(full).or_else(|| built_soc(full)).map(|soc| place(Kind::Package, None, Some(soc))),
+    }
+}
+
+/// Whether CANN's settings are beside the folder of this full path.
+fn has_ini(full: &[OsString]) -> bool {
+    let parent: PathBuf = full.iter().take(full.len().saturating_sub(1)).collect();
+    Dir::open_quietly(&parent).is_ok_and(|parent| parent.file_state("op_cache.ini").is_some())
+}
+
+/// The chip that the kernels of an operator package's folder are for: what stands behind `tbe/kernel`.
+fn installed_soc(full: &[OsString]) -> Option<&str> {
+    let at = full.windows(2).rposition(|names| names[0] == "tbe" && names[1] == "kernel")?;
+    let soc = full.get(at + 2)?.to_str()?;
+    (soc != "config").then_some(soc)
+}
+
+/// The chip that kernels are compiled for in a tree that a package is built in: CMake and CPack leave them there as
+/// `kernel/<soc>/<op>` and `binary/<soc>/bin/<op>`.
+fn built_soc(full: &[OsString]) -> Option<&str> {
+    let is_chip = |name: &OsString| {
+        let number = name.to_str().and_then(|name| name.strip_prefix("ascend"));
+        number.is_some_and(|number| number.starts_with(|digit: char| digit.is_ascii_digit()))
+    };
+    let is_built = |names: &[OsString]| (names[0] == "kernel" || names[0] == "binary") && is_chip(&names[1]);
+    full.get(full.windows(2).rposition(is_built)? + 1)?.to_str()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(path: &str) -> Option<(Kind, Option<String>, Option<String>)> {
+        let full: Vec<OsString> = Path::new(path).iter().map(OsStr::to_owned).collect();
+        recognise(Path::new(path), &full).map(|place| (place.kind, place.rank, place.soc))
+    }
+
+    #[test]
+    fn folders_above_are_found_however_a_path_is_spelled() {
+        for (path, expected) in [
+            ("a/b", "a"),
+            ("a", "."),
+            (".", "./.."),
+            ("..", "../.."),
+            ("a/..", "a/../.."),
+            ("/a", "/"),
+            ("./a", "."),
+        ] {
+            assert_eq!(above(Path::new(path)), Path::new(expected), "{path}");
+        }
+    }
+
+    #[test]
+    fn folders_are_known_by_their_names() {
+        let said = |text: &str| Some(text.to_owned());
+        for (path, expected) in [
+            ("/a/kernel_meta", Some((Kind::MindSpore, None, None))),
+            ("/a/rank_3/kernel_meta", Some((Kind::MindSpore, said("3"), None))),
+            ("/a/rank_3", None),
+            ("/a/akg_kernel_meta", Some((Kind::Akg, None, None))),
+            ("/a/kernel_cache/Ascend910B2", Some((Kind::Cann, None, said("Ascend910B2")))),
+            ("/a/kernel_cache/kernel_cache", None),
+            ("/a/kernel_cache/objects", None),
+            ("/a/kernel_cache/Ascend910B2.opkeep-quarantine", None),
+            ("/a/kernel_meta.opkeep-quarantine/1/kernel_meta", None),
+            ("/a/kernel_cache/kernel_cache/Ascend310P3", Some((Kind::Cann, None, said("Ascend310P3")))),
+            ("/o/ai_core/tbe/kernel/ascend910b/add", Some((Kind::Package, None, said("ascend910b")))),
+            ("/o/ai_core/tbe/kernel/config/ascend910b", None),
+            ("/o/tbe/kernel/ascend910b/ops/add", Some((Kind::Package, None, said("ascend910b")))),
+            ("/o/ai_core/tbe/kernel", None),
+            ("/w/kernel_meta/kernel_meta_123/kernel_meta", Some((Kind::Work, None, None))),
+            ("/w/kernel_meta_Add_5f0e/kernel_meta", Some((Kind::Work, None, None))),
+            ("/b/build_out/kernel/ascend310b/add", Some((Kind::Package, None, said("ascend310b")))),
+            ("/b/op_kernel/binary/ascend910b/bin/add", Some((Kind::Package, None, said("ascend910b")))),
+            ("/b/kernel/ascend/add", None),
+            ("/b/kernel/drivers", None),
+            ("/", None),
+        ] {
+            assert_eq!(of(path), expected, "{path}");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Which kernels each rank lacks that others of the same run have: what makes ranks wait for each other until they give up.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use opkeep_descriptor::{Descriptor, ForeignName, Generation, read_info};
+
+use crate::scan::names::Members;
+use crate::scan::verdict::Item;
+use crate::scan::{Survey, Verdict};
+use opkeep_fs::{Dir, FileKind, FileRead};
+use opkeep_kernel_meta::manifest::MAX_TEXT;
+
+/// The ranks of one run, side by side.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Ranks {
+    /// The folder that holds `rank_0`, `rank_1`, ...
+    pub base: PathBuf,
+    /// How many different kernels all ranks have together.
+    pub kernels: usize,
+    /// Each rank, in order.
+    pub ranks: Vec<Rank>,
+}
+
+/// One rank beside the others.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Rank {
+    /// What `RANK_ID` is.
+    pub rank: String,
+    /// How many of the kernels it has, intact.
+    pub has: usize,
+    /// Those it lacks.
+    pub lacks: Vec<Lack>,
+}
+
+/// A kernel that a rank lacks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lack {
+    /// What another rank calls it.
+    pub name: String,
+    /// That rank.
+    pub there: String,
+}
+
+/// Compares the ranks among `surveys`, base by base. Of a run with a single rank there is nothing to say.
+///
+/// Kernels are the same if their names differ in nothing but the device. From r2.1 on, names differ by rank; there,
+/// kernels are the same if their descriptors describe the same job.
+pub fn compare<'a>(surveys: impl IntoIterator<Item = &'a Survey>) -> Vec<Ranks> {
+    let mut bases: BTreeMap<PathBuf, Vec<&Survey>> = BTreeMap::new();
+    for survey in surveys.into_iter().filter(|survey| !survey.cancelled) {
+        if let Some(base) = survey.place.base() {
+            bases.entry(base).or_default().push(survey);
+        }
+    }
+    bases.into_iter().filter_map(|(base, surveys)| compare_base(&base, &surveys)).collect()
+}
+
+fn compare_base(base: &Path, surveys: &[&Survey]) -> Option<Ranks> {
+    let mut ranks: BTreeMap<String, BTreeMap<String, &str>> = BTreeMap::new();
+    for survey in surveys {
+        let rank = survey.place.rank.clone()?;
+        ranks.insert(rank, kernels(survey));
+    }
+    for rank in deleted(base) {
+        ranks.entry(rank).or_default();
+    }
+    if ranks.len() < 2 {
+        return None;
+    }
+    let all: BTreeSet<&String> = ranks.values().flat_map(BTreeMap::keys).collect();
+    let lack = |key: &String| {
+        let (rank, name) = ranks.iter().find_map(|(rank, has)| Some((rank, has.get(key)?)))?;
+        Some(Lack { name: (*name).to_owned(), there: rank.clone() })
+    };
+    let mut compared: Vec<Rank> = ranks
+        .iter()
+        .map(|(rank, has)| Rank {
+            rank: rank.clone(),
+            has: has.len(),
+            lacks: all.iter().filter(|key| !has.contains_key(**key)).filter_map(|key| lack(key)).collect(),
+        })
+        .collect();
+    // rank_10 comes behind rank_9.
+    compared.sort_by_key(|rank| (rank.rank.parse::<u64>().unwrap_or(u64::MAX), rank.rank.clone()));
+    Some(Ranks { base: base.to_owned(), kernels: all.len(), ranks: compared })
+}
+
+/// Ranks whose folder is there, and not its kernels': somebody deleted them.
+fn deleted(base: &Path) -> Vec<String> {
+    let Ok(dir) = Dir::open_quietly(base) else { return Vec::new() };
+    let is_empty = |folder: &OsStr| {
+        let names = dir.below(folder).and_then(|rank| rank.entries());
+        names.is_ok_and(|names| !names.iter().any(|name| name.name == "kernel_meta"))
+    };
+    let names = dir.entries().unwrap_or_default().into_iter();
+    let folders = names.filter(|name| name.kind == FileKind::Dir && is_empty(&name.name));
+    folders.filter_map(|name| Some(name.name.to_str()?.strip_prefix("rank_")?.to_owned())).collect()
+}
+
+/// The intact kernels of a rank, each by what it shares with the same kernel of other ranks.
+fn kernels(survey: &Survey) -> BTreeMap<String, &str> {
+    let intact = survey.items.iter().filter(|item| {
+        matches!(item.verdict, Verdict::Intact) && item.kernel.is_some() && item.below.is_none()
+    });
+    let dir = Dir::open_quietly(&survey.place.path).ok();
+    let mut names_differ = None;
+    let mut kernels = BTreeMap::new();
+    for item in intact {
+        // The first whose descriptor can be read tells for all.
+        if names_differ.is_none() {
+            names_differ = dir.as_ref().and_then(|dir| hashes_rank(dir, item));
+        }
+        let differ = names_differ.unwrap_or(false);
+        let job = || descriptor(dir.as_ref()?, item).map(|read| read.job.digest().to_string());
+        let by_job = differ.then(job).flatten();
+        kernels.insert(by_job.unwrap_or_else(|| without_device(&item.name)), item.name.as_str());
+    }
+    kernels
+}
+
+/// Whether names of this kernel's generation hash what differs by rank.
+fn hashes_rank(dir: &Dir, item: &Item) -> Option<bool> {
+    let generation = descriptor(dir, item)?.named_by(&item.name)?;
+    Some(generation == Generation::R2_1)
+}
+
+fn descriptor(dir: &Dir, item: &Item) -> Option<Descriptor> {
+    let mut info = Vec::new();
+    let has_info = item.members.has(Members::INFO);
+    let read = has_info.then(|| dir.read(format!("{}.info", item.name), MAX_TEXT, &mut info))?;
+    matches!(read, FileRead::Complete(_)).then(|| read_info(&info).ok()).flatten()
+}
+
+/// A kernel's name without the device at its end.
+fn without_device(name: &str) -> String {
+    match ForeignName::parse(name) {
+        Some(ForeignName::MindSpore { words, number, .. }) => format!("{words}_{number}"),
+        _ => name.to_owned(),
+    }
+}

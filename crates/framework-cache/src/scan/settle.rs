@@ -1,0 +1,98 @@
+//! Files that several descriptions name: what a whole kernel needs is part of nothing that is damaged or left over.
+
+use std::collections::HashSet;
+
+use crate::scan::names::Members;
+use crate::scan::outcome;
+use crate::scan::place::Kind;
+use crate::scan::verdict::{Flaw, Item, Orphan, Verdict, What};
+use opkeep_fs::Dir;
+
+/// Takes from the items behind `first`, all of one folder, the files that are others'. What was an object or a header
+/// alone and is described elsewhere goes.
+pub(crate) fn settle(dir: &Dir, kind: Kind, items: &mut Vec<Item>, first: usize) {
+    let Some(new) = items.get_mut(first..) else { return };
+    if matches!(kind, Kind::Cann | Kind::Package | Kind::Work) {
+        find_strays(dir, kind, new);
+    }
+    let named: HashSet<String> =
+        new.iter().flat_map(|item| &item.named).map(|name| name.to_string()).collect();
+    if !named.is_empty() {
+        let needed: HashSet<String> =
+            new.iter().filter(|item| !is_wrong(item)).flat_map(|item| needed_by(item, &named)).collect();
+        new.iter_mut().filter(|item| is_wrong(item)).for_each(|item| yield_files(item, &needed, &named));
+        let mut at = 0;
+        items.retain(|item| {
+            at += 1;
+            at <= first || !is_rest(item) || item.members.has(Members::OBJECTS.with(Members::HEADER))
+        });
+    }
+    // MindSpore goes by names alone.
+    if matches!(kind, Kind::Cann | Kind::Package | Kind::Work) {
+        leave_undecided(kind, items.get_mut(first..).unwrap_or_default());
+    }
+}
+
+/// A description that was put over another one: the object of its name is there, and it describes that of another whole
+/// kernel. To the framework all is well, and it runs that one.
+fn find_strays(dir: &Dir, kind: Kind, items: &mut [Item]) {
+    let pairs = |item: &&Item| {
+        let is_kernel = item.kernel.is_some() && item.members.has(Members::JSON);
+        is_kernel && item.object.is_none() && item.members.has(Members::O)
+    };
+    let is_suspect =
+        |item: &Item| item.kernel.is_some() && item.object.is_some() && item.members.has(Members::O);
+    if !items.iter().any(is_suspect) {
+        return;
+    }
+    let owners: HashSet<String> =
+        items.iter().filter(pairs).map(|item| Members::O.name(&item.name)).collect();
+    for item in items.iter_mut().filter(|item| is_suspect(item)) {
+        let Some(object) = item.object.as_deref().filter(|object| owners.contains(*object)) else { continue };
+        item.verdict = Verdict::Damaged(vec![Flaw::AnothersJson { object: object.to_owned() }]);
+        (item.kernel, item.chip) = (None, None);
+        item.outcome = outcome::of(kind, item.what, &item.name, &item.verdict, &item.notes, item.members);
+        item.seen = item.files().into_iter().map(|file| (file.clone(), dir.file_state(&file))).collect();
+    }
+}
+
+fn is_wrong(item: &Item) -> bool {
+    matches!(item.verdict, Verdict::Damaged(_) | Verdict::Orphan(_))
+}
+
+/// Whether it is an object or a header, and no more.
+fn is_rest(item: &Item) -> bool {
+    matches!(item.verdict, Verdict::Orphan(Orphan::ObjectOnly | Orphan::HeaderOnly))
+}
+
+/// The files among the `named` ones that an item in order needs.
+fn needed_by<'a>(item: &'a Item, named: &'a HashSet<String>) -> impl Iterator<Item = String> + 'a {
+    let own = item.members.files(&item.name, None).into_iter().filter(|file| named.contains(file));
+    own.chain(item.named.iter().map(|name| name.to_string()))
+}
+
+fn yield_files(item: &mut Item, needed: &HashSet<String>, named: &HashSet<String>) {
+    // What a damaged kernel names goes with that, not by itself.
+    let others = if is_rest(item) { named } else { needed };
+    let name = &item.name;
+    item.members = item.members.filter(|member| !others.contains(&member.name(name)));
+    item.object = item.object.take().filter(|object| !needed.contains(&**object));
+    let files = item.files();
+    item.seen.retain(|(file, _)| files.contains(file));
+}
+
+/// As long as one description is not read, it may be the one of any object that is alone.
+fn leave_undecided(kind: Kind, items: &mut [Item]) {
+    let is_unread = |item: &&Item| {
+        let is_there = item.what == What::Kernel && item.members.has(Members::JSON);
+        is_there && !item.is_read && !is_wrong(item)
+    };
+    let Some(unread) = items.iter().find(is_unread).map(|item| item.name.clone()) else { return };
+    for item in items.iter_mut().filter(|item| is_rest(item)) {
+        item.verdict = Verdict::Unreadable {
+            file: format!("{unread}.json"),
+            problem: "it may describe this file, so nothing can be said of it".to_owned(),
+        };
+        item.outcome = outcome::of(kind, item.what, &item.name, &item.verdict, &item.notes, item.members);
+    }
+}

@@ -1,0 +1,149 @@
+//! Reading a kernel out of somebody's cache, to keep it elsewhere.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::io;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use opkeep_digest::Digest;
+
+use crate::scan::judge::MAX_OBJECT;
+use crate::scan::place::Place;
+use crate::scan::verdict::Item;
+use opkeep_fs::{Dir, FileRead, FileState};
+use opkeep_kernel_meta::Part;
+use opkeep_kernel_meta::manifest::{self, MAX_TEXT, Manifest, Record};
+use opkeep_kernel_meta::view_dir::MAX_READ;
+
+/// A kernel's files as they are now. What was judged may have been replaced since: who keeps them judges them anew.
+#[derive(Debug)]
+pub struct Taken {
+    /// The `.json`.
+    pub json: Vec<u8>,
+    /// The `.o`.
+    pub object: Vec<u8>,
+    /// The `.info`.
+    pub info: Vec<u8>,
+    /// The `.info` was written after the `.json` or the `.o`. Frameworks write it before they compile: a compile was
+    /// begun since, and the other two may be of other options.
+    pub is_begun_anew: bool,
+    /// When the `.json` or the `.o` was written last: then its compile ended.
+    pub compiled_at: SystemTime,
+    /// A [`View`](opkeep_kernel_meta::View) put it there: it is no kernel that a framework had compiled.
+    pub is_ours: bool,
+}
+
+/// Why a kernel's files could not be taken.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum NotTaken {
+    /// There is no such file.
+    Missing {
+        /// Its name.
+        file: String,
+    },
+    /// It changed whenever it was read.
+    Changing {
+        /// Its name.
+        file: String,
+    },
+    /// It is no regular file, or larger than any genuine one.
+    Strange {
+        /// Its name.
+        file: String,
+    },
+    /// It could not be read.
+    Failed {
+        /// Its name.
+        file: String,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+/// Kernels of one cache, to be read.
+#[derive(Debug)]
+pub struct Shelf {
+    dir: Dir,
+    /// The objects that a view put there, by stem.
+    ours: HashMap<String, Digest>,
+}
+
+impl Shelf {
+    /// Opens the cache at `place`.
+    ///
+    /// # Errors
+    /// The folder cannot be opened.
+    pub fn open(place: &Place) -> io::Result<Self> {
+        let dir = Dir::open_quietly(&place.path)?;
+        let ours = ours(&dir);
+        Ok(Self { dir, ours })
+    }
+
+    /// Reads the `.json`, the `.o` and the `.info` of `item`. No link is followed.
+    ///
+    /// # Errors
+    /// One of them is not there, or cannot be read.
+    pub fn take(&self, item: &Item) -> Result<Taken, NotTaken> {
+        let below = item.below.map(|below| self.dir.below(OsStr::new(below))).transpose();
+        let below = below.map_err(|source| NotTaken::Failed { file: item.name.clone(), source })?;
+        let dir = below.as_ref().unwrap_or(&self.dir);
+        // The descriptor last: what is compiled while we read has a descriptor that is newer than what we have.
+        let (json, json_file) = read(dir, &format!("{}.json", item.name), MAX_TEXT)?;
+        let (object, object_file) = read(dir, &format!("{}.o", item.name), MAX_OBJECT)?;
+        let (info, info_file) = read(dir, &format!("{}.info", item.name), MAX_TEXT)?;
+        let is_begun_anew = info_file.mtime > json_file.mtime || info_file.mtime > object_file.mtime;
+        let compiled_at = at(json_file.mtime.max(object_file.mtime));
+        let record = self.ours.get(&item.name).filter(|_| item.below.is_none());
+        let is_ours = record.is_some_and(|digest| *digest == Digest::of(&object));
+        Ok(Taken { json, object, info, is_begun_anew, compiled_at, is_ours })
+    }
+}
+
+/// The objects that a view put into a directory, by the stems of their names.
+pub(crate) fn ours(dir: &Dir) -> HashMap<String, Digest> {
+    let mut text = Vec::new();
+    let FileRead::Complete(_) = dir.read(manifest::NAME, MAX_READ, &mut text) else { return HashMap::new() };
+    let object = |(stem, record): (&Cow<'_, str>, &Record<'_>)| {
+        (stem.clone().into_owned(), record.file(Part::Object).digest)
+    };
+    Manifest::parse(&text).kernels.iter().map(object).collect()
+}
+
+/// Whether a [`View`](opkeep_kernel_meta::View) put the object with this digest into the directory at `path`, under the stem `stem`.
+pub fn is_ours(path: &Path, stem: &str, object: &Digest) -> bool {
+    Dir::open_quietly(path).is_ok_and(|dir| ours(&dir).get(stem) == Some(object))
+}
+
+/// So many nanoseconds after 1970, or before.
+fn at(nanos: i64) -> SystemTime {
+    let distance = Duration::from_nanos(nanos.unsigned_abs());
+    let moved = if nanos < 0 { UNIX_EPOCH.checked_sub(distance) } else { UNIX_EPOCH.checked_add(distance) };
+    moved.unwrap_or(UNIX_EPOCH)
+}
+
+fn read(dir: &Dir, file: &str, limit: u64) -> Result<(Vec<u8>, FileState), NotTaken> {
+    let (mut bytes, file) = (Vec::new(), file.to_owned());
+    match dir.read(&file, limit, &mut bytes) {
+        FileRead::Complete(identity) => Ok((bytes, identity)),
+        FileRead::Missing => Err(NotTaken::Missing { file }),
+        FileRead::Changing => Err(NotTaken::Changing { file }),
+        FileRead::TooLarge(_) | FileRead::NotAFile | FileRead::Link => Err(NotTaken::Strange { file }),
+        FileRead::Failed(source) => Err(NotTaken::Failed { file, source }),
+    }
+}
+
+impl std::fmt::Display for NotTaken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Missing { file } => write!(f, "`{file}` is not there"),
+            Self::Changing { file } => write!(f, "`{file}` changed whenever it was read"),
+            Self::Strange { file } => {
+                write!(f, "`{file}` is no regular file, or larger than any genuine one")
+            }
+            Self::Failed { file, source } => write!(f, "`{file}` cannot be read: {source}"),
+        }
+    }
+}

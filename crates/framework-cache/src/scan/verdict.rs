@@ -1,0 +1,387 @@
+//! What is said of each thing in a cache.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use opkeep_cann_meta::{Lint, unjudged};
+use opkeep_digest::Digest;
+use opkeep_validator::Finding;
+
+use crate::scan::chips::{Chip, OtherChip};
+use crate::scan::names::Members;
+use opkeep_fs::FileState;
+use opkeep_kernel_meta::Busy;
+
+/// Something in a cache, with what was found about it.
+#[derive(Debug)]
+pub struct Item {
+    /// What it is.
+    pub what: What,
+    /// The kernel's stem, or the file's name.
+    pub name: String,
+    /// The folder below the cache's own that it is in, such as `tbe_prebuild_res`; mostly none.
+    pub below: Option<&'static str>,
+    /// Whether it is in order.
+    pub verdict: Verdict,
+    /// Who is at it, so that what is wrong with it may be so for a moment only.
+    pub busy: Option<Busy>,
+    /// What the framework would do with it.
+    pub outcome: Outcome,
+    /// What is good to know, and no fault.
+    pub notes: Vec<Note>,
+    /// Of an intact kernel, what it is.
+    pub kernel: Option<Kernel>,
+    /// Of a kernel that was read, what is known of its chip.
+    pub(crate) chip: Option<Chip>,
+    pub(crate) members: Members,
+    /// The object, if it is not called after the stem.
+    pub(crate) object: Option<Box<str>>,
+    /// All files that its `.json` names and that are not called after it, there or not.
+    pub(crate) named: Vec<Box<str>>,
+    /// Whether its `.json` was read, so that it is known what it names.
+    pub(crate) is_read: bool,
+    /// Of what is not intact: its files, in the state in which they were judged.
+    pub(crate) seen: Vec<(String, Option<FileState>)>,
+}
+
+/// What a thing in a cache is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum What {
+    /// A kernel: `.json`, object, descriptor, whatever is there of it.
+    Kernel,
+    /// What a trial compile said: CANN's `_pre.json`, MindSpore's `tbe_prebuild_res/*.json`.
+    Trial,
+    /// A file that was to be renamed.
+    Temp,
+    /// A lock file.
+    Lock,
+    /// A `.json` that describes no kernel.
+    Record,
+}
+
+/// Whether a thing is in order.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Verdict {
+    /// It is.
+    Intact,
+    /// It is there, and is not what it should be.
+    Damaged(Vec<Flaw>),
+    /// It is what is left of something.
+    Orphan(Orphan),
+    /// It is a kernel in order, for another chip than the one that is named beside it.
+    OtherChip(OtherChip),
+    /// It changed whenever it was read.
+    InUse,
+    /// It could not be read: which file, and why.
+    Unreadable {
+        /// The file.
+        file: String,
+        /// What the system said.
+        problem: String,
+    },
+}
+
+/// Why a name in a `.json` is not followed.
+pub(crate) const UNSAFE_NAME: &str =
+    "such a name may leave the directory; expected letters, digits, `_`, `.` and `-`";
+
+/// What is wrong with a damaged thing.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Flaw {
+    /// The `.json` is empty, as after a power cut.
+    EmptyJson,
+    /// The `.json` is cut off, or no JSON.
+    TornJson {
+        /// Where, and what stands there.
+        problem: String,
+    },
+    /// The `.json` is whole, and one of its fields is such as no compiler writes it.
+    Field {
+        /// The field, such as `workspace.size[1]`.
+        field: String,
+        /// What stands there, and what should.
+        problem: String,
+    },
+    /// The object that the `.json` describes is not there.
+    NoObject {
+        /// Under which names it was looked for.
+        expected: String,
+    },
+    /// A name in the `.json` may leave the directory.
+    UnsafeName {
+        /// The name, cut.
+        name: String,
+    },
+    /// A part that a master names is missing or damaged.
+    Part {
+        /// Its file.
+        part: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A file is larger than any genuine one.
+    TooLarge {
+        /// The file.
+        file: String,
+        /// Its bytes.
+        bytes: u64,
+    },
+    /// The `.json` is that of another kernel here: it describes that one's object, though one of its own name is there.
+    AnothersJson {
+        /// The other's object.
+        object: String,
+    },
+    /// The library that CANN asks for the kernel is none, or cut off.
+    BrokenLibrary {
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The `.json` says no digest, and CANN takes no kernel without one.
+    NoDigest,
+    /// A folder or pipe stands where a file should be.
+    NotAFile {
+        /// Its name.
+        file: String,
+    },
+    /// The validator refuses the pair.
+    Invalid(Finding),
+}
+
+/// Of what there is only a rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Orphan {
+    /// A descriptor alone: the compile was interrupted before it wrote anything.
+    InfoOnly,
+    /// An object without its `.json`.
+    ObjectOnly,
+    /// A header without its `.json`.
+    HeaderOnly,
+    /// A temporary file that nobody will rename any more.
+    Temp,
+    /// The lock of a kernel that is not there.
+    DeadLock,
+}
+
+/// What the framework whose cache it is would do with a thing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// In a word.
+    pub effect: Effect,
+    /// In a sentence, with the framework's name.
+    pub text: Cow<'static, str>,
+}
+
+/// What comes of a thing in a cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Effect {
+    /// It is used as it is.
+    Used,
+    /// That is not known, since it cannot be read.
+    Unknown,
+    /// It is passed over, and nobody misses it.
+    Ignored,
+    /// The kernel is compiled again, once.
+    CompiledAgain,
+    /// The kernel is compiled again by each process, and never kept.
+    Blocks,
+    /// It is loaded, and fails when it is launched or registered.
+    FailsLater,
+    /// The framework ends, whatever network it was to run.
+    Aborts,
+}
+
+/// What is good to know about a thing that is no fault.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Note {
+    /// The file is not called as the kernel in it: legitimate in several generations.
+    KernelName {
+        /// The name in the `.json`.
+        kernel_name: String,
+    },
+    /// The name does not follow from the descriptor: of r1.0 to r1.2, or renamed.
+    DescriptorName {
+        /// The name that follows, if there is one.
+        expected: Option<String>,
+    },
+    /// MindSpore never reads files with `_loc` or `_compute` in their names.
+    Skipped,
+    /// The descriptor beside a kernel is damaged; nobody reads it.
+    DamagedDescriptor {
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The object is a library of the host that CANN opens to ask for the kernel: no more can be told than that it is whole.
+    Library {
+        /// Whether the digest in the `.json` is that of the library, not of what is inside.
+        is_its_own: bool,
+    },
+    /// It is for another chip than most others in its directory, as its descriptor says.
+    OtherChip(OtherChip),
+    /// It is for another chip than its descriptor says, and a [`View`](opkeep_kernel_meta::View) put it there: that was asked for.
+    OwnOtherChip(OtherChip),
+    /// Its descriptor or its directory names a chip of which it is not known which objects it runs.
+    UnknownChip {
+        /// The name.
+        chip: String,
+    },
+    /// The object from which AKG linked the shared one is another. Nobody reads it.
+    OtherObject,
+    /// What the validator says that is no error.
+    Finding(Finding),
+    /// What a vendor's reader makes of a field.
+    Lint(Lint),
+}
+
+/// An intact kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Kernel {
+    /// SHA-256 of its object.
+    pub sha256: Digest,
+    /// Bytes of all its files that were read.
+    pub bytes: u64,
+}
+
+impl Item {
+    /// Its files, without folders.
+    pub fn files(&self) -> Vec<String> {
+        self.members.files(&self.name, self.object.as_deref())
+    }
+
+    /// Whether something is wrong with it, for good as far as can be told.
+    pub fn is_finding(&self) -> bool {
+        let is_wrong =
+            matches!(self.verdict, Verdict::Damaged(_) | Verdict::Orphan(_) | Verdict::OtherChip(_));
+        self.busy.is_none() && is_wrong
+    }
+
+    /// Whether a repair would move it away: a kernel for another chip is not damaged.
+    pub fn is_repairable(&self) -> bool {
+        self.is_finding() && !matches!(self.verdict, Verdict::OtherChip(_))
+    }
+
+    /// In a word: `intact`, `damaged`, `orphan`, `other chip`, `in progress`, `in use`, `unreadable`.
+    pub fn state(&self) -> &'static str {
+        match (&self.verdict, self.busy) {
+            (Verdict::Intact, _) => "intact",
+            (Verdict::InUse, _) => "in use",
+            (Verdict::OtherChip(_), _) => "other chip",
+            (Verdict::Unreadable { .. }, _) => "unreadable",
+            (_, Some(_)) => "in progress",
+            (Verdict::Damaged(_), None) => "damaged",
+            (Verdict::Orphan(_), None) => "orphan",
+        }
+    }
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Kernel => "kernel",
+            Self::Trial => "trial compile",
+            Self::Temp => "temporary file",
+            Self::Lock => "lock file",
+            Self::Record => "record",
+        })
+    }
+}
+
+impl fmt::Display for Flaw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::EmptyJson => f.write_str("the .json is empty"),
+            Self::TornJson { problem } => write!(f, "the .json is cut off or damaged: {problem}"),
+            Self::Field { field: _, problem } => f.write_str(problem),
+            Self::NoObject { expected } => write!(f, "the object is missing: expected {expected}"),
+            Self::UnsafeName { name } => {
+                write!(f, "the .json names `{name}`: {UNSAFE_NAME}")
+            }
+            Self::Part { part, problem } => write!(f, "its part `{part}`: {problem}"),
+            Self::TooLarge { file, bytes } => {
+                write!(f, "`{file}` has {bytes} bytes, more than any genuine one")
+            }
+            Self::NotAFile { file } => write!(f, "`{file}` is no regular file"),
+            Self::AnothersJson { object } => write!(
+                f,
+                "the .json is another kernel's: it describes `{object}`, though an object of its own name is there"
+            ),
+            Self::BrokenLibrary { problem } => write!(f, "the library is damaged: {problem}"),
+            Self::NoDigest => f.write_str("the .json says no sha256"),
+            Self::Invalid(finding) => write!(f, "{finding}"),
+        }
+    }
+}
+
+impl fmt::Display for Orphan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::InfoOnly => "a descriptor alone: the compile was interrupted before it wrote anything",
+            Self::ObjectOnly => {
+                "an object without its .json: the compile was interrupted, or the .json deleted"
+            }
+            Self::HeaderOnly => "a header without its .json",
+            Self::Temp => "a temporary file that its writer left behind",
+            Self::DeadLock => "the lock of a kernel that is not there, held by nobody",
+        })
+    }
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::KernelName { kernel_name } => write!(
+                f,
+                "the kernel in it is called `{kernel_name}`: legitimate, since frameworks find a kernel by its \
+                 file and launch it by that name"
+            ),
+            Self::DescriptorName { expected: Some(expected) } => {
+                write!(f, "its descriptor would be called `{expected}`: renamed, or of another generation")
+            }
+            Self::DescriptorName { expected: None } => {
+                f.write_str("its name does not follow from its descriptor: renamed, or of another generation")
+            }
+            Self::Skipped => f.write_str(
+                "MindSpore never reads names with `_loc` or `_compute` in them: it compiles this anew",
+            ),
+            Self::DamagedDescriptor { problem } => {
+                write!(f, "its descriptor is damaged, which nobody reads: {problem}")
+            }
+            Self::Library { is_its_own: true } => f.write_str(
+                "its object is a library that CANN asks for the kernel: the library is whole, and what is inside was \
+                 not checked",
+            ),
+            Self::Library { is_its_own: false } => f.write_str(
+                "its object is a library that CANN asks for the kernel: the digest may be that of what is inside, \
+                 which was not checked",
+            ),
+            Self::OtherChip(other) => write!(f, "{other}; its descriptor says so, too"),
+            Self::UnknownChip { chip } => f.write_str(&unjudged(chip)),
+            Self::OwnOtherChip(other) => write!(f, "{other}; opkeep was asked to put it there"),
+            Self::OtherObject => f.write_str(
+                "the object beside the library is not the one that it was linked from; nobody reads it",
+            ),
+            Self::Finding(finding) => write!(f, "{finding}"),
+            Self::Lint(lint) => write!(f, "{lint}"),
+        }
+    }
+}
+
+impl Effect {
+    /// The effect's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Used => "used",
+            Self::Unknown => "unknown",
+            Self::Ignored => "ignored",
+            Self::CompiledAgain => "compiled-again",
+            Self::Blocks => "blocks",
+            Self::FailsLater => "fails-later",
+            Self::Aborts => "aborts",
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Walking trees that a user named. Every walk of ours goes through [`Walk`]: it enters no pseudo file system, enters each
+//! directory once whatever leads to it, and remembers what it could not enter.
+
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, FileType, statat};
+
+use opkeep_fs::{Dir, FileId, FileKind, Fs};
+use opkeep_fs::{descend, pseudo_file_system};
+use opkeep_kernel_meta::{MAX_DEPTH, is_quarantine};
+
+/// What becomes of symbolic links to directories.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Links {
+    /// They are followed, except where they lead to a directory above the tree.
+    Follow,
+    /// They are not: what changes files changes none outside of the tree.
+    Leave,
+}
+
+/// A walk through a tree, and what it could not enter.
+#[derive(Debug)]
+pub(crate) struct Walk {
+    links: Links,
+    /// Device and inode of each directory that was entered.
+    entered: HashSet<FileId>,
+    /// The directories that the tree is in.
+    above: HashSet<FileId>,
+    /// Links to directories that are still to be followed.
+    pending: Vec<PathBuf>,
+    /// Directories that cannot be read, and why.
+    pub(crate) closed: Vec<(PathBuf, io::Error)>,
+    /// Directories that are nested too deep.
+    pub(crate) too_deep: Vec<PathBuf>,
+    /// Links to directories above the tree.
+    pub(crate) not_followed: Vec<PathBuf>,
+}
+
+impl Walk {
+    /// Begins a walk at the directory `root`, which may be a link.
+    ///
+    /// # Errors
+    /// `root` is no directory, cannot be read, or is on a pseudo file system.
+    pub(crate) fn begin(root: &Path, links: Links) -> io::Result<(Self, Dir)> {
+        let dir = Dir::open_quietly(root)?;
+        if let Some(name) = pseudo_file_system(&dir) {
+            return Err(io::Error::other(format!("it is on the pseudo file system {name}")));
+        }
+        let full = Fs::new().real_path(root)?;
+        let above =
+            full.ancestors().skip(1).filter_map(|path| identity(&Dir::open_quietly(path).ok()?)).collect();
+        let entered = identity(&dir).into_iter().collect();
+        let (pending, closed, too_deep, not_followed) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Ok((Self { links, entered, above, pending, closed, too_deep, not_followed }, dir))
+    }
+
+    /// The directory called `name` in `dir`, unless it is not to be entered; `depth` is that of `dir`.
+    pub(crate) fn below(&mut self, dir: &Dir, name: &OsStr, depth: usize) -> Option<Dir> {
+        let path = || dir.path().join(name);
+        if depth >= MAX_DEPTH {
+            self.too_deep.push(path());
+            return None;
+        }
+        match descend(dir, name) {
+            Ok(below) => below.and_then(|below| self.enter(below)),
+            // What is gone since is none of what there is.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => {
+                self.closed.push((path(), error));
+                None
+            }
+        }
+    }
+
+    /// Whether the link called `name` in `dir` leads to a directory, which is followed later if links are.
+    ///
+    /// # Errors
+    /// It leads nowhere, or it is unknown where.
+    pub(crate) fn link(&mut self, dir: &Dir, name: &OsStr) -> io::Result<bool> {
+        let found = statat(dir, name, AtFlags::empty())?;
+        let is_directory = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
+        if is_directory && self.links == Links::Follow {
+            self.pending.push(dir.path().join(name));
+        }
+        Ok(is_directory)
+    }
+
+    /// The directory behind the next link. Call this when all directories of the tree were entered, so that those have the
+    /// paths that they are at.
+    pub(crate) fn behind_link(&mut self) -> Option<Dir> {
+        while let Some(path) = self.pending.pop() {
+            let entered = match Dir::open_quietly(&path) {
+                Ok(dir) if self.is_above(&dir) => {
+                    self.not_followed.push(path);
+                    None
+                }
+                Ok(dir) if pseudo_file_system(&dir).is_some() => None,
+                Ok(dir) => self.enter(dir),
+                Err(error) => {
+                    self.closed.push((path, error));
+                    None
+                }
+            };
+            if entered.is_some() {
+                return entered;
+            }
+        }
+        None
+    }
+
+    fn is_above(&self, dir: &Dir) -> bool {
+        identity(dir).is_some_and(|it| self.above.contains(&it))
+    }
+
+    fn enter(&mut self, dir: Dir) -> Option<Dir> {
+        let is_new = identity(&dir).is_none_or(|it| self.entered.insert(it));
+        is_new.then_some(dir)
+    }
+}
+
+fn identity(dir: &Dir) -> Option<FileId> {
+    dir.stat().ok().map(|found| found.state.id)
+}
+
+/// What is in a tree.
+#[derive(Debug, Default)]
+pub struct Tree {
+    /// Files, and links that lead to no directory, in the order of their paths.
+    pub files: Vec<PathBuf>,
+    /// Directories that cannot be read, and why.
+    pub closed: Vec<(PathBuf, io::Error)>,
+    /// Directories that are nested too deep.
+    pub too_deep: Vec<PathBuf>,
+    /// Links to directories above the tree, where links are followed.
+    pub not_followed: Vec<PathBuf>,
+}
+
+impl Tree {
+    /// The files at and below the directory `root` for whose paths `meant` holds. Pseudo file systems are not entered.
+    ///
+    /// # Errors
+    /// `root` is no directory, cannot be read, or is on a pseudo file system.
+    pub fn below(root: &Path, links: Links, meant: impl Fn(&Path) -> bool) -> io::Result<Self> {
+        let (mut walk, dir) = Walk::begin(root, links)?;
+        let mut files = Vec::new();
+        list(&dir, 0, &mut walk, &meant, &mut files);
+        while let Some(dir) = walk.behind_link() {
+            list(&dir, 0, &mut walk, &meant, &mut files);
+        }
+        files.sort_unstable();
+        let Walk { closed, too_deep, not_followed, .. } = walk;
+        Ok(Self { files, closed, too_deep, not_followed })
+    }
+}
+
+fn list(dir: &Dir, depth: usize, walk: &mut Walk, meant: &impl Fn(&Path) -> bool, files: &mut Vec<PathBuf>) {
+    let names = match dir.entries() {
+        Ok(names) => names,
+        Err(error) => return walk.closed.push((dir.path().to_owned(), error)),
+    };
+    for name in names {
+        let is_directory = match name.kind {
+            FileKind::Dir => true,
+            FileKind::Link => walk.link(dir, &name.name).unwrap_or(false),
+            _ => false,
+        };
+        match name.kind {
+            // What a repair took away is no input.
+            FileKind::Dir if is_quarantine(&name.name) => {}
+            FileKind::Dir => {
+                if let Some(below) = walk.below(dir, &name.name, depth) {
+                    list(&below, depth + 1, walk, meant, files);
+                }
+            }
+            _ if is_directory => {}
+            _ => files.extend(Some(dir.path().join(&name.name)).filter(|path| meant(path))),
+        }
+    }
+}
+
+/// The names of the directory at `path` with all links resolved.
+pub(crate) fn full_names(path: &Path) -> io::Result<Vec<OsString>> {
+    Ok(Fs::new().real_path(path)?.iter().map(OsStr::to_owned).collect())
+}

@@ -1,0 +1,170 @@
+//! Caches in which much is wrong, and repairs of all of them.
+
+use std::fs;
+use std::num::NonZeroUsize;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use opkeep_framework_cache::quarantine::{Aside, AsideOptions, RepairError, RunId, Step, set_aside};
+use opkeep_framework_cache::scan::{Place, Survey, SurveyOptions, find, survey};
+use opkeep_testkit::Folder;
+use opkeep_testkit::caches::{Kept, Rank, age, cann_kernel};
+
+/// Every kind of cache with kernels that are whole and kernels that are not, and with what nobody knows. All of it is
+/// old.
+pub(crate) fn broken_caches(base: &Path) {
+    let cut = |path: &Path| fs::write(path, &fs::read(path).unwrap()[..100]).unwrap();
+    for number in [0, 1] {
+        let rank = Rank::new(number);
+        let folder = rank.folder(base);
+        let kernels: Vec<_> = (1..=6).map(|elements| rank.square(elements)).collect();
+        kernels.iter().for_each(|kernel| kernel.write(&folder).unwrap());
+        let path = |at: usize, suffix: &str| folder.join(format!("{}.{suffix}", kernels[at].stem));
+        cut(&path(0, "json"));
+        fs::write(path(1, "json"), "").unwrap();
+        cut(&path(2, "o"));
+        fs::remove_file(path(3, "o")).unwrap();
+        fs::remove_file(path(4, "json")).unwrap();
+        fs::remove_file(path(4, "o")).unwrap();
+        fs::set_permissions(path(0, "info"), fs::Permissions::from_mode(0o400)).unwrap();
+        fs::create_dir(folder.join("tbe_prebuild_res")).unwrap();
+        fs::write(folder.join("tbe_prebuild_res/torn.json"), "{\"a\": ").unwrap();
+        fs::write(folder.join("tbe_prebuild_res/whole.json"), "{}").unwrap();
+        for (name, bytes) in [("file.lock", ""), ("README", "?"), ("x_loc.json", "{"), ("odd name.json", "{")]
+        {
+            fs::write(folder.join(name), bytes).unwrap();
+        }
+        fs::write(folder.join(std::ffi::OsStr::from_bytes(b"\xff.json")), "{").unwrap();
+        symlink("/etc/passwd", folder.join("link.json")).unwrap();
+        symlink("nowhere", folder.join("link.o")).unwrap();
+    }
+    let akg = base.join("akg_kernel_meta");
+    fs::create_dir_all(akg.join("tbe")).unwrap();
+    fs::write(akg.join("Fused_Add_1.json"), "").unwrap();
+    fs::write(akg.join("tbe/Fused_Mul_1.json"), "{").unwrap();
+    fs::write(akg.join("tbe/Fused_Mul_1.o"), "object").unwrap();
+
+    let cann = base.join("kernel_cache/Ascend910B2");
+    let kernels: Vec<_> = (0..5).map(|number| cann_kernel("Ascend910B2", number)).collect();
+    kernels.iter().for_each(|kernel| kernel.write(&cann).unwrap());
+    let path = |at: usize, rest: &str| cann.join(format!("{}{rest}", kernels[at].stem));
+    cut(&path(0, ".json"));
+    fs::write(path(0, ".h"), "header").unwrap();
+    fs::write(path(0, ".lock"), "").unwrap();
+    fs::remove_file(path(1, ".json")).unwrap();
+    fs::write(path(2, "_pre.json"), "{\"pattern\": ").unwrap();
+    fs::write(path(2, "_pre.lock"), "").unwrap();
+    fs::write(path(3, ".o_1_2_3.temp"), "half").unwrap();
+    fs::write(path(3, ".lock"), "").unwrap();
+    fs::write(cann.join("te_gone_0.lock"), "").unwrap();
+    fs::write(cann.join("op_cache_file_del.lock"), "").unwrap();
+    age_all(base);
+}
+
+/// Dates all files an hour ago.
+pub(crate) fn age_all(folder: &Path) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let meta = path.symlink_metadata().unwrap();
+        if meta.is_dir() {
+            age_all(&path);
+        } else if meta.is_file() {
+            age(&path).unwrap();
+        }
+    }
+}
+
+pub(crate) fn look(place: &Place) -> Survey {
+    let threads = NonZeroUsize::new(2).unwrap();
+    survey(place, &SurveyOptions { threads, progress: &|_, _| {}, cancelled: &|| false }).unwrap()
+}
+
+pub(crate) fn look_at_all(base: &Path) -> Vec<Survey> {
+    find(base).unwrap().places.iter().map(look).collect()
+}
+
+/// How much is wrong below `base`.
+pub(crate) fn findings(base: &Path) -> usize {
+    look_at_all(base).iter().flat_map(|survey| &survey.items).filter(|item| item.is_finding()).count()
+}
+
+/// How a test repairs.
+pub(crate) struct Repair<'a> {
+    pub(crate) run: RunId,
+    pub(crate) force: bool,
+    pub(crate) dry_run: bool,
+    pub(crate) observe: &'a dyn Fn(Step),
+}
+
+impl Repair<'_> {
+    pub(crate) fn new() -> Self {
+        Self { run: RunId::now(), force: false, dry_run: false, observe: &|_| {} }
+    }
+
+    pub(crate) fn mend(&self, survey: &Survey) -> Result<Aside, RepairError> {
+        let Self { run, force, dry_run, observe } = self;
+        set_aside(
+            survey,
+            &AsideOptions { run, force: *force, dry_run: *dry_run, observe: *observe, cancelled: &|| false },
+        )
+    }
+
+    /// Repairs all caches below `base`.
+    pub(crate) fn mend_all(&self, base: &Path) -> Vec<Aside> {
+        look_at_all(base).iter().map(|survey| self.mend(survey).unwrap()).collect()
+    }
+}
+
+/// One rank with one kernel of which the `.json` is cut off, and one that is whole.
+pub(crate) struct Torn {
+    pub(crate) base: tempfile::TempDir,
+    pub(crate) kernel: Kept,
+}
+
+impl Torn {
+    pub(crate) fn new() -> Self {
+        let base = tempfile::tempdir().unwrap();
+        let rank = Rank::new(0);
+        let kernel = rank.square(1);
+        rank.square(2).write(&rank.folder(base.path())).unwrap();
+        kernel.write(&rank.folder(base.path())).unwrap();
+        let torn = Self { base, kernel };
+        torn.put("json", &torn.kernel.json[..100]);
+        torn
+    }
+
+    pub(crate) fn folder(&self) -> PathBuf {
+        self.base.path().join("rank_0/kernel_meta")
+    }
+
+    pub(crate) fn path(&self, suffix: &str) -> PathBuf {
+        self.folder().join(format!("{}.{suffix}", self.kernel.stem))
+    }
+
+    pub(crate) fn put(&self, suffix: &str, bytes: &[u8]) {
+        fs::write(self.path(suffix), bytes).unwrap();
+        age(&self.path(suffix)).unwrap();
+    }
+
+    /// As frameworks that know how write: another file takes the name.
+    pub(crate) fn replace(&self, suffix: &str, bytes: &[u8]) {
+        let temp = self.base.path().join(format!("new.{suffix}"));
+        fs::write(&temp, bytes).unwrap();
+        fs::rename(temp, self.path(suffix)).unwrap();
+    }
+
+    pub(crate) fn look(&self) -> Survey {
+        look(&find(self.base.path()).unwrap().places[0])
+    }
+
+    pub(crate) fn mend_while(&self, observe: &dyn Fn(Step)) -> Aside {
+        Repair { observe, ..Repair::new() }.mend(&self.look()).unwrap()
+    }
+
+    pub(crate) fn in_quarantine(&self) -> Vec<PathBuf> {
+        let image = Folder::of(&self.base.path().join("rank_0/kernel_meta.opkeep-quarantine")).unwrap();
+        let is_journal = |path: &Path| path.ends_with(".opkeep-journal");
+        image.files().filter(|path| !is_journal(path)).map(Path::to_owned).collect()
+    }
+}

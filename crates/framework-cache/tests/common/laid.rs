@@ -1,0 +1,59 @@
+//! A cache that a test lays out file by file.
+#![expect(clippy::disallowed_methods, reason = "tests lay out caches by hand")]
+#![expect(clippy::unwrap_used, reason = "helpers fail the test that calls them")]
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use opkeep_framework_cache::scan::{Item, Survey, SurveyOptions, find, survey};
+use opkeep_testkit::ascend::Pair;
+use opkeep_testkit::caches::age;
+
+pub(crate) struct Cache {
+    pub(crate) base: tempfile::TempDir,
+    pub(crate) folder: PathBuf,
+}
+
+impl Cache {
+    pub(crate) fn new(folder: &str) -> Self {
+        let base = tempfile::tempdir().unwrap();
+        let folder = base.path().join(folder);
+        fs::create_dir_all(&folder).unwrap();
+        Self { base, folder }
+    }
+
+    pub(crate) fn write(&self, name: &str, bytes: &[u8]) {
+        fs::write(self.folder.join(name), bytes).unwrap();
+        age(&self.folder.join(name)).unwrap();
+    }
+
+    pub(crate) fn put(&self, pair: &Pair, json: &str, object: &str) {
+        self.write(json, &pair.json);
+        self.write(object, &pair.object);
+    }
+
+    pub(crate) fn look(&self) -> Survey {
+        self.look_at(&|_, _| {})
+    }
+
+    pub(crate) fn look_at(&self, progress: &(dyn Fn(u64, u64) + Sync)) -> Survey {
+        let places = find(self.base.path()).unwrap().places;
+        let options = SurveyOptions { threads: NonZeroUsize::MIN, progress, cancelled: &|| false };
+        survey(&places[0], &options).unwrap()
+    }
+
+    /// The only thing there is.
+    pub(crate) fn only(&self) -> Item {
+        let mut survey = self.look();
+        assert_eq!(survey.items.len(), 1, "{:?}", survey.items);
+        survey.items.remove(0)
+    }
+
+    /// Everything that is in the cache by name, with its state and its files.
+    pub(crate) fn states(&self) -> Vec<(String, &'static str, Vec<String>)> {
+        let survey = self.look();
+        survey.items.iter().map(|item| (item.name.clone(), item.state(), item.files())).collect()
+    }
+}

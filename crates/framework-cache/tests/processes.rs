@@ -1,0 +1,272 @@
+//! Writers that meet, die, or run out of space. The test binary runs itself as the other process.
+
+#![expect(clippy::disallowed_methods, reason = "tests look at what was written, and run themselves")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "these tests are functions without the attribute")]
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Barrier;
+use std::thread::{self, sleep};
+use std::time::{Duration, Instant};
+
+use common::{Made, all, assert_consistent, names, open_view, temps, try_state};
+use libtest_mimic::{Arguments, Trial};
+use opkeep_digest::Digest;
+use opkeep_kernel_meta::ViewError;
+
+const CHILD: &str = "--child";
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    if arguments.get(1).is_some_and(|word| word == CHILD) {
+        return child(Path::new(&arguments[2]), &arguments[3], arguments[4].parse().unwrap());
+    }
+    let test = |name: &str, body: fn()| {
+        Trial::test(name, move || {
+            body();
+            Ok(())
+        })
+    };
+    let tests = vec![
+        test("a_killed_writer_leaves_a_consistent_folder", a_killed_writer_leaves_a_consistent_folder),
+        test("processes_that_write_at_once_leave_a_consistent_folder", processes_that_write_at_once),
+        test("threads_that_write_at_once_leave_a_consistent_folder", threads_that_write_at_once),
+        test("a_lock_that_is_held_is_waited_for", a_lock_that_is_held_is_waited_for),
+        test("a_folder_deleted_under_a_waiter_is_made_again", a_folder_deleted_under_a_waiter),
+        test("a_lock_that_stays_held_is_an_error_that_names_it", a_lock_that_stays_held),
+        test("a_full_disk_leaves_a_consistent_folder", a_full_disk).with_ignored_flag(!can_mount()),
+    ];
+    libtest_mimic::run(&Arguments::from_args(), tests).exit();
+}
+
+/// Five kernels of which each version differs, and one that is always the same.
+fn network(version: usize) -> Vec<Made> {
+    let mut kernels: Vec<Made> = (0..5).map(|i| Made::sized(&format!("op_{i}"), version, 20_000)).collect();
+    kernels.push(Made::new("constant", 0));
+    kernels
+}
+
+/// What the other process does, `once` or `forever`.
+fn child(base: &Path, how: &str, seed: usize) {
+    let view = open_view(base, "0").unwrap();
+    let rounds = if how == "forever" { usize::MAX } else { 1 };
+    let began = Instant::now();
+    // Should the parent be killed, nobody kills us.
+    for round in (0..rounds).take_while(|_| began.elapsed() < Duration::from_secs(60)) {
+        let report = view.materialise(&all(&network(seed + round % 7))).unwrap();
+        assert!(report.locked);
+    }
+}
+
+/// The other process, which does not outlive the test.
+struct Writer(Child);
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn spawn(base: &Path, how: &str, seed: usize) -> Writer {
+    let program = std::env::current_exe().unwrap();
+    let mut child = Command::new(program);
+    child.args([CHILD, base.to_str().unwrap(), how, &seed.to_string()]);
+    Writer(child.stdin(Stdio::null()).spawn().unwrap())
+}
+
+/// Looks at a kernel as a framework does, while others write. Returns whether it was there and stayed while we looked.
+fn look(dir: &Path, stem: &str) -> bool {
+    let path = dir.join(format!("{stem}.json"));
+    let before = try_state(&path);
+    let (json, object) = (fs::read(&path), fs::read(dir.join(format!("{stem}.o"))));
+    // Replaced meanwhile, the two need not belong together.
+    if before.is_none() || try_state(&path) != before {
+        return false;
+    }
+    let json = json.unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    let object = object.unwrap_or_else(|error| panic!("{stem}.json is there, {stem}.o is not: {error}"));
+    assert_eq!(json["sha256"], Digest::of(&object).to_string(), "{stem}");
+    true
+}
+
+fn a_killed_writer_leaves_a_consistent_folder() {
+    let base = tempfile::tempdir().unwrap();
+    let dir = base.path().join("rank_0/kernel_meta");
+    let (mut looks, mut torn) = (0, 0);
+    for round in 0..12u64 {
+        let writer = spawn(base.path(), "forever", 1);
+        let began = Instant::now();
+        while !dir.join("op_4.json").exists() {
+            assert!(began.elapsed() < Duration::from_secs(30), "the writer does not write");
+            sleep(Duration::from_millis(1));
+        }
+        let until = Instant::now() + Duration::from_micros(15_000 + round * 7_919);
+        while Instant::now() < until {
+            looks += usize::from(look(&dir, "op_2"));
+        }
+        drop(writer);
+        torn += usize::from(assert_consistent(&dir) < 6 || !temps(&dir).is_empty());
+
+        // The next build needs no manual step and leaves nothing behind.
+        let kernels = network(100);
+        open_view(base.path(), "0").unwrap().materialise(&all(&kernels)).unwrap();
+        kernels.iter().for_each(|kernel| kernel.assert_in(&dir));
+        assert_eq!(names(&dir).len(), 6 * 3 + 2, "{:?}", names(&dir));
+    }
+    assert!(looks > 0, "no look succeeded, so nothing was tested");
+    assert!(torn > 0, "no writer died while it wrote, so nothing was tested");
+}
+
+fn processes_that_write_at_once() {
+    let base = tempfile::tempdir().unwrap();
+    let dir = base.path().join("rank_0/kernel_meta");
+    for round in 0..50 {
+        let writers: Vec<Writer> = (0..2).map(|i| spawn(base.path(), "once", round * 2 + i)).collect();
+        for mut writer in writers {
+            assert!(writer.0.wait().unwrap().success());
+        }
+        assert_eq!(assert_consistent(&dir), 6);
+        assert!(temps(&dir).is_empty());
+    }
+}
+
+fn threads_that_write_at_once() {
+    let base = tempfile::tempdir().unwrap();
+    let dir = base.path().join("rank_0/kernel_meta");
+    for round in 0..50 {
+        let start = Barrier::new(4);
+        thread::scope(|scope| {
+            for i in 0..4 {
+                let (start, base) = (&start, base.path());
+                scope.spawn(move || {
+                    // Two write the same, two each something else under the same names, and one kernel of their own.
+                    let mut kernels = network(round * 4 + i.max(1));
+                    kernels.push(Made::new(&format!("own_{i}"), round));
+                    let view = open_view(base, "0").unwrap();
+                    start.wait();
+                    let report = view.materialise(&all(&kernels)).unwrap();
+                    assert_eq!(report.written + report.intact, 7);
+                });
+            }
+        });
+        assert_eq!(assert_consistent(&dir), 6 + 4);
+        for i in 0..4 {
+            Made::new(&format!("own_{i}"), round).assert_in(&dir);
+        }
+        assert!(temps(&dir).is_empty());
+    }
+}
+
+fn a_lock_that_is_held_is_waited_for() {
+    let base = tempfile::tempdir().unwrap();
+    let view = open_view(base.path(), "0").unwrap();
+    let holder = fs::File::options().write(true).open(view.dir().join(".opkeep.lock")).unwrap();
+    holder.lock().unwrap();
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| view.materialise(&all(&network(1))).unwrap());
+        sleep(Duration::from_millis(100));
+        assert!(!waiter.is_finished());
+        assert!(!view.dir().join("op_0.o").exists());
+        drop(holder);
+        assert_eq!(waiter.join().unwrap().written, 6);
+    });
+}
+
+fn a_folder_deleted_under_a_waiter() {
+    let base = tempfile::tempdir().unwrap();
+    let view = open_view(base.path(), "0").unwrap();
+    let holder = fs::File::options().write(true).open(view.dir().join(".opkeep.lock")).unwrap();
+    holder.lock().unwrap();
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| view.materialise(&all(&network(1))).unwrap());
+        sleep(Duration::from_millis(100));
+        // The waiter gets the lock of a folder that is gone.
+        fs::remove_dir_all(base.path().join("rank_0")).unwrap();
+        drop(holder);
+        assert_eq!(waiter.join().unwrap().written, 6);
+    });
+    network(1).iter().for_each(|kernel| kernel.assert_in(view.dir()));
+}
+
+fn a_lock_that_stays_held() {
+    let base = tempfile::tempdir().unwrap();
+    let view = open_view(base.path(), "0").unwrap().with_patience(Duration::from_millis(50));
+    let lock = view.dir().join(".opkeep.lock");
+    let holder = fs::File::options().write(true).open(&lock).unwrap();
+    holder.lock().unwrap();
+    let began = Instant::now();
+    let error = view.materialise(&all(&network(1))).unwrap_err();
+    assert!(began.elapsed() >= Duration::from_millis(50) && began.elapsed() < Duration::from_secs(5));
+    assert!(matches!(&error, ViewError::Locked { path, .. } if *path == lock), "{error:?}");
+    let text = error.to_string();
+    assert!(text.contains(lock.to_str().unwrap()) && text.contains("wait for that build"), "{text}");
+    drop(holder);
+    assert_eq!(view.materialise(&all(&network(1))).unwrap().written, 6);
+}
+
+/// A file system of 64 KiB, for as long as it lives.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn mount() -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=64k", "none"]).arg(folder.path());
+        let mounted = mount.stdout(Stdio::null()).stderr(Stdio::null()).status();
+        mounted.is_ok_and(|status| status.success()).then(|| Self(folder))
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.path()).status();
+    }
+}
+
+fn can_mount() -> bool {
+    SmallDisk::mount().is_some()
+}
+
+fn a_full_disk() {
+    let disk = SmallDisk::mount().unwrap();
+    let view = open_view(disk.path(), "0").unwrap();
+    let dir = view.dir().to_owned();
+    let [small, large] =
+        [8_000, 30_000].map(|bytes| [1, 2].map(|i| Made::sized(&format!("op_{i}"), bytes, bytes)));
+    view.materialise(&all(&small)).unwrap();
+
+    // The new kernels do not fit beside the old ones, so the old ones stay.
+    let error = view.materialise(&all(&large)).unwrap_err();
+    assert!(matches!(&error, ViewError::NoSpace { path, .. } if path.starts_with(&dir)), "{error:?}");
+    assert!(error.to_string().contains("free some space"), "{error}");
+    small.iter().for_each(|kernel| kernel.assert_in(&dir));
+    assert!(temps(&dir).is_empty(), "{:?}", temps(&dir));
+
+    // A damaged kernel cannot be restored either, so it stops being one.
+    fs::write(dir.join("op_1.o"), "torn").unwrap();
+    fs::write(disk.path().join("filler"), vec![0; 24_000]).unwrap();
+    assert!(matches!(view.materialise(&all(&large)), Err(ViewError::NoSpace { .. })));
+    assert_eq!(assert_consistent(&dir), 1);
+    assert!(!dir.join("op_1.json").exists());
+    assert!(temps(&dir).is_empty(), "{:?}", temps(&dir));
+
+    // With space again, the next build needs no manual step.
+    fs::remove_file(disk.path().join("filler")).unwrap();
+    view.materialise(&all(&small)).unwrap();
+    small.iter().for_each(|kernel| kernel.assert_in(&dir));
+
+    // Without any space, a whole view is still a whole view.
+    let filler = fs::File::create(disk.path().join("filler")).unwrap();
+    while std::io::Write::write(&mut &filler, &[0; 4096]).is_ok_and(|n| n > 0) {}
+    let report = view.materialise(&all(&small)).unwrap();
+    assert_eq!((report.written, report.intact), (0, 2));
+}

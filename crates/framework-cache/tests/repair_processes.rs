@@ -1,0 +1,499 @@
+//! Repairs that are killed, that meet locks, that may not or cannot write. The test binary runs itself as the other
+//! process.
+
+#![expect(clippy::disallowed_methods, reason = "tests look at what was done, and run themselves")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "these tests are functions without the attribute")]
+#![expect(clippy::print_stdout, reason = "the other process says when it is ready")]
+
+mod common;
+
+use std::cell::Cell;
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use common::broken::{Repair, Torn, age_all, broken_caches, findings, look_at_all};
+use libtest_mimic::{Arguments, Trial};
+use opkeep_framework_cache::fill::{Cache, DeviceMap, FillOptions, FillReport, fill};
+use opkeep_framework_cache::quarantine::{RepairError, RunId, Step, Why};
+use opkeep_framework_cache::restore::{UndoOptions, newest, quarantines, undo};
+use opkeep_framework_cache::scan::Busy;
+use opkeep_testkit::Folder;
+use opkeep_testkit::caches::{Rank, cann_kernel};
+use rustix::fs::{FlockOperation, fcntl_lock, flock};
+
+const CHILD: &str = "--child";
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    if arguments.get(1).is_some_and(|word| word == CHILD) {
+        return child(&arguments[2], Path::new(&arguments[3]), &arguments[4]);
+    }
+    let test = |name: &str, body: fn()| {
+        Trial::test(name, move || {
+            body();
+            Ok(())
+        })
+    };
+    let tests = vec![
+        test("a_repair_that_is_killed_can_be_undone", a_repair_that_is_killed_can_be_undone),
+        test("a_repair_that_is_killed_is_finished_by_another", a_repair_that_is_killed_is_finished),
+        test("an_undo_that_is_killed_can_be_repeated", an_undo_that_is_killed_can_be_repeated),
+        test("an_undo_of_a_fill_that_is_killed_can_be_repeated", an_undo_of_a_fill_that_is_killed),
+        test("who_holds_the_lock_of_a_cache_is_left_alone", who_holds_the_lock_of_a_cache),
+        test("who_holds_the_lock_of_a_kernel_is_left_alone", who_holds_the_lock_of_a_kernel),
+        test("a_rank_that_is_locked_is_not_filled", a_rank_that_is_locked_is_not_filled),
+        test("what_was_opened_since_it_was_judged_stays", what_was_opened_since_it_was_judged_stays),
+        test("what_is_opened_while_it_is_moved_goes_back", what_is_opened_while_it_is_moved_goes_back),
+        test("what_may_not_be_moved_is_told", what_may_not_be_moved_is_told).with_ignored_flag(!is_root()),
+        test("a_full_disk_leaves_all_as_it_was", a_full_disk).with_ignored_flag(!can_mount()),
+        test("a_mount_point_is_left_as_it_was", a_mount_point).with_ignored_flag(!can_mount()),
+    ];
+    let mut arguments = Arguments::from_args();
+    // A process that another test starts has our open files too, until it runs its program.
+    arguments.test_threads = Some(1);
+    libtest_mimic::run(&arguments, tests).exit();
+}
+
+/// What the other process does at `path`.
+fn child(what: &str, path: &Path, how: &str) {
+    match what {
+        "repair" => {
+            let step = dies_at(how);
+            Repair { observe: &|_| step(), ..Repair::new() }.mend_all(path);
+        }
+        "undo" => {
+            let step = dies_at(how);
+            undo_all(path, &step);
+        }
+        "lock" => {
+            let file =
+                fs::File::options().read(true).write(true).create(true).truncate(false).open(path).unwrap();
+            match how {
+                "flock" => flock(&file, FlockOperation::LockExclusive).unwrap(),
+                _ => fcntl_lock(&file, FlockOperation::LockExclusive).unwrap(),
+            }
+            println!("held");
+            std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+        }
+        "mend" => {
+            for survey in look_at_all(path) {
+                match Repair::new().mend(&survey) {
+                    Ok(aside) => {
+                        aside.moved.iter().for_each(|moved| println!("moved {}", moved.files.join(" ")));
+                        aside.left.iter().for_each(|left| println!("left {}", left.why));
+                    }
+                    Err(error) => println!("error {error}"),
+                }
+            }
+        }
+        _ => panic!("{what}"),
+    }
+}
+
+/// Kills this process when it is called for this time.
+fn dies_at(number: &str) -> impl Fn() {
+    let left = Cell::new(number.parse::<u32>().unwrap());
+    move || {
+        if left.get() == 0 {
+            let this = rustix::process::getpid();
+            rustix::process::kill_process(this, rustix::process::Signal::KILL).unwrap();
+        }
+        left.set(left.get() - 1);
+    }
+}
+
+fn undo_all(base: &Path, step: &dyn Fn()) {
+    let options = UndoOptions { dry_run: false, observe: &|_| step() };
+    for one in newest(quarantines(base).unwrap()) {
+        undo(&one, &options).unwrap();
+    }
+}
+
+fn command(what: &str, path: &Path, how: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args([CHILD, what]).arg(path).arg(how).stdin(Stdio::null());
+    command
+}
+
+/// A smaller set of broken caches than all, since it is repaired for each step.
+fn some_broken(base: &Path) {
+    let rank = Rank::new(0);
+    let kernels: Vec<_> = (1..=3).map(|elements| rank.square(elements)).collect();
+    kernels.iter().for_each(|kernel| kernel.write(&rank.folder(base)).unwrap());
+    let path = |at: usize, suffix: &str| rank.folder(base).join(format!("{}.{suffix}", kernels[at].stem));
+    fs::write(path(0, "json"), "{").unwrap();
+    fs::remove_file(path(1, "json")).unwrap();
+    fs::create_dir(rank.folder(base).join("tbe_prebuild_res")).unwrap();
+    fs::write(rank.folder(base).join("tbe_prebuild_res/a.json"), "").unwrap();
+    let folder = base.join("kernel_cache/Ascend910B2");
+    let kernel = cann_kernel("Ascend910B2", 1);
+    kernel.write(&folder).unwrap();
+    fs::write(folder.join(format!("{}.json", kernel.stem)), "").unwrap();
+    fs::write(folder.join(format!("{}.lock", kernel.stem)), "").unwrap();
+    age_all(base);
+}
+
+/// Runs `what` in processes that are killed at each of its steps, and `then` after each.
+fn killed_at_each_step(what: &str, prepare: impl Fn(&Path), then: impl Fn(&Path, &Folder)) {
+    let mut kills = 0;
+    loop {
+        let base = tempfile::tempdir().unwrap();
+        some_broken(base.path());
+        let before = Folder::of(base.path()).unwrap();
+        prepare(base.path());
+        let status = command(what, base.path(), &kills.to_string()).status().unwrap();
+        then(base.path(), &before);
+        if status.success() {
+            break;
+        }
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9));
+        kills += 1;
+    }
+    // Two steps for each of nine files, and more.
+    assert!(kills >= 18, "{kills}");
+}
+
+fn a_repair_that_is_killed_can_be_undone() {
+    let nothing = |_: &Path| {};
+    killed_at_each_step("repair", nothing, |base, before| {
+        // It may have begun with one cache only.
+        while !quarantines(base).unwrap().is_empty() {
+            undo_all(base, &|| {});
+        }
+        assert_eq!(Folder::of(base).unwrap(), *before);
+    });
+}
+
+fn a_repair_that_is_killed_is_finished() {
+    let nothing = |_: &Path| {};
+    killed_at_each_step("repair", nothing, |base, before| {
+        let again = Repair::new().mend_all(base);
+        assert!(again.iter().all(|aside| aside.left.is_empty()), "{again:?}");
+        assert_eq!(findings(base), 0);
+        for _ in 0..2 {
+            undo_all(base, &|| {});
+        }
+        assert_eq!(Folder::of(base).unwrap(), *before);
+    });
+}
+
+fn an_undo_that_is_killed_can_be_repeated() {
+    let mend = |base: &Path| drop(Repair::new().mend_all(base));
+    killed_at_each_step("undo", mend, |base, before| {
+        if !quarantines(base).unwrap().is_empty() {
+            undo_all(base, &|| {});
+        }
+        assert_eq!(Folder::of(base).unwrap(), *before);
+    });
+}
+
+fn an_undo_of_a_fill_that_is_killed() {
+    for kills in 0.. {
+        let base = tempfile::tempdir().unwrap();
+        let ranks = [0, 1].map(Rank::new);
+        (1..=3).for_each(|elements| ranks[0].square(elements).write(&ranks[0].folder(base.path())).unwrap());
+        ranks[1].square(1).write(&ranks[1].folder(base.path())).unwrap();
+        let before = Folder::of(base.path()).unwrap();
+        let report = fill_all(base.path());
+        assert_eq!(report.filled.len(), 2, "{report:?}");
+        let status = command("undo", base.path(), &kills.to_string()).status().unwrap();
+        undo_all(base.path(), &|| {});
+        assert_eq!(Folder::of(base.path()).unwrap(), before, "{kills}");
+        if status.success() {
+            // Three steps for each of six files.
+            return assert!(kills >= 18, "{kills}");
+        }
+    }
+}
+
+fn fill_all(base: &Path) -> FillReport {
+    let surveys = look_at_all(base);
+    let caches: Vec<_> = surveys.iter().map(|survey| Cache { survey, moved: &[] }).collect();
+    let options = FillOptions {
+        run: &RunId::now(),
+        devices: &DeviceMap::default(),
+        dry_run: false,
+        progress: &|_, _| {},
+        cancelled: &|| false,
+    };
+    fill(&caches, &options)
+}
+
+/// Another process that holds a lock, until this is dropped.
+struct Holder(Child);
+
+impl Holder {
+    fn of(path: &Path, how: &str) -> Self {
+        let mut child = command("lock", path, how);
+        let mut child = child.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "held\n");
+        Self(child)
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}
+
+fn who_holds_the_lock_of_a_cache() {
+    let base = tempfile::tempdir().unwrap();
+    broken_caches(base.path());
+    let rank = base.path().join("rank_0/kernel_meta");
+    for (lock, how) in [
+        (rank.join("file.lock"), "flock"),
+        (rank.join(".opkeep.lock"), "flock"),
+        (base.path().join("kernel_cache/Ascend910B2/op_cache_file_del.lock"), "record"),
+        (base.path().join("akg_kernel_meta/kernel_build_tmp.key"), "record"),
+        (base.path().join("akg_kernel_meta/akg_build_tmp.key"), "record"),
+    ] {
+        let survey = || {
+            let surveys = look_at_all(base.path()).into_iter();
+            surveys.filter(|survey| lock.starts_with(&survey.place.path)).last().unwrap()
+        };
+        let holder = Holder::of(&lock, how);
+        let before = Folder::of(base.path()).unwrap();
+        let repair = Repair { force: true, ..Repair::new() };
+        for dry_run in [false, true] {
+            let error = Repair { dry_run, run: repair.run.clone(), ..repair }.mend(&survey()).unwrap_err();
+            assert!(matches!(&error, RepairError::Locked { lock: said } if *said == lock), "{error:?}");
+            assert!(error.to_string().contains("nothing was changed"), "{error}");
+        }
+        assert_eq!(Folder::of(base.path()).unwrap(), before);
+        drop(holder);
+        let mended = repair.mend(&survey()).unwrap();
+        assert!(mended.left.is_empty() && !mended.moved.is_empty(), "{mended:?}");
+
+        // Putting back waits for them too.
+        let run = newest(quarantines(base.path()).unwrap()).pop().unwrap();
+        let holder = Holder::of(&lock, how);
+        let options = UndoOptions { dry_run: false, observe: &|_| {} };
+        assert!(matches!(undo(&run, &options), Err(RepairError::Locked { .. })));
+        drop(holder);
+        assert!(undo(&run, &options).unwrap().removed);
+        assert_eq!(Folder::of(base.path()).unwrap(), before);
+    }
+}
+
+fn who_holds_the_lock_of_a_kernel() {
+    let base = tempfile::tempdir().unwrap();
+    let folder = base.path().join("kernel_cache/Ascend910B2");
+    let kernels: Vec<_> = (0..3).map(|number| cann_kernel("Ascend910B2", number)).collect();
+    for kernel in &kernels {
+        kernel.write(&folder).unwrap();
+        fs::write(folder.join(format!("{}.json", kernel.stem)), "").unwrap();
+    }
+    let lock = |at: usize| folder.join(format!("{}.lock", kernels[at].stem));
+    fs::write(lock(0), "").unwrap();
+    fs::write(lock(2), "").unwrap();
+    age_all(base.path());
+
+    // Held when it was judged, and taken since, by a kernel that had no lock file and by one that had.
+    let first = Holder::of(&lock(0), "record");
+    let survey = look_at_all(base.path()).pop().unwrap();
+    let others = [1, 2].map(|at| Holder::of(&lock(at), "record"));
+    let aside = Repair { force: true, ..Repair::new() }.mend(&survey).unwrap();
+    assert!(aside.moved.is_empty() && aside.left.len() == 3, "{aside:?}");
+    assert!(aside.left.iter().all(|left| matches!(left.why, Why::Lock(_) | Why::InProgress(Busy::Locked))));
+    assert!(kernels.iter().all(|kernel| folder.join(format!("{}.o", kernel.stem)).exists()));
+    drop(others);
+    drop(first);
+    let aside = Repair { force: true, ..Repair::new() }.mend_all(base.path()).pop().unwrap();
+    assert_eq!((aside.moved.len(), aside.left.len()), (3, 0), "{aside:?}");
+    assert!((0..3).all(|at| !lock(at).exists()), "their locks are dead now");
+
+    // Putting back a kernel whose lock is held by one who is about to write it.
+    let base = tempfile::tempdir().unwrap();
+    let folder = base.path().join("kernel_cache/Ascend910B2");
+    kernels[0].write(&folder).unwrap();
+    fs::write(folder.join(format!("{}.json", kernels[0].stem)), "").unwrap();
+    age_all(base.path());
+    Repair::new().mend_all(base.path());
+    let holder = Holder::of(&folder.join(format!("{}.lock", kernels[0].stem)), "record");
+    let options = UndoOptions { dry_run: false, observe: &|_| {} };
+    let undone = undo(&quarantines(base.path()).unwrap()[0], &options).unwrap();
+    assert!(undone.restored.is_empty() && undone.kept[0].why.contains("held by another"), "{undone:?}");
+    drop(holder);
+    assert!(undo(&quarantines(base.path()).unwrap()[0], &options).unwrap().removed);
+}
+
+fn a_rank_that_is_locked_is_not_filled() {
+    let base = tempfile::tempdir().unwrap();
+    let ranks = [0, 1].map(Rank::new);
+    ranks[0].square(1).write(&ranks[0].folder(base.path())).unwrap();
+    ranks[0].square(2).write(&ranks[0].folder(base.path())).unwrap();
+    ranks[1].square(2).write(&ranks[1].folder(base.path())).unwrap();
+    for lock in ["file.lock", ".opkeep.lock"] {
+        let holder = Holder::of(&ranks[1].folder(base.path()).join(lock), "flock");
+        let before = Folder::of(base.path()).unwrap();
+        let report = fill_all(base.path());
+        assert!(report.filled.is_empty() && report.refused.len() == 1, "{report:?}");
+        assert!(report.refused[0].why.contains(lock), "{report:?}");
+        drop(holder);
+        let left = Folder::of(base.path()).unwrap();
+        assert_eq!(
+            left.files().filter(|path| !path.ends_with(".opkeep.lock")).count(),
+            before.files().count() - usize::from(lock == ".opkeep.lock")
+        );
+    }
+}
+
+fn what_was_opened_since_it_was_judged_stays() {
+    let torn = Torn::new();
+    let survey = torn.look();
+    let file = fs::File::open(torn.path("o")).unwrap();
+    let mut child = Command::new("sleep").arg("60").stdin(file).spawn().unwrap();
+    let nothing = |step| panic!("{step:?}");
+    let aside = Repair { observe: &nothing, ..Repair::new() }.mend(&survey).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(aside.left[0].why, Why::InProgress(Busy::Open { process: child.id() }));
+    assert!(aside.moved.is_empty() && torn.in_quarantine().is_empty());
+}
+
+fn what_is_opened_while_it_is_moved_goes_back() {
+    let torn = Torn::new();
+    let before = Folder::of(torn.base.path()).unwrap();
+    let child = Cell::new(None);
+    let aside = torn.mend_while(&|step| {
+        if step == Step::Moving(0) {
+            let file = fs::File::open(torn.path("json")).unwrap();
+            child.set(Some(Command::new("sleep").arg("60").stdin(file).spawn().unwrap()));
+        }
+    });
+    let mut child = child.take().unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(aside.left[0].why, Why::InProgress(Busy::Open { process: child.id() }));
+    assert_eq!(Folder::of(torn.base.path()).unwrap(), before);
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Runs this program as a child, as a user who owns nothing.
+fn by_nobody(what: &str, path: &Path, how: &str) -> std::process::Output {
+    // Where it lies, others may not be let in.
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let program = folder.path().join("child");
+    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    let mut command = Command::new(program);
+    command.args([CHILD, what]).arg(path).arg(how).stdin(Stdio::null()).current_dir("/");
+    command.uid(65534).gid(65534).output().unwrap()
+}
+
+/// What another user is told who may not write everywhere.
+fn mended_by_nobody(base: &Path) -> String {
+    let output = by_nobody("mend", base, "");
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn what_may_not_be_moved_is_told() {
+    let base = tempfile::tempdir().unwrap();
+    let open = |path: &Path, mode| {
+        fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+    };
+    open(base.path(), 0o755);
+    some_broken(base.path());
+    let rank = base.path().join("rank_0");
+    let before = Folder::of(&rank).unwrap();
+    for (path, mode) in [(&*rank, 0o755), (&*rank.join("kernel_meta"), 0o777)] {
+        open(path, mode);
+    }
+    // The quarantine cannot be made.
+    let said = mended_by_nobody(&rank);
+    assert!(said.contains("error cannot make the folder") && said.contains("nothing was changed"), "{said}");
+    assert!(said.contains("kernel_meta.opkeep-quarantine"), "{said}");
+    // A quarantine that is closed is no sign that there is none.
+    Repair::new().mend_all(&rank);
+    let undone = by_nobody("undo", &rank, "9");
+    let said = String::from_utf8_lossy(&undone.stderr);
+    assert!(
+        !undone.status.success() && said.contains("kernel_meta.opkeep-quarantine`: Permission"),
+        "{said}"
+    );
+    undo_all(&rank, &|| {});
+    // One folder of it is closed: the rest goes on.
+    open(&rank, 0o777);
+    open(&rank.join("kernel_meta/tbe_prebuild_res"), 0o755);
+    let said = mended_by_nobody(&rank);
+    assert!(said.contains("left `a.json` could not be moved: Permission denied"), "{said}");
+    assert_eq!(said.lines().filter(|line| line.starts_with("moved ")).count(), 2, "{said}");
+    undo_all(&rank, &|| {});
+    for (path, mode) in [(&*rank, 0o755), (&*rank.join("kernel_meta"), 0o755)] {
+        open(path, mode);
+    }
+    assert_eq!(Folder::of(&rank).unwrap(), before);
+}
+
+/// A file system of 64 KiB, for as long as it lives.
+struct SmallDisk<'a>(&'a Path);
+
+impl<'a> SmallDisk<'a> {
+    fn mount(at: &'a Path) -> Option<Self> {
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=64k", "none"]).arg(at);
+        let mounted = mount.stdout(Stdio::null()).stderr(Stdio::null()).status();
+        mounted.is_ok_and(|status| status.success()).then_some(Self(at))
+    }
+}
+
+impl Drop for SmallDisk<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0).status();
+    }
+}
+
+fn can_mount() -> bool {
+    let folder = tempfile::tempdir().unwrap();
+    SmallDisk::mount(folder.path()).is_some()
+}
+
+fn a_full_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = SmallDisk::mount(folder.path()).unwrap();
+    let rank = Rank::new(0);
+    for elements in 1..=2 {
+        let kernel = rank.square(elements);
+        kernel.write(&rank.folder(disk.0)).unwrap();
+        fs::write(rank.folder(disk.0).join(format!("{}.json", kernel.stem)), "").unwrap();
+    }
+    age_all(disk.0);
+    let filler = fs::File::create(disk.0.join("filler")).unwrap();
+    while std::io::Write::write(&mut &filler, &[0; 4096]).is_ok_and(|n| n > 0) {}
+    let before = Folder::of(disk.0).unwrap();
+    let survey = look_at_all(disk.0).pop().unwrap();
+    let error = Repair::new().mend(&survey).unwrap_err();
+    assert!(matches!(error, RepairError::NoSpace { .. }), "{error:?}");
+    assert!(error.to_string().contains("free some space"), "{error}");
+    assert_eq!(Folder::of(disk.0).unwrap(), before);
+    drop(filler);
+    fs::remove_file(disk.0.join("filler")).unwrap();
+    assert_eq!(Repair::new().mend(&survey).unwrap().moved.len(), 2);
+}
+
+fn a_mount_point() {
+    let base = tempfile::tempdir().unwrap();
+    let folder = base.path().join("rank_0/kernel_meta");
+    fs::create_dir_all(&folder).unwrap();
+    let disk = SmallDisk::mount(&folder).unwrap();
+    let kernel = Rank::new(0).square(1);
+    kernel.write(&folder).unwrap();
+    fs::write(folder.join(format!("{}.json", kernel.stem)), "").unwrap();
+    age_all(&folder);
+    let before = Folder::of(base.path()).unwrap();
+    let error = Repair::new().mend(&look_at_all(base.path()).pop().unwrap()).unwrap_err();
+    assert!(matches!(&error, RepairError::MountPoint { path } if path.ends_with("kernel_meta")), "{error:?}");
+    assert_eq!(Folder::of(base.path()).unwrap(), before);
+    drop(disk);
+}

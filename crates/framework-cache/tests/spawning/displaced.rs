@@ -1,0 +1,123 @@
+//! Displaced files return to their names where they fit, and nothing of others is lost where they cannot.
+#![expect(clippy::disallowed_methods, reason = "tests write as another program does")]
+
+use std::fs;
+
+use opkeep_framework_cache::restore::{UndoOptions, newest, quarantines, undo};
+use opkeep_kernel_meta::{LeftKernel, LeftReason, Withdrawn};
+use opkeep_testkit::ascend::Chip;
+use opkeep_testkit::caches::Rank;
+
+use crate::common::owned::{Ours, extended, view};
+use crate::scene::{Scene, Start, What};
+
+/// A description that a dead process displaced is not restored beside an object that it does not describe, whatever is
+/// known of it.
+#[test]
+fn a_displaced_description_stays_with_its_object() {
+    let cases = [false, true].into_iter().flat_map(|is_lost| [1, 2].map(|first| (is_lost, first)));
+    for ((is_lost, first), is_extended) in cases.flat_map(|case| [false, true].map(|it| (case, it))) {
+        let when = format!("manifest lost: {is_lost}, displaced from {first}, extended: {is_extended}");
+        let scene = Scene::new();
+        scene.build(2, || {});
+        let [object, json, _] = scene.ours(1).files;
+        let json = if is_extended { extended(&json) } else { json };
+        for (number, suffix, bytes) in [(1, "o", &object), (2, "json", &json)].into_iter().skip(first - 1) {
+            let name = format!(".opkeep-old-1-{number}-{}.{suffix}.old", scene.theirs.stem);
+            fs::write(scene.path(suffix).with_file_name(name), bytes).unwrap();
+        }
+        fs::remove_file(scene.path("json")).unwrap();
+        if is_lost {
+            fs::remove_file(scene.path("info").with_file_name(".opkeep-manifest")).unwrap();
+        }
+        let other = Ours::of(Chip::Ascend910, &Rank::new(0).square(2), 1);
+        view(scene.base.path()).materialise(&[other.files()]).unwrap();
+        assert_eq!(scene.read("o").as_ref(), Some(&scene.ours(2).files[0]), "{when}");
+        assert_eq!(scene.read("json"), None, "{when}");
+        // What is not known to be ours is never removed.
+        assert!(scene.has(&json), "{when}");
+    }
+}
+
+/// It is restored beside its own object, and where there is none.
+#[test]
+fn a_displaced_description_returns_to_its_object() {
+    for has_object in [false, true] {
+        let scene = Scene::new();
+        scene.build(1, || {});
+        let extended = extended(&scene.read("json").unwrap());
+        let name = format!(".opkeep-old-1-1-{}.json.old", scene.theirs.stem);
+        fs::write(scene.path("json").with_file_name(name), &extended).unwrap();
+        fs::remove_file(scene.path("json")).unwrap();
+        if !has_object {
+            fs::remove_file(scene.path("o")).unwrap();
+        }
+        let other = Ours::of(Chip::Ascend910, &Rank::new(0).square(2), 1);
+        view(scene.base.path()).materialise(&[other.files()]).unwrap();
+        assert_eq!(scene.read("json"), Some(extended), "{has_object}");
+    }
+}
+
+/// An undo first settles what a killed build displaced: so does its dry run.
+#[test]
+fn a_dry_run_reports_what_the_undo_of_a_killed_build_does() {
+    let (other, ours) = (What::Ours(2), What::Ours(1));
+    for (suffix, what) in [("o", other), ("json", other), ("o", ours)] {
+        let scene = Scene::starting(Start::Theirs);
+        scene.build(1, || {});
+        ["json", "o", "info"].into_iter().for_each(|suffix| fs::remove_file(scene.path(suffix)).unwrap());
+        let name = format!(".opkeep-old-1-1-{}.{suffix}.old", scene.theirs.stem);
+        fs::write(scene.path(suffix).with_file_name(name), what.bytes(&scene, suffix)).unwrap();
+        let [planned, done] = [true, false].map(|dry_run| {
+            let [run] = &newest(quarantines(scene.base.path()).unwrap())[..] else { panic!("one run") };
+            undo(run, &UndoOptions { dry_run, observe: &|_| {} }).unwrap()
+        });
+        let (when, is_kept) = (format!("{suffix} of {what:?}"), what != ours);
+        assert_eq!((planned.restored, &planned.kept), (done.restored, &done.kept), "{when}");
+        assert_eq!((!done.kept.is_empty(), done.removed), (is_kept, !is_kept), "{when}");
+    }
+}
+
+/// A kernel of ours that is withdrawn is quarantined if MindSpore extended its description. If it cannot be, the kernel
+/// stays, that is reported, and a later call finds it.
+#[test]
+fn an_extended_kernel_is_withdrawn_with_a_copy() {
+    let scene = Scene::new();
+    scene.build(1, || {});
+    let extended = extended(&scene.read("json").unwrap());
+    fs::write(scene.path("json"), &extended).unwrap();
+    let withdraw = || {
+        let withdrawn = Withdrawn { stem: &scene.theirs.stem, unless: None };
+        view(scene.base.path()).replace(&[], &[withdrawn]).unwrap()
+    };
+    let before = scene.files();
+    scene.block_quarantine();
+    for _ in 0..2 {
+        let report = withdraw();
+        assert!(
+            matches!(report.left[..], [LeftKernel { why: LeftReason::NotKept { .. }, .. }]),
+            "{report:?}"
+        );
+        assert_eq!((report.removed, scene.files()), (0, before.clone()));
+    }
+    fs::remove_file(scene.quarantine()).unwrap();
+    assert_eq!(withdraw().removed, 1);
+    assert_eq!((scene.read("o"), scene.read("json")), (None, None));
+    assert!(scene.undo(&|| {}).removed);
+    assert_eq!(scene.read("json"), Some(extended));
+}
+
+/// What MindSpore added to a description stays where its damaged object cannot be quarantined.
+#[test]
+fn an_extended_description_is_not_removed() {
+    let scene = Scene::new();
+    scene.build(1, || {});
+    let extended = extended(&scene.read("json").unwrap());
+    fs::write(scene.path("json"), &extended).unwrap();
+    let object = scene.read("o").unwrap();
+    fs::write(scene.path("o"), &object[..99]).unwrap();
+    scene.block_quarantine();
+    let report = view(scene.base.path()).materialise(&[scene.ours(1).files()]).unwrap();
+    assert!(matches!(report.left[..], [LeftKernel { why: LeftReason::NotKept { .. }, .. }]), "{report:?}");
+    assert_eq!(scene.read("json"), Some(extended));
+}

@@ -1,0 +1,129 @@
+//! Files that a build or an undo leaves, since another program wrote them or has them open.
+
+use std::fs::{self, File};
+use std::process::{Command, Stdio};
+
+use super::{Place, why};
+use crate::common::owned::{Ours, kernels};
+use opkeep_framework_cache::scan::Busy;
+use opkeep_fs::FsCall;
+use opkeep_kernel_meta::{LeftReason, Withdrawn};
+use opkeep_testkit::ascend::Chip;
+use opkeep_testkit::at_each_change;
+use opkeep_testkit::caches::Rank;
+
+/// A description that is equal to ours, and that we did not write, stays where no copy of the object can be kept.
+#[test]
+fn a_description_that_was_there_stays_where_nothing_can_be_kept() {
+    let place = Place::empty_on(Chip::Ascend910B);
+    let ours = place.ours(1);
+    fs::create_dir_all(place.dir()).unwrap();
+    fs::write(place.path("o"), &ours.files[0][..99]).unwrap();
+    fs::write(place.path("json"), &ours.files[1]).unwrap();
+    fs::write(place.dir().with_file_name("kernel_meta.opkeep-quarantine"), "in the way").unwrap();
+    let before = kernels(&place.dir());
+    let report = place.run(&ours);
+    assert!(matches!(why(&report), LeftReason::NotKept { .. }), "{report:?}");
+    assert_eq!(kernels(&place.dir()), before);
+}
+
+/// Libraries that stood beside a kernel before it was replaced are in the way of no undo.
+#[test]
+fn a_kernel_beside_a_library_is_restored() {
+    for name in ["{}.so", "lib{}.so", "{}.ptx"] {
+        let place = Place::new();
+        let library = place.dir().join(name.replace("{}", &place.theirs.stem));
+        fs::write(&library, "library").unwrap();
+        place.view().with_replace(true).materialise(&[place.ours(1).files()]).unwrap();
+        let undone = place.undo();
+        assert!(undone[0].removed && undone[0].restored.len() == 2, "{name}: {undone:?}");
+        // One that came since is.
+        place.view().with_replace(true).materialise(&[place.ours(1).files()]).unwrap();
+        fs::write(&library, "another library").unwrap();
+        assert!(!place.undo()[0].removed, "{name}");
+    }
+}
+
+/// What a framework compiled to the bytes that a build had written is not removed with what that build wrote.
+#[test]
+fn an_equal_kernel_that_a_framework_wrote_since_is_not_undone() {
+    for is_withdrawn in [false, true] {
+        let place = Place::new();
+        let ours = place.ours(1);
+        place.view().with_replace(true).materialise(&[ours.files()]).unwrap();
+        if is_withdrawn {
+            let withdrawn = Withdrawn { stem: &ours.stem, unless: None };
+            assert_eq!(place.view().replace(&[], &[withdrawn]).unwrap().removed, 1);
+        } else {
+            fs::remove_file(place.dir().join(".opkeep-manifest")).unwrap();
+        }
+        for (suffix, bytes) in ["o", "json"].into_iter().zip(&ours.files) {
+            fs::write(place.path(suffix), bytes).unwrap();
+        }
+        let undone = place.undo();
+        assert!(!undone[0].removed && ours.is_in(&place.dir()), "{undone:?}");
+        // Without them, the old kernel is restored.
+        fs::remove_file(place.path("o")).unwrap();
+        fs::remove_file(place.path("json")).unwrap();
+        assert!(place.undo()[0].removed && place.has(&place.theirs.object));
+    }
+}
+
+/// A kernel that a framework wrote after a build replaced another one is not removed with what that build wrote.
+#[test]
+fn a_kernel_that_a_framework_wrote_since_is_not_undone() {
+    let place = Place::new();
+    place.view().with_replace(true).materialise(&[place.ours(1).files()]).unwrap();
+    let ours = place.ours(2);
+    for (suffix, bytes) in ["o", "json"].into_iter().zip(&ours.files) {
+        fs::write(place.path(suffix), bytes).unwrap();
+    }
+    assert_eq!(place.run(&ours).written, 0, "it is what a build would write");
+    let before = kernels(&place.dir());
+    let undone = place.undo();
+    assert!(!undone[0].removed && undone[0].kept.len() == 2, "{undone:?}");
+    assert_eq!(kernels(&place.dir()), before);
+}
+
+/// A kernel that is restored during the build, since a process has it open, is no part of the undo.
+#[test]
+fn a_kernel_that_a_process_has_open_is_not_undone() {
+    let place = Place::empty_on(Chip::Ascend910B);
+    let other = Rank { soc: place.chip.soc(), ..Rank::new(0) }.square(2);
+    let (ours, open) = (place.ours(1), Ours::of(place.chip, &other, 1));
+    let files = [ours.files(), open.files()];
+    place.view().materialise(&files).unwrap();
+    let object = place.dir().join(format!("{}.o", open.stem));
+    for path in [place.path("o"), object.clone()] {
+        let bytes = fs::read(&path).unwrap();
+        fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+    }
+    let before = kernels(&place.dir());
+    let holder = std::sync::Mutex::new(None);
+    let holds = move |call: &FsCall<'_>| {
+        let name = call.path.to_string_lossy();
+        let mut holder = holder.lock().unwrap();
+        if holder.is_none() && name.ends_with(".json") && object.exists() {
+            let file = File::open(&object).unwrap();
+            *holder = Some(Killed(Command::new("sleep").arg("60").stdin(Stdio::from(file)).spawn().unwrap()));
+        }
+    };
+    let report = place.view().with_fs(at_each_change(holds)).materialise(&files).unwrap();
+    assert_eq!((report.written, report.left.len()), (1, 1), "{report:?}");
+    assert!(matches!(report.left[0].why, LeftReason::InProgress(Busy::Open { .. })), "{report:?}");
+    let undone = place.undo();
+    assert!(undone[0].removed && undone[0].kept.is_empty(), "{undone:?}");
+    let mut expected = before;
+    expected.retain(|(path, _)| *path != place.dir().join(format!("{}.json", open.stem)));
+    assert_eq!(kernels(&place.dir()), expected);
+}
+
+/// A process that is killed with this value.
+struct Killed(std::process::Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

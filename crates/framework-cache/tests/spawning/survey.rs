@@ -1,0 +1,261 @@
+//! What is said of caches that frameworks left.
+#![expect(clippy::disallowed_methods, reason = "tests break caches by hand")]
+
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::Path;
+
+use opkeep_descriptor::Generation;
+use opkeep_framework_cache::scan::{
+    Busy, Effect, Flaw, Item, Kind, Note, Orphan, Place, Survey, SurveyOptions, Verdict, What, compare, find,
+    survey,
+};
+use opkeep_testkit::caches::{Rank, age, cann_kernel};
+
+fn options() -> SurveyOptions<'static> {
+    SurveyOptions { threads: NonZeroUsize::new(2).unwrap(), progress: &|_, _| {}, cancelled: &|| false }
+}
+
+fn look(place: &Place) -> Survey {
+    survey(place, &options()).unwrap()
+}
+
+/// The only cache below `base`.
+fn only(base: &Path) -> Survey {
+    let places = find(base).unwrap().places;
+    assert_eq!(places.len(), 1, "{places:?}");
+    look(&places[0])
+}
+
+fn findings(survey: &Survey) -> Vec<&Item> {
+    survey.items.iter().filter(|item| item.is_finding()).collect()
+}
+
+#[test]
+fn whole_caches_have_no_findings() {
+    let base = tempfile::tempdir().unwrap();
+    for generation in [Generation::R1_5, Generation::R1_6, Generation::R1_7, Generation::R2_1] {
+        let rank = Rank { generation, ..Rank::new(generation as u32) };
+        for elements in 1..=5 {
+            rank.square(elements).write(&rank.folder(base.path())).unwrap();
+        }
+    }
+    for number in 0..4 {
+        cann_kernel("Ascend910B2", number)
+            .write(&base.path().join("atc_data/kernel_cache/Ascend910B2"))
+            .unwrap();
+    }
+    let places = find(base.path()).unwrap().places;
+    assert_eq!(places.len(), 5);
+    for place in &places {
+        let survey = look(place);
+        let intact: Vec<_> =
+            survey.items.iter().map(|item| (&item.name, item.state(), &item.notes)).collect();
+        assert!(survey.items.iter().all(|item| matches!(item.verdict, Verdict::Intact)), "{intact:?}");
+        assert!(survey.items.iter().all(|item| item.kernel.is_some() && item.outcome.effect == Effect::Used));
+        assert_eq!(survey.items.len(), if place.kind == Kind::Cann { 4 } else { 5 });
+        let named = |note: &Note| matches!(note, Note::DescriptorName { .. });
+        assert!(!survey.items.iter().flat_map(|item| &item.notes).any(named), "{intact:?}");
+    }
+    assert_eq!(places.iter().filter_map(|place| place.rank.clone()).collect::<Vec<_>>().len(), 4);
+    assert!(places[1..].iter().all(|place| place.base().as_deref() == Some(base.path())));
+}
+
+/// A cache with three whole kernels, to be broken.
+fn broken(harm: impl FnOnce(&Path, &str)) -> (tempfile::TempDir, Survey) {
+    let base = tempfile::tempdir().unwrap();
+    let rank = Rank::new(0);
+    let folder = rank.folder(base.path());
+    let kernels: Vec<_> = (1..=3).map(|elements| rank.square(elements)).collect();
+    kernels.iter().for_each(|kernel| kernel.write(&folder).unwrap());
+    harm(&folder, &kernels[0].stem);
+    for file in fs::read_dir(&folder).unwrap() {
+        let path = file.unwrap().path();
+        if path.is_file() {
+            age(&path).unwrap();
+        }
+    }
+    let survey = only(base.path());
+    (base, survey)
+}
+
+#[test]
+fn what_is_wrong_is_told_with_what_comes_of_it() {
+    type Harm = fn(&Path, &str);
+    let json = |folder: &Path, stem: &str| folder.join(format!("{stem}.json"));
+    let cut: Harm = |folder, stem| {
+        let path = folder.join(format!("{stem}.json"));
+        let bytes = fs::read(&path).unwrap();
+        fs::write(path, &bytes[..100]).unwrap();
+    };
+    let empty: Harm = |folder, stem| fs::write(folder.join(format!("{stem}.json")), "").unwrap();
+    let no_object: Harm = |folder, stem| fs::remove_file(folder.join(format!("{stem}.o"))).unwrap();
+    let no_json: Harm = |folder, stem| fs::remove_file(folder.join(format!("{stem}.json"))).unwrap();
+    let cut_object: Harm = |folder, stem| {
+        let path = folder.join(format!("{stem}.o"));
+        let bytes = fs::read(&path).unwrap();
+        fs::write(path, &bytes[..bytes.len() - 1]).unwrap();
+    };
+    for (harm, state, effect, says) in [
+        (cut, "damaged", Effect::Aborts, "cut off"),
+        (empty, "damaged", Effect::Aborts, "empty"),
+        (no_object, "damaged", Effect::CompiledAgain, "missing"),
+        (cut_object, "damaged", Effect::CompiledAgain, "OPV005"),
+        (no_json, "orphan", Effect::CompiledAgain, "without its .json"),
+    ] {
+        let (base, survey) = broken(harm);
+        let found = findings(&survey);
+        assert_eq!(found.len(), 1, "{says}: {:?}", survey.items);
+        let text = match &found[0].verdict {
+            Verdict::Damaged(flaws) => flaws[0].to_string(),
+            Verdict::Orphan(orphan) => orphan.to_string(),
+            other => panic!("{other:?}"),
+        };
+        assert!(text.contains(says), "{text}");
+        assert_eq!((found[0].state(), found[0].outcome.effect), (state, effect), "{says}");
+        assert_eq!(survey.items.iter().filter(|item| item.kernel.is_some()).count(), 2);
+        // The same just now: it may be in the making.
+        let path = [
+            json(&survey.place.path, &found[0].name),
+            survey.place.path.join(format!("{}.o", found[0].name)),
+        ];
+        let there = path.iter().find(|path| path.exists()).unwrap();
+        let bytes = fs::read(there).unwrap();
+        fs::write(there, bytes).unwrap();
+        let survey = only(base.path());
+        let wrong = survey.items.iter().find(|item| item.kernel.is_none()).unwrap();
+        assert!(matches!(wrong.busy, Some(Busy::Young { .. })), "{wrong:?}");
+        assert!(!wrong.is_finding() && wrong.state() == "in progress");
+    }
+}
+
+#[test]
+fn a_kernel_that_a_process_has_open_is_in_progress() {
+    let (base, _survey) =
+        broken(|folder, stem| fs::remove_file(folder.join(format!("{stem}.json"))).unwrap());
+    let object =
+        fs::read_dir(base.path().join("rank_0/kernel_meta")).unwrap().map(|file| file.unwrap().path());
+    let alone = object
+        .into_iter()
+        .find(|path| path.extension().is_some_and(|e| e == "o") && !path.with_extension("json").exists());
+    let file = fs::File::open(alone.unwrap()).unwrap();
+    let mut child = std::process::Command::new("sleep").arg("60").stdin(file).spawn().unwrap();
+    let survey = only(base.path());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let wrong = survey.items.iter().find(|item| item.kernel.is_none()).unwrap();
+    assert_eq!(wrong.busy, Some(Busy::Open { process: child.id() }));
+    assert_eq!(findings(&only(base.path())).len(), 1);
+}
+
+#[test]
+fn what_is_nobodys_is_counted_and_left_out() {
+    let (_base, survey) = broken(|folder, stem| {
+        fs::write(folder.join("file.lock"), "").unwrap();
+        fs::write(folder.join("not_support_fusion_op.cache"), "a\n").unwrap();
+        fs::write(folder.join(format!("{stem}_loc.json")), "{").unwrap();
+        fs::write(folder.join("README"), "").unwrap();
+        fs::write(folder.join("fusion_result.json"), "{\"a\": 1}").unwrap();
+        fs::create_dir(folder.join("tbe_prebuild_res")).unwrap();
+        fs::write(folder.join("tbe_prebuild_res/a.json"), "{}").unwrap();
+        std::os::unix::fs::symlink("/dev/null", folder.join("link.json")).unwrap();
+    });
+    assert!(findings(&survey).is_empty(), "{:?}", survey.items);
+    assert_eq!((survey.known, survey.skipped, survey.foreign_count), (3, 1, 2), "{:?}", survey.foreign);
+    let record = survey.items.iter().find(|item| item.what == What::Record).unwrap();
+    assert_eq!((record.name.as_str(), record.outcome.effect), ("fusion_result", Effect::Ignored));
+}
+
+#[test]
+fn what_trial_compiles_left_counts_too() {
+    let (_base, survey) = broken(|folder, _| {
+        fs::create_dir(folder.join("tbe_prebuild_res")).unwrap();
+        fs::write(folder.join("tbe_prebuild_res/a.json"), "").unwrap();
+        age(&folder.join("tbe_prebuild_res/a.json")).unwrap();
+    });
+    let found = findings(&survey);
+    assert_eq!(found.len(), 1);
+    assert_eq!((found[0].what, found[0].below), (What::Trial, Some("tbe_prebuild_res")));
+    assert!(matches!(&found[0].verdict, Verdict::Damaged(flaws) if matches!(flaws[..], [Flaw::EmptyJson])));
+}
+
+#[test]
+fn in_canns_cache_whatever_is_left_blocks_its_key() {
+    let base = tempfile::tempdir().unwrap();
+    let folder = base.path().join("kernel_cache/Ascend910B2");
+    let kernels: Vec<_> = (0..6).map(|number| cann_kernel("Ascend910B2", number)).collect();
+    kernels.iter().for_each(|kernel| kernel.write(&folder).unwrap());
+    let stem = |at: usize| &kernels[at].stem;
+    fs::remove_file(folder.join(format!("{}.json", stem(0)))).unwrap();
+    fs::remove_file(folder.join(format!("{}.o", stem(1)))).unwrap();
+    for (name, bytes) in [
+        (format!("{}_pre.json", stem(2)), "{\"pattern\": "),
+        (format!("{}_pre.json", stem(3)), "{\"pattern\": \"Opaque\"}"),
+        (format!("{}.lock", stem(3)), ""),
+        ("te_gone_00.lock".to_owned(), ""),
+        (format!("{}.o_7_12_3.temp", stem(4)), "half"),
+    ] {
+        fs::write(folder.join(&name), bytes).unwrap();
+        age(&folder.join(&name)).unwrap();
+    }
+    let survey = only(base.path());
+    let mut found: Vec<_> =
+        findings(&survey).into_iter().map(|item| (item.what, item.state(), item.outcome.effect)).collect();
+    found.sort();
+    assert_eq!(
+        found,
+        [
+            (What::Kernel, "damaged", Effect::Blocks),
+            (What::Kernel, "orphan", Effect::Blocks),
+            (What::Trial, "damaged", Effect::CompiledAgain),
+            (What::Temp, "orphan", Effect::Ignored),
+            (What::Lock, "orphan", Effect::Ignored),
+        ]
+    );
+    assert!(survey.items.iter().any(|item| matches!(item.verdict, Verdict::Orphan(Orphan::DeadLock))));
+}
+
+#[test]
+fn what_ranks_lack_is_told_by_name() {
+    for generation in [Generation::R1_6, Generation::R1_7, Generation::R2_1] {
+        let base = tempfile::tempdir().unwrap();
+        let ranks: Vec<_> = [0, 1, 2, 10].map(|rank| Rank { generation, ..Rank::new(rank) }).into();
+        for rank in &ranks {
+            (1..=4).for_each(|elements| rank.square(elements).write(&rank.folder(base.path())).unwrap());
+        }
+        let surveys = || -> Vec<_> { find(base.path()).unwrap().places.iter().map(look).collect() };
+        let lacks = |surveys: &[Survey]| -> Vec<(String, usize, usize)> {
+            let compared = compare(surveys).remove(0);
+            assert_eq!((compared.base.as_path(), compared.kernels), (base.path(), 4));
+            compared.ranks.into_iter().map(|rank| (rank.rank, rank.has, rank.lacks.len())).collect()
+        };
+        let of = |rank: &str, has| (rank.to_owned(), has, 4 - has);
+        assert_eq!(lacks(&surveys()), [of("0", 4), of("1", 4), of("2", 4), of("10", 4)], "{generation}");
+        // A damaged kernel is as good as none; a rank may have lost all.
+        let of_1 = ranks[1].square(2).stem;
+        fs::write(ranks[1].folder(base.path()).join(format!("{of_1}.json")), "").unwrap();
+        fs::remove_dir_all(ranks[2].folder(base.path())).unwrap();
+        let surveys = surveys();
+        assert_eq!(lacks(&surveys), [of("0", 4), of("1", 3), of("2", 0), of("10", 4)], "{generation}");
+        let lack = compare(&surveys).remove(0).ranks[1].lacks[0].clone();
+        assert_eq!((lack.name, lack.there.as_str()), (ranks[0].square(2).stem, "0"));
+    }
+}
+
+/// CANN ages by access times, and so do we in its cache: to look is not to use.
+#[test]
+fn looking_leaves_access_times_as_they_are() {
+    let base = tempfile::tempdir().unwrap();
+    let folder = base.path().join("kernel_cache/Ascend910B2");
+    let kernel = cann_kernel("Ascend910B2", 1);
+    kernel.write(&folder).unwrap();
+    let times = || {
+        ["json", "o"].map(|end| {
+            fs::metadata(folder.join(format!("{}.{end}", kernel.stem))).unwrap().accessed().unwrap()
+        })
+    };
+    // As old as what was written, so that a mount with relatime would move it at the next reading.
+    let before = times();
+    assert_eq!(only(base.path()).items.len(), 1);
+    assert_eq!(times(), before);
+}

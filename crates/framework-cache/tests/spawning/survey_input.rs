@@ -1,0 +1,137 @@
+//! Caches as no framework leaves them: links, pipes, strange names, files that change, and very many of them.
+#![expect(clippy::disallowed_methods, reason = "tests break caches by hand")]
+
+use std::ffi::OsStr;
+use std::fs;
+use std::num::NonZeroUsize;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use opkeep_framework_cache::scan::{Survey, SurveyOptions, Verdict, find, survey};
+use opkeep_testkit::caches::Rank;
+
+fn look(base: &Path) -> Survey {
+    let places = find(base).unwrap().places;
+    assert_eq!(places.len(), 1, "{places:?}");
+    let options =
+        SurveyOptions { threads: NonZeroUsize::new(2).unwrap(), progress: &|_, _| {}, cancelled: &|| false };
+    survey(&places[0], &options).unwrap()
+}
+
+#[test]
+fn links_are_not_followed() {
+    let base = tempfile::tempdir().unwrap();
+    let rank = Rank::new(0);
+    let (folder, kernel) = (rank.folder(base.path()), rank.square(1));
+    kernel.write(&folder).unwrap();
+    // Whether the file behind a link is the right one is not looked at: MindSpore would follow it.
+    let object = folder.join(format!("{}.o", kernel.stem));
+    fs::rename(&object, base.path().join("elsewhere.o")).unwrap();
+    symlink(base.path().join("elsewhere.o"), &object).unwrap();
+    // Neither folders behind links nor what is in them counts.
+    symlink(&folder, base.path().join("rank_1")).unwrap();
+    fs::create_dir(base.path().join("rank_2")).unwrap();
+    symlink(&folder, base.path().join("rank_2/kernel_meta")).unwrap();
+    symlink(&folder, folder.join("tbe_prebuild_res")).unwrap();
+    symlink("/nowhere", folder.join("a.json")).unwrap();
+    let survey = look(base.path());
+    assert_eq!(survey.foreign_count, 2, "{:?}", survey.foreign);
+    let [item] = &survey.items[..] else { panic!("{:?}", survey.items) };
+    assert!(matches!(&item.verdict, Verdict::Unreadable { file, .. } if file.ends_with(".o")), "{item:?}");
+    let links = find(base.path()).unwrap().links;
+    assert_eq!(links, [base.path().join("rank_1"), base.path().join("rank_2/kernel_meta")]);
+    // What the user names himself may be a link.
+    assert_eq!(look(&base.path().join("rank_2/kernel_meta")).items.len(), 1);
+}
+
+#[test]
+fn pipes_and_folders_stand_in_nobodys_way() {
+    let base = tempfile::tempdir().unwrap();
+    let rank = Rank::new(0);
+    let (folder, kernel) = (rank.folder(base.path()), rank.square(1));
+    kernel.write(&folder).unwrap();
+    let pipe = |name: &str| {
+        let path = folder.join(name);
+        let _ = fs::remove_file(&path);
+        assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+    };
+    pipe(&format!("{}.o", kernel.stem));
+    pipe("b.json");
+    fs::create_dir(folder.join("c.json")).unwrap();
+    let survey = look(base.path());
+    assert_eq!(survey.foreign_count, 3, "{:?}", survey.foreign);
+    assert!(matches!(&survey.items[..], [item] if matches!(item.verdict, Verdict::Damaged(_))));
+}
+
+#[test]
+fn names_that_are_no_text_are_nobodys() {
+    let base = tempfile::tempdir().unwrap();
+    let rank = Rank::new(0);
+    rank.square(1).write(&rank.folder(base.path())).unwrap();
+    for name in [&b"caf\xe9.json"[..], b"\xff.o", b"\x1b[31m.info\xff"] {
+        fs::write(rank.folder(base.path()).join(OsStr::from_bytes(name)), "").unwrap();
+    }
+    let survey = look(base.path());
+    assert_eq!((survey.items.len(), survey.foreign_count), (1, 3));
+    assert!(matches!(survey.items[0].verdict, Verdict::Intact));
+}
+
+/// Whoever replaces a kernel while we read must not have it called damaged.
+#[test]
+fn a_kernel_that_is_replaced_meanwhile_is_whole_or_in_use() {
+    let base = tempfile::tempdir().unwrap();
+    let rank = Rank::new(0);
+    let (folder, one) = (rank.folder(base.path()), rank.square_of(1, 8000));
+    let other = rank.square_of(1, 9000);
+    one.write(&folder).unwrap();
+    let done = AtomicBool::new(false);
+    let write = |name: &str, bytes: &[u8]| {
+        fs::write(base.path().join("temp"), bytes).unwrap();
+        fs::rename(base.path().join("temp"), folder.join(name)).unwrap();
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // As a careful framework would: without the .json, there is no kernel.
+            let (json, object) = (format!("{}.json", one.stem), format!("{}.o", one.stem));
+            while !done.load(Ordering::Relaxed) {
+                for kernel in [&other, &one] {
+                    let _ = fs::remove_file(folder.join(&json));
+                    write(&object, &kernel.object);
+                    write(&json, &kernel.json);
+                }
+            }
+        });
+        let looks = (0..600).map(|_| look(base.path()));
+        let wrong: Vec<_> = looks
+            .flat_map(|survey| survey.items)
+            .filter(|item| item.name == one.stem && matches!(item.verdict, Verdict::Damaged(_)))
+            .collect();
+        done.store(true, Ordering::Relaxed);
+        assert!(wrong.is_empty(), "{wrong:?}");
+    });
+}
+
+#[test]
+fn a_million_files_are_looked_through() {
+    let memory = Path::new("/dev/shm");
+    let base = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap();
+    let rank = Rank::new(0);
+    let (folder, kernel) = (rank.folder(base.path()), rank.square(1));
+    kernel.write(&folder).unwrap();
+    let mut source = base.path().join("source0");
+    for number in 0..1_000_000 {
+        // No file has a million names.
+        if number % 10_000 == 0 {
+            source = base.path().join(format!("source{number}"));
+            fs::write(&source, "{").unwrap();
+        }
+        let suffix = if number % 20 == 0 { "info" } else { "cce" };
+        fs::hard_link(&source, folder.join(format!("op_{number}.{suffix}"))).unwrap();
+    }
+    let survey = look(base.path());
+    assert_eq!((survey.items.len(), survey.foreign_count), (50_001, 950_000));
+    assert_eq!(survey.items.iter().filter(|item| matches!(item.verdict, Verdict::Intact)).count(), 1);
+    assert_eq!(survey.foreign.len(), 100);
+}

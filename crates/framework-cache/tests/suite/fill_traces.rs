@@ -1,0 +1,236 @@
+//! Ranks are filled by what they left, for those whose they are, and without keeping them waiting.
+#![expect(clippy::disallowed_methods, reason = "tests break caches by hand")]
+
+use std::fs::{self, File, TryLockError};
+use std::os::unix::fs::{MetadataExt, chown};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use crate::common::broken::{Repair, look_at_all};
+use opkeep_framework_cache::fill::{Cache, DeviceMap, FillOptions, FillReport, fill};
+use opkeep_framework_cache::quarantine::{RunId, Step};
+use opkeep_framework_cache::restore::{UndoOptions, newest, quarantines, undo};
+use opkeep_testkit::Folder;
+use opkeep_testkit::caches::{Rank, age};
+
+fn repair_and_fill(base: &Path, dry_run: bool, map: &str, before: &dyn Fn()) -> FillReport {
+    let surveys = look_at_all(base);
+    let repair = Repair { dry_run, ..Repair::new() };
+    let asides: Vec<_> = surveys.iter().map(|survey| repair.mend(survey).unwrap()).collect();
+    let cache = |(survey, aside)| -> Cache<'_> {
+        let aside: &opkeep_framework_cache::quarantine::Aside = aside;
+        Cache { survey, moved: &aside.moved }
+    };
+    let caches: Vec<_> = surveys.iter().zip(&asides).map(cache).collect();
+    let devices = DeviceMap::parse(map).unwrap();
+    let options = FillOptions {
+        run: &RunId::now(),
+        devices: &devices,
+        dry_run,
+        progress: &|_, _| before(),
+        cancelled: &|| false,
+    };
+    fill(&caches, &options)
+}
+
+/// Two ranks with so many kernels; of rank 1, which has device 5, all objects are gone.
+fn half_lost(base: &Path, kernels: u32) -> Rank {
+    let lost = Rank { device: 5, ..Rank::new(1) };
+    for elements in 1..=kernels {
+        Rank::new(0).square(elements).write(&Rank::new(0).folder(base)).unwrap();
+        lost.square(elements).write(&lost.folder(base)).unwrap();
+        fs::remove_file(path(base, &lost, elements, "o")).unwrap();
+    }
+    lost
+}
+
+fn path(base: &Path, rank: &Rank, elements: u32, suffix: &str) -> PathBuf {
+    rank.folder(base).join(format!("{}.{suffix}", rank.square(elements).stem))
+}
+
+#[test]
+fn what_was_set_aside_says_what_the_rank_was_made_for() {
+    for steps in ["at once", "one after the other", "dry", "lost since"] {
+        let base = tempfile::tempdir().unwrap();
+        let lost = half_lost(base.path(), 3);
+        for elements in 1..=3 {
+            let info = path(base.path(), &lost, elements, "info");
+            let text = fs::read_to_string(&info).unwrap();
+            fs::write(&info, text.replace("Ascend910A", "Ascend310P3")).unwrap();
+            age(&info).unwrap();
+        }
+        if ["one after the other", "lost since"].contains(&steps) {
+            Repair::new().mend_all(base.path());
+        }
+        if steps == "lost since" {
+            fs::remove_dir_all(lost.folder(base.path())).unwrap();
+        }
+        let report = repair_and_fill(base.path(), steps == "dry", "1=5", &|| {});
+        assert!(report.filled.is_empty() && report.refused.len() == 3, "{steps}: {report:?}");
+        assert!(report.refused.iter().all(|one| one.why.contains("Ascend310P3")), "{steps}: {report:?}");
+    }
+}
+
+#[test]
+fn what_was_set_aside_before_says_which_device_the_rank_has() {
+    let base = tempfile::tempdir().unwrap();
+    let lost = half_lost(base.path(), 3);
+    Repair::new().mend_all(base.path());
+    let report = repair_and_fill(base.path(), false, "", &|| {});
+    assert!(report.refused.is_empty() && report.filled.len() == 3, "{report:?}");
+    assert!((1..=3).all(|elements| path(base.path(), &lost, elements, "json").exists()));
+}
+
+#[test]
+fn what_an_administrator_fills_and_sets_aside_is_the_owners() {
+    let base = tempfile::tempdir().unwrap();
+    let lost = half_lost(base.path(), 2);
+    for folder in [base.path(), &base.path().join("rank_1"), &lost.folder(base.path())] {
+        if chown(folder, Some(65534), Some(65534)).is_err() {
+            // Only administrators can do what is tested here.
+            return;
+        }
+    }
+    let report = repair_and_fill(base.path(), false, "3=7", &|| {});
+    assert_eq!(report.filled.len(), 4, "{report:?}");
+    let owner = |path: &Path| {
+        let found = fs::symlink_metadata(path).unwrap();
+        assert_eq!((found.uid(), found.gid()), (65534, 65534), "{}", path.display());
+    };
+    for suffix in ["json", "o", "info"] {
+        owner(&path(base.path(), &lost, 1, suffix));
+    }
+    let quarantine = base.path().join("rank_1/kernel_meta.opkeep-quarantine");
+    let run = fs::read_dir(&quarantine).unwrap().next().unwrap().unwrap().path();
+    let made = ["rank_3", "rank_3/kernel_meta", "rank_1/kernel_meta/.opkeep.lock"];
+    made.iter().for_each(|name| owner(&base.path().join(name)));
+    [&quarantine, &run, &run.join(".opkeep-journal")].iter().for_each(|path| owner(path));
+}
+
+#[test]
+fn who_starts_while_a_rank_is_filled_does_not_wait_for_all_of_it() {
+    const KERNELS: u32 = 200;
+    let base = tempfile::tempdir().unwrap();
+    let lost = half_lost(base.path(), KERNELS);
+    let lock = lost.folder(base.path()).join("file.lock");
+    File::create(&lock).unwrap();
+    let folder = lost.folder(base.path());
+    let there = || {
+        let files = fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path());
+        files.filter(|file| file.extension().is_some_and(|suffix| suffix == "json")).count()
+    };
+    thread::scope(|scope| {
+        let (begin, began) = std::sync::mpsc::channel();
+        let framework = scope.spawn(move || {
+            began.recv().unwrap();
+            let file = File::options().read(true).write(true).open(&lock).unwrap();
+            // Once the lock is held, as MindSpore waits for it.
+            while file.try_lock().is_ok() {
+                file.unlock().unwrap();
+                thread::sleep(Duration::from_micros(100));
+            }
+            assert!(matches!(file.try_lock(), Err(TryLockError::WouldBlock) | Ok(())));
+            file.lock().unwrap();
+            there()
+        });
+        let report = repair_and_fill(base.path(), false, "", &|| begin.send(()).unwrap());
+        let seen = framework.join().unwrap();
+        assert!(seen > 0 && seen < KERNELS as usize, "{seen}");
+        assert!(report.filled.len() >= seen, "{report:?}");
+    });
+}
+
+/// What was filled goes, with the directories and the lock that were made for it, and what was set aside comes back.
+#[test]
+fn undoing_takes_what_was_filled_away() {
+    let base = tempfile::tempdir().unwrap();
+    half_lost(base.path(), 70);
+    // Of rank 2 nothing is left but what the map says.
+    let before = Folder::of(base.path()).unwrap();
+    for dry in [true, false] {
+        let surveys = look_at_all(base.path());
+        let run = RunId::now();
+        let asides: Vec<_> = surveys
+            .iter()
+            .map(|survey| Repair { run: run.clone(), ..Repair::new() }.mend(survey).unwrap())
+            .collect();
+        let caches: Vec<_> = surveys
+            .iter()
+            .zip(&asides)
+            .map(|(survey, aside)| Cache { survey, moved: &aside.moved })
+            .collect();
+        let devices = DeviceMap::parse("2=7").unwrap();
+        let options = FillOptions {
+            run: &run,
+            devices: &devices,
+            dry_run: false,
+            progress: &|_, _| {},
+            cancelled: &|| false,
+        };
+        assert_eq!(fill(&caches, &options).filled.len(), 2 * 70);
+        assert!(base.path().join("rank_2/kernel_meta/.opkeep.lock").exists());
+        let filled = Folder::of(base.path()).unwrap();
+        let found = newest(quarantines(base.path()).unwrap());
+        if dry {
+            let options = UndoOptions { dry_run: true, observe: &|_| {} };
+            let undone: Vec<_> = found.iter().map(|run| undo(run, &options).unwrap()).collect();
+            assert_eq!(undone.iter().map(|it| it.withdrawn.len()).sum::<usize>(), 2 * 70 * 3);
+            assert_eq!(Folder::of(base.path()).unwrap(), filled);
+        }
+        let options = UndoOptions { dry_run: false, observe: &|_| {} };
+        for run in &found {
+            let undone = undo(run, &options).unwrap();
+            assert!(undone.removed && undone.kept.is_empty(), "{undone:?}");
+        }
+        assert_eq!(Folder::of(base.path()).unwrap(), before);
+    }
+}
+
+/// A framework extends, or compiles anew, a description while the fill is undone: its object stays with it.
+#[test]
+fn what_is_written_while_a_fill_is_undone_stays() {
+    for is_extended in [true, false] {
+        let base = tempfile::tempdir().unwrap();
+        let lost = half_lost(base.path(), 1);
+        repair_and_fill(base.path(), false, "", &|| {});
+        let (json, object) = (path(base.path(), &lost, 1, "json"), path(base.path(), &lost, 1, "o"));
+        let mut bytes = fs::read(&json).unwrap();
+        bytes.extend(is_extended.then_some(b'\n'));
+        let observe = |step| {
+            if step == Step::Moving(0) {
+                fs::remove_file(&json).unwrap();
+                fs::write(&json, &bytes).unwrap();
+            }
+        };
+        let run = newest(quarantines(base.path()).unwrap()).remove(0);
+        let undone = undo(&run, &UndoOptions { dry_run: false, observe: &observe }).unwrap();
+        assert!(!undone.removed && undone.kept.len() == 3 && undone.withdrawn.is_empty(), "{undone:?}");
+        assert!(fs::read(&json).unwrap() == bytes && object.exists());
+    }
+}
+
+/// What a framework wrote since stays, even if it wrote the same bytes, and the rest goes.
+#[test]
+fn what_was_written_since_it_was_filled_stays() {
+    for end in ["\n", ""] {
+        for suffix in ["json", "o", "info"] {
+            let base = tempfile::tempdir().unwrap();
+            let lost = half_lost(base.path(), 2);
+            repair_and_fill(base.path(), false, "", &|| {});
+            let (written, other) = (path(base.path(), &lost, 1, suffix), path(base.path(), &lost, 2, "json"));
+            let mut bytes = fs::read(&written).unwrap();
+            bytes.extend(end.bytes());
+            fs::remove_file(&written).unwrap();
+            fs::write(&written, &bytes).unwrap();
+            let run = newest(quarantines(base.path()).unwrap()).remove(0);
+            for dry_run in [true, false, false] {
+                let undone = undo(&run, &UndoOptions { dry_run, observe: &|_| {} }).unwrap();
+                assert!(!undone.removed && undone.kept.len() == 3, "{undone:?}");
+                assert!(undone.kept[0].why.contains("changed since"), "{undone:?}");
+                assert_eq!(fs::read(&written).unwrap(), bytes);
+                assert!(other.exists() == dry_run && path(base.path(), &lost, 1, "o").exists());
+            }
+        }
+    }
+}

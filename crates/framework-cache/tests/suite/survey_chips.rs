@@ -1,0 +1,309 @@
+//! Kernels for other chips than the one that is to run them: reported, never moved, never given to others.
+#![expect(clippy::disallowed_methods, reason = "tests lay out caches by hand")]
+
+use std::fs;
+use std::path::Path;
+
+use crate::common::broken::{Repair, look_at_all};
+use opkeep_framework_cache::fill::{Cache, DeviceMap, FillOptions, fill};
+use opkeep_framework_cache::quarantine::{RunId, Why};
+use opkeep_framework_cache::scan::{Effect, Item, Kind, NamedBy, Note, Survey, Verdict};
+use opkeep_testkit::Folder;
+use opkeep_testkit::ascend::{Chip, Kernel, Library, Pair, library};
+use opkeep_testkit::caches::{Rank, age, cann_kernel};
+use opkeep_testkit::patch::{header, put};
+
+fn rank_for(chip: Chip) -> Rank {
+    Rank { soc: chip.soc(), ..Rank::new(0) }
+}
+
+fn write(folder: &Path, name: &str, bytes: &[u8]) {
+    fs::create_dir_all(folder).unwrap();
+    fs::write(folder.join(name), bytes).unwrap();
+    age(&folder.join(name)).unwrap();
+}
+
+fn put_pair(folder: &Path, pair: &Pair) {
+    let [json, object] = pair.file_names();
+    write(folder, &json, &pair.json);
+    write(folder, &object, &pair.object);
+}
+
+/// The only cache below `base`.
+fn only(base: &Path) -> Survey {
+    let mut surveys = look_at_all(base);
+    assert_eq!(surveys.len(), 1, "{surveys:?}");
+    surveys.remove(0)
+}
+
+fn states(survey: &Survey) -> Vec<(&str, &str)> {
+    survey.items.iter().map(|item| (item.name.as_str(), item.state())).collect()
+}
+
+fn is_other(item: &Item) -> bool {
+    matches!(item.verdict, Verdict::OtherChip(_))
+}
+
+/// Whether kernels for one of two chips run on the other.
+fn run_each_other(one: Chip, two: Chip) -> bool {
+    let c220 = [Chip::Ascend910B, Chip::Ascend910_93];
+    one == two || (c220.contains(&one) && c220.contains(&two))
+}
+
+/// Every chip beside the descriptor of every chip.
+#[test]
+fn families_refuse_each_other_beside_a_descriptor() {
+    for named in Chip::ALL {
+        for built in Chip::ALL {
+            let base = tempfile::tempdir().unwrap();
+            let kernel = rank_for(named).square(1).compiled_for(built);
+            kernel.write(&rank_for(named).folder(base.path())).unwrap();
+            let survey = only(base.path());
+            let item = &survey.items[0];
+            if run_each_other(named, built) {
+                assert!(matches!(item.verdict, Verdict::Intact), "{built:?} as {named:?}: {item:?}");
+                continue;
+            }
+            let Verdict::OtherChip(other) = &item.verdict else { panic!("{built:?} as {named:?}: {item:?}") };
+            assert_eq!(other.named_by, NamedBy::Descriptor(named.soc().to_owned()));
+            assert_eq!((item.state(), item.outcome.effect), ("other chip", Effect::FailsLater));
+            assert!(item.is_finding() && !item.is_repairable() && item.kernel.is_none());
+        }
+    }
+}
+
+/// The same in directories that are called after a chip: by its full name, and by that of its family.
+#[test]
+fn families_refuse_each_other_in_a_directory_for_a_chip() {
+    let families = ["ascend910", "ascend310b", "ascend310p", "ascend910b", "ascend910_93", "ascend950"];
+    for (named, family) in Chip::ALL.into_iter().zip(families) {
+        for built in Chip::ALL {
+            for folder in [
+                format!("kernel_cache/{}", named.soc()),
+                format!("op_impl/ai_core/tbe/kernel/{family}/square"),
+                format!("build_out/op_kernel/binary/{family}/bin/square"),
+            ] {
+                let base = tempfile::tempdir().unwrap();
+                cann_kernel(built.soc(), 1).write(&base.path().join(&folder)).unwrap();
+                let survey = only(base.path());
+                let intact = run_each_other(named, built);
+                assert_eq!(is_other(&survey.items[0]), !intact, "{built:?} in {folder}: {:?}", survey.items);
+            }
+        }
+    }
+}
+
+/// `Ascend910B` alone is a chip of the first generation, and `ascend910b` the directory of its namesakes.
+#[test]
+fn one_name_is_a_trap() {
+    let base = tempfile::tempdir().unwrap();
+    let rank = Rank { soc: "Ascend910B", ..Rank::new(0) };
+    rank.square(1).compiled_for(Chip::Ascend910).write(&rank.folder(base.path())).unwrap();
+    rank.square(2).compiled_for(Chip::Ascend910B).write(&rank.folder(base.path())).unwrap();
+    let survey = only(base.path());
+    let other = survey.items.iter().filter(|item| is_other(item)).map(|item| item.name.clone());
+    assert_eq!(other.collect::<Vec<_>>(), [rank.square(2).stem]);
+}
+
+#[test]
+fn flags_that_were_never_seen_are_no_reason() {
+    let base = tempfile::tempdir().unwrap();
+    let unknown = |name: &str, flags: [u8; 3]| {
+        Kernel::new(Chip::Ascend950, name).build().with_object(|object| put(object, header::FLAGS, flags))
+    };
+    let folder = base.path().join("kernel_meta");
+    put_pair(&folder, &unknown("te_a_1", [0, 0, 0x9a]));
+    put_pair(&folder, &unknown("te_b_1", [0, 0, 0x77]));
+    put_pair(&folder, &Kernel::new(Chip::Ascend950, "te_c_1").build());
+    let mut described = Rank { soc: "Ascend910A", ..Rank::new(0) }.square(1);
+    let pair = unknown(&described.stem, [0, 0, 0x9a]);
+    (described.json, described.object) = (pair.json, pair.object);
+    described.write(&folder).unwrap();
+    let survey = only(base.path());
+    assert!(survey.items.iter().all(|item| matches!(item.verdict, Verdict::Intact)), "{:?}", survey.items);
+}
+
+/// Without descriptors, kernels are compared with each other.
+#[test]
+fn the_odd_one_of_a_directory_is_found() {
+    for folder in ["kernel_meta", "kernel_meta/kernel_meta_4711/kernel_meta"] {
+        let base = tempfile::tempdir().unwrap();
+        let folder = base.path().join(folder);
+        for name in ["te_add_1", "te_mul_2", "te_sub_3"] {
+            put_pair(&folder, &Kernel::new(Chip::Ascend910, name).build());
+        }
+        put_pair(&folder, &library(Library::AiCpu, "cast", &["RunCpuKernel"]));
+        put_pair(&folder, &Kernel::new(Chip::Ascend910B, "te_odd_4").build());
+        let survey = only(base.path());
+        let odd: Vec<&Item> = survey.items.iter().filter(|item| is_other(item)).collect();
+        assert_eq!(odd.len(), 1, "{:?}", states(&survey));
+        assert_eq!(odd[0].name, "te_odd_4");
+        assert!(
+            odd[0].problem().contains("3 for Ascend 910 (first generation), 1 for Ascend 910B"),
+            "{odd:?}"
+        );
+    }
+    // Of two, nothing says which is right.
+    let base = tempfile::tempdir().unwrap();
+    for (chip, name) in [(Chip::Ascend910, "te_add_1"), (Chip::Ascend310P, "te_mul_2")] {
+        put_pair(&base.path().join("kernel_meta"), &Kernel::new(chip, name).build());
+    }
+    assert!(only(base.path()).items.iter().all(is_other));
+}
+
+/// A descriptor outweighs any number of kernels without one; and where each kernel has its own, none is wrong.
+#[test]
+fn descriptors_decide() {
+    let base = tempfile::tempdir().unwrap();
+    let rank = rank_for(Chip::Ascend910);
+    let folder = rank.folder(base.path());
+    rank.square(1).write(&folder).unwrap();
+    for name in ["te_add_1", "te_mul_2"] {
+        put_pair(&folder, &Kernel::new(Chip::Ascend910B, name).build());
+    }
+    let survey = only(base.path());
+    let other: Vec<&str> =
+        survey.items.iter().filter(|item| is_other(item)).map(|item| item.name.as_str()).collect();
+    assert_eq!(other, ["te_add_1", "te_mul_2"]);
+
+    let base = tempfile::tempdir().unwrap();
+    (1..=3).for_each(|elements| rank.square(elements).write(&rank.folder(base.path())).unwrap());
+    let second = rank_for(Chip::Ascend910B).square(4);
+    second.write(&rank.folder(base.path())).unwrap();
+    let survey = only(base.path());
+    assert!(survey.items.iter().all(|item| matches!(item.verdict, Verdict::Intact)), "{:?}", states(&survey));
+    let noted = |item: &&Item| item.notes.iter().any(|note| matches!(note, Note::OtherChip(_)));
+    let noted: Vec<&str> = survey.items.iter().filter(noted).map(|item| item.name.as_str()).collect();
+    assert_eq!(noted, [second.stem]);
+}
+
+/// A kernel for the host, digest and all, among those of a chip.
+#[test]
+fn kernels_for_hosts_are_for_another_chip() {
+    for folder in
+        ["rank_0/kernel_meta", "kernel_cache/Ascend910B2", "op_impl/ai_core/tbe/kernel/ascend910b/a"]
+    {
+        let base = tempfile::tempdir().unwrap();
+        let folder = base.path().join(folder);
+        (1..=2).for_each(|number| cann_kernel("Ascend910B2", number).write(&folder).unwrap());
+        let host = library(Library::Host(62), "host", &["host__kernel0"]).with_field("binFileSuffix", ".o");
+        write(&folder, "host.o", &host.object);
+        write(&folder, "host.json", &host.with_field("binFileName", "host").json);
+        let survey = only(base.path());
+        let other: Vec<&str> =
+            survey.items.iter().filter(|item| is_other(item)).map(|item| item.name.as_str()).collect();
+        assert_eq!(other, ["host"], "{:?}", survey.items);
+    }
+}
+
+#[test]
+fn repair_leaves_it_and_says_so() {
+    let base = tempfile::tempdir().unwrap();
+    let rank = rank_for(Chip::Ascend910);
+    rank.square(1).write(&rank.folder(base.path())).unwrap();
+    rank.square(2).compiled_for(Chip::Ascend910B).write(&rank.folder(base.path())).unwrap();
+    let before = Folder::of(base.path()).unwrap();
+    for force in [false, true] {
+        let aside = Repair { force, ..Repair::new() }.mend(&only(base.path())).unwrap();
+        assert!(aside.moved.is_empty(), "{aside:?}");
+        assert!(matches!(&aside.left[..], [left] if matches!(left.why, Why::OtherChip(_))), "{aside:?}");
+    }
+    let after = Folder::of(base.path()).unwrap();
+    assert_eq!(after.files().collect::<Vec<_>>(), before.files().collect::<Vec<_>>());
+}
+
+/// One that is damaged besides is damaged, and goes.
+#[test]
+fn damage_is_damage_on_any_chip() {
+    let base = tempfile::tempdir().unwrap();
+    let rank = rank_for(Chip::Ascend910);
+    let mut kernel = rank.square(1).compiled_for(Chip::Ascend910B);
+    kernel.object.truncate(200);
+    kernel.write(&rank.folder(base.path())).unwrap();
+    assert_eq!(only(base.path()).items[0].state(), "damaged");
+    assert_eq!(Repair::new().mend_all(base.path())[0].moved.len(), 1);
+}
+
+#[test]
+fn no_rank_is_filled_with_it() {
+    let base = tempfile::tempdir().unwrap();
+    let [full, lacking] = [0, 1].map(|rank| Rank { soc: "Ascend910A", ..Rank::new(rank) });
+    for elements in 1..=2 {
+        full.square(elements).write(&full.folder(base.path())).unwrap();
+    }
+    full.square(3).compiled_for(Chip::Ascend910B).write(&full.folder(base.path())).unwrap();
+    lacking.square(1).write(&lacking.folder(base.path())).unwrap();
+    let surveys = look_at_all(base.path());
+    let caches: Vec<Cache<'_>> = surveys.iter().map(|survey| Cache { survey, moved: &[] }).collect();
+    let (devices, progress, cancelled) = (DeviceMap::default(), |_, _| {}, || false);
+    let run = RunId::now();
+    let options = FillOptions {
+        run: &run,
+        devices: &devices,
+        dry_run: false,
+        progress: &progress,
+        cancelled: &cancelled,
+    };
+    let report = fill(&caches, &options);
+    let filled: Vec<&str> = report.filled.iter().map(|filled| filled.stem.as_str()).collect();
+    assert_eq!(filled, [lacking.square(2).stem], "{report:?}");
+    assert!(!lacking.folder(base.path()).join(format!("{}.o", lacking.square(3).stem)).exists());
+}
+
+/// Any nesting of directories, each judged as what it is.
+#[test]
+fn caches_in_caches_are_found() {
+    let base = tempfile::tempdir().unwrap();
+    let deep = "a/".repeat(40);
+    for (folder, kind) in [
+        ("kernel_meta/kernel_meta_1/kernel_meta", Kind::Work),
+        ("kernel_meta/kernel_meta_1/kernel_meta/kernel_meta_2/kernel_meta", Kind::Work),
+        ("kernel_meta_Add_5f0e/kernel_meta", Kind::Work),
+        ("rank_0/kernel_meta", Kind::MindSpore),
+        ("rank_0/kernel_meta/old/kernel_meta", Kind::MindSpore),
+        ("rank_0/kernel_meta/kernel_cache/Ascend910B2", Kind::Cann),
+        (
+            "out/_CPack_Packages/Linux/External/p.run/packages/vendors/v/op_impl/ai_core/tbe/kernel/ascend910b/a",
+            Kind::Package,
+        ),
+        ("out/kernel/ascend910b/a", Kind::Package),
+        ("out/binary/ascend910b/bin/ascend910b/a", Kind::Package),
+        (&format!("{deep}kernel_meta"), Kind::MindSpore),
+    ] {
+        let folder = base.path().join(folder);
+        let mut kernel = cann_kernel("Ascend910B2", 1);
+        kernel.write(&folder).unwrap();
+        kernel.object.truncate(100);
+        kernel.stem.push_str("_cut");
+        kernel.write(&folder).unwrap();
+        let surveys = look_at_all(base.path());
+        let found = surveys.iter().find(|survey| survey.place.path == folder).unwrap();
+        assert_eq!(found.place.kind, kind, "{}", folder.display());
+        let damaged = found.items.iter().filter(|item| item.state() == "damaged").count();
+        assert_eq!((found.items.len(), damaged), (2, 1), "{:?}", found.items);
+    }
+    // A directory with nothing but those of processes is no cache itself.
+    assert!(
+        !look_at_all(base.path()).iter().any(|survey| survey.place.path == base.path().join("kernel_meta"))
+    );
+}
+
+/// In CANN's work directory stand sources, logs and locks, too; and the object is the one that the `.json` names.
+#[test]
+fn a_work_directory_has_more_than_kernels() {
+    let base = tempfile::tempdir().unwrap();
+    let folder = base.path().join("kernel_meta_1/kernel_meta");
+    put_pair(&folder, &Kernel::new(Chip::Ascend910B, "te_add_1").build());
+    for name in
+        ["te_add_1.cce", "te_add_1_tiling_data.h", "te_add_1.log", "kernel_meta.lock", "te_add_1_loc.json"]
+    {
+        write(&folder, name, b"?");
+    }
+    let survey = only(base.path());
+    assert_eq!(states(&survey), [("te_add_1", "intact")]);
+    let other = Kernel::new(Chip::Ascend910B, "te_mul_1").build().with_field("binFileName", "te_add_1");
+    write(&folder, "te_mul_1.json", &other.json);
+    write(&folder, "te_mul_1.o", &other.object);
+    let survey = only(base.path());
+    assert_eq!(survey.items.iter().find(|item| item.name == "te_mul_1").unwrap().state(), "damaged");
+}

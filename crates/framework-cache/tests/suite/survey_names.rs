@@ -1,0 +1,210 @@
+//! Which file is whose, by the rules of the framework whose cache it is.
+#![expect(clippy::disallowed_methods, reason = "tests lay out caches by hand")]
+
+use std::fs;
+
+use opkeep_framework_cache::scan::{Effect, Flaw, Item, Note, Orphan, Survey, Verdict, What};
+use opkeep_testkit::ascend::{Chip, Kernel, Library, Pair, library, split_mix};
+
+use crate::laid::Cache;
+
+fn small(name: &str) -> Pair {
+    Kernel::new(Chip::Ascend910B, name).build()
+}
+
+#[test]
+fn mindspore_goes_by_the_files_name_and_puts_lib_before_libraries() {
+    let pair = library(Library::AiCpu, "cast", &["RunCpuKernel"]);
+    let cache = Cache::new("kernel_meta");
+    cache.put(&pair, "cast.json", "libcast.so");
+    let item = cache.only();
+    assert!(matches!(item.verdict, Verdict::Intact), "{item:?}");
+    assert_eq!(item.files(), ["cast.json", "libcast.so"]);
+    // binFileName says another file, which nobody asks for.
+    let cache = Cache::new("kernel_meta");
+    let pair = small("te_add").with_field("binFileName", "elsewhere");
+    cache.put(&pair, "add_1_0.json", "add_1_0.o");
+    assert!(matches!(cache.only().verdict, Verdict::Intact));
+    fs::rename(cache.folder.join("add_1_0.o"), cache.folder.join("elsewhere.o")).unwrap();
+    let survey = cache.look();
+    let missing = |item: &Item| matches!(&item.verdict, Verdict::Damaged(flaws) if matches!(flaws[0], Flaw::NoObject { .. }));
+    assert!(survey.items.iter().any(missing), "{:?}", survey.items);
+    assert!(survey.items.iter().any(|item| matches!(item.verdict, Verdict::Orphan(Orphan::ObjectOnly))));
+}
+
+#[test]
+fn cann_goes_by_what_the_json_names() {
+    let cache = Cache::new("kernel_cache/Ascend910B2");
+    cache.put(&small("te_add").with_field("binFileName", "elsewhere"), "te_add_00.json", "elsewhere.o");
+    let item = cache.only();
+    assert!(matches!(item.verdict, Verdict::Intact), "{item:?}");
+    assert_eq!(
+        (item.what, item.files()),
+        (What::Kernel, vec!["te_add_00.json".into(), "elsewhere.o".into()])
+    );
+    assert!(item.notes.iter().any(|note| matches!(note, Note::KernelName { .. })), "{item:?}");
+    // A name that leads out of the folder is followed by CANN, and not by us.
+    let cache = Cache::new("kernel_cache/Ascend910B2");
+    cache.put(&small("te_add").with_field("binFileName", "../te_add"), "te_add.json", "../te_add.o");
+    let item = cache.only();
+    assert!(
+        matches!(&item.verdict, Verdict::Damaged(flaws) if matches!(&flaws[..], [Flaw::UnsafeName { .. }])),
+        "{item:?}"
+    );
+}
+
+#[test]
+fn masters_are_as_whole_as_their_parts() {
+    let mix = split_mix("te_mix_00");
+    let cache = Cache::new("kernel_cache/Ascend910B2");
+    cache.write("te_mix_00.json", &mix.master);
+    for part in &mix.parts {
+        let [json, object] = part.file_names();
+        cache.put(part, &json, &object);
+    }
+    let states = |survey: &Survey| survey.items.iter().map(Item::state).collect::<Vec<_>>();
+    assert_eq!(states(&cache.look()), ["intact"; 3]);
+    let object = &mix.parts[1].file_names()[1];
+    cache.write(object, &mix.parts[1].object[..100]);
+    assert_eq!(states(&cache.look()), ["damaged", "intact", "damaged"]);
+    fs::remove_file(cache.folder.join(object)).unwrap();
+    fs::remove_file(cache.folder.join(&mix.parts[1].file_names()[0])).unwrap();
+    let survey = cache.look();
+    assert_eq!(states(&survey), ["damaged", "intact"]);
+    assert!(
+        matches!(&survey.items[0].verdict, Verdict::Damaged(flaws) if flaws[0].to_string().contains("missing"))
+    );
+}
+
+/// A right digest is all that frameworks look at: what they load then fails on the device.
+#[test]
+fn a_pair_of_another_kernel_is_found_though_its_digest_is_right() {
+    for (folder, name) in [("kernel_meta", "add_1_0"), ("kernel_cache/Ascend910B2", "te_add_00")] {
+        let cache = Cache::new(folder);
+        let pair = small("te_add")
+            .with_field("binFileName", name)
+            .with_field("kernelList", serde_json::json!([{"kernelName": "te_sub_0"}]));
+        cache.put(&pair, &format!("{name}.json"), &format!("{name}.o"));
+        let item = cache.only();
+        assert_eq!((item.state(), item.outcome.effect), ("damaged", Effect::FailsLater), "{item:?}");
+    }
+}
+
+#[test]
+fn what_mindspore_never_reads_is_told() {
+    let cache = Cache::new("kernel_meta");
+    cache.put(&small("conv_loc"), "conv_loc_1_0.json", "conv_loc_1_0.o");
+    cache.write("conv_loc_2_0.json", b"{");
+    let survey = cache.look();
+    let [item] = &survey.items[..] else { panic!("{:?}", survey.items) };
+    assert_eq!((item.state(), item.outcome.effect), ("intact", Effect::CompiledAgain), "{item:?}");
+    assert!(item.notes.contains(&Note::Skipped));
+    // Without an object it is a debugging aid.
+    assert_eq!(survey.skipped, 1);
+    cache.write("conv_loc_1_0.json", b"{");
+    let item = cache.only();
+    assert_eq!((item.state(), item.outcome.effect), ("damaged", Effect::CompiledAgain), "{item:?}");
+}
+
+#[test]
+fn akg_has_folders_of_its_own() {
+    let cache = Cache::new("akg_kernel_meta");
+    for part in ["akg", "tbe", "composite"] {
+        fs::create_dir(cache.folder.join(part)).unwrap();
+        cache.put(&small("Fused_Add"), &format!("{part}/Fused_Add_1.json"), &format!("{part}/Fused_Add_1.o"));
+    }
+    let survey = cache.look();
+    let mut below: Vec<_> = survey.items.iter().map(|item| (item.below, item.state())).collect();
+    below.sort();
+    assert_eq!(below, [(Some("akg"), "intact"), (Some("composite"), "intact"), (Some("tbe"), "intact")]);
+    assert_eq!(survey.foreign_count, 0);
+}
+
+/// Where the `.json` says which object it is, that of another kernel is a wrong kernel with a right digest.
+#[test]
+fn a_json_that_is_another_kernels_is_found() {
+    let cache = Cache::new("kernel_cache/Ascend910B2");
+    let (one, other) = (small("te_add_00"), small("te_sub_00"));
+    cache.put(&one, "te_add_00.json", "te_add_00.o");
+    cache.put(&other, "te_sub_00.json", "te_sub_00.o");
+    assert!(cache.look().items.iter().all(|item| item.state() == "intact"));
+    cache.write("te_sub_00.json", &one.json);
+    let survey = cache.look();
+    let states: Vec<_> =
+        survey.items.iter().map(|item| (item.name.as_str(), item.state(), item.files())).collect();
+    let files = |stem: &str| vec![format!("{stem}.json"), format!("{stem}.o")];
+    assert_eq!(
+        states,
+        [("te_add_00", "intact", files("te_add_00")), ("te_sub_00", "damaged", files("te_sub_00"))]
+    );
+    assert_eq!(survey.items[1].outcome.effect, Effect::FailsLater);
+}
+
+/// AKG links a library from the object, and runs the library.
+#[test]
+fn akgs_kernels_for_the_host_are_libraries() {
+    let cache = Cache::new("akg_kernel_meta");
+    let pair = library(Library::Host(62), "Fused_Add_1", &["Fused_Add_1_kernel"]);
+    let digest = opkeep_digest::Digest::of(&pair.object);
+    let json = serde_json::json!({
+        "kernelName": "Fused_Add_1_kernel", "threadNumber": "null", "sha256": digest.to_string(),
+        "objSha256": opkeep_digest::Digest::of(b"object").to_string(),
+    });
+    cache.write("Fused_Add_1.json", json.to_string().as_bytes());
+    cache.write("Fused_Add_1.so", &pair.object);
+    cache.write("Fused_Add_1.o", b"object");
+    let item = cache.only();
+    assert!(matches!(item.verdict, Verdict::Intact) && !item.notes.contains(&Note::OtherObject), "{item:?}");
+    cache.write("Fused_Add_1.o", b"another");
+    assert!(cache.only().notes.contains(&Note::OtherObject));
+    fs::remove_file(cache.folder.join("Fused_Add_1.so")).unwrap();
+    let item = cache.only();
+    assert_eq!((item.state(), item.outcome.effect), ("damaged", Effect::CompiledAgain), "{item:?}");
+}
+
+#[test]
+fn a_kernel_of_another_device_is_told_though_its_number_begins_alike() {
+    let cache = Cache::new("kernel_meta");
+    let pair = small("square_7_20").with_field("binFileName", "square_7_2");
+    cache.put(&pair, "square_7_2.json", "square_7_2.o");
+    let item = cache.only();
+    assert!(item.notes.iter().any(|note| matches!(note, Note::KernelName { .. })), "{item:?}");
+    let cache = Cache::new("kernel_meta");
+    cache.put(&small("square_7_2"), "square_7_2.json", "square_7_2.o");
+    let item = cache.only();
+    assert!(!item.notes.iter().any(|note| matches!(note, Note::KernelName { .. })), "{item:?}");
+}
+
+/// A whole `.json` with one wrong field is not a torn one, and what comes of it follows from the field.
+#[test]
+fn a_field_of_a_wrong_type_is_no_torn_file() {
+    for (folder, field, value, effect) in [
+        // MindSpore 2.0 throws where nobody catches.
+        ("kernel_meta", "opParaSize", serde_json::json!("many"), Effect::Aborts),
+        ("kernel_meta", "sha256", serde_json::json!(7), Effect::Aborts),
+        // It reads what was in memory.
+        ("kernel_meta", "blockDim", serde_json::json!("many"), Effect::FailsLater),
+        ("kernel_cache/Ascend910B2", "blockDim", serde_json::json!("many"), Effect::FailsLater),
+        // CANN finds no digest to compare, and keeps the files.
+        ("kernel_cache/Ascend910B2", "sha256", serde_json::json!(7), Effect::Blocks),
+    ] {
+        let cache = Cache::new(folder);
+        let pair = small("te_add_00").with_field(field, value);
+        cache.put(&pair, "te_add_00.json", "te_add_00.o");
+        let item = cache.only();
+        let Verdict::Damaged(flaws) = &item.verdict else { panic!("{item:?}") };
+        assert!(flaws[0].to_string().contains(field), "{flaws:?}");
+        assert!(!flaws[0].to_string().contains("cut off"), "{flaws:?}");
+        assert_eq!(item.outcome.effect, effect, "{folder} {field}: {item:?}");
+    }
+}
+
+#[test]
+fn of_what_cannot_be_read_nobody_says_that_it_is_used() {
+    let cache = Cache::new("kernel_meta");
+    let pair = small("te_add_00");
+    cache.put(&pair, "te_add_00.json", "elsewhere");
+    std::os::unix::fs::symlink(cache.folder.join("elsewhere"), cache.folder.join("te_add_00.o")).unwrap();
+    let item = cache.only();
+    assert_eq!((item.state(), item.outcome.effect.name()), ("unreadable", "unknown"));
+}

@@ -1,0 +1,120 @@
+//! What undoing says is true, whatever happened to the quarantine since.
+#![expect(clippy::disallowed_methods, reason = "tests break caches by hand")]
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use crate::common::broken::{Repair, Torn, age_all};
+use opkeep_framework_cache::quarantine::{Step, Why};
+use opkeep_framework_cache::restore::{UndoOptions, Undone, newest, quarantines, undo};
+use opkeep_testkit::Folder;
+
+fn undo_while(base: &Path, observe: &dyn Fn(Step)) -> Undone {
+    let found = newest(quarantines(base).unwrap());
+    assert_eq!(found.len(), 1);
+    undo(&found[0], &UndoOptions { dry_run: false, observe }).unwrap()
+}
+
+fn undo_newest(base: &Path) -> Undone {
+    undo_while(base, &|_| {})
+}
+
+#[test]
+fn what_the_journal_does_not_name_is_told() {
+    let torn = Torn::new();
+    let run = torn.mend_while(&|_| {}).quarantine.unwrap();
+    let journal = run.join(".opkeep-journal");
+    let text = fs::read_to_string(&journal).unwrap();
+    let named: Vec<&str> = text.lines().filter(|line| !line.contains(".json\"")).collect();
+    assert_eq!(named.len(), 3, "the test itself: {text}");
+    fs::remove_file(&journal).unwrap();
+    let undone = undo_newest(torn.base.path());
+    assert!(undone.restored.is_empty() && !undone.removed && undone.kept.len() == 3, "{undone:?}");
+    assert!(undone.kept[0].why.contains("the journal does not list"), "{undone:?}");
+
+    fs::write(&journal, named.join("\n")).unwrap();
+    let undone = undo_newest(torn.base.path());
+    assert_eq!((undone.restored.len(), undone.removed), (2, false), "{undone:?}");
+    assert_eq!(undone.kept[0].file, format!("{}.json", torn.kernel.stem));
+    assert!(run.join(&undone.kept[0].file).exists());
+}
+
+#[test]
+fn a_folder_of_somebody_else_is_no_run() {
+    let torn = Torn::new();
+    let before = Folder::of(&torn.folder()).unwrap();
+    let run = torn.mend_while(&|_| {}).quarantine.unwrap();
+    let other = run.with_file_name("zzz");
+    fs::create_dir(&other).unwrap();
+    assert!(quarantines(&other).unwrap().is_empty());
+    assert!(quarantines(&run.with_file_name("20260901T120000.000Z-1")).unwrap().is_empty());
+    let undone = undo_newest(torn.base.path());
+    assert!(undone.removed && undone.kept.is_empty(), "{undone:?}");
+    assert!(Folder::of(&torn.folder()).unwrap() == before && other.exists());
+}
+
+/// A build that died left them: the next build settles those of other kernels, an undo those of its own only.
+#[test]
+fn displaced_files_of_other_kernels_stay_displaced() {
+    let torn = Torn::new();
+    torn.mend_while(&|_| {});
+    let displaced = |stem: &str| torn.folder().join(format!(".opkeep-old-1-1-{stem}.o.old"));
+    fs::write(displaced("other"), "displaced").unwrap();
+    fs::write(displaced(&torn.kernel.stem), "displaced").unwrap();
+    let undone = undo_newest(torn.base.path());
+    assert!(undone.kept[0].why.contains("was written again since"), "{undone:?}");
+    assert_eq!(fs::read(torn.path("o")).unwrap(), b"displaced");
+    assert_eq!(fs::read(displaced("other")).unwrap(), b"displaced");
+    assert!(!torn.folder().join("other.o").exists());
+}
+
+#[test]
+fn what_is_back_already_is_no_problem_when_the_rest_comes_back() {
+    let torn = Torn::new();
+    fs::create_dir(torn.folder().join("tbe_prebuild_res")).unwrap();
+    fs::write(torn.folder().join("tbe_prebuild_res/a.json"), "{").unwrap();
+    age_all(torn.base.path());
+    let before = Folder::of(torn.base.path()).unwrap();
+    assert_eq!(torn.mend_while(&|_| {}).moved.len(), 2);
+    torn.put("json", &torn.kernel.json);
+    assert_eq!(undo_newest(torn.base.path()).kept.len(), 3);
+    fs::remove_file(torn.path("json")).unwrap();
+    let undone = undo_newest(torn.base.path());
+    assert!(undone.kept.is_empty() && undone.removed, "{undone:?}");
+    assert_eq!(Folder::of(torn.base.path()).unwrap(), before);
+}
+
+#[test]
+fn a_description_does_not_come_back_beside_what_somebody_makes_meanwhile() {
+    let torn = Torn::new();
+    let run = torn.mend_while(&|_| {}).quarantine.unwrap();
+    let undone = undo_while(torn.base.path(), &|step| {
+        if step == Step::Moving(0) {
+            torn.put("o", b"made anew");
+        }
+    });
+    assert!(undone.restored.is_empty() && undone.kept.len() == 3, "{undone:?}");
+    assert!(!torn.path("json").exists());
+    assert!(run.join(format!("{}.json", torn.kernel.stem)).exists());
+    assert_eq!(fs::read(torn.path("o")).unwrap(), b"made anew");
+}
+
+#[test]
+fn a_kernel_whose_object_is_a_link_is_not_taken_apart() {
+    let torn = Torn::new();
+    torn.put("json", &torn.kernel.json);
+    let elsewhere = torn.base.path().join("shared.o");
+    fs::rename(torn.path("o"), &elsewhere).unwrap();
+    symlink(&elsewhere, torn.path("o")).unwrap();
+    let before = Folder::of(torn.base.path()).unwrap();
+    for force in [false, true] {
+        let aside = Repair { force, ..Repair::new() }.mend_all(torn.base.path()).pop().unwrap();
+        assert!(aside.moved.is_empty() && aside.left.len() == 1, "{aside:?}");
+        assert!(
+            matches!(&aside.left[0].why, Why::Unreadable { file, .. } if file.ends_with(".o")),
+            "{aside:?}"
+        );
+    }
+    assert_eq!(Folder::of(torn.base.path()).unwrap(), before);
+}

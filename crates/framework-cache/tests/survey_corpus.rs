@@ -1,0 +1,98 @@
+//! Genuine kernels, put where frameworks keep them: nothing is wrong with any.
+#![expect(clippy::disallowed_methods, reason = "tests lay out caches by hand")]
+
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::Path;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use opkeep_framework_cache::scan::{Effect, Kind, SurveyOptions, Verdict, find, survey};
+use opkeep_testkit::corpus;
+
+fn main() {
+    let arguments = Arguments::from_args();
+    type Test = fn(&Path) -> Result<(), Box<dyn Error>>;
+    let tests: [(&str, Test); 3] = [
+        ("akg's kernels for the host", akg),
+        ("packages of operators", packages),
+        ("the same kernels in canns cache", cann),
+    ];
+    let trial = |(name, test): (&'static str, Test)| match corpus::folder() {
+        Some(folder) => {
+            Trial::test(name, move || test(&folder).map_err(|error| Failed::from(error.to_string())))
+        }
+        None => corpus::absent(name),
+    };
+    libtest_mimic::run(&arguments, tests.into_iter().map(trial).collect()).exit();
+}
+
+/// Asserts that all in the caches below `base` is whole; how many kernels there are.
+fn whole(base: &Path, kind: Kind) -> Result<usize, Box<dyn Error>> {
+    let options = SurveyOptions { threads: NonZeroUsize::MIN, progress: &|_, _| {}, cancelled: &|| false };
+    let mut kernels = 0;
+    for place in find(base)?.places {
+        assert_eq!(place.kind, kind);
+        let survey = survey(&place, &options)?;
+        assert_eq!((survey.foreign_count, survey.closed.len()), (0, 0), "{:?}", survey.foreign);
+        for item in &survey.items {
+            assert!(matches!(item.verdict, Verdict::Intact), "{item:#?}");
+            let allowed = [Effect::Used, Effect::Ignored];
+            assert!(allowed.contains(&item.outcome.effect), "{item:#?}");
+            kernels += usize::from(item.kernel.is_some());
+        }
+    }
+    Ok(kernels)
+}
+
+fn akg(corpus: &Path) -> Result<(), Box<dyn Error>> {
+    let base = tempfile::tempdir()?;
+    let folder = base.path().join("akg_kernel_meta");
+    fs::create_dir(&folder)?;
+    for file in corpus::files(&corpus.join("mindspore/akg-cpu"))? {
+        fs::copy(&file, folder.join(file.file_name().ok_or("a file has a name")?))?;
+    }
+    assert_eq!(whole(base.path(), Kind::Akg)?, 4);
+    Ok(())
+}
+
+/// Copies every kernel that has both files to `folder`, called as its `.json` says.
+fn copy_pairs(corpus: &Path, folder: impl Fn(&Path) -> std::path::PathBuf) -> Result<usize, Box<dyn Error>> {
+    let mut stems = BTreeSet::new();
+    for part in ["mindspore/wheel270-ascend", "cann"] {
+        for object in corpus::files_ending(&corpus.join(part), &["o"])? {
+            let json: serde_json::Value = serde_json::from_slice(&fs::read(object.with_extension("json"))?)?;
+            let name = json["binFileName"].as_str().ok_or("a kernel says its file")?.to_owned();
+            let folder = folder(&object);
+            fs::create_dir_all(&folder)?;
+            fs::copy(&object, folder.join(format!("{name}.o")))?;
+            fs::copy(object.with_extension("json"), folder.join(format!("{name}.json")))?;
+            stems.insert(folder.join(name));
+        }
+    }
+    Ok(stems.len())
+}
+
+fn packages(corpus: &Path) -> Result<(), Box<dyn Error>> {
+    let base = tempfile::tempdir()?;
+    let soc = |object: &Path| {
+        let parent = object.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
+        if parent == "cann" { "ascend910b".to_owned() } else { parent.into_owned() }
+    };
+    let kernels = base.path().join("op_impl/ai_core/tbe/kernel");
+    let copied = copy_pairs(corpus, |object| kernels.join(soc(object)).join("some_op"))?;
+    assert_eq!(whole(base.path(), Kind::Package)?, copied);
+    assert!(copied >= 10, "{copied}");
+    Ok(())
+}
+
+fn cann(corpus: &Path) -> Result<(), Box<dyn Error>> {
+    let base = tempfile::tempdir()?;
+    let soc = |object: &Path| {
+        if object.to_string_lossy().contains("ascend310p") { "Ascend310P3" } else { "Ascend910B2" }
+    };
+    let copied = copy_pairs(corpus, |object| base.path().join("kernel_cache").join(soc(object)))?;
+    assert_eq!(whole(base.path(), Kind::Cann)?, copied);
+    Ok(())
+}
