@@ -128,7 +128,7 @@ fn build(builder: &Builder, requests: &[Request], what: &str) {
 fn padded(artifact: Artifact) -> Artifact {
     let mut object = artifact.object;
     object.resize(KERNEL_BYTES, 0);
-    let mut meta = KernelMeta::parse(&artifact.json).unwrap();
+    let mut meta = KernelMeta::parse(&artifact.metadata).unwrap();
     meta.sha256 = Some(Digest::of(&object).to_string());
-    Artifact { json: meta.to_json().into_bytes(), object, extra: Vec::new() }
+    Artifact { metadata: meta.to_json().into_bytes(), object, extra: Vec::new() }
 }

@@ -1,11 +1,11 @@
 //! A compiled kernel.
 
-/// A compiled kernel: the object, its description, and any further files that belong to it.
+/// A compiled kernel: the object, its metadata, and any further files that belong to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Artifact {
-    /// The `.json`, byte for byte as the compiler wrote it.
-    pub json: Vec<u8>,
-    /// The `.o`, byte for byte.
+    /// The description of the object, byte for byte as the compiler wrote it: for CANN the `.json`. Empty: none.
+    pub metadata: Vec<u8>,
+    /// The object, byte for byte.
     pub object: Vec<u8>,
     /// Further files: a deterministic twin, the sub-objects of a `jsonList` master, a header.
     pub extra: Vec<Member>,
@@ -14,8 +14,8 @@ pub struct Artifact {
 /// A further file of an [`Artifact`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Its file name, without a folder.
+    /// The file name, without a directory.
     pub name: String,
-    /// Its content.
+    /// The content.
     pub bytes: Vec<u8>,
 }

@@ -51,7 +51,7 @@ pub(crate) enum Place {
 impl LaunchPlan {
     /// The plan for an artifact whose bytes are those that its `.json` describes.
     pub(crate) fn new(artifact: &Artifact, job: &Job) -> Result<Self, BackendError> {
-        let meta = KernelMeta::parse(&artifact.json).map_err(|error| refuse("?", error.to_string()))?;
+        let meta = KernelMeta::parse(&artifact.metadata).map_err(|error| refuse("?", error.to_string()))?;
         let kernel = entry(&meta)?;
         let refuse = |problem: String| refuse(&kernel, problem);
         let sha256 = Digest::of(&artifact.object).to_string();

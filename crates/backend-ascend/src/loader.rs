@@ -81,7 +81,7 @@ impl AscendLoader {
     ) -> Result<Binary, BackendError> {
         let folder = tempfile::Builder::new().prefix("opkeep-load-").tempdir_in(&self.scratch);
         let folder = folder.map_err(|source| cannot("make a folder in", &self.scratch, source))?;
-        let _json = put(folder.path(), ".json", &artifact.json)?;
+        let _json = put(folder.path(), ".json", &artifact.metadata)?;
         let object = put(folder.path(), ".o", &artifact.object)?;
         let path = std::path::absolute(object.path()).unwrap_or_else(|_| object.path().to_owned());
         let name = CString::new(path.as_os_str().as_bytes())

@@ -32,7 +32,7 @@ pub(crate) fn collect(folder: &Path, name: &str) -> Result<Artifact, String> {
     if Fs::new().is_file(&folder.join(&twin)) {
         pair(folder, &twin, &mut extra)?;
     }
-    Ok(Artifact { json, object, extra })
+    Ok(Artifact { metadata: json, object, extra })
 }
 
 /// A further `.json` with its object.

@@ -288,7 +288,7 @@ fn artifact(source: &Generated, request: &CompileRequest<'_>, object: Vec<u8>) -
         extra: BTreeMap::from([(JOB_FIELD.to_owned(), job.digest().to_string().into())]),
         ..KernelMeta::default()
     };
-    Artifact { json: meta.to_json().into_bytes(), object, extra: Vec::new() }
+    Artifact { metadata: meta.to_json().into_bytes(), object, extra: Vec::new() }
 }
 
 /// All of the compiler's environment when it runs in `dir`: what else is set must not change what it does.

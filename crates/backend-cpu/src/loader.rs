@@ -20,7 +20,7 @@ impl Loader for CpuLoader {
     fn load(&self, artifact: &Artifact, job: &Job) -> Result<Box<dyn Kernel>, BackendError> {
         let refuse =
             |kernel: &str, problem: String| BackendError::Load { kernel: kernel.to_owned(), problem };
-        let meta = KernelMeta::parse(&artifact.json).map_err(|error| refuse("?", error.to_string()))?;
+        let meta = KernelMeta::parse(&artifact.metadata).map_err(|error| refuse("?", error.to_string()))?;
         let symbol = meta.kernel_name.unwrap_or_default();
         let sha256 = Digest::of(&artifact.object).to_string();
         if meta.sha256.as_deref() != Some(&sha256) {

@@ -130,7 +130,7 @@ fn sizes_around_the_grain_are_whole_for_any_number_of_threads() {
 #[test]
 fn a_large_tensor_has_many_blocks() {
     let artifact = common::compile(backend(), &job("Sub", &[&[3 * GRAIN + 1], &[1]], &[])).unwrap();
-    let meta = opkeep_cann_meta::KernelMeta::parse(&artifact.json).unwrap();
+    let meta = opkeep_cann_meta::KernelMeta::parse(&artifact.metadata).unwrap();
     assert_eq!(meta.block_dim, Some(opkeep_cann_meta::BlockDim::Fixed(4)));
 }
 

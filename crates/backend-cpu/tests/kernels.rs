@@ -38,7 +38,7 @@ fn two_compiles_in_different_folders_give_equal_bytes() {
             let temp = std::env::temp_dir();
             for path in [one.path(), two.path(), &temp] {
                 let path = path.to_str().unwrap();
-                assert!(!contains(&first.object, path) && !contains(&first.json, path), "{path}");
+                assert!(!contains(&first.object, path) && !contains(&first.metadata, path), "{path}");
             }
             assert!(!contains(&first.object, "kernel.c"), "{compiler}");
         }
@@ -55,13 +55,13 @@ fn keys(json: &str) -> BTreeSet<&str> {
 fn the_json_has_the_vendors_fields_and_the_object_what_it_says() {
     let job = job("Sub", &[&[2, 3], &[3]], &[]);
     let artifact = common::compile(backend(), &job).unwrap();
-    let json = std::str::from_utf8(&artifact.json).unwrap();
+    let json = std::str::from_utf8(&artifact.metadata).unwrap();
     // The vendor's, and one of our own, for the loader.
     let ours: BTreeSet<&str> = keys(VENDOR).into_iter().chain(["opkeepJob"]).collect();
     assert_eq!(keys(json), ours);
     assert_eq!(keys(json).len(), 11);
 
-    let meta = KernelMeta::parse(&artifact.json).unwrap();
+    let meta = KernelMeta::parse(&artifact.metadata).unwrap();
     let name = common::name(&job);
     assert_eq!(meta.bin_file_name.as_deref(), Some(name.as_str()));
     assert_eq!(meta.kernel_name, Some(format!("{name}__kernel0")));
@@ -71,7 +71,7 @@ fn the_json_has_the_vendors_fields_and_the_object_what_it_says() {
     assert_eq!(meta.parameters.map(|parameters| parameters.len()), Some(3));
 
     let expectations = backend().expectations(&common::spec(backend()));
-    let report = opkeep_validator::validate(&artifact.json, &artifact.object, &expectations);
+    let report = opkeep_validator::validate(&artifact.metadata, &artifact.object, &expectations);
     assert!(report.findings.is_empty(), "{report:?}");
     let kernels = report.object.unwrap().kernels;
     assert!(kernels.iter().map(|kernel| &kernel.name).eq([&name.symbol()]), "{kernels:?}");
@@ -86,7 +86,7 @@ fn every_operator_validates() {
         let attrs: Vec<_> = required.map(|attr| common::float(attr.name, 0.5)).collect();
         let job = job(row.op_type, &vec![&[3, 5][..]; row.inputs.len()], &attrs);
         let artifact = common::compile(backend(), &job).unwrap();
-        let report = opkeep_validator::validate(&artifact.json, &artifact.object, &expectations);
+        let report = opkeep_validator::validate(&artifact.metadata, &artifact.object, &expectations);
         assert!(report.findings.is_empty(), "{}: {report:?}", row.op_type);
     }
 }

@@ -99,9 +99,9 @@ fn artifacts_that_cannot_be_loaded_are_refused() {
     let job = job("Neg", &[&[2]], &[]);
     let good = compile(backend(), &job).unwrap();
     let with = |change: &dyn Fn(&mut KernelMeta)| {
-        let mut meta = KernelMeta::parse(&good.json).unwrap();
+        let mut meta = KernelMeta::parse(&good.metadata).unwrap();
         change(&mut meta);
-        Artifact { json: meta.to_json().into_bytes(), ..good.clone() }
+        Artifact { metadata: meta.to_json().into_bytes(), ..good.clone() }
     };
     // Their digest is right, so it is the system's loader that meets them.
     let object = |object: &[u8]| {
@@ -116,7 +116,7 @@ fn artifacts_that_cannot_be_loaded_are_refused() {
         (with(&|meta| meta.workspace = Some(workspace.clone())), "workspace"),
         (with(&|meta| meta.block_dim = Some(opkeep_cann_meta::BlockDim::Dynamic)), "blockDim"),
         (with(&|meta| meta.block_dim = None), "blockDim"),
-        (Artifact { json: b"{".to_vec(), ..good.clone() }, "JSON"),
+        (Artifact { metadata: b"{".to_vec(), ..good.clone() }, "JSON"),
         (object(b""), ""),
         (object(b"int main(void) { return 0; }"), ""),
         (object(&good.object[..100]), ""),

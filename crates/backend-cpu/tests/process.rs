@@ -181,7 +181,7 @@ fn rubbish_is_for_the_validator_to_refuse() {
     let artifact = case.outcome().unwrap();
     assert_eq!(artifact.object, b"rubbish\n");
     let expectations = case.backend.expectations(&common::spec(&case.backend));
-    let report = opkeep_validator::validate(&artifact.json, &artifact.object, &expectations);
+    let report = opkeep_validator::validate(&artifact.metadata, &artifact.object, &expectations);
     let found = report.errors().map(|finding| &finding.problem);
     assert!(found.eq([&opkeep_validator::Problem::NotElf { found: b"rubb".to_vec() }]), "{report:?}");
 }

@@ -283,7 +283,7 @@ impl Run<'_> {
         if is_begun_anew {
             return Err(SkipReason::BegunAnew);
         }
-        let artifact = Artifact { json, object, extra: Vec::new() };
+        let artifact = Artifact { metadata: json, object, extra: Vec::new() };
         let report = KernelBundle::of(&artifact).validate(None, expected.expectations(), &validator);
         let Some(meta) = report.meta.as_ref().filter(|_| report.is_valid()) else {
             return Err(SkipReason::Invalid(report.errors().map(ToString::to_string).collect()));
@@ -306,7 +306,7 @@ impl Run<'_> {
             key,
             op_type: descriptor.job.op_types(),
             target: spec.target.clone(),
-            bytes: artifact.object.len() + artifact.json.len(),
+            bytes: artifact.object.len() + artifact.metadata.len(),
         };
         let shelf = self.shelf(&spec.target)?;
         let Some(shelf) = shelf.as_deref().filter(|_| !self.importer.dry_run) else {
@@ -367,7 +367,7 @@ impl Run<'_> {
     /// What would become of a kernel. Of those of one job that would be put, the first would stay.
     fn foresee(&self, shelf: Option<&TargetStore>, new: ImportedKernel, candidate: &Candidate) -> Outcome {
         let Candidate { artifact, .. } = candidate;
-        let bytes = [&artifact.json, &artifact.object].map(|bytes| Digest::of(bytes));
+        let bytes = [&artifact.metadata, &artifact.object].map(|bytes| Digest::of(bytes));
         let mut foreseen = self.foreseen.lock().unwrap_or_else(PoisonError::into_inner);
         let there = match foreseen.get(new.key.digest()) {
             Some(first) if *first == bytes => Some(There::Same),
@@ -390,7 +390,7 @@ impl Run<'_> {
         let Lookup::Hit(entry) = shelf.peek(key) else { return None };
         let Candidate { artifact, compiled_at, .. } = candidate;
         let same = entry.member(OBJECT) == Some(&artifact.object[..])
-            && entry.member(JSON) == Some(&artifact.json[..]);
+            && entry.member(JSON) == Some(&artifact.metadata[..]);
         Some(match () {
             () if same => There::Same,
             () if Provenance::of(&entry).is_some_and(|imported| imported.is_older(*compiled_at)) => {

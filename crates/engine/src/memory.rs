@@ -334,6 +334,6 @@ impl Flight {
 
 /// The bytes of a kernel in memory.
 fn bytes(artifact: &Artifact) -> usize {
-    let Artifact { json, object, extra } = artifact;
-    json.len() + object.len() + extra.iter().map(|member| member.bytes.len()).sum::<usize>()
+    let Artifact { metadata, object, extra } = artifact;
+    metadata.len() + object.len() + extra.iter().map(|member| member.bytes.len()).sum::<usize>()
 }

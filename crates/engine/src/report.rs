@@ -169,7 +169,7 @@ impl KernelReport {
                 report.outcome = outcome;
                 report.reason = reason;
                 report.compile_time = compile_time;
-                report.bytes = Some(artifact.object.len() + artifact.json.len());
+                report.bytes = Some(artifact.object.len() + artifact.metadata.len());
                 report.artifact = Some(artifact);
             }
             Err(error) => {

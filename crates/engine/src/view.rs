@@ -156,7 +156,8 @@ impl<'a> ViewWriter<'a> {
         }
         // One in parts has no object of its own: a `.json` with an empty one beside it would pass for a kernel. Frameworks
         // find a kernel by its `.json`, which those of other devices do not have.
-        let is_whole = |artifact: &&Arc<Artifact>| !artifact.object.is_empty() && !artifact.json.is_empty();
+        let is_whole =
+            |artifact: &&Arc<Artifact>| !artifact.object.is_empty() && !artifact.metadata.is_empty();
         if report.artifact.as_ref().is_some_and(|artifact| !is_whole(&artifact)) {
             self.progress().multi_part_names.extend(self.names_of[kernel].iter().cloned());
         }
@@ -174,7 +175,7 @@ impl<'a> ViewWriter<'a> {
         let batch = &mut progress.batch;
         match built {
             Some(built) => {
-                batch.bytes += built.artifact.json.len() + built.artifact.object.len();
+                batch.bytes += built.artifact.metadata.len() + built.artifact.object.len();
                 batch.built.push(built);
             }
             None => batch.failed.push((kernel, report.name.clone())),
@@ -279,7 +280,7 @@ impl<'a> ViewWriter<'a> {
         let mut files = Vec::new();
         for Waiting { kernel, artifact, digests: (object, json), infos } in &batch.built {
             let object = Content::known(*object, &artifact.object);
-            let json = Content::known(*json, &artifact.json);
+            let json = Content::known(*json, &artifact.metadata);
             for ((stem, info), text) in stems(kernel).zip(infos).zip(&mut texts) {
                 let info = Content::lazy(info.digest, info.bytes, text);
                 let Name { slots, for_chip, debug, .. } = &self.names[stem];

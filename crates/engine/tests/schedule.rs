@@ -199,7 +199,7 @@ fn every_kernel_ends_with_one_event() {
         log.lock().unwrap().push(match &event {
             Event::Planned { operators, kernels } => of("", operators * 10 + kernels),
             Event::Hit { kernel, artifact } | Event::Finished { kernel, artifact, .. } => {
-                of(kernel, artifact.object.len() + artifact.json.len())
+                of(kernel, artifact.object.len() + artifact.metadata.len())
             }
             Event::Started { kernel } | Event::Waiting { kernel } | Event::Failed { kernel, .. } => {
                 of(kernel, 0)

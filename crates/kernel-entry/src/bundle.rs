@@ -26,7 +26,7 @@ impl<'a> KernelBundle<'a> {
     /// The files of an artifact.
     pub fn of(artifact: &'a Artifact) -> Self {
         let extra = artifact.extra.iter().map(|member| (member.name.as_str(), member.bytes.as_slice()));
-        Self { json: &artifact.json, object: &artifact.object, extra: extra.collect() }
+        Self { json: &artifact.metadata, object: &artifact.object, extra: extra.collect() }
     }
 
     /// The files of the kernel in an entry.
@@ -104,7 +104,7 @@ impl<'a> KernelBundle<'a> {
         let member =
             |(name, bytes): &(&str, &[u8])| Member { name: (*name).to_owned(), bytes: bytes.to_vec() };
         let extra = self.extra.iter().map(member).collect();
-        Artifact { json: self.json.to_vec(), object: self.object.to_vec(), extra }
+        Artifact { metadata: self.json.to_vec(), object: self.object.to_vec(), extra }
     }
 
     fn find(&self, name: &str) -> Option<&'a [u8]> {
@@ -139,5 +139,5 @@ pub fn artifact(entry: &Entry) -> Result<KernelFiles, &'static str> {
         Some(Member { name: file.to_owned(), bytes: entry.member(name)?.to_vec() })
     });
     let extra = extra.collect();
-    Ok(KernelFiles { artifact: Artifact { json, object, extra }, object_digest, json_digest })
+    Ok(KernelFiles { artifact: Artifact { metadata: json, object, extra }, object_digest, json_digest })
 }

@@ -221,7 +221,7 @@ fn compiling(subject: &Subject) -> Result<(), Failed> {
 
 /// The description of a kernel with which nothing is wrong, nor odd.
 fn valid(artifact: &Artifact, expectations: &Expectations) -> Result<KernelMeta, Failed> {
-    let report = validate(&artifact.json, &artifact.object, expectations);
+    let report = validate(&artifact.metadata, &artifact.object, expectations);
     let told: Vec<String> = report.findings.iter().map(Finding::to_string).collect();
     ensure(told.is_empty(), || told.join("; "))?;
     report.meta.ok_or_else(|| "no description".into())
@@ -235,7 +235,7 @@ fn repeating(subject: &Subject) -> Result<(), Failed> {
         ensure(one.object == two.object, || format!("{}: the objects differ", case.name))?;
         // A tool may write where it worked into the `.json`; what a launch needs must be the same.
         let needed = |artifact: &Artifact| {
-            KernelMeta::parse(&artifact.json)
+            KernelMeta::parse(&artifact.metadata)
                 .map(|meta| (meta.kernel_name, meta.block_dim, meta.sha256, meta.magic))
         };
         ensure(needed(&one) == needed(&two), || format!("{}: the .json files differ", case.name))?;

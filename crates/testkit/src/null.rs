@@ -185,7 +185,7 @@ impl Backend for NullBackend {
             sha256: Some(Digest::of(&object).to_string()),
             ..KernelMeta::default()
         };
-        let artifact = Artifact { json: meta.to_json().into_bytes(), object, extra: Vec::new() };
+        let artifact = Artifact { metadata: meta.to_json().into_bytes(), object, extra: Vec::new() };
         (self.hook)(cx, request, artifact)
     }
 }

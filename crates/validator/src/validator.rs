@@ -28,7 +28,7 @@ const RULES_PER_CHECK: u32 = 1000;
 ///
 /// let ptx = Format::Opaque(OpaqueRules::new(*b"//", 1 << 20));
 /// let expected = Expectations::new("sm_90", ptx, MetadataRules::None);
-/// let artifact = Artifact { json: Vec::new(), object: b".version 8.0".to_vec(), extra: Vec::new() };
+/// let artifact = Artifact { metadata: Vec::new(), object: b".version 8.0".to_vec(), extra: Vec::new() };
 /// let report = Validator::builtin().validate(&artifact, &expected);
 /// assert_eq!(report.errors().next().unwrap().code(), Code::OPAQUE_START);
 /// ```
@@ -54,7 +54,7 @@ impl Validator {
     /// and [`Report::status`] names the check.
     pub fn validate(&self, artifact: &Artifact, expectations: &Expectations) -> Report {
         if Expected::of(expectations).is_some() {
-            return validate(&artifact.json, &artifact.object, expectations);
+            return validate(&artifact.metadata, &artifact.object, expectations);
         }
         let mut findings = Findings::new();
         let facts = match &expectations.format {
@@ -66,7 +66,7 @@ impl Validator {
             _ => Vec::new(),
         };
         if expectations.metadata != MetadataRules::None
-            && let Err(error) = serde_json::from_slice::<serde::de::IgnoredAny>(&artifact.json)
+            && let Err(error) = serde_json::from_slice::<serde::de::IgnoredAny>(&artifact.metadata)
         {
             let found = error.to_string();
             findings.add(Code::FIELD, || Problem::Field { field: "description", expected: "JSON", found });

@@ -17,11 +17,11 @@ fn object(machine: u16, flags: u32) -> Artifact {
     let mut object = host_object(&["kernel"], "of a test");
     object[MACHINE..MACHINE + 2].copy_from_slice(&machine.to_le_bytes());
     object[FLAGS..FLAGS + 4].copy_from_slice(&flags.to_le_bytes());
-    Artifact { json: Vec::new(), object, extra: Vec::new() }
+    Artifact { metadata: Vec::new(), object, extra: Vec::new() }
 }
 
 fn text(object: &str) -> Artifact {
-    Artifact { json: Vec::new(), object: object.into(), extra: Vec::new() }
+    Artifact { metadata: Vec::new(), object: object.into(), extra: Vec::new() }
 }
 
 fn elf(rules: ElfRules) -> Expectations {
@@ -82,7 +82,7 @@ fn a_description_may_be_any_json() {
     let format = Format::Opaque(OpaqueRules::new(*b"", 40));
     let expected = Expectations::new("sm_90", format, MetadataRules::Json);
     let judged = |json: &str| {
-        codes(&Validator::builtin().validate(&Artifact { json: json.into(), ..text("x") }, &expected))
+        codes(&Validator::builtin().validate(&Artifact { metadata: json.into(), ..text("x") }, &expected))
     };
     assert_eq!(judged("{\"a\": [1, 2]}"), []);
     assert_eq!((judged("{"), judged("")), (vec![Code::FIELD], vec![Code::FIELD]));

@@ -11,15 +11,15 @@ use crate::stub::Stub;
 /// A kernel for one shape, called `name`, as compilers leave it.
 pub(crate) fn artifact(name: &str) -> Artifact {
     let pair = ascend::Kernel::new(ascend::Chip::Ascend910B, name).keys([]).build();
-    Artifact { json: pair.json, object: pair.object, extra: Vec::new() }
+    Artifact { metadata: pair.json, object: pair.object, extra: Vec::new() }
 }
 
 /// The same with another description.
 pub(crate) fn changed(name: &str, change: impl FnOnce(&mut KernelMeta)) -> Artifact {
     let artifact = artifact(name);
-    let mut meta = KernelMeta::parse(&artifact.json).unwrap();
+    let mut meta = KernelMeta::parse(&artifact.metadata).unwrap();
     change(&mut meta);
-    Artifact { json: meta.to_json().into_bytes(), ..artifact }
+    Artifact { metadata: meta.to_json().into_bytes(), ..artifact }
 }
 
 /// y = x * x, of four elements.

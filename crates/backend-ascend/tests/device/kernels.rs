@@ -80,7 +80,7 @@ fn the_one_kernel_of_a_list_is_taken() {
     listed.block_dim = Some(BlockDim::Fixed(3));
     meta.kernel_list = Some(vec![listed]);
     let artifact = opkeep_artifact::Artifact {
-        json: meta.to_json().into_bytes(),
+        metadata: meta.to_json().into_bytes(),
         object: pair.object,
         extra: Vec::new(),
     };

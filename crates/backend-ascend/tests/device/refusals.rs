@@ -82,11 +82,11 @@ fn artifacts_that_cannot_be_launched_are_not_loaded() {
         let problem = refusal(&stub, &loader, &changed("square_1", change));
         assert!(problem.contains(told), "{told}: {problem}");
     }
-    let cut = Artifact { json: b"{".to_vec(), ..artifact("square_1") };
+    let cut = Artifact { metadata: b"{".to_vec(), ..artifact("square_1") };
     assert!(refusal(&stub, &loader, &cut).contains("JSON"));
     // A dynamic kernel as compilers leave it.
     let pair = opkeep_testkit::ascend::Kernel::new(opkeep_testkit::ascend::Chip::Ascend910B, "a").build();
-    let dynamic = Artifact { json: pair.json, object: pair.object, extra: Vec::new() };
+    let dynamic = Artifact { metadata: pair.json, object: pair.object, extra: Vec::new() };
     assert!(refusal(&stub, &loader, &dynamic).contains("tiling function"));
 }
 

@@ -157,7 +157,7 @@ fn relu() -> Job {
 
 /// Without what tells where it was compiled.
 fn placeless(artifact: &Artifact) -> (Value, &[u8]) {
-    let mut json: Value = serde_json::from_slice(&artifact.json).unwrap();
+    let mut json: Value = serde_json::from_slice(&artifact.metadata).unwrap();
     json.as_object_mut().unwrap().remove("filePath");
     (json, &artifact.object)
 }
@@ -243,7 +243,7 @@ fn once() {
         assert_eq!(compiles.len(), 2, "{driver:?}");
         assert!(compiles.iter().all(|compile| compile.deterministic == "false" && compile.soc == SOC));
         for (made, compile) in names.iter().zip(&compiles) {
-            let meta = KernelMeta::parse(&made.json).unwrap();
+            let meta = KernelMeta::parse(&made.metadata).unwrap();
             assert_eq!(meta.bin_file_name.unwrap(), compile.kernel);
         }
     }

@@ -67,7 +67,7 @@ pub(crate) fn judge(path: &Path, expect: Option<&Expectations>) -> anyhow::Resul
     let expect = expect.or(own.as_ref());
     match (entry.member("json"), entry.member("object"), expect) {
         (Some(json), Some(object), Some(expect)) if !targets::is_cann_kernel(expect) => {
-            let artifact = Artifact { json: json.to_vec(), object: object.to_vec(), extra: Vec::new() };
+            let artifact = Artifact { metadata: json.to_vec(), object: object.to_vec(), extra: Vec::new() };
             stored.target.clone_from(&expect.target);
             stored.report = Some(Validator::builtin().validate(&artifact, expect));
         }

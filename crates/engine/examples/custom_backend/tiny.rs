@@ -75,7 +75,7 @@ impl Backend for Tiny {
             sha256: Some(Digest::of(&object).to_string()),
             ..KernelMeta::default()
         };
-        Ok(Artifact { json: meta.to_json().into_bytes(), object, extra: Vec::new() })
+        Ok(Artifact { metadata: meta.to_json().into_bytes(), object, extra: Vec::new() })
     }
 }
 

@@ -63,7 +63,7 @@ impl KernelPipeline<'_> {
         };
         let (artifact, object_digest) = made;
         let compile_time = Some(began.elapsed());
-        let digests = (object_digest, Digest::of(&artifact.json));
+        let digests = (object_digest, Digest::of(&artifact.metadata));
         let artifact = Arc::new(artifact);
         Ok(ReadyKernel {
             digests,

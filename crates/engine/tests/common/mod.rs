@@ -93,7 +93,7 @@ pub(crate) fn failure(log_tail: &str) -> BackendError {
 pub(crate) fn padded(artifact: Artifact, bytes: usize) -> Artifact {
     let mut object = artifact.object;
     object.resize(object.len() + bytes, 0);
-    let mut meta = KernelMeta::parse(&artifact.json).unwrap();
+    let mut meta = KernelMeta::parse(&artifact.metadata).unwrap();
     meta.sha256 = Some(Digest::of(&object).to_string());
-    Artifact { json: meta.to_json().into_bytes(), object, extra: Vec::new() }
+    Artifact { metadata: meta.to_json().into_bytes(), object, extra: Vec::new() }
 }

@@ -78,7 +78,7 @@ impl Backend for Compiler {
         self.compiles.fetch_add(1, Ordering::Relaxed);
         let chip = Chip::of_soc(&request.spec.target).unwrap_or(Chip::Ascend910);
         let pair = Kernel::new(chip, request.name.as_str()).build();
-        Ok(Artifact { json: pair.json, object: pair.object, extra: Vec::new() })
+        Ok(Artifact { metadata: pair.json, object: pair.object, extra: Vec::new() })
     }
 }
 

@@ -27,7 +27,7 @@ fn a_build_that_trusts_reuses_it_and_says_so() {
     // The bytes are the framework's.
     let kept = Rank::new(0).square(2);
     let artifact = report.kernels[1].artifact.as_ref().unwrap();
-    assert_eq!((&artifact.json, &artifact.object), (&kept.json, &kept.object));
+    assert_eq!((&artifact.metadata, &artifact.object), (&kept.json, &kept.object));
 }
 
 /// Device, rank, folders and names never count, nor does which release says the same job.
@@ -139,7 +139,10 @@ fn one_at_a_time_it_is_reused_too() {
     let builder = place.trusting();
     for _ in 0..2 {
         let built = builder.get_or_build(&square(1)).unwrap();
-        assert_eq!((built.outcome.name(), &built.artifact.json), ("reused", &Rank::new(0).square(1).json));
+        assert_eq!(
+            (built.outcome.name(), &built.artifact.metadata),
+            ("reused", &Rank::new(0).square(1).json)
+        );
     }
     assert_eq!(place.compiler.compiles.load(Ordering::Relaxed), 0);
 }

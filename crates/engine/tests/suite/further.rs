@@ -89,7 +89,7 @@ fn kernels_in_parts_are_told_and_not_put_where_frameworks_look() {
 
 /// Adds the same kernel under another file name.
 fn add_pair(artifact: &mut Artifact, stem: &str) {
-    let mut meta = KernelMeta::parse(&artifact.json).unwrap();
+    let mut meta = KernelMeta::parse(&artifact.metadata).unwrap();
     meta.bin_file_name = Some(stem.to_owned());
     let member = |name: String, bytes: Vec<u8>| Member { name, bytes };
     artifact.extra.push(member(format!("{stem}.json"), meta.to_json().into_bytes()));
@@ -105,7 +105,7 @@ fn split(artifact: &mut Artifact) {
         serde_json::json!({ "coreType": format!("MIX_{core}"), "jsonFileName": file })
     };
     let master = serde_json::json!({ "jsonList": [part("AIC"), part("AIV")] });
-    artifact.json = master.to_string().into_bytes();
+    artifact.metadata = master.to_string().into_bytes();
     artifact.object.clear();
 }
 

@@ -224,7 +224,7 @@ fn memory_is_bounded_and_what_was_used_last_stays() {
     let size = {
         let built = alone(&bench, &backend).get_or_build(&requests[0]).unwrap();
         // And what was asked for, about.
-        built.artifact.object.len() + built.artifact.json.len() + 2048 + 2560
+        built.artifact.object.len() + built.artifact.metadata.len() + 2048 + 2560
     };
     let builder = alone(&bench, &backend).memory(size * 20);
     let compiles = |range: std::ops::Range<usize>| {

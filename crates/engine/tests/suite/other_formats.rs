@@ -84,7 +84,7 @@ impl Backend for Device {
     }
 
     fn compile(&self, _cx: &Context<'_>, _request: &CompileRequest<'_>) -> Result<Artifact, BackendError> {
-        Ok(Artifact { json: Vec::new(), object: self.object.clone(), extra: Vec::new() })
+        Ok(Artifact { metadata: Vec::new(), object: self.object.clone(), extra: Vec::new() })
     }
 }
 

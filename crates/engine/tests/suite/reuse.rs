@@ -84,7 +84,7 @@ fn force_is_not_put_off_by_an_entry_from_the_future() {
     let shelf = opkeep_store::Store::open(StoreConfig::new(bench.root())).unwrap().target("cpu").unwrap();
     let future = std::time::SystemTime::now() + std::time::Duration::from_secs(86_400);
     let draft = opkeep_store::EntryBuilder::new(opkeep_validator::RULES_VERSION).created(future);
-    let draft = draft.eager("json", &artifact.json).eager("object", &artifact.object);
+    let draft = draft.eager("json", &artifact.metadata).eager("object", &artifact.object);
     shelf.put_replacing(&key, &draft, opkeep_store::Overwrite::Always).unwrap();
     assert_eq!(build(&bench.builder(&backend), &requests), ["reused"]);
     assert_eq!(build(&with_mode(&bench, &backend, CacheMode::Force), &requests), ["compiled"]);

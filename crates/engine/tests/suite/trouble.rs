@@ -64,7 +64,9 @@ fn entries_of_older_rules_are_validated_again() {
     let shelf = Store::open(StoreConfig::new(bench.root())).unwrap().target("cpu").unwrap();
     let put = |object: &[u8]| {
         std::fs::remove_file(shelf.path(&key)).unwrap();
-        shelf.put(&key, &EntryBuilder::new(0).eager("json", &artifact.json).eager("object", object)).unwrap();
+        shelf
+            .put(&key, &EntryBuilder::new(0).eager("json", &artifact.metadata).eager("object", object))
+            .unwrap();
     };
     put(&artifact.object);
     assert_eq!(build(&bench.builder(&backend), &requests), ["reused"]);
@@ -86,7 +88,7 @@ fn entries_without_a_kernel_are_built_again() {
     let key = *first.kernels[0].key.unwrap().digest();
     let shelf = Store::open(StoreConfig::new(bench.root())).unwrap().target("cpu").unwrap();
     std::fs::remove_file(shelf.path(&key)).unwrap();
-    let json = &first.kernels[0].artifact.as_ref().unwrap().json;
+    let json = &first.kernels[0].artifact.as_ref().unwrap().metadata;
     shelf.put(&key, &EntryBuilder::new(opkeep_validator::RULES_VERSION).eager("json", json)).unwrap();
     assert_eq!(build(&bench.builder(&backend), &requests), ["compiled"]);
     assert_eq!(build(&bench.builder(&backend), &requests), ["reused"]);
@@ -100,11 +102,11 @@ fn nothing_invalid_enters_the_store() {
         |artifact| {
             artifact.object.pop();
         },
-        |artifact| artifact.json.truncate(20),
+        |artifact| artifact.metadata.truncate(20),
         |artifact| {
-            let mut meta = KernelMeta::parse(&artifact.json).unwrap();
+            let mut meta = KernelMeta::parse(&artifact.metadata).unwrap();
             meta.kernel_name = Some("another__kernel0".into());
-            artifact.json = meta.to_json().into_bytes();
+            artifact.metadata = meta.to_json().into_bytes();
         },
     ];
     for lie in lies {
@@ -125,9 +127,9 @@ fn nothing_invalid_enters_the_store() {
 fn all_errors_of_a_refused_kernel_are_told() {
     let bench = Bench::new();
     let backend = Arc::new(NullBackend::new(|_, mut artifact| {
-        let mut meta = KernelMeta::parse(&artifact.json).unwrap();
+        let mut meta = KernelMeta::parse(&artifact.metadata).unwrap();
         meta.bin_file_name = Some("../up".into());
-        artifact.json = meta.to_json().into_bytes();
+        artifact.metadata = meta.to_json().into_bytes();
         artifact.object[18] = 0x29;
         Ok(artifact)
     }));
@@ -142,8 +144,8 @@ fn an_odd_kernel_is_kept_with_a_warning() {
     let bench = Bench::new();
     let backend = Arc::new(NullBackend::new(|_, mut artifact| {
         let cores = "{ \"coreType\": \"VectorCore\", \"core_type\": \"AIC\",";
-        let text = String::from_utf8(artifact.json).unwrap().replacen('{', cores, 1);
-        artifact.json = text.into_bytes();
+        let text = String::from_utf8(artifact.metadata).unwrap().replacen('{', cores, 1);
+        artifact.metadata = text.into_bytes();
         Ok(artifact)
     }));
     let report = bench.builder(&backend).build(&[request("Square", &[3]), request("Neg", &[3])]).unwrap();
