@@ -18,7 +18,7 @@ use opkeep_framework_cache::restore::{UndoOptions, newest, quarantines, undo};
 use opkeep_kernel_meta::{KernelFiles, Part, View, ViewReport};
 use opkeep_testkit::ascend::Chip;
 use opkeep_testkit::at_each_change;
-use opkeep_testkit::caches::{Kept, Rank};
+use opkeep_testkit::caches::{CachedKernelFiles, Rank};
 
 const CHILD: &str = "--child";
 
@@ -52,13 +52,13 @@ fn main() {
 }
 
 /// The kernels, each of which begins otherwise.
-fn kept() -> Vec<Kept> {
+fn kept() -> Vec<CachedKernelFiles> {
     (1..=10).map(|elements| Rank::new(0).square(elements)).collect()
 }
 
 /// The kernels of one version; the fifth and the tenth are the same in all.
 fn ours(version: u32) -> Vec<Ours> {
-    let of = |(at, kept): (usize, &Kept)| {
+    let of = |(at, kept): (usize, &CachedKernelFiles)| {
         Ours::of(Chip::Ascend910, kept, if [4, 9].contains(&at) { 2 } else { version })
     };
     kept().iter().enumerate().map(of).collect()

@@ -16,7 +16,7 @@ const SQUARE: &[u8] = include_bytes!("../../../fixtures/mindspore/square_1248408
 
 /// The files of one kernel, as a framework would have written them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct CachedKernelFiles {
     /// The stem of their names.
     pub stem: String,
     /// The `.json`.
@@ -52,21 +52,21 @@ impl Rank {
     }
 
     /// The kernel of Square on `elements` floats, as this rank has it. The object depends on the number of elements only.
-    pub fn square(&self, elements: u32) -> Kept {
+    pub fn square(&self, elements: u32) -> CachedKernelFiles {
         self.square_of(elements, 64 + 4 * elements as usize)
     }
 
     /// The same with so many bytes of code.
-    pub fn square_of(&self, elements: u32, code_bytes: usize) -> Kept {
+    pub fn square_of(&self, elements: u32, code_bytes: usize) -> CachedKernelFiles {
         self.square_called(Some("square"), elements, code_bytes)
     }
 
     /// The same, but called in its object as in its folder: so frameworks call theirs, and no other rank's is equal.
-    pub fn own_square_of(&self, elements: u32, code_bytes: usize) -> Kept {
+    pub fn own_square_of(&self, elements: u32, code_bytes: usize) -> CachedKernelFiles {
         self.square_called(None, elements, code_bytes)
     }
 
-    fn square_called(&self, name: Option<&str>, elements: u32, code_bytes: usize) -> Kept {
+    fn square_called(&self, name: Option<&str>, elements: u32, code_bytes: usize) -> CachedKernelFiles {
         let mut info: Value = serde_json::from_slice(SQUARE).unwrap_or_default();
         let (rank, device) = (self.rank, self.device);
         reshape(&mut info, elements);
@@ -100,7 +100,7 @@ impl Rank {
             .stamp(&format!("square of {elements}"))
             .build();
         let pair = kernel.with_field("binFileName", stem.as_str());
-        Kept { stem, json: pair.json, object: pair.object, info: Some(indented(&info)) }
+        CachedKernelFiles { stem, json: pair.json, object: pair.object, info: Some(indented(&info)) }
     }
 
     fn name(&self, info: &Value) -> String {
@@ -144,15 +144,15 @@ fn indented(value: &Value) -> Vec<u8> {
 }
 
 /// The kernel number `number` of an operator, as CANN's cache on `soc` has it.
-pub fn cann_kernel(soc: &str, number: u32) -> Kept {
+pub fn cann_kernel(soc: &str, number: u32) -> CachedKernelFiles {
     let hash = opkeep_digest::Digest::of(format!("square {number}").as_bytes());
     let stem = format!("te_square_{hash}");
     let chip = Chip::of_soc(soc).unwrap_or(Chip::Ascend910B);
     let pair = Kernel::new(chip, &stem).code_bytes(64 + 4 * number as usize).build();
-    Kept { stem, json: pair.json, object: pair.object, info: None }
+    CachedKernelFiles { stem, json: pair.json, object: pair.object, info: None }
 }
 
-impl Kept {
+impl CachedKernelFiles {
     /// The same kernel, compiled for `chip`: the descriptor stays as it is.
     #[must_use]
     pub fn compiled_for(self, chip: Chip) -> Self {

@@ -23,6 +23,7 @@ mod compile_log;
 pub mod conformance;
 mod context;
 pub mod corpus;
+mod cpu_time;
 pub mod elf;
 pub mod fault;
 mod ffi;
@@ -34,16 +35,15 @@ pub mod patch;
 pub mod terminal;
 pub mod toolchain_mutations;
 pub mod toolkit;
-mod work;
 
 pub use changes::at_each_change;
 pub use compile_log::{CompileLog, LoggedCompile, since_1970};
 pub use context::TestContext;
+pub use cpu_time::CpuTime;
 pub use ffi::{Counting, Means, allocations, most_bytes, without_means};
 pub use folder::Folder;
 pub use interleave::{Body, interleave};
 pub use null::NullBackend;
-pub use work::Work;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

@@ -7,16 +7,16 @@ use std::path::Path;
 use crate::common::{Place, Ran, SQUARE};
 use opkeep_testkit::Folder;
 use opkeep_testkit::ascend::{Chip, Kernel, Pair};
-use opkeep_testkit::caches::{Kept, Rank, age, cann_kernel};
+use opkeep_testkit::caches::{CachedKernelFiles, Rank, age, cann_kernel};
 use serde_json::{Value, json};
 
 /// The descriptor of a 910A, with the kernel of a 910B and its digest beside it.
-fn other_chip(rank: &Rank) -> Kept {
+fn other_chip(rank: &Rank) -> CachedKernelFiles {
     rank.square(1).compiled_for(Chip::Ascend910B)
 }
 
 /// A run in which rank 0 has one kernel in order, and one for another chip.
-fn run() -> (Place, Kept) {
+fn run() -> (Place, CachedKernelFiles) {
     let place = Place::new();
     let rank = Rank::new(0);
     rank.square(2).write(&rank.folder(&place.path("run"))).unwrap();
@@ -233,7 +233,7 @@ fn pseudo_file_systems_are_not_entered() {
 const UNKNOWN: [&str; 5] = ["Ascend910B9", "Ascend910C", "AscendXYZ", "310P3", ""];
 
 /// A rank's directory with kernels of these chips, whose descriptors all name `soc`.
-fn rank_naming(place: &Place, soc: &'static str, chips: &[Chip]) -> Vec<Kept> {
+fn rank_naming(place: &Place, soc: &'static str, chips: &[Chip]) -> Vec<CachedKernelFiles> {
     let rank = Rank { soc, ..Rank::new(0) };
     let kernel = |(number, chip): (u32, &Chip)| {
         let kernel = rank.square(number).compiled_for(*chip);

@@ -5,11 +5,11 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::common::{Place, Ran, SQUARE, files};
-use opkeep_testkit::caches::{Kept, Rank, cann_kernel};
+use opkeep_testkit::caches::{CachedKernelFiles, Rank, cann_kernel};
 use opkeep_testkit::toolkit::{Toolkit, python};
 
 /// A directory of MindSpore's with one kernel.
-fn theirs(place: &Place, rank: &Rank) -> (Kept, PathBuf) {
+fn theirs(place: &Place, rank: &Rank) -> (CachedKernelFiles, PathBuf) {
     let (kernel, dir) = (rank.square(3), place.path("rank_0/kernel_meta"));
     kernel.write(&dir).unwrap();
     (kernel, dir)

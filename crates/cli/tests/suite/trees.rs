@@ -6,11 +6,11 @@ use std::os::unix::fs::symlink;
 
 use crate::common::{Place, SQUARE};
 use opkeep_testkit::ascend::{Chip, Pair, fat_binary_of};
-use opkeep_testkit::caches::{Kept, Rank, age, cann_kernel};
+use opkeep_testkit::caches::{CachedKernelFiles, Rank, age, cann_kernel};
 use serde_json::Value;
 
 /// Writes a kernel, intact or with its object cut off, long enough ago that no build is at it.
-fn put(place: &Place, directory: &str, kernel: &Kept, is_cut: bool) {
+fn put(place: &Place, directory: &str, kernel: &CachedKernelFiles, is_cut: bool) {
     let directory = place.path(directory);
     kernel.write(&directory).unwrap();
     let file = |suffix: &str| directory.join(format!("{}.{suffix}", kernel.stem));
@@ -166,7 +166,7 @@ fn kernels_with_strange_names_are_judged_as_all_others() {
     for name in ["a\nb", "a b", "\u{202e}a", "$(id)", "a'b", "-n", "é"] {
         for is_cut in [false, true] {
             let place = Place::new();
-            let kernel = Kept { stem: name.to_owned(), ..Rank::new(0).square(1) };
+            let kernel = CachedKernelFiles { stem: name.to_owned(), ..Rank::new(0).square(1) };
             put(&place, "run/rank_0/kernel_meta", &kernel, is_cut);
             let (code, refused) = (i32::from(is_cut), u64::from(is_cut));
             verified(&place, &["run"], code, [1, 1 - refused, refused]);
@@ -183,7 +183,7 @@ fn kernels_with_strange_names_are_judged_as_all_others() {
     let kernel = cann_kernel("Ascend910B2", 1);
     let mut json: Value = serde_json::from_slice(&kernel.json).unwrap();
     json["binFileName"] = "../a\nb".into();
-    let kernel = Kept { json: serde_json::to_vec(&json).unwrap(), ..kernel };
+    let kernel = CachedKernelFiles { json: serde_json::to_vec(&json).unwrap(), ..kernel };
     put(&place, "run/kernel_cache/Ascend910B2", &kernel, false);
     let ran = place.run(&["verify", "run"]).ended_with(1);
     assert!(ran.stdout.contains("names `../a\\nb`: such a name may leave the directory"), "{ran:?}");

@@ -22,7 +22,7 @@ use opkeep_descriptor::{BuildSpec, Job, ResolvedSpec, debug_enabled, read_info};
 use opkeep_digest::Fingerprint;
 use opkeep_store::{Store, StoreConfig, TargetStore};
 use opkeep_testkit::ascend::{Chip, Kernel};
-use opkeep_testkit::caches::{Kept, Rank};
+use opkeep_testkit::caches::{CachedKernelFiles, Rank};
 
 const TARGET: &str = "Ascend910A";
 
@@ -151,7 +151,7 @@ impl Place {
 }
 
 /// What a rank's framework asks for.
-fn request(kept: &Kept) -> Request {
+fn request(kept: &CachedKernelFiles) -> Request {
     Request::new(read_info(kept.info.as_ref().unwrap()).unwrap())
 }
 

@@ -3,7 +3,7 @@
 use opkeep::{CacheStatus, ViewConfig};
 use opkeep_descriptor::{Generation, KernelName, read_info};
 use opkeep_testkit::ascend::{Chip, Kernel};
-use opkeep_testkit::caches::{Kept, Rank, age, cann_kernel};
+use opkeep_testkit::caches::{CachedKernelFiles, Rank, age, cann_kernel};
 
 use crate::{Place, counts, only, request, square, write};
 
@@ -226,7 +226,9 @@ fn a_kernel_that_is_called_for_another_device_is_imported() {
     let place = Place::new();
     let (own, theirs) = (Rank::new(0).square(1), Rank::new(3).square(1));
     let pair = Kernel::new(Chip::Ascend910, &theirs.stem).build();
-    Kept { json: pair.json, object: pair.object, ..own }.write(&Rank::new(0).folder(&place.base())).unwrap();
+    CachedKernelFiles { json: pair.json, object: pair.object, ..own }
+        .write(&Rank::new(0).folder(&place.base()))
+        .unwrap();
     assert_eq!(counts(&place.import()), (1, 0, 0, vec![]));
 }
 
@@ -235,14 +237,14 @@ fn a_kernel_that_is_called_for_another_device_is_imported() {
 #[test]
 fn an_operator_from_a_source_of_its_own() {
     let from = |folder: &str| {
-        let Kept { json, object, info, .. } = Rank::new(0).square(1);
+        let CachedKernelFiles { json, object, info, .. } = Rank::new(0).square(1);
         let built_in = "/usr/local/Ascend/opp/op_impl/built-in/ai_core/tbe";
         let text = String::from_utf8(info.unwrap()).unwrap();
         assert!(text.contains(built_in), "{text}");
         let info = text.replace(built_in, folder).into_bytes();
         let stem =
             KernelName::mindspore(&read_info(&info).unwrap(), Generation::R1_7, 0).unwrap().to_string();
-        Kept {
+        CachedKernelFiles {
             stem,
             json: String::from_utf8(json).unwrap().replace("binFileName", "wasFileName").into_bytes(),
             object,

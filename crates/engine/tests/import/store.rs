@@ -10,7 +10,7 @@ use opkeep_descriptor::Generation;
 use opkeep_fs::CancelToken;
 use opkeep_kernel_entry::verify_entry;
 use opkeep_store::{Entry, GcOptions, LockOutcome, RepairOptions, VerifyOptions, WaitOptions};
-use opkeep_testkit::caches::{Kept, Rank};
+use opkeep_testkit::caches::{CachedKernelFiles, Rank};
 use opkeep_validator::Validator;
 
 use crate::{Place, TARGET, counts, only, request, square};
@@ -68,10 +68,10 @@ fn of_one_job_the_first_kernel_stays() {
     let place = Place::with_squares(1);
     place.import();
     let rank = Rank::new(1);
-    let Kept { stem, info, .. } = rank.square(1);
+    let CachedKernelFiles { stem, info, .. } = rank.square(1);
     // Another object, whole by itself.
-    let Kept { json, object, .. } = rank.square_of(1, 999);
-    Kept { stem, json, object, info }.write(&rank.folder(&place.base())).unwrap();
+    let CachedKernelFiles { json, object, .. } = rank.square_of(1, 999);
+    CachedKernelFiles { stem, json, object, info }.write(&rank.folder(&place.base())).unwrap();
     let report = place.import();
     let found: Vec<_> = report.caches.iter().map(|cache| (cache.already, cache.copies)).collect();
     assert_eq!(found, [(1, 0), (0, 1)]);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use opkeep_framework_cache::quarantine::{Aside, AsideOptions, RepairError, RunId, Step, set_aside};
 use opkeep_framework_cache::scan::{Place, Survey, SurveyOptions, find, survey};
 use opkeep_testkit::Folder;
-use opkeep_testkit::caches::{Kept, Rank, age, cann_kernel};
+use opkeep_testkit::caches::{CachedKernelFiles, Rank, age, cann_kernel};
 
 /// Every kind of cache with kernels that are whole and kernels that are not, and with what nobody knows. All of it is
 /// old.
@@ -119,7 +119,7 @@ impl Repair<'_> {
 /// One rank with one kernel of which the `.json` is cut off, and one that is whole.
 pub(crate) struct Torn {
     pub(crate) base: tempfile::TempDir,
-    pub(crate) kernel: Kept,
+    pub(crate) kernel: CachedKernelFiles,
 }
 
 impl Torn {

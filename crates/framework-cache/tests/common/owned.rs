@@ -8,7 +8,7 @@ use opkeep_digest::Digest;
 use opkeep_framework_cache::FrameworkFiles;
 use opkeep_kernel_meta::{Content, KernelFiles, Part, View};
 use opkeep_testkit::ascend::{Chip, Kernel};
-use opkeep_testkit::caches::Kept;
+use opkeep_testkit::caches::CachedKernelFiles;
 use opkeep_testkit::elf::host_object;
 
 /// A kernel of ours, whose every version is another one.
@@ -23,13 +23,13 @@ pub(crate) struct Ours {
 
 impl Ours {
     /// For the chip, under the name of `kept`.
-    pub(crate) fn of(chip: Chip, kept: &Kept, version: u32) -> Self {
+    pub(crate) fn of(chip: Chip, kept: &CachedKernelFiles, version: u32) -> Self {
         let pair = Kernel::new(chip, &kept.stem).stamp(&format!("ours, version {version}")).build();
         Self::new(kept, pair.object, pair.json)
     }
 
     /// For this host.
-    pub(crate) fn on_host(kept: &Kept, version: u32) -> Self {
+    pub(crate) fn on_host(kept: &CachedKernelFiles, version: u32) -> Self {
         let symbol = format!("{}__kernel0", kept.stem);
         let object = host_object(&[&symbol], &format!("ours, version {version}"));
         let json = format!(
@@ -41,7 +41,7 @@ impl Ours {
         Self { for_chip: false, ..Self::new(kept, object, json.into()) }
     }
 
-    fn new(kept: &Kept, object: Vec<u8>, json: Vec<u8>) -> Self {
+    fn new(kept: &CachedKernelFiles, object: Vec<u8>, json: Vec<u8>) -> Self {
         let info = kept.info.clone().unwrap_or_default();
         let slot = format!("Default/{}", kept.stem);
         Self { slot, stem: kept.stem.clone(), files: [object, json, info], for_chip: true, debug: false }

@@ -18,13 +18,13 @@ use opkeep_framework_cache::scan::Busy;
 use opkeep_kernel_meta::{KernelFiles, LeftReason, View, ViewReport, Withdrawn};
 use opkeep_testkit::ascend::{Chip, Kernel};
 use opkeep_testkit::at_each_change;
-use opkeep_testkit::caches::{Kept, Rank};
+use opkeep_testkit::caches::{CachedKernelFiles, Rank};
 use tempfile::TempDir;
 
 /// A directory of MindSpore's for a chip, with one kernel in it.
 struct Place {
     base: TempDir,
-    theirs: Kept,
+    theirs: CachedKernelFiles,
     chip: Chip,
 }
 

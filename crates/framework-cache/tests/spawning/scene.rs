@@ -12,7 +12,7 @@ use opkeep_fs::FsCall;
 use opkeep_kernel_meta::ViewReport;
 use opkeep_testkit::ascend::Chip;
 use opkeep_testkit::at_each_change;
-use opkeep_testkit::caches::{Kept, Rank};
+use opkeep_testkit::caches::{CachedKernelFiles, Rank};
 use tempfile::TempDir;
 
 use crate::common::owned::{Ours, all_bytes, extended, kernels, view};
@@ -20,7 +20,7 @@ use crate::common::owned::{Ours, all_bytes, extended, kernels, view};
 /// A directory of one kernel.
 pub(super) struct Scene {
     pub(super) base: TempDir,
-    pub(super) theirs: Kept,
+    pub(super) theirs: CachedKernelFiles,
 }
 
 impl Scene {

@@ -12,7 +12,7 @@ use opkeep_framework_cache::restore::{UndoOptions, Undone, newest, quarantines, 
 use opkeep_kernel_meta::Part;
 use opkeep_kernel_meta::ViewReport;
 use opkeep_testkit::ascend::Chip;
-use opkeep_testkit::caches::{Kept, Rank};
+use opkeep_testkit::caches::{CachedKernelFiles, Rank};
 use tempfile::TempDir;
 
 const CHIP: Chip = Chip::Ascend910B;
@@ -38,7 +38,7 @@ const ALL: [Is; 6] = [Is::Absent, Is::Right, Is::Old, Is::Changed, Is::Theirs, I
 const OF_JSON: [Is; 7] = [Is::Absent, Is::Right, Is::Old, Is::Changed, Is::Extended, Is::Theirs, Is::Torn];
 
 /// The bytes of one part in each state.
-fn bytes(part: Part, is: Is, theirs: &Kept) -> Option<Vec<u8>> {
+fn bytes(part: Part, is: Is, theirs: &CachedKernelFiles) -> Option<Vec<u8>> {
     let ours = |version| Ours::of(CHIP, theirs, version).files[part as usize].clone();
     let theirs = || match part {
         Part::Object => theirs.object.clone(),
@@ -79,7 +79,7 @@ fn image(base: &Path) -> Image {
 /// A directory of one kernel in some state.
 struct Scene {
     base: TempDir,
-    theirs: Kept,
+    theirs: CachedKernelFiles,
 }
 
 impl Scene {

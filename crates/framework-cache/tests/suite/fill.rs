@@ -12,7 +12,7 @@ use opkeep_framework_cache::fill::{Cache, DeviceMap, FillOptions, FillReport, fi
 use opkeep_framework_cache::quarantine::{Aside, RunId};
 use opkeep_testkit::Folder;
 use opkeep_testkit::ascend::{Chip, Kernel};
-use opkeep_testkit::caches::{Kept, Rank, age};
+use opkeep_testkit::caches::{CachedKernelFiles, Rank, age};
 use serde_json::{Value, json};
 
 struct Fill<'a> {
@@ -66,7 +66,7 @@ fn ranks(base: &Path, ranks: u32) -> Vec<Rank> {
     ranks
 }
 
-fn path(base: &Path, rank: &Rank, kernel: &Kept, suffix: &str) -> PathBuf {
+fn path(base: &Path, rank: &Rank, kernel: &CachedKernelFiles, suffix: &str) -> PathBuf {
     rank.folder(base).join(format!("{}.{suffix}", kernel.stem))
 }
 
@@ -235,7 +235,7 @@ fn names_both(why: &str) {
 }
 
 /// Puts an object beside a `.json` that describes it.
-fn put_pair(base: &Path, rank: &Rank, kernel: &Kept, object: &[u8], fields: &[(&str, Value)]) {
+fn put_pair(base: &Path, rank: &Rank, kernel: &CachedKernelFiles, object: &[u8], fields: &[(&str, Value)]) {
     let mut json: Value = serde_json::from_slice(&kernel.json).unwrap();
     json["sha256"] = Digest::of(object).to_string().into();
     for (name, value) in fields {
@@ -487,7 +487,7 @@ fn names_that_somebody_has_are_not_taken() {
 fn kernels_whose_names_say_no_device_are_told() {
     let base = tempfile::tempdir().unwrap();
     let ranks = ranks(base.path(), 2);
-    let kernel = Kept { stem: "square_12484080525657478220".to_owned(), ..ranks[0].square(1) };
+    let kernel = CachedKernelFiles { stem: "square_12484080525657478220".to_owned(), ..ranks[0].square(1) };
     ranks.iter().for_each(|rank| kernel.write(&rank.folder(base.path())).unwrap());
     let report = run(base.path());
     assert!(report.refused.is_empty() && report.filled.is_empty(), "all have it: {report:?}");

@@ -68,9 +68,9 @@ fn memory_is_bounded_by_the_files_size() {
 /// The least of some times: others use the machine too.
 fn least(mut run: impl FnMut()) -> Duration {
     let time = |_| {
-        let start = opkeep_testkit::Work::begin();
+        let start = opkeep_testkit::CpuTime::start();
         run();
-        start.spent()
+        start.elapsed()
     };
     (0..4).map(time).min().unwrap()
 }
