@@ -183,7 +183,12 @@ fn rubbish_is_for_the_validator_to_refuse() {
     let expectations = case.backend.expectations(&common::spec(&case.backend));
     let report = opkeep_validator::validate(&artifact.metadata, &artifact.object, &expectations);
     let found = report.errors().map(|finding| &finding.problem);
-    assert!(found.eq([&opkeep_validator::Problem::NotElf { found: b"rubb".to_vec() }]), "{report:?}");
+    assert!(
+        found.eq([&opkeep_validator::Problem::Object(opkeep_validator::ObjectProblem::NotElf {
+            found: b"rubb".to_vec()
+        })]),
+        "{report:?}"
+    );
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::targets::ASCEND;
+use crate::Magic;
+use crate::targets::{ANY_ASCEND, ASCEND};
 
 /// The cores that an Ascend object is compiled for, by bits 16 to 23 of its `e_flags`.
 ///
@@ -44,6 +45,15 @@ impl Architecture {
             Self::C220Cube => "dav-c220-cube",
             Self::M300 => "dav-m300",
             Self::C310 => "dav-c310",
+        }
+    }
+
+    /// The magic of kernels for the other kind of core, where a chip has two kinds.
+    pub const fn excluded_magic(self) -> Option<Magic> {
+        match self {
+            Self::C220Vector => Some(Magic::ElfAicube),
+            Self::C220Cube => Some(Magic::ElfAivec),
+            Self::M200 | Self::M300 | Self::C310 => None,
         }
     }
 
@@ -160,6 +170,26 @@ pub fn is_chip(name: &str) -> bool {
     Family::of_target(name).is_some() || UNSEEN.iter().any(is_unseen)
 }
 
+/// Whether an object is for the chips of a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChipMatch {
+    /// It is, or nothing says that it is not.
+    Match,
+    /// It is for chips of this family.
+    Other(Family),
+    /// The target's name is no chip's of which a family is known.
+    Unknown,
+}
+
+/// Compares the family that an object is for, where that is known, with that of the target.
+pub fn match_chip(target: &str, found: Option<Family>) -> ChipMatch {
+    match (found, Family::of_target(target)) {
+        (Some(found), Some(expected)) if found != expected => ChipMatch::Other(found),
+        (_, None) if target != ANY_ASCEND => ChipMatch::Unknown,
+        _ => ChipMatch::Match,
+    }
+}
+
 /// Why whether a kernel is for the chip called `name`, of which no family is known, cannot be judged.
 pub fn unjudged(name: &str) -> String {
     match is_chip(name) {
@@ -210,6 +240,11 @@ impl Family {
             Self::Ascend910B => "Ascend 910B or 910_93",
             Self::Ascend950 => "Ascend 950",
         }
+    }
+
+    /// Whether this is the first generation, whose compilers wrote neither kinds of core nor, mostly, a workspace.
+    pub const fn is_first_generation(self) -> bool {
+        matches!(self, Self::Ascend910)
     }
 
     /// Whether cube and vector cores are separate, so that a kernel has to say on which it runs.
@@ -300,6 +335,16 @@ mod tests {
             assert_eq!((Family::of_target(unseen), is_chip(unseen)), (None, true), "{unseen}");
         }
         assert!(is_chip("Ascend910B1") && is_chip("ascend910b") && !is_chip("cpu") && !is_chip("x86_64"));
+    }
+
+    #[test]
+    fn only_another_known_family_is_refused() {
+        let other = Family::Ascend310P;
+        assert_eq!(match_chip("Ascend910B1", Some(Family::Ascend910B)), ChipMatch::Match);
+        assert_eq!(match_chip("Ascend910B1", None), ChipMatch::Match);
+        assert_eq!(match_chip("Ascend910B1", Some(other)), ChipMatch::Other(other));
+        assert_eq!(match_chip("Ascend910B9", Some(other)), ChipMatch::Unknown);
+        assert_eq!(match_chip(ANY_ASCEND, Some(other)), ChipMatch::Match);
     }
 
     #[test]

@@ -45,7 +45,7 @@ mod raw;
 pub mod targets;
 mod words;
 
-pub use chips::{Architecture, Family, is_chip, unjudged};
+pub use chips::{Architecture, ChipMatch, Family, is_chip, match_chip, unjudged};
 pub use fuzz::fuzz;
 pub use json::{Extra, Json};
 pub use lint::{Effect, Lint, Vendor, fe_lints, mindspore_lints};

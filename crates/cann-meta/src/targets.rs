@@ -22,6 +22,17 @@ pub const X86_64: u16 = 62;
 /// The `e_machine` of AArch64, which AI CPUs are.
 pub const AARCH64: u16 = 183;
 
+/// What to call an `e_machine` for which kernels are built.
+pub const fn machine_name(machine: u16) -> Option<&'static str> {
+    match machine {
+        X86_64 => Some("x86-64"),
+        AARCH64 => Some("AArch64"),
+        // The name is the one that Ascend's runtime uses.
+        ASCEND => Some("Ascend (EM_HIIPU)"),
+        _ => None,
+    }
+}
+
 /// How the names of chips begin.
 const CHIPS: [&str; 4] = ["Ascend", "AS31XM1X", "BS9SX2A", "MC61AM21A"];
 

@@ -9,7 +9,8 @@ use opkeep_descriptor::KernelName;
 use opkeep_digest::Digest;
 use opkeep_store::Entry;
 use opkeep_validator::{
-    Problem, Report, Validator, expectations_of, sub_kernel_files, validate, validate_json,
+    DescriptionProblem, Problem, Report, Validator, expectations_of, sub_kernel_files, validate,
+    validate_json,
 };
 
 use crate::member::{EXTRA_PREFIX, JSON, OBJECT};
@@ -73,11 +74,17 @@ impl<'a> KernelBundle<'a> {
             _ => validate(self.json, self.object, expect),
         };
         for part in listed.into_iter().flatten().filter(|part| self.find(part).is_none()) {
-            report.add(Problem::Part { part: part.to_owned(), problem: "it is not there".to_owned() });
+            report.add(Problem::Description(DescriptionProblem::Part {
+                part: part.to_owned(),
+                problem: "it is not there".to_owned(),
+            }));
         }
         for (part, json) in self.extra.iter().filter(|(name, _)| name.ends_with(".json")) {
             if let Err(problem) = self.validate_pair(json, name, expect) {
-                report.add(Problem::Part { part: (*part).to_owned(), problem });
+                report.add(Problem::Description(DescriptionProblem::Part {
+                    part: (*part).to_owned(),
+                    problem,
+                }));
             }
         }
         report

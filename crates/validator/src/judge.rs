@@ -4,16 +4,23 @@ use opkeep_artifact::{ElfLayout, Expectations};
 use opkeep_cann_meta::{KernelMeta, targets};
 use opkeep_digest::Digest;
 
-use crate::claims::sub_kernel_files;
+use crate::cann::claims;
+use crate::cann::claims::sub_kernel_files;
+use crate::cann::description;
+use crate::cann::fat;
+use crate::cann::fat::Fat;
+use crate::cann::layout;
+use crate::cann::lints;
+use crate::cann::objects::Objects;
+use crate::cann::pair;
 use crate::code::Code;
+use crate::cross_check;
 use crate::elf::Elf;
+use crate::elf::facts::ElfFacts;
 use crate::expected::Expected;
-use crate::facts::ElfFacts;
-use crate::fat::Fat;
-use crate::objects::Objects;
+use crate::findings::Findings;
 use crate::problem::Problem;
-use crate::report::{CheckStatus, Findings, Report};
-use crate::{claims, description, fat, layout, lints, pair, second};
+use crate::report::{CheckStatus, Report};
 
 /// The version of the rules. The store records it with each entry, and validates again what older rules let in.
 ///
@@ -81,7 +88,7 @@ pub fn validate_full(json: &[u8], object: &[u8], expect: &Expectations) -> Repor
         }
         _ => vec![object],
     };
-    second::ask(&mut report, &objects);
+    add_cross_check(&mut report, &objects);
     report
 }
 
@@ -114,7 +121,7 @@ pub fn validate_object(object: &[u8], expect: Option<&Expectations>) -> Report {
     let objects = Objects::read(object, None, &expect, &mut findings);
     let facts = judge_objects(&objects, None, &expect, &mut findings);
     let mut report = Report { sha256: Some(Digest::of(object)), ..report(facts, findings) };
-    second::ask(&mut report, &[object]);
+    add_cross_check(&mut report, &[object]);
     report
 }
 
@@ -178,6 +185,14 @@ pub(crate) fn report(facts: Vec<ElfFacts>, findings: Findings) -> Report {
         cross_check: None,
         findings: findings.finish(),
         status: CheckStatus::Complete,
+    }
+}
+
+/// What a second ELF parser makes of the objects.
+fn add_cross_check(report: &mut Report, objects: &[&[u8]]) {
+    match cross_check::of(objects) {
+        Ok(agreed) => report.cross_check = agreed,
+        Err(problem) => report.add(problem),
     }
 }
 

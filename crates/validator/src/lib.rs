@@ -67,37 +67,29 @@
 //! assert!(finding.to_string().starts_with("OPV020: ") && finding.to_string().contains("70 6c 61 63"));
 //! ```
 
-mod claims;
+mod cann;
 mod code;
-mod description;
-mod device;
+mod cross_check;
+mod display;
 mod elf;
 mod expected;
-mod facts;
-mod fat;
+mod findings;
 mod fuzz;
 mod judge;
-mod layout;
-mod lints;
-mod objects;
-mod pair;
 mod problem;
 mod report;
-mod second;
-mod sections;
-mod shown;
-mod unsaid;
 mod validator;
 
-pub use claims::sub_kernel_files;
+pub use cann::claims::sub_kernel_files;
+pub use cann::device::{Argument, DeviceMeta, FunctionEntry, KernelType, MAX_OTHERS, TaskRatio, Tlv};
 pub use code::{Code, RULES, Rule, Severity};
-pub use device::{Argument, DeviceMeta, FunctionEntry, KernelType, MAX_OTHERS, TaskRatio, Tlv};
-pub use facts::{ElfFacts, ElfType, Flags, KernelFacts, Linkage, Machine};
+pub use cross_check::CrossCheck;
+pub use elf::facts::{ElfFacts, ElfType, Flags, KernelFacts, Linkage, Machine};
+pub use findings::Finding;
 pub use fuzz::fuzz;
 pub use judge::{
     RULES_VERSION, expectations_of, validate, validate_full, validate_json, validate_object, validate_parsed,
 };
-pub use problem::Problem;
-pub use report::{CheckStatus, Finding, Report};
-pub use second::CrossCheck;
+pub use problem::{DescriptionProblem, KernelProblem, ObjectProblem, Problem};
+pub use report::{CheckStatus, Report};
 pub use validator::Validator;

@@ -9,13 +9,14 @@ use opkeep_artifact::{
 use opkeep_cann_meta::targets::Magics;
 use opkeep_digest::Digest;
 
+use crate::cann::objects::Objects;
 use crate::code::Code;
+use crate::elf::facts::ElfFacts;
 use crate::expected::Expected;
-use crate::facts::ElfFacts;
+use crate::findings::Findings;
 use crate::judge::{RULES_VERSION, judge_objects, report, validate};
-use crate::objects::Objects;
-use crate::problem::Problem;
-use crate::report::{CheckStatus, Findings, Report};
+use crate::problem::{DescriptionProblem, Problem};
+use crate::report::{CheckStatus, Report};
 
 /// A stamp leaves so many numbers to the versions of the rules below each version of a check.
 const RULES_PER_CHECK: u32 = 1000;
@@ -69,7 +70,11 @@ impl Validator {
             && let Err(error) = serde_json::from_slice::<serde::de::IgnoredAny>(&artifact.metadata)
         {
             let found = error.to_string();
-            findings.add(Code::FIELD, || Problem::Field { field: "description", expected: "JSON", found });
+            findings.add(Code::FIELD, || DescriptionProblem::Field {
+                field: "description",
+                expected: "JSON",
+                found,
+            });
         }
         let mut report = Report { sha256: Some(Digest::of(&artifact.object)), ..report(facts, findings) };
         for check in required(expectations) {

@@ -9,7 +9,8 @@ use opkeep_descriptor::MAX_INFO_BYTES;
 use opkeep_framework_cache::scan::{is_ours, named_otherwise};
 use opkeep_store::MAX_ENTRY_BYTES;
 use opkeep_validator::{
-    Problem, Report, expectations_of, sub_kernel_files, validate_full, validate_json, validate_object,
+    DescriptionProblem, ObjectProblem, Problem, Report, expectations_of, sub_kernel_files, validate_full,
+    validate_json, validate_object,
 };
 
 use crate::input::{is_there, read_file};
@@ -73,7 +74,7 @@ fn judge_json(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<Chec
     }
     if objects.is_empty() {
         let mut report = validate_json(&json, expect);
-        report.add(Problem::NoObject { expected: names.join(" or ") });
+        report.add(Problem::Description(DescriptionProblem::NoObject { expected: names.join(" or ") }));
         return Ok(CheckOutcome::Kernels(vec![alone(path, expect, report)]));
     }
     let pairs = objects.iter().map(|object| judge_pair(path, &json, object, expect));
@@ -102,8 +103,10 @@ fn judge_master(
     for part in sub_kernel_files {
         match judge_part(path, part, expect) {
             Ok(kernels) => judged.extend(kernels),
-            Err(error) => report
-                .add(Problem::Part { part: (*part).to_owned(), problem: crate::ui::output::chain(&error) }),
+            Err(error) => report.add(Problem::Description(DescriptionProblem::Part {
+                part: (*part).to_owned(),
+                problem: crate::ui::output::chain(&error),
+            })),
         }
     }
     judged.insert(0, alone(path, expect, report));
@@ -132,7 +135,7 @@ fn judge_object(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<Ch
         return judge_pair(&json, &read_file(&json, MAX_INFO_BYTES)?, path, expect);
     }
     let mut judged = judge_alone(path, expect)?;
-    judged.report.add(Problem::Alone);
+    judged.report.add(Problem::Description(DescriptionProblem::Alone));
     Ok(judged)
 }
 
@@ -169,7 +172,10 @@ pub(crate) fn of_known_chip(name: &str) -> Option<Expectations> {
 }
 
 fn unknown_chip(chip: String, report: &Report) -> Problem {
-    Problem::UnknownChip { chip, flags: report.object.as_ref().map_or(0, |object| object.flags) }
+    Problem::Object(ObjectProblem::UnknownChip {
+        chip,
+        flags: report.object.as_ref().map_or(0, |object| object.flags),
+    })
 }
 
 /// The chip that the descriptor beside the `.json` names, if it cannot run the kernel, or if that cannot be judged, and we

@@ -1,15 +1,16 @@
 use super::*;
+use crate::elf::facts::Machine;
 
 fn kernel(kernels: usize, found: &[&str]) -> String {
     let found = found.iter().map(|&name| name.to_owned()).collect();
-    Problem::Kernel { field: "kernelName", expected: "a".into(), kernels, found }.to_string()
+    KernelProblem::Kernel { field: "kernelName", expected: "a".into(), kernels, found }.to_string()
 }
 
 #[test]
 fn kernels_that_nobody_names_are_counted() {
     let unlisted = |named, others, found: &[&str]| {
         let found = found.iter().map(|&name| name.to_owned()).collect();
-        Problem::Unlisted { named, others, found }.to_string()
+        KernelProblem::Unlisted { named, others, found }.to_string()
     };
     assert_eq!(
         unlisted(1, 1, &["b"]),
@@ -27,7 +28,7 @@ fn messages_say_what_and_where() {
     assert!(kernel(1, &["b"]).ends_with("it defines 1 kernel: `b`"));
     assert!(kernel(6, &["b", "c"]).ends_with("it defines 6 kernels: `b`, `c`, ..."));
 
-    let machine = Problem::Machine {
+    let machine = ObjectProblem::Machine {
         target: "Ascend910B1".into(),
         expected: vec![Machine(0x1029)],
         found: Machine(62),
@@ -36,6 +37,6 @@ fn messages_say_what_and_where() {
         machine.to_string(),
         "`e_machine` of the object: Ascend910B1 expects 0x1029 Ascend (EM_HIIPU), found 0x3e x86-64"
     );
-    assert!(Problem::NotElf { found: vec![] }.to_string().ends_with("found an empty file"));
-    assert!(Problem::NotElf { found: b"#!/b".to_vec() }.to_string().ends_with("found 23 21 2f 62"));
+    assert!(ObjectProblem::NotElf { found: vec![] }.to_string().ends_with("found an empty file"));
+    assert!(ObjectProblem::NotElf { found: b"#!/b".to_vec() }.to_string().ends_with("found 23 21 2f 62"));
 }

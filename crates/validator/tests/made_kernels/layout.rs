@@ -1,7 +1,9 @@
 //! What the Ascend runtime asks of an object that it loads as it is.
 
 use opkeep_cann_meta::{Architecture, targets};
-use opkeep_validator::{Code, ElfType, Linkage, Problem, Report, Severity, validate, validate_full};
+use opkeep_validator::{
+    Code, ElfType, Linkage, ObjectProblem, Problem, Report, Severity, validate, validate_full,
+};
 
 use crate::ascend::{ALLOC, CODE, GLOBAL_FUNC, Kernel, NOBITS, PROGBITS, RELA, Section, Symbol};
 use crate::codes;
@@ -88,7 +90,8 @@ fn loaded_sections_are_one_piece() {
     object[at + 1] = 0x20;
     let expect = targets::ascend("Ascend");
     let report = validate(kernel.json_of(&object).as_bytes(), &object, &expect);
-    let problem = Problem::Gap { section: ".data".into(), expected: 0x2040, found: 0x1040 };
+    let problem =
+        Problem::Object(ObjectProblem::Gap { section: ".data".into(), expected: 0x2040, found: 0x1040 });
     assert!(report.findings.iter().map(|finding| &finding.problem).eq([&problem]), "{:?}", report.findings);
     // Relocatable objects have no addresses yet.
     assert_eq!(

@@ -1,7 +1,7 @@
 //! What the metadata says beside the `.json`.
 
 use opkeep_cann_meta::targets;
-use opkeep_validator::{Code, Problem, TaskRatio, validate};
+use opkeep_validator::{Code, KernelProblem, Problem, TaskRatio, validate};
 use serde_json::json;
 
 use crate::ascend::{Kernel, NOTE, Section, tlv};
@@ -106,11 +106,11 @@ fn what_the_entry_says_is_compared() {
     let mut kernel = Kernel::mixed();
     kernel.json["kernelList"][0]["taskRation"] = "1:1".into();
     let report = validate(kernel.json().as_bytes(), &kernel.object(), &targets::ascend("Ascend"));
-    let problem = Problem::TaskRatio {
+    let problem = Problem::Kernel(KernelProblem::TaskRatio {
         kernel: "add_3_mix_aic".into(),
         expected: TaskRatio { cube: 1, vector: 1 },
         found: TaskRatio { cube: 1, vector: 2 },
-    };
+    });
     assert_eq!(report.findings[0].problem, problem);
 }
 

@@ -2,7 +2,8 @@
 
 use opkeep_cann_meta::{KernelEntry, KernelMeta, Magic, targets};
 use opkeep_validator::{
-    Code, ElfType, Finding, Linkage, Machine, Problem, Report, validate, validate_full, validate_object,
+    Code, DescriptionProblem, ElfType, Finding, KernelProblem, Linkage, Machine, ObjectProblem, Problem,
+    Report, validate, validate_full, validate_object,
 };
 
 use crate::codes;
@@ -61,12 +62,12 @@ fn the_made_kernel_is_accepted_and_reported() {
 fn only_a_visible_global_function_with_code_is_a_kernel() {
     for name in NOT_KERNELS {
         let report = described(|meta| meta.kernel_name = Some(name.into()));
-        let known = Problem::Kernel {
+        let known = Problem::Kernel(KernelProblem::Kernel {
             field: "kernelName",
             expected: name.into(),
             kernels: 1,
             found: vec![KERNEL.into()],
-        };
+        });
         assert_eq!(report.errors().next().unwrap().problem, known);
     }
     // The same object, but .text is not executable, or has no bytes in the file.
@@ -110,7 +111,9 @@ fn each_item_of_a_kernel_list_must_be_there() {
     let expected: Vec<_> = report
         .errors()
         .map(|finding| match &finding.problem {
-            Problem::Kernel { field: "kernelList", expected, kernels: 3, found } if found.len() == 3 => {
+            Problem::Kernel(KernelProblem::Kernel { field: "kernelList", expected, kernels: 3, found })
+                if found.len() == 3 =>
+            {
                 expected
             }
             other => panic!("{other}"),
@@ -124,7 +127,9 @@ fn at_most_five_kernels_are_named() {
     let names: Vec<String> = (0..9).map(|i| format!("add_1_{i}")).collect();
     let object = object_with(&names.iter().map(String::as_str).collect::<Vec<_>>());
     let report = check(&meta(&object), &object);
-    let Problem::Kernel { kernels: 9, found, .. } = only(&report) else { panic!("{report:?}") };
+    let Problem::Kernel(KernelProblem::Kernel { kernels: 9, found, .. }) = only(&report) else {
+        panic!("{report:?}")
+    };
     assert_eq!(found, &names[..5]);
 }
 
@@ -137,7 +142,7 @@ fn fields_that_are_missing_are_named() {
         (|meta| meta.kernel_name = None, "kernelName"),
     ];
     for (change, field) in changes {
-        assert_eq!(only(&described(change)), &Problem::Missing { field });
+        assert_eq!(only(&described(change)), &Problem::Description(DescriptionProblem::Missing { field }));
     }
     // These two are optional.
     assert!(described(|meta| meta.bin_file_name = None).findings.is_empty());
@@ -149,14 +154,21 @@ fn the_digest_is_of_the_object_and_in_lower_case() {
     let upper = |meta: &mut KernelMeta| meta.sha256 = meta.sha256.as_ref().map(|text| text.to_uppercase());
     let short = |meta: &mut KernelMeta| meta.sha256 = Some("00".into());
     for report in [described(upper), described(short)] {
-        assert!(matches!(only(&report), Problem::Field { field: "sha256", .. }), "{report:?}");
+        assert!(
+            matches!(only(&report), Problem::Description(DescriptionProblem::Field { field: "sha256", .. })),
+            "{report:?}"
+        );
     }
     let meta = meta(&object());
     let mut other = object();
     *other.last_mut().unwrap() ^= 1;
     let report = check(&meta, &other);
     let sha256 = report.errors().find(|finding| finding.code() == Code::SHA256).unwrap();
-    let Problem::Sha256 { field: "sha256", expected, found } = &sha256.problem else { panic!("{sha256}") };
+    let Problem::Description(DescriptionProblem::Sha256 { field: "sha256", expected, found }) =
+        &sha256.problem
+    else {
+        panic!("{sha256}")
+    };
     assert_eq!(Some(expected.to_string()), meta.sha256);
     assert_eq!(Some(*found), report.sha256);
 }
@@ -204,7 +216,7 @@ fn the_short_form_is_for_hosts_only() {
     assert_eq!(called("add_1.so"), [Code::TYPE, Code::NO_MAGIC]);
     // With names for files it is the long form, which has a magic.
     let long = described(|meta| meta.magic = None);
-    assert_eq!(only(&long), &Problem::Missing { field: "magic" });
+    assert_eq!(only(&long), &Problem::Description(DescriptionProblem::Missing { field: "magic" }));
 }
 
 #[test]
@@ -231,7 +243,13 @@ fn names_that_would_leave_the_folder_are_refused() {
     for name in ["../add_1", "/etc/passwd", ".", "a b", "add_1\n", "..", "a\0", "a\\b"] {
         let report = described(|meta| meta.bin_file_name = Some(name.into()));
         let refusal = report.errors().next().unwrap();
-        assert!(matches!(refusal.problem, Problem::UnsafeName { field: "binFileName", .. }), "{refusal}");
+        assert!(
+            matches!(
+                refusal.problem,
+                Problem::Description(DescriptionProblem::UnsafeName { field: "binFileName", .. })
+            ),
+            "{refusal}"
+        );
         assert!(!refusal.to_string().contains('\n'));
     }
     // The suffix is a part of what may have 255 bytes.
@@ -264,8 +282,11 @@ fn a_file_that_was_renamed_is_worth_a_note() {
 #[test]
 fn the_magic_must_be_one_that_the_target_takes() {
     let report = described(|meta| meta.magic = Some(Magic::ElfAivec.into()));
-    let other =
-        Problem::Magic { target: "cpu-x86_64".into(), expected: vec![Magic::Elf], found: Magic::ElfAivec };
+    let other = Problem::Description(DescriptionProblem::Magic {
+        target: "cpu-x86_64".into(),
+        expected: vec![Magic::Elf],
+        found: Magic::ElfAivec,
+    });
     assert_eq!(only(&report), &other);
 
     let json = meta(&object()).to_json().replace("_MAGIC_ELF", "_MAGIC_ELG");
@@ -276,9 +297,12 @@ fn the_magic_must_be_one_that_the_target_takes() {
 
 #[test]
 fn identification_bytes_are_judged_one_by_one() {
-    assert_eq!(only(&patched(0, b"\x7fELG")), &Problem::NotElf { found: b"\x7fELG".to_vec() });
-    assert_eq!(only(&patched(4, &[1])), &Problem::Class { found: 1 });
-    assert_eq!(only(&patched(5, &[2])), &Problem::Endianness { found: 2 });
+    assert_eq!(
+        only(&patched(0, b"\x7fELG")),
+        &Problem::Object(ObjectProblem::NotElf { found: b"\x7fELG".to_vec() })
+    );
+    assert_eq!(only(&patched(4, &[1])), &Problem::Object(ObjectProblem::Class { found: 1 }));
+    assert_eq!(only(&patched(5, &[2])), &Problem::Object(ObjectProblem::Endianness { found: 2 }));
     assert!(only(&patched(6, &[0])).to_string().contains("EI_VERSION"));
     // Padding and OS ABI are anybody's.
     assert!(patched(7, &[3, 9, 9]).findings.is_empty());
@@ -286,13 +310,18 @@ fn identification_bytes_are_judged_one_by_one() {
 
 #[test]
 fn machine_and_type_are_judged() {
-    let machine =
-        Problem::Machine { target: "cpu-x86_64".into(), expected: vec![Machine(62)], found: Machine(0x1029) };
+    let machine = Problem::Object(ObjectProblem::Machine {
+        target: "cpu-x86_64".into(),
+        expected: vec![Machine(62)],
+        found: Machine(0x1029),
+    });
     assert_eq!(only(&patched(18, &[0x29, 0x10])), &machine);
     // A loader of libraries takes no program.
     for found in [2, 4] {
         let report = patched(16, &[found]);
-        assert!(matches!(only(&report), Problem::Type { found: it, .. } if *it == u16::from(found)));
+        assert!(
+            matches!(only(&report), Problem::Object(ObjectProblem::Type { found: it, .. }) if *it == u16::from(found))
+        );
     }
     assert_eq!(patched(16, &[3]).object.unwrap().elf_type, Some(ElfType::Shared));
     assert_eq!(patched(48, &[0, 0, 0x93]).object.unwrap().flags, 0x93_0000);
@@ -331,12 +360,12 @@ fn malformed_structures_are_named() {
     let base = object();
     let symbols = section_header(&base, 2);
     let structure = |at: usize, bytes: &[u8]| match only(&patched(at, bytes)) {
-        Problem::Malformed { structure, .. } => structure.clone(),
+        Problem::Object(ObjectProblem::Malformed { structure, .. }) => structure.clone(),
         other => panic!("{other}"),
     };
     assert_eq!(structure(0x28, &[0xff; 8]), "section headers");
     assert_eq!(structure(0x3e, &[200]), "section headers");
-    assert_eq!(only(&patched(0x3a, &[63])), &Problem::EntrySize { found: 63 });
+    assert_eq!(only(&patched(0x3a, &[63])), &Problem::Object(ObjectProblem::EntrySize { found: 63 }));
     // The kernel's name, then its section.
     let last = word(&base, symbols + 24) + word(&base, symbols + 32) - 24;
     assert_eq!(structure(last, &[0xff; 4]), "symbol table");
@@ -409,7 +438,9 @@ fn names_that_overlap_without_end_are_refused() {
         object[symbol..symbol + 4].copy_from_slice(&((at + i) as u32).to_le_bytes());
     }
     let report = check(&meta(&object), &object);
-    let Problem::Malformed { structure, problem, .. } = only(&report) else { panic!("{report:?}") };
+    let Problem::Object(ObjectProblem::Malformed { structure, problem, .. }) = only(&report) else {
+        panic!("{report:?}")
+    };
     assert_eq!(structure, "symbol table");
     assert!(problem.contains("longer than the file"), "{problem}");
     assert_eq!(validate_object(&object, None).cross_check, None);
@@ -447,5 +478,8 @@ fn a_field_that_occurs_twice_is_odd() {
     let object = object();
     let json = meta(&object).to_json().replacen('{', "{\"kernelName\": \"other\",", 1);
     let report = validate(json.as_bytes(), &object, &expect());
-    assert_eq!(only(&report), &Problem::Repeated { place: "kernelName".into() });
+    assert_eq!(
+        only(&report),
+        &Problem::Description(DescriptionProblem::Repeated { place: "kernelName".into() })
+    );
 }

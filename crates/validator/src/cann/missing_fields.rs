@@ -1,11 +1,11 @@
 //! Fields that the compilers for a chip always write, so that who reads the `.json` does not expect them to be missing.
 
-use opkeep_cann_meta::{Family, KernelMeta};
+use opkeep_cann_meta::KernelMeta;
 
 use crate::code::Code;
-use crate::facts::ElfFacts;
-use crate::problem::Problem;
-use crate::report::Findings;
+use crate::elf::facts::ElfFacts;
+use crate::findings::Findings;
+use crate::problem::DescriptionProblem;
 
 /// What the metadata calls the memory that a kernel works in.
 const WORKSPACE: &str = "workspace";
@@ -15,13 +15,13 @@ const WORKSPACE: &str = "workspace";
 pub(crate) fn judge(meta: &KernelMeta, facts: &[ElfFacts], findings: &mut Findings) {
     let mut missing = |field, reader, always| {
         let code = if always { Code::UNSAID } else { Code::MAY_BE_UNSAID };
-        findings.add(code, || Problem::Unsaid { field, reader, always });
+        findings.add(code, || DescriptionProblem::Unsaid { field, reader, always });
     };
     if meta.block_dim.is_none() {
         let reader = "CANN launches it on 1 core, MindSpore on as many as happen to stand in memory";
         missing("blockDim", reader, true);
     }
-    let family = facts.iter().find_map(|facts| facts.family).filter(|family| *family != Family::Ascend910);
+    let family = facts.iter().find_map(|facts| facts.family).filter(|family| !family.is_first_generation());
     let Some(family) = family else { return };
     if meta.core_type.is_none() {
         let reader = "CANN takes the core from `core_type`, or the kernel without one";

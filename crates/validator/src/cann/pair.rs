@@ -3,18 +3,18 @@
 use std::collections::HashSet;
 
 use opkeep_artifact::ElfLayout;
-use opkeep_cann_meta::{Architecture, Deterministic, KernelMeta, Magic, Word};
+use opkeep_cann_meta::{Deterministic, KernelMeta, Magic, Word};
 
-use crate::claims::{self, Claim, Cores};
+use crate::cann::claims::{self, Claim, Cores};
+use crate::cann::device::DeviceMeta;
+use crate::cann::missing_fields;
+use crate::cann::objects::{GETTER, Objects, Place};
 use crate::code::Code;
-use crate::device::DeviceMeta;
+use crate::display::shown;
+use crate::elf::facts::{ElfFacts, Linkage};
 use crate::expected::Expected;
-use crate::facts::{ElfFacts, Linkage};
-use crate::objects::{GETTER, Objects, Place};
-use crate::problem::Problem;
-use crate::report::Findings;
-use crate::shown::shown;
-use crate::unsaid;
+use crate::findings::Findings;
+use crate::problem::{DescriptionProblem, KernelProblem};
 
 /// What a `.json` leaves out of a kernel's symbol when the kernel has a cube and a vector side.
 const MIX_SUFFIXES: [&str; 2] = ["_mix_aic", "_mix_aiv"];
@@ -58,7 +58,7 @@ pub(crate) fn judge(
         return pair.named;
     }
     if objects.is_container(meta, layout) {
-        findings.add(Code::CONTAINER, || Problem::Container);
+        findings.add(Code::CONTAINER, || KernelProblem::Container);
         pair.take(&Claim { name: GETTER, ..Claim::default() }, findings);
         return pair.named;
     }
@@ -74,7 +74,7 @@ pub(crate) fn judge(
     if layout == ElfLayout::Contiguous {
         pair.tell_unlisted(claims.len(), findings);
         facts.iter().for_each(|facts| check_architecture(meta, facts, findings));
-        unsaid::judge(meta, facts, findings);
+        missing_fields::judge(meta, facts, findings);
     }
     pair.named
 }
@@ -134,7 +134,7 @@ impl<'a> Pair<'a> {
         }
         if kernels > 0 {
             let kernel = shown(claim.name.as_bytes());
-            findings.add(Code::BY_KEY, || Problem::ByKey { kernel, kernels, found });
+            findings.add(Code::BY_KEY, || KernelProblem::ByKey { kernel, kernels, found });
         }
         kernels > 0
     }
@@ -143,9 +143,9 @@ impl<'a> Pair<'a> {
         let field = if self.meta.listed().is_some() { "kernelList" } else { "kernelName" };
         if self.is_defined(name) {
             let kernel = shown(name.as_bytes());
-            return findings.add(Code::NOT_VISIBLE, || Problem::NotVisible { field, kernel });
+            return findings.add(Code::NOT_VISIBLE, || KernelProblem::NotVisible { field, kernel });
         }
-        findings.add(Code::KERNEL, || Problem::Kernel {
+        findings.add(Code::KERNEL, || KernelProblem::Kernel {
             field,
             expected: shown(name.as_bytes()),
             kernels: self.objects.kernels().count(),
@@ -171,7 +171,7 @@ impl<'a> Pair<'a> {
         let (count, all) = (others().count(), self.objects.kernels().count());
         // If none is listed, that is told for each name.
         if count > 0 && count < all {
-            findings.add(Code::UNLISTED, || Problem::Unlisted {
+            findings.add(Code::UNLISTED, || KernelProblem::Unlisted {
                 named: claims,
                 others: count,
                 found: others().take(NAMED).map(|(_, symbol)| shown(symbol)).collect(),
@@ -199,7 +199,7 @@ fn compare(
         && expected != found
     {
         let kernel = kernel();
-        findings.add(Code::TASK_RATIO, || Problem::TaskRatio { kernel, expected, found });
+        findings.add(Code::TASK_RATIO, || KernelProblem::TaskRatio { kernel, expected, found });
     }
     if let (Some(expected), Some(entry)) = (claim.tiling_key, device.function_entry)
         && entry.flag == HAS_KEY
@@ -207,20 +207,20 @@ fn compare(
     {
         let (kernel, found) = (kernel(), entry.tiling_key);
         let place = "the metadata";
-        findings.add(Code::TILING_KEY, || Problem::TilingKey { kernel, expected, place, found });
+        findings.add(Code::TILING_KEY, || KernelProblem::TilingKey { kernel, expected, place, found });
     }
     if let (Some(expected), Some(found)) = (claim.cross_core_sync, device.cross_core_sync)
         && expected.is_set() != (found != 0)
     {
         let (kernel, expected) = (kernel(), expected.is_set());
-        findings.add(Code::CROSS_CORE_SYNC, || Problem::CrossCoreSync { kernel, expected, found });
+        findings.add(Code::CROSS_CORE_SYNC, || KernelProblem::CrossCoreSync { kernel, expected, found });
     }
     if let (Some(expected @ (Deterministic::True | Deterministic::False)), Some(found)) =
         (claim.deterministic, device.deterministic)
         && (expected == Deterministic::True) != (found != 0)
     {
         let kernel = kernel();
-        findings.add(Code::DETERMINISTIC, || Problem::Deterministic { kernel, expected, found });
+        findings.add(Code::DETERMINISTIC, || KernelProblem::Deterministic { kernel, expected, found });
     }
 }
 
@@ -241,7 +241,7 @@ fn compare_cores(
         // A mixed binary may have kernels for one side only; then nothing but their own entry speaks of them.
         let may_differ = cores == Cores::Mix && field != "kernelType";
         if !cores.allow(found) && !may_differ && !claim.is_one_sided(found) {
-            findings.add(Code::KERNEL_TYPE, || Problem::KernelType {
+            findings.add(Code::KERNEL_TYPE, || KernelProblem::KernelType {
                 kernel: shown(symbol),
                 field,
                 expected: word.to_string(),
@@ -255,7 +255,7 @@ fn compare_cores(
         _ => return,
     };
     if !expected.allow(found) {
-        findings.add(Code::MAGIC_MISFIT, || Problem::MagicMisfit {
+        findings.add(Code::MAGIC_MISFIT, || DescriptionProblem::MagicMisfit {
             magic,
             with: format!("the kernel type {found} in the metadata of {}", shown(symbol)),
         });
@@ -268,7 +268,7 @@ fn check_key_in_name(meta: &KernelMeta, claim: &Claim<'_>, findings: &mut Findin
         && expected != found
     {
         let (kernel, place) = (shown(claim.name.as_bytes()), "its name");
-        findings.add(Code::TILING_KEY, || Problem::TilingKey { kernel, expected, place, found });
+        findings.add(Code::TILING_KEY, || KernelProblem::TilingKey { kernel, expected, place, found });
     }
 }
 
@@ -276,15 +276,11 @@ fn check_key_in_name(meta: &KernelMeta, claim: &Claim<'_>, findings: &mut Findin
 /// launched: that of a mixed kernel goes with no kernel for cores of one sort.
 fn check_architecture(meta: &KernelMeta, facts: &ElfFacts, findings: &mut Findings) {
     let Some(found) = facts.architecture else { return };
-    let other = match found {
-        Architecture::C220Vector => Some(Magic::ElfAicube),
-        Architecture::C220Cube => Some(Magic::ElfAivec),
-        _ => None,
-    };
+    let other = found.excluded_magic();
     let magic = claims::magic(meta);
     if magic.is_some() && magic == other {
         let expected = format!("`magic` is {}", other.unwrap_or(Magic::Elf));
-        return findings.add(Code::ARCHITECTURE, || Problem::Architecture { expected, found });
+        return findings.add(Code::ARCHITECTURE, || KernelProblem::Architecture { expected, found });
     }
     let core = meta.core_type.as_ref().or(meta.old_core_type.as_ref());
     if magic == Some(Magic::Elf)
@@ -293,6 +289,6 @@ fn check_architecture(meta: &KernelMeta, facts: &ElfFacts, findings: &mut Findin
         && !core.is_mix()
     {
         let with = format!("the core type {core} on {}", found.family());
-        findings.add(Code::MAGIC_MISFIT, || Problem::MagicMisfit { magic: Magic::Elf, with });
+        findings.add(Code::MAGIC_MISFIT, || DescriptionProblem::MagicMisfit { magic: Magic::Elf, with });
     }
 }

@@ -4,13 +4,13 @@ use object::LittleEndian as LE;
 use object::elf;
 use object::read::elf::SectionHeader as _;
 
+use crate::cann::device;
 use crate::code::Code;
-use crate::device;
+use crate::display::shown;
+use crate::elf::facts::{ElfFacts, ElfType, KernelFacts, Linkage};
 use crate::elf::{Elf, malformed};
-use crate::facts::{ElfFacts, ElfType, KernelFacts, Linkage};
-use crate::problem::Problem;
-use crate::report::Findings;
-use crate::shown::shown;
+use crate::findings::Findings;
+use crate::problem::KernelProblem;
 use opkeep_cann_meta::{Architecture, Family};
 
 /// The section that describes an object as a whole; those of its kernels have the kernel's name behind a dot.
@@ -159,7 +159,8 @@ fn take_metas(elf: &Elf<'_>, special: &Special<'_>, kernels: &mut [KernelFacts],
     for (name, data) in &special.metas {
         let Some(at) = elf.symbols.find(name) else {
             if !elf.torn {
-                findings.add(Code::STRAY_METADATA, || Problem::StrayMetadata { section: section_of(name) });
+                findings
+                    .add(Code::STRAY_METADATA, || KernelProblem::StrayMetadata { section: section_of(name) });
             }
             continue;
         };
@@ -167,7 +168,7 @@ fn take_metas(elf: &Elf<'_>, special: &Special<'_>, kernels: &mut [KernelFacts],
         let again = kernels[at].meta.replace(meta).map(|_| "another section of this name".to_owned());
         if let Some(problem) = problem.or(again) {
             let section = section_of(name);
-            findings.add(Code::METADATA, || Problem::Metadata { section, problem });
+            findings.add(Code::METADATA, || KernelProblem::Metadata { section, problem });
         }
     }
     let without = kernels.iter().filter(|kernel| kernel.meta.is_none()).count();
@@ -175,7 +176,7 @@ fn take_metas(elf: &Elf<'_>, special: &Special<'_>, kernels: &mut [KernelFacts],
         let first = kernels.iter().find(|kernel| kernel.meta.is_none());
         let kernel = first.map(|kernel| shown(kernel.name.as_bytes())).unwrap_or_default();
         let kernels = kernels.len();
-        findings.add(Code::NO_METADATA, || Problem::NoMetadata { kernel, without, kernels });
+        findings.add(Code::NO_METADATA, || KernelProblem::NoMetadata { kernel, without, kernels });
     }
 }
 
@@ -185,7 +186,7 @@ fn section_of(kernel: &[u8]) -> String {
 
 fn tell(section: &[u8], problem: Option<String>, findings: &mut Findings) {
     if let Some(problem) = problem {
-        findings.add(Code::METADATA, || Problem::Metadata { section: shown(section), problem });
+        findings.add(Code::METADATA, || KernelProblem::Metadata { section: shown(section), problem });
     }
 }
 
@@ -194,7 +195,7 @@ fn take_arguments(record: &[u8], kernels: &mut [KernelFacts], findings: &mut Fin
     let (sizes, rest) = record.as_chunks::<4>();
     if sizes.len() != kernels.len() || !rest.is_empty() {
         let (expected, found) = (4 * kernels.len(), record.len());
-        return findings.add(Code::ARGUMENT_RECORD, || Problem::ArgumentRecord { expected, found });
+        return findings.add(Code::ARGUMENT_RECORD, || KernelProblem::ArgumentRecord { expected, found });
     }
     for (kernel, size) in kernels.iter_mut().zip(sizes) {
         kernel.argument_bytes = Some(u32::from_le_bytes(*size));
@@ -212,7 +213,7 @@ fn stack(record: &[u8], findings: &mut Findings) -> Option<u64> {
     findings.add(Code::STACK_RECORD, || {
         let shown: Vec<String> =
             sizes.iter().take(4).map(|size| u64::from_le_bytes(*size).to_string()).collect();
-        Problem::StackRecord { found: format!("{} in {} bytes", shown.join(", "), record.len()) }
+        KernelProblem::StackRecord { found: format!("{} in {} bytes", shown.join(", "), record.len()) }
     });
     None
 }

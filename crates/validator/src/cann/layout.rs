@@ -4,16 +4,16 @@ use object::LittleEndian as LE;
 use object::elf;
 use object::read::elf::SectionHeader as _;
 use opkeep_artifact::{ElfLayout, FlagRules};
+use opkeep_cann_meta::{ChipMatch, match_chip};
 
 use crate::code::Code;
+use crate::display::shown;
 use crate::elf::Elf;
+use crate::elf::facts::{ElfFacts, ElfType, Flags, Linkage, Machine};
+use crate::elf::sections::Special;
 use crate::expected::Expected;
-use crate::facts::{ElfFacts, ElfType, Flags, Linkage, Machine};
-use crate::problem::Problem;
-use crate::report::Findings;
-use crate::sections::Special;
-use crate::shown::shown;
-use opkeep_cann_meta::{Family, targets::ANY_ASCEND};
+use crate::findings::Findings;
+use crate::problem::{KernelProblem, ObjectProblem};
 
 /// Judges the object alone.
 pub(crate) fn judge(
@@ -34,7 +34,7 @@ pub(crate) fn judge(
     // The runtime goes by the number in the header, and knows no other place where it may stand.
     let uncounted = elf.e_shnum == 0 && expect.layout() == ElfLayout::Contiguous;
     if uncounted || (elf.sections.is_empty() && !elf.torn) {
-        return findings.add(Code::NO_SECTIONS, || Problem::NoSections);
+        return findings.add(Code::NO_SECTIONS, || ObjectProblem::NoSections);
     }
     check_functions(elf, expect.layout(), findings);
     if !is_own {
@@ -52,7 +52,7 @@ pub(crate) fn judge(
 
 fn check_machine(elf: &Elf<'_>, facts: &ElfFacts, expect: &Expected<'_>, findings: &mut Findings) -> bool {
     if !expect.elf.machines.contains(&elf.machine.0) {
-        findings.add(Code::MACHINE, || Problem::Machine {
+        findings.add(Code::MACHINE, || ObjectProblem::Machine {
             target: expect.target.to_owned(),
             expected: expect.elf.machines.iter().copied().map(Machine).collect(),
             found: elf.machine,
@@ -61,13 +61,13 @@ fn check_machine(elf: &Elf<'_>, facts: &ElfFacts, expect: &Expected<'_>, finding
     }
     check_flags(elf, expect, findings);
     let (target, flags) = (expect.target, facts.flags);
-    match (facts.family, Family::of_target(target)) {
-        (Some(found), Some(expected)) if found != expected => {
-            findings.add(Code::CHIP, || Problem::Chip { target: target.to_owned(), flags, found });
+    match match_chip(target, facts.family) {
+        ChipMatch::Other(found) => {
+            findings.add(Code::CHIP, || ObjectProblem::Chip { target: target.to_owned(), flags, found });
         }
-        // Where only the machine is known, no chip is named.
-        (_, None) if expect.layout() == ElfLayout::Contiguous && target != ANY_ASCEND => {
-            findings.add(Code::UNKNOWN_CHIP, || Problem::UnknownChip { chip: target.to_owned(), flags });
+        ChipMatch::Unknown if expect.layout() == ElfLayout::Contiguous => {
+            findings
+                .add(Code::UNKNOWN_CHIP, || ObjectProblem::UnknownChip { chip: target.to_owned(), flags });
         }
         _ => {}
     }
@@ -78,7 +78,7 @@ fn check_machine(elf: &Elf<'_>, facts: &ElfFacts, expect: &Expected<'_>, finding
 fn check_flags(elf: &Elf<'_>, expect: &Expected<'_>, findings: &mut Findings) {
     let Some(FlagRules { mask, values }) = &expect.elf.flags else { return };
     if !values.contains(&(elf.flags & mask)) {
-        findings.add(Code::FLAGS, || Problem::Flags {
+        findings.add(Code::FLAGS, || ObjectProblem::Flags {
             target: expect.target.to_owned(),
             mask: *mask,
             expected: values.iter().copied().map(Flags).collect(),
@@ -102,24 +102,24 @@ fn check_type(elf: &Elf<'_>, layout: ElfLayout, findings: &mut Findings) {
     match elf.elf_type() {
         Some(found) if usual.contains(&found) => {}
         Some(found) if loadable.contains(&found) => {
-            findings.add(Code::UNUSUAL_TYPE, || Problem::UnusualType { expected, found });
+            findings.add(Code::UNUSUAL_TYPE, || ObjectProblem::UnusualType { expected, found });
         }
-        _ => findings.add(Code::TYPE, || Problem::Type { expected, found: elf.e_type }),
+        _ => findings.add(Code::TYPE, || ObjectProblem::Type { expected, found: elf.e_type }),
     }
 }
 
 fn check_functions(elf: &Elf<'_>, layout: ElfLayout, findings: &mut Findings) {
     let symbols = &elf.symbols;
     if let Some(name) = symbols.contested {
-        findings.add(Code::CONTESTED, || Problem::Contested { kernel: shown(name) });
+        findings.add(Code::CONTESTED, || KernelProblem::Contested { kernel: shown(name) });
     }
     if elf.torn {
         return;
     }
     if symbols.functions == 0 && layout == ElfLayout::Contiguous {
-        findings.add(Code::NO_FUNCTION, || Problem::NoFunction { symbols: symbols.total });
+        findings.add(Code::NO_FUNCTION, || ObjectProblem::NoFunction { symbols: symbols.total });
     } else if symbols.kernels.is_empty() {
-        findings.add(Code::NO_KERNEL, || Problem::NoKernel { functions: symbols.functions });
+        findings.add(Code::NO_KERNEL, || KernelProblem::NoKernel { functions: symbols.functions });
     }
 }
 
@@ -137,12 +137,12 @@ pub(crate) fn check_ranges(elf: &Elf<'_>, facts: &ElfFacts, named: &[bool], find
         if named {
             findings.add(Code::KERNEL_RANGE, || {
                 let kernel = kernel();
-                Problem::KernelRange { kernel, offset, size, section_bytes }
+                KernelProblem::KernelRange { kernel, offset, size, section_bytes }
             });
         } else {
             findings.add(Code::OTHER_RANGE, || {
                 let kernel = kernel();
-                Problem::OtherRange { kernel, offset, size, section_bytes }
+                KernelProblem::OtherRange { kernel, offset, size, section_bytes }
             });
         }
     }
@@ -156,26 +156,27 @@ fn check_sections(elf: &Elf<'_>, facts: &ElfFacts, findings: &mut Findings) {
     for section in elf.sections.iter() {
         let (kind, address) = (section.sh_type(LE), section.sh_addr(LE));
         if kind == elf::SHT_DYNAMIC {
-            findings.add(Code::DYNAMIC, || Problem::Dynamic { section: name(section) });
+            findings.add(Code::DYNAMIC, || ObjectProblem::Dynamic { section: name(section) });
         }
         if !section.sh_flags(LE).contains(elf::SHF_ALLOC) || section.sh_size(LE) == 0 {
             continue;
         }
         if kind == elf::SHT_NOBITS {
-            findings.add(Code::LOADED_NOBITS, || Problem::LoadedNobits { section: name(section) });
+            findings.add(Code::LOADED_NOBITS, || ObjectProblem::LoadedNobits { section: name(section) });
             continue;
         }
         let offset = section.sh_offset(LE);
         let Some(base) = first else {
             first = Some(offset.wrapping_sub(address));
             if address != 0 || !elf.sections.section_name(LE, section).is_ok_and(|name| name == b".text") {
-                findings.add(Code::TEXT_PLACE, || Problem::TextPlace { section: name(section), address });
+                findings
+                    .add(Code::TEXT_PLACE, || ObjectProblem::TextPlace { section: name(section), address });
             }
             continue;
         };
         // Relocatable objects have no addresses yet.
         if facts.elf_type != Some(ElfType::Relocatable) && offset.wrapping_sub(address) != base {
-            findings.add(Code::GAP, || Problem::Gap {
+            findings.add(Code::GAP, || ObjectProblem::Gap {
                 section: name(section),
                 expected: base.wrapping_add(address),
                 found: offset,
@@ -183,7 +184,7 @@ fn check_sections(elf: &Elf<'_>, facts: &ElfFacts, findings: &mut Findings) {
         }
     }
     if elf.symbols.undefined > 0 {
-        findings.add(Code::UNDEFINED, || Problem::Undefined {
+        findings.add(Code::UNDEFINED, || ObjectProblem::Undefined {
             symbol: shown(elf.symbols.first_undefined),
             count: elf.symbols.undefined,
         });
@@ -194,12 +195,15 @@ fn check_kernels(elf: &Elf<'_>, special: &Special<'_>, findings: &mut Findings) 
     for kernel in &elf.symbols.kernels {
         let offset = kernel.offset(elf);
         if !offset.is_multiple_of(4) {
-            findings.add(Code::KERNEL_ALIGN, || Problem::KernelAlign { kernel: shown(kernel.name), offset });
+            findings.add(Code::KERNEL_ALIGN, || KernelProblem::KernelAlign {
+                kernel: shown(kernel.name),
+                offset,
+            });
         }
         if special.text != Some(kernel.section) {
             let section = elf.sections.section(object::SectionIndex(kernel.section));
             let name = section.and_then(|section| elf.sections.section_name(LE, section));
-            findings.add(Code::KERNEL_SECTION, || Problem::KernelSection {
+            findings.add(Code::KERNEL_SECTION, || KernelProblem::KernelSection {
                 kernel: shown(kernel.name),
                 section: name.map(shown).unwrap_or_default(),
             });

@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use opkeep_artifact::ElfLayout;
 use opkeep_cann_meta::KernelMeta;
 
+use crate::cann::fat::{self, Fat};
+use crate::cann::layout;
+use crate::elf::facts::{ElfFacts, Linkage};
+use crate::elf::sections::{self, Special};
 use crate::elf::{Elf, malformed};
 use crate::expected::Expected;
-use crate::facts::{ElfFacts, Linkage};
-use crate::fat::{self, Fat};
-use crate::layout;
-use crate::report::Findings;
-use crate::sections::{self, Special};
+use crate::findings::Findings;
 
 /// The function by which CANN gets the kernel out of a library for the host that holds one.
 pub(crate) const GETTER: &str = "GetKernelBin";

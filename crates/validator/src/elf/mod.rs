@@ -1,5 +1,8 @@
 //! Reads an object with the `object` crate: borrowed, bounds-checked, in one pass over each table.
 
+pub(crate) mod facts;
+pub(crate) mod sections;
+
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
@@ -8,9 +11,9 @@ use object::read::elf::{FileHeader as _, ProgramHeader as _, SectionHeader as _,
 use object::{LittleEndian as LE, SectionIndex};
 
 use crate::code::Code;
-use crate::facts::{ElfType, Machine};
-use crate::problem::Problem;
-use crate::report::Findings;
+use crate::elf::facts::{ElfType, Machine};
+use crate::findings::Findings;
+use crate::problem::ObjectProblem;
 
 type Header = FileHeader64<LE>;
 type Sections<'a> = SectionTable<'a, Header>;
@@ -74,7 +77,7 @@ impl<'a> Elf<'a> {
     fn read_sections(&mut self, findings: &mut Findings) -> Option<()> {
         let found = self.header.e_shentsize(LE);
         if self.header.e_shoff(LE) != 0 && found != HEADER_BYTES {
-            findings.add(Code::ENTRY_SIZE, || Problem::EntrySize { found });
+            findings.add(Code::ENTRY_SIZE, || ObjectProblem::EntrySize { found });
             return None;
         }
         match self.named_sections() {
@@ -161,7 +164,7 @@ impl<'a> Elf<'a> {
             let sections = self.sections.len();
             if usize::try_from(found).is_ok_and(|found| found >= sections) {
                 let section = index.0;
-                findings.add(Code::LINK, || Problem::Link { section, found, sections });
+                findings.add(Code::LINK, || ObjectProblem::Link { section, found, sections });
             }
         }
         whole
@@ -310,16 +313,16 @@ fn check_ident(bytes: &[u8], findings: &mut Findings) -> Option<()> {
         if found == b"\x7fELF" {
             malformed(bytes, findings, "file header", "its identification bytes are cut off");
         } else {
-            findings.add(Code::NOT_ELF, || Problem::NotElf { found: found.to_vec() });
+            findings.add(Code::NOT_ELF, || ObjectProblem::NotElf { found: found.to_vec() });
         }
         return None;
     };
     if *class != elf::ELFCLASS64.0 {
-        findings.add(Code::CLASS, || Problem::Class { found: *class });
+        findings.add(Code::CLASS, || ObjectProblem::Class { found: *class });
         return None;
     }
     if *data != elf::ELFDATA2LSB.0 {
-        findings.add(Code::ENDIANNESS, || Problem::Endianness { found: *data });
+        findings.add(Code::ENDIANNESS, || ObjectProblem::Endianness { found: *data });
         return None;
     }
     if *version != elf::EV_CURRENT.0 {
@@ -335,7 +338,7 @@ pub(crate) fn malformed(
     structure: impl ToString,
     problem: impl ToString,
 ) {
-    findings.add(Code::MALFORMED, || Problem::Malformed {
+    findings.add(Code::MALFORMED, || ObjectProblem::Malformed {
         structure: structure.to_string(),
         problem: problem.to_string(),
         bytes: bytes.len(),

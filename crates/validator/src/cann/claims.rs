@@ -2,7 +2,7 @@
 
 use opkeep_cann_meta::{CoreType, Deterministic, Flag, KernelEntry, KernelMeta, Magic, TaskRation, Word};
 
-use crate::device::{KernelType, TaskRatio};
+use crate::cann::device::{KernelType, TaskRatio};
 
 /// The kinds of core that a `.json` names, in all its spellings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,12 +5,12 @@ use opkeep_artifact::{ElfLayout, is_plain_file_name};
 use opkeep_cann_meta::{Json, KernelMeta, Word};
 use opkeep_digest::Digest;
 
-use crate::claims::{self, Cores};
+use crate::cann::claims::{self, Cores};
 use crate::code::Code;
+use crate::display::shown;
 use crate::expected::Expected;
-use crate::problem::Problem;
-use crate::report::Findings;
-use crate::shown::shown;
+use crate::findings::Findings;
+use crate::problem::DescriptionProblem;
 
 /// The longest name of a file, in bytes.
 const NAME_MAX: usize = 255;
@@ -54,12 +54,12 @@ pub(crate) fn check_sha256(
         _ => ("sha256", meta.sha256.as_ref()),
     };
     let Some(text) = text else {
-        return findings.add(Code::MISSING, || Problem::Missing { field });
+        return findings.add(Code::MISSING, || DescriptionProblem::Missing { field });
     };
     match text.parse::<Digest>() {
         Ok(expected) if expected == found => {}
-        Ok(expected) => findings.add(Code::SHA256, || Problem::Sha256 { field, expected, found }),
-        Err(_) => findings.add(Code::FIELD, || Problem::Field {
+        Ok(expected) => findings.add(Code::SHA256, || DescriptionProblem::Sha256 { field, expected, found }),
+        Err(_) => findings.add(Code::FIELD, || DescriptionProblem::Field {
             field,
             expected: "64 lower-case hexadecimal digits",
             found: shown(text.as_bytes()),
@@ -74,15 +74,16 @@ fn check_file_names(meta: &KernelMeta, findings: &mut Findings) {
         && (!is_plain_file_name(name) || name.len() + suffix.unwrap_or(".o").len() > NAME_MAX)
     {
         let found = shown(name.as_bytes());
-        findings.add(Code::UNSAFE_NAME, || Problem::UnsafeName { field: "binFileName", found });
+        findings.add(Code::UNSAFE_NAME, || DescriptionProblem::UnsafeName { field: "binFileName", found });
     }
     match suffix {
         None | Some(".o" | ".so") => {}
         Some(other) if !other.is_empty() && !is_plain_file_name(other) => {
             let found = shown(other.as_bytes());
-            findings.add(Code::UNSAFE_NAME, || Problem::UnsafeName { field: "binFileSuffix", found });
+            findings
+                .add(Code::UNSAFE_NAME, || DescriptionProblem::UnsafeName { field: "binFileSuffix", found });
         }
-        Some(other) => findings.add(Code::FIELD, || Problem::Field {
+        Some(other) => findings.add(Code::FIELD, || DescriptionProblem::Field {
             field: "binFileSuffix",
             expected: "`.o` or `.so`",
             found: shown(other.as_bytes()),
@@ -93,18 +94,18 @@ fn check_file_names(meta: &KernelMeta, findings: &mut Findings) {
 fn check_magic(meta: &KernelMeta, expect: &Expected<'_>, is_container: bool, findings: &mut Findings) {
     match &meta.magic {
         None if expect.layout() == ElfLayout::SharedObject && claims::is_short_form(meta) => {
-            findings.add(Code::NO_MAGIC, || Problem::NoMagic);
+            findings.add(Code::NO_MAGIC, || DescriptionProblem::NoMagic);
         }
-        None => findings.add(Code::MISSING, || Problem::Missing { field: "magic" }),
+        None => findings.add(Code::MISSING, || DescriptionProblem::Missing { field: "magic" }),
         Some(Word::Known(magic)) if expect.magics.contains(*magic) => {}
         // It is the magic of the kernel in the library.
         Some(Word::Known(magic)) if is_container && magic.is_elf() => {}
-        Some(Word::Known(found)) => findings.add(Code::MAGIC, || Problem::Magic {
+        Some(Word::Known(found)) => findings.add(Code::MAGIC, || DescriptionProblem::Magic {
             target: expect.target.to_owned(),
             expected: expect.magics.iter().collect(),
             found: *found,
         }),
-        Some(Word::Other(text)) => findings.add(Code::FIELD, || Problem::Field {
+        Some(Word::Other(text)) => findings.add(Code::FIELD, || DescriptionProblem::Field {
             field: "magic",
             expected: "one of the nine magic names, such as RT_DEV_BINARY_MAGIC_ELF",
             found: shown(text.as_bytes()),
@@ -116,9 +117,9 @@ fn check_kernel_names(meta: &KernelMeta, findings: &mut Findings) {
     check_base_name(meta, findings);
     let first = meta.entry_names().first().copied();
     match (first, meta.bin_file_name.as_deref()) {
-        (None, _) => findings.add(Code::MISSING, || Problem::Missing { field: "kernelName" }),
+        (None, _) => findings.add(Code::MISSING, || DescriptionProblem::Missing { field: "kernelName" }),
         (Some(kernel), Some(bin)) if !kernel.starts_with(bin) => {
-            findings.add(Code::BIN_NAME, || Problem::BinName {
+            findings.add(Code::BIN_NAME, || DescriptionProblem::BinName {
                 bin_file_name: shown(bin.as_bytes()),
                 kernel: shown(kernel.as_bytes()),
             });
@@ -133,7 +134,7 @@ fn check_base_name(meta: &KernelMeta, findings: &mut Findings) {
     let base = meta.kernel_name.as_deref().filter(|name| !name.is_empty());
     let other = list.iter().find(|entry| base.is_none_or(|base| !entry.kernel_name.starts_with(base)));
     if let Some(other) = other {
-        findings.add(Code::BASE_NAME, || Problem::BaseName {
+        findings.add(Code::BASE_NAME, || DescriptionProblem::BaseName {
             found: base.map_or("nothing".to_owned(), |base| format!("`{}`", shown(base.as_bytes()))),
             kernel: shown(other.kernel_name.as_bytes()),
         });
@@ -153,7 +154,7 @@ fn check_odd_values(meta: &KernelMeta, findings: &mut Findings) {
     for (field, expected, found) in odd {
         let Some(found) = found else { continue };
         let found = shown(found.as_bytes());
-        findings.add(Code::ODD_VALUE, || Problem::OddValue { field, expected, found });
+        findings.add(Code::ODD_VALUE, || DescriptionProblem::OddValue { field, expected, found });
     }
 }
 
@@ -163,7 +164,8 @@ fn check_listed_twice(meta: &KernelMeta, findings: &mut Findings) {
     let mut items: Vec<_> = list.iter().map(|entry| (entry.kernel_name.as_str(), entry.config_key)).collect();
     items.sort_unstable();
     for (kernel, _) in items.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]) {
-        findings.add(Code::LISTED_TWICE, || Problem::ListedTwice { kernel: shown(kernel.as_bytes()) });
+        findings
+            .add(Code::LISTED_TWICE, || DescriptionProblem::ListedTwice { kernel: shown(kernel.as_bytes()) });
     }
 }
 
@@ -175,25 +177,25 @@ fn check_cores(meta: &KernelMeta, findings: &mut Findings) {
         && !cores.goes_with(others)
     {
         let (core_type, other) = (new.to_string(), old.to_string());
-        findings.add(Code::CORE_TYPES, || Problem::CoreTypes { core_type, other });
+        findings.add(Code::CORE_TYPES, || DescriptionProblem::CoreTypes { core_type, other });
     }
     for (field, word) in [("coreType", new), ("core_type", old)] {
         if let Some(Word::Other(text)) = word {
             let found = shown(text.as_bytes());
-            findings.add(Code::UNKNOWN_CORE, || Problem::UnknownCore { field, found });
+            findings.add(Code::UNKNOWN_CORE, || DescriptionProblem::UnknownCore { field, found });
         }
     }
     if let (Some(core), Some(magic)) = (new.or(old).and_then(Word::known), claims::magic(meta))
         && !magic.fits(core)
     {
         let with = format!("the core type {core}");
-        findings.add(Code::MAGIC_MISFIT, || Problem::MagicMisfit { magic, with });
+        findings.add(Code::MAGIC_MISFIT, || DescriptionProblem::MagicMisfit { magic, with });
     }
 }
 
 /// A field that stands there twice is read one way by some, and another way by others.
 fn check_repeated(meta: &KernelMeta, findings: &mut Findings) {
     for place in &meta.repeated {
-        findings.add(Code::REPEATED, || Problem::Repeated { place: shown(place.as_bytes()) });
+        findings.add(Code::REPEATED, || DescriptionProblem::Repeated { place: shown(place.as_bytes()) });
     }
 }

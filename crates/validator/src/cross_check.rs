@@ -11,11 +11,11 @@ use goblin::elf::{Elf as Goblin, SectionHeader};
 use goblin::error::{Error, Result as GoblinResult};
 use goblin::strtab::Strtab;
 
+use crate::display::shown;
 use crate::elf::Elf;
-use crate::facts::Machine;
+use crate::elf::facts::Machine;
+use crate::findings::Findings;
 use crate::problem::Problem;
-use crate::report::{Findings, Report};
-use crate::shown::shown;
 
 /// The bits of `st_other` that are the visibility. goblin's own accessor takes a third one, which belongs to the machine.
 const VISIBILITY: u8 = 0b11;
@@ -42,15 +42,14 @@ impl fmt::Display for CrossCheck {
     }
 }
 
-/// Reads `object` with both parsers, compares class, machine, type, sections and kernels, and adds the outcome to the
-/// report. An object that the first cannot read to its end is not shown to the second: nothing here depends on goblin's
+/// Reads `objects` with both parsers, and compares class, machine, type, sections and kernels. An object that the first cannot read to its end is not shown to the second: nothing here depends on goblin's
 /// own checks of bounds. Nor is one without sections, of which both have nothing to say. Of the objects of a fat binary,
 /// none may be left out, and the first disagreement is told.
-pub(crate) fn ask(report: &mut Report, objects: &[&[u8]]) {
+pub(crate) fn of(objects: &[&[u8]]) -> Result<Option<CrossCheck>, Problem> {
     let mut cross_check: Option<CrossCheck> = None;
     for object in objects {
         let worth = |ours: &Elf<'_>| !ours.torn && !ours.sections.is_empty();
-        let Some(ours) = Elf::read(object, &mut Findings::new()).filter(worth) else { return };
+        let Some(ours) = Elf::read(object, &mut Findings::new()).filter(worth) else { return Ok(None) };
         let outcome = match Theirs::read(object) {
             Ok(theirs) => compare(&ours, &theirs),
             Err(error) => Err(Problem::SecondParser { problem: shown(error.to_string().as_bytes()) }),
@@ -61,10 +60,10 @@ pub(crate) fn ask(report: &mut Report, objects: &[&[u8]]) {
                 all.kernels += one.kernels;
             }
             (Ok(one), None) => cross_check = Some(one),
-            (Err(problem), _) => return report.add(problem),
+            (Err(problem), _) => return Err(problem),
         }
     }
-    report.cross_check = cross_check;
+    Ok(cross_check)
 }
 
 fn compare(ours: &Elf<'_>, theirs: &Theirs<'_>) -> Result<CrossCheck, Problem> {

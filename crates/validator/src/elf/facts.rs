@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::device::DeviceMeta;
-use opkeep_cann_meta::{Architecture, Family};
+use crate::cann::device::DeviceMeta;
+use opkeep_cann_meta::{Architecture, Family, targets};
 
 /// What an ELF object says of itself. Names are shown as text: bytes that are not UTF-8 are replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,13 +67,7 @@ pub struct Machine(pub u16);
 impl Machine {
     /// The machine's name, if it is one that kernels are built for.
     pub const fn name(self) -> Option<&'static str> {
-        match self.0 {
-            62 => Some("x86-64"),
-            183 => Some("AArch64"),
-            // Not in any public list of machines; the name is the one that Ascend's runtime uses.
-            0x1029 => Some("Ascend (EM_HIIPU)"),
-            _ => None,
-        }
+        targets::machine_name(self.0)
     }
 }
 
