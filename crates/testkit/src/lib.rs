@@ -14,6 +14,7 @@
 //!   files.
 //! * [`corpus`]: where files are that we may not redistribute. [`Counting`], [`most_bytes`] and [`allocations`]: how
 //!   much memory is used.
+//! * [`remote`]: a remote tier in memory that can be slow, wrong, full or gone.
 //! * [`interleave`]: runs threads one at a time, changing over at calls to the disk in an order that is given.
 
 pub mod ascend;
@@ -32,6 +33,7 @@ pub mod image;
 mod interleave;
 mod null;
 pub mod patch;
+pub mod remote;
 pub mod terminal;
 pub mod toolchain_mutations;
 pub mod toolkit;
