@@ -10,7 +10,7 @@ use crate::error::CacheError;
 use crate::local::{Shared, Target};
 use crate::remote::{RemoteClient, RemoteConfig};
 use crate::target::TargetCache;
-use crate::warning::{WarningKind, Warnings};
+use crate::warning::{OnWarning, WarningKind, Warnings};
 
 /// What a cache is made of.
 #[derive(Clone, Default)]
@@ -22,8 +22,8 @@ pub struct CacheConfig {
     pub mode: CacheMode,
     /// The remote tier, if there is one.
     pub remote: Option<RemoteConfig>,
-    /// Called for each warning, from the thread that met the cause.
-    pub on_warning: Option<Arc<dyn Fn(WarningKind, &str) + Send + Sync>>,
+    /// Called for each warning.
+    pub on_warning: Option<OnWarning>,
 }
 
 impl CacheConfig {

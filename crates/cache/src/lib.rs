@@ -72,4 +72,4 @@ pub use remote::{
 };
 pub use target::TargetCache;
 pub use ticket::{Published, Ticket};
-pub use warning::WarningKind;
+pub use warning::{OnWarning, WarningKind};

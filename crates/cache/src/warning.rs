@@ -23,9 +23,12 @@ pub enum WarningKind {
     Remote,
 }
 
+/// A function that is called with the kind and the text of each warning, from the thread that met the cause.
+pub type OnWarning = Arc<dyn Fn(WarningKind, &str) + Send + Sync>;
+
 /// Calls the caller's function for each warning.
 #[derive(Clone, Default)]
-pub(crate) struct Warnings(pub(crate) Option<Arc<dyn Fn(WarningKind, &str) + Send + Sync>>);
+pub(crate) struct Warnings(pub(crate) Option<OnWarning>);
 
 impl Warnings {
     pub(crate) fn warn(&self, kind: WarningKind, text: impl fmt::Display) {

@@ -92,6 +92,9 @@ impl KeyLock {
 
     /// Releases the lock, leaving `reason` to those who are waiting now. Later comers try for themselves.
     pub fn release_with_failure(self, reason: &str) {
+        if !self.lock.is_own() {
+            return;
+        }
         let end = reason.floor_char_boundary(MAX_REASON - FAILED.len());
         // If this cannot be written, the waiters try for themselves: more work, no harm.
         let _ =

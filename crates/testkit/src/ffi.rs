@@ -66,6 +66,27 @@ fn must_be_counting() {
     assert_ne!(TIMES.load(Relaxed), 0, "`Counting` is not this program's allocator");
 }
 
+/// Runs `run` in a forked child of this process and waits for its end. Whether it ended without a panic.
+///
+/// For test programs with one thread: a forked child has no other, and locks that others held stay locked there.
+///
+/// # Panics
+/// There is no other process to be had.
+pub fn in_forked_child(run: impl FnOnce()) -> bool {
+    // SAFETY: the child goes on with a copy of the only thread, and ends by `_exit` below: it returns to no code of its caller.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0, "cannot fork: {}", io::Error::last_os_error());
+    if child == 0 {
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_ok();
+        // SAFETY: it ends the process, and runs nothing of it.
+        unsafe { libc::_exit(i32::from(!done)) }
+    }
+    let mut status = 0;
+    // SAFETY: `status` outlives the call, which writes an integer there.
+    let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+    waited == child && libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+}
+
 /// What programs are confined, observed or started by, as a host may lack it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Means {

@@ -42,7 +42,7 @@ pub use changes::at_each_change;
 pub use compile_log::{CompileLog, LoggedCompile, since_1970};
 pub use context::TestContext;
 pub use cpu_time::CpuTime;
-pub use ffi::{Counting, Means, allocations, most_bytes, without_means};
+pub use ffi::{Counting, Means, allocations, in_forked_child, most_bytes, without_means};
 pub use folder::Folder;
 pub use interleave::{Body, interleave};
 pub use null::NullBackend;

@@ -1,0 +1,35 @@
+//! The cache among several processes: this program runs itself as the others.
+
+#![expect(clippy::disallowed_methods, reason = "these processes tell each other by files")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "these tests are functions without the attribute")]
+#![expect(clippy::print_stdout, reason = "what was measured is worth seeing")]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod processes;
+mod soak;
+
+use libtest_mimic::{Arguments, Trial};
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    if arguments.next().as_deref() == Some(processes::CHILD) {
+        let arguments: Vec<String> = arguments.collect();
+        return processes::other_process(&arguments);
+    }
+    let tests: [(&str, fn()); 6] = [
+        ("one_of_four_takes_over_from_a_killed_holder", processes::one_of_four_takes_over),
+        ("waiters_of_other_processes_share_a_failure", processes::waiters_share_a_failure),
+        ("a_stopped_holder_is_waited_for_as_long_as_asked", processes::a_stopped_holder),
+        ("a_ticket_in_a_forked_child_releases_nothing", processes::a_forked_child),
+        ("a_cold_crowd_of_processes_builds_each_key_once", processes::a_cold_crowd),
+        ("nothing_is_corrupt_lost_or_built_twice", soak::nothing_is_corrupt_lost_or_built_twice),
+    ];
+    let trials = tests.into_iter().map(|(name, body)| {
+        Trial::test(name, move || {
+            body();
+            Ok(())
+        })
+    });
+    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit();
+}

@@ -1,0 +1,196 @@
+//! Hosts with caches in fresh directories, entries that are easy to tell apart, and the warnings that were given.
+
+#![allow(dead_code, reason = "each test program uses its own part of this")]
+#![allow(clippy::disallowed_methods, reason = "tests look at what was written")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests are not themselves marked as tests")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use opkeep_cache::{
+    Accept, Cache, CacheConfig, Claim, Failure, PendingKey, Query, RemoteConfig, Source, TargetCache, Ticket,
+    WarningKind,
+};
+use opkeep_digest::Digest;
+use opkeep_store::{CacheMode, Entry, EntryBuilder, StoreConfig};
+use tempfile::TempDir;
+
+/// The target of all tests.
+pub(crate) const TARGET: &str = "cpu-x86_64";
+
+/// The stamp of entries that are published.
+pub(crate) const STAMP: u32 = 7;
+
+/// A machine with a store.
+pub(crate) struct Host {
+    pub(crate) dir: TempDir,
+    warnings: Arc<Mutex<Vec<(WarningKind, String)>>>,
+}
+
+impl Host {
+    pub(crate) fn new() -> Self {
+        Self { dir: fresh(), warnings: Arc::default() }
+    }
+
+    /// What a cache on this host is made of.
+    pub(crate) fn config(&self) -> CacheConfig {
+        let mut config = CacheConfig::new(StoreConfig::new(self.dir.path()));
+        let warnings = Arc::clone(&self.warnings);
+        config.on_warning =
+            Some(Arc::new(move |kind, text| warnings.lock().unwrap().push((kind, text.to_owned()))));
+        config
+    }
+
+    pub(crate) fn cache(&self) -> TargetCache {
+        open(self.config())
+    }
+
+    pub(crate) fn in_mode(&self, mode: CacheMode) -> TargetCache {
+        let mut config = self.config();
+        config.mode = mode;
+        open(config)
+    }
+
+    pub(crate) fn with_remote(&self, remote: &RemoteConfig) -> TargetCache {
+        let mut config = self.config();
+        config.remote = Some(remote.clone());
+        open(config)
+    }
+
+    /// The kinds of the warnings since this was last called.
+    pub(crate) fn warned(&self) -> Vec<WarningKind> {
+        self.warnings().into_iter().map(|(kind, _)| kind).collect()
+    }
+
+    /// The warnings since they were last taken.
+    pub(crate) fn warnings(&self) -> Vec<(WarningKind, String)> {
+        std::mem::take(&mut self.warnings.lock().unwrap())
+    }
+
+    /// Where the key's lock is while it is held.
+    pub(crate) fn lock_path(&self, key: &Digest) -> PathBuf {
+        self.target_dir().join("locks").join(key.to_string())
+    }
+
+    pub(crate) fn target_dir(&self) -> PathBuf {
+        self.dir.path().join("v1").join(TARGET)
+    }
+}
+
+/// A directory in memory, if there is one: a store has hundreds of directories.
+fn fresh() -> TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
+pub(crate) fn open(config: CacheConfig) -> TargetCache {
+    Cache::open(config).unwrap().target(TARGET).unwrap()
+}
+
+/// The key of `name`.
+pub(crate) fn key(name: &str) -> Digest {
+    Digest::of(name.as_bytes())
+}
+
+/// What an entry says of its writer.
+pub(crate) fn text(writer: usize) -> String {
+    format!("written by {writer}, {}", "and longer ".repeat(writer % 7))
+}
+
+/// Publishes what `writer` makes.
+pub(crate) fn publish(ticket: Ticket, writer: usize) -> opkeep_cache::Published {
+    let object = text(writer);
+    ticket.publish(&builder(&object)).unwrap()
+}
+
+/// An entry with eager and lazy members.
+pub(crate) fn builder(object: &str) -> EntryBuilder<'_> {
+    EntryBuilder::new(STAMP)
+        .cost(Duration::from_millis(5))
+        .eager("object", object.as_bytes())
+        .lazy("header", object.as_bytes())
+}
+
+/// The number of the writer of an entry, whose bytes must be what that one wrote.
+pub(crate) fn writer(entry: &Entry) -> usize {
+    let object = std::str::from_utf8(entry.member("object").unwrap()).unwrap();
+    let number = object.strip_prefix("written by ").and_then(|rest| rest.split_once(','));
+    let number = number.unwrap().0.parse().unwrap();
+    assert_eq!(object, text(number));
+    assert_eq!(entry.lazy_member("header").unwrap(), Some(object.as_bytes()));
+    number
+}
+
+/// Takes whatever is found.
+pub(crate) fn take(_: &Entry) -> Accept {
+    Accept::Take
+}
+
+/// What the key becomes for a caller that takes everything and does not wait.
+pub(crate) fn claim(cache: &TargetCache, name: &str) -> Claim {
+    cache.get_or_begin(&key(name), &Query::new(&take)).unwrap()
+}
+
+/// The same for a key that is pending.
+pub(crate) fn resume(cache: &TargetCache, pending: PendingKey) -> Claim {
+    cache.resume(pending, &Query::new(&take)).unwrap()
+}
+
+/// Asks until the key is not pending.
+pub(crate) fn settle(cache: &TargetCache, mut claim: Claim) -> Claim {
+    let began = Instant::now();
+    while let Claim::Pending(pending) = claim {
+        assert!(began.elapsed() < Duration::from_secs(20), "it is pending for 20 s");
+        std::thread::sleep(Duration::from_millis(1));
+        claim = resume(cache, pending);
+    }
+    claim
+}
+
+pub(crate) fn build(claim: Claim) -> Ticket {
+    match claim {
+        Claim::Build(ticket) => ticket,
+        other => panic!("expected a ticket, found {other:?}"),
+    }
+}
+
+pub(crate) fn pending(claim: Claim) -> PendingKey {
+    match claim {
+        Claim::Pending(pending) => pending,
+        other => panic!("expected a pending key, found {other:?}"),
+    }
+}
+
+/// The writer of the entry, and how it was found.
+pub(crate) fn hit(claim: Claim) -> (usize, Source) {
+    match claim {
+        Claim::Hit(hit) => (writer(&hit.entry), hit.source),
+        other => panic!("expected a hit, found {other:?}"),
+    }
+}
+
+pub(crate) fn failed(claim: Claim) -> Failure {
+    match claim {
+        Claim::HolderFailed(failure) => failure,
+        other => panic!("expected a failure, found {other:?}"),
+    }
+}
+
+/// Names of what is in `dir`.
+pub(crate) fn names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).unwrap();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// Waits until `done`, at most 20 s.
+pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !done() {
+        assert!(began.elapsed() < Duration::from_secs(20), "waited too long for: {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}

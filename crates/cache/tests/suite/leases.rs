@@ -1,0 +1,276 @@
+//! Leases in a remote tier: of all hosts that miss an entry one builds it, and no holder keeps the others for long.
+
+use std::fs;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use opkeep_cache::{Claim, Lease, Query, RemoteConfig, RemoteContext, RemoteKey, RemoteTier, Source, Wait};
+use opkeep_cache::{Failure, WarningKind};
+use opkeep_fs::CancelToken;
+use opkeep_store::TryLockOutcome;
+use opkeep_testkit::remote::{FakeRemote, RemoteCall, RemoteFaults};
+
+use crate::common::{
+    Host, TARGET, build, builder, claim, hit, key, pending, publish, resume, settle, take, text, until,
+};
+
+const TTL: Duration = Duration::from_secs(30);
+
+fn config(remote: &FakeRemote) -> RemoteConfig {
+    let mut config = RemoteConfig::new(Arc::new(remote.clone()));
+    config.lease_ttl = TTL;
+    config
+}
+
+fn remote_key(name: &str) -> RemoteKey {
+    RemoteKey::new(TARGET, key(name))
+}
+
+/// A host of its own that has the lease, and does not renew it.
+fn lease_of_another_host(remote: &FakeRemote, name: &str) -> Box<dyn opkeep_cache::LeaseGuard> {
+    let context = RemoteContext::new(Instant::now() + TTL, None);
+    match remote.lease(&remote_key(name), TTL, &context).unwrap() {
+        Lease::Granted(guard) => guard,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn of_two_hosts_one_builds_and_the_other_takes_it() {
+    let (remote, one, other) = (FakeRemote::new(), Host::new(), Host::new());
+    let ticket = build(claim(&one.with_remote(&config(&remote)), "relu"));
+    let cache = other.with_remote(&config(&remote));
+    let waiter = pending(claim(&cache, "relu"));
+    // The waiting host has locked the key: it asks once for all of its callers.
+    let third = pending(claim(&cache, "relu"));
+    publish(ticket, 1);
+    assert_eq!(hit(settle(&cache, Claim::Pending(waiter))), (1, Source::Remote));
+    assert_eq!(hit(settle(&cache, Claim::Pending(third))), (1, Source::Waited));
+    assert!(!remote.is_leased(&remote_key("relu")));
+}
+
+#[test]
+fn a_caller_that_waits_gets_what_the_other_host_publishes() {
+    let (remote, one, other) = (FakeRemote::new(), Host::new(), Host::new());
+    let ticket = Mutex::new(Some(build(claim(&one.with_remote(&config(&remote)), "relu"))));
+    let on_wait = || {
+        publish(ticket.lock().unwrap().take().unwrap(), 1);
+    };
+    let cancel = CancelToken::new();
+    let mut query = Query::new(&take);
+    query.wait = Wait::Until { deadline: None, cancel: &cancel, on_wait: Some(&on_wait) };
+    let cache = other.with_remote(&config(&remote));
+    assert_eq!(hit(cache.get_or_begin(&key("relu"), &query).unwrap()), (1, Source::Remote));
+}
+
+#[test]
+fn a_ticket_that_is_given_up_is_another_hosts() {
+    let (remote, one, other) = (FakeRemote::new(), Host::new(), Host::new());
+    let cache = other.with_remote(&config(&remote));
+    for fails in [false, true] {
+        let ticket = build(claim(&one.with_remote(&config(&remote)), "relu"));
+        let waiter = pending(claim(&cache, "relu"));
+        match fails {
+            true => ticket.abandon(Failure::new("no int4 kernel")),
+            false => drop(ticket),
+        }
+        // Reasons stay on their host: the other one may have another compiler.
+        drop(build(settle(&cache, Claim::Pending(waiter))));
+    }
+}
+
+#[test]
+fn a_key_is_locked_before_it_is_leased() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let store = host.cache().store().unwrap().clone();
+    let locked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&locked);
+    remote.on_call(move |call, key| {
+        if call == RemoteCall::Lease {
+            assert!(matches!(store.try_lock(&key.digest).unwrap(), TryLockOutcome::Held(_)));
+            count.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    publish(build(claim(&host.with_remote(&config(&remote)), "relu")), 1);
+    assert_eq!(locked.load(Ordering::SeqCst), 1);
+}
+
+/// It was published between the look and the lease.
+#[test]
+fn a_holder_of_a_lease_looks_again() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let (object, tier) = (text(5), remote.clone());
+    let file = builder(&object).encode(&key("relu")).unwrap();
+    remote.on_call(move |call, key| {
+        if call == RemoteCall::Lease {
+            tier.set_file(key, file.clone());
+        }
+    });
+    assert_eq!(hit(claim(&host.with_remote(&config(&remote)), "relu")), (5, Source::Remote));
+    assert!(!remote.is_leased(&remote_key("relu")));
+}
+
+#[test]
+fn a_pending_key_keeps_its_lock_and_gives_heartbeats() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let _other = lease_of_another_host(&remote, "relu");
+    let cache = host.with_remote(&config(&remote));
+    let mut waiter = pending(claim(&cache, "relu"));
+    let lock = fs::File::options().write(true).open(host.lock_path(&key("relu"))).unwrap();
+    let long_ago = SystemTime::now() - Duration::from_secs(3600);
+    lock.set_modified(long_ago).unwrap();
+    let began = Instant::now();
+    while lock.metadata().unwrap().modified().unwrap() < long_ago + Duration::from_secs(60) {
+        assert!(began.elapsed() < Duration::from_secs(20), "it gives no heartbeat");
+        waiter = pending(resume(&cache, waiter));
+        thread::sleep(Duration::from_millis(10));
+    }
+    let store = cache.store().unwrap();
+    assert!(matches!(store.try_lock(&key("relu")).unwrap(), TryLockOutcome::Held(_)));
+    drop(waiter);
+    assert!(matches!(store.try_lock(&key("relu")).unwrap(), TryLockOutcome::Acquired(_)));
+}
+
+#[test]
+fn a_holder_that_died_costs_one_time_to_live() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    drop(lease_of_another_host(&remote, "relu"));
+    let cache = host.with_remote(&config(&remote));
+    let mut waiter = pending(claim(&cache, "relu"));
+    let asked = |waiter, times| {
+        let mut claim = Claim::Pending(waiter);
+        until("another question", || {
+            let Claim::Pending(waiter) = std::mem::replace(&mut claim, Claim::Cancelled) else {
+                return true;
+            };
+            claim = resume(&cache, waiter);
+            remote.count(RemoteCall::Lease) >= times
+        });
+        claim
+    };
+    remote.advance(TTL - Duration::from_millis(1));
+    waiter = pending(asked(waiter, 4));
+    remote.advance(Duration::from_millis(1));
+    drop(build(settle(&cache, Claim::Pending(waiter))));
+}
+
+#[test]
+fn a_lease_is_renewed_while_its_ticket_is_held() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let mut config = config(&remote);
+    config.lease_ttl = Duration::from_millis(30);
+    let ticket = build(claim(&host.with_remote(&config), "relu"));
+    remote.wait_for(RemoteCall::Renew, 3);
+    drop(ticket);
+    assert_eq!(remote.count(RemoteCall::Release), 1);
+    // One may have been under way.
+    let renewed = remote.count(RemoteCall::Renew) + 1;
+    thread::sleep(Duration::from_millis(100));
+    assert!(remote.count(RemoteCall::Renew) <= renewed);
+    // The next one is renewed, too.
+    let _ticket = build(claim(&host.with_remote(&config), "relu"));
+    remote.wait_for(RemoteCall::Renew, renewed + 2);
+}
+
+#[test]
+fn a_leaked_ticket_keeps_other_hosts_no_longer_than_its_limit() {
+    let (remote, one, other) = (FakeRemote::new(), Host::new(), Host::new());
+    let mut config = config(&remote);
+    config.lease_ttl = Duration::from_millis(10);
+    let hold_limit = Duration::from_millis(100);
+    let mut query = Query::new(&take);
+    query.hold_limit = Some(hold_limit);
+    std::mem::forget(build(one.with_remote(&config).get_or_begin(&key("relu"), &query).unwrap()));
+    let began = Instant::now();
+    until("the limit", || began.elapsed() > 2 * hold_limit);
+    // One that began before the limit may be counted only now.
+    let renewed = remote.count(RemoteCall::Renew) + 1;
+    thread::sleep(Duration::from_millis(200));
+    assert!(remote.count(RemoteCall::Renew) <= renewed);
+    remote.advance(config.lease_ttl);
+    drop(build(settle(&other.with_remote(&config), claim(&other.with_remote(&config), "relu"))));
+}
+
+#[test]
+fn a_lease_that_another_host_has_by_now_is_not_renewed() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let mut config = config(&remote);
+    config.lease_ttl = Duration::from_millis(10);
+    remote.on_call({
+        let remote = remote.clone();
+        move |call, _| {
+            if call == RemoteCall::Renew {
+                remote.advance(Duration::from_secs(3600));
+            }
+        }
+    });
+    let ticket = build(claim(&host.with_remote(&config), "relu"));
+    remote.advance(Duration::from_secs(3600));
+    let _other = lease_of_another_host(&remote, "relu");
+    remote.wait_for(RemoteCall::Renew, 1);
+    // It builds on: more work, no harm.
+    assert!(publish(ticket, 1).remote);
+    assert!(host.warnings().is_empty());
+}
+
+#[test]
+fn a_lease_that_is_held_for_ever_is_not_believed() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let holds_every_lease = Some(Duration::from_millis(1));
+    remote.set_faults(RemoteFaults { holds_every_lease, ..RemoteFaults::default() });
+    let mut config = config(&remote);
+    config.lease_ttl = Duration::from_millis(20);
+    let cache = host.with_remote(&config);
+    let mut query = Query::new(&take);
+    query.hold_limit = Some(Duration::from_millis(20));
+    let cancel = CancelToken::new();
+    query.wait = Wait::Until { deadline: None, cancel: &cancel, on_wait: None };
+    let ticket = build(cache.get_or_begin(&key("relu"), &query).unwrap());
+    assert_eq!(host.warned(), [WarningKind::Remote]);
+    assert!(publish(ticket, 1).remote);
+    // Nor by a caller that lets others be without a heartbeat for less.
+    query.hold_limit = None;
+    query.stale_after = Duration::from_millis(20);
+    drop(build(cache.get_or_begin(&key("sigmoid"), &query).unwrap()));
+}
+
+#[test]
+fn a_lease_that_is_granted_twice_costs_a_build_and_no_more() {
+    let (remote, one, other) = (FakeRemote::new(), Host::new(), Host::new());
+    remote.set_faults(RemoteFaults { grants_every_lease: true, ..RemoteFaults::default() });
+    let (first, second) = (one.with_remote(&config(&remote)), other.with_remote(&config(&remote)));
+    let (ticket, same) = (build(claim(&first, "relu")), build(claim(&second, "relu")));
+    assert!(publish(ticket, 1).remote && publish(same, 2).remote);
+    assert_eq!(hit(claim(&first, "relu")), (1, Source::Local));
+    assert_eq!(hit(claim(&second, "relu")), (2, Source::Local));
+    assert_eq!(hit(claim(&Host::new().with_remote(&config(&remote)), "relu")), (2, Source::Remote));
+    assert!(one.warnings().is_empty() && other.warnings().is_empty());
+}
+
+/// Several hosts with several callers each, all at the same moment.
+#[test]
+fn of_a_crowd_on_several_hosts_one_builds_each_key() {
+    let remote = FakeRemote::new();
+    let hosts: Vec<Host> = (0..3).map(|_| Host::new()).collect();
+    let built = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for caller in 0..9 {
+            let (remote, host, built) = (&remote, &hosts[caller % 3], &built);
+            scope.spawn(move || {
+                let cache = host.with_remote(&config(remote));
+                for name in ["relu", "sigmoid", "tanh"] {
+                    match settle(&cache, claim(&cache, name)) {
+                        Claim::Build(ticket) => {
+                            built.fetch_add(1, Ordering::SeqCst);
+                            publish(ticket, caller);
+                        }
+                        other => drop(hit(other)),
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(built.into_inner(), 3);
+}

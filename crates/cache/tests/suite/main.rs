@@ -1,0 +1,17 @@
+//! The cache within one process. What runs itself as other processes is beside this, in `cases`.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+#[cfg(test)]
+mod claims;
+#[cfg(test)]
+mod interleave;
+#[cfg(test)]
+mod leases;
+#[cfg(test)]
+mod races;
+#[cfg(test)]
+mod remote;
+#[cfg(test)]
+mod trouble;

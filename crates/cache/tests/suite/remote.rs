@@ -1,0 +1,325 @@
+//! A remote tier that works, and ones that do not. None of them fails a build, and none serves a wrong entry.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::Duration;
+
+use opkeep_cache::{
+    Accept, CacheError, Claim, Query, RemoteConfig, RemoteKey, RemotePolicy, Source, TargetCache,
+    UnsharedReason, WarningKind,
+};
+use opkeep_store::{CacheMode, Entry, EntryBuilder, PutOutcome};
+use opkeep_testkit::remote::RemoteCall::{Get, Lease, Put, Release};
+use opkeep_testkit::remote::{FakeRemote, RemoteFaults};
+
+use crate::common::{
+    Host, STAMP, TARGET, build, builder, claim, hit, key, open, publish, take, text, writer,
+};
+
+fn config(remote: &FakeRemote) -> RemoteConfig {
+    RemoteConfig::new(Arc::new(remote.clone()))
+}
+
+fn remote_key(name: &str) -> RemoteKey {
+    RemoteKey::new(TARGET, key(name))
+}
+
+#[test]
+fn an_entry_of_one_host_is_a_hit_on_the_other() {
+    let (remote, one, other) = (FakeRemote::new(), Host::new(), Host::new());
+    let published = publish(build(claim(&one.with_remote(&config(&remote)), "relu")), 1);
+    assert!(published.remote);
+    // The lease is released when waiters find the entry.
+    assert_eq!(remote.calls(), [Get, Lease, Get, Put, Release]);
+
+    let cache = other.with_remote(&config(&remote));
+    let stamps = RefCell::new(Vec::new());
+    let accept = |entry: &Entry| {
+        stamps.borrow_mut().push(entry.validation());
+        Accept::Take
+    };
+    let found = hit(cache.get_or_begin(&key("relu"), &Query::new(&accept)).unwrap());
+    assert_eq!(found, (1, Source::Remote));
+    // It was put into the store, and nothing is left that keeps others waiting.
+    assert!(!other.lock_path(&key("relu")).exists());
+    assert_eq!(hit(cache.get_or_begin(&key("relu"), &Query::new(&accept)).unwrap()), (1, Source::Local));
+    // Whatever rules another host applied, here none were.
+    assert_eq!(stamps.into_inner(), [0, 0]);
+    assert_eq!(remote.count(Get), 3);
+    let statistics = cache.store().unwrap().statistics();
+    assert_eq!((statistics.remote_hits, statistics.remote_puts, statistics.remote_errors), (1, 0, 0));
+    assert_eq!(statistics.misses_absent, 1);
+    assert_eq!(one.cache().store().unwrap().statistics().remote_puts, 1);
+    assert!(one.warnings().is_empty() && other.warnings().is_empty());
+}
+
+/// Fails unless what the remote tier returns under `faults` leads to a build with one warning.
+fn is_never_served(remote: &FakeRemote, host: &Host, cache: &TargetCache, faults: RemoteFaults) {
+    remote.set_faults(faults.clone());
+    let judged = RefCell::new(0);
+    let accept = |_: &Entry| {
+        *judged.borrow_mut() += 1;
+        Accept::Take
+    };
+    let claim = cache.get_or_begin(&key("relu"), &Query::new(&accept)).unwrap();
+    assert!(matches!(claim, Claim::Build(_)), "{faults:?}: {claim:?}");
+    assert_eq!(judged.into_inner(), 0, "{faults:?}: nobody is asked about damage");
+    // Once before the lease, once with it.
+    assert_eq!(host.warned(), [WarningKind::Remote; 2], "{faults:?}");
+}
+
+#[test]
+fn no_flipped_bit_is_served() {
+    let (remote, one, other) = (FakeRemote::new(), Host::new(), Host::new());
+    publish(build(claim(&one.with_remote(&config(&remote)), "relu")), 1);
+    let cache = other.with_remote(&config(&remote));
+    let bits = 8 * remote.file(&remote_key("relu")).unwrap().len();
+    for bit in 0..bits {
+        let faults = RemoteFaults { flips_bit: Some(bit), ..RemoteFaults::default() };
+        is_never_served(&remote, &other, &cache, faults);
+    }
+    let errors = cache.store().unwrap().statistics().remote_errors;
+    assert_eq!(errors, 2 * bits as u64);
+    // Nothing of that is remembered: the tier works again.
+    remote.set_faults(RemoteFaults::default());
+    assert_eq!(hit(claim(&cache, "relu")), (1, Source::Remote));
+}
+
+#[test]
+fn no_entry_that_is_cut_or_of_another_key_is_served() {
+    let (remote, one, other) = (FakeRemote::new(), Host::new(), Host::new());
+    let cache = one.with_remote(&config(&remote));
+    publish(build(claim(&cache, "relu")), 1);
+    publish(build(claim(&cache, "sigmoid")), 2);
+    let reader = other.with_remote(&config(&remote));
+    let length = remote.file(&remote_key("relu")).unwrap().len();
+    for cuts in [1, 40, length - 1, length] {
+        is_never_served(&remote, &other, &reader, RemoteFaults { cuts, ..RemoteFaults::default() });
+    }
+    let answers_with = Some(remote_key("sigmoid"));
+    is_never_served(&remote, &other, &reader, RemoteFaults { answers_with, ..RemoteFaults::default() });
+    remote.set_file(&remote_key("relu"), b"OPKKERN\0 and nothing like an entry".to_vec());
+    is_never_served(&remote, &other, &reader, RemoteFaults::default());
+}
+
+#[test]
+fn a_lazy_member_with_a_wrong_digest_is_not_served() {
+    // The table says what the bytes are not, and every other digest is right.
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let object = text(1);
+    let good = builder(&object).encode(&key("relu")).unwrap();
+    let digest = opkeep_digest::Digest::of(object.as_bytes());
+    let at: Vec<_> = (0..good.len() - 32).filter(|at| good[*at..*at + 32] == *digest.as_bytes()).collect();
+    let [_, lazy] = at[..] else { panic!("two members have it: {at:?}") };
+    let mut bad = good.clone();
+    bad[lazy] ^= 1;
+    let prefix = u32::from_le_bytes(bad[12..16].try_into().unwrap()) as usize;
+    let digest = opkeep_digest::Digest::of(&bad[..prefix - 32]);
+    bad[prefix - 32..prefix].copy_from_slice(digest.as_bytes());
+    assert!(Entry::decode(bad.clone(), Some(&key("relu"))).is_ok());
+    remote.set_file(&remote_key("relu"), bad);
+    let cache = host.with_remote(&config(&remote));
+    is_never_served(&remote, &host, &cache, RemoteFaults::default());
+    remote.set_file(&remote_key("relu"), good);
+    assert_eq!(hit(claim(&host.with_remote(&config(&remote)), "relu")), (1, Source::Remote));
+}
+
+#[test]
+fn a_stamp_of_another_host_says_nothing_here() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let object = text(3);
+    let stamped = EntryBuilder::new(u32::MAX).eager("object", object.as_bytes());
+    let stamped = stamped.lazy("header", object.as_bytes()).encode(&key("relu")).unwrap();
+    remote.set_file(&remote_key("relu"), stamped);
+    let cache = host.with_remote(&config(&remote));
+    let unstamped = |entry: &Entry| match entry.validation() {
+        0 => Accept::Take,
+        other => panic!("it has the stamp {other}"),
+    };
+    let query = Query::new(&unstamped);
+    assert_eq!(hit(cache.get_or_begin(&key("relu"), &query).unwrap()), (3, Source::Remote));
+    assert_eq!(hit(cache.get_or_begin(&key("relu"), &query).unwrap()), (3, Source::Local));
+}
+
+#[test]
+fn an_entry_that_the_caller_refuses_is_built_and_replaced() {
+    let (remote, one, other) = (FakeRemote::new(), Host::new(), Host::new());
+    publish(build(claim(&one.with_remote(&config(&remote)), "relu")), 1);
+    let cache = other.with_remote(&config(&remote));
+    let refuse = |entry: &Entry| match writer(entry) {
+        1 => Accept::Replace("it is for another chip".to_owned()),
+        _ => Accept::Take,
+    };
+    let ticket = build(cache.get_or_begin(&key("relu"), &Query::new(&refuse)).unwrap());
+    let warnings = other.warnings();
+    assert!(
+        warnings.iter().all(|(kind, text)| *kind == WarningKind::Remote && text.contains("another chip"))
+    );
+    publish(ticket, 2);
+    let third = Host::new();
+    assert_eq!(hit(claim(&third.with_remote(&config(&remote)), "relu")), (2, Source::Remote));
+    // One that it ignores is no fault of the tier.
+    let ignore = |_: &Entry| Accept::Ignore;
+    let fourth = Host::new();
+    drop(build(
+        fourth.with_remote(&config(&remote)).get_or_begin(&key("relu"), &Query::new(&ignore)).unwrap(),
+    ));
+    assert!(fourth.warnings().is_empty());
+}
+
+#[test]
+fn a_full_tier_is_read_on() {
+    let (remote, one, other) = (FakeRemote::new(), Host::new(), Host::new());
+    publish(build(claim(&one.with_remote(&config(&remote)), "relu")), 1);
+    remote.set_faults(RemoteFaults { is_full: true, ..RemoteFaults::default() });
+    let cache = other.with_remote(&config(&remote));
+    for name in ["a", "b", "c", "d"] {
+        let published = publish(build(claim(&cache, name)), 2);
+        assert_eq!((published.local, published.remote), (Some(PutOutcome::Published), false));
+    }
+    assert_eq!(other.warned(), [WarningKind::Remote; 4]);
+    assert_eq!(hit(claim(&cache, "relu")), (1, Source::Remote));
+    let statistics = cache.store().unwrap().statistics();
+    assert_eq!((statistics.remote_puts, statistics.remote_errors), (0, 4));
+}
+
+#[test]
+fn a_tier_that_is_gone_costs_a_few_calls_and_no_build() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    remote.set_faults(RemoteFaults { is_gone: true, ..RemoteFaults::default() });
+    let cache = host.with_remote(&config(&remote));
+    for number in 0..10 {
+        let ticket = build(claim(&cache, &format!("relu_{number}")));
+        assert_eq!(publish(ticket, number).local, Some(PutOutcome::Published));
+    }
+    // After three failures in a row it is left alone for a while.
+    assert_eq!(remote.calls().len(), 3);
+    assert_eq!(host.warned(), [WarningKind::Remote; 3]);
+    assert_eq!(cache.store().unwrap().statistics().remote_errors, 3);
+    assert_eq!(hit(claim(&cache, "relu_4")), (4, Source::Local));
+}
+
+#[test]
+fn a_slow_tier_is_not_waited_for() {
+    let (remote, one, other) = (FakeRemote::new(), Host::new(), Host::new());
+    publish(build(claim(&one.with_remote(&config(&remote)), "relu")), 1);
+    let calls = remote.calls().len();
+    let mut config = config(&remote);
+    config.call_timeout = Duration::from_millis(5);
+    // It would answer within an hour, and gives up at the deadline of its call.
+    remote.set_faults(RemoteFaults { delay: Duration::from_secs(3600), ..RemoteFaults::default() });
+    let cache = other.with_remote(&config);
+    for name in ["relu", "sigmoid", "tanh"] {
+        assert_eq!(publish(build(claim(&cache, name)), 2).local, Some(PutOutcome::Published));
+    }
+    assert_eq!(remote.calls().len() - calls, 3);
+    // One that ignores its deadline is believed when it answers, and soon left alone.
+    let (delay, ignores_deadlines) = (Duration::from_millis(20), true);
+    remote.set_faults(RemoteFaults { delay, ignores_deadlines, ..RemoteFaults::default() });
+    let third = Host::new();
+    let cache = third.with_remote(&config);
+    assert_eq!(hit(claim(&cache, "relu")), (1, Source::Remote));
+    let calls = remote.calls().len();
+    publish(build(claim(&cache, "sigmoid")), 3);
+    publish(build(claim(&cache, "tanh")), 3);
+    assert_eq!(remote.calls()[calls..], [Get, Lease, Release]);
+    assert!(third.warnings().is_empty());
+}
+
+#[test]
+fn a_tier_without_leases_is_used_without() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    remote.set_faults(RemoteFaults { has_no_leases: true, ..RemoteFaults::default() });
+    assert!(publish(build(claim(&host.with_remote(&config(&remote)), "relu")), 1).remote);
+    assert_eq!(remote.calls(), [Get, Lease, Put]);
+}
+
+#[test]
+fn the_policy_and_the_mode_say_what_the_tier_is_used_for() {
+    let (remote, one) = (FakeRemote::new(), Host::new());
+    publish(build(claim(&one.with_remote(&config(&remote)), "relu")), 1);
+    let calls = || {
+        let calls = remote.calls();
+        move |remote: &FakeRemote| remote.calls()[calls.len()..].to_vec()
+    };
+    let mut only_read = config(&remote);
+    only_read.policy = RemotePolicy::Read;
+    let (host, since) = (Host::new(), calls());
+    assert_eq!(hit(claim(&host.with_remote(&only_read), "relu")), (1, Source::Remote));
+    assert!(!publish(build(claim(&host.with_remote(&only_read), "sigmoid")), 2).remote);
+    assert_eq!(since(&remote), [Get, Get]);
+
+    let mut off = config(&remote);
+    off.policy = RemotePolicy::Off;
+    let (host, since) = (Host::new(), calls());
+    publish(build(claim(&host.with_remote(&off), "relu")), 2);
+    assert_eq!(since(&remote), []);
+
+    let host = Host::new();
+    let in_mode = |mode| {
+        let mut config = host.config();
+        config.mode = mode;
+        config.remote = Some(self::config(&remote));
+        open(config)
+    };
+    // `force` publishes, and takes nothing.
+    let (cache, since) = (in_mode(CacheMode::Force), calls());
+    assert!(publish(build(claim(&cache, "relu")), 3).remote);
+    assert_eq!(since(&remote), [Lease, Put, Release]);
+    // `disable` does neither.
+    let (cache, since) = (in_mode(CacheMode::Disable), calls());
+    assert!(matches!(claim(&cache, "relu"), Claim::Unshared(_, UnsharedReason::NoStore)));
+    assert_eq!(since(&remote), []);
+}
+
+#[test]
+fn modes_that_write_nothing_take_from_the_tier() {
+    let (remote, one, other) = (FakeRemote::new(), Host::new(), Host::new());
+    publish(build(claim(&one.with_remote(&config(&remote)), "relu")), 1);
+    // There is a store, with nothing in it.
+    drop(other.cache());
+    let in_mode = |mode| {
+        let mut config = other.config();
+        config.mode = mode;
+        config.remote = Some(self::config(&remote));
+        open(config)
+    };
+    for mode in [CacheMode::ReadOnly, CacheMode::Require] {
+        assert_eq!(hit(claim(&in_mode(mode), "relu")), (1, Source::Remote));
+    }
+    let refused = in_mode(CacheMode::Require).get_or_begin(&key("sigmoid"), &Query::new(&take));
+    assert!(matches!(refused, Err(CacheError::NotCached { .. })), "{refused:?}");
+    let Claim::Unshared(ticket, UnsharedReason::ReadOnly) = claim(&in_mode(CacheMode::ReadOnly), "sigmoid")
+    else {
+        panic!("the store is only read")
+    };
+    assert_eq!(publish(ticket, 2), Default::default());
+    drop(build(claim(&other.cache(), "relu")));
+}
+
+#[test]
+fn what_no_rules_judged_is_not_published_to_other_hosts() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let cache = host.with_remote(&config(&remote));
+    let object = text(1);
+    let published = build(claim(&cache, "relu")).publish(&builder(&object).with_validation(0)).unwrap();
+    assert_eq!((published.local, published.remote), (Some(PutOutcome::Published), false));
+    assert_eq!(remote.count(Put), 0);
+    assert!(remote.file(&remote_key("relu")).is_none() && !remote.is_leased(&remote_key("relu")));
+    const { assert!(STAMP > 0) };
+}
+
+/// Hosts whose disks fail still share.
+#[test]
+fn without_a_local_store_entries_come_from_the_tier_and_go_there() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let mut nowhere = opkeep_cache::CacheConfig::default();
+    nowhere.remote = Some(config(&remote));
+    let cache = open(nowhere);
+    let Claim::Unshared(ticket, UnsharedReason::NoStore) = claim(&cache, "relu") else { panic!() };
+    assert!(ticket.is_kept());
+    let published = publish(ticket, 1);
+    assert_eq!((published.local, published.remote), (None, true));
+    assert_eq!(hit(claim(&cache, "relu")), (1, Source::Remote));
+    assert_eq!(hit(claim(&host.with_remote(&config(&remote)), "relu")), (1, Source::Remote));
+}

@@ -1,0 +1,180 @@
+//! Stores that are missing, only read, full, or on a file system without locks. None of them fails a build.
+
+#![expect(clippy::disallowed_methods, reason = "these tests put things in the way")]
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use opkeep_cache::{Cache, CacheConfig, CacheError, Claim, Miss, Query, Source, TargetCache, Ticket};
+use opkeep_cache::{UnsharedReason, WarningKind};
+use opkeep_fs::{FsCall, FsOp, Permit, Watcher};
+use opkeep_store::{CacheMode, PutOutcome, StoreConfig};
+use rustix::io::Errno;
+
+use crate::common::{Host, TARGET, build, builder, claim, hit, key, open, publish, take, text};
+
+fn unshared(claim: Claim) -> (Ticket, UnsharedReason) {
+    match claim {
+        Claim::Unshared(ticket, reason) => (ticket, reason),
+        other => panic!("expected an unshared ticket, found {other:?}"),
+    }
+}
+
+/// Refuses one kind of call, while it is told to.
+struct Refusing {
+    op: FsOp,
+    error: Errno,
+    refuses: AtomicBool,
+}
+
+impl Refusing {
+    fn new(op: FsOp, error: Errno) -> Arc<Self> {
+        Arc::new(Self { op, error, refuses: AtomicBool::new(false) })
+    }
+
+    fn cache(self: &Arc<Self>, host: &Host) -> TargetCache {
+        let mut config = host.config();
+        let store = StoreConfig::new(host.dir.path());
+        config.store = Some(StoreConfig { watcher: Some(self.clone()), ..store });
+        open(config)
+    }
+}
+
+impl Watcher for Refusing {
+    fn before(&self, call: &FsCall<'_>) -> Permit {
+        match call.op == self.op && self.refuses.load(Ordering::SeqCst) {
+            true => Permit::Fail(self.error.into()),
+            false => Permit::Go,
+        }
+    }
+}
+
+#[test]
+fn a_file_system_without_locks_costs_the_locks_only() {
+    let host = Host::new();
+    let disk = Refusing::new(FsOp::Lock, Errno::NOLCK);
+    let cache = disk.cache(&host);
+    disk.refuses.store(true, Ordering::SeqCst);
+    let (first, reason) = unshared(claim(&cache, "relu"));
+    assert_eq!(reason, UnsharedReason::NoLocks);
+    let (second, _) = unshared(claim(&cache, "relu"));
+    assert_eq!(publish(first, 1).local, Some(PutOutcome::Published));
+    assert_eq!(publish(second, 2).local, Some(PutOutcome::Existing));
+    assert_eq!(hit(claim(&cache, "relu")), (1, Source::Local));
+    assert_eq!(host.warned(), [WarningKind::Locks; 2]);
+}
+
+#[test]
+fn a_lock_that_cannot_be_taken_concerns_its_key_only() {
+    let host = Host::new();
+    let cache = host.cache();
+    drop(build(claim(&cache, "relu")));
+    fs::create_dir(host.lock_path(&key("relu"))).unwrap();
+    let (ticket, reason) = unshared(claim(&cache, "relu"));
+    assert_eq!(reason, UnsharedReason::LockFailed);
+    let [(WarningKind::Locks, text)] = &host.warnings()[..] else { panic!() };
+    assert!(text.starts_with("compiling without a lock: "), "{text}");
+    publish(ticket, 1);
+    drop(build(claim(&cache, "sigmoid")));
+    assert_eq!(hit(claim(&cache, "relu")), (1, Source::Local));
+}
+
+#[test]
+fn a_full_disk_is_one_warning_and_is_still_read() {
+    let host = Host::new();
+    let disk = Refusing::new(FsOp::Write, Errno::NOSPC);
+    let cache = disk.cache(&host);
+    publish(build(claim(&cache, "relu")), 1);
+    let (first, second) = (build(claim(&cache, "a")), build(claim(&cache, "b")));
+    disk.refuses.store(true, Ordering::SeqCst);
+    let object = text(2);
+    let error = first.publish(&builder(&object)).unwrap_err();
+    assert!(error.to_string().contains("cannot write"), "{error}");
+    // Others had begun before: nothing more is tried.
+    assert!(!second.is_kept());
+    assert_eq!(publish(second, 2).local, None);
+    let (third, reason) = unshared(claim(&cache, "c"));
+    assert_eq!((reason, publish(third, 3).local), (UnsharedReason::ReadOnly, None));
+    assert_eq!(hit(claim(&cache, "relu")), (1, Source::Local));
+    let [(WarningKind::Keeping, text)] = &host.warnings()[..] else { panic!() };
+    assert!(text.starts_with("kernels are built and not kept: "), "{text}");
+    // The next process tries again.
+    disk.refuses.store(false, Ordering::SeqCst);
+    publish(build(claim(&host.cache(), "a")), 4);
+}
+
+#[test]
+fn a_store_that_is_only_read_is_taken_from_and_not_written() {
+    let host = Host::new();
+    publish(build(claim(&host.cache(), "relu")), 1);
+    let cache = host.in_mode(CacheMode::ReadOnly);
+    assert_eq!(hit(claim(&cache, "relu")), (1, Source::Local));
+    let (ticket, reason) = unshared(claim(&cache, "sigmoid"));
+    assert_eq!(reason, UnsharedReason::ReadOnly);
+    assert!(!ticket.is_kept());
+    assert_eq!(publish(ticket, 2), Default::default());
+    assert!(!host.lock_path(&key("sigmoid")).exists());
+    drop(unshared(claim(&cache, "sigmoid")));
+    assert!(host.warnings().is_empty());
+}
+
+#[test]
+fn without_a_store_every_caller_builds() {
+    let cache = open(CacheConfig::default());
+    assert!(cache.store().is_none());
+    let (ticket, reason) = unshared(claim(&cache, "relu"));
+    assert_eq!(reason, UnsharedReason::NoStore);
+    assert!(matches!(ticket.miss(), Miss::NoStore));
+    ticket.heartbeat();
+    assert_eq!(publish(ticket, 1), Default::default());
+    let host = Host::new();
+    let cache = host.in_mode(CacheMode::Disable);
+    assert_eq!(unshared(claim(&cache, "relu")).1, UnsharedReason::NoStore);
+    assert_eq!(crate::common::names(host.dir.path()), [""; 0]);
+}
+
+#[test]
+fn a_store_that_cannot_be_used_is_a_warning_unless_the_mode_requires_it() {
+    let host = Host::new();
+    fs::write(host.dir.path().join("v1"), "a file").unwrap();
+    let cache = host.cache();
+    assert_eq!(unshared(claim(&cache, "relu")).1, UnsharedReason::NoStore);
+    let [(WarningKind::Store, text)] = &host.warnings()[..] else { panic!() };
+    assert!(text.starts_with("building without the store: "), "{text}");
+    for mode in [CacheMode::ReadOnly, CacheMode::Require] {
+        let mut config = host.config();
+        config.mode = mode;
+        let opened = Cache::open(config).and_then(|cache| cache.target(TARGET));
+        assert!(matches!(opened, Err(CacheError::Store { mode: found, .. }) if found == mode), "{opened:?}");
+        let mut config = CacheConfig::default();
+        config.mode = mode;
+        assert!(matches!(Cache::open(config), Err(CacheError::NoStore { .. })));
+    }
+}
+
+#[test]
+fn the_mode_require_never_gives_a_ticket() {
+    let host = Host::new();
+    publish(build(claim(&host.cache(), "relu")), 1);
+    let cache = host.in_mode(CacheMode::Require);
+    assert_eq!(hit(claim(&cache, "relu")), (1, Source::Local));
+    let refused = cache.get_or_begin(&key("sigmoid"), &Query::new(&take));
+    let Err(CacheError::NotCached { why, .. }) = refused else { panic!("{refused:?}") };
+    assert_eq!(why, "not in the store");
+}
+
+#[test]
+fn an_entry_that_cannot_be_read_is_left_alone() {
+    let host = Host::new();
+    let cache = host.cache();
+    publish(build(claim(&cache, "relu")), 1);
+    let path = cache.store().unwrap().path(&key("relu"));
+    fs::rename(&path, path.with_extension("away")).unwrap();
+    fs::create_dir(&path).unwrap();
+    let ticket = build(claim(&cache, "relu"));
+    assert!(matches!(ticket.miss(), Miss::Unreadable(_)));
+    drop(ticket);
+    assert_eq!(host.warned(), [WarningKind::Reading]);
+    assert!(path.is_dir());
+}
