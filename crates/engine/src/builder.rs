@@ -225,7 +225,7 @@ impl Builder {
         self
     }
 
-    /// Sets whether kernels that were [imported](crate::Importer) are reused; they are not otherwise. What they were
+    /// Sets whether imported kernels are reused; they are not otherwise. What they were
     /// compiled by and from is not known, only what their descriptors say: job, target, options. A kernel of ours comes
     /// before an imported one, and the modes hold as ever.
     #[must_use]

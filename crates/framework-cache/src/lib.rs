@@ -7,6 +7,7 @@
 
 pub mod fill;
 pub mod gc;
+pub mod import;
 mod occupant;
 mod open_files;
 pub mod quarantine;

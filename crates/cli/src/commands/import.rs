@@ -7,8 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use opkeep::{Cache, ImportReport, ImportedKernel, Importer, SkipReason, SkippedKernel};
 use opkeep_backend_ascend::AscendConfig;
+use opkeep_framework_cache::import::{
+    CacheImport, ImportReport, ImportedKernel, Importer, SkipReason, SkippedKernel,
+};
 use serde::Serialize;
 
 use crate::flags::store::StoreArgs;
@@ -69,15 +71,17 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     let cancel = interrupt::cancel();
     let progress = Arc::new(Progress::new(output.is_text()));
     let shown = Arc::clone(&progress);
-    let importer = Importer::new(config, move |spec| backends.read(spec))
-        .threads(threads(args.jobs))
-        .dry_run(args.dry_run)
-        .cancel(cancel)
-        .observer(move |cache, done, of| shown.of(&cache.to_string_lossy(), done, of));
+    let importer = Importer::new(config, move |spec| {
+        backends.read(spec).map(|read| read.map_err(|error| error.to_string()))
+    })
+    .threads(threads(args.jobs))
+    .dry_run(args.dry_run)
+    .cancel(cancel)
+    .observer(move |cache, done, of| shown.of(&cache.to_string_lossy(), done, of));
     let report = importer.import(&args.folders);
     progress.done();
     let report = report?;
-    for (folder, error) in &report.closed {
+    for (folder, error) in &report.unreadable_dirs {
         output.print_error(&anyhow::anyhow!("cannot read `{}`: {error}", folder.display()));
     }
     report.warnings.iter().for_each(|warning| output.print_warning(warning));
@@ -86,7 +90,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
         .print_result(&text(&report, &sum, args.dry_run), &ImportOutput::new(&report, &sum, args.dry_run))?;
     Ok(match () {
         () if report.interrupted => Verdict::Interrupted,
-        () if !report.closed.is_empty() || sum.is_nothing() => Verdict::Unusable,
+        () if !report.unreadable_dirs.is_empty() || sum.is_nothing() => Verdict::Unusable,
         () if sum.problems > 0 => Verdict::Problems,
         () => Verdict::Good,
     })
@@ -112,14 +116,14 @@ impl Sum {
         let mut sum = Self::default();
         for cache in &report.caches {
             sum.imported += cache.imported.len();
-            sum.renewed += cache.renewed.len();
+            sum.renewed += cache.replaced.len();
             sum.bytes +=
-                cache.imported.iter().chain(&cache.renewed).map(|kernel| kernel.bytes).sum::<usize>();
-            sum.already += cache.already;
-            sum.copies += cache.copies;
-            sum.left += cache.left;
-            sum.problems += cache.closed.len();
-            for SkippedKernel { why, .. } in &cache.not_imported {
+                cache.imported.iter().chain(&cache.replaced).map(|kernel| kernel.bytes).sum::<usize>();
+            sum.already += cache.existing;
+            sum.copies += cache.duplicates;
+            sum.left += cache.unprocessed;
+            sum.problems += cache.unreadable_dirs.len();
+            for SkippedKernel { why, .. } in &cache.skipped {
                 *sum.passed_over.entry(why.name()).or_default() += 1;
                 sum.problems += usize::from(why.is_problem());
             }
@@ -135,7 +139,7 @@ impl Sum {
 fn text(report: &ImportReport, sum: &Sum, dry_run: bool) -> Text {
     let verb = if dry_run { "would be imported" } else { "imported" };
     let mut text: Text = report.caches.iter().map(|cache| cache_text(cache, verb, dry_run)).collect();
-    if report.caches.is_empty() && report.closed.is_empty() {
+    if report.caches.is_empty() && report.unreadable_dirs.is_empty() {
         text.line("there is no cache of a framework: expected a folder kernel_meta or akg_kernel_meta, or one above");
     }
     let renewed = renewed(sum.renewed, dry_run);
@@ -172,26 +176,26 @@ fn renewed(count: usize, dry_run: bool) -> String {
     }
 }
 
-fn cache_text(cache: &Cache, verb: &str, dry_run: bool) -> Text {
+fn cache_text(cache: &CacheImport, verb: &str, dry_run: bool) -> Text {
     let mut text = Text::of(cache.path.display());
-    if let Some(why) = &cache.passed_over {
+    if let Some(why) = &cache.skip_reason {
         text.line(format_args!("  passed over: {why}"));
         return text;
     }
-    let renewed = renewed(cache.renewed.len(), dry_run);
+    let renewed = renewed(cache.replaced.len(), dry_run);
     text.line(format_args!(
         "  {} {verb}{renewed}, {} there already, {} passed over",
         cache.imported.len(),
-        cache.already + cache.copies,
-        cache.not_imported.len()
+        cache.existing + cache.duplicates,
+        cache.skipped.len()
     ));
-    for SkippedKernel { name, why } in cache.not_imported.iter().take(NAMED) {
+    for SkippedKernel { name, why } in cache.skipped.iter().take(NAMED) {
         text.line(format_args!("  passed over {name}: {why}"));
     }
-    if let Some(more) = cache.not_imported.len().checked_sub(NAMED + 1) {
+    if let Some(more) = cache.skipped.len().checked_sub(NAMED + 1) {
         text.line(format_args!("  and {} more", more + 1));
     }
-    for (folder, error) in &cache.closed {
+    for (folder, error) in &cache.unreadable_dirs {
         text.line(format_args!("  cannot read {folder}: {error}"));
     }
     text
@@ -270,13 +274,13 @@ impl ImportOutput {
             passed_over: sum.passed_over.clone(),
             left: sum.left,
             problems: sum.problems,
-            unreadable: report.closed.iter().map(unreadable).collect(),
+            unreadable: report.unreadable_dirs.iter().map(unreadable).collect(),
             caches: report.caches.iter().map(cache_output).collect(),
         }
     }
 }
 
-fn cache_output(cache: &Cache) -> CacheOutput {
+fn cache_output(cache: &CacheImport) -> CacheOutput {
     let unreadable =
         |(folder, error): &(String, String)| FolderError { folder: folder.clone(), error: error.clone() };
     let skipped = |SkippedKernel { name, why }: &SkippedKernel| SkippedOutput {
@@ -287,14 +291,14 @@ fn cache_output(cache: &Cache) -> CacheOutput {
         folder: json::path(&cache.path),
         kind: cache.kind,
         rank: cache.rank.clone(),
-        passed_over: cache.passed_over.as_ref().map(reason_output),
+        passed_over: cache.skip_reason.as_ref().map(reason_output),
         imported: cache.imported.iter().map(kernel_output).collect(),
-        renewed: cache.renewed.iter().map(kernel_output).collect(),
-        already: cache.already,
-        copies: cache.copies,
-        not_imported: cache.not_imported.iter().map(skipped).collect(),
-        left: cache.left,
-        unreadable: cache.closed.iter().map(unreadable).collect(),
+        renewed: cache.replaced.iter().map(kernel_output).collect(),
+        already: cache.existing,
+        copies: cache.duplicates,
+        not_imported: cache.skipped.iter().map(skipped).collect(),
+        left: cache.unprocessed,
+        unreadable: cache.unreadable_dirs.iter().map(unreadable).collect(),
     }
 }
 

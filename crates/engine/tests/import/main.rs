@@ -14,12 +14,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use common::Bench;
-use opkeep::{BuildReport, Builder, Cache, ImportReport, Importer, Request};
+use opkeep::{BuildReport, Builder, Request};
 use opkeep_artifact::{Artifact, Expectations};
 use opkeep_backend::{Backend, BackendError, CompileRequest, Context, Unsupported};
 use opkeep_cann_meta::targets;
 use opkeep_descriptor::{BuildSpec, Job, ResolvedSpec, debug_enabled, read_info};
 use opkeep_digest::Fingerprint;
+use opkeep_framework_cache::import::{CacheImport, ImportReport, Importer};
 use opkeep_store::{Store, StoreConfig, TargetStore};
 use opkeep_testkit::ascend::{Chip, Kernel};
 use opkeep_testkit::caches::{CachedKernelFiles, Rank};
@@ -115,7 +116,9 @@ impl Place {
     }
 
     fn importer(&self) -> Importer {
-        let read = |spec: &BuildSpec| spec.target.starts_with("Ascend").then(|| effective(spec));
+        let read = |spec: &BuildSpec| {
+            spec.target.starts_with("Ascend").then(|| effective(spec).map_err(|error| error.to_string()))
+        };
         Importer::new(StoreConfig::new(self.bench.root()), read).threads(NonZeroUsize::new(2).unwrap())
     }
 
@@ -160,16 +163,16 @@ fn square(length: u32) -> Request {
 }
 
 /// The only cache that was found.
-fn only(report: &ImportReport) -> &Cache {
-    assert!(report.closed.is_empty() && report.caches.len() == 1, "{report:?}");
+fn only(report: &ImportReport) -> &CacheImport {
+    assert!(report.unreadable_dirs.is_empty() && report.caches.len() == 1, "{report:?}");
     &report.caches[0]
 }
 
 /// How many were imported, there already, copies, and why the rest was not.
 fn counts(report: &ImportReport) -> (usize, usize, usize, Vec<&'static str>) {
     let cache = only(report);
-    let reasons = cache.not_imported.iter().map(|not| not.why.name()).collect();
-    (cache.imported.len(), cache.already, cache.copies, reasons)
+    let reasons = cache.skipped.iter().map(|not| not.why.name()).collect();
+    (cache.imported.len(), cache.existing, cache.duplicates, reasons)
 }
 
 fn write(path: &Path, bytes: impl AsRef<[u8]>) {

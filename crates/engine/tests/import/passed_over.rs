@@ -12,8 +12,8 @@ fn after(change: impl FnOnce(&Place)) -> Vec<&'static str> {
     let place = Place::with_squares(2);
     change(&place);
     let report = place.import();
-    let (imported, already, copies, reasons) = counts(&report);
-    assert_eq!((imported + reasons.len(), already, copies), (2, 0, 0), "{report:?}");
+    let (imported, existing, duplicates, reasons) = counts(&report);
+    assert_eq!((imported + reasons.len(), existing, duplicates), (2, 0, 0), "{report:?}");
     assert_eq!(place.bench.entries().len(), imported);
     // What was not imported is compiled.
     let (outcome, is_imported) = place.outcome(&place.trusting(), &square(1));
@@ -145,7 +145,7 @@ fn kernels_for_other_chips() {
             assert_eq!(cache.imported.len(), 1, "{chip:?}: {report:?}");
             continue;
         }
-        let why = &cache.not_imported[0].why;
+        let why = &cache.skipped[0].why;
         assert_eq!(why.name(), "other-chip", "{chip:?}: {why}");
         assert!(why.is_problem() && why.to_string().contains("its descriptor names Ascend910A"), "{why}");
         assert!(place.bench.entries().is_empty());
@@ -158,7 +158,7 @@ fn caches_without_descriptors_are_told() {
     let folder = place.base().join("kernel_cache/Ascend910A");
     cann_kernel(crate::TARGET, 1).write(&folder).unwrap();
     let report = place.import();
-    let why = only(&report).passed_over.as_ref().unwrap();
+    let why = only(&report).skip_reason.as_ref().unwrap();
     assert_eq!(why.name(), "no-descriptor");
     assert!(why.to_string().contains("CANN's kernel_cache has no descriptors"), "{why}");
     assert!(place.bench.entries().is_empty());
@@ -187,7 +187,7 @@ fn kernels_for_the_host_are_told() {
 fn folders_that_cannot_be_read_are_told() {
     let place = Place::with_squares(1);
     let report = place.importer().import(&[place.base().join("nowhere"), place.base()]).unwrap();
-    assert_eq!(report.closed.len(), 1);
+    assert_eq!(report.unreadable_dirs.len(), 1);
     assert_eq!(report.caches[0].imported.len(), 1);
     // Somebody's rank that is no folder.
     std::fs::create_dir_all(place.base().join("rank_7")).unwrap();

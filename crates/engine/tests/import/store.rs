@@ -5,8 +5,9 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use opkeep::{Cache, CacheMode, ImportReport};
+use opkeep::CacheMode;
 use opkeep_descriptor::Generation;
+use opkeep_framework_cache::import::{CacheImport, ImportReport};
 use opkeep_fs::CancelToken;
 use opkeep_kernel_entry::verify_entry;
 use opkeep_store::{Entry, GcOptions, LockOutcome, RepairOptions, VerifyOptions, WaitOptions};
@@ -52,8 +53,8 @@ fn many_at_once_are_fine() {
         for _ in 0..4 {
             scope.spawn(|| {
                 start.wait();
-                let (new, already, copies, reasons) = counts(&place.import());
-                assert_eq!((new + already, copies, reasons), (12, 0, vec![]));
+                let (new, existing, duplicates, reasons) = counts(&place.import());
+                assert_eq!((new + existing, duplicates, reasons), (12, 0, vec![]));
             });
         }
     });
@@ -73,7 +74,7 @@ fn of_one_job_the_first_kernel_stays() {
     let CachedKernelFiles { json, object, .. } = rank.square_of(1, 999);
     CachedKernelFiles { stem, json, object, info }.write(&rank.folder(&place.base())).unwrap();
     let report = place.import();
-    let found: Vec<_> = report.caches.iter().map(|cache| (cache.already, cache.copies)).collect();
+    let found: Vec<_> = report.caches.iter().map(|cache| (cache.existing, cache.duplicates)).collect();
     assert_eq!(found, [(1, 0), (0, 1)]);
     let report = place.build(&place.trusting(), &[request(&rank.square(1))]);
     assert_eq!(report.kernels[0].artifact.as_ref().unwrap().object, Rank::new(0).square(1).object);
@@ -92,7 +93,7 @@ fn it_ends_when_it_is_told_to() {
     });
     let report = importer.import(&[place.base()]).unwrap();
     let cache = only(&report);
-    assert!(report.interrupted && cache.left > 0 && !cache.imported.is_empty(), "{report:?}");
+    assert!(report.interrupted && cache.unprocessed > 0 && !cache.imported.is_empty(), "{report:?}");
     assert_eq!(place.bench.entries().len(), cache.imported.len());
     let there = cache.imported.len();
     assert_eq!(counts(&place.import()), (40 - there, there, 0, vec![]));
@@ -162,26 +163,26 @@ fn a_kernel_that_was_compiled_since_takes_the_place_of_the_old_one() {
         let report = place.build(&place.trusting(), &[square(1)]);
         report.kernels[0].artifact.as_ref().unwrap().object.clone()
     };
-    let renewed = |report: &ImportReport| {
+    let replaced = |report: &ImportReport| {
         let cache = only(report);
-        (cache.imported.len(), cache.renewed.len(), cache.already, cache.copies)
+        (cache.imported.len(), cache.replaced.len(), cache.existing, cache.duplicates)
     };
     let (first, now, minute) = (object(), SystemTime::now(), Duration::from_secs(60));
 
     // Compiled before the import, as another rank's: the first one stays.
     let copy = anew(900, now - minute);
-    assert_eq!(renewed(&place.import()), (0, 0, 1, 1));
+    assert_eq!(replaced(&place.import()), (0, 0, 1, 1));
     assert_eq!(object(), first);
 
     let newer = anew(1_000, after_an_import());
     assert!(newer != first && newer != copy);
     let dry = place.importer().dry_run(true).import(&[place.base()]).unwrap();
-    assert_eq!((renewed(&dry), object()), ((0, 1, 1, 0), first));
+    assert_eq!((replaced(&dry), object()), ((0, 1, 1, 0), first));
     let report = place.import();
-    assert_eq!(renewed(&report), (0, 1, 1, 0));
-    assert!(only(&report).renewed[0].name.starts_with("square_"));
+    assert_eq!(replaced(&report), (0, 1, 1, 0));
+    assert!(only(&report).replaced[0].name.starts_with("square_"));
     assert_eq!(object(), newer);
-    assert_eq!((renewed(&place.import()), place.bench.entries().len()), ((0, 0, 2, 0), 2));
+    assert_eq!((replaced(&place.import()), place.bench.entries().len()), ((0, 0, 2, 0), 2));
 }
 
 /// A file server's clock may be ahead: what it dates is not newer than all else for that.
@@ -233,7 +234,7 @@ fn an_older_kernel_is_replaced_under_its_lock() {
         // Time enough to replace it, for one that does not wait.
         std::thread::sleep(Duration::from_millis(300));
         cancel.cancel();
-        assert_eq!(only(&import.join().unwrap()).renewed.len(), 0);
+        assert_eq!(only(&import.join().unwrap()).replaced.len(), 0);
     });
     assert!(before == std::fs::read(&place.bench.entries()[0]).unwrap());
     drop(lock);
@@ -259,6 +260,7 @@ fn compiled_anew(place: &Place, rank: &Rank, code_bytes: usize, at: SystemTime) 
 
 /// Of each cache: how many were imported, took the place of others, were there already, and are copies.
 fn told(report: &ImportReport) -> Vec<(usize, usize, usize, usize)> {
-    let of = |cache: &Cache| (cache.imported.len(), cache.renewed.len(), cache.already, cache.copies);
+    let of =
+        |cache: &CacheImport| (cache.imported.len(), cache.replaced.len(), cache.existing, cache.duplicates);
     report.caches.iter().map(of).collect()
 }

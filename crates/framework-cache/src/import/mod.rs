@@ -8,7 +8,7 @@
 
 mod report;
 
-pub use report::{Cache, ImportError, ImportReport, ImportedKernel, SkipReason, SkippedKernel};
+pub use report::{CacheImport, ImportError, ImportReport, ImportedKernel, SkipReason, SkippedKernel};
 
 use std::collections::{BTreeMap, HashSet};
 use std::num::NonZeroUsize;
@@ -17,16 +17,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use crate::scan::{
+    Item, Kind, NotTaken, Place, Shelf, SurveyOptions, Taken, Verdict, What, find_through_links, survey,
+};
 use opkeep_artifact::Artifact;
-use opkeep_backend::BackendError;
 use opkeep_cann_meta::{KernelMeta, is_chip, targets};
 use opkeep_descriptor::{
     BuildSpec, Descriptor, ForeignName, Generation, KernelName, ResolvedSpec, import_key, read_info,
 };
 use opkeep_digest::Digest;
-use opkeep_framework_cache::scan::{
-    Item, Kind, NotTaken, Place, Shelf, SurveyOptions, Taken, Verdict, What, find_through_links, survey,
-};
 use opkeep_fs::CancelToken;
 use opkeep_kernel_entry::member::{JSON, OBJECT};
 use opkeep_kernel_entry::{KernelBundle, KernelRecord, Origin, Provenance, StoredExpectations, encode_entry};
@@ -40,15 +39,14 @@ use opkeep_validator::Validator;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Says for what a kernel was built whose descriptor has these options; none if nothing here runs such kernels.
-type Reader = dyn Fn(&BuildSpec) -> Option<Result<ResolvedSpec, BackendError>> + Send + Sync;
+type Reader = dyn Fn(&BuildSpec) -> Option<Result<ResolvedSpec, String>> + Send + Sync;
 /// Told which cache is looked at, how many of its kernels are done, and of how many.
 type Observer = dyn Fn(&Path, u64, u64) + Send + Sync;
 
 /// Takes kernels from the caches of frameworks into a store.
 ///
-/// Each is kept under a key of its own kind, with its provenance: no build takes it for one that it compiled itself, nor
-/// takes it at all unless [`Builder::trust_imported`](crate::Builder::trust_imported) says so. May be done beside builds
-/// and other imports, and any number of times.
+/// Each is kept under a key of its own kind, with its provenance: no build takes it for one that it compiled itself, and
+/// only builds that trust imported kernels use it. Builds and other imports may run at the same time.
 pub struct Importer {
     store: StoreConfig,
     read: Box<Reader>,
@@ -59,19 +57,19 @@ pub struct Importer {
 }
 
 /// One import.
-struct Run<'a> {
+struct ImportRun<'a> {
     importer: &'a Importer,
     /// None in a dry run without a store.
     store: Option<Store>,
-    shelves: Mutex<BTreeMap<String, Arc<TargetStore>>>,
+    targets: Mutex<BTreeMap<String, Arc<TargetStore>>>,
     /// The `.json` and the object that a dry run would have put under each key.
-    foreseen: Mutex<BTreeMap<Digest, [Digest; 2]>>,
+    planned: Mutex<BTreeMap<Digest, [Digest; 2]>>,
     /// Nothing more can be written.
     stopped: AtomicBool,
 }
 
 /// A kernel that may be imported.
-struct Candidate {
+struct ImportCandidate {
     descriptor: Descriptor,
     generation: Generation,
     spec: ResolvedSpec,
@@ -84,31 +82,31 @@ struct Candidate {
 /// What became of a kernel.
 enum Outcome {
     New(ImportedKernel),
-    Renewed(ImportedKernel),
-    There,
-    Copy,
+    Replaced(ImportedKernel),
+    ExistingEntry,
+    Duplicate,
     Not(SkippedKernel),
     /// It was not looked at any more.
-    Left,
+    Unprocessed,
 }
 
 /// A kernel in the store, beside one of the same job that may be imported.
-enum There {
+enum ExistingEntry {
     /// It is this one.
     Same,
     /// It was imported before this one was compiled: the framework has had it compiled anew since, by another toolchain
     /// perhaps.
     Older,
     /// It has other bytes, as those of other ranks do.
-    Copy,
+    Duplicate,
 }
 
 impl Importer {
-    /// Imports into the store at `store.root`. `read` says what the options of a descriptor mean, as
-    /// [`Registry::read`](opkeep_backend::Registry::read) does.
+    /// Imports into the store at `store.root`. `read` resolves the options of a descriptor as the backend of its target
+    /// does: `None` if there is no such backend, an error if the options are invalid.
     pub fn new(
         store: StoreConfig,
-        read: impl Fn(&BuildSpec) -> Option<Result<ResolvedSpec, BackendError>> + Send + Sync + 'static,
+        read: impl Fn(&BuildSpec) -> Option<Result<ResolvedSpec, String>> + Send + Sync + 'static,
     ) -> Self {
         Self {
             store,
@@ -154,11 +152,11 @@ impl Importer {
             Err(StoreError::NoStore { .. }) if self.dry_run => None,
             opened => Some(opened?),
         };
-        let run = Run {
+        let run = ImportRun {
             importer: self,
             store,
-            shelves: Mutex::default(),
-            foreseen: Mutex::default(),
+            targets: Mutex::default(),
+            planned: Mutex::default(),
             stopped: AtomicBool::new(false),
         };
         let (mut report, mut seen) = (ImportReport::default(), HashSet::new());
@@ -181,27 +179,27 @@ impl Importer {
     }
 }
 
-impl Run<'_> {
+impl ImportRun<'_> {
     /// Imports what is in one cache.
     fn place(&self, place: &Place, report: &mut ImportReport) {
         if self.importer.cancel.is_cancelled() {
             return;
         }
-        let mut cache = Cache::new(place);
+        let mut cache = CacheImport::new(place);
         match place.kind {
             Kind::Cann | Kind::Package | Kind::Work => {
-                cache.passed_over = Some(SkipReason::NoDescriptors(place.kind.to_string()))
+                cache.skip_reason = Some(SkipReason::NoDescriptors(place.kind.to_string()))
             }
             _ => {
                 if let Err(error) = self.kernels(place, &mut cache) {
-                    report.closed.push((place.path.clone(), error.to_string()));
+                    report.unreadable_dirs.push((place.path.clone(), error.to_string()));
                 }
             }
         }
         report.caches.push(cache);
     }
 
-    fn kernels(&self, place: &Place, cache: &mut Cache) -> std::io::Result<()> {
+    fn kernels(&self, place: &Place, cache: &mut CacheImport) -> std::io::Result<()> {
         let Importer { threads, cancel, observer, .. } = self.importer;
         let options = SurveyOptions {
             threads: *threads,
@@ -210,41 +208,42 @@ impl Run<'_> {
             cancelled: &|| cancel.is_cancelled(),
         };
         let survey = survey(place, &options)?;
-        let shelf = Shelf::open(place)?;
-        cache.closed =
+        let store_target = Shelf::open(place)?;
+        cache.unreadable_dirs =
             survey.closed.iter().map(|(folder, error)| (folder.clone(), error.to_string())).collect();
         let items: Vec<&Item> = survey.items.iter().filter(|item| item.what == What::Kernel).collect();
         let done = AtomicU64::new(0);
         let of = items.len() as u64;
         let import = |at: usize| {
-            let outcome = self.item(place, &shelf, items[at]);
+            let outcome = self.item(place, &store_target, items[at]);
             observer(&place.path, of + done.fetch_add(1, Ordering::Relaxed) + 1, 2 * of);
             outcome
         };
         for outcome in opkeep_fs::map(items.len(), *threads, || false, import).results {
             match outcome {
                 Outcome::New(kernel) => cache.imported.push(kernel),
-                Outcome::Renewed(kernel) => cache.renewed.push(kernel),
-                Outcome::There => cache.already += 1,
-                Outcome::Copy => cache.copies += 1,
-                Outcome::Not(not) => cache.not_imported.push(not),
-                Outcome::Left => cache.left += 1,
+                Outcome::Replaced(kernel) => cache.replaced.push(kernel),
+                Outcome::ExistingEntry => cache.existing += 1,
+                Outcome::Duplicate => cache.duplicates += 1,
+                Outcome::Not(not) => cache.skipped.push(not),
+                Outcome::Unprocessed => cache.unprocessed += 1,
             }
         }
         Ok(())
     }
 
     /// Imports one kernel.
-    fn item(&self, place: &Place, shelf: &Shelf, item: &Item) -> Outcome {
+    fn item(&self, place: &Place, store_target: &Shelf, item: &Item) -> Outcome {
         if self.importer.cancel.is_cancelled() || self.stopped.load(Ordering::Relaxed) {
-            return Outcome::Left;
+            return Outcome::Unprocessed;
         }
-        let outcome = self.candidate(shelf, item).and_then(|candidate| self.keep(place, item, &candidate));
+        let outcome =
+            self.candidate(store_target, item).and_then(|candidate| self.keep(place, item, &candidate));
         outcome.unwrap_or_else(|why| Outcome::Not(SkippedKernel { name: item.name.clone(), why }))
     }
 
     /// Reads a kernel, if it is whole and its descriptor says what it computes.
-    fn candidate(&self, shelf: &Shelf, item: &Item) -> Result<Candidate, SkipReason> {
+    fn candidate(&self, store_target: &Shelf, item: &Item) -> Result<ImportCandidate, SkipReason> {
         if !matches!(item.verdict, Verdict::Intact) {
             return Err(SkipReason::of_item(item));
         }
@@ -252,7 +251,7 @@ impl Run<'_> {
             return Err(SkipReason::InParts);
         }
         let Taken { json, object, info, is_begun_anew, compiled_at, is_ours } =
-            shelf.take(item).map_err(|error| match error {
+            store_target.take(item).map_err(|error| match error {
                 NotTaken::Missing { file } if file.ends_with(".info") => SkipReason::NoDescriptor,
                 NotTaken::Missing { file } if file.ends_with(".o") => SkipReason::NoObject,
                 NotTaken::Missing { .. } | NotTaken::Changing { .. } => SkipReason::InUse(error.to_string()),
@@ -268,9 +267,8 @@ impl Run<'_> {
             return Err(SkipReason::UnknownChip(target.clone()));
         }
         let no_backend = || SkipReason::NoBackend(target.clone());
-        let mut spec = (self.importer.read)(&descriptor.spec)
-            .ok_or_else(no_backend)?
-            .map_err(|error| SkipReason::Options(error.to_string()))?;
+        let mut spec =
+            (self.importer.read)(&descriptor.spec).ok_or_else(no_backend)?.map_err(SkipReason::Options)?;
         let validator = Validator::builtin();
         let expect = targets::named(&spec.target).ok_or_else(no_backend)?;
         let expected = StoredExpectations::new(expect, &validator);
@@ -292,12 +290,12 @@ impl Run<'_> {
             return Err(SkipReason::OtherKernel(other));
         }
         let said = spec.split_unkeyed_options();
-        Ok(Candidate { descriptor, generation, spec, said, artifact, expected, compiled_at })
+        Ok(ImportCandidate { descriptor, generation, spec, said, artifact, expected, compiled_at })
     }
 
     /// Puts a kernel into the store, unless one of the same job is there that is as new.
-    fn keep(&self, place: &Place, item: &Item, candidate: &Candidate) -> Result<Outcome, SkipReason> {
-        let Candidate { descriptor, generation, spec, said, expected, .. } = candidate;
+    fn keep(&self, place: &Place, item: &Item, candidate: &ImportCandidate) -> Result<Outcome, SkipReason> {
+        let ImportCandidate { descriptor, generation, spec, said, expected, .. } = candidate;
         let artifact = &candidate.artifact;
         let job = descriptor.job.digest();
         let key = import_key(&job, spec);
@@ -308,9 +306,9 @@ impl Run<'_> {
             target: spec.target.clone(),
             bytes: artifact.object.len() + artifact.metadata.len(),
         };
-        let shelf = self.shelf(&spec.target)?;
-        let Some(shelf) = shelf.as_deref().filter(|_| !self.importer.dry_run) else {
-            return Ok(self.foresee(shelf.as_deref(), new, candidate));
+        let store_target = self.store_target(&spec.target)?;
+        let Some(store_target) = store_target.as_deref().filter(|_| !self.importer.dry_run) else {
+            return Ok(self.plan(store_target.as_deref(), new, candidate));
         };
         let folder = std::path::absolute(&place.path).unwrap_or_else(|_| place.path.clone());
         let folder = item.below.map_or_else(|| folder.clone(), |below| folder.join(below));
@@ -327,89 +325,101 @@ impl Run<'_> {
         let entry = encode_entry(&KernelBundle::of(artifact), expected, &record);
         let draft = entry.builder();
         let put = |replace| {
-            shelf.put_replacing(key.digest(), &draft, replace).map_err(|error| self.not_kept(&error))
+            store_target.put_replacing(key.digest(), &draft, replace).map_err(|error| self.not_kept(&error))
         };
         if put(Overwrite::Never)? == PutOutcome::Published {
             return Ok(Outcome::New(new));
         }
-        match self.there(shelf, key.digest(), candidate) {
-            Some(There::Older) => self.renew(shelf, new, candidate, put),
-            Some(There::Copy) => Ok(Outcome::Copy),
+        match self.existing(store_target, key.digest(), candidate) {
+            Some(ExistingEntry::Older) => self.renew(store_target, new, candidate, put),
+            Some(ExistingEntry::Duplicate) => Ok(Outcome::Duplicate),
             // It may be gone again: then it was there.
-            Some(There::Same) | None => Ok(Outcome::There),
+            Some(ExistingEntry::Same) | None => Ok(Outcome::ExistingEntry),
         }
     }
 
     /// Puts a kernel in place of an older one.
     fn renew(
         &self,
-        shelf: &TargetStore,
+        store_target: &TargetStore,
         new: ImportedKernel,
-        candidate: &Candidate,
+        candidate: &ImportCandidate,
         put: impl Fn(Overwrite) -> Result<PutOutcome, SkipReason>,
     ) -> Result<Outcome, SkipReason> {
         // Who marks the older one as validated writes it again, and has this lock meanwhile.
         let cancelled = || self.importer.cancel.is_cancelled();
         let deadline = Instant::now().checked_add(PATIENCE);
         let patience = WaitOptions { deadline, cancelled: &cancelled, on_wait: None };
-        let held = shelf.lock(new.key.digest(), patience).map_err(|error| self.not_kept(&error))?;
+        let held = store_target.lock(new.key.digest(), patience).map_err(|error| self.not_kept(&error))?;
         if matches!(held, LockOutcome::Cancelled) {
-            return Ok(Outcome::Left);
+            return Ok(Outcome::Unprocessed);
         }
         // Another import may have put it meanwhile, or one that is newer still.
-        match self.there(shelf, new.key.digest(), candidate) {
-            Some(There::Older) | None => put(Overwrite::Always).map(|_| Outcome::Renewed(new)),
-            Some(There::Same) => Ok(Outcome::There),
-            Some(There::Copy) => Ok(Outcome::Copy),
+        match self.existing(store_target, new.key.digest(), candidate) {
+            Some(ExistingEntry::Older) | None => put(Overwrite::Always).map(|_| Outcome::Replaced(new)),
+            Some(ExistingEntry::Same) => Ok(Outcome::ExistingEntry),
+            Some(ExistingEntry::Duplicate) => Ok(Outcome::Duplicate),
         }
     }
 
     /// What would become of a kernel. Of those of one job that would be put, the first would stay.
-    fn foresee(&self, shelf: Option<&TargetStore>, new: ImportedKernel, candidate: &Candidate) -> Outcome {
-        let Candidate { artifact, .. } = candidate;
+    fn plan(
+        &self,
+        store_target: Option<&TargetStore>,
+        new: ImportedKernel,
+        candidate: &ImportCandidate,
+    ) -> Outcome {
+        let ImportCandidate { artifact, .. } = candidate;
         let bytes = [&artifact.metadata, &artifact.object].map(|bytes| Digest::of(bytes));
-        let mut foreseen = self.foreseen.lock().unwrap_or_else(PoisonError::into_inner);
-        let there = match foreseen.get(new.key.digest()) {
-            Some(first) if *first == bytes => Some(There::Same),
-            Some(_) => Some(There::Copy),
-            None => shelf.and_then(|shelf| self.there(shelf, new.key.digest(), candidate)),
+        let mut planned = self.planned.lock().unwrap_or_else(PoisonError::into_inner);
+        let existing = match planned.get(new.key.digest()) {
+            Some(first) if *first == bytes => Some(ExistingEntry::Same),
+            Some(_) => Some(ExistingEntry::Duplicate),
+            None => {
+                store_target.and_then(|store_target| self.existing(store_target, new.key.digest(), candidate))
+            }
         };
-        if matches!(there, None | Some(There::Older)) {
-            foreseen.insert(*new.key.digest(), bytes);
+        if matches!(existing, None | Some(ExistingEntry::Older)) {
+            planned.insert(*new.key.digest(), bytes);
         }
-        match there {
+        match existing {
             None => Outcome::New(new),
-            Some(There::Older) => Outcome::Renewed(new),
-            Some(There::Same) => Outcome::There,
-            Some(There::Copy) => Outcome::Copy,
+            Some(ExistingEntry::Older) => Outcome::Replaced(new),
+            Some(ExistingEntry::Same) => Outcome::ExistingEntry,
+            Some(ExistingEntry::Duplicate) => Outcome::Duplicate,
         }
     }
 
     /// The kernel of the same job in the store, if there is one.
-    fn there(&self, shelf: &TargetStore, key: &Digest, candidate: &Candidate) -> Option<There> {
-        let Lookup::Hit(entry) = shelf.peek(key) else { return None };
-        let Candidate { artifact, compiled_at, .. } = candidate;
+    fn existing(
+        &self,
+        store_target: &TargetStore,
+        key: &Digest,
+        candidate: &ImportCandidate,
+    ) -> Option<ExistingEntry> {
+        let Lookup::Hit(entry) = store_target.peek(key) else { return None };
+        let ImportCandidate { artifact, compiled_at, .. } = candidate;
         let same = entry.member(OBJECT) == Some(&artifact.object[..])
             && entry.member(JSON) == Some(&artifact.metadata[..]);
         Some(match () {
-            () if same => There::Same,
+            () if same => ExistingEntry::Same,
             () if Provenance::of(&entry).is_some_and(|imported| imported.is_older(*compiled_at)) => {
-                There::Older
+                ExistingEntry::Older
             }
-            () => There::Copy,
+            () => ExistingEntry::Duplicate,
         })
     }
 
     /// The store's part for `target`; none in a dry run without a store.
-    fn shelf(&self, target: &str) -> Result<Option<Arc<TargetStore>>, SkipReason> {
+    fn store_target(&self, target: &str) -> Result<Option<Arc<TargetStore>>, SkipReason> {
         let Some(store) = &self.store else { return Ok(None) };
-        let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(shelf) = shelves.get(target) {
-            return Ok(Some(Arc::clone(shelf)));
+        let mut targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(store_target) = targets.get(target) {
+            return Ok(Some(Arc::clone(store_target)));
         }
-        let shelf = Arc::new(store.target(target).map_err(|error| self.not_kept(&error))?);
-        shelves.insert(target.to_owned(), Arc::clone(&shelf));
-        Ok(Some(shelf))
+        let store_target = Arc::new(store.target(target).map_err(|error| self.not_kept(&error))?);
+        targets.insert(target.to_owned(), Arc::clone(&store_target));
+        Ok(Some(store_target))
     }
 
     fn not_kept(&self, error: &StoreError) -> SkipReason {
@@ -424,15 +434,15 @@ impl Run<'_> {
         if self.importer.dry_run {
             return;
         }
-        for (target, shelf) in &*self.shelves.lock().unwrap_or_else(PoisonError::into_inner) {
-            let kernels = report.caches.iter().flat_map(|cache| cache.imported.iter().chain(&cache.renewed));
+        for (target, store_target) in &*self.targets.lock().unwrap_or_else(PoisonError::into_inner) {
+            let kernels = report.caches.iter().flat_map(|cache| cache.imported.iter().chain(&cache.replaced));
             let keys: Vec<Digest> = kernels
                 .filter(|kernel| kernel.target == *target)
                 .map(|kernel| *kernel.key.digest())
                 .collect();
-            shelf.sync(&keys);
+            store_target.sync(&keys);
             // Statistics that another process holds up are written with the next ones.
-            let _ = shelf.flush();
+            let _ = store_target.flush();
         }
     }
 }

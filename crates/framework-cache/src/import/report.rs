@@ -5,9 +5,9 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::scan::{Item, Place, Places, Verdict};
 use opkeep_cann_meta::unjudged;
 use opkeep_descriptor::Key;
-use opkeep_framework_cache::scan::{Item, Place, Places, Verdict};
 use opkeep_fs::{FileId, Fs};
 use opkeep_store::StoreError;
 use thiserror::Error;
@@ -25,9 +25,9 @@ pub enum ImportError {
 #[derive(Debug, Default)]
 pub struct ImportReport {
     /// The caches that were found, in order.
-    pub caches: Vec<Cache>,
+    pub caches: Vec<CacheImport>,
     /// Folders that could not be looked into, and why.
-    pub closed: Vec<(PathBuf, String)>,
+    pub unreadable_dirs: Vec<(PathBuf, String)>,
     /// What should be known and stopped nothing: limits of the store that do not count.
     pub warnings: Vec<String>,
     /// Whether it ended before all was done.
@@ -37,7 +37,7 @@ pub struct ImportReport {
 /// What came of one cache.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Cache {
+pub struct CacheImport {
     /// The folder.
     pub path: PathBuf,
     /// Whose it is, in a word.
@@ -45,22 +45,22 @@ pub struct Cache {
     /// The rank, if it is one's.
     pub rank: Option<String>,
     /// Why none of its kernels was looked at, if that is so.
-    pub passed_over: Option<SkipReason>,
+    pub skip_reason: Option<SkipReason>,
     /// What is in the store now and was not; what would be, in a dry run.
     pub imported: Vec<ImportedKernel>,
     /// What stands in the store in place of an older one of the same job: it was compiled after that was imported.
-    pub renewed: Vec<ImportedKernel>,
+    pub replaced: Vec<ImportedKernel>,
     /// How many were in the store already.
-    pub already: usize,
+    pub existing: usize,
     /// How many are of jobs whose kernels were in the store already, with other bytes, and not compiled since. The first
     /// one stays: ranks have kernels of one job that differ in their names.
-    pub copies: usize,
+    pub duplicates: usize,
     /// What was not imported, and why.
-    pub not_imported: Vec<SkippedKernel>,
+    pub skipped: Vec<SkippedKernel>,
     /// How many were not looked at, since it was interrupted or nothing more could be written.
-    pub left: usize,
+    pub unprocessed: usize,
     /// Folders in it that could not be looked into, and why.
-    pub closed: Vec<(String, String)>,
+    pub unreadable_dirs: Vec<(String, String)>,
 }
 
 /// A kernel that was imported.
@@ -259,31 +259,31 @@ impl ImportReport {
     /// Adds a directory that could not be looked into: once, by whatever paths it was met.
     pub(super) fn add_unreadable(&mut self, path: &Path, error: &io::Error, seen: &mut HashSet<FileId>) {
         if Fs::new().look(path).ok().is_none_or(|found| seen.insert(found.state.id)) {
-            self.closed.push((path.to_owned(), error.to_string()));
+            self.unreadable_dirs.push((path.to_owned(), error.to_string()));
         }
     }
 
     pub(super) fn add_closed(&mut self, places: &Places, seen: &mut HashSet<FileId>) {
         places.closed.iter().for_each(|(path, error)| self.add_unreadable(path, error, seen));
         let deep = "nested too deep; name it on the command line".to_owned();
-        self.closed.extend(places.too_deep.iter().map(|path| (path.clone(), deep.clone())));
+        self.unreadable_dirs.extend(places.too_deep.iter().map(|path| (path.clone(), deep.clone())));
     }
 }
 
-impl Cache {
+impl CacheImport {
     pub(super) fn new(place: &Place) -> Self {
         Self {
             path: place.path.clone(),
             kind: place.kind.name(),
             rank: place.rank.clone(),
-            passed_over: None,
+            skip_reason: None,
             imported: Vec::new(),
-            already: 0,
-            renewed: Vec::new(),
-            copies: 0,
-            not_imported: Vec::new(),
-            left: 0,
-            closed: Vec::new(),
+            existing: 0,
+            replaced: Vec::new(),
+            duplicates: 0,
+            skipped: Vec::new(),
+            unprocessed: 0,
+            unreadable_dirs: Vec::new(),
         }
     }
 }
