@@ -41,7 +41,6 @@ mod json;
 mod lint;
 mod magic;
 mod meta;
-mod raw;
 pub mod targets;
 mod words;
 

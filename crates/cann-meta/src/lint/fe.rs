@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
+use crate::json::raw::{self, Members, text};
 use crate::lint::value::{Cpp, int32, wide};
 use crate::lint::{Effect, Lint, Lints, Vendor};
 use crate::meta::document;
-use crate::raw::{self, Members, text};
 use crate::{Magic, MetaError};
 
 /// What CANN's FE would refuse, ignore or misread in this `.json`, in the order in which it reads.

@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
+use crate::json::raw::{self, Members, text};
 use crate::lint::value::{Cpp, uint32, wide};
 use crate::lint::{Effect, Lint, Lints, Vendor};
 use crate::meta::{Document, document};
-use crate::raw::{self, Members, text};
 use crate::{Magic, MetaError};
 
 /// What MindSpore 2.0 would do with this `.json` other than what is meant, in the order in which it reads.

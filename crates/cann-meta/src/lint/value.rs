@@ -1,6 +1,6 @@
 //! How nlohmann's library turns values into C++ types.
 
-use crate::raw::{boolean, is_number, items, text, whole};
+use crate::json::raw::{boolean, is_number, items, text, whole};
 
 /// A C++ type, as far as a value in JSON can be asked for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,33 +3,23 @@
 //! Which fields are refused, and which are kept, is in the table of the [crate's documentation](crate). Of a field that
 //! occurs more than once, the last counts, as for both vendors' parsers.
 
+mod document;
 mod error;
 mod parts;
 mod record;
 mod values;
 
+pub use document::MAX_BYTES;
+pub(crate) use document::{Document, document};
 pub use error::MetaError;
 pub use parts::{Clear, GlobalWorkspace, KernelEntry, Parameter, RunInfo, SubJson, Workspace};
 pub use values::{BlockDim, Flag, TaskRation};
 
 use crate::json::laid_out;
 use crate::lint::{self, Lint};
-use crate::raw::Members;
 use crate::words::{CoreType, Deterministic, Placeholder, Word};
 use crate::{Json, Magic};
 use record::{Reader, Value, record, write_members};
-
-/// The largest `.json` that is read. Genuine ones, with hundreds of kernels, stay below 1 MiB.
-///
-/// What is read of it takes at most 96 bytes of memory for each byte of the file, and so much only in a list of kernels.
-pub const MAX_BYTES: usize = 4 << 20;
-
-/// The most items that a list may have: a kernel in the list takes many times the memory that it takes in the file.
-/// Genuine lists have some hundreds.
-pub(crate) const MAX_ITEMS: usize = 1 << 15;
-
-/// The mark that some editors put before a text. Both vendors' parsers skip it.
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 record! {
     /// The `.json` that stands beside a kernel object.
@@ -231,42 +221,6 @@ impl KernelMeta {
         let mut compact = String::with_capacity(1024);
         self.write(&mut compact);
         laid_out(&compact)
-    }
-}
-
-/// A text that is JSON, and its members if it is an object.
-pub(crate) type Document<'a> = (&'a str, Option<Members<'a>>);
-
-pub(crate) fn document(bytes: &[u8]) -> Result<Document<'_>, MetaError> {
-    if bytes.len() > MAX_BYTES {
-        return Err(MetaError::TooLarge { bytes: bytes.len(), limit: MAX_BYTES });
-    }
-    let bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
-    let raw = std::str::from_utf8(bytes).map_err(|error| not_utf8(bytes, error.valid_up_to()))?;
-    let invalid = |error: serde_json::Error| MetaError::Json {
-        bytes: bytes.len(),
-        line: error.line(),
-        column: error.column(),
-        problem: match error.is_eof() {
-            true => format!("{error}; the writer was probably interrupted"),
-            false => error.to_string(),
-        },
-    };
-    if raw.trim_start_matches([' ', '\t', '\n', '\r']).starts_with('{') {
-        return Ok((raw, Some(Members::read(raw).map_err(invalid)?)));
-    }
-    let _: &serde_json::value::RawValue = serde_json::from_str(raw).map_err(invalid)?;
-    Ok((raw, None))
-}
-
-fn not_utf8(bytes: &[u8], at: usize) -> MetaError {
-    let before = bytes.get(..at).unwrap_or_default();
-    let line_start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
-    MetaError::Json {
-        bytes: bytes.len(),
-        line: 1 + before.iter().filter(|byte| **byte == b'\n').count(),
-        column: 1 + at - line_start,
-        problem: "not UTF-8".to_owned(),
     }
 }
 

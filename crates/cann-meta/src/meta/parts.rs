@@ -1,9 +1,10 @@
 //! The objects inside a `.json`.
 
+use crate::json::raw;
 use crate::meta::record::{Reader, Value, record, write_members};
 use crate::meta::values::{BlockDim, Flag, TaskRation};
 use crate::words::{CoreType, Deterministic, Word};
-use crate::{Json, MetaError, raw};
+use crate::{Json, MetaError};
 
 record! {
     /// One kernel of a binary that holds several, an item of `kernelList`.

@@ -2,12 +2,15 @@
 
 use std::borrow::Cow;
 
+use crate::json::raw::{self, Members};
 use crate::json::{MAX_DEPTH, quoted, short, short_name};
-use crate::meta::MAX_ITEMS;
-use crate::raw::{self, Members};
 use crate::{Json, MetaError};
 
 const _: () = assert!(MAX_DEPTH == 32, "the message below says 32");
+/// The most items that a list may have: a kernel in the list takes many times the memory that it takes in the file.
+/// Genuine lists have some hundreds.
+pub(crate) const MAX_ITEMS: usize = 1 << 15;
+
 const _: () = assert!(MAX_ITEMS == 32_768, "the message below says 32768");
 const FEW: &str = "a list of at most 32768 items";
 const KEPT: &str = "a value that is nested at most 32 levels deep";
@@ -197,7 +200,7 @@ macro_rules! record {
         }
 
         impl $Name {
-            fn of(members: &$crate::raw::Members<'_>, reader: &mut Reader) -> Result<Self, MetaError> {
+            fn of(members: &$crate::json::raw::Members<'_>, reader: &mut Reader) -> Result<Self, MetaError> {
                 let mut this = Self::default();
                 for (name, raw) in members.iter() {
                     match name {
@@ -240,7 +243,7 @@ macro_rules! record {
         if $raw == "null" { Ok(None) } else { $value.map(Some) }
     };
     (@judge number $value:ident $raw:ident) => {
-        if $raw == "null" || ($value.is_err() && $crate::raw::is_number($raw)) { Ok(None) } else { $value.map(Some) }
+        if $raw == "null" || ($value.is_err() && $crate::json::raw::is_number($raw)) { Ok(None) } else { $value.map(Some) }
     };
     (@judge loose $value:ident $raw:ident) => { Ok::<_, MetaError>($value.ok()) };
     (@judge $mode:ident $value:ident $raw:ident) => { $value.map(Some) };

@@ -1,5 +1,6 @@
 use serde_json::Value as Tree;
 
+use super::record::MAX_ITEMS;
 use super::*;
 
 const VENDOR: &str = include_str!("../../../../fixtures/mindspore/square_12484080525657478220_2.json");

@@ -2,9 +2,10 @@
 
 use std::fmt::{self, Write as _};
 
+use crate::MetaError;
+use crate::json::raw;
 use crate::meta::record::{Reader, Value};
 use crate::words::{Vocabulary, Word};
-use crate::{MetaError, raw};
 
 /// How many blocks a kernel is launched with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,7 @@
 //! JSON values that nobody takes apart, kept as they stand.
 
+pub(crate) mod raw;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
