@@ -21,7 +21,7 @@ use std::io::ErrorKind;
 use std::time::{Duration, SystemTime};
 
 use crate::entry::prefix::Prefix;
-use crate::inventory::{EvictionCandidate, FileTotals};
+use crate::inventory::{EvictionCandidate, FileTotals, threads};
 use crate::layout::{EVICT, entry_name};
 use crate::lock::{self, KeyLock, LockOutcome};
 use crate::{StoreError, TargetStore, files};
@@ -127,31 +127,56 @@ impl Eviction<'_> {
         pool.into_iter().map(|(_, entry)| entry).collect()
     }
 
-    /// What each of these took to make, in the same order.
+    /// What each of these took to make, in seconds, in the same order.
     fn costs(&self, pool: &[&EvictionCandidate]) -> Vec<Option<f64>> {
-        let (mut batch, mut costs) = (Batch::new(self.target), vec![None; pool.len()]);
-        let mut by_shard: Vec<_> = pool.iter().zip(&mut costs).collect();
-        by_shard.sort_by_key(|(entry, _)| Batch::shard_of(entry));
-        for (entry, cost) in by_shard {
-            *cost = batch.cost(entry);
+        let mut order: Vec<usize> = (0..pool.len()).collect();
+        order.sort_by_key(|at| shard_of(pool[*at]));
+        let directories: Vec<&[usize]> =
+            order.chunk_by(|one, other| shard_of(pool[*one]) == shard_of(pool[*other])).collect();
+        let read = |directory: usize| {
+            let entries = directories[directory];
+            let mut batch = Batch::new(self.target, shard_of(pool[entries[0]]));
+            entries.iter().map(|at| (*at, batch.cost(pool[*at]))).collect::<Vec<_>>()
+        };
+        let mut costs = vec![None; pool.len()];
+        let read = opkeep_fs::map(directories.len(), threads(pool.len() as u64), || false, read);
+        for (at, cost) in read.results.into_iter().flatten() {
+            costs[at] = cost;
         }
         costs
     }
 
-    /// Deletes these entries, those in one directory together.
+    /// Evicts these entries, those in one directory together.
     fn evict(&mut self, mut entries: Vec<&EvictionCandidate>) {
-        entries.sort_by_key(|entry| Batch::shard_of(entry));
-        let mut batch = Batch::new(self.target);
+        entries.sort_by_key(|entry| shard_of(entry));
+        let directories: Vec<&[&EvictionCandidate]> =
+            entries.chunk_by(|one, other| shard_of(one) == shard_of(other)).collect();
+        let evict = |directory: usize| self.evict_from(directories[directory]);
+        let evicted = opkeep_fs::map(directories.len(), threads(entries.len() as u64), || false, evict);
+        for Evicted { gone, failed, failure } in evicted.results {
+            self.gone += gone;
+            self.failed += failed;
+            self.failure = self.failure.take().or(failure);
+        }
+    }
+
+    /// Evicts entries of one directory.
+    fn evict_from(&self, entries: &[&EvictionCandidate]) -> Evicted {
+        let mut evicted = Evicted::default();
+        let Some(first) = entries.first() else { return evicted };
+        let mut batch = Batch::new(self.target, shard_of(first));
         for entry in entries {
             match if self.dry { Ok(self.would_evict(entry)) } else { batch.remove(entry) } {
-                Ok(true) => self.gone.add(entry.bytes),
+                Ok(true) => evicted.gone.add(entry.bytes),
                 Ok(false) => {}
-                Err(error) => {
-                    self.failed += 1;
-                    self.failure.get_or_insert(error);
-                }
+                Err(error) => evicted.fail(error),
             }
         }
+        if let Err((bytes, error)) = batch.finish() {
+            evicted.gone -= FileTotals { files: 1, bytes };
+            evicted.fail(error);
+        }
+        evicted
     }
 
     /// Whether an entry would be deleted: it is not being made anew, and it is the one that was judged.
@@ -162,69 +187,76 @@ impl Eviction<'_> {
     }
 }
 
-/// How many entries go before the lock's file is removed, and those who wait at it can go on.
+/// The entries that were evicted from one directory.
+#[derive(Default)]
+struct Evicted {
+    gone: FileTotals,
+    failed: u64,
+    failure: Option<StoreError>,
+}
+
+impl Evicted {
+    fn fail(&mut self, error: StoreError) {
+        self.failed += 1;
+        self.failure.get_or_insert(error);
+    }
+}
+
+/// The number of the directory that an entry is in, of 256.
+fn shard_of(entry: &EvictionCandidate) -> u8 {
+    entry.key.as_bytes()[0]
+}
+
+/// The number of entries after which the lock's file is removed, and its waiters can go on.
 const MOVES: usize = 64;
 
-/// Entries that are dealt with in a row, best those of one directory after the other.
+/// Entries of one directory, dealt with one after the other. What they share is opened and checked once.
 struct Batch<'a> {
     target: &'a TargetStore,
-    /// The directory of the entry that was last dealt with.
-    shard: Option<(u8, Dir)>,
-    /// `tmp`, since the first entry of that directory was removed.
+    /// The number of the directory.
+    number: u8,
+    shard: Option<Dir>,
+    /// `tmp`.
     temps: Option<Dir>,
+    /// The name in `tmp` that entries are moved to. The next one replaces the last one there: that removes it.
+    temp: String,
+    /// The bytes of the entry that is there.
+    moved: Option<u64>,
     lock: LockInTurn<'a>,
 }
 
 impl<'a> Batch<'a> {
-    fn new(target: &'a TargetStore) -> Self {
-        Self { target, shard: None, temps: None, lock: LockInTurn { target, held: None } }
-    }
-
-    /// Which of the 256 directories an entry is in.
-    fn shard_of(entry: &EvictionCandidate) -> u8 {
-        entry.key.as_bytes()[0]
+    fn new(target: &'a TargetStore, number: u8) -> Self {
+        let lock = LockInTurn { target, held: None };
+        Self { target, number, shard: None, temps: None, temp: unique_name(EVICT), moved: None, lock }
     }
 
     /// How long it took to make an entry, in seconds, if that is known. One that is damaged is worth nothing.
     fn cost(&mut self, entry: &EvictionCandidate) -> Option<f64> {
-        let (fs, path) = (self.target.store().fs(), self.target.path(&entry.key));
-        let shard = self.enter(Self::shard_of(entry)).ok().flatten();
-        let opened = shard.and_then(|shard| shard.open_file(entry_name(&entry.key)).ok());
-        let prefix = opened.and_then(|file| Prefix::read(fs, &file, &path, entry.bytes, &entry.key).ok());
+        let (fs, name) = (self.target.store().fs(), entry_name(&entry.key));
+        let shard = self.enter().ok().flatten();
+        let prefix = shard.and_then(|shard| {
+            let (file, path) = (shard.open_file(&name).ok()?, shard.path().join(&name));
+            Prefix::read(fs, &file, &path, entry.bytes, &entry.key).ok()
+        });
         match prefix {
             Some(Ok(prefix)) => Some(prefix.cost.as_secs_f64()).filter(|cost| *cost > 0.0),
             Some(Err(_)) => Some(0.0),
-            // It may be in order; others go first.
+            // It may be valid; others go first.
             None => Some(f64::INFINITY),
         }
     }
 
-    /// Deletes an entry under its lock, if it is still the one that was judged and was not used since. False if not.
+    /// Evicts an entry under its lock, if it is still the one that was judged and was not used since. False if not.
     fn remove(&mut self, entry: &EvictionCandidate) -> Result<bool, StoreError> {
-        let shard = Self::shard_of(entry);
-        if self.shard.as_ref().is_none_or(|(entered, _)| *entered != shard) {
-            self.lock.release();
-        }
-        if !self.lock.take(entry)? {
+        if !self.lock.take(entry)? || self.enter()?.is_none() {
             return Ok(false);
         }
-        if self.enter(shard)?.is_none() {
-            return Ok(false);
+        if self.temps.is_none() {
+            self.temps = Some(self.target.own_dir("tmp")?);
         }
-        let temps = match self.temps.take() {
-            Some(temps) => temps,
-            None => self.target.own_dir("tmp")?,
-        };
-        let removed = match &self.shard {
-            Some((_, shard)) => self.remove_from(shard, &temps, entry),
-            None => Ok(false),
-        };
-        self.temps = Some(temps);
-        removed
-    }
-
-    fn remove_from(&self, shard: &Dir, temps: &Dir, entry: &EvictionCandidate) -> Result<bool, StoreError> {
-        let (name, temp) = (entry_name(&entry.key), unique_name(EVICT));
+        let (Some(shard), Some(temps)) = (&self.shard, &self.temps) else { return Ok(false) };
+        let name = entry_name(&entry.key);
         let trouble = |source| StoreError::Io { action: "remove", path: shard.path().join(&name), source };
         let is_as_judged = |found: &FileStat| {
             (found.state.id, found.state.len, found.modified()) == (entry.inode, entry.bytes, entry.used)
@@ -237,29 +269,42 @@ impl<'a> Batch<'a> {
                 }
             }
         }
-        match shard.rename(&name, temps, &temp) {
+        match shard.rename(&name, temps, &self.temp) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
             moved => moved.map_err(trouble)?,
         }
-        if !temps.look(&temp).is_ok_and(|found| is_as_judged(&found)) {
-            let (from, to) = (temps.path().join(&temp), shard.path().join(&name));
-            let _ = files::put_back(self.target.store().fs(), &from, &to);
-            return Ok(false);
+        if temps.look(&self.temp).is_ok_and(|found| is_as_judged(&found)) {
+            self.moved = Some(entry.bytes);
+            return Ok(true);
         }
-        match temps.remove(&temp) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(trouble(error)),
-            _ => Ok(true),
+        let (from, to) = (temps.path().join(&self.temp), shard.path().join(&name));
+        let _ = files::put_back(self.target.store().fs(), &from, &to);
+        // If that failed, the next entry must not replace what is still there.
+        (self.temp, self.moved) = (unique_name(EVICT), None);
+        Ok(false)
+    }
+
+    /// Removes the last entry that was moved, and releases the lock.
+    ///
+    /// # Errors
+    /// It could not be removed: its bytes, and the reason.
+    fn finish(self) -> Result<(), (u64, StoreError)> {
+        let (Some(temps), Some(bytes)) = (self.temps, self.moved) else { return Ok(()) };
+        match temps.remove(&self.temp) {
+            Err(source) if source.kind() != ErrorKind::NotFound => {
+                let path = temps.path().join(&self.temp);
+                Err((bytes, StoreError::Io { action: "remove", path, source }))
+            }
+            _ => Ok(()),
         }
     }
 
-    /// The directory of entries whose number is `shard`, checked when it was opened. `None` if it is not there.
-    fn enter(&mut self, shard: u8) -> Result<Option<&Dir>, StoreError> {
-        if self.shard.as_ref().is_none_or(|(entered, _)| *entered != shard) {
-            (self.shard, self.temps) = (None, None);
-            let opened = self.target.store().directory(&self.target.shard_dir(shard), false)?;
-            self.shard = opened.map(|dir| (shard, dir));
+    /// The directory, checked when it was opened. `None` if it is missing.
+    fn enter(&mut self) -> Result<Option<&Dir>, StoreError> {
+        if self.shard.is_none() {
+            self.shard = self.target.store().directory(&self.target.shard_dir(self.number), false)?;
         }
-        Ok(self.shard.as_ref().map(|(_, dir)| dir))
+        Ok(self.shard.as_ref())
     }
 }
 
@@ -297,9 +342,5 @@ impl LockInTurn<'_> {
             // Somebody makes it anew.
             _ => Ok(false),
         }
-    }
-
-    fn release(&mut self) {
-        self.held = None;
     }
 }
