@@ -15,8 +15,15 @@ const FAILED: &str = "failed: ";
 const MAX_REASON: usize = 64 * 1024;
 /// For so long it is waited for a file to be had, where the process has as many as it may.
 const STARVED: Duration = Duration::from_secs(10);
-/// Who waits asks at least so often.
+/// The first pause between two polls.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
+/// The longest pause between two polls: two of these, and a lock is taken over 50 ms after its holder died.
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
+
+/// The pause that follows `pause`.
+fn pause_after(pause: Duration) -> Duration {
+    (pause * 2).min(LONGEST_PAUSE)
+}
 
 /// How long to wait for a lock.
 #[derive(Clone, Copy)]
@@ -280,7 +287,7 @@ pub(crate) fn acquire(
     options: WaitOptions<'_>,
 ) -> Result<LockOutcome, StoreError> {
     let mut attempt = attempt(fs, path, shared)?;
-    let mut pause = Duration::from_millis(1);
+    let mut pause = SHORTEST_PAUSE;
     let mut waited = false;
     loop {
         let waiter = match attempt {
@@ -307,7 +314,7 @@ pub(crate) fn acquire(
             };
         }
         std::thread::sleep(pause);
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        pause = pause_after(pause);
         attempt = waiter.poll()?;
     }
 }
@@ -332,4 +339,16 @@ pub(crate) fn remove_if_free(fs: &RootedFs, path: &Path) -> std::io::Result<bool
     }
     drop(KeyLock { fs: fs.clone(), lock, id: locked.state.id, path: path.to_owned(), waited: false });
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_20_ms() {
+        let pauses = std::iter::successors(Some(SHORTEST_PAUSE), |pause| Some(pause_after(*pause)));
+        let pauses: Vec<u128> = pauses.take(8).map(|pause| pause.as_millis()).collect();
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 20, 20, 20]);
+    }
 }

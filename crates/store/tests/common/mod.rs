@@ -167,10 +167,10 @@ pub(crate) fn child_arguments() -> Option<Vec<String>> {
     (arguments.next().as_deref() == Some(CHILD)).then(|| arguments.collect())
 }
 
-/// This program, to be run as the other process.
-pub(crate) fn child(arguments: &[&str]) -> Command {
+/// This program, to be run as the other process of `module`.
+pub(crate) fn child(module: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.arg(CHILD).args(arguments).stdin(Stdio::null());
+    command.args([CHILD, module]).args(arguments).stdin(Stdio::null());
     command
 }
 

@@ -11,10 +11,6 @@
 //! Whatever the kind, a hit with bytes that nobody put there is **torn**.
 
 #![expect(clippy::disallowed_methods, reason = "these processes damage files, and run themselves")]
-#![expect(clippy::unwrap_used, clippy::panic, reason = "these tests are functions without the attribute")]
-#![expect(clippy::print_stdout, reason = "what the soak counted is worth seeing")]
-
-mod common;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -25,20 +21,16 @@ use std::process::Child;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use common::{Children, Created, child, hit, key, lock, names, open, trial, within};
-use libtest_mimic::Arguments;
+use crate::common::{Children, Created, child, hit, key, lock, names, open, trial, within};
+use libtest_mimic::Trial;
 use opkeep_digest::Digest;
 use opkeep_store::{Entry, GcOptions, LockOutcome, Lookup, Miss, Overwrite, PutOutcome, TargetStore};
 
 const PROCESSES: u64 = 8;
 const KEYS: u64 = 12;
 
-fn main() {
-    if let Some(arguments) = common::child_arguments() {
-        return other_process(Path::new(&arguments[0]), arguments[1].parse().unwrap());
-    }
-    let tests = vec![trial("nothing_is_torn_lost_or_made_twice", nothing_is_torn_lost_or_made_twice)];
-    libtest_mimic::run(&Arguments::from_args(), tests).exit();
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![trial("nothing_is_torn_lost_or_made_twice", nothing_is_torn_lost_or_made_twice)]
 }
 
 fn time() -> Duration {
@@ -137,7 +129,9 @@ struct Worker {
 }
 
 /// Works until it is killed. A panic ends the process, so that the test sees it.
-fn other_process(root: &Path, seed: u64) {
+pub(crate) fn other_process(arguments: &[String]) {
+    let [root, seed] = arguments else { panic!("{arguments:?}") };
+    let (root, seed): (_, u64) = (Path::new(root), seed.parse().unwrap());
     let store = open(&root.join("store"));
     thread::scope(|scope| {
         for half in 0..2 {
@@ -283,7 +277,7 @@ impl Worker {
 }
 
 fn spawn(root: &Path, seed: u64) -> Child {
-    child(&[root.to_str().unwrap(), &seed.to_string()]).spawn().unwrap()
+    child("soak", &[root.to_str().unwrap(), &seed.to_string()]).spawn().unwrap()
 }
 
 fn nothing_is_torn_lost_or_made_twice() {

@@ -2,10 +2,6 @@
 //! the other processes.
 
 #![expect(clippy::disallowed_methods, reason = "these tests damage files, and run themselves")]
-#![expect(clippy::unwrap_used, clippy::panic, reason = "these tests are functions without the attribute")]
-#![expect(clippy::print_stdout, reason = "how far the limit is exceeded is worth seeing")]
-
-mod common;
 
 use std::fs;
 use std::path::Path;
@@ -13,9 +9,9 @@ use std::process::Child;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use common::room::{DAY, Room, counted, entry, filling};
-use common::{Children, child, hit, key, lock, miss, open, snapshot, trial, within};
-use libtest_mimic::Arguments;
+use crate::common::room::{DAY, Room, counted, entry, filling};
+use crate::common::{Children, child, hit, key, lock, miss, open, snapshot, trial, within};
+use libtest_mimic::Trial;
 use opkeep_fs::FsOp;
 use opkeep_store::{
     Access, GcOptions, LockOutcome, Lookup, Miss, Statistics, Store, StoreConfig, TargetStore,
@@ -23,11 +19,8 @@ use opkeep_store::{
 
 const COST: Duration = Duration::from_millis(1500);
 
-fn main() {
-    if let Some(arguments) = common::child_arguments() {
-        return other_process(&arguments);
-    }
-    let tests = vec![
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![
         trial("everything_is_counted", everything_is_counted),
         trial("no_look_up_writes", no_look_up_writes),
         trial("it_is_written_when_the_last_user_is_done", it_is_written_when_the_last_user_is_done),
@@ -37,15 +30,14 @@ fn main() {
         trial("nothing_that_processes_count_is_lost", nothing_that_processes_count_is_lost),
         trial("the_dead_take_little_along", the_dead_take_little_along),
         trial("several_processes_make_room", several_processes_make_room),
-    ];
-    libtest_mimic::run(&Arguments::from_args(), tests).exit();
+    ]
 }
 
 fn put(store: &TargetStore, name: &str, bytes: u64) {
     store.put(&key(name), &entry(&filling(bytes), COST)).unwrap();
 }
 
-fn other_process(arguments: &[String]) {
+pub(crate) fn other_process(arguments: &[String]) {
     let [how, root, name] = arguments else { panic!("{arguments:?}") };
     let root = Path::new(root);
     match how.as_str() {
@@ -70,7 +62,7 @@ fn other_process(arguments: &[String]) {
             };
             let store = Store::open(StoreConfig { limits, ..StoreConfig::new(root) })
                 .unwrap()
-                .target(common::TARGET)
+                .target(crate::common::TARGET)
                 .unwrap();
             for at in 0..200 {
                 let name = format!("{name}-{at}");
@@ -87,7 +79,7 @@ fn other_process(arguments: &[String]) {
 }
 
 fn spawn(how: &str, root: &Path, name: &str) -> Child {
-    let mut command = child(&[how, root.to_str().unwrap(), name]);
+    let mut command = child("stats", &[how, root.to_str().unwrap(), name]);
     command.stderr(std::process::Stdio::null()).spawn().unwrap()
 }
 
@@ -231,7 +223,7 @@ fn who_only_reads_writes_nothing() {
     let before = snapshot(room.root());
     let store = Store::open(StoreConfig { access: Access::ReadOnly, ..room.config() })
         .unwrap()
-        .target(common::TARGET)
+        .target(crate::common::TARGET)
         .unwrap();
     hit(&store, &key("a"));
     miss(&store, &key("absent"));
@@ -307,8 +299,10 @@ fn the_dead_take_little_along() {
 /// Four processes put 6 MB where one is allowed. It stays within what each may not have said yet.
 fn several_processes_make_room() {
     let room = Room::new("1", "50");
-    let store =
-        Store::open(StoreConfig { clock: None, ..room.config() }).unwrap().target(common::TARGET).unwrap();
+    let store = Store::open(StoreConfig { clock: None, ..room.config() })
+        .unwrap()
+        .target(crate::common::TARGET)
+        .unwrap();
     let mut others = Children(["a", "b", "c", "d"].map(|name| spawn("fill", room.root(), name)).into());
     let mut most = 0;
     while others.0.iter_mut().any(|other| other.try_wait().unwrap().is_none()) {

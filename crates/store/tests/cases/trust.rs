@@ -1,9 +1,6 @@
 //! A cached kernel is code that will run: only what trusted people wrote is used, and no link leads out of the store.
 
 #![expect(clippy::disallowed_methods, reason = "these tests change owners and modes, and run themselves")]
-#![expect(clippy::unwrap_used, clippy::panic, reason = "these tests are functions without the attribute")]
-
-mod common;
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
@@ -11,23 +8,20 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use common::{
+use crate::common::{
     Children, Created, TARGET, child, fresh, hit, inode, is_root, key, lock, miss, names, open, snapshot,
     trial, until, within,
 };
-use libtest_mimic::Arguments;
+use libtest_mimic::Trial;
 use opkeep_store::{Access, LockOutcome, Miss, Overwrite, PutOutcome, Store, StoreConfig, StoreError};
 use tempfile::TempDir;
 
 const OTHER: u32 = 54_321;
 const GROUP: u32 = 54_322;
 
-fn main() {
-    if let Some(arguments) = common::child_arguments() {
-        return other_user(&arguments);
-    }
+pub(crate) fn trials() -> Vec<Trial> {
     let (root, other) = (is_root(), is_root() && can_be_another());
-    let tests = vec![
+    vec![
         trial("a_root_of_another_user", a_root_of_another_user).with_ignored_flag(!root),
         trial("a_folder_of_another_user", a_folder_of_another_user).with_ignored_flag(!root),
         trial("an_entry_of_another_user", an_entry_of_another_user).with_ignored_flag(!root),
@@ -45,8 +39,7 @@ fn main() {
         trial("a_root_that_is_no_folder", a_root_that_is_no_folder),
         trial("a_root_is_private_and_marked", a_root_is_private_and_marked),
         trial("names_of_targets_are_plain", names_of_targets_are_plain),
-    ];
-    libtest_mimic::run(&Arguments::from_args(), tests).exit();
+    ]
 }
 
 fn chmod(path: &Path, mode: u32) {
@@ -217,7 +210,7 @@ fn miss_or_hit(store: &opkeep_store::TargetStore, key: &opkeep_digest::Digest) -
 }
 
 fn another(arguments: &[&str]) -> std::process::Command {
-    let mut command = child(arguments);
+    let mut command = child("trust", arguments);
     command.uid(OTHER).gid(GROUP);
     command
 }
@@ -228,7 +221,7 @@ fn can_be_another() -> bool {
 }
 
 /// What the other user does.
-fn other_user(arguments: &[String]) {
+pub(crate) fn other_process(arguments: &[String]) {
     if let [how, path] = arguments {
         assert_eq!(how, "read");
         let config =

@@ -2,9 +2,6 @@
 //! depends on the machine's speed, and both are asserted exactly: who changes one changes the other here, and says why.
 
 #![expect(clippy::disallowed_methods, reason = "this test reads what `strace` wrote")]
-#![expect(clippy::unwrap_used, clippy::panic, reason = "these tests are functions without the attribute")]
-
-mod common;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,35 +9,23 @@ use std::hint::black_box;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::{Created, fresh, key, open, trial};
-use libtest_mimic::Arguments;
+use crate::common::{CHILD, Created, fresh, key, open, trial};
+use libtest_mimic::Trial;
 use opkeep_store::{Lookup, Overwrite, PutOutcome, TargetStore};
-use opkeep_testkit::{Counting, allocations};
+use opkeep_testkit::allocations;
 
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// The first argument of this program as another process.
-const CHILD: &str = "--child";
 /// Calls with which an allocator gets memory from the kernel, every now and then.
 const OF_ALLOCATORS: [&str; 5] = ["brk", "mmap", "munmap", "mremap", "madvise"];
 
-fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let [CHILD, what, root, times] = &arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        return other_process(what, Path::new(root), times.parse().unwrap());
-    }
-    let tests = vec![
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![
         trial("system_calls_of_a_hit", || calls("hit", &HIT)).with_ignored_flag(!can_trace()),
         trial("system_calls_of_a_miss", || calls("miss", &MISS)).with_ignored_flag(!can_trace()),
         trial("system_calls_of_a_put", || calls("put", &PUT)).with_ignored_flag(!can_trace()),
         trial("system_calls_of_a_put_of_what_is_there", || calls("put again", &PUT_AGAIN))
             .with_ignored_flag(!can_trace()),
         trial("pieces_of_memory", pieces_of_memory),
-    ];
-    // One at a time: memory is counted for all threads together.
-    let arguments = Arguments { test_threads: Some(1), ..Arguments::from_args() };
-    libtest_mimic::run(&arguments, tests).exit();
+    ]
 }
 
 const HIT: [(&str, u64); 4] = [("openat2", 1), ("fstat", 1), ("read", 1), ("close", 1)];
@@ -62,7 +47,9 @@ const PUT: [(&str, u64); 9] = [
 const PUT_AGAIN: [(&str, u64); 4] = HIT;
 
 /// What is done, besides what is done for the first time only.
-fn other_process(what: &str, root: &Path, times: usize) {
+pub(crate) fn other_process(arguments: &[String]) {
+    let [what, root, times] = arguments else { panic!("{arguments:?}") };
+    let (what, root, times): (&str, _, usize) = (what, Path::new(root), times.parse().unwrap());
     let (store, made) = (open(root), Created::new("relu", 1));
     let keys: Vec<_> = (0..=times).map(|number| key(&number.to_string())).collect();
     store.put(&key("relu"), &made.entry()).unwrap();
@@ -110,7 +97,7 @@ fn traced(what: &str, times: usize) -> BTreeMap<String, u64> {
     let log = directory.path().join("calls");
     let mut strace = Command::new("strace");
     strace.arg("-f").arg("-o").arg(&log).arg(std::env::current_exe().unwrap());
-    strace.args([CHILD, what]).arg(directory.path().join("store")).arg(times.to_string());
+    strace.args([CHILD, "counts", what]).arg(directory.path().join("store")).arg(times.to_string());
     assert!(strace.status().unwrap().success());
     let mut calls = BTreeMap::new();
     for line in fs::read_to_string(log).unwrap().lines() {

@@ -5,11 +5,6 @@
 //! `interleave.rs` plays every access by turns and so meets each order; here nothing is arranged.
 
 #![expect(clippy::disallowed_methods, reason = "these processes damage files, and run themselves")]
-#![expect(clippy::unwrap_used, clippy::panic, reason = "these tests are functions without the attribute")]
-#![expect(clippy::print_stdout, reason = "how much was judged is worth seeing")]
-
-mod common;
-mod model;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -17,9 +12,9 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use common::{Children, Created, child, key, names, open, trial, until, within};
-use libtest_mimic::Arguments;
-use model::{Action, History, Saw};
+use crate::common::{Children, Created, child, key, names, open, trial, until, within};
+use crate::model::{Action, History, Saw};
+use libtest_mimic::Trial;
 use opkeep_store::{Entry, GcOptions, LockOutcome, Lookup, Miss, Overwrite, PutOutcome, TargetStore};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -30,12 +25,8 @@ const KEYS: usize = 2;
 const THREADS: usize = 2;
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-fn main() {
-    if let Some(arguments) = common::child_arguments() {
-        return other_process(&arguments);
-    }
-    let tests = vec![trial("no_history_contradicts_the_model", no_history_contradicts_the_model)];
-    libtest_mimic::run(&Arguments::from_args(), tests).exit();
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![trial("no_history_contradicts_the_model", no_history_contradicts_the_model)]
 }
 
 fn name(which: usize) -> String {
@@ -62,7 +53,7 @@ fn read(text: &str) -> Program {
 }
 
 /// Waits to be told to begin, then does it.
-fn other_process(arguments: &[String]) {
+pub(crate) fn other_process(arguments: &[String]) {
     let [root, number, program] = arguments else { panic!("{arguments:?}") };
     let (root, number): (_, usize) = (Path::new(root), number.parse().unwrap());
     let store = open(&root.join("store"));
@@ -265,7 +256,7 @@ fn play(programs: &[Program], kill_at: Option<usize>) -> History {
     File::create(&log).unwrap();
     let spawn = |(number, program): (usize, &Program)| {
         let arguments = [root.to_str().unwrap(), &number.to_string(), &written(program)];
-        child(&arguments).spawn().unwrap()
+        child("history", &arguments).spawn().unwrap()
     };
     let mut others = Children(programs.iter().enumerate().map(spawn).collect());
     until("all processes", || (0..programs.len()).all(|at| root.join(format!("ready{at}")).exists()));
@@ -308,7 +299,7 @@ fn in_order(store: &TargetStore, killed: bool) {
             assert!(store.quarantine(&key, &judged, &lock).unwrap());
         }
         store.put_replacing(&key, &made.entry(), Overwrite::Always).unwrap();
-        made.assert_is(&common::hit(store, &key));
+        made.assert_is(&crate::common::hit(store, &key));
     }
     assert!(killed || names(&store.dir().join("tmp")).is_empty());
     assert!(killed || names(&store.dir().join("locks")).is_empty());

@@ -1,9 +1,6 @@
 //! A disk without space, or that nobody may write to: nothing is lost, nothing is left over.
 
 #![expect(clippy::disallowed_methods, reason = "these tests fill a disk")]
-#![expect(clippy::unwrap_used, clippy::panic, reason = "these tests are functions without the attribute")]
-
-mod common;
 
 use std::fs;
 use std::io::Write;
@@ -11,21 +8,17 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::{Created, hit, is_root, key, miss, names, open, trial, within};
-use libtest_mimic::Arguments;
+use crate::common::{Created, hit, is_root, key, miss, names, open, trial, within};
+use libtest_mimic::Trial;
 use opkeep_store::{LockOutcome, Miss, Overwrite, PutOutcome, StoreError, WaitOptions};
 use tempfile::TempDir;
 
-fn main() {
-    let tests = vec![
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![
         trial("a_put_without_space_leaves_nothing", a_put_without_space).with_ignored_flag(!can_mount()),
         trial("a_damaged_entry_without_space", a_damaged_entry).with_ignored_flag(!can_mount()),
         trial("a_disk_that_is_read_only", a_disk_that_is_read_only).with_ignored_flag(!can_mount()),
-    ];
-    // One after another: a child that another test forks holds each open file until it executes, and so the space of
-    // files that were removed here.
-    let arguments = Arguments { test_threads: Some(1), ..Arguments::from_args() };
-    libtest_mimic::run(&arguments, tests).exit();
+    ]
 }
 
 /// A disk of 64 KiB in memory.

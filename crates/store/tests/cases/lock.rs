@@ -1,12 +1,9 @@
 //! One maker a key, among threads and processes, some of which die. The test program runs itself as the others.
 
 #![expect(clippy::disallowed_methods, reason = "these tests talk through files, and run themselves")]
-#![expect(clippy::unwrap_used, clippy::panic, reason = "these tests are functions without the attribute")]
-#![expect(clippy::print_stdout, reason = "the time that a takeover took is worth seeing")]
-
-mod common;
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Child;
@@ -15,19 +12,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
-use common::{Children, child, fresh, key, lock, names, open, trial, until, within};
-use libtest_mimic::Arguments;
+use crate::common::{Children, child, fresh, key, lock, names, open, trial, until, within};
+use libtest_mimic::Trial;
 use opkeep_digest::Digest;
 use opkeep_store::{LockOutcome, StoreError, TargetStore, WaitOptions};
 use rustix::process::{Pid, Signal, kill_process};
 
 const LONG: Duration = Duration::from_secs(20);
 
-fn main() {
-    if let Some(arguments) = common::child_arguments() {
-        return other_process(&arguments);
-    }
-    let tests = vec![
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![
         trial("threads_and_processes_exclude_each_other", threads_and_processes_exclude_each_other),
         trial("one_of_four_takes_over_from_a_killed_holder", one_of_four_takes_over),
         trial("those_who_waited_share_a_failure", those_who_waited_share_a_failure),
@@ -43,11 +37,10 @@ fn main() {
         trial("waiters_poll_often_and_do_not_spin", waiters_poll_often),
         trial("only_its_own_file_is_removed", only_its_own_file_is_removed),
         trial("a_folder_in_the_way_is_an_error", a_folder_in_the_way),
-    ];
-    libtest_mimic::run(&Arguments::from_args(), tests).exit();
+    ]
 }
 
-fn other_process(arguments: &[String]) {
+pub(crate) fn other_process(arguments: &[String]) {
     let [how, root, file] = arguments else { panic!("{arguments:?}") };
     let (store, file) = (open(Path::new(root)), Path::new(file));
     match how.as_str() {
@@ -57,15 +50,17 @@ fn other_process(arguments: &[String]) {
             fs::write(file, "").unwrap();
             sleep(Duration::from_secs(600));
         }
-        // Says that it waits, then that it waits no more; holds until it may end.
+        // Appends a byte at each poll, then says after how many it has the lock; holds it until it may end.
         "wait" => {
+            let mut options = fs::OpenOptions::new();
+            let polls = options.create(true).append(true).open(file.with_extension("polls")).unwrap();
             let waits = || {
-                fs::write(file.with_extension("waits"), "").unwrap();
+                (&polls).write_all(b".").unwrap();
                 false
             };
-            let patience =
+            let options =
                 WaitOptions { deadline: Instant::now().checked_add(LONG), cancelled: &waits, on_wait: None };
-            let LockOutcome::Acquired(held) = store.lock(&key("relu"), patience).unwrap() else { panic!() };
+            let LockOutcome::Acquired(held) = store.lock(&key("relu"), options).unwrap() else { panic!() };
             assert!(held.waited());
             fs::write(file.with_extension("took"), "").unwrap();
             let end = file.with_file_name("end");
@@ -93,7 +88,7 @@ fn count(store: &TargetStore, file: &Path, threads: usize, times: usize) {
 }
 
 fn spawn(how: &str, root: &Path, file: &Path) -> Child {
-    child(&[how, root.to_str().unwrap(), file.to_str().unwrap()]).spawn().unwrap()
+    child("lock", &[how, root.to_str().unwrap(), file.to_str().unwrap()]).spawn().unwrap()
 }
 
 /// A process that holds the lock.
@@ -135,26 +130,31 @@ fn one_of_four_takes_over() {
     let mut holder = spawn_holder(root);
     let files: Vec<_> = (0..4).map(|i| root.join(format!("waiter{i}"))).collect();
     let mut waiters = Children(files.iter().map(|file| spawn("wait", root, file)).collect());
-    let count = |end| files.iter().filter(|file| file.with_extension(end).exists()).count();
-    until("four that wait", || count("waits") == 4);
-    // Long enough to have them poll as seldom as they ever do.
-    sleep(Duration::from_millis(100));
-    assert_eq!(count("took"), 0);
+    let took = |file: &PathBuf| file.with_extension("took").exists();
+    let count = || files.iter().filter(|file| took(file)).count();
+    let polls = |file: &PathBuf| fs::metadata(file.with_extension("polls")).map_or(0, |file| file.len());
+    // After eight polls they poll as seldom as they ever do.
+    until("four that wait", || files.iter().all(|file| polls(file) >= 8));
+    assert_eq!(count(), 0);
 
     let began = Instant::now();
     holder.0[0].kill().unwrap();
-    until("one to take over", || count("took") > 0);
-    let taken = began.elapsed();
-    println!("one of four took over {taken:?} after the holder was killed; promised are 50 ms");
-    sleep(Duration::from_millis(150));
-    assert_eq!(count("took"), 1);
-    assert!(taken < Duration::from_millis(500), "{taken:?}");
+    holder.0[0].wait().unwrap();
+    let before: Vec<u64> = files.iter().map(polls).collect();
+    until("one to take over", || count() > 0);
+    println!("one of four took over {:?} after the holder was killed; promised are 50 ms", began.elapsed());
+    // Each poll comes 20 ms after the last one at the latest, and one may have found the lock held before the holder died.
+    let polled = |at: usize| polls(&files[at]) - before[at];
+    let first = files.iter().position(took).unwrap();
+    assert!(polled(first) <= 1, "it took the lock after {} more polls", polled(first));
+    until("the others to poll again", || (0..4).filter(|at| *at != first).all(|at| polled(at) >= 2));
+    assert_eq!(count(), 1);
 
     fs::write(root.join("end"), "").unwrap();
     for waiter in &mut waiters.0 {
         assert!(waiter.wait().unwrap().success());
     }
-    assert_eq!(count("took"), 4);
+    assert_eq!(count(), 4);
     assert_no_locks_left(&store);
 }
 
@@ -255,7 +255,7 @@ fn waiting_ends_at_the_deadline() {
         let outcome = within(&store, &key("relu"), time);
         assert!(matches!(outcome, LockOutcome::TimedOut), "{outcome:?}");
         let waited = began.elapsed();
-        assert!(waited >= time && waited < time + Duration::from_secs(2), "{waited:?} of {time:?}");
+        assert!(waited >= time && waited < time + LONG, "{waited:?} of {time:?}");
     }
     assert!(lock_path(&store, &key("relu")).exists(), "the holder's lock stays");
 }
@@ -265,12 +265,11 @@ fn waiting_ends_when_cancelled() {
     let held = lock(&store, &key("relu"));
     let asked = AtomicU64::new(0);
     let cancelled = || asked.fetch_add(1, Ordering::Relaxed) == 3;
-    let began = Instant::now();
     let outcome = store
         .lock(&key("relu"), WaitOptions { deadline: None, cancelled: &cancelled, on_wait: None })
         .unwrap();
     assert!(matches!(outcome, LockOutcome::Cancelled), "{outcome:?}");
-    assert!(began.elapsed() < Duration::from_secs(2));
+    assert_eq!(asked.into_inner(), 4, "it ends when it is first told to");
     drop(held);
     assert_no_locks_left(&store);
 }
@@ -342,7 +341,7 @@ fn a_folder_in_the_way() {
     assert!(matches!(outcome, Err(StoreError::Io { action: "open the lock", .. })), "{outcome:?}");
 }
 
-/// Every 20 ms at the latest, which is what keeps a takeover within 50 ms.
+/// How often at least, `src/lock.rs` tests: here it depends on how busy the machine is.
 fn waiters_poll_often() {
     let (_folder, store) = fresh();
     let _held = lock(&store, &key("relu"));
@@ -352,9 +351,9 @@ fn waiters_poll_often() {
     let outcome =
         store.lock(&key("relu"), WaitOptions { deadline, cancelled: &count, on_wait: None }).unwrap();
     assert!(matches!(outcome, LockOutcome::TimedOut), "{outcome:?}");
-    // Doubling without end would come to 11, the shortest pause throughout to 1000.
+    // The shortest pause throughout would come to 1000.
     let polls = polls.into_inner();
-    assert!((20..200).contains(&polls), "{polls} in a second");
+    assert!((2..200).contains(&polls), "{polls} in a second");
 }
 
 /// Somebody cleared `locks/` by hand, and another took the lock since.
