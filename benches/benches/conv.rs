@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use opkeep_backend::{Backend, Buffer, CompileRequest, Kernel};
+use opkeep_backend::{Backend, Buffer, CompileRequest, LoadedKernel};
 use opkeep_backend_cpu::{CpuBackend, CpuConfig};
 use opkeep_benches::{folder, search_path, write};
 use opkeep_descriptor::{BuildSpec, Job, KernelName, KeyParts, ResolvedSpec};
@@ -96,7 +96,7 @@ fn operators() -> [Operator; 7] {
 }
 
 /// Compiles with `backend` and loads.
-fn kernel(backend: &CpuBackend, job: &Job) -> Box<dyn Kernel> {
+fn kernel(backend: &CpuBackend, job: &Job) -> Box<dyn LoadedKernel> {
     let spec = backend.resolve(&TestContext::new().cx(), &BuildSpec::new("cpu")).unwrap();
     let parts = KeyParts::new("cpu", job, &ResolvedSpec::default(), Fingerprint::new(), Fingerprint::new());
     let (name, work) = (KernelName::new(job, &parts.key()), folder().unwrap());
@@ -106,7 +106,7 @@ fn kernel(backend: &CpuBackend, job: &Job) -> Box<dyn Kernel> {
 }
 
 /// The loops as a kernel whose first block does everything.
-fn naive(folder: &Path, operator: &Operator) -> Box<dyn Kernel> {
+fn naive(folder: &Path, operator: &Operator) -> Box<dyn LoadedKernel> {
     let Operator { loops, job, .. } = operator;
     let c = format!(
         "__attribute__((visibility(\"default\")))

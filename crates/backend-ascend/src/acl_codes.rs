@@ -97,7 +97,7 @@ pub(crate) fn name(code: i32) -> &'static str {
 }
 
 /// What the user can do about a code.
-pub(crate) fn way_out(code: i32) -> &'static str {
+pub(crate) fn help(code: i32) -> &'static str {
     match code {
         200_000 | 207_001 | 207_018 => "free memory of the device: `npu-smi info` tells who uses it",
         200_001 | 200_006 | 207_000 => {

@@ -71,8 +71,8 @@ pub enum AclError {
 
 impl AclError {
     /// What the user can do about it.
-    pub fn way_out(&self) -> String {
-        let way_out = match self {
+    pub fn help(&self) -> String {
+        let help = match self {
             Self::NoLibrary { .. } => {
                 "name the chip (`--target Ascend910B1`): compiling needs no device; to use one, install the package \
                  Ascend-cann-toolkit, and the driver"
@@ -89,15 +89,15 @@ impl AclError {
                  whether the driver and the device work, and whether this user or container may use them"
             }
             Self::Symbol { since, .. } => return format!("install CANN {since} or later"),
-            Self::Call { code, .. } => acl_codes::way_out(*code),
-            Self::Nothing { .. } => acl_codes::way_out(0),
+            Self::Call { code, .. } => acl_codes::help(*code),
+            Self::Nothing { .. } => acl_codes::help(0),
         };
-        way_out.to_owned()
+        help.to_owned()
     }
 
     /// As the failure of a kernel that is being loaded.
     pub(crate) fn loading(&self, kernel: &str) -> BackendError {
-        BackendError::Load { kernel: kernel.to_owned(), problem: format!("{self}; {}", self.way_out()) }
+        BackendError::Load { kernel: kernel.to_owned(), problem: format!("{self}; {}", self.help()) }
     }
 
     /// As the failure of a kernel that is being launched.
@@ -106,14 +106,14 @@ impl AclError {
             Self::Call { call, .. } | Self::Nothing { call } => ((*call).to_owned(), "ACL_SUCCESS (0)"),
             _ => ("launch".to_owned(), "a device that works"),
         };
-        let found = format!("{self}; {}", self.way_out());
+        let found = format!("{self}; {}", self.help());
         BackendError::Launch { kernel: kernel.to_owned(), what, expected: expected.to_owned(), found }
     }
 }
 
 impl From<AclError> for BackendError {
     fn from(error: AclError) -> Self {
-        Self::Toolchain { problem: error.to_string(), way_out: error.way_out() }
+        Self::Toolchain { problem: error.to_string(), help: error.help() }
     }
 }
 

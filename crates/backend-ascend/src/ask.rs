@@ -174,7 +174,7 @@ impl Asker<'_> {
                 log_tail: opkeep_process::tail(&output),
                 log: None,
             },
-            Trouble::Late { seconds, output } => BackendError::Deadline {
+            Trouble::Late { seconds, output } => BackendError::TimedOut {
                 command,
                 seconds,
                 log_tail: opkeep_process::tail(&output),

@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use opkeep_artifact::{Artifact, Expectations};
-use opkeep_backend::{Backend, BackendError, CompileRequest, Context, Entry, Loader, Support, Unsupported};
+use opkeep_backend::{
+    Backend, BackendEntry, BackendError, CompileRequest, Context, Loader, Support, Unsupported,
+};
 use opkeep_cann_meta::targets;
 use opkeep_descriptor::options::check_value;
 use opkeep_descriptor::{BuildSpec, Job, Op, ResolvedSpec, debug_enabled};
@@ -114,22 +116,22 @@ impl AscendBackend {
         let name = Runtime::open(Some(&toolkit)).and_then(|runtime| runtime.soc_name());
         name.map_err(|error| BackendError::Toolchain {
             problem: format!("this machine's chip cannot be asked for its name: {error}"),
-            way_out: format!("{}; or name the chip, such as Ascend910B1", error.way_out()),
+            help: format!("{}; or name the chip, such as Ascend910B1", error.help()),
         })
     }
 
     /// An entry for a registry: serves the names of chips, and `ascend`, which is the chip in this machine.
-    pub fn entry(config: AscendConfig) -> Entry {
+    pub fn entry(config: AscendConfig) -> BackendEntry {
         let about = "operators by the CANN toolkit's compiler";
         let serves = |target: &str| {
             let is_chip = targets::named(target).is_some_and(|expected| targets::is_ai_core(&expected));
             target == NAME || is_chip
         };
-        Entry::new(NAME, about, Self::TARGETS, serves, move |target| {
+        BackendEntry::new(NAME, about, Self::TARGETS, serves, move |target| {
             let device = if target == NAME { Some(Self::device(&config)?) } else { None };
             Ok(Arc::new(Self::open(&config, device.as_deref().unwrap_or(target))?))
         })
-        .reading(Self::read)
+        .with_option_reader(Self::read)
     }
 
     /// For what a kernel was built that a framework had compiled by `spec`: as [`resolve`](Backend::resolve) of the
@@ -204,7 +206,7 @@ impl AscendBackend {
         let start = || pool(&self.toolkit).map_err(|error| error.to_string());
         self.asking.get_or_init(start).as_ref().map_err(|problem| BackendError::Toolchain {
             problem: problem.clone(),
-            way_out: "let this user have more processes and threads".to_owned(),
+            help: "let this user have more processes and threads".to_owned(),
         })
     }
 
@@ -244,7 +246,7 @@ impl AscendBackend {
             Err(error) => Err(Unsupported::Other {
                 backend: NAME,
                 op_type: op.op_type.clone(),
-                problem: format!("{error}; {}", error.way_out()),
+                problem: format!("{error}; {}", error.help()),
             }),
         }
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use opkeep_artifact::Artifact;
 use opkeep_backend::{BackendError, CompileRequest, Context};
 use opkeep_descriptor::Op;
-use opkeep_process::{Ended, Run, Sandbox, keep_log, tail};
+use opkeep_process::{ProcessBuilder, ProcessOutput, Sandbox, keep_log, tail};
 use serde_json::{Map, Value, json};
 
 use crate::find::Toolkit;
@@ -107,8 +107,8 @@ impl<'a> Told<'a> {
         let cause = slog::cause(&complaints).filter(|cause| cause.level == slog::Level::Error);
         let Some(cause) = cause else { return Err(ended(Some(missing))) };
         let hint = slog::hint(&cause.text);
-        if let Some(way_out) = hint.filter(|_| is_the_toolkits(&cause.text)) {
-            return Err(BackendError::Toolchain { problem: cause.to_string(), way_out: way_out.to_owned() });
+        if let Some(help) = hint.filter(|_| is_the_toolkits(&cause.text)) {
+            return Err(BackendError::Toolchain { problem: cause.to_string(), help: help.to_owned() });
         }
         Err(ended(None))
     }
@@ -190,7 +190,7 @@ impl Process<'_> {
         // Another attempt must find nothing of this one.
         let sandbox = self.setup.sandbox(self.extra, &told.folder)?;
         let environment = with_temporary(self.environment, &told.folder);
-        let run = Run {
+        let run = ProcessBuilder {
             program: self.program,
             args: &args,
             environment: &environment,
@@ -200,7 +200,7 @@ impl Process<'_> {
             cancel: told.cx.cancel,
             sandbox: Sandbox::default(),
         };
-        let ended = Run { sandbox: sandbox.as_run(), ..run }.to_end();
+        let ended = ProcessBuilder { sandbox: sandbox.as_run(), ..run }.wait_with_output();
         let command = run.to_string();
         let (beyond, needs_own) = sandbox.finish(self.setup.reach(), self.extra)?;
         let (artifact, is_transient) = match ended {
@@ -213,13 +213,13 @@ impl Process<'_> {
     fn judged(
         &self,
         told: &Told<'_>,
-        run: &Run<'_>,
-        ended: &Ended,
+        run: &ProcessBuilder<'_>,
+        ended: &ProcessOutput,
         log: &Path,
     ) -> Result<Artifact, BackendError> {
         let crashed = !ended.status.success();
         told.judge(&ended.output, &|missing| match missing {
-            Some(problem) if !crashed => backend_error(run.lied(ended, problem)),
+            Some(problem) if !crashed => backend_error(run.missing_output_error(ended, problem)),
             _ => BackendError::Compile {
                 command: run.to_string(),
                 status: ended.ending(),
@@ -277,7 +277,7 @@ fn judged(
     let output = if problem.is_empty() { output } else { format!("{output}\n{problem}") };
     let done = content["done"] == true;
     let made = told.judge(&output, &|missing| match missing {
-        Some(problem) if done => BackendError::Output {
+        Some(problem) if done => BackendError::MissingOutput {
             command: command(),
             problem,
             log_tail: shown(&output),
@@ -303,7 +303,7 @@ fn failure(trouble: Trouble, command: String, told: &Told<'_>) -> BackendError {
             log: log(&output),
         },
         Trouble::Late { seconds, output } => {
-            BackendError::Deadline { command, seconds, log_tail: tail(&output), log: log(&output) }
+            BackendError::TimedOut { command, seconds, log_tail: tail(&output), log: log(&output) }
         }
         Trouble::Cancelled => BackendError::Cancelled,
         Trouble::Start(error) => error,

@@ -133,13 +133,13 @@ pub struct Missing {
     /// Where it would be.
     pub path: PathBuf,
     /// What brings it.
-    pub way_out: &'static str,
+    pub help: &'static str,
 }
 
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { part, path, way_out } = self;
-        write!(f, "{part} (`{}`): {way_out}", path.display())
+        let Self { part, path, help } = self;
+        write!(f, "{part} (`{}`): {help}", path.display())
     }
 }
 
@@ -153,7 +153,7 @@ impl AscendError {
     }
 
     /// What the user can do about it.
-    pub fn way_out(&self) -> String {
+    pub fn help(&self) -> String {
         match self {
             Self::NotFound { .. } => INSTALL.to_owned(),
             Self::NotAToolkit { named_by, .. } => match named_by {
@@ -193,10 +193,10 @@ impl From<AscendError> for BackendError {
         match error {
             AscendError::Io { action, path, source } => Self::Io { action, path, source },
             AscendError::NoImplementation { ref op_type, .. } => {
-                let problem = format!("{error}; {}", error.way_out());
+                let problem = format!("{error}; {}", error.help());
                 Unsupported::Other { backend: NAME, op_type: op_type.clone(), problem }.into()
             }
-            error => Self::Toolchain { problem: error.to_string(), way_out: error.way_out() },
+            error => Self::Toolchain { problem: error.to_string(), help: error.help() },
         }
     }
 }

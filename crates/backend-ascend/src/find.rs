@@ -310,9 +310,9 @@ struct Parts {
 }
 
 impl Parts {
-    fn need(&mut self, part: &'static str, is_there: bool, path: &Path, way_out: &'static str) {
+    fn need(&mut self, part: &'static str, is_there: bool, path: &Path, help: &'static str) {
         if !is_there {
-            self.missing.push(Missing { part, path: path.to_owned(), way_out });
+            self.missing.push(Missing { part, path: path.to_owned(), help });
         }
     }
 }

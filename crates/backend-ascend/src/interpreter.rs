@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use opkeep_backend::{BackendError, Context};
 use opkeep_fs::Fs;
-use opkeep_process::{Run, Sandbox, tail};
+use opkeep_process::{ProcessBuilder, Sandbox, tail};
 use serde::{Deserialize, Serialize};
 
 use crate::process_error::backend_error;
@@ -50,7 +50,7 @@ impl Interpreter {
         let args = ["-S", "-c", ASK].map(OsString::from);
         let variables: Vec<(&OsStr, &OsStr)> =
             environment.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str())).collect();
-        let run = Run {
+        let run = ProcessBuilder {
             program: named,
             args: &args,
             environment: &variables,
@@ -60,10 +60,10 @@ impl Interpreter {
             cancel: cx.cancel,
             sandbox: Sandbox::default(),
         };
-        let ended = run.to_end().map_err(backend_error)?;
+        let ended = run.wait_with_output().map_err(backend_error)?;
         answered(&ended.output).ok_or_else(|| BackendError::Toolchain {
             problem: format!("`{}` starts no Python: {}", named.display(), tail(&ended.output)),
-            way_out: "HI_PYTHON names the Python that the toolkit was installed for".to_owned(),
+            help: "HI_PYTHON names the Python that the toolkit was installed for".to_owned(),
         })
     }
 

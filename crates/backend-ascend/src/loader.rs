@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use opkeep_artifact::Artifact;
-use opkeep_backend::{BackendError, Kernel, Loader, Slot};
+use opkeep_backend::{BackendError, LoadedKernel, Loader, Slot};
 use opkeep_descriptor::Job;
 
 use crate::device::{Bound, Session};
@@ -42,7 +42,7 @@ impl AscendLoader {
 }
 
 impl Loader for AscendLoader {
-    fn load(&self, artifact: &Artifact, job: &Job) -> Result<Box<dyn Kernel>, BackendError> {
+    fn load(&self, artifact: &Artifact, job: &Job) -> Result<Box<dyn LoadedKernel>, BackendError> {
         let plan = LaunchPlan::new(artifact, job)?;
         let failed = |error: AclError| error.loading(&plan.kernel);
         let bound = self.session.bind().map_err(failed)?;
@@ -146,7 +146,7 @@ impl AscendKernel {
     }
 }
 
-impl Kernel for AscendKernel {
+impl LoadedKernel for AscendKernel {
     fn input_bytes(&self) -> &[usize] {
         &self.input_bytes
     }

@@ -109,7 +109,7 @@ impl Pool {
         }
         Asked::without_worker(Trouble::Start(BackendError::Toolchain {
             problem: "the toolkit's files change all the time".to_owned(),
-            way_out: "build again when its installation is done".to_owned(),
+            help: "build again when its installation is done".to_owned(),
         }))
     }
 
@@ -276,7 +276,7 @@ pub(crate) fn unusable(problem: &str, output: &str) -> Trouble {
     let shown = if output.is_empty() { String::new() } else { format!("\n{output}\n") };
     Trouble::Start(BackendError::Toolchain {
         problem: format!("Python cannot import the toolkit: {problem}{shown}"),
-        way_out: hint.unwrap_or("HI_PYTHON names the Python that the toolkit was installed for").to_owned(),
+        help: hint.unwrap_or("HI_PYTHON names the Python that the toolkit was installed for").to_owned(),
     })
 }
 
@@ -301,7 +301,7 @@ pub(crate) fn python(environment: &[(OsString, OsString)]) -> Result<PathBuf, Ba
     };
     places.into_iter().find(|path| Fs::new().is_program(path)).ok_or_else(|| BackendError::Toolchain {
         problem: format!("there is no Python `{}`", name.display()),
-        way_out: "HI_PYTHON names the Python that the toolkit was installed for".to_owned(),
+        help: "HI_PYTHON names the Python that the toolkit was installed for".to_owned(),
     })
 }
 

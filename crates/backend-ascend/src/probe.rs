@@ -299,7 +299,7 @@ impl Probe {
                 Ok(Some(format!("in a domain the toolkit cannot be imported: {problem}")))
             }
             Ok(_) => Ok(Some("in a domain the toolkit imports something else".to_owned())),
-            Err(error @ (BackendError::Cancelled | BackendError::Deadline { .. })) => Err(error),
+            Err(error @ (BackendError::Cancelled | BackendError::TimedOut { .. })) => Err(error),
             Err(BackendError::Io { action, path, source }) if is_short_of_resources(&source) => {
                 Err(BackendError::Io { action, path, source })
             }

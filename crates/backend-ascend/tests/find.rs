@@ -76,7 +76,7 @@ fn who_names_a_place_gets_that_one_or_an_error() {
         let text = error.to_string();
         assert!(matches!(error, AscendError::NotAToolkit { .. }), "{text}");
         assert!(text.contains("ASCEND_HOME_PATH names") && text.contains(says), "{text}");
-        assert!(error.way_out().contains("unset it"), "{}", error.way_out());
+        assert!(error.help().contains("unset it"), "{}", error.help());
     }
 }
 
@@ -93,7 +93,7 @@ fn nothing_is_found_where_there_is_nothing() {
     ] {
         assert!(text.contains(&folder.path().join(place).display().to_string()), "{text}");
     }
-    assert!(error.way_out().contains("ASCEND_HOME_PATH"));
+    assert!(error.help().contains("ASCEND_HOME_PATH"));
     let backend = BackendError::from(error).to_string();
     assert!(
         backend.starts_with("no usable toolchain: no CANN toolkit is found") && backend.contains("install")
@@ -265,7 +265,7 @@ fn chips_are_told_from_the_platform_configuration() {
             Some(nearest) => assert!(text.contains(&format!("`{nearest}`")), "{text}"),
             None => assert!(!text.contains("nearest"), "{text}"),
         }
-        assert!(error.way_out().contains("npu-smi"));
+        assert!(error.help().contains("npu-smi"));
     }
     assert!(platforms.soc("../platform_config/Ascend910B1").is_err());
 }

@@ -234,7 +234,7 @@ fn an_operator_without_implementation_is_an_error() {
         assert!(matches!(error, AscendError::NoImplementation { .. }), "{text}");
         assert!(text.starts_with(&format!("`{op_type}` is an operator without implementation")), "{text}");
         assert!(text.contains(says), "{text}");
-        assert!(error.way_out().contains("ASCEND_CUSTOM_OPP_PATH"));
+        assert!(error.help().contains("ASCEND_CUSTOM_OPP_PATH"));
         assert!(matches!(BackendError::from(error), BackendError::Unsupported(_)));
     }
     for path in ["square.py", "dynamic/square.py"] {

@@ -230,7 +230,7 @@ fn a_bank_that_cannot_be_read_is_an_error_with_a_way_out() {
         let text = error.to_string();
         assert!(matches!(error, AscendError::Bank { .. }), "{text}");
         assert!(text.contains(&path.display().to_string()) && text.contains("TUNE_BANK_PATH"), "{text}");
-        assert!(error.way_out().contains("take it out"), "{}", error.way_out());
+        assert!(error.help().contains("take it out"), "{}", error.help());
     };
     // A folder by the name of a file cannot be read by anybody; a file without permission can be by root.
     let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();

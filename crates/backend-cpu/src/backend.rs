@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use opkeep_artifact::{Artifact, Expectations};
 use opkeep_backend::{
-    Backend, BackendError, CompileRequest, Context, Entry, FileDigests, Loader, Support, Unsupported,
+    Backend, BackendEntry, BackendError, CompileRequest, Context, FileDigests, Loader, Support, Unsupported,
 };
 use opkeep_cann_meta::targets;
 use opkeep_descriptor::options::{DEBUG_WORDS, check_value};
@@ -133,7 +133,7 @@ impl CpuBackend {
     }
 
     /// An entry for a registry: serves `cpu` and `cpu-native`.
-    pub fn entry(config: CpuConfig) -> Entry {
+    pub fn entry(config: CpuConfig) -> BackendEntry {
         let about = "C by the system's compiler, run on this machine";
         // The exact name of this machine's target is as good.
         let level = |target: &str| {
@@ -145,7 +145,7 @@ impl CpuBackend {
             }
         };
         let serves = move |target: &str| level(target).is_some();
-        Entry::new("cpu", about, Self::TARGETS, serves, move |target| {
+        BackendEntry::new("cpu", about, Self::TARGETS, serves, move |target| {
             let features = level(target).unwrap_or_default();
             Ok(Arc::new(Self::new(CpuConfig { features, ..config.clone() })))
         })
@@ -200,7 +200,7 @@ impl CpuBackend {
 impl Drop for CpuBackend {
     fn drop(&mut self) {
         if let Some(ahead) = self.ahead().take() {
-            ahead.give_up();
+            ahead.terminate();
         }
     }
 }

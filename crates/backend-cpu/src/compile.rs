@@ -10,7 +10,7 @@ use opkeep_backend::{BackendError, CompileRequest, Context};
 use opkeep_cann_meta::{BlockDim, Flag, KernelMeta, Magic, Parameter};
 use opkeep_descriptor::{Arg, ResolvedSpec};
 use opkeep_digest::Digest;
-use opkeep_process::{Domain, DomainError, Ended, Found, Inputs, Observer, Run, Sandbox};
+use opkeep_process::{Domain, DomainError, Found, Inputs, Observer, ProcessBuilder, ProcessOutput, Sandbox};
 
 use crate::CpuConfig;
 use crate::expression::calls_libm;
@@ -46,7 +46,9 @@ pub(crate) fn compile(
     let (ended, args) = job.run()?;
     let run = job.prepared(&args, Sandbox::default());
     let object = read_made(work_dir, "kernel.o")
-        .map_err(|error| run.lied(&ended, format!("its object `kernel.o` cannot be read: {error}")))
+        .map_err(|error| {
+            run.missing_output_error(&ended, format!("its object `kernel.o` cannot be read: {error}"))
+        })
         .map_err(backend_error)?;
     Ok(artifact(source, request, object))
 }
@@ -92,7 +94,7 @@ struct Compile<'a> {
 
 impl Compile<'_> {
     /// Runs the compiler as the host allows. Gives the arguments, too, for messages.
-    fn run(&self) -> Result<(Ended, Vec<OsString>), CompileError> {
+    fn run(&self) -> Result<(ProcessOutput, Vec<OsString>), CompileError> {
         let args = self.args(&[]);
         // Kernels for debugging are not kept.
         let ended = match self.toolchain.means() {
@@ -115,15 +117,15 @@ impl Compile<'_> {
         self.toolchain.inputs(calls_libm(&self.source.text))
     }
 
-    fn plain(&self, args: &[OsString]) -> Result<Ended, CompileError> {
+    fn plain(&self, args: &[OsString]) -> Result<ProcessOutput, CompileError> {
         let run = self.prepared(args, Sandbox::default());
-        Ok(succeeded(&run, run.to_end().map_err(backend_error)?)?)
+        Ok(succeeded(&run, run.wait_with_output().map_err(backend_error)?)?)
     }
 
     /// Denies what the probe did not read. A compiler to which something is denied fails, or says so, or goes on without
     /// it; so whatever is not as usual is run once more and observed, to name the file. One with a wrapper is observed at
     /// once: the wrapper decides by more than what can be denied.
-    fn confined(&self, args: &[OsString]) -> Result<Ended, CompileError> {
+    fn confined(&self, args: &[OsString]) -> Result<ProcessOutput, CompileError> {
         let domain = match self.inputs().domain(self.request.work_dir) {
             Ok(domain) => domain,
             Err(error @ DomainError::Path { .. }) => return Err(CompileError::Moved(self.unconfined(error))),
@@ -133,7 +135,7 @@ impl Compile<'_> {
             return self.observed(args, Some(&domain)).map_err(|error| self.with_all_paths(error, args));
         }
         let run = self.prepared(args, Sandbox { domain: Some(&domain), observer: None });
-        let ended = run.to_end().map_err(backend_error)?;
+        let ended = run.wait_with_output().map_err(backend_error)?;
         if ended.status.success() && self.toolchain.always_says(&ended.output) {
             return Ok(ended);
         }
@@ -156,12 +158,12 @@ impl Compile<'_> {
     }
 
     /// Observes what is read, and refuses what no key covers.
-    fn observed(&self, args: &[OsString], domain: Option<&Domain>) -> Result<Ended, CompileError> {
+    fn observed(&self, args: &[OsString], domain: Option<&Domain>) -> Result<ProcessOutput, CompileError> {
         let work_dir = self.request.work_dir;
         let failed =
             |source| BackendError::Io { action: "observe programs in", path: work_dir.to_owned(), source };
         let observer = Observer::start(work_dir).map_err(failed)?;
-        let ended = self.prepared(args, Sandbox { domain, observer: Some(&observer) }).to_end();
+        let ended = self.prepared(args, Sandbox { domain, observer: Some(&observer) }).wait_with_output();
         let run = self.prepared(args, Sandbox::default());
         let seen = observer.finish();
         // A program whose observer failed fails, too.
@@ -176,7 +178,7 @@ impl Compile<'_> {
         })?;
         if let Some(program) = seen.foreign {
             // Its calls were denied.
-            return Err(backend_error(run.lied(&ended, foreign(&program))).into());
+            return Err(backend_error(run.missing_output_error(&ended, foreign(&program))).into());
         }
         let ended = succeeded(&run, ended)?;
         if self.toolchain.is_wrapped() {
@@ -197,13 +199,17 @@ impl Compile<'_> {
     }
 
     /// Refuses a compile that reads `paths`, if there are any.
-    fn refuse(&self, paths: impl Iterator<Item = PathBuf>, run: &Run<'_>) -> Result<(), CompileError> {
+    fn refuse(
+        &self,
+        paths: impl Iterator<Item = PathBuf>,
+        run: &ProcessBuilder<'_>,
+    ) -> Result<(), CompileError> {
         let paths: BTreeSet<PathBuf> = paths.collect();
         if paths.is_empty() { Ok(()) } else { Err(self.unkeyed_read(paths, run)) }
     }
 
     /// The error of a compile that reads `paths`, which no key covers.
-    fn unkeyed_read(&self, paths: BTreeSet<PathBuf>, run: &Run<'_>) -> CompileError {
+    fn unkeyed_read(&self, paths: BTreeSet<PathBuf>, run: &ProcessBuilder<'_>) -> CompileError {
         let is_missing = paths.iter().any(|path| Found::at(path).is_nothing());
         let in_path = |path: &PathBuf| {
             std::env::split_paths(self.search_path()).any(|dir| path.parent() == Some(&*dir))
@@ -242,8 +248,8 @@ impl Compile<'_> {
         args.into_iter().map(OsString::from).collect()
     }
 
-    fn prepared<'r>(&'r self, args: &'r [OsString], sandbox: Sandbox<'r>) -> Run<'r> {
-        Run {
+    fn prepared<'r>(&'r self, args: &'r [OsString], sandbox: Sandbox<'r>) -> ProcessBuilder<'r> {
+        ProcessBuilder {
             program: self.toolchain.driver(),
             args,
             environment: self.environment,
@@ -265,8 +271,8 @@ pub(crate) fn foreign(program: &Path) -> String {
     )
 }
 
-fn succeeded(run: &Run<'_>, ended: Ended) -> Result<Ended, BackendError> {
-    if ended.status.success() { Ok(ended) } else { Err(backend_error(run.failed(&ended))) }
+fn succeeded(run: &ProcessBuilder<'_>, ended: ProcessOutput) -> Result<ProcessOutput, BackendError> {
+    if ended.status.success() { Ok(ended) } else { Err(backend_error(run.exit_error(&ended))) }
 }
 
 /// The object with its `.json`.

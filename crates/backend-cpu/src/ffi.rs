@@ -13,7 +13,7 @@ type KernelFn =
     unsafe extern "C" fn(*const *const c_void, *const *mut c_void, *mut c_void, std::ffi::c_ulong);
 
 /// A loaded kernel.
-pub(crate) struct LoadedKernel {
+pub(crate) struct KernelLibrary {
     function: KernelFn,
     // Dropped after `function` can no longer be called, the library before the file it came from: while the
     // descriptor is open its number cannot be reused, and glibc knows libraries by the name they were opened under.
@@ -21,7 +21,7 @@ pub(crate) struct LoadedKernel {
     _file: OwnedFd,
 }
 
-impl LoadedKernel {
+impl KernelLibrary {
     /// Loads the shared object that the sealed file `file` holds, and finds `symbol` in it.
     pub(crate) fn open(file: OwnedFd, symbol: &str) -> Result<Self, libloading::Error> {
         let name = format!("/proc/self/fd/{}", file.as_raw_fd());
@@ -90,5 +90,5 @@ impl LoadedKernel {
 /// Buffer addresses, to be shared between the threads of one launch.
 struct Pointers(Vec<*mut c_void>);
 
-// SAFETY: these are addresses; who may read or write behind them is settled by `LoadedKernel::launch`.
+// SAFETY: these are addresses; who may read or write behind them is settled by `KernelLibrary::launch`.
 unsafe impl Sync for Pointers {}

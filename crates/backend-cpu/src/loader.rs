@@ -4,20 +4,20 @@ use std::io::Write;
 use std::num::NonZeroUsize;
 
 use opkeep_artifact::Artifact;
-use opkeep_backend::{BackendError, Kernel, Loader, Slot};
+use opkeep_backend::{BackendError, LoadedKernel, Loader, Slot};
 use opkeep_cann_meta::{BlockDim, Json, KernelMeta};
 use opkeep_descriptor::{Arg, Job};
 use opkeep_digest::Digest;
 use rustix::fs::{MemfdFlags, SealFlags};
 
 use crate::compile::JOB_FIELD;
-use crate::ffi::LoadedKernel;
+use crate::ffi::KernelLibrary;
 
 /// Loads kernels of launch ABI 1.
 pub(crate) struct CpuLoader;
 
 impl Loader for CpuLoader {
-    fn load(&self, artifact: &Artifact, job: &Job) -> Result<Box<dyn Kernel>, BackendError> {
+    fn load(&self, artifact: &Artifact, job: &Job) -> Result<Box<dyn LoadedKernel>, BackendError> {
         let refuse =
             |kernel: &str, problem: String| BackendError::Load { kernel: kernel.to_owned(), problem };
         let meta = KernelMeta::parse(&artifact.metadata).map_err(|error| refuse("?", error.to_string()))?;
@@ -64,7 +64,8 @@ impl Loader for CpuLoader {
             path: symbol.clone().into(),
             source,
         })?;
-        let loaded = LoadedKernel::open(file, &symbol).map_err(|error| refuse(&symbol, error.to_string()))?;
+        let loaded =
+            KernelLibrary::open(file, &symbol).map_err(|error| refuse(&symbol, error.to_string()))?;
         let bytes = |slots: &[Slot]| slots.iter().map(|slot| slot.bytes).collect();
         Ok(Box::new(CpuKernel {
             input_bytes: bytes(&inputs),
@@ -97,10 +98,10 @@ struct CpuKernel {
     outputs: Vec<Slot>,
     input_bytes: Vec<usize>,
     output_bytes: Vec<usize>,
-    loaded: LoadedKernel,
+    loaded: KernelLibrary,
 }
 
-impl Kernel for CpuKernel {
+impl LoadedKernel for CpuKernel {
     fn input_bytes(&self) -> &[usize] {
         &self.input_bytes
     }

@@ -31,7 +31,7 @@ pub(crate) struct Nest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Inner {
     /// So many elements in a row are folded.
-    Run(u64),
+    ProcessBuilder(u64),
     /// So many elements in a row belong to different results.
     Strip(u64),
 }
@@ -66,7 +66,7 @@ impl Nest {
         }
         let count = groups.iter().filter(|group| group.2).map(|group| group.0).product();
         let inner = match groups.pop()? {
-            (length, _, true) => Inner::Run(length),
+            (length, _, true) => Inner::ProcessBuilder(length),
             (columns, _, false) => Inner::Strip(columns),
         };
         let of = |folded: bool| groups.iter().filter(move |group| group.2 == folded);
@@ -86,21 +86,27 @@ impl Nest {
     /// The nest of `rows` runs of `length` elements.
     pub(crate) fn rows(rows: u64, length: u64) -> Self {
         let steps = vec![length.cast_signed()];
-        Self { outer: vec![rows], steps, over: Vec::new(), inner: Inner::Run(length), count: length }
+        Self {
+            outer: vec![rows],
+            steps,
+            over: Vec::new(),
+            inner: Inner::ProcessBuilder(length),
+            count: length,
+        }
     }
 
     /// Runs, or strips.
     fn items(&self) -> u64 {
         let rows: u64 = self.outer.iter().product();
         match self.inner {
-            Inner::Run(_) => rows,
+            Inner::ProcessBuilder(_) => rows,
             Inner::Strip(columns) => rows * columns.div_ceil(STRIP),
         }
     }
 
     fn per_block(&self) -> u64 {
         let results = match self.inner {
-            Inner::Run(_) => 1,
+            Inner::ProcessBuilder(_) => 1,
             Inner::Strip(columns) => columns.min(STRIP),
         };
         per_block(self.items(), self.count.saturating_mul(results))
@@ -129,7 +135,7 @@ impl Nest {
                 place.from = " + from".to_owned();
                 place.width = "to - from".to_owned();
             }
-            Inner::Strip(width) | Inner::Run(width) => {
+            Inner::Strip(width) | Inner::ProcessBuilder(width) => {
                 let _ = writeln!(c, "    for (unsigned long row = first; row < last; row++) {{");
                 place.width = format!("{width}ul");
             }
@@ -167,7 +173,7 @@ impl Nest {
     /// The function `fold` over runs.
     pub(crate) fn function(&self, fold: &Fold) -> String {
         let Fold { name, parameters, element, result, identity, step, join } = fold;
-        let length = if let Inner::Run(length) = &self.inner { length } else { &0 };
+        let length = if let Inner::ProcessBuilder(length) = &self.inner { length } else { &0 };
         let full = length - length % LANES;
         let mut c = format!("static inline {result} {name}(const {element} *restrict x{parameters})\n{{\n");
         let lanes = if full == 0 { 1 } else { LANES };
@@ -243,13 +249,13 @@ mod tests {
     fn neighbouring_axes_of_one_kind_are_one() {
         let nest = Nest::new(&[2, 3, 4, 5], &[2, 3]).unwrap();
         assert_eq!((&nest.outer[..], &nest.steps[..], &nest.over[..]), (&[6][..], &[20][..], &[][..]));
-        assert_eq!((nest.inner, nest.count), (Inner::Run(20), 20));
+        assert_eq!((nest.inner, nest.count), (Inner::ProcessBuilder(20), 20));
         let nest = Nest::new(&[2, 3, 4, 5], &[1]).unwrap();
         assert_eq!((&nest.outer[..], &nest.steps[..], &nest.over[..]), (&[2][..], &[60][..], &[(3, 20)][..]));
         assert_eq!((nest.inner, nest.count), (Inner::Strip(20), 3));
         let nest = Nest::new(&[2, 1, 4, 1, 5], &[0, 3, 4]).unwrap();
         assert_eq!((&nest.outer[..], &nest.steps[..], &nest.over[..]), (&[4][..], &[5][..], &[(2, 20)][..]));
-        assert_eq!((nest.inner, nest.count), (Inner::Run(5), 10));
+        assert_eq!((nest.inner, nest.count), (Inner::ProcessBuilder(5), 10));
     }
 
     #[test]

@@ -10,10 +10,10 @@ pub(crate) fn backend_error(error: ProcessError) -> BackendError {
             BackendError::Compile { command, status, log_tail, log }
         }
         ProcessError::TimedOut { command, seconds, log_tail, log } => {
-            BackendError::Deadline { command, seconds, log_tail, log }
+            BackendError::TimedOut { command, seconds, log_tail, log }
         }
         ProcessError::MissingOutput { command, problem, log_tail, log } => {
-            BackendError::Output { command, problem, log_tail, log }
+            BackendError::MissingOutput { command, problem, log_tail, log }
         }
         ProcessError::Cancelled => BackendError::Cancelled,
         ProcessError::Io { action, path, source } => BackendError::Io { action, path, source },

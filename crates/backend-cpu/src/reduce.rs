@@ -44,7 +44,7 @@ pub(crate) fn reduce(call: &Call<'_>, args: &Args) -> Result<Code, BackendError>
     let _ = writeln!(c, "    {element} *restrict y_data = outputs[0];");
     let Place { start, results, from, width } = nest.open(&mut c);
     match nest.inner {
-        Inner::Run(_) => {
+        Inner::ProcessBuilder(_) => {
             before.push_str(&nest.function(&fold));
             let _ =
                 writeln!(c, "        y_data[row] = {};", finish(&format!("{}(x_data{start})", fold.name)));

@@ -59,7 +59,7 @@ pub(crate) fn softmax(call: &Call<'_>, args: &Args) -> Result<Code, BackendError
     let _ = writeln!(c, "    float *restrict y_data = outputs[0];");
     let Place { start, from, width, .. } = nest.open(&mut c);
     match nest.inner {
-        Inner::Run(length) => {
+        Inner::ProcessBuilder(length) => {
             before.push_str(&nest.function(&greatest));
             before.push_str(&nest.function(&total()));
             before.push_str(&run(&nest, length, log));

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 
 use common::{backend, compile, float, floats, job, kernel, launch};
 use opkeep_artifact::Artifact;
-use opkeep_backend::{Backend, BackendError, Buffer, Kernel};
+use opkeep_backend::{Backend, BackendError, Buffer, LoadedKernel};
 use opkeep_cann_meta::{KernelMeta, Workspace};
 use opkeep_descriptor::Job;
 use opkeep_testkit::TestContext;
@@ -24,7 +24,7 @@ fn alone() -> std::sync::MutexGuard<'static, ()> {
 }
 
 /// Launches, expects a refusal that names `what`, and that nothing was written.
-fn refused(kernel: &dyn Kernel, inputs: &[&[u8]], outputs: &mut [&mut [u8]], what: &str) {
+fn refused(kernel: &dyn LoadedKernel, inputs: &[&[u8]], outputs: &mut [&mut [u8]], what: &str) {
     outputs.iter_mut().for_each(|output| output.fill(0xa5));
     match kernel.launch(inputs, outputs, ONE) {
         Err(BackendError::Launch { kernel, what: found, expected, found: given }) => {
@@ -89,7 +89,7 @@ fn empty_and_scalar_tensors_launch() {
     assert_eq!(floats(&launch(&*scalar, &[&[4.0]], 2)), [-4.0]);
 }
 
-fn load(artifact: &Artifact, job: &Job) -> Result<Box<dyn Kernel>, BackendError> {
+fn load(artifact: &Artifact, job: &Job) -> Result<Box<dyn LoadedKernel>, BackendError> {
     backend().loader().unwrap().load(artifact, job)
 }
 
@@ -166,7 +166,7 @@ fn kernels_of_one_name_compute_their_own_results() {
     };
     let made: Vec<_> = [1.0, 2.0, 3.0].into_iter().map(make).collect();
     let fresh = |at: usize| load(&made[at].0, &made[at].1).unwrap();
-    let result = |kernel: &dyn Kernel| floats(&launch(kernel, &[&[10.0]], 1))[0];
+    let result = |kernel: &dyn LoadedKernel| floats(&launch(kernel, &[&[10.0]], 1))[0];
 
     let (first, second) = (fresh(0), fresh(1));
     assert_eq!((result(&*first), result(&*second)), (11.0, 12.0));

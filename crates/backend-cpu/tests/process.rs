@@ -109,7 +109,7 @@ fn a_compiler_that_never_ends_is_ended_with_its_children() {
     let case = Case::new("sleep MARK & echo started; sleep MARK");
     let began = Instant::now();
     match case.compile(Some(Duration::from_millis(400)), &CancelToken::new()) {
-        Err(BackendError::Deadline { seconds, log_tail, command, log }) => {
+        Err(BackendError::TimedOut { seconds, log_tail, command, log }) => {
             assert!((0.3..3.0).contains(&seconds), "{seconds}");
             assert_eq!(log_tail, "started");
             assert_eq!(std::fs::read_to_string(log.unwrap()).unwrap(), "started\n");
@@ -136,7 +136,7 @@ fn children_that_stay_behind_are_ended_after_a_success_too() {
 fn a_deadline_in_the_past_is_one() {
     let case = Case::new("sleep MARK");
     let deadline = Some(Duration::ZERO);
-    assert!(matches!(case.compile(deadline, &CancelToken::new()), Err(BackendError::Deadline { .. })));
+    assert!(matches!(case.compile(deadline, &CancelToken::new()), Err(BackendError::TimedOut { .. })));
     nothing_left(&case.mark());
 }
 
@@ -150,7 +150,7 @@ fn a_flood_of_output_takes_no_memory() {
     let case = Case::new("exec yes MARK");
     let before = peak();
     match case.compile(Some(Duration::from_millis(500)), &CancelToken::new()) {
-        Err(BackendError::Deadline { log_tail, .. }) => {
+        Err(BackendError::TimedOut { log_tail, .. }) => {
             assert!(log_tail.len() <= 4096 && log_tail.contains(&case.mark()), "{log_tail}");
         }
         other => panic!("{other:?}"),
@@ -166,7 +166,7 @@ fn a_flood_of_output_takes_no_memory() {
 fn a_compiler_that_leaves_nothing_is_found_out() {
     let case = Case::new("echo all is well; exit 0");
     match case.outcome() {
-        Err(BackendError::Output { problem, log_tail, .. }) => {
+        Err(BackendError::MissingOutput { problem, log_tail, .. }) => {
             assert!(problem.contains("kernel.o"), "{problem}");
             assert_eq!(log_tail, "all is well");
         }

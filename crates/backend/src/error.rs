@@ -13,12 +13,12 @@ pub enum BackendError {
     #[error("{0}")]
     Unsupported(#[from] Unsupported),
     /// There is no usable toolchain.
-    #[error("no usable toolchain: {}; {way_out}", one_line(problem))]
+    #[error("no usable toolchain: {}; {help}", one_line(problem))]
     Toolchain {
         /// What is missing or wrong.
         problem: String,
         /// What to install or set.
-        way_out: String,
+        help: String,
     },
     /// An option has a value out of its range.
     #[error("option `{name}`: value `{value}` is not valid, expected {expected}")]
@@ -56,7 +56,7 @@ pub enum BackendError {
         tail(log_tail),
         kept(log)
     )]
-    Deadline {
+    TimedOut {
         /// The program and its arguments.
         command: String,
         /// How long it ran.
@@ -71,7 +71,7 @@ pub enum BackendError {
     Cancelled,
     /// The compiler reported success but did not leave what it should.
     #[error("`{command}` ended without an error, but {problem}{}{}", tail(log_tail), kept(log))]
-    Output {
+    MissingOutput {
         /// The program and its arguments.
         command: String,
         /// What is missing or wrong.

@@ -24,6 +24,6 @@ mod slot;
 pub use backend::{Backend, CompileRequest, Support};
 pub use context::{Context, Diagnostics, FileDigests};
 pub use error::{BackendError, Unsupported};
-pub use loader::{Buffer, Kernel, Loader};
-pub use registry::{Entry, Registry};
+pub use loader::{Buffer, LoadedKernel, Loader};
+pub use registry::{BackendEntry, Registry};
 pub use slot::Slot;

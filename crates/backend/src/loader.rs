@@ -17,11 +17,11 @@ pub trait Loader: Send + Sync {
     ///
     /// # Errors
     /// [`BackendError::Load`], or [`BackendError::Unsupported`] for a job whose launch the loader does not know.
-    fn load(&self, artifact: &Artifact, job: &Job) -> Result<Box<dyn Kernel>, BackendError>;
+    fn load(&self, artifact: &Artifact, job: &Job) -> Result<Box<dyn LoadedKernel>, BackendError>;
 }
 
 /// A loaded kernel.
-pub trait Kernel: Send + Sync {
+pub trait LoadedKernel: Send + Sync {
     /// Bytes of each input, in the job's order.
     fn input_bytes(&self) -> &[usize];
 

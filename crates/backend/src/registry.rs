@@ -14,11 +14,11 @@ type Opener = dyn Fn(&str) -> Result<Arc<dyn Backend>, BackendError> + Send + Sy
 /// Backends by target: a value that the caller fills, so there is no global state and no backend is privileged.
 #[derive(Default)]
 pub struct Registry {
-    entries: Vec<Entry>,
+    entries: Vec<BackendEntry>,
 }
 
 /// A backend that a [`Registry`] can open.
-pub struct Entry {
+pub struct BackendEntry {
     /// The backend's name.
     pub name: &'static str,
     /// One line for people.
@@ -30,7 +30,7 @@ pub struct Entry {
     reads: Option<Box<Reader>>,
 }
 
-impl Entry {
+impl BackendEntry {
     /// A backend that serves the targets for which `serves` says so, and is made by `open`.
     pub fn new(
         name: &'static str,
@@ -53,7 +53,7 @@ impl Entry {
     /// [`resolve`](Backend::resolve) of the opened backend would, but without its toolchain. Only for backends that run
     /// such kernels.
     #[must_use]
-    pub fn reading(
+    pub fn with_option_reader(
         mut self,
         reads: impl Fn(&BuildSpec) -> Result<ResolvedSpec, BackendError> + Send + Sync + 'static,
     ) -> Self {
@@ -70,9 +70,9 @@ impl Entry {
     }
 }
 
-impl fmt::Debug for Entry {
+impl fmt::Debug for BackendEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Entry")
+        f.debug_struct("BackendEntry")
             .field("name", &self.name)
             .field("targets", &self.targets)
             .finish_non_exhaustive()
@@ -86,21 +86,21 @@ impl Registry {
     }
 
     /// Adds a backend. Of two that serve a target, the first added wins.
-    pub fn add(&mut self, entry: Entry) -> &mut Self {
+    pub fn add(&mut self, entry: BackendEntry) -> &mut Self {
         self.entries.push(entry);
         self
     }
 
     /// What was added, in order.
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[BackendEntry] {
         &self.entries
     }
 
     /// For what a kernel was built that another program compiled by `spec`. None if there is no backend for it that runs
     /// such kernels. No backend is opened.
-    pub fn read(&self, spec: &BuildSpec) -> Option<Result<ResolvedSpec, BackendError>> {
+    pub fn resolve_foreign(&self, spec: &BuildSpec) -> Option<Result<ResolvedSpec, BackendError>> {
         let entry = self.entries.iter().find(|entry| (entry.serves)(&spec.target))?;
-        entry.reads.as_ref().map(|read| read(spec))
+        entry.reads.as_ref().map(|resolve_foreign| resolve_foreign(spec))
     }
 
     /// Opens the backend that serves `target`.

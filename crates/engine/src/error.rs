@@ -133,11 +133,11 @@ impl KernelError {
             Self::Backend(BackendError::Compile { status, log_tail, .. }) => {
                 !status.contains("signal") && !is_starved(log_tail)
             }
-            Self::Backend(BackendError::Output { problem, log_tail, .. }) => {
+            Self::Backend(BackendError::MissingOutput { problem, log_tail, .. }) => {
                 !is_starved(problem) && !is_starved(log_tail)
             }
             Self::Backend(error) => {
-                matches!(error, BackendError::Unsupported(_) | BackendError::Deadline { .. })
+                matches!(error, BackendError::Unsupported(_) | BackendError::TimedOut { .. })
             }
             Self::Incomplete { .. }
             | Self::UnexpectedImport { .. }
@@ -156,7 +156,7 @@ impl KernelError {
             Self::WorkDir { source, .. } | Self::Backend(BackendError::Io { source, .. }) => {
                 opkeep_fs::is_out_of_files(source)
             }
-            Self::Backend(BackendError::Output { problem, .. }) => problem.contains(TOO_MANY_FILES),
+            Self::Backend(BackendError::MissingOutput { problem, .. }) => problem.contains(TOO_MANY_FILES),
             Self::Backend(BackendError::Compile { log_tail, .. }) => log_tail.contains(TOO_MANY_FILES),
             _ => false,
         }
@@ -164,7 +164,7 @@ impl KernelError {
 
     /// Whether it failed for want of time.
     pub(crate) fn is_deadline(&self) -> bool {
-        matches!(self, Self::Backend(BackendError::Deadline { .. }))
+        matches!(self, Self::Backend(BackendError::TimedOut { .. }))
     }
 }
 

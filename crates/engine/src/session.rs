@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
-use opkeep_backend::{BackendError, Buffer, Kernel, Loader};
+use opkeep_backend::{BackendError, Buffer, LoadedKernel, Loader};
 use opkeep_fs::CancelToken;
 use opkeep_ops::{Constant, Graph, Origin, TensorId, dtype_bytes};
 use thiserror::Error;
@@ -85,7 +85,7 @@ pub struct Step {
 /// A network that is loaded: its kernels and constants are in memory.
 pub struct Session<'a> {
     graph: &'a Graph,
-    kernels: Vec<Box<dyn Kernel>>,
+    kernels: Vec<Box<dyn LoadedKernel>>,
     /// The kernel of each node.
     kernel_of: Vec<usize>,
     /// The elements of constants, by tensor.

@@ -132,7 +132,7 @@ fn after_a_failure(
 }
 
 fn out_of_time() -> BackendError {
-    BackendError::Deadline { command: "cc".into(), seconds: 5.0, log_tail: String::new(), log: None }
+    BackendError::TimedOut { command: "cc".into(), seconds: 5.0, log_tail: String::new(), log: None }
 }
 
 /// Who has as little time takes the failure; who has more tries for itself.

@@ -14,30 +14,30 @@ use crate::{Domain, Observer, Sandbox};
 
 /// What becomes of a program whose parent dies before it, however that happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Orphan {
+pub enum OnParentExit {
     /// It is killed; what it had started may run to its own end.
-    Dies,
+    Kill,
     /// It is told by SIGTERM, and sees to the rest of its group itself.
-    IsTold,
+    Terminate,
 }
 
 /// A running program and whatever it starts. When this is dropped, all of them are killed.
 #[derive(Debug)]
-pub struct Group {
+pub struct ProcessGroup {
     child: Child,
     reaped: bool,
 }
 
-impl Group {
+impl ProcessGroup {
     /// Starts a program in a group of its own. The parent that its fate hangs on is the thread that calls this.
     ///
     /// # Errors
     /// It could not be started.
-    pub fn start(command: &mut Command, orphan: Orphan, sandbox: Sandbox<'_>) -> io::Result<Self> {
+    pub fn start(command: &mut Command, orphan: OnParentExit, sandbox: Sandbox<'_>) -> io::Result<Self> {
         command.process_group(0);
         let signal = match orphan {
-            Orphan::Dies => Signal::KILL,
-            Orphan::IsTold => Signal::TERM,
+            OnParentExit::Kill => Signal::KILL,
+            OnParentExit::Terminate => Signal::TERM,
         };
         let steps = BeforeExec {
             when_orphaned: signal,
@@ -102,7 +102,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         // Nobody waits for how it ended.
         let _ = self.end();

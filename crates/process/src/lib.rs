@@ -1,8 +1,9 @@
-//! Runs compilers for backends: with the environment that they are given and no other, to a deadline, with bounded
-//! output, and so that nothing is left behind.
+//! Runs compilers for backends: with exactly the environment that the backend gives, to a deadline, with bounded output,
+//! and without leaving a process behind.
 //!
-//! [`Run`] runs a program to its end, and [`Running`] is one beside which others can be started; [`Group`] is one that
-//! goes on, with whatever it starts in turn.
+//! [`ProcessBuilder`] starts a program, [`RunningProcess`] waits for it. A [`ProcessGroup`] is a long-lived program with
+//! everything that it starts in turn. A [`Sandbox`] confines a program to the files that a key covers, or observes what
+//! the program reads.
 
 mod ending;
 mod error;
@@ -11,19 +12,21 @@ mod group;
 mod log;
 mod output;
 mod probe_dir;
-mod run;
-mod running;
+mod process_builder;
+mod process_output;
+mod running_process;
 mod sandbox;
 mod shortage;
 
 pub use ending::ending;
 pub use error::ProcessError;
-pub use group::{Group, Orphan};
+pub use group::{OnParentExit, ProcessGroup};
 pub use log::keep_log;
 pub use output::{Output, tail};
 pub use probe_dir::ProbeDir;
-pub use run::{Ended, Run};
-pub use running::Running;
+pub use process_builder::ProcessBuilder;
+pub use process_output::ProcessOutput;
+pub use running_process::RunningProcess;
 pub use sandbox::{
     Declared, DigestFile, Domain, DomainBuilder, DomainError, Found, Inputs, InputsError, Observation,
     Observer, Program, Sandbox, UNKEYED, Unchanged, Unkeyed,

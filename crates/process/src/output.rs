@@ -12,13 +12,13 @@ const TAIL_BYTES: usize = 4 * 1024;
 
 /// Output so far.
 #[derive(Debug, Default)]
-pub(crate) struct Bounded {
+pub(crate) struct BoundedBuffer {
     head: Vec<u8>,
     tail: VecDeque<u8>,
     dropped: usize,
 }
 
-impl Bounded {
+impl BoundedBuffer {
     pub(crate) fn add(&mut self, bytes: &[u8]) {
         let (first, rest) = bytes.split_at(bytes.len().min(KEPT - self.head.len()));
         self.head.extend_from_slice(first);
@@ -41,7 +41,7 @@ impl Bounded {
 
 /// Output that is being read, to be taken at any time by whoever wants it.
 #[derive(Clone, Default)]
-pub struct Output(Arc<Mutex<Bounded>>);
+pub struct Output(Arc<Mutex<BoundedBuffer>>);
 
 impl Output {
     /// What came since it was last taken.
@@ -71,7 +71,7 @@ impl Output {
         }
     }
 
-    fn bounded(&self) -> MutexGuard<'_, Bounded> {
+    fn bounded(&self) -> MutexGuard<'_, BoundedBuffer> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

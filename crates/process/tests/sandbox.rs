@@ -12,7 +12,8 @@ use std::time::Duration;
 use opkeep_digest::Digest;
 use opkeep_fs::CancelToken;
 use opkeep_process::{
-    Ended, Inputs, InputsError, Observation, Observer, ProcessError, Run, Sandbox, Unchanged,
+    Inputs, InputsError, Observation, Observer, ProcessBuilder, ProcessError, ProcessOutput, Sandbox,
+    Unchanged,
 };
 
 fn files(path: &Path) -> io::Result<Digest> {
@@ -43,7 +44,7 @@ impl Bench {
     }
 
     /// `{}` in the script is the bench's directory.
-    fn run(&self, script: &str, sandbox: Sandbox<'_>) -> Result<Ended, ProcessError> {
+    fn run(&self, script: &str, sandbox: Sandbox<'_>) -> Result<ProcessOutput, ProcessError> {
         let script = script.replace("{}", self.dir.path().to_str().unwrap());
         let args = ["-c", &script].map(OsString::from);
         let work = self.path("work");
@@ -52,7 +53,7 @@ impl Bench {
             (OsStr::new("TMPDIR"), work.as_os_str()),
             (OsStr::new("LC_ALL"), OsStr::new("C")),
         ];
-        let run = Run {
+        let run = ProcessBuilder {
             program: Path::new("/bin/sh"),
             args: &args,
             environment: &environment,
@@ -62,10 +63,10 @@ impl Bench {
             cancel: &CancelToken::new(),
             sandbox,
         };
-        run.to_end()
+        run.wait_with_output()
     }
 
-    fn observe(&self, script: &str) -> (Ended, Observation) {
+    fn observe(&self, script: &str) -> (ProcessOutput, Observation) {
         let observer = Observer::start(&self.path("work")).unwrap();
         let ended = self.run(script, Sandbox { observer: Some(&observer), domain: None }).unwrap();
         let seen = observer.finish();
@@ -74,7 +75,7 @@ impl Bench {
     }
 
     /// What a script comes to in the domain of what `observed` read.
-    fn confined(&self, observed: &str, script: &str) -> Ended {
+    fn confined(&self, observed: &str, script: &str) -> ProcessOutput {
         let (_, seen) = self.observe(observed);
         let inputs = Inputs::of(&[&seen], &files).unwrap();
         let domain = inputs.domain(&self.path("work")).unwrap();

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use opkeep_artifact::{Artifact, Expectations};
-use opkeep_backend::{Backend, BackendError, Buffer, CompileRequest, Context, Kernel, Support};
+use opkeep_backend::{Backend, BackendError, Buffer, CompileRequest, Context, LoadedKernel, Support};
 use opkeep_cann_meta::KernelMeta;
 use opkeep_descriptor::{BuildSpec, Job, KernelName, KeyParts, ResolvedSpec};
 use opkeep_digest::Fingerprint;
@@ -316,7 +316,7 @@ fn timing_out(subject: &Subject) -> Result<(), Failed> {
     backend.toolchain(&TestContext::new().cx()).map_err(fail)?;
     for backend in [&backend, &(subject.backend)()] {
         match compile_with(&**backend, &spec, job, &TestContext::new().with_deadline(Some(Instant::now()))) {
-            Err(BackendError::Deadline { .. }) => {}
+            Err(BackendError::TimedOut { .. }) => {}
             other => return Err(format!("expected Deadline, found {other:?}").into()),
         }
         compile(&**backend, &spec, job).map_err(fail)?;
@@ -369,7 +369,7 @@ fn running(subject: &Subject, case: &Case) -> Result<(), Failed> {
 }
 
 /// Launches whose buffers do not fit: each is refused, and nothing runs.
-fn misfits(case: &Case, kernel: &dyn Kernel, inputs: &[&[u8]]) -> Result<(), Failed> {
+fn misfits(case: &Case, kernel: &dyn LoadedKernel, inputs: &[&[u8]]) -> Result<(), Failed> {
     let bytes = case.expected.len() * 4;
     let mut output = Buffer::zeroed(bytes + 1);
     let shifted = inputs[0].to_vec();
@@ -424,7 +424,7 @@ fn compile_with(
     if beside != 1 {
         let problem = format!("{} things stand beside the work folder", beside - 1);
         let (command, log_tail) = ("compile".to_owned(), String::new());
-        return Err(BackendError::Output { command, problem, log_tail, log: None });
+        return Err(BackendError::MissingOutput { command, problem, log_tail, log: None });
     }
     Ok((name, artifact))
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 use opkeep_backend::{Context, Diagnostics};
 use opkeep_fs::CancelToken;
 
-use crate::PlainDigests;
+use crate::digests::PlainDigests;
 
 /// A caller of a backend: it digests files each time, and keeps the warnings.
 #[derive(Debug, Default)]

@@ -25,6 +25,7 @@ pub mod conformance;
 mod context;
 pub mod corpus;
 mod cpu_time;
+mod digests;
 pub mod elf;
 pub mod fault;
 mod ffi;
@@ -42,42 +43,14 @@ pub use changes::at_each_change;
 pub use compile_log::{CompileLog, LoggedCompile, since_1970};
 pub use context::TestContext;
 pub use cpu_time::CpuTime;
+pub use digests::PlainDigests;
 pub use ffi::{Counting, Means, allocations, in_forked_child, most_bytes, without_means};
 pub use folder::Folder;
 pub use interleave::{Body, interleave};
 pub use null::NullBackend;
 
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-
-use opkeep_backend::FileDigests;
 use opkeep_descriptor::{BuildSpec, Descriptor, Envelope, Job};
-use opkeep_digest::Digest;
 use opkeep_ops::Graph;
-
-/// Digests files each time it is asked, and counts how often.
-#[derive(Debug, Default)]
-pub struct PlainDigests {
-    asked: Mutex<HashMap<PathBuf, usize>>,
-}
-
-impl PlainDigests {
-    /// How many files were asked for, each once.
-    pub fn files(&self) -> usize {
-        self.asked.lock().map_or(0, |asked| asked.len())
-    }
-}
-
-impl FileDigests for PlainDigests {
-    fn digest(&self, path: &Path) -> std::io::Result<Digest> {
-        if let Ok(mut asked) = self.asked.lock() {
-            *asked.entry(path.to_owned()).or_default() += 1;
-        }
-        #[expect(clippy::disallowed_methods, reason = "digesting files is what this is for")]
-        Digest::of_reader(std::fs::File::open(path)?)
-    }
-}
 
 /// The job of one operator on float32 inputs of the given shapes. An operator that does not fit is a test's mistake.
 pub fn job(op_type: &str, shapes: &[&[i64]]) -> Job {

@@ -167,7 +167,7 @@ impl Backend for NullBackend {
         }
         cx.check_cancelled()?;
         if cx.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            return Err(BackendError::Deadline {
+            return Err(BackendError::TimedOut {
                 command: "null".to_owned(),
                 seconds: began.elapsed().as_secs_f64(),
                 log_tail: String::new(),

@@ -144,7 +144,7 @@ impl AscendBackend {
                     "`{}`, which is declared as its input, cannot be read: {error}",
                     path.display()
                 ),
-                way_out: "name files, or directories of files, that are there".to_owned(),
+                help: "name files, or directories of files, that are there".to_owned(),
             }
         })
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use opkeep_fs::Fs;
-use opkeep_process::{Group, Orphan, Output, ProbeDir, ending};
+use opkeep_process::{OnParentExit, Output, ProbeDir, ProcessGroup, ending};
 use serde_json::Value;
 
 use super::setup::{LOOK, Patience, SCRIPT, Setup, Trouble};
@@ -22,7 +22,7 @@ const LAG: Duration = Duration::from_secs(2);
 /// A worker. Its process ends before its directory is taken away.
 pub(super) struct Worker {
     pub(super) setup: Arc<Setup>,
-    group: Group,
+    group: ProcessGroup,
     sandbox: JobSandbox,
     /// The directory that it may read and write: each job has one of its own in it.
     directory: ProbeDir,
@@ -47,7 +47,7 @@ impl Worker {
         command.args(arguments).args(["-S", "-u", "-c", SCRIPT]).arg(bytecode).current_dir("/");
         command.env_clear().envs(with_temporary(environment, directory.path()));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut group = Group::start(&mut command, Orphan::IsTold, sandbox.as_run())?;
+        let mut group = ProcessGroup::start(&mut command, OnParentExit::Terminate, sandbox.as_run())?;
         let child = group.child();
         let (Some(requests), Some(mut out), Some(printed)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())

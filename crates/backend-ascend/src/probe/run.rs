@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use opkeep_backend::{BackendError, Context};
 use opkeep_fs::private_dir;
 use opkeep_process::{
-    Domain, Ended, Observation, Observer, ProbeDir, Run, Sandbox, is_short_of_resources, tail,
+    Domain, Observation, Observer, ProbeDir, ProcessBuilder, ProcessOutput, Sandbox, is_short_of_resources,
+    tail,
 };
 use serde_json::json;
 
@@ -154,7 +155,7 @@ impl Runner {
         let (ended, seen) = self.ended(cx, &started, watched)?;
         match ended {
             Ok(ended) => Ok((ended.status.code(), seen)),
-            Err(error @ (BackendError::Cancelled | BackendError::Deadline { .. })) => Err(error),
+            Err(error @ (BackendError::Cancelled | BackendError::TimedOut { .. })) => Err(error),
             Err(BackendError::Io { action, path, source }) if is_short_of_resources(&source) => {
                 Err(BackendError::Io { action, path, source })
             }
@@ -169,10 +170,10 @@ impl Runner {
         cx: &Context<'_>,
         started: &Started<'_>,
         watched: Watched<'_>,
-    ) -> Result<(Result<Ended, BackendError>, Observation), BackendError> {
+    ) -> Result<(Result<ProcessOutput, BackendError>, Observation), BackendError> {
         let Started { program, args, environment, dir, work_dir } = *started;
         let (domain, observer) = watched.begin(work_dir)?;
-        let run = Run {
+        let run = ProcessBuilder {
             program,
             args,
             environment: &with_temporary(environment, work_dir),
@@ -182,7 +183,7 @@ impl Runner {
             cancel: cx.cancel,
             sandbox: Sandbox { domain: domain.as_ref(), observer: observer.as_ref() },
         };
-        let ended = run.to_end().map_err(backend_error);
+        let ended = run.wait_with_output().map_err(backend_error);
         Ok((ended, observer.map(Observer::finish).unwrap_or_default()))
     }
 
@@ -220,7 +221,7 @@ impl Runner {
         let ended = ended?;
         let unusable = |problem: String| BackendError::Toolchain {
             problem: format!("`{}` {problem}: {}", interpreter.program.display(), tail(&ended.output)),
-            way_out: "HI_PYTHON names the Python that the toolkit was installed for".to_owned(),
+            help: "HI_PYTHON names the Python that the toolkit was installed for".to_owned(),
         };
         let bytes = files::read(&report)
             .map_err(|_| unusable(format!("does not report what it imports ({})", ended.status)))?;

@@ -1,7 +1,7 @@
 //! Kernels for the stand-in: what they do is in their names.
 
 use opkeep_artifact::Artifact;
-use opkeep_backend::{BackendError, Buffer, Kernel, Loader};
+use opkeep_backend::{BackendError, Buffer, LoadedKernel, Loader};
 use opkeep_cann_meta::KernelMeta;
 use opkeep_descriptor::Job;
 use opkeep_testkit::ascend;
@@ -33,12 +33,16 @@ pub(crate) fn job(op_type: &str, inputs: usize) -> Job {
 }
 
 /// Loads it onto the stand-in's device.
-pub(crate) fn load(stub: &Stub, artifact: &Artifact, job: &Job) -> Result<Box<dyn Kernel>, BackendError> {
+pub(crate) fn load(
+    stub: &Stub,
+    artifact: &Artifact,
+    job: &Job,
+) -> Result<Box<dyn LoadedKernel>, BackendError> {
     stub.loader().unwrap().load(artifact, job)
 }
 
 /// Launches a kernel of one output.
-pub(crate) fn launch(kernel: &dyn Kernel, inputs: &[&[f32]]) -> Result<Vec<f32>, BackendError> {
+pub(crate) fn launch(kernel: &dyn LoadedKernel, inputs: &[&[f32]]) -> Result<Vec<f32>, BackendError> {
     let inputs: Vec<Buffer> = inputs.iter().map(|values| Buffer::of_f32(values)).collect();
     let mut output = Buffer::zeroed(kernel.output_bytes()[0]);
     let inputs: Vec<&[u8]> = inputs.iter().map(Buffer::bytes).collect();

@@ -59,7 +59,7 @@ fn no_device_says_why() {
     let error = stub.runtime().soc_name().unwrap_err();
     assert!(matches!(&error, AclError::NoDevice { library, .. } if *library == stub.library()));
     assert!(error.to_string().ends_with("finds no device: can not init soc version"), "{error}");
-    assert!(error.way_out().contains("npu-smi info") && error.way_out().contains("--target"));
+    assert!(error.help().contains("npu-smi info") && error.help().contains("--target"));
 
     let stub = Stub::new().told("soc -\nfail aclrtGetDeviceCount 0 507899 EL0003 driver is not there");
     let error = stub.runtime().soc_name().unwrap_err();
@@ -72,8 +72,8 @@ fn no_device_says_why() {
     assert!(matches!(error, AclError::NoDevice { text: None, .. }), "{error}");
     stub.assert_all_is_given_back();
     match BackendError::from(error) {
-        BackendError::Toolchain { problem, way_out } => {
-            assert!(problem.contains("finds no device") && way_out.contains("npu-smi"));
+        BackendError::Toolchain { problem, help } => {
+            assert!(problem.contains("finds no device") && help.contains("npu-smi"));
         }
         other => panic!("{other:?}"),
     }
@@ -84,7 +84,7 @@ fn the_stub_to_link_with_is_told_apart() {
         .told("soc -\nfail aclrtGetDeviceCount 0 100039 in stub mode\nfail aclInit 0 100039 in stub mode");
     for error in [stub.runtime().soc_name().unwrap_err(), stub.loader().unwrap_err()] {
         assert!(matches!(&error, AclError::Stub { library } if *library == stub.library()), "{error}");
-        assert!(error.way_out().contains("devlib"), "{}", error.way_out());
+        assert!(error.help().contains("devlib"), "{}", error.help());
     }
     assert!(stub.calls("aclFinalize").is_empty(), "what was not begun was ended");
 }
@@ -97,7 +97,7 @@ fn a_function_is_missed_only_by_who_needs_it() {
     assert!(matches!(&error, AclError::Symbol { symbol: "aclrtGetSocName", .. }));
     let text = error.to_string();
     assert!(text.contains(stub.library().to_str().unwrap()) && text.contains("CANN 8.1"), "{text}");
-    assert!(error.way_out().contains("8.1"));
+    assert!(error.help().contains("8.1"));
 
     let stub = Stub::without(&["aclGetRecentErrMsg"]).told("fail aclInit 0 500004 lost");
     let error = stub.loader().unwrap_err().to_string();
@@ -166,7 +166,7 @@ fn what_the_library_needs_is_found_beside_it() {
     let error = Runtime::open_library(&library).unwrap_err();
     assert!(matches!(error, AclError::Unloadable { .. }));
     assert!(error.to_string().contains("libown_hal.so: cannot open"), "{error}");
-    assert!(error.way_out().contains("driver"));
+    assert!(error.help().contains("driver"));
 
     std::fs::rename(folder.path().join("elsewhere"), folder.path().join("libown_hal.so")).unwrap();
     assert_eq!(Runtime::open_library(&library).unwrap().device_count().unwrap(), 3);

@@ -28,7 +28,7 @@ const TOLERATED: [&str; 6] = [
 
 /// A loader, a kernel that takes all there is, a launch, and the end of them. The first error.
 fn everything(stub: &Stub) -> Result<(), String> {
-    let loader = stub.loader().map_err(|error| format!("{error}; {}", error.way_out()))?;
+    let loader = stub.loader().map_err(|error| format!("{error}; {}", error.help()))?;
     let artifact = changed("add_1", |meta| {
         meta.workspace = Some(Workspace { size: vec![64], ..Default::default() });
         meta.parameters = Some([0, 0, 0, 1].map(Parameter::Int).to_vec());

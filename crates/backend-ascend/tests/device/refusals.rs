@@ -1,7 +1,7 @@
 //! What does not fit is refused before the device is touched.
 
 use opkeep_artifact::Artifact;
-use opkeep_backend::{BackendError, Buffer, Kernel, Loader, Unsupported};
+use opkeep_backend::{BackendError, Buffer, LoadedKernel, Loader, Unsupported};
 use opkeep_cann_meta::{
     BlockDim, GlobalWorkspace, KernelEntry, KernelMeta, Magic, Parameter, Placeholder, SubJson, Word,
     Workspace,
@@ -144,7 +144,7 @@ fn a_kernel_that_is_not_there_is_named() {
 }
 
 /// Launches, expects a refusal that names `what`, and that nothing was written.
-fn refused(kernel: &dyn Kernel, inputs: &[&[u8]], outputs: &mut [&mut [u8]], what: &str) {
+fn refused(kernel: &dyn LoadedKernel, inputs: &[&[u8]], outputs: &mut [&mut [u8]], what: &str) {
     outputs.iter_mut().for_each(|output| output.fill(0xa5));
     match kernel.launch(inputs, outputs, std::num::NonZeroUsize::MIN) {
         Err(BackendError::Launch { kernel, what: found, expected, found: given }) => {

@@ -360,7 +360,7 @@ fn late() {
             let limit = Some(Duration::from_secs(4));
             let (work, failed) = bench.compile_within(&square(), limit, &CancelToken::new());
             let error = failed.unwrap_err();
-            assert!(matches!(error, BackendError::Deadline { .. }), "{driver:?} {fault:?}: {error}");
+            assert!(matches!(error, BackendError::TimedOut { .. }), "{driver:?} {fault:?}: {error}");
             assert_eq!(bench.compiles(), begun + 1, "it never began");
             wait_for("nobody works there", || processes(work.path()) == 0);
             bench.rules(&[]);

@@ -47,7 +47,7 @@ impl<T> Answer<T> {
             return given(kept);
         }
         let answer = match ask() {
-            Err(BackendError::Toolchain { problem, way_out }) => Err((problem, way_out)),
+            Err(BackendError::Toolchain { problem, help }) => Err((problem, help)),
             Err(other) => return Err(other),
             Ok(answer) => Ok(Arc::new(answer)),
         };
@@ -98,5 +98,5 @@ impl<T> Drop for Turn<'_, T> {
 }
 
 fn given<T>(kept: Kept<T>) -> Result<Arc<T>, BackendError> {
-    kept.map_err(|(problem, way_out)| BackendError::Toolchain { problem, way_out })
+    kept.map_err(|(problem, help)| BackendError::Toolchain { problem, help })
 }

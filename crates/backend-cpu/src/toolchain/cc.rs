@@ -185,9 +185,8 @@ fn without_path(word: &str) -> String {
 fn check(words: &[String]) -> Result<(), BackendError> {
     let refused = |word: &str, why: &str| BackendError::Toolchain {
         problem: format!("CC has `{word}`, {why}"),
-        way_out:
-            "let CC be a compiler and its options; put anything else into a script, and let CC name that"
-                .to_owned(),
+        help: "let CC be a compiler and its options; put anything else into a script, and let CC name that"
+            .to_owned(),
     };
     let mut takes_next = false;
     for word in words {

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use opkeep_backend::{BackendError, Context};
 use opkeep_fs::Fs;
-use opkeep_process::{ProbeDir, ProcessError, Run, Running, Sandbox, tail};
+use opkeep_process::{ProbeDir, ProcessBuilder, ProcessError, RunningProcess, Sandbox, tail};
 
 use crate::compile::environment;
 use crate::process_error::backend_error;
@@ -23,7 +23,7 @@ const WAY_OUT: &str = "install a C compiler (Debian, Ubuntu: apt install gcc; Fe
     or name one in CC";
 
 pub(crate) fn unusable(problem: String) -> BackendError {
-    BackendError::Toolchain { problem, way_out: WAY_OUT.to_owned() }
+    BackendError::Toolchain { problem, help: WAY_OUT.to_owned() }
 }
 
 /// A compiler that is asked something that takes no time.
@@ -44,14 +44,14 @@ pub(crate) struct Begun {
 /// A question, and the directory that is its own while it is answered: compilers make temporary files even for a dry run, and
 /// do not always remove them.
 struct Asking {
-    running: Running,
+    running: RunningProcess,
     _dir: Option<ProbeDir>,
 }
 
 impl Begun {
     /// Nobody wants to know any more.
-    pub(crate) fn give_up(self) {
-        self.steps.running.give_up();
+    pub(crate) fn terminate(self) {
+        self.steps.running.terminate();
     }
 }
 
@@ -78,7 +78,7 @@ impl<'a> Asked<'a> {
     /// The compiler's answer to `args` is what it wrote.
     pub(crate) fn answer(&self, args: &[&str]) -> Result<String, BackendError> {
         let (running, command) = self.ask(args)?;
-        let ended = running.running.to_end().map_err(|error| self.unanswered(error))?;
+        let ended = running.running.wait_with_output().map_err(|error| self.unanswered(error))?;
         if !ended.status.success() {
             return Err(unusable(format!(
                 "`{command}` failed: {}\n{}\n",
@@ -106,7 +106,7 @@ impl<'a> Asked<'a> {
 
     /// What the compiler wrote, if it says that all is well.
     fn said(&self, asking: Asking) -> Result<Option<String>, BackendError> {
-        match asking.running.waited_for(self.deadline(), self.cx.cancel).to_end() {
+        match asking.running.set_deadline(self.deadline(), self.cx.cancel).wait_with_output() {
             Ok(ended) => Ok(ended.status.success().then_some(ended.output)),
             // Somebody waited for all children of this process, this one too; or it is a child of who forked this process.
             Err(ProcessError::Io { .. }) => Ok(None),
@@ -159,7 +159,7 @@ impl<'a> Asked<'a> {
         let dir = probe_dir(self.config).ok();
         let path = dir.as_ref().map_or(Path::new("/"), ProbeDir::path);
         let words = self.words(args);
-        let run = Run {
+        let run = ProcessBuilder {
             program: self.driver,
             args: &words,
             environment: &environment(&self.config.path, path),
@@ -169,7 +169,7 @@ impl<'a> Asked<'a> {
             cancel: self.cx.cancel,
             sandbox: Sandbox::default(),
         };
-        let (running, command) = (run.begin().map_err(|error| self.unanswered(error))?, run.to_string());
+        let (running, command) = (run.spawn().map_err(|error| self.unanswered(error))?, run.to_string());
         Ok((Asking { running, _dir: dir }, command))
     }
 

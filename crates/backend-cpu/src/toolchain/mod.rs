@@ -77,8 +77,8 @@ impl Ahead {
     }
 
     /// Ends what nobody waits for.
-    pub(crate) fn give_up(self) {
-        self.begun.give_up();
+    pub(crate) fn terminate(self) {
+        self.begun.terminate();
     }
 }
 
@@ -362,6 +362,6 @@ fn parts(declared: Vec<Declared>, is_wrapped: bool) -> Vec<(String, Digest)> {
 fn undeclarable(path: &Path, error: InputsError) -> BackendError {
     BackendError::Toolchain {
         problem: format!("`{}`, which is declared as its input, cannot be read: {error}", path.display()),
-        way_out: "name files, or directories of files, that are there".to_owned(),
+        help: "name files, or directories of files, that are there".to_owned(),
     }
 }

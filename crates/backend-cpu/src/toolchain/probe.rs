@@ -13,8 +13,8 @@ use opkeep_backend::{BackendError, Context};
 use opkeep_digest::{Digest, Hasher};
 use opkeep_fs::Fs;
 use opkeep_process::{
-    Domain, Ended, Inputs, InputsError, Observation, Observer, Program, Run, Sandbox, is_short_of_resources,
-    tail,
+    Domain, Inputs, InputsError, Observation, Observer, ProcessBuilder, ProcessOutput, Program, Sandbox,
+    is_short_of_resources, tail,
 };
 
 use super::cc::Cc;
@@ -163,7 +163,7 @@ impl Probe<'_> {
         let confined = self.pass(dir, How { observed: true, inputs: Some(&inputs), flags: &[] });
         let (means, why, second) = match confined {
             Ok(second) if second.is_as(&first) => (Means::Landlock, None, second),
-            Err(error @ (BackendError::Cancelled | BackendError::Deadline { .. })) => return Err(error),
+            Err(error @ (BackendError::Cancelled | BackendError::TimedOut { .. })) => return Err(error),
             Err(BackendError::Io { action, path, source }) if is_short_of_resources(&source) => {
                 return Err(BackendError::Io { action, path, source });
             }
@@ -316,7 +316,7 @@ impl Probe<'_> {
             None => None,
         };
         let limit = Instant::now().checked_add(self.config.probe_deadline);
-        let run = Run {
+        let run = ProcessBuilder {
             program: &self.cc.driver,
             args: &args,
             environment: &environment,
@@ -327,7 +327,7 @@ impl Probe<'_> {
             sandbox: Sandbox::default(),
         };
         let sandbox = Sandbox { domain: domain.as_ref(), observer: observer.as_ref() };
-        let ended = Run { sandbox, ..run }.to_end();
+        let ended = ProcessBuilder { sandbox, ..run }.wait_with_output();
         let seen = observer.map(Observer::finish).unwrap_or_default();
         // A program whose observer failed fails, too.
         if let Some(why) = seen.error().filter(is_short_of_resources) {
@@ -347,11 +347,16 @@ impl Probe<'_> {
         words.chain(libm.then_some("-lm")).map(OsString::from).collect()
     }
 
-    fn object(&self, run: &Run<'_>, ended: &Ended, dir: &Path) -> Result<Digest, BackendError> {
+    fn object(
+        &self,
+        run: &ProcessBuilder<'_>,
+        ended: &ProcessOutput,
+        dir: &Path,
+    ) -> Result<Digest, BackendError> {
         let cannot = |why: String| {
             BackendError::Toolchain {
             problem: format!("`{run}` cannot compile a small source: {why}"),
-            way_out: "compilers run in a directory of their own, and with no environment but PATH, TMPDIR, LC_ALL and \
+            help: "compilers run in a directory of their own, and with no environment but PATH, TMPDIR, LC_ALL and \
                       PYTHONDONTWRITEBYTECODE: name files by absolute paths, and set variables in a script that CC names"
                 .to_owned(),
         }

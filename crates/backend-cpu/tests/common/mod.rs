@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 use std::time::Instant;
 
 use opkeep_artifact::Artifact;
-use opkeep_backend::{Backend, BackendError, Buffer, CompileRequest, Kernel};
+use opkeep_backend::{Backend, BackendError, Buffer, CompileRequest, LoadedKernel};
 use opkeep_backend_cpu::{CpuBackend, CpuConfig};
 use opkeep_descriptor::{
     Arg, Attr, AttrValue, BuildSpec, Data, Extra, Float, Input, Job, KernelName, KeyParts, Op, OpFlags,
@@ -142,13 +142,13 @@ pub(crate) fn compile(backend: &CpuBackend, job: &Job) -> Result<Artifact, Backe
 }
 
 /// Compiles and loads.
-pub(crate) fn kernel(backend: &CpuBackend, job: &Job) -> Box<dyn Kernel> {
+pub(crate) fn kernel(backend: &CpuBackend, job: &Job) -> Box<dyn LoadedKernel> {
     let artifact = compile(backend, job).unwrap_or_else(|error| panic!("{error}"));
     backend.loader().unwrap().load(&artifact, job).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Runs a kernel with one output on these inputs, and gives the output's bytes.
-pub(crate) fn launch(kernel: &dyn Kernel, inputs: &[&[f32]], threads: usize) -> Vec<u8> {
+pub(crate) fn launch(kernel: &dyn LoadedKernel, inputs: &[&[f32]], threads: usize) -> Vec<u8> {
     let inputs: Vec<Buffer> = inputs.iter().map(|values| Buffer::of_f32(values)).collect();
     let inputs: Vec<&[u8]> = inputs.iter().map(Buffer::bytes).collect();
     let mut output = Buffer::zeroed(kernel.output_bytes()[0]);
@@ -159,7 +159,7 @@ pub(crate) fn launch(kernel: &dyn Kernel, inputs: &[&[f32]], threads: usize) -> 
 }
 
 /// Runs a kernel on these inputs, bytes of whatever elements, and gives the bytes of all outputs.
-pub(crate) fn launch_bytes(kernel: &dyn Kernel, inputs: &[Vec<u8>], threads: usize) -> Vec<Vec<u8>> {
+pub(crate) fn launch_bytes(kernel: &dyn LoadedKernel, inputs: &[Vec<u8>], threads: usize) -> Vec<Vec<u8>> {
     let placed = |bytes: &Vec<u8>| {
         let mut buffer = Buffer::zeroed(bytes.len());
         buffer.bytes_mut().copy_from_slice(bytes);

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use libtest_mimic::Failed;
 use object::{Object, ObjectSymbol};
-use opkeep_backend::{Backend, Buffer, Kernel};
+use opkeep_backend::{Backend, Buffer, LoadedKernel};
 use opkeep_backend_cpu::CpuBackend;
 use opkeep_descriptor::{Attr, Job};
 use opkeep_ops::Graph;
@@ -60,7 +60,7 @@ impl Case {
     }
 
     /// Runs it on tensors that are aligned to an element and no more, and that something else lies beside.
-    fn launch(&self, kernel: &dyn Kernel, threads: usize) -> Result<Vec<u8>, Failed> {
+    fn launch(&self, kernel: &dyn LoadedKernel, threads: usize) -> Result<Vec<u8>, Failed> {
         const BESIDE: usize = 1;
         let beside =
             |values: &[f32]| Buffer::of_f32(&[&[f32::NAN; BESIDE], values, &[f32::NAN; 99]].concat());

@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     let progress = Arc::new(Progress::new(output.is_text()));
     let shown = Arc::clone(&progress);
     let importer = Importer::new(config, move |spec| {
-        backends.read(spec).map(|read| read.map_err(|error| error.to_string()))
+        backends.resolve_foreign(spec).map(|read| read.map_err(|error| error.to_string()))
     })
     .threads(threads(args.jobs))
     .dry_run(args.dry_run)

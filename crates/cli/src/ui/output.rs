@@ -171,7 +171,7 @@ pub(crate) fn has_lines(error: &(dyn Error + 'static)) -> bool {
     let of_backend = |error: &BackendError| {
         matches!(
             error,
-            BackendError::Compile { .. } | BackendError::Deadline { .. } | BackendError::Output { .. }
+            BackendError::Compile { .. } | BackendError::TimedOut { .. } | BackendError::MissingOutput { .. }
         )
     };
     match (error.downcast_ref::<BackendError>(), error.downcast_ref::<KernelError>()) {

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 
-use opkeep_backend::{BackendError, Entry};
+use opkeep_backend::{BackendEntry, BackendError};
 
 use crate::tiny::Tiny;
 
-pub(crate) fn entry() -> Entry {
+pub(crate) fn entry() -> BackendEntry {
     let serves = |target: &str| target == "tiny";
-    Entry::new("tiny", "three operators, by cc", "tiny", serves, |_| Ok(Arc::new(Tiny(programs()?))))
+    BackendEntry::new("tiny", "three operators, by cc", "tiny", serves, |_| Ok(Arc::new(Tiny(programs()?))))
 }
 
 /// The compiler, and what it runs.
@@ -19,7 +19,7 @@ fn programs() -> Result<Vec<PathBuf>, BackendError> {
     let output = Command::new("sh").args(["-c", script]).output();
     let found = output.ok().filter(|output| output.status.success()).ok_or(BackendError::Toolchain {
         problem: "there is no cc".to_owned(),
-        way_out: "install a C compiler and binutils".to_owned(),
+        help: "install a C compiler and binutils".to_owned(),
     })?;
     let text = String::from_utf8_lossy(&found.stdout);
     // clang has no cc1 of its own, and gcc says `as` if that is to be looked for.

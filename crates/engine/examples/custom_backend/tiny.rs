@@ -62,7 +62,7 @@ impl Backend for Tiny {
             return Err(match ended.map(|status| status.to_string()) {
                 Some(status) => BackendError::Compile { command, status, log_tail, log },
                 None if cx.cancel.is_cancelled() => BackendError::Cancelled,
-                None => BackendError::Deadline { command, seconds, log_tail, log },
+                None => BackendError::TimedOut { command, seconds, log_tail, log },
             });
         }
         let object = fs::read(dir.join("kernel.o")).map_err(io_at(dir))?;

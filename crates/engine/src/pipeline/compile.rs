@@ -95,8 +95,8 @@ impl KernelPipeline<'_> {
         })?;
         let artifact = compiled.map_err(|mut error| {
             if let BackendError::Compile { log, .. }
-            | BackendError::Deadline { log, .. }
-            | BackendError::Output { log, .. } = &mut error
+            | BackendError::TimedOut { log, .. }
+            | BackendError::MissingOutput { log, .. } = &mut error
                 && let Some(written) = log.take()
             {
                 let name = written.file_name().map(PathBuf::from).unwrap_or_default();

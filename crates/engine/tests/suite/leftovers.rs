@@ -31,7 +31,7 @@ fn source_and_log_are_kept_and_not_what_filled_the_disk() {
         let log = folder.join("compile.log");
         std::fs::write(&log, "log").unwrap();
         let (command, log_tail) = ("cc".to_owned(), "log".to_owned());
-        Err(BackendError::Deadline { command, seconds: 1.0, log_tail, log: Some(log) })
+        Err(BackendError::TimedOut { command, seconds: 1.0, log_tail, log: Some(log) })
     }));
     let (told, kept) = failed(&backend);
     assert_eq!(kept, [PathBuf::from("compile.log"), PathBuf::from("kernel.c")]);
@@ -72,7 +72,7 @@ fn what_is_named_is_there() {
         let log = request.work_dir.join("compile.log");
         std::fs::write(&log, "log").unwrap();
         let (command, log_tail) = ("cc".to_owned(), String::new());
-        Err(BackendError::Deadline { command, seconds: 1.0, log_tail, log: Some(log) })
+        Err(BackendError::TimedOut { command, seconds: 1.0, log_tail, log: Some(log) })
     }));
     let requests: Vec<_> = (1..=80).map(|length| request("Square", &[length])).collect();
     let report = bench.builder(&backend).build(&requests).unwrap();

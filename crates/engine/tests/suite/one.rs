@@ -384,7 +384,7 @@ fn more_time_is_another_builder() {
             true => Ok(artifact),
             false => {
                 let log_tail = String::new();
-                Err(BackendError::Deadline { command: "cc".into(), seconds: 1.0, log_tail, log: None })
+                Err(BackendError::TimedOut { command: "cc".into(), seconds: 1.0, log_tail, log: None })
             }
         }
     };

@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 
-use super::call;
+use super::system_call::call;
 
 /// A path is at most this long (`PATH_MAX` of Linux), its zero byte included.
 const MAX_PATH: usize = 4096;

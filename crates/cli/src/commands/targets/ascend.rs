@@ -34,16 +34,16 @@ fn lacking(error: &AscendError) -> Ascend {
         row(&mut text, "problem", &error.to_string());
         &[]
     };
-    row(&mut text, "to do", &error.way_out());
+    row(&mut text, "to do", &error.help());
     let missing = missing.iter().map(|part| MissingOutput {
         part: part.part,
         path: json::path(&part.path),
-        way_out: part.way_out,
+        way_out: part.help,
     });
     let output = AscendOutput {
         toolkit: None,
         problem: Some(error.to_string()),
-        way_out: Some(error.way_out()),
+        way_out: Some(error.help()),
         missing: missing.collect(),
         targets: Vec::new(),
         warnings: Vec::new(),
@@ -68,7 +68,7 @@ fn found(toolkit: &Toolkit, config: &AscendConfig) -> Ascend {
             Ok(soc) => socs.push(soc),
             Err(error) => {
                 is_good = false;
-                warnings.push(format!("{error}; {}", error.way_out()));
+                warnings.push(format!("{error}; {}", error.help()));
             }
         }
     }

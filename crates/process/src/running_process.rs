@@ -2,14 +2,17 @@
 
 use std::io::{self, PipeReader, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use opkeep_fs::CancelToken;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::output::Bounded;
-use crate::{Ended, Group, ProcessError, Run, keep_log, tail};
+use crate::error::ProcessError;
+use crate::group::ProcessGroup;
+use crate::log::keep_log;
+use crate::output::{BoundedBuffer, tail};
+use crate::process_output::ProcessOutput;
 
 /// How long a program is left alone that says nothing.
 const SELDOM: Duration = Duration::from_millis(20);
@@ -29,51 +32,49 @@ const GRACE: Duration = Duration::from_secs(2);
 /// So long may who is given up take to end by itself, and as long again once it is asked to.
 const PARTING: Duration = Duration::from_millis(250);
 
+/// What was started, and how long it may run.
+#[derive(Debug)]
+pub(crate) struct Launch {
+    pub(crate) program: PathBuf,
+    /// The command line, for messages.
+    pub(crate) command: String,
+    /// The file for the output of a program that does not end in time.
+    pub(crate) log: Option<PathBuf>,
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) cancel: CancelToken,
+    pub(crate) began: Instant,
+}
+
 /// A program that was started and is to be waited for. When this is dropped, it and all its children are killed.
 #[derive(Debug)]
-pub struct Running {
-    program: PathBuf,
-    command: String,
-    log: Option<PathBuf>,
-    deadline: Option<Instant>,
-    cancel: CancelToken,
-    began: Instant,
-    group: Group,
+pub struct RunningProcess {
+    launch: Launch,
+    group: ProcessGroup,
     /// Tells when the program ends; none where the system has no such thing.
     end: Option<OwnedFd>,
     /// What it writes; none once all is read.
     pipe: Option<PipeReader>,
-    output: Bounded,
+    output: BoundedBuffer,
 }
 
-impl Running {
+impl RunningProcess {
     /// `pipe` must not block.
-    pub(crate) fn new(run: &Run<'_>, began: Instant, group: Group, pipe: PipeReader) -> Self {
+    pub(crate) fn new(launch: Launch, group: ProcessGroup, pipe: PipeReader) -> Self {
         let end = group.tells_of_its_end();
-        Self {
-            program: run.program.to_owned(),
-            command: run.to_string(),
-            log: run.log.map(Path::to_owned),
-            deadline: run.deadline,
-            cancel: run.cancel.clone(),
-            began,
-            group,
-            end,
-            pipe: Some(pipe),
-            output: Bounded::default(),
-        }
+        Self { launch, group, end, pipe: Some(pipe), output: BoundedBuffer::default() }
     }
 
     /// From now on somebody waits for it: to `deadline`, as long as `cancel` does not say otherwise. That it did not end
     /// before says nothing: nobody read what it writes, and a pipe takes only so much.
     #[must_use]
-    pub fn waited_for(self, deadline: Option<Instant>, cancel: &CancelToken) -> Self {
-        Self { deadline, cancel: cancel.clone(), began: Instant::now(), ..self }
+    pub fn set_deadline(self, deadline: Option<Instant>, cancel: &CancelToken) -> Self {
+        let launch = Launch { deadline, cancel: cancel.clone(), began: Instant::now(), ..self.launch };
+        Self { launch, ..self }
     }
 
     /// Ends it, since nobody wants to know any more. Unlike one that is dropped it is given a moment to end by itself, and
     /// is asked to before it is killed: compilers remove their temporary files then.
-    pub fn give_up(mut self) {
+    pub fn terminate(mut self) {
         self.read_rest(PARTING);
         if self.pipe.is_some() {
             self.group.ask_to_end();
@@ -81,26 +82,26 @@ impl Running {
         }
     }
 
-    /// Waits for its end, as [`Run::to_end`] does.
+    /// Waits for its end, as [`ProcessBuilder::wait_with_output`] does.
     ///
     /// # Errors
     /// It did not end in time, or nobody waits for it any more.
-    pub fn to_end(mut self) -> Result<Ended, ProcessError> {
+    pub fn wait_with_output(mut self) -> Result<ProcessOutput, ProcessError> {
         let ended = self.wait();
         let status = self.group.end();
         self.read_rest(GRACE);
         let output = self.output.text();
         match (ended, status) {
-            (Some(Ok(())), Ok(status)) => Ok(Ended { status, output }),
+            (Some(Ok(())), Ok(status)) => Ok(ProcessOutput { status, output }),
             (Some(Err(source)), _) | (Some(Ok(())), Err(source)) => {
-                Err(ProcessError::Io { action: "wait for", path: self.program, source })
+                Err(ProcessError::Io { action: "wait for", path: self.launch.program, source })
             }
-            (None, _) if self.cancel.is_cancelled() => Err(ProcessError::Cancelled),
+            (None, _) if self.launch.cancel.is_cancelled() => Err(ProcessError::Cancelled),
             (None, _) => Err(ProcessError::TimedOut {
-                command: self.command,
-                seconds: self.began.elapsed().as_secs_f64(),
+                command: self.launch.command,
+                seconds: self.launch.began.elapsed().as_secs_f64(),
                 log_tail: tail(&output),
-                log: self.log.and_then(|log| keep_log(&log, &output)),
+                log: self.launch.log.and_then(|log| keep_log(&log, &output)),
             }),
         }
     }
@@ -115,10 +116,12 @@ impl Running {
                 Err(error) => return Some(Err(error)),
             }
             let now = Instant::now();
-            if self.cancel.is_cancelled() || self.deadline.is_some_and(|deadline| now >= deadline) {
+            if self.launch.cancel.is_cancelled()
+                || self.launch.deadline.is_some_and(|deadline| now >= deadline)
+            {
                 return None;
             }
-            let left = self.deadline.map_or(SELDOM, |deadline| deadline - now);
+            let left = self.launch.deadline.map_or(SELDOM, |deadline| deadline - now);
             let output = self.pipe.as_ref().filter(|_| !gathers).map(AsFd::as_fd);
             let most = match (gathers, &self.end, &self.pipe) {
                 (true, ..) => GATHER,
@@ -175,16 +178,18 @@ mod tests {
 
     use std::ffi::{OsStr, OsString};
 
+    use std::path::Path;
+
     use super::*;
-    use crate::Sandbox;
+    use crate::{ProcessBuilder, Sandbox};
 
     /// Runs a shell script; `change` is made to the running program before it is waited for.
-    fn ran(script: &str, change: impl Fn(&mut Running)) -> Ended {
+    fn ran(script: &str, change: impl Fn(&mut RunningProcess)) -> ProcessOutput {
         let args = ["-c", script].map(OsString::from);
         let environment = [(OsStr::new("PATH"), OsStr::new("/usr/bin:/bin"))];
         let (program, dir, cancel) = (Path::new("/bin/sh"), Path::new("/"), &CancelToken::new());
         let deadline = Some(Instant::now() + Duration::from_secs(60));
-        let run = Run {
+        let run = ProcessBuilder {
             program,
             args: &args,
             environment: &environment,
@@ -194,9 +199,9 @@ mod tests {
             cancel,
             sandbox: Sandbox::default(),
         };
-        let mut running = run.begin().unwrap();
+        let mut running = run.spawn().unwrap();
         change(&mut running);
-        running.to_end().unwrap()
+        running.wait_with_output().unwrap()
     }
 
     /// How often this thread waited for something.
@@ -227,7 +232,7 @@ mod tests {
 
     #[test]
     fn what_was_written_before_anybody_looked_is_there() {
-        let pause = |_: &mut Running| std::thread::sleep(Duration::from_millis(50));
+        let pause = |_: &mut RunningProcess| std::thread::sleep(Duration::from_millis(50));
         assert_eq!(ran("echo out; echo err >&2", pause).output, "out\nerr\n");
     }
 
@@ -256,7 +261,7 @@ mod tests {
             let args = ["-c", &script].map(OsString::from);
             let environment = [(OsStr::new("PATH"), OsStr::new("/usr/bin:/bin"))];
             let (program, dir, cancel) = (Path::new("/bin/sh"), Path::new("/"), &CancelToken::new());
-            let run = Run {
+            let run = ProcessBuilder {
                 program,
                 args: &args,
                 environment: &environment,
@@ -266,12 +271,12 @@ mod tests {
                 cancel,
                 sandbox: Sandbox::default(),
             };
-            let mut running = run.begin().unwrap();
+            let mut running = run.spawn().unwrap();
             let process = format!("/proc/{}", running.group.child().id());
             while !ready.exists() {
                 std::thread::sleep(Duration::from_millis(2));
             }
-            running.give_up();
+            running.terminate();
             assert!(!left.exists() && !Path::new(&process).exists(), "{script}");
             std::fs::remove_file(&ready).unwrap();
         }
@@ -281,7 +286,7 @@ mod tests {
     fn who_is_not_waited_for_is_ended() {
         let args = ["-c", "sleep 1000"].map(OsString::from);
         let (program, dir, cancel) = (Path::new("/bin/sh"), Path::new("/"), &CancelToken::new());
-        let run = Run {
+        let run = ProcessBuilder {
             program,
             args: &args,
             environment: &[],
@@ -291,7 +296,7 @@ mod tests {
             cancel,
             sandbox: Sandbox::default(),
         };
-        let mut running = run.begin().unwrap();
+        let mut running = run.spawn().unwrap();
         let process = format!("/proc/{}", running.group.child().id());
         assert!(Path::new(&process).exists());
         drop(running);

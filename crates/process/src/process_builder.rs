@@ -4,17 +4,23 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io;
 use std::path::Path;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use opkeep_fs::CancelToken;
 use rustix::fs::{OFlags, fcntl_setfl};
 
-use crate::{Group, Orphan, ProcessError, Running, Sandbox, ending, keep_log, tail};
+use crate::error::ProcessError;
+use crate::group::{OnParentExit, ProcessGroup};
+use crate::log::keep_log;
+use crate::output::tail;
+use crate::process_output::ProcessOutput;
+use crate::running_process::{Launch, RunningProcess};
+use crate::sandbox::Sandbox;
 
 /// A program to run, and how.
 #[derive(Clone, Copy, Debug)]
-pub struct Run<'a> {
+pub struct ProcessBuilder<'a> {
     /// The program.
     pub program: &'a Path,
     /// Its arguments.
@@ -33,23 +39,14 @@ pub struct Run<'a> {
     pub sandbox: Sandbox<'a>,
 }
 
-/// A program that ended by itself.
-#[derive(Debug)]
-pub struct Ended {
-    /// How it ended.
-    pub status: ExitStatus,
-    /// What it wrote to its outputs, both, bounded.
-    pub output: String,
-}
-
-impl Run<'_> {
+impl ProcessBuilder<'_> {
     /// Runs the program to its end, or to its deadline; then it and all its children are ended.
     ///
     /// # Errors
     /// It could not be started, did not end in time, or nobody waits for it any more. That it says by its status that it
     /// failed is none.
-    pub fn to_end(&self) -> Result<Ended, ProcessError> {
-        self.begin()?.to_end()
+    pub fn wait_with_output(&self) -> Result<ProcessOutput, ProcessError> {
+        self.spawn()?.wait_with_output()
     }
 
     /// Starts the program, to be waited for later. It ends with the thread that calls this. Until it is waited for nobody
@@ -57,15 +54,23 @@ impl Run<'_> {
     ///
     /// # Errors
     /// It could not be started.
-    pub fn begin(&self) -> Result<Running, ProcessError> {
+    pub fn spawn(&self) -> Result<RunningProcess, ProcessError> {
         let began = Instant::now();
         let cannot = |source| ProcessError::Io { action: "run", path: self.program.to_owned(), source };
         let (group, output) = self.start().map_err(cannot)?;
-        Ok(Running::new(self, began, group, output))
+        let launch = Launch {
+            program: self.program.to_owned(),
+            command: self.to_string(),
+            log: self.log.map(Path::to_owned),
+            deadline: self.deadline,
+            cancel: self.cancel.clone(),
+            began,
+        };
+        Ok(RunningProcess::new(launch, group, output))
     }
 
     /// The error of a program that ended and failed.
-    pub fn failed(&self, ended: &Ended) -> ProcessError {
+    pub fn exit_error(&self, ended: &ProcessOutput) -> ProcessError {
         ProcessError::Failed {
             command: self.to_string(),
             status: ended.ending(),
@@ -75,7 +80,7 @@ impl Run<'_> {
     }
 
     /// The error of a program that ended well and did not do what it should.
-    pub fn lied(&self, ended: &Ended, problem: impl Into<String>) -> ProcessError {
+    pub fn missing_output_error(&self, ended: &ProcessOutput, problem: impl Into<String>) -> ProcessError {
         ProcessError::MissingOutput {
             command: self.to_string(),
             problem: problem.into(),
@@ -84,7 +89,7 @@ impl Run<'_> {
         }
     }
 
-    fn start(&self) -> io::Result<(Group, io::PipeReader)> {
+    fn start(&self) -> io::Result<(ProcessGroup, io::PipeReader)> {
         let mut command = Command::new(self.program);
         command.args(self.args).current_dir(self.dir).env_clear().envs(self.environment.iter().copied());
         let (from, for_stdout) = io::pipe()?;
@@ -92,19 +97,12 @@ impl Run<'_> {
         let for_stderr = for_stdout.try_clone()?;
         command.stdin(Stdio::null()).stdout(for_stdout).stderr(for_stderr);
         // Our ends of the pipe close with `command`; else what is read would have no end.
-        Ok((Group::start(&mut command, Orphan::Dies, self.sandbox)?, from))
-    }
-}
-
-impl Ended {
-    /// How it ended, and the limit that it met, if it met one.
-    pub fn ending(&self) -> String {
-        ending(self.status, &self.output)
+        Ok((ProcessGroup::start(&mut command, OnParentExit::Kill, self.sandbox)?, from))
     }
 }
 
 /// The command as one would type it.
-impl fmt::Display for Run<'_> {
+impl fmt::Display for ProcessBuilder<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.program.display())?;
         self.args.iter().try_for_each(|arg| write!(f, " {}", arg.display()))

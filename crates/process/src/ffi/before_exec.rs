@@ -1,0 +1,97 @@
+//! What a child does between fork and exec.
+
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::sync::Arc;
+
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
+
+use super::notify;
+use super::system_call::call;
+
+/// Descriptors from here on belong to this process, not to the programs that it runs.
+const FIRST_INHERITED: libc::c_uint = 3;
+
+/// What becomes of a child before its program starts.
+#[derive(Debug)]
+pub(crate) struct BeforeExec {
+    /// The signal that the kernel sends to it when the thread that starts it ends, however that happens.
+    pub(crate) when_orphaned: Signal,
+    /// A Landlock ruleset.
+    pub(crate) ruleset: Option<Arc<OwnedFd>>,
+    /// Where the descriptor goes that its system calls are reported to.
+    pub(crate) observer: Option<Arc<OwnedFd>>,
+}
+
+/// Has `command` do so in the child, between fork and exec. Descriptors that this process inherited or left open are
+/// closed in the program: what it reads through them could be in no key.
+pub(crate) fn before_exec(command: &mut Command, steps: BeforeExec) {
+    let parent = getpid();
+    let is_confined = steps.ruleset.is_some() || steps.observer.is_some();
+    let filter = is_confined.then(|| notify::filter(steps.observer.is_some()));
+    let prepare = move || {
+        set_parent_process_death_signal(Some(steps.when_orphaned))?;
+        // A parent that was gone before the call sends no signal.
+        if getppid() != Some(parent) {
+            return Err(rustix::io::Errno::SRCH.into());
+        }
+        close_inherited()?;
+        if is_confined {
+            call(|| {
+                let [on, none]: [libc::c_ulong; 2] = [1, 0];
+                // SAFETY: this prctl takes numbers only.
+                unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, on, none, none, none).into() }
+            })?;
+        }
+        if let Some(ruleset) = &steps.ruleset {
+            call(|| {
+                let flags: libc::c_ulong = 0;
+                // SAFETY: the call takes a descriptor, which `ruleset` keeps open, and flags.
+                unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), flags) }
+            })?;
+        }
+        match (&steps.observer, &filter) {
+            (Some(observer), Some(filter)) => send(observer, &notify::listen(filter)?),
+            (None, Some(filter)) => notify::set(filter, 0).map(drop),
+            (_, None) => Ok(()),
+        }
+    };
+    // SAFETY: between fork and exec only async-signal-safe calls are allowed: `prepare` makes system calls alone, on
+    // memory that was allocated before the fork and on its own stack, and allocates nothing.
+    unsafe { command.pre_exec(prepare) };
+}
+
+/// Marks each descriptor but the first three to be closed when the program starts. Closing them here would close the one
+/// through which the standard library learns that the program could not be started.
+fn close_inherited() -> io::Result<()> {
+    let flags = libc::CLOSE_RANGE_CLOEXEC;
+    // SAFETY: the call takes numbers only.
+    let done =
+        call(|| unsafe { libc::syscall(libc::SYS_close_range, FIRST_INHERITED, libc::c_uint::MAX, flags) });
+    if done.is_ok() {
+        return Ok(());
+    }
+    // Linux before 5.11. Nobody has more descriptors than the limit of this process.
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(1 << 20);
+    for fd in FIRST_INHERITED..u32::try_from(limit).unwrap_or(1 << 20).min(1 << 20) {
+        // SAFETY: setting a descriptor's flag touches no memory; one that is not open is an error without effect.
+        unsafe { libc::fcntl(fd as libc::c_int, libc::F_SETFD, libc::FD_CLOEXEC) };
+    }
+    Ok(())
+}
+
+/// Sends a descriptor through a socket.
+fn send(socket: &OwnedFd, fd: &OwnedFd) -> io::Result<()> {
+    let fds = [fd.as_fd()];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut buffer = SendAncillaryBuffer::new(&mut space);
+    if !buffer.push(SendAncillaryMessage::ScmRights(&fds)) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    sendmsg(socket, &[IoSlice::new(&[0])], &mut buffer, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
