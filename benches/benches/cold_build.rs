@@ -19,7 +19,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use opkeep::{Builder, Outcome};
+use opkeep::{Config, Engine, Outcome};
 use opkeep_benches::{Budgets, Figure, children_cpu, folder, is_measured, own_cpu};
 use opkeep_store::StoreConfig;
 use opkeep_testkit::NullBackend;
@@ -52,12 +52,16 @@ fn sleeping(millis: u64, budgets: &mut Budgets) {
     for _ in 0..rounds {
         let folder = folder().unwrap();
         let jobs = NonZeroUsize::new(16).unwrap();
-        let builder = Builder::new(Arc::new(NullBackend::sleeping(move |_| time)))
-            .store(StoreConfig::new(folder.path().join("store")))
-            .jobs(jobs)
-            .work_dir(folder.path());
+        let engine = Engine::new(
+            Arc::new(NullBackend::sleeping(move |_| time)),
+            Config::with_store(StoreConfig::new(folder.path().join("store"))),
+        )
+        .with_config(|config| {
+            config.jobs = Some(jobs);
+            config.work_dir = Some(folder.path().to_owned());
+        });
         let (began, own) = (Instant::now(), own_cpu());
-        let report = builder.build(&requests).unwrap();
+        let report = engine.build(&requests).unwrap();
         let own = own_cpu() - own;
         assert_eq!(report.count(Outcome::Compiled), requests.len(), "{:?}", report.kernels);
         (wall, ours) = (wall + began.elapsed(), ours + own);
@@ -77,9 +81,10 @@ fn row(name: &str, budgets: &mut Budgets) {
     let folder = folder().unwrap();
     for round in 0..=rounds {
         let config = StoreConfig::new(folder.path().join(round.to_string()));
-        let builder = Builder::new(backend.clone()).store(config).work_dir(folder.path());
+        let engine = Engine::new(backend.clone(), Config::with_store(config))
+            .with_config(|config| config.work_dir = Some(folder.path().to_owned()));
         let (began, own, children) = (Instant::now(), own_cpu(), children_cpu().unwrap());
-        let report = builder.build(&requests).unwrap();
+        let report = engine.build(&requests).unwrap();
         let (own, children) = (own_cpu() - own, children_cpu().unwrap() - children);
         kernels = report.kernels.len();
         assert_eq!(report.count(Outcome::Compiled), kernels, "{:?}", report.kernels);

@@ -22,7 +22,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use common::child;
-use opkeep::{Builder, Outcome, Request, ViewConfig};
+use opkeep::{Config, Engine, Outcome, Request, ViewConfig};
 use opkeep_artifact::Artifact;
 use opkeep_benches::{Budgets, Figure, folder, has_room, is_measured, most_resident, thousands};
 use opkeep_cann_meta::KernelMeta;
@@ -99,25 +99,31 @@ fn other_process(arguments: &[String]) {
     let requests = networks::alike(kernels.parse().unwrap());
     let limits =
         LimitSettings { max_op_cache_size: Some(common::AMPLE.to_string()), ..LimitSettings::default() };
-    let builder = Builder::new(Arc::new(NullBackend::new(|_, artifact| Ok(padded(artifact)))))
-        .store(StoreConfig { limits, ..StoreConfig::new(root.join("store")) })
-        .work_dir(root)
-        .memory(BATCH as usize)
-        .keep_artifacts(what == "kept");
-    let builder = match what.as_str() {
-        "streamed, view" => builder.view(ViewConfig { base: root.to_owned(), rank: "0".to_owned() }),
-        _ => builder,
+    let engine = Engine::new(
+        Arc::new(NullBackend::new(|_, artifact| Ok(padded(artifact)))),
+        Config::with_store(StoreConfig { limits, ..StoreConfig::new(root.join("store")) }),
+    )
+    .with_config(|config| {
+        config.work_dir = Some(root.to_owned());
+        config.memory_bytes = BATCH as usize;
+        config.keep_artifacts = what == "kept";
+    });
+    let engine = match what.as_str() {
+        "streamed, view" => {
+            engine.with_config(|config| config.view = Some(ViewConfig::rank(root.to_owned(), "0".to_owned())))
+        }
+        _ => engine,
     };
     let resident = most_resident().unwrap();
     let ((), heap) = most_bytes(|| match what.as_str() {
-        "one by one" => requests.iter().for_each(|request| drop(builder.get_or_build(request).unwrap())),
-        _ => build(&builder, &requests, what),
+        "one by one" => requests.iter().for_each(|request| drop(engine.get_or_build(request).unwrap())),
+        _ => build(&engine, &requests, what),
     });
     println!("{heap} {}", most_resident().unwrap() - resident);
 }
 
-fn build(builder: &Builder, requests: &[Request], what: &str) {
-    let report = builder.build(requests).unwrap();
+fn build(engine: &Engine, requests: &[Request], what: &str) {
+    let report = engine.build(requests).unwrap();
     assert_eq!(report.count(Outcome::Compiled), requests.len());
     let kept = report.kernels.iter().filter(|kernel| kernel.artifact.is_some()).count();
     assert_eq!(kept, if what == "kept" { requests.len() } else { 0 });

@@ -18,7 +18,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use opkeep::{Builder, Request};
+use opkeep::{Config, Engine, Request};
 use opkeep_benches::{Budgets, Figure, Turns, folder, is_measured, time};
 use opkeep_store::StoreConfig;
 use opkeep_testkit::NullBackend;
@@ -43,15 +43,17 @@ fn main() {
 
 fn row(title: &str, requests: &[Request], budgets: &mut Budgets) {
     let folder = folder().unwrap();
-    let builder = Builder::new(Arc::new(NullBackend::default()))
-        .store(StoreConfig::new(folder.path().join("store")))
-        .work_dir(folder.path());
-    requests.iter().for_each(|request| drop(builder.get_or_build(request).unwrap()));
+    let engine = Engine::new(
+        Arc::new(NullBackend::default()),
+        Config::with_store(StoreConfig::new(folder.path().join("store"))),
+    )
+    .with_config(|config| config.work_dir = Some(folder.path().to_owned()));
+    requests.iter().for_each(|request| drop(engine.get_or_build(request).unwrap()));
     let equal = requests.to_vec();
     let mut longest = Duration::ZERO;
     let ask = |first: usize| {
         for at in 0..CALLS as usize {
-            black_box(builder.get_or_build(&requests[(first + at) % requests.len()]).unwrap());
+            black_box(engine.get_or_build(&requests[(first + at) % requests.len()]).unwrap());
         }
     };
     let turns = Turns::take(
@@ -68,7 +70,7 @@ fn row(title: &str, requests: &[Request], budgets: &mut Budgets) {
             },
             &mut || {
                 let began = Instant::now();
-                builder.get_or_build(&requests[0]).unwrap();
+                engine.get_or_build(&requests[0]).unwrap();
                 longest = longest.max(began.elapsed());
                 time(|| ask(0))
             },

@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use opkeep::{Builder, FileDigestCache, Outcome, Request, ViewConfig};
+use opkeep::{Config, Engine, FileDigestCache, Outcome, Request, ViewConfig};
 use opkeep_backend::{Backend, Context};
 use opkeep_benches::{Budgets, Figure, Turns, files_in, folder, is_measured, look, time};
 use opkeep_descriptor::{KernelName, Key, KeyParts};
@@ -68,20 +68,22 @@ impl Setting {
     fn new(backend: Arc<dyn Backend>, requests: Vec<Request>) -> Self {
         let folder = folder().unwrap();
         let config = StoreConfig::new(folder.path().join("store"));
-        let builder = Builder::new(backend.clone()).store(config.clone()).work_dir(folder.path());
-        let report = builder.build(&requests).unwrap();
+        let engine = Engine::new(backend.clone(), Config::with_store(config.clone()))
+            .with_config(|config| config.work_dir = Some(folder.path().to_owned()));
+        let report = engine.build(&requests).unwrap();
         assert_eq!(report.count(Outcome::Failed), 0, "{:?}", report.kernels);
         let keys = report.kernels.iter().map(|kernel| kernel.key.unwrap()).collect();
         let target = report.targets[0].clone();
         Self { folder, backend, requests, config, target, keys }
     }
 
-    fn builder(&self) -> Builder {
-        Builder::new(self.backend.clone()).store(self.config.clone()).work_dir(self.folder.path())
+    fn engine(&self) -> Engine {
+        Engine::new(self.backend.clone(), Config::with_store(self.config.clone()))
+            .with_config(|config| config.work_dir = Some(self.folder.path().to_owned()))
     }
 
-    fn build(&self, builder: &Builder) {
-        let report = builder.build(&self.requests).unwrap();
+    fn build(&self, engine: &Engine) {
+        let report = engine.build(&self.requests).unwrap();
         assert_eq!(report.count(Outcome::Reused), self.keys.len());
         assert!(!matches!(&report.view, Some(Err(_))), "{:?}", report.view);
     }
@@ -126,9 +128,9 @@ impl Setting {
 
 fn rows(name: &str, backend: Arc<dyn Backend>, requests: Vec<Request>, budgets: &mut Budgets) {
     let setting = Setting::new(backend, requests);
-    let without = setting.builder();
-    let view = ViewConfig { base: setting.folder.path().to_owned(), rank: "0".to_owned() };
-    let with = setting.builder().view(view);
+    let without = setting.engine();
+    let view = ViewConfig::rank(setting.folder.path().to_owned(), "0".to_owned());
+    let with = setting.engine().with_config(|config| config.view = Some(view));
     setting.build(&with);
     if is_measured() {
         // Files that changed a moment ago are read again.

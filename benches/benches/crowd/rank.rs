@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use opkeep::{Builder, Event, Outcome, Request};
+use opkeep::{Config, Engine, Event, Outcome, Request};
 use opkeep_backend::Backend;
 use opkeep_backend_cpu::{CpuBackend, CpuConfig};
 use opkeep_benches::{own_cpu, search_path};
@@ -172,12 +172,13 @@ pub(crate) fn run(arguments: &[String]) {
     let number = |text: &String| text.parse::<NonZeroUsize>().unwrap();
     let work = Work::parse(work).unwrap();
     let requests = work.requests();
-    let builder = Builder::new(work.backend(Path::new(log)))
-        .store(StoreConfig::new(store))
-        .work_dir(base)
-        .jobs(number(jobs))
-        .machine_jobs(number(machine_jobs))
-        .observer(|event| {
+    let engine = Engine::new(work.backend(Path::new(log)), Config::with_store(StoreConfig::new(store)))
+        .with_config(|config| {
+            config.work_dir = Some(base.into());
+            config.jobs = Some(number(jobs));
+            config.machine_jobs = Some(number(machine_jobs));
+        })
+        .with_observer(|event| {
             if let Event::Waiting { .. } = event {
                 println!("waiting");
             }
@@ -185,7 +186,7 @@ pub(crate) fn run(arguments: &[String]) {
     println!("ready");
     std::io::stdin().read_line(&mut String::new()).unwrap();
     let before = own_cpu();
-    let report = builder.build(&requests).unwrap();
+    let report = engine.build(&requests).unwrap();
     let cpu = own_cpu() - before;
     let counts = Outcome::ALL.map(|outcome| report.count(outcome).to_string());
     println!("done {} {}", counts.join(" "), cpu.as_micros());

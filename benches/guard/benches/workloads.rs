@@ -13,7 +13,7 @@ use std::hint::black_box;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use opkeep::{Builder, Outcome, Request, ViewConfig};
+use opkeep::{Config, Engine, Outcome, Request, ViewConfig};
 use opkeep_benches::{Kernel, folder};
 use opkeep_descriptor::{Descriptor, KeyParts, ResolvedSpec, read_info};
 use opkeep_digest::{Digest, Fingerprint};
@@ -160,21 +160,27 @@ fn warm_build(view: bool) -> Work {
     let shapes = 1..=KERNELS;
     let requests: Vec<Request> =
         shapes.map(|length| Request::new(descriptor("node", "Square", &[&[length]]))).collect();
-    let builder = Builder::new(Arc::new(NullBackend::default()))
-        .store(StoreConfig::new(folder.path().join("store")))
-        .jobs(NonZeroUsize::MIN)
-        .work_dir(folder.path());
-    let builder = match view {
-        true => builder.view(ViewConfig { base: folder.path().to_owned(), rank: "0".to_owned() }),
-        false => builder,
+    let engine = Engine::new(
+        Arc::new(NullBackend::default()),
+        Config::with_store(StoreConfig::new(folder.path().join("store"))),
+    )
+    .with_config(|config| {
+        config.jobs = Some(NonZeroUsize::MIN);
+        config.work_dir = Some(folder.path().to_owned());
+    });
+    let engine = match view {
+        true => engine.with_config(|config| {
+            config.view = Some(ViewConfig::rank(folder.path().to_owned(), "0".to_owned()))
+        }),
+        false => engine,
     };
-    assert_eq!(builder.build(&requests).unwrap().count(Outcome::Compiled), requests.len());
+    assert_eq!(engine.build(&requests).unwrap().count(Outcome::Compiled), requests.len());
     if view {
         // Files that changed a moment ago are read again, and these would be in some runs and not in others.
         std::thread::sleep(std::time::Duration::from_millis(2200));
     }
     Box::new(move || {
         assert!(folder.path().is_absolute());
-        assert_eq!(builder.build(&requests).unwrap().count(Outcome::Reused), requests.len());
+        assert_eq!(engine.build(&requests).unwrap().count(Outcome::Reused), requests.len());
     })
 }

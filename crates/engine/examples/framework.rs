@@ -19,7 +19,7 @@ mod tiny;
 
 use std::error::Error;
 
-use opkeep::{Builder, Request, ViewConfig};
+use opkeep::{Config, Engine, Request, ViewConfig};
 use opkeep_backend::Registry;
 use opkeep_backend_cpu::{CpuBackend, CpuConfig};
 use opkeep_descriptor::{BuildSpec, read_info};
@@ -36,14 +36,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     registry.add(entry::entry());
 
     let folder = tempfile::tempdir()?;
-    let builder = Builder::new(registry.open(&target)?)
-        .store(StoreConfig::new(folder.path().join("store")))
-        .view(ViewConfig { base: folder.path().to_owned(), rank: "0".to_owned() })
-        .observer(|event| println!("  {event}"));
+    let engine = Engine::new(
+        registry.open(&target)?,
+        Config::with_store(StoreConfig::new(folder.path().join("store"))),
+    )
+    .with_config(|config| config.view = Some(ViewConfig::rank(folder.path(), "0")))
+    .with_observer(|event| println!("  {event}"));
 
     println!("at once, what is known beforehand:");
     let requests = descriptors(&spec)?;
-    let report = builder.build(&requests)?;
+    let report = engine.build(&requests)?;
     for kernel in &report.kernels {
         println!("{} is {}, for {}", kernel.name, kernel.outcome, kernel.requested_by.join(", "));
     }
@@ -55,10 +57,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let network = network(&spec)?;
     std::thread::scope(|scope| {
         for name in ["one", "two", "three"] {
-            let (builder, network) = (&builder, &network);
+            let (engine, network) = (&engine, &network);
             scope.spawn(move || {
                 for operator in network {
-                    match builder.get_or_build(operator) {
+                    match engine.get_or_build(operator) {
                         Ok(kernel) => {
                             println!("{name}: {} has {} bytes", kernel.name, kernel.artifact.object.len())
                         }

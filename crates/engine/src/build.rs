@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
 use crate::costs::CompileTimes;
+use crate::engine::EngineState;
 use crate::event::Event;
 use crate::nearest::{self, NearestSearch};
 use crate::pipeline::{KernelPipeline, MissReason};
@@ -11,29 +12,31 @@ use crate::plan::BuildPlan;
 use crate::queue::{self, Step, WorkerOptions};
 use crate::report::{BuildReport, KernelReport};
 use crate::runtime::Runtime;
+use crate::setup::Setup;
 use crate::view::ViewWriter;
-use crate::{BuildError, Builder, Outcome, Request};
+use crate::{BuildError, Engine, Outcome, Request, ViewConfig};
 
-impl Builder {
+impl Engine {
     /// Builds `requests`. Equal ones are one kernel.
     ///
     /// # Errors
     /// Nothing could be built at all. A kernel that fails is in the report.
     pub fn build(&self, requests: &[Request]) -> Result<BuildReport, BuildError> {
         let began = Instant::now();
-        let shop = Runtime::open(self)?;
-        let plan = BuildPlan::new(self, requests, &shop.context(self))?;
-        self.tell(Event::Planned { operators: requests.len(), kernels: plan.kernels.len() });
-        let maker = KernelPipeline::new(self, &shop, self.stored_targets(&plan))?;
-        let placer = |setting| {
-            ViewWriter::new(setting, (shop.cache.store(), &self.infos), self.view_patience, requests, &plan)
+        let shop = Runtime::open(&self.state.setup)?;
+        let plan = BuildPlan::new(&self.state.setup, requests, &shop.context(&self.cancel))?;
+        self.state.setup.tell(Event::Planned { operators: requests.len(), kernels: plan.kernels.len() });
+        let maker = KernelPipeline::new(&self.state.setup, &self.cancel, &shop, self.cached_targets(&plan))?;
+        let EngineState { infos, view_lock_timeout, .. } = &*self.state;
+        let placer = |config: &ViewConfig| {
+            ViewWriter::new(config.clone(), (shop.cache.store(), infos), *view_lock_timeout, requests, &plan)
         };
-        let placer = self.view_setting().map(placer);
-        let run = Run { builder: self, shop: &shop, plan: &plan, maker, placer };
+        let placer = self.state.setup.config.view.as_ref().map(placer);
+        let run = Run { setup: &self.state.setup, shop: &shop, plan: &plan, maker, placer };
         let (kernels, view) = run.run();
         shop.save();
         Ok(BuildReport {
-            backend: self.backend.name(),
+            backend: self.state.setup.backend.name(),
             targets: plan.targets(),
             operators: requests.len(),
             kernel_of: plan.kernel_of,
@@ -42,6 +45,13 @@ impl Builder {
             view,
             elapsed: began.elapsed(),
         })
+    }
+}
+
+impl Engine {
+    /// The targets whose part of the store is needed.
+    pub(crate) fn cached_targets(&self, plan: &BuildPlan<'_>) -> Vec<String> {
+        if self.state.setup.config.trust_imported { plan.stored_targets() } else { plan.targets() }
     }
 }
 
@@ -55,7 +65,7 @@ const FILES_BESIDE: usize = 16;
 
 /// A build that is planned.
 struct Run<'a> {
-    builder: &'a Builder,
+    setup: &'a Setup,
     shop: &'a Runtime,
     plan: &'a BuildPlan<'a>,
     maker: KernelPipeline<'a>,
@@ -89,7 +99,7 @@ impl Run<'_> {
     fn look_up(&self) -> Vec<Result<KernelReport, MissReason>> {
         let kernels = &self.plan.kernels;
         let look_up = |at: usize| Ok(self.done(at, self.maker.look_up(&kernels[at])?));
-        opkeep_fs::map(kernels.len(), self.builder.lookup_threads(kernels.len()), || false, look_up).results
+        opkeep_fs::map(kernels.len(), self.setup.lookup_threads(kernels.len()), || false, look_up).results
     }
 
     /// Makes the kernels that are missing, and meanwhile looks for what is different from those that are there.
@@ -97,7 +107,7 @@ impl Run<'_> {
         if missing.is_empty() {
             return Vec::new();
         }
-        let crew = WorkerOptions { threads: self.threads(), niceness: self.builder.niceness };
+        let crew = WorkerOptions { threads: self.threads(), niceness: self.setup.config.nice.min(19) };
         let (made, mut nearest) = nearest::search_while(self.hunts(missing), HUNT, || {
             queue::run_to_completion(self.order(missing), crew, |index, wait| {
                 let (at, miss) = &missing[index];
@@ -123,7 +133,7 @@ impl Run<'_> {
     /// wait for others.
     fn threads(&self) -> NonZeroUsize {
         let most = opkeep_fs::max_open_files().saturating_sub(FILES_BESIDE) / FILES_EACH;
-        self.builder.threads().min(NonZeroUsize::new(most).unwrap_or(NonZeroUsize::MIN))
+        self.setup.threads().min(NonZeroUsize::new(most).unwrap_or(NonZeroUsize::MIN))
     }
 
     /// The missing kernels that are simply not in the store.
@@ -158,7 +168,7 @@ impl Run<'_> {
         let kind = |(at, _): &(usize, MissReason)| {
             let planned = &self.plan.kernels[*at];
             let keyed = planned.keyed()?;
-            CompileTimes::kind(self.builder.backend.name(), &keyed.spec.target, &planned.op_type())
+            CompileTimes::kind(self.setup.backend.name(), &keyed.spec.target, &planned.op_type())
         };
         let kinds: Vec<_> = missing.iter().map(kind).collect();
         let costs = self.shop.costs.expected(kinds.iter().map(Option::as_ref));
@@ -176,11 +186,11 @@ impl Run<'_> {
         if let Some(time) = report.compile_time {
             let keyed = self.plan.kernels[at].keyed();
             let kind = keyed.and_then(|keyed| {
-                CompileTimes::kind(self.builder.backend.name(), &keyed.spec.target, &report.op_type)
+                CompileTimes::kind(self.setup.backend.name(), &keyed.spec.target, &report.op_type)
             });
             self.shop.costs.note(kind, time);
         }
-        if !self.builder.keep_artifacts {
+        if !self.setup.config.keep_artifacts {
             report.artifact = None;
         }
         report

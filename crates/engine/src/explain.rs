@@ -8,10 +8,11 @@ use opkeep_descriptor::Key;
 use opkeep_kernel_entry::Provenance;
 use opkeep_store::{Access, CacheMode, Lookup, Miss, Store, StoreConfig, TargetStore};
 
-use crate::builder::Builder;
+use crate::engine::Engine;
 use crate::imported::{self, ImportQuery};
 use crate::nearest::{NearestEntry, NearestSearch};
 use crate::plan::{BuildPlan, KeyState, KeyedKernel, PlannedKernel};
+use crate::setup::Setup;
 use crate::{BuildError, FileDigestCache, KernelError, Request};
 
 /// What would become of one kernel.
@@ -28,7 +29,7 @@ pub struct Explanation {
     pub requested_by: Vec<String>,
     /// Hit or miss, and why.
     pub fate: CacheStatus,
-    /// The imported kernel that is the hit; or that would be one, if such were [trusted](Builder::trust_imported).
+    /// The imported kernel that is the hit; or that would be one, if such were [trusted](crate::Config::trust_imported).
     pub imported: Option<Provenance>,
     /// Why an imported kernel of the same job will not do.
     pub imported_problem: Option<String>,
@@ -53,16 +54,17 @@ pub enum CacheStatus {
     Refused(Arc<KernelError>),
 }
 
-impl Builder {
+impl Engine {
     /// What [`build`](Self::build) would do with each kernel. Compiles nothing and writes nothing.
     ///
     /// # Errors
     /// The backend has no toolchain, so nothing has a key.
     pub fn explain(&self, requests: &[Request]) -> Result<Vec<Explanation>, BuildError> {
         let memo = FileDigestCache::default();
-        let cx = Context::new(&memo, &self.cancel, &*self.backend_warnings);
-        let plan = BuildPlan::new(self, requests, &cx)?;
-        let shelves = StoreTargets::of(self, &plan);
+        let Setup { backend_warnings, .. } = &self.state.setup;
+        let cx = Context::new(&memo, &self.cancel, &**backend_warnings);
+        let plan = BuildPlan::new(&self.state.setup, requests, &cx)?;
+        let shelves = StoreTargets::of(&self.state.setup, &plan);
         let mut explanations: Vec<Explanation> =
             plan.kernels.iter().map(|planned| shelves.explanation(planned)).collect();
         shelves.add_nearest(&plan, &mut explanations);
@@ -72,13 +74,13 @@ impl Builder {
 
 /// The stored kernels of each target of a plan, or why there are none.
 struct StoreTargets<'a> {
-    builder: &'a Builder,
+    setup: &'a Setup,
     targets: BTreeMap<String, Result<TargetStore, String>>,
 }
 
 impl<'a> StoreTargets<'a> {
-    fn of(builder: &'a Builder, plan: &BuildPlan<'_>) -> Self {
-        let store = match &builder.store {
+    fn of(setup: &'a Setup, plan: &BuildPlan<'_>) -> Self {
+        let store = match &setup.config.store {
             Some(config) => Store::open(StoreConfig { access: Access::ReadOnly, ..config.clone() })
                 .map_err(|error| error.to_string()),
             None => Err("there is no store".to_owned()),
@@ -89,7 +91,7 @@ impl<'a> StoreTargets<'a> {
         };
         let targets =
             plan.stored_targets().into_iter().map(|target| (target.clone(), shelf(&target))).collect();
-        Self { builder, targets }
+        Self { setup, targets }
     }
 
     fn explanation(&self, planned: &PlannedKernel<'_>) -> Explanation {
@@ -112,7 +114,7 @@ impl<'a> StoreTargets<'a> {
     fn add_imported(&self, planned: &PlannedKernel<'_>, explanation: &mut Explanation) {
         let Some((job, spec)) = planned.wanted().filter(|(_, spec)| !spec.debug) else { return };
         let Some(Ok(shelf)) = self.targets.get(&spec.target) else { return };
-        if !self.builder.mode.reads() || self.is_made_again(planned, shelf) {
+        if !self.setup.config.mode.reads() || self.is_made_again(planned, shelf) {
             return;
         }
         match imported::peek(shelf, &ImportQuery::new(job, spec)) {
@@ -120,7 +122,7 @@ impl<'a> StoreTargets<'a> {
             Some(Err(problem)) => explanation.imported_problem = Some(problem),
             Some(Ok(imported)) => {
                 explanation.imported = Some(imported);
-                if self.builder.trust_imported {
+                if self.setup.config.trust_imported {
                     explanation.fate = CacheStatus::Hit;
                 }
             }
@@ -131,7 +133,7 @@ impl<'a> StoreTargets<'a> {
     fn is_made_again(&self, planned: &PlannedKernel<'_>, shelf: &TargetStore) -> bool {
         let is_damaged =
             |keyed: &KeyedKernel| matches!(shelf.peek(keyed.key.digest()), Lookup::Miss(Miss::Damaged(_)));
-        self.builder.mode != CacheMode::Require && planned.keyed().is_some_and(is_damaged)
+        self.setup.config.mode != CacheMode::Require && planned.keyed().is_some_and(is_damaged)
     }
 
     fn fate(&self, keyed: &KeyedKernel) -> CacheStatus {
@@ -139,8 +141,8 @@ impl<'a> StoreTargets<'a> {
         if keyed.spec.debug {
             return CacheStatus::Bypassed;
         }
-        if !self.builder.mode.reads() {
-            return missed(format!("cache mode is {}", self.builder.mode));
+        if !self.setup.config.mode.reads() {
+            return missed(format!("cache mode is {}", self.setup.config.mode));
         }
         match self.targets.get(&keyed.spec.target) {
             Some(Ok(shelf)) => match shelf.peek(keyed.key.digest()) {

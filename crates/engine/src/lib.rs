@@ -1,7 +1,7 @@
 //! Incremental operator build: each kernel is compiled once, checked, kept, and reused everywhere.
 //!
-//! This is the crate that frameworks compose. It owns no operator, no compiler and no vendor: a [`Builder`] is given a
-//! [`Backend`](opkeep_backend::Backend), told where the store is, and asked to build. Per kernel it goes
+//! This is the crate that frameworks compose. It owns no operator, no compiler and no vendor: an [`Engine`] takes a
+//! [`Backend`](opkeep_backend::Backend) and a [`Config`], and builds requests. The way of each kernel:
 //!
 //! ```text
 //! descriptor -> key -> look up ──hit──────────────────────────────> verified bytes -> kernel_meta view
@@ -12,18 +12,18 @@
 //! * Nothing enters the store that the validator refuses, or whose toolchain changed while it compiled.
 //! * A store that cannot be used costs one warning; the build goes on without it. Only the modes that insist on the
 //!   store ([`CacheMode::ReadOnly`], [`CacheMode::Require`]) fail.
-//! * A job that fails does not stop the others, unless [`Builder::fail_fast`] says so; the report has one outcome for each
+//! * A job that fails does not stop the others, unless [`Config::fail_fast`] says so; the report has one outcome for each
 //!   kernel. Failures are remembered in the process at most, never on disk. What a failed compiler worked on and said is
 //!   kept in the work folder, and the error says where.
 //! * A backend that panics, hangs or is cancelled loses its kernel, and frees those who wait for it.
 //!
 //! No global state and no printing; of the environment only the system's temporary folder is used, unless
-//! [`Builder::work_dir`] names another. Everything is `Send + Sync`: two backends at once are two builders.
+//! [`Config::work_dir`] names another. Everything is `Send + Sync`: two backends at once are two engines.
 //!
 //! ```
 //! use std::sync::Arc;
 //!
-//! use opkeep::{Builder, Outcome, Request};
+//! use opkeep::{Config, Engine, Outcome, Request};
 //! use opkeep_backend_cpu::{CpuBackend, CpuConfig};
 //! use opkeep_descriptor::{BuildSpec, read_info};
 //! use opkeep_store::StoreConfig;
@@ -33,38 +33,40 @@
 //!
 //! # let folder = tempfile::tempdir()?;
 //! let backend = CpuBackend::new(CpuConfig::new("/usr/local/bin:/usr/bin:/bin"));
-//! let builder = Builder::new(Arc::new(backend)).store(StoreConfig::new(folder.path().join("cache")));
-//! let report = builder.build(&[request.clone()])?;
+//! let config = Config::with_store(StoreConfig::new(folder.path().join("cache")));
+//! let engine = Engine::new(Arc::new(backend), config);
+//! let report = engine.build(&[request.clone()])?;
 //! assert_eq!(report.kernels[0].outcome, Outcome::Compiled);
 //!
 //! // The second build compiles nothing.
-//! let report = builder.build(&[request])?;
+//! let report = engine.build(&[request])?;
 //! assert_eq!(report.kernels[0].outcome, Outcome::Reused);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # One by one
 //!
-//! A framework that comes upon its operators while it runs asks for each with [`Builder::get_or_build`], from any number of
-//! threads. What was asked for before comes from memory, up to [`Builder::memory`] bytes of kernels; of several threads that
+//! A framework that comes upon its operators while it runs asks for each with [`Engine::get_or_build`], from any number of
+//! threads. What was asked for before comes from memory, up to [`Config::memory_bytes`] bytes of kernels; of several threads that
 //! ask for the same kernel one makes it.
 //!
 //! ```
 //! # use std::sync::Arc;
-//! # use opkeep::{Builder, requests};
+//! # use opkeep::{Config, Engine, requests};
 //! # use opkeep_backend_cpu::{CpuBackend, CpuConfig};
 //! # use opkeep_descriptor::BuildSpec;
 //! # use opkeep_ops::Graph;
 //! # use opkeep_store::StoreConfig;
 //! # let folder = tempfile::tempdir()?;
 //! # let backend = CpuBackend::new(CpuConfig::new("/usr/local/bin:/usr/bin:/bin"));
-//! # let builder = Builder::new(Arc::new(backend)).store(StoreConfig::new(folder.path().join("cache")));
+//! # let config = Config::with_store(StoreConfig::new(folder.path().join("cache")));
+//! # let engine = Engine::new(Arc::new(backend), config);
 //! # let mut graph = Graph::new("example");
 //! # let x = graph.input("x", "float32", [8]);
 //! # graph.node("act", "Relu", &[x], [])?;
 //! # let request = requests(&graph, &BuildSpec::new("cpu")).remove(0);
 //! let kernels = std::thread::scope(|scope| {
-//!     let threads = [(); 4].map(|()| scope.spawn(|| builder.get_or_build(&request)));
+//!     let threads = [(); 4].map(|()| scope.spawn(|| engine.get_or_build(&request)));
 //!     threads.map(|thread| thread.join().unwrap())
 //! });
 //! let first = kernels[0].as_ref().unwrap();
@@ -74,15 +76,15 @@
 //!
 //! # What happens meanwhile
 //!
-//! [`Builder::observer`] is told as it happens, by [`Event`]s with names and numbers in them. They carry the kernels, too: a
+//! [`Engine::with_observer`] is told as it happens, by [`Event`]s with names and numbers in them. They carry the kernels, too: a
 //! build of any number of kernels needs little memory if they are taken from there, or from the view, and
-//! [`Builder::keep_artifacts`] is off.
+//! [`Config::keep_artifacts`] is off.
 //!
 //! ```
 //! # use std::sync::Arc;
 //! use std::sync::atomic::{AtomicUsize, Ordering};
 //!
-//! # use opkeep::{Builder, requests};
+//! # use opkeep::{Config, Engine, requests};
 //! # use opkeep_backend_cpu::{CpuBackend, CpuConfig};
 //! # use opkeep_descriptor::BuildSpec;
 //! # use opkeep_ops::Graph;
@@ -95,12 +97,14 @@
 //! # let backend = Arc::new(CpuBackend::new(CpuConfig::new("/usr/local/bin:/usr/bin:/bin")));
 //! let bytes = Arc::new(AtomicUsize::new(0));
 //! let sum = Arc::clone(&bytes);
-//! let builder = Builder::new(backend).keep_artifacts(false).observer(move |event| {
+//! let mut config = Config::default();
+//! config.keep_artifacts = false;
+//! let engine = Engine::new(backend, config).with_observer(move |event| {
 //!     if let Event::Hit { artifact, .. } | Event::Finished { artifact, .. } = event {
 //!         sum.fetch_add(artifact.object.len(), Ordering::Relaxed);
 //!     }
 //! });
-//! let report = builder.build(&requests)?;
+//! let report = engine.build(&requests)?;
 //! assert_eq!(report.count(Outcome::Compiled), 1);
 //! assert!(report.kernels[0].artifact.is_none() && bytes.load(Ordering::Relaxed) > 0);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -122,9 +126,9 @@
 //! * The lock of a kernel is a `flock` beside the store's entries. Who dies releases it, and one of those who wait goes on.
 //!   Who fails leaves the reason to those who wait, if it would meet them as well. Who is stopped, and so gives no sign of
 //!   life for longer than a compile may take, is waited for no longer.
-//! * A token is a `flock` on one of as many files as compilers may run on this machine ([`Builder::machine_jobs`]), in this
+//! * A token is a `flock` on one of as many files as compilers may run on this machine ([`Config::machine_jobs`]), in this
 //!   user's work folder. It is asked for with the kernel's lock held, and never the other way round, so there is no ring of
-//!   processes that wait for each other. [`Builder::niceness`] leaves more of the processor to others.
+//!   processes that wait for each other. [`Config::nice`] leaves more of the processor to others.
 //! * What compiles took is remembered beside the tokens, by backend, target and operator types, for the order of the next
 //!   build.
 //!
@@ -135,10 +139,11 @@
 
 mod alike;
 mod build;
-mod builder;
+mod config;
 mod costs;
 mod debug;
 mod digests;
+mod engine;
 mod error;
 mod event;
 mod expected;
@@ -153,13 +158,17 @@ mod memory;
 mod nearest;
 mod network;
 mod one;
+mod outcome;
 mod own_kernels;
 mod pipeline;
 mod plan;
 mod queue;
+mod ready;
 mod report;
+mod request;
 mod runtime;
 mod session;
+mod setup;
 mod stuck;
 mod tokens;
 mod view;
@@ -167,8 +176,9 @@ mod view_group;
 mod warnings;
 mod work;
 
-pub use builder::{Builder, Request, ViewConfig, ViewPolicy};
+pub use config::{Config, ViewConfig, ViewLocation, ViewPolicy};
 pub use debug::{DebugConfig, DebugConfigError};
+pub use engine::Engine;
 pub use error::{BuildError, KernelError};
 pub use event::Event;
 pub use explain::{CacheStatus, Explanation};
@@ -180,7 +190,9 @@ pub use opkeep_kernel_meta::{
     DirectoryRisk, ForeignKernel, LeftKernel, LeftReason, STAYS_DISPLACED, ViewError,
 };
 pub use opkeep_store::CacheMode;
-pub use report::{BuildReport, KernelReport, Outcome, ViewPlacement};
+pub use outcome::Outcome;
+pub use report::{BuildReport, KernelReport, ViewPlacement};
+pub use request::Request;
 pub use session::{RunError, Session, Step};
 pub use view_group::ViewGroup;
 

@@ -19,8 +19,6 @@ use crate::{KernelError, Outcome, Request, footprint};
 
 /// For how long nobody looks whether the toolchain is still the same.
 const FRESH: Duration = Duration::from_secs(2);
-/// How many bytes of kernels are remembered, unless [`Builder::memory`](crate::Builder::memory) says otherwise.
-const DEFAULT_LIMIT: usize = 256 << 20;
 /// What remembering costs beside the kernel's own bytes, about.
 const OVERHEAD: usize = 2048;
 
@@ -113,12 +111,6 @@ pub(crate) struct InFlight<'a> {
     memory: &'a MemoryCache,
     key: Key,
     flight: Arc<Flight>,
-}
-
-impl Default for MemoryCache {
-    fn default() -> Self {
-        Self::new(DEFAULT_LIMIT)
-    }
 }
 
 impl MemoryCache {

@@ -1,11 +1,11 @@
 //! Building a whole network.
 
-use opkeep_backend::{Backend, Context, Loader};
+use opkeep_backend::{Context, Loader};
 use opkeep_descriptor::{BuildSpec, Descriptor, Envelope};
 use opkeep_ops::Graph;
 
 use crate::session::{RunError, Session};
-use crate::{BuildError, BuildReport, Builder, FileDigestCache, Request};
+use crate::{BuildError, BuildReport, Engine, FileDigestCache, Request};
 
 /// A network and what came of building it.
 #[derive(Debug)]
@@ -26,16 +26,16 @@ pub fn requests(graph: &Graph, spec: &BuildSpec) -> Vec<Request> {
     graph.jobs().into_iter().map(request).collect()
 }
 
-impl Builder {
+impl Engine {
     /// The network as it will be built for `spec`: what the backend makes of it.
     ///
     /// # Errors
     /// A network or an option that the target cannot have.
     pub fn prepare(&self, graph: Graph, spec: &BuildSpec) -> Result<Graph, BuildError> {
-        let memo = FileDigestCache::default();
-        let cx = Context::new(&memo, &self.cancel, &*self.backend_warnings);
-        let spec = self.backend.resolve(&cx, spec)?;
-        Ok(self.backend.rewrite_graph(&cx, graph, &spec)?)
+        let (memo, setup) = (FileDigestCache::default(), &self.state.setup);
+        let cx = Context::new(&memo, &self.cancel, &*setup.backend_warnings);
+        let spec = setup.backend.resolve(&cx, spec)?;
+        Ok(setup.backend.rewrite_graph(&cx, graph, &spec)?)
     }
 
     /// Builds every operator of `graph` for `spec`.
@@ -46,11 +46,6 @@ impl Builder {
         let graph = self.prepare(graph, spec)?;
         let report = self.build(&requests(&graph, spec))?;
         Ok(BuiltNetwork { graph, report })
-    }
-
-    /// The backend in use.
-    pub fn backend(&self) -> &dyn Backend {
-        &*self.backend
     }
 }
 

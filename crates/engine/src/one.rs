@@ -1,53 +1,54 @@
 //! Kernels that are asked for one at a time, from any number of threads.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use opkeep_backend::BackendError;
 use opkeep_kernel_meta::{LeftKernel, ViewError};
 
 use crate::costs::CompileTimes;
+use crate::engine::EngineState;
 use crate::memory::{BuiltKernel, KernelResult, MemoryLookup};
-use crate::pipeline::{KernelPipeline, ReadyKernel};
+use crate::pipeline::KernelPipeline;
 use crate::plan::{BuildPlan, KeyState};
 use crate::queue::Step;
+use crate::ready::ReadyKernel;
 use crate::report::KernelReport;
 use crate::runtime::Runtime;
 use crate::view::ViewWriter;
 use crate::warnings::WarningKind;
-use crate::{Builder, KernelError, Outcome, Request};
+use crate::{Engine, KernelError, Outcome, Request};
 
 /// How long to wait before another process is asked again.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// A workshop that stays open from the first kernel on.
-#[derive(Default)]
-pub(crate) struct Opened(Mutex<Option<Arc<Runtime>>>);
-
-impl Builder {
+impl Engine {
     /// The kernel of `request`: from memory, else from the store, else compiled, as [`build`](Self::build) does it. For
     /// frameworks that come upon their operators one by one.
     ///
     /// May be called from many threads; of those that ask for the same kernel one makes it. What was asked for before is
     /// answered from memory, failures that would repeat included, until there is no more room for it
-    /// ([`memory`](Self::memory)) or [`forget`](Self::forget) is called. A toolchain that changes is noticed within two
+    /// ([`Config::memory_bytes`](crate::Config::memory_bytes)) or [`reset`](Self::reset) is called. A toolchain that changes is noticed within two
     /// seconds. The observer hears of kernels that are not in memory. The store's limits and the view hold as for
     /// [`build`](Self::build). Kernels with debug options are compiled each time.
     ///
     /// # Errors
     /// The kernel cannot be built.
     pub fn get_or_build(&self, request: &Request) -> Result<Arc<BuiltKernel>, Arc<KernelError>> {
-        if let Some(answer) = self.memory.recall(request) {
+        if let Some(answer) = self.state.memory.recall(request) {
             self.place_known(request, &answer)?;
             return answer;
         }
         let shop = self.workshop()?;
         let requests = std::slice::from_ref(request);
-        let plan = BuildPlan::new(self, requests, &shop.context(self)).map_err(KernelError::from)?;
+        let plan = BuildPlan::new(&self.state.setup, requests, &shop.context(&self.cancel))
+            .map_err(KernelError::from)?;
         shop.memo.save();
         let keyed = match &plan.kernels[0].state {
             // Somebody else may have compiled it.
-            KeyState::Refused(_) if self.trust_imported => return self.make_one(&shop, requests, &plan).0,
+            KeyState::Refused(_) if self.state.setup.config.trust_imported => {
+                return self.make_one(&shop, requests, &plan).0;
+            }
             KeyState::Refused(refused) => return Err(Arc::clone(&refused.error)),
             KeyState::Keyed(keyed) => keyed,
         };
@@ -55,7 +56,7 @@ impl Builder {
             return self.make_one(&shop, requests, &plan).0;
         }
         loop {
-            let answer = match self.memory.enter(keyed.key, &|| self.cancel.is_cancelled()) {
+            let answer = match self.state.memory.enter(keyed.key, &|| self.cancel.is_cancelled()) {
                 MemoryLookup::Known(answer) => answer,
                 MemoryLookup::Make(making) => {
                     let (answer, remembered) = self.make_one(&shop, requests, &plan);
@@ -69,7 +70,7 @@ impl Builder {
                 }
                 MemoryLookup::Again => continue,
             };
-            self.memory.note(request, keyed.key);
+            self.state.memory.note(request, keyed.key);
             self.place_known(request, &answer)?;
             return answer;
         }
@@ -77,10 +78,10 @@ impl Builder {
 
     /// Forgets what [`get_or_build`](Self::get_or_build) remembers: it opens the store anew and looks into it again, and
     /// tries again what failed; with [`CacheMode::Force`](crate::CacheMode::Force) everything is compiled once more.
-    pub fn forget(&self) {
-        self.memory.clear();
-        *self.opened.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        self.in_view.clear();
+    pub fn reset(&self) {
+        self.state.memory.clear();
+        self.state.shared_runtime.close();
+        self.state.placements.clear();
     }
 
     /// Takes the kernel from the store, or makes it. Says whether the answer holds for those who ask later.
@@ -90,10 +91,11 @@ impl Builder {
         requests: &[Request],
         plan: &BuildPlan<'_>,
     ) -> (KernelResult, bool) {
-        let maker = match KernelPipeline::new(self, shop, self.stored_targets(plan)) {
-            Ok(maker) => maker,
-            Err(error) => return (Err(Arc::new(error.into())), false),
-        };
+        let maker =
+            match KernelPipeline::new(&self.state.setup, &self.cancel, shop, self.cached_targets(plan)) {
+                Ok(maker) => maker,
+                Err(error) => return (Err(Arc::new(error.into())), false),
+            };
         let planned = &plan.kernels[0];
         let report = maker.look_up(planned).unwrap_or_else(|missing| {
             let mut wait = None;
@@ -106,9 +108,9 @@ impl Builder {
             }
         });
         maker.sync_entry(&report);
-        let kind = plan.kernels[0]
-            .keyed()
-            .and_then(|keyed| CompileTimes::kind(self.backend.name(), &keyed.spec.target, &report.op_type));
+        let kind = plan.kernels[0].keyed().and_then(|keyed| {
+            CompileTimes::kind(self.state.setup.backend.name(), &keyed.spec.target, &report.op_type)
+        });
         if let Some(time) = report.compile_time {
             shop.costs.note(kind, time);
             shop.costs.save();
@@ -119,13 +121,14 @@ impl Builder {
 
     /// Puts a kernel that is remembered where the operator of `request` looks for it, if it is not there by our doing.
     fn place_known(&self, request: &Request, answer: &KernelResult) -> Result<(), Arc<KernelError>> {
-        let (Some(_), Ok(built)) = (&self.view, answer) else { return Ok(()) };
-        if self.in_view.has(request, built.key) {
+        let (Some(_), Ok(built)) = (&self.state.setup.config.view, answer) else { return Ok(()) };
+        if self.state.placements.has(request, built.key) {
             return Ok(());
         }
         let shop = self.workshop()?;
         let requests = std::slice::from_ref(request);
-        let plan = BuildPlan::new(self, requests, &shop.context(self)).map_err(KernelError::from)?;
+        let plan = BuildPlan::new(&self.state.setup, requests, &shop.context(&self.cancel))
+            .map_err(KernelError::from)?;
         let made = ReadyKernel {
             artifact: Arc::clone(&built.artifact),
             digests: built.digests,
@@ -139,13 +142,13 @@ impl Builder {
     }
 
     fn place(&self, shop: &Runtime, requests: &[Request], plan: &BuildPlan<'_>, report: &KernelReport) {
-        let Some(setting) = self.view_setting() else { return };
+        let Some(setting) = self.state.setup.config.view.clone() else { return };
         // Who was waited for in vain is not waited for again, and that was told.
-        let stuck = self.stuck.is_known();
-        let patience = if stuck { Duration::ZERO } else { self.view_patience };
-        let placed = self.in_view.place(&requests[0], report.key, || {
+        let stuck = self.state.contended.is_known();
+        let patience = if stuck { Duration::ZERO } else { self.state.view_lock_timeout };
+        let placed = self.state.placements.place(&requests[0], report.key, || {
             let placer =
-                ViewWriter::new(setting, (shop.cache.store(), &self.infos), patience, requests, plan);
+                ViewWriter::new(setting, (shop.cache.store(), &self.state.infos), patience, requests, plan);
             placer.place(0, report);
             placer.finish().map(|there| {
                 let risk = there.risk.iter().map(ToString::to_string);
@@ -159,19 +162,15 @@ impl Builder {
         if stuck && matches!(placed, Err(ViewError::Locked { .. })) {
             return;
         }
-        self.stuck.note(&placed);
+        self.state.contended.note(&placed);
         if let Err(error) = placed {
             shop.warnings.tell(WarningKind::View, &error.to_string());
         }
     }
 
     fn workshop(&self) -> Result<Arc<Runtime>, Arc<KernelError>> {
-        let mut opened = self.opened.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(shop) = &*opened {
-            return Ok(Arc::clone(shop));
-        }
-        let shop = Arc::new(Runtime::open(self).map_err(KernelError::from)?);
-        Ok(Arc::clone(opened.insert(shop)))
+        let EngineState { setup, shared_runtime, .. } = &*self.state;
+        shared_runtime.get_or_open(setup).map_err(|error| Arc::new(error.into()))
     }
 }
 
@@ -202,7 +201,7 @@ mod tests {
     use opkeep_testkit::{NullBackend, descriptor};
 
     use super::*;
-    use crate::{Event, ViewConfig};
+    use crate::{Config, Event, ViewConfig};
 
     /// A wait that should not be would last for longer than any test may.
     const LONG: Duration = Duration::from_secs(3600);
@@ -221,13 +220,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let told = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&told);
-        let mut builder = Builder::new(Arc::new(NullBackend::default()))
-            .work_dir(folder.path())
-            .view(ViewConfig { base: folder.path().to_owned(), rank: "0".to_owned() })
-            .observer(move |event| {
-                count.fetch_add(usize::from(matches!(event, Event::Warning { .. })), Ordering::Relaxed);
-            });
-        builder.get_or_build(&request(1)).unwrap();
+        let config = Config {
+            work_dir: Some(folder.path().to_owned()),
+            view: Some(ViewConfig::rank(folder.path(), "0")),
+            ..Config::default()
+        };
+        let mut engine = Engine::new(Arc::new(NullBackend::default()), config).with_observer(move |event| {
+            count.fetch_add(usize::from(matches!(event, Event::Warning { .. })), Ordering::Relaxed);
+        });
+        engine.get_or_build(&request(1)).unwrap();
         let view = folder.path().join("rank_0/kernel_meta");
         let take = || {
             let lock = File::options().write(true).open(view.join(".opkeep.lock")).unwrap();
@@ -236,29 +237,29 @@ mod tests {
             lock
         };
         let hanging = take();
-        builder.view_patience = Duration::from_millis(20);
-        builder.get_or_build(&request(2)).unwrap();
+        Arc::get_mut(&mut engine.state).unwrap().view_lock_timeout = Duration::from_millis(20);
+        engine.get_or_build(&request(2)).unwrap();
         assert_eq!((pairs(&view), told.load(Ordering::Relaxed)), (1, 1));
         // New kernels and those that are remembered do not wait for it again, and nothing more is said.
-        builder.view_patience = LONG;
+        Arc::get_mut(&mut engine.state).unwrap().view_lock_timeout = LONG;
         for length in [3, 2, 3] {
-            builder.get_or_build(&request(length)).unwrap();
+            engine.get_or_build(&request(length)).unwrap();
         }
         assert_eq!((pairs(&view), told.load(Ordering::Relaxed)), (1, 1));
         // Another one is waited for, and so is the next that hangs.
         drop(hanging);
         let working = take();
-        assert!(!builder.stuck.is_known());
-        builder.view_patience = Duration::from_millis(20);
-        builder.get_or_build(&request(4)).unwrap();
-        assert!(builder.stuck.is_known());
+        assert!(!engine.state.contended.is_known());
+        Arc::get_mut(&mut engine.state).unwrap().view_lock_timeout = Duration::from_millis(20);
+        engine.get_or_build(&request(4)).unwrap();
+        assert!(engine.state.contended.is_known());
         // As soon as the lock is free the view has what was asked for since, too.
         drop(working);
-        builder.view_patience = LONG;
+        Arc::get_mut(&mut engine.state).unwrap().view_lock_timeout = LONG;
         for length in 2..=4 {
-            builder.get_or_build(&request(length)).unwrap();
+            engine.get_or_build(&request(length)).unwrap();
         }
         assert_eq!(pairs(&view), 4);
-        assert!(!builder.stuck.is_known());
+        assert!(!engine.state.contended.is_known());
     }
 }

@@ -9,8 +9,8 @@ use opkeep_descriptor::{BuildSpec, Job, KernelName, Key, KeyParts, ResolvedSpec}
 use opkeep_digest::{Digest, Fingerprint};
 
 use crate::alike::JobMapKey;
-use crate::builder::Builder;
 use crate::digests::JobDigestCache;
+use crate::setup::Setup;
 use crate::{BuildError, KernelError, Request};
 
 /// What is to be built.
@@ -65,7 +65,7 @@ struct Distinct<'a> {
 
 /// Finds out what follows from jobs.
 struct Planner<'a> {
-    builder: &'a Builder,
+    setup: &'a Setup,
     cx: &'a Context<'a>,
     /// What all kernels share; none until a job is to have a key.
     toolchain: OnceLock<Arc<Fingerprint>>,
@@ -78,15 +78,11 @@ impl<'a> BuildPlan<'a> {
     ///
     /// # Errors
     /// The backend has no toolchain, so nothing has a key.
-    pub(crate) fn new(
-        builder: &Builder,
-        requests: &'a [Request],
-        cx: &Context<'_>,
-    ) -> Result<Self, BuildError> {
+    pub(crate) fn new(setup: &Setup, requests: &'a [Request], cx: &Context<'_>) -> Result<Self, BuildError> {
         let distinct = Distinct::of(requests);
         // One by one, requests are remembered themselves; and more jobs than are remembered would only push each other out.
         let remembers = (2..=JobDigestCache::MAX_KNOWN).contains(&distinct.requests.len());
-        let planner = Planner { builder, cx, toolchain: OnceLock::new(), remembers };
+        let planner = Planner { setup, cx, toolchain: OnceLock::new(), remembers };
         let states = planner.states(&distinct.requests)?;
         let mut plan = Self { kernels: Vec::new(), kernel_of: Vec::with_capacity(requests.len()) };
         let mut known: HashMap<Identity<'a>, usize> = HashMap::new();
@@ -138,7 +134,7 @@ impl<'a> BuildPlan<'a> {
         )
     }
 
-    /// Those whose kernels may be in the store: also of what only somebody else can have compiled.
+    /// The targets of [`targets`](Self::targets), and those of refused jobs: their kernels may be imported ones.
     pub(crate) fn stored_targets(&self) -> Vec<String> {
         each_once(self.kernels.iter().filter_map(PlannedKernel::spec).map(|spec| spec.target.as_str()))
     }
@@ -188,7 +184,7 @@ impl Planner<'_> {
             states.push(self.state(request)?);
         }
         let rest: Vec<&Request> = requests.collect();
-        let lookup_threads = self.builder.lookup_threads(rest.len());
+        let lookup_threads = self.setup.lookup_threads(rest.len());
         for found in opkeep_fs::map(rest.len(), lookup_threads, || false, |at| self.state(rest[at])).results {
             states.push(found?);
         }
@@ -197,7 +193,7 @@ impl Planner<'_> {
 
     fn state(&self, request: &Request) -> Result<Found, BuildError> {
         let job = &request.descriptor.job;
-        let digest = if self.remembers { self.builder.digests.of(job) } else { job.digest() };
+        let digest = if self.remembers { self.setup.digests.of(job) } else { job.digest() };
         Ok((digest, self.keyed(job, &request.spec, digest)?))
     }
 
@@ -207,7 +203,7 @@ impl Planner<'_> {
         spec: &BuildSpec,
         digest: Digest,
     ) -> Result<Result<KeyedKernel, Unkeyed>, BuildError> {
-        let Self { builder: Builder { backend, .. }, cx, .. } = *self;
+        let Self { setup: Setup { backend, .. }, cx, .. } = *self;
         let spec = match backend.resolve(cx, spec) {
             Ok(spec) => spec,
             Err(error) => return Ok(Err((error, None))),

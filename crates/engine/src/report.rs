@@ -1,7 +1,6 @@
 //! What came of a build.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,45 +12,9 @@ use opkeep_kernel_entry::Provenance;
 use opkeep_kernel_meta::{DirectoryRisk, LeftKernel, ViewError};
 
 use crate::KernelError;
-use crate::pipeline::ReadyKernel;
+use crate::outcome::Outcome;
 use crate::plan::PlannedKernel;
-
-/// What came of one kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Outcome {
-    /// It was in the store.
-    Reused,
-    /// It was compiled.
-    Compiled,
-    /// Another process compiled it while we waited.
-    Shared,
-    /// It could not be built.
-    Failed,
-    /// It was compiled past the store: debug options were on.
-    Bypassed,
-}
-
-impl Outcome {
-    /// Every outcome.
-    pub const ALL: [Self; 5] = [Self::Reused, Self::Compiled, Self::Shared, Self::Failed, Self::Bypassed];
-
-    /// The outcome's name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Reused => "reused",
-            Self::Compiled => "compiled",
-            Self::Shared => "shared",
-            Self::Failed => "failed",
-            Self::Bypassed => "bypassed",
-        }
-    }
-}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
+use crate::ready::ReadyKernel;
 
 /// What came of a build.
 #[derive(Debug, Default)]
@@ -140,7 +103,7 @@ pub struct KernelReport {
     pub compile_time: Option<Duration>,
     /// The bytes of its `.o` and its `.json` together, unless it failed.
     pub bytes: Option<usize>,
-    /// The kernel, unless it failed, or [`Builder::keep_artifacts`](crate::Builder::keep_artifacts) says not to keep it.
+    /// The kernel, unless it failed, or [`Config::keep_artifacts`](crate::Config::keep_artifacts) says not to keep it.
     pub artifact: Option<Arc<Artifact>>,
     /// The SHA-256 of its `.o` and of its `.json`, as they were checked.
     pub(crate) digests: Option<(Digest, Digest)>,

@@ -2,21 +2,22 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use opkeep_backend::Context;
 use opkeep_cache::{Cache, CacheConfig};
-use opkeep_fs::NotPrivate;
+use opkeep_fs::{CancelToken, NotPrivate};
 use opkeep_store::CacheMode;
 
 use crate::costs::CompileTimes;
 use crate::expected::Judging;
 use crate::group::ForceGroup;
+use crate::setup::Setup;
 use crate::tokens::JobTokens;
 use crate::warnings::{WarningKind, WarningLog};
 use crate::work::WorkDirs;
-use crate::{BuildError, Builder, FileDigestCache};
+use crate::{BuildError, FileDigestCache};
 
 /// Opened for each build; for kernels that are asked for one at a time, once.
 pub(crate) struct Runtime {
@@ -32,15 +33,36 @@ pub(crate) struct Runtime {
     pub(crate) group: ForceGroup,
 }
 
+/// The runtime of kernels that are requested one at a time: opened with the first of them.
+#[derive(Default)]
+pub(crate) struct SharedRuntime(Mutex<Option<Arc<Runtime>>>);
+
+impl SharedRuntime {
+    /// The runtime; opened, if it is not.
+    pub(crate) fn get_or_open(&self, setup: &Setup) -> Result<Arc<Runtime>, BuildError> {
+        let mut opened = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(runtime) = &*opened {
+            return Ok(Arc::clone(runtime));
+        }
+        let runtime = Arc::new(Runtime::open(setup)?);
+        Ok(Arc::clone(opened.insert(runtime)))
+    }
+
+    /// Opens it anew the next time.
+    pub(crate) fn close(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
 impl Runtime {
-    pub(crate) fn open(builder: &Builder) -> Result<Self, BuildError> {
-        builder.check_places()?;
+    pub(crate) fn open(setup: &Setup) -> Result<Self, BuildError> {
+        setup.config.check_directories()?;
         let began = SystemTime::now();
-        let (observer, backend_warnings) = (builder.observer.clone(), Arc::clone(&builder.backend_warnings));
+        let (observer, backend_warnings) = (setup.observer.clone(), Arc::clone(&setup.backend_warnings));
         let warnings = Arc::new(WarningLog::new(observer, backend_warnings));
         warnings.tell_pending();
-        let cache = open_cache(builder, &warnings)?;
-        let work = WorkDirs::open(&builder.work_dir);
+        let cache = open_cache(setup, &warnings)?;
+        let work = WorkDirs::open(&setup.work_dir);
         let memo = work.as_ref().map(|work| FileDigestCache::open(work.memo())).unwrap_or_default();
         let answers = work.as_ref().ok().and_then(WorkDirs::answers);
         let memo = memo.with_answers(answers);
@@ -53,22 +75,22 @@ impl Runtime {
             found.map_err(|why| warnings.tell(WarningKind::Work, &format!("{why}: without it {lost}"))).ok()
         };
         let slots = common(WorkDirs::slots, "this build does not count the compilers of other builds");
-        let tokens = JobTokens::new(slots, builder.compilers());
-        let group = match &builder.store {
-            Some(config) if builder.mode == CacheMode::Force => {
+        let tokens = JobTokens::new(slots, setup.machine_jobs());
+        let group = match &setup.config.store {
+            Some(config) if setup.config.mode == CacheMode::Force => {
                 let groups =
                     common(WorkDirs::groups, "other builds with the mode force compile the same again");
                 ForceGroup::join(groups.as_deref(), &config.root, began)
             }
             _ => ForceGroup::alone(began),
         };
-        let judging = Judging::new(&*builder.backend);
+        let judging = Judging::new(&*setup.backend);
         Ok(Self { warnings, cache, judging, work, memo, costs, tokens, group })
     }
 
-    /// The context of a call of `builder`'s backend.
-    pub(crate) fn context<'a>(&'a self, builder: &'a Builder) -> Context<'a> {
-        Context::new(&self.memo, &builder.cancel, &*self.warnings)
+    /// The context of a call of the backend.
+    pub(crate) fn context<'a>(&'a self, cancel: &'a CancelToken) -> Context<'a> {
+        Context::new(&self.memo, cancel, &*self.warnings)
     }
 
     /// Writes down what was learned. Best effort: without it the next build learns it again.
@@ -79,11 +101,11 @@ impl Runtime {
 }
 
 /// Opens the cache. Its warnings are the build's.
-fn open_cache(builder: &Builder, warnings: &Arc<WarningLog>) -> Result<Cache, BuildError> {
+fn open_cache(setup: &Setup, warnings: &Arc<WarningLog>) -> Result<Cache, BuildError> {
     let log = Arc::clone(warnings);
     let mut config = CacheConfig::default();
-    config.store.clone_from(&builder.store);
-    config.mode = builder.mode;
+    config.store.clone_from(&setup.config.store);
+    config.mode = setup.config.mode;
     config.on_warning = Some(Arc::new(move |kind, text| match WarningKind::of(kind) {
         // Each is to be mended by itself.
         WarningKind::Limits => log.tell_each(WarningKind::Limits, &[text.to_owned()]),

@@ -10,16 +10,17 @@ use std::time::Duration;
 
 use opkeep_artifact::{Artifact, is_safe_file_name};
 use opkeep_cann_meta::targets;
-use opkeep_descriptor::{Descriptor, ForeignName, write_info_named};
+use opkeep_descriptor::{Descriptor, write_info_named};
 use opkeep_digest::Digest;
 use opkeep_kernel_meta::{Content, DirectoryRisk, KernelFiles, LeftKernel, ViewError, ViewReport, Withdrawn};
 use opkeep_store::Store;
 
-use crate::builder::{Request, ViewPolicy, ViewSetting};
+use crate::config::{ViewConfig, ViewPolicy};
 use crate::infos::{Info, InfoTextCache};
 use crate::own_kernels::OwnKernels;
 use crate::plan::BuildPlan;
 use crate::report::{KernelReport, ViewPlacement};
+use crate::request::Request;
 use crate::view_group::ViewGroup;
 
 /// As many bytes of kernels are written together.
@@ -27,7 +28,7 @@ const BATCH: usize = 16 << 20;
 
 /// Puts the kernels of a build into the view.
 pub(crate) struct ViewWriter<'a> {
-    setting: ViewSetting,
+    setting: ViewConfig,
     /// The builds that put kernels there: this one alone, if unset.
     group: ViewGroup,
     /// Knows kernels of ours that the directory does not list.
@@ -97,7 +98,7 @@ struct Waiting {
 
 impl<'a> ViewWriter<'a> {
     pub(crate) fn new(
-        setting: ViewSetting,
+        setting: ViewConfig,
         (store, infos): (Option<&'a Store>, &'a InfoTextCache),
         patience: Duration,
         requests: &'a [Request],
@@ -129,7 +130,7 @@ impl<'a> ViewWriter<'a> {
 
     /// Notes that `request` looks for a kernel that we call `own`.
     fn add(&mut self, request: &'a Request, kernel: usize, own: &str) {
-        let looked_for = frameworks_name(&request.descriptor);
+        let looked_for = request.framework_name();
         // As its framework looks for it, else as we call it. A job that was refused before it had a key may have no name.
         if let Some(stem) = [looked_for.as_str(), own].into_iter().find(|name| is_usable(name)) {
             let name = self.names.entry(stem.to_owned()).or_insert_with(|| Name {
@@ -300,7 +301,7 @@ impl<'a> ViewWriter<'a> {
         let conflicting_names = conflicting_names.iter().map(|stem| Withdrawn { stem, unless: None });
         let withdrawn: Vec<Withdrawn<'_>> = failed.chain(conflicting_names).collect();
         let ViewPolicy { replace, guessed_target } = self.setting.policy;
-        let view = self.setting.place.open()?.with_patience(self.patience).with_run(self.group.run.clone());
+        let view = self.setting.open()?.with_patience(self.patience).with_run(self.group.run.clone());
         let view = view.with_replace(replace).with_guessed_target(guessed_target);
         let report = view.replace_adopting(&files, &withdrawn, &OwnKernels { store: self.store })?;
         Ok((view.dir().to_owned(), report))
@@ -310,19 +311,6 @@ impl<'a> ViewWriter<'a> {
     fn progress(&self) -> MutexGuard<'_, Progress> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// The name under which the framework that wrote a descriptor looks for the kernel; empty if there is none.
-///
-/// It follows from the fields. A descriptor that was changed since it was named still bears the name of the kernel that
-/// it was: a framework would run the new one for the old. Only names that take in more than the descriptor says, or
-/// whose making is not known, are taken as they stand.
-pub(crate) fn frameworks_name(descriptor: &Descriptor) -> String {
-    let borne = &descriptor.envelope.fusion_op_name;
-    let is_borne = descriptor.envelope.generation.is_none()
-        || matches!(ForeignName::parse(borne), Some(ForeignName::Cann { .. }));
-    let computed = if is_borne { None } else { descriptor.kernel_meta_stem().ok() };
-    computed.map_or_else(|| borne.clone(), |name| name.to_string())
 }
 
 /// Whether what a descriptor names is what is built for. A descriptor that names nothing is content with anything.

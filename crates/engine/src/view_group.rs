@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use opkeep_kernel_meta::RunId;
 
-use crate::builder::Request;
-use crate::view::frameworks_name;
+use crate::request::Request;
 
 /// Builds that put their kernels into one directory.
 ///
@@ -26,7 +25,7 @@ impl ViewGroup {
         let mut conflicting_names = BTreeSet::new();
         // One alone sees for itself.
         for (at, requests) in builds.iter().enumerate().filter(|_| builds.len() > 1) {
-            for name in requests.iter().map(|request| frameworks_name(&request.descriptor)) {
+            for name in requests.iter().map(Request::framework_name) {
                 if *first.entry(name.clone()).or_insert(at) != at {
                     conflicting_names.insert(name);
                 }

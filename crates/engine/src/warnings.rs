@@ -14,7 +14,7 @@ pub(crate) struct WarningLog {
     backend: Arc<BackendWarnings>,
 }
 
-/// Warnings of a backend, each text reported once by all builds of a builder.
+/// Warnings of a backend, each text reported once by all builds of an engine.
 #[derive(Default)]
 pub(crate) struct BackendWarnings {
     state: Mutex<Texts>,

@@ -24,7 +24,7 @@ fn who_waits_shares_the_kernel() {
     let requests = [request("Square", &[3])];
     let mut found: Vec<&str> = std::thread::scope(|scope| {
         let threads: Vec<_> =
-            (0..4).map(|_| scope.spawn(|| build(&bench.builder(&backend), &requests)[0])).collect();
+            (0..4).map(|_| scope.spawn(|| build(&bench.engine(&backend), &requests)[0])).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     found.sort_unstable();
@@ -41,13 +41,13 @@ fn who_waits_takes_the_failure_and_who_comes_later_tries() {
     }));
     let requests = [request("Square", &[3])];
     let reasons: Vec<String> = std::thread::scope(|scope| {
-        let run = || bench.builder(&backend).build(&requests).unwrap().kernels[0].reason.clone().unwrap();
+        let run = || bench.engine(&backend).build(&requests).unwrap().kernels[0].reason.clone().unwrap();
         let threads: Vec<_> = (0..3).map(|_| scope.spawn(run)).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     assert!(reasons.iter().all(|reason| reason.contains("it is broken")), "{reasons:?}");
     assert_eq!(backend.compiles(), 1);
-    build(&bench.builder(&backend), &requests);
+    build(&bench.engine(&backend), &requests);
     assert_eq!(backend.compiles(), 2);
 }
 
@@ -59,9 +59,11 @@ fn force_of_many_at_once_compiles_once() {
         Ok(artifact)
     }));
     let requests = [request("Square", &[3])];
-    build(&bench.builder(&backend), &requests);
+    build(&bench.engine(&backend), &requests);
     let mut found: Vec<&str> = std::thread::scope(|scope| {
-        let run = || build(&bench.builder(&backend).mode(CacheMode::Force), &requests)[0];
+        let run = || {
+            build(&bench.engine(&backend).with_config(|config| config.mode = CacheMode::Force), &requests)[0]
+        };
         let threads: Vec<_> = (0..4).map(|_| scope.spawn(run)).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
@@ -79,7 +81,7 @@ fn cancel_ends_a_wait() {
     }));
     let requests = [request("Square", &[3])];
     std::thread::scope(|scope| {
-        scope.spawn(|| build(&bench.builder(&slow), &requests));
+        scope.spawn(|| build(&bench.engine(&slow), &requests));
         while slow.compiles() == 0 {
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -89,7 +91,7 @@ fn cancel_ends_a_wait() {
             let (bench, slow, requests) = (&bench, &slow, &requests);
             move || {
                 let began = Instant::now();
-                let report = bench.builder(slow).cancel(cancel).build(requests).unwrap();
+                let report = bench.engine(slow).with_cancel(cancel).build(requests).unwrap();
                 (report.kernels[0].outcome, began.elapsed())
             }
         });
@@ -119,7 +121,11 @@ fn after_a_failure(
     }));
     let requests = [request("Square", &[3])];
     let outcome = std::thread::scope(|scope| {
-        let limited = |seconds: f64| bench.builder(&backend).deadline(Some(Duration::from_secs_f64(seconds)));
+        let limited = |seconds: f64| {
+            bench
+                .engine(&backend)
+                .with_config(|config| config.compile_timeout = Some(Duration::from_secs_f64(seconds)))
+        };
         let holder = limited(holders_limit);
         let requests = &requests;
         scope.spawn(move || holder.build(requests).unwrap());
@@ -165,10 +171,17 @@ fn forcing_builds_that_overlap_compile_once() {
         Ok(artifact)
     }));
     let requests: Vec<_> = (1..=4).map(|length| request("Square", &[length])).collect();
-    build(&bench.builder(&backend), &requests);
+    build(&bench.engine(&backend), &requests);
     let force = || {
         let one = std::num::NonZeroUsize::MIN;
-        build(&bench.builder(&backend).mode(CacheMode::Force).jobs(one).machine_jobs(one), &requests)
+        build(
+            &bench.engine(&backend).with_config(|config| {
+                config.mode = CacheMode::Force;
+                config.jobs = Some(one);
+                config.machine_jobs = Some(one);
+            }),
+            &requests,
+        )
     };
     let late = std::thread::scope(|scope| {
         scope.spawn(force);

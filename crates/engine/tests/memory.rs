@@ -22,11 +22,11 @@ fn what_is_remembered_of_requests_is_bounded_as_kernels_are() {
     let _alone = ALONE.lock();
     let bench = Bench::new();
     let backend = Arc::<NullBackend>::default();
-    let builder = bench.builder(&backend).memory(MB);
+    let engine = bench.engine(&backend).with_config(|config| config.memory_bytes = MB);
     let ask = |at: usize| {
         let mut request = request("Square", &[3]);
         request.descriptor.job.ops[0].module_path = Some(format!("/somewhere/{at}/{}", "x".repeat(200)));
-        builder.get_or_build(&request).unwrap();
+        engine.get_or_build(&request).unwrap();
     };
     ask(0);
     let ((), most) = most_bytes(|| (1..8000).for_each(ask));
@@ -47,8 +47,8 @@ fn a_build_of_ten_thousand_kernels_holds_no_more_of_them_than_was_asked_for() {
     let kernels = requests.len() * EACH;
     // Cold, then warm.
     for _ in 0..2 {
-        let builder = bench.builder(&backend).keep_artifacts(false);
-        let (report, most) = most_bytes(|| builder.build(&requests).unwrap());
+        let engine = bench.engine(&backend).with_config(|config| config.keep_artifacts = false);
+        let (report, most) = most_bytes(|| engine.build(&requests).unwrap());
         println!("{most} bytes at most, {} a kernel; the kernels have {kernels}", most / requests.len());
         assert_eq!(report.kernels.len(), requests.len());
         // A plan and a report of each, and none of the kernels but those in hand.

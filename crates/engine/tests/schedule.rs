@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::{Bench, build, failure, outcomes, request};
-use opkeep::{Builder, CacheMode, Event, KernelError, Outcome, Request, ViewConfig};
+use opkeep::{CacheMode, Engine, Event, KernelError, Outcome, Request, ViewConfig};
 use opkeep_testkit::NullBackend;
 
 fn threads(count: usize) -> NonZeroUsize {
@@ -37,7 +37,12 @@ fn the_longest_is_begun_first() {
         std::thread::sleep(Duration::from_millis(millis));
         Ok(artifact)
     }));
-    let one_by_one = || bench.builder(&backend).jobs(threads(1)).machine_jobs(threads(1));
+    let one_by_one = || {
+        bench.engine(&backend).with_config(|config| {
+            config.jobs = Some(threads(1));
+            config.machine_jobs = Some(threads(1));
+        })
+    };
     let all = |length| OP_TYPES.map(|op_type| request(op_type, &[length]));
     // Nothing is known yet: as asked for.
     build(&one_by_one(), &all(1));
@@ -83,8 +88,11 @@ fn all_builds_together_run_so_many_compilers() {
                 let requests: Vec<Request> = (0..10)
                     .map(|at| request("Square", &[if at % 2 == 0 { at } else { 100 * rank + at } + 1]))
                     .collect();
-                let builder = bench.builder(backend).jobs(threads(4)).machine_jobs(threads(3));
-                let found = build(&builder, &requests);
+                let engine = bench.engine(backend).with_config(|config| {
+                    config.jobs = Some(threads(4));
+                    config.machine_jobs = Some(threads(3));
+                });
+                let found = build(&engine, &requests);
                 assert!(!found.contains(&"failed"), "{found:?}");
             });
         }
@@ -106,7 +114,13 @@ fn one_compiler_for_many_builds_of_the_same_network_is_no_deadlock() {
                 let mut requests: Vec<Request> =
                     (1..=20).map(|length| request("Square", &[length])).collect();
                 requests.rotate_left(rank * 3);
-                build(&bench.builder(backend).jobs(threads(3)).machine_jobs(threads(1)), &requests)
+                build(
+                    &bench.engine(backend).with_config(|config| {
+                        config.jobs = Some(threads(3));
+                        config.machine_jobs = Some(threads(1));
+                    }),
+                    &requests,
+                )
             })
         };
         let threads: Vec<_> = (0..6).map(run).collect();
@@ -126,7 +140,15 @@ fn nobody_waits_while_there_is_work() {
     let backend = counts.backend(60);
     let requests: Vec<Request> = (1..=12).map(|length| request("Square", &[length])).collect();
     let found: Vec<Vec<&str>> = std::thread::scope(|scope| {
-        let run = || build(&bench.builder(&backend).jobs(threads(1)).machine_jobs(threads(4)), &requests);
+        let run = || {
+            build(
+                &bench.engine(&backend).with_config(|config| {
+                    config.jobs = Some(threads(1));
+                    config.machine_jobs = Some(threads(4));
+                }),
+                &requests,
+            )
+        };
         let threads: Vec<_> = (0..4).map(|_| scope.spawn(run)).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
@@ -147,8 +169,13 @@ fn the_first_failure_ends_the_build_if_that_is_wanted() {
         _ => Ok(artifact),
     }));
     let requests: Vec<Request> = OP_TYPES.map(|op_type| request(op_type, &[3])).into();
-    let builder = || bench.builder(&backend).jobs(threads(1)).machine_jobs(threads(1));
-    let report = builder().fail_fast(true).build(&requests).unwrap();
+    let engine = || {
+        bench.engine(&backend).with_config(|config| {
+            config.jobs = Some(threads(1));
+            config.machine_jobs = Some(threads(1));
+        })
+    };
+    let report = engine().with_config(|config| config.fail_fast = true).build(&requests).unwrap();
     assert_eq!(outcomes(&report), ["compiled", "failed", "failed", "failed"]);
     assert_eq!(backend.compiles(), 2);
     for stopped in &report.kernels[2..] {
@@ -159,9 +186,12 @@ fn the_first_failure_ends_the_build_if_that_is_wanted() {
         );
     }
     // What was finished is kept; without the wish everything else is built.
-    assert_eq!(build(&builder(), &requests), ["reused", "failed", "compiled", "compiled"]);
+    assert_eq!(build(&engine(), &requests), ["reused", "failed", "compiled", "compiled"]);
     // What is in the store is taken all the same.
-    assert_eq!(build(&builder().fail_fast(true), &requests), ["reused", "failed", "reused", "reused"]);
+    assert_eq!(
+        build(&engine().with_config(|config| config.fail_fast = true), &requests),
+        ["reused", "failed", "reused", "reused"]
+    );
 }
 
 #[test]
@@ -172,11 +202,11 @@ fn a_backend_that_panics_loses_one_kernel() {
         Ok(artifact)
     }));
     let requests: Vec<Request> = OP_TYPES.map(|op_type| request(op_type, &[3])).into();
-    let report = bench.builder(&backend).build(&requests).unwrap();
+    let report = bench.engine(&backend).build(&requests).unwrap();
     assert_eq!(outcomes(&report), ["compiled", "failed", "compiled", "compiled"]);
     assert!(report.kernels[1].reason.as_ref().unwrap().contains("on purpose"));
     // Its work folder is gone, and its lock is free.
-    let again = bench.builder(&Arc::default()).build(&requests).unwrap();
+    let again = bench.engine(&Arc::default()).build(&requests).unwrap();
     assert_eq!(outcomes(&again), ["reused", "compiled", "reused", "reused"]);
     assert!(common::files(bench.folder.path()).iter().all(|path| !path.to_string_lossy().contains("/work-")));
 }
@@ -190,7 +220,7 @@ fn every_kernel_ends_with_one_event() {
         _ => Ok(artifact),
     }));
     let requests: Vec<Request> = OP_TYPES.map(|op_type| request(op_type, &[3])).into();
-    build(&bench.builder(&backend), &requests[..1]);
+    build(&bench.engine(&backend), &requests[..1]);
 
     let events = Arc::new(Mutex::new(Vec::<(String, String, usize)>::new()));
     let log = Arc::clone(&events);
@@ -208,10 +238,12 @@ fn every_kernel_ends_with_one_event() {
         });
     };
     let report = bench
-        .builder(&backend)
-        .jobs(threads(1))
-        .keep_artifacts(false)
-        .observer(observer)
+        .engine(&backend)
+        .with_config(|config| {
+            config.jobs = Some(threads(1));
+            config.keep_artifacts = false;
+        })
+        .with_observer(observer)
         .build(&requests)
         .unwrap();
     let events = std::mem::take(&mut *events.lock().unwrap());
@@ -241,7 +273,7 @@ fn a_large_build_needs_no_more_memory_than_a_few_kernels() {
     // Each is larger than it need be: 80 of them are 80 MiB.
     let backend = Arc::new(NullBackend::new(|_, artifact| Ok(common::padded(artifact, 1 << 20))));
     let requests: Vec<Request> = (1..=80).map(|length| request("Square", &[length])).collect();
-    let view = ViewConfig { base: bench.folder.path().to_owned(), rank: "0".to_owned() };
+    let view = ViewConfig::rank(bench.folder.path().to_owned(), "0".to_owned());
     // Another process writes to the view: batches wait for it, and more kernels must not become ready meanwhile.
     let folder = bench.folder.path().join("rank_0/kernel_meta");
     std::fs::create_dir_all(&folder).unwrap();
@@ -262,8 +294,15 @@ fn a_large_build_needs_no_more_memory_than_a_few_kernels() {
             peak.fetch_max(alive.len(), Ordering::SeqCst);
         }
     };
-    let builder = bench.builder(&backend).jobs(NonZeroUsize::new(4).unwrap()).keep_artifacts(false);
-    let report = builder.view(view).observer(observer).build(&requests).unwrap();
+    let engine = bench.engine(&backend).with_config(|config| {
+        config.jobs = Some(NonZeroUsize::new(4).unwrap());
+        config.keep_artifacts = false;
+    });
+    let report = engine
+        .with_config(|config| config.view = Some(view))
+        .with_observer(observer)
+        .build(&requests)
+        .unwrap();
     release.join().unwrap();
     assert_eq!(report.count(Outcome::Compiled), 80);
     let placed = report.view.unwrap().unwrap();
@@ -287,18 +326,21 @@ fn a_miss_is_explained_by_what_is_nearest() {
         std::thread::sleep(Duration::from_millis(150));
         Ok(artifact)
     }));
-    build(&bench.builder(&backend), &[request("Square", &[3]), request("Abs", &[5])]);
-    let reason = |builder: Builder, wanted: &Request| {
-        builder.build(std::slice::from_ref(wanted)).unwrap().kernels[0].reason.clone().unwrap()
+    build(&bench.engine(&backend), &[request("Square", &[3]), request("Abs", &[5])]);
+    let reason = |engine: Engine, wanted: &Request| {
+        engine.build(std::slice::from_ref(wanted)).unwrap().kernels[0].reason.clone().unwrap()
     };
-    let told = reason(bench.builder(&backend), &request("Square", &[4]));
+    let told = reason(bench.engine(&backend), &request("Square", &[4]));
     assert!(told.starts_with("not in the store; nearest is `square_"), "{told}");
     assert!(told.contains("shape") && told.contains("[3] -> [4]"), "{told}");
     // Other operators are no neighbours.
-    assert_eq!(reason(bench.builder(&backend), &request("Neg", &[3])), "not in the store");
+    assert_eq!(reason(bench.engine(&backend), &request("Neg", &[3])), "not in the store");
     backend.upgrade("2");
-    let told = reason(bench.builder(&backend), &request("Square", &[3]));
+    let told = reason(bench.engine(&backend), &request("Square", &[3]));
     assert!(told.contains("toolchain part `version` changed: 1 -> 2"), "{told}");
-    let told = reason(bench.builder(&backend).mode(CacheMode::Force), &request("Square", &[3]));
+    let told = reason(
+        bench.engine(&backend).with_config(|config| config.mode = CacheMode::Force),
+        &request("Square", &[3]),
+    );
     assert_eq!(told, "cache mode is force");
 }

@@ -91,21 +91,23 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     if let Some(other) = &args.against {
         return compare(args, other, output);
     }
-    let builder = setup::builder(&args.common, &CancelToken::new(), output)?;
-    let (mut requests, unreadable, unknown) = model::requests(&args.inputs, &builder, &args.common)?;
+    let engine = setup::engine(&args.common, &CancelToken::new(), output)?;
+    let (mut requests, unreadable, unknown) = model::requests(&args.inputs, &engine, &args.common)?;
     model::debug(&mut requests, &args.common, output)?;
     unreadable.errors.iter().for_each(|(_, error)| output.print_error(error));
     if requests.is_empty() {
         output.print_quiet_result(&UnreadableOutput::new(&unreadable))?;
         return Ok(Verdict::Unusable);
     }
-    let parts = parts::split(requests, builder, &args.common, unknown, &CancelToken::new())?;
+    let parts = parts::split(requests, engine, &args.common, unknown, &CancelToken::new())?;
     if let Some(guessed) = parts.first() {
         note_targets(&guessed.requests, &args.common, output);
     }
     let mut kernels = Vec::new();
-    for Part { builder, requests, .. } in parts {
-        kernels.extend(builder.trust_imported(args.trust_imported).explain(&requests)?);
+    for Part { engine, requests, .. } in parts {
+        kernels.extend(
+            engine.with_config(|config| config.trust_imported = args.trust_imported).explain(&requests)?,
+        );
     }
     let mut text: Text = kernels.iter().map(text_of).collect();
     text.line(summary(&kernels));

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use opkeep::{Builder, DebugConfig, Request};
+use opkeep::{DebugConfig, Engine, Request};
 use opkeep_descriptor::{Arg, BuildSpec, Descriptor, Tensor};
 use opkeep_onnx::{Network, ValueInfo};
 
@@ -25,13 +25,13 @@ pub(crate) enum Model {
 }
 
 impl Model {
-    /// Reads `path`; a network is prepared by `builder`'s backend.
+    /// Reads `path`; a network is prepared by `engine`'s backend.
     ///
     /// # Errors
     /// It cannot be read, or is no network for the target.
     pub(crate) fn read(
         path: &Path,
-        builder: &Builder,
+        engine: &Engine,
         common: &CompileArgs,
         dims: &mut Dims,
     ) -> anyhow::Result<Self> {
@@ -39,7 +39,7 @@ impl Model {
             return input::read_descriptor(path).map(|descriptor| Self::Operator(Box::new(descriptor)));
         }
         let mut network = dims.read(path).map_err(|error| input::named(path, error))?;
-        let prepared = builder.prepare(network.graph, &spec(common));
+        let prepared = engine.prepare(network.graph, &spec(common));
         network.graph = prepared.map_err(|error| input::named(path, error))?;
         Ok(Self::Network(Box::new(network)))
     }
@@ -118,7 +118,7 @@ impl Unreadable {
 /// descriptor has.
 pub(crate) fn requests<'c>(
     inputs: &[PathBuf],
-    builder: &Builder,
+    engine: &Engine,
     common: &'c CompileArgs,
 ) -> anyhow::Result<(Vec<Request>, Unreadable, UnknownOptions<'c>)> {
     let Found { files, unreadable: errors, .. } = input::model_files(inputs);
@@ -126,7 +126,7 @@ pub(crate) fn requests<'c>(
     let (mut requests, mut dims) = (Vec::new(), Dims::of(common)?);
     let mut unknown = UnknownOptions::of(common);
     for file in files {
-        match Model::read(&file, builder, common, &mut dims) {
+        match Model::read(&file, engine, common, &mut dims) {
             Ok(model) => {
                 model.admit(&mut unknown);
                 requests.extend(model.requests(common));

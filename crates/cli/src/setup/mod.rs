@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use opkeep::{Builder, CacheMode};
+use opkeep::{CacheMode, Config, Engine};
 use opkeep_backend::Backend;
 use opkeep_backend_ascend::{AscendConfig, Driver};
 use opkeep_fs::CancelToken;
@@ -36,34 +36,27 @@ fn ascend(common: &CompileArgs) -> anyhow::Result<AscendConfig> {
     Ok(AscendConfig { driver, ..config })
 }
 
-/// A builder as the flags have it.
-pub(crate) fn builder(
-    common: &CompileArgs,
-    cancel: &CancelToken,
-    output: &Output,
-) -> anyhow::Result<Builder> {
-    let builder = builder_of(backend(common, common.target())?, common, cancel);
+/// An engine as the flags have it.
+pub(crate) fn engine(common: &CompileArgs, cancel: &CancelToken, output: &Output) -> anyhow::Result<Engine> {
+    let engine = engine_of(backend(common, common.target())?, common, cancel);
     let keeps = matches!(common.cache_mode, CacheMode::Enable | CacheMode::Force);
-    if store(common).is_none() && keeps {
+    if engine.config().store.is_none() && keeps {
         output.print_warning("there is no place for a store: set OPKEEP_CACHE_DIR or HOME; nothing is kept");
     }
-    builder.warm_up();
-    Ok(builder)
+    engine.warm_up();
+    Ok(engine)
 }
 
-/// A builder with this backend as the flags have it.
-pub(crate) fn builder_of(backend: Arc<dyn Backend>, common: &CompileArgs, cancel: &CancelToken) -> Builder {
-    let deadline = Duration::from_secs_f64(common.deadline);
-    let mut builder =
-        Builder::new(backend).cancel(cancel.clone()).mode(common.cache_mode).deadline(Some(deadline));
-    if let Some(jobs) = common.jobs {
-        builder = builder.jobs(jobs);
-    }
-    builder = builder.niceness(common.nice).fail_fast(common.fail_fast);
-    if let Some(config) = store(common) {
-        builder = builder.store(config);
-    }
-    builder
+/// An engine with this backend as the flags have it.
+pub(crate) fn engine_of(backend: Arc<dyn Backend>, common: &CompileArgs, cancel: &CancelToken) -> Engine {
+    let mut config = Config::default();
+    config.store = store(common);
+    config.mode = common.cache_mode;
+    config.jobs = common.jobs;
+    config.nice = common.nice;
+    config.fail_fast = common.fail_fast;
+    config.compile_timeout = Some(Duration::from_secs_f64(common.deadline));
+    Engine::new(backend, config).with_cancel(cancel.clone())
 }
 
 /// The store as the flags have it, if there is a place for one.

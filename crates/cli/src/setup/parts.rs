@@ -2,36 +2,36 @@
 
 use std::collections::HashMap;
 
-use opkeep::{BuildReport, Builder, Request, ViewError, ViewPlacement};
+use opkeep::{BuildReport, Engine, Request, ViewError, ViewPlacement};
 use opkeep_cann_meta::targets;
 use opkeep_fs::CancelToken;
 
-use super::{backend, builder_of};
+use super::{backend, engine_of};
 use crate::flags::compile::CompileArgs;
 use crate::input::options::UnknownOptions;
 
 /// Requests for one target.
 pub(crate) struct Part {
     target: String,
-    pub(crate) builder: Builder,
+    pub(crate) engine: Engine,
     pub(crate) requests: Vec<Request>,
 }
 
 /// Gives each request to the backend for the chip that its descriptor names, if the user chose no target and the chip's
-/// toolchain is there; all others stay with `builder`, and come first.
+/// toolchain is there; all others stay with `engine`, and come first.
 ///
 /// # Errors
 /// The user named a toolkit, and it cannot be used; an option is known to no backend that builds one of the requests, nor
 /// to a descriptor, or its value is wrong for one that knows it.
 pub(crate) fn split(
     requests: Vec<Request>,
-    builder: Builder,
+    engine: Engine,
     common: &CompileArgs,
     mut unknown: UnknownOptions<'_>,
     cancel: &CancelToken,
 ) -> anyhow::Result<Vec<Part>> {
     let target = common.target().to_owned();
-    let mut parts = vec![Part { target, builder, requests: Vec::new() }];
+    let mut parts = vec![Part { target, engine, requests: Vec::new() }];
     let mut known: HashMap<String, usize> = HashMap::new();
     for mut request in requests {
         let named = &request.descriptor.spec.target;
@@ -41,7 +41,7 @@ pub(crate) fn split(
                 let opened = open(named, common, cancel)?;
                 let at = if opened.is_some() { parts.len() } else { 0 };
                 let target = named.clone();
-                parts.extend(opened.map(|builder| Part { target, builder, requests: Vec::new() }));
+                parts.extend(opened.map(|engine| Part { target, engine, requests: Vec::new() }));
                 known.insert(named.clone(), at);
                 at
             }
@@ -53,21 +53,21 @@ pub(crate) fn split(
     }
     let builds_nothing = parts.iter().all(|part| part.requests.is_empty());
     for part in parts.iter().filter(|part| builds_nothing || !part.requests.is_empty()) {
-        unknown.known_to(part.builder.backend(), &part.target)?;
+        unknown.known_to(part.engine.backend(), &part.target)?;
     }
     unknown.check()?;
     parts.retain(|part| !part.requests.is_empty());
     Ok(parts)
 }
 
-/// A builder for the chip called `named`; none, if that is not a chip, or its toolchain is not there.
-fn open(named: &str, common: &CompileArgs, cancel: &CancelToken) -> anyhow::Result<Option<Builder>> {
+/// An engine for the chip called `named`; none, if that is not a chip, or its toolchain is not there.
+fn open(named: &str, common: &CompileArgs, cancel: &CancelToken) -> anyhow::Result<Option<Engine>> {
     let is_chip = targets::named(named).is_some_and(|it| targets::is_ai_core(&it));
     if common.chooses_target() || !is_chip {
         return Ok(None);
     }
     match backend(common, named) {
-        Ok(backend) => Ok(Some(builder_of(backend, common, cancel))),
+        Ok(backend) => Ok(Some(engine_of(backend, common, cancel))),
         Err(error) if common.cann.is_some() => Err(error),
         Err(_) => Ok(None),
     }

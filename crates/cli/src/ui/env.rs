@@ -59,7 +59,7 @@ pub(crate) fn kernel_meta() -> anyhow::Result<ViewConfig> {
             Err(rank) => bail!("RANK_ID is {rank:?}, expected letters, digits, `_`, `-` and `.` only"),
         },
     };
-    Ok(ViewConfig { base, rank })
+    Ok(ViewConfig::rank(base, rank))
 }
 
 /// What counts as a part of the compiler: what the environment names, and `declared`.

@@ -15,7 +15,7 @@ mod tiny;
 use std::error::Error;
 use std::path::Path;
 
-use opkeep::Builder;
+use opkeep::{Config, Engine};
 use opkeep_backend::Registry;
 use opkeep_backend_cpu::{CpuBackend, CpuConfig};
 use opkeep_descriptor::BuildSpec;
@@ -53,8 +53,8 @@ fn build(registry: &Registry, target: &str, store: &Path) -> Result<String, Box<
     let negative = graph.node("negative", "Neg", &[square], [])?;
     graph.node("exponential", "Exp", &[negative], [])?;
 
-    let builder = Builder::new(registry.open(target)?).store(StoreConfig::new(store));
-    let report = builder.build(&opkeep::requests(&graph, &BuildSpec::new(target)))?;
+    let engine = Engine::new(registry.open(target)?, Config::with_store(StoreConfig::new(store)));
+    let report = engine.build(&opkeep::requests(&graph, &BuildSpec::new(target)))?;
     let line = |kernel: &opkeep::KernelReport| {
         let why = kernel.reason.as_deref().unwrap_or("in the store");
         format!("  {target:4} {:8} {} ({why})\n", kernel.outcome, kernel.name)

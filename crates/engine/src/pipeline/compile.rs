@@ -16,9 +16,10 @@ use opkeep_digest::Digest;
 use opkeep_kernel_entry::{KernelBundle, KernelRecord, Origin, encode_entry};
 use opkeep_validator::Severity;
 
-use super::kernel_pipeline::{KernelPipeline, MissReason, ReadyKernel};
+use super::kernel_pipeline::{KernelPipeline, MissReason};
 use crate::event::Event;
 use crate::plan::{KeyedKernel, PlannedKernel};
+use crate::ready::ReadyKernel;
 use crate::warnings::WarningKind;
 use crate::work::{WorkDir, WorkDirs};
 use crate::{KernelError, Outcome};
@@ -36,17 +37,17 @@ impl KernelPipeline<'_> {
         missing: &MissReason,
         outcome: Outcome,
     ) -> Result<ReadyKernel, KernelError> {
-        self.builder.tell(Event::Started { kernel: planned.name() });
+        self.setup.tell(Event::Started { kernel: planned.name() });
         let began = Instant::now();
         let no_folder = |source: &io::Error| KernelError::WorkDir {
-            path: self.builder.work_dir.clone(),
+            path: self.setup.work_dir.clone(),
             source: match source.raw_os_error() {
                 Some(code) => io::Error::from_raw_os_error(code),
                 None => io::Error::new(source.kind(), source.to_string()),
             },
         };
         let work = self.runtime.work.as_ref().map_err(no_folder)?;
-        let deadline = self.builder.deadline.and_then(|deadline| began.checked_add(deadline));
+        let deadline = self.setup.config.compile_timeout.and_then(|deadline| began.checked_add(deadline));
         let attempt = || {
             let folder = work.folder().map_err(|source| no_folder(&source))?;
             self.compile_in(work, &folder, planned, keyed, deadline)
@@ -84,11 +85,11 @@ impl KernelPipeline<'_> {
         keyed: &KeyedKernel,
         deadline: Option<Instant>,
     ) -> Result<(Artifact, Digest), KernelError> {
-        let cx = self.runtime.context(self.builder).with_deadline(deadline);
+        let cx = self.runtime.context(self.cancel).with_deadline(deadline);
         let (job, spec, name) = (planned.job, &keyed.spec, &keyed.name);
         let request = CompileRequest { job, spec, name, work_dir: folder.dir() };
         // A backend that panics loses this kernel, not the build: nothing that it could have left half done is used.
-        let compiled = catch_unwind(AssertUnwindSafe(|| self.builder.backend.compile(&cx, &request)));
+        let compiled = catch_unwind(AssertUnwindSafe(|| self.setup.backend.compile(&cx, &request)));
         let compiled = compiled.map_err(|panic| KernelError::Panicked {
             kernel: keyed.name.to_string(),
             message: message(&*panic),
@@ -165,7 +166,7 @@ impl KernelPipeline<'_> {
 
     /// What changed since the key was made, if anything did: then nobody knows what the kernel was made from.
     fn moved(&self, job: &Job, keyed: &KeyedKernel) -> Option<String> {
-        let (backend, cx) = (&self.builder.backend, self.runtime.context(self.builder));
+        let (backend, cx) = (&self.setup.backend, self.runtime.context(self.cancel));
         let now = backend
             .toolchain(&cx)
             .and_then(|toolchain| Ok((toolchain, backend.op_sources(&cx, job, &keyed.spec)?)));

@@ -7,11 +7,12 @@ use opkeep_descriptor::ResolvedSpec;
 use opkeep_kernel_entry::{KernelBundle, KernelFiles, artifact};
 use opkeep_store::{Entry, Lookup, Miss};
 
-use super::kernel_pipeline::{KernelPipeline, MissReason, ReadyKernel, record};
+use super::kernel_pipeline::{KernelPipeline, MissReason, record};
 use crate::Outcome;
 use crate::event::Event;
 use crate::imported::ImportQuery;
 use crate::plan::PlannedKernel;
+use crate::ready::ReadyKernel;
 use crate::report::KernelReport;
 use crate::warnings::WarningKind;
 
@@ -22,8 +23,8 @@ impl KernelPipeline<'_> {
         planned: &PlannedKernel<'_>,
         mut missing: MissReason,
     ) -> Result<KernelReport, MissReason> {
-        let found = planned.wanted().filter(|(_, spec)| self.builder.trust_imported && !spec.debug);
-        let Some((job, spec)) = found.filter(|_| self.builder.mode.reads()) else { return Err(missing) };
+        let found = planned.wanted().filter(|(_, spec)| self.setup.config.trust_imported && !spec.debug);
+        let Some((job, spec)) = found.filter(|_| self.setup.config.mode.reads()) else { return Err(missing) };
         let Some(target) = self.target_of(&spec.target) else { return Err(missing) };
         let Some(store) = target.store() else { return Err(missing) };
         let wanted = ImportQuery::new(job, spec);
@@ -35,7 +36,7 @@ impl KernelPipeline<'_> {
             Lookup::Hit(entry) => {
                 match taken.unwrap_or_else(|| self.take_imported(target, &wanted, spec, &entry)) {
                     Ok(made) => {
-                        self.builder.tell(Event::Hit { kernel: planned.name(), artifact: &made.artifact });
+                        self.setup.tell(Event::Hit { kernel: planned.name(), artifact: &made.artifact });
                         let key = Some(planned.keyed().map_or(wanted.key, |keyed| keyed.key));
                         return Ok(KernelReport { key, ..KernelReport::new(planned, Ok(made)) });
                     }

@@ -1,25 +1,26 @@
 //! What the steps of the pipeline share.
 
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
-use opkeep_artifact::Artifact;
 use opkeep_backend::BackendError;
 use opkeep_cache::TargetCache;
 use opkeep_descriptor::ResolvedSpec;
-use opkeep_digest::Digest;
+use opkeep_fs::CancelToken;
 use opkeep_kernel_entry::member::IMPORTED;
-use opkeep_kernel_entry::{KernelFiles, Provenance, StoredExpectations, artifact};
+use opkeep_kernel_entry::{KernelFiles, StoredExpectations, artifact};
 use opkeep_store::{Entry, TargetStore};
 
 use crate::plan::KeyedKernel;
+use crate::ready::ReadyKernel;
 use crate::report::KernelReport;
 use crate::runtime::Runtime;
-use crate::{BuildError, Builder, KernelError, Outcome};
+use crate::setup::Setup;
+use crate::{BuildError, KernelError, Outcome};
 
 /// Takes kernels from the cache, or compiles them.
 pub(crate) struct KernelPipeline<'a> {
-    pub(crate) builder: &'a Builder,
+    pub(crate) setup: &'a Setup,
+    pub(crate) cancel: &'a CancelToken,
     pub(crate) runtime: &'a Runtime,
     pub(super) targets: Vec<TargetCache>,
     /// The first kernel that failed, if that ends the build.
@@ -35,32 +36,21 @@ pub(crate) struct MissReason {
     pub(crate) absent: bool,
 }
 
-/// A kernel that is there.
-pub(crate) struct ReadyKernel {
-    pub(crate) artifact: Arc<Artifact>,
-    /// Of the object and of the `.json`.
-    pub(crate) digests: (Digest, Digest),
-    pub(crate) outcome: Outcome,
-    pub(crate) reason: Option<String>,
-    pub(crate) compile_time: Option<Duration>,
-    /// Where it came from, if another program compiled it.
-    pub(crate) imported: Option<Provenance>,
-}
-
 impl<'a> KernelPipeline<'a> {
     pub(crate) fn new(
-        builder: &'a Builder,
+        setup: &'a Setup,
+        cancel: &'a CancelToken,
         runtime: &'a Runtime,
         targets: Vec<String>,
     ) -> Result<Self, BuildError> {
         let open = |target: &String| runtime.cache.target(target);
         let targets = targets.iter().map(open).collect::<Result<_, _>>()?;
-        Ok(Self { builder, runtime, targets, failed: OnceLock::new() })
+        Ok(Self { setup, cancel, runtime, targets, failed: OnceLock::new() })
     }
 
     /// An error once the build is cancelled, or is to end with its first failure.
     pub(crate) fn ensure_running(&self) -> Result<(), KernelError> {
-        if self.builder.cancel.is_cancelled() {
+        if self.cancel.is_cancelled() {
             return Err(BackendError::Cancelled.into());
         }
         match self.failed.get() {
@@ -113,7 +103,7 @@ impl<'a> KernelPipeline<'a> {
 
     /// What the backend expects of kernels for `spec`.
     pub(crate) fn expected(&self, spec: &ResolvedSpec) -> Arc<StoredExpectations> {
-        self.runtime.judging.expected(&*self.builder.backend, spec)
+        self.runtime.judging.expected(&*self.setup.backend, spec)
     }
 
     /// The store's part for a kernel's target, if it can be used.

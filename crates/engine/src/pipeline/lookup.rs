@@ -18,19 +18,19 @@ impl KernelPipeline<'_> {
         if keyed.spec.debug {
             return Err(missing("debug options are on"));
         }
-        let mode = self.builder.mode;
+        let mode = self.setup.config.mode;
         if !mode.reads() {
             return Err(missing(&format!("cache mode is {mode}")));
         }
         let target = self.target_of(&keyed.spec.target).filter(|target| target.store().is_some());
         let target = target.ok_or_else(|| missing("there is no store that can be used"))?;
         // What is not ours may be there as an imported one: then nothing was missed.
-        let (mut uncounted, trusts) = (None, self.builder.trust_imported);
+        let (mut uncounted, trusts) = (None, self.setup.config.trust_imported);
         let key = keyed.key.digest();
         let missing = match if trusts { target.get_uncounted(key) } else { target.get(key) } {
             Lookup::Hit(entry) => match self.take_entry(keyed, &entry, Outcome::Reused) {
                 Ok(made) => {
-                    self.builder.tell(Event::Hit { kernel: planned.name(), artifact: &made.artifact });
+                    self.setup.tell(Event::Hit { kernel: planned.name(), artifact: &made.artifact });
                     return Ok(KernelReport::new(planned, Ok(made)));
                 }
                 Err(error) => MissReason {

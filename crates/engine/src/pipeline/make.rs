@@ -8,10 +8,11 @@ use opkeep_backend::BackendError;
 use opkeep_cache::{Accept, Claim, Failure, PendingKey, Query, Source, Ticket};
 use opkeep_store::{CacheMode, Entry};
 
-use super::kernel_pipeline::{KernelPipeline, MissReason, ReadyKernel};
+use super::kernel_pipeline::{KernelPipeline, MissReason};
 use crate::event::Event;
 use crate::plan::{KeyState, KeyedKernel, PlannedKernel};
 use crate::queue::Step;
+use crate::ready::ReadyKernel;
 use crate::report::KernelReport;
 use crate::tokens::JobToken;
 use crate::{BuildError, KernelError, Outcome};
@@ -40,13 +41,13 @@ impl KernelPipeline<'_> {
         let kernel = planned.name();
         match &made {
             Ok(ReadyKernel { artifact, outcome, .. }) => {
-                self.builder.tell(Event::Finished { kernel, outcome: *outcome, elapsed, artifact });
+                self.setup.tell(Event::Finished { kernel, outcome: *outcome, elapsed, artifact });
             }
             Err(error) => {
-                if self.builder.fail_fast && !matches!(**error, KernelError::Skipped { .. }) {
+                if self.setup.config.fail_fast && !matches!(**error, KernelError::Skipped { .. }) {
                     let _ = self.failed.set(kernel.to_owned());
                 }
-                self.builder.tell(Event::Failed { kernel, error, elapsed });
+                self.setup.tell(Event::Failed { kernel, error, elapsed });
             }
         }
         Step::Done(KernelReport::new(planned, made))
@@ -63,7 +64,7 @@ impl KernelPipeline<'_> {
             KeyState::Keyed(keyed) => keyed,
         };
         self.ensure_running()?;
-        if self.builder.mode == CacheMode::Require {
+        if self.setup.config.mode == CacheMode::Require {
             let (kernel, why) = (keyed.name.to_string(), missing.reason.clone());
             return Err(KernelError::NotCached { kernel, why }.into());
         }
@@ -84,7 +85,7 @@ impl KernelPipeline<'_> {
             }
             Claim::Pending(pending) => {
                 if is_first {
-                    self.builder.tell(Event::Waiting { kernel: planned.name() });
+                    self.setup.tell(Event::Waiting { kernel: planned.name() });
                 }
                 Ok(Step::Busy(pending))
             }
@@ -106,7 +107,7 @@ impl KernelPipeline<'_> {
     /// A query that returns at once.
     fn query<'q>(&self, accept: &'q dyn Fn(&Entry) -> Accept) -> Query<'q> {
         let mut query = Query::new(accept);
-        query.time_limit = self.builder.deadline;
+        query.time_limit = self.setup.config.compile_timeout;
         query.stale_after = self.stale_after().unwrap_or(Duration::MAX);
         // It was counted when the build looked everything up.
         query.counted = false;
@@ -118,7 +119,7 @@ impl KernelPipeline<'_> {
         // With `force`, only what was made since this build began is new enough, or one that it overlaps.
         // One that claims to be from the future was made by another clock and says nothing.
         let since = self.runtime.group.began()..=SystemTime::now();
-        let mode = self.builder.mode;
+        let mode = self.setup.config.mode;
         if !mode.reads() && !since.contains(&entry.created()) {
             return Accept::Replace(format!("cache mode is {mode}"));
         }
@@ -154,7 +155,7 @@ impl KernelPipeline<'_> {
 
     /// What the waiters of a kernel that failed are told.
     fn failure(&self, error: &KernelError) -> Failure {
-        match self.builder.deadline.filter(|_| error.is_deadline()) {
+        match self.setup.config.compile_timeout.filter(|_| error.is_deadline()) {
             Some(limit) => Failure::timed_out(error.to_string(), limit),
             None => Failure::new(error.to_string()),
         }
@@ -173,7 +174,7 @@ impl KernelPipeline<'_> {
 
     /// For how long others may give no heartbeat: their compiles end by the same deadline as ours would.
     fn stale_after(&self) -> Option<Duration> {
-        self.builder.deadline.map(|deadline| deadline.saturating_add(GRACE))
+        self.setup.config.compile_timeout.map(|deadline| deadline.saturating_add(GRACE))
     }
 
     /// Waits until this machine may run one more compiler.

@@ -7,4 +7,4 @@ mod kernel_pipeline;
 mod lookup;
 mod make;
 
-pub(crate) use kernel_pipeline::{KernelPipeline, MissReason, ReadyKernel};
+pub(crate) use kernel_pipeline::{KernelPipeline, MissReason};

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use opkeep::{BuildReport, Builder, CacheMode, Request};
+use opkeep::{BuildReport, CacheMode, Config, Engine, Request};
 use opkeep_artifact::Artifact;
 use opkeep_backend::{Backend, BackendError};
 use opkeep_cann_meta::KernelMeta;
@@ -31,12 +31,13 @@ impl Bench {
         self.folder.path().join("cache")
     }
 
-    pub(crate) fn builder(&self, backend: &Arc<NullBackend>) -> Builder {
-        self.builder_of(Arc::<NullBackend>::clone(backend))
+    pub(crate) fn engine(&self, backend: &Arc<NullBackend>) -> Engine {
+        self.engine_of(Arc::<NullBackend>::clone(backend))
     }
 
-    pub(crate) fn builder_of(&self, backend: Arc<dyn Backend>) -> Builder {
-        Builder::new(backend).store(StoreConfig::new(self.root())).work_dir(self.folder.path())
+    pub(crate) fn engine_of(&self, backend: Arc<dyn Backend>) -> Engine {
+        Engine::new(backend, Config::with_store(StoreConfig::new(self.root())))
+            .with_config(|config| config.work_dir = Some(self.folder.path().to_owned()))
     }
 
     /// Every entry of the store.
@@ -71,12 +72,12 @@ pub(crate) fn outcomes(report: &BuildReport) -> Vec<&'static str> {
 }
 
 /// The outcomes of a build that can be built.
-pub(crate) fn build(builder: &Builder, requests: &[Request]) -> Vec<&'static str> {
-    outcomes(&builder.build(requests).expect("a build that can be built"))
+pub(crate) fn build(engine: &Engine, requests: &[Request]) -> Vec<&'static str> {
+    outcomes(&engine.build(requests).expect("a build that can be built"))
 }
 
-pub(crate) fn with_mode(bench: &Bench, backend: &Arc<NullBackend>, mode: CacheMode) -> Builder {
-    bench.builder(backend).mode(mode)
+pub(crate) fn with_mode(bench: &Bench, backend: &Arc<NullBackend>, mode: CacheMode) -> Engine {
+    bench.engine(backend).with_config(|config| config.mode = mode)
 }
 
 /// A compiler that ran and failed.

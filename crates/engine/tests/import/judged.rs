@@ -22,7 +22,7 @@ fn both() -> (Place, Digest, Digest) {
     let place = Place::with_squares(1);
     place.import();
     let imported = place.shelf().keys(9)[0];
-    place.build(&place.builder(), &[square(1)]);
+    place.build(&place.engine(), &[square(1)]);
     let ours = place.shelf().keys(9).into_iter().find(|key| *key != imported).unwrap();
     (place, imported, ours)
 }
@@ -79,8 +79,8 @@ fn an_imported_kernel_under_a_key_of_ours_is_refused_and_compiled_anew() {
     let error = verify_entry(&entry(&shelf, &ours), TARGET, &Validator::builtin()).into_result().unwrap_err();
     assert!(matches!(error, EntryError::KeyMismatch { .. }), "{error}");
     // A build finds it under its key, and does not take it for its own.
-    assert_eq!(place.outcome(&place.builder(), &square(1)), ("compiled", false));
-    assert_eq!(place.outcome(&place.builder(), &square(1)), ("reused", false));
+    assert_eq!(place.outcome(&place.engine(), &square(1)), ("compiled", false));
+    assert_eq!(place.outcome(&place.engine(), &square(1)), ("reused", false));
     verify_entry(&entry(&shelf, &ours), TARGET, &Validator::builtin()).into_result().unwrap();
 }
 

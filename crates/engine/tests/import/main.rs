@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use common::Bench;
-use opkeep::{BuildReport, Builder, Request};
+use opkeep::{BuildReport, Engine, Request};
 use opkeep_artifact::{Artifact, Expectations};
 use opkeep_backend::{Backend, BackendError, CompileRequest, Context, Unsupported};
 use opkeep_cann_meta::targets;
@@ -126,25 +126,25 @@ impl Place {
         self.importer().import(&[self.base()]).unwrap()
     }
 
-    fn builder(&self) -> Builder {
-        self.bench.builder_of(Arc::<Compiler>::clone(&self.compiler))
+    fn engine(&self) -> Engine {
+        self.bench.engine_of(Arc::<Compiler>::clone(&self.compiler))
     }
 
-    fn trusting(&self) -> Builder {
-        self.builder().trust_imported(true)
+    fn trusting(&self) -> Engine {
+        self.engine().with_config(|config| config.trust_imported = true)
     }
 
-    fn build(&self, builder: &Builder, requests: &[Request]) -> BuildReport {
+    fn build(&self, engine: &Engine, requests: &[Request]) -> BuildReport {
         let before = self.compiler.compiles.load(Ordering::Relaxed);
-        let report = builder.build(requests).unwrap();
+        let report = engine.build(requests).unwrap();
         let compiled = report.kernels.iter().filter(|kernel| kernel.compile_time.is_some()).count();
         assert_eq!(self.compiler.compiles.load(Ordering::Relaxed) - before, compiled);
         report
     }
 
     /// How one request comes out, and whether by an imported kernel.
-    fn outcome(&self, builder: &Builder, request: &Request) -> (&'static str, bool) {
-        let report = self.build(builder, std::slice::from_ref(request));
+    fn outcome(&self, engine: &Engine, request: &Request) -> (&'static str, bool) {
+        let report = self.build(engine, std::slice::from_ref(request));
         (report.kernels[0].outcome.name(), report.kernels[0].imported.is_some())
     }
 

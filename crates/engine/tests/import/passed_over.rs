@@ -260,7 +260,7 @@ fn an_operator_from_a_source_of_its_own() {
         let place = Place::with_squares(1);
         place.import();
         assert_eq!(place.outcome(&place.trusting(), &request(&from(custom))), ("compiled", false));
-        let explained = place.builder().explain(&[request(&from(custom))]).unwrap().remove(0);
+        let explained = place.engine().explain(&[request(&from(custom))]).unwrap().remove(0);
         assert!(matches!(explained.fate, CacheStatus::Hit) && explained.imported.is_none(), "{explained:?}");
         assert_eq!(place.outcome(&place.trusting(), &request(&from(custom))), ("reused", false));
     }
@@ -291,17 +291,17 @@ fn releases_are_told() {
 #[test]
 fn what_a_build_put_there_is_no_frameworks() {
     let place = Place::new();
-    let view = || ViewConfig { base: place.base(), rank: "0".to_owned() };
-    place.build(&place.builder().view(view()), &[square(1)]);
+    let view = || ViewConfig::rank(place.base(), "0".to_owned());
+    place.build(&place.engine().with_config(|config| config.view = Some(view())), &[square(1)]);
     assert_eq!(counts(&place.import()), (0, 0, 0, vec!["ours"]));
     // One that the framework compiled over it is.
     place.keep(&Rank::new(0), 1);
     assert_eq!(counts(&place.import()), (1, 0, 0, vec![]));
     let base = place.bench.folder.path().join("elsewhere");
-    let view = ViewConfig { base: base.clone(), rank: "0".to_owned() };
+    let view = ViewConfig::rank(base.clone(), "0".to_owned());
     std::fs::remove_dir_all(place.bench.root()).unwrap();
     place.import();
-    place.build(&place.trusting().view(view), &[square(1)]);
+    place.build(&place.trusting().with_config(|config| config.view = Some(view)), &[square(1)]);
     let report = place.importer().import(&[base]).unwrap();
     assert_eq!(counts(&report), (0, 0, 0, vec!["ours"]));
 }

@@ -55,9 +55,12 @@ fn another_rank_finds_it_in_its_own_folder() {
     place.import();
     let (own, theirs) = (Rank::new(5).square(1), Rank::new(0).square(1));
     let base = place.bench.folder.path().join("other");
-    let view = ViewConfig { base: base.clone(), rank: "5".to_owned() };
+    let view = ViewConfig::rank(base.clone(), "5".to_owned());
     assert_ne!(own.stem, theirs.stem);
-    assert_eq!(place.outcome(&place.trusting().view(view), &request(&own)), REUSED);
+    assert_eq!(
+        place.outcome(&place.trusting().with_config(|config| config.view = Some(view)), &request(&own)),
+        REUSED
+    );
     let file = |ending: &str| {
         std::fs::read(base.join("rank_5/kernel_meta").join(format!("{}.{ending}", own.stem))).unwrap()
     };
@@ -70,9 +73,9 @@ fn nobody_else_does() {
     let place = Place::with_squares(1);
     place.import();
     // A plain build compiles, and then has a kernel of its own, which comes first.
-    assert_eq!(place.outcome(&place.builder(), &square(1)), ("compiled", false));
+    assert_eq!(place.outcome(&place.engine(), &square(1)), ("compiled", false));
     assert_eq!(place.outcome(&place.trusting(), &square(1)), ("reused", false));
-    assert_eq!(place.outcome(&place.builder(), &square(1)), ("reused", false));
+    assert_eq!(place.outcome(&place.engine(), &square(1)), ("reused", false));
     assert_eq!(place.bench.entries().len(), 2);
 }
 
@@ -104,13 +107,29 @@ fn modes_hold_for_imported_kernels() {
     place.import();
     let entries = place.bench.entries().len();
     for mode in [CacheMode::Require, CacheMode::ReadOnly, CacheMode::Enable] {
-        assert_eq!(place.outcome(&place.trusting().mode(mode), &square(1)), REUSED, "{mode}");
+        assert_eq!(
+            place.outcome(&place.trusting().with_config(|config| config.mode = mode), &square(1)),
+            REUSED,
+            "{mode}"
+        );
     }
-    assert_eq!(place.outcome(&place.builder().mode(CacheMode::Require), &square(1)), ("failed", false));
-    assert_eq!(place.outcome(&place.builder().mode(CacheMode::ReadOnly), &square(1)), ("compiled", false));
-    assert_eq!(place.outcome(&place.trusting().mode(CacheMode::Disable), &square(1)), ("compiled", false));
+    assert_eq!(
+        place.outcome(&place.engine().with_config(|config| config.mode = CacheMode::Require), &square(1)),
+        ("failed", false)
+    );
+    assert_eq!(
+        place.outcome(&place.engine().with_config(|config| config.mode = CacheMode::ReadOnly), &square(1)),
+        ("compiled", false)
+    );
+    assert_eq!(
+        place.outcome(&place.trusting().with_config(|config| config.mode = CacheMode::Disable), &square(1)),
+        ("compiled", false)
+    );
     assert_eq!(place.bench.entries().len(), entries);
-    assert_eq!(place.outcome(&place.trusting().mode(CacheMode::Force), &square(1)), ("compiled", false));
+    assert_eq!(
+        place.outcome(&place.trusting().with_config(|config| config.mode = CacheMode::Force), &square(1)),
+        ("compiled", false)
+    );
 }
 
 /// The kernels of others are all there is of jobs that the backend cannot compile, such as fused ones.
@@ -121,13 +140,22 @@ fn a_job_that_nobody_here_can_compile_is_reused() {
     assert_eq!(place.outcome(&place.trusting(), &square(1)), ("failed", false));
     place.import();
     assert_eq!(place.outcome(&place.trusting(), &square(1)), REUSED);
-    assert_eq!(place.outcome(&place.builder(), &square(1)), ("failed", false));
-    assert_eq!(place.outcome(&place.trusting().mode(CacheMode::Force), &square(1)), ("failed", false));
+    assert_eq!(place.outcome(&place.engine(), &square(1)), ("failed", false));
+    assert_eq!(
+        place.outcome(&place.trusting().with_config(|config| config.mode = CacheMode::Force), &square(1)),
+        ("failed", false)
+    );
     let one = place.trusting().get_or_build(&square(1)).unwrap();
     assert_eq!(one.artifact.object, Rank::new(0).square(1).object);
-    assert!(place.builder().get_or_build(&square(1)).is_err());
-    let explained =
-        |trust: bool| place.builder().trust_imported(trust).explain(&[square(1)]).unwrap().remove(0);
+    assert!(place.engine().get_or_build(&square(1)).is_err());
+    let explained = |trust: bool| {
+        place
+            .engine()
+            .with_config(|config| config.trust_imported = trust)
+            .explain(&[square(1)])
+            .unwrap()
+            .remove(0)
+    };
     assert!(matches!(explained(true).fate, CacheStatus::Hit) && explained(true).imported.is_some());
     assert!(matches!(explained(false).fate, CacheStatus::Refused(_)) && explained(false).imported.is_some());
 }
@@ -136,9 +164,9 @@ fn a_job_that_nobody_here_can_compile_is_reused() {
 fn one_at_a_time_it_is_reused_too() {
     let place = Place::with_squares(1);
     place.import();
-    let builder = place.trusting();
+    let engine = place.trusting();
     for _ in 0..2 {
-        let built = builder.get_or_build(&square(1)).unwrap();
+        let built = engine.get_or_build(&square(1)).unwrap();
         assert_eq!(
             (built.outcome.name(), &built.artifact.metadata),
             ("reused", &Rank::new(0).square(1).json)
@@ -169,8 +197,14 @@ fn what_a_descriptor_says_of_its_toolchain_must_not_contradict() {
 #[test]
 fn explain_says_that_one_matches() {
     let place = Place::with_squares(1);
-    let explained =
-        |trust: bool| place.builder().trust_imported(trust).explain(&[square(1)]).unwrap().remove(0);
+    let explained = |trust: bool| {
+        place
+            .engine()
+            .with_config(|config| config.trust_imported = trust)
+            .explain(&[square(1)])
+            .unwrap()
+            .remove(0)
+    };
     assert!(explained(true).imported.is_none());
     place.import();
     let plain = explained(false);
@@ -185,16 +219,21 @@ fn explain_says_that_one_matches() {
     let trusting = explained(true);
     assert!(matches!(trusting.fate, CacheStatus::Hit) && trusting.imported.is_some(), "{trusting:?}");
     // Not where it would not be reused all the same.
-    let forced = place.trusting().mode(CacheMode::Force).explain(&[square(1)]).unwrap().remove(0);
+    let forced = place
+        .trusting()
+        .with_config(|config| config.mode = CacheMode::Force)
+        .explain(&[square(1)])
+        .unwrap()
+        .remove(0);
     assert!(matches!(forced.fate, CacheStatus::Miss { .. }) && forced.imported.is_none());
     // It is not the nearest of those that we compiled.
-    let other = place.builder().explain(&[square(2)]).unwrap().remove(0);
+    let other = place.engine().explain(&[square(2)]).unwrap().remove(0);
     assert!(
         matches!(other.fate, CacheStatus::Miss { nearest: None, .. }) && other.imported.is_none(),
         "{other:?}"
     );
     // Ours comes first.
-    place.build(&place.builder(), &[square(1)]);
+    place.build(&place.engine(), &[square(1)]);
     assert!(matches!(explained(true).fate, CacheStatus::Hit) && explained(true).imported.is_none());
 }
 
@@ -230,10 +269,10 @@ fn one_that_will_not_do_is_a_miss_and_no_hit() {
 fn trust_that_ends_is_not_remembered() {
     let place = Place::with_squares(1);
     place.import();
-    let builder = place.trusting();
-    assert_eq!(builder.get_or_build(&square(1)).unwrap().outcome.name(), "reused");
-    let builder = builder.trust_imported(false);
-    assert_eq!(builder.get_or_build(&square(1)).unwrap().outcome.name(), "compiled");
+    let engine = place.trusting();
+    assert_eq!(engine.get_or_build(&square(1)).unwrap().outcome.name(), "reused");
+    let engine = engine.with_config(|config| config.trust_imported = false);
+    assert_eq!(engine.get_or_build(&square(1)).unwrap().outcome.name(), "compiled");
 }
 
 /// A kernel of ours that is damaged is told of, set aside and compiled again, though an imported one is there; where
@@ -241,7 +280,7 @@ fn trust_that_ends_is_not_remembered() {
 #[test]
 fn a_damaged_kernel_of_ours_is_not_hidden_by_an_imported_one() {
     let place = Place::with_squares(1);
-    place.build(&place.builder(), &[square(1)]);
+    place.build(&place.engine(), &[square(1)]);
     let path = place.bench.entries().remove(0);
     place.import();
     let damage = || {
@@ -251,8 +290,19 @@ fn a_damaged_kernel_of_ours_is_not_hidden_by_an_imported_one() {
         std::fs::write(&path, &bytes).unwrap();
     };
     damage();
-    assert_eq!(place.outcome(&place.trusting().mode(CacheMode::Require), &square(1)), REUSED);
-    let fate = |mode| place.trusting().mode(mode).explain(&[square(1)]).unwrap().remove(0).fate;
+    assert_eq!(
+        place.outcome(&place.trusting().with_config(|config| config.mode = CacheMode::Require), &square(1)),
+        REUSED
+    );
+    let fate = |mode| {
+        place
+            .trusting()
+            .with_config(|config| config.mode = mode)
+            .explain(&[square(1)])
+            .unwrap()
+            .remove(0)
+            .fate
+    };
     assert!(matches!(
         (fate(CacheMode::Require), fate(CacheMode::Enable)),
         (CacheStatus::Hit, CacheStatus::Miss { .. })

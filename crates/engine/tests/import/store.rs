@@ -109,7 +109,7 @@ fn a_damaged_one_is_compiled_repaired_and_imported_again() {
     let last = bytes.len() - 1;
     bytes[last] ^= 1;
     std::fs::write(&path, &bytes).unwrap();
-    let problem = place.builder().explain(&[square(1)]).unwrap().remove(0).imported_problem.unwrap();
+    let problem = place.engine().explain(&[square(1)]).unwrap().remove(0).imported_problem.unwrap();
     assert!(problem.contains("damaged"), "{problem}");
     let report = place.build(&place.trusting(), &[square(1)]);
     assert_eq!(report.kernels[0].outcome.name(), "compiled");
@@ -121,7 +121,10 @@ fn a_damaged_one_is_compiled_repaired_and_imported_again() {
     assert!(repaired.is_ok());
     assert!(!path.exists());
     assert_eq!(counts(&place.import()), (1, 0, 0, vec![]));
-    assert_eq!(place.outcome(&place.trusting().mode(CacheMode::Force), &square(1)), ("compiled", false));
+    assert_eq!(
+        place.outcome(&place.trusting().with_config(|config| config.mode = CacheMode::Force), &square(1)),
+        ("compiled", false)
+    );
 }
 
 #[test]

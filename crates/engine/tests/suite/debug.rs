@@ -25,9 +25,9 @@ fn second_build(config: &str) -> (Vec<&'static str>, Vec<String>, usize) {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     let mut debugged = requests();
     let unused = config.parse::<DebugConfig>().unwrap().set_on(&mut debugged);
-    bench.builder(&backend).build(&requests()).unwrap();
+    bench.engine(&backend).build(&requests()).unwrap();
     let entries = bench.entries().len();
-    let report = bench.builder(&backend).build(&debugged).unwrap();
+    let report = bench.engine(&backend).build(&debugged).unwrap();
     assert_eq!(bench.entries().len(), entries, "what is debugged is not kept");
     let kernels = outcomes(&report);
     (report.kernel_of.iter().map(|kernel| kernels[*kernel]).collect(), unused, kernels.len())

@@ -3,19 +3,19 @@
 use std::sync::Arc;
 
 use crate::common::{Bench, build, request, with_mode};
-use opkeep::{Builder, CacheMode, CacheStatus, Explanation, NearestEntry, Request};
+use opkeep::{CacheMode, CacheStatus, Config, Engine, Explanation, NearestEntry, Request};
 use opkeep_descriptor::BuildSpec;
 use opkeep_testkit::NullBackend;
 
-fn explained(builder: &Builder, request: Request) -> Explanation {
-    let mut kernels = builder.explain(&[request]).unwrap();
+fn explained(engine: &Engine, request: Request) -> Explanation {
+    let mut kernels = engine.explain(&[request]).unwrap();
     assert_eq!(kernels.len(), 1);
     kernels.remove(0)
 }
 
 /// The nearest kernel of one that is absent.
-fn nearest(builder: &Builder, request: Request) -> Option<NearestEntry> {
-    match explained(builder, request).fate {
+fn nearest(engine: &Engine, request: Request) -> Option<NearestEntry> {
+    match explained(engine, request).fate {
         CacheStatus::Miss { why, nearest } => {
             assert_eq!(why, "not in the store");
             nearest.map(|nearest| *nearest)
@@ -30,8 +30,8 @@ fn what_is_there_is_a_hit_and_equal_jobs_are_one_kernel() {
     let mut renamed = request("Square", &[3]);
     renamed.descriptor.envelope.full_name = "another/node".to_owned();
     let requests = [request("Square", &[3]), renamed];
-    let report = bench.builder(&backend).build(&requests).unwrap();
-    let kernels = bench.builder(&backend).explain(&requests).unwrap();
+    let report = bench.engine(&backend).build(&requests).unwrap();
+    let kernels = bench.engine(&backend).explain(&requests).unwrap();
     assert_eq!(kernels.len(), 1);
     assert!(matches!(kernels[0].fate, CacheStatus::Hit));
     assert_eq!(kernels[0].requested_by, ["net/Square[3]", "another/node"]);
@@ -44,7 +44,7 @@ fn what_is_there_is_a_hit_and_equal_jobs_are_one_kernel() {
 fn a_miss_names_the_nearest_of_the_same_operators_and_what_differs() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     build(
-        &bench.builder(&backend),
+        &bench.engine(&backend),
         &[
             request("Square", &[3]),
             request("Square", &[3, 5]),
@@ -53,15 +53,15 @@ fn a_miss_names_the_nearest_of_the_same_operators_and_what_differs() {
         ],
     );
     let entries = bench.entries();
-    let near = nearest(&bench.builder(&backend), request("Square", &[3, 7])).unwrap();
+    let near = nearest(&bench.engine(&backend), request("Square", &[3, 7])).unwrap();
     let paths: Vec<String> = near.job.changes.iter().map(ToString::to_string).collect();
     assert!(paths.contains(&"ops[0].inputs[0].shape: [3, 5] -> [3, 7]".to_owned()), "{paths:?}");
     assert!(near.spec.is_empty() && near.toolchain.is_empty() && near.op_sources.is_empty());
-    assert!(nearest(&bench.builder(&backend), request("Neg", &[3])).is_none(), "of other operators");
+    assert!(nearest(&bench.engine(&backend), request("Neg", &[3])).is_none(), "of other operators");
 
     // What changed outside the job is told by its part.
     backend.upgrade("2");
-    let near = nearest(&bench.builder(&backend), request("Relu", &[4])).unwrap();
+    let near = nearest(&bench.engine(&backend), request("Relu", &[4])).unwrap();
     assert!(near.job.is_empty());
     assert_eq!((near.toolchain.len(), near.distance()), (1, 1));
     assert_eq!(bench.entries(), entries, "explaining writes nothing");
@@ -71,19 +71,22 @@ fn a_miss_names_the_nearest_of_the_same_operators_and_what_differs() {
 fn what_is_not_looked_up_says_why() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     let square = || request("Square", &[3]);
-    let why = |builder: &Builder| match explained(builder, square()).fate {
+    let why = |engine: &Engine| match explained(engine, square()).fate {
         CacheStatus::Miss { why, nearest: None } => why,
         other => panic!("{other:?}"),
     };
-    assert_eq!(why(&Builder::new(Arc::<NullBackend>::clone(&backend))), "there is no store");
-    assert!(why(&bench.builder(&backend)).contains(bench.root().to_str().unwrap()));
+    assert_eq!(
+        why(&Engine::new(Arc::<NullBackend>::clone(&backend), Config::default())),
+        "there is no store"
+    );
+    assert!(why(&bench.engine(&backend)).contains(bench.root().to_str().unwrap()));
     assert!(!bench.root().exists(), "explaining makes no store");
-    build(&bench.builder(&backend), &[square()]);
+    build(&bench.engine(&backend), &[square()]);
     assert_eq!(why(&with_mode(&bench, &backend, CacheMode::Force)), "cache mode is force");
 
     let mut debug = BuildSpec::new("null");
     debug.options.insert("op_debug_level".to_owned(), "1".into());
-    let debug = explained(&bench.builder(&backend), square().with_spec(debug));
+    let debug = explained(&bench.engine(&backend), square().with_spec(debug));
     assert!(matches!(debug.fate, CacheStatus::Bypassed), "{debug:?}");
 }
 
@@ -92,12 +95,13 @@ fn what_is_not_looked_up_says_why() {
 fn the_nearest_of_thousands_is_found() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     let requests: Vec<Request> = (1..=4200).map(|length| request("Square", &[length, 3])).collect();
-    let report = bench.builder(&backend).keep_artifacts(false).build(&requests).unwrap();
+    let report =
+        bench.engine(&backend).with_config(|config| config.keep_artifacts = false).build(&requests).unwrap();
     // The one that is looked at last differs in nothing but an option.
     let last = (0..requests.len()).max_by_key(|at| report.kernels[*at].key.map(|key| *key.digest())).unwrap();
     let mut twin = requests[last].clone();
     twin.spec.options.insert("precision".to_owned(), "high".into());
-    let near = nearest(&bench.builder(&backend), twin).unwrap();
+    let near = nearest(&bench.engine(&backend), twin).unwrap();
     assert_eq!((&near.name, near.distance()), (&report.kernels[last].name, 1));
     assert!(near.job.is_empty() && near.spec.changes.len() == 1);
 }

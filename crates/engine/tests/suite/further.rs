@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use crate::common::{Bench, outcomes, request};
-use opkeep::{Builder, ViewConfig};
+use opkeep::{Config, Engine, ViewConfig};
 use opkeep_artifact::{Artifact, Expectations, Member};
 use opkeep_backend::{Backend, BackendError, CompileRequest, Context, Support};
 use opkeep_cann_meta::KernelMeta;
@@ -60,9 +60,9 @@ fn built(change: impl Fn(&mut Artifact) + Send + 'static) -> Result<bool, String
     let bench = Bench::new();
     let changed = Changed { null: NullBackend::default(), change: Mutex::new(Box::new(change)) };
     let backend: Arc<dyn Backend> = Arc::new(changed);
-    let builder = Builder::new(backend).store(StoreConfig::new(bench.root()));
+    let engine = Engine::new(backend, Config::with_store(StoreConfig::new(bench.root())));
     let requests = [request("Square", &[3])];
-    let report = builder.build(&requests).unwrap();
+    let report = engine.build(&requests).unwrap();
     if let Some(error) = &report.kernels[0].error {
         assert!(bench.entries().is_empty(), "it is in the store");
         return Err(error.to_string());
@@ -70,7 +70,7 @@ fn built(change: impl Fn(&mut Artifact) + Send + 'static) -> Result<bool, String
     let target = Store::open(StoreConfig::new(bench.root())).unwrap().target("cpu").unwrap();
     let Lookup::Hit(entry) = target.peek(&target.keys(1)[0]) else { panic!("nothing was kept") };
     verify_entry(&entry, "cpu", &Validator::builtin()).into_result().unwrap();
-    Ok(outcomes(&builder.build(&requests).unwrap()) == ["reused"])
+    Ok(outcomes(&engine.build(&requests).unwrap()) == ["reused"])
 }
 
 /// Where a framework looks, a kernel in parts is not: it would find a description, and no object.
@@ -78,9 +78,10 @@ fn built(change: impl Fn(&mut Artifact) + Send + 'static) -> Result<bool, String
 fn kernels_in_parts_are_told_and_not_put_where_frameworks_look() {
     let bench = Bench::new();
     let changed = Changed { null: NullBackend::default(), change: Mutex::new(Box::new(split)) };
-    let view = ViewConfig { base: bench.root().join("base"), rank: "0".to_owned() };
-    let builder = Builder::new(Arc::new(changed)).store(StoreConfig::new(bench.root())).view(view);
-    let report = builder.build(&[request("Square", &[3])]).unwrap();
+    let view = ViewConfig::rank(bench.root().join("base"), "0".to_owned());
+    let engine = Engine::new(Arc::new(changed), Config::with_store(StoreConfig::new(bench.root())))
+        .with_config(|config| config.view = Some(view));
+    let report = engine.build(&[request("Square", &[3])]).unwrap();
     let placed = report.view.unwrap().unwrap();
     assert_eq!((placed.names.len(), placed.multi_part_names.len()), (0, 1));
     assert!(!placed.folder.join(format!("{}.json", placed.multi_part_names[0])).exists());

@@ -11,7 +11,7 @@ use opkeep_testkit::NullBackend;
 /// What a failed build of one kernel tells, and what it left.
 fn failed(backend: &Arc<NullBackend>) -> (String, Vec<PathBuf>) {
     let bench = Bench::new();
-    let report = bench.builder(backend).build(&[request("Square", &[3])]).unwrap();
+    let report = bench.engine(backend).build(&[request("Square", &[3])]).unwrap();
     let mut told = report.kernels[0].reason.clone().unwrap();
     let base = bench.folder.path().to_string_lossy().into_owned();
     told = told.replace(&base, "BASE");
@@ -75,7 +75,7 @@ fn what_is_named_is_there() {
         Err(BackendError::TimedOut { command, seconds: 1.0, log_tail, log: Some(log) })
     }));
     let requests: Vec<_> = (1..=80).map(|length| request("Square", &[length])).collect();
-    let report = bench.builder(&backend).build(&requests).unwrap();
+    let report = bench.engine(&backend).build(&requests).unwrap();
     let named: Vec<PathBuf> = report
         .kernels
         .iter()

@@ -39,8 +39,8 @@ fn errors(bench: &Bench, network: &str, rewrite: Option<Rewrite>) -> Vec<f64> {
     let inputs: Vec<Buffer> = inputs.collect();
     let inputs: Vec<&[u8]> = inputs.iter().map(Buffer::bytes).collect();
 
-    let builder = bench.builder_of(Arc::<CpuBackend>::clone(&backend));
-    let built = builder.build_network(model.graph, &BuildSpec::new("cpu")).unwrap();
+    let engine = bench.engine_of(Arc::<CpuBackend>::clone(&backend));
+    let built = engine.build_network(model.graph, &BuildSpec::new("cpu")).unwrap();
     let session = built.load(backend.loader().unwrap()).unwrap();
     let outputs = session.run(&inputs, NonZeroUsize::MIN, &CancelToken::new(), |_| ()).unwrap();
     let error = |(at, output): (usize, &Buffer)| {

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use opkeep::{Builder, BuiltNetwork, Outcome, RunError, Session};
+use opkeep::{BuiltNetwork, Engine, Outcome, RunError, Session};
 use opkeep_backend::{Backend, Buffer};
 use opkeep_backend_cpu::{CpuBackend, CpuConfig};
 use opkeep_descriptor::BuildSpec;
@@ -16,8 +16,8 @@ fn backend() -> Arc<CpuBackend> {
     Arc::new(CpuBackend::new(CpuConfig::new("/usr/local/bin:/usr/bin:/bin")))
 }
 
-fn built(builder: &Builder, graph: Graph) -> BuiltNetwork {
-    let built = builder.build_network(graph, &BuildSpec::new("cpu")).unwrap();
+fn built(engine: &Engine, graph: Graph) -> BuiltNetwork {
+    let built = engine.build_network(graph, &BuildSpec::new("cpu")).unwrap();
     assert_eq!(built.report.count(Outcome::Failed), 0, "{:?}", built.report.kernels);
     built
 }
@@ -42,7 +42,7 @@ fn weights(graph: &mut Graph, values: &[f32]) -> TensorId {
 #[test]
 fn a_network_of_every_kind_of_tensor_runs() {
     let bench = Bench::new();
-    let builder = bench.builder_of(backend());
+    let engine = bench.engine_of(backend());
     let mut graph = Graph::new("kinds");
     let x = graph.input("x", "float32", [2, 3]);
     let row = weights(&mut graph, &[10.0, 20.0, 30.0]);
@@ -58,7 +58,7 @@ fn a_network_of_every_kind_of_tensor_runs() {
     {
         graph.output(name, id).unwrap();
     }
-    let network = built(&builder, graph.clone());
+    let network = built(&engine, graph.clone());
     assert_eq!((network.report.operators, network.report.kernels.len()), (3, 2));
 
     let (outputs, ran) = run(&network, &[&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]], 2);
@@ -72,7 +72,7 @@ fn a_network_of_every_kind_of_tensor_runs() {
     assert_eq!(outputs[5], sums);
     assert_eq!(ran, [0, 1, 2]);
 
-    let again = built(&builder, graph);
+    let again = built(&engine, graph);
     assert_eq!(again.report.count(Outcome::Reused), 2);
 }
 
@@ -80,7 +80,7 @@ fn a_network_of_every_kind_of_tensor_runs() {
 #[test]
 fn memory_is_used_again_only_when_nobody_reads_it_any_more() {
     let bench = Bench::new();
-    let builder = bench.builder_of(backend());
+    let engine = bench.engine_of(backend());
     let mut state = 7u64;
     let mut below = move |bound: usize| {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -119,7 +119,7 @@ fn memory_is_used_again_only_when_nobody_reads_it_any_more() {
             graph.output(&format!("tap {at}"), tensors[at]).unwrap();
             expected.push(values[at].clone());
         }
-        let network = built(&builder, graph);
+        let network = built(&engine, graph);
         let (outputs, _) = run(&network, &[&start], 1);
         assert_eq!(outputs, expected);
     }
@@ -128,12 +128,12 @@ fn memory_is_used_again_only_when_nobody_reads_it_any_more() {
 #[test]
 fn what_does_not_fit_is_refused() {
     let bench = Bench::new();
-    let builder = bench.builder_of(backend());
+    let engine = bench.engine_of(backend());
     let mut graph = Graph::new("small");
     let x = graph.input("x", "float32", [4]);
     let y = graph.node("y", "Neg", &[x], []).unwrap();
     graph.output("y", y).unwrap();
-    let network = built(&builder, graph);
+    let network = built(&engine, graph);
     let backend = backend();
     let session = network.load(backend.loader().unwrap()).unwrap();
     let refused = |inputs: &[&[u8]]| {
@@ -154,12 +154,12 @@ fn what_does_not_fit_is_refused() {
 #[test]
 fn a_node_without_a_kernel_is_named() {
     let bench = Bench::new();
-    let builder = bench.builder_of(backend());
+    let engine = bench.engine_of(backend());
     let mut graph = Graph::new("half");
     let x = graph.input("x", "float16", [4]);
     let y = graph.node("half/neg", "Neg", &[x], []).unwrap();
     graph.output("y", y).unwrap();
-    let network = builder.build_network(graph, &BuildSpec::new("cpu")).unwrap();
+    let network = engine.build_network(graph, &BuildSpec::new("cpu")).unwrap();
     assert_eq!(network.report.count(Outcome::Failed), 1);
     let error = network.load(backend().loader().unwrap()).err().unwrap().to_string();
     assert!(error.contains("half/neg") && error.contains("float16"), "{error}");
@@ -181,7 +181,7 @@ fn constants_are_read_when_a_run_needs_them() {
     let gone = graph.constant("float32", [4], Constant::Elements(Arc::new(Gone)));
     let y = graph.node("y", "Add", &[x, gone], []).unwrap();
     graph.output("y", y).unwrap();
-    let network = built(&bench.builder_of(backend()), graph);
+    let network = built(&bench.engine_of(backend()), graph);
     let error = network.load(backend().loader().unwrap()).err().unwrap().to_string();
     assert!(error.contains("[4]") && error.contains("the file is gone"), "{error}");
 }
@@ -201,8 +201,8 @@ fn the_compiler_is_asked_ahead() {
     let backend: Arc<dyn Backend> = Arc::new(CpuBackend::new(config));
     let asked = || std::fs::read_to_string(&log).unwrap_or_default().lines().count();
     let began = std::time::Instant::now();
-    let builder = bench.builder_of(backend);
-    builder.warm_up();
+    let engine = bench.engine_of(backend);
+    engine.warm_up();
     while asked() == 0 {
         assert!(began.elapsed().as_secs() < 60, "nobody asked");
         std::thread::sleep(std::time::Duration::from_millis(2));

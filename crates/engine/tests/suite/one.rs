@@ -8,15 +8,16 @@ use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use crate::common::{Bench, failure, files, request};
-use opkeep::{Builder, CacheMode, KernelError, Outcome, Request, ViewConfig};
+use opkeep::{CacheMode, Config, Engine, KernelError, Outcome, Request, ViewConfig};
 use opkeep_backend::BackendError;
 use opkeep_descriptor::{Arg, Attr, AttrValue, Key, Tensor};
 use opkeep_fs::CancelToken;
 use opkeep_testkit::NullBackend;
 
 /// Without a store: whatever is not compiled again was remembered.
-fn alone(bench: &Bench, backend: &Arc<NullBackend>) -> Builder {
-    Builder::new(Arc::<NullBackend>::clone(backend)).work_dir(bench.folder.path())
+fn alone(bench: &Bench, backend: &Arc<NullBackend>) -> Engine {
+    Engine::new(Arc::<NullBackend>::clone(backend), Config::default())
+        .with_config(|config| config.work_dir = Some(bench.folder.path().to_owned()))
 }
 
 fn slow(millis: u64) -> Arc<NullBackend> {
@@ -43,17 +44,17 @@ fn at_once<T: Send>(count: usize, ask: impl Fn() -> T + Sync) -> Vec<T> {
 fn of_many_threads_one_compiles_and_all_have_the_same_kernel() {
     let bench = Bench::new();
     let backend = slow(100);
-    let builder = alone(&bench, &backend);
+    let engine = alone(&bench, &backend);
     let request = request("Square", &[3]);
-    let built = at_once(8, || builder.get_or_build(&request).unwrap());
+    let built = at_once(8, || engine.get_or_build(&request).unwrap());
     assert_eq!(backend.compiles(), 1);
     assert!(built.iter().all(|one| Arc::ptr_eq(&one.artifact, &built[0].artifact)));
     assert_eq!((built[0].outcome, built[0].key), (Outcome::Compiled, bench_key(&bench, &request)));
     // Equal jobs of other nodes are the same kernel, other shapes are not.
     let mut twin = request.clone();
     twin.descriptor.envelope.full_name = "another/node".to_owned();
-    assert!(Arc::ptr_eq(&builder.get_or_build(&twin).unwrap(), &built[0]));
-    let other = builder.get_or_build(&crate::common::request("Square", &[4])).unwrap();
+    assert!(Arc::ptr_eq(&engine.get_or_build(&twin).unwrap(), &built[0]));
+    let other = engine.get_or_build(&crate::common::request("Square", &[4])).unwrap();
     assert_ne!(other.key, built[0].key);
     assert_eq!(backend.compiles(), 2);
 }
@@ -63,7 +64,7 @@ fn of_many_threads_one_compiles_and_all_have_the_same_kernel() {
 fn requests_that_differ_in_anything_that_counts_are_different_kernels() {
     let bench = Bench::new();
     let backend = Arc::new(NullBackend::default());
-    let builder = alone(&bench, &backend);
+    let engine = alone(&bench, &backend);
     let of = |edit: &dyn Fn(&mut Request)| {
         let mut request = request("Square", &[3]);
         edit(&mut request);
@@ -86,7 +87,7 @@ fn requests_that_differ_in_anything_that_counts_are_different_kernels() {
         of(&|request| request.descriptor.job.ops[0].attrs = Some(attr("keep"))),
         of(&|request| drop(request.spec.options.insert("impl_mode".to_owned(), "high_precision".into()))),
     ];
-    let keys = || requests.iter().map(|request| builder.get_or_build(request).unwrap().key);
+    let keys = || requests.iter().map(|request| engine.get_or_build(request).unwrap().key);
     let first: Vec<Key> = keys().collect();
     assert_eq!(first.iter().collect::<HashSet<_>>().len(), requests.len(), "{first:?}");
     let expected: Vec<Key> = requests.iter().map(|request| bench_key(&bench, request)).collect();
@@ -96,7 +97,7 @@ fn requests_that_differ_in_anything_that_counts_are_different_kernels() {
 
 /// The key as a build has it.
 fn bench_key(bench: &Bench, request: &opkeep::Request) -> opkeep_descriptor::Key {
-    let report = bench.builder(&Arc::default()).build(std::slice::from_ref(request)).unwrap();
+    let report = bench.engine(&Arc::default()).build(std::slice::from_ref(request)).unwrap();
     report.kernels[0].key.unwrap()
 }
 
@@ -105,15 +106,15 @@ fn what_is_in_memory_needs_no_store_and_what_is_in_the_store_no_compiler() {
     let bench = Bench::new();
     let backend = Arc::<NullBackend>::default();
     let request = request("Square", &[3]);
-    let first = bench.builder(&backend);
+    let first = bench.engine(&backend);
     assert_eq!(first.get_or_build(&request).unwrap().outcome, Outcome::Compiled);
-    let second = bench.builder(&backend);
+    let second = bench.engine(&backend);
     assert_eq!(second.get_or_build(&request).unwrap().outcome, Outcome::Reused);
     std::fs::remove_dir_all(bench.root()).unwrap();
     let kernel = second.get_or_build(&request).unwrap();
     assert_eq!((kernel.outcome, backend.compiles()), (Outcome::Reused, 1));
     // What is remembered can be forgotten.
-    second.forget();
+    second.reset();
     assert_eq!(second.get_or_build(&request).unwrap().outcome, Outcome::Compiled);
     assert_eq!(backend.compiles(), 2);
 }
@@ -123,9 +124,9 @@ fn statistics_and_entries_are_there_when_the_builder_is_gone() {
     let bench = Bench::new();
     let request = request("Square", &[3]);
     for _ in 0..2 {
-        let builder = bench.builder(&Arc::default());
+        let engine = bench.engine(&Arc::default());
         for _ in 0..3 {
-            builder.get_or_build(&request).unwrap();
+            engine.get_or_build(&request).unwrap();
         }
     }
     let store = opkeep_store::Store::open(opkeep_store::StoreConfig::new(bench.root())).unwrap();
@@ -140,24 +141,24 @@ fn failures_that_would_repeat_are_remembered_and_others_are_not() {
     let bench = Bench::new();
     for (text, compiles) in [("error: no such function", 1), ("cc1: No space left on device", 3)] {
         let backend = Arc::new(NullBackend::new(move |_, _| Err(failure(text))));
-        let builder = alone(&bench, &backend);
+        let engine = alone(&bench, &backend);
         let request = request("Square", &[3]);
         for _ in 0..3 {
-            let error = builder.get_or_build(&request).unwrap_err();
+            let error = engine.get_or_build(&request).unwrap_err();
             assert!(error.to_string().contains(text), "{error}");
         }
         assert_eq!(backend.compiles(), compiles, "{text}");
-        builder.forget();
-        builder.get_or_build(&request).unwrap_err();
+        engine.reset();
+        engine.get_or_build(&request).unwrap_err();
         assert_eq!(backend.compiles(), compiles + 1, "{text}");
     }
     // Nothing of it is on the disk.
     let ok = Arc::<NullBackend>::default();
     bench
-        .builder(&Arc::new(NullBackend::new(|_, _| Err(failure("no")))))
+        .engine(&Arc::new(NullBackend::new(|_, _| Err(failure("no")))))
         .get_or_build(&request("Square", &[3]))
         .unwrap_err();
-    assert_eq!(bench.builder(&ok).get_or_build(&request("Square", &[3])).unwrap().outcome, Outcome::Compiled);
+    assert_eq!(bench.engine(&ok).get_or_build(&request("Square", &[3])).unwrap().outcome, Outcome::Compiled);
 }
 
 #[test]
@@ -178,9 +179,9 @@ fn who_panics_or_is_killed_frees_those_who_wait() {
                 log: None,
             })
         }));
-        let builder = alone(&bench, &backend);
+        let engine = alone(&bench, &backend);
         let request = request("Square", &[3]);
-        let answers = at_once(4, || builder.get_or_build(&request));
+        let answers = at_once(4, || engine.get_or_build(&request));
         let failed: Vec<_> = answers.iter().filter_map(|answer| answer.as_ref().err()).collect();
         assert_eq!((failed.len(), backend.compiles()), (1, 2));
         assert_eq!(matches!(**failed[0], KernelError::Panicked { .. }), panics, "{}", failed[0]);
@@ -199,10 +200,10 @@ fn cancel_ends_every_wait() {
         }
         Err(BackendError::Cancelled)
     }));
-    let builder = alone(&bench, &backend).cancel(cancel.clone());
+    let engine = alone(&bench, &backend).with_cancel(cancel.clone());
     let request = request("Square", &[3]);
     let answers = std::thread::scope(|scope| {
-        let asking = scope.spawn(|| at_once(3, || builder.get_or_build(&request)));
+        let asking = scope.spawn(|| at_once(3, || engine.get_or_build(&request)));
         while backend.compiles() == 0 {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -226,10 +227,10 @@ fn memory_is_bounded_and_what_was_used_last_stays() {
         // And what was asked for, about.
         built.artifact.object.len() + built.artifact.metadata.len() + 2048 + 2560
     };
-    let builder = alone(&bench, &backend).memory(size * 20);
+    let engine = alone(&bench, &backend).with_config(|config| config.memory_bytes = size * 20);
     let compiles = |range: std::ops::Range<usize>| {
         let before = backend.compiles();
-        requests[range].iter().for_each(|request| drop(builder.get_or_build(request).unwrap()));
+        requests[range].iter().for_each(|request| drop(engine.get_or_build(request).unwrap()));
         backend.compiles() - before
     };
     assert_eq!(compiles(0..16), 16);
@@ -241,7 +242,7 @@ fn memory_is_bounded_and_what_was_used_last_stays() {
     // However many there are.
     assert_eq!(compiles(24..40), 16);
     assert!(compiles(0..16) >= 12);
-    let nothing = alone(&bench, &backend).memory(0);
+    let nothing = alone(&bench, &backend).with_config(|config| config.memory_bytes = 0);
     let before = backend.compiles();
     (0..3).for_each(|_| drop(nothing.get_or_build(&requests[0]).unwrap()));
     assert_eq!(backend.compiles() - before, 3);
@@ -251,29 +252,29 @@ fn memory_is_bounded_and_what_was_used_last_stays() {
 fn another_toolchain_is_noticed_after_a_moment() {
     let bench = Bench::new();
     let backend = Arc::<NullBackend>::default();
-    let builder = alone(&bench, &backend);
+    let engine = alone(&bench, &backend);
     let request = request("Square", &[3]);
-    let old = builder.get_or_build(&request).unwrap();
+    let old = engine.get_or_build(&request).unwrap();
     std::thread::sleep(Duration::from_millis(2100));
     // Nothing changed: the key is computed anew, and nothing is compiled.
-    assert!(Arc::ptr_eq(&builder.get_or_build(&request).unwrap(), &old));
+    assert!(Arc::ptr_eq(&engine.get_or_build(&request).unwrap(), &old));
     backend.upgrade("2");
     std::thread::sleep(Duration::from_millis(2100));
-    let new = builder.get_or_build(&request).unwrap();
+    let new = engine.get_or_build(&request).unwrap();
     assert_ne!(new.key, old.key);
     assert_eq!(backend.compiles(), 2);
-    assert!(Arc::ptr_eq(&builder.get_or_build(&request).unwrap(), &new));
+    assert!(Arc::ptr_eq(&engine.get_or_build(&request).unwrap(), &new));
 }
 
 #[test]
 fn kernels_for_debugging_are_never_remembered() {
     let bench = Bench::new();
     let backend = Arc::<NullBackend>::default();
-    let builder = bench.builder(&backend);
+    let engine = bench.engine(&backend);
     let mut request = request("Square", &[3]);
     request.spec.options.insert("op_debug_level".to_owned(), "1".into());
     for compiles in 1..=3 {
-        assert_eq!(builder.get_or_build(&request).unwrap().outcome, Outcome::Bypassed);
+        assert_eq!(engine.get_or_build(&request).unwrap().outcome, Outcome::Bypassed);
         assert_eq!(backend.compiles(), compiles);
     }
     assert!(bench.entries().is_empty());
@@ -284,25 +285,29 @@ fn modes_and_views_hold_as_for_a_build() {
     let bench = Bench::new();
     let backend = Arc::<NullBackend>::default();
     let request = request("Square", &[3]);
-    let error = bench.builder(&backend).mode(CacheMode::Require).get_or_build(&request).unwrap_err();
+    let error = bench
+        .engine(&backend)
+        .with_config(|config| config.mode = CacheMode::Require)
+        .get_or_build(&request)
+        .unwrap_err();
     assert!(error.to_string().contains("needs the store"), "{error}");
 
-    let view = ViewConfig { base: bench.folder.path().to_owned(), rank: "3".to_owned() };
-    let builder = bench.builder(&backend).view(view);
-    let name = builder.get_or_build(&request).unwrap().name.clone();
+    let view = ViewConfig::rank(bench.folder.path().to_owned(), "3".to_owned());
+    let engine = bench.engine(&backend).with_config(|config| config.view = Some(view));
+    let name = engine.get_or_build(&request).unwrap().name.clone();
     assert!(
         files(&bench.folder.path().join("rank_3/kernel_meta"))
             .iter()
             .any(|file| file.ends_with(format!("{name}.o")))
     );
 
-    // With force, what this builder made is new enough; what was there before is not.
-    let forcing = bench.builder(&backend).mode(CacheMode::Force);
+    // With force, what this engine made is new enough; what was there before is not.
+    let forcing = bench.engine(&backend).with_config(|config| config.mode = CacheMode::Force);
     for _ in 0..2 {
         assert_eq!(forcing.get_or_build(&request).unwrap().outcome, Outcome::Compiled);
     }
     assert_eq!(backend.compiles(), 2);
-    let requiring = bench.builder(&backend).mode(CacheMode::Require);
+    let requiring = bench.engine(&backend).with_config(|config| config.mode = CacheMode::Require);
     assert_eq!(requiring.get_or_build(&request).unwrap().outcome, Outcome::Reused);
     let error = requiring.get_or_build(&crate::common::request("Square", &[4])).unwrap_err();
     assert!(matches!(*error, KernelError::NotCached { .. }), "{error}");
@@ -314,10 +319,11 @@ fn a_builder_that_is_changed_begins_anew() {
     let bench = Bench::new();
     let backend = Arc::<NullBackend>::default();
     let request = request("Square", &[3]);
-    let builder = alone(&bench, &backend);
-    builder.get_or_build(&request).unwrap();
-    let builder = builder.store(opkeep_store::StoreConfig::new(bench.root()));
-    builder.get_or_build(&request).unwrap();
+    let engine = alone(&bench, &backend);
+    engine.get_or_build(&request).unwrap();
+    let engine =
+        engine.with_config(|config| config.store = Some(opkeep_store::StoreConfig::new(bench.root())));
+    engine.get_or_build(&request).unwrap();
     assert_eq!((backend.compiles(), bench.entries().len()), (2, 1));
 }
 
@@ -326,8 +332,8 @@ fn a_builder_that_is_changed_begins_anew() {
 fn every_operator_finds_its_kernel_also_when_it_is_remembered() {
     let bench = Bench::new();
     let backend = Arc::<NullBackend>::default();
-    let view = ViewConfig { base: bench.folder.path().to_owned(), rank: "0".to_owned() };
-    let builder = bench.builder(&backend).view(view);
+    let view = ViewConfig::rank(bench.folder.path().to_owned(), "0".to_owned());
+    let engine = bench.engine(&backend).with_config(|config| config.view = Some(view));
     let named = |name: &str| {
         let mut request = request("Square", &[3]);
         request.descriptor.envelope.fusion_op_name = name.to_owned();
@@ -335,7 +341,7 @@ fn every_operator_finds_its_kernel_also_when_it_is_remembered() {
     };
     let there = || files(&bench.folder.path().join("rank_0/kernel_meta"));
     for name in ["square_1_0", "square_2_0", "square_1_0"] {
-        builder.get_or_build(&named(name)).unwrap();
+        engine.get_or_build(&named(name)).unwrap();
         assert!(there().iter().any(|file| file.ends_with(format!("{name}.json"))), "{name}: {:?}", there());
     }
     assert_eq!(backend.compiles(), 1);
@@ -346,8 +352,8 @@ fn every_operator_finds_its_kernel_also_when_it_is_remembered() {
 fn a_name_leads_to_the_kernel_that_was_asked_for_last() {
     let bench = Bench::new();
     let backend = Arc::<NullBackend>::default();
-    let view = ViewConfig { base: bench.folder.path().to_owned(), rank: "0".to_owned() };
-    let builder = bench.builder(&backend).view(view);
+    let view = ViewConfig::rank(bench.folder.path().to_owned(), "0".to_owned());
+    let engine = bench.engine(&backend).with_config(|config| config.view = Some(view));
     let named = |node: &str, length: i64| {
         let mut request = request("Square", &[length]);
         request.descriptor.envelope.full_name = node.to_owned();
@@ -356,7 +362,7 @@ fn a_name_leads_to_the_kernel_that_was_asked_for_last() {
     };
     let object = bench.folder.path().join("rank_0/kernel_meta/square_1_0.o");
     for (node, length) in [("a", 3), ("a", 4), ("a", 3), ("b", 4), ("a", 3), ("a", 3), ("b", 4)] {
-        let built = builder.get_or_build(&named(node, length)).unwrap();
+        let built = engine.get_or_build(&named(node, length)).unwrap();
         assert!(std::fs::read(&object).unwrap() == built.artifact.object, "{node} {length}");
     }
     assert_eq!(backend.compiles(), 2);
@@ -366,12 +372,12 @@ fn a_name_leads_to_the_kernel_that_was_asked_for_last() {
 #[test]
 fn a_work_folder_that_is_gone_is_made_again() {
     let bench = Bench::new();
-    let builder = alone(&bench, &Arc::default());
-    builder.get_or_build(&request("Square", &[3])).unwrap();
+    let engine = alone(&bench, &Arc::default());
+    engine.get_or_build(&request("Square", &[3])).unwrap();
     for entry in std::fs::read_dir(bench.folder.path()).unwrap() {
         std::fs::remove_dir_all(entry.unwrap().path()).unwrap();
     }
-    builder.get_or_build(&request("Square", &[4])).unwrap();
+    engine.get_or_build(&request("Square", &[4])).unwrap();
 }
 
 /// What had too little time is tried again by who has more.
@@ -388,8 +394,11 @@ fn more_time_is_another_builder() {
             }
         }
     };
-    let builder =
-        alone(&bench, &Arc::new(NullBackend::in_context(slow))).deadline(Some(Duration::from_secs(5)));
-    builder.get_or_build(&request("Square", &[3])).unwrap_err();
-    builder.deadline(Some(Duration::from_secs(60))).get_or_build(&request("Square", &[3])).unwrap();
+    let engine = alone(&bench, &Arc::new(NullBackend::in_context(slow)))
+        .with_config(|config| config.compile_timeout = Some(Duration::from_secs(5)));
+    engine.get_or_build(&request("Square", &[3])).unwrap_err();
+    engine
+        .with_config(|config| config.compile_timeout = Some(Duration::from_secs(60)))
+        .get_or_build(&request("Square", &[3]))
+        .unwrap();
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use opkeep::{Builder, Request, ViewConfig};
+use opkeep::{Engine, Request, ViewConfig};
 use opkeep_artifact::{
     Artifact, ArtifactCheck, CheckId, CheckInput, ElfLayout, ElfRules, Expectations, Format, MetadataRules,
     OpaqueRules, Severity,
@@ -109,8 +109,8 @@ fn square() -> [Request; 1] {
     [request("Square", &[3]).with_spec(BuildSpec::new(TARGET))]
 }
 
-fn builder(bench: &Bench, device: &Arc<Device>) -> Builder {
-    bench.builder_of(Arc::<Device>::clone(device))
+fn engine(bench: &Bench, device: &Arc<Device>) -> Engine {
+    bench.engine_of(Arc::<Device>::clone(device))
 }
 
 fn target(bench: &Bench) -> TargetStore {
@@ -159,12 +159,12 @@ fn left_alone(bench: &Bench) {
 fn elf_of_any_machine_is_built_found_and_verified() {
     for machine in [190, 224] {
         let (bench, device) = (Bench::new(), elf(machine));
-        assert_eq!(build(&builder(&bench, &device), &square()), ["compiled"]);
-        assert_eq!(build(&builder(&bench, &device), &square()), ["reused"]);
+        assert_eq!(build(&engine(&bench, &device), &square()), ["compiled"]);
+        assert_eq!(build(&engine(&bench, &device), &square()), ["reused"]);
         let verdict = verify_entry(&entry(&bench), TARGET, &Validator::builtin());
         assert!(matches!(verdict, EntryVerdict::Valid), "{verdict:?}");
         left_alone(&bench);
-        let report = builder(&bench, &device).explain(&square()).unwrap();
+        let report = engine(&bench, &device).explain(&square()).unwrap();
         assert_eq!(report.len(), 1);
 
         // Another machine's object, whole and under the right key.
@@ -181,8 +181,8 @@ fn elf_of_any_machine_is_built_found_and_verified() {
 #[test]
 fn what_only_a_backend_can_check_is_unverifiable_without_it() {
     let (bench, device) = (Bench::new(), ptx(1));
-    assert_eq!(build(&builder(&bench, &device), &square()), ["compiled"]);
-    assert_eq!(build(&builder(&bench, &device), &square()), ["reused"]);
+    assert_eq!(build(&engine(&bench, &device), &square()), ["compiled"]);
+    assert_eq!(build(&engine(&bench, &device), &square()), ["reused"]);
     let check = device.check.clone().unwrap();
     assert_eq!(check.runs.load(Ordering::SeqCst), 1, "a hit is not judged again");
 
@@ -211,7 +211,7 @@ fn what_only_a_backend_can_check_is_unverifiable_without_it() {
 #[test]
 fn expectations_of_a_later_version_are_unverifiable() {
     let (bench, device) = (Bench::new(), elf(224));
-    build(&builder(&bench, &device), &square());
+    build(&engine(&bench, &device), &square());
     for later in [
         &br#"{"version":2,"anything":1}"#[..],
         br#"{"version":1,"target":"gfx90a","format":{"wasm":{}},"metadata":"none"}"#,
@@ -221,14 +221,14 @@ fn expectations_of_a_later_version_are_unverifiable() {
         assert!(matches!(verdict, EntryVerdict::Unverifiable { .. }), "{verdict:?}");
         left_alone(&bench);
         // The backend knows what it expects now, and judges again.
-        assert_eq!(build(&builder(&bench, &device), &square()), ["reused"]);
+        assert_eq!(build(&engine(&bench, &device), &square()), ["reused"]);
     }
 }
 
 #[test]
 fn a_known_target_is_judged_by_its_own_rules_whatever_is_stored() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
-    build(&bench.builder(&backend), &[request("Square", &[3])]);
+    build(&bench.engine(&backend), &[request("Square", &[3])]);
     let cpu = Store::open(opkeep_store::StoreConfig::new(bench.root())).unwrap().target("cpu").unwrap();
     let Lookup::Hit(good) = cpu.peek(&cpu.keys(9)[0]) else { panic!("nothing was kept") };
     assert!(matches!(verify_entry(&good, "cpu", &Validator::builtin()), EntryVerdict::Valid));
@@ -242,17 +242,17 @@ fn a_known_target_is_judged_by_its_own_rules_whatever_is_stored() {
 #[test]
 fn other_expectations_judge_again_and_never_rewrite_newer_ones() {
     let (bench, first, second) = (Bench::new(), ptx(1), ptx(2));
-    assert_eq!(build(&builder(&bench, &first), &square()), ["compiled"]);
+    assert_eq!(build(&engine(&bench, &first), &square()), ["compiled"]);
     let old = entry(&bench);
     let runs = |device: &Device| device.check.as_ref().unwrap().runs.load(Ordering::SeqCst);
-    assert_eq!(build(&builder(&bench, &second), &square()), ["reused"]);
+    assert_eq!(build(&engine(&bench, &second), &square()), ["reused"]);
     let new = entry(&bench);
     assert_eq!((runs(&second), new.validation() > old.validation()), (1, true));
     assert_ne!(new.member_digest("expectations"), old.member_digest("expectations"));
-    assert_eq!(build(&builder(&bench, &second), &square()), ["reused"]);
+    assert_eq!(build(&engine(&bench, &second), &square()), ["reused"]);
     assert_eq!(runs(&second), 1, "once is enough");
 
-    assert_eq!(build(&builder(&bench, &first), &square()), ["reused"]);
+    assert_eq!(build(&engine(&bench, &first), &square()), ["reused"]);
     assert_eq!(runs(&first), 2);
     let left = entry(&bench);
     assert_eq!(left.validation(), new.validation(), "an older version rewrote it");
@@ -260,7 +260,7 @@ fn other_expectations_judge_again_and_never_rewrite_newer_ones() {
 
     // What is expected now the kernel is not: it is no hit.
     *first.format.lock().unwrap() = Format::Opaque(OpaqueRules::new(*b"//", 1 << 20));
-    let report = builder(&bench, &first).build(&square()).unwrap();
+    let report = engine(&bench, &first).build(&square()).unwrap();
     assert_eq!(outcomes(&report), ["failed"]);
 }
 
@@ -275,10 +275,10 @@ fn a_kernel_that_nobody_could_check_is_judged_once_somebody_can() {
         format: Mutex::new(ptx_rules(1)),
         check: None,
     });
-    assert_eq!(build(&builder(&bench, &without), &square()), ["compiled"]);
+    assert_eq!(build(&engine(&bench, &without), &square()), ["compiled"]);
     assert_eq!(entry(&bench).validation(), 0);
-    assert_eq!(build(&builder(&bench, &without), &square()), ["reused"]);
-    assert_eq!(build(&builder(&bench, &with), &square()), ["reused"]);
+    assert_eq!(build(&engine(&bench, &without), &square()), ["reused"]);
+    assert_eq!(build(&engine(&bench, &with), &square()), ["reused"]);
     assert_eq!(with.check.as_ref().unwrap().runs.load(Ordering::SeqCst), 1);
     assert!(entry(&bench).validation() > 0);
 }
@@ -287,8 +287,14 @@ fn a_kernel_that_nobody_could_check_is_judged_once_somebody_can() {
 #[test]
 fn a_kernel_without_a_description_is_not_put_where_frameworks_look() {
     let (bench, device) = (Bench::new(), ptx(1));
-    let view = ViewConfig { base: bench.root().join("base"), rank: "0".to_owned() };
-    let placed = builder(&bench, &device).view(view).build(&square()).unwrap().view.unwrap().unwrap();
+    let view = ViewConfig::rank(bench.root().join("base"), "0".to_owned());
+    let placed = engine(&bench, &device)
+        .with_config(|config| config.view = Some(view))
+        .build(&square())
+        .unwrap()
+        .view
+        .unwrap()
+        .unwrap();
     assert_eq!((placed.names.len(), placed.multi_part_names.len()), (0, 1));
     let kernels = crate::common::files(&placed.folder);
     assert!(!kernels.iter().any(|path| path.extension().is_some_and(|end| end == "o")), "{kernels:?}");

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::common::{Bench, build, outcomes, request};
-use opkeep::{Builder, Request};
+use opkeep::{Config, Engine, Request};
 use opkeep_descriptor::BuildSpec;
 use opkeep_digest::Digest;
 use opkeep_fs::{FsCall, FsOp, Permit, Watcher};
@@ -44,10 +44,11 @@ impl Watcher for Watch {
     }
 }
 
-/// A builder on a store that is watched.
-fn watched(bench: &Bench, backend: &Arc<NullBackend>, watch: &Arc<Watch>) -> Builder {
+/// An engine on a store that is watched.
+fn watched(bench: &Bench, backend: &Arc<NullBackend>, watch: &Arc<Watch>) -> Engine {
     let config = StoreConfig { watcher: Some(Arc::<Watch>::clone(watch)), ..StoreConfig::new(bench.root()) };
-    Builder::new(Arc::<NullBackend>::clone(backend)).store(config).work_dir(bench.folder.path())
+    Engine::new(Arc::<NullBackend>::clone(backend), Config::with_store(config))
+        .with_config(|config| config.work_dir = Some(bench.folder.path().to_owned()))
 }
 
 fn shelf(bench: &Bench) -> TargetStore {
@@ -67,7 +68,7 @@ fn only_entry(shelf: &TargetStore) -> (Digest, Entry) {
 fn a_hit_is_not_validated_again() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     let requests = [request("Square", &[3])];
-    build(&bench.builder(&backend), &requests);
+    build(&bench.engine(&backend), &requests);
     let shelf = shelf(&bench);
     let (key, entry) = only_entry(&shelf);
     assert_eq!(entry.validation(), opkeep_validator::RULES_VERSION);
@@ -75,7 +76,7 @@ fn a_hit_is_not_validated_again() {
         let json = entry.member("json").unwrap();
         let draft = EntryBuilder::new(stamp).eager("json", json).eager("object", b"no ELF at all");
         shelf.put_replacing(&key, &draft, Overwrite::Always).unwrap();
-        build(&bench.builder(&backend), &requests)
+        build(&bench.engine(&backend), &requests)
     };
     assert_eq!(stamped(opkeep_validator::RULES_VERSION), ["reused"]);
     assert_eq!(stamped(opkeep_validator::RULES_VERSION - 1), ["compiled"]);
@@ -85,7 +86,7 @@ fn a_hit_is_not_validated_again() {
 fn an_entry_says_what_it_is_and_where_it_came_from() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     let began = SystemTime::now();
-    let report = bench.builder(&backend).build(&[request("Square", &[3])]).unwrap();
+    let report = bench.engine(&backend).build(&[request("Square", &[3])]).unwrap();
     let (key, entry) = only_entry(&shelf(&bench));
     let text = |name: &str| String::from_utf8(entry.lazy_member(name).unwrap().unwrap().to_vec()).unwrap();
     let header = text("header");
@@ -141,13 +142,17 @@ fn folders_are_synced_at_the_end_of_a_build_that_put_something() {
 fn who_waited_too_long_compiles_without_the_lock() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     let requests = [request("Square", &[3])];
-    build(&bench.builder(&backend), &requests);
+    build(&bench.engine(&backend), &requests);
     let shelf = shelf(&bench);
     let (key, _) = only_entry(&shelf);
     std::fs::remove_file(shelf.path(&key)).unwrap();
     let patience = WaitOptions { deadline: Some(Instant::now()), cancelled: &|| false, on_wait: None };
     let Ok(LockOutcome::Acquired(held)) = shelf.lock(&key, patience) else { panic!("nobody holds it") };
-    let report = bench.builder(&backend).deadline(Some(Duration::from_millis(300))).build(&requests).unwrap();
+    let report = bench
+        .engine(&backend)
+        .with_config(|config| config.compile_timeout = Some(Duration::from_millis(300)))
+        .build(&requests)
+        .unwrap();
     assert_eq!(outcomes(&report), ["compiled"]);
     assert!(report.warnings.len() == 1 && report.warnings[0].contains("too long"), "{:?}", report.warnings);
     assert!(matches!(shelf.get(&key), Lookup::Hit(_)), "it is kept all the same");
@@ -168,13 +173,13 @@ fn an_operator_that_is_edited_while_it_is_compiled_is_not_kept() {
     }));
     cell.set(Arc::clone(&backend)).ok();
     let requests = [request("Square", &[3])];
-    let report = bench.builder(&backend).build(&requests).unwrap();
+    let report = bench.engine(&backend).build(&requests).unwrap();
     assert_eq!(outcomes(&report), ["compiled"]);
     assert!(report.warnings[0].contains("edited meanwhile"), "{:?}", report.warnings);
     assert!(bench.entries().is_empty());
     // From now on it is what it is.
-    assert_eq!(build(&bench.builder(&backend), &requests), ["compiled"]);
-    assert_eq!(build(&bench.builder(&backend), &requests), ["reused"]);
+    assert_eq!(build(&bench.engine(&backend), &requests), ["compiled"]);
+    assert_eq!(build(&bench.engine(&backend), &requests), ["reused"]);
 }
 
 #[test]
@@ -192,7 +197,7 @@ fn that_there_are_no_locks_is_said_once() {
     std::fs::write(damaged, "damaged").unwrap();
     let again = watched(&bench, &backend, &watch).build(&requests).unwrap();
     assert_eq!(again.count(opkeep::Outcome::Compiled), 1);
-    assert_eq!(build(&bench.builder(&backend), &requests), ["reused"; 6]);
+    assert_eq!(build(&bench.engine(&backend), &requests), ["reused"; 6]);
 }
 
 /// Debug options are in the key, and so in the name, although nothing of it is kept.
@@ -212,7 +217,7 @@ fn a_kernel_for_debugging_has_a_name_of_its_own() {
         plain().with_spec(spec("op_debug_config", "oom")),
     ]
     .into();
-    let report = bench.builder(&backend).build(&requests).unwrap();
+    let report = bench.engine(&backend).build(&requests).unwrap();
     let mut names: Vec<_> = report.kernels.iter().map(|kernel| kernel.name.clone()).collect();
     names.sort();
     names.dedup();
@@ -224,7 +229,7 @@ fn a_kernel_for_debugging_has_a_name_of_its_own() {
 #[test]
 fn work_folders_of_the_dead_are_removed() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
-    build(&bench.builder(&backend), &[request("Square", &[3])]);
+    build(&bench.engine(&backend), &[request("Square", &[3])]);
     let work = std::fs::read_dir(bench.folder.path()).unwrap().map(|entry| entry.unwrap().path());
     let is_work = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with("opkeep-");
     let work = work.into_iter().find(is_work).unwrap();
@@ -239,7 +244,7 @@ fn work_folders_of_the_dead_are_removed() {
     let _young = left("work-4000000-2", 1);
     live.lock().unwrap();
     drop(dead);
-    build(&bench.builder(&backend), &[request("Relu", &[3])]);
+    build(&bench.engine(&backend), &[request("Relu", &[3])]);
     let there = |name: &str| Path::new(&work.join(name).join("kernel.c")).exists();
     let found = ["work-4000000-0", "work-4000000-1", "work-4000000-2"].map(there);
     assert_eq!(found, [false, true, true]);

@@ -31,7 +31,7 @@ struct Two {
 impl Two {
     fn new() -> Self {
         let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
-        build(&bench.builder(&backend), &[request("Square", &[3]), request("Relu", &[3])]);
+        build(&bench.engine(&backend), &[request("Square", &[3]), request("Relu", &[3])]);
         let shelf = shelf(&bench);
         let keys = shelf.keys(9);
         let entries = [keys[0], keys[1]].map(|key| match shelf.peek(&key) {
@@ -81,7 +81,7 @@ fn what_was_built_passes() {
     }
     let info = std::fs::read(fixture("mindspore/square_12484080525657478220_2.info")).unwrap();
     all.push(opkeep::Request::new(read_info(&info).unwrap()).with_spec(BuildSpec::new("cpu")));
-    build(&bench.builder(&backend), &all);
+    build(&bench.engine(&backend), &all);
     let kernels =
         files(&bench.root()).into_iter().filter(|path| path.extension().is_some_and(|it| it == "kern"));
     let config = StoreConfig { access: Access::ReadOnly, ..StoreConfig::new(bench.root()) };
@@ -167,7 +167,7 @@ fn what_is_poisoned_is_repaired() {
     assert_eq!(shelf.verify(&verify).problems.len(), 1);
     let report = shelf.repair(&RepairOptions { verify, dry_run: false }).unwrap();
     assert!(report.is_valid() && report.actions.len() == 1 && two.bench.quarantined() == 1, "{report:?}");
-    let mut outcomes = build(&two.bench.builder(&backend), &square_and_relu);
+    let mut outcomes = build(&two.bench.engine(&backend), &square_and_relu);
     outcomes.sort_unstable();
     assert_eq!(outcomes, ["compiled", "reused"]);
     assert!(shelf.verify(&verify).is_valid());

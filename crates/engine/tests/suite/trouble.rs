@@ -16,8 +16,8 @@ use opkeep_testkit::NullBackend;
 fn any_changed_byte_is_rebuilt() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     let requests = [request("Square", &[3])];
-    let builder = bench.builder(&backend);
-    build(&builder, &requests);
+    let engine = bench.engine(&backend);
+    build(&engine, &requests);
     let entry = bench.entries()[0].clone();
     let mut changed = 0;
     // How long a compile took stands in the entry, in digits: each entry has a length of its own.
@@ -25,23 +25,23 @@ fn any_changed_byte_is_rebuilt() {
         let (at, mut bytes) = (changed, bytes);
         bytes[at] ^= 1 << (at % 8);
         std::fs::write(&entry, bytes).unwrap();
-        assert_eq!(build(&builder, &requests), ["compiled"], "byte {at}");
+        assert_eq!(build(&engine, &requests), ["compiled"], "byte {at}");
         changed += 1;
     }
     assert!(changed > 4000, "{changed}");
     assert_eq!(backend.compiles(), 1 + changed);
-    assert_eq!(build(&builder, &requests), ["reused"]);
+    assert_eq!(build(&engine, &requests), ["reused"]);
 }
 
 #[test]
 fn damage_is_set_aside_with_its_reason_and_told_once() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     let requests = [request("Square", &[3])];
-    build(&bench.builder(&backend), &requests);
+    build(&bench.engine(&backend), &requests);
     let entry = bench.entries()[0].clone();
     let whole = std::fs::read(&entry).unwrap();
     std::fs::write(&entry, &whole[..100]).unwrap();
-    let report = bench.builder(&backend).build(&requests).unwrap();
+    let report = bench.engine(&backend).build(&requests).unwrap();
     assert_eq!(outcomes(&report), ["compiled"]);
     assert_eq!(report.warnings.len(), 1, "{:?}", report.warnings);
     assert!(
@@ -50,7 +50,7 @@ fn damage_is_set_aside_with_its_reason_and_told_once() {
         report.warnings[0]
     );
     assert_eq!(bench.quarantined(), 1);
-    assert!(bench.builder(&backend).build(&requests).unwrap().warnings.is_empty());
+    assert!(bench.engine(&backend).build(&requests).unwrap().warnings.is_empty());
 }
 
 /// A whole entry, under the right key, that rules older than ours let in: it is validated again, not trusted.
@@ -58,7 +58,7 @@ fn damage_is_set_aside_with_its_reason_and_told_once() {
 fn entries_of_older_rules_are_validated_again() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     let requests = [request("Square", &[3])];
-    let first = bench.builder(&backend).build(&requests).unwrap();
+    let first = bench.engine(&backend).build(&requests).unwrap();
     let key = *first.kernels[0].key.unwrap().digest();
     let artifact = first.kernels[0].artifact.clone().unwrap();
     let shelf = Store::open(StoreConfig::new(bench.root())).unwrap().target("cpu").unwrap();
@@ -69,13 +69,13 @@ fn entries_of_older_rules_are_validated_again() {
             .unwrap();
     };
     put(&artifact.object);
-    assert_eq!(build(&bench.builder(&backend), &requests), ["reused"]);
+    assert_eq!(build(&bench.engine(&backend), &requests), ["reused"]);
     // Once: the entry carries today's rules now.
     let opkeep_store::Lookup::Hit(entry) = shelf.get(&key) else { panic!("it was just reused") };
     assert_eq!(entry.validation(), opkeep_validator::RULES_VERSION);
     put(b"no ELF at all");
-    assert_eq!(build(&bench.builder(&backend), &requests), ["compiled"]);
-    assert_eq!(build(&bench.builder(&backend), &requests), ["reused"]);
+    assert_eq!(build(&bench.engine(&backend), &requests), ["compiled"]);
+    assert_eq!(build(&bench.engine(&backend), &requests), ["reused"]);
     assert_eq!(backend.compiles(), 2);
 }
 
@@ -84,14 +84,14 @@ fn entries_of_older_rules_are_validated_again() {
 fn entries_without_a_kernel_are_built_again() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     let requests = [request("Square", &[3])];
-    let first = bench.builder(&backend).build(&requests).unwrap();
+    let first = bench.engine(&backend).build(&requests).unwrap();
     let key = *first.kernels[0].key.unwrap().digest();
     let shelf = Store::open(StoreConfig::new(bench.root())).unwrap().target("cpu").unwrap();
     std::fs::remove_file(shelf.path(&key)).unwrap();
     let json = &first.kernels[0].artifact.as_ref().unwrap().metadata;
     shelf.put(&key, &EntryBuilder::new(opkeep_validator::RULES_VERSION).eager("json", json)).unwrap();
-    assert_eq!(build(&bench.builder(&backend), &requests), ["compiled"]);
-    assert_eq!(build(&bench.builder(&backend), &requests), ["reused"]);
+    assert_eq!(build(&bench.engine(&backend), &requests), ["compiled"]);
+    assert_eq!(build(&bench.engine(&backend), &requests), ["reused"]);
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn nothing_invalid_enters_the_store() {
             lie(&mut artifact);
             Ok(artifact)
         }));
-        let report = bench.builder(&backend).build(&[request("Square", &[3])]).unwrap();
+        let report = bench.engine(&backend).build(&[request("Square", &[3])]).unwrap();
         assert_eq!(outcomes(&report), ["failed"]);
         assert!(matches!(report.kernels[0].error.as_deref(), Some(KernelError::Invalid { .. })));
         assert!(report.kernels[0].artifact.is_none());
@@ -133,7 +133,7 @@ fn all_errors_of_a_refused_kernel_are_told() {
         artifact.object[18] = 0x29;
         Ok(artifact)
     }));
-    let report = bench.builder(&backend).build(&[request("Square", &[3])]).unwrap();
+    let report = bench.engine(&backend).build(&[request("Square", &[3])]).unwrap();
     let told = report.kernels[0].reason.as_deref().unwrap();
     assert!(["OPV004", "OPV005", "OPV023"].iter().all(|code| told.contains(code)), "{told}");
     assert!(told.contains("`../up`") && told.contains("build the kernel again"), "{told}");
@@ -148,7 +148,7 @@ fn an_odd_kernel_is_kept_with_a_warning() {
         artifact.metadata = text.into_bytes();
         Ok(artifact)
     }));
-    let report = bench.builder(&backend).build(&[request("Square", &[3]), request("Neg", &[3])]).unwrap();
+    let report = bench.engine(&backend).build(&[request("Square", &[3]), request("Neg", &[3])]).unwrap();
     assert_eq!(outcomes(&report), ["compiled", "compiled"]);
     let [warning] = &report.warnings[..] else { panic!("{:?}", report.warnings) };
     assert!(warning.contains("OPV009") && warning.contains("(and 1 more like it)"), "{warning}");
@@ -165,14 +165,14 @@ fn one_failure_stops_nobody_else_and_is_tried_again() {
     let mut unknown = request("Square", &[9]);
     unknown.descriptor.job.ops[0].op_type = "Conv9D".into();
     let requests = [request("Square", &[3]), request("Relu", &[3]), unknown, request("Neg", &[3])];
-    let report = bench.builder(&backend).build(&requests).unwrap();
+    let report = bench.engine(&backend).build(&requests).unwrap();
     assert_eq!(outcomes(&report), ["compiled", "failed", "failed", "compiled"]);
     assert!(report.kernels[1].reason.as_deref().unwrap().contains("kernel.c:1: error: no"));
     assert!(report.kernels[2].reason.as_deref().unwrap().contains("Conv9D"));
     assert_eq!((report.kernels[2].key, report.kernels[2].name.as_str()), (None, "net/Square[9]"));
     assert_eq!(report.counts().values().sum::<usize>(), report.kernels.len());
     // No failure is a verdict on disk.
-    assert_eq!(build(&bench.builder(&backend), &requests), ["reused", "failed", "failed", "reused"]);
+    assert_eq!(build(&bench.engine(&backend), &requests), ["reused", "failed", "failed", "reused"]);
     assert_eq!(backend.compiles(), 4);
 }
 
@@ -188,7 +188,7 @@ fn a_toolchain_that_changes_while_compiling_is_not_trusted() {
         }
     }));
     cell.set(Arc::clone(&backend)).ok();
-    let report = bench.builder(&backend).build(&[request("Square", &[3])]).unwrap();
+    let report = bench.engine(&backend).build(&[request("Square", &[3])]).unwrap();
     assert_eq!(outcomes(&report), ["compiled"]);
     assert!(report.warnings[0].contains("upgraded meanwhile"), "{:?}", report.warnings);
     assert!(bench.entries().is_empty());
@@ -197,7 +197,7 @@ fn a_toolchain_that_changes_while_compiling_is_not_trusted() {
 #[test]
 fn work_folders_are_gone_after_the_build() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
-    build(&bench.builder(&backend), &[request("Square", &[3]), request("Relu", &[3])]);
+    build(&bench.engine(&backend), &[request("Square", &[3]), request("Relu", &[3])]);
     let left = crate::common::files(bench.folder.path());
     assert!(left.iter().all(|path| !path.to_string_lossy().contains("/work-")), "{left:?}");
 }
@@ -208,9 +208,9 @@ fn another_kernel_is_not_kept_under_this_key() {
     let bench = Bench::new();
     let other = Arc::new(NullBackend::default());
     let taken =
-        bench.builder(&other).build(&[request("Neg", &[7])]).unwrap().kernels[0].artifact.clone().unwrap();
+        bench.engine(&other).build(&[request("Neg", &[7])]).unwrap().kernels[0].artifact.clone().unwrap();
     let backend = Arc::new(NullBackend::new(move |_, _| Ok((*taken).clone())));
-    let report = bench.builder(&backend).build(&[request("Square", &[3])]).unwrap();
+    let report = bench.engine(&backend).build(&[request("Square", &[3])]).unwrap();
     assert!(
         matches!(report.kernels[0].error.as_deref(), Some(KernelError::NameMismatch { .. })),
         "{report:?}"
@@ -223,7 +223,7 @@ fn require_does_not_compile_for_debugging_either() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     let mut debugged = request("Square", &[3]);
     debugged.spec.options.insert("op_debug_level".into(), "1".into());
-    build(&bench.builder(&backend), &[request("Square", &[3])]);
+    build(&bench.engine(&backend), &[request("Square", &[3])]);
     assert_eq!(build(&with_mode(&bench, &backend, CacheMode::Require), &[debugged]), ["failed"]);
     assert_eq!(backend.compiles(), 1);
 }
@@ -233,12 +233,12 @@ fn require_does_not_compile_for_debugging_either() {
 fn one_bad_lock_concerns_one_kernel() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     let requests: Vec<_> = (1..=5).map(|length| request("Square", &[length])).collect();
-    let first = build(&bench.builder(&backend), &requests);
+    let first = build(&bench.engine(&backend), &requests);
     assert_eq!(first, ["compiled"; 5]);
     let key = bench.entries()[0].file_stem().unwrap().to_owned();
     std::fs::create_dir(bench.root().join("v1/cpu/locks").join(key)).unwrap();
     bench.entries().iter().for_each(|entry| std::fs::remove_file(entry).unwrap());
-    let report = bench.builder(&backend).build(&requests).unwrap();
+    let report = bench.engine(&backend).build(&requests).unwrap();
     assert_eq!(report.warnings.len(), 1, "{:?}", report.warnings);
     assert_eq!(bench.entries().len(), 5);
 }
@@ -248,13 +248,13 @@ fn one_bad_lock_concerns_one_kernel() {
 fn a_lock_that_is_closed_to_us_concerns_one_kernel() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     let requests: Vec<_> = (1..=5).map(|length| request("Square", &[length])).collect();
-    build(&bench.builder(&backend), &requests);
+    build(&bench.engine(&backend), &requests);
     let closed = bench.root().join("v1/cpu/locks").join(bench.entries()[0].file_stem().unwrap());
     std::fs::write(&closed, "").unwrap();
     bench.entries().iter().for_each(|entry| std::fs::remove_file(entry).unwrap());
     let watcher = Some(Arc::new(Closed(closed.clone())) as Arc<dyn Watcher>);
     let config = StoreConfig { watcher, ..StoreConfig::new(bench.root()) };
-    let report = bench.builder(&backend).store(config).build(&requests).unwrap();
+    let report = bench.engine(&backend).with_config(|it| it.store = Some(config)).build(&requests).unwrap();
     assert_eq!(report.warnings.len(), 1, "{:?}", report.warnings);
     let said = format!("the lock `{}` is another user's", closed.display());
     assert!(report.warnings[0].contains(&said), "{:?}", report.warnings);
@@ -276,11 +276,11 @@ impl Watcher for Closed {
 fn many_kernels_with_one_cause_are_one_warning() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     let requests: Vec<_> = (1..=9).map(|length| request("Square", &[length])).collect();
-    build(&bench.builder(&backend), &requests);
+    build(&bench.engine(&backend), &requests);
     for entry in bench.entries() {
         std::fs::write(entry, "damaged").unwrap();
     }
-    let report = bench.builder(&backend).build(&requests).unwrap();
+    let report = bench.engine(&backend).build(&requests).unwrap();
     assert_eq!((report.warnings.len(), report.count(opkeep::Outcome::Compiled)), (1, 9));
     assert!(report.warnings[0].ends_with("(and 8 more like it)"), "{:?}", report.warnings);
 }
@@ -290,9 +290,13 @@ fn many_kernels_with_one_cause_are_one_warning() {
 fn a_warm_build_needs_no_work_folder() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     let (known, unknown) = (request("Square", &[3]), request("Relu", &[3]));
-    build(&bench.builder(&backend), std::slice::from_ref(&known));
+    build(&bench.engine(&backend), std::slice::from_ref(&known));
     let nowhere = bench.folder.path().join("not/there");
-    let report = bench.builder(&backend).work_dir(&nowhere).build(&[known, unknown]).unwrap();
+    let report = bench
+        .engine(&backend)
+        .with_config(|config| config.work_dir = Some(nowhere.to_owned()))
+        .build(&[known, unknown])
+        .unwrap();
     assert_eq!(outcomes(&report), ["reused", "failed"]);
     assert!(matches!(report.kernels[1].error.as_deref(), Some(KernelError::WorkDir { .. })));
     assert!(!nowhere.exists());

@@ -17,8 +17,9 @@ fn build(
     rank: &str,
     requests: &[Request],
 ) -> (BuildReport, ViewPlacement) {
-    let view = ViewConfig { base: bench.folder.path().join("view"), rank: rank.to_owned() };
-    let mut report = bench.builder(backend).view(view).build(requests).unwrap();
+    let view = ViewConfig::rank(bench.folder.path().join("view"), rank.to_owned());
+    let mut report =
+        bench.engine(backend).with_config(|config| config.view = Some(view)).build(requests).unwrap();
     let placed = report.view.take().unwrap().unwrap();
     (report, placed)
 }
@@ -111,15 +112,18 @@ fn a_failure_or_a_cancel_keeps_the_kernel_that_belongs_there() {
     let requests = [named("Square", 3, "square_1_0"), named("Relu", 3, "relu_1_0")];
     let good = Arc::new(NullBackend::default());
     assert_eq!(names(&build(&bench, &good, "0", &requests).1).len(), 6);
-    let view = ViewConfig { base: bench.folder.path().join("view"), rank: "0".to_owned() };
+    let view = ViewConfig::rank(bench.folder.path().join("view"), "0".to_owned());
     let broken = Arc::new(NullBackend::new(|_, _| Err(failure("no"))));
     let cancel = opkeep_fs::CancelToken::new();
     cancel.cancel();
-    for builder in [
-        bench.builder(&broken).mode(opkeep::CacheMode::Force),
-        bench.builder(&good).mode(opkeep::CacheMode::Disable).cancel(cancel),
+    for engine in [
+        bench.engine(&broken).with_config(|config| config.mode = opkeep::CacheMode::Force),
+        bench
+            .engine(&good)
+            .with_config(|config| config.mode = opkeep::CacheMode::Disable)
+            .with_cancel(cancel),
     ] {
-        let report = builder.view(view.clone()).build(&requests).unwrap();
+        let report = engine.with_config(|config| config.view = Some(view.clone())).build(&requests).unwrap();
         assert_eq!(report.count(opkeep::Outcome::Failed), 2);
         assert_eq!(names(&report.view.unwrap().unwrap()).len(), 6);
     }

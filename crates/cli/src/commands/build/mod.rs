@@ -6,7 +6,7 @@ pub(crate) mod report;
 
 use std::path::PathBuf;
 
-use opkeep::{Builder, Outcome, ViewGroup, ViewPolicy};
+use opkeep::{Outcome, ViewConfig, ViewGroup, ViewPolicy};
 
 use self::output::{BuildOutput, UnreadableOutput};
 use crate::flags::ENVIRONMENT;
@@ -47,8 +47,8 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     let cancel = interrupt::cancel();
-    let builder = setup::builder(&args.common, &cancel, output)?;
-    let (mut requests, unreadable, unknown) = model::requests(&args.inputs, &builder, &args.common)?;
+    let engine = setup::engine(&args.common, &cancel, output)?;
+    let (mut requests, unreadable, unknown) = model::requests(&args.inputs, &engine, &args.common)?;
     if cancel.is_cancelled() && requests.is_empty() {
         output.print_interrupted();
         return Ok(Verdict::Interrupted);
@@ -59,16 +59,20 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
         output.print_quiet_result(&UnreadableOutput::new(&unreadable))?;
         return Ok(Verdict::Unusable);
     }
-    let parts = parts::split(requests, builder, &args.common, unknown, &cancel)?;
+    let parts = parts::split(requests, engine, &args.common, unknown, &cancel)?;
     if let Some(guessed) = parts.first() {
         note_targets(&guessed.requests, &args.common, output);
     }
     let group = ViewGroup::of(parts.iter().map(|part| part.requests.as_slice()));
     let mut reports = Vec::with_capacity(parts.len());
-    for Part { builder, requests, .. } in parts {
-        let builder = builder.view_group(group.clone()).keep_artifacts(false);
-        let builder = view(builder.trust_imported(args.trust_imported), args)?;
-        reports.push(with_progress(builder, &requests, output)?);
+    for Part { engine, requests, .. } in parts {
+        let view = view(args, &group)?;
+        let engine = engine.with_config(|config| {
+            config.keep_artifacts = false;
+            config.trust_imported = args.trust_imported;
+            config.view = view;
+        });
+        reports.push(with_progress(engine, &requests, output)?);
     }
     let report = parts::joined(reports);
 
@@ -88,17 +92,18 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     })
 }
 
-/// The builder, with kernels put where the flags and the environment say.
-fn view(builder: Builder, args: &Args) -> anyhow::Result<Builder> {
+/// Where kernels are put for a framework, as the flags and the environment have it.
+fn view(args: &Args, group: &ViewGroup) -> anyhow::Result<Option<ViewConfig>> {
     if args.no_kernel_meta {
-        return Ok(builder);
+        return Ok(None);
     }
-    let policy = ViewPolicy { replace: args.replace, guessed_target: !args.common.chooses_target() };
-    let builder = builder.view_policy(policy);
-    Ok(match &args.kernel_meta {
-        Some(dir) => builder.view_dir(dir),
-        None => builder.view(env::kernel_meta()?),
-    })
+    let mut view = match &args.kernel_meta {
+        Some(dir) => ViewConfig::directory(dir),
+        None => env::kernel_meta()?,
+    };
+    view.policy = ViewPolicy { replace: args.replace, guessed_target: !args.common.chooses_target() };
+    view.group = Some(group.clone());
+    Ok(Some(view))
 }
 
 /// The name of the only input.

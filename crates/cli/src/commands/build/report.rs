@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use opkeep::{BuildError, BuildReport, Builder, KernelError, KernelReport, Outcome, Request};
+use opkeep::{BuildError, BuildReport, Engine, KernelError, KernelReport, Outcome, Request};
 use opkeep_backend::BackendError;
 
 use super::left;
@@ -31,13 +31,13 @@ pub(crate) fn note_targets(requests: &[Request], common: &CompileArgs, output: &
 
 /// Builds `requests`, and shows how far it is.
 pub(crate) fn with_progress(
-    builder: Builder,
+    engine: Engine,
     requests: &[Request],
     output: &Output,
 ) -> Result<BuildReport, BuildError> {
     let progress = Arc::new(Progress::new(output.is_text()));
     let observer = Arc::clone(&progress);
-    let report = builder.observer(move |event| observer.observe(event)).build(requests);
+    let report = engine.with_observer(move |event| observer.observe(event)).build(requests);
     progress.done();
     report
 }

@@ -62,10 +62,10 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     let cancel = interrupt::cancel();
-    let builder = setup::builder(&args.common, &cancel, output)?;
+    let engine = setup::engine(&args.common, &cancel, output)?;
     let (mut unknown, mut dims) = (UnknownOptions::of(&args.common), Dims::of(&args.common)?);
-    unknown.known_to(builder.backend(), args.common.target())?;
-    let model = Model::read(&args.model, &builder, &args.common, &mut dims);
+    unknown.known_to(engine.backend(), args.common.target())?;
+    let model = Model::read(&args.model, &engine, &args.common, &mut dims);
     dims.check()?;
     let model = model?;
     model.admit(&mut unknown);
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     model::debug(&mut requests, &args.common, output)?;
     note_targets(&requests, &args.common, output);
 
-    let report = with_progress(builder, &requests, output)?;
+    let report = with_progress(engine, &requests, output)?;
     print_report(&report, args.common.chooses_target(), output);
     let ran = execute(args, &model, &requests, report, &inputs, &cancel, output)?;
     let ran = match ran {

@@ -1,0 +1,22 @@
+//! A kernel that can be used.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use opkeep_artifact::Artifact;
+use opkeep_digest::Digest;
+use opkeep_kernel_entry::Provenance;
+
+use crate::outcome::Outcome;
+
+/// A kernel that is there.
+pub(crate) struct ReadyKernel {
+    pub(crate) artifact: Arc<Artifact>,
+    /// Of the object and of the `.json`.
+    pub(crate) digests: (Digest, Digest),
+    pub(crate) outcome: Outcome,
+    pub(crate) reason: Option<String>,
+    pub(crate) compile_time: Option<Duration>,
+    /// Where it came from, if another program compiled it.
+    pub(crate) imported: Option<Provenance>,
+}

@@ -1,0 +1,90 @@
+//! What an engine is made of.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use opkeep_backend::Backend;
+
+use crate::config::Config;
+use crate::digests::JobDigestCache;
+use crate::event::{Event, Observer};
+use crate::warnings::BackendWarnings;
+
+/// A thread is worth this many look-ups: with a view, whose descriptors are compared, they take a millisecond.
+const LOOKUPS_PER_THREAD: usize = 24;
+
+/// A backend, the settings and an observer, with what follows from them.
+pub(crate) struct Setup {
+    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) config: Config,
+    pub(crate) observer: Option<Arc<Observer>>,
+    pub(crate) backend_warnings: Arc<BackendWarnings>,
+    /// [`Config::work_dir`], or the directory that stands in for it.
+    pub(crate) work_dir: PathBuf,
+    pub(crate) digests: JobDigestCache,
+    concurrency: OnceLock<NonZeroUsize>,
+    processors: OnceLock<NonZeroUsize>,
+}
+
+impl Setup {
+    pub(crate) fn new(backend: Arc<dyn Backend>, config: Config, observer: Option<Arc<Observer>>) -> Self {
+        Self {
+            backend,
+            work_dir: config.work_dir.clone().unwrap_or_else(temporary),
+            config,
+            observer,
+            backend_warnings: Arc::default(),
+            digests: JobDigestCache::default(),
+            concurrency: OnceLock::new(),
+            processors: OnceLock::new(),
+        }
+    }
+
+    /// The same backend with other settings or another observer. A warning of the backend is still reported once.
+    pub(crate) fn with(&self, config: Config, observer: Option<Arc<Observer>>) -> Self {
+        let backend_warnings = Arc::clone(&self.backend_warnings);
+        Self { backend_warnings, ..Self::new(Arc::clone(&self.backend), config, observer) }
+    }
+
+    /// How many threads build.
+    pub(crate) fn threads(&self) -> NonZeroUsize {
+        self.config.jobs.unwrap_or_else(|| self.concurrency())
+    }
+
+    /// How many compilers may run on this machine. A process that is to run more by itself may.
+    pub(crate) fn machine_jobs(&self) -> NonZeroUsize {
+        self.config.machine_jobs.unwrap_or_else(|| self.concurrency().max(self.threads()))
+    }
+
+    /// [`Backend::concurrency`], called once: it asks the system, which takes as long as a few hits.
+    fn concurrency(&self) -> NonZeroUsize {
+        *self.concurrency.get_or_init(|| self.backend.concurrency())
+    }
+
+    /// How many threads make the keys of `kernels` kernels, or look them up. A few are done sooner than a thread starts, and
+    /// on a busy machine a thread with little to do is waited for in vain.
+    pub(crate) fn lookup_threads(&self, kernels: usize) -> NonZeroUsize {
+        match NonZeroUsize::new(kernels / LOOKUPS_PER_THREAD) {
+            Some(wanted) if wanted > NonZeroUsize::MIN => wanted.min(self.processors()),
+            _ => NonZeroUsize::MIN,
+        }
+    }
+
+    fn processors(&self) -> NonZeroUsize {
+        let ask = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        *self.processors.get_or_init(ask)
+    }
+
+    pub(crate) fn tell(&self, event: Event<'_>) {
+        if let Some(observer) = &self.observer {
+            observer(event);
+        }
+    }
+}
+
+/// The system's directory for temporary files. Compilers run in other directories than this process, so a relative path is
+/// resolved; an empty one counts as none.
+fn temporary() -> PathBuf {
+    std::path::absolute(std::env::temp_dir()).unwrap_or_else(|_| PathBuf::from("/tmp"))
+}
