@@ -30,6 +30,8 @@ mod golden;
 #[cfg(test)]
 mod interrupted;
 #[cfg(test)]
+mod json;
+#[cfg(test)]
 mod kernel_meta;
 #[cfg(test)]
 mod main_job;

@@ -8,10 +8,10 @@ use opkeep_store::{EntryBuilder, Store, StoreConfig};
 
 use crate::common::Place;
 
-const PTX: &[u8] = b".version 8.0\n.target sm_90\n";
+pub(crate) const PTX: &[u8] = b".version 8.0\n.target sm_90\n";
 
 /// A store with one kernel of PTX, and its file.
-fn stocked(check: Option<&str>, object: &[u8]) -> (Place, String) {
+pub(crate) fn stocked(check: Option<&str>, object: &[u8]) -> (Place, String) {
     let place = Place::new();
     let rules = OpaqueRules::new(*b".version", 1 << 20);
     let rules = check.map_or(rules.clone(), |check| rules.with_check(CheckId::new(check, 1)));
