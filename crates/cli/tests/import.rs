@@ -306,7 +306,10 @@ fn reasons() {
     run.place.run(&["import", "nowhere", "run"]).ended_with(2).says("nowhere");
     run.place.run(&["import"]).ended_with(2).says("DIR");
     std::fs::write(run.place.path("file"), "").unwrap();
-    run.place.run(&["import", "run", "--op_compiler_cache_dir", "file"]).ended_with(2).says("not a folder");
+    run.place
+        .run(&["import", "run", "--op_compiler_cache_dir", "file"])
+        .ended_with(2)
+        .says("not a directory");
 }
 
 fn known() {

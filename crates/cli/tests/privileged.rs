@@ -174,7 +174,7 @@ fn foreign_store() -> Result<(), Failed> {
     };
     give(12345);
     let build = |args: &[&str]| place.run(&[&["build", SQUARE, "--format", "json"], args].concat());
-    let ran = build(&[]).ended_with(0).says("12345").says("--trusted-owner 12345");
+    let ran = build(&[]).ended_with(0).says("12345").says("add 12345 to the trusted owners");
     assert_eq!((ran.count("compiled"), ran.stderr.matches("warning").count()), (1, 1), "{ran:?}");
     build(&["--cache-mode", "require"]).ended_with(2).says("not trusted");
     assert_eq!(build(&["--trusted-owner", "12345"]).ended_with(0).count("reused"), 1);

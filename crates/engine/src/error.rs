@@ -14,8 +14,8 @@ pub enum BuildError {
     /// The directory for a framework's kernels and that of the store are one, or one is in the other.
     #[error(
         "kernels are not put into `{view}`: it is the directory of the store `{store}`, or one is in the other, and \
-         frameworks would read the store's files and delete them; choose another directory with --kernel-meta or \
-         MS_COMPILER_CACHE_PATH, or another store with --op_compiler_cache_dir"
+         frameworks would read the store's files and delete them; choose another directory for them, or \
+         another store"
     )]
     ViewInStore {
         /// The directory for kernels.

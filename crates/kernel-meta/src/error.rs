@@ -77,10 +77,7 @@ pub enum ViewError {
         found_len: u64,
     },
     /// Something stands where a folder should be.
-    #[error(
-        "`{path}` is in the way: expected a folder, found {found}; move it away, or choose another base \
-         (MS_COMPILER_CACHE_PATH)"
-    )]
+    #[error("`{path}` is in the way: expected a folder, found {found}; move it away, or choose another base")]
     NotAFolder {
         /// Where.
         path: PathBuf,
@@ -88,10 +85,7 @@ pub enum ViewError {
         found: &'static str,
     },
     /// This user may not write the folder.
-    #[error(
-        "cannot {action} `{path}`: {source}; make it writable for this user, or choose another base \
-         (MS_COMPILER_CACHE_PATH)"
-    )]
+    #[error("cannot {action} `{path}`: {source}; make it writable for this user, or choose another base")]
     NotWritable {
         /// What was tried, such as `create`.
         action: &'static str,
@@ -124,9 +118,7 @@ pub enum ViewError {
         seconds: f64,
     },
     /// Another operation on a file failed.
-    #[error(
-        "cannot {action} `{path}`: {source}; move away what is there, or choose another base (MS_COMPILER_CACHE_PATH)"
-    )]
+    #[error("cannot {action} `{path}`: {source}; move away what is there, or choose another base")]
     Io {
         /// What was tried, such as `replace`.
         action: &'static str,

@@ -205,9 +205,9 @@ impl fmt::Display for DirectoryRisk {
         }
         f.write_str(": another user may put kernels there that your framework loads; ")?;
         if mode & 0o002 != 0 {
-            write!(f, "run `chmod o-w {path}`, or choose another directory with --kernel-meta")
+            write!(f, "run `chmod o-w {path}`, or choose another directory")
         } else {
-            f.write_str("choose another directory with --kernel-meta, or run as that user")
+            f.write_str("choose another directory, or run as that user")
         }
     }
 }

@@ -87,7 +87,7 @@ pub enum ModelError {
     },
     /// Dimensions without a size.
     #[error(
-        "kernels are made for fixed shapes, and {} no size: {}; give each with `--dim NAME=SIZE`",
+        "kernels are made for fixed shapes, and {} no size: {}; give each one",
         if .dims.len() == 1 { "one dimension has" } else { "some dimensions have" },
         .dims.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     )]

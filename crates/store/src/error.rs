@@ -56,8 +56,8 @@ pub enum StoreError {
     },
     /// Something other than a folder stands where the store should be, or below its root a link is on the way.
     #[error(
-        "the cache folder `{path}` is not a folder, or a link leads there; move away what is there, or choose another \
-         with --op_compiler_cache_dir or OPKEEP_CACHE_DIR"
+        "the cache directory `{path}` is not a directory, or a link leads there; move away what is there, or choose another \
+         directory"
     )]
     NotADirectory {
         /// Where.
@@ -66,7 +66,7 @@ pub enum StoreError {
     /// A directory where a store or a target belongs, that a store did not make.
     #[error(
         "`{path}` is not a store's: opkeep did not make it, it has no STORE.TAG, and it is not empty. It is left as it is; \
-         choose another directory with --op_compiler_cache_dir or OPKEEP_CACHE_DIR, or move it away"
+         choose another directory, or move it away"
     )]
     Foreign {
         /// Where.
@@ -80,12 +80,14 @@ pub enum StoreError {
     },
     /// A folder or file that somebody else could have written.
     #[error(
-        "`{path}` is not trusted: {problem}. A cached kernel is code that will run. {help}, or choose another folder \
-         with --op_compiler_cache_dir"
+        "`{path}` is not trusted: {problem}. A cached kernel is code that will run. {help}, or choose another \
+         directory"
     )]
     Untrusted {
         /// What was found.
         path: PathBuf,
+        /// Its owner, if that is why.
+        owner: Option<u32>,
         /// Why it is not trusted.
         problem: String,
         /// What to do.
@@ -120,8 +122,7 @@ pub enum StoreError {
     #[error(
         "the store `{path}` is in CANN's kernel_cache: CANN takes an op_cache.ini there for its own, and then never checks \
          the versions of its kernels. It may be read and is not written any more: move it with `mkdir -p {own} && mv \
-         {path}/v1 {own}/`, and delete {path}/op_cache.ini if opkeep made it; or choose another directory with \
-         --op_compiler_cache_dir or OPKEEP_CACHE_DIR",
+         {path}/v1 {own}/`, and delete {path}/op_cache.ini if opkeep made it; or choose another directory",
         path = path.display(), own = own.display()
     )]
     InKernelCache {

@@ -42,7 +42,7 @@ impl OwnerPolicy {
     /// Whether `what`, found at `path`, can be used.
     pub(crate) fn check(&self, path: &Path, what: &FileStat) -> Result<(), StoreError> {
         let refuse = |problem: String, help: String| {
-            Err(StoreError::Untrusted { path: path.to_owned(), problem, help })
+            Err(StoreError::Untrusted { path: path.to_owned(), owner: None, problem, help })
         };
         let (group, mode) = (what.group, what.mode);
         let by_group = self.group == Some(group);
@@ -73,10 +73,9 @@ impl OwnerPolicy {
             true => Ok(()),
             false => Err(StoreError::Untrusted {
                 path: path.to_owned(),
+                owner: Some(owner),
                 problem: format!("its owner is user {owner}, and trusted are {:?}", self.owners),
-                help: format!(
-                    "If you trust that user, add {owner} to the trusted owners (--trusted-owner {owner})"
-                ),
+                help: format!("If you trust that user, add {owner} to the trusted owners"),
             }),
         }
     }

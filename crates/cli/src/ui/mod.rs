@@ -2,6 +2,7 @@
 
 pub(crate) mod env;
 pub(crate) mod file_limit;
+pub(crate) mod hints;
 pub(crate) mod interrupt;
 pub(crate) mod json;
 pub(crate) mod output;

@@ -12,6 +12,7 @@ use opkeep_backend::BackendError;
 use serde::Serialize;
 
 use crate::ui::file_limit::FileLimit;
+use crate::ui::hints::hints;
 use crate::ui::text::{Text, shown_json};
 
 /// How results are printed.
@@ -56,6 +57,8 @@ struct Interrupted {
 #[derive(Serialize)]
 struct Failure {
     error: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    help: Vec<String>,
 }
 
 /// Prints in the format that was asked for.
@@ -130,7 +133,13 @@ impl Output {
         } else {
             text.line(line)
         }
+        hints(error).iter().for_each(|hint| text.line(format_args!("help: {hint}")));
         print(&text);
+    }
+
+    /// What to do about something that was warned of.
+    pub(crate) fn print_help(&self, text: &str) {
+        print_line("help", text);
     }
 
     /// Nothing came of it, since it was interrupted.
@@ -143,7 +152,7 @@ impl Output {
     pub(crate) fn print_failure(&self, error: &anyhow::Error) {
         self.print_error(error);
         // The error itself may be that nothing can be written.
-        let _ = self.print_quiet_result(&Failure { error: chain(error) });
+        let _ = self.print_quiet_result(&Failure { error: chain(error), help: hints(error) });
     }
 
     /// Warns once if a file met the limit on their size: which write it was may have been of no consequence.

@@ -137,12 +137,12 @@ fn a_cache_folder_that_is_a_file_costs_one_warning() {
         ])
     };
     for mode in ["enable", "force"] {
-        let ran = build(mode).ended_with(0).says("is not a folder");
+        let ran = build(mode).ended_with(0).says("is not a directory");
         assert_eq!(ran.count("compiled"), 1);
         assert_eq!(ran.stderr.matches("warning").count(), 1, "{ran:?}");
     }
     for mode in ["read-only", "require"] {
-        build(mode).ended_with(2).says("is not a folder").says("--op_compiler_cache_dir");
+        build(mode).ended_with(2).says("is not a directory").says("help: --op_compiler_cache_dir");
     }
     assert!(place.path("rank_0/kernel_meta").is_dir());
 }

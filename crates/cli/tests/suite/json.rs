@@ -5,7 +5,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -210,6 +209,8 @@ fn stores(checker: &mut Checker) {
     run(EARLY, &["build", "broken.info"]);
     run(EARLY, &["build", SQUARE, "--target", "abacus"]);
     run(EARLY, &["build", SQUARE, "--option", "fast=1"]);
+    place.write("file", "a note");
+    run(EARLY, &["stats", "--op_compiler_cache_dir", "file"]);
     let model = format!("{NETWORK}/model.onnx");
     let (input, output) = (format!("{NETWORK}/input_0.pb"), format!("{NETWORK}/output_0.pb"));
     run("run", &["run", &model, "--input", &input, "--compare", &output, "--profile", "--output", "out"]);
@@ -288,11 +289,6 @@ fn views(checker: &mut Checker) {
     run("repair --undo", &["repair", "--undo", "rank_0/kernel_meta"]);
 }
 
-/// The files of a directory and below that are called `name`.
-fn called(directory: &Path, name: &str) -> Vec<PathBuf> {
-    files(directory).into_iter().filter(|path| path.file_name().is_some_and(|it| it == name)).collect()
-}
-
 /// Caches of frameworks.
 fn caches(checker: &mut Checker) {
     let place = Place::new();
@@ -322,12 +318,12 @@ fn caches(checker: &mut Checker) {
     ] {
         run(section, args);
     }
-    // One that a program wrote again since, and one whose journal is damaged.
+    // One that a program wrote again since, and one of a cache that is no directory any more.
     fs::write(file(&ranks[1], 1, "json"), "again").unwrap();
     run("repair --undo", &["repair", "run", "--undo"]);
-    for journal in called(&place.path("run"), ".opkeep-journal") {
-        fs::write(journal, "torn").unwrap();
-    }
+    let cache = ranks[1].folder(&place.path("run"));
+    fs::rename(&cache, place.path("moved")).unwrap();
+    fs::write(&cache, "no directory").unwrap();
     run("repair --undo", &["repair", "run", "--undo"]);
     let deep = format!("deep{}", "/d".repeat(140));
     fs::create_dir_all(place.path(&deep)).unwrap();

@@ -144,7 +144,7 @@ fn a_store_that_cannot_be_written_is_told() {
     std::fs::create_dir_all(place.bench.root().parent().unwrap()).unwrap();
     std::fs::write(place.bench.root(), "no folder").unwrap();
     let error = place.importer().import(&[place.base()]).unwrap_err();
-    assert!(error.to_string().contains("not a folder"), "{error}");
+    assert!(error.to_string().contains("not a directory"), "{error}");
 }
 
 /// A name that was the first release's own is told as such.

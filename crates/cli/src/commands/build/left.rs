@@ -15,6 +15,7 @@ const LISTED: usize = 3;
 pub(crate) fn print_report(placed: &ViewPlacement, chose: bool, output: &Output) -> bool {
     if let Some(risk) = &placed.risk {
         output.print_warning(&risk.to_string());
+        output.print_help("--kernel-meta DIR chooses another directory, --no-kernel-meta none");
     }
     if let Some(quarantine) = &placed.quarantine {
         output.print_note(&format!(

@@ -8,6 +8,7 @@ use opkeep_backend::BackendError;
 
 use super::left;
 use crate::flags::compile::CompileArgs;
+use crate::ui::hints;
 use crate::ui::output::{Output, has_lines};
 use crate::ui::progress::Progress;
 use crate::ui::text::{Text, counted};
@@ -70,6 +71,7 @@ pub(crate) fn print_report(report: &BuildReport, chose: bool, output: &Output) -
         Some(Err(error)) => {
             output
                 .print_warning(&format!("kernels could not be put where the framework reads them: {error}"));
+            hints::of_view(error).iter().for_each(|hint| output.print_help(hint));
             false
         }
         Some(Ok(placed)) => {

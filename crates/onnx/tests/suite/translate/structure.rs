@@ -222,7 +222,7 @@ fn dimensions_without_a_size_are_asked_for_all_together() {
     assert_eq!(
         error,
         "kernels are made for fixed shapes, and some dimensions have no size: `batch` (axis 0 of `x`, axis 0 of `m`), \
-         `x:2` (axis 2 of `x`), `length` (axis 1 of `m`); give each with `--dim NAME=SIZE`"
+         `x:2` (axis 2 of `x`), `length` (axis 1 of `m`); give each one"
     );
     let one = with_dims(&model, &[("batch", 1), ("length", 2)]).unwrap_err().to_string();
     assert!(one.contains("one dimension has no size: `x:2` (axis 2 of `x`)"), "{one}");
