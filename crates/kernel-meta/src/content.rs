@@ -3,50 +3,11 @@
 use std::borrow::Cow;
 use std::{fmt, io};
 
+use opkeep_artifact::is_safe_file_name;
 use opkeep_digest::Digest;
 
-use crate::ViewError;
-
-/// One of a kernel's three files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Part {
-    /// The `.o`.
-    Object,
-    /// The `.json`.
-    Json,
-    /// The `.info`.
-    Info,
-}
-
-impl Part {
-    /// The three, in the order of the manifest.
-    pub const ALL: [Self; 3] = [Self::Object, Self::Json, Self::Info];
-
-    /// The suffix of the file's name, with its dot.
-    pub fn suffix(self) -> &'static str {
-        match self {
-            Self::Object => ".o",
-            Self::Json => ".json",
-            Self::Info => ".info",
-        }
-    }
-
-    /// The stem of a file of this kind that is called `name`.
-    pub fn stem_of(self, name: &str) -> Option<&str> {
-        name.strip_suffix(self.suffix())
-    }
-
-    /// The file's name.
-    pub fn of(self, stem: &str) -> String {
-        [stem, self.suffix()].concat()
-    }
-}
-
-impl fmt::Display for Part {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}`", self.suffix())
-    }
-}
+use crate::error::ViewError;
+use crate::file_kind::Part;
 
 /// A kernel as it should stand in the folder.
 #[derive(Clone, Copy, Debug)]
@@ -151,4 +112,13 @@ impl fmt::Debug for Content<'_> {
         let Self { digest, len, source: _ } = self;
         f.debug_struct("Content").field("digest", digest).field("len", len).finish_non_exhaustive()
     }
+}
+
+/// Refuses what cannot be the stem of files in a view.
+pub(crate) fn check_stem(stem: &str) -> Result<(), ViewError> {
+    // Names of ours begin like this, and a kernel must not take one.
+    if is_safe_file_name(stem) && !stem.starts_with(".opkeep") {
+        return Ok(());
+    }
+    Err(ViewError::Stem { stem: stem.chars().take(80).collect() })
 }

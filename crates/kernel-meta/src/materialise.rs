@@ -6,23 +6,20 @@ use std::time::{Duration, SystemTime};
 
 use opkeep_digest::Digest;
 
+use crate::content::check_stem;
 use crate::displace::displaced;
 use crate::foreign_files::{ForeignFiles, Quarantined, Replaced};
 use crate::manifest::{self, Before, Known, Manifest};
 use crate::occupant::{Act, Decision, Looker, Placement, Policy};
 use crate::publish::{publish, stage};
-use crate::retire::Retired;
+use crate::retire::{GRACE, Retired};
 use crate::stored::StoredKernels;
 use crate::view_dir::ViewDir;
-use crate::{
-    DirectoryRisk, KernelFiles, LeftKernel, LeftReason, Part, RunId, ViewError, Withdrawn, check_stem, retire,
-};
+use crate::{DirectoryRisk, KernelFiles, LeftKernel, LeftReason, Part, RunId, ViewError, Withdrawn, retire};
 use opkeep_fs::{FileState, max_open_files};
 
 /// A file that changed so recently is read again: the clock of its times may not tell two changes apart.
 const REST: Duration = Duration::from_secs(2);
-/// A superseded kernel stays this long, for those who began before it was.
-pub(crate) const GRACE: Duration = Duration::from_secs(30 * 60);
 /// Kernels whose files are written, then synced together, then published. Bounds the open files.
 const BATCH: usize = 32;
 

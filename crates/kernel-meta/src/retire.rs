@@ -1,7 +1,7 @@
 //! Removing kernels of ours: superseded ones, and those that must not be found any more.
 
 use std::io::ErrorKind;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use opkeep_cann_meta::KernelMeta;
 use opkeep_digest::Digest;
@@ -9,10 +9,11 @@ use opkeep_digest::Digest;
 use crate::compare::{describes, is_extended};
 use crate::foreign_files::Replaced;
 use crate::manifest::{Manifest, Record};
-use crate::materialise::GRACE;
 use crate::view_dir::ViewDir;
 use crate::{LeftReason, Part, ViewError, Withdrawn};
 
+/// A superseded kernel stays this long, for those who began before it was.
+pub(crate) const GRACE: Duration = Duration::from_secs(30 * 60);
 /// The order in which a kernel's files are removed: no reader may find its description without its object.
 const ORDER: [Part; 3] = [Part::Json, Part::Object, Part::Info];
 

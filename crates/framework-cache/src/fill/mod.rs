@@ -20,10 +20,13 @@
 mod devices;
 mod donors;
 mod ranks;
+mod scanned;
+mod source_kernel;
 mod stem;
 mod target;
 
 pub use devices::{DeviceMap, DeviceMapError};
+pub use scanned::Cache;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -33,21 +36,12 @@ use std::time::Duration;
 
 use opkeep_fs::Fs;
 
-use crate::quarantine::Moved;
-use crate::scan::{Kind, Place, Survey};
-use donors::{Donor, agreed};
+use crate::scan::{Kind, Place};
+use donors::agreed;
 use opkeep_kernel_meta::RunId;
 use ranks::{Rank, ranks};
+use source_kernel::Donor;
 use stem::Stem;
-
-/// A cache that was surveyed.
-#[derive(Clone, Copy, Debug)]
-pub struct Cache<'a> {
-    /// What is in it.
-    pub survey: &'a Survey,
-    /// What of that was set aside since, or would be.
-    pub moved: &'a [Moved],
-}
 
 /// How to fill.
 pub struct FillOptions<'a> {

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use crate::fill::donors::{Donor, Soc};
+use crate::fill::devices::DeviceMap;
+use crate::fill::scanned::Cache;
+use crate::fill::source_kernel::{Donor, MAX_TEXT, Soc};
 use crate::fill::stem::Stem;
-use crate::fill::{Cache, DeviceMap};
 use crate::quarantine::ground::beside;
 use crate::scan::names::Members;
 use crate::scan::{Item, Kernel, Verdict, What};
@@ -17,8 +18,6 @@ use opkeep_kernel_meta::{QUARANTINE, RunId};
 
 /// What MindSpore writes when it starts.
 const INITIALIZE: &str = "Initialize.info";
-/// No descriptor is larger.
-pub(crate) const MAX_TEXT: u64 = opkeep_descriptor::MAX_INFO_BYTES;
 
 /// A rank.
 #[derive(Debug)]

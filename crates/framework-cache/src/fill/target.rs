@@ -8,8 +8,8 @@ use opkeep_descriptor::write_info;
 use opkeep_digest::Digest;
 use serde_json::Value;
 
-use crate::fill::donors::{Donor, MAX_OBJECT};
-use crate::fill::ranks::{MAX_TEXT, Rank};
+use crate::fill::ranks::Rank;
+use crate::fill::source_kernel::{Donor, MAX_OBJECT, MAX_TEXT};
 use crate::quarantine::dir::Quarantine;
 use crate::quarantine::ground::Ground;
 use crate::quarantine::io;

@@ -20,16 +20,18 @@ mod describe;
 mod disk;
 mod limits;
 mod list;
+mod progress;
 mod remove;
 mod sort;
 mod things;
 mod usage;
 
 pub use limits::{LimitSettings, LimitWarning, Limits};
+pub use progress::{IDLE_FOR, Kept, Step};
 pub use usage::{Amount, Usage, What};
 
 use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use crate::scan::Place;
@@ -41,8 +43,6 @@ use remove::{Remover, descend, is_cheap};
 use sort::{Sorting, Things};
 use things::Thing;
 
-/// What was used since is never deleted.
-pub const IDLE_FOR: Duration = Duration::from_secs(1800);
 /// The lock that CANN holds while it ages a folder.
 const AGING_LOCK: &str = "op_cache_file_del.lock";
 
@@ -60,31 +60,6 @@ pub struct GcOptions<'a> {
     pub watch: &'a dyn Fn(Step<'_>),
     /// Asked now and then whether to give up.
     pub cancelled: &'a dyn Fn() -> bool,
-}
-
-/// Something that was done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Step<'a> {
-    /// So many files are listed so far.
-    Listed {
-        /// How many.
-        files: u64,
-    },
-    /// So much of what may go was dealt with.
-    Done {
-        /// How much.
-        done: u64,
-        /// Of how much.
-        of: u64,
-    },
-    /// A file was deleted.
-    Removed {
-        /// Its folder.
-        folder: &'a Path,
-        /// Its name.
-        file: &'a str,
-    },
 }
 
 /// What [`gc`] did, or would do.
@@ -122,17 +97,6 @@ pub struct GcReport {
     pub closed: Vec<(PathBuf, io::Error)>,
     /// It was given up before the end.
     pub cancelled: bool,
-}
-
-/// What was left to those who use it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Kept {
-    /// What a process has open.
-    pub open: u64,
-    /// What a process holds the lock of.
-    pub locked: u64,
-    /// What was used, written or deleted since it was listed.
-    pub changed: u64,
 }
 
 /// How much may be there, and how much is to be left if there is more.

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::gc::disk::{self, Stamp, Tried, idle};
+use crate::gc::progress::{IDLE_FOR, Kept, Step};
 use crate::gc::things::{File, Thing};
 use crate::gc::usage::{Amount, Usage, What};
-use crate::gc::{IDLE_FOR, Kept, Step};
 use crate::open_files::OpenFiles;
 use opkeep_fs::Dir;
 

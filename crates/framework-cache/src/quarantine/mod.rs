@@ -32,22 +32,12 @@ pub(crate) mod journal;
 pub(crate) mod locks;
 pub(crate) mod partners;
 mod plan;
+mod progress;
 pub(crate) mod replaced;
+mod skipped;
 
-pub use aside::{Aside, AsideOptions, Left, Moved, Why, set_aside};
+pub use aside::{Aside, AsideOptions, Moved, set_aside};
 pub use error::RepairError;
 pub use opkeep_kernel_meta::RunId;
-
-/// What a repair is about to do, or has done: for whoever watches it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Step {
-    /// The journal is on the disk; nothing was moved yet.
-    Recorded,
-    /// The file with this number is about to be moved, from 0.
-    Moving(u64),
-    /// The file with this number was moved.
-    Moved(u64),
-    /// All were moved; what was moved is looked at once more.
-    Checking,
-}
+pub use progress::Step;
+pub use skipped::{Left, Why};

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::quarantine::partners::partners;
-use crate::quarantine::{Left, Why};
+use crate::quarantine::skipped::{Left, Why};
 use crate::scan::{Flaw, Item, Kind, Survey, Verdict, What};
 use opkeep_fs::FileState;
 use opkeep_kernel_meta::Busy;

@@ -2,53 +2,25 @@
 
 mod find;
 mod manifest;
+mod report;
 mod restorer;
 
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
 
 pub use find::{Quarantined, newest, quarantines};
+pub use report::{Kept, UndoOptions, Undone};
 
+use crate::quarantine::RepairError;
 use crate::quarantine::ground::Ground;
 use crate::quarantine::journal::{self, Entry, Made, Role};
-use crate::quarantine::{RepairError, Step};
-use crate::scan::FOLDERS;
+use crate::scan::place::FOLDERS;
 use manifest::{read_manifest, restore_lines};
 use opkeep_fs::{Dir, FileKind};
 use opkeep_kernel_meta::displace::STAYS_DISPLACED;
 use opkeep_kernel_meta::manifest::{Manifest, NAME as MANIFEST};
 use opkeep_kernel_meta::view_dir::LOCK;
 use restorer::{Restorer, Settled, left_displaced, settle_known, would_settle};
-
-/// How to restore.
-pub struct UndoOptions<'a> {
-    /// Change nothing, and report what would be done.
-    pub dry_run: bool,
-    /// Called before and after each change.
-    pub observe: &'a dyn Fn(Step),
-}
-
-/// What was restored, and what was not.
-#[derive(Debug, Default)]
-pub struct Undone {
-    /// The restored files, by their paths in the cache.
-    pub restored: Vec<String>,
-    /// The files that the run, or its build, had written and that were removed.
-    pub withdrawn: Vec<String>,
-    /// What stays in quarantine, or could not get its name back.
-    pub kept: Vec<Kept>,
-    /// Nothing is left of the run: its directory is removed.
-    pub removed: bool,
-}
-
-/// A file that stays in quarantine, stays displaced, or is lost.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
-    /// Its path in the cache.
-    pub file: String,
-    /// Why it was not restored.
-    pub why: String,
-}
 
 /// Restores what a run quarantined: kernel by kernel, where all names are free. What cannot be restored is reported and
 /// stays in quarantine, for a later call.

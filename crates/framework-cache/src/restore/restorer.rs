@@ -12,7 +12,7 @@ use crate::quarantine::ground::Ground;
 use crate::quarantine::journal::{Entry, Role};
 use crate::quarantine::locks::Locks;
 use crate::quarantine::partners::{is_object, is_pair, partners};
-use crate::restore::{Kept, UndoOptions, Undone};
+use crate::restore::report::{Kept, UndoOptions, Undone};
 use opkeep_fs::Dir;
 use opkeep_kernel_meta::displace::{Displaced, digest_of, displace, displaced, fits, is_needless, settle};
 use opkeep_kernel_meta::manifest::Manifest;

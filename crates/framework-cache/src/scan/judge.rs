@@ -7,7 +7,7 @@ use opkeep_cann_meta::{KernelMeta, MetaError};
 use opkeep_descriptor::{name_matches, read_info};
 use opkeep_validator::{Code, Finding, Report, sub_kernel_files, validate_object, validate_parsed};
 
-use crate::scan::chips::Chip;
+use crate::scan::chip::Chip;
 use crate::scan::names::{Members, is_skipped};
 use crate::scan::outcome;
 use crate::scan::place::Kind;

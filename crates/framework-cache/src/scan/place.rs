@@ -6,11 +6,16 @@ use std::fmt;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use crate::scan::{AKG_PARTS, PREBUILT};
 use crate::tree::{Links, Walk, full_names};
 use opkeep_cann_meta::targets;
 use opkeep_fs::{Dir, DirEntry, FileKind};
 use opkeep_kernel_meta::is_quarantine;
+
+/// Folders in a cache that have kernels, or trial compiles, of their own.
+pub(crate) const PREBUILT: &str = "tbe_prebuild_res";
+pub(crate) const AKG_PARTS: [&str; 3] = ["akg", "composite", "tbe"];
+/// All of them.
+pub(crate) const FOLDERS: [&str; 4] = [PREBUILT, AKG_PARTS[0], AKG_PARTS[1], AKG_PARTS[2]];
 
 /// Whether `path` is in a folder that holds what a repair took away.
 pub fn is_set_aside(path: &Path) -> bool {

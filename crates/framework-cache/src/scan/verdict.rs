@@ -7,7 +7,7 @@ use opkeep_cann_meta::{Lint, unjudged};
 use opkeep_digest::Digest;
 use opkeep_validator::Finding;
 
-use crate::scan::chips::{Chip, OtherChip};
+use crate::scan::chip::{Chip, OtherChip};
 use crate::scan::names::Members;
 use opkeep_fs::FileState;
 use opkeep_kernel_meta::Busy;

@@ -14,162 +14,32 @@
 //! to be written, and inode, size and time of the complete file once that waits for its name: another program may write
 //! the same bytes after a kill.
 //! Slots are escaped, and only ever compared. A kernel without a slot is superseded.
-//!
-//! Version 1, which has no marks and no second digest, is read.
+
+mod record;
+mod text;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fmt::Write as _;
 
 use opkeep_digest::Digest;
+use opkeep_fs::{FileId, FileState};
 
 pub use crate::compare::{MAX_TEXT, described, describes};
-use crate::{KernelFiles, Part, check_stem};
-use opkeep_fs::{FileId, FileState};
+use crate::{KernelFiles, Part};
+pub(crate) use record::Before;
+use record::Writing;
+pub use record::{Known, Record};
+use text::{parse_kernel, write_line};
 
 /// The manifest's file. No `.json`: MindSpore parses every one.
 pub const NAME: &str = ".opkeep-manifest";
 const HEAD: &str = "opkeep-manifest 2 ";
-const MARKS: [char; 5] = ['o', 'j', 'i', 'd', 'w'];
-/// The same of a file that is being replaced.
-const MARKS_BEFORE: [char; 2] = ['a', 'd'];
-const HEAD_1: &str = "opkeep-manifest 1 ";
 
 /// Every kernel that we wrote, by stem. Names are those of the text that was read, until others come.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest<'a> {
     /// By stem.
     pub kernels: BTreeMap<Cow<'a, str>, Record<'a>>,
-}
-
-/// One kernel that we wrote.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record<'a> {
-    files: [Known; 3],
-    /// By part, the file that is replaced, until the write is done.
-    before: [Option<Before>; 3],
-    /// By part, until the write is done.
-    writing: [Option<Writing>; 3],
-    /// By part, whether the file was there before we wrote it.
-    adopted: [bool; 3],
-    /// It was compiled for debugging.
-    pub(crate) debug: bool,
-    /// In order, each once.
-    slots: Vec<Cow<'a, str>>,
-}
-
-/// One file that we wrote.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Known {
-    /// The digest of what was given, which for a `.json` need not be the digest of what is there.
-    pub digest: Digest,
-    /// The file that was read, found intact, and had rested.
-    pub seen: Option<FileState>,
-}
-
-/// A file that is being written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Writing {
-    Planned,
-    /// It is complete and waits for its name. A directory may be mounted anew: then the device differs.
-    Staged {
-        ino: u64,
-        size: u64,
-        mtime: i64,
-    },
-}
-
-/// A file of ours that is being replaced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Before {
-    pub digest: Digest,
-    /// It was there before we wrote it.
-    pub(crate) adopted: bool,
-    /// It is of a kernel that was compiled for debugging.
-    pub(crate) debug: bool,
-}
-
-impl Record<'_> {
-    /// What is known of one of the kernel's files.
-    pub fn file(&self, part: Part) -> &Known {
-        &self.files[part as usize]
-    }
-
-    /// Whether a file with this digest is what we wrote, or were about to.
-    pub fn wrote(&self, part: Part, digest: &Digest) -> bool {
-        let at = part as usize;
-        self.files[at].digest == *digest || self.before[at].is_some_and(|before| before.digest == *digest)
-    }
-
-    /// Whether a file with this digest is one that only we wrote. Until [`Manifest::resolve`], that is unknown of one that is
-    /// equal to what is being written.
-    pub fn is_ours(&self, part: Part, digest: &Digest) -> bool {
-        let is_unknown = self.writing[part as usize].is_some() && self.file(part).digest == *digest;
-        self.wrote(part, digest) && !is_unknown && !self.is_adopted(part, digest)
-    }
-
-    /// Whether a file of ours with this digest was there before we wrote it. A description that MindSpore extended has
-    /// another digest than the recorded ones; while a file is being replaced, it is taken for that file.
-    pub fn is_adopted(&self, part: Part, digest: &Digest) -> bool {
-        self.replaced(part, digest).map_or(self.adopted[part as usize], |before| before.adopted)
-    }
-
-    /// Whether a file of ours with this digest is of a kernel that was compiled for debugging.
-    pub(crate) fn is_debug(&self, part: Part, digest: &Digest) -> bool {
-        self.replaced(part, digest).map_or(self.debug, |before| before.debug)
-    }
-
-    /// The file that is being replaced, unless the one with this digest has replaced it.
-    fn replaced(&self, part: Part, digest: &Digest) -> Option<&Before> {
-        self.before[part as usize].as_ref().filter(|_| self.file(part).digest != *digest)
-    }
-
-    /// The digests of an object that is, or is about to be, of this kernel.
-    pub(crate) fn objects(&self) -> impl Iterator<Item = Digest> {
-        let before = self.before[Part::Object as usize].map(|before| before.digest);
-        std::iter::once(self.file(Part::Object).digest).chain(before)
-    }
-
-    /// Whether other kernels have taken all of its slots.
-    pub(crate) fn is_superseded(&self) -> bool {
-        self.slots.is_empty()
-    }
-
-    fn write_line(&self, stem: &str, line: &mut String) {
-        let Self { files, before, writing, adopted, debug, slots } = self;
-        line.push_str(stem);
-        line.push('\t');
-        let [object, json, info] = *adopted;
-        let unmarked = line.len();
-        let is_writing = writing.iter().any(Option::is_some);
-        line.extend(set_marks(MARKS, [object, json, info, *debug, is_writing]));
-        if line.len() == unmarked {
-            line.push('-');
-        }
-        for ((Known { digest, seen }, before), writing) in files.iter().zip(before).zip(writing) {
-            let _ = write!(line, "\t{digest}");
-            if let Some(FileState { id: FileId { dev, ino }, len: size, mtime, ctime }) = seen {
-                let _ = write!(line, " {dev} {ino} {size} {mtime} {ctime}");
-            }
-            if let Some(Before { digest, adopted, debug }) = before {
-                let _ = write!(line, " {digest}");
-                if *adopted || *debug {
-                    line.push(':');
-                    line.extend(set_marks(MARKS_BEFORE, [*adopted, *debug]));
-                }
-            }
-            let _ = match writing {
-                _ if !is_writing => Ok(()),
-                None => line.write_str(" -"),
-                Some(Writing::Planned) => line.write_str(" ?"),
-                Some(Writing::Staged { ino, size, mtime }) => write!(line, " {ino},{size},{mtime}"),
-            };
-        }
-        for slot in slots {
-            line.push('\t');
-            line.push_str(slot);
-        }
-    }
 }
 
 impl<'a> Manifest<'a> {
@@ -181,12 +51,11 @@ impl<'a> Manifest<'a> {
 
     fn try_parse(bytes: &'a [u8]) -> Option<Self> {
         let (head, body) = std::str::from_utf8(bytes).ok()?.split_once('\n')?;
-        let has_marks = head.starts_with(HEAD);
-        let digest: Digest = head.strip_prefix(HEAD).or_else(|| head.strip_prefix(HEAD_1))?.parse().ok()?;
+        let digest: Digest = head.strip_prefix(HEAD)?.parse().ok()?;
         if Digest::of(body.as_bytes()) != digest {
             return None;
         }
-        let kernels = body.lines().map(|line| parse_kernel(line, has_marks)).collect::<Option<_>>()?;
+        let kernels = body.lines().map(|line| parse_kernel(line)).collect::<Option<_>>()?;
         Some(Self { kernels })
     }
 
@@ -217,7 +86,7 @@ impl<'a> Manifest<'a> {
     pub fn to_text(&self) -> String {
         let mut body = String::with_capacity(self.kernels.len() * 600);
         for (stem, record) in &self.kernels {
-            record.write_line(stem, &mut body);
+            write_line(record, stem, &mut body);
             body.push('\n');
         }
         format!("{HEAD}{}\n{body}", Digest::of(body.as_bytes()))
@@ -226,14 +95,14 @@ impl<'a> Manifest<'a> {
     /// What the text says of the kernel called `stem`, if it is there.
     pub fn line(&self, stem: &str) -> Option<String> {
         let mut line = String::new();
-        self.kernels.get(stem)?.write_line(stem, &mut line);
+        write_line(self.kernels.get(stem)?, stem, &mut line);
         Some(line)
     }
 
     /// Makes the text say `line` of the kernel called `stem`; nothing, if that is no line of this kernel.
     pub fn set_line(&mut self, stem: &'a str, line: Option<&'a str>) {
         // A line of a journal that was edited may be several.
-        match line.filter(|line| !line.contains(['\n', '\r'])).and_then(|line| parse_kernel(line, true)) {
+        match line.filter(|line| !line.contains(['\n', '\r'])).and_then(parse_kernel) {
             Some((of, record)) if of == stem => drop(self.kernels.insert(of, record)),
             _ => drop(self.kernels.remove(stem)),
         }
@@ -342,99 +211,6 @@ fn slot<'a>(kernel: &KernelFiles<'a>) -> Cow<'a, str> {
     let slot = if kernel.slot.is_empty() { kernel.stem } else { kernel.slot };
     let stays = |byte: u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'\'' | b'"' | b'\\');
     if slot.bytes().all(stays) { Cow::Borrowed(slot) } else { Cow::Owned(slot.escape_default().to_string()) }
-}
-
-fn parse_kernel(line: &str, has_marks: bool) -> Option<(Cow<'_, str>, Record<'_>)> {
-    let mut fields = Words { rest: Some(line), separator: b'\t' };
-    let stem = fields.next()?;
-    check_stem(stem).ok()?;
-    let marks = if has_marks { fields.next()? } else { "-" };
-    let [object, json, info, debug, is_writing] =
-        if marks == "-" { [false; 5] } else { parse_marks(MARKS, marks)? };
-    let adopted = [object, json, info];
-    let mut writing = [None; 3];
-    let mut next_file = |writing: &mut Option<Writing>| {
-        let mut field = fields.next()?;
-        if is_writing {
-            let (file, word) = field.rsplit_once(' ')?;
-            (field, *writing) = (file, parse_writing(word)?);
-        }
-        parse_file(field)
-    };
-    let [object, json, info] = &mut writing;
-    let parsed = [next_file(object)?, next_file(json)?, next_file(info)?];
-    let (files, before) = (parsed.map(|(known, _)| known), parsed.map(|(_, before)| before));
-    let mut slots: Vec<Cow<'_, str>> = fields.map(Cow::Borrowed).collect();
-    slots.sort_unstable();
-    slots.dedup();
-    Some((stem.into(), Record { files, before, writing, adopted, debug, slots }))
-}
-
-/// A file, and the one that it replaces.
-fn parse_file(field: &str) -> Option<(Known, Option<Before>)> {
-    let mut words = Words { rest: Some(field), separator: b' ' };
-    let digest = words.next()?.parse().ok()?;
-    let Some(second) = words.next() else { return Some((Known { digest, seen: None }, None)) };
-    let Some(ino) = words.next() else {
-        return Some((Known { digest, seen: None }, Some(parse_before(second)?)));
-    };
-    let seen = FileState {
-        id: FileId { dev: second.parse().ok()?, ino: ino.parse().ok()? },
-        len: words.next()?.parse().ok()?,
-        mtime: words.next()?.parse().ok()?,
-        ctime: words.next()?.parse().ok()?,
-    };
-    let before = match words.next() {
-        Some(before) => Some(parse_before(before)?),
-        None => None,
-    };
-    words.next().is_none().then_some((Known { digest, seen: Some(seen) }, before))
-}
-
-/// The last word of a file's field: whether it is being written.
-fn parse_writing(word: &str) -> Option<Option<Writing>> {
-    if let "-" | "?" = word {
-        return Some((word == "?").then_some(Writing::Planned));
-    }
-    let mut numbers = word.splitn(3, ',');
-    Some(Some(Writing::Staged {
-        ino: numbers.next()?.parse().ok()?,
-        size: numbers.next()?.parse().ok()?,
-        mtime: numbers.next()?.parse().ok()?,
-    }))
-}
-
-fn parse_before(word: &str) -> Option<Before> {
-    let (digest, marks) = word.split_once(':').unwrap_or((word, ""));
-    let [adopted, debug] = parse_marks(MARKS_BEFORE, marks)?;
-    Some(Before { digest: digest.parse().ok()?, adopted, debug })
-}
-
-fn set_marks<const N: usize>(marks: [char; N], are_set: [bool; N]) -> impl Iterator<Item = char> {
-    marks.into_iter().zip(are_set).filter(|(_, is_set)| *is_set).map(|(mark, _)| mark)
-}
-
-/// Which of the `marks` are in `text`; none, if anything else is.
-fn parse_marks<const N: usize>(marks: [char; N], text: &str) -> Option<[bool; N]> {
-    text.chars().all(|mark| marks.contains(&mark)).then(|| marks.map(|mark| text.contains(mark)))
-}
-
-/// The words between separators. For words as short as these, faster than the search for a character in a text.
-struct Words<'a> {
-    rest: Option<&'a str>,
-    /// One of ASCII.
-    separator: u8,
-}
-
-impl<'a> Iterator for Words<'a> {
-    type Item = &'a str;
-
-    fn next(&mut self) -> Option<&'a str> {
-        let rest = self.rest?;
-        let end = rest.bytes().position(|byte| byte == self.separator);
-        self.rest = end.map(|end| &rest[end + 1..]);
-        Some(&rest[..end.unwrap_or(rest.len())])
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,185 @@
+//! The directory where a framework's rank reads its kernels.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use opkeep_artifact::is_safe_file_name;
+
+use crate::content::{KernelFiles, Withdrawn};
+use crate::error::ViewError;
+use crate::foreign_files::{ForeignFiles, LeaveForeign};
+use crate::manifest;
+use crate::materialise::{self, ViewReport};
+use crate::occupant::Policy;
+use crate::run_id::RunId;
+use crate::stored::{NoStore, StoredKernels};
+use crate::view_dir::ViewDir;
+use opkeep_fs::Fs;
+
+/// How long a writer waits for another one, unless [`View::with_patience`] says otherwise.
+pub const DEFAULT_PATIENCE: Duration = Duration::from_secs(60);
+
+/// The folder where a framework's rank reads its kernels.
+#[derive(Clone, Debug)]
+pub struct View {
+    dir: PathBuf,
+    patience: Duration,
+    policy: Policy,
+    foreign: Arc<dyn ForeignFiles>,
+    run: RunId,
+    fs: Fs,
+}
+
+impl View {
+    /// The view of the rank `rank` under `base`, with its folders made.
+    ///
+    /// A relative `base` is taken from the working folder now.
+    ///
+    /// # Errors
+    /// [`ViewError`], if `rank` cannot be part of a folder's name, or if the folder cannot be made and written.
+    pub fn open(base: &Path, rank: &str) -> Result<Self, ViewError> {
+        let view = Self::of(base, rank)?;
+        ViewDir::open(&view.fs, &view.dir)?;
+        Ok(view)
+    }
+
+    /// The view of the rank `rank` under `base`. Nothing is made before kernels are placed there.
+    ///
+    /// # Errors
+    /// [`ViewError`], if `rank` cannot be part of a folder's name.
+    pub fn of(base: &Path, rank: &str) -> Result<Self, ViewError> {
+        if !is_safe_file_name(rank) {
+            return Err(ViewError::Rank { rank: rank.chars().take(80).collect() });
+        }
+        Self::at(&base.join(format!("rank_{rank}")).join("kernel_meta"))
+    }
+
+    /// The view that is the directory `dir`. Nothing is made before kernels are placed there.
+    ///
+    /// # Errors
+    /// [`ViewError`], if a relative `dir` cannot be located.
+    pub fn at(dir: &Path) -> Result<Self, ViewError> {
+        let dir = std::path::absolute(dir).map_err(|source| ViewError::io("locate", dir, source))?;
+        let (policy, run, fs) = (Policy::default(), RunId::now(), Fs::new());
+        Ok(Self { dir, patience: DEFAULT_PATIENCE, policy, foreign: Arc::new(LeaveForeign), run, fs })
+    }
+
+    /// The same view, waiting at most `patience` for other writers.
+    #[must_use]
+    pub fn with_patience(self, patience: Duration) -> Self {
+        Self { patience, ..self }
+    }
+
+    /// The same view, in which kernels that are not ours are replaced, too. What is replaced goes to quarantine.
+    #[must_use]
+    pub fn with_replace(mut self, replace: bool) -> Self {
+        self.policy.replace = replace;
+        self
+    }
+
+    /// The same view, for kernels whose target the user did not choose: a directory that holds a kernel that is not ours is
+    /// left as it is, unless the kernels are for the chips that their descriptors name.
+    #[must_use]
+    pub fn with_guessed_target(mut self, guessed: bool) -> Self {
+        self.policy.guessed = guessed;
+        self
+    }
+
+    /// The same view, with files that it did not write judged and kept by `foreign`. By default, they are all left.
+    #[must_use]
+    pub fn with_foreign_files(mut self, foreign: Arc<dyn ForeignFiles>) -> Self {
+        self.foreign = foreign;
+        self
+    }
+
+    /// The same view, with what is replaced kept under `run`: one undo restores all of a run.
+    #[must_use]
+    pub fn with_run(mut self, run: RunId) -> Self {
+        self.run = run;
+        self
+    }
+
+    /// The same view, changed through `fs`: a test watches each call, and may refuse it.
+    #[must_use]
+    pub fn with_fs(self, fs: Fs) -> Self {
+        Self { fs, ..self }
+    }
+
+    /// The folder, as an absolute path.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Makes the folder hold `kernels`: writes what is missing, damaged or an older one of ours, and removes what they
+    /// supersede. What is not ours is left, and the report says so.
+    ///
+    /// Takes all kernels of a network at once, under one lock. May be called as often as wanted, by any number of
+    /// processes; a folder that was deleted since is made again. A stem may be given more than once, for several
+    /// slots, with the same files.
+    ///
+    /// # Errors
+    /// [`ViewError`]. Kernels before the failed one may have been written.
+    pub fn materialise(&self, kernels: &[KernelFiles<'_>]) -> Result<ViewReport, ViewError> {
+        self.replace(kernels, &[])
+    }
+
+    /// As [`materialise`](Self::materialise), and takes away what we once put under the names of `withdrawn`: kernels
+    /// that should be there and could not be made. An older one must not be found in their place. The kernel that
+    /// should be there stays if it is, and so do others' files.
+    ///
+    /// # Errors
+    /// As [`materialise`](Self::materialise).
+    pub fn replace(
+        &self,
+        kernels: &[KernelFiles<'_>],
+        withdrawn: &[Withdrawn<'_>],
+    ) -> Result<ViewReport, ViewError> {
+        self.replace_adopting(kernels, withdrawn, &NoStore)
+    }
+
+    /// As [`replace`](Self::replace), and takes kernels that are in `stored` for ours, whether or not the manifest lists
+    /// them: it may be lost. Those that are replaced go to quarantine.
+    ///
+    /// # Errors
+    /// As [`materialise`](Self::materialise).
+    pub fn replace_adopting(
+        &self,
+        kernels: &[KernelFiles<'_>],
+        withdrawn: &[Withdrawn<'_>],
+        stored: &dyn StoredKernels,
+    ) -> Result<ViewReport, ViewError> {
+        let kernels = materialise::Checked::new(kernels)?;
+        if kernels.is_empty() && (withdrawn.is_empty() || !self.has_ours()?) {
+            return Ok(ViewReport { recorded: true, ..ViewReport::default() });
+        }
+        if let Some(report) = self.leave_all(&kernels, stored)? {
+            return Ok(report);
+        }
+        let folder = ViewDir::enter(&self.fs, &self.dir, self.patience)?;
+        let (policy, run, now) = (self.policy, &self.run, folder.now());
+        let foreign = &*self.foreign;
+        let order = materialise::Order { withdrawn, policy, stored, foreign, run, now };
+        materialise::materialise(&folder, &kernels, &order)
+    }
+
+    /// Whether the directory may hold something of ours.
+    fn has_ours(&self) -> Result<bool, ViewError> {
+        let folder = ViewDir::look(&self.dir)?;
+        Ok(folder.is_some_and(|folder| folder.exists(manifest::NAME)))
+    }
+
+    /// What there is to say if all of `kernels` are left because of whose the directory is: then not even a lock is made
+    /// there.
+    fn leave_all(
+        &self,
+        kernels: &materialise::Checked<'_>,
+        stored: &dyn StoredKernels,
+    ) -> Result<Option<ViewReport>, ViewError> {
+        if !self.policy.guessed || self.policy.replace || !kernels.are_all_for_other_chips() {
+            return Ok(None);
+        }
+        let Some(folder) = ViewDir::look(&self.dir)? else { return Ok(None) };
+        materialise::leave_all(&folder, kernels, self.policy, stored, &*self.foreign)
+    }
+}
