@@ -181,6 +181,13 @@ pub enum DecodeError {
     /// They are damaged, or hold what this version does not know.
     #[error("no expectations: {0}")]
     Syntax(#[from] serde_json::Error),
+    /// They are spelled otherwise than [`Expectations::encode`] spells them: a parameter stands there twice, or there is
+    /// white space.
+    #[error("expectations are not in their canonical form, expected: {expected}")]
+    NotCanonical {
+        /// The canonical form of what was read.
+        expected: String,
+    },
 }
 
 /// The stored form: canonical, since fields stand in one order and maps are sorted.
@@ -228,7 +235,15 @@ impl Expectations {
             return Err(DecodeError::Version { found });
         }
         let Encoded { version: _, target, format, metadata } = serde_json::from_slice(bytes)?;
-        Ok(Self { target, format, metadata })
+        let decoded = Self { target, format, metadata };
+        // Equal expectations have equal bytes, so their digests can be compared; and nothing that was read is lost.
+        let canonical = decoded.encode();
+        if canonical != bytes {
+            return Err(DecodeError::NotCanonical {
+                expected: String::from_utf8_lossy(&canonical).into_owned(),
+            });
+        }
+        Ok(decoded)
     }
 }
 

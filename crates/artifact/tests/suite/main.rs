@@ -1,0 +1,4 @@
+//! What stored expectations promise.
+
+#[cfg(test)]
+mod expectations;
