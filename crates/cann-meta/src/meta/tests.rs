@@ -4,7 +4,7 @@ use super::record::MAX_ITEMS;
 use super::*;
 
 const VENDOR: &str = include_str!("../../../../fixtures/mindspore/square_12484080525657478220_2.json");
-const EVERY_FIELD: &str = include_str!("../../tests/documents/every_field.json");
+const EVERY_FIELD: &str = include_str!("../../tests/suite/documents/every_field.json");
 
 fn parse(text: &str) -> KernelMeta {
     KernelMeta::parse(text.as_bytes()).unwrap()

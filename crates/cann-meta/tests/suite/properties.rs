@@ -9,7 +9,7 @@ use proptest::option::of;
 use proptest::prelude::*;
 
 const DOCUMENTS: [&str; 2] = [
-    include_str!("../../../fixtures/mindspore/square_12484080525657478220_2.json"),
+    include_str!("../../../../fixtures/mindspore/square_12484080525657478220_2.json"),
     include_str!("documents/every_field.json"),
 ];
 

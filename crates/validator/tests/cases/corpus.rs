@@ -2,11 +2,9 @@
 //!
 //! Without it every test here is ignored, and none passes.
 
-#![expect(clippy::disallowed_methods, reason = "a test may read its corpus, and where it is")]
-
 use std::path::{Path, PathBuf};
 
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use opkeep_artifact::{Expectations, Format};
 use opkeep_cann_meta::{Architecture, Family, KernelMeta, targets};
 use opkeep_testkit::corpus;
@@ -14,6 +12,8 @@ use opkeep_validator::{
     Code, KernelType, Linkage, Report, Severity, expectations_of, validate, validate_full,
 };
 use serde_json::Value;
+
+use crate::hostile::beside_others;
 
 /// Folders of the corpus, what they hold, and the fewest pairs that must be there.
 const SETS: [(&str, Set, usize); 3] = [
@@ -38,16 +38,14 @@ struct Pair {
     object: Vec<u8>,
 }
 
-fn main() {
-    let arguments = Arguments::from_args();
-    let trials = match corpus::folder() {
-        Some(root) => SETS.into_iter().flat_map(|set| trials(&root, set)).collect(),
+pub(crate) fn trials() -> Vec<Trial> {
+    match corpus::folder() {
+        Some(root) => SETS.into_iter().flat_map(|set| trials_of(&root, set)).collect(),
         None => SETS.into_iter().map(|(folder, ..)| corpus::absent(folder)).collect(),
-    };
-    libtest_mimic::run(&arguments, trials).exit();
+    }
 }
 
-fn trials(root: &Path, (folder, set, fewest): (&'static str, Set, usize)) -> Vec<Trial> {
+fn trials_of(root: &Path, (folder, set, fewest): (&'static str, Set, usize)) -> Vec<Trial> {
     let pairs = find_pairs(&root.join(folder));
     let count = pairs.len();
     let mut trials = vec![Trial::test(format!("{folder}: is complete"), move || {
@@ -58,6 +56,7 @@ fn trials(root: &Path, (folder, set, fewest): (&'static str, Set, usize)) -> Vec
         let mut add = |test: &str, run: fn(&Pair) -> Result<(), Failed>| {
             let (json, path) = (json.clone(), object.clone());
             trials.push(Trial::test(format!("{name}: {test}"), move || {
+                let _others = beside_others();
                 let (json, object) = (std::fs::read(json)?, std::fs::read(&path)?);
                 run(&Pair { set, path, json, object })
             }));

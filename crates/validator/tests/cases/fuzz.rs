@@ -2,13 +2,13 @@
 //!
 //! `OPKEEP_CORPUS` names the folder that holds the genuine ones. Without it, those tests are ignored.
 
-#![expect(clippy::disallowed_methods, reason = "a test may read its corpus, and where it is")]
-
 use std::path::Path;
 
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use opkeep_testkit::ascend::{container, fat_binary, split_mix, zoo};
 use opkeep_testkit::corpus;
+
+use crate::hostile::beside_others;
 
 /// Folders of the corpus, and the fewest files that must be there.
 const SETS: [(&str, usize); 4] =
@@ -17,14 +17,15 @@ const SETS: [(&str, usize); 4] =
 /// How often each file is mixed up.
 const MIXES: usize = 200;
 
-fn main() {
-    let arguments = Arguments::from_args();
-    let mut trials = vec![Trial::test("made kernels", made_kernels)];
+pub(crate) fn trials() -> Vec<Trial> {
+    let mut trials = vec![Trial::test("fuzz: made kernels", made_kernels)];
     trials.extend(SETS.map(|(folder, fewest)| match corpus::folder() {
-        Some(root) => Trial::test(folder, move || genuine_files(&root.join(folder), fewest)),
-        None => corpus::absent(folder),
+        Some(root) => {
+            Trial::test(format!("fuzz: {folder}"), move || genuine_files(&root.join(folder), fewest))
+        }
+        None => corpus::absent(&format!("fuzz: {folder}")),
     }));
-    libtest_mimic::run(&arguments, trials).exit();
+    trials
 }
 
 /// Both bodies with the same bytes: each target gets the other's inputs too.
@@ -59,6 +60,7 @@ fn genuine_files(folder: &Path, fewest: usize) -> Result<(), Failed> {
 
 /// Each file as it is; cut, with bytes changed, and with pieces of the others.
 fn mix_up(files: &[Vec<u8>]) {
+    let _others = beside_others();
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut below = |end: usize| {
         state ^= state << 13;

@@ -6,7 +6,7 @@ use opkeep_testkit::image::{Content, Image, Section, Symbol};
 use opkeep_testkit::patch;
 use opkeep_validator::Code;
 
-use crate::Files;
+use crate::hostile::Files;
 
 /// An attack, of a size that is about the number of bytes.
 pub(crate) struct Attack {

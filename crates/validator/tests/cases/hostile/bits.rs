@@ -4,7 +4,7 @@ use opkeep_digest::Digest;
 use opkeep_testkit::ascend::{Chip, Kernel, Library, Pair, library, zoo};
 use opkeep_validator::{Code, validate, validate_full};
 
-use crate::{Files, beside_others, expect, is_blank};
+use crate::hostile::{Files, beside_others, expect, is_blank};
 
 /// Small ones, so that each of their bits can be tried.
 fn small() -> Vec<Pair> {
@@ -26,8 +26,7 @@ fn flips(bytes: &[u8]) -> impl Iterator<Item = (usize, Vec<u8>)> {
     )
 }
 
-#[test]
-fn a_flipped_bit_of_an_object_never_goes_unnoticed() {
+pub(super) fn a_flipped_bit_of_an_object_never_goes_unnoticed() {
     let _others = beside_others();
     for pair in small() {
         for (at, object) in flips(&pair.object) {
@@ -38,8 +37,7 @@ fn a_flipped_bit_of_an_object_never_goes_unnoticed() {
 }
 
 /// With a digest that fits, an object with a flipped bit is refused, or it still has the kernel where it was said to be.
-#[test]
-fn a_flipped_bit_of_an_object_is_no_surprise() {
+pub(super) fn a_flipped_bit_of_an_object_is_no_surprise() {
     let _others = beside_others();
     for pair in small() {
         let digest = Digest::of(&pair.object).to_string();
@@ -70,8 +68,7 @@ fn a_flipped_bit_of_an_object_is_no_surprise() {
     }
 }
 
-#[test]
-fn a_flipped_bit_of_a_description_is_no_surprise() {
+pub(super) fn a_flipped_bit_of_a_description_is_no_surprise() {
     let _others = beside_others();
     for kind in ["910A static", "910B mix 1:2"] {
         let pair = zoo().into_iter().find(|(name, _)| *name == kind).unwrap().1;

@@ -5,7 +5,7 @@ use opkeep_testkit::ascend::{Chip, Kernel, Pair};
 use opkeep_testkit::most_bytes;
 use opkeep_validator::{Code, Report, validate, validate_full};
 
-use crate::{Files, alone, beside_others, expect};
+use crate::hostile::{Files, alone, beside_others, expect};
 
 fn pair() -> Pair {
     Kernel::new(Chip::Ascend910B, "k").build()
@@ -74,8 +74,7 @@ fn all(bytes: usize) -> impl Iterator<Item = (String, Files)> {
     texts.chain(lists).chain([sizes])
 }
 
-#[test]
-fn memory_is_bounded_by_the_descriptions_size() {
+pub(super) fn memory_is_bounded_by_the_descriptions_size() {
     let _alone = alone();
     for (name, files) in all(512 << 10) {
         for ask in [Files::validate, Files::validate_full] {
@@ -87,8 +86,7 @@ fn memory_is_bounded_by_the_descriptions_size() {
     }
 }
 
-#[test]
-fn every_description_ends_in_a_verdict() {
+pub(super) fn every_description_ends_in_a_verdict() {
     let _others = beside_others();
     for bytes in [1 << 10, 100 << 10] {
         for (_, files) in all(bytes) {
@@ -97,8 +95,7 @@ fn every_description_ends_in_a_verdict() {
     }
 }
 
-#[test]
-fn depth_is_no_danger() {
+pub(super) fn depth_is_no_danger() {
     let _others = beside_others();
     for bytes in [1 << 10, 4 << 20] {
         for (name, make) in TEXTS.iter().filter(|(name, _)| name.starts_with("deep")) {
@@ -112,8 +109,7 @@ fn depth_is_no_danger() {
 }
 
 /// Each kernel is asked for by each of many names.
-#[test]
-fn many_names_are_found_among_many_kernels() {
+pub(super) fn many_names_are_found_among_many_kernels() {
     let _alone = alone();
     let time = |count: u64| {
         let pair =
@@ -144,8 +140,7 @@ fn many_names_are_found_among_many_kernels() {
 }
 
 /// In a fat binary each item has a key, and each object all the names.
-#[test]
-fn many_keys_are_found_among_many_objects() {
+pub(super) fn many_keys_are_found_among_many_objects() {
     let _alone = alone();
     let small = pair().object;
     let time = |count: usize| {
@@ -171,8 +166,7 @@ fn many_keys_are_found_among_many_objects() {
 }
 
 /// Offsets may be alike, and keys too: then there are fewer objects, not more work.
-#[test]
-fn a_table_of_one_object_costs_one_object() {
+pub(super) fn a_table_of_one_object_costs_one_object() {
     let _others = beside_others();
     let count = 10_000;
     let table = 8 + 16 * count;
@@ -185,8 +179,7 @@ fn a_table_of_one_object_costs_one_object() {
     assert!(report.is_valid() && report.others.is_empty(), "{:?}", report.findings);
 }
 
-#[test]
-fn names_that_lead_elsewhere_are_refused() {
+pub(super) fn names_that_lead_elsewhere_are_refused() {
     let _others = beside_others();
     let names = [
         ".",
@@ -224,8 +217,7 @@ fn names_that_lead_elsewhere_are_refused() {
     }
 }
 
-#[test]
-fn kernels_are_not_found_by_half_a_name() {
+pub(super) fn kernels_are_not_found_by_half_a_name() {
     let _others = beside_others();
     // NUL ends a name in an object, but not in a description.
     for name in ["k_0\0", "k_0\0_mix_aic", "k", "k_", "_0", "", "K_0", "k_0_mix_aic", "k_00", " k_0"] {
@@ -235,8 +227,7 @@ fn kernels_are_not_found_by_half_a_name() {
     }
 }
 
-#[test]
-fn a_digest_of_something_else_is_no_digest() {
+pub(super) fn a_digest_of_something_else_is_no_digest() {
     let _others = beside_others();
     let pair = pair();
     let digest = Digest::of(&pair.object).to_string();
@@ -257,8 +248,7 @@ fn a_digest_of_something_else_is_no_digest() {
 }
 
 /// Of each name that is missing it matters whether all objects could be read to their ends.
-#[test]
-fn many_names_are_missing_in_many_objects() {
+pub(super) fn many_names_are_missing_in_many_objects() {
     let _alone = alone();
     let header = pair().object[..64].to_vec();
     let time = |count: usize| {

@@ -2,8 +2,6 @@
 //!
 //! Memory is counted by the allocator and time by comparing inputs of two sizes, so tests that measure run alone.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests are functions without the attribute")]
-
 mod attacks;
 mod bits;
 mod cuts;
@@ -13,6 +11,7 @@ mod scale;
 
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use libtest_mimic::Trial;
 use opkeep_artifact::{ElfLayout, Expectations};
 use opkeep_cann_meta::{Magic, targets};
 use opkeep_digest::Digest;
@@ -23,6 +22,41 @@ use opkeep_validator::{Report, validate, validate_full, validate_object};
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+macro_rules! trials {
+    ($($module:ident::$test:ident,)*) => {
+        vec![$(Trial::test(concat!("hostile::", stringify!($module), "::", stringify!($test)), || {
+            $module::$test();
+            Ok(())
+        })),*]
+    };
+}
+
+pub(crate) fn trials() -> Vec<Trial> {
+    trials![
+        bits::a_flipped_bit_of_an_object_never_goes_unnoticed,
+        bits::a_flipped_bit_of_an_object_is_no_surprise,
+        bits::a_flipped_bit_of_a_description_is_no_surprise,
+        cuts::a_cut_object_is_refused_twice,
+        cuts::a_cut_object_with_its_own_digest_is_refused_too,
+        cuts::a_cut_description_is_torn,
+        described::memory_is_bounded_by_the_descriptions_size,
+        described::every_description_ends_in_a_verdict,
+        described::depth_is_no_danger,
+        described::many_names_are_found_among_many_kernels,
+        described::many_keys_are_found_among_many_objects,
+        described::a_table_of_one_object_costs_one_object,
+        described::names_that_lead_elsewhere_are_refused,
+        described::kernels_are_not_found_by_half_a_name,
+        described::a_digest_of_something_else_is_no_digest,
+        described::many_names_are_missing_in_many_objects,
+        scale::the_smallest_attacks_are_attacks_too,
+        scale::each_attack_is_taken_for_what_it_is,
+        scale::memory_is_bounded_by_the_files_size,
+        scale::time_grows_with_the_files_size,
+        scale::there_may_be_a_million_symbols_and_sixty_thousand_sections,
+    ]
+}
+
 static MEASURING: RwLock<()> = RwLock::new(());
 
 /// Holds up all other tests, which take memory and time too.
@@ -31,7 +65,7 @@ fn alone() -> RwLockWriteGuard<'static, ()> {
 }
 
 /// Waits for tests that measure.
-fn beside_others() -> RwLockReadGuard<'static, ()> {
+pub(crate) fn beside_others() -> RwLockReadGuard<'static, ()> {
     MEASURING.read().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -6,8 +6,8 @@ use opkeep_testkit::image::{Section, Symbol};
 use opkeep_testkit::patch::{self, section, symbol};
 use opkeep_validator::Code;
 
-use crate::Files;
-use crate::attacks::{Attack, finish, image_with};
+use crate::hostile::Files;
+use crate::hostile::attacks::{Attack, finish, image_with};
 
 pub(crate) const OVERLAPPING: [Attack; 9] = [
     Attack {

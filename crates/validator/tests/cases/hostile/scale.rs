@@ -6,9 +6,9 @@ use std::time::Duration;
 use opkeep_testkit::most_bytes;
 use opkeep_validator::{Code, Report};
 
-use crate::attacks::{ATTACKS, Attack, SIZE};
-use crate::overlapping::OVERLAPPING;
-use crate::{Files, alone, beside_others};
+use crate::hostile::attacks::{ATTACKS, Attack, SIZE};
+use crate::hostile::overlapping::OVERLAPPING;
+use crate::hostile::{Files, alone, beside_others};
 
 /// For each byte of the files at most so many of memory, and a little besides.
 const RATIO: usize = 12;
@@ -26,8 +26,7 @@ fn attacks() -> impl Iterator<Item = &'static Attack> {
     ATTACKS.iter().chain(&OVERLAPPING)
 }
 
-#[test]
-fn the_smallest_attacks_are_attacks_too() {
+pub(super) fn the_smallest_attacks_are_attacks_too() {
     let _others = beside_others();
     for attack in attacks() {
         for bytes in [1 << 10, 4 << 10, SIZE] {
@@ -40,8 +39,7 @@ fn the_smallest_attacks_are_attacks_too() {
     }
 }
 
-#[test]
-fn each_attack_is_taken_for_what_it_is() {
+pub(super) fn each_attack_is_taken_for_what_it_is() {
     let _others = beside_others();
     for attack in attacks() {
         let report = (attack.make)(SIZE).validate();
@@ -52,8 +50,7 @@ fn each_attack_is_taken_for_what_it_is() {
     }
 }
 
-#[test]
-fn memory_is_bounded_by_the_files_size() {
+pub(super) fn memory_is_bounded_by_the_files_size() {
     let _alone = alone();
     for attack in attacks() {
         let files = (attack.make)(4 << 20);
@@ -76,8 +73,7 @@ fn least(mut run: impl FnMut()) -> Duration {
 }
 
 /// An input of eight times the size takes eight times as long, where the square would be 64.
-#[test]
-fn time_grows_with_the_files_size() {
+pub(super) fn time_grows_with_the_files_size() {
     const FACTOR: usize = 8;
     const TOLERATED: u32 = 3 * FACTOR as u32;
     let _alone = alone();
@@ -91,8 +87,7 @@ fn time_grows_with_the_files_size() {
     }
 }
 
-#[test]
-fn there_may_be_a_million_symbols_and_sixty_thousand_sections() {
+pub(super) fn there_may_be_a_million_symbols_and_sixty_thousand_sections() {
     let _others = beside_others();
     let attack = |name: &str| attacks().find(|attack| attack.name == name).unwrap().make;
     let files = attack("symbols")(36_000_000);

@@ -3,9 +3,9 @@
 use opkeep_cann_meta::targets;
 use opkeep_validator::{Code, Report, fuzz, validate, validate_full, validate_object};
 
-use crate::ascend::{Kernel, NOTE, Section, tlv};
-use crate::codes;
-use crate::made::{KERNEL, expect, meta, object, object_with};
+use crate::made_kernels::ascend::{Kernel, NOTE, Section, tlv};
+use crate::made_kernels::codes;
+use crate::made_kernels::made::{KERNEL, expect, meta, object, object_with};
 
 /// Judges an altered object with a description that has its digest, so that the digest does not hide the rest.
 fn judge(object: &[u8]) -> Report {

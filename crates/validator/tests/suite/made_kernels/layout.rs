@@ -5,8 +5,10 @@ use opkeep_validator::{
     Code, ElfType, Linkage, ObjectProblem, Problem, Report, Severity, validate, validate_full,
 };
 
-use crate::ascend::{ALLOC, CODE, GLOBAL_FUNC, Kernel, NOBITS, PROGBITS, RELA, Section, Symbol};
-use crate::codes;
+use crate::made_kernels::ascend::{
+    ALLOC, CODE, GLOBAL_FUNC, Kernel, NOBITS, PROGBITS, RELA, Section, Symbol,
+};
+use crate::made_kernels::codes;
 
 /// By what the chips expect that the kernel is for.
 fn judge(kernel: &Kernel) -> Report {

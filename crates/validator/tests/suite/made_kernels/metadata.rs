@@ -4,8 +4,8 @@ use opkeep_cann_meta::targets;
 use opkeep_validator::{Code, KernelProblem, Problem, TaskRatio, validate};
 use serde_json::json;
 
-use crate::ascend::{Kernel, NOTE, Section, tlv};
-use crate::codes;
+use crate::made_kernels::ascend::{Kernel, NOTE, Section, tlv};
+use crate::made_kernels::codes;
 
 fn judge(kernel: &Kernel) -> Vec<Code> {
     let target = if kernel.is_first_generation() { "Ascend910A" } else { "Ascend910B1" };

@@ -6,8 +6,10 @@ use opkeep_validator::{
     Report, validate, validate_full, validate_object,
 };
 
-use crate::codes;
-use crate::made::{KERNEL, NOT_KERNELS, expect, meta, object, object_with, section_header, word};
+use crate::made_kernels::codes;
+use crate::made_kernels::made::{
+    KERNEL, NOT_KERNELS, expect, meta, object, object_with, section_header, word,
+};
 
 fn check(meta: &KernelMeta, object: &[u8]) -> Report {
     validate(meta.to_json().as_bytes(), object, &expect())
@@ -197,7 +199,7 @@ fn the_short_form_is_for_hosts_only() {
     );
     assert_eq!(judge(digest, other, elsewhere)[0], Code::MISSING);
     // On a chip nobody reads the other digest.
-    let device = crate::ascend::Kernel::first_generation();
+    let device = crate::made_kernels::ascend::Kernel::first_generation();
     let json =
         format!(r#"{{"sha256": "{other}", "objSha256": "{}","#, opkeep_digest::Digest::of(&device.object()));
     let json = device.json.to_string().replacen('{', &json, 1);
@@ -449,10 +451,10 @@ fn names_that_overlap_without_end_are_refused() {
 /// What the vendors' own readers would say is told to people, and decides nothing.
 #[test]
 fn lints_are_for_people() {
-    let device = crate::ascend::Kernel::first_generation();
+    let device = crate::made_kernels::ascend::Kernel::first_generation();
     let expect = targets::ascend("Ascend910A");
     let judge = |json: serde_json::Value| {
-        let kernel = crate::ascend::Kernel { json, ..device.clone() };
+        let kernel = crate::made_kernels::ascend::Kernel { json, ..device.clone() };
         let (json, object) = (kernel.json(), kernel.object());
         let quiet = validate(json.as_bytes(), &object, &expect);
         assert_eq!(codes(&quiet), []);
@@ -469,7 +471,8 @@ fn lints_are_for_people() {
     assert_eq!(with("oriOpParaSize", "a".into()), [Code::FE_LINT]);
     // None of CANN's readers meets a kernel for the host.
     let object = object();
-    let report = validate_full(meta(&object).to_json().as_bytes(), &object, &crate::made::expect());
+    let report =
+        validate_full(meta(&object).to_json().as_bytes(), &object, &crate::made_kernels::made::expect());
     assert!(report.find(Code::FE_REFUSES).is_none() && report.find(Code::FE_LINT).is_none(), "{report:?}");
 }
 

@@ -6,8 +6,8 @@ use opkeep_testkit::patch::{bytes_of, get, put, section_named, symbol, symbol_na
 use opkeep_validator::{Code, RULES, validate, validate_full};
 use serde_json::json;
 
-use crate::table::{base, kinds, notes_of};
-use crate::tables;
+use crate::mutations::table::{base, kinds, notes_of};
+use crate::mutations::tables;
 
 /// Codes of what is found beside the two files. Whoever looks at files adds them, and tests them.
 const OF_FILES: [Code; 4] = [Code::FILE_NAME, Code::NO_OBJECT, Code::ALONE, Code::PART];

@@ -3,7 +3,7 @@
 use opkeep_validator::Code;
 use serde_json::{Map, Value, json};
 
-use crate::table::{Change, Mutation, fields};
+use crate::mutations::table::{Change, Mutation, fields};
 
 const STATIC: &str = "910A static";
 const VECTOR: &str = "910B vector";

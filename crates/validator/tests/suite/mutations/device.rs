@@ -5,7 +5,7 @@ use opkeep_testkit::patch::{bytes_of, get, header, put, section, section_named, 
 use opkeep_validator::Code;
 use serde_json::json;
 
-use crate::table::{Change, Mutation, object, spoken};
+use crate::mutations::table::{Change, Mutation, object, spoken};
 
 const VECTOR: &str = "910B vector";
 const VECTOR_META: &str = ".ascend.meta.ReshapeAndCache_69cf_0";

@@ -3,7 +3,7 @@
 use opkeep_testkit::patch::{get, header, put, symbol, symbol_named};
 use opkeep_validator::{Code, expectations_of, validate, validate_full};
 
-use crate::table::{Change, Mutation, base, fields, object};
+use crate::mutations::table::{Change, Mutation, base, fields, object};
 
 const CONTAINER: &str = "container";
 const FAT: &str = "fat binary";

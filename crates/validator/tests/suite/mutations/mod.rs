@@ -11,8 +11,8 @@ mod table;
 
 use std::collections::BTreeSet;
 
+use self::table::{Change, Mutation, base, kinds, notes_of};
 use opkeep_validator::{Code, Report, Severity, validate, validate_full, validate_object};
-use table::{Change, Mutation, base, kinds, notes_of};
 
 fn codes(report: &Report) -> BTreeSet<Code> {
     report.findings.iter().map(|finding| finding.code()).collect()

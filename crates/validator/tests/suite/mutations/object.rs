@@ -5,7 +5,7 @@ use opkeep_testkit::patch::{
 };
 use opkeep_validator::Code;
 
-use crate::table::{Change, Mutation, object};
+use crate::mutations::table::{Change, Mutation, object};
 
 const VECTOR: &str = "910B vector";
 const VECTOR_KERNEL: &str = "ReshapeAndCache_69cf_0";

@@ -1,0 +1,4 @@
+//! What the reader of a `.json` promises.
+
+#[cfg(test)]
+mod properties;
