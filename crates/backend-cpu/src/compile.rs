@@ -12,11 +12,11 @@ use opkeep_descriptor::{Arg, ResolvedSpec};
 use opkeep_digest::Digest;
 use opkeep_process::{Domain, DomainError, Found, Inputs, Observer, ProcessBuilder, ProcessOutput, Sandbox};
 
-use crate::CpuConfig;
-use crate::expression::calls_libm;
-use crate::generate::Generated;
+use crate::codegen::expression::calls_libm;
+use crate::codegen::generate::Generated;
+use crate::config::CpuConfig;
 use crate::process_error::backend_error;
-use crate::toolchain::{DEPENDENCY_FLAGS, Means, Toolchain, read_dependencies};
+use crate::toolchain::{DEPENDENCY_FLAGS, Means, Toolchain, environment, foreign, read_dependencies};
 use crate::work_dir::{read_made, write_source};
 
 /// The help for a file that no key covers.
@@ -262,15 +262,6 @@ impl Compile<'_> {
     }
 }
 
-/// What is wrong with a program of another architecture.
-pub(crate) fn foreign(program: &Path) -> String {
-    format!(
-        "`{}` makes system calls of another architecture, as 32-bit programs do, so that what it reads cannot be \
-         observed; use a compiler whose programs are of this machine's own architecture",
-        program.display()
-    )
-}
-
 fn succeeded(run: &ProcessBuilder<'_>, ended: ProcessOutput) -> Result<ProcessOutput, BackendError> {
     if ended.status.success() { Ok(ended) } else { Err(backend_error(run.exit_error(&ended))) }
 }
@@ -295,18 +286,6 @@ fn artifact(source: &Generated, request: &CompileRequest<'_>, object: Vec<u8>) -
         ..KernelMeta::default()
     };
     Artifact { metadata: meta.to_json().into_bytes(), object, extra: Vec::new() }
-}
-
-/// All of the compiler's environment when it runs in `dir`: what else is set must not change what it does.
-pub(crate) fn environment<'a>(path: &'a OsStr, dir: &'a Path) -> [(&'a OsStr, &'a OsStr); 4] {
-    let named = |name, value| (OsStr::new(name), value);
-    [
-        named("PATH", path),
-        named("TMPDIR", dir.as_os_str()),
-        named("LC_ALL", OsStr::new("C")),
-        // A compiler's wrapper in Python must not write beside its sources, where it would read the next time.
-        named("PYTHONDONTWRITEBYTECODE", OsStr::new("1")),
-    ]
 }
 
 /// What the debug options make of the flags: level 2 is "not optimised, with symbols", as in the vendor's compiler.

@@ -55,40 +55,16 @@
 //! [`Features::Native`] is this machine's, and then the resolved features are part of the fingerprint.
 
 mod backend;
-mod cast;
-mod code;
+mod codegen;
 mod compile;
-mod concat;
-mod conv;
-mod elementwise;
-mod expression;
+mod config;
 mod ffi;
-mod gather;
-mod gemm;
-mod generate;
-mod integer;
-mod known;
-mod layer_norm;
 mod loader;
-mod loops;
-mod lrn;
-mod matmul;
-mod nest;
-mod pad;
-mod pool;
 mod process_error;
-mod reduce;
-mod slice;
-mod softmax;
-mod thin;
+mod source_cache;
 mod toolchain;
-mod transpose;
-mod types;
-mod work;
 mod work_dir;
 
-pub use backend::{CpuBackend, CpuConfig, Features, Rewrite};
-pub use generate::{Generated, generate};
-
-/// The version of the launch ABI. Part of every fingerprint.
-pub const LAUNCH_ABI: u32 = 1;
+pub use backend::CpuBackend;
+pub use codegen::generate::{Generated, generate};
+pub use config::{CpuConfig, Features, LAUNCH_ABI, Rewrite};

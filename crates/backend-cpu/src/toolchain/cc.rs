@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use opkeep_backend::BackendError;
 use opkeep_fs::Fs;
 
-use super::dry_run::unusable;
+use super::driver_query::unusable;
 use super::programs::find_program;
-use crate::CpuConfig;
+use crate::config::CpuConfig;
 
 /// Programs that run a compiler for somebody: they keep objects, or send sources elsewhere. By the names of their files.
 const LAUNCHERS: [&str; 9] =

@@ -12,11 +12,11 @@ use opkeep_fs::Fs;
 use opkeep_process::{Found, Observation, Program};
 
 use super::cc::Cc;
-use super::dry_run::{DryRun, unusable};
+use super::driver_query::{DriverInfo, unusable};
 use super::libraries::{Libraries, usual_folders};
 use super::programs::{find_program, is_elf};
 use super::words::{command_of, line_after};
-use crate::CpuConfig;
+use crate::config::CpuConfig;
 use crate::work_dir::read_made;
 
 const COMPILER_FILE: &str = "kernel.d";
@@ -63,7 +63,11 @@ fn names(text: &str) -> Vec<String> {
 }
 
 /// What a dry run shows to take part: the driver, the programs that it runs, and the libraries that they load.
-pub(crate) fn of_dry_run(config: &CpuConfig, cc: &Cc, dry_run: &DryRun) -> Result<Observation, BackendError> {
+pub(crate) fn of_dry_run(
+    config: &CpuConfig,
+    cc: &Cc,
+    dry_run: &DriverInfo,
+) -> Result<Observation, BackendError> {
     let search = line_after(&dry_run.steps, "COMPILER_PATH=").unwrap_or_default();
     let locate = |program: &str| {
         let mut folders = std::ffi::OsString::from(&search);
@@ -109,7 +113,7 @@ pub(crate) fn of_dry_run(config: &CpuConfig, cc: &Cc, dry_run: &DryRun) -> Resul
 }
 
 /// Whether CC names the driver itself, by what it shows of its steps: gcc says as what it was called, clang runs itself.
-pub(crate) fn is_driver(cc: &Cc, dry_run: &DryRun) -> bool {
+pub(crate) fn is_driver(cc: &Cc, dry_run: &DriverInfo) -> bool {
     let itself = line_after(&dry_run.steps, "COLLECT_GCC=").map(PathBuf::from).or_else(|| {
         let steps = dry_run.steps.lines().filter_map(command_of);
         let mut own = steps.filter(|step| step.iter().any(|word| word == "-cc1"));

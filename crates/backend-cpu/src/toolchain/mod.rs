@@ -4,18 +4,19 @@
 //! takes part, the arguments that it is handed (so `-march=native` shows as this machine's features), and every file that
 //! is read. Files count by content, not by place or date.
 
-mod answer;
 mod cc;
 mod dependencies;
-mod dry_run;
+mod driver_query;
 mod hex;
 mod libraries;
 mod looks;
 mod made_up;
-mod pieces;
 mod probe;
 mod programs;
 mod record;
+mod runs;
+mod shared_query;
+mod toolchain_files;
 mod words;
 mod wrapper;
 
@@ -29,17 +30,18 @@ use opkeep_digest::{Digest, Fingerprint, Hasher};
 use opkeep_fs::Fs;
 use opkeep_process::{Declared, Domain, Inputs, InputsError, Observation, Observer, Unchanged};
 
-pub(crate) use answer::Answer;
 use cc::Cc;
 pub(crate) use dependencies::{FLAGS as DEPENDENCY_FLAGS, read as read_dependencies};
-use dry_run::{Asked, Begun, DryRun, unusable};
+use driver_query::{DriverInfo, DriverQuery, PendingQuery, unusable};
 use looks::Looks;
 use probe::{Probe, Probed};
 use programs::is_elf;
 pub(crate) use record::Means;
 use record::{Read, Record};
+pub(crate) use runs::{environment, foreign};
+pub(crate) use shared_query::SharedQuery;
 
-use crate::{CpuConfig, Features, LAUNCH_ABI};
+use crate::config::{CpuConfig, Features, LAUNCH_ABI};
 
 /// The form of records: another form is another question.
 const RECORD: u64 = 7;
@@ -62,7 +64,7 @@ pub(crate) struct Toolchain {
 /// A compiler that was found and is being asked.
 pub(crate) struct Ahead {
     cc: Cc,
-    begun: Begun,
+    begun: PendingQuery,
 }
 
 impl Ahead {
@@ -72,7 +74,7 @@ impl Ahead {
         if is_elf(&cc.driver) {
             return Ok(None);
         }
-        let begun = Asked::new(config, cx, &cc.driver, &cc.leading).begin()?;
+        let begun = DriverQuery::new(config, cx, &cc.driver, &cc.leading).begin()?;
         Ok(Some(Self { cc, begun }))
     }
 
@@ -105,7 +107,7 @@ impl Toolchain {
         let recalled = recalled.filter(|record| {
             has_means(record) && record.inputs.unchanged(&|path| files.digest(path)) == Unchanged::Yes
         });
-        let asked = Asked::new(config, cx, &cc.driver, &cc.leading);
+        let asked = DriverQuery::new(config, cx, &cc.driver, &cc.leading);
         // What a wrapper answers may depend on what is in no file.
         let dry_run = match &recalled {
             Some(record) if !record.is_wrapped => None,
@@ -275,16 +277,16 @@ impl Toolchain {
     }
 }
 
-fn probe(config: &CpuConfig, cx: &Context<'_>, cc: &Cc, dry_run: DryRun) -> Result<Record, BackendError> {
+fn probe(config: &CpuConfig, cx: &Context<'_>, cc: &Cc, dry_run: DriverInfo) -> Result<Record, BackendError> {
     let probed = Probe { config, cx, cc, dry_run: &dry_run }.run()?;
     let Probed { inputs, plain, libm, means, why, says, is_wrapped, unkept } = probed;
     let shown = shown(&dry_run);
-    let DryRun { version, triple, flags, steps: _ } = dry_run;
+    let DriverInfo { version, triple, flags, steps: _ } = dry_run;
     Ok(Record { version, triple, flags, shown, inputs, plain, libm, means, why, says, is_wrapped, unkept })
 }
 
 /// What a dry run shows, less paths: temporary files are called otherwise each time.
-fn shown(dry_run: &DryRun) -> Digest {
+fn shown(dry_run: &DriverInfo) -> Digest {
     let mut hasher = Hasher::new("opkeep cpu dry run 1");
     hasher.str(&dry_run.version);
     hasher.str(&dry_run.triple);

@@ -18,14 +18,14 @@ use opkeep_process::{
 };
 
 use super::cc::Cc;
-use super::dry_run::{DryRun, probe_dir, unusable};
+use super::driver_query::{DriverInfo, probe_dir, unusable};
 use super::looks::{Looks, Places, parts_of};
 use super::made_up::Pattern;
-use super::pieces::Pieces;
 use super::record::{Means, Read, Steps};
+use super::runs::{environment, foreign};
+use super::toolchain_files::ToolchainFiles;
 use super::{dependencies, words, wrapper};
-use crate::CpuConfig;
-use crate::compile::{environment, foreign};
+use crate::config::CpuConfig;
 use crate::process_error::backend_error;
 use crate::work_dir::{read_made, write_source};
 
@@ -80,7 +80,7 @@ pub(crate) struct Probe<'a> {
     pub(crate) config: &'a CpuConfig,
     pub(crate) cx: &'a Context<'a>,
     pub(crate) cc: &'a Cc,
-    pub(crate) dry_run: &'a DryRun,
+    pub(crate) dry_run: &'a DriverInfo,
 }
 
 /// One run of both sources.
@@ -214,8 +214,8 @@ impl Probe<'_> {
     }
 
     /// The names of all files that are read, in the order of the first time: the same wherever they lie.
-    fn names(&self, pass: &Pass, inputs: &Inputs) -> Pieces {
-        let mut names = Pieces::default();
+    fn names(&self, pass: &Pass, inputs: &Inputs) -> ToolchainFiles {
+        let mut names = ToolchainFiles::default();
         names.add("driver", self.cc.driver.clone());
         for program in pass.plain.seen.programs.iter().chain(&pass.libm.seen.programs) {
             for path in program.read.iter().filter(|path| inputs.digest(path).is_some()) {
@@ -274,7 +274,7 @@ impl Probe<'_> {
     /// A compiler that cannot be known can still compile.
     fn unkept(&self, dir: &Path, why: String) -> Result<Probed, BackendError> {
         let pass = self.pass(dir, How { observed: false, inputs: None, flags: &[] })?;
-        let names = Pieces::default();
+        let names = ToolchainFiles::default();
         Ok(Probed {
             inputs: Inputs::default(),
             plain: steps(&pass.plain, &names, None),
@@ -393,7 +393,7 @@ fn part_name(path: &Path, is_program: bool) -> String {
 }
 
 /// What a compile consists of, in words that are the same wherever the toolchain lies. With a wrapper its `looks` count.
-fn steps(compiled: &Compiled, names: &Pieces, looks: Option<Looks>) -> Steps {
+fn steps(compiled: &Compiled, names: &ToolchainFiles, looks: Option<Looks>) -> Steps {
     let (mut resolved, mut reads, mut intermediate) =
         (Vec::new(), Vec::new(), Hasher::new("opkeep cpu intermediate"));
     for (at, program) in compiled.seen.programs.iter().enumerate() {

@@ -6,10 +6,13 @@ use opkeep_backend::BackendError;
 use opkeep_descriptor::Tensor;
 use opkeep_ops::{Call, PortKind};
 
-use crate::code::{Args, Code, argument, c_type, invalid, mentions, per_block, refused, word, word_of};
-use crate::expression::{self, float_value};
-use crate::loops::{Loops, Operand, bounds, strides};
-use crate::{cast, integer};
+use crate::codegen::cast;
+use crate::codegen::code::{
+    Args, Code, argument, c_type, invalid, mentions, per_block, refused, word, word_of,
+};
+use crate::codegen::expression::{self, float_value};
+use crate::codegen::integer;
+use crate::codegen::loops::{Loops, Operand, bounds, strides};
 
 /// What is computed for each element of an output.
 pub(crate) struct Elements {

@@ -12,9 +12,10 @@ use opkeep_backend::{BackendError, Context};
 use opkeep_fs::Fs;
 use opkeep_process::{ProbeDir, ProcessBuilder, ProcessError, RunningProcess, Sandbox, tail};
 
-use crate::compile::environment;
+use super::runs::environment;
+use crate::config::CpuConfig;
+use crate::config::Features;
 use crate::process_error::backend_error;
-use crate::{CpuConfig, Features};
 
 use super::programs::is_elf;
 use super::words::line_after;
@@ -27,7 +28,7 @@ pub(crate) fn unusable(problem: String) -> BackendError {
 }
 
 /// A compiler that is asked something that takes no time.
-pub(crate) struct Asked<'a> {
+pub(crate) struct DriverQuery<'a> {
     config: &'a CpuConfig,
     cx: &'a Context<'a>,
     driver: &'a Path,
@@ -36,7 +37,7 @@ pub(crate) struct Asked<'a> {
 }
 
 /// A dry run that was asked for.
-pub(crate) struct Begun {
+pub(crate) struct PendingQuery {
     guess: Vec<String>,
     steps: Asking,
 }
@@ -48,7 +49,7 @@ struct Asking {
     _dir: Option<ProbeDir>,
 }
 
-impl Begun {
+impl PendingQuery {
     /// Nobody wants to know any more.
     pub(crate) fn terminate(self) {
         self.steps.running.terminate();
@@ -56,7 +57,7 @@ impl Begun {
 }
 
 /// What a compiler is and would do.
-pub(crate) struct DryRun {
+pub(crate) struct DriverInfo {
     pub(crate) version: String,
     pub(crate) triple: String,
     /// Those that it was asked with.
@@ -65,7 +66,7 @@ pub(crate) struct DryRun {
     pub(crate) steps: String,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> DriverQuery<'a> {
     pub(crate) fn new(
         config: &'a CpuConfig,
         cx: &'a Context<'a>,
@@ -90,18 +91,18 @@ impl<'a> Asked<'a> {
     }
 
     /// Begins to ask for a dry run.
-    pub(crate) fn begin(&self) -> Result<Begun, BackendError> {
+    pub(crate) fn begin(&self) -> Result<PendingQuery, BackendError> {
         let guess = self.flags(std::env::consts::ARCH, is_called_clang(self.driver));
         let (steps, _) = self.ask(&dry(&guess))?;
-        Ok(Begun { guess, steps })
+        Ok(PendingQuery { guess, steps })
     }
 
     /// Waits for the answers. What came to nothing is asked again: who began it may have been a thread that is gone, and
     /// with it what it started. Nor does time count that passed before anybody waited.
-    pub(crate) fn dry_run(&self, begun: Begun) -> Result<DryRun, BackendError> {
-        let Begun { guess, steps } = begun;
+    pub(crate) fn dry_run(&self, begun: PendingQuery) -> Result<DriverInfo, BackendError> {
+        let PendingQuery { guess, steps } = begun;
         let (version, triple, flags, steps) = self.for_what_it_is(guess, self.said(steps)?)?;
-        Ok(DryRun { version, triple, flags, steps })
+        Ok(DriverInfo { version, triple, flags, steps })
     }
 
     /// What the compiler wrote, if it says that all is well.
@@ -263,7 +264,7 @@ mod tests {
     use opkeep_testkit::job;
 
     use super::*;
-    use crate::generate::generate;
+    use crate::codegen::generate::generate;
 
     /// Compilers include a header by themselves, which must then count; the code that is generated needs none.
     #[test]

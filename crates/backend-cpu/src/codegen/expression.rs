@@ -4,7 +4,7 @@ use opkeep_backend::{BackendError, Unsupported};
 use opkeep_descriptor::AttrValue;
 use opkeep_ops::Call;
 
-use crate::code::{invalid, refused};
+use crate::codegen::code::{invalid, refused};
 
 /// The C expression of `call` on float32, over `x`, or over `a` and `b`.
 ///

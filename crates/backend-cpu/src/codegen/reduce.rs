@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use opkeep_backend::BackendError;
 use opkeep_ops::{Call, Reduce};
 
-use crate::code::{Args, Code, argument, c_type, invalid, refused};
-use crate::elementwise::{Elements, dims, extreme, operand};
-use crate::nest::{Fold, Inner, Nest, Place, STRIP, greater, plus};
+use crate::codegen::code::{Args, Code, argument, c_type, invalid, refused};
+use crate::codegen::elementwise::{Elements, dims, extreme, operand};
+use crate::codegen::nest::{Fold, Inner, Nest, Place, STRIP, greater, plus};
 
 /// `ReduceSum`, `ReduceMean`, `ReduceProd`, `ReduceMax` and `ReduceMin`.
 pub(crate) fn reduce(call: &Call<'_>, args: &Args) -> Result<Code, BackendError> {

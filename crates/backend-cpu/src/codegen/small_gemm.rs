@@ -3,8 +3,8 @@
 //! Their time is that of reading the other matrix. So nothing is laid out: that matrix is read once, in the order in
 //! which it lies in memory.
 
-use crate::code::Code;
-use crate::work::{EACH_UNIT, LEAST, Share, VECTORS, defines};
+use crate::codegen::code::Code;
+use crate::codegen::tiling::{EACH_UNIT, LEAST, VECTORS, WorkSplit, defines};
 
 /// Steps that a unit of scalar products should make.
 const DOT_STEPS: u64 = 128 * 1024;
@@ -43,7 +43,7 @@ impl Dots {
         let Self { instances, few, many, depth, few_step, many_step } = *self;
         let part = DOT_STEPS.div_ceil((depth * few).max(1)).next_multiple_of(DOTS).min(many);
         let parts = many.div_ceil(part);
-        let share = Share::new(instances * parts, (part * few).saturating_mul(depth));
+        let share = WorkSplit::new(instances * parts, (part * few).saturating_mul(depth));
         let constants = defines(&[
             ("DEPTH", depth),
             ("MANY", many),
@@ -103,7 +103,7 @@ impl Stream {
         // Long runs are read faster, but there are to be a few parts.
         let part = (columns / 8).next_multiple_of(16).clamp(128, 1024);
         let parts = columns.div_ceil(part);
-        let share = Share::new(instances * parts, (part.min(columns) * rows).saturating_mul(depth));
+        let share = WorkSplit::new(instances * parts, (part.min(columns) * rows).saturating_mul(depth));
         let (row, step) = if transposed { (1, rows) } else { (depth, 1) };
         let constants = defines(&[
             ("ROWS", rows),

@@ -11,7 +11,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// An answer, once there is one. That there is no usable compiler is kept too: a machine without one is asked once. A
 /// question that was cancelled, or failed by the state of the machine, has no answer: the next caller asks again.
-pub(crate) struct Answer<T> {
+pub(crate) struct SharedQuery<T> {
     state: Mutex<State<T>>,
     asked: Condvar,
 }
@@ -24,13 +24,13 @@ struct State<T> {
 
 type Kept<T> = Result<Arc<T>, (String, String)>;
 
-impl<T> Default for Answer<T> {
+impl<T> Default for SharedQuery<T> {
     fn default() -> Self {
         Self { state: Mutex::new(State { kept: None, is_asked: false }), asked: Condvar::new() }
     }
 }
 
-impl<T> Answer<T> {
+impl<T> SharedQuery<T> {
     /// The answer if there is one for which `holds`, else the one that `ask` gives; of several callers one asks.
     pub(crate) fn get(
         &self,
@@ -88,7 +88,7 @@ impl<T> Answer<T> {
 }
 
 /// The turn of a thread that asks. It ends with this, also if the thread panics and leaves no answer.
-struct Turn<'a, T>(&'a Answer<T>);
+struct Turn<'a, T>(&'a SharedQuery<T>);
 
 impl<T> Drop for Turn<'_, T> {
     fn drop(&mut self) {

@@ -3,9 +3,9 @@
 use opkeep_backend::BackendError;
 use opkeep_ops::{Call, Slice, multiples};
 
-use crate::code::{Args, Code, argument, invalid, word_of};
-use crate::elementwise::{Elements, dims};
-use crate::loops::{Operand, strides};
+use crate::codegen::code::{Args, Code, argument, invalid, word_of};
+use crate::codegen::elementwise::{Elements, dims};
+use crate::codegen::loops::{Operand, strides};
 
 /// `StridedSliceV2`.
 pub(crate) fn slice(call: &Call<'_>, args: &Args) -> Result<Code, BackendError> {

@@ -4,7 +4,7 @@
 use opkeep_backend::BackendError;
 use opkeep_ops::{Call, Window};
 
-use crate::code::{MAX_BLOCKS, refused};
+use crate::codegen::code::{MAX_BLOCKS, refused};
 
 /// About how many steps (a multiplication and an addition, say) a block should make, so that starting it costs nothing
 /// beside.
@@ -15,7 +15,7 @@ const MAX_SIZE: u64 = 1 << 40;
 
 /// How units of work become blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Share {
+pub(crate) struct WorkSplit {
     /// All units.
     pub(crate) units: u64,
     /// Units that one block does, one after the other.
@@ -24,7 +24,7 @@ pub(crate) struct Share {
     pub(crate) blocks: u64,
 }
 
-impl Share {
+impl WorkSplit {
     /// Shares out `units` units of `steps` steps each.
     pub(crate) fn new(units: u64, steps: u64) -> Self {
         let per_block = STEPS.div_ceil(steps.max(1)).min(units).max(units.div_ceil(MAX_BLOCKS)).max(1);
@@ -125,13 +125,13 @@ mod tests {
     fn every_unit_has_a_block_and_no_launch_is_too_large() {
         for units in [0, 1, 2, 65_535, 65_536, 1 << 40, MAX_SIZE * 3] {
             for steps in [0, 1, STEPS - 1, STEPS, STEPS + 1, u64::MAX] {
-                let share = Share::new(units, steps);
+                let share = WorkSplit::new(units, steps);
                 assert!((1..=MAX_BLOCKS).contains(&share.blocks), "{share:?}");
                 assert!(share.per_block * share.blocks >= units, "{share:?}");
                 assert!(share.per_block * (share.blocks - 1) < units.max(1), "{share:?}");
             }
         }
-        assert_eq!(Share::new(1000, STEPS).blocks, 1000);
-        assert_eq!(Share::new(1000, STEPS / 10).blocks, 91);
+        assert_eq!(WorkSplit::new(1000, STEPS).blocks, 1000);
+        assert_eq!(WorkSplit::new(1000, STEPS / 10).blocks, 91);
     }
 }

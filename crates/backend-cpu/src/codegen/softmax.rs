@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use opkeep_backend::BackendError;
 use opkeep_ops::{Call, Reduce};
 
-use crate::code::{Args, Code, argument, invalid};
-use crate::elementwise::{Elements, extreme, operand};
-use crate::nest::{Fold, Inner, Nest, Place, STRIP, greater, total};
+use crate::codegen::code::{Args, Code, argument, invalid};
+use crate::codegen::elementwise::{Elements, extreme, operand};
+use crate::codegen::nest::{Fold, Inner, Nest, Place, STRIP, greater, total};
 
 /// `e^x` for `x <= 0`, within 1.2 units in the last place, tiny results included. In place of the math library's
 /// because compilers vectorise it.

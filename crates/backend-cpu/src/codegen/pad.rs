@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use opkeep_backend::BackendError;
 use opkeep_ops::{Call, Pad, PadMode};
 
-use crate::code::{Args, Code, argument, invalid, word_of};
-use crate::loops::{Rows, index};
+use crate::codegen::code::{Args, Code, argument, invalid, word_of};
+use crate::codegen::loops::{Rows, index};
 
 /// A dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,7 +132,7 @@ fn functions(mode: PadMode, body: &str) -> String {
         PadMode::Symmetric => ("-at - 1", "2 * size - 1 - at"),
         PadMode::Edge => ("0", "size - 1"),
     };
-    if crate::code::mentions(body, "inside") {
+    if crate::codegen::code::mentions(body, "inside") {
         let _ = writeln!(
             c,
             "/* The element of a dimension that is seen at a place before, in or behind it. */\n\

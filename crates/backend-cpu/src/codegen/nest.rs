@@ -6,8 +6,8 @@
 
 use std::fmt::Write as _;
 
-use crate::code::per_block;
-use crate::loops::{bounds, start};
+use crate::codegen::code::per_block;
+use crate::codegen::loops::{bounds, start};
 
 /// Partial results of a run. They are joined at its end: one order, for every machine and number of threads.
 const LANES: u64 = 8;
@@ -271,7 +271,9 @@ mod tests {
         for (shape, axes) in
             [(&[1 << 40, 3][..], &[1][..]), (&[1 << 20, 3, 1 << 20], &[1]), (&[1 << 40, 3], &[0])]
         {
-            assert!((1..=crate::code::MAX_BLOCKS).contains(&Nest::new(shape, axes).unwrap().blocks()));
+            assert!(
+                (1..=crate::codegen::code::MAX_BLOCKS).contains(&Nest::new(shape, axes).unwrap().blocks())
+            );
         }
     }
 }

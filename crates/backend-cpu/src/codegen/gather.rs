@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use opkeep_backend::BackendError;
 use opkeep_ops::{Call, Gather};
 
-use crate::code::{Args, Code, argument, c_type, constants, invalid, refused, word_of};
-use crate::elementwise::Elements;
-use crate::loops::Rows;
+use crate::codegen::code::{Args, Code, argument, c_type, constants, invalid, refused, word_of};
+use crate::codegen::elementwise::Elements;
+use crate::codegen::loops::Rows;
 
 /// `GatherV2`. An index that names no item gives zeros: what it would read may be anybody's.
 pub(crate) fn gather(call: &Call<'_>, args: &Args) -> Result<Code, BackendError> {
@@ -15,7 +15,7 @@ pub(crate) fn gather(call: &Call<'_>, args: &Args) -> Result<Code, BackendError>
     let (x, indices) = (call.tensor(0).map_err(invalid)?, call.tensor(1).map_err(invalid)?);
     let item = word_of(call, x)?;
     if gather.size == 0 {
-        let output = crate::elementwise::dims(&gather.output);
+        let output = crate::codegen::elementwise::dims(&gather.output);
         return Ok(Elements { result: item, output, operands: Vec::new(), value: "0".to_owned() }.code());
     }
     let rows = Rows::new(gather.outer * gather.indices, gather.inner);

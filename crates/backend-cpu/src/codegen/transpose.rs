@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use opkeep_backend::BackendError;
 use opkeep_ops::{Call, permutation};
 
-use crate::code::{Args, Code, argument, constants, invalid, per_block, word_of};
-use crate::elementwise::{Elements, dims};
-use crate::loops::{Operand, bounds, merge, start, strides};
+use crate::codegen::code::{Args, Code, argument, constants, invalid, per_block, word_of};
+use crate::codegen::elementwise::{Elements, dims};
+use crate::codegen::loops::{Operand, bounds, merge, start, strides};
 
 /// Elements of a tile: what is read and what is written of it must fit the fastest cache.
 const TILE: u64 = 1024;

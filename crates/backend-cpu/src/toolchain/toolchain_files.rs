@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 /// Files, each under a name of its own, so that one toolchain has one fingerprint wherever it is installed.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Pieces {
+pub(crate) struct ToolchainFiles {
     list: Vec<(String, PathBuf)>,
     by_path: HashMap<PathBuf, usize>,
 }
 
-impl Pieces {
+impl ToolchainFiles {
     /// Adds a file, unless it is there. Of several of one name each gets a number.
     pub(crate) fn add(&mut self, name: &str, path: PathBuf) {
         if self.by_path.contains_key(&path) {
@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn names_are_told_apart() {
-        let mut pieces = Pieces::default();
+        let mut pieces = ToolchainFiles::default();
         for path in ["/a/ld", "/b/ld", "/a/ld"] {
             pieces.add("ld", path.into());
         }

@@ -7,9 +7,9 @@
 use opkeep_backend::BackendError;
 use opkeep_ops::{Call, Conv2d, Window};
 
-use crate::code::{Args, Code, invalid};
-use crate::gemm::{ENOUGH_UNITS, Parts, Product};
-use crate::work::{EACH_UNIT, LEAST, RANGE, Share, VECTORS, check, defines, plain, pointers};
+use crate::codegen::code::{Args, Code, invalid};
+use crate::codegen::gemm::{ENOUGH_UNITS, Parts, Product};
+use crate::codegen::tiling::{EACH_UNIT, LEAST, RANGE, VECTORS, WorkSplit, check, defines, plain, pointers};
 
 /// A group of more output channels than this is a matrix product.
 const FEW_CHANNELS: u64 = 12;
@@ -121,7 +121,7 @@ fn direct(conv: &Conv2d, strip: &Strip, pointers: String) -> Code {
         (conv.y.output.div_ceil(strip.lines), conv.x.output.div_ceil(strip.columns));
     let channels = conv.in_channels * conv.out_channels;
     let steps = channels * conv.y.kernel * conv.x.kernel * strip.lines * strip.columns;
-    let share = Share::new(conv.batch * conv.groups * line_parts * column_parts, steps);
+    let share = WorkSplit::new(conv.batch * conv.groups * line_parts * column_parts, steps);
     let constants = defines(&[
         ("STRIP_LINES", strip.lines),
         ("STRIP_COLUMNS", strip.columns),

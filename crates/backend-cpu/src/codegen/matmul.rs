@@ -6,10 +6,10 @@
 use opkeep_backend::BackendError;
 use opkeep_ops::{Call, MatMul};
 
-use crate::code::{Args, Code, invalid};
-use crate::gemm::{Parts, Product};
-use crate::thin::{Dots, Operands, Stream};
-use crate::work::{check, pointers};
+use crate::codegen::code::{Args, Code, invalid};
+use crate::codegen::gemm::{Parts, Product};
+use crate::codegen::small_gemm::{Dots, Operands, Stream};
+use crate::codegen::tiling::{check, pointers};
 
 /// Scalar products are faster than panels for no more rows than this.
 const FEW_DOTS: u64 = 16;

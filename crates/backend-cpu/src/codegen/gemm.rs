@@ -5,8 +5,8 @@
 //! is filled is the operator's own affair. Every element of the output is one start value plus one sum a panel, in
 //! order: neither the number of threads nor the machine's vectors change a bit of it.
 
-use crate::code::Code;
-use crate::work::{EACH_UNIT, LEAST, Share, VECTORS, defines};
+use crate::codegen::code::Code;
+use crate::codegen::tiling::{EACH_UNIT, LEAST, VECTORS, WorkSplit, defines};
 
 /// Parts of rows are multiples of this, and so of every machine's `TILE_ROWS` (see `vectors.c`).
 const ROW_STEP: u64 = 12;
@@ -60,7 +60,7 @@ struct Split {
     column_parts: u64,
     part_rows: u64,
     row_parts: u64,
-    share: Share,
+    share: WorkSplit,
 }
 
 impl Product {
@@ -73,7 +73,8 @@ impl Product {
         let part_rows = self.rows.div_ceil(row_parts).next_multiple_of(ROW_STEP);
         let row_parts = self.rows.div_ceil(part_rows);
         let steps = part_rows.min(self.rows) * PANEL_COLUMNS.min(self.columns);
-        let share = Share::new(self.instances * row_parts * column_parts, steps.saturating_mul(self.depth));
+        let share =
+            WorkSplit::new(self.instances * row_parts * column_parts, steps.saturating_mul(self.depth));
         Split { panel_depth, column_parts, part_rows, row_parts, share }
     }
 

@@ -6,8 +6,8 @@
 use opkeep_backend::BackendError;
 use opkeep_ops::{Call, Pool, PoolKind, Window};
 
-use crate::code::{Args, Code, invalid, refused};
-use crate::work::{EACH_UNIT, LEAST, RANGE, Share, check, defines, plain, pointers};
+use crate::codegen::code::{Args, Code, invalid, refused};
+use crate::codegen::tiling::{EACH_UNIT, LEAST, RANGE, WorkSplit, check, defines, plain, pointers};
 
 /// A dimension that is not there.
 const FLAT: Window = Window { input: 1, output: 1, kernel: 1, stride: 1, dilation: 1, before: 0, after: 0 };
@@ -23,7 +23,7 @@ pub(crate) fn pool(call: &Call<'_>, args: &Args) -> Result<Code, BackendError> {
         _ => return Err(refused(call, format!("{} spatial dimensions are not known", windows.len()))),
     };
     let taps = dims.iter().fold(x.output, |taps, window| taps.saturating_mul(window.kernel));
-    let share = Share::new(pool.batch * pool.channels * z.output * y.output, taps);
+    let share = WorkSplit::new(pool.batch * pool.channels * z.output * y.output, taps);
     let (dims, units) = (geometry(&dims), defines(&share.constants()));
     let (kind, line) = (kind(pool.kind), include_str!("c/pool.c"));
     let before = format!("{dims}{units}\n{LEAST}\n{RANGE}\n{kind}\n{line}\n");

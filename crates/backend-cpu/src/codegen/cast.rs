@@ -36,7 +36,7 @@ pub(crate) fn expression(from: &str, to: &str) -> Option<String> {
             saturated(*bits, *signed, if from == "float32" { "f" } else { "" })
         }
         // As an assignment converts.
-        _ => format!("({})x", crate::code::c_type(to)?),
+        _ => format!("({})x", crate::codegen::code::c_type(to)?),
     })
 }
 
@@ -52,7 +52,7 @@ fn saturated(bits: u32, signed: bool, float: &str) -> String {
             (format!("uint{bits}"), "0.0".to_owned(), u64::MAX >> (64 - bits), format!("0x1p{bits}"))
         }
     };
-    let c_type = crate::code::c_type(&name).unwrap_or("long");
+    let c_type = crate::codegen::code::c_type(&name).unwrap_or("long");
     let (suffix, lowest) = match (signed, most) {
         (true, most) => ("l", format!("-{most}l - 1")),
         (false, _) => ("ul", "0".to_owned()),

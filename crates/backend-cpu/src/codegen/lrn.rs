@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 use opkeep_backend::BackendError;
 use opkeep_ops::Call;
 
-use crate::code::{Args, Code, argument, constants, invalid, refused};
-use crate::elementwise::dims;
-use crate::expression::{float_value, literal};
-use crate::loops::Rows;
-use crate::nest::STRIP;
+use crate::codegen::code::{Args, Code, argument, constants, invalid, refused};
+use crate::codegen::elementwise::dims;
+use crate::codegen::expression::{float_value, literal};
+use crate::codegen::loops::Rows;
+use crate::codegen::nest::STRIP;
 
 /// `LRN` across channels, the tensor's second dimension.
 pub(crate) fn lrn(call: &Call<'_>, args: &Args) -> Result<Code, BackendError> {

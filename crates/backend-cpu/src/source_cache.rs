@@ -8,8 +8,8 @@ use foldhash::fast::RandomState;
 use opkeep_descriptor::{Arg, Job, JobCache};
 use opkeep_digest::Digest;
 
-use crate::expression::calls_libm;
-use crate::generate::Generated;
+use crate::codegen::expression::calls_libm;
+use crate::codegen::generate::Generated;
 
 /// What a kernel's key needs of its C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,12 +32,12 @@ impl Source {
 
 /// Sources by their jobs.
 #[derive(Default)]
-pub(crate) struct Known {
+pub(crate) struct SourceCache {
     hasher: RandomState,
     sources: Mutex<JobCache<Source>>,
 }
 
-impl Known {
+impl SourceCache {
     pub(crate) fn get(&self, job: &Job) -> Option<Source> {
         let hash = self.hash(job);
         self.locked().get(hash, job)
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn a_source_is_that_of_its_own_job_only() {
         let source = |lines| Source { digest: Digest::of(b"c"), lines, calls_libm: false };
-        let known = Known::default();
+        let known = SourceCache::default();
         let one = job("Square", &[&[3]]);
         // One that has the same hash, and is another.
         let mut alike = one.clone();

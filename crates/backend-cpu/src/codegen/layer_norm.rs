@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use opkeep_backend::BackendError;
 use opkeep_ops::{Call, LayerNorm};
 
-use crate::code::{Args, Code, argument, constants, invalid, refused};
-use crate::expression::literal;
-use crate::nest::{Fold, Nest, plus, total};
+use crate::codegen::code::{Args, Code, argument, constants, invalid, refused};
+use crate::codegen::expression::literal;
+use crate::codegen::nest::{Fold, Nest, plus, total};
 
 /// `LayerNorm`: mean first, then the squares of what is off it, in double precision.
 pub(crate) fn layer_norm(call: &Call<'_>, args: &Args) -> Result<Code, BackendError> {

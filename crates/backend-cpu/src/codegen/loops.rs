@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::code::{GRAIN, per_block};
+use crate::codegen::code::{GRAIN, per_block};
 
 /// Rows of equal length. Long ones are cut into pieces; a block computes some pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,7 +205,7 @@ impl Loops {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::code::MAX_BLOCKS;
+    use crate::codegen::code::MAX_BLOCKS;
 
     fn loops(output: &[i64], inputs: &[&[i64]]) -> Loops {
         let output: Vec<u64> = output.iter().map(|dim| dim.unsigned_abs()).collect();

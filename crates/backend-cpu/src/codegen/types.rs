@@ -3,7 +3,9 @@
 use opkeep_backend::Unsupported;
 use opkeep_ops::{Call, Rule};
 
-use crate::{cast, code, integer};
+use crate::codegen::cast;
+use crate::codegen::code;
+use crate::codegen::integer;
 
 /// Sets of element types that an operator may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

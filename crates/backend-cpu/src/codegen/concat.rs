@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use opkeep_backend::BackendError;
 use opkeep_ops::{Call, concat as concat_axis, pieces};
 
-use crate::code::{Args, Code, GRAIN, MAX_BLOCKS, argument, constants, invalid, word_of};
-use crate::elementwise::dims;
-use crate::loops::bounds;
+use crate::codegen::code::{Args, Code, GRAIN, MAX_BLOCKS, argument, constants, invalid, word_of};
+use crate::codegen::elementwise::dims;
+use crate::codegen::loops::bounds;
 
 /// `ConcatD`.
 pub(crate) fn concat(call: &Call<'_>, args: &Args) -> Result<Code, BackendError> {

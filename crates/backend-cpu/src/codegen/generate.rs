@@ -9,11 +9,22 @@ use opkeep_backend::{BackendError, Unsupported};
 use opkeep_descriptor::{Arg, Job, Op, Tensor};
 use opkeep_ops::{Call, OpSpec, Rule};
 
-use crate::code::{Args, Code, MAX_BLOCKS, invalid, mentions, refused};
-use crate::{
-    LAUNCH_ABI, concat, conv, elementwise, gather, layer_norm, lrn, matmul, pad, pool, reduce, slice,
-    softmax, transpose, types,
-};
+use crate::LAUNCH_ABI;
+use crate::codegen::code::{Args, Code, MAX_BLOCKS, invalid, mentions, refused};
+use crate::codegen::concat;
+use crate::codegen::conv;
+use crate::codegen::elementwise;
+use crate::codegen::gather;
+use crate::codegen::layer_norm;
+use crate::codegen::lrn;
+use crate::codegen::matmul;
+use crate::codegen::pad;
+use crate::codegen::pool;
+use crate::codegen::reduce;
+use crate::codegen::slice;
+use crate::codegen::softmax;
+use crate::codegen::transpose;
+use crate::codegen::types;
 
 /// Generated C.
 #[derive(Clone, Debug, PartialEq, Eq)]
