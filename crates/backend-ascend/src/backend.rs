@@ -19,25 +19,26 @@ use opkeep_digest::{Digest, Fingerprint};
 use opkeep_fs::{CancelToken, Fs};
 use opkeep_ops::Graph;
 
-use ready::{KnownSetup, unrepeatable};
-pub(crate) use {attempt::HELP, ready::Ready};
-
-use crate::answers::Answers;
-use crate::ask::{Asker, Once};
-use crate::closure::Externals;
+use crate::NAME;
+use crate::compile::driver::{Means, environment, means, pool, tool_folder};
+use crate::compile::options;
+use crate::compile::ready::{KnownConfig, unrepeatable};
 use crate::config::{AscendConfig, Driver};
-use crate::device::Runtime;
-use crate::driver::{Means, environment, means, pool, tool_folder};
+use crate::device::loader::AscendLoader;
+use crate::device::runtime::Runtime;
 use crate::error::AscendError;
-use crate::find::{Toolkit, absolute};
-use crate::loader::AscendLoader;
-use crate::ops_info::OpsInfo;
-use crate::platform::Soc;
-use crate::pool::Pool;
-use crate::prepare::Prepare;
-use crate::probe::Probe;
-use crate::sources::Sources;
-use crate::{NAME, banks, fingerprint, options};
+use crate::graph::prepare::Prepare;
+use crate::probe::toolkit_probe::Probe;
+use crate::sources::import_closure::Externals;
+use crate::sources::op_sources::Sources;
+use crate::toolkit::find::{Toolkit, absolute};
+use crate::toolkit::fingerprint;
+use crate::toolkit::knowledge_bank;
+use crate::toolkit::ops_info::OpsInfo;
+use crate::toolkit::platform::Soc;
+use crate::worker::op_query::{OnceDigests, OpQuery};
+use crate::worker::op_query_cache::OpQueryCache;
+use crate::worker::pool::Pool;
 
 /// The backend for one chip.
 pub struct AscendBackend {
@@ -50,7 +51,7 @@ pub struct AscendBackend {
     driver: Means,
     /// For those who only ask, where no workers compile.
     asking: OnceLock<Result<Pool, String>>,
-    answers: Answers,
+    answers: OpQueryCache,
     /// What is odd about the toolkit.
     warnings: Vec<String>,
     /// Where this host has such a chip.
@@ -62,7 +63,7 @@ pub struct AscendBackend {
     /// What operators take from other places, by the digests of their jobs.
     externals: Mutex<HashMap<Digest, Externals>>,
     /// How workers were started last.
-    setups: Mutex<Option<KnownSetup>>,
+    setups: Mutex<Option<KnownConfig>>,
     /// What is known of operators, and the toolchain that it was read of.
     known: Mutex<(Option<Digest>, Arc<OpsInfo>)>,
 }
@@ -95,7 +96,7 @@ impl AscendBackend {
             soc,
             toolkit,
             asking: OnceLock::new(),
-            answers: Answers::open(config.answers.clone()),
+            answers: OpQueryCache::open(config.answers.clone()),
             warnings,
             loader: OnceLock::new(),
             scratch,
@@ -141,7 +142,9 @@ impl AscendBackend {
     /// An option that is out of range, or that means a folder: what was in it then, nobody knows.
     pub fn read(spec: &BuildSpec) -> Result<ResolvedSpec, BackendError> {
         let options = options::resolve(spec)?;
-        if let Some((name, value)) = banks::OPTIONS.iter().find_map(|name| options.get_key_value(*name)) {
+        if let Some((name, value)) =
+            knowledge_bank::OPTIONS.iter().find_map(|name| options.get_key_value(*name))
+        {
             return Err(BackendError::Option {
                 name: name.clone(),
                 value: value.clone(),
@@ -157,7 +160,7 @@ impl AscendBackend {
     /// # Errors
     /// The toolkit cannot be probed.
     pub fn confinement(&self) -> Result<String, BackendError> {
-        let (files, cancel) = (Once::default(), CancelToken::new());
+        let (files, cancel) = (OnceDigests::default(), CancelToken::new());
         let cx = Context::new(&files, &cancel, &|_| {});
         let (record, _) = self.record(&cx, &Externals::default())?;
         if let Some(problem) = record.problem() {
@@ -223,7 +226,7 @@ impl AscendBackend {
     /// The options of `spec` as they take effect, for this chip.
     fn resolved(&self, spec: &BuildSpec) -> Result<ResolvedSpec, BackendError> {
         let mut options = options::resolve(spec)?;
-        for name in banks::OPTIONS {
+        for name in knowledge_bank::OPTIONS {
             let Some(path) = options.get_mut(name) else { continue };
             if !Fs::new().is_dir(path.as_ref()) {
                 return Err(BackendError::Option {
@@ -355,7 +358,7 @@ impl Backend for AscendBackend {
         spec: &ResolvedSpec,
     ) -> Result<Graph, BackendError> {
         let ops = self.ops();
-        let asker = Asker {
+        let asker = OpQuery {
             cx,
             ready: &|job| self.ready(cx, job, spec),
             has_moved: &|record| self.has_moved(cx, record),
@@ -367,7 +370,7 @@ impl Backend for AscendBackend {
             spec,
             answers: &self.answers,
             pool: &|| self.asking(),
-            files: Once::default(),
+            files: OnceDigests::default(),
         };
         let prepared = Prepare::new(&ops, &asker).run(&graph);
         self.answers.save();

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::answers;
-use crate::find::Search;
+use crate::toolkit::find::Search;
+use crate::worker::op_query_cache;
 
 /// How the backend finds its toolkit, and how it drives it.
 #[derive(Clone, Debug)]
@@ -45,6 +45,6 @@ impl AscendConfig {
     /// Keeps what operators answer in this user's folder below `folder`, which may be one for temporary files.
     #[must_use]
     pub fn keep_answers_below(self, folder: &Path) -> Self {
-        Self { answers: answers::file_below(folder), ..self }
+        Self { answers: op_query_cache::file_below(folder), ..self }
     }
 }

@@ -21,7 +21,7 @@ pub enum AscendError {
     #[error("no CANN toolkit is found; looked for it {}", places(looked))]
     NotFound {
         /// Where it was looked for, in order.
-        looked: Vec<Looked>,
+        looked: Vec<SearchedPath>,
     },
     /// A place was named, and no toolkit is there.
     #[error("{named_by} names `{}`, which is no CANN toolkit: {problem}", path.display())]
@@ -29,7 +29,7 @@ pub enum AscendError {
         /// The place.
         path: PathBuf,
         /// What named it.
-        named_by: NamedBy,
+        named_by: PathOrigin,
         /// What is there instead.
         problem: &'static str,
     },
@@ -39,9 +39,9 @@ pub enum AscendError {
         /// Its root.
         root: PathBuf,
         /// What led to it.
-        named_by: NamedBy,
+        named_by: PathOrigin,
         /// What is missing.
-        missing: Vec<Missing>,
+        missing: Vec<MissingComponent>,
     },
     /// A file of the toolkit does not say what it should.
     #[error("`{}` {place}: {problem}", path.display())]
@@ -97,16 +97,16 @@ pub enum AscendError {
 
 /// A place that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Looked {
+pub struct SearchedPath {
     /// The place.
     pub path: PathBuf,
     /// What led to it.
-    pub named_by: NamedBy,
+    pub named_by: PathOrigin,
 }
 
 /// What led to a toolkit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NamedBy {
+pub enum PathOrigin {
     /// The caller.
     Caller,
     /// A variable of the environment.
@@ -115,7 +115,7 @@ pub enum NamedBy {
     Nobody,
 }
 
-impl fmt::Display for NamedBy {
+impl fmt::Display for PathOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Caller => f.write_str("as asked for"),
@@ -127,7 +127,7 @@ impl fmt::Display for NamedBy {
 
 /// A part of a toolkit that is not there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Missing {
+pub struct MissingComponent {
     /// What it is.
     pub part: &'static str,
     /// Where it would be.
@@ -136,7 +136,7 @@ pub struct Missing {
     pub help: &'static str,
 }
 
-impl fmt::Display for Missing {
+impl fmt::Display for MissingComponent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { part, path, help } = self;
         write!(f, "{part} (`{}`): {help}", path.display())
@@ -157,8 +157,8 @@ impl AscendError {
         match self {
             Self::NotFound { .. } => INSTALL.to_owned(),
             Self::NotAToolkit { named_by, .. } => match named_by {
-                NamedBy::Variable(name) => format!("set {name} to the toolkit's folder, or unset it"),
-                NamedBy::Caller | NamedBy::Nobody => INSTALL.to_owned(),
+                PathOrigin::Variable(name) => format!("set {name} to the toolkit's folder, or unset it"),
+                PathOrigin::Caller | PathOrigin::Nobody => INSTALL.to_owned(),
             },
             Self::Incomplete { .. } => {
                 format!("install what is missing, in the version of the rest; or {INSTALL}")
@@ -201,13 +201,13 @@ impl From<AscendError> for BackendError {
     }
 }
 
-fn places(looked: &[Looked]) -> String {
-    let place = |looked: &Looked| format!("`{}` ({})", looked.path.display(), looked.named_by);
+fn places(looked: &[SearchedPath]) -> String {
+    let place = |looked: &SearchedPath| format!("`{}` ({})", looked.path.display(), looked.named_by);
     looked.iter().map(place).collect::<Vec<_>>().join(", ")
 }
 
-fn list(missing: &[Missing]) -> String {
-    missing.iter().map(Missing::to_string).collect::<Vec<_>>().join("; ")
+fn list(missing: &[MissingComponent]) -> String {
+    missing.iter().map(MissingComponent::to_string).collect::<Vec<_>>().join("; ")
 }
 
 fn nearest_of(names: &[String]) -> String {

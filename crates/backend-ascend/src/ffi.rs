@@ -15,7 +15,7 @@ use std::ptr::{self, NonNull};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
 use crate::AclError;
-use crate::acl_codes::COMPILING_STUB_MODE;
+use crate::device::acl_codes::COMPILING_STUB_MODE;
 
 /// The oldest CANN whose headers were read.
 const CANN_8_1: &str = "8.1";

@@ -13,7 +13,7 @@ pub enum Level {
 
 /// Something that the toolkit complains of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Complaint {
+pub struct LogMessage {
     /// How bad it is.
     pub level: Level,
     /// The vendor's code, such as `E80012`, if it is said.
@@ -24,7 +24,7 @@ pub struct Complaint {
     pub text: String,
 }
 
-impl fmt::Display for Complaint {
+impl fmt::Display for LogMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.code {
             // Most texts begin with it.
@@ -35,8 +35,8 @@ impl fmt::Display for Complaint {
 }
 
 /// What the output of a compile complains of, the same thing once, in order.
-pub fn complaints(output: &str) -> Vec<Complaint> {
-    let mut found: Vec<Complaint> = Vec::new();
+pub fn parse_log(output: &str) -> Vec<LogMessage> {
+    let mut found: Vec<LogMessage> = Vec::new();
     for complaint in output.lines().filter_map(line) {
         if !found.iter().any(|other| other.text == complaint.text) {
             found.push(complaint);
@@ -47,9 +47,9 @@ pub fn complaints(output: &str) -> Vec<Complaint> {
 
 /// The complaint that says most: the first error with a code, else the first error that is not only about the others,
 /// else the first of all.
-pub fn cause(complaints: &[Complaint]) -> Option<&Complaint> {
-    let errors = || complaints.iter().filter(|complaint| complaint.level == Level::Error);
-    errors().find(|error| error.code.is_some()).or_else(|| errors().next()).or(complaints.first())
+pub fn cause(parse_log: &[LogMessage]) -> Option<&LogMessage> {
+    let errors = || parse_log.iter().filter(|complaint| complaint.level == Level::Error);
+    errors().find(|error| error.code.is_some()).or_else(|| errors().next()).or(parse_log.first())
 }
 
 /// What somebody can do about a complaint, where that is known.
@@ -79,7 +79,7 @@ const HINTS: [(&str, &str); 8] = [
 
 /// One line: `[ERROR] TBE(12,python3):2025-04-28-20:30:17.000.000 [file.py:7][function] text`, the same as Python's own
 /// logging writes it, or the last line of a traceback.
-fn line(line: &str) -> Option<Complaint> {
+fn line(line: &str) -> Option<LogMessage> {
     let line = line.trim();
     let level = |word: &str| match word {
         "ERROR" | "CRITICAL" => Some(Level::Error),
@@ -97,7 +97,7 @@ fn line(line: &str) -> Option<Complaint> {
     if text.is_empty() || text.starts_with("Traceback") || text.starts_with("File \"") {
         return None;
     }
-    Some(Complaint { level, code: code(text).map(str::to_owned), place, text: text.to_owned() })
+    Some(LogMessage { level, code: code(text).map(str::to_owned), place, text: text.to_owned() })
 }
 
 /// Takes the process, the time, the place and the function off.
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn lines_become_complaints_and_the_one_with_a_code_is_the_cause() {
-        let found = complaints(LOG);
+        let found = parse_log(LOG);
         let texts: Vec<(Level, Option<&str>)> =
             found.iter().map(|complaint| (complaint.level, complaint.code.as_deref())).collect();
         assert_eq!(texts, [(Level::Warning, None), (Level::Error, Some("E80012")), (Level::Error, None)]);
@@ -160,12 +160,12 @@ mod tests {
         assert_eq!(found[0].text, "Invalid op bank path /x.");
         assert_eq!(cause(&found).unwrap().code.as_deref(), Some("E80012"));
         assert_eq!(cause(&found[2..]).unwrap().text, "Opc tool compile failed.");
-        assert!(complaints("all is well\n[INFO] E99999 is no complaint\n").is_empty());
+        assert!(parse_log("all is well\n[INFO] E99999 is no complaint\n").is_empty());
     }
 
     #[test]
     fn tracebacks_and_plain_logging_count_too() {
-        let found = complaints(
+        let found = parse_log(
             "Traceback (most recent call last):\n  File \"x.py\", line 1\nTypeError: Descriptors cannot be created directly.\n\
              [ERROR][2025-04-28 20:30:17,100]Soc version is empty.\n[Warning]Can not find libascendalog.so\n",
         );

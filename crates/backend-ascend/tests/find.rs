@@ -11,7 +11,7 @@ use std::path::Path;
 
 use common::{Place, SOC, environment, search_below};
 use opkeep_backend::BackendError;
-use opkeep_backend_ascend::{AscendError, NamedBy, OpsInfo, Search, Value};
+use opkeep_backend_ascend::{AscendError, OpsInfo, PathOrigin, Search, Value};
 use opkeep_testkit::toolkit::{Layout, Part, SOCS, Toolkit, Vendor};
 
 #[test]
@@ -21,7 +21,7 @@ fn both_layouts_are_found_where_they_are_usually() {
     {
         let place = Place::of(&Toolkit::new().layout(layout).version(version, "9.9"));
         let found = place.found();
-        assert_eq!((found.root.as_path(), found.named_by), (place.installed.root(), NamedBy::Nobody));
+        assert_eq!((found.root.as_path(), found.named_by), (place.installed.root(), PathOrigin::Nobody));
         assert!(found.root.ends_with(root));
         assert_eq!(found.real_root(), fs::canonicalize(place.installed.versioned_root()).unwrap());
         assert_eq!(found.asc_opc.is_some(), version.starts_with('9'));
@@ -52,11 +52,11 @@ fn who_names_a_place_gets_that_one_or_an_error() {
     ] {
         let search = Search { environment: environment(&variables), ..one.search() };
         let found = search.find().unwrap();
-        assert_eq!((found.root.as_path(), found.named_by), (home, NamedBy::Variable(by)));
+        assert_eq!((found.root.as_path(), found.named_by), (home, PathOrigin::Variable(by)));
         // What is asked for counts before.
         let asked = Search { explicit: Some(one.installed.root().to_owned()), ..search };
         let found = asked.find().unwrap();
-        assert_eq!((found.root.as_path(), found.named_by), (one.installed.root(), NamedBy::Caller));
+        assert_eq!((found.root.as_path(), found.named_by), (one.installed.root(), PathOrigin::Caller));
         assert_eq!(found.opp, one.installed.opp());
     }
     // Also if that one lacks something, and another does not.

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use opkeep_artifact::Artifact;
 use opkeep_backend::{BackendError, CompileRequest, Context};
 
-use super::{AscendBackend, Ready};
-use crate::compile::{self, Made, Process, Told};
-use crate::driver::Means;
-use crate::guards::Guards;
-use crate::input;
-use crate::record::Record;
+use super::AscendBackend;
+use crate::compile::driver::Means;
+use crate::compile::invocation::{self, CompilerInput, Made, Process};
+use crate::compile::parameters;
+use crate::compile::ready::{HELP, Ready};
+use crate::probe::guards::Guards;
+use crate::probe::record::Record;
 
 /// By what an attempt is kept to what its key covers.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -68,8 +69,9 @@ impl AscendBackend {
         let (op, ops) = (self.single(request.job)?, self.ops());
         let info = ops.get(&op.op_type);
         let implementation = self.sources.implementation(op, &ops)?;
-        let parameters = input::parameters(request.job, request.name.as_str(), info, &request.spec.options)?;
-        let told = Told::new(cx, request, op, parameters, &implementation, &self.toolkit, number);
+        let parameters =
+            parameters::parameters(request.job, request.name.as_str(), info, &request.spec.options)?;
+        let told = CompilerInput::new(cx, request, op, parameters, &implementation, &self.toolkit, number);
         let mut ready = self.ready(cx, request.job, request.spec)?;
         if kept != Kept::ByAll {
             let guards = match kept {
@@ -84,13 +86,8 @@ impl AscendBackend {
                 let environment = &record.interpreter().for_programs(&self.environment);
                 Process { program, has_banks: *has_banks, environment, setup, extra }.compile(&told)
             }
-            Means::Workers(pool) => compile::by_worker(pool, setup, extra, &told),
+            Means::Workers(pool) => invocation::by_worker(pool, setup, extra, &told),
         };
         Ok((made, ready.record))
     }
 }
-
-/// What to do about a read that no key covers.
-pub(crate) const HELP: &str = "neither importing the toolkit nor an import in the operator's sources leads there: import \
-    it by its name, keep it beside the operators, or declare it as an input of the toolchain (--toolchain-input), so \
-    that it counts";

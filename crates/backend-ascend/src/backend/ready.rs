@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 
 use opkeep_backend::{BackendError, Context, FileDigests};
@@ -12,28 +11,17 @@ use opkeep_fs::Fs;
 use opkeep_process::{Declared, Inputs};
 
 use super::AscendBackend;
-use crate::closure::Externals;
-use crate::driver::tool_folder;
-use crate::externals::first;
-use crate::guards::Guards;
-use crate::pool::Setup;
-use crate::reach::Extra;
-use crate::record::Record;
-use crate::{banks, fingerprint, tree};
-
-/// What a compile is begun with.
-pub(crate) struct Ready {
-    pub(crate) setup: Arc<Setup>,
-    pub(crate) record: Arc<Record>,
-    pub(crate) extra: Extra,
-}
-
-/// A way to start workers, and what it follows from.
-pub(super) struct KnownSetup {
-    record: Arc<Record>,
-    declared: Vec<Declared>,
-    setup: Arc<Setup>,
-}
+use crate::compile::driver::tool_folder;
+use crate::compile::ready::{KnownConfig, Ready};
+use crate::disk::tree;
+use crate::probe::guards::Guards;
+use crate::probe::reach::Extra;
+use crate::probe::record::Record;
+use crate::sources::externals::first;
+use crate::sources::import_closure::Externals;
+use crate::toolkit::fingerprint;
+use crate::toolkit::knowledge_bank;
+use crate::worker::pool::WorkerConfig;
 
 impl AscendBackend {
     /// What a compile of `job` may read, and a worker's start.
@@ -55,7 +43,11 @@ impl AscendBackend {
     }
 
     /// How workers are started that import what `record` says.
-    pub(super) fn setup(&self, cx: &Context<'_>, record: &Arc<Record>) -> Result<Arc<Setup>, BackendError> {
+    pub(super) fn setup(
+        &self,
+        cx: &Context<'_>,
+        record: &Arc<Record>,
+    ) -> Result<Arc<WorkerConfig>, BackendError> {
         let declared = self.declared(cx.files)?;
         let mut setups = self.setups.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = &*setups
@@ -65,13 +57,13 @@ impl AscendBackend {
             return Ok(Arc::clone(&known.setup));
         }
         let setup = Arc::new(self.setup_with(record, &declared, record.guards.clone()));
-        *setups = Some(KnownSetup { record: Arc::clone(record), declared, setup: Arc::clone(&setup) });
+        *setups = Some(KnownConfig { record: Arc::clone(record), declared, setup: Arc::clone(&setup) });
         Ok(setup)
     }
 
-    fn setup_with(&self, record: &Record, declared: &[Declared], guards: Guards) -> Setup {
+    fn setup_with(&self, record: &Record, declared: &[Declared], guards: Guards) -> WorkerConfig {
         let vendors = self.toolkit.vendors.iter().map(|vendor| vendor.tbe.clone());
-        Setup {
+        WorkerConfig {
             interpreter: record.interpreter().clone(),
             bytecode: self.probe.bytecode(),
             domain: self.probe.domain(&self.toolkit, record, declared),
@@ -183,12 +175,7 @@ fn extra(externals: Externals, names: BTreeSet<String>, spec: &ResolvedSpec, rec
         listed.insert(directory);
     }
     files.extend(record.files_of(&names));
-    let banks = banks::OPTIONS.iter().filter_map(|option| spec.options.get(*option)).map(PathBuf::from);
+    let banks =
+        knowledge_bank::OPTIONS.iter().filter_map(|option| spec.options.get(*option)).map(PathBuf::from);
     Extra { names, files, beneath: directories.into_iter().chain(banks).collect(), listed }
-}
-
-/// A part of a fingerprint that no other has: no look-up finds what is compiled by such a toolchain, and it is not kept.
-pub(super) fn unrepeatable(why: &str) -> String {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    format!("{why} ({}-{})", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }

@@ -1,0 +1,319 @@
+//! One compile: the same for both drivers but for who does it.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use opkeep_artifact::Artifact;
+use opkeep_backend::{BackendError, CompileRequest, Context};
+use opkeep_descriptor::Op;
+use opkeep_process::{ProcessBuilder, ProcessOutput, Sandbox, keep_log, tail};
+use serde_json::{Map, Value, json};
+
+use crate::compile::compile_output;
+use crate::compile::options;
+use crate::disk::files;
+use crate::probe::reach::Extra;
+use crate::process_error::backend_error;
+use crate::slog;
+use crate::sources::op_sources::Implementation;
+use crate::toolkit::find::Toolkit;
+use crate::toolkit::interpreter::with_temporary;
+use crate::toolkit::knowledge_bank;
+use crate::worker::pool::{Answer, Asked, Pool, WorkerConfig, WorkerError, WorkerOptions};
+
+/// What the compiler is told, whoever tells it.
+pub(crate) struct CompilerInput<'a> {
+    cx: &'a Context<'a>,
+    pub(crate) request: &'a CompileRequest<'a>,
+    pub(crate) op: &'a Op,
+    /// The parameter file's content.
+    pub(crate) parameters: Value,
+    /// The file of an operator that the compiler would not find by its type, and the function in it.
+    pub(crate) file: Option<(PathBuf, String)>,
+    /// The folder that its package is imported from.
+    base: PathBuf,
+    /// The attempt's own directory.
+    folder: PathBuf,
+    output: PathBuf,
+    debug: PathBuf,
+}
+
+impl<'a> CompilerInput<'a> {
+    /// For attempt number `attempt`, which has a directory of its own: what a killed attempt leaves in the directory for
+    /// debugging keeps the next one out.
+    pub(crate) fn new(
+        cx: &'a Context<'a>,
+        request: &'a CompileRequest<'a>,
+        op: &'a Op,
+        parameters: Value,
+        implementation: &Implementation,
+        toolkit: &Toolkit,
+        attempt: u32,
+    ) -> Self {
+        let folder = request.work_dir.join(format!("attempt-{attempt}"));
+        let (output, debug) = (folder.join("output"), folder.join("debug"));
+        // Built-in operators and those of `vendors/` are found by their type.
+        let found = toolkit.vendors.iter().find(|vendor| vendor.tbe == implementation.base);
+        let by_type = implementation.base == toolkit.tbe || found.is_some_and(|vendor| !vendor.is_custom());
+        let file = implementation.dynamic.clone().or_else(|| implementation.file.clone());
+        let file = file.filter(|_| !by_type).map(|file| (file, implementation.function.clone()));
+        let base = implementation.base.clone();
+        Self { cx, request, op, parameters, file, base, folder, output, debug }
+    }
+
+    /// The options, as the compiler calls them, less directories.
+    fn options(&self, has_banks: bool) -> Result<Vec<(&'static str, Value)>, BackendError> {
+        let spec = self.request.spec;
+        let option = |name: &str| spec.options.get(name).map(String::as_str);
+        let mut all = vec![
+            ("soc_version", spec.target.as_str().into()),
+            // `all`, which is what it is if nothing is said, compiles twice.
+            ("deterministic", option("deterministic").unwrap_or("false").into()),
+        ];
+        let number = |name: &str| option(name).and_then(|text| text.parse::<u32>().ok());
+        // Level 4 is level 3 and a file that nobody compiles from.
+        all.extend(number("op_debug_level").map(|level| ("op_debug_level", level.min(3).into())));
+        all.extend(number("aicore_num").map(|cores| ("aicore_num", cores.into())));
+        for name in ["op_debug_config", "core_type"] {
+            all.extend(option(name).map(|value| (name, value.into())));
+        }
+        all.extend(options::mode_of(&spec.options, &self.op.op_type).map(|mode| ("impl_mode", mode.into())));
+        for name in ["mdl_bank_path", "op_bank_path"] {
+            let Some(value) = option(name) else { continue };
+            if !has_banks {
+                return Err(BackendError::Option {
+                    name: name.to_owned(),
+                    value: value.to_owned(),
+                    expected: "nothing: this toolkit's `asc_opc` has no such option".to_owned(),
+                });
+            }
+            all.push((name, value.into()));
+        }
+        Ok(all)
+    }
+
+    fn log(&self) -> PathBuf {
+        self.request.work_dir.join("compile.log")
+    }
+
+    /// The kernel, if it is there; else why not, by the compiler's own words.
+    fn judge(
+        &self,
+        output: &str,
+        ended: &dyn Fn(Option<String>) -> BackendError,
+    ) -> Result<Artifact, BackendError> {
+        let missing = match compile_output::collect(&self.output, self.request.name.as_str()) {
+            Ok(artifact) => return Ok(artifact),
+            Err(problem) => problem,
+        };
+        let parse_log = slog::parse_log(output);
+        let cause = slog::cause(&parse_log).filter(|cause| cause.level == slog::Level::Error);
+        let Some(cause) = cause else { return Err(ended(Some(missing))) };
+        let hint = slog::hint(&cause.text);
+        if let Some(help) = hint.filter(|_| is_the_toolkits(&cause.text)) {
+            return Err(BackendError::Toolchain { problem: cause.to_string(), help: help.to_owned() });
+        }
+        Err(ended(None))
+    }
+}
+
+/// Whether it is the toolkit itself that does not work, whatever is compiled.
+fn is_the_toolkits(text: &str) -> bool {
+    text.contains("Descriptors cannot") || text.contains("No module named")
+}
+
+/// Whether another attempt may go well: a lock that a killed compile left behind.
+fn is_transient(output: &str) -> bool {
+    output.contains("Another process is using this dir")
+}
+
+/// What to show of the output: the cause first, with what can be done, then its end.
+fn shown(output: &str) -> String {
+    let parse_log = slog::parse_log(output);
+    let cause = slog::cause(&parse_log).map(|cause| {
+        let hint = slog::hint(&cause.text).map(|hint| format!("\n({hint})")).unwrap_or_default();
+        format!("{cause}{hint}\n")
+    });
+    format!("{}{}", cause.unwrap_or_default(), tail(output))
+}
+
+/// What came of one attempt.
+pub(crate) struct Made {
+    pub(crate) artifact: Result<Artifact, BackendError>,
+    /// Whether another attempt may go well.
+    pub(crate) is_transient: bool,
+    /// What it read that its key does not contain.
+    pub(crate) beyond: Vec<PathBuf>,
+    /// Whether it read files that it made outside its work directory, which a domain denies.
+    pub(crate) needs_own: bool,
+    /// What was run.
+    pub(crate) command: String,
+}
+
+impl Made {
+    fn of(artifact: Result<Artifact, BackendError>) -> Self {
+        Self { artifact, is_transient: false, beyond: Vec::new(), needs_own: false, command: String::new() }
+    }
+}
+
+/// Driver A: one process a compile.
+pub(crate) struct Process<'a> {
+    /// `opc` or `asc_opc`.
+    pub(crate) program: &'a Path,
+    pub(crate) has_banks: bool,
+    pub(crate) environment: &'a [(OsString, OsString)],
+    pub(crate) setup: &'a WorkerConfig,
+    pub(crate) extra: &'a Extra,
+}
+
+impl Process<'_> {
+    pub(crate) fn compile(&self, told: &CompilerInput<'_>) -> Made {
+        self.try_compile(told).unwrap_or_else(|error| Made::of(Err(error)))
+    }
+
+    fn try_compile(&self, told: &CompilerInput<'_>) -> Result<Made, BackendError> {
+        for folder in [&told.folder, &told.output, &told.debug] {
+            files::create_dir(folder)?;
+        }
+        let parameters = told.folder.join("params.json");
+        files::write(&parameters, told.parameters.to_string().as_bytes())?;
+        let mut args: Vec<OsString> = Vec::new();
+        if let Some((file, function)) = &told.file {
+            args.push(file.into());
+            args.push(format!("--main_func={function}").into());
+        }
+        args.push(option("input_param", parameters.as_os_str()));
+        args.push(option("output", told.output.as_os_str()));
+        args.push(option("debug_dir", told.debug.as_os_str()));
+        for (name, value) in told.options(self.has_banks)? {
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            args.push(option(name, OsStr::new(&text)));
+        }
+        let log = told.log();
+        // Another attempt must find nothing of this one.
+        let sandbox = self.setup.sandbox(self.extra, &told.folder)?;
+        let environment = with_temporary(self.environment, &told.folder);
+        let run = ProcessBuilder {
+            program: self.program,
+            args: &args,
+            environment: &environment,
+            dir: &told.folder,
+            log: Some(&log),
+            deadline: told.cx.deadline,
+            cancel: told.cx.cancel,
+            sandbox: Sandbox::default(),
+        };
+        let ended = ProcessBuilder { sandbox: sandbox.as_run(), ..run }.wait_with_output();
+        let command = run.to_string();
+        let (beyond, needs_own) = sandbox.finish(self.setup.reach(), self.extra)?;
+        let (artifact, is_transient) = match ended {
+            Ok(ended) => (self.judged(told, &run, &ended, &log), is_transient(&ended.output)),
+            Err(error) => (Err(backend_error(error)), false),
+        };
+        Ok(Made { artifact, is_transient, beyond, needs_own, command })
+    }
+
+    fn judged(
+        &self,
+        told: &CompilerInput<'_>,
+        run: &ProcessBuilder<'_>,
+        ended: &ProcessOutput,
+        log: &Path,
+    ) -> Result<Artifact, BackendError> {
+        let crashed = !ended.status.success();
+        told.judge(&ended.output, &|missing| match missing {
+            Some(problem) if !crashed => backend_error(run.missing_output_error(ended, problem)),
+            _ => BackendError::Compile {
+                command: run.to_string(),
+                status: ended.ending(),
+                log_tail: shown(&ended.output),
+                log: keep_log(log, &ended.output),
+            },
+        })
+    }
+}
+
+fn option(name: &str, value: &OsStr) -> OsString {
+    let mut option = OsString::from(format!("--{name}="));
+    option.push(value);
+    option
+}
+
+/// Driver B: a worker that has imported the toolkit.
+pub(crate) fn by_worker(
+    pool: &Pool,
+    setup: &Arc<WorkerConfig>,
+    extra: &Extra,
+    told: &CompilerInput<'_>,
+) -> Made {
+    let request = told.request;
+    let mut options: Map<String, Value> = match told.options(true) {
+        Ok(options) => options.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        Err(error) => return Made::of(Err(error)),
+    };
+    options.insert("bin_filename".to_owned(), request.name.as_str().into());
+    if let Some((file, function)) = &told.file {
+        options.insert("op_path".to_owned(), file.to_string_lossy().into());
+        options.insert("main_func".to_owned(), function.as_str().into());
+    }
+    let message = json!({"do": "compile", "parameters": told.parameters, "options": options});
+    let whom = WorkerOptions {
+        extra,
+        watched: told.file.is_some().then_some(told.base.as_path()),
+        // What a bank holds is read once.
+        is_last: knowledge_bank::OPTIONS.iter().any(|option| request.spec.options.contains_key(*option)),
+        left_at: Some(&told.folder),
+    };
+    let command = || format!("opc_tool.opc_api.compile_op ({})", request.name.as_str());
+    let Asked { answer, beyond, needs_own } = pool.ask(setup, &message, whom, told.cx);
+    let (artifact, is_transient) = match answer {
+        Ok(Answer { content, output }) => judged(told, &content, output, &command),
+        Err(trouble) => (Err(failure(trouble, command(), told)), false),
+    };
+    Made { artifact, is_transient, beyond, needs_own, command: command() }
+}
+
+/// What a worker's answer comes to, and whether another attempt may go well.
+fn judged(
+    told: &CompilerInput<'_>,
+    content: &Value,
+    output: String,
+    command: &dyn Fn() -> String,
+) -> (Result<Artifact, BackendError>, bool) {
+    let problem = content["problem"].as_str().unwrap_or_default();
+    let output = if problem.is_empty() { output } else { format!("{output}\n{problem}") };
+    let done = content["done"] == true;
+    let made = told.judge(&output, &|missing| match missing {
+        Some(problem) if done => BackendError::MissingOutput {
+            command: command(),
+            problem,
+            log_tail: shown(&output),
+            log: keep_log(&told.log(), &output),
+        },
+        _ => BackendError::Compile {
+            command: command(),
+            status: "it says that the compile failed".to_owned(),
+            log_tail: shown(&output),
+            log: keep_log(&told.log(), &output),
+        },
+    });
+    (made, is_transient(&output))
+}
+
+fn failure(trouble: WorkerError, command: String, told: &CompilerInput<'_>) -> BackendError {
+    let log = |output: &str| keep_log(&told.log(), output);
+    match trouble {
+        WorkerError::Died { status, output } => BackendError::Compile {
+            command,
+            status: format!("the worker ended: {status}"),
+            log_tail: shown(&output),
+            log: log(&output),
+        },
+        WorkerError::Late { seconds, output } => {
+            BackendError::TimedOut { command, seconds, log_tail: tail(&output), log: log(&output) }
+        }
+        WorkerError::Cancelled => BackendError::Cancelled,
+        WorkerError::Start(error) => error,
+    }
+}

@@ -1,0 +1,35 @@
+//! What a compile is begun with.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use opkeep_process::Declared;
+
+use crate::probe::reach::Extra;
+use crate::probe::record::Record;
+use crate::worker::pool::WorkerConfig;
+
+/// What to do about a read that no key covers.
+pub(crate) const HELP: &str = "neither importing the toolkit nor an import in the operator's sources leads there: import \
+    it by its name, keep it beside the operators, or declare it as an input of the toolchain (--toolchain-input), so \
+    that it counts";
+
+/// What a compile is begun with.
+pub(crate) struct Ready {
+    pub(crate) setup: Arc<WorkerConfig>,
+    pub(crate) record: Arc<Record>,
+    pub(crate) extra: Extra,
+}
+
+/// A way to start workers, and what it follows from.
+pub(crate) struct KnownConfig {
+    pub(crate) record: Arc<Record>,
+    pub(crate) declared: Vec<Declared>,
+    pub(crate) setup: Arc<WorkerConfig>,
+}
+
+/// A part of a fingerprint that no other has: no look-up finds what is compiled by such a toolchain, and it is not kept.
+pub(crate) fn unrepeatable(why: &str) -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    format!("{why} ({}-{})", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}

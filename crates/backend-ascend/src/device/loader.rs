@@ -1,0 +1,178 @@
+//! Loading kernels onto the device, and launching them.
+//!
+//! What can be launched is what needs no tiling function: kernels for shapes that were known when they were compiled. The
+//! arguments are addresses, as the vendor's own callers pass them: inputs, outputs, workspaces.
+
+use std::ffi::CString;
+use std::io::Write;
+use std::num::NonZeroUsize;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use opkeep_artifact::Artifact;
+use opkeep_backend::{BackendError, LoadedKernel, Loader, Slot};
+use opkeep_descriptor::Job;
+
+use crate::AclError;
+use crate::Runtime;
+use crate::device::launch_plan::{LaunchPlan, Place};
+use crate::device::runtime::{Bound, Session};
+use crate::ffi::{Binary, Function, Memory};
+
+/// Loads kernels onto the first device that this process sees.
+///
+/// The runtime can be begun once in a process. If a framework has begun it, it stays the framework's; otherwise it ends
+/// when the loader and all its kernels are gone, and cannot be begun again.
+#[derive(Debug)]
+pub struct AscendLoader {
+    session: Arc<Session>,
+    scratch: PathBuf,
+}
+
+impl AscendLoader {
+    /// A loader for the device of `runtime`.
+    ///
+    /// CANN 8.1 loads from files only; they are put into folders of their own in `scratch` for as long as that takes.
+    ///
+    /// # Errors
+    /// There is no device, or it cannot be used.
+    pub fn new(runtime: &Runtime, scratch: PathBuf) -> Result<Self, AclError> {
+        Ok(Self { session: Arc::new(Session::begin(runtime)?), scratch })
+    }
+}
+
+impl Loader for AscendLoader {
+    fn load(&self, artifact: &Artifact, job: &Job) -> Result<Box<dyn LoadedKernel>, BackendError> {
+        let plan = LaunchPlan::new(artifact, job)?;
+        let failed = |error: AclError| error.loading(&plan.kernel);
+        let bound = self.session.bind().map_err(failed)?;
+        let binary = if bound.acl.loads_from_memory() {
+            bound.acl.load_from_data(&artifact.object, plan.magic).map_err(failed)?
+        } else {
+            self.load_from_file(&bound, artifact, &plan)?
+        };
+        let function = match bound.acl.kernel(&binary, &plan.kernel_name) {
+            Ok(function) => function,
+            Err(error) => {
+                let _ = bound.acl.unload(&binary);
+                return Err(failed(error));
+            }
+        };
+        drop(bound);
+        let bytes = |slots: &[Slot]| slots.iter().map(|slot| slot.bytes).collect();
+        Ok(Box::new(AscendKernel {
+            input_bytes: bytes(&plan.inputs),
+            output_bytes: bytes(&plan.outputs),
+            session: Arc::clone(&self.session),
+            binary,
+            function,
+            plan,
+        }))
+    }
+}
+
+impl AscendLoader {
+    /// By way of a pair of files that nobody else can have made or changed. The runtime reads a few fields of the `.json`.
+    fn load_from_file(
+        &self,
+        bound: &Bound<'_>,
+        artifact: &Artifact,
+        plan: &LaunchPlan,
+    ) -> Result<Binary, BackendError> {
+        let folder = tempfile::Builder::new().prefix("opkeep-load-").tempdir_in(&self.scratch);
+        let folder = folder.map_err(|source| cannot("make a folder in", &self.scratch, source))?;
+        let _json = put(folder.path(), ".json", &artifact.metadata)?;
+        let object = put(folder.path(), ".o", &artifact.object)?;
+        let path = std::path::absolute(object.path()).unwrap_or_else(|_| object.path().to_owned());
+        let name = CString::new(path.as_os_str().as_bytes())
+            .map_err(|source| cannot("name", &path, std::io::Error::other(source)))?;
+        bound.acl.load_from_file(&name, plan.magic).map_err(|error| error.loading(&plan.kernel))
+    }
+}
+
+/// A file `kernel<suffix>` in `folder`, removed when what is returned is dropped.
+fn put(folder: &Path, suffix: &str, bytes: &[u8]) -> Result<tempfile::NamedTempFile, BackendError> {
+    let file = tempfile::Builder::new().prefix("kernel").suffix(suffix).rand_bytes(0).tempfile_in(folder);
+    let mut file = file.map_err(|source| cannot("make a file in", folder, source))?;
+    file.write_all(bytes).map_err(|source| cannot("write", file.path(), source))?;
+    Ok(file)
+}
+
+fn cannot(action: &'static str, path: &Path, source: std::io::Error) -> BackendError {
+    BackendError::Io { action, path: path.to_owned(), source }
+}
+
+/// A kernel on the device.
+struct AscendKernel {
+    plan: LaunchPlan,
+    input_bytes: Vec<usize>,
+    output_bytes: Vec<usize>,
+    function: Function,
+    binary: Binary,
+    session: Arc<Session>,
+}
+
+impl AscendKernel {
+    fn run(&self, inputs: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<(), AclError> {
+        let bound = self.session.bind()?;
+        let memory = |bytes: &usize| bound.acl.memory(*bytes);
+        let given = self.input_bytes.iter().map(memory).collect::<Result<Vec<_>, _>>()?;
+        let made = self.output_bytes.iter().map(memory).collect::<Result<Vec<_>, _>>()?;
+        let spaces = self.plan.workspaces.iter().map(memory).collect::<Result<Vec<_>, _>>()?;
+        for (memory, bytes) in given.iter().zip(inputs) {
+            memory.fill(bytes)?;
+        }
+        let mut addresses = Vec::with_capacity(self.plan.arguments.len());
+        for argument in &self.plan.arguments {
+            let memory = match argument.place {
+                Place::Input(at) => given.get(at),
+                Place::Output(at) => made.get(at),
+                Place::Workspace(at) => spaces.get(at),
+                Place::Nowhere => None,
+            };
+            if argument.cleared {
+                memory.map_or(Ok(()), Memory::clear)?;
+            }
+            addresses.push(memory.map_or(0, Memory::address));
+        }
+        // Gone before the memory is, and with it what still runs, should waiting for it fail.
+        let stream = bound.acl.stream()?;
+        stream.launch(&self.function, self.plan.blocks, self.plan.schedule_mode, &addresses)?;
+        stream.wait()?;
+        for (memory, bytes) in made.iter().zip(outputs) {
+            memory.read(bytes)?;
+        }
+        Ok(())
+    }
+}
+
+impl LoadedKernel for AscendKernel {
+    fn input_bytes(&self) -> &[usize] {
+        &self.input_bytes
+    }
+
+    fn output_bytes(&self) -> &[usize] {
+        &self.output_bytes
+    }
+
+    fn launch(
+        &self,
+        inputs: &[&[u8]],
+        outputs: &mut [&mut [u8]],
+        _threads: NonZeroUsize,
+    ) -> Result<(), BackendError> {
+        Slot::check(&self.plan.inputs, inputs.iter().copied(), &self.plan.kernel, "input")?;
+        Slot::check(&self.plan.outputs, outputs.iter().map(|output| &**output), &self.plan.kernel, "output")?;
+        self.run(inputs, outputs).map_err(|error| error.launching(&self.plan.kernel))
+    }
+}
+
+impl Drop for AscendKernel {
+    fn drop(&mut self) {
+        // A failure concerns nobody any more.
+        if let Ok(bound) = self.session.bind() {
+            let _ = bound.acl.unload(&self.binary);
+        }
+    }
+}

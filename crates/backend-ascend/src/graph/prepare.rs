@@ -1,0 +1,340 @@
+//! Rewrites a network so that each node's tensors are what the toolkit's operator takes.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use opkeep_backend::{BackendError, Unsupported};
+use opkeep_descriptor::{Job, Tensor};
+use opkeep_digest::Digest;
+use opkeep_ops::{Function, Graph, Node, OpSpec, Rule, Storage, TensorId, find, is_blocked};
+
+use crate::AscendError;
+use crate::NAME;
+use crate::graph::dtype_compat::{distance, holds, is_lossy};
+use crate::graph::function::{function, refused};
+use crate::graph::select::{Combination, Form, Formats, PortFormats, answered, listed};
+use crate::graph::tensor_forms::{TensorForms, whole};
+use crate::toolkit::ops_info::{OpInfo, OpsInfo};
+
+/// Any format, and all tensors of the operator have the same.
+const AGNOSTIC: &str = "formatAgnostic";
+/// The same for tensors of one shape; single values stay as they are.
+const BROADCAST: &str = "broadcast";
+
+/// Makes networks fit the operators of a toolkit.
+///
+/// Every node gets its module, function, flags and attributes from the operator information. Of the combinations of
+/// element types and formats that its operator takes, it gets the one that loses least, needs the fewest conversions,
+/// and moves the fewest elements; so what follows a convolution stays in its format. `Cast` and `TransData` are put in
+/// where needed, once for all that read a tensor in that form; what a node makes in another element type than the
+/// network's is converted back where it is read.
+pub struct Prepare<'a> {
+    ops: &'a OpsInfo,
+    formats: &'a dyn Formats,
+    /// What operators have answered.
+    answers: RefCell<HashMap<Digest, Option<Vec<PortFormats>>>>,
+}
+
+impl<'a> Prepare<'a> {
+    /// For the operators of `ops`; `formats` asks those that the operator information does not describe.
+    pub fn new(ops: &'a OpsInfo, formats: &'a dyn Formats) -> Self {
+        Self { ops, formats, answers: RefCell::default() }
+    }
+
+    /// The network for the toolkit, and what its user should know: where it computes with fewer digits.
+    ///
+    /// # Errors
+    /// An operator that the toolkit does not have, or that takes nothing the network's tensors can become; what asking
+    /// an operator brings.
+    pub fn run(&self, graph: &Graph) -> Result<(Graph, Vec<String>), BackendError> {
+        let mut stored = TensorForms::new(graph, self.ops);
+        let mut warnings = Vec::new();
+        for (at, node) in graph.nodes().iter().enumerate() {
+            let info = self.info(&node.op_type)?;
+            let function = function(node, info)?;
+            stored.see(node)?;
+            let combinations = self.combinations(graph, at, info, &function, &stored)?;
+            let view = Place { graph, node, spec: spec(node)?, stored: &stored };
+            let choices = combinations.iter().enumerate().filter_map(|(at, one)| view.choice(at, one));
+            let choice = choices.min_by_key(|choice| choice.cost);
+            let choice = choice.ok_or_else(|| view.nothing_fits(&combinations))?;
+            warnings.extend(view.warning(&choice));
+            let ids = stored.convert_inputs(node, &choice.inputs)?;
+            stored.keep(at, ids, &choice.outputs, function)?;
+        }
+        Ok((stored.finish()?, warnings))
+    }
+
+    fn info(&self, op_type: &str) -> Result<&'a OpInfo, BackendError> {
+        let none = |problem: &str| {
+            let (op_type, problem) = (op_type.to_owned(), problem.to_owned());
+            AscendError::NoImplementation { op_type, problem, looked: self.ops.files.clone() }.into()
+        };
+        let info = self.ops.get(op_type).ok_or_else(|| none("the operator information does not have it"))?;
+        if info.is_null() {
+            return Err(none("the operator information says that it has no kernel (`opFile` is `Null`)"));
+        }
+        Ok(info)
+    }
+
+    /// What the operator takes.
+    fn combinations(
+        &self,
+        graph: &Graph,
+        at: usize,
+        info: &OpInfo,
+        function: &Function,
+        stored: &TensorForms<'_>,
+    ) -> Result<Vec<Combination>, BackendError> {
+        if info.must_be_asked()
+            // It is asked about the network's own tensors.
+            && let Some(job) = graph.job_as(at, function.clone())
+            && let Some(answer) = self.answer(&job)?
+        {
+            return Ok(answered(&answer));
+        }
+        let listed = listed(info);
+        let node = &graph.nodes()[at];
+        match info.pattern.as_deref() {
+            Some(AGNOSTIC) => Ok(any_format(graph, node, &listed, stored, false)),
+            Some(BROADCAST) => Ok(any_format(graph, node, &listed, stored, true)),
+            _ if listed.is_empty() => {
+                let problem = "the operator information lists no element types, and the operator does not answer \
+                               which it takes; install the operator package again, in the version of the toolkit";
+                Err(refused(node, problem.to_owned()))
+            }
+            _ => Ok(listed),
+        }
+    }
+
+    fn answer(&self, job: &Job) -> Result<Option<Vec<PortFormats>>, BackendError> {
+        let digest = job.digest();
+        if let Some(answer) = self.answers.borrow().get(&digest) {
+            return Ok(answer.clone());
+        }
+        let answer = self.formats.select(job, 0)?;
+        self.answers.borrow_mut().insert(digest, answer.clone());
+        Ok(answer)
+    }
+}
+
+/// The format without blocks that a tensor gets beside `first`: the same, if it can have that.
+fn like(tensor: &Tensor, first: Option<&Storage>) -> String {
+    let same = first.map(|first| Storage { dtype: tensor.dtype.clone(), ..first.clone() });
+    let same = same.filter(|same| !is_blocked(&same.format) && same.apply(tensor).is_ok());
+    same.map_or_else(|| tensor.format.clone(), |same| same.format)
+}
+
+fn spec(node: &Node) -> Result<&'static OpSpec, BackendError> {
+    let unknown = || Unsupported::Op { backend: NAME, op_type: node.op_type.clone() };
+    find(&node.op_type).ok_or_else(|| unknown().into())
+}
+
+/// Every listed combination of element types in every format that an input has.
+fn any_format(
+    graph: &Graph,
+    node: &Node,
+    listed: &[Combination],
+    stored: &TensorForms<'_>,
+    scalars_stay: bool,
+) -> Vec<Combination> {
+    let mut formats: Vec<Option<String>> = vec![None];
+    for storage in node.inputs.iter().flatten().flat_map(|id| stored.storages(*id)) {
+        let blocked = Some(storage.format.clone()).filter(|format| is_blocked(format));
+        if blocked.is_some() && !formats.contains(&blocked) {
+            formats.push(blocked);
+        }
+    }
+    let stays = |number: usize| {
+        let ids = node.inputs.get(number).map_or(&[][..], Vec::as_slice);
+        scalars_stay && ids.iter().all(|id| graph.tensor(*id).shape.iter().all(|dim| *dim == 1))
+    };
+    let with = |combination: &Combination, format: &Option<String>| {
+        let form = |form: &Form, stays: bool| Form {
+            dtype: form.dtype.clone(),
+            format: format.clone().filter(|_| !stays),
+        };
+        let inputs = combination.inputs.iter().enumerate();
+        Combination {
+            inputs: inputs.map(|(number, one)| form(one, number > 0 && stays(number))).collect(),
+            outputs: combination.outputs.iter().map(|one| form(one, false)).collect(),
+        }
+    };
+    formats.iter().flat_map(|format| listed.iter().map(|one| with(one, format))).collect()
+}
+
+/// A node, where it stands.
+struct Place<'p, 'a> {
+    graph: &'a Graph,
+    node: &'a Node,
+    spec: &'static OpSpec,
+    stored: &'p TensorForms<'a>,
+}
+
+/// How a node's tensors are stored if it gets a certain combination.
+struct Choice {
+    cost: Cost,
+    inputs: Vec<Vec<Storage>>,
+    outputs: Vec<Storage>,
+}
+
+/// What a combination costs, what counts most first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Cost {
+    /// Whether digits are lost, and how far the element types are from the network's.
+    distance: u32,
+    conversions: usize,
+    /// Elements that conversions move.
+    moved: u64,
+    /// The operator's own order.
+    number: usize,
+}
+
+impl Place<'_, '_> {
+    /// What the combination means for the node; None if its tensors cannot become that.
+    fn choice(&self, number: usize, combination: &Combination) -> Option<Choice> {
+        let mut choice =
+            Choice { cost: Cost { number, ..Cost::default() }, inputs: Vec::new(), outputs: Vec::new() };
+        for (at, ids) in self.node.inputs.iter().enumerate() {
+            let form = combination.inputs.get(at).cloned().unwrap_or_default();
+            let mut storages = Vec::with_capacity(ids.len());
+            for id in ids {
+                let first = choice.inputs.iter().flatten().chain(&storages).next();
+                storages.push(self.input(at, *id, &form, first, &mut choice.cost)?);
+            }
+            choice.inputs.push(storages);
+        }
+        let is_list = self.spec.outputs.len() == 1;
+        for (at, id) in self.node.outputs.iter().enumerate() {
+            let form = combination.outputs.get(if is_list { 0 } else { at }).cloned().unwrap_or_default();
+            let tensor = self.graph.tensor(*id);
+            let storage = Storage {
+                dtype: form.dtype.unwrap_or_else(|| tensor.dtype.clone()),
+                format: form.format.unwrap_or_else(|| like(tensor, choice.inputs.iter().flatten().next())),
+                groups: 1,
+            };
+            choice.cost.distance += distance(&tensor.dtype, &storage.dtype)?;
+            storage.apply(tensor).ok()?;
+            choice.outputs.push(storage);
+        }
+        self.blocks_agree(&choice).then_some(choice)
+    }
+
+    fn input(
+        &self,
+        at: usize,
+        id: TensorId,
+        form: &Form,
+        first: Option<&Storage>,
+        cost: &mut Cost,
+    ) -> Option<Storage> {
+        let tensor = self.graph.tensor(id);
+        let port = self.spec.inputs.get(at)?;
+        let dtype = form.dtype.clone().unwrap_or_else(|| tensor.dtype.clone());
+        let format = form.format.clone().unwrap_or_else(|| match first {
+            None => self.stored.plain(id),
+            first => like(tensor, first),
+        });
+        let groups = self.groups(at).filter(|_| format == "FRACTAL_Z").unwrap_or(1);
+        let storage = Storage { dtype, format, groups };
+        storage.apply(tensor).ok().filter(|_| self.is_known(at, tensor, &storage))?;
+        if port.kind.is_value() {
+            let values = tensor.const_value.as_ref().and_then(|value| value.to_ints())?;
+            let fits = tensor.dtype == storage.dtype || holds(&storage.dtype, &values);
+            return fits.then_some(storage);
+        }
+        cost.distance += distance(&tensor.dtype, &storage.dtype)?;
+        let kernels = self.stored.kernels(id, &storage)?;
+        cost.conversions += kernels;
+        let elements = tensor.shape.iter().map(|dim| dim.unsigned_abs()).product::<u64>();
+        cost.moved = cost.moved.saturating_add(elements.saturating_mul(kernels as u64));
+        Some(storage)
+    }
+
+    /// Whether it is known which dimensions a tensor of fewer has: one are the channels where the operator has values of
+    /// channels, three are all but the batch where tensors are broadcast.
+    fn is_known(&self, at: usize, tensor: &Tensor, storage: &Storage) -> bool {
+        match tensor.shape.len() {
+            _ if !is_blocked(&storage.format) || storage.format == "FRACTAL_NZ" => true,
+            1 => self.spec.rule == Rule::PerChannel && at > 0,
+            3 => self.is_pointwise(),
+            _ => true,
+        }
+    }
+
+    fn is_pointwise(&self) -> bool {
+        use Rule::{Accumulate, Clip, Elementwise, Predicate, Select};
+        matches!(self.spec.rule, Elementwise | Predicate | Select | Clip | Accumulate)
+    }
+
+    /// The groups of a convolution, for its weights.
+    fn groups(&self, at: usize) -> Option<i64> {
+        let attr = self.node.attrs.iter().find(|attr| attr.name == "groups")?;
+        match attr.value {
+            opkeep_descriptor::AttrValue::Int(groups) if at == 1 && groups > 1 => Some(groups),
+            _ => None,
+        }
+    }
+
+    /// Blocks are computed side by side, so what is broadcast must be cut alike: in `NC1HWC0` all have the same channels,
+    /// elsewhere the same shape. An operator that is asked knows that itself.
+    fn blocks_agree(&self, choice: &Choice) -> bool {
+        let inputs = || self.node.inputs.iter().flatten().zip(choice.inputs.iter().flatten());
+        let shape = |id: &TensorId| {
+            let shape = &self.graph.tensor(*id).shape;
+            whole(shape).unwrap_or_else(|| shape.clone())
+        };
+        let first = inputs().find(|(_, storage)| is_blocked(&storage.format)).filter(|_| self.is_pointwise());
+        let Some((first, blocked)) = first else { return true };
+        let alike = |id: &TensorId| match (shape(id), shape(first)) {
+            (shape, first) if shape == first => true,
+            (shape, first) => blocked.format == "NC1HWC0" && shape.get(1) == first.get(1),
+        };
+        let one = |id: &TensorId| self.graph.tensor(*id).shape.iter().all(|dim| *dim == 1);
+        inputs().all(|(id, storage)| if is_blocked(&storage.format) { alike(id) } else { one(id) })
+    }
+
+    /// Says that the node computes with fewer digits than the network has.
+    fn warning(&self, choice: &Choice) -> Option<String> {
+        let Node { name, op_type, .. } = self.node;
+        let ports = self.spec.inputs.iter().zip(self.node.inputs.iter().zip(&choice.inputs));
+        let read =
+            ports.filter(|(port, _)| !port.kind.is_value()).flat_map(|(_, (ids, to))| ids.iter().zip(to));
+        let mut types = read
+            .chain(self.node.outputs.iter().zip(&choice.outputs))
+            .map(|(id, storage)| (&self.graph.tensor(*id).dtype, &storage.dtype));
+        let (from, to) = types.find(|(from, to)| distance(from, to).is_some_and(is_lossy))?;
+        Some(format!(
+            "`{name}` ({op_type}) computes in {to}, since the toolkit's operator does not take {from}: not every value of \
+             {from} is one of {to}"
+        ))
+    }
+
+    fn nothing_fits(&self, combinations: &[Combination]) -> BackendError {
+        let described = |id: &TensorId| {
+            let Tensor { dtype, shape, .. } = self.graph.tensor(*id);
+            format!("{dtype} {shape:?}")
+        };
+        let given: Vec<String> = self.node.inputs.iter().flatten().map(described).collect();
+        let form = |form: &Form| {
+            let any = || "any".to_owned();
+            format!("{} {}", form.dtype.clone().unwrap_or_else(any), form.format.clone().unwrap_or_else(any))
+        };
+        let mut takes: Vec<String> = combinations
+            .iter()
+            .map(|one| one.inputs.iter().map(form).collect::<Vec<_>>().join(", "))
+            .collect();
+        let more = takes.len().saturating_sub(4);
+        takes.truncate(4);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        refused(
+            self.node,
+            format!(
+                "its inputs are {}, and it takes ({}){more}; there is no conversion to any of these, so convert the \
+                 network's tensors before this node, or install an operator package that takes them",
+                given.join(", "),
+                takes.join("), (")
+            ),
+        )
+    }
+}

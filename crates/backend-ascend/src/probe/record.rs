@@ -1,0 +1,514 @@
+//! What importing the toolkit takes: the interpreter, modules, libraries and programs, and the directories in which they
+//! were looked for.
+//!
+//! A record is made by [`probe`](crate::probe::toolkit_probe) and holds for as long as every file in it has the content that it had,
+//! and every directory the entries that matter. A file that would shadow another is such an entry, so it ends the
+//! record, and the next probe finds what is imported then. What counts in keys are contents and names of modules, never
+//! where they are.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use opkeep_backend::FileDigests;
+use opkeep_digest::{Digest, Fingerprint, Hasher};
+use opkeep_fs::Fs;
+use opkeep_process::Observation;
+use serde::{Deserialize, Serialize};
+
+use crate::disk::dir_digest;
+use crate::disk::stamp::Stamp;
+use crate::error::AscendError;
+use crate::probe::guards::Guards;
+use crate::probe::unkeyed::{Directories, is_unkeyed};
+use crate::sources::externals::first;
+use crate::toolkit::interpreter::Interpreter;
+
+/// What the probe reports.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Report {
+    /// What the toolkit takes.
+    pub(crate) base: Reads,
+    /// What modules take beyond that which operators name; None, if that could not be found out.
+    pub(crate) names: BTreeMap<String, Option<Reads>>,
+    pub(crate) programs: Programs,
+    pub(crate) configs: Configs,
+    /// Names that importing the toolkit does not take, and that were not asked about yet.
+    #[serde(default)]
+    pub(crate) pending: Vec<String>,
+    /// Why the toolkit cannot be imported.
+    pub(crate) problem: Option<String>,
+    pub(crate) executable: PathBuf,
+    pub(crate) version: String,
+    /// Where modules are looked for.
+    pub(crate) search: Vec<PathBuf>,
+}
+
+/// What was read, and looked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Reads {
+    /// Modules by their names, with their files.
+    pub(crate) modules: Vec<(String, PathBuf)>,
+    /// Which names were looked for in which directories: see [`Listing`].
+    pub(crate) looked: BTreeMap<PathBuf, BTreeSet<String>>,
+    /// Files whose code is run.
+    pub(crate) libraries: Vec<PathBuf>,
+    /// All files that were opened to be read.
+    pub(crate) opened: Vec<PathBuf>,
+}
+
+/// The programs that a compile may run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Programs {
+    pub(crate) paths: Vec<(String, PathBuf)>,
+    pub(crate) looked: BTreeMap<PathBuf, BTreeSet<String>>,
+    pub(crate) libraries: Vec<PathBuf>,
+}
+
+/// What decides where modules and libraries are found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Configs {
+    pub(crate) files: Vec<PathBuf>,
+    pub(crate) looked: BTreeMap<PathBuf, BTreeSet<String>>,
+}
+
+/// The entries of a directory that matter. Names that are looked for are those of modules (`numpy`), of files
+/// (`=libm.so.6`), all that end alike (`*.pth`), or all (`*`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Listing {
+    names: BTreeSet<String>,
+    /// None, if there is no such directory.
+    found: Option<Vec<String>>,
+    /// What the directory looked like when it was listed, if it cannot have been changed since without a trace.
+    stamp: Option<Stamp>,
+}
+
+/// A record of what importing the toolkit takes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Record {
+    /// What was probed: the interpreter, its environment, the toolkit.
+    pub(crate) id: String,
+    interpreter: Interpreter,
+    report: Report,
+    /// Modules that operators of the toolkit and its vendors name.
+    pub(crate) scanned: BTreeSet<String>,
+    /// All files that count, with their digests; None for what is not there or cannot be read.
+    files: BTreeMap<PathBuf, Option<String>>,
+    directories: BTreeMap<PathBuf, Listing>,
+    /// What keeps compiles to what is in this record.
+    pub(crate) guards: Guards,
+}
+
+impl Record {
+    /// A record of `report`, as the files are now. Files below `own` count elsewhere; the packages of operators are
+    /// imported later, and must not be found in another place.
+    pub(crate) fn new(
+        id: String,
+        interpreter: Interpreter,
+        mut report: Report,
+        scanned: BTreeSet<String>,
+        (own, packages): (&Directories, &[PathBuf]),
+        files: &dyn FileDigests,
+    ) -> Self {
+        for (directory, name) in elsewhere(&report.search, packages) {
+            report.base.looked.entry(directory).or_default().insert(name);
+        }
+        let names = report.names.values_mut().flatten();
+        for reads in std::iter::once(&mut report.base).chain(names) {
+            reads.modules.retain(|(_, path)| !own.contain(path));
+            let modules: BTreeSet<&PathBuf> = reads.modules.iter().map(|(_, path)| path).collect();
+            reads.opened.retain(|path| !is_unkeyed(path) && !modules.contains(path) && !own.contain(path));
+            reads.libraries.retain(|path| !own.contain(path));
+        }
+        let mut record = Self {
+            id,
+            interpreter,
+            report,
+            scanned,
+            files: BTreeMap::new(),
+            directories: BTreeMap::new(),
+            guards: Guards::default(),
+        };
+        record.files = record.all_files().map(|path| (path.clone(), digest(&path, files))).collect();
+        record.directories =
+            record.all_looked().into_iter().map(|(path, names)| Listing::of(path, names)).collect();
+        record
+    }
+
+    /// Whether an import would take the same.
+    pub(crate) fn is_current(&self, files: &dyn FileDigests) -> bool {
+        self.directories.iter().all(|(path, listing)| listing.is_current(path))
+            && self.files.iter().all(|(path, known)| digest(path, files) == *known)
+    }
+
+    /// Why the toolkit cannot be imported, if it cannot.
+    pub(crate) fn problem(&self) -> Option<&str> {
+        self.report.problem.as_deref()
+    }
+
+    pub(crate) fn interpreter(&self) -> &Interpreter {
+        &self.interpreter
+    }
+
+    /// Whether another record of the same says the same, whenever each was made.
+    pub(crate) fn says_the_same_as(&self, other: &Self) -> bool {
+        let Self { id, interpreter, report, scanned, files, directories, guards } = self;
+        let entries = |directories: &BTreeMap<PathBuf, Listing>| -> Vec<_> {
+            directories
+                .iter()
+                .map(|(path, one)| (path.clone(), one.names.clone(), one.found.clone()))
+                .collect()
+        };
+        (id, interpreter, report, scanned) == (&other.id, &other.interpreter, &other.report, &other.scanned)
+            && (files, guards) == (&other.files, &other.guards)
+            && entries(directories) == entries(&other.directories)
+    }
+
+    /// Whether another report found the toolkit to take the same.
+    pub(crate) fn is_confirmed_by(&self, again: &Report, own: &Directories) -> bool {
+        let names = |reads: &Reads| -> BTreeSet<(String, PathBuf)> {
+            let modules = reads.modules.iter().filter(|(_, path)| !own.contain(path));
+            modules.cloned().collect()
+        };
+        let Report { base, programs, executable, version, problem, .. } = &self.report;
+        names(base) == names(&again.base)
+            && programs.paths == again.programs.paths
+            && (executable, version, problem) == (&again.executable, &again.version, &again.problem)
+    }
+
+    /// The names that were asked about.
+    pub(crate) fn knows(&self, name: &str) -> bool {
+        self.problem().is_some() || self.report.names.contains_key(name)
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = &String> {
+        self.report.names.keys()
+    }
+
+    /// Whether importing a module takes more than the toolkit does anyway.
+    pub(crate) fn takes_more(&self, name: &str) -> bool {
+        self.report.names.get(name).is_some_and(|reads| *reads != Some(Reads::default()))
+    }
+
+    /// What counts for all kernels.
+    pub(crate) fn fingerprint(&self, fingerprint: &mut Fingerprint) {
+        let Report { base, programs, executable, version, .. } = &self.report;
+        fingerprint.text("python", version.lines().collect::<Vec<_>>().join(" "));
+        self.add_file("python program", executable, fingerprint);
+        let flags = self.interpreter.arguments.iter().map(|one| one.to_string_lossy());
+        let flags = flags.collect::<Vec<_>>().join(" ");
+        if !flags.is_empty() {
+            fingerprint.text("python options", flags);
+        }
+        self.add_reads(base, fingerprint);
+        self.add_executed_lines(fingerprint);
+        for (name, path) in &programs.paths {
+            self.add_file(&format!("program {name}"), path, fingerprint);
+        }
+        self.add_set(
+            "libraries of programs",
+            programs.libraries.iter().map(|path| (last(path), path)),
+            fingerprint,
+        );
+    }
+
+    /// What modules that an operator names take beyond that.
+    pub(crate) fn fingerprint_of<'a>(
+        &self,
+        names: impl IntoIterator<Item = &'a String>,
+        fingerprint: &mut Fingerprint,
+    ) {
+        let mut all = Reads::default();
+        for name in names {
+            match self.report.names.get(name) {
+                Some(Some(reads)) => {
+                    all.modules.extend(reads.modules.iter().cloned());
+                    all.libraries.extend(reads.libraries.iter().cloned());
+                    all.opened.extend(reads.opened.iter().cloned());
+                }
+                Some(None) => fingerprint.text(format!("python module {name}"), "cannot be imported"),
+                None => {}
+            }
+        }
+        self.add_reads(&all, fingerprint);
+    }
+
+    /// The files that modules of these names take beyond the toolkit's.
+    pub(crate) fn files_of<'a>(&self, names: impl IntoIterator<Item = &'a String>) -> BTreeSet<PathBuf> {
+        let reads = names.into_iter().filter_map(|name| self.report.names.get(name)?.as_ref());
+        let paths = reads.flat_map(|reads| {
+            let modules = reads.modules.iter().map(|(_, path)| path);
+            modules.chain(&reads.libraries).chain(&reads.opened)
+        });
+        paths.cloned().collect()
+    }
+
+    /// Packages of operators in places where Python may find them first.
+    pub(crate) fn fingerprint_shadows(
+        &self,
+        packages: &[PathBuf],
+        files: &dyn FileDigests,
+        fingerprint: &mut Fingerprint,
+    ) -> Result<(), AscendError> {
+        for path in self.shadows(packages) {
+            let name = format!("{} elsewhere", last(&path));
+            match dir_digest::digest(&path, |_| true, files)? {
+                Some(digested) => digested.add_to(name, fingerprint),
+                None => {
+                    let digest =
+                        files.digest(&path).map_err(|source| AscendError::io("read", &path, source))?;
+                    fingerprint.add(name, digest, format!("{:.12}", digest.to_string()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Where such packages are.
+    pub(crate) fn shadows(&self, packages: &[PathBuf]) -> Vec<PathBuf> {
+        let mut all = Vec::new();
+        for (directory, name) in elsewhere(&self.report.search, packages) {
+            let listed = self.directories.get(&directory).and_then(|listing| listing.found.as_ref());
+            let entries = listed.into_iter().flatten().filter(|entry| entry.split('.').next() == Some(&name));
+            all.extend(entries.map(|entry| directory.join(entry)));
+        }
+        all
+    }
+
+    pub(crate) fn configs(&self) -> Vec<PathBuf> {
+        self.report.configs.files.clone()
+    }
+
+    pub(crate) fn module_files(&self) -> Vec<PathBuf> {
+        self.report.base.modules.iter().map(|(_, path)| path.clone()).collect()
+    }
+
+    pub(crate) fn opened_files(&self) -> Vec<PathBuf> {
+        self.report.base.opened.clone()
+    }
+
+    pub(crate) fn libraries(&self) -> Vec<PathBuf> {
+        self.report.base.libraries.iter().chain(&self.report.programs.libraries).cloned().collect()
+    }
+
+    pub(crate) fn programs(&self) -> Vec<PathBuf> {
+        self.report.programs.paths.iter().map(|(_, path)| path.clone()).collect()
+    }
+
+    /// How many directories must have the same entries.
+    pub(crate) fn watched(&self) -> usize {
+        self.directories.len()
+    }
+
+    /// The directories that programs list. In others they only look whether a file is there.
+    pub(crate) fn listed(&self) -> impl Iterator<Item = PathBuf> {
+        let is_listed = |listing: &Listing| listing.names.iter().any(|name| !name.starts_with('='));
+        self.directories.iter().filter(move |(_, one)| is_listed(one)).map(|(path, _)| path.clone())
+    }
+
+    fn all_reads(&self) -> impl Iterator<Item = &Reads> {
+        std::iter::once(&self.report.base).chain(self.report.names.values().flatten())
+    }
+
+    fn all_files(&self) -> impl Iterator<Item = PathBuf> {
+        let Report { programs, configs, executable, .. } = &self.report;
+        let reads = self.all_reads().flat_map(|reads| {
+            let modules = reads.modules.iter().map(|(_, path)| path);
+            modules.chain(&reads.libraries).chain(&reads.opened)
+        });
+        let programs = programs.paths.iter().map(|(_, path)| path).chain(&programs.libraries);
+        let all: BTreeSet<&PathBuf> =
+            reads.chain(programs).chain(&configs.files).chain([executable]).collect();
+        all.into_iter().cloned().collect::<Vec<_>>().into_iter()
+    }
+
+    fn all_looked(&self) -> BTreeMap<PathBuf, BTreeSet<String>> {
+        let mut all: BTreeMap<PathBuf, BTreeSet<String>> = BTreeMap::new();
+        let looked = self.all_reads().map(|reads| &reads.looked);
+        for (path, names) in
+            looked.chain([&self.report.programs.looked, &self.report.configs.looked]).flatten()
+        {
+            all.entry(path.clone()).or_default().extend(names.iter().cloned());
+        }
+        all
+    }
+
+    fn digest_of(&self, path: &Path) -> &str {
+        self.files.get(path).and_then(Option::as_deref).unwrap_or("not there")
+    }
+
+    fn add_file(&self, name: &str, path: &Path, fingerprint: &mut Fingerprint) {
+        let digest = self.digest_of(path);
+        let mut hasher = Hasher::new("file of a record");
+        hasher.bytes(digest.as_bytes());
+        fingerprint.add(name, hasher.finish(), format!("{digest:.12}"));
+    }
+
+    /// Files by names that do not say where they are.
+    fn add_set<'a>(
+        &self,
+        part: &str,
+        files: impl Iterator<Item = (String, &'a PathBuf)>,
+        fingerprint: &mut Fingerprint,
+    ) {
+        let all: BTreeSet<(String, &str)> = files.map(|(name, path)| (name, self.digest_of(path))).collect();
+        if all.is_empty() {
+            return;
+        }
+        let mut hasher = Hasher::new("files of a record");
+        hasher.list(all.len());
+        for (name, digest) in &all {
+            hasher.bytes(name.as_bytes());
+            hasher.bytes(digest.as_bytes());
+        }
+        let digest = hasher.finish();
+        fingerprint.add(part, digest, format!("{} files, {:.12}", all.len(), digest.to_string()));
+    }
+
+    /// Modules, a part for each package from outside the standard library; libraries; other files.
+    fn add_reads(&self, reads: &Reads, fingerprint: &mut Fingerprint) {
+        let library = self.standard_library();
+        let mut parts: BTreeMap<String, Vec<(String, &PathBuf)>> = BTreeMap::new();
+        for (name, path) in &reads.modules {
+            let part = match &library {
+                Some(library) if is_standard(path, library) => "python library".to_owned(),
+                _ => format!("python module {}", first(name)),
+            };
+            parts.entry(part).or_default().push((format!("{name} {}", last(path)), path));
+        }
+        for (part, files) in parts {
+            self.add_set(&part, files.into_iter(), fingerprint);
+        }
+        self.add_set("libraries", reads.libraries.iter().map(|path| (last(path), path)), fingerprint);
+        let executed = |path: &&PathBuf| path.extension().is_none_or(|end| end != "pth");
+        let opened = reads.opened.iter().filter(|path| self.files.get(*path).is_some_and(Option::is_some));
+        self.add_set("files read", opened.filter(executed).map(|path| (last(path), path)), fingerprint);
+    }
+
+    /// The directory of the standard library: where the module is that is imported first.
+    fn standard_library(&self) -> Option<PathBuf> {
+        let is_first = |(name, _): &&(String, PathBuf)| name == "os" || name == "encodings";
+        let (name, path) = self.report.base.modules.iter().find(is_first)?;
+        let directory = path.parent()?;
+        Some(if name == "os" { directory } else { directory.parent()? }.to_owned())
+    }
+
+    /// Lines of `.pth` files that are code. Their other lines are paths, which matter by what is found there.
+    fn add_executed_lines(&self, fingerprint: &mut Fingerprint) {
+        let mut lines = BTreeSet::new();
+        for path in
+            self.report.configs.files.iter().filter(|path| path.extension().is_some_and(|end| end == "pth"))
+        {
+            let text = crate::disk::files::read_text(path).unwrap_or_default();
+            let code =
+                text.lines().filter(|line| line.starts_with("import ") || line.starts_with("import\t"));
+            lines.extend(code.map(|line| (last(path), line.to_owned())));
+        }
+        if !lines.is_empty() {
+            let text = lines.into_iter().map(|(file, line)| format!("{file}: {line}")).collect::<Vec<_>>();
+            fingerprint.text("python .pth", text.join("\n"));
+        }
+    }
+}
+
+impl Report {
+    /// The device compilers that are found.
+    pub(crate) fn compilers(&self) -> Vec<PathBuf> {
+        let compilers = self.programs.paths.iter().filter(|(name, _)| name == "ccec" || name == "bisheng");
+        compilers.map(|(_, path)| path.clone()).collect()
+    }
+
+    /// Adds what was observed of the probe and the programs that it ran, below what is not `own`: Python itself does not
+    /// report what libraries and programs read.
+    pub(crate) fn add(&mut self, seen: &Observation, own: &Directories) {
+        let Self { base, programs, configs, executable, .. } = self;
+        let known: BTreeSet<&PathBuf> = base
+            .modules
+            .iter()
+            .chain(&programs.paths)
+            .map(|(_, path)| path)
+            .chain(base.libraries.iter().chain(&base.opened).chain(&programs.libraries).chain(&configs.files))
+            .chain([&*executable])
+            .collect();
+        let known: BTreeSet<PathBuf> =
+            known.into_iter().flat_map(|path| [path.clone(), Fs::new().resolved(path)]).collect();
+        let counts = |path: &Path| !is_unkeyed(path) && !own.contain(path);
+        let read = seen.read.iter().filter(|(_, found)| found.is_file()).map(|(path, _)| path);
+        let more = read.filter(|path| counts(path) && !known.contains(&Fs::new().resolved(path)));
+        base.opened.extend(more.cloned().collect::<Vec<_>>());
+        for (path, _) in seen.looked_at.iter().filter(|(path, found)| found.is_nothing() && counts(path)) {
+            let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { continue };
+            let name = format!("={}", name.to_string_lossy());
+            base.looked.entry(parent.to_owned()).or_default().insert(name);
+        }
+        // Where modules are looked for it is known which names matter. Names of single files (`=`) say nothing of a list.
+        let is_listed = |looked: &BTreeMap<PathBuf, BTreeSet<String>>, path: &Path| {
+            looked.get(path).is_some_and(|names| names.iter().any(|name| !name.starts_with('=')))
+        };
+        let others = |path: &&PathBuf| {
+            counts(path) && !is_listed(&base.looked, path) && !is_listed(&configs.looked, path)
+        };
+        let listed: Vec<PathBuf> = seen.listed.keys().filter(others).cloned().collect();
+        for path in listed {
+            base.looked.entry(path).or_default().insert("*".to_owned());
+        }
+    }
+}
+
+/// Directories in which packages of operators may be found that are not there, each with the name.
+fn elsewhere(search: &[PathBuf], packages: &[PathBuf]) -> Vec<(PathBuf, String)> {
+    let mut all = Vec::new();
+    for package in packages {
+        let (Some(base), Some(name)) = (package.parent(), package.file_name()) else { continue };
+        let others = search
+            .iter()
+            .filter(|one| one.as_path() != base && Fs::new().resolved(one) != Fs::new().resolved(base));
+        all.extend(others.map(|one| (one.clone(), name.to_string_lossy().into_owned())));
+    }
+    all
+}
+
+fn is_standard(path: &Path, library: &Path) -> bool {
+    let is_site = |name: &std::ffi::OsStr| name == "site-packages" || name == "dist-packages";
+    path.strip_prefix(library).is_ok_and(|below| !below.iter().any(is_site))
+}
+
+fn last(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn digest(path: &Path, files: &dyn FileDigests) -> Option<String> {
+    files.digest(path).ok().map(|digest: Digest| digest.to_string())
+}
+
+impl Listing {
+    fn of(path: PathBuf, names: BTreeSet<String>) -> (PathBuf, Self) {
+        let stamp = Stamp::of(&path).filter(Stamp::is_old);
+        let found = found(&path, &names);
+        let listing = Self { names, found, stamp };
+        (path, listing)
+    }
+
+    fn is_current(&self, path: &Path) -> bool {
+        let stamp = Stamp::of(path);
+        (stamp.is_some() && stamp == self.stamp)
+            || (stamp.is_none() && self.found.is_none())
+            || found(path, &self.names) == self.found
+    }
+}
+
+/// The entries of a directory that have one of these names.
+fn found(path: &Path, names: &BTreeSet<String>) -> Option<Vec<String>> {
+    let entries = Fs::new().list(path).ok()?.into_iter();
+    let entries = entries.map(|(name, _)| name.to_string_lossy().into_owned());
+    let matters = |entry: &String| {
+        let stem = entry.split('.').next().unwrap_or(entry);
+        let is_module = entry == stem || [".py", ".pyc", ".so"].iter().any(|end| entry.ends_with(end));
+        (is_module && names.contains(stem))
+            || names.contains(&format!("={entry}"))
+            || (names.contains("*.pth") && entry.ends_with(".pth"))
+            || names.contains("*")
+    };
+    let mut entries: Vec<String> = entries.filter(matters).collect();
+    entries.sort_unstable();
+    Some(entries)
+}

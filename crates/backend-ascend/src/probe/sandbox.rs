@@ -1,0 +1,91 @@
+//! What one program of the toolkit is started in, and what it turns out to have read.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use opkeep_backend::BackendError;
+use opkeep_process::{Domain, Found, Observation, Observer, Sandbox};
+
+use crate::probe::guards::Guards;
+use crate::probe::reach::{Extra, Reach};
+
+/// The sandbox of one program.
+#[derive(Debug)]
+pub(crate) struct JobSandbox {
+    domain: Option<Domain>,
+    observer: Option<Observer>,
+    work_dir: PathBuf,
+}
+
+impl JobSandbox {
+    pub(crate) fn new(
+        guards: &Guards,
+        reach: &Reach,
+        extra: &Extra,
+        work_dir: &Path,
+    ) -> Result<Self, BackendError> {
+        let confine = || {
+            let domain = reach.domain(extra, work_dir);
+            domain.map_err(|error| cannot("confine programs in", work_dir, io::Error::other(error)))
+        };
+        let observe =
+            || Observer::start(work_dir).map_err(|error| cannot("observe programs in", work_dir, error));
+        Ok(Self {
+            domain: guards.confines().then(confine).transpose()?,
+            observer: guards.observes().then(observe).transpose()?,
+            work_dir: work_dir.to_owned(),
+        })
+    }
+
+    pub(crate) fn as_run(&self) -> Sandbox<'_> {
+        Sandbox { domain: self.domain.as_ref(), observer: self.observer.as_ref() }
+    }
+
+    /// What was read since this was last called that may not be, and whether files were read that the program made
+    /// elsewhere.
+    ///
+    /// # Errors
+    /// Something may have been missed.
+    pub(crate) fn take(&self, reach: &Reach, extra: &Extra) -> Result<(Vec<PathBuf>, bool), BackendError> {
+        let seen = self.observer.as_ref().map(Observer::take);
+        self.judged(seen.unwrap_or_default(), reach, extra)
+    }
+
+    /// The same of a program that has ended.
+    ///
+    /// # Errors
+    /// Something may have been missed.
+    pub(crate) fn finish(
+        mut self,
+        reach: &Reach,
+        extra: &Extra,
+    ) -> Result<(Vec<PathBuf>, bool), BackendError> {
+        let seen = self.observer.take().map(Observer::finish);
+        self.judged(seen.unwrap_or_default(), reach, extra)
+    }
+
+    fn judged(
+        &self,
+        seen: Observation,
+        reach: &Reach,
+        extra: &Extra,
+    ) -> Result<(Vec<PathBuf>, bool), BackendError> {
+        if let Some(why) = seen.error() {
+            return Err(cannot("observe programs in", &self.work_dir, why));
+        }
+        if let Some(program) = &seen.foreign {
+            let why = format!("`{}` makes system calls of another architecture", program.display());
+            return Err(cannot("observe programs in", &self.work_dir, io::Error::other(why)));
+        }
+        let beyond = reach.beyond(extra, &seen);
+        // Bytecode, for instance, is written and read in a directory of the domain.
+        let read_back = seen.own.iter().map(|path| (path.clone(), Found::at(path))).collect();
+        let own = Observation { read: read_back, ..Observation::default() };
+        let needs_own = self.domain.is_some() && !reach.beyond(extra, &own).is_empty();
+        Ok((beyond, needs_own))
+    }
+}
+
+fn cannot(action: &'static str, path: &Path, source: io::Error) -> BackendError {
+    BackendError::Io { action, path: path.to_owned(), source }
+}

@@ -1,0 +1,382 @@
+//! Finds out what importing the toolkit takes, by one run of Python for each interpreter, environment and toolkit.
+//!
+//! What is probed never depends on the operators that are compiled, so the key of a kernel depends neither on those that
+//! were compiled before it nor on the host.
+
+mod headers;
+mod run;
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
+
+use opkeep_backend::{BackendError, Context};
+use opkeep_digest::{Digest, Hasher};
+use opkeep_fs::{Fs, idle};
+use opkeep_process::{Declared, Observer, is_short_of_resources};
+
+use self::run::{Ask, Greeting, PROGRAMS, Runner, Watched, greeted};
+use crate::probe::domain::{self, ReadDomain};
+use crate::probe::guards::{self, Guards};
+use crate::probe::reach::Reach;
+use crate::probe::record::{Record, Report};
+use crate::probe::unkeyed::Directories;
+use crate::sources::externals;
+use crate::toolkit::find::Toolkit;
+use crate::toolkit::fingerprint;
+use crate::toolkit::interpreter::Interpreter;
+use crate::worker::pool::{SCRIPT, python};
+
+/// How often a thread that waits for another's probe looks whether it is cancelled.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Records that are longer are none of ours.
+const LONGEST: u64 = 64 << 20;
+
+/// Bytecode that was not used for so long is removed: each edit of a source leaves the bytecode of the one before.
+const UNUSED: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// Why the directory of bytecode may be read.
+const BYTECODE: &str = "bytecode of our own, by the content of sources";
+
+/// Makes records, and remembers the last one.
+pub(crate) struct Probe {
+    runner: Runner,
+    known: Mutex<Option<Arc<Record>>>,
+    /// A record that was made anew and said the same.
+    confirmed: Mutex<Option<Arc<Record>>>,
+    making: Mutex<()>,
+}
+
+impl Probe {
+    pub(crate) fn new(
+        environment: Vec<(OsString, OsString)>,
+        tool_folder: Option<PathBuf>,
+        kept: Option<PathBuf>,
+        scratch: PathBuf,
+    ) -> Self {
+        Self {
+            runner: Runner { environment, tool_folder, kept, scratch },
+            known: Mutex::default(),
+            confirmed: Mutex::default(),
+            making: Mutex::default(),
+        }
+    }
+
+    /// A record that holds now and covers the modules called `names`. `toolchain` is the digest of the toolkit.
+    ///
+    /// # Errors
+    /// There is no Python, or it cannot be run.
+    pub(crate) fn record(
+        &self,
+        cx: &Context<'_>,
+        toolkit: &Toolkit,
+        toolchain: &Digest,
+        names: &BTreeSet<String>,
+    ) -> Result<Arc<Record>, BackendError> {
+        let named = python(&self.runner.environment)?;
+        let interpreter = Interpreter::resolve(cx, &named, &self.runner.environment)?;
+        let id = self.id(&interpreter, toolchain);
+        let holds = |record: &Record| {
+            record.id == id && names.iter().all(|name| record.knows(name)) && record.is_current(cx.files)
+        };
+        if let Some(record) = self.last().filter(|record| holds(record)) {
+            return Ok(record);
+        }
+        // Threads that ask at once get one probe.
+        let _turn = self.turn(cx)?;
+        let earlier = self.last().filter(|record| record.id == id).or_else(|| self.read(&id).map(Arc::new));
+        let record = match earlier {
+            Some(record) if holds(&record) => record,
+            earlier => {
+                let mut wanted = names.clone();
+                wanted.extend(earlier.iter().flat_map(|record| record.names().cloned()));
+                let record = Arc::new(self.make(cx, toolkit, &interpreter, id, wanted)?);
+                if record.problem().is_none() {
+                    self.write(&record);
+                }
+                record
+            }
+        };
+        *self.known() = Some(Arc::clone(&record));
+        Ok(record)
+    }
+
+    /// The last record that was found to hold.
+    pub(crate) fn last(&self) -> Option<Arc<Record>> {
+        self.known().clone()
+    }
+
+    /// Has the next one who asks get a new record: this one lacks something.
+    pub(crate) fn forget(&self) {
+        if let Some(record) = self.known().take()
+            && let Some(path) = self.path(&record.id)
+        {
+            let _ = Fs::new().remove(&path);
+        }
+    }
+
+    /// Whether a record was made anew to see whether it still holds.
+    pub(crate) fn is_confirmed(&self, record: &Arc<Record>) -> bool {
+        let confirmed = self.confirmed.lock().unwrap_or_else(PoisonError::into_inner);
+        confirmed.as_ref().is_some_and(|confirmed| Arc::ptr_eq(confirmed, record))
+    }
+
+    pub(crate) fn confirm(&self, record: &Arc<Record>) {
+        *self.confirmed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(record));
+    }
+
+    /// The directory for bytecode.
+    pub(crate) fn bytecode(&self) -> Option<PathBuf> {
+        self.runner.bytecode()
+    }
+
+    fn known(&self) -> MutexGuard<'_, Option<Arc<Record>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is probed, in one word, which begins with where the interpreter and the toolkit are.
+    fn id(&self, interpreter: &Interpreter, toolchain: &Digest) -> String {
+        use std::os::unix::ffi::OsStrExt;
+        let mut hasher = Hasher::new("probe of a toolkit");
+        hasher.str(env!("CARGO_PKG_VERSION"));
+        hasher.bytes(SCRIPT.as_bytes());
+        hasher.bytes(headers::source().as_bytes());
+        PROGRAMS.iter().for_each(|name| hasher.str(name));
+        hasher.bytes(interpreter.program.as_os_str().as_bytes());
+        // Where a link leads to is where its modules are.
+        let real = Fs::new().resolved(&interpreter.program);
+        hasher.list(interpreter.arguments.len());
+        interpreter.arguments.iter().for_each(|argument| hasher.bytes(argument.as_bytes()));
+        hasher.list(interpreter.environment.len());
+        for (name, value) in &interpreter.environment {
+            hasher.bytes(name.as_bytes());
+            hasher.bytes(value.as_bytes());
+        }
+        let folder =
+            self.runner.tool_folder.as_ref().map_or(&b""[..], |folder| folder.as_os_str().as_bytes());
+        hasher.bytes(folder);
+        let place = hasher.clone().finish().to_string();
+        hasher.bytes(real.as_os_str().as_bytes());
+        hasher.digest(toolchain);
+        // By what means compiles are kept to what was probed is a matter of the host.
+        let system = rustix::system::uname();
+        for text in [system.nodename(), system.release(), system.machine()] {
+            hasher.bytes(text.to_bytes());
+        }
+        hasher.bool(guards::landlock().is_ok());
+        hasher.bool(Observer::is_available());
+        format!("{place:.16}{}", hasher.finish())
+    }
+
+    /// The right to probe; of several threads one has it.
+    fn turn(&self, cx: &Context<'_>) -> Result<MutexGuard<'_, ()>, BackendError> {
+        loop {
+            match self.making.try_lock() {
+                Ok(turn) => return Ok(turn),
+                Err(TryLockError::Poisoned(error)) => return Ok(error.into_inner()),
+                Err(TryLockError::WouldBlock) => cx.check_cancelled()?,
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    fn make(
+        &self,
+        cx: &Context<'_>,
+        toolkit: &Toolkit,
+        interpreter: &Interpreter,
+        id: String,
+        mut names: BTreeSet<String>,
+    ) -> Result<Record, BackendError> {
+        if let Some(bytecode) = self.bytecode() {
+            remove_older(&bytecode, UNUSED);
+        }
+        let modules = fingerprint::module_names(toolkit);
+        let lazy = externals::below(&fingerprint::python_packages(toolkit), &modules)?;
+        let scanned = externals::below(&fingerprint::operator_packages(toolkit), &modules)?;
+        names.extend(scanned.iter().cloned());
+        let mut own = domain::of_toolkit(toolkit);
+        own.extend(self.bytecode().map(|path| (path, BYTECODE)));
+        let own = Directories::of(&own);
+        let ask = Ask { interpreter, lazy: &lazy, names: &names, children: false };
+        let Found { mut report, greetings, mut guards } = self.observed(cx, toolkit, &ask, &own)?;
+        let pending: BTreeSet<String> = std::mem::take(&mut report.pending).into_iter().collect();
+        if !pending.is_empty() {
+            let more =
+                self.runner.run(cx, &Ask { names: &pending, children: true, ..ask }, Watched::default())?.0;
+            report.names.extend(more.names);
+        }
+        let packages = fingerprint::operator_packages(toolkit);
+        let mut record = Record::new(id, interpreter.clone(), report, scanned, (&own, &packages), cx.files);
+        let ask = Ask { children: false, ..ask };
+        guards.without_landlock = self.without_landlock(cx, toolkit, &record, &ask, &own, &greetings)?;
+        record.guards = guards;
+        Ok(record)
+    }
+
+    /// What importing the toolkit takes, and its program, as far as it can be seen here; and why not all can, if so.
+    fn observed(
+        &self,
+        cx: &Context<'_>,
+        toolkit: &Toolkit,
+        ask: &Ask<'_>,
+        own: &Directories,
+    ) -> Result<Found, BackendError> {
+        let unobserved = |why: String| {
+            let guards = Guards { without_observer: Some(why), ..Guards::default() };
+            let report = self.runner.run(cx, ask, Watched::default())?.0;
+            let greet = |program: &PathBuf| {
+                Ok(self.runner.greet(cx, program, ask.interpreter, Watched::default())?.0)
+            };
+            let greetings = greeted(toolkit).map(greet).collect::<Result<_, BackendError>>()?;
+            Ok(Found { report, greetings, guards })
+        };
+        let watched = Watched { is_observed: true, reach: None };
+        let (mut report, seen) = match self.runner.run(cx, ask, watched) {
+            Ok(found) => found,
+            // Either there is no observer here, or nothing can be run; another attempt says which.
+            Err(BackendError::Io { source, .. }) if !is_short_of_resources(&source) => {
+                return unobserved(format!("programs cannot be observed: {source}"));
+            }
+            Err(error) => return Err(error),
+        };
+        let mut all = vec![seen];
+        let mut greetings = Vec::new();
+        for program in greeted(toolkit) {
+            let (answer, seen) = self.runner.greet(cx, program, ask.interpreter, watched)?;
+            greetings.push(answer);
+            all.push(seen);
+        }
+        for compiler in report.compilers() {
+            all.push(self.runner.preprocess(cx, &compiler, ask.interpreter, watched)?);
+        }
+        for seen in all {
+            match (seen.error(), &seen.foreign) {
+                (Some(source), _) if is_short_of_resources(&source) => {
+                    let path = self.runner.scratch.clone();
+                    return Err(BackendError::Io { action: "observe programs in", path, source });
+                }
+                (Some(why), _) => return unobserved(format!("programs cannot be observed: {why}")),
+                (None, Some(program)) => {
+                    let program = program.display();
+                    return unobserved(format!("`{program}` makes system calls of another architecture"));
+                }
+                (None, None) => report.add(&seen, own),
+            }
+        }
+        Ok(Found { report, greetings, guards: Guards::default() })
+    }
+
+    /// Why the domain of what a record says is of no use here, if it is none: then the toolkit is imported in it otherwise
+    /// than without it.
+    fn without_landlock(
+        &self,
+        cx: &Context<'_>,
+        toolkit: &Toolkit,
+        record: &Record,
+        ask: &Ask<'_>,
+        own: &Directories,
+        greetings: &[Greeting],
+    ) -> Result<Option<String>, BackendError> {
+        if let Err(why) = guards::landlock() {
+            return Ok(Some(why));
+        }
+        if record.problem().is_some() {
+            return Ok(None);
+        }
+        let reach = Reach::of(&self.domain(toolkit, record, &[]));
+        let watched = Watched { is_observed: false, reach: Some(&reach) };
+        for (program, free) in greeted(toolkit).zip(greetings) {
+            if self.runner.greet(cx, program, ask.interpreter, watched)?.0 != *free {
+                return Ok(Some(format!("in a domain `{}` does not run as without", program.display())));
+            }
+        }
+        match self.runner.run(cx, ask, watched) {
+            Ok((again, _)) if record.is_confirmed_by(&again, own) => Ok(None),
+            Ok((Report { problem: Some(problem), .. }, _)) => {
+                Ok(Some(format!("in a domain the toolkit cannot be imported: {problem}")))
+            }
+            Ok(_) => Ok(Some("in a domain the toolkit imports something else".to_owned())),
+            Err(error @ (BackendError::Cancelled | BackendError::TimedOut { .. })) => Err(error),
+            Err(BackendError::Io { action, path, source }) if is_short_of_resources(&source) => {
+                Err(BackendError::Io { action, path, source })
+            }
+            Err(error) => Ok(Some(error.to_string())),
+        }
+    }
+
+    /// What every compile may read; `declared` are files that the user added.
+    pub(crate) fn domain(&self, toolkit: &Toolkit, record: &Record, declared: &[Declared]) -> ReadDomain {
+        let mut domain = ReadDomain::new(toolkit, record);
+        domain.beneath.extend(self.bytecode().map(|path| (path, BYTECODE)));
+        const REASON: &str = "declared by the user, in the toolchain fingerprint";
+        let (directories, files): (Vec<_>, Vec<_>) = declared.iter().partition(|one| one.is_directory);
+        domain.add_files(files.into_iter().map(|one| one.path.clone()), REASON);
+        domain.listed.extend(directories.into_iter().map(|one| (one.path.clone(), REASON)));
+        domain
+    }
+
+    fn path(&self, id: &str) -> Option<PathBuf> {
+        Some(self.runner.kept.as_ref()?.join(format!("ascend-python-{id:.16}.json")))
+    }
+
+    fn read(&self, id: &str) -> Option<Record> {
+        let bytes = Fs::new().read_own(&self.path(id)?, LONGEST).ok()?;
+        let (digest, body) = bytes.split_at_checked(64)?;
+        let is_whole = Digest::of(body).to_string().as_bytes() == digest;
+        let record: Record = is_whole.then(|| serde_json::from_slice(body).ok())??;
+        (record.id == id).then_some(record)
+    }
+
+    fn write(&self, record: &Record) {
+        let Some(path) = self.path(&record.id) else { return };
+        let Ok(body) = serde_json::to_vec(record) else { return };
+        // The old one is as good.
+        let _ = Fs::new().replace(&path, &[Digest::of(&body).to_string().as_bytes(), &body], 0o600);
+    }
+}
+
+/// What a toolkit was seen to do without a domain.
+struct Found {
+    report: Report,
+    /// Of each of [`greeted`], in their order.
+    greetings: Vec<Greeting>,
+    guards: Guards,
+}
+
+/// Removes the files in a directory of ours that were not modified for `age`.
+fn remove_older(directory: &Path, age: Duration) {
+    let fs = Fs::new();
+    for (name, _) in fs.list(directory).unwrap_or_default() {
+        let path = directory.join(name);
+        if fs.look(&path).is_ok_and(|found| idle(found.modified(), fs.now()) > age) {
+            let _ = fs.remove(&path);
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the test makes files of various ages")]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+
+    #[test]
+    fn only_what_was_not_modified_for_long_is_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        for (name, hours) in [("old", 49), ("young", 47), ("new", 0)] {
+            let file = std::fs::File::create(directory.path().join(name)).unwrap();
+            file.set_modified(SystemTime::now() - Duration::from_secs(hours * 3600)).unwrap();
+        }
+        remove_older(directory.path(), Duration::from_secs(48 * 3600));
+        let mut left: Vec<_> =
+            std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["new", "young"]);
+        remove_older(&directory.path().join("missing"), Duration::ZERO);
+    }
+}

@@ -1,0 +1,232 @@
+//! What a probe runs: Python that imports the toolkit, and the toolkit's programs.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use opkeep_backend::{BackendError, Context};
+use opkeep_fs::private_dir;
+use opkeep_process::{
+    Domain, Observation, Observer, ProbeDir, ProcessBuilder, ProcessOutput, Sandbox, is_short_of_resources,
+    tail,
+};
+use serde_json::json;
+
+use super::headers;
+use crate::disk::files;
+use crate::probe::reach::{Extra, Reach};
+use crate::probe::record::Report;
+use crate::process_error::backend_error;
+use crate::toolkit::find::Toolkit;
+use crate::toolkit::interpreter::{Interpreter, with_temporary};
+use crate::worker::pool::{SCRIPT, text};
+
+/// How long the toolkit may take to be imported, with all that its operators name.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// The programs that the toolkit looks for on `PATH`: the device compiler and its companions, and what its Python, the
+/// generated build scripts and the script `opc` run.
+pub(super) const PROGRAMS: [&str; 15] = [
+    "sh",
+    "bash",
+    "which",
+    "ccec",
+    "bisheng",
+    "ld.lld",
+    "llvm-objdump",
+    "llvm-objcopy",
+    "llvm-ar",
+    "ar",
+    "make",
+    "python3",
+    "realpath",
+    "readlink",
+    "dirname",
+];
+
+/// How a program ended that was only asked for its options: its exit code, if it has one.
+pub(super) type Greeting = Option<i32>;
+
+/// The programs that are only asked for their options: all of a toolkit that compile.
+pub(super) fn greeted(toolkit: &Toolkit) -> impl Iterator<Item = &PathBuf> {
+    toolkit.opc.iter().chain(&toolkit.asc_opc)
+}
+
+/// A program that a probe starts.
+struct Started<'a> {
+    program: &'a Path,
+    args: &'a [OsString],
+    environment: &'a [(OsString, OsString)],
+    /// The directory that it begins in.
+    dir: &'a Path,
+    /// The directory that it may write to, also for temporary files.
+    work_dir: &'a Path,
+}
+
+/// What one run of the probe is asked.
+#[derive(Clone, Copy)]
+pub(super) struct Ask<'a> {
+    pub(super) interpreter: &'a Interpreter,
+    /// Modules that the toolkit imports when it needs them.
+    pub(super) lazy: &'a BTreeSet<String>,
+    /// Modules that operators name.
+    pub(super) names: &'a BTreeSet<String>,
+    /// Whether those of them are imported that are not imported anyway, each in a child.
+    pub(super) children: bool,
+}
+
+/// How one run of the probe is watched.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Watched<'a> {
+    pub(super) is_observed: bool,
+    /// What alone it may read.
+    pub(super) reach: Option<&'a Reach>,
+}
+
+impl Watched<'_> {
+    /// What keeps a program that works in `work`, and watches it.
+    fn begin(&self, work: &Path) -> Result<(Option<Domain>, Option<Observer>), BackendError> {
+        let cannot = |action| move |source| BackendError::Io { action, path: work.to_owned(), source };
+        let domain = self.reach.map(|reach| reach.domain(&Extra::default(), work)).transpose();
+        let domain = domain.map_err(|error| cannot("confine programs in")(std::io::Error::other(error)))?;
+        let observer = self.is_observed.then(|| Observer::start(work)).transpose();
+        Ok((domain, observer.map_err(cannot("observe programs in"))?))
+    }
+}
+
+/// Runs the programs of a probe.
+pub(super) struct Runner {
+    /// All of the environment of the toolkit's programs.
+    pub(super) environment: Vec<(OsString, OsString)>,
+    /// The directory of the package `opc_tool`, without which operators can only be asked.
+    pub(super) tool_folder: Option<PathBuf>,
+    /// Where bytecode and records are kept for the next process.
+    pub(super) kept: Option<PathBuf>,
+    pub(super) scratch: PathBuf,
+}
+
+impl Runner {
+    /// The directory for bytecode.
+    pub(super) fn bytecode(&self) -> Option<PathBuf> {
+        let path = self.kept.as_deref()?.join("ascend-bytecode");
+        private_dir(&path).is_ok().then_some(path)
+    }
+
+    /// How `opc` ends when it is only asked for its options, and what it reads.
+    pub(super) fn greet(
+        &self,
+        cx: &Context<'_>,
+        program: &Path,
+        interpreter: &Interpreter,
+        watched: Watched<'_>,
+    ) -> Result<(Greeting, Observation), BackendError> {
+        self.run_program(cx, program, &["--help"], self.work_dir()?.path(), interpreter, watched)
+    }
+
+    /// What a device compiler reads for a source that includes the headers of the C and C++ libraries: generated sources
+    /// include some of them. Which that are is a matter of the toolkit's release; those that are missing are left out.
+    pub(super) fn preprocess(
+        &self,
+        cx: &Context<'_>,
+        compiler: &Path,
+        interpreter: &Interpreter,
+        watched: Watched<'_>,
+    ) -> Result<Observation, BackendError> {
+        let work = self.work_dir()?;
+        let source = work.path().join("headers.cpp");
+        files::write(&source, headers::source().as_bytes())?;
+        let args = ["-x", "c++", "-std=c++17", "-E", "-o", "/dev/null", &text(&source)];
+        Ok(self.run_program(cx, compiler, &args, work.path(), interpreter, watched)?.1)
+    }
+
+    fn run_program(
+        &self,
+        cx: &Context<'_>,
+        program: &Path,
+        args: &[&str],
+        work_dir: &Path,
+        interpreter: &Interpreter,
+        watched: Watched<'_>,
+    ) -> Result<(Greeting, Observation), BackendError> {
+        let environment = interpreter.for_programs(&self.environment);
+        let args: Vec<_> = args.iter().map(OsString::from).collect();
+        let started = Started { program, args: &args, environment: &environment, dir: work_dir, work_dir };
+        let (ended, seen) = self.ended(cx, &started, watched)?;
+        match ended {
+            Ok(ended) => Ok((ended.status.code(), seen)),
+            Err(error @ (BackendError::Cancelled | BackendError::TimedOut { .. })) => Err(error),
+            Err(BackendError::Io { action, path, source }) if is_short_of_resources(&source) => {
+                Err(BackendError::Io { action, path, source })
+            }
+            // Whether it can be run is found out when it is to compile.
+            Err(_) => Ok((None, seen)),
+        }
+    }
+
+    /// Runs a program to its end: how it ended, and what was seen of it.
+    fn ended(
+        &self,
+        cx: &Context<'_>,
+        started: &Started<'_>,
+        watched: Watched<'_>,
+    ) -> Result<(Result<ProcessOutput, BackendError>, Observation), BackendError> {
+        let Started { program, args, environment, dir, work_dir } = *started;
+        let (domain, observer) = watched.begin(work_dir)?;
+        let run = ProcessBuilder {
+            program,
+            args,
+            environment: &with_temporary(environment, work_dir),
+            dir,
+            log: None,
+            deadline: cx.deadline_before(Some(Instant::now() + LIMIT)),
+            cancel: cx.cancel,
+            sandbox: Sandbox { domain: domain.as_ref(), observer: observer.as_ref() },
+        };
+        let ended = run.wait_with_output().map_err(backend_error);
+        Ok((ended, observer.map(Observer::finish).unwrap_or_default()))
+    }
+
+    fn work_dir(&self) -> Result<ProbeDir, BackendError> {
+        let cannot =
+            |source| BackendError::Io { action: "create a directory in", path: self.scratch.clone(), source };
+        ProbeDir::create(&[&self.scratch]).map_err(cannot)
+    }
+
+    pub(super) fn run(
+        &self,
+        cx: &Context<'_>,
+        ask: &Ask<'_>,
+        watched: Watched<'_>,
+    ) -> Result<(Report, Observation), BackendError> {
+        let work = self.work_dir()?;
+        let Ask { interpreter, lazy, names, children } = *ask;
+        let report = work.path().join("report.json");
+        let request = json!({"do": "probe", "tool_folder": self.tool_folder.as_deref().map(text), "lazy": lazy,
+            "names": names, "children": children, "programs": PROGRAMS, "report": text(&report)});
+        let ask = work.path().join("request.json");
+        files::write(&ask, request.to_string().as_bytes())?;
+        let bytecode = self.bytecode().map(PathBuf::into_os_string).unwrap_or_default();
+        let mut args = interpreter.arguments.clone();
+        args.extend(["-S", "-u", "-c", SCRIPT].map(OsString::from));
+        args.extend([bytecode, ask.into_os_string()]);
+        let started = Started {
+            program: &interpreter.program,
+            args: &args,
+            environment: &interpreter.environment,
+            dir: Path::new("/"),
+            work_dir: work.path(),
+        };
+        let (ended, seen) = self.ended(cx, &started, watched)?;
+        let ended = ended?;
+        let unusable = |problem: String| BackendError::Toolchain {
+            problem: format!("`{}` {problem}: {}", interpreter.program.display(), tail(&ended.output)),
+            help: "HI_PYTHON names the Python that the toolkit was installed for".to_owned(),
+        };
+        let bytes = files::read(&report)
+            .map_err(|_| unusable(format!("does not report what it imports ({})", ended.status)))?;
+        let report = serde_json::from_slice(&bytes)
+            .map_err(|error| unusable(format!("reports what cannot be read ({error})")))?;
+        Ok((report, seen))
+    }
+}

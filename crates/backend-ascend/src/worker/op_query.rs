@@ -1,0 +1,187 @@
+//! Asking operators which element types and formats they take, by a worker.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use opkeep_backend::{BackendError, Context, FileDigests};
+use opkeep_descriptor::{Job, Op, ResolvedSpec};
+use opkeep_digest::{Digest, Fingerprint, Hasher};
+use opkeep_fs::Fs;
+use serde_json::{Value, json};
+
+use crate::compile::parameters;
+use crate::compile::ready::{HELP, Ready};
+use crate::graph::select::{Formats, PortFormats, parse_formats};
+use crate::probe::record::Record;
+use crate::sources::op_sources::{Implementation, Sources};
+use crate::toolkit::find::Toolkit;
+use crate::toolkit::ops_info::OpsInfo;
+use crate::toolkit::platform::Soc;
+use crate::worker::op_query_cache::OpQueryCache;
+use crate::worker::pool::{Asked, Pool, WorkerError, WorkerOptions};
+
+/// How long an operator may think: longer than the toolkit takes to be imported.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Asks by `pool` what is not known from before.
+pub(crate) struct OpQuery<'a> {
+    /// What asking the operator of a job is begun with.
+    pub(crate) ready: &'a dyn Fn(&Job) -> Result<Ready, BackendError>,
+    /// Whether the toolkit takes something else than a record says.
+    pub(crate) has_moved: &'a dyn Fn(&Arc<Record>) -> Result<bool, BackendError>,
+    /// What importing the toolkit takes: asked for only if an operator is.
+    pub(crate) record: &'a dyn Fn() -> Result<Arc<Record>, BackendError>,
+    pub(crate) toolkit: &'a Toolkit,
+    pub(crate) soc: &'a Soc,
+    pub(crate) sources: &'a Sources,
+    pub(crate) ops: &'a OpsInfo,
+    pub(crate) spec: &'a ResolvedSpec,
+    pub(crate) answers: &'a OpQueryCache,
+    pub(crate) cx: &'a Context<'a>,
+    pub(crate) pool: &'a dyn Fn() -> Result<&'a Pool, BackendError>,
+    pub(crate) files: OnceDigests,
+}
+
+/// Digests of files, each read once: what is asked here is asked once in a process.
+#[derive(Default)]
+pub(crate) struct OnceDigests(Mutex<HashMap<PathBuf, Digest>>);
+
+impl FileDigests for OnceDigests {
+    fn digest(&self, path: &Path) -> io::Result<Digest> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(digest) = known.get(path) {
+            return Ok(*digest);
+        }
+        let digest = Digest::of_reader(Fs::new().open(path)?)?;
+        known.insert(path.to_owned(), digest);
+        Ok(digest)
+    }
+}
+
+impl Formats for OpQuery<'_> {
+    fn select(&self, job: &Job, op_index: usize) -> Result<Option<Vec<PortFormats>>, BackendError> {
+        let Some(op) = job.ops.get(op_index) else { return Ok(None) };
+        let implementation = self.sources.implementation(op, self.ops)?;
+        let message = self.message(op, &implementation)?;
+        let question = self.question(job, &message, &self.files)?;
+        let answer = match self.answers.get(&question) {
+            Some(answer) => answer,
+            None => {
+                let answer = self.ask(job, op, &message, &implementation)?;
+                // Nobody knows what was asked if it was edited meanwhile.
+                if self.question(job, &message, &OnceDigests::default())? == question {
+                    self.answers.add(&question, answer.clone());
+                }
+                answer
+            }
+        };
+        answer.map(|answer| parse_formats(&op.op_type, &answer)).transpose()
+    }
+}
+
+impl OpQuery<'_> {
+    /// What is asked, of whom, and all that the answer may hang on.
+    fn question(&self, job: &Job, message: &Value, files: &OnceDigests) -> Result<Digest, BackendError> {
+        let sources = self.sources.fingerprint(job, self.spec, self.ops, files)?;
+        let mut hasher = Hasher::new("question to an operator");
+        hasher.bytes(message.to_string().as_bytes());
+        hasher.digest(&sources.digest());
+        // What the operator is told of the chip comes from its file.
+        hasher.digest(&self.toolkit.platforms.digest(self.soc, files)?);
+        let mut python = Fingerprint::new();
+        (self.record)()?.fingerprint(&mut python);
+        hasher.digest(&python.digest());
+        let versions = &self.toolkit.versions;
+        hasher.bytes(versions.compiler.to_string().as_bytes());
+        hasher.bytes(versions.opp.to_string().as_bytes());
+        Ok(hasher.finish())
+    }
+
+    /// The question, as a worker takes it.
+    fn message(&self, op: &Op, implementation: &Implementation) -> Result<Value, BackendError> {
+        let info = self.ops.get(&op.op_type);
+        let (ports, attrs) = parameters::call(op, info)?;
+        let module = |below: &str| {
+            let parts = [implementation.package.as_str(), below, implementation.module.as_str()];
+            parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(".")
+        };
+        let dynamic = implementation.dynamic.is_some().then(|| module("dynamic"));
+        let fixed = implementation.file.is_some().then(|| module(""));
+        let modules: Vec<String> = dynamic.into_iter().chain(fixed).collect();
+        let core_type = info.and_then(|info| info.core_type.as_deref()).unwrap_or("AiCore");
+        Ok(json!({"do": "select", "soc": self.soc.name, "core_type": core_type,
+            "base": implementation.base.to_string_lossy(), "modules": modules, "ports": ports, "attrs": attrs}))
+    }
+
+    fn ask(
+        &self,
+        job: &Job,
+        op: &Op,
+        message: &Value,
+        implementation: &Implementation,
+    ) -> Result<Option<String>, BackendError> {
+        let mut ready = (self.ready)(job)?;
+        let mut asked = self.ask_worker(&ready, message, implementation)?;
+        if !asked.beyond.is_empty() && (self.has_moved)(&ready.record)? {
+            ready = (self.ready)(job)?;
+            asked = self.ask_worker(&ready, message, implementation)?;
+        }
+        let command = || format!("{}.op_select_format", op.op_type);
+        if !asked.beyond.is_empty() {
+            let (paths, help) = (asked.beyond, HELP.to_owned());
+            return Err(BackendError::UnkeyedRead { command: command(), paths, help });
+        }
+        let answer = asked.answer.map_err(|trouble| self.failed(&op.op_type, trouble))?;
+        if answer.content["done"] == true {
+            return Ok(answer.content["answer"].as_str().map(str::to_owned));
+        }
+        let problem = answer.content["problem"].as_str().unwrap_or("it says nothing");
+        Err(BackendError::Compile {
+            command: command(),
+            status: problem.to_owned(),
+            log_tail: opkeep_process::tail(&answer.output),
+            log: None,
+        })
+    }
+
+    fn ask_worker(
+        &self,
+        ready: &Ready,
+        message: &Value,
+        implementation: &Implementation,
+    ) -> Result<Asked, BackendError> {
+        let own = implementation.base != self.toolkit.tbe;
+        let whom = WorkerOptions {
+            extra: &ready.extra,
+            watched: own.then_some(implementation.base.as_path()),
+            is_last: false,
+            left_at: None,
+        };
+        let deadline = self.cx.deadline_before(Some(Instant::now() + PATIENCE));
+        let cx = self.cx.with_deadline(deadline);
+        Ok((self.pool)()?.ask(&ready.setup, message, whom, &cx))
+    }
+
+    fn failed(&self, op_type: &str, trouble: WorkerError) -> BackendError {
+        let command = format!("{op_type}.op_select_format");
+        match trouble {
+            WorkerError::Died { status, output } => BackendError::Compile {
+                command,
+                status: format!("the worker ended: {status}"),
+                log_tail: opkeep_process::tail(&output),
+                log: None,
+            },
+            WorkerError::Late { seconds, output } => BackendError::TimedOut {
+                command,
+                seconds,
+                log_tail: opkeep_process::tail(&output),
+                log: None,
+            },
+            WorkerError::Cancelled => BackendError::Cancelled,
+            WorkerError::Start(error) => error,
+        }
+    }
+}

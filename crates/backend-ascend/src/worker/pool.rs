@@ -1,0 +1,308 @@
+//! Workers: Python processes that import the toolkit once and compile many operators.
+
+mod config;
+mod process;
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use opkeep_backend::{BackendError, Context};
+use opkeep_fs::Fs;
+use opkeep_process::tail;
+use serde_json::{Value, json};
+
+use config::LOOK;
+pub(crate) use config::{SCRIPT, WorkerConfig, WorkerError, text};
+use process::{Starter, Worker};
+
+use crate::probe::reach::Extra;
+use crate::slog;
+use crate::worker::frame;
+
+/// How long the toolkit may take to be imported.
+const START: Duration = Duration::from_secs(300);
+/// So many new workers are told that the toolkit's files changed; after that another one is not worth it.
+const ATTEMPTS: usize = 4;
+/// So many workers may wait before one for other modules is started in the place of the one that waits longest.
+const WAITING: usize = 4;
+
+/// Whom something is asked.
+#[derive(Clone, Copy)]
+pub(crate) struct WorkerOptions<'a> {
+    /// What it may read besides. Only workers that may read the same get it, and that did nothing else: modules of other
+    /// places may have the same names.
+    pub(crate) extra: &'a Extra,
+    /// A folder whose modules must be what they were, beside the toolkit's.
+    pub(crate) watched: Option<&'a Path>,
+    /// Nobody else is to get the worker: it may have read what changes without its knowledge.
+    pub(crate) is_last: bool,
+    /// Where what the worker wrote is moved, and nothing is yet; nowhere if None.
+    pub(crate) left_at: Option<&'a Path>,
+}
+
+/// What came of a request.
+pub(crate) struct Asked {
+    pub(crate) answer: Result<Answer, WorkerError>,
+    /// What was read for it that the worker may not read.
+    pub(crate) beyond: Vec<PathBuf>,
+    /// Whether files were read that the worker had made outside its directory.
+    pub(crate) needs_own: bool,
+}
+
+/// What a worker answers.
+pub(crate) struct Answer {
+    /// What the worker says.
+    pub(crate) content: Value,
+    /// What was printed meanwhile.
+    pub(crate) output: String,
+}
+
+/// Workers that wait for work. As many work as are asked at once.
+pub(crate) struct Pool {
+    idle: Mutex<Vec<Worker>>,
+    starter: Starter,
+    marks: AtomicU64,
+    /// How often all workers were dismissed.
+    generation: AtomicU64,
+}
+
+impl Pool {
+    pub(crate) fn new() -> io::Result<Self> {
+        let (marks, generation) = (AtomicU64::new(0), AtomicU64::new(0));
+        Ok(Self { idle: Mutex::default(), starter: Starter::new()?, marks, generation })
+    }
+
+    /// Has a worker that was started by `setup` do what `request` says.
+    pub(crate) fn ask(
+        &self,
+        setup: &Arc<WorkerConfig>,
+        request: &Value,
+        whom: WorkerOptions<'_>,
+        cx: &Context<'_>,
+    ) -> Asked {
+        let home = setup.reach().home(whom.extra);
+        let mut started = 0;
+        while started < ATTEMPTS {
+            let waiting = self.waiting(setup, &home, whom);
+            let is_fresh = waiting.is_none();
+            let worker = match waiting {
+                Some(worker) => Ok(worker),
+                None => {
+                    started += 1;
+                    self.start(setup, &home, whom.extra, cx)
+                }
+            };
+            let mut worker = match worker {
+                Ok(worker) => worker,
+                Err(trouble) => return Asked::without_worker(trouble),
+            };
+            match self.have_do(&mut worker, request, whom, cx) {
+                // One that died while it waited, or is out of date, has not begun.
+                Ok(Done::NotBegun) if !is_fresh => {}
+                Ok(Done::IsStale) => {}
+                done => return self.end(worker, done, whom),
+            }
+        }
+        Asked::without_worker(WorkerError::Start(BackendError::Toolchain {
+            problem: "the toolkit's files change all the time".to_owned(),
+            help: "build again when its installation is done".to_owned(),
+        }))
+    }
+
+    /// Has one worker do it.
+    fn have_do(
+        &self,
+        worker: &mut Worker,
+        request: &Value,
+        whom: WorkerOptions<'_>,
+        cx: &Context<'_>,
+    ) -> Result<Done, WorkerError> {
+        let setup = Arc::clone(&worker.setup);
+        let directory =
+            worker.job_directory().map_err(|source| cannot("make a directory for", &setup, source))?;
+        let mark = format!("\n[opkeep {}]\n", self.marks.fetch_add(1, Ordering::Relaxed));
+        let mut request = request.clone();
+        request["mark"] = mark.as_str().into();
+        request["watched"] = whom.watched.map(text).into();
+        request["folder"] = text(&directory).into();
+        request["domain"] = json!({"files": texts(&whom.extra.files), "beneath": texts(&whom.extra.beneath)});
+        let message = frame::of(&request).map_err(|source| cannot("ask", &setup, source))?;
+        match worker.send(message, cx)? {
+            // How it died is told when its answer is missing, unless another can be asked.
+            Err(_) if worker.jobs > 0 => return Ok(Done::NotBegun),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+            sent => sent.map_err(|source| cannot("ask", &setup, source))?,
+        }
+        let content = worker.receive(cx)?;
+        if content["stale"] == true {
+            return Ok(Done::IsStale);
+        }
+        let output = worker.output_to(&mark);
+        worker.jobs += 1;
+        Ok(Done::Answered(Answer { content, output }))
+    }
+
+    /// What was read and written for a request, once it is over.
+    fn end(&self, worker: Worker, done: Result<Done, WorkerError>, whom: WorkerOptions<'_>) -> Asked {
+        let setup = Arc::clone(&worker.setup);
+        let read = worker.read_beyond(whom.extra);
+        let left = match whom.left_at {
+            Some(to) => {
+                worker.leave_at(to).map_err(|source| cannot("keep what was written by", &setup, source))
+            }
+            None => Ok(()),
+        };
+        let answer = match (done, left) {
+            (Ok(Done::Answered(answer)), Ok(())) => Ok(answer),
+            (Ok(Done::Answered(_)), Err(trouble)) | (Err(trouble), _) => Err(trouble),
+            (Ok(Done::NotBegun | Done::IsStale), _) => {
+                Err(cannot("ask", &setup, io::ErrorKind::BrokenPipe.into()))
+            }
+        };
+        let (mut beyond, needs_own) = match read {
+            Ok(read) => read,
+            Err(error) => return Asked::without_worker(WorkerError::Start(error)),
+        };
+        if let Ok(Answer { content, .. }) = &answer {
+            let reported = content["beyond"].as_array().into_iter().flatten().filter_map(Value::as_str);
+            beyond.extend(reported.map(PathBuf::from));
+            let is_good = beyond.is_empty() && !needs_own && content["last"] == false && !whom.is_last;
+            if is_good && worker.jobs < setup.jobs_each {
+                self.keep(worker);
+            }
+        }
+        beyond.sort_unstable();
+        beyond.dedup();
+        Asked { answer, beyond, needs_own }
+    }
+
+    /// Has nobody asked who knows the toolkit as it was: it reads much of it once, and not by Python's imports only.
+    pub(crate) fn dismiss(&self) {
+        let mut idle = self.idle();
+        self.generation.fetch_add(1, Ordering::Relaxed);
+        let dismissed = std::mem::take(&mut *idle);
+        drop(idle);
+        // They are ended without the lock.
+        drop(dismissed);
+    }
+
+    /// A worker that waits for such a request. If there is none, and there will be another one, who waits longest goes.
+    fn waiting(&self, setup: &Arc<WorkerConfig>, home: &str, whom: WorkerOptions<'_>) -> Option<Worker> {
+        let mut idle = self.idle();
+        let fits = |worker: &Worker| worker.home == home && worker.setup == *setup && !whom.is_last;
+        if let Some(at) = idle.iter().rposition(fits) {
+            return Some(idle.remove(at));
+        }
+        let leaves = (idle.len() >= WAITING).then(|| idle.remove(0));
+        drop(idle);
+        drop(leaves);
+        None
+    }
+
+    fn keep(&self, worker: Worker) {
+        let mut idle = self.idle();
+        if worker.generation == self.generation.load(Ordering::Relaxed) {
+            idle.push(worker);
+            return;
+        }
+        drop(idle);
+        drop(worker);
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Worker>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start(
+        &self,
+        setup: &Arc<WorkerConfig>,
+        home: &str,
+        extra: &Extra,
+        cx: &Context<'_>,
+    ) -> Result<Worker, WorkerError> {
+        let generation = self.generation.load(Ordering::Relaxed);
+        let mut worker = self.starter.start(setup, extra).map_err(|source| cannot("run", setup, source))?;
+        (worker.home, worker.generation) = (home.to_owned(), generation);
+        let cx = &cx.with_deadline(cx.deadline_before(Some(Instant::now() + START)));
+        let message =
+            frame::of(&setup.message(worker.directory())).map_err(|source| cannot("run", setup, source))?;
+        match worker.send(message, cx)? {
+            // How it died is told below.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+            sent => sent.map_err(|source| cannot("run", setup, source))?,
+        }
+        let content = worker.receive(cx).map_err(|trouble| match trouble {
+            WorkerError::Died { status, output } => unusable(&format!("it ended: {status}"), &output),
+            other => other,
+        })?;
+        if content["ready"] == true {
+            return Ok(worker);
+        }
+        // What it printed before it said so.
+        std::thread::sleep(LOOK);
+        Err(unusable(content["problem"].as_str().unwrap_or_default(), &worker.log.take()))
+    }
+}
+
+/// What one worker made of a request.
+enum Done {
+    Answered(Answer),
+    /// It had ended before.
+    NotBegun,
+    /// What it imported has changed.
+    IsStale,
+}
+
+impl Asked {
+    fn without_worker(trouble: WorkerError) -> Self {
+        Self { answer: Err(trouble), beyond: Vec::new(), needs_own: false }
+    }
+}
+
+fn cannot(action: &'static str, setup: &WorkerConfig, source: io::Error) -> WorkerError {
+    WorkerError::Start(BackendError::Io { action, path: setup.interpreter.program.clone(), source })
+}
+
+/// The toolkit cannot be imported.
+pub(crate) fn unusable(problem: &str, output: &str) -> WorkerError {
+    let hint = slog::hint(problem).or_else(|| slog::hint(output));
+    let output = tail(output);
+    let shown = if output.is_empty() { String::new() } else { format!("\n{output}\n") };
+    WorkerError::Start(BackendError::Toolchain {
+        problem: format!("Python cannot import the toolkit: {problem}{shown}"),
+        help: hint.unwrap_or("HI_PYTHON names the Python that the toolkit was installed for").to_owned(),
+    })
+}
+
+fn texts(paths: &BTreeSet<PathBuf>) -> Vec<String> {
+    paths.iter().map(|path| text(path)).collect()
+}
+
+/// The Python that an environment's programs run with.
+///
+/// # Errors
+/// `HI_PYTHON` names none, or there is no `python3` on `PATH`.
+pub(crate) fn python(environment: &[(OsString, OsString)]) -> Result<PathBuf, BackendError> {
+    let value = |wanted: &str| environment.iter().find(|(name, _)| name == wanted).map(|(_, value)| value);
+    let named = value("HI_PYTHON").filter(|named| !named.is_empty()).map(PathBuf::from);
+    let name = named.unwrap_or_else(|| PathBuf::from("python3"));
+    let path = value("PATH").map(|path| std::env::split_paths(path).collect::<Vec<_>>()).unwrap_or_default();
+    // As a shell does, which starts the toolkit's programs: what has a slash in it is a path.
+    let places = if name.components().count() > 1 {
+        vec![name.clone()]
+    } else {
+        path.iter().map(|one| one.join(&name)).collect()
+    };
+    places.into_iter().find(|path| Fs::new().is_program(path)).ok_or_else(|| BackendError::Toolchain {
+        problem: format!("there is no Python `{}`", name.display()),
+        help: "HI_PYTHON names the Python that the toolkit was installed for".to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests;

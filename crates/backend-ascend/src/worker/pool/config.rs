@@ -1,0 +1,104 @@
+//! How workers are started, how long they are waited for, and why there may be no answer.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use opkeep_backend::BackendError;
+use opkeep_fs::Fs;
+use serde_json::{Value, json};
+
+use crate::probe::domain::ReadDomain;
+use crate::probe::guards::Guards;
+use crate::probe::reach::{Extra, Reach};
+use crate::probe::sandbox::JobSandbox;
+use crate::probe::unkeyed::Reasoned;
+use crate::toolkit::interpreter::Interpreter;
+
+/// What workers run.
+pub(crate) const SCRIPT: &str = concat!(
+    include_str!("../../py/importer.py"),
+    include_str!("../../py/worker.py"),
+    include_str!("../../py/probe.py")
+);
+
+/// How often it is looked whether a caller still waits.
+pub(super) const LOOK: Duration = Duration::from_millis(20);
+
+/// How workers are started.
+#[derive(Debug)]
+pub(crate) struct WorkerConfig {
+    /// The Python that the toolkit runs with.
+    pub(crate) interpreter: Interpreter,
+    /// Where its bytecode is kept; nowhere if None.
+    pub(crate) bytecode: Option<PathBuf>,
+    /// What it may read.
+    pub(crate) domain: ReadDomain,
+    /// The directory of the package `opc_tool`, without which operators can only be asked.
+    pub(crate) tool_folder: Option<PathBuf>,
+    /// The directories whose modules must be what they were when they were imported.
+    pub(crate) roots: Vec<PathBuf>,
+    /// After how many jobs a worker is replaced.
+    pub(crate) jobs_each: u32,
+    /// What keeps it to what it may read.
+    pub(crate) guards: Guards,
+    /// Where its directory is made.
+    pub(crate) scratch: PathBuf,
+    /// What it may read, once that is needed.
+    pub(crate) reach: OnceLock<Reach>,
+}
+
+impl PartialEq for WorkerConfig {
+    fn eq(&self, other: &Self) -> bool {
+        // What it may reach follows from the domain.
+        let Self { interpreter, bytecode, domain, tool_folder, roots, jobs_each, guards, scratch, reach: _ } =
+            self;
+        (interpreter, bytecode, domain) == (&other.interpreter, &other.bytecode, &other.domain)
+            && (tool_folder, roots, jobs_each) == (&other.tool_folder, &other.roots, &other.jobs_each)
+            && (guards, scratch) == (&other.guards, &other.scratch)
+    }
+}
+
+impl WorkerConfig {
+    /// What it may read.
+    pub(crate) fn reach(&self) -> &Reach {
+        self.reach.get_or_init(|| Reach::of(&self.domain))
+    }
+
+    /// What a program is started in that works in `work_dir`.
+    ///
+    /// # Errors
+    /// It can be neither confined nor observed as the host allowed before.
+    pub(crate) fn sandbox(&self, extra: &Extra, work_dir: &Path) -> Result<JobSandbox, BackendError> {
+        JobSandbox::new(&self.guards, self.reach(), extra, work_dir)
+    }
+
+    /// The first message to a worker.
+    pub(super) fn message(&self, directory: &Path) -> Value {
+        // The toolkit resolves links in some paths, and leaves them in others.
+        let both = |(path, _): &Reasoned| [text(path), text(&Fs::new().resolved(path))];
+        let paths = |reasoned: &[Reasoned]| reasoned.iter().flat_map(both).collect::<BTreeSet<_>>();
+        let mut beneath = paths(&self.domain.beneath);
+        beneath.extend([text(directory), text(&Fs::new().resolved(directory))]);
+        json!({"tool_folder": self.tool_folder.as_deref().map(text),
+            "roots": self.roots.iter().map(|root| text(root)).collect::<Vec<_>>(),
+            "files": paths(&self.domain.files), "beneath": beneath})
+    }
+}
+
+/// Why there is no answer.
+pub(crate) enum WorkerError {
+    /// The worker died at it, and how.
+    Died { status: String, output: String },
+    /// It took too long.
+    Late { seconds: f64, output: String },
+    /// No caller waits any more.
+    Cancelled,
+    /// No worker could be started.
+    Start(BackendError),
+}
+
+pub(crate) fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}

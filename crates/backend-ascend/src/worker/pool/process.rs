@@ -1,0 +1,229 @@
+//! One worker: a Python process with its pipes, its sandbox and its directory.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+
+use opkeep_backend::Context;
+use opkeep_fs::Fs;
+use opkeep_process::{OnParentExit, Output, ProbeDir, ProcessGroup, ending};
+use serde_json::Value;
+
+use super::config::{LOOK, SCRIPT, WorkerConfig, WorkerError};
+use crate::disk::files;
+use crate::probe::reach::Extra;
+use crate::probe::sandbox::JobSandbox;
+use crate::toolkit::interpreter::{Interpreter, with_temporary};
+use crate::worker::frame;
+
+/// How long the rest of the output may take when the answer is there.
+const LAG: Duration = Duration::from_secs(2);
+
+/// A worker. Its process ends before its directory is taken away.
+pub(super) struct Worker {
+    pub(super) setup: Arc<WorkerConfig>,
+    group: ProcessGroup,
+    sandbox: JobSandbox,
+    /// The directory that it may read and write: each job has one of its own in it.
+    directory: ProbeDir,
+    /// None while something is written that is not taken.
+    requests: Option<ChildStdin>,
+    answers: mpsc::Receiver<Value>,
+    pub(super) log: Output,
+    pub(super) jobs: u32,
+    /// What alone it is asked.
+    pub(super) home: String,
+    /// How often workers had been dismissed when it was started.
+    pub(super) generation: u64,
+}
+
+impl Worker {
+    fn start(setup: &Arc<WorkerConfig>, extra: &Extra) -> io::Result<Self> {
+        let Interpreter { program, arguments, environment } = &setup.interpreter;
+        let directory = ProbeDir::create(&[&setup.scratch])?;
+        let sandbox = setup.sandbox(extra, directory.path()).map_err(io::Error::other)?;
+        let mut command = Command::new(program);
+        let bytecode = setup.bytecode.as_deref().unwrap_or(Path::new(""));
+        command.args(arguments).args(["-S", "-u", "-c", SCRIPT]).arg(bytecode).current_dir("/");
+        command.env_clear().envs(with_temporary(environment, directory.path()));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut group = ProcessGroup::start(&mut command, OnParentExit::Terminate, sandbox.as_run())?;
+        let child = group.child();
+        let (Some(requests), Some(mut out), Some(printed)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            return Err(io::Error::other("the worker has no pipes"));
+        };
+        let log = Output::default();
+        log.follow(printed)?;
+        let (say, answers) = mpsc::channel();
+        let read = move || {
+            while let Ok(Some(answer)) = frame::read(&mut out) {
+                if say.send(answer).is_err() {
+                    return;
+                }
+            }
+        };
+        std::thread::Builder::new().spawn(read)?;
+        Ok(Self {
+            setup: Arc::clone(setup),
+            group,
+            sandbox,
+            directory,
+            requests: Some(requests),
+            answers,
+            log,
+            jobs: 0,
+            home: String::new(),
+            generation: 0,
+        })
+    }
+
+    /// The directory that it may read and write.
+    pub(super) fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Makes the directory of the next job.
+    pub(super) fn job_directory(&self) -> io::Result<PathBuf> {
+        let path = self.directory.path().join("job");
+        Fs::new().remove_tree(&path)?;
+        files::create_dir(&path).map_err(io::Error::other)?;
+        Ok(path)
+    }
+
+    /// Moves what the job wrote.
+    pub(super) fn leave_at(&self, to: &Path) -> io::Result<()> {
+        Fs::new().move_tree(&self.directory.path().join("job"), to)
+    }
+
+    /// What it read since the last job that neither `setup` nor `extra` has, and whether it read files that it made
+    /// elsewhere.
+    ///
+    /// # Errors
+    /// Something may have been missed.
+    pub(super) fn read_beyond(
+        &self,
+        extra: &Extra,
+    ) -> Result<(Vec<PathBuf>, bool), opkeep_backend::BackendError> {
+        self.sandbox.take(self.setup.reach(), extra)
+    }
+
+    /// Writes a message, as long as the caller waits: what is longer than a pipe holds has to be taken by the worker, and
+    /// one that makes no progress takes nothing. A caller that waits no longer drops the worker; that ends the writing, too.
+    pub(super) fn send(&mut self, message: Vec<u8>, cx: &Context<'_>) -> Result<io::Result<()>, WorkerError> {
+        let Some(mut requests) = self.requests.take() else {
+            return Ok(Err(io::ErrorKind::BrokenPipe.into()));
+        };
+        let (say, written) = mpsc::channel();
+        let write = move || {
+            let result = requests.write_all(&message).and_then(|()| requests.flush());
+            // The caller may wait no longer.
+            let _ = say.send((requests, result));
+        };
+        if let Err(error) = std::thread::Builder::new().spawn(write) {
+            return Ok(Err(error));
+        }
+        let began = Instant::now();
+        loop {
+            match written.recv_timeout(LOOK) {
+                Ok((requests, result)) => {
+                    self.requests = Some(requests);
+                    return Ok(result);
+                }
+                Err(mpsc::RecvTimeoutError::Disconnected) => {
+                    return Ok(Err(io::ErrorKind::BrokenPipe.into()));
+                }
+                Err(mpsc::RecvTimeoutError::Timeout) => self.check_waiting(cx, began)?,
+            }
+        }
+    }
+
+    /// Whether the caller still waits.
+    fn check_waiting(&self, cx: &Context<'_>, began: Instant) -> Result<(), WorkerError> {
+        if cx.cancel.is_cancelled() {
+            return Err(WorkerError::Cancelled);
+        }
+        match cx.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            true => {
+                Err(WorkerError::Late { seconds: began.elapsed().as_secs_f64(), output: self.log.take() })
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// Waits for the next answer. A worker that gives none is not asked again: dropping it ends it, with all that it started.
+    pub(super) fn receive(&mut self, cx: &Context<'_>) -> Result<Value, WorkerError> {
+        let began = Instant::now();
+        loop {
+            match self.answers.recv_timeout(LOOK) {
+                Ok(answer) => return Ok(answer),
+                Err(mpsc::RecvTimeoutError::Disconnected) => return Err(self.died()),
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+            }
+            // What it started may hold the pipe open when it is dead. What it said before comes yet.
+            if self.group.has_ended().unwrap_or(false) {
+                return self.answers.recv_timeout(LAG).map_err(|_| self.died());
+            }
+            self.check_waiting(cx, began)?;
+        }
+    }
+
+    fn died(&mut self) -> WorkerError {
+        // The pipe closes a moment before the process is gone.
+        let until = Instant::now() + LAG;
+        while !self.group.has_ended().unwrap_or(true) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let (status, output) = (self.group.end(), self.log.take());
+        let status = status.map_or_else(|error| error.to_string(), |status| ending(status, &output));
+        WorkerError::Died { status, output }
+    }
+
+    /// What was printed up to `mark`, which the worker prints before it answers.
+    pub(super) fn output_to(&self, mark: &str) -> String {
+        let until = Instant::now() + LAG;
+        let mut output = String::new();
+        loop {
+            output.push_str(&self.log.take());
+            if let Some((before, _)) = output.split_once(mark) {
+                return before.to_owned();
+            }
+            if Instant::now() >= until {
+                return output;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// Starts workers from a thread that lives as long as they may: the system ends a child with the thread that started it.
+pub(super) struct Starter {
+    orders: Mutex<mpsc::Sender<Order>>,
+}
+
+type Order = (Arc<WorkerConfig>, Extra, mpsc::SyncSender<io::Result<Worker>>);
+
+impl Starter {
+    pub(super) fn new() -> io::Result<Self> {
+        let (send, orders) = mpsc::channel::<Order>();
+        let serve = move || {
+            for (setup, extra, answer) in orders {
+                // The caller may wait no longer.
+                let _ = answer.send(Worker::start(&setup, &extra));
+            }
+        };
+        std::thread::Builder::new().name("opkeep workers".to_owned()).spawn(serve)?;
+        Ok(Self { orders: Mutex::new(send) })
+    }
+
+    pub(super) fn start(&self, setup: &Arc<WorkerConfig>, extra: &Extra) -> io::Result<Worker> {
+        let (send, answer) = mpsc::sync_channel(1);
+        let gone = || io::Error::other("the thread that starts workers is gone");
+        let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        orders.send((Arc::clone(setup), extra.clone(), send)).map_err(|_| gone())?;
+        answer.recv().map_err(|_| gone())?
+    }
+}

@@ -1,0 +1,74 @@
+#![expect(clippy::disallowed_methods, reason = "these tests write programs")]
+
+use std::os::unix::fs::PermissionsExt;
+use std::sync::OnceLock;
+
+use opkeep_testkit::TestContext;
+use tempfile::TempDir;
+
+use super::*;
+use crate::probe::domain::ReadDomain;
+use crate::probe::guards::Guards;
+use crate::toolkit::interpreter::Interpreter;
+
+/// What a worker says when it is ready, as a shell prints it.
+const READY: &str = r#"printf '\000\000\000\016{"ready":true}'"#;
+
+/// A pool of workers that say that they are ready, and then do this.
+fn pool(and_then: &str) -> (TempDir, Pool, Arc<WorkerConfig>) {
+    let folder = tempfile::tempdir().unwrap();
+    let python = folder.path().join("python3");
+    std::fs::write(&python, format!("#!/bin/sh\n{READY}\n{and_then}\n")).unwrap();
+    std::fs::set_permissions(&python, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let environment = vec![("PATH".into(), "/usr/bin:/bin".into())];
+    let setup = WorkerConfig {
+        interpreter: Interpreter { program: python, arguments: Vec::new(), environment },
+        bytecode: None,
+        domain: ReadDomain::default(),
+        tool_folder: None,
+        roots: Vec::new(),
+        jobs_each: 9,
+        guards: Guards::none("the shell is not probed"),
+        scratch: folder.path().to_owned(),
+        reach: OnceLock::new(),
+    };
+    (folder, Pool::new().unwrap(), Arc::new(setup))
+}
+
+fn whom(extra: &Extra) -> WorkerOptions<'_> {
+    WorkerOptions { extra, watched: None, is_last: false, left_at: None }
+}
+
+fn ask(pool: &Pool, setup: &Arc<WorkerConfig>, length: usize, deadline: Option<Instant>) -> WorkerError {
+    let request = json!({"do": "compile", "text": "x".repeat(length)});
+    let (extra, caller) = (Extra::default(), TestContext::new().with_deadline(deadline));
+    match pool.ask(setup, &request, whom(&extra), &caller.cx()).answer {
+        Ok(_) => panic!("it answers"),
+        Err(trouble) => trouble,
+    }
+}
+
+#[test]
+fn who_dies_is_not_waited_for_though_a_child_holds_its_pipes() {
+    let (_folder, pool, setup) = pool("sleep 1000 &\nexit 3");
+    let WorkerError::Died { status, .. } = ask(&pool, &setup, 1, None) else { panic!("something else") };
+    assert!(status.contains("exit status: 3"), "{status}");
+}
+
+#[test]
+fn what_is_too_long_is_refused_and_not_waited_for() {
+    let (_folder, pool, setup) = pool("cat >/dev/null");
+    let WorkerError::Start(error) = ask(&pool, &setup, 65 << 20, None) else { panic!("something else") };
+    assert!(error.to_string().contains("at most 67108864"), "{error}");
+}
+
+#[test]
+fn who_takes_nothing_is_not_waited_for_beyond_the_deadline() {
+    let (_folder, pool, setup) = pool("sleep 1000");
+    let deadline = Instant::now() + Duration::from_secs(1);
+    assert!(matches!(ask(&pool, &setup, 1 << 20, Some(deadline)), WorkerError::Late { .. }));
+    let (caller, request) = (TestContext::new(), json!({"text": "x".repeat(1 << 20)}));
+    caller.cancel.cancel();
+    let asked = pool.ask(&setup, &request, whom(&Extra::default()), &caller.cx());
+    assert!(matches!(asked.answer, Err(WorkerError::Cancelled)));
+}
