@@ -1,26 +1,26 @@
 //! Question: how many instructions do a hit, a put, a key, a validation and a warm build take?
 //!
-//! One workload a process: `workloads NAME TIMES` prepares it, does it once so that nothing is left to be done for the
-//! first time, and then so many times in [`measured`]. Nothing is timed; the counting is done by whoever runs this. All of
-//! it is done by one thread, the only one that is counted. Without arguments, as `cargo bench` runs it, each workload is
-//! done once, and nothing is counted.
+//! One workload a process: `workloads NAME TIMES` prepares it, runs it once, so that the first run is not counted, and then
+//! TIMES times in [`measured`]. Nothing is timed; `cargo xtask guard` counts. One thread does the work, and only it is
+//! counted. Without arguments, as `cargo bench` runs it, each workload runs once, and nothing is counted.
 //!
 //! The process keeps to one processor, so that a build has no reason to start threads.
+
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a workload that cannot be set up is not counted")]
-#![expect(clippy::print_stdout, reason = "the names are told")]
+#![expect(clippy::print_stdout, reason = "the names are printed")]
+
+mod backend;
 
 use std::hint::black_box;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
+use backend::{NullBackend, square};
 use opkeep::{Config, Engine, Outcome, Request, ViewConfig};
-use opkeep_benches::{Kernel, folder};
 use opkeep_descriptor::{Descriptor, KeyParts, ResolvedSpec, read_info};
 use opkeep_digest::{Digest, Fingerprint};
 use opkeep_guard::measured;
 use opkeep_store::{EntryBuilder, Lookup, Miss, Overwrite, Store, StoreConfig, TargetStore};
-use opkeep_testkit::ascend::{Chip, Kernel as Ascend};
-use opkeep_testkit::{NullBackend, descriptor};
 use opkeep_validator::{expectations_of, validate};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use tempfile::TempDir;
@@ -32,21 +32,25 @@ type Prepare = fn() -> Work;
 
 /// What is counted: its name, and what prepares it.
 const WORKLOADS: &[(&str, Prepare)] = &[
-    ("hit", || hit(Kernel::new(Kernel::USUAL))),
+    ("hit", || hit(usual())),
     ("hit_small", || hit(small())),
     ("miss", miss),
-    ("put", || put(Kernel::new(Kernel::USUAL))),
+    ("put", || put(usual())),
     ("put_small", || put(small())),
     ("key", key),
     ("parse_and_key", parse_and_key),
-    ("validate_2k", || validation(2 << 10)),
-    ("validate_64k", || validation(64 << 10)),
+    ("validate_2k", || validation(KERNEL_2K)),
+    ("validate_64k", || validation(KERNEL_64K)),
     ("warm_build", || warm_build(false)),
     ("warm_build_view", || warm_build(true)),
 ];
 
 /// The vendor's own example.
-const SQUARE: &[u8] = include_bytes!("../../../fixtures/mindspore/square_12484080525657478220_2.info");
+const SQUARE: &[u8] = include_bytes!("../../../../fixtures/mindspore/square_12484080525657478220_2.info");
+/// Kernels of an Ascend chip: the `.json`, and the object.
+const KERNEL_2K: [&[u8]; 2] = [include_bytes!("../../kernels/2k.json"), include_bytes!("../../kernels/2k.o")];
+const KERNEL_64K: [&[u8]; 2] =
+    [include_bytes!("../../kernels/64k.json"), include_bytes!("../../kernels/64k.o")];
 /// Kernels of a warm build.
 const KERNELS: i64 = 100;
 
@@ -87,40 +91,58 @@ fn draft(kernel: &Kernel) -> EntryBuilder<'_> {
         .lazy("info", &kernel.info)
 }
 
-/// A kernel so small that hashing it does not hide what else is done.
+/// The members of an entry.
+struct Kernel {
+    object: Vec<u8>,
+    json: Vec<u8>,
+    info: Vec<u8>,
+}
+
+/// A kernel of the usual size: an object of 8 KiB, 1 KiB of metadata, a descriptor of 6 KiB.
+fn usual() -> Kernel {
+    Kernel { object: vec![b'o'; 8 << 10], json: vec![b'j'; 1 << 10], info: vec![b'i'; 6 << 10] }
+}
+
+/// A kernel so small that hashing it does not hide the other work.
 fn small() -> Kernel {
     Kernel { object: vec![1; 64], json: vec![2; 64], info: vec![3; 64] }
 }
 
-/// A store with a kernel in it, in a folder that is kept.
+/// A directory in memory where the machine has one.
+fn directory() -> TempDir {
+    TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).unwrap()
+}
+
+/// A store with a kernel in it, in a directory that is kept.
 fn stored(kernel: &Kernel) -> (TargetStore, TempDir) {
-    let folder = folder().unwrap();
-    let store = Store::open(StoreConfig::new(folder.path().join("store"))).unwrap().target("bench").unwrap();
+    let directory = directory();
+    let store =
+        Store::open(StoreConfig::new(directory.path().join("store"))).unwrap().target("bench").unwrap();
     store.put(&KEY, &draft(kernel)).unwrap();
-    (store, folder)
+    (store, directory)
 }
 
 fn hit(kernel: Kernel) -> Work {
-    let (store, folder) = stored(&kernel);
+    let (store, directory) = stored(&kernel);
     Box::new(move || {
-        assert!(folder.path().is_absolute());
+        assert!(directory.path().is_absolute());
         assert!(matches!(black_box(store.get(&KEY)), Lookup::Hit(_)));
     })
 }
 
 fn miss() -> Work {
-    let (store, folder) = stored(&small());
+    let (store, directory) = stored(&small());
     let absent = Digest::from_bytes([7 ^ 1; 32]);
     Box::new(move || {
-        assert!(folder.path().is_absolute());
+        assert!(directory.path().is_absolute());
         assert!(matches!(black_box(store.get(&absent)), Lookup::Miss(Miss::Absent)));
     })
 }
 
 fn put(kernel: Kernel) -> Work {
-    let (store, folder) = stored(&kernel);
+    let (store, directory) = stored(&kernel);
     Box::new(move || {
-        assert!(folder.path().is_absolute());
+        assert!(directory.path().is_absolute());
         store.put_replacing(&KEY, &draft(&kernel), Overwrite::Always).unwrap();
     })
 }
@@ -148,29 +170,27 @@ fn parse_and_key() -> Work {
     Box::new(move || key_of(&read_info(black_box(SQUARE)).unwrap(), &toolchain))
 }
 
-fn validation(bytes: usize) -> Work {
-    let pair = Ascend::new(Chip::Ascend910, "counted").code_bytes(bytes - 700).build();
-    let expect = expectations_of(Some(&pair.json), &pair.object);
-    Box::new(move || assert!(validate(black_box(&pair.json), &pair.object, &expect).is_valid()))
+fn validation([json, object]: [&'static [u8]; 2]) -> Work {
+    let expect = expectations_of(Some(json), object);
+    Box::new(move || assert!(validate(black_box(json), object, &expect).is_valid()))
 }
 
 /// A build in which every kernel is there, of a backend that costs nothing.
 fn warm_build(view: bool) -> Work {
-    let folder = folder().unwrap();
+    let directory = directory();
     let shapes = 1..=KERNELS;
-    let requests: Vec<Request> =
-        shapes.map(|length| Request::new(descriptor("node", "Square", &[&[length]]))).collect();
+    let requests: Vec<Request> = shapes.map(|length| Request::new(square(length))).collect();
     let engine = Engine::new(
-        Arc::new(NullBackend::default()),
-        Config::with_store(StoreConfig::new(folder.path().join("store"))),
+        Arc::new(NullBackend),
+        Config::with_store(StoreConfig::new(directory.path().join("store"))),
     )
     .with_config(|config| {
         config.jobs = Some(NonZeroUsize::MIN);
-        config.work_dir = Some(folder.path().to_owned());
+        config.work_dir = Some(directory.path().to_owned());
     });
     let engine = match view {
         true => engine.with_config(|config| {
-            config.view = Some(ViewConfig::rank(folder.path().to_owned(), "0".to_owned()))
+            config.view = Some(ViewConfig::rank(directory.path().to_owned(), "0".to_owned()))
         }),
         false => engine,
     };
@@ -180,7 +200,7 @@ fn warm_build(view: bool) -> Work {
         std::thread::sleep(std::time::Duration::from_millis(2200));
     }
     Box::new(move || {
-        assert!(folder.path().is_absolute());
+        assert!(directory.path().is_absolute());
         assert_eq!(engine.build(&requests).unwrap().count(Outcome::Reused), requests.len());
     })
 }
