@@ -339,11 +339,11 @@ mod tests {
 
     #[test]
     fn what_is_missed_is_told_with_its_note_or_without() {
-        let missed = figure("parse_info", "Square, parse and key", "BROKEN", 1.17);
-        let what = "the same, reading it included";
+        let missed = figure("parse_info", "Square, parse", "BROKEN", 1.17);
+        let what = "reading the same descriptor";
         let bare = report(vec![missed.clone()], "");
         let text = bare.markdown();
-        let told = format!("### {what}\n\n- Square, parse and key: 70.0 us, **no**, 17 % over\n");
+        let told = format!("### {what}\n\n- Square, parse: 70.0 us, **no**, 17 % over\n");
         assert!(text.contains(&format!("{told}\n**Not explained yet.**")), "{text}");
         assert!(!text.contains("not by a missed budget"), "{text}");
         assert_eq!(
@@ -356,9 +356,9 @@ mod tests {
         assert!(text.contains(&format!("{told}\nThe parser.\n\nTried: less.\n\n## ")), "{text}");
         assert_eq!(noted.unexplained(), Ok(()));
         // Over in the middle of the turns is over, and has to be explained as well.
-        let close = report(vec![figure("parse_info", "Square, parse and key", "just about", 1.1)], "");
+        let close = report(vec![figure("parse_info", "Square, parse", "just about", 1.1)], "");
         assert!(
-            close.markdown().contains(&format!("### {what}\n\n- Square, parse and key: 70.0 us, just about"))
+            close.markdown().contains(&format!("### {what}\n\n- Square, parse: 70.0 us, just about"))
         );
         assert!(close.unexplained().is_err() && close.markdown().contains("not by a missed budget"));
         let strange = report(vec![missed], &format!("{notes}\n## other\n\nNo.\n"));
