@@ -2,8 +2,8 @@
 //! is new?
 //!
 //! Each iteration is a whole process, from its start until it was waited for, with no more environment than a search path
-//! and folders of its own in memory. The floor starts `true`, which does nothing. Memory is the most that was resident at
-//! a time. Networks are in `fixtures/networks`; `light_resnet50` is the one of the ONNX project, and needs
+//! and directories of its own in memory. The floor starts `true`, which does nothing. Memory is the most that was
+//! resident at a time. Networks are in `fixtures/networks`; `light_resnet50` is the one of the ONNX project, and needs
 //! `OPKEEP_CORPUS`. With a view, the files that a framework reads are there and intact.
 //!
 //! Budget: 12 ms and 40 MB for a build.
@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use opkeep_benches::{
-    Budgets, Ended, Figure, Turns, command_of, folder, is_measured, search_path, thousands, wait,
+    Budgets, Ended, Figure, Turns, command_of, directory, is_measured, search_path, thousands, wait,
 };
 use opkeep_testkit::corpus;
 use tempfile::TempDir;
@@ -38,7 +38,8 @@ fn main() {
     let networks = if is_measured() { &["lenet", "squeezenet", "resnet18"][..] } else { &["lenet"] };
     let mut networks: Vec<(&str, PathBuf)> =
         networks.iter().map(|name| (*name, Path::new(OURS).join(name).join("model.onnx"))).collect();
-    networks.extend(corpus::folder().map(|root| ("light_resnet50", root.join("onnx/light_resnet50.onnx"))));
+    networks
+        .extend(corpus::directory().map(|root| ("light_resnet50", root.join("onnx/light_resnet50.onnx"))));
     for (name, path) in networks {
         let (setting, path) = (Setting::new(&opkeep), path.to_str().unwrap());
         let (plain, view) = (["build", path, "--no-kernel-meta"], ["build", path]);
@@ -49,15 +50,15 @@ fn main() {
     budgets.settle();
 }
 
-/// The command, and folders of its own.
+/// The command, and directories of its own.
 struct Setting {
-    folder: TempDir,
+    directory: TempDir,
     opkeep: PathBuf,
 }
 
 impl Setting {
     fn new(opkeep: &Path) -> Self {
-        Self { folder: folder().unwrap(), opkeep: opkeep.to_owned() }
+        Self { directory: directory().unwrap(), opkeep: opkeep.to_owned() }
     }
 
     /// The first process finds nothing, and the next what changed a moment ago.
@@ -80,9 +81,9 @@ impl Setting {
     }
 
     fn inside(&self, mut command: Command) -> Command {
-        command.current_dir(self.folder.path()).env_clear().env("PATH", search_path());
+        command.current_dir(self.directory.path()).env_clear().env("PATH", search_path());
         for name in ["HOME", "TMPDIR"] {
-            command.env(name, self.folder.path());
+            command.env(name, self.directory.path());
         }
         command
     }

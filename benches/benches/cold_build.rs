@@ -2,8 +2,8 @@
 //!
 //! Networks of ours are built for this machine by the CPU backend, each time with a new store. What our own threads used
 //! of the processor, as the kernel counts it, is put beside what the compilers used that they started: so it matters less
-//! who else wants the processor. Starting a process is in what we used; finding the compiler and digesting it is not,
-//! since that is remembered.
+//! other processes that want the processor. Starting a process is in what we used; finding the compiler and digesting
+//! it is not, since that is remembered.
 //!
 //! In the rows of `sleep` the compiler of the null backend sleeps for so long instead: what we need for a kernel, without
 //! processes to start and with as many at once as on a large machine; what it slept stands for what a compiler uses.
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use opkeep::{Config, Engine, Outcome};
-use opkeep_benches::{Budgets, Figure, children_cpu, folder, is_measured, own_cpu};
+use opkeep_benches::{Budgets, Figure, children_cpu, directory, is_measured, own_cpu};
 use opkeep_store::StoreConfig;
 use opkeep_testkit::NullBackend;
 
@@ -50,15 +50,15 @@ fn sleeping(millis: u64, budgets: &mut Budgets) {
     let (mut wall, mut ours, mut shares) = (Duration::ZERO, Duration::ZERO, Vec::new());
     let rounds = if is_measured() { 5 } else { 1 };
     for _ in 0..rounds {
-        let folder = folder().unwrap();
+        let directory = directory().unwrap();
         let jobs = NonZeroUsize::new(16).unwrap();
         let engine = Engine::new(
             Arc::new(NullBackend::sleeping(move |_| time)),
-            Config::with_store(StoreConfig::new(folder.path().join("store"))),
+            Config::with_store(StoreConfig::new(directory.path().join("store"))),
         )
         .with_config(|config| {
             config.jobs = Some(jobs);
-            config.work_dir = Some(folder.path().to_owned());
+            config.work_dir = Some(directory.path().to_owned());
         });
         let (began, own) = (Instant::now(), own_cpu());
         let report = engine.build(&requests).unwrap();
@@ -78,11 +78,11 @@ fn row(name: &str, budgets: &mut Budgets) {
     let mut shares = Vec::new();
     // The first build also finds the compiler and digests it, and is not counted.
     let rounds = if is_measured() { 5 } else { 1 };
-    let folder = folder().unwrap();
+    let directory = directory().unwrap();
     for round in 0..=rounds {
-        let config = StoreConfig::new(folder.path().join(round.to_string()));
+        let config = StoreConfig::new(directory.path().join(round.to_string()));
         let engine = Engine::new(backend.clone(), Config::with_store(config))
-            .with_config(|config| config.work_dir = Some(folder.path().to_owned()));
+            .with_config(|config| config.work_dir = Some(directory.path().to_owned()));
         let (began, own, children) = (Instant::now(), own_cpu(), children_cpu().unwrap());
         let report = engine.build(&requests).unwrap();
         let (own, children) = (own_cpu() - own, children_cpu().unwrap() - children);

@@ -1,8 +1,8 @@
 //! Question: how much longer does a compile take that may read only what its key covers?
 //!
-//! Each kernel of a network of ours is compiled by the CPU backend as in a cold build. Beside it the same kernel is compiled
-//! for debugging at level 1, which is the same compile by the same flags, and is confined by nothing since its kernel is
-//! not kept. `probe` is what a machine pays once for a toolchain.
+//! Each kernel of a network of ours is compiled by the CPU backend as in a cold build. Beside it the same kernel is
+//! compiled for debugging at level 1, which is the same compile by the same flags, and is confined by nothing since its
+//! kernel is not kept. `probe` is what a machine pays once for a toolchain.
 //!
 //! Budget: 3 % more than the compiles that are not confined.
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot be set up has no figures")]
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use opkeep_backend::{Backend, CompileRequest};
 use opkeep_backend_cpu::CpuBackend;
-use opkeep_benches::{Budgets, Figure, Turns, folder, is_measured, time};
+use opkeep_benches::{Budgets, Figure, Turns, directory, is_measured, time};
 use opkeep_descriptor::{BuildSpec, Job, KernelName, KeyParts, ResolvedSpec};
 use opkeep_digest::Fingerprint;
 use opkeep_testkit::TestContext;
@@ -88,7 +88,7 @@ fn probe() {
 
 /// How long a compile takes, and its object.
 fn compile(backend: &CpuBackend, job: &Job, spec: &ResolvedSpec) -> (Duration, Vec<u8>) {
-    let dir = folder().unwrap();
+    let dir = directory().unwrap();
     let (toolchain, sources) = (Fingerprint::new(), Fingerprint::new());
     let name =
         KernelName::new(job, &KeyParts::new("cpu", job, &ResolvedSpec::default(), toolchain, sources).key());

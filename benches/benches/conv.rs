@@ -11,7 +11,7 @@ use std::time::Duration;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use opkeep_backend::{Backend, Buffer, CompileRequest, LoadedKernel};
 use opkeep_backend_cpu::{CpuBackend, CpuConfig};
-use opkeep_benches::{folder, search_path, write};
+use opkeep_benches::{directory, search_path, write};
 use opkeep_descriptor::{BuildSpec, Job, KernelName, KeyParts, ResolvedSpec};
 use opkeep_digest::Fingerprint;
 use opkeep_ops::{Graph, bool_attr, int_attr, ints_attr, str_attr};
@@ -99,14 +99,14 @@ fn operators() -> [Operator; 7] {
 fn kernel(backend: &CpuBackend, job: &Job) -> Box<dyn LoadedKernel> {
     let spec = backend.resolve(&TestContext::new().cx(), &BuildSpec::new("cpu")).unwrap();
     let parts = KeyParts::new("cpu", job, &ResolvedSpec::default(), Fingerprint::new(), Fingerprint::new());
-    let (name, work) = (KernelName::new(job, &parts.key()), folder().unwrap());
+    let (name, work) = (KernelName::new(job, &parts.key()), directory().unwrap());
     let request = CompileRequest { job, spec: &spec, name: &name, work_dir: work.path() };
     let artifact = backend.compile(&TestContext::new().cx(), &request).unwrap();
     backend.loader().unwrap().load(&artifact, job).unwrap()
 }
 
 /// The loops as a kernel whose first block does everything.
-fn naive(folder: &Path, operator: &Operator) -> Box<dyn LoadedKernel> {
+fn naive(directory: &Path, operator: &Operator) -> Box<dyn LoadedKernel> {
     let Operator { loops, job, .. } = operator;
     let c = format!(
         "__attribute__((visibility(\"default\")))
@@ -120,7 +120,7 @@ void SYMBOL(const void *const *inputs, void *const *outputs, void *workspace, un
 }}
 "
     );
-    write(&folder.join("loops.c"), c.as_bytes()).unwrap();
+    write(&directory.join("loops.c"), c.as_bytes()).unwrap();
     // Asked to compile a kernel, it compiles the loops under the kernel's name; all other questions go on.
     let script = r#"
 [ -f kernel.c ] || exec cc "$@"
@@ -128,14 +128,14 @@ symbol=$(sed -n 's/^void \([a-z0-9_A-Z]*\)(const void.*/\1/p' kernel.c)
 cp "$0/../loops.c" kernel.c
 exec cc -DSYMBOL="$symbol" "$@"
 "#;
-    let script = script.replace("$0/..", &folder.display().to_string());
-    write(&folder.join("stand-in"), script.as_bytes()).unwrap();
-    let compiler = format!("sh {}", folder.join("stand-in").display());
+    let script = script.replace("$0/..", &directory.display().to_string());
+    write(&directory.join("stand-in"), script.as_bytes()).unwrap();
+    let compiler = format!("sh {}", directory.join("stand-in").display());
     kernel(&CpuBackend::new(CpuConfig { compiler: Some(compiler), ..CpuConfig::new(search_path()) }), job)
 }
 
 fn rows(c: &mut Criterion) {
-    let folder = folder().unwrap();
+    let directory = directory().unwrap();
     let backend = CpuBackend::new(CpuConfig::new(search_path()));
     for operator in operators() {
         let mut group = c.benchmark_group(operator.name);
@@ -144,7 +144,7 @@ fn rows(c: &mut Criterion) {
             .sample_size(10)
             .warm_up_time(Duration::from_millis(200))
             .measurement_time(Duration::from_secs(1));
-        let (loops, ours) = (naive(folder.path(), &operator), kernel(&backend, &operator.job));
+        let (loops, ours) = (naive(directory.path(), &operator), kernel(&backend, &operator.job));
         for (name, kernel, threads) in
             [("loops, 1 thread", &loops, 1), ("kernel, 1 thread", &ours, 1), ("kernel, 2 threads", &ours, 2)]
         {

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use opkeep_benches::{Figure, Kernel, Turns, folder, read, thousands, time, write};
+use opkeep_benches::{Figure, Kernel, Turns, directory, read, thousands, time, write};
 use opkeep_digest::{Digest, Hasher};
 
 const SIZES: [usize; 6] = [2 << 10, 8 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20];
@@ -61,8 +61,8 @@ fn table(_: &mut Criterion) {
         "{:<8} {:>8} {:>10} {:>10} {:>10} {:>18} {:>7}",
         "", "fields", "bytes", "floor", "ours", "ratio", "MB/s"
     );
-    let folder = folder().unwrap();
-    let path = folder.path().join("object");
+    let directory = directory().unwrap();
+    let path = directory.path().join("object");
     for bytes in SIZES {
         let object = Kernel::new(bytes).object;
         row("bytes", 1, bytes, &mut || _ = black_box(touch(&object)), &mut || {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use opkeep::FileDigestCache;
 use opkeep_backend::FileDigests;
 use opkeep_backend_ascend::{OpsInfo, Search, Sources, Toolkit, toolchain};
-use opkeep_benches::{Budgets, Figure, Turns, folder, is_measured, time};
+use opkeep_benches::{Budgets, Figure, Turns, directory, is_measured, time};
 use opkeep_descriptor::{Job, ResolvedSpec};
 use opkeep_digest::{Digest, Fingerprint};
 use opkeep_testkit::toolkit;
@@ -70,7 +70,7 @@ fn job(op_type: &str) -> Job {
 }
 
 fn main() {
-    let place = folder().unwrap();
+    let place = directory().unwrap();
     let system = place.path().join("Ascend");
     let _installed = toolkit::Toolkit::new().more_ops(MORE_OPS).write(&system).unwrap();
     if is_measured() {

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use common::child;
 use opkeep::{Config, Engine, Outcome, Request, ViewConfig};
 use opkeep_artifact::Artifact;
-use opkeep_benches::{Budgets, Figure, folder, has_room, is_measured, most_resident, thousands};
+use opkeep_benches::{Budgets, Figure, directory, has_room, is_measured, most_resident, thousands};
 use opkeep_cann_meta::KernelMeta;
 use opkeep_digest::Digest;
 use opkeep_store::{LimitSettings, StoreConfig};
@@ -61,8 +61,8 @@ fn main() {
 }
 
 fn row(kernels: u64, what: &str, budgets: &mut Budgets) {
-    let folder = folder().unwrap();
-    let arguments = [folder.path().to_str().unwrap().to_owned(), what.to_owned(), kernels.to_string()];
+    let directory = directory().unwrap();
+    let arguments = [directory.path().to_str().unwrap().to_owned(), what.to_owned(), kernels.to_string()];
     let output = child(&arguments).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{text}");
@@ -130,7 +130,7 @@ fn build(engine: &Engine, requests: &[Request], what: &str) {
     assert!(!matches!(&report.view, Some(Err(_))), "{:?}", report.view);
 }
 
-/// The same kernel with so many bytes behind it that nobody reads.
+/// The same kernel with so many unused bytes behind it.
 fn padded(artifact: Artifact) -> Artifact {
     let mut object = artifact.object;
     object.resize(KERNEL_BYTES, 0);

@@ -1,7 +1,8 @@
 //! Question: what does it cost to read a descriptor, and to read it and make its key?
 //!
 //! The vendor's 6 KB Square descriptor; and, where `OPKEEP_CORPUS` names the directory that holds them, the smallest and
-//! the largest genuine ones that are not ours to redistribute. The floor reads the same bytes into serde_json's own values.
+//! the largest genuine ones that are not ours to redistribute. The floor reads the same bytes into serde_json's own
+//! values.
 //!
 //! Budget: reading Square's takes no longer than the floor.
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot be set up has no figures")]
@@ -51,7 +52,7 @@ fn table(_: &mut Criterion) {
 
 /// Those of the corpus that can be read, by size; none without one.
 fn genuine() -> Vec<Vec<u8>> {
-    let Some(root) = corpus::folder() else { return Vec::new() };
+    let Some(root) = corpus::directory() else { return Vec::new() };
     let files = corpus::files_ending(&root.join("mindspore"), &["info"]).unwrap();
     let mut texts: Vec<Vec<u8>> = files.iter().map(|path| read(path).unwrap()).collect();
     texts.retain(|text| read_info(text).is_ok());

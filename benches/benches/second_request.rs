@@ -5,7 +5,7 @@
 //! request with an equal one, which no map can spare itself. With two threads, each of them asks as often, and the time
 //! is that of one call.
 //!
-//! Every two seconds a key is computed anew: `longest` is what that request took.
+//! Every two seconds a key is computed again: `longest` is what that request took.
 //!
 //! Budget: a microsecond, for one operator.
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot be set up has no figures")]
@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use opkeep::{Config, Engine, Request};
-use opkeep_benches::{Budgets, Figure, Turns, folder, is_measured, time};
+use opkeep_benches::{Budgets, Figure, Turns, directory, is_measured, time};
 use opkeep_store::StoreConfig;
 use opkeep_testkit::NullBackend;
 
@@ -42,12 +42,12 @@ fn main() {
 }
 
 fn row(title: &str, requests: &[Request], budgets: &mut Budgets) {
-    let folder = folder().unwrap();
+    let directory = directory().unwrap();
     let engine = Engine::new(
         Arc::new(NullBackend::default()),
-        Config::with_store(StoreConfig::new(folder.path().join("store"))),
+        Config::with_store(StoreConfig::new(directory.path().join("store"))),
     )
-    .with_config(|config| config.work_dir = Some(folder.path().to_owned()));
+    .with_config(|config| config.work_dir = Some(directory.path().to_owned()));
     requests.iter().for_each(|request| drop(engine.get_or_build(request).unwrap()));
     let equal = requests.to_vec();
     let mut longest = Duration::ZERO;

@@ -17,7 +17,7 @@ use std::path::Path;
 
 use common::{AMPLE, child, config, draft, fill, idle, key, open};
 use opkeep_benches::{
-    Budgets, Figure, Kernel, folder, has_room, is_measured, most_resident, reads_and_writes, remove,
+    Budgets, Figure, Kernel, directory, has_room, is_measured, most_resident, reads_and_writes, remove,
     thousands,
 };
 use opkeep_digest::Digest;
@@ -43,8 +43,8 @@ fn main() {
         "{:>9} {:<28} {:>11} {:>13} {:>7} {:>7} {:>12}  budget",
         "entries", "", "allocations", "heap", "reads", "writes", "resident"
     );
-    let folder = folder().unwrap();
-    let store = open(config(folder.path(), AMPLE));
+    let directory = directory().unwrap();
+    let store = open(config(directory.path(), AMPLE));
     let sizes = if is_measured() { [1000, 100_000, 1_000_000] } else { [10, 20, 30] };
     let most = most();
     let mut there = 0;
@@ -57,7 +57,7 @@ fn main() {
         fill(&store, there, entries);
         there = entries;
         for what in ["open", "hit", "miss", "put", "gc, all in use", "gc, all idle", "gc, half to go"] {
-            row(folder.path(), what, entries, &mut budgets);
+            row(directory.path(), what, entries, &mut budgets);
         }
     }
     budgets.settle();
@@ -113,7 +113,7 @@ fn other_process(arguments: &[String]) {
         "hit" | "miss" => {
             let (store, kernel) = (open(config(root, AMPLE)), Kernel::new(Kernel::USUAL));
             store.put(&KEY, &draft(&kernel)).unwrap();
-            // Its folder is looked at once.
+            // Its directory is looked at once.
             assert!(matches!(store.get(&KEY), Lookup::Hit(_)));
             let wanted = if what == "hit" { KEY } else { Digest::of(b"absent") };
             print(1000, || store.get(&wanted));

@@ -18,7 +18,7 @@ use std::time::Duration;
 use common::{AMPLE, Calls, config, draft, key, open};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use opkeep_benches::{
-    Budgets, Figure, Kernel, Turns, folder, has_room, is_measured, read, thousands, time, write,
+    Budgets, Figure, Kernel, Turns, directory, has_room, is_measured, read, thousands, time, write,
 };
 use opkeep_digest::Digest;
 use opkeep_store::{Lookup, StoreConfig, TargetStore};
@@ -28,7 +28,7 @@ const BUDGET: f64 = 1.25;
 
 /// A store, and beside it files of what a hit returns.
 struct Setting {
-    folder: TempDir,
+    directory: TempDir,
     store: TargetStore,
     kernel: Kernel,
     keys: Vec<Digest>,
@@ -37,9 +37,9 @@ struct Setting {
 
 impl Setting {
     fn new(object_bytes: usize) -> Self {
-        let folder = folder().unwrap();
-        let store = open(config(&folder.path().join("store"), AMPLE));
-        Self { folder, store, kernel: Kernel::new(object_bytes), keys: Vec::new(), bare: Vec::new() }
+        let directory = directory().unwrap();
+        let store = open(config(&directory.path().join("store"), AMPLE));
+        Self { directory, store, kernel: Kernel::new(object_bytes), keys: Vec::new(), bare: Vec::new() }
     }
 
     /// Puts entries until there are so many.
@@ -48,7 +48,7 @@ impl Setting {
         for number in self.keys.len()..entries {
             let key = key(number as u64);
             self.store.put(&key, &draft(&self.kernel)).unwrap();
-            let bare = self.folder.path().join(key.to_string());
+            let bare = self.directory.path().join(key.to_string());
             write(&bare, &needed).unwrap();
             self.keys.push(key);
             self.bare.push(bare);
@@ -86,8 +86,8 @@ impl Setting {
     }
 }
 
-/// Entries in no order, another one for each seed: so nobody regularly finds in the processor's caches what another way
-/// read a moment ago.
+/// Entries in random order, another one for each seed: so no way regularly finds in the processor's caches what another
+/// way read a moment ago.
 fn shuffled(entries: usize, mut seed: u64) -> impl FnMut() -> usize {
     move || {
         seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
@@ -186,9 +186,9 @@ fn row(setting: &Setting, budgets: &mut Budgets) {
 /// What a hit and a miss do on the disk, besides closing what they opened.
 fn calls(setting: &Setting) {
     let heard = Arc::new(Calls::default());
-    let root = setting.folder.path().join("store");
+    let root = setting.directory.path().join("store");
     let store = open(StoreConfig { watcher: Some(heard.clone()), ..config(&root, AMPLE) });
-    // Folders are looked at once each.
+    // Directories are looked at once each.
     setting.keys.iter().take(5000).for_each(|key| drop(store.get(key)));
     let mut next = shuffled(setting.keys.len().min(5000), 1);
     println!("        a hit: {}", heard.of(1000, || store.get(&setting.keys[next()])));

@@ -3,7 +3,7 @@
 //!
 //! A put writes one entry of an 8 KiB object, 1 KiB of description and 6 KiB of descriptor, under a key that is not
 //! there, into a store of so many entries; then it is removed again, which does not count. All stores and the floor take
-//! turns. The floor hashes nothing, looks for nothing and checks no folder.
+//! turns. The floor hashes nothing, looks for nothing and checks no directory.
 //!
 //! Then the same of objects of 2 KiB to 4 MiB, in a store of few entries.
 //!
@@ -20,7 +20,9 @@ use std::time::Duration;
 
 use common::{AMPLE, Calls, config, draft, fill, key, open};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use opkeep_benches::{Budgets, Figure, Kernel, Turns, folder, is_measured, publish, remove, thousands, time};
+use opkeep_benches::{
+    Budgets, Figure, Kernel, Turns, directory, is_measured, publish, remove, thousands, time,
+};
 use opkeep_digest::Digest;
 use opkeep_store::{StoreConfig, TargetStore};
 use tempfile::TempDir;
@@ -46,16 +48,16 @@ impl Fresh {
 }
 
 /// A store of `entries` entries.
-fn store_of(folder: &TempDir, entries: u64) -> TargetStore {
-    let store = open(config(&folder.path().join(format!("store-{entries}")), AMPLE));
+fn store_of(directory: &TempDir, entries: u64) -> TargetStore {
+    let store = open(config(&directory.path().join(format!("store-{entries}")), AMPLE));
     fill(&store, 0, entries);
     store
 }
 
 fn rows(c: &mut Criterion) {
-    let folder = folder().unwrap();
+    let directory = directory().unwrap();
     let (kernel, fresh) = (Kernel::new(Kernel::USUAL), Fresh::new());
-    let store = store_of(&folder, SIZES[0]);
+    let store = store_of(&directory, SIZES[0]);
     let mut group = c.benchmark_group("store_put");
     group.throughput(Throughput::Bytes(kernel.whole().len() as u64));
     group.sample_size(30).warm_up_time(Duration::from_millis(300)).measurement_time(Duration::from_secs(1));
@@ -66,14 +68,14 @@ fn rows(c: &mut Criterion) {
 }
 
 fn table(_: &mut Criterion) {
-    let folder = folder().unwrap();
+    let directory = directory().unwrap();
     let (kernel, mut budgets) = (Kernel::new(Kernel::USUAL), Budgets::default());
     let sizes = if is_measured() { SIZES } else { [10, 20, 30] };
-    let stores = sizes.map(|entries| store_of(&folder, entries));
+    let stores = sizes.map(|entries| store_of(&directory, entries));
     let bytes = kernel.whole();
     let fresh = Fresh::new();
     let (floor, put) =
-        (|| floor(&folder, &fresh, &bytes, EACH), |store: &_| put(store, &fresh, &kernel, EACH));
+        (|| floor(&directory, &fresh, &bytes, EACH), |store: &_| put(store, &fresh, &kernel, EACH));
     let [few, more, many] = &stores;
     let ways: [&mut dyn FnMut() -> Duration; 4] =
         [&mut || floor(), &mut || put(few), &mut || put(more), &mut || put(many)];
@@ -81,7 +83,7 @@ fn table(_: &mut Criterion) {
     println!(
         "one put of {} bytes in {}; {} turns of {EACH}",
         thousands(bytes.len()),
-        place(&folder),
+        place(&directory),
         turns.count()
     );
     println!("{:>8} {:>10} {:>19} {:>19}  budget", "entries", "put", "to the floor", "to the smallest");
@@ -101,17 +103,17 @@ fn table(_: &mut Criterion) {
             turns.median(at),
         );
     }
-    calls(&folder, &kernel);
+    calls(&directory, &kernel);
     println!("\none put by size, and by how many times the floor's");
     println!("{:>9} {:>10} {:>10} {:>17}", "bytes", "floor", "put", "ratio");
-    SIZES_OF_OBJECTS.iter().for_each(|bytes| by_size(&folder, *bytes));
+    SIZES_OF_OBJECTS.iter().for_each(|bytes| by_size(&directory, *bytes));
     budgets.settle();
 }
 
 /// How long one of so many writes takes of `bytes` to new files, synced and renamed, in the mean.
-fn floor(folder: &TempDir, fresh: &Fresh, bytes: &[u8], each: u32) -> Duration {
-    let paths: Vec<PathBuf> = (0..each).map(|_| folder.path().join(fresh.next().to_string())).collect();
-    let took = time(|| paths.iter().for_each(|path| publish(folder.path(), path, bytes).unwrap()));
+fn floor(directory: &TempDir, fresh: &Fresh, bytes: &[u8], each: u32) -> Duration {
+    let paths: Vec<PathBuf> = (0..each).map(|_| directory.path().join(fresh.next().to_string())).collect();
+    let took = time(|| paths.iter().for_each(|path| publish(directory.path(), path, bytes).unwrap()));
     remove_all(&paths);
     took / each
 }
@@ -128,13 +130,13 @@ fn put(store: &TargetStore, fresh: &Fresh, kernel: &Kernel, each: u32) -> Durati
     took / each
 }
 
-fn by_size(folder: &TempDir, object_bytes: usize) {
+fn by_size(directory: &TempDir, object_bytes: usize) {
     let (kernel, fresh) = (Kernel::new(object_bytes), Fresh::new());
-    let store = open(config(&folder.path().join(format!("by-size-{object_bytes}")), AMPLE));
+    let store = open(config(&directory.path().join(format!("by-size-{object_bytes}")), AMPLE));
     let (bytes, each) = (kernel.whole(), ((1 << 20) / object_bytes).clamp(1, 32) as u32);
     let turns = Turns::take(
         Duration::from_secs(1),
-        [&mut || floor(folder, &fresh, &bytes, each), &mut || put(&store, &fresh, &kernel, each)],
+        [&mut || floor(directory, &fresh, &bytes, each), &mut || put(&store, &fresh, &kernel, each)],
     );
     let ratios @ [low, ratio, high] = turns.ratio(1, 0);
     let (ours, floor) = (turns.median(1), turns.median(0));
@@ -150,14 +152,14 @@ fn remove_all(paths: &[PathBuf]) {
     paths.iter().for_each(|path| remove(path).unwrap());
 }
 
-fn place(folder: &TempDir) -> &'static str {
-    if folder.path().starts_with("/dev/shm") { "memory" } else { "the folder for temporary files" }
+fn place(directory: &TempDir) -> &'static str {
+    if directory.path().starts_with("/dev/shm") { "memory" } else { "the directory for temporary files" }
 }
 
 /// What a put does on the disk, besides closing what it opened.
-fn calls(folder: &TempDir, kernel: &Kernel) {
+fn calls(directory: &TempDir, kernel: &Kernel) {
     let heard = Arc::new(Calls::default());
-    let root: &Path = &folder.path().join("counted");
+    let root: &Path = &directory.path().join("counted");
     let store = open(StoreConfig { watcher: Some(heard.clone()), ..config(root, AMPLE) });
     let fresh = Fresh::new();
     println!("         a put: {}", heard.of(640, || store.put(&fresh.next(), &draft(kernel)).unwrap()));

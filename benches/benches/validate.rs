@@ -2,7 +2,7 @@
 //! has to be done anyway?
 //!
 //! Budgets: 1.5 times SHA-256 of the object from 64 KiB up, 30 us more than it below. Genuine kernels are measured if
-//! `OPKEEP_CORPUS` names the folder that holds them; made ones of 2 KiB to 4 MiB always are. The table after the rows
+//! `OPKEEP_CORPUS` names the directory that holds them; made ones of 2 KiB to 4 MiB always are. The table after the rows
 //! of criterion takes turns between both sides, so that a machine that slows down slows both. It ends in a failure if a
 //! budget is broken.
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot be set up has no figures")]
@@ -28,7 +28,7 @@ const MORE: Duration = Duration::from_micros(30);
 
 /// A kernel's description, its object, and what they are called.
 struct Pair {
-    /// The folder that they are in, and the object's name.
+    /// The directory that they are in, and the object's name.
     name: String,
     json: Vec<u8>,
     object: Vec<u8>,
@@ -36,10 +36,11 @@ struct Pair {
 
 /// The genuine kernels of the corpus, by size; none without one.
 fn genuine_pairs() -> Vec<Pair> {
-    let Some(root) = corpus::folder() else { return Vec::new() };
-    let folders = ["cann", "mindspore/wheel270-ascend", "mindspore/akg-cpu"];
-    let objects =
-        folders.iter().flat_map(|folder| corpus::files_ending(&root.join(folder), &["o", "so"]).unwrap());
+    let Some(root) = corpus::directory() else { return Vec::new() };
+    let directories = ["cann", "mindspore/wheel270-ascend", "mindspore/akg-cpu"];
+    let objects = directories
+        .iter()
+        .flat_map(|directory| corpus::files_ending(&root.join(directory), &["o", "so"]).unwrap());
     let pair = |object: PathBuf| {
         let last = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let name = format!("{}/{}", object.parent().map(last).unwrap_or_default(), last(&object));

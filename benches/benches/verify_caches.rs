@@ -1,4 +1,4 @@
-//! Question: what does it cost to check somebody's cache of kernels, beside reading and hashing the same bytes?
+//! Question: what does it cost to check a cache of kernels of another program, beside reading and hashing the same bytes?
 //!
 //! 10 000 kernels of 15 KiB, as MindSpore has them: an object of 9.6 KiB, a `.json`, a descriptor of 4.6 KiB. Both sides
 //! read every file with all processors. Budget: 1.5 times. The table takes turns between both, so that a machine that
@@ -13,7 +13,7 @@ use std::thread::{available_parallelism, scope};
 use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use opkeep_benches::{Budgets, Figure, Turns, files_in, folder, read, thousands, time};
+use opkeep_benches::{Budgets, Figure, Turns, directory, files_in, read, thousands, time};
 use opkeep_digest::Digest;
 use opkeep_framework_cache::scan::{SurveyOptions, Verdict, find, survey};
 use opkeep_testkit::caches::Rank;
@@ -27,7 +27,7 @@ fn threads() -> NonZeroUsize {
     available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
-/// A rank's folder with the kernels; how many bytes they have.
+/// A rank's directory with the kernels; how many bytes they have.
 fn cache(base: &Path) -> u64 {
     let rank = Rank::new(0);
     let mut bytes = 0;
@@ -59,7 +59,7 @@ fn floor(files: &[PathBuf]) -> usize {
 }
 
 fn table(_: &mut Criterion) {
-    let base = folder().unwrap();
+    let base = directory().unwrap();
     let bytes = cache(base.path());
     let place = find(base.path()).unwrap().places.remove(0);
     let files = files_in(&place.path).unwrap();

@@ -2,16 +2,17 @@
 //!
 //! Networks are built for this machine by the CPU backend, and then again and again, in process: keys are made from
 //! scratch, every kernel is looked up and checked, and a report is written. The floor is a hit for each kernel, one after
-//! the other, of a store that was just opened: so is a build's, and each of its folders is checked once. With a view, the
-//! files that a framework reads are there and intact; that floor has one look at each of them as well. `again` is the
-//! sum of the same hits of a store that knows its folders, and `keys` what backend and descriptors need for the keys
-//! alone, one after the other.
+//! the other, of a store that was just opened: so is a build's, and each of its directories is checked once. With a
+//! view, the files that a framework reads are there and intact; that floor has one look at each of them as well.
+//! `again` is the sum of the same hits of a store that knows its directories, and `keys` what backend and descriptors
+//! need for the keys alone, one after the other.
 //!
-//! `resnet50` is the one of the ONNX project, and needs `OPKEEP_CORPUS`. `made` is as large, and every one of its nodes is
-//! another kernel, of the null backend: that is a floor of as many small hits, and keys that cost nothing but hashing.
+//! `resnet50` is the one of the ONNX project, and needs `OPKEEP_CORPUS`. `made` is as large, and every one of its nodes
+//! is another kernel, of the null backend: that is a floor of as many small hits, and keys that cost nothing but
+//! hashing.
 //!
 //! Budgets: 3 times the floor, with and without a view, for networks of this size. In small ones it shows what a build
-//! costs in which there is nothing to do: half a millisecond, to look at the compiler, the store and the work folder.
+//! costs in which there is nothing to do: half a millisecond, to look at the compiler, the store and the work directory.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot be set up has no figures")]
 #![expect(clippy::print_stdout, reason = "the table is what this is for")]
 
@@ -25,7 +26,7 @@ use std::time::Duration;
 
 use opkeep::{Config, Engine, FileDigestCache, Outcome, Request, ViewConfig};
 use opkeep_backend::{Backend, Context};
-use opkeep_benches::{Budgets, Figure, Turns, files_in, folder, is_measured, look, time};
+use opkeep_benches::{Budgets, Figure, Turns, directory, files_in, is_measured, look, time};
 use opkeep_descriptor::{KernelName, Key, KeyParts};
 use opkeep_fs::CancelToken;
 use opkeep_store::{Lookup, Store, StoreConfig, TargetStore};
@@ -49,14 +50,16 @@ fn main() {
     }
     match networks::theirs("light_resnet50.onnx") {
         Some(graph) => rows("resnet50", Arc::new(networks::cpu()), networks::of(&graph), &mut budgets),
-        None => println!("{:<12} is left out: OPKEEP_CORPUS does not name a folder that has it", "resnet50"),
+        None => {
+            println!("{:<12} is left out: OPKEEP_CORPUS does not name a directory that has it", "resnet50")
+        }
     }
     budgets.settle();
 }
 
 /// A network that was built.
 struct Setting {
-    folder: TempDir,
+    directory: TempDir,
     backend: Arc<dyn Backend>,
     requests: Vec<Request>,
     config: StoreConfig,
@@ -66,20 +69,20 @@ struct Setting {
 
 impl Setting {
     fn new(backend: Arc<dyn Backend>, requests: Vec<Request>) -> Self {
-        let folder = folder().unwrap();
-        let config = StoreConfig::new(folder.path().join("store"));
+        let directory = directory().unwrap();
+        let config = StoreConfig::new(directory.path().join("store"));
         let engine = Engine::new(backend.clone(), Config::with_store(config.clone()))
-            .with_config(|config| config.work_dir = Some(folder.path().to_owned()));
+            .with_config(|config| config.work_dir = Some(directory.path().to_owned()));
         let report = engine.build(&requests).unwrap();
         assert_eq!(report.count(Outcome::Failed), 0, "{:?}", report.kernels);
         let keys = report.kernels.iter().map(|kernel| kernel.key.unwrap()).collect();
         let target = report.targets[0].clone();
-        Self { folder, backend, requests, config, target, keys }
+        Self { directory, backend, requests, config, target, keys }
     }
 
     fn engine(&self) -> Engine {
         Engine::new(self.backend.clone(), Config::with_store(self.config.clone()))
-            .with_config(|config| config.work_dir = Some(self.folder.path().to_owned()))
+            .with_config(|config| config.work_dir = Some(self.directory.path().to_owned()))
     }
 
     fn build(&self, engine: &Engine) {
@@ -104,7 +107,7 @@ impl Setting {
 
     /// What the keys of all jobs need.
     fn make_keys(&self) -> usize {
-        let (backend, files) = (&self.backend, FileDigestCache::open(self.folder.path().join("digests")));
+        let (backend, files) = (&self.backend, FileDigestCache::open(self.directory.path().join("digests")));
         let cancel = CancelToken::new();
         let cx = Context::new(&files, &cancel, &|_| {});
         let toolchain = Arc::new(backend.toolchain(&cx).unwrap());
@@ -129,7 +132,7 @@ impl Setting {
 fn rows(name: &str, backend: Arc<dyn Backend>, requests: Vec<Request>, budgets: &mut Budgets) {
     let setting = Setting::new(backend, requests);
     let without = setting.engine();
-    let view = ViewConfig::rank(setting.folder.path().to_owned(), "0".to_owned());
+    let view = ViewConfig::rank(setting.directory.path().to_owned(), "0".to_owned());
     let with = setting.engine().with_config(|config| config.view = Some(view));
     setting.build(&with);
     if is_measured() {
@@ -137,7 +140,7 @@ fn rows(name: &str, backend: Arc<dyn Backend>, requests: Vec<Request>, budgets: 
         std::thread::sleep(Duration::from_millis(2200));
         setting.build(&with);
     }
-    let files: Vec<PathBuf> = files_in(&setting.folder.path().join("rank_0/kernel_meta")).unwrap();
+    let files: Vec<PathBuf> = files_in(&setting.directory.path().join("rank_0/kernel_meta")).unwrap();
     let known = setting.open();
     let turns = Turns::take(
         Duration::from_secs(4),

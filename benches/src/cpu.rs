@@ -1,4 +1,4 @@
-//! How long the processor worked, whoever else wanted it.
+//! Processor time, which does not count other processes.
 
 use std::io;
 use std::time::Duration;

@@ -10,8 +10,8 @@ use crate::files;
 
 /// One row of a benchmark.
 ///
-/// Noted, it is a line of JSON in the file `<bench>.jsonl` of the folder that `OPKEEP_FIGURES` names; where the variable
-/// is not set, nothing is written.
+/// Noted, it is a line of JSON in the file `<bench>.jsonl` of the directory that `OPKEEP_FIGURES` names; where the
+/// variable is not set, nothing is written.
 #[derive(Debug)]
 #[must_use = "it is written down by `note`"]
 pub struct Figure {
@@ -56,8 +56,8 @@ impl Figure {
         self.with("low", low).with("ratio", median).with("high", high)
     }
 
-    /// What is allowed, in words; what `measured` is of the `limit`; and what [`Budgets`](crate::Budgets) said of it, where
-    /// there is a budget.
+    /// What is allowed, in words; what `measured` is of the `limit`; and what [`Budgets`](crate::Budgets) said of it,
+    /// where there is a budget.
     pub fn budget<'a>(
         self,
         allowed: impl Into<String>,
@@ -75,8 +75,9 @@ impl Figure {
 
     /// Writes it down.
     pub fn note(self) {
-        if let Some(folder) = files::figures_folder() {
-            let (path, line) = (folder.join(format!("{}.jsonl", self.bench)), json!(self.fields).to_string());
+        if let Some(directory) = files::figures_directory() {
+            let (path, line) =
+                (directory.join(format!("{}.jsonl", self.bench)), json!(self.fields).to_string());
             if let Err(error) = files::append_line(&path, &line) {
                 eprintln!("a figure is lost, `{}` cannot be written to: {error}", path.display());
             }

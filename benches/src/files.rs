@@ -1,4 +1,4 @@
-//! Folders to measure in, and the least that has to be done to files: what the store is measured beside.
+//! Directories to measure in, and the least that has to be done to files: what the store is measured beside.
 #![expect(
     clippy::disallowed_methods,
     reason = "floors are measured with plain file calls, and compilers are where the environment says"
@@ -17,16 +17,16 @@ use tempfile::TempDir;
 
 const MEMORY: &str = "/dev/shm";
 
-/// A folder in memory where there is such a place, so that a disk's mood is not measured.
+/// A directory in memory where there is such a place, so that a disk's mood is not measured.
 ///
 /// # Errors
-/// No folder can be made.
-pub fn folder() -> io::Result<TempDir> {
+/// No directory can be made.
+pub fn directory() -> io::Result<TempDir> {
     let memory = Path::new(MEMORY);
     if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() }
 }
 
-/// Whether [`folder`]s are in memory, and there is room for `bytes` bytes twice over.
+/// Whether [`directory`]s are in memory, and there is room for `bytes` bytes twice over.
 pub fn has_room(bytes: u64) -> bool {
     rustix::fs::statvfs(MEMORY).is_ok_and(|room| room.f_bavail.saturating_mul(room.f_frsize) / 2 >= bytes)
 }
@@ -55,9 +55,9 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// It cannot be written.
-pub fn publish(folder: &Path, target: &Path, bytes: &[u8]) -> io::Result<()> {
+pub fn publish(directory: &Path, target: &Path, bytes: &[u8]) -> io::Result<()> {
     use std::io::Write;
-    let temp = folder.join("floor-temp");
+    let temp = directory.join("floor-temp");
     let mut file = File::create(&temp)?;
     file.write_all(bytes)?;
     file.sync_data()?;
@@ -75,18 +75,18 @@ pub fn remove(path: &Path) -> io::Result<()> {
 /// Looks at a file: one stat.
 ///
 /// # Errors
-/// It is not there.
+/// It is missing.
 pub fn look(path: &Path) -> io::Result<()> {
     std::fs::symlink_metadata(path).map(drop)
 }
 
-/// The files of a framework's kernels in a folder, without those of ours.
+/// The files of a framework's kernels in a directory, without those of ours.
 ///
 /// # Errors
-/// The folder cannot be listed.
-pub fn files_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
+/// The directory cannot be listed.
+pub fn files_in(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
-    for entry in std::fs::read_dir(folder)? {
+    for entry in std::fs::read_dir(directory)? {
         let entry = entry?;
         if !entry.file_name().as_encoded_bytes().starts_with(b".") {
             files.push(entry.path());
@@ -95,11 +95,11 @@ pub fn files_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Removes a folder and everything in it.
+/// Removes a directory and everything in it.
 ///
 /// # Errors
 /// It cannot be removed.
-pub fn remove_folder(path: &Path) -> io::Result<()> {
+pub fn remove_directory(path: &Path) -> io::Result<()> {
     std::fs::remove_dir_all(path)
 }
 
@@ -126,15 +126,15 @@ pub fn make_compiler(path: &Path) -> io::Result<()> {
     std::fs::set_permissions(path, Permissions::from_mode(0o755))
 }
 
-/// Lists each folder in `folder` and looks at each file in those, and at nothing else. How many there are, and their
-/// bytes.
+/// Lists each directory in `directory` and looks at each file in those, and at nothing else. How many there are, and
+/// their bytes.
 ///
 /// # Errors
-/// A folder cannot be listed.
-pub fn bare_walk(folder: &Path) -> io::Result<(u64, u64)> {
+/// A directory cannot be listed.
+pub fn bare_walk(directory: &Path) -> io::Result<(u64, u64)> {
     let (mut files, mut bytes) = (0, 0);
     let open = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let top = rustix::fs::openat(CWD, folder, open, Mode::empty())?;
+    let top = rustix::fs::openat(CWD, directory, open, Mode::empty())?;
     for below in Dir::read_from(&top)? {
         let below = below?;
         if below.file_name().to_bytes().starts_with(b".") {
@@ -161,11 +161,11 @@ pub fn reads_and_writes() -> io::Result<[u64; 2]> {
 }
 
 /// Where benchmarks write down what they found for programs, if anybody asked.
-pub(crate) fn figures_folder() -> Option<PathBuf> {
-    std::env::var_os("OPKEEP_FIGURES").filter(|folder| !folder.is_empty()).map(PathBuf::from)
+pub(crate) fn figures_directory() -> Option<PathBuf> {
+    std::env::var_os("OPKEEP_FIGURES").filter(|directory| !directory.is_empty()).map(PathBuf::from)
 }
 
-/// Adds a line to a file, which is made if it is not there.
+/// Adds a line to a file, which is created if it is missing.
 pub(crate) fn append_line(path: &Path, line: &str) -> io::Result<()> {
     use std::io::Write;
     let mut file = File::options().append(true).create(true).open(path)?;
@@ -208,7 +208,7 @@ pub fn command_of(package: &str, name: &str) -> io::Result<PathBuf> {
         return Err(io::Error::other(format!("`{build:?}` failed")));
     }
     // Benchmarks are in `deps` beside it.
-    let found = std::env::current_exe()?.ancestors().nth(2).map(|folder| folder.join(name));
+    let found = std::env::current_exe()?.ancestors().nth(2).map(|directory| directory.join(name));
     found.filter(|path| path.is_file()).ok_or_else(|| io::Error::other(format!("there is no `{name}`")))
 }
 

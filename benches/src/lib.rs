@@ -1,5 +1,5 @@
-//! What the benchmarks share: kernels of the size that real operators have, folders in memory, the floors that they are
-//! measured beside, and how that is done.
+//! What the benchmarks share: kernels of the size that real operators have, directories in memory, the floors that they
+//! are measured beside, and how that is done.
 //!
 //! Run them with `cargo bench -p opkeep-benches`, one with `cargo bench -p opkeep-benches --bench store_hit`. Each
 //! asks one question. What has a budget is measured in [`Turns`], and a broken budget ends the program in a failure.
@@ -17,8 +17,8 @@ pub use cpu::{children_cpu, own_cpu};
 pub use ffi::{Ended, wait};
 pub use figure::Figure;
 pub use files::{
-    bare_walk, command_of, files_in, folder, has_room, lines, look, make_compiler, most_resident, publish,
-    read, reads_and_writes, remove, remove_folder, search_path, write,
+    bare_walk, command_of, directory, files_in, has_room, lines, look, make_compiler, most_resident, publish,
+    read, reads_and_writes, remove, remove_directory, search_path, write,
 };
 pub use kernel::Kernel;
 pub use turns::{Budgets, Turns, is_measured, thousands, time};

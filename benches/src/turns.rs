@@ -38,7 +38,7 @@ impl<const N: usize> Turns<N> {
         while turns.is_empty() || is_measured() && (turns.len() < 5 || start.elapsed() < total) {
             let mut times = [Duration::ZERO; N];
             for at in 0..N {
-                // Whoever was first is last in the next turn.
+                // The first of a turn is the last of the next.
                 let way = if turns.len() % 2 == 0 { at } else { N - 1 - at };
                 times[way] = ways[way]();
             }
@@ -84,8 +84,8 @@ pub struct Budgets {
 }
 
 impl Budgets {
-    /// Says whether a [`ratio`](Turns::ratio), or a time in [`quartiles`](Turns::quartiles), is within `budget`. It is broken if it is in three quarters of the turns:
-    /// one that is met by a hair must not fail on a busy machine.
+    /// Says whether a [`ratio`](Turns::ratio), or a time in [`quartiles`](Turns::quartiles), is within `budget`. It is
+    /// broken if it is in three quarters of the turns: one that is met by a hair must not fail on a busy machine.
     pub fn judge(&mut self, [low, median, _]: [f64; 3], budget: f64) -> &'static str {
         if !is_measured() {
             return "not measured";

@@ -50,8 +50,8 @@ impl Peer {
     }
 
     fn entries(&self) -> Vec<PathBuf> {
-        fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
-            for entry in fs::read_dir(folder).unwrap() {
+        fn collect(directory: &Path, found: &mut Vec<PathBuf>) {
+            for entry in fs::read_dir(directory).unwrap() {
                 let path = entry.unwrap().path();
                 if path.is_dir() {
                     collect(&path, found);

@@ -65,28 +65,32 @@ pub(crate) fn conformance(args: &[String]) -> Result<(), String> {
     let made = Path::new(SCRATCH).join(format!("seed_{seed}"));
     let script = |name: &str| Path::new(SCRIPTS).join(name);
 
-    let mut folders = vec![PathBuf::from("fixtures/networks")];
+    let mut directories = vec![PathBuf::from("fixtures/networks")];
     for network in networks.iter().map(String::as_str) {
-        let folder = made.join(network.rsplit('/').next().unwrap_or(network));
+        let directory = made.join(network.rsplit('/').next().unwrap_or(network));
         let mut sharpen = Command::new(&python);
-        sharpen.arg(script("sharpen.py")).arg(network).arg(&folder).args(["--seed", &seed, "--taps", "all"]);
+        sharpen
+            .arg(script("sharpen.py"))
+            .arg(network)
+            .arg(&directory)
+            .args(["--seed", &seed, "--taps", "all"]);
         run(sharpen.stdout(std::process::Stdio::null()))?;
-        folders.push(folder);
+        directories.push(directory);
     }
     let operators = made.join("operators");
     let count = count.to_string();
     let mut make = Command::new(&python);
     run(make.arg(script("operators.py")).arg(&operators).args(["--seed", &seed, "--count", &count]))?;
-    folders.push(operators);
+    directories.push(operators);
 
     run(Command::new("cargo").args(["build", "--release", "--bin", "opkeep"]))?;
     let metadata = disk::metadata()?;
     let target = metadata["target_directory"].as_str().unwrap_or("target");
     let mut check = Command::new(&python);
-    run(check.arg(script("check.py")).arg(Path::new(target).join("release/opkeep")).args(folders))
+    run(check.arg(script("check.py")).arg(Path::new(target).join("release/opkeep")).args(directories))
 }
 
-/// The Python of the scratch environment, made if it is not there.
+/// The Python of the scratch environment, created if it is missing.
 fn python() -> Result<PathBuf, String> {
     let venv = Path::new(SCRATCH).join("venv");
     let python = venv.join("bin/python");

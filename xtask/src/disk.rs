@@ -28,8 +28,8 @@ pub(crate) fn files(root: &Path) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// The names directly below the root that `files` lead to, sorted; a folder's ends in `/`. What git ignores, such as
-/// kernels that a build left, is nobody's business.
+/// The names directly below the root that `files` lead to, sorted; a directory's ends in `/`. What git ignores, such as
+/// kernels that a build left, is not looked at.
 pub(crate) fn top_level(files: &[String]) -> Vec<String> {
     let first = |file: &String| file.split_inclusive('/').next().unwrap_or_default().to_owned();
     let mut names: Vec<String> = files.iter().map(first).collect();
@@ -43,7 +43,7 @@ pub(crate) fn bytes(root: &Path, path: &str) -> Result<Vec<u8>, String> {
     fs::read(root.join(path)).map_err(|error| format!("cannot read `{path}`: {error}"))
 }
 
-/// The text of `path` below `root`, or nothing if it is not there.
+/// The text of `path` below `root`, or nothing if it does not exist.
 pub(crate) fn text_if_there(root: &Path, path: &str) -> Result<Option<String>, String> {
     match fs::read_to_string(root.join(path)) {
         Ok(text) => Ok(Some(text)),
@@ -57,8 +57,8 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), String> {
     fs::write(path, text).map_err(|error| format!("cannot write `{}`: {error}", path.display()))
 }
 
-/// Makes the folder, with nothing in it.
-pub(crate) fn empty_folder(path: &Path) -> Result<(), String> {
+/// Makes the directory, with nothing in it.
+pub(crate) fn empty_directory(path: &Path) -> Result<(), String> {
     let told = |error| format!("cannot make `{}` anew: {error}", path.display());
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(told(error)),
@@ -68,10 +68,10 @@ pub(crate) fn empty_folder(path: &Path) -> Result<(), String> {
 }
 
 /// What a program says. It has to do well.
-pub(crate) fn output(program: &str, args: &[&str], folder: Option<&Path>) -> Result<Vec<u8>, String> {
+pub(crate) fn output(program: &str, args: &[&str], directory: Option<&Path>) -> Result<Vec<u8>, String> {
     let line = format!("{program} {}", args.join(" "));
-    let folder = folder.map_or_else(|| PathBuf::from("."), Path::to_path_buf);
-    match Command::new(program).args(args).current_dir(folder).output() {
+    let directory = directory.map_or_else(|| PathBuf::from("."), Path::to_path_buf);
+    match Command::new(program).args(args).current_dir(directory).output() {
         Ok(output) if output.status.success() => Ok(output.stdout),
         Ok(output) => {
             Err(format!("`{line}` ended with {}: {}", output.status, String::from_utf8_lossy(&output.stderr)))

@@ -1,10 +1,10 @@
 //! `cargo xtask guard`: how many instructions a hit, a put, a key, a validation and a warm build take, beside the figures
 //! that were committed.
 //!
-//! Callgrind counts them, so neither the machine's speed nor who else uses it matters. It knows no SHA instructions: what
-//! is counted is SHA-256 in plain ones, ten times as many, so it is counted apart. Nor does an older one know `openat2`, so
-//! the store opens folder by folder. The compiler and the valgrind that the figures were counted with stand beside them,
-//! since others give others: with those, differences are told and fail nothing.
+//! Callgrind counts them, so neither the machine's speed nor other processes matter. It knows no SHA instructions: what
+//! is counted is SHA-256 in plain ones, ten times as many, so it is counted apart. Nor does an older one know
+//! `openat2`, so the store opens directory by directory. The compiler and the valgrind that the figures were counted
+//! with stand beside them, since others give others: with those, differences are printed and fail nothing.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -33,8 +33,8 @@ struct Figures {
     instructions: BTreeMap<String, u64>,
 }
 
-/// Countings of the same code differed by up to 0.2 %: numbers of processes are texts of several lengths, and maps are seeded
-/// anew in each. A changed layout of code elsewhere moves a little more.
+/// Countings of the same code differed by up to 0.2 %: numbers of processes are texts of several lengths, and maps are
+/// seeded again in each. A changed layout of code elsewhere moves a little more.
 const TOLERANCE: f64 = 2.0;
 
 pub(crate) fn guard(args: &[String]) -> Result<(), String> {
@@ -56,7 +56,7 @@ pub(crate) fn guard(args: &[String]) -> Result<(), String> {
     verdict
 }
 
-/// For `ci`: where there is no valgrind, that is told.
+/// For `ci`: prints that it was skipped where there is no valgrind.
 pub(crate) fn guard_if_possible(args: &[String]) -> Result<(), String> {
     match valgrind() {
         Some(_) => guard(args),
@@ -132,8 +132,8 @@ struct Counts {
 }
 
 impl Counts {
-    /// Adds up what was counted in each function itself. In callgrind's format `fn=(number) name` begins a function, whose
-    /// name is there the first time only; lines of numbers are a place and the instructions there; the one behind
+    /// Adds up what was counted in each function itself. In callgrind's format `fn=(number) name` begins a function,
+    /// whose name is there the first time only; lines of numbers are a place and the instructions there; the one behind
     /// `calls=` is what was counted in the function that was called.
     fn of(profile: &str) -> Result<Self, String> {
         let mut names: BTreeMap<&str, &str> = BTreeMap::new();

@@ -23,7 +23,7 @@ const TASKS: &[(&str, &str, Task)] = &[
     ("clippy", "lint every target of every crate, warnings are errors", steps::clippy),
     (
         "tidy",
-        "check what no lint does: arrows, module cycles, folders, manifests, sources, fixtures, paths",
+        "check what no lint does: arrows, module cycles, directories, manifests, sources, fixtures, paths",
         tidy::tidy,
     ),
     ("doc", "build the documentation, warnings are errors", steps::doc),

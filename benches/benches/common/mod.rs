@@ -39,12 +39,12 @@ pub(crate) fn open(config: StoreConfig) -> TargetStore {
     Store::open(config).unwrap().target("bench").unwrap()
 }
 
-/// Makes files by the names of entries `from..to`: one byte each, for those who look at no entry's content.
+/// Makes files by the names of entries `from..to`: one byte each, for callers that read no entry's content.
 pub(crate) fn fill(store: &TargetStore, from: u64, to: u64) {
     (from..to).for_each(|number| write(&store.path(&key(number)), b"-").unwrap());
 }
 
-/// A clock that is fast: what was put a moment ago looks as if nobody had used it for so long.
+/// A clock that is fast: an entry that was put a moment ago looks as if it had been idle for so long.
 pub(crate) struct Fast(pub(crate) Duration);
 
 impl Clock for Fast {

@@ -24,9 +24,9 @@ pub(crate) fn ours(name: &str) -> Graph {
     read(&Path::new(OURS).join(name).join("model.onnx"))
 }
 
-/// The network of the ONNX project called `name`, if there is a folder of files that are not ours.
+/// The network of the ONNX project called `name`, if there is a directory of files that are not ours.
 pub(crate) fn theirs(name: &str) -> Option<Graph> {
-    let path = corpus::folder()?.join("onnx").join(name);
+    let path = corpus::directory()?.join("onnx").join(name);
     path.is_file().then(|| read(&path))
 }
 

@@ -31,7 +31,7 @@ use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 use opkeep_benches::{
-    Budgets, Figure, Turns, folder, is_measured, lines, make_compiler, remove, remove_folder,
+    Budgets, Figure, Turns, directory, is_measured, lines, make_compiler, remove, remove_directory,
 };
 use opkeep_testkit::CompileLog;
 use tempfile::TempDir;
@@ -70,37 +70,37 @@ fn main() {
 /// A compiler that writes down what it compiles.
 struct Compiler {
     path: PathBuf,
-    _folder: TempDir,
+    _directory: TempDir,
 }
 
 impl Compiler {
     fn new() -> Self {
-        let folder = folder().unwrap();
-        let path = folder.path().join("cc");
+        let directory = directory().unwrap();
+        let path = directory.path().join("cc");
         make_compiler(&path).unwrap();
-        Self { path, _folder: folder }
+        Self { path, _directory: directory }
     }
 }
 
 /// Where runs are made, each with a store of its own.
 struct Setting {
-    folder: TempDir,
+    directory: TempDir,
     order: Order,
     kernels: usize,
 }
 
 impl Setting {
     fn new(work: &Work, machine_jobs: usize) -> Self {
-        let folder = folder().unwrap();
-        let (store, base) = (folder.path().join("store"), folder.path().to_owned());
+        let directory = directory().unwrap();
+        let (store, base) = (directory.path().join("store"), directory.path().to_owned());
         let log = match work {
             Work::Network(_, compiler) => compiler.with_extension("log"),
-            _ => folder.path().join("log"),
+            _ => directory.path().join("log"),
         };
         let order = Order { store, base, log, work: work.clone(), jobs: machine_jobs, machine_jobs };
         let keys: BTreeSet<_> =
             work.requests().iter().map(|request| request.descriptor.job.digest()).collect();
-        Self { folder, order, kernels: keys.len() }
+        Self { directory, order, kernels: keys.len() }
     }
 
     /// How long it takes so many processes until all have all kernels, and how long processors worked for that.
@@ -115,7 +115,7 @@ impl Setting {
         ranks.into_iter().for_each(Rank::end);
         self.check(&done.iter().map(|done| done.counts.clone()).collect::<Vec<_>>());
         remove(&order.log).unwrap();
-        remove_folder(&order.store).unwrap();
+        remove_directory(&order.store).unwrap();
         (took, done.iter().map(|done| done.cpu).sum())
     }
 
@@ -196,7 +196,7 @@ fn what_knowing_is_worth(work: &Work) {
         Duration::from_secs(2),
         [&mut || known.run(1, 8).0, &mut || {
             let ignorant = Setting::new(work, 8);
-            assert_ne!(ignorant.folder.path(), known.folder.path());
+            assert_ne!(ignorant.directory.path(), known.directory.path());
             ignorant.run(1, 8).0
         }],
     );

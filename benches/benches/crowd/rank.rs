@@ -1,4 +1,4 @@
-//! One process of a crowd: it says when it is ready, builds when it is told to, and says what came of it.
+//! One process of a crowd: it reports when it is ready, builds on request, and reports the result.
 
 use std::fmt;
 use std::io::{BufRead, BufReader, Write};
@@ -153,7 +153,7 @@ impl Rank {
         assert!(self.child.wait().unwrap().success());
     }
 
-    /// Ends it by a signal that it cannot hear.
+    /// Ends it by a signal that it cannot handle.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();

@@ -1,9 +1,9 @@
-//! How long a kernel is nobody's when the process dies that compiles it.
+//! How long a kernel has no builder after the process that compiles it dies.
 
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use opkeep_benches::{Budgets, Figure, folder, is_measured};
+use opkeep_benches::{Budgets, Figure, directory, is_measured};
 use opkeep_testkit::{CompileLog, since_1970};
 
 use crate::rank::{Order, Rank, Work};
@@ -12,11 +12,11 @@ const BUDGET_MILLIS: f64 = 50.0;
 
 /// The time from the death of the holder to the next compile, in milliseconds.
 fn take_over(waiters: usize, round: u64) -> f64 {
-    let folder = folder().unwrap();
+    let directory = directory().unwrap();
     let order = |millis| Order {
-        store: folder.path().join("store"),
-        base: folder.path().to_owned(),
-        log: folder.path().join("log"),
+        store: directory.path().join("store"),
+        base: directory.path().to_owned(),
+        log: directory.path().join("log"),
         work: Work::Equal(1, millis),
         jobs: 1,
         machine_jobs: 8,

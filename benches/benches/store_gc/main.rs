@@ -1,9 +1,11 @@
-//! Question: what does eviction cost, beside looking at every file once, and by how much is a limit exceeded until it begins?
+//! Question: what does eviction cost, beside looking at every file once, and by how much is a limit exceeded until it
+//! begins?
 //!
 //! The walk is a whole `gc` that finds nothing to do, in a store where all entries are idle, so that each is listed. Its
 //! floor lists the same directories and looks at each file, and keeps nothing. Then `gc` deletes half of the entries; its
-//! floor is the loop that deletes as many files by their names, with no walk, no lock and no second look. The walk with that
-//! loop is measured as well, and the number of calls for each entry. Last, processes put entries where there is a limit; see
+//! floor is the loop that deletes as many files by their names, with no walk, no lock and no second look. The walk with
+//! that loop is measured as well, and the number of calls for each entry. Last, processes put entries where there is a
+//! limit; see
 //! [`overshoot`].
 //!
 //! `cargo bench --bench store_gc -- evictions` measures the second of these only.
@@ -24,7 +26,7 @@ use std::time::Duration;
 use common::{AMPLE, Calls, config, draft, fill, idle, key, open};
 use criterion::{Criterion, Throughput, criterion_group};
 use opkeep_benches::{
-    Budgets, Figure, Kernel, Turns, bare_walk, folder, is_measured, remove, thousands, time,
+    Budgets, Figure, Kernel, Turns, bare_walk, directory, is_measured, remove, thousands, time,
 };
 use opkeep_store::{GcOptions, GcReport, StoreConfig, TargetStore};
 
@@ -47,8 +49,8 @@ fn gc(store: &TargetStore) -> GcReport {
 }
 
 fn rows(c: &mut Criterion) {
-    let folder = folder().unwrap();
-    let store = open(idle(config(folder.path(), AMPLE)));
+    let directory = directory().unwrap();
+    let store = open(idle(config(directory.path(), AMPLE)));
     let (entries, of) = (1000, store.dir().join("entries"));
     fill(&store, 0, entries);
     let mut group = c.benchmark_group("store_gc");
@@ -73,9 +75,9 @@ fn tables(_: &mut Criterion) {
 }
 
 fn walks(budgets: &mut Budgets) {
-    let folder = folder().unwrap();
-    let store = open(idle(config(folder.path(), AMPLE)));
-    let entries_folder = store.dir().join("entries");
+    let directory = directory().unwrap();
+    let store = open(idle(config(directory.path(), AMPLE)));
+    let entries_directory = store.dir().join("entries");
     println!("a walk; ratios are to the bare one: lower quartile, median, upper quartile of the turns");
     println!("{:>8} {:>10} {:>10} {:>17} {:>6}  budget", "entries", "bare", "walk", "ratio", "turns");
     let mut there = 0;
@@ -83,12 +85,12 @@ fn walks(budgets: &mut Budgets) {
         fill(&store, there, entries);
         there = entries;
         assert_eq!(
-            (bare_walk(&entries_folder).unwrap().0, gc(&store).before.entries.files),
+            (bare_walk(&entries_directory).unwrap().0, gc(&store).before.entries.files),
             (entries, entries)
         );
         let turns = Turns::take(
             Duration::from_secs(3),
-            [&mut || time(|| bare_walk(&entries_folder).unwrap()), &mut || time(|| gc(&store))],
+            [&mut || time(|| bare_walk(&entries_directory).unwrap()), &mut || time(|| gc(&store))],
         );
         let ratios @ [low, ratio, high] = turns.ratio(1, 0);
         let verdict = budgets.judge(ratios, BUDGET);
@@ -108,10 +110,10 @@ fn walks(budgets: &mut Budgets) {
 
 fn evictions(budgets: &mut Budgets) {
     let entries = if is_measured() { 10_000 } else { 20 };
-    let (folder, kernel) = (folder().unwrap(), Kernel::new(Kernel::USUAL));
+    let (directory, kernel) = (directory().unwrap(), Kernel::new(Kernel::USUAL));
     let calls = Arc::new(Calls::default());
-    let store = open(idle(config(&folder.path().join("store"), AMPLE)));
-    let bare = open(config(&folder.path().join("bare"), AMPLE));
+    let store = open(idle(config(&directory.path().join("store"), AMPLE)));
+    let bare = open(config(&directory.path().join("bare"), AMPLE));
     let put_all = |store: &TargetStore, to| {
         for number in 0..to {
             store.put(&key(number), &draft(&kernel)).unwrap();
@@ -150,7 +152,7 @@ fn evictions(budgets: &mut Budgets) {
 
     put_all(&store, entries);
     drop(store);
-    let config = idle(config(&folder.path().join("store"), AMPLE));
+    let config = idle(config(&directory.path().join("store"), AMPLE));
     let watched = open(StoreConfig { watcher: Some(calls.clone()), ..config });
     let count = |run: &dyn Fn()| {
         calls.take();

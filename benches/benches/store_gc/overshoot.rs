@@ -2,7 +2,7 @@
 //!
 //! Each process hears its own calls to the disk, and writes down when it writes how many bytes and when it deletes them.
 //! What all of them wrote down, put in order, says how much there was at any time: nothing escapes between two samples.
-//! Everything that is put is idle at once, so only those who put stand between the store and its limit.
+//! Everything that is put is idle at once, so only the writers keep the store below its limit.
 //!
 //! Nobody waits for whoever makes room. A process tells the others what it put after 64 puts or 16 MiB, so that is what
 //! each may exceed the limit by; a put every 10 ms, ten times as often as a compiler has something to put, leaves
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use opkeep_benches::{Budgets, Figure, Kernel, folder, is_measured, thousands};
+use opkeep_benches::{Budgets, Figure, Kernel, directory, is_measured, thousands};
 use opkeep_fs::{FsCall, FsOp, Permit, Watcher};
 use opkeep_store::StoreConfig;
 
@@ -68,9 +68,9 @@ pub(crate) fn other_process(arguments: &[String]) {
 
 /// The most bytes that there were, how many were put, and how many are left.
 fn run(processes: u64, puts: u64, (object_bytes, megabytes, pause): (usize, u64, Duration)) -> [u64; 3] {
-    let folder = folder().unwrap();
+    let directory = directory().unwrap();
     let argument = |process: u64| {
-        let root = folder.path().to_str().unwrap().to_owned();
+        let root = directory.path().to_str().unwrap().to_owned();
         let numbers = [process, megabytes, puts, object_bytes as u64, pause.as_micros() as u64];
         [root].into_iter().chain(numbers.map(|number| number.to_string())).collect::<Vec<_>>()
     };

@@ -1,6 +1,6 @@
 //! Where instructions are counted.
 //!
-//! `cargo xtask guard` runs the program `workloads` under `valgrind --tool=callgrind`, once for each workload, and tells
+//! `cargo xtask guard` runs the program `workloads` under `valgrind --tool=callgrind`, once for each workload, and sets
 //! it to count from the beginning of [`measured`] to its end: what prepares a workload does not count.
 
 /// Runs `work` so many times. This is the function whose instructions are counted: it is never inlined, it is called

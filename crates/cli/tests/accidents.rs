@@ -41,7 +41,7 @@ fn main() {
             }));
         }
         let title = format!("{name}, in caches of genuine kernels");
-        trials.push(match corpus::folder() {
+        trials.push(match corpus::directory() {
             Some(_) => Trial::test(title, move || {
                 in_memory_of(genuine_of_mindspore, *accident);
                 in_memory_of(genuine_of_cann, *accident);
@@ -81,7 +81,7 @@ fn genuine_of_cann(base: &Path) {
 /// Copies the corpus's kernels for one family of chips to `folder`, called as they call themselves.
 fn genuine(folder: &Path) {
     fs::create_dir_all(folder).unwrap();
-    let root = corpus::folder().unwrap();
+    let root = corpus::directory().unwrap();
     let parts = ["mindspore/wheel270-ascend/ascend910b", "cann"];
     for object in parts.iter().flat_map(|part| corpus::files_ending(&root.join(part), &["o"]).unwrap()) {
         let json = fs::read(object.with_extension("json")).unwrap();

@@ -38,7 +38,7 @@ fn main() {
         resnet();
         Ok::<(), Failed>(())
     });
-    let resnet = resnet.with_ignored_flag(!has_python || corpus::folder().is_none());
+    let resnet = resnet.with_ignored_flag(!has_python || corpus::directory().is_none());
     libtest_mimic::run(&Arguments::from_args(), cases.iter().map(trial).chain([resnet]).collect()).exit();
 }
 
@@ -273,7 +273,7 @@ fn interrupted() {
 }
 
 fn resnet() {
-    let model = corpus::folder().unwrap().join("onnx/light_resnet50.onnx");
+    let model = corpus::directory().unwrap().join("onnx/light_resnet50.onnx");
     let bench = Bench::new();
     let [operators, kernels, compiled] = build_network(&bench, model.to_str().unwrap(), &[]);
     assert!(operators > 170 && kernels > 40 && compiled == kernels, "{operators} {kernels} {compiled}");

@@ -19,7 +19,7 @@ fn main() {
         ("packages of operators", packages),
         ("the same kernels in canns cache", cann),
     ];
-    let trial = |(name, test): (&'static str, Test)| match corpus::folder() {
+    let trial = |(name, test): (&'static str, Test)| match corpus::directory() {
         Some(folder) => {
             Trial::test(name, move || test(&folder).map_err(|error| Failed::from(error.to_string())))
         }

@@ -22,7 +22,7 @@ pub enum OnnxError {
         /// Why not.
         source: io::Error,
     },
-    /// A folder, a pipe or a device.
+    /// A directory, a pipe or a device.
     #[error("`{path}` is {found}, expected a file")]
     NotAFile {
         /// Where.
@@ -257,7 +257,7 @@ pub enum TensorProblem {
 pub enum ExternalError {
     /// The model did not come from a file.
     #[error("its elements are in a file beside the model's, and the model was not read from a file")]
-    NoFolder,
+    NoDirectory,
     /// An entry of `external_data` is missing, doubled, or not what it should be.
     #[error("`{key}` of its external data is {found}, expected {expected}")]
     Entry {
@@ -268,18 +268,18 @@ pub enum ExternalError {
         /// What does.
         found: String,
     },
-    /// A file that is not below the model's folder.
+    /// A file that is not below the model's directory.
     #[error(
-        "its elements are in `{path}`, which leads to `{leads_to}`, outside the model's folder `{folder}`; put the file \
-         itself into that folder"
+        "its elements are in `{path}`, which leads to `{leads_to}`, outside the model's directory `{directory}`; put the file \
+         itself into that directory"
     )]
     Outside {
         /// The file, as the model names it.
         path: PathBuf,
         /// What the links on the way lead to.
         leads_to: PathBuf,
-        /// The model's folder.
-        folder: PathBuf,
+        /// The model's directory.
+        directory: PathBuf,
     },
     /// The file cannot be opened or read.
     #[error("its elements are in `{path}`, which cannot be read: {source}; put the file beside the model")]
@@ -289,7 +289,7 @@ pub enum ExternalError {
         /// Why not.
         source: io::Error,
     },
-    /// A folder, a pipe or a device.
+    /// A directory, a pipe or a device.
     #[error("its elements should be in `{path}`, which is {found}, expected a file")]
     NotAFile {
         /// Where.

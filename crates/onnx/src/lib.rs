@@ -8,11 +8,11 @@
 //! - Files come from anywhere, so nothing in them is believed: what decoding takes is counted before it is taken, and
 //!   what a tensor says of itself is checked against what is there.
 //! - Weights are not touched: a constant stays in the one buffer that the file was read into, or in the file beside it,
-//!   until somebody asks for it, and a constant of one value stays that value and a shape, however large it is. Only
+//!   until a caller asks for it, and a constant of one value stays that value and a shape, however large it is. Only
 //!   small ones, such as shapes and axes, are ever looked at.
 //! - What changes no element makes no kernel: reshapes and the like are views, and what does nothing is left out, as is
 //!   what leads to no output.
-//! - Results are those of ONNX; where the standard is silent, those of ONNX Runtime.
+//! - Results are those of ONNX; where the standard leaves room, those of ONNX Runtime.
 
 mod dtype;
 mod error;

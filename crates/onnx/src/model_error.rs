@@ -60,7 +60,7 @@ pub enum ModelError {
     Undefined {
         /// The name.
         name: String,
-        /// Who reads it.
+        /// The node or output that reads it.
         reader: String,
     },
     /// Nodes that wait for each other.

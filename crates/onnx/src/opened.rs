@@ -38,7 +38,7 @@ impl Opened {
         let kind = metadata.file_type();
         if !kind.is_file() {
             let other = if kind.is_fifo() { "a pipe" } else { "a device" };
-            return Err(Unopened::NotAFile(if kind.is_dir() { "a folder" } else { other }));
+            return Err(Unopened::NotAFile(if kind.is_dir() { "a directory" } else { other }));
         }
         Ok(Self { file, state: FileState::of(&metadata) })
     }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-/// The elements of a constant tensor. Nothing is read or expanded until somebody asks.
+/// The elements of a constant tensor. Nothing is read or expanded until a caller asks for them.
 #[derive(Clone, Debug)]
 pub enum Constant {
     /// Every element is this one, as its bytes in memory.

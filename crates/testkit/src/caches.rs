@@ -46,7 +46,7 @@ impl Rank {
         Self { rank, device: rank, generation: Generation::R1_7, soc: "Ascend910A" }
     }
 
-    /// The folder of this rank's kernels below `base`.
+    /// The directory of this rank's kernels below `base`.
     pub fn folder(&self, base: &Path) -> std::path::PathBuf {
         base.join(format!("rank_{}", self.rank)).join("kernel_meta")
     }
@@ -61,7 +61,7 @@ impl Rank {
         self.square_called(Some("square"), elements, code_bytes)
     }
 
-    /// The same, but called in its object as in its folder: so frameworks call theirs, and no other rank's is equal.
+    /// The same, but called in its object as in its directory: so frameworks call theirs, and no other rank's is equal.
     pub fn own_square_of(&self, elements: u32, code_bytes: usize) -> CachedKernelFiles {
         self.square_called(None, elements, code_bytes)
     }
@@ -180,7 +180,7 @@ impl CachedKernelFiles {
     }
 }
 
-/// Dates a file an hour ago, so that nobody takes it for one that is being written.
+/// Dates a file an hour ago, so that it does not look like one that is being written.
 ///
 /// # Errors
 /// It is not ours.

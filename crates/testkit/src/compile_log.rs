@@ -14,7 +14,7 @@ pub struct CompileLog(File);
 pub struct LoggedCompile {
     /// The kernel's name.
     pub kernel: String,
-    /// Who compiled it.
+    /// The process that compiled it.
     pub process: u32,
     /// When it began, since 1970.
     pub began: Duration,

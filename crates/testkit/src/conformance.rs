@@ -35,7 +35,7 @@ pub struct Case {
 /// A backend under test.
 #[derive(Clone)]
 pub struct Subject {
-    /// Makes the backend anew.
+    /// Makes the backend again.
     pub backend: Arc<dyn Fn() -> Arc<dyn Backend> + Send + Sync>,
     /// What to build for.
     pub spec: BuildSpec,
@@ -418,7 +418,7 @@ fn compile_with(
     made.map_err(|source| BackendError::Io { action: "make", path: work_dir.clone(), source })?;
     let request = CompileRequest { job, spec, name: &name, work_dir: &work_dir };
     let artifact = backend.compile(&caller.cx(), &request)?;
-    // Whatever it wrote, it wrote into its folder, not beside it.
+    // Whatever it wrote, it wrote into its directory, not beside it.
     #[expect(clippy::disallowed_methods, reason = "looking at what a compiler left")]
     let beside = std::fs::read_dir(folder.path()).map_or(0, |entries| entries.count());
     if beside != 1 {

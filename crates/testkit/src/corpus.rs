@@ -1,4 +1,4 @@
-//! Files that are not ours to redistribute: `OPKEEP_CORPUS` names the folder that holds them.
+//! Files that are not ours to redistribute: `OPKEEP_CORPUS` names the directory that holds them.
 //!
 //! Tests on them show as [`absent`] without it, never as passed.
 #![expect(clippy::disallowed_methods, reason = "a test may read its corpus, and where it is")]
@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use libtest_mimic::Trial;
 
-/// The folder, if there is one.
-pub fn folder() -> Option<PathBuf> {
+/// The directory, if there is one.
+pub fn directory() -> Option<PathBuf> {
     std::env::var_os("OPKEEP_CORPUS").map(PathBuf::from)
 }
 
@@ -18,20 +18,20 @@ pub fn absent(name: impl Into<String>) -> Trial {
     Trial::test(name, || Err("OPKEEP_CORPUS is not set".into())).with_ignored_flag(true)
 }
 
-/// The files below `folder`, in order.
+/// The files below `directory`, in order.
 ///
 /// # Errors
-/// A folder that cannot be listed.
-pub fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
-        for entry in std::fs::read_dir(folder)? {
+/// A directory that cannot be listed.
+pub fn files(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    fn collect(directory: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
+        for entry in std::fs::read_dir(directory)? {
             let path = entry?.path();
             if path.is_dir() { collect(&path, files)? } else { files.push(path) }
         }
         Ok(())
     }
     let mut files = Vec::new();
-    collect(folder, &mut files)?;
+    collect(directory, &mut files)?;
     files.sort_unstable();
     Ok(files)
 }
@@ -39,9 +39,9 @@ pub fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
 /// [`files`] whose names end so.
 ///
 /// # Errors
-/// A folder that cannot be listed.
-pub fn files_ending(folder: &Path, extensions: &[&str]) -> io::Result<Vec<PathBuf>> {
-    let mut files = files(folder)?;
+/// A directory that cannot be listed.
+pub fn files_ending(directory: &Path, extensions: &[&str]) -> io::Result<Vec<PathBuf>> {
+    let mut files = files(directory)?;
     files.retain(|path| {
         extensions.iter().any(|extension| path.extension().is_some_and(|it| it == *extension))
     });

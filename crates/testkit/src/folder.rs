@@ -1,4 +1,4 @@
-//! What is in a folder, kept in memory, to be compared or put back.
+//! What is in a directory, kept in memory, to be compared or restored.
 #![expect(clippy::disallowed_methods, reason = "this is the crate's I/O module")]
 
 use std::collections::BTreeMap;
@@ -8,8 +8,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Files and folders at some path and below, or that nothing is there. Two are equal if names, bytes, modes, links and
-/// the times of files are.
+/// Files and directories at some path and below, or that nothing is there. Two are equal if names, bytes, modes, links
+/// and the times of files are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Folder {
     /// By path from the top; the top's own is empty.
@@ -27,7 +27,7 @@ impl Folder {
     /// What is at `top` and below.
     ///
     /// # Errors
-    /// Something there can not be read, or is neither file, folder nor link.
+    /// Something there can not be read, or is neither file, directory nor link.
     pub fn of(top: &Path) -> io::Result<Self> {
         let mut image = Self::default();
         match Node::at(top) {

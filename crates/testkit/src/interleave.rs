@@ -22,7 +22,7 @@ const STUCK: Duration = Duration::from_secs(20);
 pub fn interleave(order: &[u8], bodies: Vec<Body<'_>>, mut between: impl FnMut(usize)) {
     let board = Arc::new(Board { state: Mutex::new(State::new(bodies.len())), changed: Condvar::new() });
     std::thread::scope(|scope| {
-        // However this ends, nobody waits for a turn that never comes.
+        // However this ends, no thread waits for a turn that never comes.
         let _end = Free(&board);
         for (me, body) in bodies.into_iter().enumerate() {
             let seat = Seat { board: Arc::clone(&board), me };
@@ -52,7 +52,7 @@ struct State {
     /// Whose turn it is.
     turn: Option<usize>,
     done: Vec<bool>,
-    /// Nobody waits any more.
+    /// Releases every waiting thread.
     free: bool,
 }
 

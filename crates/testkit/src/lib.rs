@@ -1,8 +1,9 @@
-//! Test support, used from `tests/` folders only: never published, never part of a product.
+//! Test support, used from `tests/` directories only: never published, never part of a product.
 //!
 //! * [`conformance`]: one suite that every backend must pass.
 //! * [`NullBackend`]: a backend that compiles anything to a kernel that does nothing, at once, without a compiler; it
-//!   can be told to fail, to lie or to take its time. [`CompileLog`]: what it compiled, in whichever process.
+//!   can be made to fail, to return wrong results or to take its time. [`CompileLog`]: what it compiled, in whichever
+//!   process.
 //! * [`TestContext`]: what a test lends to a backend.
 //! * [`elf`]: writes small, valid kernel objects for this host.
 //! * [`ascend`]: writes kernels for Ascend chips, as the vendor's compilers leave them; [`image`]: any ELF file;

@@ -22,7 +22,7 @@ pub fn shown_by(mut command: Command) -> io::Result<(ExitStatus, String)> {
     unlockpt(&master)?;
     tcsetwinsize(&master, Winsize { ws_row: 30, ws_col: COLUMNS, ws_xpixel: 0, ws_ypixel: 0 })?;
     let name = ptsname(&master, Vec::new())?.into_string().map_err(io::Error::other)?;
-    // Else it may become the terminal of whoever runs the tests, who is hung up on when it ends.
+    // Otherwise it may become the controlling terminal of the tests, which get a hangup when it closes.
     let own = OFlags::NOCTTY.bits().cast_signed();
     let screen = OpenOptions::new().read(true).write(true).custom_flags(own).open(name)?;
     command.env("TERM", "xterm").stdin(screen.try_clone()?).stdout(screen.try_clone()?).stderr(screen);
@@ -32,7 +32,7 @@ pub fn shown_by(mut command: Command) -> io::Result<(ExitStatus, String)> {
     let (mut master, mut shown, mut buffer) = (File::from(master), Vec::new(), [0; 4096]);
     loop {
         match master.read(&mut buffer) {
-            // What a terminal says that nobody has open any more.
+            // What a terminal reports that no process has open any more.
             Err(error) if error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) => break,
             Ok(0) => break,
             Ok(read) => shown.extend_from_slice(&buffer[..read]),

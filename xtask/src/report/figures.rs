@@ -141,12 +141,12 @@ pub(crate) fn worst<'a>(figures: &[&'a Figure]) -> Option<&'a Figure> {
     figures.iter().copied().max_by(|one, other| order(one, other))
 }
 
-/// The figures of `benches` in `folder`, in their order.
-pub(crate) fn read(folder: &Path, benches: &[&str]) -> Result<Vec<Figure>, String> {
+/// The figures of `benches` in `directory`, in their order.
+pub(crate) fn read(directory: &Path, benches: &[&str]) -> Result<Vec<Figure>, String> {
     let mut figures = Vec::new();
     for bench in benches {
         let name = format!("{bench}.jsonl");
-        figures.extend(parse(&disk::text_if_there(folder, &name)?.unwrap_or_default(), &name)?);
+        figures.extend(parse(&disk::text_if_there(directory, &name)?.unwrap_or_default(), &name)?);
     }
     Ok(figures)
 }

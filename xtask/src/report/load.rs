@@ -1,4 +1,4 @@
-//! Who else used the processors.
+//! The processor time of other processes.
 
 use crate::disk;
 

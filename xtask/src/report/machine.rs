@@ -24,7 +24,7 @@ pub(crate) const MOST_SECONDS: f64 = 600.0;
 const LOAD: &str = "load before";
 const PROCESSORS: &str = "processors";
 
-/// Programs whose versions are told: what is said first counts.
+/// Programs whose versions are in the report: the first line of output counts.
 const PROGRAMS: [(&str, &str, &[&str]); 4] = [
     ("commit", "git", &["describe", "--always", "--dirty", "--abbrev=12"]),
     ("compiler", "rustc", &["--version"]),

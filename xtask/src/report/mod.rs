@@ -1,8 +1,8 @@
-//! `cargo xtask bench-report`: runs the benchmarks that the design's budgets are about, and writes `benches/REPORT.md` and a
-//! plot beside it.
+//! `cargo xtask bench-report`: runs the benchmarks that the design's budgets are about, and writes `benches/REPORT.md`
+//! and a plot beside it.
 //!
-//! Benchmarks write what they find, line by line as JSON, to the folder that `OPKEEP_FIGURES` names. What they print is
-//! for people and is not read.
+//! Benchmarks write what they find, line by line as JSON, to the directory that `OPKEEP_FIGURES` names. What they print
+//! is for people and is not read.
 
 mod figures;
 mod load;
@@ -77,19 +77,20 @@ pub(crate) fn bench_report(args: &[String]) -> Result<(), String> {
             None => None,
         },
     };
-    let folder = figures_folder()?;
-    let machine_file = folder.join("machine.json");
+    let directory = figures_directory()?;
+    let machine_file = directory.join("machine.json");
     if let Some(before) = before {
-        disk::empty_folder(&folder)?;
+        disk::empty_directory(&directory)?;
         build_all()?;
         let began = Ticks::now()?;
-        let runs: Vec<Run> = BENCHES.iter().map(|bench| run_one(bench, &folder)).collect::<Result<_, _>>()?;
+        let runs: Vec<Run> =
+            BENCHES.iter().map(|bench| run_one(bench, &directory)).collect::<Result<_, _>>()?;
         disk::write(&machine_file, &before.after(&runs, began)?.to_json().to_string())?;
     }
     let machine = disk::text_if_there(root, &machine_file.to_string_lossy())?;
     let machine = machine.ok_or("there was no run; leave out `--from-last-run`")?;
     let machine = Machine::parse(&machine)?;
-    let figures = figures::read(&folder, BENCHES)?;
+    let figures = figures::read(&directory, BENCHES)?;
     let notes = Notes::parse(&disk::text_if_there(root, NOTES)?.unwrap_or_default());
     let guard = disk::text_if_there(root, crate::guard::FIGURES)?;
     let report = text::Report { machine, figures, peers, notes, guard };
@@ -104,8 +105,8 @@ pub(crate) fn bench_report(args: &[String]) -> Result<(), String> {
         .map_err(|told| format!("both are written, but in `{NOTES}` something is missing:\n  {told}"))
 }
 
-/// Where benchmarks write what they find. Absolute, since they run in a folder of their own.
-fn figures_folder() -> Result<PathBuf, String> {
+/// Where benchmarks write what they find. Absolute, since they run in a directory of their own.
+fn figures_directory() -> Result<PathBuf, String> {
     let metadata = disk::metadata()?;
     let target = metadata["target_directory"].as_str().ok_or("`cargo metadata` names no target directory")?;
     Ok(Path::new(target).join("bench-figures"))
@@ -128,8 +129,8 @@ fn cargo(command: &mut Command) -> Result<(), String> {
     }
 }
 
-/// Runs one. That it ends in a failure is no failure here: it is how a broken budget is told, and the report tells both.
-fn run_one(bench: &'static str, folder: &Path) -> Result<Run, String> {
+/// Runs one benchmark. Its failure is no failure here: it means a missed budget, which the report shows.
+fn run_one(bench: &'static str, directory: &Path) -> Result<Run, String> {
     println!("==> {bench}");
     let start = Instant::now();
     let mut command = Command::new("cargo");
@@ -140,7 +141,7 @@ fn run_one(bench: &'static str, folder: &Path) -> Result<Run, String> {
         // A million take longer than the rest, and show the same.
         command.args(["--most", "100000"]);
     }
-    let status = command.env("OPKEEP_FIGURES", folder).env("RUST_BACKTRACE", "0").status();
+    let status = command.env("OPKEEP_FIGURES", directory).env("RUST_BACKTRACE", "0").status();
     let did_well = status.map_err(|error| format!("cargo did not start: {error}"))?.success();
     let seconds = start.elapsed().as_secs_f64();
     println!("==> {bench}: {seconds:.0} s");

@@ -47,7 +47,7 @@ const STEP: u32 = 26;
 const TITLE: u32 = 42;
 /// The width of a letter, about.
 const LETTER: f64 = 6.2;
-/// Ours, the floor, others: distinct for people who see few colours, too.
+/// Ours, the floor, others: distinct in greyscale, too.
 const COLOURS: [RGBColor; 3] = [RGBColor(9, 105, 218), RGBColor(188, 76, 0), RGBColor(140, 149, 159)];
 const RULE: RGBColor = RGBColor(216, 222, 228);
 const FONT: &str = "sans-serif";

@@ -35,7 +35,7 @@ pub(crate) struct Row {
     pub(crate) needs: &'static str,
 }
 
-const CORPUS: &str = "needs `OPKEEP_CORPUS`, a folder of files that are not ours to redistribute";
+const CORPUS: &str = "needs `OPKEEP_CORPUS`, a directory of files that are not ours to redistribute";
 const ROOM: &str = "needs room in `/dev/shm`";
 const PYTHON: &str = "needs a Python that the stand-in toolkit runs with";
 

@@ -154,7 +154,7 @@ impl Report {
         format!("## Beside other caches\n\nRun of {run}.{scale}\n\n{noise}{}{rows}\n", table(&names))
     }
 
-    /// Figures over a budget of which no row tells.
+    /// Figures over a budget that are in no row.
     fn over_in_no_row(&self) -> impl Iterator<Item = &Figure> {
         let has_row = |figure: &Figure| rows().any(|row| row.has(figure));
         self.figures.iter().filter(move |figure| is_over(figure) && !has_row(figure))
@@ -188,7 +188,7 @@ impl Report {
         format!("## Missed\n\n{}", told.collect::<String>())
     }
 
-    /// Misses of which nobody says why, and notes on what is no row.
+    /// Misses without a note, and notes whose heading is no row.
     pub(crate) fn unexplained(&self) -> Result<(), String> {
         let misses: Vec<String> = self.misses().into_iter().map(|(what, _)| what).collect();
         let names = rows().map(|row| row.what.to_owned()).chain(Peers::names()).chain(misses.clone());
@@ -357,9 +357,7 @@ mod tests {
         assert_eq!(noted.unexplained(), Ok(()));
         // Over in the middle of the turns is over, and has to be explained as well.
         let close = report(vec![figure("parse_info", "Square, parse", "just about", 1.1)], "");
-        assert!(
-            close.markdown().contains(&format!("### {what}\n\n- Square, parse: 70.0 us, just about"))
-        );
+        assert!(close.markdown().contains(&format!("### {what}\n\n- Square, parse: 70.0 us, just about")));
         assert!(close.unexplained().is_err() && close.markdown().contains("not by a missed budget"));
         let strange = report(vec![missed], &format!("{notes}\n## other\n\nNo.\n"));
         assert_eq!(strange.unexplained().unwrap_err(), "`other` is the heading of a note, and of no row");

@@ -44,9 +44,9 @@ pub(crate) fn tidy(args: &[String]) -> Result<(), String> {
             ));
         }
     }
-    for folder in tree::fixture_directories(&files) {
-        let readme = disk::text_if_there(root, &format!("{folder}/README.md"))?;
-        findings.extend(tree::readme(&folder, readme.as_deref(), "say there where the files came from"));
+    for directory in tree::fixture_directories(&files) {
+        let readme = disk::text_if_there(root, &format!("{directory}/README.md"))?;
+        findings.extend(tree::readme(&directory, readme.as_deref(), "say there where the files came from"));
     }
     let mut sources = promises::Sources::new();
     for path in &files {

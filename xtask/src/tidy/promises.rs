@@ -50,16 +50,17 @@ fn row(line: &str) -> Option<Vec<&str>> {
 }
 
 fn is_there(name: &str, own: &str, sources: &Sources) -> bool {
-    let (folder, name) = match name.split_once(": ") {
+    let (directory, name) = match name.split_once(": ") {
         Some((other, name)) => (format!("crates/{other}"), name),
         None => (own.to_owned(), name),
     };
     let Some((file, test)) = name.split_once("::") else { return false };
     let is_its = |path: &str| match file.strip_prefix("src/") {
         Some(module) => {
-            path == format!("{folder}/src/{module}.rs") || path == format!("{folder}/src/{module}/mod.rs")
+            path == format!("{directory}/src/{module}.rs")
+                || path == format!("{directory}/src/{module}/mod.rs")
         }
-        None => path.strip_prefix(&format!("{folder}/tests/")).is_some_and(|path| {
+        None => path.strip_prefix(&format!("{directory}/tests/")).is_some_and(|path| {
             let program = ["suite/", "cases/"].into_iter().find_map(|program| path.strip_prefix(program));
             [Some(path), program]
                 .into_iter()

@@ -1,4 +1,4 @@
-//! Just enough of Rust's lexical rules to tell code from comments and literals.
+//! Just enough of Rust's lexical rules to separate code from comments and literals.
 
 /// `text` with comments and literals blanked out; lines stay lines, so line numbers hold.
 pub(super) fn code_only(text: &str) -> String {

@@ -13,7 +13,8 @@ const UNFINISHED: [&str; 3] = ["todo", "unimplemented", "dbg"];
 
 /// Whether `path` is a Rust file of ours.
 pub(super) fn concerns(path: &str) -> bool {
-    path.ends_with(".rs") && ["crates/", "xtask/", "benches/"].iter().any(|folder| path.starts_with(folder))
+    path.ends_with(".rs")
+        && ["crates/", "xtask/", "benches/"].iter().any(|directory| path.starts_with(directory))
 }
 
 pub(super) fn check(path: &str, text: &str) -> Vec<Finding> {

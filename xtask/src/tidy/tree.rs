@@ -27,7 +27,7 @@ const HOMES: [&str; 2] = [concat!("/ro", "ot/"), concat!("/wo", "rk/")];
 /// The one file that is about a machine.
 const ABOUT_A_MACHINE: &str = ".ci/run";
 
-/// Checks the names directly below the workspace; a folder's ends in `/`.
+/// Checks the names directly below the workspace; a directory's ends in `/`.
 pub(super) fn top_level(names: &[String]) -> Vec<Finding> {
     let is_known = |name: &str| name.starts_with('.') || FILES.contains(&name) || DIRECTORIES.contains(&name);
     let unknown = names.iter().filter(|name| !is_known(name));
@@ -38,10 +38,10 @@ pub(super) fn top_level(names: &[String]) -> Vec<Finding> {
     unknown.map(finding).collect()
 }
 
-/// The folders directly below `fixtures/` that hold one of `files`.
+/// The directories directly below `fixtures/` that hold one of `files`.
 pub(super) fn fixture_directories(files: &[String]) -> BTreeSet<String> {
-    let folder = |file: &String| Some(file.strip_prefix("fixtures/")?.split_once('/')?.0.to_owned());
-    files.iter().filter_map(folder).map(|name| format!("fixtures/{name}")).collect()
+    let directory = |file: &String| Some(file.strip_prefix("fixtures/")?.split_once('/')?.0.to_owned());
+    files.iter().filter_map(directory).map(|name| format!("fixtures/{name}")).collect()
 }
 
 /// Checks that the README.md of a directory exists and says something.
@@ -56,7 +56,7 @@ pub(super) fn readme(dir: &str, readme: Option<&str>, help: &str) -> Option<Find
     Some(Finding::new(&format!("{dir}/README.md"), 1, what, help))
 }
 
-/// Finds the paths of somebody's home in a file.
+/// Finds the paths of home directories in a file.
 pub(super) fn home_paths(path: &str, bytes: &[u8]) -> Vec<Finding> {
     if path == ABOUT_A_MACHINE {
         return Vec::new();
@@ -66,7 +66,8 @@ pub(super) fn home_paths(path: &str, bytes: &[u8]) -> Vec<Finding> {
     for (number, line) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
         for home in HOMES {
             let starts = |at: &usize| line[*at..].starts_with(home.as_bytes());
-            // In a text, `target/work/` is below some other folder. In other files, what stands before may be a length.
+            // In a text, `target/work/` is below some other directory. In other files, what stands before may be a
+            // length.
             let is_whole = |at: &usize| {
                 let before = at.checked_sub(1).and_then(|before| line.get(before));
                 !is_text || !before.is_some_and(|byte| byte.is_ascii_alphanumeric() || b"_-.}".contains(byte))

@@ -1,8 +1,8 @@
 //! Question: how many instructions do a hit, a put, a key, a validation and a warm build take?
 //!
-//! One workload a process: `workloads NAME TIMES` prepares it, runs it once, so that the first run is not counted, and then
-//! TIMES times in [`measured`]. Nothing is timed; `cargo xtask guard` counts. One thread does the work, and only it is
-//! counted. Without arguments, as `cargo bench` runs it, each workload runs once, and nothing is counted.
+//! One workload a process: `workloads NAME TIMES` prepares it, runs it once, so that the first run is not counted, and
+//! then TIMES times in [`measured`]. Nothing is timed; `cargo xtask guard` counts. One thread does the work, and only
+//! it is counted. Without arguments, as `cargo bench` runs it, each workload runs once, and nothing is counted.
 //!
 //! The process keeps to one processor, so that a build has no reason to start threads.
 

@@ -1,4 +1,4 @@
-//! The entries that every contender stores: the same by their number, whoever makes them.
+//! The entries that every contender stores: the same number gives the same entry in every process.
 
 use opkeep_digest::Digest;
 use opkeep_store::EntryBuilder;

@@ -7,8 +7,9 @@
 //!
 //! The harness starts a process for each operation and reads one JSON object from its output. Times are taken in here,
 //! around the one call, in microseconds; making the entry is outside. Everything goes through the store's public
-//! interface, with every check on. `store` does what a build does: all three bodies are read, `.json` and `.o` are checked
-//! by SHA-256, and the `.info`, which a build has no use for, by the checksum that covers it. `store-info` asks for the
+//! interface, with every check on. `store` does what a build does: all three bodies are read, `.json` and `.o` are
+//! checked by SHA-256, and the `.info`, which a build has no use for, by the checksum that covers it. `store-info` asks
+//! for the
 //! `.info`, too, which is then checked by SHA-256 as well.
 #![expect(
     clippy::print_stdout,

@@ -39,7 +39,7 @@ impl Options {
         Ok(Self { root, with_info, others })
     }
 
-    /// The number called `name`, or what it is if nobody says.
+    /// The number called `name`, or its default if it is not given.
     pub(crate) fn number<T: FromStr>(&self, name: &str, otherwise: T) -> Result<T, String> {
         let Some(text) = self.others.get(name) else { return Ok(otherwise) };
         text.parse().map_err(|_| format!("`--{name} {text}` is no number, or not one that fits"))
@@ -50,7 +50,7 @@ impl Options {
         self.open_at(None)
     }
 
-    /// The same, in which nobody used anything for half an hour: else nothing may be evicted.
+    /// The same, in which every entry has been idle for half an hour: others may not be evicted.
     fn open_idle(&self) -> Result<TargetStore, String> {
         self.open_at(Some(Arc::new(HalfAnHourLater)))
     }

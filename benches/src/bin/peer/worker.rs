@@ -47,7 +47,7 @@ fn since_1970() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// An entry that nobody has and all want: another one every 5 ms.
+/// An entry that is missing and that all processes want: another one every 5 ms.
 fn hot() -> u64 {
     5_000_000 + u64::try_from(since_1970().as_millis()).unwrap_or_default() / 5 % 1_000_000
 }

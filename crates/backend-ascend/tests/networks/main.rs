@@ -23,7 +23,7 @@ fn main() -> ExitCode {
     let ours = ["lenet", "squeezenet", "resnet18", "bert"];
     let mut models: Vec<PathBuf> = ours.map(|name| fixtures.join(name).join("model.onnx")).to_vec();
     let mut trials = Vec::new();
-    match corpus::folder() {
+    match corpus::directory() {
         None => trials.push(corpus::absent("other networks")),
         Some(folder) => models.extend(corpus::files_ending(&folder.join("onnx"), &["onnx"]).unwrap()),
     }

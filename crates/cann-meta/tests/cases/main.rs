@@ -16,7 +16,7 @@ const FEWEST: usize = 19;
 
 fn main() {
     let arguments = Arguments::from_args();
-    let trials = corpus::folder().map_or_else(|| vec![corpus::absent("kernels")], |root| trials(&root));
+    let trials = corpus::directory().map_or_else(|| vec![corpus::absent("kernels")], |root| trials(&root));
     libtest_mimic::run(&arguments, trials).exit();
 }
 

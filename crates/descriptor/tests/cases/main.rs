@@ -25,7 +25,7 @@ const RENAMED: [&str; 1] = ["Fused_AddChain_more_split_9542740108961475159"];
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let trials = match corpus::folder() {
+    let trials = match corpus::directory() {
         None => vec![corpus::absent("descriptors")],
         Some(corpus) => trials(&corpus.join("mindspore")),
     };

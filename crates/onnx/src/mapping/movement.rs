@@ -54,7 +54,7 @@ pub(crate) fn gather(node: &mut Node<'_>) -> Mapped {
     Ok(vec![node.value(y, shape)?])
 }
 
-/// The reversed order unless told otherwise.
+/// The reversed order if the attribute is unset.
 pub(crate) fn transpose(node: &mut Node<'_>) -> Mapped {
     let x = node.input(0)?;
     let perm = match node.ints("perm")? {

@@ -110,7 +110,7 @@ pub(crate) fn layer_norm(node: &mut Node<'_>) -> Mapped {
         let sum = node.help("variance", "Adds", &[made[2]], [float_attr("value", epsilon)])?;
         let inverse = node.help("inverse", "Rsqrt", &[sum], [])?;
         for (what, id) in [("mean_type", made[1]), ("inverse_type", inverse)] {
-            // ONNX has them as floats of 32 bits unless told otherwise.
+            // ONNX has them as floats of 32 bits if the attribute is unset.
             let stash = node.int("stash_type", 1)?;
             let stash = crate::dtype::of_onnx(i32::try_from(stash).unwrap_or_default());
             let id = cast(node, what, id, stash.ok_or("attribute `stash_type` is no element type here")?)?;

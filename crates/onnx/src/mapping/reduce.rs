@@ -94,8 +94,9 @@ pub(crate) fn log_sum_exp(node: &mut Node<'_>) -> Mapped {
     Ok(vec![node.value(y, sum.shape)?])
 }
 
-/// The place of the greatest element along one axis, or of the least; of several the first, unless told otherwise. The
-/// IR's table has no row for that: places are chosen where an element is the greatest, and the least of them is left.
+/// The place of the greatest element along one axis, or of the least; of several the first, unless an attribute asks
+/// for the last. The IR's table has no row for that: places are chosen where an element is the greatest, and the least
+/// of them is left.
 pub(crate) fn place_of(node: &mut Node<'_>, op_type: &str) -> Mapped {
     let x = node.input(0)?;
     let at = one_axis(node.int("axis", 0)?, x.rank())?;

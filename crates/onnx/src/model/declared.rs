@@ -23,7 +23,7 @@ impl<'o> Sizes<'o> {
         Self { options, open: Vec::new(), places: HashMap::new(), names: BTreeSet::new() }
     }
 
-    /// An input as it is declared. Dimensions without a size are 0 for now: [`check`](Self::check) tells.
+    /// An input as it is declared. Dimensions without a size are 0 here: [`check`](Self::check) reports them.
     pub(crate) fn input(&mut self, info: &ValueInfoProto) -> Result<ValueInfo, ModelError> {
         let problem = |problem: String| ModelError::Input { input: info.name.clone(), problem };
         let tensor =

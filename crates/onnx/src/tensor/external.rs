@@ -1,12 +1,12 @@
 //! Elements in files beside the model.
 //!
 //! A model names these files itself, and a model may come from anybody. So a name leads only to files below the
-//! model's folder: it has no `..` and does not begin at the root, and where links lead is looked at before anything is
-//! opened. One link out of the folder is allowed. Where the model's own file is a link, the files that it names may be
-//! links into the folder where the model really is: the caches of model hubs keep every file so, under another name
+//! model's directory: it has no `..` and does not begin at the root, and where links lead is looked at before anything is
+//! opened. One link out of the directory is allowed. Where the model's own file is a link, the files that it names may be
+//! links into the directory where the model really is: the caches of model hubs keep every file so, under another name
 //! among others of the same download.
 //!
-//! The folder is opened first, and then name by name without following links, so that what was looked at is what is
+//! The directory is opened first, and then name by name without following links, so that what was looked at is what is
 //! read. A file is not kept open, since there are models with a file for each of thousands of tensors; when its
 //! elements are asked for, it must still be the one that was looked at.
 
@@ -31,7 +31,7 @@ pub(crate) fn elements(
     truth: Truth,
     model: Option<&Path>,
 ) -> Result<External, ExternalError> {
-    let model = model.ok_or(ExternalError::NoFolder)?;
+    let model = model.ok_or(ExternalError::NoDirectory)?;
     let entries = Entries::of(entries)?;
     if let Some(found) = entries.length.filter(|length| *length != bytes) {
         return Err(ExternalError::Length { expected: bytes, found });
@@ -82,11 +82,11 @@ impl<'a> Entries<'a> {
     }
 }
 
-/// The name of a file below the folder, as far as the name tells.
+/// The name of a file below the directory, as far as the name shows.
 fn checked_location(location: Option<&str>) -> Result<&str, ExternalError> {
     let wrong = |found: String| ExternalError::Entry {
         key: "location",
-        expected: "the path of a file in or below the model's folder, without `..`",
+        expected: "the path of a file in or below the model's directory, without `..`",
         found,
     };
     let location = location.ok_or_else(|| wrong("not there".to_owned()))?;
@@ -102,30 +102,30 @@ fn checked_location(location: Option<&str>) -> Result<&str, ExternalError> {
 struct Beside {
     /// Its path as the model names it: for people.
     named: PathBuf,
-    /// A folder where it may be, and its path from there. Neither has a link.
-    folder: PathBuf,
+    /// A directory where it may be, and its path from there. Neither has a link.
+    directory: PathBuf,
     inner: PathBuf,
 }
 
 impl Beside {
     fn find(model: &Path, location: &str) -> Result<Self, ExternalError> {
-        let named = folder_of(model).join(location);
+        let named = directory_of(model).join(location);
         let real = |path: &Path| {
             Fs::new().real_path(path).map_err(|source| ExternalError::Io { path: path.to_owned(), source })
         };
         let leads_to = real(&named)?;
-        let folder = real(folder_of(model))?;
-        // The second is another folder only if the model's file is a link.
-        for folder in [&folder, folder_of(&real(model)?)] {
-            if let Ok(inner) = leads_to.strip_prefix(folder) {
-                return Ok(Self { named, folder: folder.to_owned(), inner: inner.to_owned() });
+        let directory = real(directory_of(model))?;
+        // The second is another directory only if the model's file is a link.
+        for directory in [&directory, directory_of(&real(model)?)] {
+            if let Ok(inner) = leads_to.strip_prefix(directory) {
+                return Ok(Self { named, directory: directory.to_owned(), inner: inner.to_owned() });
             }
         }
-        Err(ExternalError::Outside { path: named, leads_to, folder })
+        Err(ExternalError::Outside { path: named, leads_to, directory })
     }
 
     fn open(&self) -> Result<Opened, ExternalError> {
-        Opened::beneath(&self.folder, &self.inner).map_err(|unopened| {
+        Opened::beneath(&self.directory, &self.inner).map_err(|unopened| {
             let path = self.named.clone();
             match unopened {
                 Unopened::NotAFile(found) => ExternalError::NotAFile { path, found },
@@ -135,10 +135,10 @@ impl Beside {
     }
 }
 
-/// The folder that a file is in.
-fn folder_of(file: &Path) -> &Path {
+/// The directory that a file is in.
+fn directory_of(file: &Path) -> &Path {
     match file.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        Some(directory) if !directory.as_os_str().is_empty() => directory,
         _ => Path::new("."),
     }
 }
@@ -178,13 +178,13 @@ mod tests {
 
     #[test]
     fn a_model_without_a_file_has_none_beside_it() {
-        assert!(matches!(found(None), Err(ExternalError::NoFolder)));
+        assert!(matches!(found(None), Err(ExternalError::NoDirectory)));
     }
 
     #[test]
     fn what_has_changed_is_not_read() {
-        let folder = tempfile::tempdir().unwrap();
-        let (model, weights) = (folder.path().join("m.onnx"), folder.path().join("w.bin"));
+        let directory = tempfile::tempdir().unwrap();
+        let (model, weights) = (directory.path().join("m.onnx"), directory.path().join("w.bin"));
         let write = |path: &Path, bytes: &[u8]| Fs::new().replace(path, &[bytes], 0o666).unwrap();
         write(&model, b"");
         write(&weights, b"abcdef");
@@ -203,10 +203,10 @@ mod tests {
         assert!(external.copy_to(&mut out).is_err());
         // A link in its place is not followed, wherever it leads.
         let external = found(Some(&model)).unwrap();
-        std::os::unix::fs::symlink("w.bin", folder.path().join("link")).unwrap();
+        std::os::unix::fs::symlink("w.bin", directory.path().join("link")).unwrap();
         external.copy_to(&mut out).unwrap();
-        let (from, to) = (folder.path().join("link"), &weights);
-        Fs::new().rename(&weights, &folder.path().join("kept")).unwrap();
+        let (from, to) = (directory.path().join("link"), &weights);
+        Fs::new().rename(&weights, &directory.path().join("kept")).unwrap();
         Fs::new().rename(&from, to).unwrap();
         assert!(external.copy_to(&mut out).is_err());
     }

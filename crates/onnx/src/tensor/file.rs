@@ -15,7 +15,7 @@ use crate::wire::proto::TensorProto;
 /// What such a file should be.
 const TENSOR: &str = "a tensor (`.pb` of ONNX, or `.npy`)";
 
-/// Reads the tensor in the file `path`: a `TensorProto`, or an array of NumPy. Which of them is told by the content.
+/// Reads the tensor in the file `path`: a `TensorProto`, or an array of NumPy. The content decides which.
 ///
 /// # Errors
 /// The file cannot be read, is neither, is damaged or larger than [`MAX_FILE_BYTES`], or the tensor is not what it says.

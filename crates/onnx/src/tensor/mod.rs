@@ -69,7 +69,7 @@ pub(crate) fn elements(dims: &[i64]) -> Result<u64, TensorProblem> {
     for (index, dim) in dims.iter().enumerate() {
         let dim = u64::try_from(*dim).map_err(|_| TensorProblem::NegativeDim { index, found: *dim })?;
         count = count.saturating_mul(dim);
-        // Without the zeros: who goes through the dimensions one by one multiplies the others too.
+        // Without the zeros: code that goes through the dimensions one by one multiplies the others too.
         all = all.saturating_mul(dim.max(1));
     }
     if all > MAX_ELEMENTS {

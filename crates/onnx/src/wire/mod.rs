@@ -56,7 +56,7 @@ pub(crate) struct Key {
     wire_type: u8,
 }
 
-/// A field's value, as far as the wire format tells.
+/// A field's value, as far as the wire format says.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Value<'a> {
     Varint,

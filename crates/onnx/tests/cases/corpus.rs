@@ -1,4 +1,4 @@
-//! Models and tensors that others made: `OPKEEP_CORPUS` names the folder that holds them.
+//! Models and tensors that others made: `OPKEEP_CORPUS` names the directory that holds them.
 #![expect(clippy::disallowed_methods, reason = "a test reads files, and where the corpus is")]
 
 use std::path::{Path, PathBuf};
@@ -8,14 +8,14 @@ use opkeep_onnx::{fuzz, read_tensor};
 use opkeep_testkit::corpus;
 
 pub(crate) fn trials() -> Vec<Trial> {
-    match corpus::folder() {
+    match corpus::directory() {
         None => vec![corpus::absent("models and tensors")],
         Some(corpus) => trials_in(&corpus.join("onnx")),
     }
 }
 
-fn trials_in(folder: &Path) -> Vec<Trial> {
-    let files = corpus::files_ending(folder, &["onnx", "pb"]).unwrap_or_default();
+fn trials_in(directory: &Path) -> Vec<Trial> {
+    let files = corpus::files_ending(directory, &["onnx", "pb"]).unwrap_or_default();
     let mut trials = vec![Trial::test("there are models and tensors", {
         let (models, tensors) = (count(&files, "onnx"), count(&files, "pb"));
         move || if models > 0 && tensors > 0 { Ok(()) } else { Err("some are missing".into()) }

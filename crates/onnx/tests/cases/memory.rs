@@ -47,16 +47,16 @@ const RATIO: usize = 4;
 const LITTLE: usize = 64 << 10;
 
 struct File {
-    _folder: tempfile::TempDir,
+    _directory: tempfile::TempDir,
     path: PathBuf,
     bytes: usize,
 }
 
 fn file(content: &Message) -> File {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("hostile.onnx");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("hostile.onnx");
     std::fs::write(&path, &content.0).unwrap();
-    File { _folder: folder, path, bytes: content.0.len() }
+    File { _directory: directory, path, bytes: content.0.len() }
 }
 
 /// Reads a model; at most how many bytes that took.

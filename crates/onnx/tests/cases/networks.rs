@@ -1,4 +1,4 @@
-//! Networks that we may not redistribute, from the folder that `OPKEEP_CORPUS` names.
+//! Networks that we may not redistribute, from the directory that `OPKEEP_CORPUS` names.
 
 #![expect(clippy::disallowed_methods, reason = "tests on files that the environment points to")]
 
@@ -9,22 +9,22 @@ use opkeep_onnx::{Options, from_bytes};
 use opkeep_testkit::corpus;
 
 pub(crate) fn trials() -> Vec<Trial> {
-    match corpus::folder() {
+    match corpus::directory() {
         None => vec![corpus::absent("networks")],
         Some(corpus) => trials_in(&corpus.join("onnx")),
     }
 }
 
-fn trials_in(folder: &Path) -> Vec<Trial> {
-    // Of a folder that cannot be listed there are none.
-    let models = corpus::files_ending(folder, &["onnx"]).unwrap_or_default();
+fn trials_in(directory: &Path) -> Vec<Trial> {
+    // Of a directory that cannot be listed there are none.
+    let models = corpus::files_ending(directory, &["onnx"]).unwrap_or_default();
     let count = models.len();
     let trial = |file: PathBuf| {
         let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         Trial::test(format!("network::{name}"), move || check(&file))
     };
     let mut trials: Vec<Trial> = models.into_iter().map(trial).collect();
-    // A wrong folder is not a corpus in which everything passes.
+    // A wrong directory is not a corpus in which everything passes.
     trials.push(Trial::test("the corpus has networks", move || match count {
         0 => Err("no .onnx file".into()),
         _ => Ok(()),

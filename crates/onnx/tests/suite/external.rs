@@ -18,7 +18,7 @@ struct Folder {
 }
 
 impl Folder {
-    /// `model/weights.bin`, and things beside the folder `model`.
+    /// `model/weights.bin`, and things beside the directory `model`.
     fn new() -> Self {
         let all = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(all.path().join("model/sub")).unwrap();
@@ -62,17 +62,17 @@ fn read(path: &Path) -> Result<Vec<u8>, ExternalError> {
 
 #[test]
 fn elements_are_read_from_where_they_are() {
-    let folder = Folder::new();
-    assert_eq!(folder.at("weights.bin").unwrap(), &WEIGHTS[..16]);
-    assert_eq!(folder.at("./sub/w").unwrap(), &WEIGHTS[..16]);
+    let directory = Folder::new();
+    assert_eq!(directory.at("weights.bin").unwrap(), &WEIGHTS[..16]);
+    assert_eq!(directory.at("./sub/w").unwrap(), &WEIGHTS[..16]);
     let entries = [("offset", "8"), ("location", "weights.bin"), ("length", "16"), ("checksum", "x")];
-    assert_eq!(folder.read(&entries).unwrap(), &WEIGHTS[8..]);
+    assert_eq!(directory.read(&entries).unwrap(), &WEIGHTS[8..]);
 }
 
 #[test]
 fn places_outside_are_refused() {
-    let folder = Folder::new();
-    let absolute = folder.path("model/weights.bin");
+    let directory = Folder::new();
+    let absolute = directory.path("model/weights.bin");
     let cases = [
         "../secret",
         "sub/../weights.bin",
@@ -87,80 +87,80 @@ fn places_outside_are_refused() {
         &"a/".repeat(5000),
     ];
     for location in cases {
-        let error = folder.at(location).unwrap_err();
+        let error = directory.at(location).unwrap_err();
         assert!(matches!(error, ExternalError::Entry { key: "location", .. }), "{location}: {error}");
         assert!(error.to_string().len() < 400, "{error}");
     }
-    let error = folder.at("../secret").unwrap_err().to_string();
+    let error = directory.at("../secret").unwrap_err().to_string();
     let expected = "`location` of its external data is `../secret`, expected the path of a file in or below the model's \
-                    folder, without `..`";
+                    directory, without `..`";
     assert_eq!(error, expected);
 }
 
 #[test]
 fn links_lead_nowhere_else() {
-    let folder = Folder::new();
+    let directory = Folder::new();
     let links = [
-        ("out", folder.path("secret")),
-        ("up", folder.path("model/..")),
-        ("near", folder.path("modelling/secret")),
+        ("out", directory.path("secret")),
+        ("up", directory.path("model/..")),
+        ("near", directory.path("modelling/secret")),
         ("chain", PathBuf::from("out")),
     ];
     for (name, target) in links {
-        symlink(target, folder.path("model").join(name)).unwrap();
+        symlink(target, directory.path("model").join(name)).unwrap();
     }
     for location in ["out", "up/secret", "near", "chain"] {
-        let error = folder.at(location).unwrap_err();
+        let error = directory.at(location).unwrap_err();
         assert!(matches!(error, ExternalError::Outside { .. }), "{location}: {error}");
-        assert!(error.to_string().ends_with("put the file itself into that folder"), "{error}");
+        assert!(error.to_string().ends_with("put the file itself into that directory"), "{error}");
     }
-    // Within the folder they may lead anywhere.
-    symlink("sub/w", folder.path("model/in")).unwrap();
-    symlink("sub", folder.path("model/also")).unwrap();
-    assert_eq!(folder.at("in").unwrap(), &WEIGHTS[..16]);
-    assert_eq!(folder.at("also/w").unwrap(), &WEIGHTS[..16]);
+    // Within the directory they may lead anywhere.
+    symlink("sub/w", directory.path("model/in")).unwrap();
+    symlink("sub", directory.path("model/also")).unwrap();
+    assert_eq!(directory.at("in").unwrap(), &WEIGHTS[..16]);
+    assert_eq!(directory.at("also/w").unwrap(), &WEIGHTS[..16]);
 }
 
 #[test]
-fn the_models_folder_may_be_a_link() {
-    let folder = Folder::new();
-    folder.at("weights.bin").unwrap();
-    symlink("model", folder.path("linked")).unwrap();
-    assert_eq!(read(&folder.path("linked/t.pb")).unwrap(), &WEIGHTS[..16]);
+fn the_models_directory_may_be_a_link() {
+    let directory = Folder::new();
+    directory.at("weights.bin").unwrap();
+    symlink("model", directory.path("linked")).unwrap();
+    assert_eq!(read(&directory.path("linked/t.pb")).unwrap(), &WEIGHTS[..16]);
 }
 
-/// A hub's cache: every file of a download is a link into one folder.
+/// A hub's cache: every file of a download is a link into one directory.
 #[test]
 fn a_cache_of_links_is_read() {
-    let folder = Folder::new();
-    std::fs::create_dir(folder.path("blobs")).unwrap();
+    let directory = Folder::new();
+    std::fs::create_dir(directory.path("blobs")).unwrap();
     let model = external(&[("location", "t.data")]).0;
-    std::fs::write(folder.path("blobs/1234"), model).unwrap();
-    std::fs::write(folder.path("blobs/5678"), WEIGHTS).unwrap();
-    symlink("../blobs/1234", folder.path("model/t.pb")).unwrap();
-    symlink("../blobs/5678", folder.path("model/t.data")).unwrap();
-    assert_eq!(read(&folder.path("model/t.pb")).unwrap(), &WEIGHTS[..16]);
+    std::fs::write(directory.path("blobs/1234"), model).unwrap();
+    std::fs::write(directory.path("blobs/5678"), WEIGHTS).unwrap();
+    symlink("../blobs/1234", directory.path("model/t.pb")).unwrap();
+    symlink("../blobs/5678", directory.path("model/t.data")).unwrap();
+    assert_eq!(read(&directory.path("model/t.pb")).unwrap(), &WEIGHTS[..16]);
     // Yet not to other places.
-    std::fs::remove_file(folder.path("model/t.data")).unwrap();
-    symlink("../secret", folder.path("model/t.data")).unwrap();
-    assert!(matches!(read(&folder.path("model/t.pb")), Err(ExternalError::Outside { .. })));
+    std::fs::remove_file(directory.path("model/t.data")).unwrap();
+    symlink("../secret", directory.path("model/t.data")).unwrap();
+    assert!(matches!(read(&directory.path("model/t.pb")), Err(ExternalError::Outside { .. })));
     // A model that is a file itself has no such links.
-    std::fs::copy(folder.path("blobs/1234"), folder.path("model/own.pb")).unwrap();
-    std::fs::remove_file(folder.path("model/t.data")).unwrap();
-    symlink("../blobs/5678", folder.path("model/t.data")).unwrap();
-    assert!(matches!(read(&folder.path("model/own.pb")), Err(ExternalError::Outside { .. })));
+    std::fs::copy(directory.path("blobs/1234"), directory.path("model/own.pb")).unwrap();
+    std::fs::remove_file(directory.path("model/t.data")).unwrap();
+    symlink("../blobs/5678", directory.path("model/t.data")).unwrap();
+    assert!(matches!(read(&directory.path("model/own.pb")), Err(ExternalError::Outside { .. })));
 }
 
 #[test]
 fn only_files_have_elements() {
-    let folder = Folder::new();
-    assert!(matches!(folder.at("sub"), Err(ExternalError::NotAFile { found: "a folder", .. })));
-    assert!(matches!(folder.at("."), Err(ExternalError::NotAFile { .. } | ExternalError::Io { .. })));
+    let directory = Folder::new();
+    assert!(matches!(directory.at("sub"), Err(ExternalError::NotAFile { found: "a directory", .. })));
+    assert!(matches!(directory.at("."), Err(ExternalError::NotAFile { .. } | ExternalError::Io { .. })));
     let mode = rustix::fs::Mode::from_raw_mode(0o600);
-    let pipe = folder.path("model/pipe");
+    let pipe = directory.path("model/pipe");
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
-    assert!(matches!(folder.at("pipe"), Err(ExternalError::NotAFile { found: "a pipe", .. })));
-    let error = folder.at("gone.bin").unwrap_err();
+    assert!(matches!(directory.at("pipe"), Err(ExternalError::NotAFile { found: "a pipe", .. })));
+    let error = directory.at("gone.bin").unwrap_err();
     assert!(
         matches!(&error, ExternalError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
     );
@@ -169,9 +169,9 @@ fn only_files_have_elements() {
 
 #[test]
 fn elements_beyond_the_end_are_refused() {
-    let folder = Folder::new();
+    let directory = Folder::new();
     for offset in ["9", "24", "25", "18446744073709551615"] {
-        let error = folder.read(&[("location", "weights.bin"), ("offset", offset)]).unwrap_err();
+        let error = directory.read(&[("location", "weights.bin"), ("offset", offset)]).unwrap_err();
         let ExternalError::TooShort { bytes: 16, found: 24, offset: at, .. } = error else {
             panic!("{error}")
         };
@@ -181,7 +181,7 @@ fn elements_beyond_the_end_are_refused() {
 
 #[test]
 fn entries_that_make_no_sense() {
-    let folder = Folder::new();
+    let directory = Folder::new();
     let cases: [(&[(&str, &str)], &str); 6] = [
         (&[("offset", "0")], "`location` of its external data is not there, "),
         (&[("location", "weights.bin"), ("offset", "-1")], "`offset` of its external data is `-1`, "),
@@ -203,15 +203,15 @@ fn entries_that_make_no_sense() {
         ),
     ];
     for (entries, expected) in cases {
-        let found = folder.read(entries).unwrap_err().to_string();
+        let found = directory.read(entries).unwrap_err().to_string();
         assert!(found.starts_with(expected), "{found}");
     }
 }
 
 #[test]
 fn nothing_needs_no_file() {
-    let folder = Folder::new();
-    let path = folder.path("model/none.pb");
+    let directory = Folder::new();
+    let path = directory.path("model/none.pb");
     let entry = Message::default().bytes(1, "location").bytes(2, "gone.bin");
     std::fs::write(&path, tensor("t", 1, &[3, 0]).varint(14, 1).message(13, entry).0).unwrap();
     assert_eq!(read(&path).unwrap(), [0_u8; 0]);
@@ -219,10 +219,10 @@ fn nothing_needs_no_file() {
 
 #[test]
 fn truth_values_are_0_or_1_there_too() {
-    let folder = Folder::new();
-    let path = folder.path("model/truth.pb");
+    let directory = Folder::new();
+    let path = directory.path("model/truth.pb");
     let entry = Message::default().bytes(1, "location").bytes(2, "truth.bin");
-    std::fs::write(folder.path("model/truth.bin"), [0, 1, 7]).unwrap();
+    std::fs::write(directory.path("model/truth.bin"), [0, 1, 7]).unwrap();
     std::fs::write(&path, tensor("t", 9, &[3]).varint(14, 1).message(13, entry).0).unwrap();
     assert_eq!(read(&path).unwrap(), [0, 1, 1]);
 }

@@ -9,22 +9,22 @@ use opkeep_onnx::{MAX_FILE_BYTES, OnnxError, Options, read};
 use tempfile::TempDir;
 
 fn with_file(bytes: &[u8]) -> (TempDir, PathBuf) {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("model.onnx");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("model.onnx");
     std::fs::write(&path, bytes).unwrap();
-    (folder, path)
+    (directory, path)
 }
 
 /// The message for a file with these bytes, without the file's path.
 fn message(bytes: &[u8]) -> String {
-    let (_folder, path) = with_file(bytes);
+    let (_directory, path) = with_file(bytes);
     let message = read(&path, &Options::default()).unwrap_err().to_string();
     message.replace(&*path.to_string_lossy(), "MODEL")
 }
 
 #[test]
 fn a_model_is_read() {
-    let (_folder, path) = with_file(&small_model().0);
+    let (_directory, path) = with_file(&small_model().0);
     read(&path, &Options::default()).unwrap();
     // Through a link as well: hubs keep models so.
     let link = path.with_file_name("link.onnx");
@@ -40,7 +40,7 @@ fn fields_in_pieces_are_one() {
     };
     let first = node("Relu", "x", "h").message(11, value("x", &[2]));
     let second = node("Abs", "h", "y").message(12, value("y", &[2]));
-    let (_folder, path) = with_file(&model(first).message(7, second).0);
+    let (_directory, path) = with_file(&model(first).message(7, second).0);
     let network = read(&path, &Options::default()).unwrap();
     let types: Vec<&str> = network.graph.nodes().iter().map(|node| node.op_type.as_str()).collect();
     assert_eq!(types, ["Relu", "Abs"]);
@@ -101,16 +101,16 @@ fn damage_is_located() {
 
 #[test]
 fn what_cannot_be_opened() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let read = |path: &Path| read(path, &Options::default()).unwrap_err();
-    assert!(matches!(read(folder.path()), OnnxError::NotAFile { found: "a folder", .. }));
+    assert!(matches!(read(directory.path()), OnnxError::NotAFile { found: "a directory", .. }));
     assert!(matches!(read(Path::new("/dev/null")), OnnxError::NotAFile { found: "a device", .. }));
-    let missing = folder.path().join("missing.onnx");
+    let missing = directory.path().join("missing.onnx");
     let error = read(&missing);
     let OnnxError::Io { action: "read", path, source } = &error else { panic!("{error}") };
     assert_eq!((path, source.kind()), (&missing, std::io::ErrorKind::NotFound));
     // Nobody writes to this pipe.
-    let pipe = folder.path().join("pipe");
+    let pipe = directory.path().join("pipe");
     let mode = rustix::fs::Mode::from_raw_mode(0o600);
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
     assert!(matches!(read(&pipe), OnnxError::NotAFile { found: "a pipe", .. }));
@@ -118,7 +118,7 @@ fn what_cannot_be_opened() {
 
 #[test]
 fn a_file_beyond_the_limit_is_not_read() {
-    let (_folder, path) = with_file(b"");
+    let (_directory, path) = with_file(b"");
     std::fs::File::options().write(true).open(&path).unwrap().set_len(MAX_FILE_BYTES + 1).unwrap();
     let error = read(&path, &Options::default()).unwrap_err();
     assert!(matches!(error, OnnxError::TooLarge { bytes: 2147483648, limit: 2147483647, .. }), "{error}");

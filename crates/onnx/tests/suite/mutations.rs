@@ -60,8 +60,8 @@ fn seeds() -> Vec<Vec<u8>> {
 #[test]
 fn seeds_are_read() {
     // Otherwise the tests below would only look at refusals.
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("file");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
     for (index, seed) in seeds().iter().enumerate() {
         std::fs::write(&path, seed).unwrap();
         match index {

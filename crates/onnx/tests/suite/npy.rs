@@ -20,15 +20,15 @@ fn described(descr: &str, order: &str, shape: &str) -> String {
 }
 
 fn with_file(bytes: &[u8]) -> (TempDir, PathBuf) {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     // The name says something else.
-    let path = folder.path().join("array.pb");
+    let path = directory.path().join("array.pb");
     std::fs::write(&path, bytes).unwrap();
-    (folder, path)
+    (directory, path)
 }
 
 fn read(bytes: &[u8]) -> Result<Tensor, OnnxError> {
-    let (_folder, path) = with_file(bytes);
+    let (_directory, path) = with_file(bytes);
     read_tensor(&path)
 }
 
@@ -142,8 +142,8 @@ fn files_that_are_damaged() {
 
 #[test]
 fn what_is_written_is_read() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("out.npy");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("out.npy");
     let bytes: Vec<u8> = (0..48).collect();
     let cases = [
         tensor("float32", &[2, 3, 2], &bytes),
@@ -159,14 +159,14 @@ fn what_is_written_is_read() {
         assert_eq!(read_tensor(&path).unwrap(), tensor);
     }
     // Nothing else is left.
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
 }
 
 /// Byte by byte what NumPy 2.4 writes.
 #[test]
 fn numpys_own_bytes() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("out.npy");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("out.npy");
     let cases = [
         (
             tensor("float32", &[], &[0, 0, 0x80, 0x3f]),
@@ -188,8 +188,8 @@ fn numpys_own_bytes() {
 
 #[test]
 fn what_is_not_written() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("out.npy");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("out.npy");
     let problem = |path: &Path, tensor: &Tensor| write_npy(path, tensor).unwrap_err();
     let found = problem(&path, &tensor("float32", &[2], &[0; 7]));
     assert!(matches!(found, OnnxError::TensorFile { problem: TensorProblem::Size { expected: 8, .. }, .. }));
@@ -198,7 +198,7 @@ fn what_is_not_written() {
     let found = problem(&path, &tensor("int8", &[-1], &[]));
     assert!(matches!(found, OnnxError::TensorFile { problem: TensorProblem::NegativeDim { .. }, .. }));
     assert!(!path.exists());
-    let found = problem(&folder.path().join("no/out.npy"), &tensor("int8", &[1], &[1]));
+    let found = problem(&directory.path().join("no/out.npy"), &tensor("int8", &[1], &[1]));
     assert!(matches!(found, OnnxError::Io { action: "write", .. }), "{found}");
     // What is there stays until there is something better.
     write_npy(&path, &tensor("int8", &[1], &[1])).unwrap();

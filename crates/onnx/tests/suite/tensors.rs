@@ -7,8 +7,8 @@ use crate::common::wire::Message;
 use opkeep_onnx::{OnnxError, Tensor, TensorProblem, read_tensor};
 
 fn read(content: &Message) -> Result<Tensor, OnnxError> {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("tensor.pb");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("tensor.pb");
     std::fs::write(&path, &content.0).unwrap();
     read_tensor(&path)
 }

@@ -1,25 +1,25 @@
 //! A disk on which things go wrong: for tests of anything that asks a [`Watcher`] before each access.
 //!
 //! [`FaultyDisk`] numbers the calls of an operation and springs one trap at one of them: an error, half a read or
-//! write, the end of the process, or somebody else who comes first. Trying every fault at every number is then a loop:
+//! write, the end of the process, or another process that comes first. Trying every fault at every number is then a loop:
 //!
 //! ```
 //! use opkeep_store::{StoreConfig, Store};
-//! use opkeep_testkit::Folder;
+//! use opkeep_testkit::Directory;
 //! use opkeep_testkit::fault::{Fault, FaultyDisk};
 //!
-//! let folder = tempfile::tempdir()?;
-//! let before = Folder::of(folder.path())?;
-//! let disk = FaultyDisk::new(folder.path());
-//! let open = || Store::open(StoreConfig { watcher: Some(disk.clone()), ..StoreConfig::new(folder.path()) });
+//! let directory = tempfile::tempdir()?;
+//! let before = Directory::of(directory.path())?;
+//! let disk = FaultyDisk::new(directory.path());
+//! let open = || Store::open(StoreConfig { watcher: Some(disk.clone()), ..StoreConfig::new(directory.path()) });
 //! open()?;
 //! for (at, op) in (1..).zip(disk.calls()) {
 //!     for fault in Fault::all_for(op) {
-//!         before.restore(folder.path())?;
+//!         before.restore(directory.path())?;
 //!         disk.arm(at, fault);
 //!         let _may_fail = open();
 //!         assert!(disk.has_sprung());
-//!         Store::open(StoreConfig::new(folder.path()))?;
+//!         Store::open(StoreConfig::new(directory.path()))?;
 //!     }
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -39,8 +39,8 @@
 //!
 //! * The bytes of a file that was written to and not synced since are all there, none, half, or garbage of the same
 //!   length.
-//! * Each new name, rename and removal is done or undone, unless its folder was synced since; for a rename that is the
-//!   folder of the new name. Up to four changes: every combination. Up to sixteen: each alone, and all since each.
+//! * Each new name, rename and removal is done or undone, unless its directory was synced since; for a rename that is the
+//!   directory of the new name. Up to four changes: every combination. Up to sixteen: each alone, and all since each.
 //!   More: none, all, the oldest alone and the newest alone; what all since one would leave, a death there leaves too.
 //! * Modes and times are as they were set, since no promise rests on them.
 
@@ -69,7 +69,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Errors of a failing disk, a full one, one of somebody else, a busy process, a server that was exchanged, and a
+    /// Errors of a failing disk, a full one, one of another user, a busy process, a server that was exchanged, and a
     /// file system without locks.
     pub const ERRORS: [Errno; 6] =
         [Errno::IO, Errno::NOSPC, Errno::ACCESS, Errno::MFILE, Errno::STALE, Errno::NOLCK];
@@ -122,7 +122,7 @@ impl FaultyDisk {
         self.set(Some((at, Trap::Fault(fault))));
     }
 
-    /// Has somebody else do `deed` just before the call number `at` from now, which is then made as ever.
+    /// Lets another process do `deed` just before the call number `at` from now, which is then made as usual.
     pub fn interrupt(&self, at: usize, deed: impl FnOnce() + Send + 'static) {
         self.set(Some((at, Trap::Meanwhile(Box::new(deed)))));
     }
@@ -188,7 +188,7 @@ impl Watcher for FaultyDisk {
                 half
             }
             Some(Trap::Meanwhile(deed)) => {
-                // Whoever it is may ask this disk for something.
+                // The other process may ask this disk for something.
                 drop(state);
                 deed();
                 state = self.state();

@@ -32,7 +32,7 @@ pub(super) struct Journal {
     next: FileId,
 }
 
-/// A change to a folder, with what undoing it takes.
+/// A change to a directory, with what undoing it takes.
 enum Change {
     Added {
         path: PathBuf,
@@ -178,7 +178,7 @@ impl Change {
         }
     }
 
-    /// What undoing it brings back that nobody can see now, in short.
+    /// What undoing it brings back that is not visible now, in short.
     fn hidden(&self) -> String {
         let gone = match self {
             Self::Added { .. } => return String::new(),
@@ -189,7 +189,7 @@ impl Change {
         format!(" {:016x}", hasher.finish())
     }
 
-    /// The folder whose sync makes it last.
+    /// The directory whose sync makes it last.
     fn folder(&self) -> Option<&Path> {
         match self {
             Self::Added { path } | Self::Removed { path, .. } | Self::Renamed { to: path, .. } => {
@@ -203,7 +203,7 @@ impl Change {
         match self {
             Self::Added { path } => folder::remove(path),
             Self::Renamed { from, to, id, over, over_id, .. } => {
-                // By what was taken down, not by numbers: whoever put the files back gave them others.
+                // By what was recorded, not by inode numbers: files that were restored have others.
                 let is_there = names.get(to) == Some(id) && folder::inode(to).is_some();
                 if !is_there || folder::inode(from).is_some() {
                     return Ok(());
@@ -216,7 +216,7 @@ impl Change {
                 over.restore(to)
             }
             Self::Removed { path, gone } => {
-                // Whatever was in a folder that is gone for good went with it.
+                // Whatever was in a directory that is gone for good went with it.
                 let has_a_place = path.parent().is_none_or(|parent| folder::inode(parent).is_some());
                 if folder::inode(path).is_none() && has_a_place { gone.restore(path) } else { Ok(()) }
             }

@@ -109,7 +109,8 @@ impl Prepared {
         Ok(())
     }
 
-    /// Waits until the toolchain's files are old, or lays it anew, so that the first build and the change see young ones.
+    /// Waits until the toolchain's files are old, or lays it again, so that the first build and the change see young
+    /// ones.
     fn wait_or_renew(&mut self) -> io::Result<()> {
         if !self.variant.young {
             std::thread::sleep(SETTLED.saturating_sub(self.since.elapsed()));

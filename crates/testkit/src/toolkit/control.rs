@@ -48,7 +48,7 @@ impl Rule {
         Self { times: Some(times), ..self }
     }
 
-    /// As the Python part reads it; `id` tells rules apart that are used up.
+    /// As the Python part reads it; `id` identifies rules that apply a limited number of times.
     pub(super) fn to_json(&self, id: &str) -> Value {
         let Self { fault, op, kernel, soc, times } = self;
         json!({"id": id, "op": op, "kernel": kernel, "soc": soc, "times": times, "fault": fault.to_json()})
@@ -61,7 +61,7 @@ impl Rule {
 pub enum Fault {
     /// The Python process dies of SIGSEGV.
     Crash,
-    /// It never ends. `deaf`: it does not even hear SIGTERM, SIGINT and SIGHUP.
+    /// It never ends. `deaf`: it ignores SIGTERM, SIGINT and SIGHUP as well.
     Hang {
         /// Whether it ignores them.
         deaf: bool,
@@ -99,9 +99,9 @@ pub enum Fault {
     Sleep(Duration),
     /// It says that all is well and writes neither file, so that old ones stay.
     Nothing,
-    /// The object is not there.
+    /// The object is missing.
     NoObject,
-    /// The `.json` is not there.
+    /// The `.json` is missing.
     NoJson,
     /// The object is cut off after so many bytes.
     CutObject {
@@ -209,7 +209,7 @@ struct Line {
     failed: bool,
 }
 
-/// What the log tells, in the order in which compiles began. Lines that cannot be read are passed over.
+/// The compiles in the log, in the order in which they began. Lines that cannot be read are skipped.
 pub(super) fn compiles(log: &str) -> Vec<Compile> {
     let mut compiles: Vec<(String, Compile)> = Vec::new();
     for line in log.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok()) {

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
-/// Writes a file, and the folders that lead to it.
+/// Writes a file, and the directories that lead to it.
 pub(super) fn write(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
@@ -20,7 +20,7 @@ pub(super) fn write_program(path: &Path, text: &str) -> io::Result<()> {
     fs::set_permissions(path, Permissions::from_mode(0o755))
 }
 
-/// Writes a file so that nobody reads half of it.
+/// Writes a file so that no process reads half of it.
 pub(super) fn replace(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
     let beside = path.with_extension("new");
     write(&beside, bytes)?;
@@ -38,7 +38,7 @@ pub(super) fn link(target: &str, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes a folder and those that lead to it.
+/// Makes a directory and those that lead to it.
 pub(super) fn folder(path: &Path) -> io::Result<()> {
     fs::create_dir_all(path)
 }
@@ -61,7 +61,7 @@ pub(super) fn append(path: &Path, text: &str) -> io::Result<()> {
     OpenOptions::new().append(true).open(path)?.write_all(text.as_bytes())
 }
 
-/// Removes a file, a link or a folder with all that is in it, if it is there.
+/// Removes a file, a link or a directory with all that is in it, if it is there.
 pub(super) fn remove(path: &Path) -> io::Result<()> {
     let result = match fs::symlink_metadata(path) {
         Ok(found) if found.is_dir() => fs::remove_dir_all(path),

@@ -17,7 +17,7 @@ impl Toolkit {
     /// Installs it below `folder`.
     ///
     /// # Errors
-    /// The folder cannot be written to.
+    /// The directory cannot be written to.
     pub fn write(&self, folder: &Path) -> io::Result<Installation> {
         Installation::write(self, folder)
     }
@@ -42,7 +42,7 @@ impl Installation {
         Ok(own)
     }
 
-    /// The folder that it was installed to: what `/usr/local/Ascend` is.
+    /// The directory that it was installed to: what `/usr/local/Ascend` is.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -112,7 +112,7 @@ impl Installation {
     /// Changes a file: `edit(&installed.impl_file("square.py"), |text| text + "# new\n")`.
     ///
     /// # Errors
-    /// The file is not there, or cannot be written.
+    /// The file is missing, or cannot be written.
     pub fn edit(&self, path: &Path, change: impl FnOnce(String) -> String) -> io::Result<()> {
         let text = disk::read(path)?;
         disk::replace(path, change(text))
@@ -121,7 +121,7 @@ impl Installation {
     /// Writes at the end of a file.
     ///
     /// # Errors
-    /// The file is not there, or cannot be written.
+    /// The file is missing, or cannot be written.
     pub fn append(&self, path: &Path, text: &str) -> io::Result<()> {
         disk::append(path, text)
     }
@@ -134,7 +134,7 @@ impl Installation {
         disk::remove(path)
     }
 
-    /// Makes it another version, in place: the version files, and the compiler with its stamp. The link and the folder
+    /// Makes it another version, in place: the version files, and the compiler with its stamp. The link and the directory
     /// stay, as they do when a package is installed over another.
     ///
     /// # Errors
@@ -149,7 +149,7 @@ impl Installation {
     /// Writes a package of custom operators as `folder`, which `ASCEND_CUSTOM_OPP_PATH` may name.
     ///
     /// # Errors
-    /// The folder cannot be written to, or the package has an operator like one that is not there.
+    /// The directory cannot be written to, or the package has an operator like one that is missing.
     pub fn write_vendor(&self, vendor: &Vendor, folder: &Path) -> io::Result<()> {
         vendor.write(folder, &self.plan.socs)
     }

@@ -94,7 +94,7 @@ impl Toolkit {
         Self { timestamp: timestamp.to_owned(), ..self }
     }
 
-    /// In another place below the folder.
+    /// In another place below the directory.
     pub fn layout(self, layout: Layout) -> Self {
         Self { layout, ..self }
     }

@@ -1,4 +1,4 @@
-//! Chips, as `platform_config/<SoC version>.ini` tells of them.
+//! Chips, as `platform_config/<SoC version>.ini` describes them.
 
 /// A chip of the platform configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

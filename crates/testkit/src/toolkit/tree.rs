@@ -8,16 +8,16 @@ use super::plan::{Layout, Part, Toolkit};
 use super::platform::Soc;
 use super::{disk, module, op_info, python};
 
-/// The processor of this host, as folders are called after it.
+/// The processor of this host, as directories are called after it.
 pub(super) const ARCH: &str = std::env::consts::ARCH;
 
 /// The packages that have a `version.info`.
 pub(super) const PACKAGES: [&str; 6] = ["compiler", "runtime", "toolkit", "opp", "opp_kernel", "hccl"];
 
-/// The folder of the operators' Python, below the root.
+/// The directory of the operators' Python, below the root.
 pub(super) const TBE: &str = "opp/built-in/op_impl/ai_core/tbe";
 
-/// The root and the link to it, below the folder that things are installed to.
+/// The root and the link to it, below the directory that things are installed to.
 pub(super) fn places(plan: &Toolkit) -> [PathBuf; 2] {
     match plan.layout {
         Layout::AscendToolkit => {

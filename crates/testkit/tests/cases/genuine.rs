@@ -1,4 +1,4 @@
-//! Whether made objects are like genuine ones, section by section. `OPKEEP_CORPUS` names the folder that holds those.
+//! Whether made objects are like genuine ones, section by section. `OPKEEP_CORPUS` names the directory that holds those.
 //!
 //! Without it every test here is ignored, and none passes.
 
@@ -98,7 +98,7 @@ const TWINS: [Twin; 9] = [
 ];
 
 pub(crate) fn trials() -> Vec<Trial> {
-    let trial = |twin: Twin| match corpus::folder() {
+    let trial = |twin: Twin| match corpus::directory() {
         Some(root) => Trial::test(twin.path, move || compare(&root.join(twin.path), &twin)),
         None => corpus::absent(twin.path),
     };

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 const OLD: &[u8] = b"what was there";
 const NEW: &[u8] = b"what is published instead of it";
 
-/// Files below a folder, each access asked for as the store does it.
+/// Files below a directory, each access asked for as the store does it.
 struct Files {
     root: PathBuf,
     disk: Arc<FaultyDisk>,
@@ -237,7 +237,7 @@ fn a_right_publisher_survives_any_power_cut() {
     assert_eq!(bench.after_any_power_cut(publish, "entries/x"), [Old, New].into());
     let calls = bench.calls(publish);
     assert_eq!(calls, [FsOp::Create, FsOp::Write, FsOp::SyncData, FsOp::Rename, FsOp::SyncDir]);
-    // Renamed, it may be there or not; once the folder is synced, it is.
+    // Renamed, it may be there or not; once the directory is synced, it is.
     assert_eq!(bench.after_power_cut(publish, 5, "entries/x"), [Old, New].into());
     assert_eq!(bench.after_power_cut(publish, 6, "entries/x"), [New].into());
     // The temp may be there as long as its removal, which is the rename, may not.

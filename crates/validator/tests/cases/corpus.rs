@@ -39,7 +39,7 @@ struct Pair {
 }
 
 pub(crate) fn trials() -> Vec<Trial> {
-    match corpus::folder() {
+    match corpus::directory() {
         Some(root) => SETS.into_iter().flat_map(|set| trials_of(&root, set)).collect(),
         None => SETS.into_iter().map(|(folder, ..)| corpus::absent(folder)).collect(),
     }

@@ -19,7 +19,7 @@ const MIXES: usize = 200;
 
 pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = vec![Trial::test("fuzz: made kernels", made_kernels)];
-    trials.extend(SETS.map(|(folder, fewest)| match corpus::folder() {
+    trials.extend(SETS.map(|(folder, fewest)| match corpus::directory() {
         Some(root) => {
             Trial::test(format!("fuzz: {folder}"), move || genuine_files(&root.join(folder), fewest))
         }

@@ -2,13 +2,13 @@ use serde_json::json;
 
 use super::*;
 
-fn package(name: &str, folder: &str, dependencies: &[(&str, &str)]) -> Value {
+fn package(name: &str, directory: &str, dependencies: &[(&str, &str)]) -> Value {
     let dependency = |(name, kind): &(&str, &str)| {
         let kind = if *kind == "normal" { Value::Null } else { json!(kind) };
         json!({"name": name, "kind": kind, "req": "*", "path": format!("/w/crates/{name}")})
     };
     let dependencies: Vec<Value> = dependencies.iter().map(dependency).collect();
-    let manifest = format!("/w/{folder}/{name}/Cargo.toml");
+    let manifest = format!("/w/{directory}/{name}/Cargo.toml");
     json!({"name": name, "manifest_path": manifest, "dependencies": dependencies})
 }
 

@@ -1,4 +1,4 @@
-//! A toolkit in a folder of its own, and what is compiled with it.
+//! A toolkit in a directory of its own, and what is compiled with it.
 
 use std::fs;
 use std::path::{Path, PathBuf};

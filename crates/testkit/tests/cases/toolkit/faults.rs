@@ -281,7 +281,7 @@ fn split() {
     }
 }
 
-/// That they take at least as long; how long at most is nobody's business.
+/// That they take at least as long; how long at most is not looked at.
 fn times() {
     let mut bench = Bench::new();
     let (long, short) = (Duration::from_millis(300), Duration::ZERO);
