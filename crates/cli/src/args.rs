@@ -8,12 +8,12 @@ use crate::ui::output::{Format, Output, Verdict};
 
 /// Incremental operator build: compile each kernel once, check it, reuse it everywhere
 ///
-/// Exit codes: 0 done; 1 done, and problems were found (a kernel failed, an input is no model, damage); 2 wrong usage, an
-/// input cannot be read, or nothing could be done; 130 interrupted.
+/// Exit codes: 0 done; 1 done, and problems were found (a kernel failed, an input is not a model, damage); 2 wrong usage,
+/// an input cannot be read, or nothing could be done; 130 interrupted.
 #[derive(Debug, Parser)]
 #[command(name = "opkeep", version, propagate_version = true, after_help = ENVIRONMENT)]
 pub(crate) struct Args {
-    /// How results are printed. With json, one object on stdout; everything else goes to stderr
+    /// The format of results. With json, stdout has one object (see docs/json.md), and stderr everything else
     #[arg(long, global = true, value_enum, default_value_t = Format::Text, value_name = "FORMAT")]
     pub(crate) format: Format,
     #[command(subcommand)]

@@ -159,7 +159,7 @@ fn reused() {
     let file = |ending: &str| std::fs::read(view.join(format!("{}.{ending}", own.stem))).unwrap();
     assert_eq!((file("json"), file("o")), (theirs.json, theirs.object));
     let text = bench.opkeep(&["build", &asked, "--target", SOC, TRUST]).ended_with(0).stdout;
-    assert!(text.contains("imported from") && text.contains("nobody knows by which toolchain"), "{text}");
+    assert!(text.contains("imported from") && text.contains("their toolchain is not known"), "{text}");
     for generation in [Generation::R1_5, Generation::R1_6, Generation::R2_1] {
         let rank = Rank { generation, ..Rank::new(3) };
         let other = bench.descriptor("other", &rank, |_| {});
@@ -250,7 +250,7 @@ fn told() {
     assert_eq!(names, [SOC, SOC]);
     assert_eq!(run.place.entries().len(), 2);
     let text = run.text(&["import", "run"]);
-    assert!(text.contains("0 kernels imported") && text.contains("2 there already"), "{text}");
+    assert!(text.contains("0 kernels imported") && text.contains("2 stored already"), "{text}");
     assert!(text.contains("opkeep build --trust-imported"), "{text}");
     // The framework compiles one anew. Of the time of an import, whole seconds are kept.
     std::thread::sleep(Duration::from_secs(2));
@@ -263,11 +263,11 @@ fn told() {
     let text = run.text(&["import", "run", "--dry-run"]);
     assert!(
         text.contains("0 kernels would be imported, 1 would replace older ones (")
-            && text.contains(" KiB), 1 there already"),
+            && text.contains(" KiB), 1 stored already"),
         "{text}"
     );
     let text = run.text(&["import", "run"]);
-    assert!(text.contains("0 imported, 1 in place of older ones, 1 there already, 0 passed over"), "{text}");
+    assert!(text.contains("0 imported, 1 in place of older ones, 1 stored already, 0 skipped"), "{text}");
     let json = run.import(&[]).ended_with(0).json();
     assert_eq!((json["renewed"].as_u64(), json["already"].as_u64()), (Some(0), Some(2)), "{json}");
 }

@@ -8,12 +8,12 @@ use crate::commands::gc::store::evict;
 use crate::flags::store::StoreArgs;
 use crate::ui::output::{Output, Verdict};
 
-/// Delete all stored kernels; what builds in progress are about to take, they compile again
+/// Delete all stored kernels; builds in progress compile again what they miss
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) store: StoreArgs,
-    /// Say what would be deleted, and delete nothing
+    /// Report what would be deleted, and delete nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
 }

@@ -18,14 +18,15 @@ use crate::setup::parts::{self, Part};
 use crate::ui::output::{Output, Verdict};
 use crate::ui::text::{Text, counted};
 
-/// Say of each kernel whether it is in the store, and if not, what is different from those that are. Compiles nothing
+/// Report for each kernel whether it is stored, and for a miss how it differs from the nearest stored kernel. Compiles
+/// nothing
 #[derive(Debug, clap::Args)]
 #[command(after_help = ENVIRONMENT)]
 pub(crate) struct Args {
-    /// Networks (.onnx), operator descriptors (.info), or folders of them
+    /// Networks (.onnx), operator descriptors (.info), or directories of them
     #[arg(required = true, value_name = "PATH")]
     pub(crate) inputs: Vec<PathBuf>,
-    /// Say instead what is different between the operator of this descriptor and that of the only input
+    /// Report instead how the only input differs from this descriptor
     #[arg(long, value_name = "FILE")]
     pub(crate) against: Option<PathBuf>,
     #[command(flatten)]
@@ -218,7 +219,7 @@ fn nearest_text(nearest: &NearestEntry) -> Text {
         ("toolchain", told(&nearest.toolchain)),
         ("op sources", told(&nearest.op_sources)),
     ];
-    let mut text = Text::of(format_args!("  the nearest is {}; different are", nearest.name));
+    let mut text = Text::of(format_args!("  the nearest stored kernel is {}; it differs in", nearest.name));
     for (part, lines) in parts {
         for line in lines.iter().take(TOLD) {
             let told: String = line.chars().take(TOLD_CHARACTERS).collect();

@@ -24,37 +24,36 @@ use crate::ui::progress::Progress;
 use crate::ui::registry::registry;
 use crate::ui::text::{Text, bytes, counted};
 
-/// What import does.
+/// The details of import.
 const IMPORTS: &str = "\
-Kernels are taken unchanged from kernel_meta, rank_N/kernel_meta and akg_kernel_meta at and below
-each directory, which stay as they are. One is taken if it is intact, if a descriptor (.info)
-beside it names it and is no newer than it, if its .json calls it by no other kernel's name, if it
-was not compiled for debugging, if its operator is the toolkit's, and if it is a kernel for the
-chip that the descriptor says. All others are skipped, with the reason: caches of CANN and
-operator packages have no descriptors, AKG's kernels for the host run in no backend of opkeep's,
-kernels that opkeep published there are in a store already, and the source of a custom operator
-at that time is unknown.
-The toolchain and the sources of such a kernel are unknown, so builds skip it unless
---trust-imported is given; then it is reused for an equal job, target and options, on every rank
-and device. A kernel that opkeep compiled comes before it. Of kernels of one job the first is
-kept, until one is imported that by the dates of its files was compiled since: it replaces the
-older one. To import the same again changes nothing.
-Exit code 0: kernels are imported, or were; 1: kernels are imported, and others had problems; 2:
-nothing could be imported, or a directory could not be read.";
+Kernels are copied unchanged from kernel_meta, rank_N/kernel_meta and akg_kernel_meta at and below
+each directory; nothing is changed there. A kernel is imported if it is intact, if a descriptor
+(.info) beside it names it and is not newer, if its .json names no other kernel, if it was not
+compiled for debugging, if its operator is the toolkit's, and if it is for the chip that the
+descriptor states. All others are skipped, with the reason: caches of CANN and operator packages
+have no descriptors, no backend runs AKG's kernels for the host, kernels that opkeep published
+there are stored already, and the source of a custom operator at that time is unknown.
+The toolchain and the sources of an imported kernel are unknown, so builds only reuse it with
+--trust-imported: for an equal job, target and options, on every rank and device. A kernel that
+opkeep compiled takes precedence. Of several kernels of one job the first is kept, until a kernel
+is imported that by the dates of its files was compiled later: it replaces the older one. To
+import the same kernels again changes nothing.
+Exit code 0: kernels are imported, or were before; 1: kernels are imported, and others had
+problems; 2: no kernel could be imported, or a directory could not be read.";
 
-/// Take the kernels of MindSpore's kernel_meta folders into the store, for builds that trust them
+/// Import the kernels of MindSpore's kernel_meta directories into the store, for builds that trust them
 #[derive(Debug, clap::Args)]
 #[command(after_help = IMPORTS)]
 pub(crate) struct Args {
-    /// Folders with caches of a framework in them
+    /// Directories with caches of a framework at or below them
     #[arg(required = true, value_name = "DIR")]
     pub(crate) folders: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
-    /// How many kernels are read at once [default: one a processor]
+    /// The number of kernels that are read at once [default: one per processor]
     #[arg(long, short, value_name = "N")]
     pub(crate) jobs: Option<NonZeroUsize>,
-    /// Say what would be imported, and import nothing
+    /// Report what would be imported, and import nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
@@ -140,29 +139,29 @@ fn text(report: &ImportReport, sum: &Sum, dry_run: bool) -> Text {
     let verb = if dry_run { "would be imported" } else { "imported" };
     let mut text: Text = report.caches.iter().map(|cache| cache_text(cache, verb, dry_run)).collect();
     if report.caches.is_empty() && report.unreadable_dirs.is_empty() {
-        text.line("there is no cache of a framework: expected a folder kernel_meta or akg_kernel_meta, or one above");
+        text.line("there is no cache of a framework: expected kernel_meta, akg_kernel_meta, or a directory above one");
     }
     let renewed = renewed(sum.renewed, dry_run);
     let size = bytes(u64::try_from(sum.bytes).unwrap_or(u64::MAX));
     let put = format!("{} {verb}{renewed} ({size})", counted(sum.imported, "kernel"));
-    let mut counts = vec![put, format!("{} there already", sum.already)];
+    let mut counts = vec![put, format!("{} stored already", sum.already)];
     if sum.copies > 0 {
-        counts.push(format!("{} of jobs that were there with other bytes", sum.copies));
+        counts.push(format!("{} of jobs that were stored with other bytes", sum.copies));
     }
     let passed_over: usize = sum.passed_over.values().sum();
     let reasons: Vec<String> =
         sum.passed_over.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
     let reasons = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", ")) };
-    counts.push(format!("{passed_over} passed over{reasons}"));
+    counts.push(format!("{passed_over} skipped{reasons}"));
     if sum.left > 0 {
-        counts.push(format!("{} not looked at", sum.left));
+        counts.push(format!("{} not checked", sum.left));
     }
     text.line(counts.join(", "));
     if report.interrupted {
-        text.line("interrupted before everything was imported; run it again to go on");
+        text.line("interrupted before everything was imported; run it again to continue");
     }
     if !sum.is_nothing() && !dry_run {
-        text.line("builds reuse them if they are told to: opkeep build --trust-imported");
+        text.line("`opkeep build --trust-imported` reuses them");
     }
     text
 }
@@ -179,18 +178,18 @@ fn renewed(count: usize, dry_run: bool) -> String {
 fn cache_text(cache: &CacheImport, verb: &str, dry_run: bool) -> Text {
     let mut text = Text::of(cache.path.display());
     if let Some(why) = &cache.skip_reason {
-        text.line(format_args!("  passed over: {why}"));
+        text.line(format_args!("  skipped: {why}"));
         return text;
     }
     let renewed = renewed(cache.replaced.len(), dry_run);
     text.line(format_args!(
-        "  {} {verb}{renewed}, {} there already, {} passed over",
+        "  {} {verb}{renewed}, {} stored already, {} skipped",
         cache.imported.len(),
         cache.existing + cache.duplicates,
         cache.skipped.len()
     ));
     for SkippedKernel { name, why } in cache.skipped.iter().take(NAMED) {
-        text.line(format_args!("  passed over {name}: {why}"));
+        text.line(format_args!("  skipped {name}: {why}"));
     }
     if let Some(more) = cache.skipped.len().checked_sub(NAMED + 1) {
         text.line(format_args!("  and {} more", more + 1));

@@ -12,12 +12,12 @@ use crate::ui::json::{self, Milliseconds};
 use crate::ui::output::{Output, Verdict};
 use crate::ui::text::{Text, bytes};
 
-/// Tell what the store did so far: hits, misses, compiles, time saved
+/// Report the store's statistics: hits, misses, compiles, time saved
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) store: StoreArgs,
-    /// Begin to count anew, after telling what was counted
+    /// Reset the statistics after the report
     #[arg(long)]
     pub(crate) zero: bool,
 }
@@ -111,8 +111,10 @@ fn stats_text(name: &str, statistics: &Statistics, there: &TargetUsage) -> Text 
     text.line(format_args!("  stored    {}, {}", kernels(there), bytes(there.total().bytes)));
     text.line(format_args!("  look-ups  {hits} hits, {misses} misses{rate}{reasons}"));
     let compiled = Duration::from_micros(statistics.compile_micros).as_secs_f64();
-    text.line(format_args!("  compiled  {compiles} in {compiled:.1} s, waited {waits} times for others"));
+    text.line(format_args!(
+        "  compiled  {compiles} in {compiled:.1} s, waited {waits} times for other processes"
+    ));
     text.line(format_args!("  saved     {:.1} s of compiling", statistics.time_saved().as_secs_f64()));
-    text.line(format_args!("  removed   {evictions} to make room, {quarantines} damaged"));
+    text.line(format_args!("  removed   {evictions} evicted, {quarantines} quarantined"));
     text
 }

@@ -9,63 +9,64 @@ use opkeep_store::CacheMode;
 /// Flags that building and running share.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CompileArgs {
-    /// The target to build for, whatever the descriptors name; see `opkeep targets` [default: cpu; `build` and `explain`
-    /// take the chip that a descriptor names, if its toolchain is there]
+    /// The target to build for, whatever the descriptors name; see `opkeep targets` [default: cpu; for `build` and
+    /// `explain` the chip that a descriptor names, if its toolchain is installed]
     #[arg(long, visible_alias = "soc_version", value_name = "TARGET")]
     target: Option<String>,
-    /// How many compilers run at once, and threads when a model is run [default: one a processor]. All builds of a user
-    /// together run one a processor, or as many as the one that asks for most
+    /// The number of compilers that run at once, and of threads when a model runs [default: one per processor]. All builds
+    /// of a user share these: one per processor, or as many as the largest --jobs
     #[arg(long, short, value_name = "N")]
     pub(crate) jobs: Option<NonZeroUsize>,
-    /// Begin nothing more once a kernel failed; what is being compiled is finished
+    /// Start no further compile after a kernel failed; compiles in progress finish
     #[arg(long)]
     pub(crate) fail_fast: bool,
-    /// How much less of the processor compilers ask for than other programs
+    /// The niceness of compilers: a higher one leaves more of the processor to other programs
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=19), value_name = "0-19")]
     pub(crate) nice: u8,
-    /// How long one compile may take before it is killed; who is seen to do nothing for a little longer than that is no
-    /// longer waited for
+    /// The time limit of one compile, which is then killed. Builds wait a little longer for another process that gives no
+    /// heartbeat
     #[arg(long, default_value_t = 600.0, value_parser = seconds, value_name = "SECONDS")]
     pub(crate) deadline: f64,
-    /// What to do with the store: enable (take and keep), force (compile all, replace), disable (neither), read-only
-    /// (take, keep nothing), require (take; a miss is an error)
+    /// How the store is used: enable (read and write), force (compile all, replace entries), disable (not at all),
+    /// read-only (read, write nothing), require (read; a miss is an error)
     #[arg(long = "op_compiler_cache_mode", visible_alias = "cache-mode", default_value_t = CacheMode::Enable)]
     #[arg(value_name = "MODE", value_parser = mode)]
     pub(crate) cache_mode: CacheMode,
-    /// The store's folder [default: $OPKEEP_CACHE_DIR, else $ASCEND_CACHE_PATH/opkeep, else the user's cache folder]
+    /// The store's directory [default: $OPKEEP_CACHE_DIR, if unset $ASCEND_CACHE_PATH/opkeep, if unset the user's cache
+    /// directory]
     #[arg(long = "op_compiler_cache_dir", visible_alias = "cache-dir", value_name = "DIR")]
     pub(crate) cache_dir: Option<PathBuf>,
-    /// Another user, by number, whose stored kernels may be used
+    /// The number of another user whose stored kernels may be used
     #[arg(long = "trusted-owner", value_name = "UID")]
     pub(crate) trusted_owners: Vec<u32>,
-    /// The size of a dimension that a network leaves open: --dim batch=1 by its name, or --dim INPUT:AXIS=1. A name that no
-    /// input has is an error
+    /// The size of a dimension that a network leaves open: by its name, --dim batch=1, or by input and axis,
+    /// --dim INPUT:AXIS=1. A name that no input has is an error
     #[arg(long = "dim", value_name = "NAME=SIZE", value_parser = dim)]
     pub(crate) dims: Vec<(String, i64)>,
     /// An option of the target's compiler, for all kernels: deterministic=true, op_impl_mode=high_precision, coreNum=8,
-    /// coreType=VectorCore, op_bank_path=DIR, mdl_bank_path=DIR, op_impl_mode_list=MatMul:high_precision,... Without a value
-    /// what a descriptor says does not count. A name that neither the target nor a descriptor has, or a value that the
-    /// target's option does not take, is an error, on every target
+    /// coreType=VectorCore, op_bank_path=DIR, mdl_bank_path=DIR, op_impl_mode_list=MatMul:high_precision,... An empty value
+    /// unsets the option of a descriptor. A name that neither the target nor a descriptor has is an error, and so is a
+    /// value that the target's option does not take
     #[arg(long = "option", value_name = "NAME=VALUE", value_parser = named)]
     pub(crate) options: Vec<(String, String)>,
-    /// The folder of the CANN toolkit [default: $ASCEND_HOME_PATH, $ASCEND_TOOLKIT_HOME, $ASCEND_OPP_PATH, else where it
-    /// usually is]
+    /// The directory of the CANN toolkit [default: $ASCEND_HOME_PATH, $ASCEND_TOOLKIT_HOME or $ASCEND_OPP_PATH, if unset
+    /// the usual places]
     #[arg(long = "cann", value_name = "DIR")]
     pub(crate) cann: Option<PathBuf>,
-    /// How CANN's compiler is driven: workers (Python processes that import it once), process (one each time), or auto.
-    /// Kernels are the same
+    /// How CANN's compiler is run: workers (Python processes that import it once), process (one process per compile), or
+    /// auto. The kernels are the same
     #[arg(long = "cann-driver", value_name = "DRIVER", default_value = "auto")]
     #[arg(value_parser = clap::builder::PossibleValuesParser::new(["auto", "workers", "process"]))]
     pub(crate) cann_driver: String,
-    /// A file, or a directory of files, that the compiler reads for some kernels only: it counts by content, and may be
-    /// read; may be given several times. Beside those of OPKEEP_TOOLCHAIN_INPUTS
+    /// A file or directory that the compiler reads for some kernels: its content is part of every key, and the compiler may
+    /// read it. In addition to those of OPKEEP_TOOLCHAIN_INPUTS
     #[arg(long = "toolchain-input", value_name = "PATH")]
     pub(crate) toolchain_inputs: Vec<PathBuf>,
     /// Build with the vendor's debug level (0 to 4); kernels with a level other than 0 are never stored
     #[arg(long = "op_debug_level", value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(0..=4))]
     pub(crate) op_debug_level: Option<u8>,
-    /// A file with a line op_debug_config=oom,ccec_g,... and, if not all operators are meant, op_debug_list=NODE,
-    /// OpType::TYPE,...; kernels that are meant are never stored. No words, or no FILE: off
+    /// A file with a line op_debug_config=oom,ccec_g,... and, for some operators only, a line op_debug_list=NODE,
+    /// OpType::TYPE,...; kernels with debug options are never stored. An empty list or an empty FILE turns it off
     #[arg(long = "op_debug_config", value_name = "FILE", value_parser = OsStringValueParser::new().map(PathBuf::from))]
     pub(crate) op_debug_config: Option<PathBuf>,
 }

@@ -30,7 +30,7 @@ pub(crate) fn read_some(path: &Path, limit: u64) -> anyhow::Result<Vec<u8>> {
     let cannot = || format!("cannot read `{}`", path.display());
     let file = Fs::new().open(path).with_context(cannot)?;
     let metadata = file.metadata().with_context(cannot)?;
-    anyhow::ensure!(!metadata.is_dir(), "`{}` is a folder, expected a file", path.display());
+    anyhow::ensure!(!metadata.is_dir(), "`{}` is a directory, expected a file", path.display());
     anyhow::ensure!(metadata.is_file(), "`{}` is not a regular file", path.display());
     let mut bytes = Vec::new();
     file.take(limit).read_to_end(&mut bytes).with_context(cannot)?;

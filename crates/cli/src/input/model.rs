@@ -174,7 +174,7 @@ pub(crate) fn debug(requests: &mut [Request], common: &CompileArgs, output: &Out
 /// Compiles everything as CANN does it while it collects information: an empty configuration is none, there, too.
 fn collect(requests: &mut [Request], output: &Output) {
     output.print_note(&format!(
-        "NPU_COLLECT_PATH is set: everything is compiled anew for debugging ({}), and nothing is kept",
+        "NPU_COLLECT_PATH is set: everything is compiled for debugging ({}), and nothing is stored",
         COLLECTING.join(",")
     ));
     let options = COLLECTING.map(str::to_owned).into();

@@ -12,20 +12,20 @@ use crate::ui::text::counted;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct FeedArgs {
-    /// The values of an input: a TensorProto (.pb) or a NumPy array (.npy). A name in the file that is an input's says
-    /// which one it is for; else they are for the inputs in order
+    /// The values of an input: a TensorProto (.pb) or a NumPy array (.npy). They are for the input that the file names;
+    /// without such a name, for the next input in order
     #[arg(long = "input", value_name = "FILE")]
     pub(crate) inputs: Vec<PathBuf>,
-    /// The values of an input, row by row, such as 1,4,9; once for each input, in order
+    /// The values of an input, row by row, such as 1,4,9; given once per input, in order
     #[arg(long, value_name = "V,V,...", allow_hyphen_values = true, conflicts_with = "inputs")]
     pub(crate) input_values: Vec<String>,
-    /// What inputs hold that are not given: ramp (element i of n is i/n; of whole numbers 0 and 1 in turn) or
-    /// random:SEED (normally distributed; of whole numbers 0 or 1)
+    /// The values of inputs that are not given: ramp (element i of n is i/n; for integers 0 and 1 in turn) or random:SEED
+    /// (normally distributed; for integers 0 or 1)
     #[arg(long, value_name = "FILL", value_parser = fill)]
     pub(crate) input_fill: Option<Fill>,
 }
 
-/// What inputs hold that are not given.
+/// The values of inputs that are not given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fill {
     Ramp,
@@ -82,7 +82,7 @@ pub(crate) fn inputs(expected: &[ValueInfo], args: &FeedArgs) -> anyhow::Result<
         expected.iter().zip(&inputs).filter(|(_, given)| given.is_none()).map(|(info, _)| info).collect();
     if !missing.is_empty() {
         bail!(
-            "no values for {}; give them with --input FILE (.pb or .npy) or --input-values, or have them made up with \
+            "no values for {}; give them with --input FILE (.pb or .npy) or --input-values, or generate them with \
              --input-fill ramp or --input-fill random:SEED",
             described(missing.into_iter())
         );

@@ -20,14 +20,14 @@ use crate::tensor::values::Element;
 
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct Tolerance {
-    /// How far an element may be from its reference, as a part of it [default: 1e-3]. Floats only: whole numbers and truth
-    /// values must be equal. NaN equals NaN only, and an infinity only the same one, whatever is allowed
+    /// The relative tolerance [default: 1e-3]. Floats only: integers and bools must be equal. NaN only equals NaN, and an
+    /// infinity only itself, whatever the tolerance
     #[arg(long, value_parser = tolerance, value_name = "R")]
     pub(crate) rtol: Option<f64>,
-    /// How far it may be besides, whole numbers too [default: 0 for these; for floats 1e-4 of M, but no more than a tenth of
-    /// the reference itself and no less than the type's noise: 2^-20 of M for float32, 2^-9 for float16, 2^-6 for bfloat16,
-    /// 2^-49 for float64. M is the median of the output's references that are not 0, each value once, up to 2^24 times as
-    /// large as the element's own]
+    /// The absolute tolerance, which is added; also of integers [default: 0 for integers; for floats 1e-4 of M, at most a
+    /// tenth of the reference and at least the rounding noise of the type: 2^-20 of M for float32, 2^-9 for float16, 2^-6
+    /// for bfloat16, 2^-49 for float64. M is the median of the output's references other than 0, each value once, up to
+    /// 2^24 times as large as the element's own]
     #[arg(long, value_parser = tolerance, value_name = "A")]
     pub(crate) atol: Option<f64>,
 }

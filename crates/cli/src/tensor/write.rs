@@ -25,7 +25,7 @@ pub(crate) fn write_outputs(
     outputs: &[ValueInfo],
     buffers: &[Buffer],
 ) -> anyhow::Result<Vec<String>> {
-    let cannot = || format!("cannot make the folder `{}`", folder.display());
+    let cannot = || format!("cannot create the directory `{}`", folder.display());
     Fs::new().create_dirs(folder, 0o777).with_context(cannot)?;
     let write = |(at, (info, buffer)): (usize, (&ValueInfo, &Buffer))| {
         let path = folder.join(format!("output_{at}.npy"));

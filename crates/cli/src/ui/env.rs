@@ -54,7 +54,7 @@ pub(crate) fn kernel_meta() -> anyhow::Result<ViewConfig> {
         Some(rank) => match rank.into_string() {
             Ok(rank) if is_safe_file_name(&rank) => rank,
             Ok(rank) => bail!(
-                "RANK_ID is `{rank}`, expected letters, digits, `_`, `-` and `.` only; it names a folder, rank_{rank}"
+                "RANK_ID is `{rank}`, expected letters, digits, `_`, `-` and `.` only; it names the directory rank_{rank}"
             ),
             Err(rank) => bail!("RANK_ID is {rank:?}, expected letters, digits, `_`, `-` and `.` only"),
         },

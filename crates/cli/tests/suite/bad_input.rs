@@ -41,7 +41,7 @@ fn files_that_cannot_be_read() {
     std::fs::create_dir(place.path("folder.info")).unwrap();
     place.run(&["build", "nothing.info"]).ended_with(2).says("nothing.info").says("No such file");
     place.run(&["build", "folder.info"]).ended_with(2).says("no .onnx or .info file");
-    place.run(&["run", "folder.info", "--input-values", "1"]).ended_with(2).says("is a folder");
+    place.run(&["run", "folder.info", "--input-values", "1"]).ended_with(2).says("is a directory");
     place.run(&["inspect", "/dev/zero"]).ended_with(2);
     place.run(&["build"]).ended_with(2);
     // The compiler was asked something meanwhile, and nobody waited for the answer.

@@ -77,7 +77,7 @@ fn damage_is_named_with_what_the_framework_would_do() {
         "damaged     run/rank_2/kernel_meta/square_",
         "MindSpore 2.0 would abort at start-up because of this file",
         "  rank 2 has 4, lacks 1: square_",
-        "`opkeep repair run/rank_2/kernel_meta` moves aside",
+        "`opkeep repair run/rank_2/kernel_meta` quarantines",
         "20 kernels checked: 19 valid, 1 refused",
     ] {
         assert!(ran.stdout.contains(part), "{part}: {ran:?}");
@@ -118,7 +118,7 @@ fn what_is_no_kernel_is_not_counted_as_one() {
     }
     let ran = place.run(&["verify", "run"]).ended_with(1);
     assert!(ran.stdout.contains("1 kernel checked: 1 valid, 0 refused; 0 files unusable\n"), "{ran:?}");
-    assert!(ran.stdout.contains("besides kernels, 2 files damaged or left over\n"), "{ran:?}");
+    assert!(ran.stdout.contains("besides kernels, 2 files damaged or orphaned\n"), "{ran:?}");
     let json = place.run(&["verify", "run", "--format", "json"]).ended_with(1).json();
     assert_eq!((&json["refused"], &json["rests"]), (&json!(0), &json!(2)), "{json}");
 }

@@ -143,7 +143,7 @@ fn an_interrupted_crowd_ends_in_order_and_keeps_what_was_finished() {
         let ran = ran.ended_with(130);
         assert_eq!(ran.json()["interrupted"], true);
         // What nobody tried did not fail.
-        ran.says(" not built; run it again to go on");
+        ran.says(" not built; run it again to continue");
     }
     until("the compilers and their children are gone", || running() == 0);
     let left = crate::common::files(&place.path("tmp"));

@@ -98,7 +98,7 @@ fn what_is_no_cache_is_refused() {
     let aside = "atc_data/kernel_cache/Ascend910B2.opkeep-quarantine";
     place.write(&format!("{aside}/te_x.o"), "x");
     age(&place.path(aside).join("te_x.o")).unwrap();
-    place.run(&["gc", aside]).ended_with(2).says("what a repair set aside stays");
+    place.run(&["gc", aside]).ended_with(2).says("what a repair quarantined stays");
     fs::remove_dir_all(place.path(aside)).unwrap();
     assert_eq!(left(&place), all);
     // What is wrong with one does not keep the others from being done.

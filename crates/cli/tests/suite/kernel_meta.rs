@@ -54,7 +54,7 @@ fn a_framework_directory_is_left_as_it_is() {
     assert_ne!(kernels(&dir), before);
     place.run(&["build", "rank_0/kernel_meta"]).ended_with(0);
     let undone = place.run(&["repair", "--undo", "rank_0/kernel_meta"]).ended_with(0);
-    assert!(undone.stdout.contains("all is back"), "{undone:?}");
+    assert!(undone.stdout.contains("everything is restored"), "{undone:?}");
     assert_eq!(kernels(&dir), before);
     place.run(&["verify", "rank_0/kernel_meta"]).ended_with(0);
 }
@@ -185,7 +185,7 @@ fn what_a_build_for_two_targets_replaced_comes_back_at_once() {
     let replaced = toolkit.run(&[&build[..], &["--replace"]].concat()).ended_with(0);
     assert!(objects().all(|path| std::fs::read(path).unwrap() != b"theirs"), "{replaced:?}");
     let undone = place.run(&["repair", "--undo", "kernels"]).ended_with(0);
-    assert!(undone.stdout.contains("all is back"), "{undone:?}");
+    assert!(undone.stdout.contains("everything is restored"), "{undone:?}");
     assert_eq!(kernels(&dir), before);
 }
 

@@ -92,7 +92,7 @@ fn a_store_in_order_is_left_as_it_is() {
     assert_eq!(snapshot(&place.path("cache")), before);
     let ran = place.run(&["repair"]).ended_with(0);
     assert!(
-        ran.stdout.contains("4 kernels checked, 4 whole") && ran.stdout.ends_with("all is in order\n"),
+        ran.stdout.contains("4 kernels checked, 4 valid") && ran.stdout.ends_with("no problem is left\n"),
         "{ran:?}"
     );
     assert_eq!(place.entries().len(), 4);
@@ -137,7 +137,7 @@ fn what_is_damaged_or_poisoned_is_named_set_aside_and_built_again() {
     assert!(!entries[0].exists() && !entries[1].exists());
     let ran = place.run(&["verify"]).ended_with(0);
     assert!(
-        ran.stdout.contains("2 kernels checked: 2 valid") && ran.stdout.contains("4 set aside"),
+        ran.stdout.contains("2 kernels checked: 2 valid") && ran.stdout.contains("4 quarantined"),
         "{ran:?}"
     );
 
@@ -199,7 +199,9 @@ fn what_is_not_the_stores_is_left_with_the_way_out() {
         assert!(ran.stdout.contains(said), "{said}: {ran:?}");
     }
     let ran = place.run(&["repair"]).ended_with(1);
-    for said in ["deleted, left by the dead", "begun anew", "chmod o-w", "move it away", "2 left\n"] {
+    for said in
+        ["deleted, left by the dead", "reset: ", "chmod o-w", "move it away", "problems are left: 2\n"]
+    {
         assert!(ran.stdout.contains(said), "{said}: {ran:?}");
     }
     assert!(entries[0].exists() && entries[1].is_dir() && notes.exists() && !stray.exists());
@@ -264,7 +266,7 @@ fn the_advice_names_the_store_and_is_given_where_it_helps() {
     }
     place.run(&["repair", &format!("{root}/v1")]).ended_with(0);
     let ran = place.run(&["verify", &format!("{root}/v1")]).ended_with(0);
-    assert!(ran.stdout.contains("2 set aside") && !ran.stdout.contains("opkeep repair"), "{ran:?}");
+    assert!(ran.stdout.contains("2 quarantined") && !ran.stdout.contains("opkeep repair"), "{ran:?}");
 }
 
 /// Other processes compile everything anew, again and again.

@@ -48,7 +48,7 @@ fn what_is_damaged_is_set_aside_and_put_back() {
     let place = caches();
     let before = Folder::of(&place.path("run")).unwrap();
     let ran = place.run(&["repair", "--dry-run", "run"]).ended_with(0);
-    has(&ran, &["would be set aside: kernel square_", "the .json is empty", "nothing was changed"]);
+    has(&ran, &["would be quarantined: kernel square_", "the .json is empty", "nothing was changed"]);
     assert_eq!(Folder::of(&place.path("run")).unwrap(), before);
 
     let ran = place.run(&["repair", "run"]).ended_with(0);
@@ -56,11 +56,11 @@ fn what_is_damaged_is_set_aside_and_put_back() {
         &ran,
         &[
             "run/rank_1/kernel_meta: 3 kernels, 2 intact",
-            "  set aside: kernel te_square_",
-            "all is in order\n",
+            "  quarantined: kernel te_square_",
+            "no problem is left\n",
         ],
     );
-    has(&ran, &["`opkeep repair --undo run` puts back", "kernel_meta.opkeep-quarantine/"]);
+    has(&ran, &["`opkeep repair --undo run` restores", "kernel_meta.opkeep-quarantine/"]);
     // Now that rank compiles while the others wait.
     has(&ran, &["rank 1 of run lacks 1 kernel that others have\n", "`opkeep repair --fill run` gives them"]);
     assert!(!torn(&place).exists());
@@ -82,7 +82,7 @@ fn what_is_damaged_is_set_aside_and_put_back() {
     assert_eq!(undone["undone"].as_array().unwrap().len(), 2, "both caches were of one run: {undone}");
     assert!(undone["undone"].as_array().unwrap().iter().all(|one| one["removed"] == true), "{undone}");
     assert_eq!(Folder::of(&place.path("run")).unwrap(), before);
-    place.run(&["repair", "--undo", "run"]).ended_with(2).says("nothing was set aside");
+    place.run(&["repair", "--undo", "run"]).ended_with(2).says("nothing was quarantined");
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn one_cache_may_be_named_and_one_run() {
     put(&torn(&place), "another");
     let quarantine = cache["quarantine"].as_str().unwrap();
     let ran = place.run(&["repair", "--undo", quarantine]).ended_with(1);
-    has(&ran, &["was written again since", "not all is back: 3 left"]);
+    has(&ran, &["was written again since", "not everything is restored: 3 left"]);
     fs::remove_file(torn(&place)).unwrap();
     place.run(&["repair", "--undo", "run/rank_1/kernel_meta"]).ended_with(0);
     assert_eq!(Folder::of(&place.path("run")).unwrap(), before);
@@ -114,12 +114,7 @@ fn what_is_left_is_told_and_counts() {
     let ran = place.run(&["repair", "run"]).ended_with(1);
     has(
         &ran,
-        &[
-            "left: kernel square_",
-            "in progress: written",
-            "goes with --force",
-            "not all is in order: 1 left\n",
-        ],
+        &["left: kernel square_", "in progress: written", "goes with --force", "problems are left: 1\n"],
     );
     assert!(torn(&place).exists());
     let json = repair(&place, &["run"], 1);
@@ -140,7 +135,7 @@ fn what_is_left_is_told_and_counts() {
     fs::remove_dir_all(place.path("run/rank_1/kernel_meta.opkeep-quarantine")).unwrap();
     put(&place.path("run/rank_1/kernel_meta.opkeep-quarantine"), "");
     let ran = place.run(&["repair", "run"]).ended_with(1);
-    has(&ran, &["left: cannot make the folder", "set aside: kernel square_", "1 left\n"]);
+    has(&ran, &["left: cannot make the folder", "quarantined: kernel square_", "problems are left: 1\n"]);
 }
 
 #[test]
@@ -155,7 +150,7 @@ fn ranks_are_filled_from_each_other() {
         &ran,
         &[
             "filled: 1 kernel of ",
-            "removes what was filled in, and restores what was set aside",
+            "removes what was filled in, and restores what was quarantined",
             "/run, rank 6: it lacks 3",
             "--device-map 6=DEVICE",
             "1 kernel or rank could",
@@ -172,7 +167,7 @@ fn ranks_are_filled_from_each_other() {
         (1..=3)
             .all(|n| rank.folder(&place.path("run")).join(format!("{}.json", rank.square(n).stem)).exists())
     );
-    has(&place.run(&["repair", "--fill", "run"]).ended_with(0), &["no rank lacks", "all is in order\n"]);
+    has(&place.run(&["repair", "--fill", "run"]).ended_with(0), &["no rank lacks", "no problem is left\n"]);
     place.run(&["verify", "run/rank_6/kernel_meta"]).ended_with(0);
 }
 

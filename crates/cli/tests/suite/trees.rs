@@ -195,7 +195,7 @@ fn a_command_that_is_proposed_can_be_typed() {
     put(&place, "it's a\nrun/rank_0/kernel_meta", &Rank::new(0).square(1), true);
     let ran = place.run(&["verify", "it's a\nrun"]).ended_with(1);
     let line = ran.stdout.lines().find_map(|line| line.strip_prefix("`opkeep repair ")).unwrap();
-    let args = line.rsplit_once("` moves aside").unwrap().0;
+    let args = line.rsplit_once("` quarantines").unwrap().0;
     let mut bash = std::process::Command::new("bash");
     bash.args(["-c", &format!("exec '{}' repair {args}", env!("CARGO_BIN_EXE_opkeep"))]);
     bash.current_dir(place.folder.path());
@@ -248,7 +248,7 @@ fn what_is_passed_over_is_counted_and_named_in_part() {
         assert_eq!(json["passed_over_count"], 1000, "{json}");
         assert_eq!(json["passed_over"].as_array().unwrap().len(), 100, "{json}");
         let ran = place.run(&[&["verify"], args].concat()).ended_with(0);
-        assert!(ran.stdout.contains("1000 files of other kinds passed over"), "{ran:?}");
+        assert!(ran.stdout.contains("1000 files of other kinds skipped"), "{ran:?}");
     }
 }
 

@@ -117,7 +117,7 @@ fn what_is_no_kernel_cannot_be_checked() {
     place.run(&["verify", "list.json"]).ended_with(1);
     // Beside kernels, other files are passed over.
     let ran = place.run(&["verify", "config.json", &format!("{stem}.json")]).ended_with(0);
-    assert!(ran.stdout.ends_with("0 files unusable, 1 file of other kinds passed over\n"), "{ran:?}");
+    assert!(ran.stdout.ends_with("0 files unusable, 1 file of other kinds skipped\n"), "{ran:?}");
     // What cannot be read is not, and the others are checked all the same.
     let ran =
         place.run(&["verify", "nothing.json", &format!("{stem}.json"), "--format", "json"]).ended_with(2);

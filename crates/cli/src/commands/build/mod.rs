@@ -19,28 +19,28 @@ use crate::ui::interrupt;
 use crate::ui::output::{Output, Verdict};
 use report::{interrupted, network_name, note_targets, print_report, report_text, with_progress};
 
-/// Build a network or single operators: compile what is new or changed, reuse the rest, fill rank_N/kernel_meta
+/// Build networks or operators: compile new and changed kernels, reuse the others, write rank_N/kernel_meta
 #[derive(Debug, clap::Args)]
 #[command(after_help = ENVIRONMENT)]
 pub(crate) struct Args {
-    /// Networks (.onnx), operator descriptors (.info), or directories of them, links and pseudo file systems (/proc) not
-    /// followed
+    /// Networks (.onnx), operator descriptors (.info), or directories of them; links and pseudo file systems (/proc) below
+    /// a directory are skipped
     #[arg(required = true, value_name = "PATH")]
     pub(crate) inputs: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) common: CompileArgs,
-    /// Do not put kernels into rank_N/kernel_meta
+    /// Write no kernels to rank_N/kernel_meta
     #[arg(long)]
     pub(crate) no_kernel_meta: bool,
-    /// Put kernels into this directory, in place of rank_N/kernel_meta
+    /// Write kernels to this directory instead of rank_N/kernel_meta
     #[arg(long, value_name = "DIR", conflicts_with = "no_kernel_meta")]
     pub(crate) kernel_meta: Option<PathBuf>,
-    /// Replace kernels in kernel_meta that opkeep did not write, and releases by kernels for debugging. A copy of what is
-    /// not ours is kept beside it, which `opkeep repair --undo DIR` restores
+    /// Replace kernels in kernel_meta that opkeep did not write, and release kernels by debug kernels. Foreign kernels go
+    /// to a quarantine, from which `opkeep repair --undo DIR` restores them
     #[arg(long, conflicts_with = "no_kernel_meta")]
     pub(crate) replace: bool,
-    /// Reuse imported kernels, too, where there are none of our own: of an equal job, target and options, by a toolchain
-    /// that is not known; see opkeep help import
+    /// Also reuse imported kernels where none was compiled by opkeep: of an equal job, target and options, but of an unknown
+    /// toolchain; see opkeep help import
     #[arg(long)]
     pub(crate) trust_imported: bool,
 }

@@ -47,7 +47,7 @@ pub(crate) fn with_progress(
 pub(crate) fn interrupted(report: &BuildReport) -> String {
     let left = not_built(report);
     let kept = report.kernels.len() - report.count(Outcome::Failed);
-    format!("interrupted: {} kept, {left} not built; run it again to go on", counted(kept, "kernel"))
+    format!("interrupted: {} kept, {left} not built; run it again to continue", counted(kept, "kernel"))
 }
 
 /// How many kernels nobody tried to the end, since the build was interrupted or ended with its first failure.
@@ -78,20 +78,20 @@ pub(crate) fn print_report(report: &BuildReport, chose: bool, output: &Output) -
             for name in &placed.conflicting_names {
                 output.print_warning(&format!(
                     "operators of different kernels are all called `{}`: a framework would run one for the other, so \
-                     this build puts none into kernel_meta; build them in ranks or directories of their own",
+                     this build writes none to kernel_meta; build them in ranks or directories of their own",
                     name
                 ));
             }
             for name in &placed.unusable {
                 output.print_warning(&format!(
-                    "`{}` cannot be a file's name; its kernel is in kernel_meta under our name, where the framework \
-                     does not look",
+                    "`{}` cannot be a file's name; its kernel is in kernel_meta under opkeep's name, which the framework \
+                     does not read",
                     name
                 ));
             }
             for name in &placed.multi_part_names {
                 output.print_warning(&format!(
-                    "the kernel `{}` is in parts (`jsonList`) or has no `.json`; kernel_meta does not hold such: it is in the store",
+                    "the kernel `{}` is in parts (`jsonList`) or has no `.json`; kernel_meta holds none of these: it is in the store",
                     name
                 ));
             }
@@ -132,9 +132,7 @@ pub(crate) fn report_text(report: &BuildReport) -> Text {
     text.line(summary(report));
     if imported > 0 {
         let were = if imported == 1 { "was" } else { "were" };
-        text.line(format_args!(
-            "{imported} of those reused {were} imported: nobody knows by which toolchain"
-        ));
+        text.line(format_args!("{imported} of those reused {were} imported: their toolchain is not known"));
     }
     if let Some(Ok(placed)) = &report.view
         && !placed.names.is_empty()

@@ -5,44 +5,44 @@ use std::time::Duration;
 
 use crate::flags::store::StoreArgs;
 
-/// What decides how large a store may become.
+/// The details of gc.
 const LIMITS: &str = "\
-Limits, for each target's folder of the store:
-  op_cache.ini            in the store's folder: max_op_cache_size (MB, or -1 for no limit) and
-                          remain_cache_size_ratio (percent that is left when something must go);
-                          counts only if both are right, and then before the variables
+Limits of each target's directory in the store:
+  op_cache.ini            in the store's directory: max_op_cache_size (MB, or -1 for no limit) and
+                          remain_cache_size_ratio (percent that is left after an eviction); counts
+                          only if both are valid, and then instead of the variables
   ASCEND_MAX_OP_CACHE_SIZE, ASCEND_REMAIN_CACHE_SIZE_RATIO
                           the same from the environment [default: 500 and 50]
   OPKEEP_MAX_CACHE_ENTRIES
                           a limit on the number of kernels [default: none]
-What was used within half an hour is kept, whatever the limits say, unless --older-than asks for
-less.
+Kernels that were used within half an hour stay, whatever the limits, unless --older-than is less.
 
-With DIR, CANN's own cache is aged, by CANN's own limits: op_cache.ini in kernel_cache, then the
-two variables, then 500 and 50; -1: no kernel is deleted. What CANN counts and never deletes goes
-first: objects without their .json, .json without their object, .temp, stray .lock, then _pre.json
-whose kernel is gone; kernels only if there is still too much, the longest unused first. What was
-used within half an hour, is open or locked, or is not CANN's stays, whatever is asked for. Sizes
-in an op_cache.ini without adk_version and ops_version count here, though CANN passes over them.
-Exit code 1: something could not be deleted or looked into; 2: there is no such cache.";
+With DIR, kernels in CANN's own cache are evicted by CANN's limits: op_cache.ini in kernel_cache,
+if unset the two variables, if unset 500 and 50; -1: no kernel is deleted. First go the files that
+CANN counts and never deletes: objects without their .json, .json without their object, .temp,
+stale .lock, then _pre.json whose kernel is missing; then, if that is not enough, kernels, the
+longest unused first. What was used within half an hour, is open or locked, or is not CANN's
+always stays. Sizes in an op_cache.ini without adk_version and ops_version count here, although
+CANN ignores them.
+Exit code 1: something could not be deleted or read; 2: there is no such cache.";
 
-/// Delete stored kernels that nobody used for a while, as far as the limits call for it, and what dead processes left;
-/// in our store, or in CANN's kernel_cache
+/// Evict kernels that were not used for a while, down to the limits, and delete stale files; in the store or in CANN's
+/// kernel_cache
 #[derive(Debug, clap::Args)]
 #[command(after_help = LIMITS)]
 pub(crate) struct Args {
-    /// CANN's kernel_cache, a chip's folder in it, or anything above [default: the store that builds use]
+    /// CANN's kernel_cache, a chip's directory in it, or a directory above [default: the store that builds use]
     #[arg(value_name = "DIR", conflicts_with = "cache_dir")]
     pub(crate) dirs: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
-    /// Say what would be deleted, and delete nothing
+    /// Report what would be deleted, and delete nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Leave at most so much of each target: 300M, 2G, or bytes; instead of the limits
+    /// The size that is left of each target, instead of the limits: 300M, 2G, or bytes
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) max_size: Option<u64>,
-    /// Delete what was not used for so long: 30d, 12h, 45m, 10s; even where there is room
+    /// Delete kernels that were not used for this long, even within the limits: 30d, 12h, 45m, 10s
     #[arg(long, value_name = "AGE", value_parser = age)]
     pub(crate) older_than: Option<Duration>,
 }

@@ -23,7 +23,7 @@ pub(crate) fn gc(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     let mut run = Run { output, text: Text::default(), caches: Vec::new(), verdict: Verdict::Good };
     if args.older_than.is_some_and(|age| age < IDLE_FOR) {
         output.print_warning(
-            "--older-than counts as 30m: in CANN's cache nothing goes that was used within half an hour",
+            "--older-than counts as 30m: in CANN's cache what was used within half an hour stays",
         );
     }
     let places = run.find(&args.dirs);
@@ -93,7 +93,7 @@ impl Run<'_> {
                 self.failed(&path, &error);
             }
             for path in places.too_deep {
-                self.warning(&path, "it is nested too deep to be looked into");
+                self.warning(&path, "it is nested too deep");
             }
             for path in places.links {
                 self.warning(&path, "it is a link and was not followed; name it by itself");
@@ -105,10 +105,8 @@ impl Run<'_> {
                 self.failed(
                     dir,
                     &match is_aside {
-                        true => "what a repair set aside stays until it is undone, or deleted by hand",
-                        false => {
-                            "there is no kernel_cache in it; for a store of ours give --op_compiler_cache_dir"
-                        }
+                        true => "what a repair quarantined stays until it is restored, or deleted by hand",
+                        false => "there is no kernel_cache in it; --op_compiler_cache_dir names a store",
                     },
                 );
             }
@@ -140,7 +138,7 @@ impl Run<'_> {
         if report.limits.is_some_and(|limits| limits.max_bytes.is_none()) && !report.busy {
             let text = match args.older_than {
                 None => {
-                    "there is no aging: max_op_cache_size is -1 or unknown; only what nobody can use is deleted"
+                    "there is no aging: max_op_cache_size is -1 or unknown; only what CANN cannot use is deleted"
                 }
                 Some(_) => {
                     "max_op_cache_size is -1 or unknown: then CANN does not note when a kernel was used, so its age is \
@@ -156,14 +154,14 @@ impl Run<'_> {
     fn print_what_stays(&mut self, path: &Path, report: &GcReport) {
         let GcReport { failure, failed, closed, unread, strange, strange_count, .. } = report;
         if let Some((file, error)) = failure {
-            let failed = counted(usize::try_from(*failed).unwrap_or(usize::MAX), "thing");
+            let failed = counted(usize::try_from(*failed).unwrap_or(usize::MAX), "item");
             let file = file.to_string_lossy();
             self.warning(path, &format!("{failed} could not be deleted: `{}`: {error}", file));
             self.problem();
         }
         for (below, error) in closed {
             let below = below.to_string_lossy();
-            self.warning(path, &format!("`{}` could not be looked into: {error}", below));
+            self.warning(path, &format!("`{}` cannot be read: {error}", below));
             self.problem();
         }
         if *unread > 0 {
@@ -192,7 +190,7 @@ impl Run<'_> {
 
 fn summary(report: &GcReport, dry_run: bool) -> String {
     if report.busy {
-        return "another process makes room there".to_owned();
+        return "another process evicts kernels there".to_owned();
     }
     let GcReport { before, removed, after, kept, .. } = report;
     let would = if dry_run { "would delete" } else { "deleted" };
@@ -206,7 +204,7 @@ fn summary(report: &GcReport, dry_run: bool) -> String {
     );
     let kept = kept.open + kept.locked + kept.changed;
     if kept > 0 {
-        text.push_str(&format!("; {kept} left to those who use them now"));
+        text.push_str(&format!("; {kept} in use stay"));
     }
     if report.still_over {
         text.push_str(

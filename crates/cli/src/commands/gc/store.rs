@@ -50,7 +50,7 @@ pub(crate) fn target_stores(store: &Store) -> anyhow::Result<Vec<(String, Target
 
 fn summary(report: &GcReport, dry_run: bool) -> String {
     if report.busy {
-        return "another process is at it".to_owned();
+        return "another process evicts entries there".to_owned();
     }
     let (before, removed, after) = (&report.before, &report.removed, &report.after);
     let would = if dry_run { "would delete" } else { "deleted" };

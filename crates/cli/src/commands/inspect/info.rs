@@ -104,7 +104,7 @@ fn whose(descriptor: &Descriptor, name: &str) -> String {
     match (descriptor.named_by(name), ForeignName::parse(name)) {
         (Some(generation), _) => format!("that of {generation}"),
         (None, Some(ForeignName::Cann { .. })) => {
-            "one of CANN, which hashes more than a descriptor says".to_owned()
+            "one of CANN, which hashes more than a descriptor states".to_owned()
         }
         (None, Some(form)) => format!("{form}, but it does not follow from the fields"),
         (None, None) => "of no known form".to_owned(),

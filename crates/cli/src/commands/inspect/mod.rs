@@ -21,10 +21,10 @@ use crate::ui::output::{Output, Verdict, chain};
 use crate::ui::text::Text;
 use found::{FileOutput, Found, found_text};
 
-/// Say what a .info, .json, .o or .kern file is, field by field, and whether it is valid
+/// Describe a .info, .json, .o, .so or .kern file field by field, and check it
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A descriptor (.info), a kernel's description (.json), an object (.o, .so), or a store entry (.kern)
+    /// Operator descriptors (.info), kernel descriptions (.json), objects (.o, .so) or store entries (.kern)
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
 }
@@ -138,7 +138,7 @@ fn describe_header(found: &mut Found, header: Value) {
             found.field(format!("imported {name}"), value);
         }
         for part in ["toolchain", "op_sources"] {
-            found.field(part, "not known: somebody else compiled it");
+            found.field(part, "not known: a framework compiled it");
         }
     }
     for part in ["toolchain", "op_sources"] {

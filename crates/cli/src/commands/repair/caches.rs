@@ -84,7 +84,7 @@ fn places(paths: &[PathBuf]) -> anyhow::Result<(Vec<Place>, Closed)> {
         if paths.len() > 1 && store::Place::of(path).is_some() {
             bail!("`{}` is a store: repair it by itself, as the only one", path.display());
         }
-        let found = find(path).with_context(|| format!("cannot look into `{}`", path.display()));
+        let found = find(path).with_context(|| format!("cannot read `{}`", path.display()));
         let found = match found {
             Ok(found) => found,
             // A file is told as what it is.
@@ -109,9 +109,9 @@ fn places(paths: &[PathBuf]) -> anyhow::Result<(Vec<Place>, Closed)> {
 
 fn is_none(path: &Path) -> String {
     format!(
-        "`{}` is no store, and there is no cache in it: expected a folder with v1/ in it, or one target's folder in \
-         there; or kernel_meta, akg_kernel_meta or kernel_cache/<soc>, or a folder above them; what is missing there is \
-         made by `opkeep build`",
+        "`{}` is no store, and there is no cache in it: expected a directory with v1/ in it, or the directory of one target \
+         there; or kernel_meta, akg_kernel_meta or kernel_cache/<soc>, or a directory above one; `opkeep build` builds \
+         kernels that are missing",
         path.display()
     )
 }
@@ -162,13 +162,13 @@ fn summed(repairs: &Repairs, cancel: &CancelToken) -> Repaired<CachesOutput> {
     let refused = repairs.filled.as_ref().map_or(0, |filled| filled.refused.len());
     let mut text = caches_report::text(repairs);
     match (left, refused, repairs.dry_run) {
-        _ if cancel.is_cancelled() => text.line("interrupted; run it again to go on"),
-        (0, 0, false) => text.line("all is in order"),
-        (0, 0, true) => text.line("all would be in order; nothing was changed"),
+        _ if cancel.is_cancelled() => text.line("interrupted; run it again to continue"),
+        (0, 0, false) => text.line("no problem is left"),
+        (0, 0, true) => text.line("no problem would be left; nothing was changed"),
         (0, refused, _) => {
             text.line(format_args!("{} could not be filled", counted(refused, "kernel or rank")));
         }
-        (left, _, _) => text.line(format_args!("not all is in order: {left} left")),
+        (left, _, _) => text.line(format_args!("problems are left: {left}")),
     }
     let json = CachesOutput::new(repairs, left, refused, cancel.is_cancelled());
     let verdict = match () {

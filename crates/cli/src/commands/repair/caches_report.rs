@@ -32,16 +32,16 @@ pub(crate) fn text(repairs: &Repairs) -> Text {
         || repairs.caches.iter().filter_map(|one| one.aside.as_ref().ok()).flat_map(|aside| &aside.left);
     let forced = |left: &Left| matches!(left.why, Why::InProgress(Busy::Young { .. } | Busy::Open { .. }));
     if lefts().any(forced) {
-        text.line("what is in progress goes with --force: only if nothing is building there");
+        text.line("--force quarantines what is in progress, too: only if nothing is building there");
     }
     let is_aside = |one: &RepairedCache| one.aside.as_ref().is_ok_and(|aside| aside.quarantine.is_some());
     let is_aside = repairs.caches.iter().any(is_aside);
     let is_filled =
         repairs.filled.as_ref().is_some_and(|filled| !filled.filled.is_empty()) && !repairs.dry_run;
     let what = match (is_aside, is_filled) {
-        (true, false) => "puts back what was set aside",
+        (true, false) => "restores what was quarantined",
         (false, true) => "removes what was filled in",
-        (true, true) => "removes what was filled in, and restores what was set aside",
+        (true, true) => "removes what was filled in, and restores what was quarantined",
         (false, false) => return text,
     };
     let paths: Vec<String> = repairs.paths.iter().map(|path| shown(path)).collect();
@@ -62,7 +62,8 @@ fn cache_text(repaired: &RepairedCache, dry_run: bool) -> Text {
     match &repaired.aside {
         Err(error) => text.line(format_args!("  left: {error}")),
         Ok(aside) => {
-            let moved = aside.moved.iter().map(|moved| format!("  {would}set aside: {}", moved_text(moved)));
+            let moved =
+                aside.moved.iter().map(|moved| format!("  {would}quarantined: {}", moved_text(moved)));
             cut(&mut text, moved, aside.moved.len());
             let left = aside.left.iter().map(|left| format!("  left: {}", left_text(left)));
             cut(&mut text, left, aside.left.len());
@@ -70,12 +71,12 @@ fn cache_text(repaired: &RepairedCache, dry_run: bool) -> Text {
                 text.line(format_args!("  now in {}", shown(quarantine)));
             }
             if aside.without_locks {
-                text.line("  this file system has no locks: nobody could be kept away meanwhile");
+                text.line("  this file system has no locks: other programs could not be kept away meanwhile");
             }
         }
     }
     for (folder, error) in &repaired.survey.closed {
-        text.line(format_args!("  left: folder {folder}: {error}"));
+        text.line(format_args!("  left: directory {folder}: {error}"));
     }
     text
 }
@@ -163,8 +164,8 @@ fn lacking_text(repairs: &Repairs) -> Text {
     bases.dedup();
     if !bases.is_empty() {
         text.line(format_args!(
-            "they compile that while others wait, maybe for too long; `opkeep repair --fill {}` gives them what others \
-             have, where their MindSpore allows it",
+            "each compiles them while the others wait, maybe for too long; `opkeep repair --fill {}` copies them from other \
+             ranks, where their MindSpore allows it",
             bases.join(" ")
         ));
     }

@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
             match (for_caches, has_caches) {
                 (true, false) => bail!(
                     "--force, --fill and --undo are for caches of frameworks: name one, such as rank_0/kernel_meta, or a \
-                     folder above; what repair takes from a store is in its quarantine/"
+                     directory above; what repair takes from a store is in its quarantine/"
                 ),
                 (true, true) => {
                     output.print_note(

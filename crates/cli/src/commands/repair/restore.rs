@@ -16,15 +16,16 @@ const LISTED: usize = 50;
 
 pub(crate) fn undo(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     if args.paths.is_empty() {
-        bail!(
-            "--undo needs a cache, a folder above some, or the folder of one run: it says which repair to undo"
-        );
+        bail!("--undo needs a cache, a directory above one, or the directory of one run");
     }
     let mut runs: Vec<Quarantined> = Vec::new();
     for path in &args.paths {
-        let found = quarantines(path).with_context(|| format!("cannot look into `{}`", path.display()))?;
+        let found = quarantines(path).with_context(|| format!("cannot read `{}`", path.display()))?;
         if found.is_empty() {
-            bail!("nothing was set aside at or below `{}`: there is no *.opkeep-quarantine", path.display());
+            bail!(
+                "nothing was quarantined at or below `{}`: there is no *.opkeep-quarantine",
+                path.display()
+            );
         }
         for run in newest(found) {
             if !runs.contains(&run) {
@@ -53,9 +54,9 @@ pub(crate) fn undo(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
         }
     }
     match (left, args.dry_run) {
-        (0, false) => text.line("all is back"),
-        (0, true) => text.line("all would be back; nothing was changed"),
-        (left, _) => text.line(format_args!("not all is back: {left} left")),
+        (0, false) => text.line("everything is restored"),
+        (0, true) => text.line("everything would be restored; nothing was changed"),
+        (left, _) => text.line(format_args!("not everything is restored: {left} left")),
     }
     output.print_result(&text, &RestoreOutput { dry_run: args.dry_run, left, undone: all })?;
     Ok(if left == 0 { Verdict::Good } else { Verdict::Problems })
@@ -65,7 +66,7 @@ fn shown(run: &Quarantined, undone: &Undone, dry_run: bool) -> Text {
     let Undone { restored, withdrawn, kept, .. } = undone;
     let would = if dry_run { "would be " } else { "" };
     let restored = counted(restored.len(), "file");
-    let mut text = Text::of(format_args!("{}: {restored} {would}put back", run.cache.display()));
+    let mut text = Text::of(format_args!("{}: {restored} {would}restored", run.cache.display()));
     if !withdrawn.is_empty() {
         let files = counted(withdrawn.len(), "file");
         text.line(format_args!("  {files} that opkeep wrote there {would}removed"));

@@ -55,9 +55,9 @@ pub(crate) fn repair(
     }
     progress.done();
     match (left, args.dry_run) {
-        (0, false) => text.line("all is in order"),
-        (0, true) => text.line("all would be in order; nothing was changed"),
-        (left, _) => text.line(format_args!("not all is in order: {left} left")),
+        (0, false) => text.line("no problem is left"),
+        (0, true) => text.line("no problem would be left; nothing was changed"),
+        (left, _) => text.line(format_args!("problems are left: {left}")),
     }
     let verdict = match left {
         _ if cancel.is_cancelled() => Verdict::Interrupted,
@@ -71,7 +71,7 @@ pub(crate) fn repair(
 fn report_text(target: &str, report: &RepairReport, dry_run: bool) -> Text {
     let number = |files: u64| usize::try_from(files).unwrap_or(usize::MAX);
     let mut text = Text::of(format_args!(
-        "{target}: {} checked, {} whole",
+        "{target}: {} checked, {} valid",
         counted(number(report.checked.files), "kernel"),
         report.valid.files
     ));
@@ -81,7 +81,7 @@ fn report_text(target: &str, report: &RepairReport, dry_run: bool) -> Text {
         deed_line(&mut text, deed, would);
     }
     if made > 0 {
-        text.line(format_args!("  {would}made: {}", counted(made, "missing folder")));
+        text.line(format_args!("  {would}created: {}", counted(made, "missing directory")));
     }
     for left in &report.unrepaired {
         let what = flaw_text(&left.problem.path, &left.problem.kind);
@@ -92,10 +92,10 @@ fn report_text(target: &str, report: &RepairReport, dry_run: bool) -> Text {
         text.line(format_args!("  size: {}; it was taken for {before}", size_text(now)));
     }
     if report.busy {
-        text.line("  another process makes room: it counts, and deletes what the dead left");
+        text.line("  another process evicts entries: it counts the size and deletes stale files");
     }
     if report.cancelled {
-        text.line("  interrupted; run it again to go on");
+        text.line("  interrupted; run it again to continue");
     }
     text
 }
@@ -105,7 +105,7 @@ fn deed_line(text: &mut Text, deed: &RepairAction, would: &str) {
     match &deed.kind {
         RepairActionKind::Quarantined { problem: flaw, moved_to: place, .. } => {
             let what = flaw_text(&deed.path, flaw);
-            text.line(format_args!("  {would}set aside, {}: {what}", flaw.name()));
+            text.line(format_args!("  {would}quarantined, {}: {what}", flaw.name()));
             if let Some(place) = place {
                 text.line(format_args!("    now {}", place.display()));
             }
@@ -114,11 +114,11 @@ fn deed_line(text: &mut Text, deed: &RepairAction, would: &str) {
             text.line(format_args!("  {would}deleted, {}: {path}", kind.name()))
         }
         RepairActionKind::CountersReset => {
-            text.line(format_args!("  {would}begun anew: {path}: its numbers did not check"));
+            text.line(format_args!("  {would}reset: {path}: its counters were corrupt"));
         }
         // Told together: there are hundreds.
         RepairActionKind::Created => {}
-        _ => text.line(format_args!("  {would}mended: {path}")),
+        _ => text.line(format_args!("  {would}repaired: {path}")),
     }
 }
 

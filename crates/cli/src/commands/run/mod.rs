@@ -36,7 +36,7 @@ use crate::ui::progress::Progress;
 use crate::ui::text::Text;
 use profile::{Profile, StepOutput};
 
-/// Build a network or one operator, run it, and compare what comes out
+/// Build a network or an operator, run it, and compare its outputs with references
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// A network (.onnx) or an operator descriptor (.info)
@@ -44,16 +44,16 @@ pub(crate) struct Args {
     pub(crate) model: PathBuf,
     #[command(flatten)]
     pub(crate) feed: FeedArgs,
-    /// Write each output as output_<i>.npy, in the network's order, to this folder
+    /// Write each output to this directory as output_<i>.npy, in the network's order
     #[arg(long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
-    /// Compare an output with a reference (.pb or .npy); exit code 1 if they differ. A name in the file that is an
-    /// output's says which one it is for; else they are for the outputs in order
+    /// Compare an output with a reference (.pb or .npy); exit code 1 if they differ. A reference is for the output that the
+    /// file names; without such a name, for the next output in order
     #[arg(long, value_name = "FILE")]
     pub(crate) compare: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) tolerance: Tolerance,
-    /// Show what each node took
+    /// Show the time of each operator
     #[arg(long)]
     pub(crate) profile: bool,
     #[command(flatten)]

@@ -13,7 +13,7 @@ use crate::ui::output::{Output, Verdict};
 use crate::ui::text::Text;
 use ascend::{AscendOutput, ascend};
 
-/// List the targets, their toolchains, and the operators they have
+/// List the targets, their toolchains and their operators
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 

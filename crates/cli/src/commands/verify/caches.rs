@@ -238,7 +238,7 @@ fn item_text(survey: &Survey, item: &Item) -> Text {
 
 /// How many there are of which the same is to be said.
 fn more(count: usize) -> String {
-    if count > 1 { format!(" (and so of {} more)", count - 1) } else { String::new() }
+    if count > 1 { format!(" (and {} more)", count - 1) } else { String::new() }
 }
 
 /// Whether a kernel is intact, and its framework chokes on it nevertheless.
@@ -288,7 +288,7 @@ const OTHER_CHIP: usize = 4;
 /// A line for each cache, under a line that says what the numbers are.
 fn table(surveys: &[Survey]) -> Text {
     let head =
-        ["cache", "kernels", "intact", "damaged", "other chip", "orphans", "in use", "unreadable", "others"];
+        ["cache", "kernels", "intact", "damaged", "other chip", "orphans", "in use", "unreadable", "foreign"];
     // Few caches have any, and then the column stands out.
     let has_others = surveys.iter().any(|survey| Counts::of(survey).elsewhere > 0);
     let rows = surveys.iter().map(|survey| {

@@ -161,7 +161,7 @@ impl Tally {
         skipped.append(beside);
         let passed_over = match skipped.count {
             0 => String::new(),
-            number => format!(", {} of other kinds passed over", counted(number, "file")),
+            number => format!(", {} of other kinds skipped", counted(number, "file")),
         };
         text.line(format_args!(
             "{} checked: {valid} valid, {refused} refused; {} unusable{passed_over}",
@@ -169,17 +169,17 @@ impl Tally {
             counted(unusable, "file")
         ));
         if rests > 0 {
-            text.line(format_args!("besides kernels, {} damaged or left over", counted(rests, "file")));
+            text.line(format_args!("besides kernels, {} damaged or orphaned", counted(rests, "file")));
         }
         if busy > 0 {
             text.line(format_args!(
-                "{busy} not judged, since a build may still be writing them: if none is running, verify again half \
+                "{busy} not checked, since a build may still be writing them: if none is running, verify again half \
                  an hour after the last write"
             ));
         }
         if remarks > 0 {
             text.line(format_args!(
-                "{} on how MindSpore 2.0 reads them; inspect tells",
+                "{} on how MindSpore 2.0 reads them; `opkeep inspect` shows them",
                 counted(remarks, "note")
             ));
         }
@@ -189,17 +189,15 @@ impl Tally {
         let broken = mendable(&caches.surveys);
         if !broken.is_empty() {
             let broken = broken.iter().map(|path| typed(path)).collect::<Vec<_>>().join(" ");
-            text.line(format_args!(
-                "`opkeep repair {broken}` moves aside what is damaged or left over there"
-            ));
+            text.line(format_args!("`opkeep repair {broken}` quarantines what is damaged or orphaned there"));
         }
         if lacking {
             text.line(
-                "`opkeep repair --fill DIR` completes ranks from others, where their MindSpore allows it",
+                "`opkeep repair --fill DIR` copies them from other ranks, where their MindSpore allows it",
             );
         }
         for root in &stores.mendable {
-            text.line(format_args!("`opkeep repair {}` sets aside what is damaged there", typed(root)));
+            text.line(format_args!("`opkeep repair {}` quarantines what is damaged there", typed(root)));
         }
         let cancelled = stores.cancelled || caches.cancelled();
         if cancelled {

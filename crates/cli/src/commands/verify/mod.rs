@@ -27,45 +27,43 @@ use crate::ui::output::{Output, Verdict};
 use caches::note_links;
 use kernels::Tally;
 
-/// What verify prints.
+/// The details of verify.
 const FINDINGS: &str = "\
 Each kernel is valid or refused. Findings have codes (OPV001, ...): errors refuse a kernel,
-warnings and notes do not. A .json is checked with the object of its name, or of its binFileName
-(.o, .so, lib*.so); one that only lists parts, with its parts.
-Of a store every entry is read in full, beside builds that use it: each byte, the kernel in it,
-and whether it is the kernel of its key. Other files in the store are reported. `opkeep repair`
-repairs a store.
-Below a directory, every directory with kernels is checked, whatever it is in: the caches that
-MindSpore, AKG and CANN keep themselves, CANN's work directories, operator packages and the trees
-that they are built in, and pairs anywhere else. Links to directories are followed, each directory
-is checked once, and a link to a directory above the one that is named is reported instead. File
-systems that the kernel makes up (/proc, /sys) are skipped.
-In caches, each kernel is intact, damaged, left over (an orphan), for another chip, or in
-progress: written within half an hour, open or locked. It is for another chip if its object is, by
-its machine and e_flags, for another one than the descriptor (.info) beside it or the directory's
-name says; without these, than the other kernels of the directory. The report says what the
-framework would do with it, and which kernels a rank lacks that others have; `opkeep repair DIR`
-repairs what is damaged or left over.
+warnings and notes do not. A .json is checked with the object of its name or of its binFileName
+(.o, .so, lib*.so), and a .json that only lists parts with its parts.
+In a store, every entry is read in full: all bytes, the kernel, and whether it is the kernel of
+its key. Builds may use the store meanwhile. Other files in the store are reported.
+`opkeep repair` repairs a store.
+In a directory, all directories with kernels are checked: the caches that MindSpore, AKG and CANN
+write, CANN's work directories, operator packages, their build trees, and pairs elsewhere. Links
+to directories are followed, each directory is checked once, and a link to a directory above the
+named one is reported. Pseudo file systems (/proc, /sys) are skipped.
+A kernel in a cache is intact, damaged, an orphan, for another chip, or in progress: written
+within half an hour, open or locked. It is for another chip if its object, by its machine and
+e_flags, is not for the chip that the descriptor (.info) beside it or the directory's name states;
+without these, if it differs from the other kernels of the directory. The report states what the
+framework does with it, and which kernels a rank lacks that other ranks have. `opkeep repair DIR`
+repairs damaged kernels and orphans.
 Exit code 1: a kernel was refused, a store or cache has problems, or a rank lacks kernels; 2: a
 file could not be checked, a path has no kernel, or --op_compiler_cache_dir names no store.";
 
-/// Check the store, the caches that frameworks keep, or kernels: a .json with its object, an object alone, all in a
-/// folder. Changes nothing
+/// Check the store, caches of frameworks, or kernels in files. Changes nothing
 #[derive(Debug, clap::Args)]
 #[command(after_help = FINDINGS)]
 pub(crate) struct Args {
-    /// Descriptions of kernels (.json), objects (.o, .so), entries of a store (.kern), folders of them; a store, or its
-    /// folder for one target; caches of frameworks (kernel_meta, akg_kernel_meta, kernel_cache), or what they are in
-    /// [default: the store that builds use]
+    /// Kernel descriptions (.json), objects (.o, .so), store entries (.kern) or directories of them; a store or the
+    /// directory of one of its targets; caches of frameworks (kernel_meta, akg_kernel_meta, kernel_cache) or directories
+    /// above them [default: the store that builds use]
     #[arg(value_name = "PATH", conflicts_with = "cache_dir")]
     pub(crate) files: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
-    /// How many entries of a store are read at once [default: one a processor]
+    /// The number of entries that are read at once [default: one per processor]
     #[arg(long, short, value_name = "N")]
     pub(crate) jobs: Option<NonZeroUsize>,
-    /// What the kernels are to run on: cpu (this host), aicpu, or a chip such as Ascend910B1 [default: what the object
-    /// says, or any target if it says nothing; for what is in a store, what its folder is called]
+    /// The target of the kernels: cpu (this host), aicpu, or a chip such as Ascend910B1 [default: what the object states,
+    /// otherwise any; in a store, what the directory is named after]
     #[arg(long, visible_alias = "soc_version", value_name = "TARGET")]
     pub(crate) target: Option<String>,
 }
@@ -111,7 +109,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     }
     anyhow::ensure!(
         places.is_empty() || expect.is_none(),
-        "--target is for kernels by themselves: what a store's are for is what their folder is called"
+        "--target is for kernels in files: those of a store are for the target that their directory is named after"
     );
     for place in &places {
         if let Err(error) = tally.stores.add(place, &args.store, jobs, &cancel, output) {

@@ -210,7 +210,7 @@ fn besides_text(target: &str, besides: &[&OtherFile]) -> Text {
         return Text::default();
     }
     let kinds: Vec<String> = kinds.iter().map(|(kind, number)| format!("{number} {}", kind.name())).collect();
-    let mut text = Text::of(format_args!("besides in {target}: {}", kinds.join(", ")));
+    let mut text = Text::of(format_args!("other files in {target}: {}", kinds.join(", ")));
     let foreign = || besides.iter().filter(|beside| beside.kind.is_foreign());
     for beside in foreign().take(NAMED) {
         text.line(format_args!("  {:<14} {}", beside.kind.name(), beside.path.display()));
