@@ -35,6 +35,7 @@ impl Engine {
         let run = Run { setup: &self.state.setup, shop: &shop, plan: &plan, maker, placer };
         let (kernels, view) = run.run();
         shop.save();
+        let cancelled = kernels.iter().any(|kernel| kernel.outcome == Outcome::Cancelled);
         Ok(BuildReport {
             backend: self.state.setup.backend.name(),
             targets: plan.targets(),
@@ -44,6 +45,7 @@ impl Engine {
             warnings: shop.warnings.texts(),
             view,
             elapsed: began.elapsed(),
+            cancelled,
         })
     }
 }

@@ -7,6 +7,8 @@ use opkeep_cache::CacheError;
 use opkeep_validator::Finding;
 use thiserror::Error;
 
+use crate::outcome::Outcome;
+
 /// Why nothing could be built at all.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -25,7 +27,10 @@ pub enum BuildError {
     },
     /// The backend has no toolchain.
     #[error(transparent)]
-    Backend(#[from] BackendError),
+    Backend(BackendError),
+    /// The call was cancelled before any kernel had a key.
+    #[error("cancelled")]
+    Cancelled,
     /// The cache cannot be used as its mode requires.
     #[error(transparent)]
     Cache(#[from] CacheError),
@@ -37,7 +42,7 @@ pub enum BuildError {
 pub enum KernelError {
     /// The backend refused the job, or its compiler failed.
     #[error(transparent)]
-    Backend(#[from] BackendError),
+    Backend(BackendError),
     /// The compiler made something that is not the kernel its `.json` says.
     #[error(
         "the compiled kernel `{kernel}` is not valid and was not kept: {}; is the compiler the one it should be?{}",
@@ -108,9 +113,12 @@ pub enum KernelError {
         /// The kernel, or the operator, that failed first.
         first: String,
     },
+    /// The call was cancelled before the kernel was built.
+    #[error("cancelled")]
+    Cancelled,
     /// Nothing could be built at all.
     #[error(transparent)]
-    Build(#[from] BuildError),
+    Build(BuildError),
     /// No work folder could be made for the compiler.
     #[error(
         "cannot make a work folder in `{path}`: {source}; free some space, or set TMPDIR to another folder"
@@ -123,7 +131,43 @@ pub enum KernelError {
     },
 }
 
+impl From<BackendError> for BuildError {
+    fn from(error: BackendError) -> Self {
+        match error {
+            BackendError::Cancelled => Self::Cancelled,
+            error => Self::Backend(error),
+        }
+    }
+}
+
+impl From<BackendError> for KernelError {
+    fn from(error: BackendError) -> Self {
+        match error {
+            BackendError::Cancelled => Self::Cancelled,
+            error => Self::Backend(error),
+        }
+    }
+}
+
+impl From<BuildError> for KernelError {
+    fn from(error: BuildError) -> Self {
+        match error {
+            BuildError::Cancelled => Self::Cancelled,
+            error => Self::Build(error),
+        }
+    }
+}
+
 impl KernelError {
+    /// The outcome of a kernel with this error.
+    pub(crate) fn outcome(&self) -> Outcome {
+        match self {
+            Self::Skipped { .. } => Outcome::Skipped,
+            Self::Cancelled => Outcome::Cancelled,
+            _ => Outcome::Failed,
+        }
+    }
+
     /// Whether an equal compile elsewhere would fail the same way, so that those who wait for it need not try.
     ///
     /// A compiler that was killed, or had no room, says nothing of the next attempt.
@@ -145,6 +189,7 @@ impl KernelError {
             | Self::HolderFailed { .. }
             | Self::Panicked { .. }
             | Self::Skipped { .. }
+            | Self::Cancelled
             | Self::Build(_)
             | Self::WorkDir { .. } => false,
         }

@@ -14,7 +14,8 @@ pub(crate) type Observer = dyn Fn(Event<'_>) + Send + Sync;
 /// Something that happened in a build.
 ///
 /// Sent from the build's threads, in no particular order between kernels. Each kernel ends with exactly one of
-/// [`Hit`](Self::Hit), [`Finished`](Self::Finished) and [`Failed`](Self::Failed). All of it can be shown as it is: names,
+/// [`Hit`](Self::Hit), [`Finished`](Self::Finished), [`Failed`](Self::Failed), [`Skipped`](Self::Skipped) and
+/// [`Cancelled`](Self::Cancelled). All of it can be shown as it is: names,
 /// counts and times are plain data, and [`Display`](fmt::Display) is one line for people.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
@@ -63,6 +64,20 @@ pub enum Event<'a> {
         /// How long it took since it was begun.
         elapsed: Duration,
     },
+    /// A kernel is not built, because another one failed and the build ends with its first failure.
+    Skipped {
+        /// Its name.
+        kernel: &'a str,
+        /// The kernel that failed.
+        first: &'a str,
+    },
+    /// A kernel was not finished, because the call was cancelled.
+    Cancelled {
+        /// Its name.
+        kernel: &'a str,
+        /// How long it took since it was begun.
+        elapsed: Duration,
+    },
     /// Something that does not stop the build and should be known. Each is told once.
     Warning {
         /// What.
@@ -80,6 +95,8 @@ impl Event<'_> {
             Self::Waiting { .. } => "waiting-for",
             Self::Finished { .. } => "finished",
             Self::Failed { .. } => "failed",
+            Self::Skipped { .. } => "skipped",
+            Self::Cancelled { .. } => "cancelled",
             Self::Warning { .. } => "warning",
         }
     }
@@ -99,6 +116,8 @@ impl fmt::Display for Event<'_> {
                 write!(f, "{outcome} {kernel} in {:.2} s", elapsed.as_secs_f64())
             }
             Self::Failed { kernel, error, .. } => write!(f, "failed {kernel}: {error}"),
+            Self::Skipped { kernel, first } => write!(f, "skipped {kernel}, since {first} failed"),
+            Self::Cancelled { kernel, .. } => write!(f, "cancelled {kernel}"),
             Self::Warning { text } => write!(f, "warning: {text}"),
         }
     }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use opkeep_backend::BackendError;
 use opkeep_kernel_meta::{LeftKernel, ViewError};
 
 use crate::costs::CompileTimes;
@@ -66,7 +65,7 @@ impl Engine {
                     answer
                 }
                 MemoryLookup::Again if self.cancel.is_cancelled() => {
-                    return Err(Arc::new(BackendError::Cancelled.into()));
+                    return Err(Arc::new(KernelError::Cancelled));
                 }
                 MemoryLookup::Again => continue,
             };
@@ -186,7 +185,7 @@ fn answer(report: KernelReport) -> (KernelResult, bool) {
             (Err(error), repeats)
         }
         // A report has one of the two.
-        (None, None) => (Err(Arc::new(BackendError::Cancelled.into())), false),
+        (None, None) => (Err(Arc::new(KernelError::Cancelled)), false),
     }
 }
 

@@ -35,6 +35,8 @@ pub struct BuildReport {
     pub view: Option<Result<ViewPlacement, ViewError>>,
     /// How long it took.
     pub elapsed: Duration,
+    /// Whether the call was cancelled before every kernel had another outcome.
+    pub cancelled: bool,
 }
 
 impl BuildReport {
@@ -136,6 +138,7 @@ impl KernelReport {
                 report.artifact = Some(artifact);
             }
             Err(error) => {
+                report.outcome = error.outcome();
                 report.reason = Some(error.to_string());
                 report.error = Some(error);
             }

@@ -85,6 +85,7 @@ pub(crate) fn joined(reports: Vec<BuildReport>) -> BuildReport {
         all.targets.append(&mut one.targets);
         all.warnings.append(&mut one.warnings);
         all.elapsed += one.elapsed;
+        all.cancelled |= one.cancelled;
         all.view = joined_views(all.view, one.view, first);
     }
     all.targets.sort_unstable();

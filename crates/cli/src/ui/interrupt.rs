@@ -1,7 +1,6 @@
 //! Ctrl-C: the build ends in order, its compilers with it, and what is finished is kept.
 
 use opkeep::BuildError;
-use opkeep_backend::BackendError;
 use opkeep_fs::CancelToken;
 
 /// What a shell expects of a program that was interrupted: 128 and the number of SIGINT.
@@ -30,7 +29,5 @@ pub(crate) fn cancel() -> CancelToken {
 /// Whether this is no error, but what an interrupt came to before anything was built.
 pub(crate) fn is_behind(error: &anyhow::Error) -> bool {
     // A file may be named around it.
-    error
-        .chain()
-        .any(|cause| matches!(cause.downcast_ref(), Some(BuildError::Backend(BackendError::Cancelled))))
+    error.chain().any(|cause| matches!(cause.downcast_ref(), Some(BuildError::Cancelled)))
 }

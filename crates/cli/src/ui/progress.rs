@@ -65,7 +65,10 @@ impl Progress {
             Event::Planned { kernels, .. } => self.0.set_length(kernels as u64),
             Event::Hit { .. } => self.0.inc(1),
             Event::Started { .. } | Event::Waiting { .. } => self.message(&event.to_string()),
-            Event::Finished { .. } | Event::Failed { .. } => {
+            Event::Finished { .. }
+            | Event::Failed { .. }
+            | Event::Skipped { .. }
+            | Event::Cancelled { .. } => {
                 self.message(&event.to_string());
                 self.0.inc(1);
             }

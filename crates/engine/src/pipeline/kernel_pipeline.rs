@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, OnceLock};
 
-use opkeep_backend::BackendError;
 use opkeep_cache::TargetCache;
 use opkeep_descriptor::ResolvedSpec;
 use opkeep_fs::CancelToken;
@@ -51,7 +50,7 @@ impl<'a> KernelPipeline<'a> {
     /// An error once the build is cancelled, or is to end with its first failure.
     pub(crate) fn ensure_running(&self) -> Result<(), KernelError> {
         if self.cancel.is_cancelled() {
-            return Err(BackendError::Cancelled.into());
+            return Err(KernelError::Cancelled);
         }
         match self.failed.get() {
             Some(first) => Err(KernelError::Skipped { first: first.clone() }),

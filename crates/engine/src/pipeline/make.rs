@@ -4,7 +4,6 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use opkeep_backend::BackendError;
 use opkeep_cache::{Accept, Claim, Failure, PendingKey, Query, Source, Ticket};
 use opkeep_store::{CacheMode, Entry};
 
@@ -43,12 +42,16 @@ impl KernelPipeline<'_> {
             Ok(ReadyKernel { artifact, outcome, .. }) => {
                 self.setup.tell(Event::Finished { kernel, outcome: *outcome, elapsed, artifact });
             }
-            Err(error) => {
-                if self.setup.config.fail_fast && !matches!(**error, KernelError::Skipped { .. }) {
-                    let _ = self.failed.set(kernel.to_owned());
+            Err(error) => match &**error {
+                KernelError::Skipped { first } => self.setup.tell(Event::Skipped { kernel, first }),
+                KernelError::Cancelled => self.setup.tell(Event::Cancelled { kernel, elapsed }),
+                error => {
+                    if self.setup.config.fail_fast {
+                        let _ = self.failed.set(kernel.to_owned());
+                    }
+                    self.setup.tell(Event::Failed { kernel, error, elapsed });
                 }
-                self.setup.tell(Event::Failed { kernel, error, elapsed });
-            }
+            },
         }
         Step::Done(KernelReport::new(planned, made))
     }
@@ -100,7 +103,7 @@ impl KernelPipeline<'_> {
                 Ok(Step::Done(ReadyKernel { outcome, ..ready }))
             }
             // Of a query that does not wait.
-            _ => Err(KernelError::from(BackendError::Cancelled).into()),
+            _ => Err(KernelError::Cancelled.into()),
         }
     }
 
@@ -187,6 +190,6 @@ impl KernelPipeline<'_> {
             }
             self.ensure_running().is_ok()
         });
-        token.ok_or_else(|| self.ensure_running().err().unwrap_or(BackendError::Cancelled.into()))
+        token.ok_or_else(|| self.ensure_running().err().unwrap_or(KernelError::Cancelled))
     }
 }

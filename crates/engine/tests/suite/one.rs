@@ -3,12 +3,13 @@
 #![expect(clippy::disallowed_methods, reason = "tests")]
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier};
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
-use crate::common::{Bench, failure, files, request};
-use opkeep::{CacheMode, Config, Engine, KernelError, Outcome, Request, ViewConfig};
+use crate::common::{Bench, build, failure, files, outcomes, request};
+use opkeep::{BuildError, CacheMode, Config, Engine, KernelError, Outcome, Request, ViewConfig};
 use opkeep_backend::BackendError;
 use opkeep_descriptor::{Arg, Attr, AttrValue, Key, Tensor};
 use opkeep_fs::CancelToken;
@@ -212,9 +213,53 @@ fn cancel_ends_every_wait() {
     });
     for answer in answers {
         let error = answer.unwrap_err();
-        assert!(matches!(*error, KernelError::Backend(BackendError::Cancelled)), "{error}");
+        assert!(matches!(*error, KernelError::Cancelled), "{error}");
     }
     assert_eq!(backend.compiles(), 1);
+}
+
+/// Cancelling a call ends that call: neither other handles nor later calls notice.
+#[test]
+fn a_cancelled_call_leaves_the_engine_usable() {
+    let bench = Bench::new();
+    let cancel = CancelToken::new();
+    // Its first kernel is finished, and the second one is cancelled while it compiles.
+    let (token, is_wanted) = (cancel.clone(), Arc::new(AtomicBool::new(false)));
+    let wanted = Arc::clone(&is_wanted);
+    let backend = Arc::new(NullBackend::new(move |request, artifact| {
+        if request.job.ops[0].op_type == "Square" || wanted.load(Ordering::Relaxed) {
+            return Ok(artifact);
+        }
+        token.cancel();
+        Err(BackendError::Cancelled)
+    }));
+    let one = NonZeroUsize::MIN;
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&events);
+    let engine = bench.engine(&backend).with_config(|config| config.jobs = Some(one));
+    let engine = engine.with_observer(move |event| seen.lock().unwrap().push(event.name()));
+    let requests = ["Square", "Relu", "Abs"].map(|op_type| request(op_type, &[3]));
+    let [square, relu, _] = &requests;
+    build(&engine, std::slice::from_ref(square));
+    events.lock().unwrap().clear();
+
+    let handle = engine.with_cancel(cancel.clone());
+    let report = handle.build(&requests).unwrap();
+    assert_eq!(outcomes(&report), ["reused", "cancelled", "cancelled"]);
+    assert!(report.cancelled && report.count(Outcome::Failed) == 0);
+    assert_eq!(*events.lock().unwrap(), ["planned", "hit", "started", "cancelled", "cancelled"]);
+    // No later call by this handle can make a key, so nothing can be built at all.
+    assert!(matches!(handle.build(&requests).unwrap_err(), BuildError::Cancelled));
+    assert!(matches!(*handle.get_or_build(relu).unwrap_err(), KernelError::Cancelled));
+
+    // Without the token, and with one of its own, the engine builds as before.
+    is_wanted.store(true, Ordering::Relaxed);
+    engine.get_or_build(square).unwrap();
+    engine.with_cancel(CancelToken::new()).get_or_build(relu).unwrap();
+    let report = engine.build(&requests).unwrap();
+    assert_eq!((outcomes(&report), report.cancelled), (vec!["reused", "reused", "compiled"], false));
+    // What is in memory needs no work.
+    handle.get_or_build(square).unwrap();
 }
 
 #[test]

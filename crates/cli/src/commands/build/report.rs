@@ -3,8 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use opkeep::{BuildError, BuildReport, Engine, KernelError, KernelReport, Outcome, Request};
-use opkeep_backend::BackendError;
+use opkeep::{BuildError, BuildReport, Engine, KernelReport, Outcome, Request};
 
 use super::left;
 use crate::flags::compile::CompileArgs;
@@ -46,18 +45,13 @@ pub(crate) fn with_progress(
 /// What came of a build that was interrupted.
 pub(crate) fn interrupted(report: &BuildReport) -> String {
     let left = not_built(report);
-    let kept = report.kernels.len() - report.count(Outcome::Failed);
+    let kept = report.kernels.len() - left - report.count(Outcome::Failed);
     format!("interrupted: {} kept, {left} not built; run it again to continue", counted(kept, "kernel"))
 }
 
-/// How many kernels nobody tried to the end, since the build was interrupted or ended with its first failure.
+/// How many kernels were skipped or cancelled.
 fn not_built(report: &BuildReport) -> usize {
-    report.kernels.iter().filter(|kernel| was_left(kernel)).count()
-}
-
-fn was_left(kernel: &KernelReport) -> bool {
-    let error = kernel.error.as_deref();
-    matches!(error, Some(KernelError::Backend(BackendError::Cancelled) | KernelError::Skipped { .. }))
+    report.count(Outcome::Skipped) + report.count(Outcome::Cancelled)
 }
 
 /// Warnings, and whether the kernels are where the framework looks for them, or others' may be there since the target is
@@ -114,8 +108,10 @@ pub(crate) fn report_text(report: &BuildReport) -> Text {
     // What was reused needs no line of its own, unless it is all there is to say.
     let few = report.kernels.len() <= 8;
     // Of those that were left the first failure tells enough, or the interrupt.
-    let worth_a_line =
-        |kernel: &&KernelReport| (few || kernel.outcome != Outcome::Reused) && !was_left(kernel);
+    let worth_a_line = |kernel: &&KernelReport| {
+        (few || kernel.outcome != Outcome::Reused)
+            && !matches!(kernel.outcome, Outcome::Skipped | Outcome::Cancelled)
+    };
     let imported = report.kernels.iter().filter(|kernel| kernel.imported.is_some()).count();
     for (at, kernel) in report.kernels.iter().enumerate().filter(|(_, kernel)| worth_a_line(kernel)) {
         let time = kernel.compile_time.map(|time| format!("{} ms", time.as_millis())).unwrap_or_default();
@@ -187,14 +183,12 @@ fn shortened(folder: &Path) -> String {
 
 /// `1 operator, 1 kernel for cpu-x86_64: 0 reused, 1 compiled, 0 shared, 0 failed, 0 bypassed in 0.04 s`
 pub(crate) fn summary(report: &BuildReport) -> String {
-    let (mut counts, left) = (report.counts(), not_built(report));
-    // People are told what failed, and what was not tried; to programs both are kernels that are not there.
-    counts.entry(Outcome::Failed).and_modify(|failed| *failed -= left);
-    let mut counts: Vec<String> =
-        counts.iter().map(|(outcome, count)| format!("{count} {outcome}")).collect();
-    if left > 0 {
-        counts.push(format!("{left} not built"));
-    }
+    // Few builds skip or cancel kernels.
+    let is_listed = |outcome: Outcome, count: usize| {
+        count > 0 || !matches!(outcome, Outcome::Skipped | Outcome::Cancelled)
+    };
+    let counts = report.counts().into_iter().filter(|(outcome, count)| is_listed(*outcome, *count));
+    let counts: Vec<String> = counts.map(|(outcome, count)| format!("{count} {outcome}")).collect();
     let target = match report.targets.as_slice() {
         [] => String::new(),
         targets => format!(" for {}", targets.join(", ")),

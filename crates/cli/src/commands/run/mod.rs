@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
-use opkeep::{BuildReport, KernelReport, Outcome, Request, RunError, Session, Step};
+use opkeep::{BuildReport, KernelReport, Request, RunError, Session, Step};
 use opkeep_backend::{Backend, Buffer};
 use opkeep_descriptor::Job;
 use opkeep_fs::CancelToken;
@@ -206,7 +206,7 @@ fn execute(
         return Ok(Err(anyhow!(interrupted(&report))));
     }
     let failed: Vec<&KernelReport> =
-        report.kernels.iter().filter(|kernel| kernel.outcome == Outcome::Failed).collect();
+        report.kernels.iter().filter(|kernel| kernel.artifact.is_none()).collect();
     if !failed.is_empty() {
         let one = |kernel: &&KernelReport| {
             let reason = kernel.reason.as_deref().unwrap_or("no reason was given");
