@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use opkeep_backend::{Backend, Context};
 use opkeep_fs::CancelToken;
-use opkeep_kernel_meta::DEFAULT_PATIENCE;
+use opkeep_kernel_meta::DEFAULT_LOCK_TIMEOUT;
 
 use crate::config::Config;
 use crate::event::Event;
@@ -98,7 +98,7 @@ impl EngineState {
             shared_runtime: SharedRuntime::default(),
             placements: PlacementCache::default(),
             contended: ContendedLock::default(),
-            view_lock_timeout: DEFAULT_PATIENCE,
+            view_lock_timeout: DEFAULT_LOCK_TIMEOUT,
             infos: InfoTextCache::default(),
         }
     }

@@ -9,7 +9,7 @@ const PLACE: usize = 64;
 
 /// The bytes of a job and a spec: of their structures, and of all the text and all the numbers in them.
 pub(crate) fn of(job: &Job, spec: &BuildSpec) -> usize {
-    let mut content = Content::default();
+    let mut content = FileContent::default();
     (job, spec).hash(&mut content);
     let given = job.data.iter().flat_map(|data| &data.outputs).flat_map(Arg::iter).count();
     let taken = job.ops.iter().flat_map(|op| &op.inputs).flat_map(Arg::iter).count();
@@ -24,9 +24,9 @@ pub(crate) fn of(job: &Job, spec: &BuildSpec) -> usize {
 
 /// Counts the bytes that are hashed.
 #[derive(Default)]
-struct Content(usize);
+struct FileContent(usize);
 
-impl Hasher for Content {
+impl Hasher for FileContent {
     fn write(&mut self, bytes: &[u8]) {
         self.0 += bytes.len();
     }

@@ -12,7 +12,9 @@ use opkeep_artifact::{Artifact, is_safe_file_name};
 use opkeep_cann_meta::targets;
 use opkeep_descriptor::{Descriptor, write_info_named};
 use opkeep_digest::Digest;
-use opkeep_kernel_meta::{Content, DirectoryRisk, KernelFiles, LeftKernel, ViewError, ViewReport, Withdrawn};
+use opkeep_kernel_meta::{
+    DirectoryRisk, FileContent, KernelFiles, LeftKernel, RetiredKernel, ViewError, ViewReport,
+};
 use opkeep_store::Store;
 
 use crate::config::{ViewConfig, ViewPolicy};
@@ -280,10 +282,10 @@ impl<'a> ViewWriter<'a> {
         let mut texts = texts.iter();
         let mut files = Vec::new();
         for Waiting { kernel, artifact, digests: (object, json), infos } in &batch.built {
-            let object = Content::known(*object, &artifact.object);
-            let json = Content::known(*json, &artifact.metadata);
+            let object = FileContent::known(*object, &artifact.object);
+            let json = FileContent::known(*json, &artifact.metadata);
             for ((stem, info), text) in stems(kernel).zip(infos).zip(&mut texts) {
-                let info = Content::lazy(info.digest, info.bytes, text);
+                let info = FileContent::lazy(info.digest, info.bytes, text);
                 let Name { slots, for_chip, debug, .. } = &self.names[stem];
                 let (for_chip, debug) = (*for_chip, *debug);
                 let files_of =
@@ -296,12 +298,12 @@ impl<'a> ViewWriter<'a> {
         // debugging that could not be made says nothing of the kernel that is there.
         let failed = batch.failed.iter().flat_map(|(kernel, name)| {
             let stems = self.names_of[*kernel].iter().filter(|stem| !self.names[*stem].debug);
-            stems.map(|stem| Withdrawn { stem, unless: Some(name) })
+            stems.map(|stem| RetiredKernel { stem, unless: Some(name) })
         });
-        let conflicting_names = conflicting_names.iter().map(|stem| Withdrawn { stem, unless: None });
-        let withdrawn: Vec<Withdrawn<'_>> = failed.chain(conflicting_names).collect();
+        let conflicting_names = conflicting_names.iter().map(|stem| RetiredKernel { stem, unless: None });
+        let withdrawn: Vec<RetiredKernel<'_>> = failed.chain(conflicting_names).collect();
         let ViewPolicy { replace, guessed_target } = self.setting.policy;
-        let view = self.setting.open()?.with_patience(self.patience).with_run(self.group.run.clone());
+        let view = self.setting.open()?.with_lock_timeout(self.patience).with_run(self.group.run.clone());
         let view = view.with_replace(replace).with_guessed_target(guessed_target);
         let report = view.replace_adopting(&files, &withdrawn, &OwnKernels { store: self.store })?;
         Ok((view.dir().to_owned(), report))

@@ -7,14 +7,15 @@ use opkeep_descriptor::read_info;
 use opkeep_fs::{Dir, FileRead, Fs};
 use opkeep_kernel_meta::manifest::MAX_TEXT;
 use opkeep_kernel_meta::{
-    Busy, ForeignFiles, ForeignKernel, KernelFiles, LeftReason, Part, Quarantined, Replaced, RunId,
+    ForeignFiles, ForeignKernel, InUse, KernelFileKind, KernelFiles, LeftReason, QuarantineOutcome, Replaced,
+    RunId,
 };
 use opkeep_validator::{ElfFacts, Machine, validate_object};
 
-use crate::quarantine::Why;
+use crate::quarantine::SkipCause;
 use crate::quarantine::replaced::keep;
 use crate::scan::judge::MAX_OBJECT;
-use crate::scan::{Item, Orphan, Verdict, judge_one};
+use crate::scan::{Item, ItemState, Orphan, judge_one};
 
 /// Judges by [`scan`](crate::scan), and keeps what is replaced in [`quarantine`](crate::quarantine).
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,7 +24,7 @@ pub struct FrameworkFiles;
 impl ForeignFiles for FrameworkFiles {
     fn judge(&self, dir: &Dir, kernel: &KernelFiles<'_>, is_ours: bool) -> Result<String, LeftReason> {
         let mut bytes = Vec::new();
-        let name = Part::Object.of(kernel.stem);
+        let name = KernelFileKind::Object.of(kernel.stem);
         let there = matches!(dir.read(&name, MAX_OBJECT, &mut bytes), FileRead::Complete(_));
         let report = validate_object(if there { &bytes } else { &[] }, None);
         let facts = report.object.as_ref().filter(|_| there);
@@ -36,16 +37,17 @@ impl ForeignFiles for FrameworkFiles {
         let (verdict, busy) = (&item.verdict, item.busy);
         match verdict {
             // Another chip's kernel is no damage.
-            Verdict::Intact | Verdict::OtherChip(_) => return Err(foreign()),
-            Verdict::InUse => return Err(LeftReason::Changed { file: name }),
-            Verdict::Unreadable { file, problem } => {
+            ItemState::Intact | ItemState::OtherChip(_) => return Err(foreign()),
+            ItemState::InUse => return Err(LeftReason::Changed { file: name }),
+            ItemState::Unreadable { file, problem } => {
                 let (file, problem) = (file.clone(), problem.clone());
                 return Err(LeftReason::Unreadable { file, problem });
             }
-            Verdict::Damaged(_) | Verdict::Orphan(_) => {}
+            ItemState::Damaged(_) | ItemState::Orphan(_) => {}
         }
         // If our own bytes cannot be had, writing them fails, and says so.
-        let given = kernel.load(Part::Object).ok().and_then(|bytes| validate_object(&bytes, None).object);
+        let given =
+            kernel.load(KernelFileKind::Object).ok().and_then(|bytes| validate_object(&bytes, None).object);
         let other_chip = |found: &ElfFacts| given.as_ref().is_none_or(|given| differs(found, given));
         if is_whole && facts.is_some_and(other_chip) {
             return Err(foreign());
@@ -72,18 +74,18 @@ impl ForeignFiles for FrameworkFiles {
         run: &RunId,
         sets: &[Replaced],
         force: bool,
-    ) -> Result<Quarantined, String> {
+    ) -> Result<QuarantineOutcome, String> {
         let (outcomes, dir) = keep(fs, path, run, sets, force).map_err(|error| error.to_string())?;
         let outcomes = outcomes.into_iter().map(|outcome| outcome.map_err(left_reason)).collect();
-        Ok(Quarantined { outcomes, dir })
+        Ok(QuarantineOutcome { outcomes, dir })
     }
 }
 
 /// The reason for which a view leaves files that could not be moved.
-fn left_reason(why: Why) -> LeftReason {
+fn left_reason(why: SkipCause) -> LeftReason {
     match why {
-        Why::InProgress(busy) => LeftReason::InProgress(busy),
-        Why::Changed { file } => LeftReason::Changed { file },
+        SkipCause::InProgress(busy) => LeftReason::InProgress(busy),
+        SkipCause::Changed { file } => LeftReason::Changed { file },
         other => LeftReason::NotKept { problem: other.to_string() },
     }
 }
@@ -98,10 +100,10 @@ fn foreign_kernel(object: Option<&ElfFacts>, chip: Option<String>) -> ForeignKer
 }
 
 /// Why what looks damaged may be whole soon. A file that is being written is open; between two files, none is.
-fn in_progress(item: &Item, busy: Option<Busy>, is_whole: bool) -> Option<Busy> {
-    let is_half = is_whole && matches!(item.verdict, Verdict::Orphan(Orphan::ObjectOnly));
+fn in_progress(item: &Item, busy: Option<InUse>, is_whole: bool) -> Option<InUse> {
+    let is_half = is_whole && matches!(item.verdict, ItemState::Orphan(Orphan::ObjectOnly));
     match busy? {
-        Busy::Young { .. } if !is_half => None,
+        InUse::RecentlyWritten { .. } if !is_half => None,
         busy => Some(busy),
     }
 }
@@ -109,7 +111,7 @@ fn in_progress(item: &Item, busy: Option<Busy>, is_whole: bool) -> Option<Busy> 
 /// The chip that the descriptor beside a kernel names.
 fn chip_beside(dir: &Dir, stem: &str) -> Option<String> {
     let mut bytes = Vec::new();
-    match dir.read(Part::Info.of(stem), MAX_TEXT, &mut bytes) {
+    match dir.read(KernelFileKind::Info.of(stem), MAX_TEXT, &mut bytes) {
         FileRead::Complete(_) => {
             read_info(&bytes).ok().map(|it| it.spec.target).filter(|chip| !chip.is_empty())
         }

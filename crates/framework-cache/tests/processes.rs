@@ -195,7 +195,7 @@ fn a_folder_deleted_under_a_waiter() {
 
 fn a_lock_that_stays_held() {
     let base = tempfile::tempdir().unwrap();
-    let view = open_view(base.path(), "0").unwrap().with_patience(Duration::from_millis(50));
+    let view = open_view(base.path(), "0").unwrap().with_lock_timeout(Duration::from_millis(50));
     let lock = view.dir().join(".opkeep.lock");
     let holder = fs::File::options().write(true).open(&lock).unwrap();
     holder.lock().unwrap();

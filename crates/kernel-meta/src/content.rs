@@ -7,7 +7,7 @@ use opkeep_artifact::is_safe_file_name;
 use opkeep_digest::Digest;
 
 use crate::error::ViewError;
-use crate::file_kind::Part;
+use crate::file_kind::KernelFileKind;
 
 /// A kernel as it should stand in the folder.
 #[derive(Clone, Copy, Debug)]
@@ -18,11 +18,11 @@ pub struct KernelFiles<'a> {
     /// The name of the files, without suffix.
     pub stem: &'a str,
     /// The `.o`.
-    pub object: Content<'a>,
+    pub object: FileContent<'a>,
     /// The `.json`.
-    pub json: Content<'a>,
+    pub json: FileContent<'a>,
     /// The `.info`.
-    pub info: Content<'a>,
+    pub info: FileContent<'a>,
     /// Whether it was built for the chip that its descriptor names; so is one whose descriptor names none.
     pub for_chip: bool,
     /// Whether it was compiled for debugging.
@@ -31,7 +31,7 @@ pub struct KernelFiles<'a> {
 
 /// A name under which no other kernel may be found than the one that belongs there.
 #[derive(Clone, Copy, Debug)]
-pub struct Withdrawn<'a> {
+pub struct RetiredKernel<'a> {
     /// The name of the files, without suffix.
     pub stem: &'a str,
     /// The `binFileName` of the kernel that belongs there, if it is known.
@@ -40,18 +40,18 @@ pub struct Withdrawn<'a> {
 
 impl<'a> KernelFiles<'a> {
     /// What one of the files should be.
-    pub fn content(&self, part: Part) -> Content<'a> {
+    pub fn content(&self, part: KernelFileKind) -> FileContent<'a> {
         match part {
-            Part::Object => self.object,
-            Part::Json => self.json,
-            Part::Info => self.info,
+            KernelFileKind::Object => self.object,
+            KernelFileKind::Json => self.json,
+            KernelFileKind::Info => self.info,
         }
     }
 
     /// The bytes of one of the files, checked.
-    pub fn load(&self, part: Part) -> Result<Cow<'a, [u8]>, ViewError> {
+    pub fn load(&self, part: KernelFileKind) -> Result<Cow<'a, [u8]>, ViewError> {
         let stem = || self.stem.to_owned();
-        let Content { digest: expected, len: expected_len, source } = self.content(part);
+        let FileContent { digest: expected, len: expected_len, source } = self.content(part);
         let bytes = match source {
             Source::Memory(bytes) => Cow::Borrowed(bytes),
             Source::Function(load) => {
@@ -68,7 +68,7 @@ impl<'a> KernelFiles<'a> {
 
 /// What a file should hold: its digest and length, and how to come by its bytes when they are needed.
 #[derive(Clone, Copy)]
-pub struct Content<'a> {
+pub struct FileContent<'a> {
     digest: Digest,
     len: u64,
     source: Source<'a>,
@@ -80,7 +80,7 @@ enum Source<'a> {
     Function(&'a dyn Fn() -> io::Result<Vec<u8>>),
 }
 
-impl<'a> Content<'a> {
+impl<'a> FileContent<'a> {
     /// These bytes, hashed now.
     pub fn of(bytes: &'a [u8]) -> Self {
         Self::known(Digest::of(bytes), bytes)
@@ -107,7 +107,7 @@ impl<'a> Content<'a> {
     }
 }
 
-impl fmt::Debug for Content<'_> {
+impl fmt::Debug for FileContent<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { digest, len, source: _ } = self;
         f.debug_struct("Content").field("digest", digest).field("len", len).finish_non_exhaustive()

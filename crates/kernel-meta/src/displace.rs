@@ -12,7 +12,7 @@ use crate::compare::{MAX_TEXT, described};
 use crate::own_name::{displaced_as, displaced_name};
 use crate::rename::rename_new;
 use crate::view_dir::ViewDir;
-use crate::{Part, ViewError};
+use crate::{KernelFileKind, ViewError};
 
 /// Why a file stays displaced, and what its owner can do.
 pub const STAYS_DISPLACED: &str = "it could not get its name back after it was compared: the name is taken, or the kernel's \
@@ -169,7 +169,7 @@ pub fn settle<'n>(
     is_ours: impl Fn(&str, &str, &Digest) -> bool,
 ) {
     let (descriptions, others): (Vec<_>, Vec<_>) =
-        left.partition(|(_, name)| Part::Json.stem_of(name).is_some());
+        left.partition(|(_, name)| KernelFileKind::Json.stem_of(name).is_some());
     // Best effort: what cannot be changed now stays displaced until the next time. Descriptions come after their objects.
     for (old, name) in others.into_iter().chain(descriptions) {
         if is_needless(dir, old, name, |digest| is_ours(old, name, digest)) {
@@ -201,12 +201,14 @@ fn restore(dir: &Dir, old: &str, name: &str) {
 /// Whether `file` may be called `name`: an object and a description only stand together if the description states the
 /// object's digest.
 pub fn fits(dir: &Dir, file: &str, name: &str) -> bool {
-    if let Some(stem) = Part::Json.stem_of(name) {
-        let object = Part::Object.of(stem);
+    if let Some(stem) = KernelFileKind::Json.stem_of(name) {
+        let object = KernelFileKind::Object.of(stem);
         return !dir.may_exist(&object)
             || stated(dir, file).is_some_and(|stated| digest_of(dir, &object) == Some(stated));
     }
-    let Some(json) = Part::Object.stem_of(name).map(|stem| Part::Json.of(stem)) else { return true };
+    let Some(json) = KernelFileKind::Object.stem_of(name).map(|stem| KernelFileKind::Json.of(stem)) else {
+        return true;
+    };
     !dir.may_exist(&json) || stated(dir, &json).is_some_and(|stated| digest_of(dir, file) == Some(stated))
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use opkeep_digest::Digest;
 use thiserror::Error;
 
-use crate::Part;
+use crate::KernelFileKind;
 
 /// Why a view could not be opened or made whole.
 ///
@@ -41,7 +41,7 @@ pub enum ViewError {
         /// The stem.
         stem: String,
         /// Which of its files.
-        part: Part,
+        part: KernelFileKind,
         /// The digest given first.
         first: Digest,
         /// The digest given later.
@@ -53,7 +53,7 @@ pub enum ViewError {
         /// The stem.
         stem: String,
         /// Which of its files.
-        part: Part,
+        part: KernelFileKind,
         /// What the caller's function said.
         source: io::Error,
     },
@@ -66,7 +66,7 @@ pub enum ViewError {
         /// The stem.
         stem: String,
         /// Which of its files.
-        part: Part,
+        part: KernelFileKind,
         /// The digest announced.
         expected: Digest,
         /// The length announced.

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// One of a kernel's three files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Part {
+pub enum KernelFileKind {
     /// The `.o`.
     Object,
     /// The `.json`.
@@ -13,7 +13,7 @@ pub enum Part {
     Info,
 }
 
-impl Part {
+impl KernelFileKind {
     /// The three, in the order of the manifest.
     pub const ALL: [Self; 3] = [Self::Object, Self::Json, Self::Info];
 
@@ -37,7 +37,7 @@ impl Part {
     }
 }
 
-impl fmt::Display for Part {
+impl fmt::Display for KernelFileKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}`", self.suffix())
     }

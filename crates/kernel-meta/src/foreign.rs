@@ -11,8 +11,8 @@ use crate::manifest::{self, Manifest};
 use crate::occupant::{Decision, Looker};
 use crate::own_name::{MAX_DEPTH, is_quarantine};
 use crate::stored::is_stored;
-use crate::view_dir::{Bearer, ViewDir};
-use crate::{KernelFiles, LeftReason, Part, ViewError};
+use crate::view_dir::{NameEntry, ViewDir};
+use crate::{KernelFileKind, KernelFiles, LeftReason, ViewError};
 
 impl Looker<'_, '_> {
     /// Why the directory is another's, if it is: a file of a kernel that is not ours, or what cannot be looked into. `given`
@@ -44,8 +44,8 @@ impl Looker<'_, '_> {
         names.sort_unstable();
         for name in names.iter().filter(|name| !name.starts_with(".opkeep") && !is_quarantine(name.as_ref()))
         {
-            let named = |part: Part| Some((part, part.stem_of(name)?));
-            let is_own = match [Part::Object, Part::Json].into_iter().find_map(named) {
+            let named = |part: KernelFileKind| Some((part, part.stem_of(name)?));
+            let is_own = match [KernelFileKind::Object, KernelFileKind::Json].into_iter().find_map(named) {
                 Some((part, stem)) => match given.get(stem) {
                     Some(kernel) => matches!(self.decide(kernel)?, Decision::Place(_)),
                     None => self.is_own(stem, part),
@@ -55,14 +55,14 @@ impl Looker<'_, '_> {
             if !is_own {
                 return Ok(Some(LeftReason::ForeignDirectory { file: format!("{path}{name}") }));
             }
-            let below = match self.folder.bearer(name) {
-                Bearer::Nothing | Bearer::File(_) => continue,
-                Bearer::Other if !self.folder.leads_to_directory(name) => continue,
-                Bearer::Other if deep == MAX_DEPTH => {
+            let below = match self.folder.entry(name) {
+                NameEntry::Nothing | NameEntry::File(_) => continue,
+                NameEntry::Other if !self.folder.leads_to_directory(name) => continue,
+                NameEntry::Other if deep == MAX_DEPTH => {
                     return closed(name, "it is nested too deep".to_owned());
                 }
-                Bearer::Other => self.folder.below(name).map_err(|error| error.to_string()),
-                Bearer::Unknown(error) => Err(error.to_string()),
+                NameEntry::Other => self.folder.below(name).map_err(|error| error.to_string()),
+                NameEntry::Unknown(error) => Err(error.to_string()),
             };
             match below {
                 Ok(below) if pseudo_below(self.folder.dir(), below.dir()).is_some() => {}
@@ -88,7 +88,7 @@ impl Looker<'_, '_> {
     }
 
     /// Whether a file of no kernel that is given is what we wrote.
-    fn is_own(&mut self, stem: &str, part: Part) -> bool {
+    fn is_own(&mut self, stem: &str, part: KernelFileKind) -> bool {
         let Some(record) = self.manifest.kernels.get(stem) else {
             return is_stored(self.folder, stem, self.stored);
         };
@@ -98,8 +98,8 @@ impl Looker<'_, '_> {
         }
         self.read += 1;
         let is_recorded = match part {
-            Part::Json => self.folder.read(&name).is_ok_and(|(bytes, _)| {
-                let object = &record.file(Part::Object).digest;
+            KernelFileKind::Json => self.folder.read(&name).is_ok_and(|(bytes, _)| {
+                let object = &record.file(KernelFileKind::Object).digest;
                 record.wrote(part, &Digest::of(&bytes)) || is_extended(&bytes) && describes(&bytes, object)
             }),
             _ => self.folder.digest(&name).is_ok_and(|(digest, _)| record.wrote(part, &digest)),

@@ -32,12 +32,12 @@ pub trait ForeignFiles: fmt::Debug + Send + Sync {
         run: &RunId,
         sets: &[Replaced],
         force: bool,
-    ) -> Result<Quarantined, String>;
+    ) -> Result<QuarantineOutcome, String>;
 }
 
 /// The outcome of [`ForeignFiles::quarantine`].
 #[derive(Debug, Default)]
-pub struct Quarantined {
+pub struct QuarantineOutcome {
     /// For each set, in the order given, why none of its files was moved, if so.
     pub outcomes: Vec<Result<(), LeftReason>>,
     /// The directory of the files that were moved, if any was.
@@ -79,7 +79,7 @@ impl ForeignFiles for LeaveForeign {
         _: &RunId,
         _: &[Replaced],
         _: bool,
-    ) -> Result<Quarantined, String> {
+    ) -> Result<QuarantineOutcome, String> {
         Err("this view has no quarantine".to_owned())
     }
 }

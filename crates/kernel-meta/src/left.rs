@@ -40,7 +40,7 @@ pub enum LeftReason {
     /// It was compiled for debugging, and a kernel that was not has its name.
     Release,
     /// What has its name may be in progress.
-    InProgress(Busy),
+    InProgress(InUse),
     /// A link, a directory or a pipe has the name of one of its files.
     NotAFile {
         /// The file's name.
@@ -68,9 +68,9 @@ pub enum LeftReason {
 /// Who is at something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Busy {
+pub enum InUse {
     /// It was written less than half an hour ago.
-    Young {
+    RecentlyWritten {
         /// Seconds since it was.
         seconds: u64,
     },
@@ -83,10 +83,10 @@ pub enum Busy {
     Locked,
 }
 
-impl fmt::Display for Busy {
+impl fmt::Display for InUse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Young { seconds } => write!(f, "written {seconds} s ago"),
+            Self::RecentlyWritten { seconds } => write!(f, "written {seconds} s ago"),
             Self::Open { process } => write!(f, "open in process {process}"),
             Self::Locked => f.write_str("locked by another process"),
         }

@@ -56,7 +56,7 @@
 //!
 //! ```
 //! use opkeep_digest::Digest;
-//! use opkeep_kernel_meta::{Content, KernelFiles, View};
+//! use opkeep_kernel_meta::{FileContent, KernelFiles, View};
 //!
 //! let base = tempfile::tempdir()?;
 //! let view = View::open(base.path(), "0")?;
@@ -67,9 +67,9 @@
 //! let kernel = KernelFiles {
 //!     slot: "Default/Square-op1",
 //!     stem: "square_1",
-//!     object: Content::of(object),
-//!     json: Content::of(json.as_bytes()),
-//!     info: Content::of(b"{}"),
+//!     object: FileContent::of(object),
+//!     json: FileContent::of(json.as_bytes()),
+//!     info: FileContent::of(b"{}"),
 //!     for_chip: true,
 //!     debug: false,
 //! };
@@ -99,15 +99,15 @@ mod stored;
 mod view;
 pub mod view_dir;
 
-pub use content::{Content, KernelFiles, Withdrawn};
+pub use content::{FileContent, KernelFiles, RetiredKernel};
 pub use displace::STAYS_DISPLACED;
 pub use error::{IoCause, ViewError};
-pub use file_kind::Part;
-pub use foreign_files::{ForeignFiles, LeaveForeign, Quarantined, Replaced};
-pub use left::{Busy, DirectoryRisk, ForeignKernel, LeftKernel, LeftReason};
+pub use file_kind::KernelFileKind;
+pub use foreign_files::{ForeignFiles, LeaveForeign, QuarantineOutcome, Replaced};
+pub use left::{DirectoryRisk, ForeignKernel, InUse, LeftKernel, LeftReason};
 pub use materialise::ViewReport;
 pub use own_name::{MAX_DEPTH, QUARANTINE, is_quarantine};
 pub use rename::rename_new;
 pub use run_id::RunId;
 pub use stored::{StoredKernel, StoredKernels};
-pub use view::{DEFAULT_PATIENCE, View};
+pub use view::{DEFAULT_LOCK_TIMEOUT, View};

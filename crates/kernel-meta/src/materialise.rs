@@ -8,14 +8,17 @@ use opkeep_digest::Digest;
 
 use crate::content::check_stem;
 use crate::displace::displaced;
-use crate::foreign_files::{ForeignFiles, Quarantined, Replaced};
+use crate::foreign_files::{ForeignFiles, QuarantineOutcome, Replaced};
 use crate::manifest::{self, Before, Known, Manifest};
 use crate::occupant::{Act, Decision, Looker, Placement, Policy};
 use crate::publish::{publish, stage};
 use crate::retire::{GRACE, Retired};
 use crate::stored::StoredKernels;
 use crate::view_dir::ViewDir;
-use crate::{DirectoryRisk, KernelFiles, LeftKernel, LeftReason, Part, RunId, ViewError, Withdrawn, retire};
+use crate::{
+    DirectoryRisk, KernelFileKind, KernelFiles, LeftKernel, LeftReason, RetiredKernel, RunId, ViewError,
+    retire,
+};
 use opkeep_fs::{FileState, max_open_files};
 
 /// A file that changed so recently is read again: the clock of its times may not tell two changes apart.
@@ -68,7 +71,7 @@ impl<'a> Checked<'a> {
                 distinct.push(kernel);
                 kernel
             });
-            for part in Part::ALL {
+            for part in KernelFileKind::ALL {
                 let (first, second) = (first.content(part).digest(), kernel.content(part).digest());
                 if first != second {
                     return Err(ViewError::Conflict { stem: kernel.stem.to_owned(), part, first, second });
@@ -95,7 +98,7 @@ impl<'a> Checked<'a> {
 
 /// How a directory is to be made to hold kernels.
 pub(crate) struct Order<'a> {
-    pub(crate) withdrawn: &'a [Withdrawn<'a>],
+    pub(crate) withdrawn: &'a [RetiredKernel<'a>],
     pub(crate) policy: Policy,
     /// Knows kernels of ours that the manifest does not.
     pub(crate) stored: &'a dyn StoredKernels,
@@ -236,14 +239,14 @@ impl Wanting<'_> {
         }
         let (listed, why) = (manifest.line(self.kernel.stem), why.clone());
         let mut replaced = Replaced { files: Vec::new(), made: Vec::new(), stays: None, listed, why };
-        for part in [Part::Json, Part::Object, Part::Info] {
+        for part in [KernelFileKind::Json, KernelFileKind::Object, KernelFileKind::Info] {
             let file = part.of(self.kernel.stem);
             match acts[part as usize] {
                 Act::Aside { file: seen, .. } | Act::Replace { file: seen, .. } => {
                     replaced.files.push((file, seen));
                 }
                 Act::Write => replaced.made.push(file),
-                Act::Keep { .. } | Act::Vouched if part == Part::Object => {
+                Act::Keep { .. } | Act::Vouched if part == KernelFileKind::Object => {
                     replaced.stays = Some((file, self.kernel.content(part).digest()))
                 }
                 Act::Keep { .. } | Act::Vouched | Act::Theirs => {}
@@ -304,7 +307,7 @@ impl<'a> Work<'a> {
     /// Notes what a kernel's files are to be, and what they are until then.
     fn note(&mut self, kernel: &KernelFiles<'_>, placement: &Placement) {
         let found = self.found.kernels.get(kernel.stem);
-        for part in Part::ALL {
+        for part in KernelFileKind::ALL {
             let digest = kernel.content(part).digest();
             let act = placement.acts[part as usize];
             let (seen, before) = match act {
@@ -312,7 +315,7 @@ impl<'a> Work<'a> {
                 Act::Keep { seen } => (seen, None),
                 Act::Replace { digest: before, .. } => {
                     // A description that is kept, and is not equal to ours, was extended by MindSpore.
-                    let is_kept = part == Part::Json && placement.json.is_some();
+                    let is_kept = part == KernelFileKind::Json && placement.json.is_some();
                     let adopted = placement.adopted[part as usize] || is_kept;
                     (None, Some((before, adopted)).filter(|(before, _)| *before != digest))
                 }
@@ -335,7 +338,7 @@ impl<'a> Work<'a> {
     /// Removes our own description of a damaged object that stays: no reader may find them together.
     fn disarm(&self, Wanting { kernel, placement }: &Wanting<'_>) -> Result<(), ViewError> {
         let [object, json, _] = placement.acts;
-        let name = Part::Json.of(kernel.stem);
+        let name = KernelFileKind::Json.of(kernel.stem);
         if let (Act::Aside { .. }, Act::Replace { digest: ours, .. }) = (object, json)
             && self.found.is_ours(&name, &ours)
         {
@@ -375,7 +378,7 @@ impl<'a> Work<'a> {
     fn keep(&mut self, sets: &[Replaced]) -> Vec<Option<LeftReason>> {
         let Order { policy, run, foreign, .. } = self.order;
         match foreign.quarantine(self.folder.fs(), self.folder.path(), run, sets, policy.replace) {
-            Ok(Quarantined { outcomes, dir }) => {
+            Ok(QuarantineOutcome { outcomes, dir }) => {
                 self.report.quarantine = dir.or(self.report.quarantine.take());
                 outcomes.into_iter().map(Result::err).collect()
             }
@@ -466,7 +469,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::Content;
+    use crate::FileContent;
     use crate::stored::NoStore;
 
     /// Takes whatever is not ours for damaged, and removes it.
@@ -489,11 +492,11 @@ mod tests {
             _: &RunId,
             sets: &[Replaced],
             _: bool,
-        ) -> Result<Quarantined, String> {
+        ) -> Result<QuarantineOutcome, String> {
             for (file, _) in sets.iter().flat_map(|set| &set.files) {
                 fs::remove_file(path.join(file)).unwrap();
             }
-            Ok(Quarantined { outcomes: sets.iter().map(|_| Ok(())).collect(), dir: None })
+            Ok(QuarantineOutcome { outcomes: sets.iter().map(|_| Ok(())).collect(), dir: None })
         }
     }
 
@@ -512,8 +515,8 @@ mod tests {
 
         /// Materialises as if `later` had passed.
         fn run(&self, later: u64) -> ViewReport {
-            let (object, json) = (Content::of(&self.object), Content::of(&self.json));
-            let info = Content::of(b"{}");
+            let (object, json) = (FileContent::of(&self.object), FileContent::of(&self.json));
+            let info = FileContent::of(b"{}");
             let kernels =
                 [KernelFiles { slot: "", stem: "op", object, json, info, for_chip: true, debug: false }];
             let folder = ViewDir::enter(&opkeep_fs::Fs::new(), self.base.path(), Duration::ZERO).unwrap();
@@ -550,7 +553,7 @@ mod tests {
         let text = fs::read(view.path(manifest::NAME)).unwrap();
         let mut manifest = Manifest::parse(&text);
         let known = Known { digest: Digest::of(&view.object), seen: folder.file_state("op.o") };
-        manifest.note("op", Part::Object, known, None);
+        manifest.note("op", KernelFileKind::Object, known, None);
         fs::write(view.path(manifest::NAME), manifest.to_text()).unwrap();
         drop(folder);
         assert_eq!((view.run(3).intact, view.run(3).read), (1, 0));

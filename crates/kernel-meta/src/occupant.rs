@@ -10,8 +10,8 @@ use crate::compare::{describes, is_extended, same_json};
 use crate::foreign_files::ForeignFiles;
 use crate::manifest::{Known, Manifest, Record};
 use crate::stored::{StoredKernels, is_stored};
-use crate::view_dir::{Bearer, ViewDir};
-use crate::{KernelFiles, LeftReason, Part, ViewError};
+use crate::view_dir::{NameEntry, ViewDir};
+use crate::{KernelFileKind, KernelFiles, LeftReason, ViewError};
 
 /// What the user allows.
 #[derive(Clone, Copy, Debug, Default)]
@@ -139,7 +139,8 @@ impl<'m> Looker<'_, 'm> {
     /// The kernel's own bytes cannot be had.
     pub(crate) fn decide(&mut self, kernel: &KernelFiles<'_>) -> Result<Decision, ViewError> {
         let mut state = |part| self.state(kernel, part);
-        let mut states = [state(Part::Object)?, state(Part::Json)?, state(Part::Info)?];
+        let mut states =
+            [state(KernelFileKind::Object)?, state(KernelFileKind::Json)?, state(KernelFileKind::Info)?];
         let is_foreign = |state: &State| matches!(state, State::Foreign(_));
         if states[..2].iter().any(is_foreign) && is_stored(self.folder, kernel.stem, self.stored) {
             for state in &mut states[..2] {
@@ -172,7 +173,7 @@ impl<'m> Looker<'_, 'm> {
             why = "a build replaced it".to_owned();
         }
         // What is there and another kernel of ours is a release, unless it is recorded as one for debugging.
-        let is_release = |part: Part, state: &State| match state {
+        let is_release = |part: KernelFileKind, state: &State| match state {
             State::Ours { digest, .. } | State::Adopted { digest: Some(digest), .. } => {
                 !record.is_some_and(|record| record.is_debug(part, digest))
             }
@@ -180,7 +181,8 @@ impl<'m> Looker<'_, 'm> {
             _ => false,
         };
         let is_there = is_all_free && ![object, json].into_iter().any(|state| matches!(state, State::Absent));
-        let has_release = is_there && (is_release(Part::Object, object) || is_release(Part::Json, json));
+        let has_release = is_there
+            && (is_release(KernelFileKind::Object, object) || is_release(KernelFileKind::Json, json));
         if kernel.debug && has_release && !self.policy.replace {
             return Ok(Decision::Leave(LeftReason::Release));
         }
@@ -194,7 +196,7 @@ impl<'m> Looker<'_, 'm> {
         states: [State; 3],
         mut why: String,
     ) -> Result<Decision, ViewError> {
-        let adopted = Part::ALL.map(|part| match &states[part as usize] {
+        let adopted = KernelFileKind::ALL.map(|part| match &states[part as usize] {
             State::Vouched => record.is_some_and(|it| it.is_adopted(part, &it.file(part).digest)),
             State::Right { adopted, .. } => *adopted,
             _ => false,
@@ -210,7 +212,7 @@ impl<'m> Looker<'_, 'm> {
                 State::Foreign(file) => Act::Aside { file: *file, adopted: None },
             };
         }
-        let info = Part::Info as usize;
+        let info = KernelFileKind::Info as usize;
         if matches!(states[info], State::Foreign(_) | State::Adopted { .. }) {
             let may = kernel.for_chip || self.policy.replace || record.is_some();
             match self.descriptor_problem(kernel.stem) {
@@ -225,16 +227,18 @@ impl<'m> Looker<'_, 'm> {
             }
         }
         // A description does not stand there while its object is being replaced.
-        let (object, json) = (acts[Part::Object as usize], acts[Part::Json as usize]);
+        let (object, json) = (acts[KernelFileKind::Object as usize], acts[KernelFileKind::Json as usize]);
         let mut kept = None;
         if object.writes() && !json.writes() {
-            match self.folder.read(&Part::Json.of(kernel.stem)) {
-                Ok((bytes, Some(file))) if same_json(&bytes, &kernel.load(Part::Json)?) => {
-                    acts[Part::Json as usize] = Act::Replace { digest: Digest::of(&bytes), file };
+            match self.folder.read(&KernelFileKind::Json.of(kernel.stem)) {
+                Ok((bytes, Some(file))) if same_json(&bytes, &kernel.load(KernelFileKind::Json)?) => {
+                    acts[KernelFileKind::Json as usize] = Act::Replace { digest: Digest::of(&bytes), file };
                     kept = Some(bytes);
                 }
                 _ => {
-                    return Ok(Decision::Leave(LeftReason::Changed { file: Part::Json.of(kernel.stem) }));
+                    return Ok(Decision::Leave(LeftReason::Changed {
+                        file: KernelFileKind::Json.of(kernel.stem),
+                    }));
                 }
             }
         }
@@ -242,26 +246,26 @@ impl<'m> Looker<'_, 'm> {
     }
 
     /// What stands under the name of one of the kernel's files.
-    fn state(&mut self, kernel: &KernelFiles<'_>, part: Part) -> Result<State, ViewError> {
+    fn state(&mut self, kernel: &KernelFiles<'_>, part: KernelFileKind) -> Result<State, ViewError> {
         let name = part.of(kernel.stem);
         let expected = kernel.content(part);
-        let file = match self.folder.bearer(&name) {
-            Bearer::Nothing => return Ok(State::Absent),
-            Bearer::File(file) => file,
-            Bearer::Other => return Ok(State::Closed(LeftReason::NotAFile { file: name })),
-            Bearer::Unknown(error) => return Ok(unreadable(name, &error)),
+        let file = match self.folder.entry(&name) {
+            NameEntry::Nothing => return Ok(State::Absent),
+            NameEntry::File(file) => file,
+            NameEntry::Other => return Ok(State::Closed(LeftReason::NotAFile { file: name })),
+            NameEntry::Unknown(error) => return Ok(unreadable(name, &error)),
         };
         let record = self.manifest.kernels.get(kernel.stem);
         let vouched = Known { digest: expected.digest(), seen: Some(file) };
         if record.is_some_and(|record| *record.file(part) == vouched) {
             return Ok(State::Vouched);
         }
-        if part != Part::Json && record.is_none() && file.len != expected.byte_len() {
+        if part != KernelFileKind::Json && record.is_none() && file.len != expected.byte_len() {
             return Ok(State::Foreign(file));
         }
         self.read += 1;
         let (read, bytes) = match part {
-            Part::Json => match self.folder.read(&name) {
+            KernelFileKind::Json => match self.folder.read(&name) {
                 Ok((bytes, seen)) => (Ok((Digest::of(&bytes), seen)), bytes),
                 Err(error) => (Err(error), Vec::new()),
             },
@@ -273,7 +277,7 @@ impl<'m> Looker<'_, 'm> {
             Err(error) => return Ok(unreadable(name, &error)),
         };
         let recorded = record.is_some_and(|record| record.wrote(part, &digest));
-        let is_json = part == Part::Json;
+        let is_json = part == KernelFileKind::Json;
         if digest == expected.digest() || is_json && same_json(&bytes, &kernel.load(part)?) {
             // What MindSpore added to a description of ours leaves it ours.
             let recorded = recorded || is_json && record.is_some();
@@ -296,7 +300,7 @@ impl<'m> Looker<'_, 'm> {
 
     /// What is wrong with a descriptor that is not ours.
     fn descriptor_problem(&self, stem: &str) -> Option<String> {
-        let (bytes, _) = self.folder.read(&Part::Info.of(stem)).ok()?;
+        let (bytes, _) = self.folder.read(&KernelFileKind::Info.of(stem)).ok()?;
         self.foreign.descriptor_problem(&bytes)
     }
 }

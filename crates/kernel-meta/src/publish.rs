@@ -5,28 +5,28 @@ use opkeep_digest::Digest;
 
 use crate::displace::{Displaced, OldFile};
 use crate::occupant::{Act, Placement};
-use crate::view_dir::{Temp, ViewDir};
-use crate::{KernelFiles, LeftReason, Part, ViewError};
+use crate::view_dir::{StagedFile, ViewDir};
+use crate::{KernelFileKind, KernelFiles, LeftReason, ViewError};
 use opkeep_fs::FileState;
 
 /// Complete files that wait for their names, by part.
 #[derive(Debug)]
-pub struct Staged<'a>([Option<Temp<'a>>; 3]);
+pub struct Staged<'a>([Option<StagedFile<'a>>; 3]);
 
 impl<'a> Staged<'a> {
     /// The files of a kernel that has all three.
-    pub fn of(files: [Temp<'a>; 3]) -> Self {
+    pub fn of(files: [StagedFile<'a>; 3]) -> Self {
         Self(files.map(Some))
     }
 
     /// Brings the bytes to the disk.
     pub(crate) fn sync(&mut self) -> Result<(), ViewError> {
-        self.0.iter_mut().flatten().try_for_each(Temp::sync)
+        self.0.iter_mut().flatten().try_for_each(StagedFile::sync)
     }
 
     /// Which files they are.
-    pub fn identities(&self) -> Result<Vec<(Part, FileState)>, ViewError> {
-        let staged = Part::ALL.into_iter().zip(&self.0);
+    pub fn identities(&self) -> Result<Vec<(KernelFileKind, FileState)>, ViewError> {
+        let staged = KernelFileKind::ALL.into_iter().zip(&self.0);
         staged.filter_map(|(part, temp)| Some(temp.as_ref()?.state().map(|it| (part, it)))).collect()
     }
 }
@@ -38,9 +38,9 @@ pub(crate) fn stage<'a>(
     placement: &Placement,
 ) -> Result<Staged<'a>, ViewError> {
     let mut staged = [None, None, None];
-    for part in Part::ALL.into_iter().filter(|part| placement.acts[*part as usize].writes()) {
+    for part in KernelFileKind::ALL.into_iter().filter(|part| placement.acts[*part as usize].writes()) {
         // What MindSpore added to a description survives the loss of the object.
-        let kept = placement.json.as_deref().filter(|_| part == Part::Json);
+        let kept = placement.json.as_deref().filter(|_| part == KernelFileKind::Json);
         staged[part as usize] = Some(match kept {
             Some(kept) => folder.stage(kept)?,
             None => folder.stage(&kernel.load(part)?)?,
@@ -59,9 +59,9 @@ pub(crate) fn publish(
 ) -> Result<Option<LeftReason>, ViewError> {
     let (mut displaced, mut published) = (Vec::new(), Vec::new());
     let mut outcome = displace(folder, kernel, placement, &mut displaced);
-    let (stem, mut digests) = (kernel.stem, Part::ALL.map(|part| kernel.content(part).digest()));
+    let (stem, mut digests) = (kernel.stem, KernelFileKind::ALL.map(|part| kernel.content(part).digest()));
     if let Some(kept) = &placement.json {
-        digests[Part::Json as usize] = Digest::of(kept);
+        digests[KernelFileKind::Json as usize] = Digest::of(kept);
     }
     if matches!(outcome, Ok(None)) {
         outcome = publish_staged(folder, stem, &digests, &mut staged, &mut published);
@@ -82,7 +82,8 @@ pub fn publish_new(
     digests: &[Digest; 3],
     mut staged: Staged<'_>,
 ) -> Result<Option<LeftReason>, ViewError> {
-    if let Some(file) = Part::ALL.iter().map(|part| part.of(stem)).find(|name| folder.exists(name)) {
+    if let Some(file) = KernelFileKind::ALL.iter().map(|part| part.of(stem)).find(|name| folder.exists(name))
+    {
         return Ok(Some(LeftReason::Changed { file }));
     }
     let mut published = Vec::new();
@@ -99,9 +100,9 @@ fn displace(
     folder: &ViewDir,
     kernel: &KernelFiles<'_>,
     placement: &Placement,
-    displaced: &mut Vec<(Part, OldFile)>,
+    displaced: &mut Vec<(KernelFileKind, OldFile)>,
 ) -> Result<Option<LeftReason>, ViewError> {
-    for part in [Part::Json, Part::Object, Part::Info] {
+    for part in [KernelFileKind::Json, KernelFileKind::Object, KernelFileKind::Info] {
         let Act::Replace { digest: ours, .. } = placement.acts[part as usize] else { continue };
         let file = part.of(kernel.stem);
         match folder.displace(&file, |digest: &Digest| *digest == ours)? {
@@ -120,20 +121,20 @@ fn publish_staged(
     stem: &str,
     digests: &[Digest; 3],
     Staged(staged): &mut Staged<'_>,
-    published: &mut Vec<(Part, FileState)>,
+    published: &mut Vec<(KernelFileKind, FileState)>,
 ) -> Result<Option<LeftReason>, ViewError> {
-    let [file, description] = [Part::Object, Part::Json].map(|part| part.of(stem));
-    let has_json = staged[Part::Json as usize].is_some();
-    let expected = digests[Part::Object as usize];
+    let [file, description] = [KernelFileKind::Object, KernelFileKind::Json].map(|part| part.of(stem));
+    let has_json = staged[KernelFileKind::Json as usize].is_some();
+    let expected = digests[KernelFileKind::Object as usize];
     let has_object = || folder.digest(&file).is_ok_and(|(digest, _)| digest == expected);
     // As frameworks write them: readers look for the description, so what it describes must be complete before it.
-    for part in [Part::Info, Part::Object, Part::Json] {
+    for part in [KernelFileKind::Info, KernelFileKind::Object, KernelFileKind::Json] {
         if has_json && folder.exists(&description) {
             return Ok(Some(LeftReason::Changed { file: description }));
         }
         let Some(temp) = staged[part as usize].take() else { continue };
         let name = part.of(stem);
-        if part == Part::Json && !has_object() {
+        if part == KernelFileKind::Json && !has_object() {
             return Ok(Some(LeftReason::Changed { file }));
         }
         let identity = temp.state()?;
@@ -142,7 +143,7 @@ fn publish_staged(
         }
         published.push((part, identity));
         // Between the look and the rename, another program may have written the object.
-        if part == Part::Json && !has_object() {
+        if part == KernelFileKind::Json && !has_object() {
             return Ok(Some(LeftReason::Changed { file }));
         }
     }
@@ -154,8 +155,8 @@ fn take_back(
     folder: &ViewDir,
     stem: &str,
     digests: &[Digest; 3],
-    published: &[(Part, FileState)],
-    displaced: &[(Part, OldFile)],
+    published: &[(KernelFileKind, FileState)],
+    displaced: &[(KernelFileKind, OldFile)],
 ) {
     // Best effort: the next build settles the rest.
     for (part, identity) in published.iter().rev() {

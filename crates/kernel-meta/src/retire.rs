@@ -10,12 +10,12 @@ use crate::compare::{describes, is_extended};
 use crate::foreign_files::Replaced;
 use crate::manifest::{Manifest, Record};
 use crate::view_dir::ViewDir;
-use crate::{LeftReason, Part, ViewError, Withdrawn};
+use crate::{KernelFileKind, LeftReason, RetiredKernel, ViewError};
 
 /// A superseded kernel stays this long, for those who began before it was.
 pub(crate) const GRACE: Duration = Duration::from_secs(30 * 60);
 /// The order in which a kernel's files are removed: no reader may find its description without its object.
-const ORDER: [Part; 3] = [Part::Json, Part::Object, Part::Info];
+const ORDER: [KernelFileKind; 3] = [KernelFileKind::Json, KernelFileKind::Object, KernelFileKind::Info];
 
 /// The outcome of withdrawing kernels, by stem.
 #[derive(Default)]
@@ -33,11 +33,11 @@ pub(crate) fn withdraw<'a>(
     folder: &ViewDir,
     manifest: &mut Manifest<'_>,
     found: &Manifest<'_>,
-    withdrawn: &[Withdrawn<'a>],
+    withdrawn: &[RetiredKernel<'a>],
 ) -> Result<Retired<'a>, ViewError> {
     let mut retired = Retired::default();
-    for Withdrawn { stem, unless } in withdrawn {
-        let json = folder.read(&Part::Json.of(stem)).ok().map(|(bytes, _)| bytes);
+    for RetiredKernel { stem, unless } in withdrawn {
+        let json = folder.read(&KernelFileKind::Json.of(stem)).ok().map(|(bytes, _)| bytes);
         let there = json.and_then(|json| KernelMeta::parse(&json).ok()?.bin_file_name);
         if unless.is_some() && there.as_deref() == *unless {
             continue;
@@ -46,11 +46,11 @@ pub(crate) fn withdraw<'a>(
         let Some(record) = manifest.kernels.remove(*stem) else { continue };
         let Some(written) = as_written(folder, stem, &record) else { continue };
         if written == Written::Adopted {
-            let file = |part: Part| {
+            let file = |part: KernelFileKind| {
                 let file = part.of(stem);
                 folder.file_state(&file).map(|seen| (file, seen))
             };
-            let files = [Part::Json, Part::Object].into_iter().filter_map(file).collect();
+            let files = [KernelFileKind::Json, KernelFileKind::Object].into_iter().filter_map(file).collect();
             let why = "the kernel that belongs there could not be made".to_owned();
             retired.adopted.push((*stem, Replaced { files, made: Vec::new(), stays: None, listed, why }));
         } else if let Some(changed) = remove(folder, stem, &record)? {
@@ -69,7 +69,8 @@ pub(crate) fn superseded(folder: &ViewDir, manifest: &mut Manifest<'_>, now: Sys
         if !record.is_superseded() {
             return true;
         }
-        let [object, json] = [Part::Object, Part::Json].map(|part| folder.file_state(&part.of(stem)));
+        let [object, json] =
+            [KernelFileKind::Object, KernelFileKind::Json].map(|part| folder.file_state(&part.of(stem)));
         let Some(newest) = json.or(object) else { return false };
         if !newest.written_before(now, GRACE) {
             return true;
@@ -96,13 +97,14 @@ enum Written {
 /// Whose the kernel is, if the object is as the manifest has it, and so is the description, if it exists. One that
 /// MindSpore extended is.
 fn as_written(folder: &ViewDir, stem: &str, record: &Record<'_>) -> Option<Written> {
-    let is_adopted =
-        |part: Part, digest: Digest| record.wrote(part, &digest).then(|| record.is_adopted(part, &digest));
-    let (digest, _) = folder.digest(&Part::Object.of(stem)).ok()?;
-    let object = is_adopted(Part::Object, digest)?;
-    let json = match folder.read(&Part::Json.of(stem)) {
+    let is_adopted = |part: KernelFileKind, digest: Digest| {
+        record.wrote(part, &digest).then(|| record.is_adopted(part, &digest))
+    };
+    let (digest, _) = folder.digest(&KernelFileKind::Object.of(stem)).ok()?;
+    let object = is_adopted(KernelFileKind::Object, digest)?;
+    let json = match folder.read(&KernelFileKind::Json.of(stem)) {
         Ok((bytes, _)) if is_extended(&bytes) && describes(&bytes, &digest) => true,
-        Ok((bytes, _)) => is_adopted(Part::Json, Digest::of(&bytes))?,
+        Ok((bytes, _)) => is_adopted(KernelFileKind::Json, Digest::of(&bytes))?,
         Err(error) if error.kind() == ErrorKind::NotFound => false,
         Err(_) => return None,
     };
@@ -111,10 +113,10 @@ fn as_written(folder: &ViewDir, stem: &str, record: &Record<'_>) -> Option<Writt
 
 /// Removes the files of a kernel that are as we wrote them. Stops at a description or an object that another program
 /// changed, and returns which.
-fn remove(folder: &ViewDir, stem: &str, record: &Record<'_>) -> Result<Option<Part>, ViewError> {
+fn remove(folder: &ViewDir, stem: &str, record: &Record<'_>) -> Result<Option<KernelFileKind>, ViewError> {
     for part in ORDER {
         let is_gone = folder.remove_if(&part.of(stem), |digest| record.is_ours(part, digest))?;
-        if !is_gone && part != Part::Info {
+        if !is_gone && part != KernelFileKind::Info {
             return Ok(Some(part));
         }
     }

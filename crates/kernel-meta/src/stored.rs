@@ -3,7 +3,7 @@
 use opkeep_cann_meta::KernelMeta;
 use opkeep_digest::Digest;
 
-use crate::Part;
+use crate::KernelFileKind;
 use crate::compare::same_json;
 use crate::view_dir::ViewDir;
 
@@ -34,13 +34,13 @@ impl StoredKernels for NoStore {
 
 /// Whether the description and the object under `stem` are those of a stored kernel.
 pub(crate) fn is_stored(folder: &ViewDir, stem: &str, stored: &dyn StoredKernels) -> bool {
-    let Ok((json, _)) = folder.read(&Part::Json.of(stem)) else { return false };
+    let Ok((json, _)) = folder.read(&KernelFileKind::Json.of(stem)) else { return false };
     let Some(name) = KernelMeta::parse(&json).ok().and_then(|meta| meta.bin_file_name) else { return false };
     let alike: Vec<StoredKernel> =
         stored.named(&name).into_iter().filter(|kernel| same_json(&json, &kernel.json)).collect();
     // As a rule nothing is found, and then the object need not be read.
     !alike.is_empty()
         && folder
-            .digest(&Part::Object.of(stem))
+            .digest(&KernelFileKind::Object.of(stem))
             .is_ok_and(|(digest, _)| alike.iter().any(|kernel| kernel.object == digest))
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use opkeep_artifact::is_safe_file_name;
 
-use crate::content::{KernelFiles, Withdrawn};
+use crate::content::{KernelFiles, RetiredKernel};
 use crate::error::ViewError;
 use crate::foreign_files::{ForeignFiles, LeaveForeign};
 use crate::manifest;
@@ -17,14 +17,14 @@ use crate::stored::{NoStore, StoredKernels};
 use crate::view_dir::ViewDir;
 use opkeep_fs::Fs;
 
-/// How long a writer waits for another one, unless [`View::with_patience`] says otherwise.
-pub const DEFAULT_PATIENCE: Duration = Duration::from_secs(60);
+/// How long a writer waits for another one, unless [`View::with_lock_timeout`] says otherwise.
+pub const DEFAULT_LOCK_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The folder where a framework's rank reads its kernels.
 #[derive(Clone, Debug)]
 pub struct View {
     dir: PathBuf,
-    patience: Duration,
+    lock_timeout: Duration,
     policy: Policy,
     foreign: Arc<dyn ForeignFiles>,
     run: RunId,
@@ -62,13 +62,13 @@ impl View {
     pub fn at(dir: &Path) -> Result<Self, ViewError> {
         let dir = std::path::absolute(dir).map_err(|source| ViewError::io("locate", dir, source))?;
         let (policy, run, fs) = (Policy::default(), RunId::now(), Fs::new());
-        Ok(Self { dir, patience: DEFAULT_PATIENCE, policy, foreign: Arc::new(LeaveForeign), run, fs })
+        Ok(Self { dir, lock_timeout: DEFAULT_LOCK_TIMEOUT, policy, foreign: Arc::new(LeaveForeign), run, fs })
     }
 
-    /// The same view, waiting at most `patience` for other writers.
+    /// The same view, waiting at most `lock_timeout` for other writers.
     #[must_use]
-    pub fn with_patience(self, patience: Duration) -> Self {
-        Self { patience, ..self }
+    pub fn with_lock_timeout(self, lock_timeout: Duration) -> Self {
+        Self { lock_timeout, ..self }
     }
 
     /// The same view, in which kernels that are not ours are replaced, too. What is replaced goes to quarantine.
@@ -133,7 +133,7 @@ impl View {
     pub fn replace(
         &self,
         kernels: &[KernelFiles<'_>],
-        withdrawn: &[Withdrawn<'_>],
+        withdrawn: &[RetiredKernel<'_>],
     ) -> Result<ViewReport, ViewError> {
         self.replace_adopting(kernels, withdrawn, &NoStore)
     }
@@ -146,7 +146,7 @@ impl View {
     pub fn replace_adopting(
         &self,
         kernels: &[KernelFiles<'_>],
-        withdrawn: &[Withdrawn<'_>],
+        withdrawn: &[RetiredKernel<'_>],
         stored: &dyn StoredKernels,
     ) -> Result<ViewReport, ViewError> {
         let kernels = materialise::Checked::new(kernels)?;
@@ -156,7 +156,7 @@ impl View {
         if let Some(report) = self.leave_all(&kernels, stored)? {
             return Ok(report);
         }
-        let folder = ViewDir::enter(&self.fs, &self.dir, self.patience)?;
+        let folder = ViewDir::enter(&self.fs, &self.dir, self.lock_timeout)?;
         let (policy, run, now) = (self.policy, &self.run, folder.now());
         let foreign = &*self.foreign;
         let order = materialise::Order { withdrawn, policy, stored, foreign, run, now };

@@ -64,7 +64,7 @@ enum Lock {
 
 /// What has a name.
 #[derive(Debug)]
-pub(crate) enum Bearer {
+pub(crate) enum NameEntry {
     Nothing,
     File(FileState),
     /// A link, a directory, a pipe, a device.
@@ -112,11 +112,11 @@ impl ViewDir {
             .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
     }
 
-    /// Opens the directory at `path`, created if missing, and waits for its lock, at most for `patience`.
-    pub fn enter(fs: &Fs, path: &Path, patience: Duration) -> Result<Self, ViewError> {
+    /// Opens the directory at `path`, created if missing, and waits for its lock, at most for `lock_timeout`.
+    pub fn enter(fs: &Fs, path: &Path, lock_timeout: Duration) -> Result<Self, ViewError> {
         let began = Instant::now();
         for _ in 0..ENTRIES {
-            let entered = Self::open(fs, path)?.acquire(began, patience)?;
+            let entered = Self::open(fs, path)?.acquire(began, lock_timeout)?;
             // A process that deleted the directory meanwhile left us the lock of one that no process can enter.
             if entered.is_current() {
                 return Ok(entered);
@@ -126,7 +126,7 @@ impl ViewDir {
         Self::open(fs, path)
     }
 
-    fn acquire(self, began: Instant, patience: Duration) -> Result<Self, ViewError> {
+    fn acquire(self, began: Instant, lock_timeout: Duration) -> Result<Self, ViewError> {
         let Self { dir, fs, lock } = self;
         let Lock::Open(mut file) = lock else { return Ok(Self { dir, fs, lock }) };
         let path = dir.path().join(LOCK);
@@ -139,10 +139,10 @@ impl ViewDir {
                 TryLock::Busy(file) => file,
             };
             let waited = began.elapsed();
-            if waited >= patience {
+            if waited >= lock_timeout {
                 return Err(ViewError::Locked { path, seconds: waited.as_secs_f64() });
             }
-            sleep(pause.min(patience - waited));
+            sleep(pause.min(lock_timeout - waited));
             pause = (pause * 2).min(LAST_POLL);
         }
     }
@@ -193,12 +193,12 @@ impl ViewDir {
     }
 
     /// What has the name `name`. Links are not followed.
-    pub(crate) fn bearer(&self, name: &str) -> Bearer {
+    pub(crate) fn entry(&self, name: &str) -> NameEntry {
         match self.dir.look(name) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Bearer::Nothing,
-            Err(error) => Bearer::Unknown(error),
-            Ok(found) if found.kind == FileKind::File => Bearer::File(found.state),
-            Ok(_) => Bearer::Other,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => NameEntry::Nothing,
+            Err(error) => NameEntry::Unknown(error),
+            Ok(found) if found.kind == FileKind::File => NameEntry::File(found.state),
+            Ok(_) => NameEntry::Other,
         }
     }
 
@@ -260,11 +260,11 @@ impl ViewDir {
     }
 
     /// Writes `bytes` to a new temporary file, not synced yet.
-    pub fn stage(&self, bytes: &[u8]) -> Result<Temp<'_>, ViewError> {
+    pub fn stage(&self, bytes: &[u8]) -> Result<StagedFile<'_>, ViewError> {
         let file = TempFile::create(&self.dir, TEMP, FILE_MODE)
             .map_err(|source| ViewError::io("create", self.path().join(TEMP), source))?;
         file.write(bytes).map_err(|source| ViewError::io("write", file.path(), source))?;
-        Ok(Temp { dir: self, file })
+        Ok(StagedFile { dir: self, file })
     }
 
     /// Removes the file called `name`, itself and not where a link points. It is no error if there is none.
@@ -318,12 +318,12 @@ fn risk_of(path: &Path, found: &FileStat, is_above: bool) -> Option<DirectoryRis
 
 /// A complete file under a temporary name, removed unless it is published.
 #[derive(Debug)]
-pub struct Temp<'a> {
+pub struct StagedFile<'a> {
     dir: &'a ViewDir,
     file: TempFile<&'a Dir>,
 }
 
-impl Temp<'_> {
+impl StagedFile<'_> {
     fn failed(&self, action: &'static str) -> impl FnOnce(io::Error) -> ViewError + use<> {
         let path = self.file.path();
         move |source| ViewError::io(action, path, source)

@@ -18,15 +18,15 @@
 //!   kernel at once wins.
 
 mod devices;
-mod donors;
+mod rank_dir;
 mod ranks;
 mod scanned;
 mod source_kernel;
+mod sources;
 mod stem;
-mod target;
 
 pub use devices::{DeviceMap, DeviceMapError};
-pub use scanned::Cache;
+pub use scanned::ScannedCache;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -36,11 +36,11 @@ use std::time::Duration;
 
 use opkeep_fs::Fs;
 
-use crate::scan::{Kind, Place};
-use donors::agreed;
+use crate::scan::{CacheDir, Kind};
 use opkeep_kernel_meta::RunId;
 use ranks::{Rank, ranks};
-use source_kernel::Donor;
+use source_kernel::SourceKernel;
+use sources::agreed;
 use stem::Stem;
 
 /// How to fill.
@@ -61,9 +61,9 @@ pub struct FillOptions<'a> {
 #[derive(Debug, Default)]
 pub struct FillReport {
     /// Kernels that ranks lacked and have now, or would have.
-    pub filled: Vec<Filled>,
+    pub filled: Vec<FilledKernel>,
     /// What ranks lack, or may lack, still.
-    pub refused: Vec<Refused>,
+    pub unfilled: Vec<UnfilledKernel>,
     /// Caches that are no rank's, and why there is nothing to fill them from.
     pub no_ranks: Vec<(PathBuf, &'static str)>,
     /// It was given up before the end.
@@ -72,7 +72,7 @@ pub struct FillReport {
 
 /// A kernel that a rank lacked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Filled {
+pub struct FilledKernel {
     /// The rank's folder.
     pub folder: PathBuf,
     /// The rank.
@@ -80,14 +80,14 @@ pub struct Filled {
     /// The stem of the files that were written.
     pub stem: String,
     /// The rank that it is from.
-    pub donor: String,
+    pub source: String,
     /// The stem there.
-    pub donor_stem: String,
+    pub source_stem: String,
 }
 
 /// Something that was not filled.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct UnfilledKernel {
     /// The folder with the ranks, or the cache.
     pub base: PathBuf,
     /// The rank; none if it is so for all.
@@ -99,11 +99,11 @@ pub struct Refused {
 }
 
 /// Completes what ranks lack. Caches of several bases may be given; each base is for itself.
-pub fn fill(caches: &[Cache<'_>], options: &FillOptions<'_>) -> FillReport {
+pub fn fill(caches: &[ScannedCache<'_>], options: &FillOptions<'_>) -> FillReport {
     let mut report = FillReport::default();
-    let mut bases: BTreeMap<PathBuf, Vec<Cache<'_>>> = BTreeMap::new();
+    let mut bases: BTreeMap<PathBuf, Vec<ScannedCache<'_>>> = BTreeMap::new();
     for cache in caches {
-        let place = &cache.survey.place;
+        let place = &cache.scan.place;
         match base(place) {
             Some(base) => bases.entry(base).or_default().push(*cache),
             None => report.no_ranks.push((place.path.clone(), no_ranks(place.kind))),
@@ -116,7 +116,7 @@ pub fn fill(caches: &[Cache<'_>], options: &FillOptions<'_>) -> FillReport {
 }
 
 /// The folder that a rank's folder is in; none if the cache is no rank's. What is above `.` only its full path tells.
-fn base(place: &Place) -> Option<PathBuf> {
+fn base(place: &CacheDir) -> Option<PathBuf> {
     place.rank.as_ref().filter(|_| place.kind == Kind::MindSpore)?;
     let full = Fs::new().real_path(&place.path).unwrap_or_else(|_| place.path.clone());
     Some(full.parent()?.parent()?.to_owned())
@@ -149,26 +149,26 @@ impl Work<'_> {
     fn refuse(&mut self, rank: Option<&str>, kernel: Option<&str>, why: impl Into<String>) {
         let text = |text: Option<&str>| text.map(str::to_owned);
         let (base, rank, kernel) = (self.base.to_owned(), text(rank), text(kernel));
-        self.report.refused.push(Refused { base, rank, kernel, why: why.into() });
+        self.report.unfilled.push(UnfilledKernel { base, rank, kernel, why: why.into() });
     }
 
-    fn fill(&mut self, caches: &[Cache<'_>]) {
+    fn fill(&mut self, caches: &[ScannedCache<'_>]) {
         let mut ranks = ranks(self.base, caches, self.options.devices);
         let kernels = self.kernels(&ranks);
         // For each rank what it lacks: kernels with the donor, if there is one.
-        let mut wanted: BTreeMap<usize, Vec<(String, Rc<Donor>)>> = BTreeMap::new();
+        let mut wanted: BTreeMap<usize, Vec<(String, Rc<SourceKernel>)>> = BTreeMap::new();
         let mut unknown: BTreeMap<usize, u64> = BTreeMap::new();
-        for (kernel, donors) in &kernels {
+        for (kernel, sources) in &kernels {
             if (self.options.cancelled)() {
                 self.report.cancelled = true;
                 return;
             }
-            let lacking: Vec<usize> = (0..ranks.len()).filter(|at| ranks[*at].lacks(*at, donors)).collect();
+            let lacking: Vec<usize> = (0..ranks.len()).filter(|at| ranks[*at].lacks(*at, sources)).collect();
             if lacking.is_empty() {
                 continue;
             }
-            let donor = match agreed(kernel, donors, &ranks) {
-                Ok(donor) => Rc::new(donor),
+            let source = match agreed(kernel, sources, &ranks) {
+                Ok(source) => Rc::new(source),
                 Err(why) => {
                     self.refuse(None, Some(kernel), why);
                     continue;
@@ -176,7 +176,7 @@ impl Work<'_> {
             };
             for at in lacking {
                 match &ranks[at].device {
-                    Ok(_) => wanted.entry(at).or_default().push((kernel.clone(), Rc::clone(&donor))),
+                    Ok(_) => wanted.entry(at).or_default().push((kernel.clone(), Rc::clone(&source))),
                     Err(_) => *unknown.entry(at).or_default() += 1,
                 }
             }
@@ -220,7 +220,7 @@ impl Work<'_> {
         kernels
     }
 
-    fn fill_rank(&mut self, ranks: &mut [Rank<'_>], at: usize, kernels: Vec<(String, Rc<Donor>)>) {
+    fn fill_rank(&mut self, ranks: &mut [Rank<'_>], at: usize, kernels: Vec<(String, Rc<SourceKernel>)>) {
         let name = ranks[at].name.clone();
         let mut kernels = kernels.into_iter().peekable();
         let mut is_first = true;
@@ -234,10 +234,10 @@ impl Work<'_> {
                 sleep(PAUSE);
             }
             is_first = false;
-            let site = match self.options.dry_run {
+            let rank_dir = match self.options.dry_run {
                 true => None,
-                false => match target::Site::enter(&Fs::new(), self.base, &name) {
-                    Ok(site) => Some(site),
+                false => match rank_dir::RankDir::enter(&Fs::new(), self.base, &name) {
+                    Ok(rank_dir) => Some(rank_dir),
                     Err(why) => return self.refuse(Some(&name), None, why),
                 },
             };
@@ -245,56 +245,63 @@ impl Work<'_> {
             let mut bytes = 0;
             while turn.len() < TURN
                 && bytes < TURN_BYTES
-                && let Some((kernel, donor)) = kernels.next()
+                && let Some((kernel, source)) = kernels.next()
             {
-                match Self::prepare(ranks, at, &kernel, &donor) {
-                    Ok((filled, ready)) => {
-                        bytes += ready.byte_len();
-                        turn.push((kernel, filled, ready));
+                match Self::prepare(ranks, at, &kernel, &source) {
+                    Ok((filled, prepare_files)) => {
+                        bytes += prepare_files.byte_len();
+                        turn.push((kernel, filled, prepare_files));
                     }
                     Err(why) => self.refuse(Some(&name), Some(&kernel), why),
                 }
             }
-            match site {
+            match rank_dir {
                 None => self.report.filled.extend(turn.into_iter().map(|(_, filled, _)| filled)),
-                Some(site) => self.write_turn(&name, &site, turn),
+                Some(rank_dir) => self.write_turn(&name, &rank_dir, turn),
             }
         }
     }
 
     /// Writes kernels to a rank, noted ahead.
-    fn write_turn(&mut self, rank: &str, site: &target::Site, turn: Vec<(String, Filled, target::Ready)>) {
+    fn write_turn(
+        &mut self,
+        rank: &str,
+        rank_dir: &rank_dir::RankDir,
+        turn: Vec<(String, FilledKernel, rank_dir::PreparedKernel)>,
+    ) {
         let mut staged = Vec::with_capacity(turn.len());
-        for (kernel, filled, ready) in turn {
-            match site.stage(&filled.stem, &ready) {
-                Ok(files) => staged.push((kernel, filled, ready, files)),
+        for (kernel, filled, prepare_files) in turn {
+            match rank_dir.stage(&filled.stem, &prepare_files) {
+                Ok(files) => staged.push((kernel, filled, prepare_files, files)),
                 Err(why) => self.refuse(Some(rank), Some(&kernel), why),
             }
         }
         if staged.is_empty() {
             return;
         }
-        let noted = staged.iter().map(|(_, filled, ready, files)| (filled.stem.as_str(), ready, files));
-        let mut record = match site.record(self.options.run, noted) {
+        let noted = staged
+            .iter()
+            .map(|(_, filled, prepare_files, files)| (filled.stem.as_str(), prepare_files, files));
+        let mut record = match rank_dir.record(self.options.run, noted) {
             Ok(record) => record,
             Err(why) => return self.refuse(Some(rank), None, why),
         };
-        for (number, (kernel, filled, ready, files)) in (0..).zip(staged) {
+        for (number, (kernel, filled, prepare_files, files)) in (0..).zip(staged) {
             if (self.options.cancelled)() {
                 self.report.cancelled = true;
                 record.drop_from(number);
                 break;
             }
-            match site.publish(&filled.stem, &ready, files) {
+            match rank_dir.publish(&filled.stem, &prepare_files, files) {
                 Ok(()) => self.report.filled.push(filled),
                 Err(why) => {
-                    record.drop_one(number, site);
+                    record.drop_one(number, rank_dir);
                     self.refuse(Some(rank), Some(&kernel), why);
                 }
             }
         }
-        site.sync();
-        record.close(site);
+        rank_dir.sync();
+        record.close(rank_dir);
     }
 
     /// A kernel for the rank `ranks[at]`, and its files.
@@ -302,21 +309,21 @@ impl Work<'_> {
         ranks: &mut [Rank<'_>],
         at: usize,
         kernel: &str,
-        donor: &Donor,
-    ) -> Result<(Filled, target::Ready), String> {
+        source: &SourceKernel,
+    ) -> Result<(FilledKernel, rank_dir::PreparedKernel), String> {
         let device = ranks[at].device.clone()?;
         let stem = format!("{kernel}_{device}");
         ranks[at].is_free(&stem)?;
-        ranks[at].accepts(donor, &ranks[donor.rank].name.clone())?;
-        let (target, from) = (&ranks[at], &ranks[donor.rank]);
-        let ready = target::ready(donor, from, target, &stem, device)?;
-        let filled = Filled {
+        ranks[at].accepts(source, &ranks[source.rank].name.clone())?;
+        let (target, from) = (&ranks[at], &ranks[source.rank]);
+        let prepare_files = rank_dir::prepare_files(source, from, target, &stem, device)?;
+        let filled = FilledKernel {
             folder: target.path.clone(),
             rank: target.name.clone(),
             stem,
-            donor: from.name.clone(),
-            donor_stem: donor.stem.clone(),
+            source: from.name.clone(),
+            source_stem: source.stem.clone(),
         };
-        Ok((filled, ready))
+        Ok((filled, prepare_files))
     }
 }

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use crate::fill::devices::DeviceMap;
-use crate::fill::scanned::Cache;
-use crate::fill::source_kernel::{Donor, MAX_TEXT, Soc};
+use crate::fill::scanned::ScannedCache;
+use crate::fill::source_kernel::{MAX_TEXT, Soc, SourceKernel};
 use crate::fill::stem::Stem;
-use crate::quarantine::ground::beside;
-use crate::scan::names::Members;
-use crate::scan::{Item, Kernel, Verdict, What};
+use crate::quarantine::locked_cache::beside;
+use crate::scan::file_set::FileSet;
+use crate::scan::{Item, ItemKind, ItemState, Kernel};
 use opkeep_fs::{Dir, FileKind, FileRead, Fs};
 use opkeep_kernel_meta::{QUARANTINE, RunId};
 
@@ -44,7 +44,7 @@ pub(crate) struct Rank<'a> {
 }
 
 /// The ranks under `base`: those that were surveyed, those that the map names, and those that have lost their caches.
-pub(crate) fn ranks<'a>(base: &Path, caches: &[Cache<'a>], map: &DeviceMap) -> Vec<Rank<'a>> {
+pub(crate) fn ranks<'a>(base: &Path, caches: &[ScannedCache<'a>], map: &DeviceMap) -> Vec<Rank<'a>> {
     let mut ranks: Vec<Rank<'a>> = caches.iter().map(|cache| Rank::of(cache, map)).collect();
     let mut names: Vec<String> = map.ranks().map(str::to_owned).collect();
     if let Ok(there) = Dir::open_quietly(base).and_then(|base| base.entries()) {
@@ -66,27 +66,27 @@ pub(crate) fn ranks<'a>(base: &Path, caches: &[Cache<'a>], map: &DeviceMap) -> V
 }
 
 impl<'a> Rank<'a> {
-    fn of(cache: &Cache<'a>, map: &DeviceMap) -> Self {
-        let place = &cache.survey.place;
+    fn of(cache: &ScannedCache<'a>, map: &DeviceMap) -> Self {
+        let place = &cache.scan.place;
         let name = place.rank.clone().unwrap_or_default();
-        let gone: HashSet<(&str, What)> = cache
+        let gone: HashSet<(&str, ItemKind)> = cache
             .moved
             .iter()
             .filter(|moved| moved.below.is_none())
             .map(|moved| (&*moved.name, moved.what))
             .collect();
         let kernels =
-            || cache.survey.items.iter().filter(|item| item.below.is_none() && item.what == What::Kernel);
+            || cache.scan.items.iter().filter(|item| item.below.is_none() && item.what == ItemKind::Kernel);
         let (mut intact, mut left) = (BTreeMap::new(), BTreeMap::new());
         let (mut described, mut gone_described) = (Vec::new(), Vec::new());
         for item in kernels() {
             let is_gone = gone.contains(&(&*item.name, item.what));
             match (&item.verdict, item.kernel) {
-                (Verdict::Intact, Some(kernel)) => drop(intact.insert(&*item.name, kernel)),
+                (ItemState::Intact, Some(kernel)) => drop(intact.insert(&*item.name, kernel)),
                 (_, _) if !is_gone => drop(left.insert(&*item.name, item)),
                 (_, _) => {}
             }
-            if item.members.has(Members::INFO) {
+            if item.members.has(FileSet::INFO) {
                 if is_gone { &mut gone_described } else { &mut described }.push(&*item.name);
             }
         }
@@ -130,9 +130,9 @@ impl<'a> Rank<'a> {
         Self { path, dir: None, intact, device, left, described, own: None, gone, asides, name }
     }
 
-    /// Whether this rank, which has the number `at`, lacks the kernel that `donors` have.
-    pub(crate) fn lacks(&self, at: usize, donors: &[(usize, String)]) -> bool {
-        let mut own = donors.iter().filter(|(rank, _)| *rank == at);
+    /// Whether this rank, which has the number `at`, lacks the kernel that `sources` have.
+    pub(crate) fn lacks(&self, at: usize, sources: &[(usize, String)]) -> bool {
+        let mut own = sources.iter().filter(|(rank, _)| *rank == at);
         match &self.device {
             Ok(device) => !own.any(|(_, stem)| Stem::of(stem).is_some_and(|stem| stem.device == *device)),
             Err(_) => own.next().is_none(),
@@ -161,8 +161,8 @@ impl<'a> Rank<'a> {
     ///
     /// # Errors
     /// Which do not, and what is different.
-    pub(crate) fn accepts(&mut self, donor: &Donor, donors_rank: &str) -> Result<(), String> {
-        let Some(soc) = &donor.soc else { return Ok(()) };
+    pub(crate) fn accepts(&mut self, source: &SourceKernel, donors_rank: &str) -> Result<(), String> {
+        let Some(soc) = &source.soc else { return Ok(()) };
         if self.own.is_none() {
             self.own = Some(self.read_own());
         }
@@ -172,7 +172,7 @@ impl<'a> Rank<'a> {
                 return Err(format!(
                     "rank_{donors_rank}/kernel_meta/{}.info and rank_{}/kernel_meta/{file} were not made for the same: \
                      {different}; let the rank compile it, or move that file away if it is not true any more",
-                    donor.stem, self.name
+                    source.stem, self.name
                 ));
             }
         }

@@ -1,13 +1,13 @@
 //! Caches that are to be filled.
 
-use crate::quarantine::Moved;
-use crate::scan::Survey;
+use crate::quarantine::QuarantinedItem;
+use crate::scan::CacheScan;
 
 /// A cache that was surveyed.
 #[derive(Clone, Copy, Debug)]
-pub struct Cache<'a> {
+pub struct ScannedCache<'a> {
     /// What is in it.
-    pub survey: &'a Survey,
+    pub scan: &'a CacheScan,
     /// What of that was set aside since, or would be.
-    pub moved: &'a [Moved],
+    pub moved: &'a [QuarantinedItem],
 }

@@ -15,7 +15,7 @@ pub(crate) const MAX_OBJECT: u64 = i32::MAX as u64;
 
 /// The kernel that ranks are filled with: that of the first who has it, if all agree.
 #[derive(Clone, Debug)]
-pub(crate) struct Donor {
+pub(crate) struct SourceKernel {
     /// The rank's place among all.
     pub(crate) rank: usize,
     pub(crate) stem: String,

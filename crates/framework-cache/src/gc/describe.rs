@@ -7,13 +7,13 @@ use serde::Deserialize;
 
 use crate::gc::disk::{is_gone, read_quietly};
 use crate::gc::list::Groups;
-use crate::scan::names::{Class, Members, class};
-use crate::scan::place::Kind;
+use crate::scan::cache_dir::Kind;
+use crate::scan::file_set::{FileSet, NameClass, class};
 use opkeep_fs::Dir;
 
 /// What one description says.
 #[derive(Debug)]
-pub(crate) enum Told {
+pub(crate) enum DescribedFiles {
     /// The object is the one that is called after it, as of nearly all.
     Plain,
     /// Which files, in this folder, hold the kernel.
@@ -52,26 +52,30 @@ struct Part {
 }
 
 /// Reads every description in the folder.
-pub(crate) fn describe(dir: &Dir, groups: &Groups, cancelled: &dyn Fn() -> bool) -> HashMap<Box<str>, Told> {
+pub(crate) fn describe(
+    dir: &Dir,
+    groups: &Groups,
+    cancelled: &dyn Fn() -> bool,
+) -> HashMap<Box<str>, DescribedFiles> {
     let mut buffer = Vec::new();
     let described =
-        groups.iter().filter(|(_, files)| files.iter().any(|(member, _)| *member == Members::JSON));
+        groups.iter().filter(|(_, files)| files.iter().any(|(member, _)| *member == FileSet::JSON));
     described
         .map(|(stem, _)| {
             let told = match read_quietly(dir, &format!("{stem}.json"), &mut buffer) {
                 // What was not read is not judged.
-                _ if cancelled() => Told::Unread,
+                _ if cancelled() => DescribedFiles::Unread,
                 Ok(()) => parse(dir, groups, stem, &buffer),
-                Err(_) => Told::Unread,
+                Err(_) => DescribedFiles::Unread,
             };
             (stem.clone(), told)
         })
         .collect()
 }
 
-fn parse(dir: &Dir, groups: &Groups, stem: &str, json: &[u8]) -> Told {
+fn parse(dir: &Dir, groups: &Groups, stem: &str, json: &[u8]) -> DescribedFiles {
     let Ok(Fields { bin, suffix, header, parts }) = serde_json::from_slice(json) else {
-        return Told::Nothing;
+        return DescribedFiles::Nothing;
     };
     // A name that leaves the folder is nobody's in it.
     let plain = |name: &String| is_plain_file_name(name);
@@ -85,22 +89,22 @@ fn parse(dir: &Dir, groups: &Groups, stem: &str, json: &[u8]) -> Told {
             let objects: Vec<String> = objects.into_iter().filter(plain).collect();
             let is_whole = objects.iter().any(|object| is_there(dir, groups, object));
             if is_whole && bin == stem && suffix.is_none_or(|suffix| suffix == ".o") && header.is_none() {
-                return Told::Plain;
+                return DescribedFiles::Plain;
             }
             let header = header.map(|suffix| format!("{bin}{suffix}")).filter(plain);
-            Told::Kernel { objects, header, parts: Vec::new(), is_whole }
+            DescribedFiles::Kernel { objects, header, parts: Vec::new(), is_whole }
         }
         None if !parts.is_empty() => {
             let parts = parts.into_iter().map(part_stem).filter(plain).collect();
-            Told::Kernel { objects: Vec::new(), header: None, parts, is_whole: false }
+            DescribedFiles::Kernel { objects: Vec::new(), header: None, parts, is_whole: false }
         }
-        None => Told::Nothing,
+        None => DescribedFiles::Nothing,
     }
 }
 
 fn is_there(dir: &Dir, groups: &Groups, name: &str) -> bool {
     match class(name, Kind::Cann) {
-        Class::Of(stem, member) => {
+        NameClass::Of(stem, member) => {
             groups.get(stem).is_some_and(|files| files.iter().any(|(there, _)| *there == member))
         }
         // Not a name that CANN gives; it may be there all the same.

@@ -193,7 +193,7 @@ struct Ini {
     /// Sections of other names with limits in them.
     sections: Vec<String>,
     /// Lines that set nothing, by number.
-    strange: Vec<(usize, String)>,
+    unknown: Vec<(usize, String)>,
 }
 
 /// More lines of one kind are not reported: a file with so many is something else.
@@ -215,8 +215,8 @@ impl Ini {
             let Some((key, value)) = line.split_once('=').map(|(key, value)| (key.trim(), value.trim()))
             else {
                 let is_ours = matches!(section, "" | SECTION) && !line.is_empty() && !line.starts_with('#');
-                if is_ours && found.strange.len() < MAX_STRANGE {
-                    found.strange.push((number, line.chars().take(SHOWN).collect()));
+                if is_ours && found.unknown.len() < MAX_STRANGE {
+                    found.unknown.push((number, line.chars().take(SHOWN).collect()));
                 }
                 continue;
             };
@@ -274,7 +274,7 @@ impl Ini {
             line: *line,
             text: text.clone(),
         };
-        self.strange.iter().map(line).chain(self.sections.iter().map(section)).collect()
+        self.unknown.iter().map(line).chain(self.sections.iter().map(section)).collect()
     }
 }
 

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use crate::gc::disk::{Stamp, each};
 use crate::gc::usage::Amount;
-use crate::scan::names::{Class, Members, class};
-use crate::scan::place::Kind;
+use crate::scan::cache_dir::Kind;
+use crate::scan::file_set::{FileSet, NameClass, class};
 use opkeep_fs::descend;
 use opkeep_fs::{Dir, FileKind};
 use opkeep_kernel_meta::QUARANTINE;
@@ -22,7 +22,7 @@ const STRIDE: u64 = 4096;
 
 /// What is right in one folder.
 #[derive(Debug, Default)]
-pub(crate) struct Shelf {
+pub(crate) struct ListedDir {
     /// Which, below the cache's own.
     pub(crate) below: PathBuf,
     /// By stem, which files there are.
@@ -34,17 +34,17 @@ pub(crate) struct Shelf {
 }
 
 /// The files of each stem.
-pub(crate) type Groups = HashMap<Box<str>, Vec<(Members, Stamp)>>;
+pub(crate) type Groups = HashMap<Box<str>, Vec<(FileSet, Stamp)>>;
 
 /// Everything in a cache.
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
-    pub(crate) shelves: Vec<Shelf>,
+    pub(crate) shelves: Vec<ListedDir>,
     /// All regular files, as CANN counts them.
     pub(crate) total: Amount,
     /// Those that are no kernel's.
     pub(crate) other: Amount,
-    pub(crate) strange: Strange,
+    pub(crate) unknown: UnknownFiles,
     /// Folders that could not be looked into, and why.
     pub(crate) closed: Vec<(PathBuf, io::Error)>,
     pub(crate) cancelled: bool,
@@ -52,13 +52,13 @@ pub(crate) struct Listing {
 
 /// Names of what is not recognised, and stays.
 #[derive(Debug, Default)]
-pub(crate) struct Strange {
+pub(crate) struct UnknownFiles {
     /// The first hundred.
     pub(crate) names: Vec<String>,
     pub(crate) count: u64,
 }
 
-impl Strange {
+impl UnknownFiles {
     pub(crate) fn add(&mut self, below: &Path, name: &OsStr) {
         self.count += 1;
         if self.names.len() < LISTED {
@@ -68,7 +68,7 @@ impl Strange {
 }
 
 /// Who watches the listing.
-pub(crate) struct Listener<'a> {
+pub(crate) struct ListingObserver<'a> {
     /// Told how many files were listed so far.
     pub(crate) listed: &'a dyn Fn(u64),
     pub(crate) cancelled: &'a dyn Fn() -> bool,
@@ -79,7 +79,7 @@ impl Listing {
     ///
     /// # Errors
     /// The folder cannot be listed.
-    pub(crate) fn of(dir: &Dir, listener: &Listener<'_>) -> io::Result<Self> {
+    pub(crate) fn of(dir: &Dir, listener: &ListingObserver<'_>) -> io::Result<Self> {
         let mut listing = Self::default();
         listing.folder(dir, Path::new(""), 0, false, listener)?;
         Ok(listing)
@@ -92,9 +92,10 @@ impl Listing {
         below: &Path,
         depth: usize,
         aside: bool,
-        listener: &Listener<'_>,
+        listener: &ListingObserver<'_>,
     ) -> io::Result<()> {
-        let (mut shelf, mut folders) = (Shelf { below: below.to_owned(), ..Shelf::default() }, Vec::new());
+        let (mut shelf, mut folders) =
+            (ListedDir { below: below.to_owned(), ..ListedDir::default() }, Vec::new());
         each(dir, |name, kind, stamp| {
             if let Some(stamp) = stamp {
                 self.file(&mut shelf, name, stamp, aside, listener);
@@ -102,7 +103,7 @@ impl Listing {
                 folders.push(name.to_owned());
             } else {
                 shelf.is_linked |= kind == FileKind::Link && name.as_encoded_bytes().ends_with(b".json");
-                self.strange.add(below, name);
+                self.unknown.add(below, name);
             }
         })?;
         self.shelves.push(shelf);
@@ -128,7 +129,14 @@ impl Listing {
         Ok(())
     }
 
-    fn file(&mut self, shelf: &mut Shelf, name: &OsStr, stamp: Stamp, aside: bool, listener: &Listener<'_>) {
+    fn file(
+        &mut self,
+        shelf: &mut ListedDir,
+        name: &OsStr,
+        stamp: Stamp,
+        aside: bool,
+        listener: &ListingObserver<'_>,
+    ) {
         self.total.add(1, stamp.size);
         if self.total.files.is_multiple_of(STRIDE) {
             (listener.listed)(self.total.files);
@@ -136,16 +144,16 @@ impl Listing {
         }
         let text = name.to_str().filter(|_| !aside && !self.cancelled);
         match text.map(|text| (text, class(text, Kind::Cann))) {
-            Some((_, Class::Of(stem, member))) => match shelf.groups.get_mut(stem) {
+            Some((_, NameClass::Of(stem, member))) => match shelf.groups.get_mut(stem) {
                 Some(files) => files.push((member, stamp)),
                 None => drop(shelf.groups.insert(stem.into(), vec![(member, stamp)])),
             },
-            Some((text, Class::Temp)) if is_temp(text) => shelf.temps.push((text.into(), stamp)),
-            Some((_, Class::Known)) => self.other.add(1, stamp.size),
+            Some((text, NameClass::Temp)) if is_temp(text) => shelf.temps.push((text.into(), stamp)),
+            Some((_, NameClass::Known)) => self.other.add(1, stamp.size),
             _ => {
                 self.other.add(1, stamp.size);
                 if !aside {
-                    self.strange.add(&shelf.below, name);
+                    self.unknown.add(&shelf.below, name);
                 }
             }
         }

@@ -18,30 +18,30 @@
 
 mod describe;
 mod disk;
+mod file_group;
+mod group_files;
 mod limits;
 mod list;
 mod progress;
 mod remove;
-mod sort;
-mod things;
 mod usage;
 
 pub use limits::{LimitSettings, LimitWarning, Limits};
-pub use progress::{IDLE_FOR, Kept, Step};
-pub use usage::{Amount, Usage, What};
+pub use progress::{GcProgress, IDLE_FOR, InUseCounts};
+pub use usage::{Amount, FileGroupKind, Usage};
 
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use crate::scan::Place;
+use crate::scan::CacheDir;
 use disk::Tried;
-use list::{Listener, Listing};
+use file_group::FileGroup;
+use group_files::{FileGroups, Grouping};
+use list::{Listing, ListingObserver};
 use opkeep_fs::{Dir, Fs};
 use opkeep_kernel_meta::QUARANTINE;
 use remove::{Remover, descend, is_cheap};
-use sort::{Sorting, Things};
-use things::Thing;
 
 /// The lock that CANN holds while it ages a folder.
 const AGING_LOCK: &str = "op_cache_file_del.lock";
@@ -57,7 +57,7 @@ pub struct GcOptions<'a> {
     /// What the environment says of limits.
     pub environment: &'a LimitSettings,
     /// Told what is done.
-    pub watch: &'a dyn Fn(Step<'_>),
+    pub watch: &'a dyn Fn(GcProgress<'_>),
     /// Asked now and then whether to give up.
     pub cancelled: &'a dyn Fn() -> bool,
 }
@@ -81,7 +81,7 @@ pub struct GcReport {
     /// There is still more than there should be.
     pub still_over: bool,
     /// What should have gone, and was left to those who use it.
-    pub kept: Kept,
+    pub kept: InUseCounts,
     /// What should have gone and could not be deleted.
     pub failed: u64,
     /// Which file was the first of it, and why.
@@ -90,9 +90,9 @@ pub struct GcReport {
     /// none beside them may be theirs, and stays.
     pub unread: u64,
     /// What is not recognised, and stays: the first hundred names.
-    pub strange: Vec<String>,
+    pub unknown: Vec<String>,
     /// How many there are.
-    pub strange_count: u64,
+    pub unknown_count: u64,
     /// Folders below that could not be looked into, and why.
     pub closed: Vec<(PathBuf, io::Error)>,
     /// It was given up before the end.
@@ -121,7 +121,7 @@ impl Bounds {
 ///
 /// # Errors
 /// The folder cannot be opened, listed or, for want of the right to write there, locked; or it is what a repair set aside.
-pub fn gc(place: &Place, options: &GcOptions<'_>) -> io::Result<GcReport> {
+pub fn gc(place: &CacheDir, options: &GcOptions<'_>) -> io::Result<GcReport> {
     let dir = Dir::open_quietly(&place.path)?;
     if place.soc.as_ref().is_some_and(|soc| soc.ends_with(QUARANTINE)) {
         return Err(io::Error::other("what a repair set aside stays until it is undone, or deleted by hand"));
@@ -140,30 +140,32 @@ pub fn gc(place: &Place, options: &GcOptions<'_>) -> io::Result<GcReport> {
             return Err(io::Error::new(error.kind(), format!("cannot lock `{AGING_LOCK}`: {error}")));
         }
     };
-    let listener =
-        Listener { listed: &|files| (options.watch)(Step::Listed { files }), cancelled: options.cancelled };
+    let listener = ListingObserver {
+        listed: &|files| (options.watch)(GcProgress::Listed { files }),
+        cancelled: options.cancelled,
+    };
     let listing = Listing::of(&dir, &listener)?;
     (report.closed, report.cancelled) = (listing.closed, listing.cancelled);
     let bounds = Bounds::of(report.limits.as_ref(), options);
     let is_over = bounds.is_some_and(|bounds| listing.total.bytes >= bounds.from);
     let older_than = options.older_than.map(|age| age.max(IDLE_FOR));
-    let sorting = Sorting {
+    let sorting = Grouping {
         now,
         read: is_over || older_than.is_some(),
         list_idle_for: if is_over { Some(IDLE_FOR) } else { older_than },
         rest_idle_for: IDLE_FOR,
         cancelled: options.cancelled,
     };
-    let (mut things, mut strange, mut folders) = (Things::default(), listing.strange, Vec::new());
+    let (mut things, mut unknown, mut folders) = (FileGroups::default(), listing.unknown, Vec::new());
     things.usage.other = listing.other;
     for (index, shelf) in listing.shelves.into_iter().enumerate() {
         folders.push(shelf.below.clone());
         match descend(&dir, &shelf.below) {
-            Ok(folder) => things.add(&folder, index, shelf, &sorting, &mut strange),
+            Ok(folder) => things.add(&folder, index, shelf, &sorting, &mut unknown),
             Err(error) => report.closed.push((shelf.below, error)),
         }
     }
-    (report.strange, report.strange_count) = (strange.names, strange.count);
+    (report.unknown, report.unknown_count) = (unknown.names, unknown.count);
     (report.before, report.unread) = (things.usage, things.unread);
     report.cancelled |= (options.cancelled)();
     if report.cancelled {
@@ -177,7 +179,7 @@ pub fn gc(place: &Place, options: &GcOptions<'_>) -> io::Result<GcReport> {
 
 /// Deletes what may go, in the order in which it should.
 fn make_room(
-    things: Things,
+    things: FileGroups,
     mut remover: Remover<'_>,
     older_than: Option<Duration>,
     bounds: Option<Bounds>,
@@ -188,20 +190,20 @@ fn make_room(
     let of = things.listed.len() as u64;
     let mut done = 0;
     let mut cancelled = false;
-    let mut remove = |remover: &mut Remover<'_>, thing: &Thing| {
+    let mut remove = |remover: &mut Remover<'_>, thing: &FileGroup| {
         cancelled |= (options.cancelled)();
         if !cancelled {
             remover.remove(thing);
             done += 1;
-            (options.watch)(Step::Done { done, of });
+            (options.watch)(GcProgress::Done { done, of });
         }
     };
-    let is_used = |thing: &Thing| matches!(thing.what, What::Kernel | What::Trial);
-    let (mut idle, rests): (Vec<Thing>, Vec<Thing>) = things.listed.into_iter().partition(is_used);
+    let is_used = |thing: &FileGroup| matches!(thing.what, FileGroupKind::Kernel | FileGroupKind::Trial);
+    let (mut idle, rests): (Vec<FileGroup>, Vec<FileGroup>) = things.listed.into_iter().partition(is_used);
     rests.iter().for_each(|rest| remove(&mut remover, rest));
     drop(rests);
     idle.sort_by(|one, other| {
-        let key = |thing: &Thing| (!is_cheap(thing), thing.used());
+        let key = |thing: &FileGroup| (!is_cheap(thing), thing.used());
         (key(one), one.shelf, &one.stem).cmp(&(key(other), other.shelf, &other.stem))
     });
     if let Some(age) = older_than {
@@ -255,7 +257,7 @@ fn begin(dir: &Dir, dry_run: bool) -> io::Result<Option<(Option<std::fs::File>, 
 }
 
 /// Where the limits of the cache at `place` are written.
-fn ini_path(place: &Place) -> PathBuf {
+fn ini_path(place: &CacheDir) -> PathBuf {
     let full = Fs::new().real_path(&place.path).unwrap_or_else(|_| place.path.clone());
     full.parent().unwrap_or(&full).join(limits::INI)
 }

@@ -9,7 +9,7 @@ pub const IDLE_FOR: Duration = Duration::from_secs(1800);
 /// Something that was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Step<'a> {
+pub enum GcProgress<'a> {
     /// So many files are listed so far.
     Listed {
         /// How many.
@@ -33,7 +33,7 @@ pub enum Step<'a> {
 
 /// What was left to those who use it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Kept {
+pub struct InUseCounts {
     /// What a process has open.
     pub open: u64,
     /// What a process holds the lock of.

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::gc::disk::{self, Stamp, Tried, idle};
-use crate::gc::progress::{IDLE_FOR, Kept, Step};
-use crate::gc::things::{File, Thing};
-use crate::gc::usage::{Amount, Usage, What};
+use crate::gc::file_group::{File, FileGroup};
+use crate::gc::progress::{GcProgress, IDLE_FOR, InUseCounts};
+use crate::gc::usage::{Amount, FileGroupKind, Usage};
 use crate::open_files::OpenFiles;
 use opkeep_fs::Dir;
 
@@ -26,7 +26,7 @@ pub(crate) struct Remover<'a> {
     pub(crate) folders: &'a [PathBuf],
     pub(crate) now: SystemTime,
     pub(crate) dry_run: bool,
-    pub(crate) watch: &'a dyn Fn(Step<'_>),
+    pub(crate) watch: &'a dyn Fn(GcProgress<'_>),
     /// The folder that was last at work in.
     open_folder: Option<(usize, Dir)>,
     open_files: OpenFiles,
@@ -34,7 +34,7 @@ pub(crate) struct Remover<'a> {
     asked: Option<Instant>,
     /// What went.
     pub(crate) removed: Usage,
-    pub(crate) kept: Kept,
+    pub(crate) kept: InUseCounts,
     /// What should have gone and could not be deleted, and why the first of it could not.
     pub(crate) failed: u64,
     pub(crate) failure: Option<(PathBuf, io::Error)>,
@@ -58,7 +58,7 @@ impl<'a> Remover<'a> {
         folders: &'a [PathBuf],
         now: SystemTime,
         dry_run: bool,
-        watch: &'a dyn Fn(Step<'_>),
+        watch: &'a dyn Fn(GcProgress<'_>),
     ) -> Self {
         Self {
             root,
@@ -70,14 +70,14 @@ impl<'a> Remover<'a> {
             open_files: OpenFiles::default(),
             asked: None,
             removed: Usage::default(),
-            kept: Kept::default(),
+            kept: InUseCounts::default(),
             failed: 0,
             failure: None,
         }
     }
 
     /// Deletes a thing, or says in `kept` or `failure` why it stays.
-    pub(crate) fn remove(&mut self, thing: &Thing) {
+    pub(crate) fn remove(&mut self, thing: &FileGroup) {
         let mut gone = Amount::default();
         let came = self.try_remove(thing, &mut gone);
         self.removed.add_files(thing.what, gone.files, gone.bytes);
@@ -96,7 +96,7 @@ impl<'a> Remover<'a> {
         }
     }
 
-    fn try_remove(&mut self, thing: &Thing, gone: &mut Amount) -> Result<(), Stays> {
+    fn try_remove(&mut self, thing: &FileGroup, gone: &mut Amount) -> Result<(), Stays> {
         if self.asked.is_none_or(|at| at.elapsed() > BELIEVED) {
             (self.open_files, self.asked) = (OpenFiles::look(), Some(Instant::now()));
         }
@@ -112,7 +112,7 @@ impl<'a> Remover<'a> {
         came
     }
 
-    fn remove_in(&self, dir: &Dir, thing: &Thing, gone: &mut Amount) -> Result<(), Stays> {
+    fn remove_in(&self, dir: &Dir, thing: &FileGroup, gone: &mut Amount) -> Result<(), Stays> {
         let job = Job { dir, thing, open: &self.open_files };
         let held = job.lock(self.dry_run)?;
         // It may have been written until it was locked.
@@ -125,7 +125,7 @@ impl<'a> Remover<'a> {
                 continue;
             }
             job.delete(file, stamp, gone)?;
-            (self.watch)(Step::Removed { folder: dir.path(), file: &file.name(&thing.stem) });
+            (self.watch)(GcProgress::Removed { folder: dir.path(), file: &file.name(&thing.stem) });
         }
         drop(held);
         Ok(())
@@ -144,7 +144,7 @@ pub(crate) fn descend(root: &Dir, below: &Path) -> io::Result<Dir> {
 /// A thing that is about to go.
 struct Job<'a> {
     dir: &'a Dir,
-    thing: &'a Thing,
+    thing: &'a FileGroup,
     open: &'a OpenFiles,
 }
 
@@ -206,6 +206,6 @@ impl Job<'_> {
 }
 
 /// Whether a thing is rather to go than a kernel, when there is no room.
-pub(crate) fn is_cheap(thing: &Thing) -> bool {
-    thing.what == What::Trial
+pub(crate) fn is_cheap(thing: &FileGroup) -> bool {
+    thing.what == FileGroupKind::Trial
 }

@@ -27,7 +27,7 @@ impl Amount {
 /// What making room tells apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
-pub enum What {
+pub enum FileGroupKind {
     /// A kernel with all that belongs to it: description, object, header, parts, trial compile, locks.
     Kernel,
     /// What a trial compile said of a kernel that is not there: `_pre.json`.
@@ -40,7 +40,7 @@ pub enum What {
     Lock,
 }
 
-impl What {
+impl FileGroupKind {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::Kernel, Self::Trial, Self::Orphan, Self::Temp, Self::Lock];
 
@@ -59,19 +59,19 @@ impl What {
 /// What there is of each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    counts: [(u64, Amount); What::ALL.len()],
+    counts: [(u64, Amount); FileGroupKind::ALL.len()],
     /// Files that are none of these, and stay.
     pub other: Amount,
 }
 
 impl Usage {
     /// How many there are of `what`.
-    pub fn count(&self, what: What) -> u64 {
+    pub fn count(&self, what: FileGroupKind) -> u64 {
         self.counts[what as usize].0
     }
 
     /// Their files.
-    pub fn amount(&self, what: What) -> Amount {
+    pub fn amount(&self, what: FileGroupKind) -> Amount {
         self.counts[what as usize].1
     }
 
@@ -81,13 +81,13 @@ impl Usage {
     }
 
     /// Adds one of `what`, with so many files and bytes.
-    pub(crate) fn add(&mut self, what: What, files: u64, bytes: u64) {
+    pub(crate) fn add(&mut self, what: FileGroupKind, files: u64, bytes: u64) {
         self.add_files(what, files, bytes);
         self.counts[what as usize].0 += 1;
     }
 
     /// Adds files of `what`, which itself stays or was counted.
-    pub(crate) fn add_files(&mut self, what: What, files: u64, bytes: u64) {
+    pub(crate) fn add_files(&mut self, what: FileGroupKind, files: u64, bytes: u64) {
         self.counts[what as usize].1.add(files, bytes);
     }
 

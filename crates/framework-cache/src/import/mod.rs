@@ -1,7 +1,7 @@
 //! Taking kernels that others compiled into the store.
 //!
 //! ```text
-//! survey ──intact──> descriptor: names it? older than it? ──> options, target ──> validate ──> key ──> put
+//! scan ──intact──> descriptor: names it? older than it? ──> options, target ──> validate ──> key ──> put
 //! ```
 //!
 //! What does not get through is passed over, with the reason. Nothing is changed where the kernels are.
@@ -18,7 +18,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::scan::{
-    Item, Kind, NotTaken, Place, Shelf, SurveyOptions, Taken, Verdict, What, find_through_links, survey,
+    CacheDir, CacheReader, ExtractError, ExtractedKernel, Item, ItemKind, ItemState, Kind, ScanOptions,
+    find_through_links, scan,
 };
 use opkeep_artifact::Artifact;
 use opkeep_cann_meta::{KernelMeta, is_chip, targets};
@@ -181,7 +182,7 @@ impl Importer {
 
 impl ImportRun<'_> {
     /// Imports what is in one cache.
-    fn place(&self, place: &Place, report: &mut ImportReport) {
+    fn place(&self, place: &CacheDir, report: &mut ImportReport) {
         if self.importer.cancel.is_cancelled() {
             return;
         }
@@ -199,19 +200,19 @@ impl ImportRun<'_> {
         report.caches.push(cache);
     }
 
-    fn kernels(&self, place: &Place, cache: &mut CacheImport) -> std::io::Result<()> {
+    fn kernels(&self, place: &CacheDir, cache: &mut CacheImport) -> std::io::Result<()> {
         let Importer { threads, cancel, observer, .. } = self.importer;
-        let options = SurveyOptions {
+        let options = ScanOptions {
             threads: *threads,
             // Judging is the first half.
             progress: &|done, of| observer(&place.path, done, 2 * of),
             cancelled: &|| cancel.is_cancelled(),
         };
-        let survey = survey(place, &options)?;
-        let store_target = Shelf::open(place)?;
+        let scan = scan(place, &options)?;
+        let store_target = CacheReader::open(place)?;
         cache.unreadable_dirs =
-            survey.closed.iter().map(|(folder, error)| (folder.clone(), error.to_string())).collect();
-        let items: Vec<&Item> = survey.items.iter().filter(|item| item.what == What::Kernel).collect();
+            scan.closed.iter().map(|(folder, error)| (folder.clone(), error.to_string())).collect();
+        let items: Vec<&Item> = scan.items.iter().filter(|item| item.what == ItemKind::Kernel).collect();
         let done = AtomicU64::new(0);
         let of = items.len() as u64;
         let import = |at: usize| {
@@ -233,7 +234,7 @@ impl ImportRun<'_> {
     }
 
     /// Imports one kernel.
-    fn item(&self, place: &Place, store_target: &Shelf, item: &Item) -> Outcome {
+    fn item(&self, place: &CacheDir, store_target: &CacheReader, item: &Item) -> Outcome {
         if self.importer.cancel.is_cancelled() || self.stopped.load(Ordering::Relaxed) {
             return Outcome::Unprocessed;
         }
@@ -243,18 +244,20 @@ impl ImportRun<'_> {
     }
 
     /// Reads a kernel, if it is whole and its descriptor says what it computes.
-    fn candidate(&self, store_target: &Shelf, item: &Item) -> Result<ImportCandidate, SkipReason> {
-        if !matches!(item.verdict, Verdict::Intact) {
+    fn candidate(&self, store_target: &CacheReader, item: &Item) -> Result<ImportCandidate, SkipReason> {
+        if !matches!(item.verdict, ItemState::Intact) {
             return Err(SkipReason::of_item(item));
         }
         if item.kernel.is_none() {
             return Err(SkipReason::InParts);
         }
-        let Taken { json, object, info, is_begun_anew, compiled_at, is_ours } =
+        let ExtractedKernel { json, object, info, is_begun_anew, compiled_at, is_ours } =
             store_target.take(item).map_err(|error| match error {
-                NotTaken::Missing { file } if file.ends_with(".info") => SkipReason::NoDescriptor,
-                NotTaken::Missing { file } if file.ends_with(".o") => SkipReason::NoObject,
-                NotTaken::Missing { .. } | NotTaken::Changing { .. } => SkipReason::InUse(error.to_string()),
+                ExtractError::Missing { file } if file.ends_with(".info") => SkipReason::NoDescriptor,
+                ExtractError::Missing { file } if file.ends_with(".o") => SkipReason::NoObject,
+                ExtractError::Missing { .. } | ExtractError::Changing { .. } => {
+                    SkipReason::InUse(error.to_string())
+                }
                 error => SkipReason::Unreadable(error.to_string()),
             })?;
         if is_ours {
@@ -294,7 +297,12 @@ impl ImportRun<'_> {
     }
 
     /// Puts a kernel into the store, unless one of the same job is there that is as new.
-    fn keep(&self, place: &Place, item: &Item, candidate: &ImportCandidate) -> Result<Outcome, SkipReason> {
+    fn keep(
+        &self,
+        place: &CacheDir,
+        item: &Item,
+        candidate: &ImportCandidate,
+    ) -> Result<Outcome, SkipReason> {
         let ImportCandidate { descriptor, generation, spec, said, expected, .. } = candidate;
         let artifact = &candidate.artifact;
         let job = descriptor.job.digest();

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::scan::{Item, Place, Places, Verdict};
+use crate::scan::{CacheDir, CacheDirs, Item, ItemState};
 use opkeep_cann_meta::unjudged;
 use opkeep_descriptor::Key;
 use opkeep_fs::{FileId, Fs};
@@ -137,15 +137,15 @@ pub enum SkipReason {
 impl SkipReason {
     pub(super) fn of_item(item: &Item) -> Self {
         match &item.verdict {
-            Verdict::OtherChip(other) => Self::OtherChip(other.to_string()),
-            Verdict::InUse => Self::InUse("it changed whenever it was read".to_owned()),
-            Verdict::Unreadable { file, problem } => Self::Unreadable(format!("`{file}`: {problem}")),
+            ItemState::OtherChip(other) => Self::OtherChip(other.to_string()),
+            ItemState::InUse => Self::InUse("it changed whenever it was read".to_owned()),
+            ItemState::Unreadable { file, problem } => Self::Unreadable(format!("`{file}`: {problem}")),
             verdict => {
                 let what = match verdict {
-                    Verdict::Damaged(flaws) => {
+                    ItemState::Damaged(flaws) => {
                         flaws.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
                     }
-                    Verdict::Orphan(orphan) => orphan.to_string(),
+                    ItemState::Orphan(orphan) => orphan.to_string(),
                     _ => item.state().to_owned(),
                 };
                 match &item.busy {
@@ -263,7 +263,7 @@ impl ImportReport {
         }
     }
 
-    pub(super) fn add_closed(&mut self, places: &Places, seen: &mut HashSet<FileId>) {
+    pub(super) fn add_closed(&mut self, places: &CacheDirs, seen: &mut HashSet<FileId>) {
         places.closed.iter().for_each(|(path, error)| self.add_unreadable(path, error, seen));
         let deep = "nested too deep; name it on the command line".to_owned();
         self.unreadable_dirs.extend(places.too_deep.iter().map(|path| (path.clone(), deep.clone())));
@@ -271,7 +271,7 @@ impl ImportReport {
 }
 
 impl CacheImport {
-    pub(super) fn new(place: &Place) -> Self {
+    pub(super) fn new(place: &CacheDir) -> Self {
         Self {
             path: place.path.clone(),
             kind: place.kind.name(),

@@ -6,8 +6,8 @@ use std::io::{self, ErrorKind};
 use std::ops::Not;
 use std::path::PathBuf;
 
-use crate::quarantine::ground::Ground;
 use crate::quarantine::journal::{self, Entry, Made};
+use crate::quarantine::locked_cache::LockedCache;
 use crate::quarantine::{RepairError, io as tools};
 use opkeep_fs::Dir;
 use opkeep_kernel_meta::{RunId, rename_new};
@@ -25,14 +25,14 @@ pub(crate) struct Quarantine {
 impl Quarantine {
     /// Makes the folder, and in it the journal: on the disk before this returns. If it cannot, leaves nothing behind.
     pub(crate) fn open(
-        ground: &Ground,
+        locked_cache: &LockedCache,
         run: &RunId,
         entries: &[Entry],
         made: Made,
     ) -> Result<Self, RepairError> {
-        let path = ground.quarantine_path();
+        let path = locked_cache.quarantine_path();
         let failed = |source| RepairError::io("make the folder", &path, source);
-        let top = tools::make_dir(&ground.parent, &ground.quarantine).map_err(failed)?;
+        let top = tools::make_dir(&locked_cache.parent, &locked_cache.quarantine).map_err(failed)?;
         let opened = Self::new_run(&top, run).map_err(failed);
         let opened = opened.and_then(|(run, name)| {
             let mut quarantine = Self { top, run, name, below: HashMap::new() };
@@ -40,15 +40,15 @@ impl Quarantine {
                 Ok(()) => Ok(quarantine),
                 Err(source) => {
                     let path = quarantine.run.path().join(journal::NAME);
-                    quarantine.clear(ground);
+                    quarantine.clear(locked_cache);
                     Err(RepairError::io("write", path, source))
                 }
             }
         });
         if opened.is_ok() {
-            let _ = ground.parent.sync();
+            let _ = locked_cache.parent.sync();
         } else {
-            let _ = ground.parent.remove_dir(&ground.quarantine);
+            let _ = locked_cache.parent.remove_dir(&locked_cache.quarantine);
         }
         opened
     }
@@ -89,7 +89,7 @@ impl Quarantine {
     }
 
     /// Brings the names to the disk. The folder, unless nothing is in it: then it goes.
-    pub(crate) fn close(self, ground: &Ground) -> Option<PathBuf> {
+    pub(crate) fn close(self, locked_cache: &LockedCache) -> Option<PathBuf> {
         let folders = || self.below.values().chain([&self.run]);
         let is_own =
             |name: &OsStr| name == journal::NAME || self.below.keys().any(|below| name == below.as_str());
@@ -100,23 +100,23 @@ impl Quarantine {
         let path = self.run.path().to_owned();
         if folders().any(is_file) {
             folders().for_each(|dir| drop(dir.sync()));
-            let _ = ground.folder.sync();
+            let _ = locked_cache.folder.sync();
             return Some(path);
         }
-        self.clear(ground);
-        let _ = ground.parent.remove_dir(&ground.quarantine);
+        self.clear(locked_cache);
+        let _ = locked_cache.parent.remove_dir(&locked_cache.quarantine);
         None
     }
 
     /// Removes the journal, and what is empty.
-    pub(crate) fn clear(&self, ground: &Ground) {
+    pub(crate) fn clear(&self, locked_cache: &LockedCache) {
         for below in self.below.keys() {
             let _ = self.run.remove_dir(OsStr::new(below));
         }
         let _ = self.run.remove(journal::UNFINISHED);
         let _ = self.run.remove(journal::NAME);
         let _ = self.top.remove_dir(OsStr::new(&self.name));
-        let _ = ground.parent.sync();
+        let _ = locked_cache.parent.sync();
     }
 
     pub(crate) fn folder(&self, below: Option<&str>) -> &Dir {

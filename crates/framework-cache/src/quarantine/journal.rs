@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::scan::place::FOLDERS;
+use crate::scan::cache_dir::FOLDERS;
 use opkeep_fs::{FileId, FileState};
 
 /// The journal's name: no kernel can be called so.

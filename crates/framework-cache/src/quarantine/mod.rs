@@ -23,21 +23,21 @@
 //! - **A description goes first and comes back last**, so that no reader meets a `.json` beside half of a kernel.
 //! - **A run that was interrupted can be undone**, and another goes on where it ended.
 
-pub(crate) mod aside;
 pub(crate) mod dir;
 mod error;
-pub(crate) mod ground;
 pub(crate) mod io;
 pub(crate) mod journal;
+pub(crate) mod locked_cache;
 pub(crate) mod locks;
+pub(crate) mod mover;
 pub(crate) mod partners;
 mod plan;
 mod progress;
 pub(crate) mod replaced;
 mod skipped;
 
-pub use aside::{Aside, AsideOptions, Moved, set_aside};
 pub use error::RepairError;
+pub use mover::{QuarantineOptions, QuarantineReport, QuarantinedItem, quarantine};
 pub use opkeep_kernel_meta::RunId;
-pub use progress::Step;
-pub use skipped::{Left, Why};
+pub use progress::QuarantineProgress;
+pub use skipped::{SkipCause, SkippedItem};

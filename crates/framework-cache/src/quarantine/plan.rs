@@ -3,16 +3,16 @@
 use std::collections::HashSet;
 
 use crate::quarantine::partners::partners;
-use crate::quarantine::skipped::{Left, Why};
-use crate::scan::{Flaw, Item, Kind, Survey, Verdict, What};
+use crate::quarantine::skipped::{SkipCause, SkippedItem};
+use crate::scan::{CacheScan, Item, ItemKind, ItemProblem, ItemState, Kind};
 use opkeep_fs::FileState;
-use opkeep_kernel_meta::Busy;
+use opkeep_kernel_meta::InUse;
 
 /// What is to be done about a cache.
 #[derive(Debug)]
 pub(crate) struct Plan<'a> {
     pub(crate) sets: Vec<Set<'a>>,
-    pub(crate) left: Vec<Left>,
+    pub(crate) left: Vec<SkippedItem>,
 }
 
 /// The files of one damaged thing.
@@ -32,45 +32,45 @@ pub(crate) struct Set<'a> {
     pub(crate) why: String,
 }
 
-/// What of `survey` is to be set aside; with `force` also what may be in the making.
-pub(crate) fn plan(survey: &Survey, force: bool) -> Plan<'_> {
+/// What of `scan` is to be set aside; with `force` also what may be in the making.
+pub(crate) fn plan(scan: &CacheScan, force: bool) -> Plan<'_> {
     let mut plan = Plan { sets: Vec::new(), left: Vec::new() };
     // A kernel may be called otherwise than its object: then a damaged one can have the object's name.
     let mut claimed: HashSet<(Option<&str>, String)> = HashSet::new();
-    for item in survey.items.iter().filter(|item| matches!(item.verdict, Verdict::Intact)) {
+    for item in scan.items.iter().filter(|item| matches!(item.verdict, ItemState::Intact)) {
         claimed.extend(item.files().into_iter().map(|file| (item.below, file)));
     }
     let mut sets = Vec::new();
-    for item in &survey.items {
-        match stays(item, survey.place.kind, force) {
-            _ if matches!(item.verdict, Verdict::Intact) => {}
+    for item in &scan.items {
+        match stays(item, scan.place.kind, force) {
+            _ if matches!(item.verdict, ItemState::Intact) => {}
             Some(why) => {
                 claimed.extend(item.files().into_iter().map(|file| (item.below, file)));
-                plan.left.push(Left::of(item, why));
+                plan.left.push(SkippedItem::of(item, why));
             }
             None => sets.push(item),
         }
     }
     let mut taken = HashSet::new();
-    sets.into_iter().for_each(|item| plan.add(item, survey.place.kind, &claimed, &mut taken));
+    sets.into_iter().for_each(|item| plan.add(item, scan.place.kind, &claimed, &mut taken));
     plan
 }
 
 /// Why something that is not intact is not to be moved.
-fn stays(item: &Item, kind: Kind, force: bool) -> Option<Why> {
+fn stays(item: &Item, kind: Kind, force: bool) -> Option<SkipCause> {
     match (&item.verdict, item.busy) {
-        (Verdict::InUse, _) => Some(Why::InUse),
-        (Verdict::Unreadable { file, problem }, _) => {
-            Some(Why::Unreadable { file: file.clone(), problem: problem.clone() })
+        (ItemState::InUse, _) => Some(SkipCause::InUse),
+        (ItemState::Unreadable { file, problem }, _) => {
+            Some(SkipCause::Unreadable { file: file.clone(), problem: problem.clone() })
         }
-        (Verdict::OtherChip(other), _) => Some(Why::OtherChip(other.clone())),
-        (_, _) if kind == Kind::Package => Some(Why::Installed),
+        (ItemState::OtherChip(other), _) => Some(SkipCause::OtherChip(other.clone())),
+        (_, _) if kind == Kind::Package => Some(SkipCause::Installed),
         // Frameworks do follow links: to them it may be whole, and what they compile anew they write through the link.
-        (Verdict::Damaged(flaws), _) if flaws.iter().any(|flaw| flaw.no_file().is_some()) => {
-            let file = flaws.iter().find_map(Flaw::no_file).unwrap_or_default();
-            Some(Why::NotAFile { file: file.to_owned() })
+        (ItemState::Damaged(flaws), _) if flaws.iter().any(|flaw| flaw.no_file().is_some()) => {
+            let file = flaws.iter().find_map(ItemProblem::no_file).unwrap_or_default();
+            Some(SkipCause::NotAFile { file: file.to_owned() })
         }
-        (_, Some(busy)) if !force || busy == Busy::Locked => Some(Why::InProgress(busy)),
+        (_, Some(busy)) if !force || busy == InUse::Locked => Some(SkipCause::InProgress(busy)),
         (_, _) => None,
     }
 }
@@ -100,14 +100,14 @@ impl<'a> Plan<'a> {
             () => 1,
         });
         let locks = match (kind, item.what) {
-            (_, What::Lock) => files.iter().map(|(file, _)| file.clone()).collect(),
-            (Kind::Cann, What::Kernel) => vec![format!("{}.lock", item.name)],
-            (Kind::Cann, What::Trial) => vec![format!("{}_pre.lock", item.name)],
+            (_, ItemKind::Lock) => files.iter().map(|(file, _)| file.clone()).collect(),
+            (Kind::Cann, ItemKind::Kernel) => vec![format!("{}.lock", item.name)],
+            (Kind::Cann, ItemKind::Precompile) => vec![format!("{}_pre.lock", item.name)],
             _ => Vec::new(),
         };
         if files.is_empty() {
             let file = absent.into_iter().next().unwrap_or_else(|| item.name.clone());
-            return self.left.push(Left::of(item, Why::Changed { file }));
+            return self.left.push(SkippedItem::of(item, SkipCause::Changed { file }));
         }
         // An object that no kernel had claimed came after the cache was looked at. Libraries need no description.
         let may_stay = |file: &String| !file.ends_with(".o") || claimed.contains(&(item.below, file.clone()));
@@ -120,18 +120,18 @@ impl<'a> Plan<'a> {
 
 /// Files without which a kernel is damaged or an orphan: if they come, it may be whole.
 fn missing_files(item: &Item) -> Vec<String> {
-    let expected = |flaw: &Flaw| match flaw {
-        Flaw::NoObject { expected } => expected.split(" or ").map(str::to_owned).collect(),
+    let expected = |flaw: &ItemProblem| match flaw {
+        ItemProblem::NoObject { expected } => expected.split(" or ").map(str::to_owned).collect(),
         _ => Vec::new(),
     };
     match &item.verdict {
-        Verdict::Damaged(flaws) => flaws.iter().flat_map(expected).collect(),
-        Verdict::Orphan(_) if item.what == What::Kernel => vec![format!("{}.json", item.name)],
+        ItemState::Damaged(flaws) => flaws.iter().flat_map(expected).collect(),
+        ItemState::Orphan(_) if item.what == ItemKind::Kernel => vec![format!("{}.json", item.name)],
         _ => Vec::new(),
     }
 }
 
-impl Flaw {
+impl ItemProblem {
     /// The file that is none.
     fn no_file(&self) -> Option<&str> {
         match self {
@@ -145,12 +145,12 @@ impl Item {
     /// What is wrong with it, in one line; nothing if it is intact.
     pub fn problem(&self) -> String {
         match &self.verdict {
-            Verdict::Damaged(flaws) => flaws.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
-            Verdict::Orphan(orphan) => orphan.to_string(),
-            Verdict::OtherChip(other) => other.to_string(),
-            Verdict::Unreadable { file, problem } => format!("`{file}` cannot be read: {problem}"),
-            Verdict::InUse => "it changed whenever it was read".to_owned(),
-            Verdict::Intact => String::new(),
+            ItemState::Damaged(flaws) => flaws.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+            ItemState::Orphan(orphan) => orphan.to_string(),
+            ItemState::OtherChip(other) => other.to_string(),
+            ItemState::Unreadable { file, problem } => format!("`{file}` cannot be read: {problem}"),
+            ItemState::InUse => "it changed whenever it was read".to_owned(),
+            ItemState::Intact => String::new(),
         }
     }
 }
@@ -158,34 +158,34 @@ impl Item {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scan::names::Members;
-    use crate::scan::{Effect, Orphan, Outcome};
+    use crate::scan::file_set::FileSet;
+    use crate::scan::{Effect, FrameworkBehavior, Orphan};
 
     #[test]
     fn what_is_locked_stays_even_by_force() {
         let item = |busy| Item {
-            what: What::Kernel,
+            what: ItemKind::Kernel,
             name: "a".to_owned(),
             below: None,
-            verdict: Verdict::Orphan(Orphan::ObjectOnly),
+            verdict: ItemState::Orphan(Orphan::ObjectOnly),
             busy,
-            outcome: Outcome { effect: Effect::Blocks, text: "".into() },
+            outcome: FrameworkBehavior { effect: Effect::RecompiledEveryTime, text: "".into() },
             notes: Vec::new(),
             kernel: None,
             chip: None,
-            members: Members::O,
+            members: FileSet::O,
             object: None,
             named: Vec::new(),
             is_read: false,
             seen: Vec::new(),
         };
         let stays = |busy, force| stays(&item(busy), Kind::Cann, force).is_some();
-        let (young, open) = (Some(Busy::Young { seconds: 1 }), Some(Busy::Open { process: 1 }));
+        let (young, open) = (Some(InUse::RecentlyWritten { seconds: 1 }), Some(InUse::Open { process: 1 }));
         for (busy, usually, by_force) in [
             (None, false, false),
             (young, true, false),
             (open, true, false),
-            (Some(Busy::Locked), true, true),
+            (Some(InUse::Locked), true, true),
         ] {
             assert_eq!((stays(busy, false), stays(busy, true)), (usually, by_force), "{busy:?}");
         }

@@ -3,7 +3,7 @@
 /// What a repair is about to do, or has done: for whoever watches it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Step {
+pub enum QuarantineProgress {
     /// The journal is on the disk; nothing was moved yet.
     Recorded,
     /// The file with this number is about to be moved, from 0.

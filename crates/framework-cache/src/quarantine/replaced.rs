@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use opkeep_digest::Digest;
 
 use crate::open_files::OpenFiles;
-use crate::quarantine::aside::{Taken, move_judged, put_back};
 use crate::quarantine::dir::Quarantine;
-use crate::quarantine::ground::Ground;
 use crate::quarantine::journal::{Entry, Made, Role};
+use crate::quarantine::locked_cache::LockedCache;
+use crate::quarantine::mover::{Taken, move_judged, put_back};
 use crate::quarantine::partners::partners;
-use crate::quarantine::{RepairError, Why};
+use crate::quarantine::{RepairError, SkipCause};
 use opkeep_fs::{Dir, FileState, Fs};
-use opkeep_kernel_meta::{Busy, Replaced, RunId};
+use opkeep_kernel_meta::{InUse, Replaced, RunId};
 
 /// The files of one kernel that a view is about to replace.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +62,7 @@ impl Set<'_> {
 }
 
 /// The outcome of each set, and the directory of those that were moved.
-pub(crate) type Kept = (Vec<Result<(), Why>>, Option<PathBuf>);
+pub(crate) type Kept = (Vec<Result<(), SkipCause>>, Option<PathBuf>);
 
 /// Moves the files of `replaced` out of the cache at `path`, whose build lock the caller holds. For each set, whether all of
 /// its files were moved; the other sets are unchanged.
@@ -79,16 +79,18 @@ pub(crate) fn keep(
     force: bool,
 ) -> Result<Kept, RepairError> {
     let sets: Vec<Set<'_>> = replaced.iter().map(Set).collect();
-    let ground = Ground::enter_locked(fs, path)?;
+    let locked_cache = LockedCache::enter_locked(fs, path)?;
     let entries: Vec<Entry> =
-        (0..).zip(&sets).flat_map(|(number, set)| set.entries(number, &ground.folder)).collect();
-    let quarantine = Quarantine::open(&ground, run, &entries, Made::default())?;
-    let mut done: Vec<Result<Taken, Why>> = sets.iter().map(|set| take(&ground, &quarantine, set)).collect();
+        (0..).zip(&sets).flat_map(|(number, set)| set.entries(number, &locked_cache.folder)).collect();
+    let quarantine = Quarantine::open(&locked_cache, run, &entries, Made::default())?;
+    let mut done: Vec<Result<Taken, SkipCause>> =
+        sets.iter().map(|set| take(&locked_cache, &quarantine, set)).collect();
     let open = if force { OpenFiles::default() } else { OpenFiles::look() };
     for (moved, set) in done.iter_mut().zip(&sets) {
         let Ok(taken) = moved else { continue };
         let Some(why) = disturbed(&quarantine, taken, &open) else { continue };
-        let astray = put_back(&ground.folder, quarantine.folder(None), taken, &set.judged(&ground.folder));
+        let astray =
+            put_back(&locked_cache.folder, quarantine.folder(None), taken, &set.judged(&locked_cache.folder));
         *moved = Err(astray.unwrap_or(why));
     }
     // What was restored is no part of the run. If this cannot be written, an undo finds it in its place.
@@ -99,11 +101,11 @@ pub(crate) fn keep(
         let _ = quarantine.record_anew(&moved, Made::default());
     }
     let done = done.into_iter().map(|moved| moved.map(drop)).collect();
-    Ok((done, quarantine.close(&ground)))
+    Ok((done, quarantine.close(&locked_cache)))
 }
 
-fn take(ground: &Ground, quarantine: &Quarantine, set: &Set<'_>) -> Result<Taken, Why> {
-    let (from, to) = (&ground.folder, quarantine.folder(None));
+fn take(locked_cache: &LockedCache, quarantine: &Quarantine, set: &Set<'_>) -> Result<Taken, SkipCause> {
+    let (from, to) = (&locked_cache.folder, quarantine.folder(None));
     let mut taken = Vec::new();
     for (file, judged) in &set.0.files {
         if let Err(why) = move_judged(from, to, file, judged, || ()) {
@@ -115,14 +117,14 @@ fn take(ground: &Ground, quarantine: &Quarantine, set: &Set<'_>) -> Result<Taken
 }
 
 /// Why files that were moved have to be restored: a process changed them meanwhile, or may.
-fn disturbed(quarantine: &Quarantine, taken: &Taken, open: &OpenFiles) -> Option<Why> {
+fn disturbed(quarantine: &Quarantine, taken: &Taken, open: &OpenFiles) -> Option<SkipCause> {
     let to = quarantine.folder(None);
     let changed = |(file, judged): &&(String, FileState)| {
         !to.file_state(file).is_some_and(|found| found.is_same_content(judged))
     };
     if let Some((file, _)) = taken.iter().find(changed) {
-        return Some(Why::Changed { file: file.clone() });
+        return Some(SkipCause::Changed { file: file.clone() });
     }
     let holder = taken.iter().find_map(|(_, file)| open.holder(file));
-    holder.map(|process| Why::InProgress(Busy::Open { process }))
+    holder.map(|process| SkipCause::InProgress(InUse::Open { process }))
 }

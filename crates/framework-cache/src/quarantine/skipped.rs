@@ -3,29 +3,29 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use opkeep_kernel_meta::Busy;
+use opkeep_kernel_meta::InUse;
 
-use crate::scan::{Item, OtherChip, What};
+use crate::scan::{Item, ItemKind, OtherChip};
 
 /// A thing, or some files of it, that are still there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Left {
+pub struct SkippedItem {
     /// What it is.
-    pub what: What,
+    pub what: ItemKind,
     /// The kernel's stem, or the file's name.
     pub name: String,
     /// The folder of the cache that it is in, if not right there.
     pub below: Option<&'static str>,
     /// Why it is still there.
-    pub why: Why,
+    pub why: SkipCause,
 }
 
 /// Why something was not moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Why {
+pub enum SkipCause {
     /// A build may be making it.
-    InProgress(Busy),
+    InProgress(InUse),
     /// Somebody holds its lock, or it cannot be told.
     Lock(String),
     /// It is not what was judged any more.
@@ -59,7 +59,7 @@ pub enum Why {
         problem: String,
     },
     /// A file was replaced while it was moved, and the new one is in quarantine now: its name was taken meanwhile.
-    Astray {
+    Displaced {
         /// The file.
         file: String,
         /// Where it is.
@@ -67,13 +67,13 @@ pub enum Why {
     },
 }
 
-impl Left {
-    pub(crate) fn of(item: &Item, why: Why) -> Self {
+impl SkippedItem {
+    pub(crate) fn of(item: &Item, why: SkipCause) -> Self {
         Self { what: item.what, name: item.name.clone(), below: item.below, why }
     }
 }
 
-impl fmt::Display for Why {
+impl fmt::Display for SkipCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::InProgress(busy) => write!(f, "in progress: {busy}"),
@@ -103,7 +103,7 @@ impl fmt::Display for Why {
             Self::Failed { file, problem } => {
                 write!(f, "`{file}` could not be moved: {problem}; run it as the user who owns the folder")
             }
-            Self::Astray { file, place } => write!(
+            Self::Displaced { file, place } => write!(
                 f,
                 "`{file}` was replaced twice while it was moved: the file between is `{}` now",
                 place.display()

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use crate::quarantine::ground::beside;
+use crate::quarantine::locked_cache::beside;
 use opkeep_fs::descend;
 
 use opkeep_fs::{Dir, FileKind, Fs};
@@ -12,14 +12,14 @@ use opkeep_kernel_meta::{MAX_DEPTH, QUARANTINE, RunId};
 
 /// What one run quarantined of one cache.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Quarantined {
+pub struct QuarantineRun {
     /// The run's name: later ones are greater.
     pub run: OsString,
     /// The cache.
     pub cache: PathBuf,
 }
 
-impl Quarantined {
+impl QuarantineRun {
     /// The directory with the files.
     pub fn path(&self) -> PathBuf {
         let name = beside(self.cache.file_name().unwrap_or_default());
@@ -31,7 +31,7 @@ impl Quarantined {
 ///
 /// # Errors
 /// `path` cannot be looked into.
-pub fn quarantines(path: &Path) -> io::Result<Vec<Quarantined>> {
+pub fn quarantines(path: &Path) -> io::Result<Vec<QuarantineRun>> {
     // The cache itself may have been deleted since.
     let full = match Fs::new().real_path(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -48,7 +48,7 @@ pub fn quarantines(path: &Path) -> io::Result<Vec<Quarantined>> {
         let run = full.file_name().unwrap_or_default().to_owned();
         let there = RunId::is_dir_name(&run) && Dir::open_quietly(&full).is_ok();
         let cache = cache_of(top).filter(|_| there);
-        return Ok(cache.map(|cache| Quarantined { run, cache }).into_iter().collect());
+        return Ok(cache.map(|cache| QuarantineRun { run, cache }).into_iter().collect());
     }
     if let (Some(above), Some(name)) = (full.parent(), full.file_name()) {
         let quarantine = if cache_of(&full).is_some() { name.to_owned() } else { beside(name) };
@@ -68,8 +68,8 @@ pub fn quarantines(path: &Path) -> io::Result<Vec<Quarantined>> {
 }
 
 /// Those of the newest run, in the order in which to undo them: the last one first.
-pub fn newest(mut found: Vec<Quarantined>) -> Vec<Quarantined> {
-    let order = |one: &Quarantined| RunId::order_of(&one.run);
+pub fn newest(mut found: Vec<QuarantineRun>) -> Vec<QuarantineRun> {
+    let order = |one: &QuarantineRun| RunId::order_of(&one.run);
     let last = found.iter().map(|one| order(one).0).max();
     found.retain(|one| Some(order(one).0) == last);
     found.sort_by_key(|one| std::cmp::Reverse(order(one)));
@@ -95,18 +95,18 @@ fn open_quarantine(above: &Dir, name: &OsStr) -> io::Result<Option<Dir>> {
     }
 }
 
-fn add_runs(top: &Dir, found: &mut Vec<Quarantined>) -> io::Result<()> {
+fn add_runs(top: &Dir, found: &mut Vec<QuarantineRun>) -> io::Result<()> {
     let Some(cache) = cache_of(top.path()) else { return Ok(()) };
     let folders = top.entries()?.into_iter().filter(|name| name.kind == FileKind::Dir);
     found.extend(
         folders
             .filter(|name| RunId::is_dir_name(&name.name))
-            .map(|name| Quarantined { run: name.name, cache: cache.clone() }),
+            .map(|name| QuarantineRun { run: name.name, cache: cache.clone() }),
     );
     Ok(())
 }
 
-fn walk(dir: &Dir, depth: usize, found: &mut Vec<Quarantined>) -> io::Result<()> {
+fn walk(dir: &Dir, depth: usize, found: &mut Vec<QuarantineRun>) -> io::Result<()> {
     for folder in dir.entries()?.into_iter().filter(|name| name.kind == FileKind::Dir) {
         if cache_of(Path::new(&folder.name)).is_some() {
             if let Some(top) = open_quarantine(dir, &folder.name)? {

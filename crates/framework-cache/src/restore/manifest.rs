@@ -9,7 +9,7 @@ use crate::quarantine::journal::{Entry, Role};
 use opkeep_fs::Dir;
 use opkeep_kernel_meta::manifest::{self, Manifest, Record};
 use opkeep_kernel_meta::view_dir::{MAX_READ, ViewDir};
-use opkeep_kernel_meta::{Part, ViewError};
+use opkeep_kernel_meta::{KernelFileKind, ViewError};
 
 /// The text of the cache's manifest; empty if there is none.
 ///
@@ -55,6 +55,6 @@ pub(super) fn restore_lines<'e>(
 }
 
 /// The kernel that a file belongs to, and which of its files that is.
-pub(super) fn kernel_of(entry: &Entry) -> Option<(Part, &str)> {
-    Part::ALL.into_iter().find_map(|part| Some((part, part.stem_of(&entry.file)?)))
+pub(super) fn kernel_of(entry: &Entry) -> Option<(KernelFileKind, &str)> {
+    KernelFileKind::ALL.into_iter().find_map(|part| Some((part, part.stem_of(&entry.file)?)))
 }

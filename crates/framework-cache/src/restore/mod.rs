@@ -8,13 +8,13 @@ mod restorer;
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
 
-pub use find::{Quarantined, newest, quarantines};
-pub use report::{Kept, UndoOptions, Undone};
+pub use find::{QuarantineRun, newest, quarantines};
+pub use report::{RestoreOptions, RestoreReport, UnrestoredFile};
 
 use crate::quarantine::RepairError;
-use crate::quarantine::ground::Ground;
 use crate::quarantine::journal::{self, Entry, Made, Role};
-use crate::scan::place::FOLDERS;
+use crate::quarantine::locked_cache::LockedCache;
+use crate::scan::cache_dir::FOLDERS;
 use manifest::{read_manifest, restore_lines};
 use opkeep_fs::{Dir, FileKind};
 use opkeep_kernel_meta::displace::STAYS_DISPLACED;
@@ -27,42 +27,45 @@ use restorer::{Restorer, Settled, left_displaced, settle_known, would_settle};
 ///
 /// # Errors
 /// [`RepairError`]: nothing was changed.
-pub fn undo(quarantined: &Quarantined, options: &UndoOptions<'_>) -> Result<Undone, RepairError> {
+pub fn restore(
+    quarantined: &QuarantineRun,
+    options: &RestoreOptions<'_>,
+) -> Result<RestoreReport, RepairError> {
     let path = quarantined.path();
-    let ground = Ground::enter(&quarantined.cache)?;
+    let locked_cache = LockedCache::enter(&quarantined.cache)?;
     let open =
         |dir: &Dir, name: &OsStr| dir.below(name).map_err(|source| RepairError::io("open", &path, source));
-    let top = open(&ground.parent, &ground.quarantine)?;
+    let top = open(&locked_cache.parent, &locked_cache.quarantine)?;
     let run = open(&top, &quarantined.run)?;
     let Journal { entries, bad, made } = read_journal(&run)?;
-    let text = read_manifest(&ground.folder)?;
+    let text = read_manifest(&locked_cache.folder)?;
     let mut manifest = Manifest::parse(&text);
-    let mut undone = Undone::default();
-    let unreadable = |line: usize| Kept {
+    let mut report = RestoreReport::default();
+    let unreadable = |line: usize| UnrestoredFile {
         file: format!("{}:{line}", journal::NAME),
         why: "this line of the journal is damaged; restore by hand what it is about".to_owned(),
     };
-    undone.kept.extend(bad.into_iter().map(unreadable));
-    undone.kept.extend(unnamed(&run, &entries));
+    report.unrestored.extend(bad.into_iter().map(unreadable));
+    report.unrestored.extend(unnamed(&run, &entries));
 
     let known = entries.iter().map(Entry::path).collect();
     let Settled { returning, staying } = match options.dry_run {
-        true => would_settle(&ground, &manifest, &known, &entries),
+        true => would_settle(&locked_cache, &manifest, &known, &entries),
         false => {
-            settle_known(&ground, &manifest, &known, &entries);
+            settle_known(&locked_cache, &manifest, &known, &entries);
             Settled::default()
         }
     };
-    manifest.resolve(|name| ground.folder.file_state(name));
+    manifest.resolve(|name| locked_cache.folder.file_state(name));
     let mut restorer = Restorer {
-        ground: &ground,
+        locked_cache: &locked_cache,
         run: &run,
         options,
         manifest: &manifest,
         known,
         returning,
         number: 0,
-        undone,
+        report,
     };
     let mut sets: BTreeMap<u64, Vec<Entry>> = BTreeMap::new();
     entries.into_iter().for_each(|entry| sets.entry(entry.set).or_default().push(entry));
@@ -74,43 +77,44 @@ pub fn undo(quarantined: &Quarantined, options: &UndoOptions<'_>) -> Result<Undo
             _ => {}
         }
     }
-    let Restorer { mut undone, known, .. } = restorer;
+    let Restorer { mut report, known, .. } = restorer;
     let left = if options.dry_run {
         staying
     } else {
-        left_displaced(&ground, &known).into_iter().map(|(old, _)| old).collect()
+        left_displaced(&locked_cache, &known).into_iter().map(|(old, _)| old).collect()
     };
     for file in left {
-        if !undone.kept.iter().any(|kept| kept.file == file) {
-            undone.kept.push(Kept { file, why: STAYS_DISPLACED.to_owned() });
+        if !report.unrestored.iter().any(|unrestored| unrestored.file == file) {
+            report.unrestored.push(UnrestoredFile { file, why: STAYS_DISPLACED.to_owned() });
         }
     }
     if !options.dry_run {
-        if let Err(error) = restore_lines(&ground.folder, &manifest, restored.into_iter().flatten()) {
-            undone.kept.push(Kept { file: MANIFEST.to_owned(), why: error.to_string() });
+        if let Err(error) = restore_lines(&locked_cache.folder, &manifest, restored.into_iter().flatten()) {
+            report.unrestored.push(UnrestoredFile { file: MANIFEST.to_owned(), why: error.to_string() });
         }
-        let _ = ground.folder.sync();
-        undone.removed = undone.kept.is_empty() && clear(&ground, &top, &run, &quarantined.run);
-        if undone.removed {
-            unmake(&ground, made);
+        let _ = locked_cache.folder.sync();
+        report.removed = report.unrestored.is_empty() && clear(&locked_cache, &top, &run, &quarantined.run);
+        if report.removed {
+            unmake(&locked_cache, made);
         }
     }
-    Ok(undone)
+    Ok(report)
 }
 
 /// Removes what a run made besides the files of kernels, unless it holds something else now.
-fn unmake(ground: &Ground, made: Made) {
+fn unmake(locked_cache: &LockedCache, made: Made) {
     let is_ours = |name: &OsStr| name == LOCK;
-    let names = ground.folder.entries().unwrap_or_default();
+    let names = locked_cache.folder.entries().unwrap_or_default();
     // A build that keeps its manifest there uses the lock, too.
     if made.lock && !names.iter().any(|name| name.name == MANIFEST) {
-        let _ = ground.folder.remove(LOCK);
+        let _ = locked_cache.folder.remove(LOCK);
     }
-    let is_empty = ground.folder.entries().is_ok_and(|names| names.iter().all(|name| is_ours(&name.name)));
-    if let (true, true, Some(name)) = (made.directory, is_empty, ground.folder.path().file_name()) {
-        let _ = ground.parent.remove_dir(name);
+    let is_empty =
+        locked_cache.folder.entries().is_ok_and(|names| names.iter().all(|name| is_ours(&name.name)));
+    if let (true, true, Some(name)) = (made.directory, is_empty, locked_cache.folder.path().file_name()) {
+        let _ = locked_cache.parent.remove_dir(name);
     }
-    let above = ground.parent.path();
+    let above = locked_cache.parent.path();
     if let (true, Some(name), Some(parent)) = (made.above, above.file_name(), above.parent())
         && let Ok(parent) = Dir::open_quietly(parent)
     {
@@ -141,7 +145,7 @@ fn read_journal(run: &Dir) -> Result<Journal, RepairError> {
 }
 
 /// Files in the run's directory that no line of the journal is about: another program edited it, or wrote them.
-fn unnamed(run: &Dir, entries: &[Entry]) -> Vec<Kept> {
+fn unnamed(run: &Dir, entries: &[Entry]) -> Vec<UnrestoredFile> {
     let known: HashSet<String> = entries.iter().map(Entry::path).collect();
     let own = |name: &str| [journal::NAME, journal::UNFINISHED].contains(&name);
     let mut found = Vec::new();
@@ -159,11 +163,11 @@ fn unnamed(run: &Dir, entries: &[Entry]) -> Vec<Kept> {
     found.retain(|path| !known.contains(path));
     found.sort();
     let why = "the journal does not list it: move it by hand if it belongs in the cache";
-    found.into_iter().map(|file| Kept { file, why: why.to_owned() }).collect()
+    found.into_iter().map(|file| UnrestoredFile { file, why: why.to_owned() }).collect()
 }
 
 /// Removes the run's directory if nothing of the cache is in it; whether it did.
-fn clear(ground: &Ground, top: &Dir, run: &Dir, name: &OsStr) -> bool {
+fn clear(locked_cache: &LockedCache, top: &Dir, run: &Dir, name: &OsStr) -> bool {
     let own = [journal::NAME, journal::UNFINISHED];
     let Ok(names) = run.entries() else { return false };
     for folder in names.iter().filter(|name| name.kind == FileKind::Dir) {
@@ -177,7 +181,7 @@ fn clear(ground: &Ground, top: &Dir, run: &Dir, name: &OsStr) -> bool {
         let _ = run.remove(name);
     }
     let removed = top.remove_dir(name).is_ok();
-    let _ = ground.parent.remove_dir(&ground.quarantine);
-    let _ = ground.parent.sync();
+    let _ = locked_cache.parent.remove_dir(&locked_cache.quarantine);
+    let _ = locked_cache.parent.sync();
     removed
 }

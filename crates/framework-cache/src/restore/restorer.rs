@@ -6,13 +6,13 @@ use std::io::{self, ErrorKind};
 
 use opkeep_digest::Digest;
 
-use crate::quarantine::Step;
-use crate::quarantine::aside::{locked, move_judged};
-use crate::quarantine::ground::Ground;
+use crate::quarantine::QuarantineProgress;
 use crate::quarantine::journal::{Entry, Role};
+use crate::quarantine::locked_cache::LockedCache;
 use crate::quarantine::locks::Locks;
+use crate::quarantine::mover::{locked, move_judged};
 use crate::quarantine::partners::{is_object, is_pair, partners};
-use crate::restore::report::{Kept, UndoOptions, Undone};
+use crate::restore::report::{RestoreOptions, RestoreReport, UnrestoredFile};
 use opkeep_fs::Dir;
 use opkeep_kernel_meta::displace::{Displaced, digest_of, displace, displaced, fits, is_needless, settle};
 use opkeep_kernel_meta::manifest::Manifest;
@@ -20,9 +20,9 @@ use opkeep_kernel_meta::rename_new;
 
 /// A run that is being undone.
 pub(super) struct Restorer<'a> {
-    pub(super) ground: &'a Ground,
+    pub(super) locked_cache: &'a LockedCache,
     pub(super) run: &'a Dir,
-    pub(super) options: &'a UndoOptions<'a>,
+    pub(super) options: &'a RestoreOptions<'a>,
     /// The cache's manifest.
     pub(super) manifest: &'a Manifest<'a>,
     /// The paths of all files in the journal.
@@ -30,7 +30,7 @@ pub(super) struct Restorer<'a> {
     /// In a dry run, displaced files that the undo would restore first: their names now, by the names that they had.
     pub(super) returning: HashMap<String, String>,
     pub(super) number: u64,
-    pub(super) undone: Undone,
+    pub(super) report: RestoreReport,
 }
 
 /// Where a file is.
@@ -46,14 +46,16 @@ enum Where {
 
 /// Settles those of the `known` files that an earlier, killed call displaced.
 pub(super) fn settle_known(
-    ground: &Ground,
+    locked_cache: &LockedCache,
     manifest: &Manifest<'_>,
     known: &HashSet<String>,
     entries: &[Entry],
 ) {
-    let left = left_displaced(ground, known);
+    let left = left_displaced(locked_cache, known);
     let left = left.iter().map(|(old, name)| (old.as_str(), name.as_str()));
-    settle(&ground.folder, left, |old, name, digest| is_ours(ground, manifest, entries, (old, name), digest));
+    settle(&locked_cache.folder, left, |old, name, digest| {
+        is_ours(locked_cache, manifest, entries, (old, name), digest)
+    });
 }
 
 /// What [`settle_known`] would do with those of the `known` files that are displaced.
@@ -66,18 +68,18 @@ pub(super) struct Settled {
 }
 
 pub(super) fn would_settle(
-    ground: &Ground,
+    locked_cache: &LockedCache,
     manifest: &Manifest<'_>,
     known: &HashSet<String>,
     entries: &[Entry],
 ) -> Settled {
-    let dir = &ground.folder;
-    let mut left = left_displaced(ground, known);
+    let dir = &locked_cache.folder;
+    let mut left = left_displaced(locked_cache, known);
     // Descriptions come after their objects.
     left.sort_by_key(|(_, name)| name.ends_with(".json"));
     let mut settled = Settled::default();
     for (old, name) in left {
-        let is_ours = |digest: &Digest| is_ours(ground, manifest, entries, (&old, &name), digest);
+        let is_ours = |digest: &Digest| is_ours(locked_cache, manifest, entries, (&old, &name), digest);
         if is_needless(dir, &old, &name, is_ours) {
             continue;
         }
@@ -95,23 +97,23 @@ pub(super) fn would_settle(
 
 /// Whether a displaced file, by its names now and before, is one that we wrote.
 fn is_ours(
-    ground: &Ground,
+    locked_cache: &LockedCache,
     manifest: &Manifest<'_>,
     entries: &[Entry],
     (old, name): (&str, &str),
     digest: &Digest,
 ) -> bool {
-    let is_filled = |entry: &Entry| entry.file == name && is_filled(entry, &ground.folder, old);
+    let is_filled = |entry: &Entry| entry.file == name && is_filled(entry, &locked_cache.folder, old);
     manifest.is_ours(name, digest) || entries.iter().any(is_filled)
 }
 
 /// Those of the `known` files that are displaced, by their names now and before. Without locks, a call in progress could be
 /// taken for a killed one.
-pub(super) fn left_displaced(ground: &Ground, known: &HashSet<String>) -> Vec<(String, String)> {
-    if ground.locks.without {
+pub(super) fn left_displaced(locked_cache: &LockedCache, known: &HashSet<String>) -> Vec<(String, String)> {
+    if locked_cache.locks.without {
         return Vec::new();
     }
-    let listed = ground.folder.entries().unwrap_or_default().into_iter();
+    let listed = locked_cache.folder.entries().unwrap_or_default().into_iter();
     let names: Vec<String> = listed.filter_map(|name| name.name.into_string().ok()).collect();
     let left = displaced(&names).filter(|(_, name)| known.contains(*name));
     left.map(|(old, name)| (old.to_owned(), name.to_owned())).collect()
@@ -119,7 +121,7 @@ pub(super) fn left_displaced(ground: &Ground, known: &HashSet<String>) -> Vec<(S
 
 impl Restorer<'_> {
     fn keep(&mut self, entry: &Entry, why: impl Into<String>) {
-        self.undone.kept.push(Kept { file: entry.path(), why: why.into() });
+        self.report.unrestored.push(UnrestoredFile { file: entry.path(), why: why.into() });
     }
 
     /// Whether a file has the entry's name, or would have it.
@@ -129,7 +131,7 @@ impl Restorer<'_> {
 
     /// Restores the files of one kernel, its description last; whether all are restored.
     pub(super) fn restore(&mut self, entries: &[Entry]) -> bool {
-        let kept = self.undone.kept.len();
+        let unrestored = self.report.unrestored.len();
         let (mut others, mut taken) = (Others::default(), Vec::new());
         for entry in entries {
             match entry.role {
@@ -142,11 +144,11 @@ impl Restorer<'_> {
             Ok((from, to)) => {
                 let is_below = to.is_some();
                 let from = from.as_ref().or_else(|| (!is_below).then_some(self.run));
-                self.restore_into(to.as_ref().unwrap_or(&self.ground.folder), from, &taken, &others);
+                self.restore_into(to.as_ref().unwrap_or(&self.locked_cache.folder), from, &taken, &others);
             }
             Err(why) => taken.iter().for_each(|entry| self.keep(entry, why.clone())),
         }
-        self.undone.kept.len() == kept
+        self.report.unrestored.len() == unrestored
     }
 
     /// The directories of one kernel's files in quarantine and in the cache, if not the top ones.
@@ -154,7 +156,7 @@ impl Restorer<'_> {
         let Some(below) = entries.first().and_then(|entry| entry.below.as_deref()) else {
             return Ok((None, None));
         };
-        let opened = self.ground.folder.below(OsStr::new(below)).and_then(|to| {
+        let opened = self.locked_cache.folder.below(OsStr::new(below)).and_then(|to| {
             match self.run.below(OsStr::new(below)) {
                 Ok(from) => Ok((Some(from), Some(to))),
                 // All that was in it was restored already.
@@ -252,7 +254,7 @@ impl Restorer<'_> {
             let own = to.file_state(&entry.file).filter(|found| entry.is(found));
             let move_back = |(own, from)| move_judged(to, from, &entry.file, &own, || {}).is_ok();
             let is_moved = own.zip(from).is_some_and(move_back);
-            self.undone.restored.retain(|path| *path != entry.path());
+            self.report.restored.retain(|path| *path != entry.path());
             let why = if is_moved { replaced_since(file) } else { replaced_since(&entry.path()) };
             self.keep(entry, why);
         }
@@ -357,13 +359,13 @@ impl Restorer<'_> {
         if self.options.dry_run {
             let ours = is_ours(name);
             if ours {
-                self.undone.withdrawn.push(name.to_owned());
+                self.report.withdrawn.push(name.to_owned());
             }
             return Ok(ours);
         }
-        (self.options.observe)(Step::Moving(self.number));
+        (self.options.observe)(QuarantineProgress::Moving(self.number));
         let Displaced::As(old) = displace(dir, name, |old| {
-            (self.options.observe)(Step::Checking);
+            (self.options.observe)(QuarantineProgress::Checking);
             is_ours(old)
         })?
         else {
@@ -373,18 +375,18 @@ impl Restorer<'_> {
             let why = format!(
                 "a process that had `{name}` open wrote to it: look at it, and remove it if it is not needed"
             );
-            self.undone.kept.push(Kept { file: old.name, why });
+            self.report.unrestored.push(UnrestoredFile { file: old.name, why });
             return Ok(true);
         }
-        (self.options.observe)(Step::Moved(self.number));
+        (self.options.observe)(QuarantineProgress::Moved(self.number));
         self.number += 1;
-        self.undone.withdrawn.push(name.to_owned());
+        self.report.withdrawn.push(name.to_owned());
         Ok(true)
     }
 
     /// Removes the files that the run added for one kernel, the description first; or none, if one was changed since.
     pub(super) fn withdraw(&mut self, entries: &[Entry]) {
-        let to = &self.ground.folder;
+        let to = &self.locked_cache.folder;
         let all: Vec<&Entry> = entries.iter().collect();
         let why = match self.remove_ours(to, &all, |entry, name| is_filled(entry, to, name)) {
             Ok(_) => return,
@@ -400,7 +402,7 @@ impl Restorer<'_> {
     /// Restores one file; whether it did.
     fn restore_file(&mut self, entry: &Entry, from: &Dir, to: &Dir) -> bool {
         if !self.options.dry_run {
-            (self.options.observe)(Step::Moving(self.number));
+            (self.options.observe)(QuarantineProgress::Moving(self.number));
             if let Err(error) = rename_new(from, &entry.file, to, &entry.file) {
                 let why = match error.kind() {
                     ErrorKind::AlreadyExists => replaced_since(&entry.path()),
@@ -409,10 +411,10 @@ impl Restorer<'_> {
                 self.keep(entry, why);
                 return false;
             }
-            (self.options.observe)(Step::Moved(self.number));
+            (self.options.observe)(QuarantineProgress::Moved(self.number));
             self.number += 1;
         }
-        self.undone.restored.push(entry.path());
+        self.report.restored.push(entry.path());
         true
     }
 }

@@ -7,11 +7,11 @@ use opkeep_cann_meta::{KernelMeta, MetaError};
 use opkeep_descriptor::{name_matches, read_info};
 use opkeep_validator::{Code, Finding, Report, sub_kernel_files, validate_object, validate_parsed};
 
+use crate::scan::behavior;
+use crate::scan::cache_dir::Kind;
 use crate::scan::chip::Chip;
-use crate::scan::names::{Members, is_skipped};
-use crate::scan::outcome;
-use crate::scan::place::Kind;
-use crate::scan::verdict::{Flaw, Item, Kernel, Note, Orphan, UNSAFE_NAME, Verdict, What};
+use crate::scan::file_set::{FileSet, is_skipped};
+use crate::scan::item::{Item, ItemKind, ItemProblem, ItemState, Kernel, Note, Orphan, UNSAFE_NAME};
 use opkeep_fs::{Dir, FileRead, FileState};
 use opkeep_kernel_meta::manifest::MAX_TEXT;
 
@@ -24,7 +24,7 @@ const TRIES: usize = 3;
 
 /// What one thread needs to judge kernels, used again for each.
 #[derive(Debug, Default)]
-pub(crate) struct Desk {
+pub(crate) struct JudgeCache {
     json: Vec<u8>,
     object: Vec<u8>,
     other: Vec<u8>,
@@ -35,15 +35,15 @@ pub(crate) struct Desk {
 
 /// The cache whose kernels are judged.
 #[derive(Debug)]
-pub(crate) struct Bench<'a> {
+pub(crate) struct JudgeScratch<'a> {
     pub(crate) dir: &'a Dir,
     pub(crate) kind: Kind,
 }
 
 /// What came of looking at a kernel's files.
 pub(crate) struct Seen {
-    verdict: Verdict,
-    what: What,
+    verdict: ItemState,
+    what: ItemKind,
     notes: Vec<Note>,
     kernel: Option<Kernel>,
     chip: Option<Chip>,
@@ -56,11 +56,11 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    fn new(verdict: Verdict) -> Self {
-        Self::of(What::Kernel, verdict)
+    fn new(verdict: ItemState) -> Self {
+        Self::of(ItemKind::Kernel, verdict)
     }
 
-    pub(crate) fn of(what: What, verdict: Verdict) -> Self {
+    pub(crate) fn of(what: ItemKind, verdict: ItemState) -> Self {
         let (notes, named) = (Vec::new(), Vec::new());
         Self { verdict, what, notes, kernel: None, chip: None, object: None, named, json: None }
     }
@@ -69,34 +69,39 @@ impl Seen {
         Self { object: Some(object.into()), ..self }
     }
 
-    fn damaged(flaw: Flaw) -> Self {
-        Self::new(Verdict::Damaged(vec![flaw]))
+    fn damaged(flaw: ItemProblem) -> Self {
+        Self::new(ItemState::Damaged(vec![flaw]))
     }
 }
 
 /// The files that were not there when they were to be read.
-fn missing(verdict: &Verdict) -> impl Iterator<Item = &str> {
-    let flaws: &[Flaw] = if let Verdict::Damaged(flaws) = verdict { flaws } else { &[] };
+fn missing(verdict: &ItemState) -> impl Iterator<Item = &str> {
+    let flaws: &[ItemProblem] = if let ItemState::Damaged(flaws) = verdict { flaws } else { &[] };
     let expected = flaws.iter().filter_map(|flaw| match flaw {
-        Flaw::NoObject { expected } => Some(expected.split(" or ")),
+        ItemProblem::NoObject { expected } => Some(expected.split(" or ")),
         _ => None,
     });
     expected.flatten()
 }
 
-impl Bench<'_> {
+impl JudgeScratch<'_> {
     /// Judges the kernel with the stem `stem`, of which there were the files `members`. None if all have gone since.
-    pub(crate) fn judge(&self, stem: &str, mut members: Members, desk: &mut Desk) -> Option<Item> {
+    pub(crate) fn judge(
+        &self,
+        stem: &str,
+        mut members: FileSet,
+        judge_cache: &mut JudgeCache,
+    ) -> Option<Item> {
         let mut tries = 0;
         loop {
             tries += 1;
-            let seen = self.look(stem, members, desk);
-            let wrong = matches!(seen.verdict, Verdict::Damaged(_));
+            let seen = self.look(stem, members, judge_cache);
+            let wrong = matches!(seen.verdict, ItemState::Damaged(_));
             let mut is_back = false;
-            if wrong || matches!(seen.verdict, Verdict::Orphan(_)) {
+            if wrong || matches!(seen.verdict, ItemState::Orphan(_)) {
                 // Since the folder was listed, a kernel may have been finished there, or aged away.
                 let now = self.now_there(stem, members);
-                if now.without(Members::LOCK).is_empty() {
+                if now.without(FileSet::LOCK).is_empty() {
                     return None;
                 }
                 if now != members && tries < TRIES {
@@ -104,7 +109,7 @@ impl Bench<'_> {
                     continue;
                 }
                 if now != members {
-                    return Some(self.item(stem, now, Seen::new(Verdict::InUse)));
+                    return Some(self.item(stem, now, Seen::new(ItemState::InUse)));
                 }
                 is_back =
                     missing(&seen.verdict).any(|file| now.hold(stem, file) || self.dir.is_file_or_link(file));
@@ -116,25 +121,25 @@ impl Bench<'_> {
                 if tries < TRIES {
                     continue;
                 }
-                return Some(self.item(stem, members, Seen::new(Verdict::InUse)));
+                return Some(self.item(stem, members, Seen::new(ItemState::InUse)));
             }
             return Some(self.item(stem, members, seen));
         }
     }
 
     /// Which of a kernel's files there are now; its `.json` also if it was not there.
-    fn now_there(&self, stem: &str, members: Members) -> Members {
-        members.with(Members::JSON).filter(|member| self.dir.is_file_or_link(member.name(stem)))
+    fn now_there(&self, stem: &str, members: FileSet) -> FileSet {
+        members.with(FileSet::JSON).filter(|member| self.dir.is_file_or_link(member.name(stem)))
     }
 
     /// What is to be said of what was seen, with the state of all files if something is wrong.
-    pub(crate) fn item(&self, stem: &str, members: Members, seen: Seen) -> Item {
+    pub(crate) fn item(&self, stem: &str, members: FileSet, seen: Seen) -> Item {
         let Seen { verdict, what, notes, kernel, chip, object, named, json } = seen;
         let mut item = Item {
             what,
             name: stem.to_owned(),
             below: None,
-            outcome: outcome::of(self.kind, what, stem, &verdict, &notes, members),
+            outcome: behavior::of(self.kind, what, stem, &verdict, &notes, members),
             verdict,
             busy: None,
             notes,
@@ -146,63 +151,70 @@ impl Bench<'_> {
             is_read: json.is_some(),
             seen: Vec::new(),
         };
-        if !matches!(item.verdict, Verdict::Intact) {
+        if !matches!(item.verdict, ItemState::Intact) {
             let state = |file: String| (self.dir.file_state(&file), file);
             item.seen = item.files().into_iter().map(state).map(|(state, file)| (file, state)).collect();
         }
         item
     }
 
-    fn look(&self, stem: &str, members: Members, desk: &mut Desk) -> Seen {
-        if !members.has(Members::JSON) {
-            return Seen::new(Verdict::Orphan(match () {
-                () if members.has(Members::OBJECTS) => Orphan::ObjectOnly,
-                () if members.has(Members::INFO) => Orphan::InfoOnly,
-                () if members.has(Members::HEADER) => Orphan::HeaderOnly,
-                () => Orphan::DeadLock,
+    fn look(&self, stem: &str, members: FileSet, judge_cache: &mut JudgeCache) -> Seen {
+        if !members.has(FileSet::JSON) {
+            return Seen::new(ItemState::Orphan(match () {
+                () if members.has(FileSet::OBJECTS) => Orphan::ObjectOnly,
+                () if members.has(FileSet::INFO) => Orphan::InfoOnly,
+                () if members.has(FileSet::HEADER) => Orphan::HeaderOnly,
+                () => Orphan::StaleLock,
             }));
         }
         let file = format!("{stem}.json");
-        let json = match self.read(&file, MAX_TEXT, &mut desk.json) {
+        let json = match self.read(&file, MAX_TEXT, &mut judge_cache.json) {
             Ok(json) => json,
             Err(verdict) => return Seen::new(verdict),
         };
-        let meta = self.parse(desk);
+        let meta = self.parse(judge_cache);
         let seen = match meta {
-            Ok(meta) => self.described(stem, members, meta, desk),
+            Ok(meta) => self.described(stem, members, meta, judge_cache),
             // Reports that compilers leave beside kernels.
-            Err(_) if members == Members::JSON && is_list(&desk.json) => record(),
-            Err(error) => {
-                Seen { notes: mem::take(&mut desk.lints), ..Seen::damaged(unread(stem, &desk.json, error)) }
-            }
+            Err(_) if members == FileSet::JSON && is_list(&judge_cache.json) => record(),
+            Err(error) => Seen {
+                notes: mem::take(&mut judge_cache.lints),
+                ..Seen::damaged(unread(stem, &judge_cache.json, error))
+            },
         };
         Seen { json: Some(json), ..seen }
     }
 
     /// What the `.json` describes that was read; and in its own caches, what MindSpore's reader makes of it.
-    fn parse(&self, desk: &mut Desk) -> Result<KernelMeta, MetaError> {
+    fn parse(&self, judge_cache: &mut JudgeCache) -> Result<KernelMeta, MetaError> {
         let (meta, lints) = match self.kind {
-            Kind::MindSpore | Kind::Akg => KernelMeta::parse_linted(&desk.json),
-            Kind::Cann | Kind::Package | Kind::Work => (KernelMeta::parse(&desk.json), Vec::new()),
+            Kind::MindSpore | Kind::Akg => KernelMeta::parse_linted(&judge_cache.json),
+            Kind::Cann | Kind::Package | Kind::Work => (KernelMeta::parse(&judge_cache.json), Vec::new()),
         };
-        desk.lints = lints.into_iter().map(Note::Lint).collect();
+        judge_cache.lints = lints.into_iter().map(Note::Lint).collect();
         meta
     }
 
     /// Judges what a readable `.json` describes.
-    fn described(&self, stem: &str, members: Members, meta: KernelMeta, desk: &mut Desk) -> Seen {
+    fn described(
+        &self,
+        stem: &str,
+        members: FileSet,
+        meta: KernelMeta,
+        judge_cache: &mut JudgeCache,
+    ) -> Seen {
         if let Some(parts) = sub_kernel_files(&meta) {
-            return self.master(&parts, desk);
+            return self.master(&parts, judge_cache);
         }
         if says_nothing(&meta) {
             return record();
         }
         let names = match self.object_names(stem, &meta) {
             Ok(names) => names,
-            Err(name) => return Seen::damaged(Flaw::UnsafeName { name }),
+            Err(name) => return Seen::damaged(ItemProblem::UnsafeName { name }),
         };
         let named = self.named(stem, &names, &meta);
-        let seen = self.with_object(stem, members, meta, &names, desk);
+        let seen = self.with_object(stem, members, meta, &names, judge_cache);
         Seen { named, ..seen }
     }
 
@@ -210,48 +222,55 @@ impl Bench<'_> {
     fn with_object(
         &self,
         stem: &str,
-        members: Members,
+        members: FileSet,
         meta: KernelMeta,
         names: &[String],
-        desk: &mut Desk,
+        judge_cache: &mut JudgeCache,
     ) -> Seen {
         let mut found = None;
         for name in names {
-            match self.read(name, MAX_OBJECT, &mut desk.object) {
+            match self.read(name, MAX_OBJECT, &mut judge_cache.object) {
                 Ok(identity) => {
                     found = Some((name, identity));
                     break;
                 }
-                Err(Verdict::Damaged(flaws)) if matches!(flaws[..], [Flaw::NoObject { .. }]) => {}
+                Err(ItemState::Damaged(flaws)) if matches!(flaws[..], [ItemProblem::NoObject { .. }]) => {}
                 Err(verdict) => return Seen::new(verdict),
             }
         }
         let Some((name, identity)) = found else {
-            return Seen::damaged(Flaw::NoObject { expected: names.join(" or ") });
+            return Seen::damaged(ItemProblem::NoObject { expected: names.join(" or ") });
         };
         let object = (!members.hold(stem, name)).then(|| name.as_str().into());
         let seen = match self.kind {
             Kind::Cann | Kind::Package | Kind::Work if name.ends_with(".so") => {
-                library(&meta, desk, identity.len)
+                library(&meta, judge_cache, identity.len)
             }
-            _ => self.pair(stem, members, meta, desk, identity.len),
+            _ => self.pair(stem, members, meta, judge_cache, identity.len),
         };
         Seen { object, ..seen }
     }
 
     /// Judges the `.json` with the object that were read.
-    fn pair(&self, stem: &str, members: Members, meta: KernelMeta, desk: &mut Desk, bytes: u64) -> Seen {
-        let Desk { json, object, other, text, lints } = desk;
+    fn pair(
+        &self,
+        stem: &str,
+        members: FileSet,
+        meta: KernelMeta,
+        judge_cache: &mut JudgeCache,
+        bytes: u64,
+    ) -> Seen {
+        let JudgeCache { json, object, other, text, lints } = judge_cache;
         // For which chip it should be is compared afterwards: a kernel for another one is not damaged.
         let report = validate_parsed(meta, object, None);
         let mut chip = Chip::of(&report);
-        let flaws: Vec<Flaw> = report.errors().cloned().map(Flaw::Invalid).collect();
+        let flaws: Vec<ItemProblem> = report.errors().cloned().map(ItemProblem::Invalid).collect();
         let mut notes: Vec<Note> = remarks(&report).map(Note::Finding).collect();
         notes.append(lints);
         notes.extend(self.name_notes(stem, members, &report, (other, text), chip.as_mut()));
         let kernel = report.sha256.map(|sha256| Kernel { sha256, bytes: bytes + json.len() as u64 });
-        let verdict = if flaws.is_empty() { Verdict::Intact } else { Verdict::Damaged(flaws) };
-        let is_intact = matches!(verdict, Verdict::Intact);
+        let verdict = if flaws.is_empty() { ItemState::Intact } else { ItemState::Damaged(flaws) };
+        let is_intact = matches!(verdict, ItemState::Intact);
         let (kernel, chip) = (kernel.filter(|_| is_intact), chip.filter(|_| is_intact));
         Seen { notes, kernel, chip, ..Seen::new(verdict) }
     }
@@ -260,7 +279,7 @@ impl Bench<'_> {
     fn name_notes(
         &self,
         stem: &str,
-        members: Members,
+        members: FileSet,
         report: &Report,
         (buffer, text): (&mut Vec<u8>, &mut Vec<u8>),
         chip: Option<&mut Chip>,
@@ -276,17 +295,17 @@ impl Bench<'_> {
         if self.kind == Kind::MindSpore && is_skipped(stem) {
             notes.push(Note::Skipped);
         }
-        if members.has(Members::INFO) && self.read(&format!("{stem}.info"), MAX_TEXT, buffer).is_ok() {
+        if members.has(FileSet::INFO) && self.read(&format!("{stem}.info"), MAX_TEXT, buffer).is_ok() {
             notes.extend(descriptor_note(stem, buffer, text));
             if let Some(chip) = chip {
                 chip.described(buffer);
             }
         }
         let linked_from = meta.and_then(|meta| meta.obj_sha256.as_deref());
-        if let (true, Some(digest)) = (members.has(Members::O), linked_from) {
+        if let (true, Some(digest)) = (members.has(FileSet::O), linked_from) {
             let read = self.read(&format!("{stem}.o"), MAX_OBJECT, buffer);
             let same = || opkeep_digest::Digest::of(buffer).to_string() == digest;
-            if read.is_ok() && members.has(Members::SO) && !same() {
+            if read.is_ok() && members.has(FileSet::SO) && !same() {
                 notes.push(Note::OtherObject);
             }
         }
@@ -294,34 +313,34 @@ impl Bench<'_> {
     }
 
     /// Judges a master: a kernel of old whose two sides are kernels of their own.
-    fn master(&self, parts: &[&str], desk: &mut Desk) -> Seen {
+    fn master(&self, parts: &[&str], judge_cache: &mut JudgeCache) -> Seen {
         let mut flaws = Vec::new();
         for part in parts {
             let stem = part.strip_suffix(".json").unwrap_or(part);
             let problem = match () {
                 () if !is_plain_file_name(stem) => Some(UNSAFE_NAME.to_owned()),
-                () => self.part_problem(stem, desk),
+                () => self.part_problem(stem, judge_cache),
             };
-            flaws.extend(problem.map(|problem| Flaw::Part { part: (*part).to_owned(), problem }));
+            flaws.extend(problem.map(|problem| ItemProblem::Part { part: (*part).to_owned(), problem }));
         }
-        let verdict = if flaws.is_empty() { Verdict::Intact } else { Verdict::Damaged(flaws) };
+        let verdict = if flaws.is_empty() { ItemState::Intact } else { ItemState::Damaged(flaws) };
         Seen::new(verdict)
     }
 
-    fn part_problem(&self, stem: &str, desk: &mut Desk) -> Option<String> {
+    fn part_problem(&self, stem: &str, judge_cache: &mut JudgeCache) -> Option<String> {
         let json = format!("{stem}.json");
         if self.dir.file_state(&json).is_none() {
             return Some("it is missing".to_owned());
         }
-        if self.read(&json, MAX_TEXT, &mut desk.json).is_err() {
+        if self.read(&json, MAX_TEXT, &mut judge_cache.json).is_err() {
             return Some("it cannot be read".to_owned());
         }
-        if KernelMeta::parse(&desk.json).is_ok_and(|meta| sub_kernel_files(&meta).is_some()) {
+        if KernelMeta::parse(&judge_cache.json).is_ok_and(|meta| sub_kernel_files(&meta).is_some()) {
             return Some("it is a master itself".to_owned());
         }
-        match self.look(stem, Members::JSON, desk).verdict {
-            Verdict::Intact => None,
-            Verdict::Damaged(flaws) => flaws.first().map(Flaw::to_string),
+        match self.look(stem, FileSet::JSON, judge_cache).verdict {
+            ItemState::Intact => None,
+            ItemState::Damaged(flaws) => flaws.first().map(ItemProblem::to_string),
             _ => Some("it cannot be judged now".to_owned()),
         }
     }
@@ -362,55 +381,57 @@ impl Bench<'_> {
         let suffix = meta.header_file_suffix.as_deref().filter(|suffix| is_cann && !suffix.is_empty());
         let header =
             suffix.map(|suffix| format!("{}{suffix}", meta.bin_file_name.as_deref().unwrap_or(stem)));
-        let own = Members::OBJECTS.with(Members::HEADER);
+        let own = FileSet::OBJECTS.with(FileSet::HEADER);
         let names = objects.iter().chain(&header).filter(|name| !own.hold(stem, name));
         names.map(|name| name.as_str().into()).collect()
     }
 
     /// Reads a file of a kernel; what there is to say if that cannot be done.
-    fn read(&self, file: &str, limit: u64, buffer: &mut Vec<u8>) -> Result<FileState, Verdict> {
+    fn read(&self, file: &str, limit: u64, buffer: &mut Vec<u8>) -> Result<FileState, ItemState> {
         let read = self.dir.read(file, limit, buffer);
         let file = || file.to_owned();
-        let damaged = |flaw| Err(Verdict::Damaged(vec![flaw]));
+        let damaged = |flaw| Err(ItemState::Damaged(vec![flaw]));
         match read {
             FileRead::Complete(identity) => Ok(identity),
             FileRead::TooLarge(FileState { len: size, .. }) => {
-                damaged(Flaw::TooLarge { file: file(), bytes: size })
+                damaged(ItemProblem::TooLarge { file: file(), bytes: size })
             }
-            FileRead::Changing => Err(Verdict::InUse),
-            FileRead::Missing => damaged(Flaw::NoObject { expected: file() }),
-            FileRead::Link => Err(Verdict::Unreadable { file: file(), problem: IS_LINK.to_owned() }),
-            FileRead::NotAFile => damaged(Flaw::NotAFile { file: file() }),
-            FileRead::Failed(error) => Err(Verdict::Unreadable { file: file(), problem: error.to_string() }),
+            FileRead::Changing => Err(ItemState::InUse),
+            FileRead::Missing => damaged(ItemProblem::NoObject { expected: file() }),
+            FileRead::Link => Err(ItemState::Unreadable { file: file(), problem: IS_LINK.to_owned() }),
+            FileRead::NotAFile => damaged(ItemProblem::NotAFile { file: file() }),
+            FileRead::Failed(error) => {
+                Err(ItemState::Unreadable { file: file(), problem: error.to_string() })
+            }
         }
     }
 }
 
 /// What is wrong with a JSON text of which nothing but that is known.
-pub(crate) fn text_verdict(json: &[u8]) -> Option<Verdict> {
+pub(crate) fn text_verdict(json: &[u8]) -> Option<ItemState> {
     if json.iter().all(u8::is_ascii_whitespace) {
-        return Some(Verdict::Damaged(vec![Flaw::EmptyJson]));
+        return Some(ItemState::Damaged(vec![ItemProblem::EmptyJson]));
     }
     let error = serde_json::from_slice::<serde::de::IgnoredAny>(json).err()?;
-    Some(Verdict::Damaged(vec![Flaw::TornJson { problem: error.to_string() }]))
+    Some(ItemState::Damaged(vec![ItemProblem::TornJson { problem: error.to_string() }]))
 }
 
 /// What is wrong with a `.json` that describes no kernel.
-fn unread(stem: &str, json: &[u8], error: MetaError) -> Flaw {
+fn unread(stem: &str, json: &[u8], error: MetaError) -> ItemProblem {
     let problem = error.to_string();
     match error {
-        _ if json.iter().all(|byte| byte.is_ascii_whitespace() || *byte == 0) => Flaw::EmptyJson,
-        MetaError::Field { field, .. } => Flaw::Field { field, problem },
+        _ if json.iter().all(|byte| byte.is_ascii_whitespace() || *byte == 0) => ItemProblem::EmptyJson,
+        MetaError::Field { field, .. } => ItemProblem::Field { field, problem },
         MetaError::TooLarge { bytes, .. } => {
-            Flaw::TooLarge { file: format!("{stem}.json"), bytes: bytes as u64 }
+            ItemProblem::TooLarge { file: format!("{stem}.json"), bytes: bytes as u64 }
         }
-        _ => Flaw::TornJson { problem },
+        _ => ItemProblem::TornJson { problem },
     }
 }
 
 /// A `.json` that describes no kernel, and is in order.
 fn record() -> Seen {
-    Seen { what: What::Record, ..Seen::new(Verdict::Intact) }
+    Seen { what: ItemKind::OtherJson, ..Seen::new(ItemState::Intact) }
 }
 
 /// Whether the text is a JSON list, whole: no kernel's `.json` is one, however it is cut off.
@@ -420,25 +441,25 @@ fn is_list(json: &[u8]) -> bool {
 
 /// Judges a library that CANN opens to ask it for the kernel. It is one of the host, and the digest may be that of what
 /// is inside: so no more can be told than whether it is whole.
-fn library(meta: &KernelMeta, desk: &Desk, bytes: u64) -> Seen {
-    let mut flaws: Vec<Flaw> = validate_object(&desk.object, None)
+fn library(meta: &KernelMeta, judge_cache: &JudgeCache, bytes: u64) -> Seen {
+    let mut flaws: Vec<ItemProblem> = validate_object(&judge_cache.object, None)
         .errors()
-        .map(|error| Flaw::BrokenLibrary { problem: error.to_string() })
+        .map(|error| ItemProblem::BrokenLibrary { problem: error.to_string() })
         .collect();
     let said = meta.sha256.as_deref().unwrap_or_default();
     if said.is_empty() {
-        flaws.push(Flaw::NoDigest);
+        flaws.push(ItemProblem::NoDigest);
     }
     if !flaws.is_empty() {
-        return Seen::new(Verdict::Damaged(flaws));
+        return Seen::new(ItemState::Damaged(flaws));
     }
-    let sha256 = opkeep_digest::Digest::of(&desk.object);
+    let sha256 = opkeep_digest::Digest::of(&judge_cache.object);
     let is_its_own = sha256.to_string() == said;
-    let bytes = bytes + desk.json.len() as u64;
+    let bytes = bytes + judge_cache.json.len() as u64;
     Seen {
         notes: vec![Note::Library { is_its_own }],
         kernel: is_its_own.then_some(Kernel { sha256, bytes }),
-        ..Seen::new(Verdict::Intact)
+        ..Seen::new(ItemState::Intact)
     }
 }
 

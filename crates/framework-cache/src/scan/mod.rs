@@ -1,7 +1,7 @@
 //! What is in the caches that frameworks have already: which kernels are whole, which are not, and what the framework
 //! would make of each. Changes nothing.
 //!
-//! [`find`] looks for caches below a folder; [`survey`] judges everything in one of them. What is known of them:
+//! [`find`] looks for caches below a folder; [`scan`] judges everything in one of them. What is known of them:
 //!
 //! | cache | folder | kernels |
 //! |---|---|---|
@@ -16,25 +16,25 @@
 //! chip than its object. It is an *orphan* if the `.json` is missing, and *damaged* else. What is damaged or an
 //! orphan and was written less than [`YOUNG`] ago, or is open or locked, is *in progress*: a build may be at it.
 
-mod busy;
+mod behavior;
+pub(crate) mod cache_dir;
 mod chip;
-mod chips;
+mod chip_comparison;
+mod extract;
+pub(crate) mod file_set;
+mod in_use;
+mod item;
 pub(crate) mod judge;
-pub(crate) mod names;
-mod outcome;
-pub(crate) mod place;
 mod ranks;
 mod scanner;
-mod settle;
-mod take;
-mod verdict;
+mod shared_files;
 
-pub use busy::YOUNG;
+pub use cache_dir::{CacheDir, CacheDirs, Kind, OtherFiles, find, find_through_links, is_set_aside};
 pub use chip::{Built, NamedBy, OtherChip, named_otherwise};
-pub use opkeep_kernel_meta::Busy;
-pub use place::{Kind, OtherFiles, Place, Places, find, find_through_links, is_set_aside};
-pub use ranks::{Lack, Rank, Ranks, compare};
+pub use extract::{CacheReader, ExtractError, ExtractedKernel, is_ours};
+pub use in_use::YOUNG;
+pub use item::{Effect, FrameworkBehavior, Item, ItemKind, ItemProblem, ItemState, Kernel, Note, Orphan};
+pub use opkeep_kernel_meta::InUse;
+pub use ranks::{MissingKernel, RankCache, RankComparison, compare};
 pub(crate) use scanner::judge_one;
-pub use scanner::{Survey, SurveyOptions, survey};
-pub use take::{NotTaken, Shelf, Taken, is_ours};
-pub use verdict::{Effect, Flaw, Item, Kernel, Note, Orphan, Outcome, Verdict, What};
+pub use scanner::{CacheScan, ScanOptions, scan};

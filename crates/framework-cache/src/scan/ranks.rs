@@ -6,37 +6,37 @@ use std::path::{Path, PathBuf};
 
 use opkeep_descriptor::{Descriptor, ForeignName, Generation, read_info};
 
-use crate::scan::names::Members;
-use crate::scan::verdict::Item;
-use crate::scan::{Survey, Verdict};
+use crate::scan::file_set::FileSet;
+use crate::scan::item::Item;
+use crate::scan::{CacheScan, ItemState};
 use opkeep_fs::{Dir, FileKind, FileRead};
 use opkeep_kernel_meta::manifest::MAX_TEXT;
 
 /// The ranks of one run, side by side.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Ranks {
+pub struct RankComparison {
     /// The folder that holds `rank_0`, `rank_1`, ...
     pub base: PathBuf,
     /// How many different kernels all ranks have together.
     pub kernels: usize,
     /// Each rank, in order.
-    pub ranks: Vec<Rank>,
+    pub ranks: Vec<RankCache>,
 }
 
 /// One rank beside the others.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Rank {
+pub struct RankCache {
     /// What `RANK_ID` is.
     pub rank: String,
     /// How many of the kernels it has, intact.
     pub has: usize,
     /// Those it lacks.
-    pub lacks: Vec<Lack>,
+    pub lacks: Vec<MissingKernel>,
 }
 
 /// A kernel that a rank lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lack {
+pub struct MissingKernel {
     /// What another rank calls it.
     pub name: String,
     /// That rank.
@@ -47,21 +47,21 @@ pub struct Lack {
 ///
 /// Kernels are the same if their names differ in nothing but the device. From r2.1 on, names differ by rank; there,
 /// kernels are the same if their descriptors describe the same job.
-pub fn compare<'a>(surveys: impl IntoIterator<Item = &'a Survey>) -> Vec<Ranks> {
-    let mut bases: BTreeMap<PathBuf, Vec<&Survey>> = BTreeMap::new();
-    for survey in surveys.into_iter().filter(|survey| !survey.cancelled) {
-        if let Some(base) = survey.place.base() {
-            bases.entry(base).or_default().push(survey);
+pub fn compare<'a>(surveys: impl IntoIterator<Item = &'a CacheScan>) -> Vec<RankComparison> {
+    let mut bases: BTreeMap<PathBuf, Vec<&CacheScan>> = BTreeMap::new();
+    for scan in surveys.into_iter().filter(|scan| !scan.cancelled) {
+        if let Some(base) = scan.place.base() {
+            bases.entry(base).or_default().push(scan);
         }
     }
     bases.into_iter().filter_map(|(base, surveys)| compare_base(&base, &surveys)).collect()
 }
 
-fn compare_base(base: &Path, surveys: &[&Survey]) -> Option<Ranks> {
+fn compare_base(base: &Path, surveys: &[&CacheScan]) -> Option<RankComparison> {
     let mut ranks: BTreeMap<String, BTreeMap<String, &str>> = BTreeMap::new();
-    for survey in surveys {
-        let rank = survey.place.rank.clone()?;
-        ranks.insert(rank, kernels(survey));
+    for scan in surveys {
+        let rank = scan.place.rank.clone()?;
+        ranks.insert(rank, kernels(scan));
     }
     for rank in deleted(base) {
         ranks.entry(rank).or_default();
@@ -72,11 +72,11 @@ fn compare_base(base: &Path, surveys: &[&Survey]) -> Option<Ranks> {
     let all: BTreeSet<&String> = ranks.values().flat_map(BTreeMap::keys).collect();
     let lack = |key: &String| {
         let (rank, name) = ranks.iter().find_map(|(rank, has)| Some((rank, has.get(key)?)))?;
-        Some(Lack { name: (*name).to_owned(), there: rank.clone() })
+        Some(MissingKernel { name: (*name).to_owned(), there: rank.clone() })
     };
-    let mut compared: Vec<Rank> = ranks
+    let mut compared: Vec<RankCache> = ranks
         .iter()
-        .map(|(rank, has)| Rank {
+        .map(|(rank, has)| RankCache {
             rank: rank.clone(),
             has: has.len(),
             lacks: all.iter().filter(|key| !has.contains_key(**key)).filter_map(|key| lack(key)).collect(),
@@ -84,7 +84,7 @@ fn compare_base(base: &Path, surveys: &[&Survey]) -> Option<Ranks> {
         .collect();
     // rank_10 comes behind rank_9.
     compared.sort_by_key(|rank| (rank.rank.parse::<u64>().unwrap_or(u64::MAX), rank.rank.clone()));
-    Some(Ranks { base: base.to_owned(), kernels: all.len(), ranks: compared })
+    Some(RankComparison { base: base.to_owned(), kernels: all.len(), ranks: compared })
 }
 
 /// Ranks whose folder is there, and not its kernels': somebody deleted them.
@@ -100,11 +100,11 @@ fn deleted(base: &Path) -> Vec<String> {
 }
 
 /// The intact kernels of a rank, each by what it shares with the same kernel of other ranks.
-fn kernels(survey: &Survey) -> BTreeMap<String, &str> {
-    let intact = survey.items.iter().filter(|item| {
-        matches!(item.verdict, Verdict::Intact) && item.kernel.is_some() && item.below.is_none()
+fn kernels(scan: &CacheScan) -> BTreeMap<String, &str> {
+    let intact = scan.items.iter().filter(|item| {
+        matches!(item.verdict, ItemState::Intact) && item.kernel.is_some() && item.below.is_none()
     });
-    let dir = Dir::open_quietly(&survey.place.path).ok();
+    let dir = Dir::open_quietly(&scan.place.path).ok();
     let mut names_differ = None;
     let mut kernels = BTreeMap::new();
     for item in intact {
@@ -128,7 +128,7 @@ fn hashes_rank(dir: &Dir, item: &Item) -> Option<bool> {
 
 fn descriptor(dir: &Dir, item: &Item) -> Option<Descriptor> {
     let mut info = Vec::new();
-    let has_info = item.members.has(Members::INFO);
+    let has_info = item.members.has(FileSet::INFO);
     let read = has_info.then(|| dir.read(format!("{}.info", item.name), MAX_TEXT, &mut info))?;
     matches!(read, FileRead::Complete(_)).then(|| read_info(&info).ok()).flatten()
 }

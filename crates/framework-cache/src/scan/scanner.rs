@@ -7,17 +7,17 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::{Builder, scope};
 use std::time::SystemTime;
 
-use crate::scan::busy::Watch;
-use crate::scan::judge::{self, Bench, Desk};
-use crate::scan::names::{self, Members, Sorted};
-use crate::scan::place::{FOLDERS, Kind, PREBUILT, Place};
-use crate::scan::verdict::{Flaw, Item, Orphan, Verdict, What};
-use crate::scan::{chips, settle};
+use crate::scan::cache_dir::{CacheDir, FOLDERS, Kind, PREBUILT};
+use crate::scan::file_set::{self, ClassifiedNames, FileSet};
+use crate::scan::in_use::Watch;
+use crate::scan::item::{Item, ItemKind, ItemProblem, ItemState, Orphan};
+use crate::scan::judge::{self, JudgeCache, JudgeScratch};
+use crate::scan::{chip_comparison, shared_files};
 use opkeep_fs::{Dir, FileKind, FileRead};
 use opkeep_kernel_meta::manifest::MAX_TEXT;
 
 /// How to survey.
-pub struct SurveyOptions<'a> {
+pub struct ScanOptions<'a> {
     /// How many threads read and judge.
     pub threads: NonZeroUsize,
     /// Told how many kernels are judged, and of how many; from several threads, in no order.
@@ -28,9 +28,9 @@ pub struct SurveyOptions<'a> {
 
 /// What is in one cache.
 #[derive(Debug)]
-pub struct Survey {
+pub struct CacheScan {
     /// The cache.
-    pub place: Place,
+    pub place: CacheDir,
     /// All kernels, by name; and of the other things those that are not in order.
     pub items: Vec<Item>,
     /// Files that belong there and hold no kernel, and trial compiles in order.
@@ -51,9 +51,9 @@ pub struct Survey {
 ///
 /// # Errors
 /// The folder cannot be read.
-pub fn survey(place: &Place, options: &SurveyOptions<'_>) -> io::Result<Survey> {
+pub fn scan(place: &CacheDir, options: &ScanOptions<'_>) -> io::Result<CacheScan> {
     let dir = Dir::open_quietly(&place.path)?;
-    let mut survey = Survey {
+    let mut scan = CacheScan {
         place: place.clone(),
         items: Vec::new(),
         known: 0,
@@ -64,45 +64,45 @@ pub fn survey(place: &Place, options: &SurveyOptions<'_>) -> io::Result<Survey> 
         cancelled: false,
     };
     let mut watch = Watch::default();
-    let folders = survey.folder(&dir, None, options, &mut watch)?;
+    let folders = scan.folder(&dir, None, options, &mut watch)?;
     for folder in folders {
         let known = FOLDERS.into_iter().find(|known| *known == folder);
         let looked = match (place.kind, known) {
             (Kind::MindSpore, Some(PREBUILT)) => {
-                dir.below(OsStr::new(PREBUILT)).and_then(|below| survey.trials(&below, options, &mut watch))
+                dir.below(OsStr::new(PREBUILT)).and_then(|below| scan.trials(&below, options, &mut watch))
             }
             (Kind::Akg, Some(part)) if part != PREBUILT => dir
                 .below(OsStr::new(part))
-                .and_then(|below| survey.folder(&below, Some(part), options, &mut watch).map(drop)),
+                .and_then(|below| scan.folder(&below, Some(part), options, &mut watch).map(drop)),
             _ => {
-                survey.add_foreign(&format!("{folder}/"));
+                scan.add_foreign(&format!("{folder}/"));
                 Ok(())
             }
         };
         if let Err(error) = looked {
-            survey.closed.push((folder, error));
+            scan.closed.push((folder, error));
         }
     }
-    survey.items.sort_by(|a, b| (a.below, &a.name, a.what).cmp(&(b.below, &b.name, b.what)));
-    Ok(survey)
+    scan.items.sort_by(|a, b| (a.below, &a.name, a.what).cmp(&(b.below, &b.name, b.what)));
+    Ok(scan)
 }
 
 /// Judges what there is of the kernel called `stem` in `dir`, a cache of MindSpore's; and whether a process is at it. None
 /// if there is nothing.
 pub(crate) fn judge_one(dir: &Dir, stem: &str) -> Option<Item> {
-    let bench = Bench { dir, kind: Kind::MindSpore };
-    let members = Members::KERNEL.filter(|member| dir.is_file_or_link(member.name(stem)));
+    let scratch = JudgeScratch { dir, kind: Kind::MindSpore };
+    let members = FileSet::KERNEL.filter(|member| dir.is_file_or_link(member.name(stem)));
     if members.is_empty() {
         return None;
     }
-    let mut items = bench.judge(stem, members, &mut Desk::default()).into_iter().collect::<Vec<_>>();
+    let mut items = scratch.judge(stem, members, &mut JudgeCache::default()).into_iter().collect::<Vec<_>>();
     Watch::default().mark(dir, &mut items, SystemTime::now());
     items.pop()
 }
 
-impl Survey {
+impl CacheScan {
     fn add_foreign(&mut self, name: &str) {
-        names::add_foreign(name, &mut self.foreign, &mut self.foreign_count);
+        file_set::add_foreign(name, &mut self.foreign, &mut self.foreign_count);
     }
 
     /// Judges all files right in `dir`. The names of the folders there.
@@ -110,13 +110,13 @@ impl Survey {
         &mut self,
         dir: &Dir,
         below: Option<&'static str>,
-        options: &SurveyOptions<'_>,
+        options: &ScanOptions<'_>,
         watch: &mut Watch,
     ) -> io::Result<Vec<String>> {
         let kind = self.place.kind;
         let names = dir.list()?;
         let files = names.iter().filter(|(_, kind)| *kind == FileKind::File);
-        let mut sorted = names::sort(files.filter_map(|(name, _)| name.to_str()), kind);
+        let mut sorted = file_set::sort(files.filter_map(|(name, _)| name.to_str()), kind);
         let mut folders = Vec::new();
         let is_plain = |name: &OsStr, kind| kind == FileKind::File && name.as_encoded_bytes().is_ascii();
         for (name, what) in names.iter().filter(|(name, kind)| !is_plain(name, *kind)) {
@@ -131,19 +131,19 @@ impl Survey {
         }
         drop(names);
         folders.sort_unstable();
-        let Sorted { kernels, temps, skipped, known, foreign, foreign_count } = sorted;
+        let ClassifiedNames { kernels, temps, skipped, known, foreign, foreign_count } = sorted;
         (self.known, self.skipped) = (self.known + known, self.skipped + skipped);
         foreign.iter().for_each(|name| self.add_foreign(name));
         self.foreign_count += foreign_count - foreign.len() as u64;
 
-        let bench = Bench { dir, kind };
+        let scratch = JudgeScratch { dir, kind };
         let first = self.items.len();
-        let (judged, cancelled) = judge_all(&bench, &kernels, options);
+        let (judged, cancelled) = judge_all(&scratch, &kernels, options);
         self.cancelled |= cancelled;
         self.items.extend(judged);
-        settle::settle(dir, kind, &mut self.items, first);
-        chips::compare(dir, &self.place, &mut self.items[first..]);
-        self.items.extend(temps.into_iter().map(|temp| bench.rest(temp, What::Temp, Orphan::Temp)));
+        shared_files::settle(dir, kind, &mut self.items, first);
+        chip_comparison::compare(dir, &self.place, &mut self.items[first..]);
+        self.items.extend(temps.into_iter().map(|temp| scratch.rest(temp, ItemKind::Temp, Orphan::Temp)));
         for item in &mut self.items[first..] {
             item.below = below;
         }
@@ -152,7 +152,7 @@ impl Survey {
     }
 
     /// Judges what trial compiles left: the framework reads all of them at start-up.
-    fn trials(&mut self, dir: &Dir, options: &SurveyOptions<'_>, watch: &mut Watch) -> io::Result<()> {
+    fn trials(&mut self, dir: &Dir, options: &ScanOptions<'_>, watch: &mut Watch) -> io::Result<()> {
         let (mut buffer, first) = (Vec::new(), self.items.len());
         for name in dir.entries()? {
             if (options.cancelled)() {
@@ -162,8 +162,8 @@ impl Survey {
             let (kind, name) = (name.kind, name.name.to_string_lossy().into_owned());
             match name.strip_suffix(".json") {
                 Some(stem) if kind == FileKind::File => {
-                    let bench = Bench { dir, kind: self.place.kind };
-                    match bench.trial(stem, Members::JSON, &mut buffer) {
+                    let scratch = JudgeScratch { dir, kind: self.place.kind };
+                    match scratch.trial(stem, FileSet::JSON, &mut buffer) {
                         Some(item) => self.items.push(Item { below: Some(PREBUILT), ..item }),
                         None => self.known += 1,
                     }
@@ -178,15 +178,15 @@ impl Survey {
 
 /// Judges `kernels` with several threads; and whether it was given up.
 fn judge_all(
-    bench: &Bench<'_>,
-    kernels: &[(String, Members)],
-    options: &SurveyOptions<'_>,
+    scratch: &JudgeScratch<'_>,
+    kernels: &[(String, FileSet)],
+    options: &ScanOptions<'_>,
 ) -> (Vec<Item>, bool) {
     /// So many are taken at once: few enough that threads end together.
     const BATCH: usize = 16;
     let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
     let run = || {
-        let (mut desk, mut gave_up) = (Desk::default(), false);
+        let (mut judge_cache, mut gave_up) = (JudgeCache::default(), false);
         let mut items = Vec::with_capacity(kernels.len() / options.threads);
         loop {
             let at = next.fetch_add(BATCH, Ordering::Relaxed);
@@ -200,7 +200,7 @@ fn judge_all(
                 return (items, gave_up);
             }
             for (stem, members) in batch {
-                items.extend(bench.judge_all_of(stem, *members, &mut desk));
+                items.extend(scratch.judge_all_of(stem, *members, &mut judge_cache));
             }
             let done = done.fetch_add(batch.len() as u64, Ordering::Relaxed) + batch.len() as u64;
             (options.progress)(done, kernels.len() as u64);
@@ -224,49 +224,49 @@ fn judge_all(
     })
 }
 
-impl Bench<'_> {
+impl JudgeScratch<'_> {
     /// Judges all that there is under one stem: a kernel, its trial compile, their locks.
-    fn judge_all_of(&self, stem: &str, members: Members, desk: &mut Desk) -> Vec<Item> {
+    fn judge_all_of(&self, stem: &str, members: FileSet, judge_cache: &mut JudgeCache) -> Vec<Item> {
         let mut items = Vec::new();
-        let trial = members.only(Members::PRE.with(Members::PRE_LOCK));
-        if trial.has(Members::PRE) {
+        let trial = members.only(FileSet::PRE.with(FileSet::PRE_LOCK));
+        if trial.has(FileSet::PRE) {
             items.extend(self.trial(stem, trial, &mut Vec::new()));
         } else if !trial.is_empty() {
-            items.push(self.rest_of(stem, trial, What::Lock, Orphan::DeadLock));
+            items.push(self.rest_of(stem, trial, ItemKind::Lock, Orphan::StaleLock));
         }
         let kernel = members.without(trial);
-        if kernel == Members::LOCK {
-            items.push(self.rest_of(stem, kernel, What::Lock, Orphan::DeadLock));
+        if kernel == FileSet::LOCK {
+            items.push(self.rest_of(stem, kernel, ItemKind::Lock, Orphan::StaleLock));
         } else if !kernel.is_empty() {
-            items.extend(self.judge(stem, kernel, desk));
+            items.extend(self.judge(stem, kernel, judge_cache));
         }
         items
     }
 
     /// What a trial compile said, if it is not in order.
-    fn trial(&self, stem: &str, members: Members, buffer: &mut Vec<u8>) -> Option<Item> {
-        let file = members.without(Members::PRE_LOCK).files(stem, None).pop()?;
+    fn trial(&self, stem: &str, members: FileSet, buffer: &mut Vec<u8>) -> Option<Item> {
+        let file = members.without(FileSet::PRE_LOCK).files(stem, None).pop()?;
         let verdict = match self.dir.read(&file, MAX_TEXT, buffer) {
             FileRead::Complete(_) => judge::text_verdict(buffer),
             FileRead::Missing => None,
-            FileRead::Changing => Some(Verdict::InUse),
-            FileRead::Link => Some(Verdict::Unreadable { file, problem: judge::IS_LINK.to_owned() }),
-            FileRead::NotAFile => Some(Verdict::Damaged(vec![Flaw::NotAFile { file }])),
+            FileRead::Changing => Some(ItemState::InUse),
+            FileRead::Link => Some(ItemState::Unreadable { file, problem: judge::IS_LINK.to_owned() }),
+            FileRead::NotAFile => Some(ItemState::Damaged(vec![ItemProblem::NotAFile { file }])),
             FileRead::TooLarge(size) => {
-                Some(Verdict::Damaged(vec![Flaw::TooLarge { file, bytes: size.len }]))
+                Some(ItemState::Damaged(vec![ItemProblem::TooLarge { file, bytes: size.len }]))
             }
-            FileRead::Failed(error) => Some(Verdict::Unreadable { file, problem: error.to_string() }),
+            FileRead::Failed(error) => Some(ItemState::Unreadable { file, problem: error.to_string() }),
         };
-        verdict.map(|verdict| self.item(stem, members, judge::Seen::of(What::Trial, verdict)))
+        verdict.map(|verdict| self.item(stem, members, judge::Seen::of(ItemKind::Precompile, verdict)))
     }
 
     /// A file by itself that is left of something.
-    fn rest(&self, file: String, what: What, orphan: Orphan) -> Item {
-        let seen = judge::Seen::of(what, Verdict::Orphan(orphan)).named(&file);
-        self.item(&file, Members::default(), seen)
+    fn rest(&self, file: String, what: ItemKind, orphan: Orphan) -> Item {
+        let seen = judge::Seen::of(what, ItemState::Orphan(orphan)).named(&file);
+        self.item(&file, FileSet::default(), seen)
     }
 
-    fn rest_of(&self, stem: &str, members: Members, what: What, orphan: Orphan) -> Item {
-        self.item(stem, members, judge::Seen::of(what, Verdict::Orphan(orphan)))
+    fn rest_of(&self, stem: &str, members: FileSet, what: ItemKind, orphan: Orphan) -> Item {
+        self.item(stem, members, judge::Seen::of(what, ItemState::Orphan(orphan)))
     }
 }

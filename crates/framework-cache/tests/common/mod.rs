@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use opkeep_digest::Digest;
 use opkeep_framework_cache::FrameworkFiles;
-use opkeep_kernel_meta::{Content, KernelFiles, Part, View, ViewError};
+use opkeep_kernel_meta::{FileContent, KernelFiles, Part, View, ViewError};
 
 /// A kernel whose three files agree with each other.
 #[derive(Clone, Debug)]
@@ -54,9 +54,9 @@ impl Made {
         KernelFiles {
             slot: &self.slot,
             stem: &self.stem,
-            object: Content::of(&self.object),
-            json: Content::of(&self.json),
-            info: Content::of(&self.info),
+            object: FileContent::of(&self.object),
+            json: FileContent::of(&self.json),
+            info: FileContent::of(&self.info),
             for_chip: true,
             debug: false,
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use opkeep_digest::Digest;
 use opkeep_framework_cache::FrameworkFiles;
-use opkeep_kernel_meta::{Content, KernelFiles, Part, View};
+use opkeep_kernel_meta::{FileContent, KernelFiles, Part, View};
 use opkeep_testkit::ascend::{Chip, Kernel};
 use opkeep_testkit::caches::CachedKernelFiles;
 use opkeep_testkit::elf::host_object;
@@ -48,7 +48,7 @@ impl Ours {
     }
 
     pub(crate) fn files(&self) -> KernelFiles<'_> {
-        let [object, json, info] = self.files.each_ref().map(|bytes| Content::of(bytes));
+        let [object, json, info] = self.files.each_ref().map(|bytes| FileContent::of(bytes));
         let (for_chip, debug) = (self.for_chip, self.debug);
         KernelFiles { slot: &self.slot, stem: &self.stem, object, json, info, for_chip, debug }
     }

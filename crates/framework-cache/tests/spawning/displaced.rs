@@ -4,7 +4,7 @@
 use std::fs;
 
 use opkeep_framework_cache::restore::{UndoOptions, newest, quarantines, undo};
-use opkeep_kernel_meta::{LeftKernel, LeftReason, Withdrawn};
+use opkeep_kernel_meta::{LeftKernel, LeftReason, RetiredKernel};
 use opkeep_testkit::ascend::Chip;
 use opkeep_testkit::caches::Rank;
 
@@ -87,7 +87,7 @@ fn an_extended_kernel_is_withdrawn_with_a_copy() {
     let extended = extended(&scene.read("json").unwrap());
     fs::write(scene.path("json"), &extended).unwrap();
     let withdraw = || {
-        let withdrawn = Withdrawn { stem: &scene.theirs.stem, unless: None };
+        let withdrawn = RetiredKernel { stem: &scene.theirs.stem, unless: None };
         view(scene.base.path()).replace(&[], &[withdrawn]).unwrap()
     };
     let before = scene.files();

@@ -15,7 +15,7 @@ use crate::common::owned::{Ours, all_bytes, kernels, view};
 use opkeep_digest::Digest;
 use opkeep_framework_cache::restore::{UndoOptions, Undone, newest, quarantines, undo};
 use opkeep_framework_cache::scan::Busy;
-use opkeep_kernel_meta::{KernelFiles, LeftReason, View, ViewReport, Withdrawn};
+use opkeep_kernel_meta::{KernelFiles, LeftReason, RetiredKernel, View, ViewReport};
 use opkeep_testkit::ascend::{Chip, Kernel};
 use opkeep_testkit::at_each_change;
 use opkeep_testkit::caches::{CachedKernelFiles, Rank};
@@ -536,7 +536,7 @@ fn a_descriptor_that_was_there_before_stays_when_its_kernel_goes() {
 fn nothing_is_made_where_nothing_is_placed_and_nothing_is_ours() {
     let place = Place::new();
     let before = all_bytes(place.base.path());
-    let withdrawn = Withdrawn { stem: &place.theirs.stem, unless: None };
+    let withdrawn = RetiredKernel { stem: &place.theirs.stem, unless: None };
     for withdrawn in [&[][..], &[withdrawn]] {
         place.view().replace(&[], withdrawn).unwrap();
         assert_eq!(all_bytes(place.base.path()), before);

@@ -216,7 +216,7 @@ fn a_damaged_kernel_that_cannot_be_written_loses_its_json() {
     fs::write(view.dir().join("op_2.o"), "torn").unwrap();
     let fails = || Err(std::io::Error::other("gone"));
     let mut files = all(&kernels);
-    files[1].object = opkeep_kernel_meta::Content::lazy(files[1].object.digest(), 1, &fails);
+    files[1].object = opkeep_kernel_meta::FileContent::lazy(files[1].object.digest(), 1, &fails);
     view.materialise(&files).unwrap_err();
     assert!(!view.dir().join("op_2.json").exists());
     assert_eq!(assert_consistent(view.dir()), 2);

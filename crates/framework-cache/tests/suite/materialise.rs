@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::common::{Made, all, assert_consistent, names, open_view, states, temps};
 use opkeep_digest::Digest;
-use opkeep_kernel_meta::{Content, KernelFiles, LeftKernel, LeftReason, Part, View, ViewError};
+use opkeep_kernel_meta::{FileContent, KernelFiles, LeftKernel, LeftReason, Part, View, ViewError};
 use tempfile::TempDir;
 
 fn view() -> (TempDir, View) {
@@ -88,7 +88,7 @@ fn bytes_are_asked_for_only_when_they_are_written() {
     let loaders = Part::ALL.map(|part| move || load(part));
     let content = |part: Part| {
         let bytes = made.bytes(part);
-        Content::lazy(Digest::of(bytes), bytes.len() as u64, &loaders[part as usize])
+        FileContent::lazy(Digest::of(bytes), bytes.len() as u64, &loaders[part as usize])
     };
     let lazy = KernelFiles {
         slot: "slot",
@@ -229,12 +229,12 @@ fn bytes_that_are_not_what_was_announced_are_not_written() {
     let (_base, view) = view();
     let kernel = Made::new("op", 1);
     let lie =
-        KernelFiles { object: Content::known(Digest::of(b"announced"), b"delivered"), ..kernel.files() };
+        KernelFiles { object: FileContent::known(Digest::of(b"announced"), b"delivered"), ..kernel.files() };
     let error = view.materialise(&[lie]).unwrap_err();
-    assert!(matches!(error, ViewError::Content { part: Part::Object, found_len: 9, .. }), "{error:?}");
+    assert!(matches!(error, ViewError::FileContent { part: Part::Object, found_len: 9, .. }), "{error:?}");
 
     let fails = || Err(std::io::Error::other("the store is gone"));
-    let fails = KernelFiles { object: Content::lazy(Digest::of(b"x"), 1, &fails), ..kernel.files() };
+    let fails = KernelFiles { object: FileContent::lazy(Digest::of(b"x"), 1, &fails), ..kernel.files() };
     let error = view.materialise(&[fails]).unwrap_err();
     assert!(error.to_string().contains("the store is gone"), "{error}");
     assert!(states(view.dir()).is_empty() && temps(view.dir()).is_empty());

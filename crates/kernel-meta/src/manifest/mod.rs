@@ -25,7 +25,7 @@ use opkeep_digest::Digest;
 use opkeep_fs::{FileId, FileState};
 
 pub use crate::compare::{MAX_TEXT, described, describes};
-use crate::{KernelFiles, Part};
+use crate::{KernelFileKind, KernelFiles};
 pub(crate) use record::Before;
 use record::Writing;
 pub use record::{Known, Record};
@@ -63,7 +63,7 @@ impl<'a> Manifest<'a> {
     /// staged one is another program's, even if it is equal.
     pub fn resolve(&mut self, identity: impl Fn(&str) -> Option<FileState>) {
         for (stem, record) in &mut self.kernels {
-            for part in Part::ALL {
+            for part in KernelFileKind::ALL {
                 let at = part as usize;
                 let Some(writing) = record.writing[at] else { continue };
                 let Some(found) = identity(&part.of(stem)) else { continue };
@@ -77,8 +77,8 @@ impl<'a> Manifest<'a> {
 
     /// Whether a file with this digest that had the name `name` is one that only we wrote.
     pub fn is_ours(&self, name: &str, digest: &Digest) -> bool {
-        let named = |part: Part| Some((part, part.stem_of(name)?));
-        let Some((part, stem)) = Part::ALL.into_iter().find_map(named) else { return false };
+        let named = |part: KernelFileKind| Some((part, part.stem_of(name)?));
+        let Some((part, stem)) = KernelFileKind::ALL.into_iter().find_map(named) else { return false };
         self.kernels.get(stem).is_some_and(|record| record.is_ours(part, digest))
     }
 
@@ -118,7 +118,7 @@ impl<'a> Manifest<'a> {
                 None => {
                     let known = |part| Known { digest: kernel.content(part).digest(), seen: None };
                     let new = Record {
-                        files: Part::ALL.map(known),
+                        files: KernelFileKind::ALL.map(known),
                         before: [None; 3],
                         writing: [None; 3],
                         adopted: [false; 3],
@@ -160,7 +160,7 @@ impl<'a> Manifest<'a> {
     }
 
     /// Notes the digest that a file has from now on, its identity where that may be trusted, and what it replaces.
-    pub(crate) fn note(&mut self, stem: &str, part: Part, known: Known, before: Option<Before>) {
+    pub(crate) fn note(&mut self, stem: &str, part: KernelFileKind, known: Known, before: Option<Before>) {
         if let Some(record) = self.kernels.get_mut(stem) {
             record.files[part as usize] = known;
             record.before[part as usize] = before;
@@ -169,14 +169,14 @@ impl<'a> Manifest<'a> {
     }
 
     /// Notes that a file is about to be written where it was not written before.
-    pub(crate) fn plan(&mut self, stem: &str, part: Part) {
+    pub(crate) fn plan(&mut self, stem: &str, part: KernelFileKind) {
         if let Some(record) = self.kernels.get_mut(stem) {
             record.writing[part as usize] = Some(Writing::Planned);
         }
     }
 
     /// Notes the complete file that is about to get the name of a planned one.
-    pub(crate) fn stage(&mut self, stem: &str, part: Part, staged: FileState) {
+    pub(crate) fn stage(&mut self, stem: &str, part: KernelFileKind, staged: FileState) {
         if let Some(writing) = self.kernels.get_mut(stem).and_then(|it| it.writing[part as usize].as_mut()) {
             let FileState { id: FileId { ino, .. }, len: size, mtime, .. } = staged;
             *writing = Writing::Staged { ino, size, mtime };
@@ -216,10 +216,10 @@ fn slot<'a>(kernel: &KernelFiles<'a>) -> Cow<'a, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Content;
+    use crate::FileContent;
 
     fn kernel<'a>(slot: &'a str, stem: &'a str) -> KernelFiles<'a> {
-        let content = Content::of(b"bytes");
+        let content = FileContent::of(b"bytes");
         KernelFiles {
             slot,
             stem,
@@ -286,23 +286,23 @@ mod tests {
             &[&kernel("Default/a b-op1", "add_1"), &kernel("tab\tnewline\nü\\", "add_2"), &kernel("", "c")],
         );
         let seen = Some(FileState { id: FileId { dev: 1, ino: 2 }, len: 3, mtime: -4, ctime: i64::MAX });
-        manifest.note("add_2", Part::Json, Known { digest: Digest::of(b"other"), seen }, None);
+        manifest.note("add_2", KernelFileKind::Json, Known { digest: Digest::of(b"other"), seen }, None);
         let next = Known { digest: Digest::of(b"new"), seen: None };
         let old = |adopted, debug| Some(Before { digest: Digest::of(b"old"), adopted, debug });
-        manifest.note("c", Part::Object, next, old(true, false));
-        manifest.note("c", Part::Json, next, old(true, false));
-        manifest.note("c", Part::Info, Known { seen, ..next }, old(true, true));
-        manifest.note("add_1", Part::Json, next, old(false, true));
-        manifest.note("add_1", Part::Info, next, old(false, false));
+        manifest.note("c", KernelFileKind::Object, next, old(true, false));
+        manifest.note("c", KernelFileKind::Json, next, old(true, false));
+        manifest.note("c", KernelFileKind::Info, Known { seen, ..next }, old(true, true));
+        manifest.note("add_1", KernelFileKind::Json, next, old(false, true));
+        manifest.note("add_1", KernelFileKind::Info, next, old(false, false));
         manifest.mark("c", [true, false, true], false);
         manifest.mark("add_1", [false; 3], true);
-        manifest.plan("c", Part::Object);
+        manifest.plan("c", KernelFileKind::Object);
         manifest.stage(
             "c",
-            Part::Object,
+            KernelFileKind::Object,
             FileState { id: FileId { dev: 5, ino: 6 }, len: 7, mtime: -8, ctime: 0 },
         );
-        manifest.plan("c", Part::Json);
+        manifest.plan("c", KernelFileKind::Json);
         manifest
     }
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use opkeep_digest::Digest;
 use opkeep_fs::FileState;
 
-use crate::Part;
+use crate::KernelFileKind;
 
 /// One kernel that we wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,43 +56,43 @@ pub(crate) struct Before {
 
 impl Record<'_> {
     /// What is known of one of the kernel's files.
-    pub fn file(&self, part: Part) -> &Known {
+    pub fn file(&self, part: KernelFileKind) -> &Known {
         &self.files[part as usize]
     }
 
     /// Whether a file with this digest is what we wrote, or were about to.
-    pub fn wrote(&self, part: Part, digest: &Digest) -> bool {
+    pub fn wrote(&self, part: KernelFileKind, digest: &Digest) -> bool {
         let at = part as usize;
         self.files[at].digest == *digest || self.before[at].is_some_and(|before| before.digest == *digest)
     }
 
     /// Whether a file with this digest is one that only we wrote. Until [`Manifest::resolve`], that is unknown of one that is
     /// equal to what is being written.
-    pub fn is_ours(&self, part: Part, digest: &Digest) -> bool {
+    pub fn is_ours(&self, part: KernelFileKind, digest: &Digest) -> bool {
         let is_unknown = self.writing[part as usize].is_some() && self.file(part).digest == *digest;
         self.wrote(part, digest) && !is_unknown && !self.is_adopted(part, digest)
     }
 
     /// Whether a file of ours with this digest was there before we wrote it. A description that MindSpore extended has
     /// another digest than the recorded ones; while a file is being replaced, it is taken for that file.
-    pub fn is_adopted(&self, part: Part, digest: &Digest) -> bool {
+    pub fn is_adopted(&self, part: KernelFileKind, digest: &Digest) -> bool {
         self.replaced(part, digest).map_or(self.adopted[part as usize], |before| before.adopted)
     }
 
     /// Whether a file of ours with this digest is of a kernel that was compiled for debugging.
-    pub(crate) fn is_debug(&self, part: Part, digest: &Digest) -> bool {
+    pub(crate) fn is_debug(&self, part: KernelFileKind, digest: &Digest) -> bool {
         self.replaced(part, digest).map_or(self.debug, |before| before.debug)
     }
 
     /// The file that is being replaced, unless the one with this digest has replaced it.
-    fn replaced(&self, part: Part, digest: &Digest) -> Option<&Before> {
+    fn replaced(&self, part: KernelFileKind, digest: &Digest) -> Option<&Before> {
         self.before[part as usize].as_ref().filter(|_| self.file(part).digest != *digest)
     }
 
     /// The digests of an object that is, or is about to be, of this kernel.
     pub(crate) fn objects(&self) -> impl Iterator<Item = Digest> {
-        let before = self.before[Part::Object as usize].map(|before| before.digest);
-        std::iter::once(self.file(Part::Object).digest).chain(before)
+        let before = self.before[KernelFileKind::Object as usize].map(|before| before.digest);
+        std::iter::once(self.file(KernelFileKind::Object).digest).chain(before)
     }
 
     /// Whether other kernels have taken all of its slots.

@@ -7,7 +7,7 @@ use super::{Place, why};
 use crate::common::owned::{Ours, kernels};
 use opkeep_framework_cache::scan::Busy;
 use opkeep_fs::FsCall;
-use opkeep_kernel_meta::{LeftReason, Withdrawn};
+use opkeep_kernel_meta::{LeftReason, RetiredKernel};
 use opkeep_testkit::ascend::Chip;
 use opkeep_testkit::at_each_change;
 use opkeep_testkit::caches::Rank;
@@ -52,7 +52,7 @@ fn an_equal_kernel_that_a_framework_wrote_since_is_not_undone() {
         let ours = place.ours(1);
         place.view().with_replace(true).materialise(&[ours.files()]).unwrap();
         if is_withdrawn {
-            let withdrawn = Withdrawn { stem: &ours.stem, unless: None };
+            let withdrawn = RetiredKernel { stem: &ours.stem, unless: None };
             assert_eq!(place.view().replace(&[], &[withdrawn]).unwrap().removed, 1);
         } else {
             fs::remove_file(place.dir().join(".opkeep-manifest")).unwrap();

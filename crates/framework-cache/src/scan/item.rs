@@ -8,32 +8,32 @@ use opkeep_digest::Digest;
 use opkeep_validator::Finding;
 
 use crate::scan::chip::{Chip, OtherChip};
-use crate::scan::names::Members;
+use crate::scan::file_set::FileSet;
 use opkeep_fs::FileState;
-use opkeep_kernel_meta::Busy;
+use opkeep_kernel_meta::InUse;
 
 /// Something in a cache, with what was found about it.
 #[derive(Debug)]
 pub struct Item {
     /// What it is.
-    pub what: What,
+    pub what: ItemKind,
     /// The kernel's stem, or the file's name.
     pub name: String,
     /// The folder below the cache's own that it is in, such as `tbe_prebuild_res`; mostly none.
     pub below: Option<&'static str>,
     /// Whether it is in order.
-    pub verdict: Verdict,
+    pub verdict: ItemState,
     /// Who is at it, so that what is wrong with it may be so for a moment only.
-    pub busy: Option<Busy>,
+    pub busy: Option<InUse>,
     /// What the framework would do with it.
-    pub outcome: Outcome,
+    pub outcome: FrameworkBehavior,
     /// What is good to know, and no fault.
     pub notes: Vec<Note>,
     /// Of an intact kernel, what it is.
     pub kernel: Option<Kernel>,
     /// Of a kernel that was read, what is known of its chip.
     pub(crate) chip: Option<Chip>,
-    pub(crate) members: Members,
+    pub(crate) members: FileSet,
     /// The object, if it is not called after the stem.
     pub(crate) object: Option<Box<str>>,
     /// All files that its `.json` names and that are not called after it, there or not.
@@ -47,27 +47,27 @@ pub struct Item {
 /// What a thing in a cache is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
-pub enum What {
+pub enum ItemKind {
     /// A kernel: `.json`, object, descriptor, whatever is there of it.
     Kernel,
     /// What a trial compile said: CANN's `_pre.json`, MindSpore's `tbe_prebuild_res/*.json`.
-    Trial,
+    Precompile,
     /// A file that was to be renamed.
     Temp,
     /// A lock file.
     Lock,
     /// A `.json` that describes no kernel.
-    Record,
+    OtherJson,
 }
 
 /// Whether a thing is in order.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Verdict {
+pub enum ItemState {
     /// It is.
     Intact,
     /// It is there, and is not what it should be.
-    Damaged(Vec<Flaw>),
+    Damaged(Vec<ItemProblem>),
     /// It is what is left of something.
     Orphan(Orphan),
     /// It is a kernel in order, for another chip than the one that is named beside it.
@@ -90,7 +90,7 @@ pub(crate) const UNSAFE_NAME: &str =
 /// What is wrong with a damaged thing.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Flaw {
+pub enum ItemProblem {
     /// The `.json` is empty, as after a power cut.
     EmptyJson,
     /// The `.json` is cut off, or no JSON.
@@ -130,7 +130,7 @@ pub enum Flaw {
         bytes: u64,
     },
     /// The `.json` is that of another kernel here: it describes that one's object, though one of its own name is there.
-    AnothersJson {
+    JsonOfOtherKernel {
         /// The other's object.
         object: String,
     },
@@ -163,12 +163,12 @@ pub enum Orphan {
     /// A temporary file that nobody will rename any more.
     Temp,
     /// The lock of a kernel that is not there.
-    DeadLock,
+    StaleLock,
 }
 
 /// What the framework whose cache it is would do with a thing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct FrameworkBehavior {
     /// In a word.
     pub effect: Effect,
     /// In a sentence, with the framework's name.
@@ -188,7 +188,7 @@ pub enum Effect {
     /// The kernel is compiled again, once.
     CompiledAgain,
     /// The kernel is compiled again by each process, and never kept.
-    Blocks,
+    RecompiledEveryTime,
     /// It is loaded, and fails when it is launched or registered.
     FailsLater,
     /// The framework ends, whatever network it was to run.
@@ -256,42 +256,42 @@ impl Item {
     /// Whether something is wrong with it, for good as far as can be told.
     pub fn is_finding(&self) -> bool {
         let is_wrong =
-            matches!(self.verdict, Verdict::Damaged(_) | Verdict::Orphan(_) | Verdict::OtherChip(_));
+            matches!(self.verdict, ItemState::Damaged(_) | ItemState::Orphan(_) | ItemState::OtherChip(_));
         self.busy.is_none() && is_wrong
     }
 
     /// Whether a repair would move it away: a kernel for another chip is not damaged.
     pub fn is_repairable(&self) -> bool {
-        self.is_finding() && !matches!(self.verdict, Verdict::OtherChip(_))
+        self.is_finding() && !matches!(self.verdict, ItemState::OtherChip(_))
     }
 
     /// In a word: `intact`, `damaged`, `orphan`, `other chip`, `in progress`, `in use`, `unreadable`.
     pub fn state(&self) -> &'static str {
         match (&self.verdict, self.busy) {
-            (Verdict::Intact, _) => "intact",
-            (Verdict::InUse, _) => "in use",
-            (Verdict::OtherChip(_), _) => "other chip",
-            (Verdict::Unreadable { .. }, _) => "unreadable",
+            (ItemState::Intact, _) => "intact",
+            (ItemState::InUse, _) => "in use",
+            (ItemState::OtherChip(_), _) => "other chip",
+            (ItemState::Unreadable { .. }, _) => "unreadable",
             (_, Some(_)) => "in progress",
-            (Verdict::Damaged(_), None) => "damaged",
-            (Verdict::Orphan(_), None) => "orphan",
+            (ItemState::Damaged(_), None) => "damaged",
+            (ItemState::Orphan(_), None) => "orphan",
         }
     }
 }
 
-impl fmt::Display for What {
+impl fmt::Display for ItemKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Kernel => "kernel",
-            Self::Trial => "trial compile",
+            Self::Precompile => "trial compile",
             Self::Temp => "temporary file",
             Self::Lock => "lock file",
-            Self::Record => "record",
+            Self::OtherJson => "record",
         })
     }
 }
 
-impl fmt::Display for Flaw {
+impl fmt::Display for ItemProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::EmptyJson => f.write_str("the .json is empty"),
@@ -306,7 +306,7 @@ impl fmt::Display for Flaw {
                 write!(f, "`{file}` has {bytes} bytes, more than any genuine one")
             }
             Self::NotAFile { file } => write!(f, "`{file}` is no regular file"),
-            Self::AnothersJson { object } => write!(
+            Self::JsonOfOtherKernel { object } => write!(
                 f,
                 "the .json is another kernel's: it describes `{object}`, though an object of its own name is there"
             ),
@@ -326,7 +326,7 @@ impl fmt::Display for Orphan {
             }
             Self::HeaderOnly => "a header without its .json",
             Self::Temp => "a temporary file that its writer left behind",
-            Self::DeadLock => "the lock of a kernel that is not there, held by nobody",
+            Self::StaleLock => "the lock of a kernel that is not there, held by nobody",
         })
     }
 }
@@ -379,7 +379,7 @@ impl Effect {
             Self::Unknown => "unknown",
             Self::Ignored => "ignored",
             Self::CompiledAgain => "compiled-again",
-            Self::Blocks => "blocks",
+            Self::RecompiledEveryTime => "blocks",
             Self::FailsLater => "fails-later",
             Self::Aborts => "aborts",
         }

@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use crate::scan::names::Members;
-use crate::scan::outcome;
-use crate::scan::place::Kind;
-use crate::scan::verdict::{Flaw, Item, Orphan, Verdict, What};
+use crate::scan::behavior;
+use crate::scan::cache_dir::Kind;
+use crate::scan::file_set::FileSet;
+use crate::scan::item::{Item, ItemKind, ItemProblem, ItemState, Orphan};
 use opkeep_fs::Dir;
 
 /// Takes from the items behind `first`, all of one folder, the files that are others'. What was an object or a header
@@ -24,7 +24,7 @@ pub(crate) fn settle(dir: &Dir, kind: Kind, items: &mut Vec<Item>, first: usize)
         let mut at = 0;
         items.retain(|item| {
             at += 1;
-            at <= first || !is_rest(item) || item.members.has(Members::OBJECTS.with(Members::HEADER))
+            at <= first || !is_rest(item) || item.members.has(FileSet::OBJECTS.with(FileSet::HEADER))
         });
     }
     // MindSpore goes by names alone.
@@ -37,32 +37,32 @@ pub(crate) fn settle(dir: &Dir, kind: Kind, items: &mut Vec<Item>, first: usize)
 /// kernel. To the framework all is well, and it runs that one.
 fn find_strays(dir: &Dir, kind: Kind, items: &mut [Item]) {
     let pairs = |item: &&Item| {
-        let is_kernel = item.kernel.is_some() && item.members.has(Members::JSON);
-        is_kernel && item.object.is_none() && item.members.has(Members::O)
+        let is_kernel = item.kernel.is_some() && item.members.has(FileSet::JSON);
+        is_kernel && item.object.is_none() && item.members.has(FileSet::O)
     };
     let is_suspect =
-        |item: &Item| item.kernel.is_some() && item.object.is_some() && item.members.has(Members::O);
+        |item: &Item| item.kernel.is_some() && item.object.is_some() && item.members.has(FileSet::O);
     if !items.iter().any(is_suspect) {
         return;
     }
     let owners: HashSet<String> =
-        items.iter().filter(pairs).map(|item| Members::O.name(&item.name)).collect();
+        items.iter().filter(pairs).map(|item| FileSet::O.name(&item.name)).collect();
     for item in items.iter_mut().filter(|item| is_suspect(item)) {
         let Some(object) = item.object.as_deref().filter(|object| owners.contains(*object)) else { continue };
-        item.verdict = Verdict::Damaged(vec![Flaw::AnothersJson { object: object.to_owned() }]);
+        item.verdict = ItemState::Damaged(vec![ItemProblem::JsonOfOtherKernel { object: object.to_owned() }]);
         (item.kernel, item.chip) = (None, None);
-        item.outcome = outcome::of(kind, item.what, &item.name, &item.verdict, &item.notes, item.members);
+        item.outcome = behavior::of(kind, item.what, &item.name, &item.verdict, &item.notes, item.members);
         item.seen = item.files().into_iter().map(|file| (file.clone(), dir.file_state(&file))).collect();
     }
 }
 
 fn is_wrong(item: &Item) -> bool {
-    matches!(item.verdict, Verdict::Damaged(_) | Verdict::Orphan(_))
+    matches!(item.verdict, ItemState::Damaged(_) | ItemState::Orphan(_))
 }
 
 /// Whether it is an object or a header, and no more.
 fn is_rest(item: &Item) -> bool {
-    matches!(item.verdict, Verdict::Orphan(Orphan::ObjectOnly | Orphan::HeaderOnly))
+    matches!(item.verdict, ItemState::Orphan(Orphan::ObjectOnly | Orphan::HeaderOnly))
 }
 
 /// The files among the `named` ones that an item in order needs.
@@ -84,15 +84,15 @@ fn yield_files(item: &mut Item, needed: &HashSet<String>, named: &HashSet<String
 /// As long as one description is not read, it may be the one of any object that is alone.
 fn leave_undecided(kind: Kind, items: &mut [Item]) {
     let is_unread = |item: &&Item| {
-        let is_there = item.what == What::Kernel && item.members.has(Members::JSON);
+        let is_there = item.what == ItemKind::Kernel && item.members.has(FileSet::JSON);
         is_there && !item.is_read && !is_wrong(item)
     };
     let Some(unread) = items.iter().find(is_unread).map(|item| item.name.clone()) else { return };
     for item in items.iter_mut().filter(|item| is_rest(item)) {
-        item.verdict = Verdict::Unreadable {
+        item.verdict = ItemState::Unreadable {
             file: format!("{unread}.json"),
             problem: "it may describe this file, so nothing can be said of it".to_owned(),
         };
-        item.outcome = outcome::of(kind, item.what, &item.name, &item.verdict, &item.notes, item.members);
+        item.outcome = behavior::of(kind, item.what, &item.name, &item.verdict, &item.notes, item.members);
     }
 }

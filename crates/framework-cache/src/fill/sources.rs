@@ -7,7 +7,7 @@ use opkeep_validator::validate_parsed;
 use serde_json::{Map, Value};
 
 use crate::fill::ranks::Rank;
-use crate::fill::source_kernel::{Donor, MAX_OBJECT, MAX_TEXT, Soc, shown};
+use crate::fill::source_kernel::{MAX_OBJECT, MAX_TEXT, Soc, SourceKernel, shown};
 use crate::fill::stem::{Stem, without_device};
 use opkeep_fs::{Dir, FileRead};
 use opkeep_kernel_meta::manifest::describes;
@@ -32,13 +32,17 @@ impl Having<'_> {
     }
 }
 
-/// The kernel `kernel` that all `donors`, given as ranks and stems, have.
+/// The kernel `kernel` that all `sources`, given as ranks and stems, have.
 ///
 /// # Errors
 /// Why it cannot be given to others: who disagrees with whom about what.
-pub(crate) fn agreed(kernel: &str, donors: &[(usize, String)], ranks: &[Rank<'_>]) -> Result<Donor, String> {
+pub(crate) fn agreed(
+    kernel: &str,
+    sources: &[(usize, String)],
+    ranks: &[Rank<'_>],
+) -> Result<SourceKernel, String> {
     let mut all = Vec::new();
-    for (rank, stem) in donors {
+    for (rank, stem) in sources {
         all.push(having(*rank, stem, ranks)?);
     }
     let Some((first, others)) = all.split_first() else { return Err("nobody has it".to_owned()) };
@@ -66,7 +70,7 @@ pub(crate) fn agreed(kernel: &str, donors: &[(usize, String)], ranks: &[Rank<'_>
     };
     let from = &ranks[rank];
     runs(from, stem, &descriptor)?;
-    Ok(Donor { rank, stem: stem.to_owned(), sha256, descriptor, soc: Some(soc) })
+    Ok(SourceKernel { rank, stem: stem.to_owned(), sha256, descriptor, soc: Some(soc) })
 }
 
 /// Refuses a kernel that cannot run on the chip that its descriptor names, even if a view put it there.

@@ -8,19 +8,19 @@ use std::path::PathBuf;
 use crate::open_files::OpenFiles;
 use crate::quarantine::RepairError;
 use crate::quarantine::dir::Quarantine;
-use crate::quarantine::ground::Ground;
 use crate::quarantine::journal::{Entry, Made, Role};
+use crate::quarantine::locked_cache::LockedCache;
 use crate::quarantine::locks::Locks;
 use crate::quarantine::partners::{is_pair, partners};
 use crate::quarantine::plan::{Plan, Set, plan};
-use crate::quarantine::progress::Step;
-use crate::quarantine::skipped::{Left, Why};
-use crate::scan::{Item, Survey, What};
+use crate::quarantine::progress::QuarantineProgress;
+use crate::quarantine::skipped::{SkipCause, SkippedItem};
+use crate::scan::{CacheScan, Item, ItemKind};
 use opkeep_fs::{Dir, FileState};
-use opkeep_kernel_meta::{Busy, RunId, rename_new};
+use opkeep_kernel_meta::{InUse, RunId, rename_new};
 
 /// How to set aside.
-pub struct AsideOptions<'a> {
+pub struct QuarantineOptions<'a> {
     /// The run that this is part of.
     pub run: &'a RunId,
     /// Take also what was written just now or is open, which a build may be making. What is locked stays.
@@ -28,20 +28,20 @@ pub struct AsideOptions<'a> {
     /// Change nothing, and tell what would be done.
     pub dry_run: bool,
     /// Told what is about to be done.
-    pub observe: &'a dyn Fn(Step),
+    pub observe: &'a dyn Fn(QuarantineProgress),
     /// Asked before each kernel whether to give up.
     pub cancelled: &'a dyn Fn() -> bool,
 }
 
 /// What was set aside, and what not.
 #[derive(Debug, Default)]
-pub struct Aside {
+pub struct QuarantineReport {
     /// The folder with the files, if any was moved.
     pub quarantine: Option<PathBuf>,
     /// What was moved, or would be.
-    pub moved: Vec<Moved>,
+    pub moved: Vec<QuarantinedItem>,
     /// What is damaged, or may be, and still there.
-    pub left: Vec<Left>,
+    pub left: Vec<SkippedItem>,
     /// The file system has no locks, so nobody could be kept away.
     pub without_locks: bool,
     /// It was given up before the end.
@@ -50,9 +50,9 @@ pub struct Aside {
 
 /// A thing in a cache of which files were moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Moved {
+pub struct QuarantinedItem {
     /// What it is.
-    pub what: What,
+    pub what: ItemKind,
     /// The kernel's stem, or the file's name.
     pub name: String,
     /// The folder of the cache that it was in, if not right there.
@@ -67,14 +67,17 @@ pub struct Moved {
 ///
 /// # Errors
 /// [`RepairError`]: nothing was changed.
-pub fn set_aside(survey: &Survey, options: &AsideOptions<'_>) -> Result<Aside, RepairError> {
-    let Plan { mut sets, left } = plan(survey, options.force);
-    let mut aside = Aside { left, ..Aside::default() };
+pub fn quarantine(
+    scan: &CacheScan,
+    options: &QuarantineOptions<'_>,
+) -> Result<QuarantineReport, RepairError> {
+    let Plan { mut sets, left } = plan(scan, options.force);
+    let mut aside = QuarantineReport { left, ..QuarantineReport::default() };
     if sets.is_empty() {
         return Ok(aside);
     }
-    let ground = Ground::enter(&survey.place.path)?;
-    aside.without_locks = ground.locks.without;
+    let locked_cache = LockedCache::enter(&scan.place.path)?;
+    aside.without_locks = locked_cache.locks.without;
     if !options.force {
         leave_open(&mut sets, &mut aside.left);
     }
@@ -89,11 +92,11 @@ pub fn set_aside(survey: &Survey, options: &AsideOptions<'_>) -> Result<Aside, R
         .iter()
         .flat_map(|set| set.files.iter().map(|(file, _)| (set.item.below, file.clone())))
         .collect();
-    sets.iter_mut().for_each(|set| set.look_at_staying(&ground.folder, &taken));
-    let quarantine = Quarantine::open(&ground, options.run, &entries(&sets), Made::default())?;
-    (options.observe)(Step::Recorded);
+    sets.iter_mut().for_each(|set| set.look_at_staying(&locked_cache.folder, &taken));
+    let quarantine = Quarantine::open(&locked_cache, options.run, &entries(&sets), Made::default())?;
+    (options.observe)(QuarantineProgress::Recorded);
     let mut mover = Mover {
-        ground: &ground,
+        locked_cache: &locked_cache,
         quarantine: &quarantine,
         options,
         folders: HashMap::new(),
@@ -108,17 +111,18 @@ pub fn set_aside(survey: &Survey, options: &AsideOptions<'_>) -> Result<Aside, R
         }
         done.push((set, mover.take(set)));
     }
-    (options.observe)(Step::Checking);
+    (options.observe)(QuarantineProgress::Checking);
     mover.look_again(&mut done);
     let mut aside = mover.aside;
     for (set, files) in done {
         if !files.is_empty() {
-            aside
-                .moved
-                .push(Moved { files: files.into_iter().map(|(file, _)| file).collect(), ..set.told() });
+            aside.moved.push(QuarantinedItem {
+                files: files.into_iter().map(|(file, _)| file).collect(),
+                ..set.told()
+            });
         }
     }
-    aside.quarantine = quarantine.close(&ground);
+    aside.quarantine = quarantine.close(&locked_cache);
     Ok(aside)
 }
 
@@ -137,11 +141,11 @@ fn entries(sets: &[Set<'_>]) -> Vec<Entry> {
 }
 
 /// Leaves what some process has opened since it was judged.
-fn leave_open(sets: &mut Vec<Set<'_>>, left: &mut Vec<Left>) {
+fn leave_open(sets: &mut Vec<Set<'_>>, left: &mut Vec<SkippedItem>) {
     let open = OpenFiles::look();
     sets.retain(|set| {
         let holder = set.files.iter().find_map(|(_, file)| open.holder(file));
-        left.extend(holder.map(|process| set.left(Why::InProgress(Busy::Open { process }))));
+        left.extend(holder.map(|process| set.left(SkipCause::InProgress(InUse::Open { process }))));
         holder.is_none()
     });
 }
@@ -150,14 +154,14 @@ fn leave_open(sets: &mut Vec<Set<'_>>, left: &mut Vec<Left>) {
 pub(crate) type Taken = Vec<(String, FileState)>;
 
 struct Mover<'a> {
-    ground: &'a Ground,
+    locked_cache: &'a LockedCache,
     quarantine: &'a Quarantine,
-    options: &'a AsideOptions<'a>,
+    options: &'a QuarantineOptions<'a>,
     /// Folders in the cache that were opened.
     folders: HashMap<&'static str, Dir>,
     /// How many files were about to be moved so far.
     number: u64,
-    aside: Aside,
+    aside: QuarantineReport,
 }
 
 impl Mover<'_> {
@@ -170,42 +174,44 @@ impl Mover<'_> {
         taken
     }
 
-    fn try_take(&mut self, set: &Set<'_>, taken: &mut Taken) -> Result<(), Why> {
+    fn try_take(&mut self, set: &Set<'_>, taken: &mut Taken) -> Result<(), SkipCause> {
         if let Some(below) = set.item.below
             && !self.folders.contains_key(below)
         {
-            let dir = self.ground.folder.below(OsStr::new(below));
-            let dir =
-                dir.map_err(|error| Why::Failed { file: below.to_owned(), problem: error.to_string() })?;
+            let dir = self.locked_cache.folder.below(OsStr::new(below));
+            let dir = dir
+                .map_err(|error| SkipCause::Failed { file: below.to_owned(), problem: error.to_string() })?;
             self.folders.insert(below, dir);
         }
-        let from = set.item.below.and_then(|below| self.folders.get(below)).unwrap_or(&self.ground.folder);
+        let from =
+            set.item.below.and_then(|below| self.folders.get(below)).unwrap_or(&self.locked_cache.folder);
         let to = self.quarantine.folder(set.item.below);
         // Held until the last file was moved, its own lock file.
-        let locks = Locks::of_kernel(from, &set.locks).map_err(|error| Why::Lock(locked(&error)))?;
+        let locks = Locks::of_kernel(from, &set.locks).map_err(|error| SkipCause::Lock(locked(&error)))?;
         self.aside.without_locks |= locks.without;
         set.check(from)?;
         let mut failed = None;
         for (file, judged) in &set.files {
-            let moved =
-                move_judged(from, to, file, judged, || (self.options.observe)(Step::Moving(self.number)));
+            let moved = move_judged(from, to, file, judged, || {
+                (self.options.observe)(QuarantineProgress::Moving(self.number))
+            });
             match moved {
                 Ok(()) => taken.push((file.clone(), *judged)),
                 // Files in another state than judged mean that somebody is at it, and may make it whole.
-                Err(why @ (Why::Changed { .. } | Why::Astray { .. })) => {
+                Err(why @ (SkipCause::Changed { .. } | SkipCause::Displaced { .. })) => {
                     return Err(put_back(from, to, taken, &set.judged).unwrap_or(why));
                 }
                 // Without its description, the rest is nothing.
                 Err(why) if file.ends_with(".json") => return Err(why),
                 Err(why) => failed = Some(why),
             }
-            (self.options.observe)(Step::Moved(self.number));
+            (self.options.observe)(QuarantineProgress::Moved(self.number));
             self.number += 1;
         }
         // What was missing may have come while the rest went.
         if let Some(file) = set.absent.iter().find(|file| from.may_exist(file)).cloned() {
             let astray = put_back(from, to, taken, &set.judged);
-            return Err(astray.unwrap_or(Why::Changed { file }));
+            return Err(astray.unwrap_or(SkipCause::Changed { file }));
         }
         failed.map_or(Ok(()), Err)
     }
@@ -220,12 +226,12 @@ impl Mover<'_> {
             };
             let holder = || taken.iter().find_map(|(_, file)| open.holder(file));
             let why = match (taken.iter().find(|file| is_changed(file)), holder()) {
-                (Some((file, _)), _) => Why::Changed { file: file.clone() },
-                (None, Some(process)) => Why::InProgress(Busy::Open { process }),
+                (Some((file, _)), _) => SkipCause::Changed { file: file.clone() },
+                (None, Some(process)) => SkipCause::InProgress(InUse::Open { process }),
                 (None, None) => continue,
             };
             let from =
-                set.item.below.and_then(|below| self.folders.get(below)).unwrap_or(&self.ground.folder);
+                set.item.below.and_then(|below| self.folders.get(below)).unwrap_or(&self.locked_cache.folder);
             let astray = put_back(from, to, taken, &set.judged);
             self.aside.left.push(set.left(astray.unwrap_or(why)));
         }
@@ -249,28 +255,28 @@ pub(crate) fn move_judged(
     file: &str,
     judged: &FileState,
     observe: impl Fn(),
-) -> Result<(), Why> {
+) -> Result<(), SkipCause> {
     let named = || file.to_owned();
     if from.file_state(file) != Some(*judged) {
-        return Err(Why::Changed { file: named() });
+        return Err(SkipCause::Changed { file: named() });
     }
     observe();
     rename_new(from, file, to, file).map_err(|error| match error.kind() {
-        ErrorKind::NotFound => Why::Changed { file: named() },
-        ErrorKind::CrossesDevices => Why::Failed {
+        ErrorKind::NotFound => SkipCause::Changed { file: named() },
+        ErrorKind::CrossesDevices => SkipCause::Failed {
             file: named(),
             problem: "its folder is a mount point, so that nothing can be moved beside the cache".to_owned(),
         },
-        _ => Why::Failed { file: named(), problem: error.to_string() },
+        _ => SkipCause::Failed { file: named(), problem: error.to_string() },
     })?;
     if to.file_state(file).is_some_and(|found| found.is_same_content(judged)) {
         return Ok(());
     }
     // Between looking and renaming, another file took the name.
-    let changed = Why::Changed { file: named() };
+    let changed = SkipCause::Changed { file: named() };
     match rename_new(to, file, from, file) {
         Ok(()) => Err(changed),
-        Err(_) => Err(Why::Astray { file: named(), place: to.path().join(file) }),
+        Err(_) => Err(SkipCause::Displaced { file: named(), place: to.path().join(file) }),
     }
 }
 
@@ -282,7 +288,7 @@ pub(crate) fn put_back(
     to: &Dir,
     taken: &mut Taken,
     judged: &[(String, FileState)],
-) -> Option<Why> {
+) -> Option<SkipCause> {
     let is_judged = |name: &str, found: &FileState| {
         judged.iter().any(|(file, seen)| file == name && found.is_same_content(seen))
     };
@@ -305,7 +311,7 @@ pub(crate) fn put_back(
         }
         if !is_back {
             if !to.file_state(&file).is_some_and(|found| found.is_same_content(&seen)) {
-                astray = Some(Why::Astray { file: file.clone(), place: to.path().join(&file) });
+                astray = Some(SkipCause::Displaced { file: file.clone(), place: to.path().join(&file) });
             }
             stay.push((file, seen));
         }
@@ -324,19 +330,19 @@ impl Set<'_> {
         self.judged.extend(stay);
     }
 
-    fn told(&self) -> Moved {
+    fn told(&self) -> QuarantinedItem {
         let Item { what, name, below, .. } = self.item;
         let files = self.files.iter().map(|(file, _)| file.clone()).collect();
-        Moved { what: *what, name: name.clone(), below: *below, files, why: self.why.clone() }
+        QuarantinedItem { what: *what, name: name.clone(), below: *below, files, why: self.why.clone() }
     }
 
-    fn left(&self, why: Why) -> Left {
-        Left::of(self.item, why)
+    fn left(&self, why: SkipCause) -> SkippedItem {
+        SkippedItem::of(self.item, why)
     }
 
     /// Whether everything is as it was judged.
-    fn check(&self, dir: &Dir) -> Result<(), Why> {
-        let changed = |file: &String| Err(Why::Changed { file: file.clone() });
+    fn check(&self, dir: &Dir) -> Result<(), SkipCause> {
+        let changed = |file: &String| Err(SkipCause::Changed { file: file.clone() });
         if let Some((file, _)) =
             self.files.iter().find(|(file, judged)| dir.file_state(file) != Some(*judged))
         {

@@ -9,11 +9,11 @@
 
 use std::collections::BTreeMap;
 
+use crate::scan::behavior;
+use crate::scan::cache_dir::{CacheDir, Kind};
 use crate::scan::chip::{Built, Chip, Claim, Group, NamedBy, OtherChip};
-use crate::scan::outcome;
-use crate::scan::place::{Kind, Place};
-use crate::scan::take::ours;
-use crate::scan::verdict::{Item, Note, Verdict};
+use crate::scan::extract::ours;
+use crate::scan::item::{Item, ItemState, Note};
 use opkeep_cann_meta::Family;
 use opkeep_fs::Dir;
 
@@ -30,7 +30,7 @@ struct Candidate {
 
 /// Compares the kernels of one directory with what names their chip. Those that are for another one are refused; what we
 /// put there on purpose is only noted.
-pub(crate) fn compare(dir: &Dir, place: &Place, items: &mut [Item]) {
+pub(crate) fn compare(dir: &Dir, place: &CacheDir, items: &mut [Item]) {
     note_unknown(place.soc.as_deref(), items);
     let others = others_named(place.soc.as_deref(), items);
     let mut candidates = candidates(place, items);
@@ -88,7 +88,7 @@ fn others_named(soc: Option<&str>, items: &[Item]) -> Vec<(usize, OtherChip)> {
 }
 
 /// The kernels that are compared with each other: in AKG's directory, which several backends share, those for Ascend.
-fn candidates(place: &Place, items: &[Item]) -> Vec<Candidate> {
+fn candidates(place: &CacheDir, items: &[Item]) -> Vec<Candidate> {
     if place.soc.as_deref().is_some_and(|soc| Family::of_target(soc).is_some()) {
         return Vec::new();
     }
@@ -130,9 +130,9 @@ fn odd_ones(candidates: &[Candidate]) -> Vec<(Candidate, String)> {
 }
 
 fn refuse(dir: &Dir, kind: Kind, item: &mut Item, other: OtherChip) {
-    item.verdict = Verdict::OtherChip(other);
+    item.verdict = ItemState::OtherChip(other);
     item.kernel = None;
-    item.outcome = outcome::of(kind, item.what, &item.name, &item.verdict, &item.notes, item.members);
+    item.outcome = behavior::of(kind, item.what, &item.name, &item.verdict, &item.notes, item.members);
     item.seen = item.files().into_iter().map(|file| (file.clone(), dir.file_state(&file))).collect();
 }
 

@@ -1,14 +1,14 @@
 //! What goes as a whole, or stays: its files, and in which order they go.
 
 use crate::gc::disk::Stamp;
-use crate::gc::usage::{Usage, What};
-use crate::scan::names::{Class, Members, class};
-use crate::scan::place::Kind;
+use crate::gc::usage::{FileGroupKind, Usage};
+use crate::scan::cache_dir::Kind;
+use crate::scan::file_set::{FileSet, NameClass, class};
 
 /// A kernel with all that belongs to it, or what is left of one.
 #[derive(Debug)]
-pub(crate) struct Thing {
-    pub(crate) what: What,
+pub(crate) struct FileGroup {
+    pub(crate) what: FileGroupKind,
     /// In which folder, by its place in the listing.
     pub(crate) shelf: usize,
     pub(crate) stem: Box<str>,
@@ -24,7 +24,7 @@ pub(crate) struct Thing {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum File {
     /// The stem with what is put before and behind it.
-    Own(Members),
+    Own(FileSet),
     /// Another.
     Other(Box<str>),
 }
@@ -38,8 +38,8 @@ impl File {
     }
 }
 
-impl Thing {
-    pub(crate) fn new(what: What, shelf: usize, stem: &str) -> Self {
+impl FileGroup {
+    pub(crate) fn new(what: FileGroupKind, shelf: usize, stem: &str) -> Self {
         let (files, locks, missing) = (Vec::new(), Vec::new(), Vec::new());
         Self { what, shelf, stem: stem.into(), files, locks, missing }
     }
@@ -52,7 +52,7 @@ impl Thing {
     /// its description; of what nobody uses, only when it was written.
     pub(crate) fn used(&self) -> i64 {
         let time = |(file, stamp): &(File, Stamp)| match (self.what, file) {
-            (What::Kernel, File::Own(Members::JSON)) | (What::Trial, _) => stamp.used(),
+            (FileGroupKind::Kernel, File::Own(FileSet::JSON)) | (FileGroupKind::Trial, _) => stamp.used(),
             _ => stamp.mtime,
         };
         let locked = || self.locks.iter().map(|(_, stamp)| stamp.mtime).max();
@@ -71,20 +71,20 @@ impl Thing {
         self.files.sort_by_cached_key(|(file, _)| match file {
             File::Own(member) => rank(*member),
             File::Other(name) => match class(name, Kind::Cann) {
-                Class::Of(_, Members::JSON) => 1,
-                Class::Of(_, member) => rank(member),
-                _ => rank(Members::O),
+                NameClass::Of(_, FileSet::JSON) => 1,
+                NameClass::Of(_, member) => rank(member),
+                _ => rank(FileSet::O),
             },
         });
         self.files.shrink_to_fit();
     }
 }
 
-fn rank(member: Members) -> u8 {
+fn rank(member: FileSet) -> u8 {
     match member {
-        Members::JSON => 0,
-        Members::HEADER => 2,
-        Members::PRE => 3,
+        FileSet::JSON => 0,
+        FileSet::HEADER => 2,
+        FileSet::PRE => 3,
         _ => 4,
     }
 }

@@ -11,7 +11,7 @@ use opkeep_kernel_meta::QUARANTINE;
 
 /// A cache that nobody else is at, as far as locks tell.
 #[derive(Debug)]
-pub(crate) struct Ground {
+pub(crate) struct LockedCache {
     /// The folder that the cache's own is in.
     pub(crate) parent: Dir,
     /// The cache's folder.
@@ -21,7 +21,7 @@ pub(crate) struct Ground {
     pub(crate) locks: Locks,
 }
 
-impl Ground {
+impl LockedCache {
     /// Enters the cache at `path`, if nobody is at it.
     ///
     /// # Errors

@@ -8,20 +8,20 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use crate::gc::describe::{Told, describe};
+use crate::gc::describe::{DescribedFiles, describe};
 use crate::gc::disk::{Stamp, idle};
-use crate::gc::list::{Groups, Shelf, Strange, is_kernel};
-use crate::gc::things::{File, Thing};
-use crate::gc::usage::{Usage, What};
-use crate::scan::names::{Class, Members, class};
-use crate::scan::place::Kind;
+use crate::gc::file_group::{File, FileGroup};
+use crate::gc::list::{Groups, ListedDir, UnknownFiles, is_kernel};
+use crate::gc::usage::{FileGroupKind, Usage};
+use crate::scan::cache_dir::Kind;
+use crate::scan::file_set::{FileSet, NameClass, class};
 use opkeep_fs::Dir;
 
 /// How the two sides of an old kernel are called behind its own name.
 const SIDES: [&str; 2] = ["_mix_aic", "_mix_aiv"];
 
 /// What is to be known to sort a folder.
-pub(crate) struct Sorting<'a> {
+pub(crate) struct Grouping<'a> {
     pub(crate) now: SystemTime,
     /// Whether descriptions are read although all names fit together.
     pub(crate) read: bool,
@@ -34,27 +34,27 @@ pub(crate) struct Sorting<'a> {
 
 /// What all folders hold.
 #[derive(Debug, Default)]
-pub(crate) struct Things {
+pub(crate) struct FileGroups {
     pub(crate) usage: Usage,
     /// What may go.
-    pub(crate) listed: Vec<Thing>,
+    pub(crate) listed: Vec<FileGroup>,
     /// Descriptions that could not be read; nothing beside them is taken for an orphan.
     pub(crate) unread: u64,
 }
 
-impl Things {
+impl FileGroups {
     /// Adds what is in one folder.
     pub(crate) fn add(
         &mut self,
         dir: &Dir,
         index: usize,
-        shelf: Shelf,
-        sorting: &Sorting<'_>,
-        strange: &mut Strange,
+        shelf: ListedDir,
+        sorting: &Grouping<'_>,
+        unknown: &mut UnknownFiles,
     ) {
-        let Shelf { below, groups, temps, is_linked } = shelf;
+        let ListedDir { below, groups, temps, is_linked } = shelf;
         for (name, stamp) in temps {
-            let mut temp = Thing::new(What::Temp, index, &name);
+            let mut temp = FileGroup::new(FileGroupKind::Temp, index, &name);
             temp.files.push((File::Other(name), stamp));
             self.keep(temp, sorting);
         }
@@ -62,19 +62,19 @@ impl Things {
             true => describe(dir, &groups, sorting.cancelled),
             false => HashMap::new(),
         };
-        let unread = told.values().filter(|told| matches!(told, Told::Unread)).count() as u64;
+        let unread = told.values().filter(|told| matches!(told, DescribedFiles::Unread)).count() as u64;
         self.unread += unread;
         let desk = Desk::new(&groups, &told);
         let mut taken = Taken::default();
         for (stem, files) in &groups {
-            if has(files, Members::JSON) && !desk.is_part(stem) && desk.is_recognised(stem) {
+            if has(files, FileSet::JSON) && !desk.is_part(stem) && desk.is_recognised(stem) {
                 let kernel = desk.kernel(index, stem);
                 taken.add(stem, &kernel);
                 self.keep(kernel, sorting);
             }
         }
         for (stem, files) in &groups {
-            let left: Vec<(Members, Stamp)> =
+            let left: Vec<(FileSet, Stamp)> =
                 files.iter().filter(|(member, _)| !taken.has(stem, *member)).copied().collect();
             if left.is_empty() {
                 continue;
@@ -82,7 +82,7 @@ impl Things {
             if is_kernel(stem) {
                 self.rests(&desk, index, stem, &left, sorting, unread > 0 || is_linked);
             } else {
-                self.add_strange(&below, stem, &left, strange);
+                self.add_strange(&below, stem, &left, unknown);
             }
         }
     }
@@ -94,12 +94,12 @@ impl Things {
         desk: &Desk<'_>,
         index: usize,
         stem: &str,
-        left: &[(Members, Stamp)],
-        sorting: &Sorting<'_>,
+        left: &[(FileSet, Stamp)],
+        sorting: &Grouping<'_>,
         unsure: bool,
     ) {
-        let thing = |what, picked: Members, locks: Members| {
-            let mut thing = Thing::new(what, index, stem);
+        let thing = |what, picked: FileSet, locks: FileSet| {
+            let mut thing = FileGroup::new(what, index, stem);
             for (member, stamp) in left {
                 let file = (File::Own(*member), *stamp);
                 match () {
@@ -110,50 +110,56 @@ impl Things {
             }
             thing
         };
-        let body = Members::JSON.with(Members::HEADER).with(Members::OBJECTS);
-        let mut rest = thing(What::Orphan, body, Members::LOCK);
+        let body = FileSet::JSON.with(FileSet::HEADER).with(FileSet::OBJECTS);
+        let mut rest = thing(FileGroupKind::Orphan, body, FileSet::LOCK);
         let all = rest.files.len();
         rest.files.retain(|(file, _)| desk.is_nobodys(stem, &file.name(stem)));
         let is_kernel_there = rest.files.len() < all || desk.owners.contains_key(stem);
         for (member, stamp) in left.iter().filter(|(member, _)| body.has(*member)) {
             if !rest.files.iter().any(|(file, _)| *file == File::Own(*member)) {
                 // It belongs to several kernels.
-                self.usage.add_files(What::Kernel, 1, stamp.size);
+                self.usage.add_files(FileGroupKind::Kernel, 1, stamp.size);
             }
         }
         if !rest.files.is_empty() {
-            if !has(left, Members::JSON) {
-                rest.missing.push(File::Own(Members::JSON));
+            if !has(left, FileSet::JSON) {
+                rest.missing.push(File::Own(FileSet::JSON));
             }
             if unsure { rest.count(&mut self.usage) } else { self.keep(rest, sorting) }
         } else if !rest.locks.is_empty() {
-            rest.what = What::Lock;
-            rest.missing.extend([Members::JSON, Members::O, Members::SO].map(File::Own));
+            rest.what = FileGroupKind::Lock;
+            rest.missing.extend([FileSet::JSON, FileSet::O, FileSet::SO].map(File::Own));
             if is_kernel_there { rest.count(&mut self.usage) } else { self.keep(rest, sorting) }
         }
-        let mut trial = thing(What::Trial, Members::PRE, Members::PRE_LOCK);
+        let mut trial = thing(FileGroupKind::Trial, FileSet::PRE, FileSet::PRE_LOCK);
         if trial.files.is_empty() {
-            trial.what = What::Lock;
-            trial.missing.push(File::Own(Members::PRE));
+            trial.what = FileGroupKind::Lock;
+            trial.missing.push(File::Own(FileSet::PRE));
         }
         if !(trial.files.is_empty() && trial.locks.is_empty()) {
             self.keep(trial, sorting);
         }
     }
 
-    fn add_strange(&mut self, below: &Path, stem: &str, left: &[(Members, Stamp)], strange: &mut Strange) {
+    fn add_strange(
+        &mut self,
+        below: &Path,
+        stem: &str,
+        left: &[(FileSet, Stamp)],
+        unknown: &mut UnknownFiles,
+    ) {
         for (member, stamp) in left {
             self.usage.other.add(1, stamp.size);
-            strange.add(below, OsStr::new(&File::Own(*member).name(stem)));
+            unknown.add(below, OsStr::new(&File::Own(*member).name(stem)));
         }
     }
 
     /// Counts a thing, and lists it if it may go.
-    fn keep(&mut self, mut thing: Thing, sorting: &Sorting<'_>) {
+    fn keep(&mut self, mut thing: FileGroup, sorting: &Grouping<'_>) {
         thing.count(&mut self.usage);
         let idle_for = match thing.what {
-            What::Kernel | What::Trial => sorting.list_idle_for,
-            What::Orphan | What::Temp | What::Lock => Some(sorting.rest_idle_for),
+            FileGroupKind::Kernel | FileGroupKind::Trial => sorting.list_idle_for,
+            FileGroupKind::Orphan | FileGroupKind::Temp | FileGroupKind::Lock => Some(sorting.rest_idle_for),
         };
         if idle_for.is_some_and(|time| idle(thing.used(), sorting.now) >= time) {
             thing.order();
@@ -165,12 +171,12 @@ impl Things {
 /// The files that belong to kernels.
 #[derive(Default)]
 struct Taken<'a> {
-    own: HashMap<&'a str, Members>,
+    own: HashMap<&'a str, FileSet>,
     others: HashSet<Box<str>>,
 }
 
 impl<'a> Taken<'a> {
-    fn add(&mut self, stem: &'a str, kernel: &Thing) {
+    fn add(&mut self, stem: &'a str, kernel: &FileGroup) {
         for (file, _) in kernel.files.iter().chain(&kernel.locks) {
             match file {
                 File::Own(member) => {
@@ -182,7 +188,7 @@ impl<'a> Taken<'a> {
         }
     }
 
-    fn has(&self, stem: &str, member: Members) -> bool {
+    fn has(&self, stem: &str, member: FileSet) -> bool {
         self.own.get(stem).is_some_and(|own| own.has(member))
             || !self.others.is_empty() && self.others.contains(File::Own(member).name(stem).as_str())
     }
@@ -191,19 +197,19 @@ impl<'a> Taken<'a> {
 /// Whether names alone do not tell which files go together.
 fn is_odd(groups: &Groups) -> bool {
     groups.iter().any(|(stem, files)| {
-        let has_json = has(files, Members::JSON);
-        let has_object = has(files, Members::OBJECTS);
-        let alone = has_json != has_object || !has_json && has(files, Members::HEADER);
+        let has_json = has(files, FileSet::JSON);
+        let has_object = has(files, FileSet::OBJECTS);
+        let alone = has_json != has_object || !has_json && has(files, FileSet::HEADER);
         alone || has_json && !is_kernel(stem) || base_of(stem).is_some()
     })
 }
 
-fn has(files: &[(Members, Stamp)], any: Members) -> bool {
+fn has(files: &[(FileSet, Stamp)], any: FileSet) -> bool {
     files.iter().any(|(member, _)| any.has(*member))
 }
 
-fn is_lock(member: Members) -> bool {
-    Members::LOCK.with(Members::PRE_LOCK).has(member)
+fn is_lock(member: FileSet) -> bool {
+    FileSet::LOCK.with(FileSet::PRE_LOCK).has(member)
 }
 
 /// The kernel of which `stem` is a side, by its name.
@@ -214,7 +220,7 @@ fn base_of(stem: &str) -> Option<&str> {
 /// A folder whose descriptions are read.
 struct Desk<'a> {
     groups: &'a Groups,
-    told: &'a HashMap<Box<str>, Told>,
+    told: &'a HashMap<Box<str>, DescribedFiles>,
     /// How many descriptions name a file; of what only a plain one names, nothing.
     claims: HashMap<String, u32>,
     /// To which kernel a part belongs; nothing inside if to several.
@@ -224,14 +230,14 @@ struct Desk<'a> {
 }
 
 impl<'a> Desk<'a> {
-    fn new(groups: &'a Groups, told: &'a HashMap<Box<str>, Told>) -> Self {
+    fn new(groups: &'a Groups, told: &'a HashMap<Box<str>, DescribedFiles>) -> Self {
         let mut desk =
             Self { groups, told, claims: HashMap::new(), owners: HashMap::new(), parts: HashMap::new() };
         if told.is_empty() {
             return desk;
         }
         for (stem, told) in told {
-            if let Told::Kernel { parts, .. } = told {
+            if let DescribedFiles::Kernel { parts, .. } = told {
                 for part in parts {
                     let owner = desk.owners.entry(part.as_str()).or_insert(Some(stem));
                     *owner = owner.filter(|owner| *owner == &**stem);
@@ -240,7 +246,7 @@ impl<'a> Desk<'a> {
         }
         for stem in groups.keys() {
             let base =
-                base_of(stem).filter(|base| groups.get(*base).is_some_and(|files| has(files, Members::JSON)));
+                base_of(stem).filter(|base| groups.get(*base).is_some_and(|files| has(files, FileSet::JSON)));
             if let Some(base) = base {
                 desk.owners.entry(stem).or_insert(Some(base));
             }
@@ -252,7 +258,7 @@ impl<'a> Desk<'a> {
         }
         desk.parts.values_mut().for_each(|parts| parts.sort_unstable());
         for (stem, told) in told {
-            if !matches!(told, Told::Plain) {
+            if !matches!(told, DescribedFiles::Plain) {
                 for name in desk.named_by(stem) {
                     *desk.claims.entry(name).or_default() += 1;
                 }
@@ -261,7 +267,7 @@ impl<'a> Desk<'a> {
         // The plain ones are so many that only those count which name what others name, too.
         for (name, claims) in &mut desk.claims {
             let stem = name.strip_suffix(".o").unwrap_or_default();
-            *claims += u32::from(matches!(told.get(stem), Some(Told::Plain)));
+            *claims += u32::from(matches!(told.get(stem), Some(DescribedFiles::Plain)));
         }
         desk
     }
@@ -269,13 +275,13 @@ impl<'a> Desk<'a> {
     /// The objects and the header of the description called `stem`, as far as they are there and CANN gives such names.
     fn named_by(&self, stem: &str) -> Vec<String> {
         match self.told.get(stem) {
-            Some(Told::Kernel { objects, header, .. }) => {
+            Some(DescribedFiles::Kernel { objects, header, .. }) => {
                 objects.iter().chain(header).filter(|name| self.stamp(name).is_some()).cloned().collect()
             }
-            Some(Told::Plain) => vec![File::Own(Members::O).name(stem)],
+            Some(DescribedFiles::Plain) => vec![File::Own(FileSet::O).name(stem)],
             // Its files are those of its name.
-            Some(Told::Nothing | Told::Unread) | None => {
-                let wanted = Members::OBJECTS.with(Members::HEADER);
+            Some(DescribedFiles::Nothing | DescribedFiles::Unread) | None => {
+                let wanted = FileSet::OBJECTS.with(FileSet::HEADER);
                 let files = self.groups.get(stem).into_iter().flatten();
                 files
                     .filter(|(member, _)| wanted.has(*member))
@@ -286,7 +292,7 @@ impl<'a> Desk<'a> {
     }
 
     fn stamp(&self, name: &str) -> Option<Stamp> {
-        let Class::Of(stem, member) = class(name, Kind::Cann) else { return None };
+        let NameClass::Of(stem, member) = class(name, Kind::Cann) else { return None };
         self.groups.get(stem)?.iter().find(|(there, _)| *there == member).map(|(_, stamp)| *stamp)
     }
 
@@ -296,7 +302,8 @@ impl<'a> Desk<'a> {
 
     /// Whether a description is one of CANN's: by its name, or by what is in it.
     fn is_recognised(&self, stem: &str) -> bool {
-        is_kernel(stem) || matches!(self.told.get(stem), Some(Told::Plain | Told::Kernel { .. }))
+        is_kernel(stem)
+            || matches!(self.told.get(stem), Some(DescribedFiles::Plain | DescribedFiles::Kernel { .. }))
     }
 
     /// Whether no description names the file of this stem, and none is called after it.
@@ -312,12 +319,12 @@ impl<'a> Desk<'a> {
     }
 
     /// The kernel whose description is called `stem`, or what is left of it.
-    fn kernel(&self, index: usize, stem: &str) -> Thing {
-        let mut kernel = Thing::new(What::Kernel, index, stem);
+    fn kernel(&self, index: usize, stem: &str) -> FileGroup {
+        let mut kernel = FileGroup::new(FileGroupKind::Kernel, index, stem);
         let parts = self.parts.get(stem).map_or(&[][..], Vec::as_slice);
         let is_whole = self.is_whole(stem);
         if !is_whole {
-            kernel.what = What::Orphan;
+            kernel.what = FileGroupKind::Orphan;
             kernel.missing = self.missing(stem);
         }
         let named = self.named_by(stem);
@@ -325,11 +332,11 @@ impl<'a> Desk<'a> {
             let file = File::Own(*member);
             let name = file.name(stem);
             match *member {
-                Members::JSON => kernel.files.push((file, *stamp)),
+                FileSet::JSON => kernel.files.push((file, *stamp)),
                 // A trial compile is in order without the kernel.
-                Members::PRE | Members::PRE_LOCK if !is_whole => {}
-                Members::PRE => kernel.files.push((file, *stamp)),
-                Members::LOCK | Members::PRE_LOCK => kernel.locks.push((file, *stamp)),
+                FileSet::PRE | FileSet::PRE_LOCK if !is_whole => {}
+                FileSet::PRE => kernel.files.push((file, *stamp)),
+                FileSet::LOCK | FileSet::PRE_LOCK => kernel.locks.push((file, *stamp)),
                 _ if self.is_free(&name, &named) => kernel.files.push((file, *stamp)),
                 _ => {}
             }
@@ -339,7 +346,7 @@ impl<'a> Desk<'a> {
             let named = self.named_by(part);
             for (member, stamp) in self.groups.get(*part).into_iter().flatten() {
                 let name = File::Own(*member).name(part);
-                let is_object = Members::OBJECTS.with(Members::HEADER).has(*member);
+                let is_object = FileSet::OBJECTS.with(FileSet::HEADER).has(*member);
                 if is_lock(*member) {
                     kernel.locks.push((File::Other(name.into()), *stamp));
                 } else if !is_object || self.is_free(&name, &named) {
@@ -352,7 +359,7 @@ impl<'a> Desk<'a> {
     }
 
     /// Adds the files that are `named` and that no other description names.
-    fn take_named(&self, kernel: &mut Thing, named: &[String], stem: &str) {
+    fn take_named(&self, kernel: &mut FileGroup, named: &[String], stem: &str) {
         for name in named {
             if let Some(stamp) = self.stamp(name).filter(|_| self.is_free(name, named)) {
                 push_new(kernel, name, stamp, stem);
@@ -369,28 +376,28 @@ impl<'a> Desk<'a> {
     /// Whether the object of a description is there, or the parts of a master; true if that cannot be told.
     fn is_whole(&self, stem: &str) -> bool {
         let is_there =
-            |part: &String| self.groups.get(part.as_str()).is_some_and(|files| has(files, Members::JSON));
+            |part: &String| self.groups.get(part.as_str()).is_some_and(|files| has(files, FileSet::JSON));
         match self.told.get(stem) {
-            Some(Told::Kernel { parts, .. }) if !parts.is_empty() => parts.iter().any(is_there),
-            Some(Told::Kernel { is_whole, .. }) => *is_whole,
-            Some(Told::Nothing) => has(&self.groups[stem], Members::OBJECTS),
-            Some(Told::Plain | Told::Unread) | None => true,
+            Some(DescribedFiles::Kernel { parts, .. }) if !parts.is_empty() => parts.iter().any(is_there),
+            Some(DescribedFiles::Kernel { is_whole, .. }) => *is_whole,
+            Some(DescribedFiles::Nothing) => has(&self.groups[stem], FileSet::OBJECTS),
+            Some(DescribedFiles::Plain | DescribedFiles::Unread) | None => true,
         }
     }
 
     /// The files that would make a whole of the description called `stem`.
     fn missing(&self, stem: &str) -> Vec<File> {
         match self.told.get(stem) {
-            Some(Told::Kernel { objects, parts, .. }) => {
+            Some(DescribedFiles::Kernel { objects, parts, .. }) => {
                 let parts = parts.iter().map(|part| format!("{part}.json"));
                 objects.iter().cloned().chain(parts).map(|name| File::Other(name.into())).collect()
             }
-            _ => vec![File::Own(Members::O), File::Own(Members::SO)],
+            _ => vec![File::Own(FileSet::O), File::Own(FileSet::SO)],
         }
     }
 }
 
-fn push_new(kernel: &mut Thing, name: &str, stamp: Stamp, stem: &str) {
+fn push_new(kernel: &mut FileGroup, name: &str, stamp: Stamp, stem: &str) {
     if !kernel.files.iter().any(|(file, _)| file.name(stem) == name) {
         kernel.files.push((File::Other(name.into()), stamp));
     }

@@ -3,16 +3,16 @@
 use std::collections::HashMap;
 use std::mem;
 
-use crate::scan::place::Kind;
+use crate::scan::cache_dir::Kind;
 
 /// Which files there are of a kernel, beside its stem.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Members(u16);
+pub(crate) struct FileSet(u16);
 
 /// One of them, and how it is called.
 macro_rules! members {
     ($($name:ident = $bit:literal, $before:literal, $behind:literal;)*) => {
-        impl Members {
+        impl FileSet {
             $(pub(crate) const $name: Self = Self(1 << $bit);)*
             const ALL: &[(Self, &'static str, &'static str)] = &[$((Self::$name, $before, $behind),)*];
         }
@@ -32,7 +32,7 @@ members! {
     PRE_LOCK = 9, "", "_pre.lock";
 }
 
-impl Members {
+impl FileSet {
     /// Of MindSpore's kernels, all that there may be.
     pub(crate) const KERNEL: Self = Self(Self::JSON.0 | Self::INFO.0 | Self::OBJECTS.0);
     pub(crate) const OBJECTS: Self = Self(Self::O.0 | Self::SO.0 | Self::LIB_SO.0 | Self::PTX.0);
@@ -86,9 +86,9 @@ impl Members {
 
 /// What a name stands for.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Class<'a> {
+pub(crate) enum NameClass<'a> {
     /// A file of the kernel with this stem.
-    Of(&'a str, Members),
+    Of(&'a str, FileSet),
     /// A file that is to be renamed.
     Temp,
     /// Something that belongs there, and holds no kernel.
@@ -113,48 +113,48 @@ const KNOWN: [&str; 9] = [
 ];
 
 /// What `name` stands for in a cache of `kind`.
-pub(crate) fn class(name: &str, kind: Kind) -> Class<'_> {
+pub(crate) fn class(name: &str, kind: Kind) -> NameClass<'_> {
     if KNOWN.contains(&name) || name.starts_with(".opkeep") {
-        return Class::Known;
+        return NameClass::Known;
     }
     let of = |behind: &str, member| {
-        name.strip_suffix(behind).filter(|stem| !stem.is_empty()).map(|stem| Class::Of(stem, member))
+        name.strip_suffix(behind).filter(|stem| !stem.is_empty()).map(|stem| NameClass::Of(stem, member))
     };
     let found = match kind {
         Kind::MindSpore | Kind::Akg => {
             if name.ends_with(".json") && is_skipped(name) {
-                return Class::Skipped;
+                return NameClass::Skipped;
             }
-            of(".json", Members::JSON)
-                .or_else(|| of(".info", Members::INFO))
-                .or_else(|| of(".o", Members::O))
-                .or_else(|| of(".ptx", Members::PTX))
+            of(".json", FileSet::JSON)
+                .or_else(|| of(".info", FileSet::INFO))
+                .or_else(|| of(".o", FileSet::O))
+                .or_else(|| of(".ptx", FileSet::PTX))
         }
         // Compilers leave sources and logs there, too.
         Kind::Work => match name.ends_with(".json") && is_skipped(name) {
-            true => return Class::Skipped,
-            false => of(".json", Members::JSON).or_else(|| of(".o", Members::O)),
+            true => return NameClass::Skipped,
+            false => of(".json", FileSet::JSON).or_else(|| of(".o", FileSet::O)),
         },
         Kind::Cann | Kind::Package => {
             if name.ends_with(".temp") {
-                return Class::Temp;
+                return NameClass::Temp;
             }
-            let pre = of("_pre.json", Members::PRE).or_else(|| of("_pre.lock", Members::PRE_LOCK));
-            pre.or_else(|| of(".json", Members::JSON))
-                .or_else(|| of(".lock", Members::LOCK))
-                .or_else(|| of(".o", Members::O))
-                .or_else(|| of(".h", Members::HEADER))
+            let pre = of("_pre.json", FileSet::PRE).or_else(|| of("_pre.lock", FileSet::PRE_LOCK));
+            pre.or_else(|| of(".json", FileSet::JSON))
+                .or_else(|| of(".lock", FileSet::LOCK))
+                .or_else(|| of(".o", FileSet::O))
+                .or_else(|| of(".h", FileSet::HEADER))
         }
     };
     let library = || {
         let stem = name.strip_suffix(".so").filter(|stem| !stem.is_empty())?;
         // AKG's kernels for the host have no prefix, MindSpore puts one before all others.
         match stem.strip_prefix("lib").filter(|rest| !rest.is_empty() && kind == Kind::MindSpore) {
-            Some(rest) => Some(Class::Of(rest, Members::LIB_SO)),
-            None => Some(Class::Of(stem, Members::SO)),
+            Some(rest) => Some(NameClass::Of(rest, FileSet::LIB_SO)),
+            None => Some(NameClass::Of(stem, FileSet::SO)),
         }
     };
-    found.or_else(library).unwrap_or(Class::Foreign)
+    found.or_else(library).unwrap_or(NameClass::Foreign)
 }
 
 /// Whether MindSpore passes over a `.json` of this name: it takes it for a debugging aid.
@@ -164,9 +164,9 @@ pub(crate) fn is_skipped(name: &str) -> bool {
 
 /// What is in one folder.
 #[derive(Debug, Default)]
-pub(crate) struct Sorted {
+pub(crate) struct ClassifiedNames {
     /// Kernels by their stems, the stems in order.
-    pub(crate) kernels: Vec<(String, Members)>,
+    pub(crate) kernels: Vec<(String, FileSet)>,
     pub(crate) temps: Vec<String>,
     /// Names of debugging aids.
     pub(crate) skipped: u64,
@@ -181,28 +181,28 @@ pub(crate) struct Sorted {
 const LISTED: usize = 100;
 
 /// Sorts regular files of these names into what they stand for.
-pub(crate) fn sort<'a>(names: impl Iterator<Item = &'a str>, kind: Kind) -> Sorted {
-    let (mut sorted, mut kernels) = (Sorted::default(), HashMap::<&str, Members>::new());
-    let mut add = |stem, members: Members| {
+pub(crate) fn sort<'a>(names: impl Iterator<Item = &'a str>, kind: Kind) -> ClassifiedNames {
+    let (mut sorted, mut kernels) = (ClassifiedNames::default(), HashMap::<&str, FileSet>::new());
+    let mut add = |stem, members: FileSet| {
         let all = kernels.entry(stem).or_default();
         *all = all.with(members);
     };
     let mut skipped = Vec::new();
     // Files of one kernel are made one after the other, and many file systems list them so.
-    let mut run = ("", Members::default());
+    let mut run = ("", FileSet::default());
     for name in names {
         match class(name, kind) {
-            Class::Of(stem, member) if stem == run.0 => run.1 = run.1.with(member),
-            Class::Of(stem, member) => {
+            NameClass::Of(stem, member) if stem == run.0 => run.1 = run.1.with(member),
+            NameClass::Of(stem, member) => {
                 let (stem, members) = mem::replace(&mut run, (stem, member));
                 if !members.is_empty() {
                     add(stem, members);
                 }
             }
-            Class::Temp => sorted.temps.push(name.to_owned()),
-            Class::Known => sorted.known += 1,
-            Class::Skipped => skipped.push(name.strip_suffix(".json").unwrap_or(name)),
-            Class::Foreign => sorted.add_foreign(name),
+            NameClass::Temp => sorted.temps.push(name.to_owned()),
+            NameClass::Known => sorted.known += 1,
+            NameClass::Skipped => skipped.push(name.strip_suffix(".json").unwrap_or(name)),
+            NameClass::Foreign => sorted.add_foreign(name),
         }
     }
     if !run.1.is_empty() {
@@ -210,15 +210,15 @@ pub(crate) fn sort<'a>(names: impl Iterator<Item = &'a str>, kind: Kind) -> Sort
     }
     for stem in skipped {
         // With an object or a descriptor beside it, it is a kernel with an unlucky name.
-        match kernels.get_mut(stem).filter(|members| members.has(Members::OBJECTS.with(Members::INFO))) {
-            Some(members) => *members = members.with(Members::JSON),
+        match kernels.get_mut(stem).filter(|members| members.has(FileSet::OBJECTS.with(FileSet::INFO))) {
+            Some(members) => *members = members.with(FileSet::JSON),
             None => sorted.skipped += 1,
         }
     }
     if matches!(kind, Kind::MindSpore | Kind::Akg | Kind::Work) {
         // Operators that users compile ahead of time are libraries there without more. Kernels begin with a descriptor.
         kernels.retain(|stem, members| {
-            let is_alone = members.without(Members::SO.with(Members::LIB_SO)).is_empty();
+            let is_alone = members.without(FileSet::SO.with(FileSet::LIB_SO)).is_empty();
             if is_alone {
                 members.files(stem, None).iter().for_each(|name| sorted.add_foreign(name));
             }
@@ -232,10 +232,10 @@ pub(crate) fn sort<'a>(names: impl Iterator<Item = &'a str>, kind: Kind) -> Sort
     sorted
 }
 
-impl Sorted {
+impl ClassifiedNames {
     /// Adds a link to the kernel that it belongs to; false if there is no other file of that.
     pub(crate) fn add_link(&mut self, name: &str, kind: Kind) -> bool {
-        let Class::Of(stem, member) = class(name, kind) else { return false };
+        let NameClass::Of(stem, member) = class(name, kind) else { return false };
         let at = self.kernels.binary_search_by(|(there, _)| there.as_str().cmp(stem));
         let Some((_, members)) = at.ok().and_then(|at| self.kernels.get_mut(at)) else { return false };
         *members = members.with(member);

@@ -65,7 +65,7 @@ impl fmt::Display for Kind {
 
 /// A cache: one folder with kernels in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct CacheDir {
     /// The folder.
     pub path: PathBuf,
     /// Whose it is.
@@ -76,7 +76,7 @@ pub struct Place {
     pub soc: Option<String>,
 }
 
-impl Place {
+impl CacheDir {
     /// The folder that all ranks of one run have in common, of a rank's cache.
     pub fn base(&self) -> Option<PathBuf> {
         self.rank.as_ref().map(|_| above(&above(&self.path)))
@@ -97,9 +97,9 @@ fn above(path: &Path) -> PathBuf {
 
 /// What was found.
 #[derive(Debug, Default)]
-pub struct Places {
+pub struct CacheDirs {
     /// The caches, in order of their paths.
-    pub places: Vec<Place>,
+    pub places: Vec<CacheDir>,
     /// Directories that cannot be read, and why.
     pub closed: Vec<(PathBuf, io::Error)>,
     /// Directories that are nested too deep.
@@ -111,7 +111,7 @@ pub struct Places {
     pub others: Vec<OtherFiles>,
 }
 
-/// Files of one directory that may be kernels', and that no [`survey`](super::survey) judges.
+/// Files of one directory that may be kernels', and that no [`scan`](super::scan) judges.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OtherFiles {
     /// The directory.
@@ -127,7 +127,7 @@ pub struct OtherFiles {
 ///
 /// # Errors
 /// `path` is no directory, cannot be read, or is on a pseudo file system.
-pub fn find(path: &Path) -> io::Result<Places> {
+pub fn find(path: &Path) -> io::Result<CacheDirs> {
     search(path, Links::Leave)
 }
 
@@ -135,15 +135,15 @@ pub fn find(path: &Path) -> io::Result<Places> {
 ///
 /// # Errors
 /// As [`find`].
-pub fn find_through_links(path: &Path) -> io::Result<Places> {
+pub fn find_through_links(path: &Path) -> io::Result<CacheDirs> {
     search(path, Links::Follow)
 }
 
-fn search(path: &Path, links: Links) -> io::Result<Places> {
+fn search(path: &Path, links: Links) -> io::Result<CacheDirs> {
     let (walk, dir) = Walk::begin(path, links)?;
     // Only its full path says what `.` is called.
     let mut full = full_names(path)?;
-    let mut search = Search { walk, links, places: Places::default() };
+    let mut search = Search { walk, links, places: CacheDirs::default() };
     search.look(dir, &mut full, 0, None);
     while let Some(dir) = search.walk.behind_link() {
         search.look_behind_link(dir);
@@ -169,7 +169,7 @@ fn search(path: &Path, links: Links) -> io::Result<Places> {
 struct Search {
     walk: Walk,
     links: Links,
-    places: Places,
+    places: CacheDirs,
 }
 
 impl Search {
@@ -267,7 +267,7 @@ enum Part {
 }
 
 impl Part {
-    fn of(place: Option<&Place>, name: &OsStr) -> Option<Self> {
+    fn of(place: Option<&CacheDir>, name: &OsStr) -> Option<Self> {
         match place?.kind {
             Kind::MindSpore if name == PREBUILT => Some(Self::Trials),
             Kind::Akg if AKG_PARTS.iter().any(|part| *part == name) => Some(Self::Kernels),
@@ -296,13 +296,13 @@ fn is_cache_name(name: &OsStr) -> bool {
 }
 
 /// Whose cache a folder is, by its full path.
-fn recognise(path: &Path, full: &[OsString]) -> Option<Place> {
+fn recognise(path: &Path, full: &[OsString]) -> Option<CacheDir> {
     let name = |up: usize| full.get(full.len().checked_sub(up + 1)?)?.to_str();
     let (own, parent) = (name(0)?, name(1));
     if full.iter().any(|name| is_quarantine(name)) {
         return None;
     }
-    let place = |kind, rank: Option<&str>, soc: Option<&str>| Place {
+    let place = |kind, rank: Option<&str>, soc: Option<&str>| CacheDir {
         path: path.to_owned(),
         kind,
         rank: rank.map(str::to_owned),

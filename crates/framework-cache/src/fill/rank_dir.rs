@@ -9,18 +9,18 @@ use opkeep_digest::Digest;
 use serde_json::Value;
 
 use crate::fill::ranks::Rank;
-use crate::fill::source_kernel::{Donor, MAX_OBJECT, MAX_TEXT};
+use crate::fill::source_kernel::{MAX_OBJECT, MAX_TEXT, SourceKernel};
 use crate::quarantine::dir::Quarantine;
-use crate::quarantine::ground::Ground;
 use crate::quarantine::io;
 use crate::quarantine::journal::{Entry, Made, Role};
+use crate::quarantine::locked_cache::LockedCache;
 use opkeep_fs::{FileRead, Fs};
 use opkeep_kernel_meta::displace::STAYS_DISPLACED;
 use opkeep_kernel_meta::manifest::describes;
 use opkeep_kernel_meta::manifest::{self, Manifest};
 use opkeep_kernel_meta::publish::{Staged, publish_new};
 use opkeep_kernel_meta::view_dir::{LOCK, ViewDir};
-use opkeep_kernel_meta::{LeftReason, Part, RunId, ViewError};
+use opkeep_kernel_meta::{KernelFileKind, LeftReason, RunId, ViewError};
 
 /// As MindSpore leaves its descriptors.
 const INFO_MODE: u32 = 0o400;
@@ -29,7 +29,7 @@ const STALE: Duration = Duration::from_secs(30 * 60);
 
 /// The files of a kernel for one rank.
 #[derive(Debug)]
-pub(crate) struct Ready {
+pub(crate) struct PreparedKernel {
     object: Vec<u8>,
     json: Vec<u8>,
     info: String,
@@ -38,13 +38,13 @@ pub(crate) struct Ready {
 }
 
 /// The donor's kernel as the rank `target` has it under `stem`: its bytes, and a descriptor of the rank's own.
-pub(crate) fn ready(
-    donor: &Donor,
+pub(crate) fn prepare_files(
+    source: &SourceKernel,
     from: &Rank<'_>,
     target: &Rank<'_>,
     stem: &str,
     device: u32,
-) -> Result<Ready, String> {
+) -> Result<PreparedKernel, String> {
     let changed = |file: &str| {
         format!("`rank_{}/kernel_meta/{file}` changed since it was looked at: run it again", from.name)
     };
@@ -55,12 +55,12 @@ pub(crate) fn ready(
             _ => Err(changed(&file)),
         }
     };
-    let object = read(format!("{}.o", donor.stem), MAX_OBJECT)?;
-    let json = read(format!("{}.json", donor.stem), MAX_TEXT)?;
-    if Digest::of(&object) != donor.sha256 || !describes(&json, &donor.sha256) {
-        return Err(changed(&format!("{}.o", donor.stem)));
+    let object = read(format!("{}.o", source.stem), MAX_OBJECT)?;
+    let json = read(format!("{}.json", source.stem), MAX_TEXT)?;
+    if Digest::of(&object) != source.sha256 || !describes(&json, &source.sha256) {
+        return Err(changed(&format!("{}.o", source.stem)));
     }
-    let mut descriptor = donor.descriptor.clone();
+    let mut descriptor = source.descriptor.clone();
     descriptor.envelope.rename(stem);
     descriptor.envelope.source_id = Some(i64::from(device));
     let own = target.own_folders();
@@ -75,12 +75,12 @@ pub(crate) fn ready(
         }
     }
     // Whatever was changed, the name must still follow.
-    if descriptor.named_by(stem) != donor.descriptor.named_by(&donor.stem) {
-        return Err(format!("`{stem}` does not follow from the descriptor of `{}`", donor.stem));
+    if descriptor.named_by(stem) != source.descriptor.named_by(&source.stem) {
+        return Err(format!("`{stem}` does not follow from the descriptor of `{}`", source.stem));
     }
     let info = write_info(&descriptor);
-    let digests = [donor.sha256, Digest::of(&json), Digest::of(info.as_bytes())];
-    Ok(Ready { object, json, info, digests })
+    let digests = [source.sha256, Digest::of(&json), Digest::of(info.as_bytes())];
+    Ok(PreparedKernel { object, json, info, digests })
 }
 
 /// The folder of one rank in the place of another's.
@@ -91,7 +91,7 @@ fn in_rank(path: &Value, from: &str, to: &str) -> Value {
     parts.join("/").into()
 }
 
-impl Ready {
+impl PreparedKernel {
     /// The bytes of its files together.
     pub(crate) fn byte_len(&self) -> usize {
         self.object.len() + self.json.len() + self.info.len()
@@ -100,10 +100,10 @@ impl Ready {
 
 /// A rank's folder that is being filled, locked.
 #[derive(Debug)]
-pub(crate) struct Site {
+pub(crate) struct RankDir {
     folder: ViewDir,
     /// Holds the locks of all who work there.
-    ground: Ground,
+    locked_cache: LockedCache,
     /// What had to be made.
     made: Made,
 }
@@ -120,9 +120,9 @@ pub(crate) struct Record {
 
 impl Record {
     /// The kernel with this number was not written. A file of it that could not be removed stays on record.
-    pub(crate) fn drop_one(&mut self, number: u64, site: &Site) {
+    pub(crate) fn drop_one(&mut self, number: u64, rank_dir: &RankDir) {
         let is_there =
-            |entry: &Entry| site.folder.file_state(&entry.file).is_some_and(|found| entry.is(&found));
+            |entry: &Entry| rank_dir.folder.file_state(&entry.file).is_some_and(|found| entry.is(&found));
         self.entries.retain(|entry| entry.set != number || is_there(entry));
         self.is_less = true;
     }
@@ -134,17 +134,17 @@ impl Record {
     }
 
     /// Leaves what was written on record. Best effort: what is noted and was not written is passed over when it is undone.
-    pub(crate) fn close(self, site: &Site) {
+    pub(crate) fn close(self, rank_dir: &RankDir) {
         if self.entries.is_empty() {
-            self.quarantine.clear(&site.ground);
-            let _ = site.ground.parent.remove_dir(&site.ground.quarantine);
+            self.quarantine.clear(&rank_dir.locked_cache);
+            let _ = rank_dir.locked_cache.parent.remove_dir(&rank_dir.locked_cache.quarantine);
         } else if self.is_less {
             let _ = self.quarantine.record_anew(&self.entries, self.made);
         }
     }
 }
 
-impl Site {
+impl RankDir {
     /// Enters the folder of the rank `rank`, made if needed, if nobody is at work there.
     ///
     /// # Errors
@@ -167,7 +167,7 @@ impl Site {
                 path.display()
             )
         })?;
-        let ground = Ground::enter_locked(fs, &path).map_err(|error| error.to_string())?;
+        let locked_cache = LockedCache::enter_locked(fs, &path).map_err(|error| error.to_string())?;
         let folder = ViewDir::enter(fs, &path, Duration::ZERO).map_err(|error| error.to_string())?;
         folder.give_lock();
         let (names, now) = (folder.own_names(), folder.now());
@@ -175,15 +175,15 @@ impl Site {
         let text = folder.read(manifest::NAME).map(|(bytes, _)| bytes).unwrap_or_default();
         let listed = Manifest::parse(&text);
         folder.settle_displaced(&names, now, STALE, |name, digest| listed.is_ours(name, digest));
-        Ok(Self { folder, ground, made })
+        Ok(Self { folder, locked_cache, made })
     }
 
     /// Writes the files of a kernel under temporary names.
     ///
     /// # Errors
     /// Why it cannot, or that another program writes the kernel.
-    pub(crate) fn stage(&self, stem: &str, ready: &Ready) -> Result<Staged<'_>, String> {
-        let mut names = Part::ALL.iter().map(|part| part.of(stem));
+    pub(crate) fn stage(&self, stem: &str, prepare_files: &PreparedKernel) -> Result<Staged<'_>, String> {
+        let mut names = KernelFileKind::ALL.iter().map(|part| part.of(stem));
         if let Some(name) = names.find(|name| self.folder.exists(name)) {
             return Err(taken(&name));
         }
@@ -194,7 +194,7 @@ impl Site {
             temp.sync().map(|()| temp)
         };
         let files = || {
-            let Ready { object, json, info, .. } = ready;
+            let PreparedKernel { object, json, info, .. } = prepare_files;
             Ok([stage(object, None)?, stage(json, None)?, stage(info.as_bytes(), Some(INFO_MODE))?])
         };
         files().map(Staged::of).map_err(|error: ViewError| error.to_string())
@@ -207,17 +207,17 @@ impl Site {
     pub(crate) fn record<'r>(
         &self,
         run: &RunId,
-        kernels: impl Iterator<Item = (&'r str, &'r Ready, &'r Staged<'r>)>,
+        kernels: impl Iterator<Item = (&'r str, &'r PreparedKernel, &'r Staged<'r>)>,
     ) -> Result<Record, String> {
         let mut entries = Vec::new();
-        for (number, (stem, Ready { digests, .. }, staged)) in (0..).zip(kernels) {
+        for (number, (stem, PreparedKernel { digests, .. }, staged)) in (0..).zip(kernels) {
             for (part, seen) in staged.identities().map_err(|error| error.to_string())? {
                 let role = Role::Added { sha256: digests[part as usize].to_string() };
                 let entry = Entry::new(number, &part.of(stem), None, &seen, "filled from another rank");
                 entries.push(Entry { role, ..entry });
             }
         }
-        let quarantine = Quarantine::open(&self.ground, run, &entries, self.made);
+        let quarantine = Quarantine::open(&self.locked_cache, run, &entries, self.made);
         let quarantine = quarantine.map_err(|error| error.to_string())?;
         Ok(Record { quarantine, entries, made: self.made, is_less: false })
     }
@@ -226,8 +226,13 @@ impl Site {
     ///
     /// # Errors
     /// Why it cannot, or that another program writes the kernel: then ours is removed.
-    pub(crate) fn publish(&self, stem: &str, ready: &Ready, staged: Staged<'_>) -> Result<(), String> {
-        match publish_new(&self.folder, stem, &ready.digests, staged) {
+    pub(crate) fn publish(
+        &self,
+        stem: &str,
+        prepare_files: &PreparedKernel,
+        staged: Staged<'_>,
+    ) -> Result<(), String> {
+        match publish_new(&self.folder, stem, &prepare_files.digests, staged) {
             Ok(None) => Ok(()),
             Ok(Some(LeftReason::Changed { file })) => Err(self.with_displaced(taken(&file))),
             Ok(Some(other)) => Err(self.with_displaced(other.to_string())),
@@ -274,7 +279,7 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let path = base.path().join("rank_0/kernel_meta").join(file);
         // What is there before the kernel is written.
-        drop(Site::enter(&Fs::new(), base.path(), "0").unwrap());
+        drop(RankDir::enter(&Fs::new(), base.path(), "0").unwrap());
         let changes = Arc::new(AtomicUsize::new(0));
         let is_replaced = Arc::new(AtomicBool::new(false));
         let (seen, replaced) = (Arc::clone(&changes), Arc::clone(&is_replaced));
@@ -286,13 +291,13 @@ mod tests {
                 fs::rename(new, &path).unwrap();
             }
         };
-        let site = Site::enter(&at_each_change(write), base.path(), "0").unwrap();
+        let rank_dir = RankDir::enter(&at_each_change(write), base.path(), "0").unwrap();
         let object = b"object".to_vec();
         let json = format!(r#"{{"sha256": "{}"}}"#, Digest::of(&object)).into_bytes();
         let digests = [Digest::of(&object), Digest::of(&json), Digest::of(b"{}")];
-        let ready = Ready { object, json, info: "{}".to_owned(), digests };
-        let staged = site.stage("a_1_0", &ready);
-        let outcome = staged.and_then(|staged| site.publish("a_1_0", &ready, staged));
+        let prepare_files = PreparedKernel { object, json, info: "{}".to_owned(), digests };
+        let staged = rank_dir.stage("a_1_0", &prepare_files);
+        let outcome = staged.and_then(|staged| rank_dir.publish("a_1_0", &prepare_files, staged));
         (outcome, changes.load(Ordering::Relaxed) > at, is_replaced.load(Ordering::Relaxed), base)
     }
 

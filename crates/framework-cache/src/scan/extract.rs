@@ -9,17 +9,17 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use opkeep_digest::Digest;
 
+use crate::scan::cache_dir::CacheDir;
+use crate::scan::item::Item;
 use crate::scan::judge::MAX_OBJECT;
-use crate::scan::place::Place;
-use crate::scan::verdict::Item;
 use opkeep_fs::{Dir, FileRead, FileState};
-use opkeep_kernel_meta::Part;
+use opkeep_kernel_meta::KernelFileKind;
 use opkeep_kernel_meta::manifest::{self, MAX_TEXT, Manifest, Record};
 use opkeep_kernel_meta::view_dir::MAX_READ;
 
 /// A kernel's files as they are now. What was judged may have been replaced since: who keeps them judges them anew.
 #[derive(Debug)]
-pub struct Taken {
+pub struct ExtractedKernel {
     /// The `.json`.
     pub json: Vec<u8>,
     /// The `.o`.
@@ -38,7 +38,7 @@ pub struct Taken {
 /// Why a kernel's files could not be taken.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum NotTaken {
+pub enum ExtractError {
     /// There is no such file.
     Missing {
         /// Its name.
@@ -65,18 +65,18 @@ pub enum NotTaken {
 
 /// Kernels of one cache, to be read.
 #[derive(Debug)]
-pub struct Shelf {
+pub struct CacheReader {
     dir: Dir,
     /// The objects that a view put there, by stem.
     ours: HashMap<String, Digest>,
 }
 
-impl Shelf {
+impl CacheReader {
     /// Opens the cache at `place`.
     ///
     /// # Errors
     /// The folder cannot be opened.
-    pub fn open(place: &Place) -> io::Result<Self> {
+    pub fn open(place: &CacheDir) -> io::Result<Self> {
         let dir = Dir::open_quietly(&place.path)?;
         let ours = ours(&dir);
         Ok(Self { dir, ours })
@@ -86,9 +86,9 @@ impl Shelf {
     ///
     /// # Errors
     /// One of them is not there, or cannot be read.
-    pub fn take(&self, item: &Item) -> Result<Taken, NotTaken> {
+    pub fn take(&self, item: &Item) -> Result<ExtractedKernel, ExtractError> {
         let below = item.below.map(|below| self.dir.below(OsStr::new(below))).transpose();
-        let below = below.map_err(|source| NotTaken::Failed { file: item.name.clone(), source })?;
+        let below = below.map_err(|source| ExtractError::Failed { file: item.name.clone(), source })?;
         let dir = below.as_ref().unwrap_or(&self.dir);
         // The descriptor last: what is compiled while we read has a descriptor that is newer than what we have.
         let (json, json_file) = read(dir, &format!("{}.json", item.name), MAX_TEXT)?;
@@ -98,7 +98,7 @@ impl Shelf {
         let compiled_at = at(json_file.mtime.max(object_file.mtime));
         let record = self.ours.get(&item.name).filter(|_| item.below.is_none());
         let is_ours = record.is_some_and(|digest| *digest == Digest::of(&object));
-        Ok(Taken { json, object, info, is_begun_anew, compiled_at, is_ours })
+        Ok(ExtractedKernel { json, object, info, is_begun_anew, compiled_at, is_ours })
     }
 }
 
@@ -107,7 +107,7 @@ pub(crate) fn ours(dir: &Dir) -> HashMap<String, Digest> {
     let mut text = Vec::new();
     let FileRead::Complete(_) = dir.read(manifest::NAME, MAX_READ, &mut text) else { return HashMap::new() };
     let object = |(stem, record): (&Cow<'_, str>, &Record<'_>)| {
-        (stem.clone().into_owned(), record.file(Part::Object).digest)
+        (stem.clone().into_owned(), record.file(KernelFileKind::Object).digest)
     };
     Manifest::parse(&text).kernels.iter().map(object).collect()
 }
@@ -124,18 +124,18 @@ fn at(nanos: i64) -> SystemTime {
     moved.unwrap_or(UNIX_EPOCH)
 }
 
-fn read(dir: &Dir, file: &str, limit: u64) -> Result<(Vec<u8>, FileState), NotTaken> {
+fn read(dir: &Dir, file: &str, limit: u64) -> Result<(Vec<u8>, FileState), ExtractError> {
     let (mut bytes, file) = (Vec::new(), file.to_owned());
     match dir.read(&file, limit, &mut bytes) {
         FileRead::Complete(identity) => Ok((bytes, identity)),
-        FileRead::Missing => Err(NotTaken::Missing { file }),
-        FileRead::Changing => Err(NotTaken::Changing { file }),
-        FileRead::TooLarge(_) | FileRead::NotAFile | FileRead::Link => Err(NotTaken::Strange { file }),
-        FileRead::Failed(source) => Err(NotTaken::Failed { file, source }),
+        FileRead::Missing => Err(ExtractError::Missing { file }),
+        FileRead::Changing => Err(ExtractError::Changing { file }),
+        FileRead::TooLarge(_) | FileRead::NotAFile | FileRead::Link => Err(ExtractError::Strange { file }),
+        FileRead::Failed(source) => Err(ExtractError::Failed { file, source }),
     }
 }
 
-impl std::fmt::Display for NotTaken {
+impl std::fmt::Display for ExtractError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Missing { file } => write!(f, "`{file}` is not there"),

@@ -7,10 +7,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::process::{Flock, FlockType, fcntl_getlk};
 
 use crate::open_files::OpenFiles;
-use crate::scan::names::Members;
-use crate::scan::verdict::{Item, Verdict};
+use crate::scan::file_set::FileSet;
+use crate::scan::item::{Item, ItemState};
 use opkeep_fs::{Dir, FileState};
-use opkeep_kernel_meta::Busy;
+use opkeep_kernel_meta::InUse;
 
 /// What was written so lately may be unfinished.
 pub const YOUNG: Duration = Duration::from_secs(30 * 60);
@@ -25,7 +25,7 @@ impl Watch {
     /// Says of all `items` in `dir` that are not intact whether somebody is at them.
     pub(crate) fn mark(&mut self, dir: &Dir, items: &mut [Item], now: SystemTime) {
         for item in items {
-            if matches!(item.verdict, Verdict::Damaged(_) | Verdict::Orphan(_)) {
+            if matches!(item.verdict, ItemState::Damaged(_) | ItemState::Orphan(_)) {
                 let open = self.open.get_or_insert_with(OpenFiles::look);
                 item.busy = busy(dir, item, open, now);
             }
@@ -34,17 +34,17 @@ impl Watch {
 }
 
 /// Who is at `item`: a holder of its files or of its lock, or whoever wrote it just now.
-fn busy(dir: &Dir, item: &Item, open: &OpenFiles, now: SystemTime) -> Option<Busy> {
+fn busy(dir: &Dir, item: &Item, open: &OpenFiles, now: SystemTime) -> Option<InUse> {
     let there = || item.seen.iter().filter_map(|(_, state)| state.as_ref());
     // Whoever holds a lock has its file open.
-    if item.members.has(Members::LOCK.with(Members::PRE_LOCK)) && is_locked(dir, item) {
-        return Some(Busy::Locked);
+    if item.members.has(FileSet::LOCK.with(FileSet::PRE_LOCK)) && is_locked(dir, item) {
+        return Some(InUse::Locked);
     }
     if let Some(process) = there().find_map(|file| open.holder(file)) {
-        return Some(Busy::Open { process });
+        return Some(InUse::Open { process });
     }
     let age = there().map(|file| age(file, now)).min()?;
-    (age < YOUNG).then_some(Busy::Young { seconds: age.as_secs() })
+    (age < YOUNG).then_some(InUse::RecentlyWritten { seconds: age.as_secs() })
 }
 
 /// How long ago a file was written. What comes from the future was written now.
@@ -55,7 +55,7 @@ fn age(file: &FileState, now: SystemTime) -> Duration {
 
 /// Whether somebody holds one of the item's lock files, as CANN does while it copies a kernel there.
 fn is_locked(dir: &Dir, item: &Item) -> bool {
-    let locks = item.members.only(Members::LOCK.with(Members::PRE_LOCK)).files(&item.name, None);
+    let locks = item.members.only(FileSet::LOCK.with(FileSet::PRE_LOCK)).files(&item.name, None);
     locks.iter().any(|lock| dir.open_file(OsStr::new(lock)).is_ok_and(|lock| holder(&lock).is_some()))
 }
 

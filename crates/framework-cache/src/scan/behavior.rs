@@ -6,9 +6,9 @@ use std::borrow::Cow;
 use opkeep_cann_meta::Effect as Reads;
 use opkeep_validator::Code;
 
-use crate::scan::names::{Members, is_skipped};
-use crate::scan::place::Kind;
-use crate::scan::verdict::{Effect, Flaw, Note, Orphan, Outcome, Verdict, What};
+use crate::scan::cache_dir::Kind;
+use crate::scan::file_set::{FileSet, is_skipped};
+use crate::scan::item::{Effect, FrameworkBehavior, ItemKind, ItemProblem, ItemState, Note, Orphan};
 
 /// What both frameworks compare before they take a kernel. Nothing else keeps them from loading it.
 const COMPARED: [Code; 2] = [Code::SHA256, Code::MISSING];
@@ -18,30 +18,30 @@ const CACHE_READS: [&str; 5] = ["binFileName", "binFileSuffix", "headerFileSuffi
 const FIELD_ABORTS: &str =
     "MindSpore 2.0 would abort at start-up because of a field of this file, whatever network it runs";
 
-fn outcome(effect: Effect, text: impl Into<Cow<'static, str>>) -> Outcome {
-    Outcome { effect, text: text.into() }
+fn outcome(effect: Effect, text: impl Into<Cow<'static, str>>) -> FrameworkBehavior {
+    FrameworkBehavior { effect, text: text.into() }
 }
 
 /// What the framework whose cache is of `kind` would do.
 pub(crate) fn of(
     kind: Kind,
-    what: What,
+    what: ItemKind,
     stem: &str,
-    verdict: &Verdict,
+    verdict: &ItemState,
     notes: &[Note],
-    members: Members,
-) -> Outcome {
-    if matches!(kind, Kind::MindSpore | Kind::Akg) && is_skipped(stem) && members.has(Members::JSON) {
+    members: FileSet,
+) -> FrameworkBehavior {
+    if matches!(kind, Kind::MindSpore | Kind::Akg) && is_skipped(stem) && members.has(FileSet::JSON) {
         return outcome(
             Effect::CompiledAgain,
             "MindSpore passes over names with `_loc` or `_compute`: it would compile this kernel in every run",
         );
     }
-    if matches!(verdict, Verdict::Unreadable { .. }) {
+    if matches!(verdict, ItemState::Unreadable { .. }) {
         let text = "what the framework makes of it is not known; if it cannot read it either, it compiles the kernel again";
         return outcome(Effect::Unknown, text);
     }
-    if matches!(verdict, Verdict::OtherChip(_)) {
+    if matches!(verdict, ItemState::OtherChip(_)) {
         return outcome(
             Effect::FailsLater,
             "the framework would take it, since its name and its digest are right, and fail when it registers or launches \
@@ -49,8 +49,8 @@ pub(crate) fn of(
         );
     }
     match (kind, what) {
-        (_, What::Temp) => outcome(Effect::Ignored, "nobody reads it or removes it; it takes space"),
-        (_, What::Lock) => outcome(Effect::Ignored, "nobody removes it"),
+        (_, ItemKind::Temp) => outcome(Effect::Ignored, "nobody reads it or removes it; it takes space"),
+        (_, ItemKind::Lock) => outcome(Effect::Ignored, "nobody removes it"),
         (Kind::MindSpore | Kind::Akg, _) => mindspore(kind, what, verdict, notes),
         (Kind::Cann, _) => cann(what, verdict, members),
         (Kind::Package, _) => package(verdict),
@@ -58,7 +58,7 @@ pub(crate) fn of(
     }
 }
 
-fn mindspore(kind: Kind, what: What, verdict: &Verdict, notes: &[Note]) -> Outcome {
+fn mindspore(kind: Kind, what: ItemKind, verdict: &ItemState, notes: &[Note]) -> FrameworkBehavior {
     let aborts = match kind {
         Kind::Akg => {
             "MindSpore with AKG would abort with a JSON parse error on every run that needs this kernel"
@@ -69,10 +69,10 @@ fn mindspore(kind: Kind, what: What, verdict: &Verdict, notes: &[Note]) -> Outco
         }
     };
     match verdict {
-        Verdict::Damaged(flaws) => match flaws.first() {
-            Some(Flaw::EmptyJson | Flaw::TornJson { .. }) => outcome(Effect::Aborts, aborts),
-            Some(Flaw::Invalid(_)) => damaged_pair(flaws, notes),
-            Some(Flaw::Field { .. }) => match worst_lint(notes) {
+        ItemState::Damaged(flaws) => match flaws.first() {
+            Some(ItemProblem::EmptyJson | ItemProblem::TornJson { .. }) => outcome(Effect::Aborts, aborts),
+            Some(ItemProblem::Invalid(_)) => damaged_pair(flaws, notes),
+            Some(ItemProblem::Field { .. }) => match worst_lint(notes) {
                 Some(Reads::Abort) => outcome(Effect::Aborts, FIELD_ABORTS),
                 _ => outcome(
                     Effect::FailsLater,
@@ -81,13 +81,13 @@ fn mindspore(kind: Kind, what: What, verdict: &Verdict, notes: &[Note]) -> Outco
             },
             _ => outcome(Effect::CompiledAgain, "MindSpore would log an error and compile this kernel again"),
         },
-        Verdict::Orphan(Orphan::InfoOnly | Orphan::ObjectOnly | Orphan::HeaderOnly) => {
+        ItemState::Orphan(Orphan::InfoOnly | Orphan::ObjectOnly | Orphan::HeaderOnly) => {
             outcome(Effect::CompiledAgain, "MindSpore would compile this kernel again")
         }
-        Verdict::Intact if what == What::Record => {
+        ItemState::Intact if what == ItemKind::OtherJson => {
             outcome(Effect::Ignored, "MindSpore would read it at start-up, and find no kernel in it")
         }
-        Verdict::Intact => match worst_lint(notes) {
+        ItemState::Intact => match worst_lint(notes) {
             Some(Reads::Abort) => outcome(Effect::Aborts, aborts),
             Some(Reads::Refuse) => {
                 outcome(Effect::FailsLater, "MindSpore 2.0 would not take this kernel; a later one may")
@@ -99,8 +99,10 @@ fn mindspore(kind: Kind, what: What, verdict: &Verdict, notes: &[Note]) -> Outco
 }
 
 /// Whether one of the flaws is what frameworks compare.
-fn is_refused(flaws: &[Flaw]) -> bool {
-    flaws.iter().any(|flaw| matches!(flaw, Flaw::Invalid(finding) if COMPARED.contains(&finding.code())))
+fn is_refused(flaws: &[ItemProblem]) -> bool {
+    flaws
+        .iter()
+        .any(|flaw| matches!(flaw, ItemProblem::Invalid(finding) if COMPARED.contains(&finding.code())))
 }
 
 /// What the gravest remark says that MindSpore's reader would do.
@@ -113,7 +115,7 @@ fn worst_lint(notes: &[Note]) -> Option<Reads> {
 }
 
 /// What MindSpore makes of a `.json` and an object that do not go together. It compares their digest and nothing else.
-fn damaged_pair(flaws: &[Flaw], notes: &[Note]) -> Outcome {
+fn damaged_pair(flaws: &[ItemProblem], notes: &[Note]) -> FrameworkBehavior {
     match worst_lint(notes) {
         Some(Reads::Abort) => outcome(Effect::Aborts, FIELD_ABORTS),
         _ if is_refused(flaws) => {
@@ -126,45 +128,45 @@ fn damaged_pair(flaws: &[Flaw], notes: &[Note]) -> Outcome {
     }
 }
 
-fn cann(what: What, verdict: &Verdict, members: Members) -> Outcome {
+fn cann(what: ItemKind, verdict: &ItemState, members: FileSet) -> FrameworkBehavior {
     let blocks = "CANN would compile this kernel in every process and never keep it, since it does not replace \
                   files that exist; only op_compiler_cache_mode=force or an upgrade ends that";
     match verdict {
-        Verdict::Damaged(_) if what == What::Trial => {
+        ItemState::Damaged(_) if what == ItemKind::Precompile => {
             outcome(Effect::CompiledAgain, "CANN would run the trial compile again in every process")
         }
-        Verdict::Damaged(flaws) => match flaws.first() {
-            Some(Flaw::AnothersJson { .. }) => outcome(
+        ItemState::Damaged(flaws) => match flaws.first() {
+            Some(ItemProblem::JsonOfOtherKernel { .. }) => outcome(
                 Effect::FailsLater,
                 "CANN would run another kernel in its place, which fails or computes something else",
             ),
-            Some(Flaw::Invalid(_)) if !is_refused(flaws) => outcome(
+            Some(ItemProblem::Invalid(_)) if !is_refused(flaws) => outcome(
                 Effect::FailsLater,
                 "CANN would load it, since its digest is right, and fail when it registers or launches the kernel",
             ),
-            Some(Flaw::Field { field, .. }) if !CACHE_READS.contains(&field.as_str()) => outcome(
+            Some(ItemProblem::Field { field, .. }) if !CACHE_READS.contains(&field.as_str()) => outcome(
                 Effect::FailsLater,
                 "CANN's cache would give it out, and its graph engine fail or misread the field",
             ),
-            _ => outcome(Effect::Blocks, blocks),
+            _ => outcome(Effect::RecompiledEveryTime, blocks),
         },
-        Verdict::Orphan(Orphan::ObjectOnly) if members.has(Members::O.with(Members::SO)) => {
-            outcome(Effect::Blocks, blocks)
+        ItemState::Orphan(Orphan::ObjectOnly) if members.has(FileSet::O.with(FileSet::SO)) => {
+            outcome(Effect::RecompiledEveryTime, blocks)
         }
-        Verdict::Orphan(_) => outcome(Effect::Ignored, "CANN passes over it, and never removes it"),
-        Verdict::Intact if what == What::Record => outcome(Effect::Ignored, "CANN does not read it"),
+        ItemState::Orphan(_) => outcome(Effect::Ignored, "CANN passes over it, and never removes it"),
+        ItemState::Intact if what == ItemKind::OtherJson => outcome(Effect::Ignored, "CANN does not read it"),
         _ => outcome(Effect::Used, "CANN would use it"),
     }
 }
 
 /// What comes of what a compiler left where it works.
-fn work(verdict: &Verdict) -> Outcome {
+fn work(verdict: &ItemState) -> FrameworkBehavior {
     match verdict {
-        Verdict::Damaged(_) => outcome(
+        ItemState::Damaged(_) => outcome(
             Effect::FailsLater,
             "the process that had it compiled takes it as it is; no later one reads it",
         ),
-        Verdict::Orphan(_) => outcome(Effect::Ignored, "no process reads it"),
+        ItemState::Orphan(_) => outcome(Effect::Ignored, "no process reads it"),
         _ => outcome(
             Effect::Used,
             "the process that had it compiled takes it from here; no later one reads it",
@@ -172,14 +174,14 @@ fn work(verdict: &Verdict) -> Outcome {
     }
 }
 
-fn package(verdict: &Verdict) -> Outcome {
+fn package(verdict: &ItemState) -> FrameworkBehavior {
     match verdict {
-        Verdict::Damaged(_) => outcome(
+        ItemState::Damaged(_) => outcome(
             Effect::FailsLater,
             "CANN cannot use this kernel of the package as it should: the operator fails, computes something else, or is \
              compiled anew if that is allowed; install the package again",
         ),
-        Verdict::Orphan(_) => outcome(Effect::Ignored, "CANN does not read it"),
+        ItemState::Orphan(_) => outcome(Effect::Ignored, "CANN does not read it"),
         _ => outcome(Effect::Used, "CANN would use it"),
     }
 }
