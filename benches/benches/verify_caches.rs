@@ -15,7 +15,7 @@ use std::time::Duration;
 use criterion::{Criterion, criterion_group, criterion_main};
 use opkeep_benches::{Budgets, Figure, Turns, directory, files_in, read, thousands, time};
 use opkeep_digest::Digest;
-use opkeep_framework_cache::scan::{SurveyOptions, Verdict, find, survey};
+use opkeep_framework_cache::scan::{ItemState, ScanOptions, find, scan};
 use opkeep_testkit::caches::Rank;
 
 const KERNELS: u32 = 10_000;
@@ -63,12 +63,12 @@ fn table(_: &mut Criterion) {
     let bytes = cache(base.path());
     let place = find(base.path()).unwrap().places.remove(0);
     let files = files_in(&place.path).unwrap();
-    let options = SurveyOptions { threads: threads(), progress: &|_, _| {}, cancelled: &|| false };
+    let options = ScanOptions { threads: threads(), progress: &|_, _| {}, cancelled: &|| false };
     let look = || {
-        let survey = survey(&place, &options).unwrap();
-        assert!(survey.items.iter().all(|item| matches!(item.verdict, Verdict::Intact)));
-        assert_eq!(survey.items.len(), KERNELS as usize);
-        survey
+        let scan = scan(&place, &options).unwrap();
+        assert!(scan.items.iter().all(|item| matches!(item.verdict, ItemState::Intact)));
+        assert_eq!(scan.items.len(), KERNELS as usize);
+        scan
     };
     let turns = Turns::take(Duration::from_secs(8), [&mut || time(|| floor(&files)), &mut || time(look)]);
     let mut budgets = Budgets::default();

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use common::{Cache, place, run};
 use libtest_mimic::{Arguments, Trial};
-use opkeep_framework_cache::gc::{GcOptions, LimitSettings, Step, What, gc};
+use opkeep_framework_cache::gc::{FileGroupKind, GcOptions, GcProgress, LimitSettings, gc};
 use rustix::fs::{FlockOperation, fcntl_lock};
 
 const CHILD: &str = "--child";
@@ -89,8 +89,8 @@ fn wait() {
 /// Is killed right after the deletion of this number.
 fn die_at(folder: &Path, number: u32) {
     let seen = Cell::new(0);
-    let watch = |step: Step<'_>| {
-        if let Step::Removed { .. } = step {
+    let watch = |step: GcProgress<'_>| {
+        if let GcProgress::Removed { .. } = step {
             seen.set(seen.get() + 1);
             if seen.get() == number {
                 let own = rustix::process::getpid();
@@ -191,8 +191,8 @@ fn canns_lock_for_aging_is_held_meanwhile() {
     cache.put("te_a.lock", "", 900);
     let lock = cache.folder().join("op_cache_file_del.lock");
     let held = Cell::new(0);
-    let watch = |step: Step<'_>| {
-        if let Step::Removed { file, .. } = step {
+    let watch = |step: GcProgress<'_>| {
+        if let GcProgress::Removed { file, .. } = step {
             assert_eq!(finished("try", &lock, 0).code(), Some(1), "after {file}");
             if cache.has("te_a.lock") {
                 assert_eq!(finished("try", &cache.folder().join("te_a.lock"), 0).code(), Some(1));
@@ -223,7 +223,7 @@ fn what_another_process_has_locked_stays() {
     for dry_run in [true, false] {
         let report = cache.gc(|options| (options.max_bytes, options.dry_run) = (Some(0), dry_run));
         assert_eq!((report.kept.locked, report.kept.open), (4, 0), "{report:?}");
-        assert_eq!(report.removed.count(What::Kernel), 1);
+        assert_eq!(report.removed.count(FileGroupKind::Kernel), 1);
     }
     assert_eq!(cache.files(), stay);
     drop(holders);
@@ -240,7 +240,7 @@ fn what_another_process_has_open_stays() {
     let names = ["te_loaded.o", "te_x.o_1_2_3.temp"];
     let readers: Vec<Other> = names.iter().map(|name| other("open", &cache.folder().join(name))).collect();
     let report = cache.gc(|options| options.older_than = Some(HOUR));
-    assert_eq!((report.kept.open, report.removed.count(What::Kernel)), (2, 1), "{report:?}");
+    assert_eq!((report.kept.open, report.removed.count(FileGroupKind::Kernel)), (2, 1), "{report:?}");
     assert!(cache.has("te_loaded.json") && cache.files().len() == 3);
     drop(readers);
     cache.gc(|options| options.older_than = Some(HOUR));
@@ -342,6 +342,6 @@ fn room_is_made_where_no_file_can_be() {
     let filler = |number: u32| fs::write(cache.folder().join(format!("filler_{number}")), "");
     assert!((0..20).any(|number| filler(number).is_err()), "it is full");
     let report = cache.gc(|options| options.older_than = Some(HOUR));
-    assert_eq!(report.removed.count(What::Kernel), 4, "{report:?}");
+    assert_eq!(report.removed.count(FileGroupKind::Kernel), 4, "{report:?}");
     filler(99).unwrap();
 }

@@ -16,10 +16,10 @@ use std::process::{Child, Command, Stdio};
 
 use common::broken::{Repair, Torn, age_all, broken_caches, findings, look_at_all};
 use libtest_mimic::{Arguments, Trial};
-use opkeep_framework_cache::fill::{Cache, DeviceMap, FillOptions, FillReport, fill};
-use opkeep_framework_cache::quarantine::{RepairError, RunId, Step, Why};
-use opkeep_framework_cache::restore::{UndoOptions, newest, quarantines, undo};
-use opkeep_framework_cache::scan::Busy;
+use opkeep_framework_cache::fill::{DeviceMap, FillOptions, FillReport, ScannedCache, fill};
+use opkeep_framework_cache::quarantine::{QuarantineProgress, RepairError, RunId, SkipCause};
+use opkeep_framework_cache::restore::{RestoreOptions, newest, quarantines, restore};
+use opkeep_framework_cache::scan::InUse;
 use opkeep_testkit::Folder;
 use opkeep_testkit::caches::{Rank, cann_kernel};
 use rustix::fs::{FlockOperation, fcntl_lock, flock};
@@ -79,8 +79,8 @@ fn child(what: &str, path: &Path, how: &str) {
             std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
         }
         "mend" => {
-            for survey in look_at_all(path) {
-                match Repair::new().mend(&survey) {
+            for scan in look_at_all(path) {
+                match Repair::new().mend(&scan) {
                     Ok(aside) => {
                         aside.moved.iter().for_each(|moved| println!("moved {}", moved.files.join(" ")));
                         aside.left.iter().for_each(|left| println!("left {}", left.why));
@@ -106,9 +106,9 @@ fn dies_at(number: &str) -> impl Fn() {
 }
 
 fn undo_all(base: &Path, step: &dyn Fn()) {
-    let options = UndoOptions { dry_run: false, observe: &|_| step() };
+    let options = RestoreOptions { dry_run: false, observe: &|_| step() };
     for one in newest(quarantines(base).unwrap()) {
-        undo(&one, &options).unwrap();
+        restore(&one, &options).unwrap();
     }
 }
 
@@ -211,7 +211,7 @@ fn an_undo_of_a_fill_that_is_killed() {
 
 fn fill_all(base: &Path) -> FillReport {
     let surveys = look_at_all(base);
-    let caches: Vec<_> = surveys.iter().map(|survey| Cache { survey, moved: &[] }).collect();
+    let caches: Vec<_> = surveys.iter().map(|scan| ScannedCache { scan, moved: &[] }).collect();
     let options = FillOptions {
         run: &RunId::now(),
         devices: &DeviceMap::default(),
@@ -254,30 +254,30 @@ fn who_holds_the_lock_of_a_cache() {
         (base.path().join("akg_kernel_meta/kernel_build_tmp.key"), "record"),
         (base.path().join("akg_kernel_meta/akg_build_tmp.key"), "record"),
     ] {
-        let survey = || {
+        let scan = || {
             let surveys = look_at_all(base.path()).into_iter();
-            surveys.filter(|survey| lock.starts_with(&survey.place.path)).last().unwrap()
+            surveys.filter(|scan| lock.starts_with(&scan.place.path)).last().unwrap()
         };
         let holder = Holder::of(&lock, how);
         let before = Folder::of(base.path()).unwrap();
         let repair = Repair { force: true, ..Repair::new() };
         for dry_run in [false, true] {
-            let error = Repair { dry_run, run: repair.run.clone(), ..repair }.mend(&survey()).unwrap_err();
+            let error = Repair { dry_run, run: repair.run.clone(), ..repair }.mend(&scan()).unwrap_err();
             assert!(matches!(&error, RepairError::Locked { lock: said } if *said == lock), "{error:?}");
             assert!(error.to_string().contains("nothing was changed"), "{error}");
         }
         assert_eq!(Folder::of(base.path()).unwrap(), before);
         drop(holder);
-        let mended = repair.mend(&survey()).unwrap();
+        let mended = repair.mend(&scan()).unwrap();
         assert!(mended.left.is_empty() && !mended.moved.is_empty(), "{mended:?}");
 
         // Putting back waits for them too.
         let run = newest(quarantines(base.path()).unwrap()).pop().unwrap();
         let holder = Holder::of(&lock, how);
-        let options = UndoOptions { dry_run: false, observe: &|_| {} };
-        assert!(matches!(undo(&run, &options), Err(RepairError::Locked { .. })));
+        let options = RestoreOptions { dry_run: false, observe: &|_| {} };
+        assert!(matches!(restore(&run, &options), Err(RepairError::Locked { .. })));
         drop(holder);
-        assert!(undo(&run, &options).unwrap().removed);
+        assert!(restore(&run, &options).unwrap().removed);
         assert_eq!(Folder::of(base.path()).unwrap(), before);
     }
 }
@@ -297,11 +297,16 @@ fn who_holds_the_lock_of_a_kernel() {
 
     // Held when it was judged, and taken since, by a kernel that had no lock file and by one that had.
     let first = Holder::of(&lock(0), "record");
-    let survey = look_at_all(base.path()).pop().unwrap();
+    let scan = look_at_all(base.path()).pop().unwrap();
     let others = [1, 2].map(|at| Holder::of(&lock(at), "record"));
-    let aside = Repair { force: true, ..Repair::new() }.mend(&survey).unwrap();
+    let aside = Repair { force: true, ..Repair::new() }.mend(&scan).unwrap();
     assert!(aside.moved.is_empty() && aside.left.len() == 3, "{aside:?}");
-    assert!(aside.left.iter().all(|left| matches!(left.why, Why::Lock(_) | Why::InProgress(Busy::Locked))));
+    assert!(
+        aside
+            .left
+            .iter()
+            .all(|left| matches!(left.why, SkipCause::Lock(_) | SkipCause::InProgress(InUse::Locked)))
+    );
     assert!(kernels.iter().all(|kernel| folder.join(format!("{}.o", kernel.stem)).exists()));
     drop(others);
     drop(first);
@@ -317,11 +322,11 @@ fn who_holds_the_lock_of_a_kernel() {
     age_all(base.path());
     Repair::new().mend_all(base.path());
     let holder = Holder::of(&folder.join(format!("{}.lock", kernels[0].stem)), "record");
-    let options = UndoOptions { dry_run: false, observe: &|_| {} };
-    let undone = undo(&quarantines(base.path()).unwrap()[0], &options).unwrap();
-    assert!(undone.restored.is_empty() && undone.kept[0].why.contains("held by another"), "{undone:?}");
+    let options = RestoreOptions { dry_run: false, observe: &|_| {} };
+    let undone = restore(&quarantines(base.path()).unwrap()[0], &options).unwrap();
+    assert!(undone.restored.is_empty() && undone.unrestored[0].why.contains("held by another"), "{undone:?}");
     drop(holder);
-    assert!(undo(&quarantines(base.path()).unwrap()[0], &options).unwrap().removed);
+    assert!(restore(&quarantines(base.path()).unwrap()[0], &options).unwrap().removed);
 }
 
 fn a_rank_that_is_locked_is_not_filled() {
@@ -334,8 +339,8 @@ fn a_rank_that_is_locked_is_not_filled() {
         let holder = Holder::of(&ranks[1].folder(base.path()).join(lock), "flock");
         let before = Folder::of(base.path()).unwrap();
         let report = fill_all(base.path());
-        assert!(report.filled.is_empty() && report.refused.len() == 1, "{report:?}");
-        assert!(report.refused[0].why.contains(lock), "{report:?}");
+        assert!(report.filled.is_empty() && report.unfilled.len() == 1, "{report:?}");
+        assert!(report.unfilled[0].why.contains(lock), "{report:?}");
         drop(holder);
         let left = Folder::of(base.path()).unwrap();
         assert_eq!(
@@ -347,14 +352,14 @@ fn a_rank_that_is_locked_is_not_filled() {
 
 fn what_was_opened_since_it_was_judged_stays() {
     let torn = Torn::new();
-    let survey = torn.look();
+    let scan = torn.look();
     let file = fs::File::open(torn.path("o")).unwrap();
     let mut child = Command::new("sleep").arg("60").stdin(file).spawn().unwrap();
     let nothing = |step| panic!("{step:?}");
-    let aside = Repair { observe: &nothing, ..Repair::new() }.mend(&survey).unwrap();
+    let aside = Repair { observe: &nothing, ..Repair::new() }.mend(&scan).unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
-    assert_eq!(aside.left[0].why, Why::InProgress(Busy::Open { process: child.id() }));
+    assert_eq!(aside.left[0].why, SkipCause::InProgress(InUse::Open { process: child.id() }));
     assert!(aside.moved.is_empty() && torn.in_quarantine().is_empty());
 }
 
@@ -363,7 +368,7 @@ fn what_is_opened_while_it_is_moved_goes_back() {
     let before = Folder::of(torn.base.path()).unwrap();
     let child = Cell::new(None);
     let aside = torn.mend_while(&|step| {
-        if step == Step::Moving(0) {
+        if step == QuarantineProgress::Moving(0) {
             let file = fs::File::open(torn.path("json")).unwrap();
             child.set(Some(Command::new("sleep").arg("60").stdin(file).spawn().unwrap()));
         }
@@ -371,7 +376,7 @@ fn what_is_opened_while_it_is_moved_goes_back() {
     let mut child = child.take().unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
-    assert_eq!(aside.left[0].why, Why::InProgress(Busy::Open { process: child.id() }));
+    assert_eq!(aside.left[0].why, SkipCause::InProgress(InUse::Open { process: child.id() }));
     assert_eq!(Folder::of(torn.base.path()).unwrap(), before);
 }
 
@@ -472,14 +477,14 @@ fn a_full_disk() {
     let filler = fs::File::create(disk.0.join("filler")).unwrap();
     while std::io::Write::write(&mut &filler, &[0; 4096]).is_ok_and(|n| n > 0) {}
     let before = Folder::of(disk.0).unwrap();
-    let survey = look_at_all(disk.0).pop().unwrap();
-    let error = Repair::new().mend(&survey).unwrap_err();
+    let scan = look_at_all(disk.0).pop().unwrap();
+    let error = Repair::new().mend(&scan).unwrap_err();
     assert!(matches!(error, RepairError::NoSpace { .. }), "{error:?}");
     assert!(error.to_string().contains("free some space"), "{error}");
     assert_eq!(Folder::of(disk.0).unwrap(), before);
     drop(filler);
     fs::remove_file(disk.0.join("filler")).unwrap();
-    assert_eq!(Repair::new().mend(&survey).unwrap().moved.len(), 2);
+    assert_eq!(Repair::new().mend(&scan).unwrap().moved.len(), 2);
 }
 
 fn a_mount_point() {

@@ -8,7 +8,7 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use opkeep_framework_cache::scan::{Effect, Kind, SurveyOptions, Verdict, find, survey};
+use opkeep_framework_cache::scan::{Effect, ItemState, Kind, ScanOptions, find, scan};
 use opkeep_testkit::corpus;
 
 fn main() {
@@ -30,14 +30,14 @@ fn main() {
 
 /// Asserts that all in the caches below `base` is whole; how many kernels there are.
 fn whole(base: &Path, kind: Kind) -> Result<usize, Box<dyn Error>> {
-    let options = SurveyOptions { threads: NonZeroUsize::MIN, progress: &|_, _| {}, cancelled: &|| false };
+    let options = ScanOptions { threads: NonZeroUsize::MIN, progress: &|_, _| {}, cancelled: &|| false };
     let mut kernels = 0;
     for place in find(base)?.places {
         assert_eq!(place.kind, kind);
-        let survey = survey(&place, &options)?;
-        assert_eq!((survey.foreign_count, survey.closed.len()), (0, 0), "{:?}", survey.foreign);
-        for item in &survey.items {
-            assert!(matches!(item.verdict, Verdict::Intact), "{item:#?}");
+        let scan = scan(&place, &options)?;
+        assert_eq!((scan.foreign_count, scan.closed.len()), (0, 0), "{:?}", scan.foreign);
+        for item in &scan.items {
+            assert!(matches!(item.verdict, ItemState::Intact), "{item:#?}");
             let allowed = [Effect::Used, Effect::Ignored];
             assert!(allowed.contains(&item.outcome.effect), "{item:#?}");
             kernels += usize::from(item.kernel.is_some());

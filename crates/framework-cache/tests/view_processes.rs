@@ -14,8 +14,8 @@ use std::time::{Duration, SystemTime};
 
 use common::owned::{Ours, all_bytes, extended, kernels, view};
 use libtest_mimic::{Arguments, Trial};
-use opkeep_framework_cache::restore::{UndoOptions, newest, quarantines, undo};
-use opkeep_kernel_meta::{KernelFiles, Part, View, ViewReport};
+use opkeep_framework_cache::restore::{RestoreOptions, newest, quarantines, restore};
+use opkeep_kernel_meta::{KernelFileKind, KernelFiles, View, ViewReport};
 use opkeep_testkit::ascend::Chip;
 use opkeep_testkit::at_each_change;
 use opkeep_testkit::caches::{CachedKernelFiles, Rank};
@@ -151,7 +151,8 @@ fn killed(how: &str) {
         }
         // The framework compiles the first kernel itself, to the same bytes.
         let first = &ours(3)[0];
-        let [object, json, _] = Part::ALL.map(|part| dir.join(format!("{}{}", first.stem, part.suffix())));
+        let [object, json, _] =
+            KernelFileKind::ALL.map(|part| dir.join(format!("{}{}", first.stem, part.suffix())));
         let list = fs::read_to_string(dir.join(".opkeep-manifest")).unwrap_or_default();
         let is_theirs = !object.exists() && list.contains(&first.stem);
         if is_theirs {
@@ -282,10 +283,10 @@ fn framework_after_a_kill() {
         begin(base.path());
         let is_whole = other_process(base.path(), step, "replace");
         let dir = base.path().join("rank_0/kernel_meta");
-        let path = |part: Part| dir.join(format!("{}{}", third.stem, part.suffix()));
-        let is_free = [Part::Object, Part::Json].iter().all(|part| !path(*part).exists());
+        let path = |part: KernelFileKind| dir.join(format!("{}{}", third.stem, part.suffix()));
+        let is_free = [KernelFileKind::Object, KernelFileKind::Json].iter().all(|part| !path(*part).exists());
         if is_free {
-            for part in [Part::Object, Part::Json] {
+            for part in [KernelFileKind::Object, KernelFileKind::Json] {
                 fs::write(path(part), &third.files[part as usize]).unwrap();
             }
             undo_newest(base.path(), &|| {});
@@ -369,16 +370,16 @@ fn an_undoing_that_is_killed_is_repeated() {
 }
 
 fn undo_newest(base: &Path, step: &dyn Fn()) {
-    let options = UndoOptions { dry_run: false, observe: &|_| step() };
+    let options = RestoreOptions { dry_run: false, observe: &|_| step() };
     for run in newest(quarantines(base).unwrap()) {
-        undo(&run, &options).unwrap();
+        restore(&run, &options).unwrap();
     }
 }
 
 /// Undoes run by run, the newest first: then all foreign files are restored. The ninth kernel's description stays in
 /// quarantine if the killed build moved it alone, since the next build then replaced its object.
 fn undo_all(base: &Path, precious: &[Vec<u8>], step: u64) {
-    let options = UndoOptions { dry_run: false, observe: &|_| {} };
+    let options = RestoreOptions { dry_run: false, observe: &|_| {} };
     let extended = format!("{}.json", kept()[8].stem);
     let mut kept = Vec::new();
     loop {
@@ -387,10 +388,10 @@ fn undo_all(base: &Path, precious: &[Vec<u8>], step: u64) {
             break;
         }
         for run in runs {
-            let undone = undo(&run, &options).unwrap();
-            assert!(undone.kept.iter().all(|kept| kept.file == extended), "step {step}: {undone:?}");
-            assert_eq!(undone.removed, undone.kept.is_empty(), "step {step}: {undone:?}");
-            kept.extend(undone.kept);
+            let undone = restore(&run, &options).unwrap();
+            assert!(undone.unrestored.iter().all(|kept| kept.file == extended), "step {step}: {undone:?}");
+            assert_eq!(undone.removed, undone.unrestored.is_empty(), "step {step}: {undone:?}");
+            kept.extend(undone.unrestored);
         }
     }
     let dir = base.join("rank_0/kernel_meta");

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use opkeep_cann_meta::{KernelMeta, targets};
 use opkeep_descriptor::MAX_INFO_BYTES;
-use opkeep_framework_cache::scan::{OtherFiles, Places};
+use opkeep_framework_cache::scan::{CacheDirs, OtherFiles};
 
 use crate::input::pairs::says_nothing;
 use crate::input::{is_there, read_file, read_some};
@@ -42,7 +42,7 @@ impl Skipped {
 
 /// The files out of `found` that are kernels' and in no cache, in order; all others are added to `skipped`. Entries of a
 /// store count only where there is no cache: then the user means the store.
-pub(crate) fn others(found: &mut Places, skipped: &mut Skipped) -> Vec<PathBuf> {
+pub(crate) fn others(found: &mut CacheDirs, skipped: &mut Skipped) -> Vec<PathBuf> {
     let mut kernels = Vec::new();
     for OtherFiles { path, names, is_surveyed } in std::mem::take(&mut found.others) {
         let directory = Directory::new(&path, &names);

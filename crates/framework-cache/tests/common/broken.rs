@@ -6,8 +6,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use opkeep_framework_cache::quarantine::{Aside, AsideOptions, RepairError, RunId, Step, set_aside};
-use opkeep_framework_cache::scan::{Place, Survey, SurveyOptions, find, survey};
+use opkeep_framework_cache::quarantine::{
+    QuarantineOptions, QuarantineProgress, QuarantineReport, RepairError, RunId, quarantine,
+};
+use opkeep_framework_cache::scan::{CacheDir, CacheScan, ScanOptions, find, scan};
 use opkeep_testkit::Folder;
 use opkeep_testkit::caches::{CachedKernelFiles, Rank, age, cann_kernel};
 
@@ -75,18 +77,18 @@ pub(crate) fn age_all(folder: &Path) {
     }
 }
 
-pub(crate) fn look(place: &Place) -> Survey {
+pub(crate) fn look(place: &CacheDir) -> CacheScan {
     let threads = NonZeroUsize::new(2).unwrap();
-    survey(place, &SurveyOptions { threads, progress: &|_, _| {}, cancelled: &|| false }).unwrap()
+    scan(place, &ScanOptions { threads, progress: &|_, _| {}, cancelled: &|| false }).unwrap()
 }
 
-pub(crate) fn look_at_all(base: &Path) -> Vec<Survey> {
+pub(crate) fn look_at_all(base: &Path) -> Vec<CacheScan> {
     find(base).unwrap().places.iter().map(look).collect()
 }
 
 /// How much is wrong below `base`.
 pub(crate) fn findings(base: &Path) -> usize {
-    look_at_all(base).iter().flat_map(|survey| &survey.items).filter(|item| item.is_finding()).count()
+    look_at_all(base).iter().flat_map(|scan| &scan.items).filter(|item| item.is_finding()).count()
 }
 
 /// How a test repairs.
@@ -94,7 +96,7 @@ pub(crate) struct Repair<'a> {
     pub(crate) run: RunId,
     pub(crate) force: bool,
     pub(crate) dry_run: bool,
-    pub(crate) observe: &'a dyn Fn(Step),
+    pub(crate) observe: &'a dyn Fn(QuarantineProgress),
 }
 
 impl Repair<'_> {
@@ -102,17 +104,23 @@ impl Repair<'_> {
         Self { run: RunId::now(), force: false, dry_run: false, observe: &|_| {} }
     }
 
-    pub(crate) fn mend(&self, survey: &Survey) -> Result<Aside, RepairError> {
+    pub(crate) fn mend(&self, scan: &CacheScan) -> Result<QuarantineReport, RepairError> {
         let Self { run, force, dry_run, observe } = self;
-        set_aside(
-            survey,
-            &AsideOptions { run, force: *force, dry_run: *dry_run, observe: *observe, cancelled: &|| false },
+        quarantine(
+            scan,
+            &QuarantineOptions {
+                run,
+                force: *force,
+                dry_run: *dry_run,
+                observe: *observe,
+                cancelled: &|| false,
+            },
         )
     }
 
     /// Repairs all caches below `base`.
-    pub(crate) fn mend_all(&self, base: &Path) -> Vec<Aside> {
-        look_at_all(base).iter().map(|survey| self.mend(survey).unwrap()).collect()
+    pub(crate) fn mend_all(&self, base: &Path) -> Vec<QuarantineReport> {
+        look_at_all(base).iter().map(|scan| self.mend(scan).unwrap()).collect()
     }
 }
 
@@ -154,11 +162,11 @@ impl Torn {
         fs::rename(temp, self.path(suffix)).unwrap();
     }
 
-    pub(crate) fn look(&self) -> Survey {
+    pub(crate) fn look(&self) -> CacheScan {
         look(&find(self.base.path()).unwrap().places[0])
     }
 
-    pub(crate) fn mend_while(&self, observe: &dyn Fn(Step)) -> Aside {
+    pub(crate) fn mend_while(&self, observe: &dyn Fn(QuarantineProgress)) -> QuarantineReport {
         Repair { observe, ..Repair::new() }.mend(&self.look()).unwrap()
     }
 

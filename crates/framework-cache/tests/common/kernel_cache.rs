@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use opkeep_framework_cache::gc::{GcOptions, GcReport, LimitSettings, gc};
-use opkeep_framework_cache::scan::{Kind, Place};
+use opkeep_framework_cache::scan::{CacheDir, Kind};
 
 /// A cache of its own.
 pub(crate) struct Cache {
@@ -67,7 +67,7 @@ impl Cache {
         sizes
     }
 
-    pub(crate) fn place(&self) -> Place {
+    pub(crate) fn place(&self) -> CacheDir {
         place(&self.folder())
     }
 
@@ -76,11 +76,11 @@ impl Cache {
     }
 }
 
-pub(crate) fn place(folder: &Path) -> Place {
-    Place { path: folder.to_owned(), kind: Kind::Cann, rank: None, soc: Some("Ascend910B2".to_owned()) }
+pub(crate) fn place(folder: &Path) -> CacheDir {
+    CacheDir { path: folder.to_owned(), kind: Kind::Cann, rank: None, soc: Some("Ascend910B2".to_owned()) }
 }
 
-pub(crate) fn run<'a>(place: &Place, change: impl FnOnce(&mut GcOptions<'a>)) -> GcReport {
+pub(crate) fn run<'a>(place: &CacheDir, change: impl FnOnce(&mut GcOptions<'a>)) -> GcReport {
     static UNSET: LimitSettings = LimitSettings { max_op_cache_size: None, remain_cache_size_ratio: None };
     let mut options = GcOptions {
         dry_run: false,

@@ -7,7 +7,7 @@ use std::fs;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use opkeep_framework_cache::scan::{Item, Survey, SurveyOptions, find, survey};
+use opkeep_framework_cache::scan::{CacheScan, Item, ScanOptions, find, scan};
 use opkeep_testkit::ascend::Pair;
 use opkeep_testkit::caches::age;
 
@@ -34,26 +34,26 @@ impl Cache {
         self.write(object, &pair.object);
     }
 
-    pub(crate) fn look(&self) -> Survey {
+    pub(crate) fn look(&self) -> CacheScan {
         self.look_at(&|_, _| {})
     }
 
-    pub(crate) fn look_at(&self, progress: &(dyn Fn(u64, u64) + Sync)) -> Survey {
+    pub(crate) fn look_at(&self, progress: &(dyn Fn(u64, u64) + Sync)) -> CacheScan {
         let places = find(self.base.path()).unwrap().places;
-        let options = SurveyOptions { threads: NonZeroUsize::MIN, progress, cancelled: &|| false };
-        survey(&places[0], &options).unwrap()
+        let options = ScanOptions { threads: NonZeroUsize::MIN, progress, cancelled: &|| false };
+        scan(&places[0], &options).unwrap()
     }
 
     /// The only thing there is.
     pub(crate) fn only(&self) -> Item {
-        let mut survey = self.look();
-        assert_eq!(survey.items.len(), 1, "{:?}", survey.items);
-        survey.items.remove(0)
+        let mut scan = self.look();
+        assert_eq!(scan.items.len(), 1, "{:?}", scan.items);
+        scan.items.remove(0)
     }
 
     /// Everything that is in the cache by name, with its state and its files.
     pub(crate) fn states(&self) -> Vec<(String, &'static str, Vec<String>)> {
-        let survey = self.look();
-        survey.items.iter().map(|item| (item.name.clone(), item.state(), item.files())).collect()
+        let scan = self.look();
+        scan.items.iter().map(|item| (item.name.clone(), item.state(), item.files())).collect()
     }
 }

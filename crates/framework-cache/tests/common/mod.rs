@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use opkeep_digest::Digest;
 use opkeep_framework_cache::FrameworkFiles;
-use opkeep_kernel_meta::{FileContent, KernelFiles, Part, View, ViewError};
+use opkeep_kernel_meta::{FileContent, KernelFileKind, KernelFiles, View, ViewError};
 
 /// A kernel whose three files agree with each other.
 #[derive(Clone, Debug)]
@@ -62,22 +62,22 @@ impl Made {
         }
     }
 
-    pub(crate) fn bytes(&self, part: Part) -> &[u8] {
+    pub(crate) fn bytes(&self, part: KernelFileKind) -> &[u8] {
         match part {
-            Part::Object => &self.object,
-            Part::Json => &self.json,
-            Part::Info => &self.info,
+            KernelFileKind::Object => &self.object,
+            KernelFileKind::Json => &self.json,
+            KernelFileKind::Info => &self.info,
         }
     }
 
-    pub(crate) fn name(&self, part: Part) -> String {
+    pub(crate) fn name(&self, part: KernelFileKind) -> String {
         format!("{}{}", self.stem, part.suffix())
     }
 
     /// Whether the folder holds the three files, byte for byte.
     #[track_caller]
     pub(crate) fn assert_in(&self, dir: &Path) {
-        for part in Part::ALL {
+        for part in KernelFileKind::ALL {
             let name = self.name(part);
             let found = fs::read(dir.join(&name)).unwrap_or_else(|error| panic!("{name}: {error}"));
             assert!(found == self.bytes(part), "{name} is {:?}", String::from_utf8_lossy(&found));
@@ -85,7 +85,7 @@ impl Made {
     }
 
     pub(crate) fn is_absent_from(&self, dir: &Path) -> bool {
-        Part::ALL.iter().all(|&part| fs::symlink_metadata(dir.join(self.name(part))).is_err())
+        KernelFileKind::ALL.iter().all(|&part| fs::symlink_metadata(dir.join(self.name(part))).is_err())
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use opkeep_digest::Digest;
 use opkeep_framework_cache::FrameworkFiles;
-use opkeep_kernel_meta::{FileContent, KernelFiles, Part, View};
+use opkeep_kernel_meta::{FileContent, KernelFileKind, KernelFiles, View};
 use opkeep_testkit::ascend::{Chip, Kernel};
 use opkeep_testkit::caches::CachedKernelFiles;
 use opkeep_testkit::elf::host_object;
@@ -55,7 +55,7 @@ impl Ours {
 
     /// Whether the directory holds its object and its description.
     pub(crate) fn is_in(&self, dir: &Path) -> bool {
-        [Part::Object, Part::Json].iter().all(|part| {
+        [KernelFileKind::Object, KernelFileKind::Json].iter().all(|part| {
             let name = format!("{}{}", self.stem, part.suffix());
             fs::read(dir.join(name)).is_ok_and(|found| found == self.files[*part as usize])
         })

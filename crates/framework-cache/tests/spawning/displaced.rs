@@ -3,13 +3,13 @@
 
 use std::fs;
 
-use opkeep_framework_cache::restore::{UndoOptions, newest, quarantines, undo};
+use opkeep_framework_cache::restore::{RestoreOptions, newest, quarantines, restore};
 use opkeep_kernel_meta::{LeftKernel, LeftReason, RetiredKernel};
 use opkeep_testkit::ascend::Chip;
 use opkeep_testkit::caches::Rank;
 
 use crate::common::owned::{Ours, extended, view};
-use crate::scene::{Scene, Start, What};
+use crate::scene::{ItemKind, Scene, Start};
 
 /// A description that a dead process displaced is not restored beside an object that it does not describe, whatever is
 /// known of it.
@@ -61,7 +61,7 @@ fn a_displaced_description_returns_to_its_object() {
 /// An undo first settles what a killed build displaced: so does its dry run.
 #[test]
 fn a_dry_run_reports_what_the_undo_of_a_killed_build_does() {
-    let (other, ours) = (What::Ours(2), What::Ours(1));
+    let (other, ours) = (ItemKind::Ours(2), ItemKind::Ours(1));
     for (suffix, what) in [("o", other), ("json", other), ("o", ours)] {
         let scene = Scene::starting(Start::Theirs);
         scene.build(1, || {});
@@ -70,11 +70,11 @@ fn a_dry_run_reports_what_the_undo_of_a_killed_build_does() {
         fs::write(scene.path(suffix).with_file_name(name), what.bytes(&scene, suffix)).unwrap();
         let [planned, done] = [true, false].map(|dry_run| {
             let [run] = &newest(quarantines(scene.base.path()).unwrap())[..] else { panic!("one run") };
-            undo(run, &UndoOptions { dry_run, observe: &|_| {} }).unwrap()
+            restore(run, &RestoreOptions { dry_run, observe: &|_| {} }).unwrap()
         });
         let (when, is_kept) = (format!("{suffix} of {what:?}"), what != ours);
-        assert_eq!((planned.restored, &planned.kept), (done.restored, &done.kept), "{when}");
-        assert_eq!((!done.kept.is_empty(), done.removed), (is_kept, !is_kept), "{when}");
+        assert_eq!((planned.restored, &planned.unrestored), (done.restored, &done.unrestored), "{when}");
+        assert_eq!((!done.unrestored.is_empty(), done.removed), (is_kept, !is_kept), "{when}");
     }
 }
 
@@ -103,7 +103,7 @@ fn an_extended_kernel_is_withdrawn_with_a_copy() {
     fs::remove_file(scene.quarantine()).unwrap();
     assert_eq!(withdraw().removed, 1);
     assert_eq!((scene.read("o"), scene.read("json")), (None, None));
-    assert!(scene.undo(&|| {}).removed);
+    assert!(scene.restore(&|| {}).removed);
     assert_eq!(scene.read("json"), Some(extended));
 }
 

@@ -13,8 +13,8 @@ use std::time::{Duration, SystemTime};
 
 use crate::common::owned::{Ours, all_bytes, kernels, view};
 use opkeep_digest::Digest;
-use opkeep_framework_cache::restore::{UndoOptions, Undone, newest, quarantines, undo};
-use opkeep_framework_cache::scan::Busy;
+use opkeep_framework_cache::restore::{RestoreOptions, RestoreReport, newest, quarantines, restore};
+use opkeep_framework_cache::scan::InUse;
 use opkeep_kernel_meta::{KernelFiles, LeftReason, RetiredKernel, View, ViewReport};
 use opkeep_testkit::ascend::{Chip, Kernel};
 use opkeep_testkit::at_each_change;
@@ -22,13 +22,13 @@ use opkeep_testkit::caches::{CachedKernelFiles, Rank};
 use tempfile::TempDir;
 
 /// A directory of MindSpore's for a chip, with one kernel in it.
-struct Place {
+struct CacheDir {
     base: TempDir,
     theirs: CachedKernelFiles,
     chip: Chip,
 }
 
-impl Place {
+impl CacheDir {
     fn new() -> Self {
         Self::on(Chip::Ascend910)
     }
@@ -64,7 +64,7 @@ impl Place {
         self.view().materialise(&[ours.files()]).unwrap()
     }
 
-    fn undo(&self) -> Vec<Undone> {
+    fn restore(&self) -> Vec<RestoreReport> {
         undo_newest(self.base.path())
     }
 
@@ -74,9 +74,9 @@ impl Place {
     }
 }
 
-fn undo_newest(base: &Path) -> Vec<Undone> {
-    let options = UndoOptions { dry_run: false, observe: &|_| {} };
-    newest(quarantines(base).unwrap()).iter().map(|run| undo(run, &options).unwrap()).collect()
+fn undo_newest(base: &Path) -> Vec<RestoreReport> {
+    let options = RestoreOptions { dry_run: false, observe: &|_| {} };
+    newest(quarantines(base).unwrap()).iter().map(|run| restore(run, &options).unwrap()).collect()
 }
 
 #[track_caller]
@@ -88,7 +88,7 @@ fn why(report: &ViewReport) -> &LeftReason {
 #[test]
 fn a_valid_kernel_that_is_not_ours_is_left_whatever_is_built() {
     for chip in Chip::ALL {
-        let place = Place::on(chip);
+        let place = CacheDir::on(chip);
         let before = kernels(&place.dir());
         for ours in
             [place.ours(1), Ours::on_host(&place.theirs, 1), Ours::of(Chip::Ascend310P, &place.theirs, 1)]
@@ -109,7 +109,7 @@ fn a_valid_kernel_that_is_not_ours_is_left_whatever_is_built() {
 
 #[test]
 fn what_is_replaced_on_request_comes_back_as_it_was() {
-    let place = Place::new();
+    let place = CacheDir::new();
     let before = kernels(&place.dir());
     let ours = Ours::on_host(&place.theirs, 1);
     for _ in 0..2 {
@@ -118,8 +118,8 @@ fn what_is_replaced_on_request_comes_back_as_it_was() {
         assert!(report.quarantine.unwrap().starts_with(place.base.path().join("rank_0")));
         assert!(ours.is_in(&place.dir()));
         assert!(place.has(&place.theirs.object) && place.has(&place.theirs.json));
-        let undone = place.undo();
-        assert!(undone[0].removed && undone[0].kept.is_empty(), "{undone:?}");
+        let undone = place.restore();
+        assert!(undone[0].removed && undone[0].unrestored.is_empty(), "{undone:?}");
         assert_eq!((undone[0].restored.len(), undone[0].withdrawn.len()), (2, 2), "{undone:?}");
         assert_eq!(kernels(&place.dir()), before);
     }
@@ -133,7 +133,7 @@ fn listed(dir: &Path, stem: &str) -> bool {
 
 #[test]
 fn what_is_undone_is_ours_no_more() {
-    let place = Place::new();
+    let place = CacheDir::new();
     let dir = place.dir();
     let (ours, other) = (place.ours(1), place.ours(2));
     let kept = Ours { stem: format!("{}_kept", other.stem), ..other };
@@ -147,32 +147,35 @@ fn what_is_undone_is_ours_no_more() {
             let run = newest(quarantines(place.base.path()).unwrap()).remove(0);
             let journal = run.path().join(".opkeep-journal");
             let entries = fs::read(&journal).unwrap();
-            place.undo();
+            place.restore();
             fs::write(dir.join(".opkeep-manifest"), text).unwrap();
             fs::create_dir_all(run.path()).unwrap();
             fs::write(&journal, entries).unwrap();
         }
-        let undone = place.undo();
-        assert!(undone[0].removed && undone[0].kept.is_empty(), "{undone:?}");
+        let undone = place.restore();
+        assert!(undone[0].removed && undone[0].unrestored.is_empty(), "{undone:?}");
         assert!(!listed(&dir, &ours.stem) && listed(&dir, &kept.stem), "{ends_early}");
         assert!(kept.is_in(&dir));
         // Whose it is decides what a build does next.
         assert!(matches!(why(&place.run(&place.ours(3))), LeftReason::Foreign(_)));
     }
     // With nothing left to list, no list is left.
-    let place = Place::new();
+    let place = CacheDir::new();
     place.view().with_replace(true).materialise(&[place.ours(1).files()]).unwrap();
-    let options = UndoOptions { dry_run: true, observe: &|_| {} };
+    let options = RestoreOptions { dry_run: true, observe: &|_| {} };
     let run = newest(quarantines(place.base.path()).unwrap()).remove(0);
-    let dry = undo(&run, &options).unwrap();
+    let dry = restore(&run, &options).unwrap();
     assert!(listed(&place.dir(), &place.theirs.stem));
-    let Undone { restored, withdrawn, kept, removed } = place.undo().remove(0);
-    assert!(removed && kept.is_empty() && restored.len() == 2, "{kept:?}");
-    assert_eq!((dry.restored, dry.withdrawn, dry.kept, dry.removed), (restored, withdrawn, kept, false));
+    let RestoreReport { restored, withdrawn, unrestored, removed } = place.restore().remove(0);
+    assert!(removed && unrestored.is_empty() && restored.len() == 2, "{unrestored:?}");
+    assert_eq!(
+        (dry.restored, dry.withdrawn, dry.unrestored, dry.removed),
+        (restored, withdrawn, unrestored, false)
+    );
     assert!(!place.dir().join(".opkeep-manifest").exists());
 }
 
-type Damage = (&'static str, fn(&Place));
+type Damage = (&'static str, fn(&CacheDir));
 
 /// Every sort of damage, as it can be made of a whole kernel.
 fn damages() -> Vec<Damage> {
@@ -196,7 +199,7 @@ fn damages() -> Vec<Damage> {
 #[test]
 fn damage_is_replaced_by_a_kernel_for_the_chip_and_kept() {
     for (what, damage) in damages() {
-        let place = Place::on(Chip::Ascend910B);
+        let place = CacheDir::on(Chip::Ascend910B);
         damage(&place);
         let before = kernels(&place.dir());
         let report = place.run(&place.ours(1));
@@ -205,8 +208,8 @@ fn damage_is_replaced_by_a_kernel_for_the_chip_and_kept() {
         for (path, bytes) in &before {
             assert!(place.has(bytes), "{what}: {path:?} is lost");
         }
-        let undone = place.undo();
-        assert!(undone[0].removed && undone[0].kept.is_empty(), "{what}: {undone:?}");
+        let undone = place.restore();
+        assert!(undone[0].removed && undone[0].unrestored.is_empty(), "{what}: {undone:?}");
         assert_eq!(kernels(&place.dir()), before, "{what}");
     }
 }
@@ -214,7 +217,7 @@ fn damage_is_replaced_by_a_kernel_for_the_chip_and_kept() {
 #[test]
 fn damage_is_left_by_a_kernel_for_another_chip() {
     for (what, damage) in damages() {
-        let place = Place::on(Chip::Ascend910B);
+        let place = CacheDir::on(Chip::Ascend910B);
         damage(&place);
         let before = kernels(&place.dir());
         let report = place.run(&Ours::on_host(&place.theirs, 1));
@@ -233,7 +236,7 @@ fn a_whole_object_of_another_chip_is_never_damage() {
         (Chip::Ascend310B, Chip::Ascend310P),
     ] {
         for json in [&b""[..], b"{\"sha256\": ", b"{\"kernelName\": \"a\", \"sha256\": \"00\"}"] {
-            let place = Place::on(theirs);
+            let place = CacheDir::on(theirs);
             fs::write(place.path("json"), json).unwrap();
             let before = kernels(&place.dir());
             let report = place.run(&Ours::of(ours, &place.theirs, 1));
@@ -246,7 +249,7 @@ fn a_whole_object_of_another_chip_is_never_damage() {
 #[test]
 fn parts_of_a_kernel_are_what_they_are() {
     // A descriptor alone: frameworks write it first, and it stays theirs.
-    let place = Place::empty_on(Chip::Ascend910);
+    let place = CacheDir::empty_on(Chip::Ascend910);
     fs::create_dir_all(place.dir()).unwrap();
     let mut info = place.theirs.info.clone().unwrap();
     info.extend(b"  \n");
@@ -261,28 +264,28 @@ fn parts_of_a_kernel_are_what_they_are() {
     );
 
     // An object alone: just now, a compiler may be about to describe it; later, it is left over.
-    let place = Place::empty_on(Chip::Ascend910);
+    let place = CacheDir::empty_on(Chip::Ascend910);
     fs::create_dir_all(place.dir()).unwrap();
     fs::write(place.path("o"), &place.theirs.object).unwrap();
-    assert!(matches!(why(&place.run(&place.ours(1))), LeftReason::InProgress(Busy::Young { .. })));
+    assert!(matches!(why(&place.run(&place.ours(1))), LeftReason::InProgress(InUse::RecentlyWritten { .. })));
     let before = SystemTime::now() - Duration::from_secs(3600);
     File::open(place.path("o")).unwrap().set_times(FileTimes::new().set_modified(before)).unwrap();
     assert_eq!(place.run(&place.ours(1)).written, 1);
     assert!(place.has(&place.theirs.object));
-    assert!(place.undo()[0].removed);
+    assert!(place.restore()[0].removed);
     assert_eq!(kernels(&place.dir()), [(place.path("o"), place.theirs.object.clone())]);
 }
 
 #[test]
 fn a_file_that_is_open_may_be_in_progress() {
-    let place = Place::on(Chip::Ascend910B);
+    let place = CacheDir::on(Chip::Ascend910B);
     let half = &place.theirs.object[..place.theirs.object.len() / 2];
     fs::write(place.path("o"), half).unwrap();
     let before = kernels(&place.dir());
     let writer = File::options().append(true).open(place.path("o")).unwrap();
     let mut compiler = Command::new("sleep").arg("60").stdout(Stdio::from(writer)).spawn().unwrap();
     let report = place.run(&place.ours(1));
-    assert!(matches!(why(&report), LeftReason::InProgress(Busy::Open { .. })), "{report:?}");
+    assert!(matches!(why(&report), LeftReason::InProgress(InUse::Open { .. })), "{report:?}");
     assert_eq!(kernels(&place.dir()), before);
     compiler.kill().unwrap();
     compiler.wait().unwrap();
@@ -291,13 +294,13 @@ fn a_file_that_is_open_may_be_in_progress() {
 
 #[test]
 fn a_guess_fills_what_is_empty_or_ours_and_nothing_else() {
-    let guess = |place: &Place, kernels: &[Ours]| {
+    let guess = |place: &CacheDir, kernels: &[Ours]| {
         let files: Vec<KernelFiles<'_>> = kernels.iter().map(Ours::files).collect();
         place.view().with_guessed_target(true).materialise(&files).unwrap()
     };
     let other = Rank::new(0).square(2);
     // With another kernel of theirs, nothing is made, not even a lock.
-    let place = Place::new();
+    let place = CacheDir::new();
     let before = all_bytes(place.base.path());
     for kernels in
         [vec![Ours::on_host(&other, 1)], vec![Ours::on_host(&other, 1), Ours::on_host(&place.theirs, 1)]]
@@ -312,7 +315,7 @@ fn a_guess_fills_what_is_empty_or_ours_and_nothing_else() {
     assert_eq!(place.run(&Ours::on_host(&other, 1)).written, 1);
     assert_eq!(guess(&place, &[Ours::of(Chip::Ascend910, &Rank::new(0).square(3), 1)]).written, 1);
 
-    let place = Place::empty_on(Chip::Ascend910);
+    let place = CacheDir::empty_on(Chip::Ascend910);
     assert_eq!(guess(&place, &[Ours::on_host(&place.theirs, 1)]).written, 1);
     assert_eq!(guess(&place, &[Ours::on_host(&place.theirs, 2), Ours::on_host(&other, 1)]).written, 2);
     // Ours that are damaged are healed, and a descriptor alone is no kernel.
@@ -328,18 +331,18 @@ fn a_guess_fills_what_is_empty_or_ours_and_nothing_else() {
 
 #[test]
 fn bytes_that_are_ours_are_adopted_and_kept_when_they_are_replaced() {
-    let place = Place::empty_on(Chip::Ascend910);
+    let place = CacheDir::empty_on(Chip::Ascend910);
     let (first, second) = (place.ours(1), place.ours(2));
     place.run(&first);
     fs::remove_file(place.dir().join(".opkeep-manifest")).unwrap();
     assert_eq!(place.run(&first).intact, 1);
     assert_eq!(place.run(&second).written, 1);
     assert!(place.has(&first.files[0]) && second.is_in(&place.dir()));
-    place.undo();
+    place.restore();
     assert!(first.is_in(&place.dir()));
 
     // What is recorded as written by us is replaced for good.
-    let place = Place::empty_on(Chip::Ascend910);
+    let place = CacheDir::empty_on(Chip::Ascend910);
     place.run(&first);
     assert_eq!(place.run(&second).written, 1);
     assert!(!place.has(&first.files[0]) && quarantines(place.base.path()).unwrap().is_empty());
@@ -348,7 +351,7 @@ fn bytes_that_are_ours_are_adopted_and_kept_when_they_are_replaced() {
 /// The list as it was written before there were marks in it.
 #[test]
 fn a_list_of_the_first_version_is_read() {
-    let place = Place::empty_on(Chip::Ascend910);
+    let place = CacheDir::empty_on(Chip::Ascend910);
     let (first, second) = (place.ours(1), place.ours(2));
     place.run(&first);
     let digests = first.files.each_ref().map(|bytes| Digest::of(bytes).to_string()).join("\t");
@@ -361,7 +364,7 @@ fn a_list_of_the_first_version_is_read() {
 
 #[test]
 fn what_somebody_changed_in_ours_is_left() {
-    let place = Place::empty_on(Chip::Ascend910);
+    let place = CacheDir::empty_on(Chip::Ascend910);
     place.run(&place.ours(1));
     let text = String::from_utf8(place.ours(1).files[1].clone()).unwrap();
     let edited = text.replacen("\"blockDim\": ", "\"blockDim\": 1", 1);
@@ -384,7 +387,7 @@ fn what_somebody_changed_in_ours_is_left() {
 #[test]
 fn a_kernel_for_debugging_takes_no_place_of_a_release() {
     let debug = |ours: Ours| Ours { debug: true, ..ours };
-    let place = Place::empty_on(Chip::Ascend910);
+    let place = CacheDir::empty_on(Chip::Ascend910);
     place.run(&place.ours(1));
     let before = kernels(&place.dir());
     assert_eq!(why(&place.run(&debug(place.ours(2)))), &LeftReason::Release);
@@ -412,7 +415,7 @@ fn a_kernel_for_debugging_takes_no_place_of_a_release() {
 #[test]
 fn a_second_name_of_a_file_keeps_its_bytes() {
     for replace in [false, true] {
-        let place = Place::new();
+        let place = CacheDir::new();
         let elsewhere = place.base.path().join("elsewhere.o");
         fs::hard_link(place.path("o"), &elsewhere).unwrap();
         place.view().with_replace(replace).materialise(&[place.ours(1).files()]).unwrap();
@@ -429,7 +432,7 @@ fn what_is_written_meanwhile_is_not_lost() {
         for renames in [false, true] {
             let mut step = 0;
             loop {
-                let place = Place::empty_on(Chip::Ascend910);
+                let place = CacheDir::empty_on(Chip::Ascend910);
                 fs::create_dir_all(place.dir()).unwrap();
                 if start == 1 {
                     place.run(&place.ours(1));
@@ -470,7 +473,7 @@ fn what_is_written_meanwhile_is_not_lost() {
 
 #[test]
 fn a_directory_that_others_may_write_to_is_named() {
-    let place = Place::empty_on(Chip::Ascend910);
+    let place = CacheDir::empty_on(Chip::Ascend910);
     assert_eq!(place.run(&place.ours(1)).risk, None);
     fs::set_permissions(place.dir(), fs::Permissions::from_mode(0o777)).unwrap();
     let risk = place.run(&place.ours(1)).risk.unwrap();
@@ -488,7 +491,7 @@ fn a_directory_that_others_may_write_to_is_named() {
 /// What a file was called that is out of sight while a writer dies comes back, unless it is ours.
 #[test]
 fn what_a_dead_writer_took_out_of_sight_comes_back() {
-    let place = Place::empty_on(Chip::Ascend910);
+    let place = CacheDir::empty_on(Chip::Ascend910);
     place.run(&place.ours(1));
     let old = |name: &str| place.dir().join(format!(".opkeep-old-4711-0-{name}.old"));
     let (object, json) = (format!("{}.o", place.theirs.stem), "theirs-1_0.json");
@@ -505,7 +508,7 @@ fn what_a_dead_writer_took_out_of_sight_comes_back() {
 /// A kernel of a library, as AI CPUs have them, is one although no `.o` is there.
 #[test]
 fn a_kernel_in_a_library_is_a_kernel() {
-    let place = Place::empty_on(Chip::Ascend910);
+    let place = CacheDir::empty_on(Chip::Ascend910);
     fs::create_dir_all(place.dir()).unwrap();
     let pair = Kernel::new(Chip::Ascend910, &place.theirs.stem).build().with_field("binFileSuffix", ".so");
     fs::write(place.dir().join(format!("lib{}.so", place.theirs.stem)), &pair.object).unwrap();
@@ -518,7 +521,7 @@ fn a_kernel_in_a_library_is_a_kernel() {
 /// What is theirs by its origin is not removed with what is ours, however equal it is.
 #[test]
 fn a_descriptor_that_was_there_before_stays_when_its_kernel_goes() {
-    let place = Place::empty_on(Chip::Ascend910);
+    let place = CacheDir::empty_on(Chip::Ascend910);
     fs::create_dir_all(place.dir()).unwrap();
     fs::write(place.path("info"), place.theirs.info.as_ref().unwrap()).unwrap();
     place.run(&place.ours(1));
@@ -534,7 +537,7 @@ fn a_descriptor_that_was_there_before_stays_when_its_kernel_goes() {
 /// A build of which every kernel failed leaves a directory of others as it is.
 #[test]
 fn nothing_is_made_where_nothing_is_placed_and_nothing_is_ours() {
-    let place = Place::new();
+    let place = CacheDir::new();
     let before = all_bytes(place.base.path());
     let withdrawn = RetiredKernel { stem: &place.theirs.stem, unless: None };
     for withdrawn in [&[][..], &[withdrawn]] {
@@ -542,7 +545,7 @@ fn nothing_is_made_where_nothing_is_placed_and_nothing_is_ours() {
         assert_eq!(all_bytes(place.base.path()), before);
     }
     // With notes of ours it is taken away, if it is ours.
-    let place = Place::empty_on(Chip::Ascend910);
+    let place = CacheDir::empty_on(Chip::Ascend910);
     place.run(&place.ours(1));
     assert_eq!(place.view().replace(&[], &[withdrawn]).unwrap().removed, 1);
     assert!(kernels(&place.dir()).is_empty());

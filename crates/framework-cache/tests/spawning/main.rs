@@ -10,10 +10,10 @@ mod foreign;
 #[cfg(test)]
 mod meanwhile;
 #[cfg(test)]
+mod scan;
+#[cfg(test)]
+mod scan_input;
+#[cfg(test)]
 mod scene;
-#[cfg(test)]
-mod survey;
-#[cfg(test)]
-mod survey_input;
 #[cfg(test)]
 mod undone_builds;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
-use opkeep_framework_cache::restore::{Kept as Unrestored, quarantines};
+use opkeep_framework_cache::restore::{UnrestoredFile, quarantines};
 use opkeep_fs::FsOp;
 use opkeep_testkit::ascend::Chip;
 use opkeep_testkit::at_each_change;
@@ -16,22 +16,22 @@ use opkeep_testkit::caches::Rank;
 
 use crate::common::broken::{Repair, age_all};
 use crate::common::owned::{Ours, extended, view};
-use crate::scene::{Racer, STARTS, Scene, Start, Way, What};
+use crate::scene::{ItemKind, Racer, STARTS, Scene, Start, Way};
 
 /// The files that another program writes while the second version is built.
-const BESIDE_A_BUILD: [(&str, Way, What); 12] = [
-    ("o", Way::Create, What::Theirs),
-    ("o", Way::Truncate, What::Theirs),
-    ("o", Way::Rename, What::Theirs),
-    ("o", Way::Create, What::Ours(2)),
-    ("o", Way::Rename, What::Ours(2)),
-    ("json", Way::Create, What::Ours(1)),
-    ("json", Way::Create, What::Ours(2)),
-    ("json", Way::Create, What::Theirs),
-    ("json", Way::Create, What::Nonsense),
-    ("json", Way::Rename, What::Theirs),
-    ("json", Way::Truncate, What::Extended(1)),
-    ("info", Way::Create, What::Nonsense),
+const BESIDE_A_BUILD: [(&str, Way, ItemKind); 12] = [
+    ("o", Way::Create, ItemKind::Theirs),
+    ("o", Way::Truncate, ItemKind::Theirs),
+    ("o", Way::Rename, ItemKind::Theirs),
+    ("o", Way::Create, ItemKind::Ours(2)),
+    ("o", Way::Rename, ItemKind::Ours(2)),
+    ("json", Way::Create, ItemKind::Ours(1)),
+    ("json", Way::Create, ItemKind::Ours(2)),
+    ("json", Way::Create, ItemKind::Theirs),
+    ("json", Way::Create, ItemKind::Nonsense),
+    ("json", Way::Rename, ItemKind::Theirs),
+    ("json", Way::Truncate, ItemKind::Extended(1)),
+    ("info", Way::Create, ItemKind::Nonsense),
 ];
 
 #[test]
@@ -57,7 +57,10 @@ fn no_build_mixes_its_kernel_with_what_is_written_meanwhile() {
                     |name: &String| ours.contains(&fs::read(scene.path("o").with_file_name(name)).unwrap());
                 let theirs: Vec<String> = scene.displaced().into_iter().filter(|it| !is_ours(it)).collect();
                 assert!(
-                    report.displaced.iter().all(|it| theirs.contains(it) || matches!(what, What::Ours(_))),
+                    report
+                        .displaced
+                        .iter()
+                        .all(|it| theirs.contains(it) || matches!(what, ItemKind::Ours(_))),
                     "{when}: {report:?}"
                 );
                 assert!(theirs.iter().all(|it| report.displaced.contains(it)), "{when}: {report:?}");
@@ -69,7 +72,7 @@ fn no_build_mixes_its_kernel_with_what_is_written_meanwhile() {
                     let found = [scene.read("o"), scene.read("json")];
                     let [object, json, _] = scene.ours(2).files;
                     let is_there = found == [Some(object), Some(json)];
-                    assert!(!is_there || what == What::Ours(2), "{when}: it is there, and called left");
+                    assert!(!is_there || what == ItemKind::Ours(2), "{when}: it is there, and called left");
                     if start == Start::OursWithoutInfo && suffix == "info" {
                         let [object, json, _] = scene.ours(1).files;
                         assert_eq!(found, [Some(object), Some(json)], "{when}: the old kernel is lost");
@@ -77,11 +80,13 @@ fn no_build_mixes_its_kernel_with_what_is_written_meanwhile() {
                 }
                 // Of what is equal to a kernel that we wrote there, no copy is kept.
                 let is_equal = match what {
-                    What::Ours(1) => matches!(start, Start::Ours | Start::OursWithoutInfo),
-                    What::Ours(2) if matches!(start, Start::OursWithThatObject | Start::ThatDescription) => {
+                    ItemKind::Ours(1) => matches!(start, Start::Ours | Start::OursWithoutInfo),
+                    ItemKind::Ours(2)
+                        if matches!(start, Start::OursWithThatObject | Start::ThatDescription) =>
+                    {
                         true
                     }
-                    What::Ours(2) => report.left.is_empty(),
+                    ItemKind::Ours(2) => report.left.is_empty(),
                     _ => false,
                 };
                 view(scene.base.path()).materialise(&[scene.ours(3).files()]).unwrap();
@@ -108,7 +113,7 @@ fn no_build_removes_an_equal_object_of_another_program() {
         let mut left = 0;
         for at in 0.. {
             let scene = Scene::starting(Start::Ours);
-            let object = Racer::new(scene.path("o"), &What::Ours(2).bytes(&scene, "o"), way, at);
+            let object = Racer::new(scene.path("o"), &ItemKind::Ours(2).bytes(&scene, "o"), way, at);
             let json = Racer::new(scene.path("json"), &scene.theirs.json, Way::Rename, at);
             let racers = [Arc::clone(&object), Arc::clone(&json)];
             let report = scene.build(2, move || racers.iter().for_each(|racer| racer.call()));
@@ -206,13 +211,13 @@ fn a_superseded_kernel_stays_until_its_successor_is_written() {
 }
 
 /// The files that another program writes while a build of the first version is undone.
-const BESIDE_AN_UNDO: [(&str, Way, What); 6] = [
-    ("o", Way::Create, What::Ours(2)),
-    ("o", Way::Truncate, What::Ours(2)),
-    ("o", Way::Rename, What::Ours(2)),
-    ("json", Way::Create, What::Ours(2)),
-    ("json", Way::Rename, What::Ours(2)),
-    ("json", Way::Truncate, What::Extended(1)),
+const BESIDE_AN_UNDO: [(&str, Way, ItemKind); 6] = [
+    ("o", Way::Create, ItemKind::Ours(2)),
+    ("o", Way::Truncate, ItemKind::Ours(2)),
+    ("o", Way::Rename, ItemKind::Ours(2)),
+    ("json", Way::Create, ItemKind::Ours(2)),
+    ("json", Way::Rename, ItemKind::Ours(2)),
+    ("json", Way::Truncate, ItemKind::Extended(1)),
 ];
 
 #[test]
@@ -225,17 +230,17 @@ fn no_undo_mixes_what_it_restores_with_what_is_written_meanwhile() {
             scene.build(1, || {});
             let racer = Racer::new(scene.path(suffix), &what.bytes(&scene, suffix), way, at);
             let when = format!("{suffix} of {what:?} by {way:?} before call {at}");
-            let undone = scene.undo(&|| racer.call());
+            let undone = scene.restore(&|| racer.call());
             scene.is_no_mixture(&when, Some(&racer));
             let wrote = racer.wrote(&when);
             if way == Way::Create {
                 assert_eq!(wrote, !undone.removed, "{when}: {undone:?}");
                 if wrote {
                     kept += 1;
-                    let helps = |kept: &Unrestored| kept.why.contains("move the new one away");
-                    assert!(undone.kept.iter().any(helps), "{undone:?}");
+                    let helps = |kept: &UnrestoredFile| kept.why.contains("move the new one away");
+                    assert!(undone.unrestored.iter().any(helps), "{undone:?}");
                     fs::remove_file(scene.path(suffix)).unwrap();
-                    assert!(scene.undo(&|| {}).removed, "{when}");
+                    assert!(scene.restore(&|| {}).removed, "{when}");
                 }
                 assert_eq!(scene.files(), before, "{when}");
             }
@@ -261,16 +266,17 @@ fn no_undo_restores_half_a_kernel_beside_what_is_written_meanwhile() {
             fs::remove_file(scene.path(other)).unwrap();
             let before = scene.files();
             scene.build(1, || {});
-            let racer = Racer::new(scene.path(other), &What::Ours(2).bytes(&scene, other), Way::Create, at);
+            let racer =
+                Racer::new(scene.path(other), &ItemKind::Ours(2).bytes(&scene, other), Way::Create, at);
             let when = format!("{other} before call {at}");
-            let undone = scene.undo(&|| racer.call());
+            let undone = scene.restore(&|| racer.call());
             scene.is_no_mixture(&when, Some(&racer));
             let wrote = racer.wrote(&when);
             assert_eq!(undone.removed, !wrote, "{when}: {undone:?}");
             if wrote {
                 kept += 1;
                 fs::remove_file(scene.path(other)).unwrap();
-                assert!(scene.undo(&|| {}).removed, "{when}");
+                assert!(scene.restore(&|| {}).removed, "{when}");
             }
             assert_eq!(scene.files(), before, "{when}");
             if !racer.is_past(0) {
@@ -294,8 +300,8 @@ fn no_undo_of_a_repair_restores_an_object_beside_what_is_written_meanwhile() {
         let runs = quarantines(scene.base.path()).unwrap();
         let name = scene.path("json");
         fs::remove_file(runs[0].path().join(name.file_name().unwrap())).unwrap();
-        let racer = Racer::new(scene.path("json"), &What::Ours(2).bytes(&scene, "json"), Way::Create, at);
-        scene.undo(&|| racer.call());
+        let racer = Racer::new(scene.path("json"), &ItemKind::Ours(2).bytes(&scene, "json"), Way::Create, at);
+        scene.restore(&|| racer.call());
         let when = format!("before call {at}");
         let wrote = racer.wrote(&when);
         let is_beside = scene.read("o").is_some() && scene.read("json").is_some();
@@ -316,10 +322,10 @@ fn an_undo_reports_what_stays_displaced() {
     for at in 0.. {
         let scene = Scene::starting(Start::Theirs);
         scene.build(1, || {});
-        let first = Racer::new(scene.path("json"), &What::Ours(2).bytes(&scene, "json"), Way::Rename, at);
+        let first = Racer::new(scene.path("json"), &ItemKind::Ours(2).bytes(&scene, "json"), Way::Rename, at);
         let second = Racer::new(scene.path("json"), b"{}", Way::Create, at + 1);
-        let undone = scene.undo(&|| [&first, &second].into_iter().for_each(|racer| racer.call()));
-        let is_reported = |name: &String| undone.kept.iter().any(|kept| kept.file == *name);
+        let undone = scene.restore(&|| [&first, &second].into_iter().for_each(|racer| racer.call()));
+        let is_reported = |name: &String| undone.unrestored.iter().any(|kept| kept.file == *name);
         assert!(scene.displaced().iter().all(is_reported) && !undone.removed, "before call {at}: {undone:?}");
         assert!(scene.has(&first.bytes), "before call {at}: it is lost");
         displaced += scene.displaced().len();
@@ -345,7 +351,7 @@ fn no_undo_with_a_damaged_journal_mixes_kernels() {
         }
         lines[line] = if is_removed { String::new() } else { lines[line].replace("\"set\"", "\"sXt\"") };
         fs::write(&journal, lines.join("\n")).unwrap();
-        scene.undo(&|| {});
+        scene.restore(&|| {});
         scene.is_no_mixture(&format!("line {line}"), None);
     }
 }
@@ -373,7 +379,7 @@ fn no_undo_with_a_damaged_journal_mixes_what_is_written_meanwhile() {
             let bytes = if suffix == "o" { object } else { json };
             let racer = Racer::new(scene.path(suffix), &bytes, Way::Create, at);
             let when = format!("{suffix} before call {at}");
-            scene.undo(&|| racer.call());
+            scene.restore(&|| racer.call());
             let is_restored = scene.read(other).is_some_and(|it| it == *theirs);
             assert_eq!(racer.wrote(&when), !is_restored, "{when}");
             raced += usize::from(!is_restored);

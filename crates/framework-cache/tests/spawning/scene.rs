@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use opkeep_framework_cache::restore::{UndoOptions, Undone, newest, quarantines, undo};
+use opkeep_framework_cache::restore::{RestoreOptions, RestoreReport, newest, quarantines, restore};
 use opkeep_fs::FsCall;
 use opkeep_kernel_meta::ViewReport;
 use opkeep_testkit::ascend::Chip;
@@ -81,9 +81,9 @@ impl Scene {
         view.materialise(&[self.ours(version).files()]).unwrap()
     }
 
-    pub(super) fn undo(&self, watch: &dyn Fn()) -> Undone {
+    pub(super) fn restore(&self, watch: &dyn Fn()) -> RestoreReport {
         let [run] = &newest(quarantines(self.base.path()).unwrap())[..] else { panic!("one run") };
-        undo(run, &UndoOptions { dry_run: false, observe: &|_| watch() }).unwrap()
+        restore(run, &RestoreOptions { dry_run: false, observe: &|_| watch() }).unwrap()
     }
 
     pub(super) fn precious(&self, start: Start) -> Vec<Vec<u8>> {
@@ -235,14 +235,14 @@ pub(super) const STARTS: [Start; 6] = [
 
 /// What another program writes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum What {
+pub(super) enum ItemKind {
     Theirs,
     Ours(u32),
     Extended(u32),
     Nonsense,
 }
 
-impl What {
+impl ItemKind {
     pub(super) fn bytes(self, scene: &Scene, suffix: &str) -> Vec<u8> {
         let ours = |version| {
             let [object, json, info] = scene.ours(version).files;

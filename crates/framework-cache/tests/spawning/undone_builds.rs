@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime};
 
 use crate::common::owned::{Ours, all_bytes, extended, view};
 use opkeep_digest::Digest;
-use opkeep_framework_cache::restore::{UndoOptions, Undone, newest, quarantines, undo};
-use opkeep_kernel_meta::Part;
+use opkeep_framework_cache::restore::{RestoreOptions, RestoreReport, newest, quarantines, restore};
+use opkeep_kernel_meta::KernelFileKind;
 use opkeep_kernel_meta::ViewReport;
 use opkeep_testkit::ascend::Chip;
 use opkeep_testkit::caches::{CachedKernelFiles, Rank};
@@ -38,18 +38,18 @@ const ALL: [Is; 6] = [Is::Absent, Is::Right, Is::Old, Is::Changed, Is::Theirs, I
 const OF_JSON: [Is; 7] = [Is::Absent, Is::Right, Is::Old, Is::Changed, Is::Extended, Is::Theirs, Is::Torn];
 
 /// The bytes of one part in each state.
-fn bytes(part: Part, is: Is, theirs: &CachedKernelFiles) -> Option<Vec<u8>> {
+fn bytes(part: KernelFileKind, is: Is, theirs: &CachedKernelFiles) -> Option<Vec<u8>> {
     let ours = |version| Ours::of(CHIP, theirs, version).files[part as usize].clone();
     let theirs = || match part {
-        Part::Object => theirs.object.clone(),
-        Part::Json => theirs.json.clone(),
-        Part::Info => [theirs.info.clone().unwrap(), b" \n".to_vec()].concat(),
+        KernelFileKind::Object => theirs.object.clone(),
+        KernelFileKind::Json => theirs.json.clone(),
+        KernelFileKind::Info => [theirs.info.clone().unwrap(), b" \n".to_vec()].concat(),
     };
     Some(match is {
         Is::Absent => return None,
         Is::Right => ours(2),
         Is::Old => ours(1),
-        Is::Changed if part == Part::Json => extended(&ours(1)),
+        Is::Changed if part == KernelFileKind::Json => extended(&ours(1)),
         Is::Extended => extended(&ours(2)),
         Is::Changed => {
             let mut bytes = ours(1);
@@ -91,7 +91,9 @@ impl Scene {
         if recorded > 0 {
             scene.build(recorded, false);
         }
-        for (part, is) in [(Part::Object, object), (Part::Json, json), (Part::Info, info)] {
+        for (part, is) in
+            [(KernelFileKind::Object, object), (KernelFileKind::Json, json), (KernelFileKind::Info, info)]
+        {
             let path = scene.dir().join(format!("{}{}", scene.theirs.stem, part.suffix()));
             match bytes(part, is, &scene.theirs) {
                 None => fs::remove_file(&path).unwrap_or_default(),
@@ -123,10 +125,10 @@ impl Scene {
         image(self.base.path())
     }
 
-    fn undo(&self) -> Vec<Undone> {
-        let options = UndoOptions { dry_run: false, observe: &|_| {} };
+    fn restore(&self) -> Vec<RestoreReport> {
+        let options = RestoreOptions { dry_run: false, observe: &|_| {} };
         let runs = newest(quarantines(self.base.path()).unwrap());
-        runs.iter().map(|run| undo(run, &options).unwrap()).collect()
+        runs.iter().map(|run| restore(run, &options).unwrap()).collect()
     }
 }
 
@@ -147,8 +149,8 @@ fn each_state_is_restored() {
         if scene.build(2, replace).quarantine.is_none() {
             continue;
         }
-        for undone in scene.undo() {
-            assert!(undone.removed && undone.kept.is_empty(), "{state}: {undone:?}");
+        for undone in scene.restore() {
+            assert!(undone.removed && undone.unrestored.is_empty(), "{state}: {undone:?}");
         }
         assert_eq!(scene.image(), before, "{state}");
         undone_states.insert((files, recorded, replace));
@@ -172,7 +174,7 @@ fn a_second_build_is_not_mixed_with_what_is_restored() {
         });
         named.map(|(path, (_, digest))| (path.clone(), *digest)).collect()
     };
-    let (mut back, mut refused) = (0, 0);
+    let (mut back, mut unfilled) = (0, 0);
     // A fifth of the states, since each is built twice.
     for (files_before, recorded, replace) in states().step_by(5) {
         let state = format!("{files_before:?}, recorded {recorded}, replace {replace}");
@@ -185,14 +187,14 @@ fn a_second_build_is_not_mixed_with_what_is_restored() {
         scene.build(3, replace);
         whole.push(files(&scene.image()));
         for _ in 0..2 {
-            scene.undo();
+            scene.restore();
             let now = files(&scene.image());
             assert!(whole.contains(&now), "{state}: {now:?} is none of {whole:?}");
         }
         let is_back = files(&scene.image()) == whole[0];
         assert_eq!(is_back, quarantines(scene.base.path()).unwrap().is_empty(), "{state}");
         back += u32::from(is_back);
-        refused += u32::from(!is_back);
+        unfilled += u32::from(!is_back);
     }
-    assert!(back > 100 && refused > 5, "{back} came back, {refused} did not");
+    assert!(back > 100 && unfilled > 5, "{back} came back, {unfilled} did not");
 }

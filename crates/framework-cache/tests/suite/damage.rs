@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use crate::common::{Made, all, assert_consistent, open_view, state, states};
-use opkeep_kernel_meta::{LeftKernel, LeftReason, Part, View};
+use opkeep_kernel_meta::{KernelFileKind, LeftKernel, LeftReason, View};
 use tempfile::TempDir;
 
 /// A whole view of three kernels.
@@ -50,18 +50,20 @@ fn alter(path: &Path, change: impl Fn(&mut Vec<u8>), restore_time: bool) {
 #[test]
 fn missing_files_are_restored() {
     let (_base, view, kernels) = whole();
-    for part in Part::ALL {
+    for part in KernelFileKind::ALL {
         fs::remove_file(view.dir().join(kernels[1].name(part))).unwrap();
         assert_heals(&view, &kernels, &format!("no {part}"));
     }
-    Part::ALL.iter().for_each(|&part| fs::remove_file(view.dir().join(kernels[1].name(part))).unwrap());
+    KernelFileKind::ALL
+        .iter()
+        .for_each(|&part| fs::remove_file(view.dir().join(kernels[1].name(part))).unwrap());
     assert_heals(&view, &kernels, "nothing");
 }
 
 #[test]
 fn truncated_files_are_restored() {
     let (_base, view, kernels) = whole();
-    for part in Part::ALL {
+    for part in KernelFileKind::ALL {
         let len = kernels[1].bytes(part).len();
         for keep in [0, 1, len / 2, len - 1] {
             for restore_time in [false, true] {
@@ -75,7 +77,7 @@ fn truncated_files_are_restored() {
 #[test]
 fn files_that_grew_are_restored() {
     let (_base, view, kernels) = whole();
-    for part in Part::ALL {
+    for part in KernelFileKind::ALL {
         alter(&view.dir().join(kernels[1].name(part)), |bytes| bytes.extend(b"more"), false);
         assert_heals(&view, &kernels, &format!("{part} grew"));
     }
@@ -84,7 +86,7 @@ fn files_that_grew_are_restored() {
 #[test]
 fn flipped_bytes_are_restored() {
     let (_base, view, kernels) = whole();
-    for part in Part::ALL {
+    for part in KernelFileKind::ALL {
         let len = kernels[1].bytes(part).len();
         // In a `.json`, white space may differ, so its flips are those of quotes, letters and digits.
         let places: Vec<usize> =
@@ -127,14 +129,19 @@ fn what_mindspore_adds_to_a_json_is_kept() {
 fn a_pair_of_another_kernel_is_replaced_although_it_fits_together() {
     let (_base, view, kernels) = whole();
     let other = Made::new("op_2", 9);
-    for parts in [&Part::ALL[..], &[Part::Object, Part::Json], &[Part::Json], &[Part::Object]] {
+    for parts in [
+        &KernelFileKind::ALL[..],
+        &[KernelFileKind::Object, KernelFileKind::Json],
+        &[KernelFileKind::Json],
+        &[KernelFileKind::Object],
+    ] {
         for &part in parts {
             fs::write(view.dir().join(other.name(part)), other.bytes(part)).unwrap();
         }
         assert_heals(&view, &kernels, &format!("{parts:?} of another kernel"));
     }
     // The files of a neighbour, moved rather than copied: intact files, in the wrong place.
-    for part in Part::ALL {
+    for part in KernelFileKind::ALL {
         fs::copy(view.dir().join(kernels[0].name(part)), view.dir().join(kernels[1].name(part))).unwrap();
     }
     assert_heals(&view, &kernels, "the neighbour's files");
@@ -143,7 +150,7 @@ fn a_pair_of_another_kernel_is_replaced_although_it_fits_together() {
 #[test]
 fn only_what_is_damaged_is_written() {
     let (_base, view, kernels) = whole();
-    let [object, json, info] = Part::ALL.map(|part| view.dir().join(kernels[1].name(part)));
+    let [object, json, info] = KernelFileKind::ALL.map(|part| view.dir().join(kernels[1].name(part)));
     let before = [&object, &json, &info].map(|path| state(path));
     fs::remove_file(&info).unwrap();
     assert_heals(&view, &kernels, "no .info");
@@ -168,7 +175,7 @@ fn assert_left(view: &View, kernels: &[Made; 3], file: &str) {
 fn links_and_their_targets_are_left_alone() {
     let (base, view, kernels) = whole();
     let victim = base.path().join("victim");
-    for part in Part::ALL {
+    for part in KernelFileKind::ALL {
         // Once with other bytes behind the link, once with the right ones, once with nothing.
         for content in [Some(&b"precious"[..]), Some(kernels[1].bytes(part)), None] {
             match content {
@@ -200,7 +207,7 @@ fn a_second_name_of_a_file_is_left_alone() {
 #[test]
 fn a_pipe_in_the_place_of_a_file_does_not_hang() {
     let (_base, view, kernels) = whole();
-    for part in Part::ALL {
+    for part in KernelFileKind::ALL {
         let path = view.dir().join(kernels[1].name(part));
         fs::remove_file(&path).unwrap();
         rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o640.into(), 0).unwrap();

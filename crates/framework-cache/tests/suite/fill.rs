@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use crate::common::broken::{Repair, age_all, findings, look_at_all};
 use opkeep_descriptor::{Generation, read_info};
 use opkeep_digest::Digest;
-use opkeep_framework_cache::fill::{Cache, DeviceMap, FillOptions, FillReport, fill};
-use opkeep_framework_cache::quarantine::{Aside, RunId};
+use opkeep_framework_cache::fill::{DeviceMap, FillOptions, FillReport, ScannedCache, fill};
+use opkeep_framework_cache::quarantine::{QuarantineReport, RunId};
 use opkeep_testkit::Folder;
 use opkeep_testkit::ascend::{Chip, Kernel};
 use opkeep_testkit::caches::{CachedKernelFiles, Rank, age};
@@ -31,11 +31,11 @@ impl Fill<'_> {
     fn run(&self, base: &Path) -> FillReport {
         let surveys = look_at_all(base);
         let repair = Repair { dry_run: self.dry_run, ..Repair::new() };
-        let asides: Vec<Aside> = surveys.iter().map(|survey| repair.mend(survey).unwrap()).collect();
+        let asides: Vec<QuarantineReport> = surveys.iter().map(|scan| repair.mend(scan).unwrap()).collect();
         let caches: Vec<_> = surveys
             .iter()
             .zip(&asides)
-            .map(|(survey, aside)| Cache { survey, moved: &aside.moved })
+            .map(|(scan, aside)| ScannedCache { scan, moved: &aside.moved })
             .collect();
         let devices = DeviceMap::parse(self.map).unwrap();
         let progress = |_, _| (self.before)();
@@ -78,10 +78,10 @@ fn remove(base: &Path, rank: &Rank, elements: u32) {
 
 /// The only reason why something was not filled.
 #[track_caller]
-fn refused(report: &FillReport) -> &str {
+fn unfilled(report: &FillReport) -> &str {
     assert!(report.filled.is_empty(), "{report:?}");
-    assert_eq!(report.refused.len(), 1, "{report:?}");
-    &report.refused[0].why
+    assert_eq!(report.unfilled.len(), 1, "{report:?}");
+    &report.unfilled[0].why
 }
 
 /// Changes the descriptor of a kernel.
@@ -115,7 +115,7 @@ fn half_deleted_ranks_are_whole_again() {
     assert_eq!(Folder::of(base.path()).unwrap(), before, "a dry run changes nothing");
     let report = Fill { map, ..Fill::new() }.run(base.path());
     assert_eq!(report.filled, planned.filled);
-    assert!(report.refused.is_empty(), "{report:?}");
+    assert!(report.unfilled.is_empty(), "{report:?}");
     assert_eq!(report.filled.len(), 1 + 2 + 3 + 4 + 1 + 5 + 5);
     assert_eq!(findings(base.path()), 0);
 
@@ -133,7 +133,7 @@ fn half_deleted_ranks_are_whole_again() {
                 .map(|json| serde_json::from_slice::<Value>(&json).unwrap());
             let donor =
                 report.filled.iter().find(|filled| filled.folder == folder && filled.stem == kernel.stem);
-            let donor = donor.map_or(kernel.stem.as_str(), |filled| &filled.donor_stem);
+            let donor = donor.map_or(kernel.stem.as_str(), |filled| &filled.source_stem);
             assert_eq!(given["binFileName"], donor);
             given["binFileName"].take();
             own["binFileName"].take();
@@ -173,8 +173,8 @@ fn later_generations_are_refused_and_why_is_told() {
     }
     let before = Folder::of(base.path()).unwrap();
     let report = run(base.path());
-    assert!(report.filled.is_empty() && report.refused.len() == 2, "{report:?}");
-    assert!(report.refused.iter().all(|refused| refused.why.contains("r2.1 and later")), "{report:?}");
+    assert!(report.filled.is_empty() && report.unfilled.len() == 2, "{report:?}");
+    assert!(report.unfilled.iter().all(|unfilled| unfilled.why.contains("r2.1 and later")), "{report:?}");
     assert_eq!(Folder::of(base.path()).unwrap(), before);
 }
 
@@ -188,9 +188,9 @@ fn without_a_descriptor_or_with_another_one_nobody_knows_the_generation() {
     kernel.write(&ranks[0].folder(base.path())).unwrap();
     let info = path(base.path(), &ranks[0], &kernel, "info");
     change_info(&info, |info| info["job_content"]["op_list"][1]["int64mode"] = true.into());
-    assert!(refused(&run(base.path())).contains("does not follow from its descriptor"));
+    assert!(unfilled(&run(base.path())).contains("does not follow from its descriptor"));
     fs::remove_file(&info).unwrap();
-    assert!(refused(&run(base.path())).contains("nobody who has it has its descriptor"));
+    assert!(unfilled(&run(base.path())).contains("nobody who has it has its descriptor"));
     fs::write(&info, kernel.info.unwrap()).unwrap();
     age(&info).unwrap();
     assert_eq!(run(base.path()).filled.len(), 1);
@@ -204,7 +204,7 @@ fn caches_without_ranks_are_told() {
     }
     let report = run(base.path());
     let whys: Vec<&str> = report.no_ranks.iter().map(|(_, why)| *why).collect();
-    assert!(whys.len() == 3 && report.refused.is_empty(), "{report:?}");
+    assert!(whys.len() == 3 && report.unfilled.is_empty(), "{report:?}");
     for (why, word) in whys.iter().zip(["one folder for all ranks", "only MindSpore", "before r1.5"]) {
         assert!(why.contains(word), "{why}");
     }
@@ -253,7 +253,7 @@ fn donors_must_have_the_same_bytes() {
         let (kernel, other) = (rank.square(1), rank.square(2));
         put_pair(base, rank, &kernel, &other.object, &[]);
     });
-    let why = refused(&report);
+    let why = unfilled(&report);
     names_both(why);
     assert!(why.contains("sha256"), "{why}");
 }
@@ -264,7 +264,7 @@ fn donors_must_be_launched_the_same_way() {
         let kernel = rank.square(1);
         put_pair(base, rank, &kernel, &kernel.object, &[("blockDim", json!(7))]);
     });
-    let why = refused(&report);
+    let why = unfilled(&report);
     names_both(why);
     assert!(why.contains("`blockDim`"), "{why}");
     // What MindSpore adds is no difference.
@@ -289,7 +289,7 @@ fn donors_must_be_made_for_the_same() {
             let info = path(base, rank, &rank.square(1), "info");
             change_info(&info, |info| info["job_content"]["SocInfo"][field] = value.clone());
         });
-        let why = refused(&report);
+        let why = unfilled(&report);
         names_both(why);
         assert!(why.contains(&format!("SocInfo.{field}")), "{why}");
     }
@@ -318,7 +318,7 @@ fn a_rank_that_was_made_for_another_is_not_filled() {
             change_info(&info, |info| info["job_content"]["SocInfo"]["socVersion"] = "Ascend310".into());
         }
         let report = run(base.path());
-        let why = refused(&report);
+        let why = unfilled(&report);
         assert!(why.contains("SocInfo.socVersion is \"Ascend910A\" there and \"Ascend310\" here"), "{why}");
         assert!(why.contains(&format!("rank_0/kernel_meta/{}", ranks[0].square(1).stem)), "{why}");
         assert!(why.contains("rank_1/kernel_meta/"), "{why}");
@@ -358,7 +358,7 @@ fn objects_that_differ_in_their_own_name_only_are_the_same() {
     let kernel = object(&ranks[1], "else");
     put_pair(base.path(), &ranks[1], &kernel, &kernel.object, &[]);
     let report = Fill { dry_run: true, ..Fill::new() }.run(base.path());
-    assert!(refused(&report).contains("sha256"));
+    assert!(unfilled(&report).contains("sha256"));
 }
 
 #[test]
@@ -377,7 +377,7 @@ fn a_kernel_that_calls_itself_otherwise_is_no_donor() {
         let report = run(base.path());
         assert_eq!(report.filled.len(), is_given, "{report:?}");
         assert!(
-            report.refused.iter().all(|refused| refused.why.contains("which is another one")),
+            report.unfilled.iter().all(|unfilled| unfilled.why.contains("which is another one")),
             "{report:?}"
         );
     }
@@ -390,8 +390,8 @@ fn the_device_is_known_or_asked_for() {
     // Nothing is left that says it.
     fs::remove_dir_all(ranks[1].folder(base.path())).unwrap();
     let report = run(base.path());
-    assert!(refused(&report).contains("--device-map 1=DEVICE"));
-    assert_eq!(report.refused[0].rank.as_deref(), Some("1"));
+    assert!(unfilled(&report).contains("--device-map 1=DEVICE"));
+    assert_eq!(report.unfilled[0].rank.as_deref(), Some("1"));
     assert!(!ranks[1].folder(base.path()).exists());
 
     // What MindSpore wrote when it started says it.
@@ -412,7 +412,7 @@ fn the_device_is_known_or_asked_for() {
     fs::write(ranks[1].folder(base.path()).join(format!("{}.o", other.stem)), "torn").unwrap();
     age_all(&ranks[1].folder(base.path()));
     let report = Fill { dry_run: true, ..Fill::new() }.run(base.path());
-    let why = refused(&report);
+    let why = unfilled(&report);
     assert!(
         why.contains("disagree") && why.contains("Initialize.info") && why.contains(&other.stem),
         "{why}"
@@ -421,7 +421,7 @@ fn the_device_is_known_or_asked_for() {
     let report = Fill { dry_run: true, map: "1=4", ..Fill::new() }.run(base.path());
     assert_eq!(report.filled.len(), 5, "{report:?}");
     let report = Fill { dry_run: true, map: "1=5", ..Fill::new() }.run(base.path());
-    assert!(refused(&report).contains("--device-map says device 5"), "{report:?}");
+    assert!(unfilled(&report).contains("--device-map says device 5"), "{report:?}");
 }
 
 #[test]
@@ -432,7 +432,7 @@ fn ranks_that_have_lost_everything_are_filled_if_the_map_names_them() {
     fs::remove_dir_all(base.path().join("rank_3")).unwrap();
     fs::create_dir(base.path().join("rank_table")).unwrap();
     let report = Fill { map: "2=1, 3=2", ..Fill::new() }.run(base.path());
-    assert!(report.refused.is_empty() && report.filled.len() == 10, "{report:?}");
+    assert!(report.unfilled.is_empty() && report.filled.len() == 10, "{report:?}");
     for (rank, device) in [(2, 1), (3, 2)] {
         let rank = Rank { device, ..Rank::new(rank) };
         assert!((1..=5).all(|elements| path(base.path(), &rank, &rank.square(elements), "json").exists()));
@@ -444,7 +444,7 @@ fn ranks_that_have_lost_everything_are_filled_if_the_map_names_them() {
     let elsewhere = tempfile::tempdir().unwrap();
     symlink(elsewhere.path(), base.path().join("rank_9")).unwrap();
     let report = Fill { map: "9=9", ..Fill::new() }.run(base.path());
-    assert!(refused(&report).contains("rank_9"), "{report:?}");
+    assert!(unfilled(&report).contains("rank_9"), "{report:?}");
     assert_eq!(Folder::of(elsewhere.path()).unwrap().paths().count(), 1);
 }
 
@@ -454,7 +454,7 @@ fn a_rank_that_was_not_looked_at_is_not_taken_for_lost() {
     let ranks = ranks(base.path(), 2);
     remove(base.path(), &ranks[1], 1);
     let report = run(&base.path().join("rank_0"));
-    assert!(refused(&report).contains("was not looked at"));
+    assert!(unfilled(&report).contains("was not looked at"));
 }
 
 #[test]
@@ -466,7 +466,7 @@ fn names_that_somebody_has_are_not_taken() {
     let info = path(base.path(), &ranks[1], &ranks[1].square(1), "info");
     fs::write(&info, "now").unwrap();
     let report = run(base.path());
-    assert!(refused(&report).contains("in progress"), "{report:?}");
+    assert!(unfilled(&report).contains("in progress"), "{report:?}");
     fs::remove_file(&info).unwrap();
 
     // One that begins between looking and writing.
@@ -474,7 +474,7 @@ fn names_that_somebody_has_are_not_taken() {
         let taken = path(base.path(), &ranks[1], &ranks[1].square(1), suffix);
         let begin = || fs::write(&taken, "theirs").unwrap();
         let report = Fill { before: &begin, ..Fill::new() }.run(base.path());
-        assert!(refused(&report).contains("exists already"), "{report:?}");
+        assert!(unfilled(&report).contains("exists already"), "{report:?}");
         assert_eq!(fs::read(&taken).unwrap(), b"theirs");
         let names = fs::read_dir(ranks[1].folder(base.path())).unwrap().count();
         assert_eq!(names, 4 * 3 + 1 + 1, "nothing else, but for the lock");
@@ -490,9 +490,9 @@ fn kernels_whose_names_say_no_device_are_told() {
     let kernel = CachedKernelFiles { stem: "square_12484080525657478220".to_owned(), ..ranks[0].square(1) };
     ranks.iter().for_each(|rank| kernel.write(&rank.folder(base.path())).unwrap());
     let report = run(base.path());
-    assert!(report.refused.is_empty() && report.filled.is_empty(), "all have it: {report:?}");
+    assert!(report.unfilled.is_empty() && report.filled.is_empty(), "all have it: {report:?}");
     fs::remove_file(path(base.path(), &ranks[1], &kernel, "json")).unwrap();
-    assert!(refused(&run(base.path())).contains("`square_12484080525657478220`"));
+    assert!(unfilled(&run(base.path())).contains("`square_12484080525657478220`"));
 }
 
 #[test]
@@ -503,7 +503,7 @@ fn a_donor_that_changes_before_it_is_read_is_no_donor() {
     let object = path(base.path(), &ranks[0], &ranks[0].square(1), "o");
     let change = || fs::write(&object, "changed").unwrap();
     let report = Fill { before: &change, ..Fill::new() }.run(base.path());
-    assert!(refused(&report).contains("changed since"), "{report:?}");
+    assert!(unfilled(&report).contains("changed since"), "{report:?}");
 }
 
 #[test]

@@ -8,19 +8,19 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::broken::{Repair, look_at_all};
-use opkeep_framework_cache::fill::{Cache, DeviceMap, FillOptions, FillReport, fill};
-use opkeep_framework_cache::quarantine::{RunId, Step};
-use opkeep_framework_cache::restore::{UndoOptions, newest, quarantines, undo};
+use opkeep_framework_cache::fill::{DeviceMap, FillOptions, FillReport, ScannedCache, fill};
+use opkeep_framework_cache::quarantine::{QuarantineProgress, RunId};
+use opkeep_framework_cache::restore::{RestoreOptions, newest, quarantines, restore};
 use opkeep_testkit::Folder;
 use opkeep_testkit::caches::{Rank, age};
 
 fn repair_and_fill(base: &Path, dry_run: bool, map: &str, before: &dyn Fn()) -> FillReport {
     let surveys = look_at_all(base);
     let repair = Repair { dry_run, ..Repair::new() };
-    let asides: Vec<_> = surveys.iter().map(|survey| repair.mend(survey).unwrap()).collect();
-    let cache = |(survey, aside)| -> Cache<'_> {
-        let aside: &opkeep_framework_cache::quarantine::Aside = aside;
-        Cache { survey, moved: &aside.moved }
+    let asides: Vec<_> = surveys.iter().map(|scan| repair.mend(scan).unwrap()).collect();
+    let cache = |(scan, aside)| -> ScannedCache<'_> {
+        let aside: &opkeep_framework_cache::quarantine::QuarantineReport = aside;
+        ScannedCache { scan, moved: &aside.moved }
     };
     let caches: Vec<_> = surveys.iter().zip(&asides).map(cache).collect();
     let devices = DeviceMap::parse(map).unwrap();
@@ -67,8 +67,8 @@ fn what_was_set_aside_says_what_the_rank_was_made_for() {
             fs::remove_dir_all(lost.folder(base.path())).unwrap();
         }
         let report = repair_and_fill(base.path(), steps == "dry", "1=5", &|| {});
-        assert!(report.filled.is_empty() && report.refused.len() == 3, "{steps}: {report:?}");
-        assert!(report.refused.iter().all(|one| one.why.contains("Ascend310P3")), "{steps}: {report:?}");
+        assert!(report.filled.is_empty() && report.unfilled.len() == 3, "{steps}: {report:?}");
+        assert!(report.unfilled.iter().all(|one| one.why.contains("Ascend310P3")), "{steps}: {report:?}");
     }
 }
 
@@ -78,7 +78,7 @@ fn what_was_set_aside_before_says_which_device_the_rank_has() {
     let lost = half_lost(base.path(), 3);
     Repair::new().mend_all(base.path());
     let report = repair_and_fill(base.path(), false, "", &|| {});
-    assert!(report.refused.is_empty() && report.filled.len() == 3, "{report:?}");
+    assert!(report.unfilled.is_empty() && report.filled.len() == 3, "{report:?}");
     assert!((1..=3).all(|elements| path(base.path(), &lost, elements, "json").exists()));
 }
 
@@ -153,12 +153,12 @@ fn undoing_takes_what_was_filled_away() {
         let run = RunId::now();
         let asides: Vec<_> = surveys
             .iter()
-            .map(|survey| Repair { run: run.clone(), ..Repair::new() }.mend(survey).unwrap())
+            .map(|scan| Repair { run: run.clone(), ..Repair::new() }.mend(scan).unwrap())
             .collect();
         let caches: Vec<_> = surveys
             .iter()
             .zip(&asides)
-            .map(|(survey, aside)| Cache { survey, moved: &aside.moved })
+            .map(|(scan, aside)| ScannedCache { scan, moved: &aside.moved })
             .collect();
         let devices = DeviceMap::parse("2=7").unwrap();
         let options = FillOptions {
@@ -173,15 +173,15 @@ fn undoing_takes_what_was_filled_away() {
         let filled = Folder::of(base.path()).unwrap();
         let found = newest(quarantines(base.path()).unwrap());
         if dry {
-            let options = UndoOptions { dry_run: true, observe: &|_| {} };
-            let undone: Vec<_> = found.iter().map(|run| undo(run, &options).unwrap()).collect();
+            let options = RestoreOptions { dry_run: true, observe: &|_| {} };
+            let undone: Vec<_> = found.iter().map(|run| restore(run, &options).unwrap()).collect();
             assert_eq!(undone.iter().map(|it| it.withdrawn.len()).sum::<usize>(), 2 * 70 * 3);
             assert_eq!(Folder::of(base.path()).unwrap(), filled);
         }
-        let options = UndoOptions { dry_run: false, observe: &|_| {} };
+        let options = RestoreOptions { dry_run: false, observe: &|_| {} };
         for run in &found {
-            let undone = undo(run, &options).unwrap();
-            assert!(undone.removed && undone.kept.is_empty(), "{undone:?}");
+            let undone = restore(run, &options).unwrap();
+            assert!(undone.removed && undone.unrestored.is_empty(), "{undone:?}");
         }
         assert_eq!(Folder::of(base.path()).unwrap(), before);
     }
@@ -198,14 +198,14 @@ fn what_is_written_while_a_fill_is_undone_stays() {
         let mut bytes = fs::read(&json).unwrap();
         bytes.extend(is_extended.then_some(b'\n'));
         let observe = |step| {
-            if step == Step::Moving(0) {
+            if step == QuarantineProgress::Moving(0) {
                 fs::remove_file(&json).unwrap();
                 fs::write(&json, &bytes).unwrap();
             }
         };
         let run = newest(quarantines(base.path()).unwrap()).remove(0);
-        let undone = undo(&run, &UndoOptions { dry_run: false, observe: &observe }).unwrap();
-        assert!(!undone.removed && undone.kept.len() == 3 && undone.withdrawn.is_empty(), "{undone:?}");
+        let undone = restore(&run, &RestoreOptions { dry_run: false, observe: &observe }).unwrap();
+        assert!(!undone.removed && undone.unrestored.len() == 3 && undone.withdrawn.is_empty(), "{undone:?}");
         assert!(fs::read(&json).unwrap() == bytes && object.exists());
     }
 }
@@ -225,9 +225,9 @@ fn what_was_written_since_it_was_filled_stays() {
             fs::write(&written, &bytes).unwrap();
             let run = newest(quarantines(base.path()).unwrap()).remove(0);
             for dry_run in [true, false, false] {
-                let undone = undo(&run, &UndoOptions { dry_run, observe: &|_| {} }).unwrap();
-                assert!(!undone.removed && undone.kept.len() == 3, "{undone:?}");
-                assert!(undone.kept[0].why.contains("changed since"), "{undone:?}");
+                let undone = restore(&run, &RestoreOptions { dry_run, observe: &|_| {} }).unwrap();
+                assert!(!undone.removed && undone.unrestored.len() == 3, "{undone:?}");
+                assert!(undone.unrestored[0].why.contains("changed since"), "{undone:?}");
                 assert_eq!(fs::read(&written).unwrap(), bytes);
                 assert!(other.exists() == dry_run && path(base.path(), &lost, 1, "o").exists());
             }

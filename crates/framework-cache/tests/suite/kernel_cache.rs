@@ -10,7 +10,7 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::time::Duration;
 
 use crate::laid_caches::{Cache, json, run, set_age};
-use opkeep_framework_cache::gc::{GcReport, LimitSettings, Step, What};
+use opkeep_framework_cache::gc::{FileGroupKind, GcProgress, GcReport, LimitSettings};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -19,7 +19,7 @@ fn names<const N: usize>(names: [&str; N]) -> BTreeSet<String> {
 }
 
 fn counts(report: &GcReport) -> [u64; 5] {
-    What::ALL.map(|what| report.removed.count(what))
+    FileGroupKind::ALL.map(|what| report.removed.count(what))
 }
 
 /// What CANN itself would delete: sizes of everything, but only descriptions and objects go.
@@ -138,8 +138,8 @@ fn all_of_a_kernel_goes_the_description_first_and_the_object_last() {
     }
     cache.kernel("te_young", 100, 10);
     let order = RefCell::new(Vec::new());
-    let watch = |step: Step<'_>| {
-        if let Step::Removed { file, .. } = step {
+    let watch = |step: GcProgress<'_>| {
+        if let GcProgress::Removed { file, .. } = step {
             assert!(!cache.has(file));
             order.borrow_mut().push(file.to_owned());
         }
@@ -158,7 +158,10 @@ fn all_of_a_kernel_goes_the_description_first_and_the_object_last() {
         "then the locks: {order:?}"
     );
     assert_eq!(cache.files(), names(["te_young.json", "te_young.o"]));
-    assert_eq!((report.removed.count(What::Kernel), report.removed.amount(What::Kernel).files), (2, 11));
+    assert_eq!(
+        (report.removed.count(FileGroupKind::Kernel), report.removed.amount(FileGroupKind::Kernel).files),
+        (2, 11)
+    );
 }
 
 #[test]
@@ -185,7 +188,7 @@ fn half_an_hour_is_never_undercut() {
     everything(&cache);
     assert_eq!(cache.files(), all);
     cache.kernel("te_used", 10, 31);
-    assert_eq!(everything(&cache).0.removed.count(What::Kernel), 1);
+    assert_eq!(everything(&cache).0.removed.count(FileGroupKind::Kernel), 1);
     assert!(!cache.has("te_used.json") && !cache.has("te_used.o") && cache.files().len() == 7);
     // A lock that was just made is somebody's who is about to take it.
     cache.kernel("te_used", 10, 31);
@@ -217,11 +220,11 @@ fn limits_are_canns() {
     let cache = Cache::new();
     stock(&cache, 15);
     fs::write(cache.base().join("kernel_cache/op_cache.ini"), ini("1")).unwrap();
-    assert_eq!((gc(&cache).removed.count(What::Kernel), left(&cache)), (0, 15), "below the limit");
+    assert_eq!((gc(&cache).removed.count(FileGroupKind::Kernel), left(&cache)), (0, 15), "below the limit");
     stock(&cache, 16);
     let report = gc(&cache);
     assert_eq!(
-        (report.removed.count(What::Kernel), left(&cache)),
+        (report.removed.count(FileGroupKind::Kernel), left(&cache)),
         (12, 4),
         "as much as the limit: {report:?}"
     );
@@ -230,9 +233,9 @@ fn limits_are_canns() {
 
     fs::remove_file(cache.base().join("kernel_cache/op_cache.ini")).unwrap();
     stock(&cache, 31);
-    assert_eq!(gc(&cache).removed.count(What::Kernel), 0, "2 MB by the environment");
+    assert_eq!(gc(&cache).removed.count(FileGroupKind::Kernel), 0, "2 MB by the environment");
     stock(&cache, 40);
-    assert_eq!((gc(&cache).removed.count(What::Kernel), left(&cache)), (16, 24));
+    assert_eq!((gc(&cache).removed.count(FileGroupKind::Kernel), left(&cache)), (16, 24));
 
     fs::write(cache.base().join("kernel_cache/op_cache.ini"), ini("-1")).unwrap();
     stock(&cache, 40);
@@ -241,9 +244,13 @@ fn limits_are_canns() {
     assert_eq!((counts(&report), report.limits.unwrap().max_bytes), ([0, 0, 1, 0, 0], None), "no aging");
     assert!(!report.still_over);
     let report = cache.gc(|options| options.max_bytes = Some(10 * 65_536));
-    assert_eq!((report.removed.count(What::Kernel), left(&cache)), (30, 10), "unless it is asked for");
+    assert_eq!(
+        (report.removed.count(FileGroupKind::Kernel), left(&cache)),
+        (30, 10),
+        "unless it is asked for"
+    );
     let report = cache.gc(|options| options.max_bytes = Some(10 * 65_536));
-    assert_eq!(report.removed.count(What::Kernel), 0, "exactly so much may be there");
+    assert_eq!(report.removed.count(FileGroupKind::Kernel), 0, "exactly so much may be there");
 
     // A file that is no file limits nothing, rather than by default.
     fs::remove_file(cache.base().join("kernel_cache/op_cache.ini")).unwrap();
@@ -289,9 +296,9 @@ fn what_is_not_canns_is_counted_and_stays() {
     let report = cache.gc(|options| (options.older_than, options.max_bytes) = (Some(HOUR), Some(0)));
     assert_eq!(cache.files(), stays);
     assert!(report.still_over);
-    assert_eq!(report.strange_count, 12, "{:?}", report.strange);
+    assert_eq!(report.unknown_count, 12, "{:?}", report.unknown);
     for name in ["model.o", "te_link.o", "linked", "te_\u{fffd}.o"] {
-        assert!(report.strange.iter().any(|strange| strange == name), "{name}: {:?}", report.strange);
+        assert!(report.unknown.iter().any(|unknown| unknown == name), "{name}: {:?}", report.unknown);
     }
     // A link has a size of its own, which CANN does not count.
     let links: u64 = ["te_link.o", "linked"]
@@ -331,7 +338,7 @@ fn files_belong_to_the_descriptions_that_name_them() {
     assert_eq!((cache.files(), counts(&report)), (all, [0; 5]), "nothing is an orphan: {report:?}");
     let report = cache.gc(|options| options.older_than = Some(HOUR));
     assert_eq!(cache.files(), names(["te_new.json", "te_plain.json", "te_plain.o", "te_shared.o"]));
-    assert_eq!(report.removed.count(What::Kernel), 5);
+    assert_eq!(report.removed.count(FileGroupKind::Kernel), 5);
     set_age(&cache.folder().join("te_plain.json"), 40, 1440);
     set_age(&cache.folder().join("te_new.json"), 40, 40);
     cache.gc(|options| options.older_than = Some(HOUR));
@@ -371,7 +378,7 @@ fn looking_does_not_count_as_use() {
         cache.gc(|options| (options.older_than, options.dry_run) = (Some(5000 * HOUR), dry_run));
     }
     assert_eq!(times(), before);
-    assert_eq!(cache.gc(|options| options.max_bytes = Some(10)).removed.count(What::Kernel), 2);
+    assert_eq!(cache.gc(|options| options.max_bytes = Some(10)).removed.count(FileGroupKind::Kernel), 2);
 }
 
 /// A kernel that is used after it was listed stays, and so does one that was replaced.
@@ -384,15 +391,15 @@ fn what_is_used_meanwhile_stays() {
     cache.put("te_orphan.o", "x", 600);
     cache.put("te_stored.o", "x", 600);
     cache.put("te_x.o_1_2_3.temp", "x", 600);
-    let watch = |step: Step<'_>| {
-        if let Step::Removed { file: "te_x.o_1_2_3.temp", .. } = step {
+    let watch = |step: GcProgress<'_>| {
+        if let GcProgress::Removed { file: "te_x.o_1_2_3.temp", .. } = step {
             cache.put("te_stored.json", json("te_stored"), 600);
         }
-        if let Step::Removed { file: "te_0.json", .. } = step {
+        if let GcProgress::Removed { file: "te_0.json", .. } = step {
             set_age(&cache.folder().join("te_1.json"), 0, 1440);
             cache.kernel("te_2", 11, 800);
         }
-        if let Step::Listed { .. } | Step::Done { done: 0, .. } = step {
+        if let GcProgress::Listed { .. } | GcProgress::Done { done: 0, .. } = step {
             unreachable!("so few files are listed at once");
         }
     };
@@ -401,7 +408,7 @@ fn what_is_used_meanwhile_stays() {
         cache.files(),
         names(["te_1.json", "te_1.o", "te_2.json", "te_2.o", "te_stored.json", "te_stored.o"])
     );
-    assert_eq!((report.kept.changed, report.removed.count(What::Kernel)), (3, 2), "{report:?}");
+    assert_eq!((report.kept.changed, report.removed.count(FileGroupKind::Kernel)), (3, 2), "{report:?}");
 }
 
 #[test]
@@ -409,8 +416,8 @@ fn whoever_gives_up_has_deleted_only_whole_kernels() {
     let cache = Cache::new();
     (0..6).for_each(|number| cache.kernel(&format!("te_{number}"), 10, 900));
     let removed = RefCell::new(0);
-    let watch = |step: Step<'_>| {
-        if matches!(step, Step::Removed { .. }) {
+    let watch = |step: GcProgress<'_>| {
+        if matches!(step, GcProgress::Removed { .. }) {
             *removed.borrow_mut() += 1;
         }
     };
@@ -419,7 +426,7 @@ fn whoever_gives_up_has_deleted_only_whole_kernels() {
         (options.older_than, options.watch, options.cancelled) = (Some(HOUR), &watch, &cancelled);
     });
     assert!(report.cancelled);
-    assert_eq!((report.removed.count(What::Kernel), cache.files().len()), (2, 8));
+    assert_eq!((report.removed.count(FileGroupKind::Kernel), cache.files().len()), (2, 8));
 }
 
 /// Numbers that look random and are the same each time.
@@ -498,7 +505,7 @@ fn random_caches_are_left_as_the_rule_says() {
         assert_eq!(cache.bytes(), total(&kernels), "{files:?}");
         assert_eq!(report.after.total().bytes, cache.bytes());
         assert_eq!(report.still_over, cache.bytes() > max);
-        evicted += report.removed.count(What::Kernel);
+        evicted += report.removed.count(FileGroupKind::Kernel);
         kept += left.len();
     }
     assert!(evicted > 200 && kept > 200, "{evicted} went, {kept} stayed");

@@ -23,10 +23,10 @@ mod materialise;
 #[cfg(test)]
 mod quarantine;
 #[cfg(test)]
-mod survey_chips;
+mod restore;
 #[cfg(test)]
-mod survey_claims;
+mod scan_chips;
 #[cfg(test)]
-mod survey_names;
+mod scan_claims;
 #[cfg(test)]
-mod undo;
+mod scan_names;

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::common::{Made, all, assert_consistent, names, open_view, states, temps};
 use opkeep_digest::Digest;
-use opkeep_kernel_meta::{FileContent, KernelFiles, LeftKernel, LeftReason, Part, View, ViewError};
+use opkeep_kernel_meta::{FileContent, KernelFileKind, KernelFiles, LeftKernel, LeftReason, View, ViewError};
 use tempfile::TempDir;
 
 fn view() -> (TempDir, View) {
@@ -21,7 +21,7 @@ fn view() -> (TempDir, View) {
 
 /// Makes a kernel look as if it had been written `minutes` ago.
 fn age(dir: &Path, kernel: &Made, minutes: u64) {
-    for part in Part::ALL {
+    for part in KernelFileKind::ALL {
         let file = File::options().append(true).open(dir.join(kernel.name(part))).unwrap();
         file.set_modified(SystemTime::now() - Duration::from_secs(minutes * 60)).unwrap();
     }
@@ -48,7 +48,7 @@ fn modes_are_the_frameworks() {
     view.materialise(&[kernel.files()]).unwrap();
     // The umask may take more away, but nothing may be added.
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
-    for part in Part::ALL {
+    for part in KernelFileKind::ALL {
         let mode = mode(&view.dir().join(kernel.name(part)));
         assert_eq!(mode & !0o640, 0, "{part} {mode:o}");
         assert_eq!(mode & 0o600, 0o600, "{part} {mode:o}");
@@ -79,23 +79,23 @@ fn bytes_are_asked_for_only_when_they_are_written() {
     let (_base, view) = view();
     let made = Made::new("op", 1);
     let loads = Cell::new([0; 3]);
-    let load = |part: Part| {
+    let load = |part: KernelFileKind| {
         let mut counts = loads.get();
         counts[part as usize] += 1;
         loads.set(counts);
         Ok(made.bytes(part).to_vec())
     };
-    let loaders = Part::ALL.map(|part| move || load(part));
-    let content = |part: Part| {
+    let loaders = KernelFileKind::ALL.map(|part| move || load(part));
+    let content = |part: KernelFileKind| {
         let bytes = made.bytes(part);
         FileContent::lazy(Digest::of(bytes), bytes.len() as u64, &loaders[part as usize])
     };
     let lazy = KernelFiles {
         slot: "slot",
         stem: "op",
-        object: content(Part::Object),
-        json: content(Part::Json),
-        info: content(Part::Info),
+        object: content(KernelFileKind::Object),
+        json: content(KernelFileKind::Json),
+        info: content(KernelFileKind::Info),
         for_chip: true,
         debug: false,
     };
@@ -197,7 +197,7 @@ fn a_base_that_is_no_folder_is_refused_and_named() {
 #[test]
 fn a_directory_in_the_place_of_a_file_is_left_and_named() {
     let kernel = Made::new("op", 1);
-    for part in Part::ALL {
+    for part in KernelFileKind::ALL {
         let (_base, view) = view();
         let path = view.dir().join(kernel.name(part));
         fs::create_dir(&path).unwrap();
@@ -220,7 +220,7 @@ fn a_kernel_may_serve_several_slots_but_not_be_two_kernels() {
     assert_eq!((report.written, report.intact), (1, 0));
 
     let error = view.materialise(&[one.files(), two.files()]).unwrap_err();
-    assert!(matches!(error, ViewError::Conflict { part: Part::Object, .. }), "{error:?}");
+    assert!(matches!(error, ViewError::Conflict { part: KernelFileKind::Object, .. }), "{error:?}");
     one.assert_in(view.dir());
 }
 
@@ -231,7 +231,10 @@ fn bytes_that_are_not_what_was_announced_are_not_written() {
     let lie =
         KernelFiles { object: FileContent::known(Digest::of(b"announced"), b"delivered"), ..kernel.files() };
     let error = view.materialise(&[lie]).unwrap_err();
-    assert!(matches!(error, ViewError::FileContent { part: Part::Object, found_len: 9, .. }), "{error:?}");
+    assert!(
+        matches!(error, ViewError::Content { part: KernelFileKind::Object, found_len: 9, .. }),
+        "{error:?}"
+    );
 
     let fails = || Err(std::io::Error::other("the store is gone"));
     let fails = KernelFiles { object: FileContent::lazy(Digest::of(b"x"), 1, &fails), ..kernel.files() };
@@ -312,7 +315,7 @@ fn a_superseded_name_that_others_took_is_theirs() {
     let old = Made::new("op_1", 1);
     let new = Made { slot: old.slot.clone(), ..Made::new("op_2", 2) };
     let theirs = Made::new("op_1", 7);
-    for taken in [&[Part::Object][..], &[Part::Json], &Part::ALL] {
+    for taken in [&[KernelFileKind::Object][..], &[KernelFileKind::Json], &KernelFileKind::ALL] {
         let (_base, view) = view();
         view.materialise(&[old.files()]).unwrap();
         for &part in taken {

@@ -8,16 +8,16 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::common::broken::{Repair, Torn, age_all, broken_caches, findings, look_at_all};
-use opkeep_framework_cache::quarantine::{RepairError, Step, Why};
-use opkeep_framework_cache::restore::{UndoOptions, Undone, newest, quarantines, undo};
-use opkeep_framework_cache::scan::{Busy, What};
+use opkeep_framework_cache::quarantine::{QuarantineProgress, RepairError, SkipCause};
+use opkeep_framework_cache::restore::{RestoreOptions, RestoreReport, newest, quarantines, restore};
+use opkeep_framework_cache::scan::{InUse, ItemKind};
 use opkeep_testkit::Folder;
 use opkeep_testkit::caches::{Rank, cann_kernel};
 use serde_json::json;
 
-fn undo_newest(base: &Path) -> Vec<Undone> {
-    let options = UndoOptions { dry_run: false, observe: &|_| {} };
-    newest(quarantines(base).unwrap()).iter().map(|one| undo(one, &options).unwrap()).collect()
+fn undo_newest(base: &Path) -> Vec<RestoreReport> {
+    let options = RestoreOptions { dry_run: false, observe: &|_| {} };
+    newest(quarantines(base).unwrap()).iter().map(|one| restore(one, &options).unwrap()).collect()
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn everything_comes_back_byte_for_byte() {
 
     let undone = undo_newest(base.path());
     assert_eq!(undone.len(), 4);
-    assert!(undone.iter().all(|one| one.kept.is_empty() && one.removed), "{undone:?}");
+    assert!(undone.iter().all(|one| one.unrestored.is_empty() && one.removed), "{undone:?}");
     assert_eq!(Folder::of(base.path()).unwrap(), before);
 }
 
@@ -86,7 +86,7 @@ fn what_may_be_in_the_making_needs_force() {
     let torn = Torn::new();
     fs::write(torn.path("info"), "now").unwrap();
     let aside = torn.mend_while(&|_| {});
-    assert!(matches!(aside.left[0].why, Why::InProgress(Busy::Young { .. })), "{aside:?}");
+    assert!(matches!(aside.left[0].why, SkipCause::InProgress(InUse::RecentlyWritten { .. })), "{aside:?}");
     assert!(aside.moved.is_empty() && aside.quarantine.is_none());
     assert!(quarantines(torn.base.path()).unwrap().is_empty(), "nothing to move, nothing made");
     let aside = Repair { force: true, ..Repair::new() }.mend(&torn.look()).unwrap();
@@ -110,11 +110,11 @@ fn what_changed_since_it_was_judged_stays() {
         fs::create_dir(torn.path("json")).unwrap();
     };
     for (at, change) in [made_whole, rewritten, described, gone, link, folder].into_iter().enumerate() {
-        for when in [Step::Recorded, Step::Moving(0)] {
+        for when in [QuarantineProgress::Recorded, QuarantineProgress::Moving(0)] {
             let torn = Torn::new();
-            let (changed, last) = (Cell::new(Folder::default()), Cell::new(Step::Recorded));
+            let (changed, last) = (Cell::new(Folder::default()), Cell::new(QuarantineProgress::Recorded));
             let aside = torn.mend_while(&|step| {
-                if step != Step::Checking {
+                if step != QuarantineProgress::Checking {
                     last.set(step);
                 }
                 if step == when {
@@ -124,7 +124,7 @@ fn what_changed_since_it_was_judged_stays() {
             });
             assert!(matches!(aside.left[..], [_]), "{at} {when:?}: {aside:?}");
             assert!(
-                matches!(aside.left[0].why, Why::Changed { .. } | Why::Failed { .. }),
+                matches!(aside.left[0].why, SkipCause::Changed { .. } | SkipCause::Failed { .. }),
                 "{at} {when:?}: {aside:?}"
             );
             assert!(aside.moved.is_empty() && aside.quarantine.is_none(), "{at} {when:?}: {aside:?}");
@@ -133,7 +133,7 @@ fn what_changed_since_it_was_judged_stays() {
             // Nothing is tried any more, once it is known.
             let is_first = at < 2 || at == 5;
             assert!(
-                last.get() == when || when != Step::Recorded && !is_first,
+                last.get() == when || when != QuarantineProgress::Recorded && !is_first,
                 "{at} {when:?}: {:?}",
                 last.get()
             );
@@ -147,11 +147,19 @@ fn each_file_is_compared_right_before_it_is_moved() {
     let steps = RefCell::new(Vec::new());
     torn.mend_while(&|step| {
         steps.borrow_mut().push(step);
-        if step == Step::Moved(0) {
+        if step == QuarantineProgress::Moved(0) {
             torn.replace("info", b"{}");
         }
     });
-    assert_eq!(*steps.borrow(), [Step::Recorded, Step::Moving(0), Step::Moved(0), Step::Checking]);
+    assert_eq!(
+        *steps.borrow(),
+        [
+            QuarantineProgress::Recorded,
+            QuarantineProgress::Moving(0),
+            QuarantineProgress::Moved(0),
+            QuarantineProgress::Checking
+        ]
+    );
 }
 
 #[test]
@@ -161,14 +169,16 @@ fn a_kernel_that_becomes_whole_while_it_is_moved_is_not_taken_apart() {
         let torn = Torn::new();
         torn.put("json", &torn.kernel.json);
         fs::remove_file(torn.path(missing)).unwrap();
-        for when in [Step::Recorded, Step::Moving(at), Step::Moved(at)] {
+        for when in
+            [QuarantineProgress::Recorded, QuarantineProgress::Moving(at), QuarantineProgress::Moved(at)]
+        {
             let bytes = if missing == "json" { &torn.kernel.json } else { &torn.kernel.object };
             let aside = torn.mend_while(&|step| {
                 if step == when {
                     torn.put(missing, bytes);
                 }
             });
-            assert!(matches!(aside.left[0].why, Why::Changed { .. }), "{missing} {when:?}: {aside:?}");
+            assert!(matches!(aside.left[0].why, SkipCause::Changed { .. }), "{missing} {when:?}: {aside:?}");
             assert!(
                 aside.moved.is_empty() && torn.in_quarantine().is_empty(),
                 "{missing} {when:?}: {aside:?}"
@@ -181,7 +191,7 @@ fn a_kernel_that_becomes_whole_while_it_is_moved_is_not_taken_apart() {
 
 #[test]
 fn what_somebody_writes_to_in_quarantine_goes_back() {
-    for when in [Step::Moved(0), Step::Moved(2), Step::Checking] {
+    for when in [QuarantineProgress::Moved(0), QuarantineProgress::Moved(2), QuarantineProgress::Checking] {
         let torn = Torn::new();
         // He opened it before it was moved.
         let file = fs::File::options().write(true).open(torn.path("json")).unwrap();
@@ -190,7 +200,7 @@ fn what_somebody_writes_to_in_quarantine_goes_back() {
                 std::os::unix::fs::FileExt::write_all_at(&file, &torn.kernel.json, 0).unwrap();
             }
         });
-        assert_eq!(aside.left[0].why, Why::Changed { file: format!("{}.json", torn.kernel.stem) });
+        assert_eq!(aside.left[0].why, SkipCause::Changed { file: format!("{}.json", torn.kernel.stem) });
         assert!(aside.moved.is_empty(), "{aside:?}");
         assert_eq!(fs::read(torn.path("json")).unwrap(), torn.kernel.json);
         assert_eq!(findings(torn.base.path()), 0);
@@ -202,12 +212,12 @@ fn what_cannot_go_back_is_told() {
     let torn = Torn::new();
     let file = fs::File::options().write(true).open(torn.path("json")).unwrap();
     let aside = torn.mend_while(&|step| {
-        if step == Step::Checking {
+        if step == QuarantineProgress::Checking {
             std::os::unix::fs::FileExt::write_all_at(&file, &torn.kernel.json, 0).unwrap();
             torn.put("json", b"another");
         }
     });
-    let Why::Astray { file, place } = &aside.left[0].why else { panic!("{aside:?}") };
+    let SkipCause::Displaced { file, place } = &aside.left[0].why else { panic!("{aside:?}") };
     assert_eq!(
         (file, fs::read(place).unwrap()),
         (&format!("{}.json", torn.kernel.stem), torn.kernel.json.clone())
@@ -221,7 +231,7 @@ fn no_whole_kernel_is_ever_taken_in_a_race() {
     let (mut replaced_first, mut moved_first) = (0, 0);
     for round in 0..80u32 {
         let torn = Torn::new();
-        let survey = torn.look();
+        let scan = torn.look();
         let spin = AtomicU32::new(0);
         let (aside, _) = std::thread::scope(|scope| {
             let writer = scope.spawn(|| {
@@ -234,18 +244,18 @@ fn no_whole_kernel_is_ever_taken_in_a_race() {
                 torn.replace("json", &torn.kernel.json);
             });
             let observe = |step| {
-                if step == Step::Recorded {
+                if step == QuarantineProgress::Recorded {
                     spin.store(1, Ordering::Relaxed);
                 }
             };
-            let aside = Repair { observe: &observe, ..Repair::new() }.mend(&survey).unwrap();
+            let aside = Repair { observe: &observe, ..Repair::new() }.mend(&scan).unwrap();
             (aside, writer.join().unwrap())
         });
         let whole =
             |suffix: &str, bytes: &[u8]| fs::read(torn.path(suffix)).is_ok_and(|found| found == bytes);
         assert!(whole("json", &torn.kernel.json) && whole("o", &torn.kernel.object), "{round}: {aside:?}");
         let taken = aside.moved.iter().map(|moved| moved.files.len()).sum::<usize>();
-        let astray = aside.left.iter().any(|left| matches!(left.why, Why::Astray { .. }));
+        let astray = aside.left.iter().any(|left| matches!(left.why, SkipCause::Displaced { .. }));
         assert!(torn.in_quarantine().len() == taken || astray, "{round}: {aside:?}");
         let found =
             torn.in_quarantine().into_iter().filter(|path| path.extension().is_some_and(|e| e == "json"));
@@ -308,7 +318,7 @@ fn operator_packages_are_left_alone() {
     age_all(&folder);
     let before = Folder::of(base.path()).unwrap();
     let aside = Repair { force: true, ..Repair::new() }.mend_all(base.path()).pop().unwrap();
-    assert_eq!(aside.left[0].why, Why::Installed);
+    assert_eq!(aside.left[0].why, SkipCause::Installed);
     assert_eq!(Folder::of(base.path()).unwrap(), before);
 }
 
@@ -323,8 +333,8 @@ fn what_was_made_anew_is_not_replaced_by_what_was_set_aside() {
         undone[0].restored.is_empty() && !undone[0].removed,
         "a set is put back whole or not: {undone:?}"
     );
-    assert_eq!(undone[0].kept.len(), 3);
-    assert!(undone[0].kept[0].why.contains("was written again since"), "{undone:?}");
+    assert_eq!(undone[0].unrestored.len(), 3);
+    assert!(undone[0].unrestored[0].why.contains("was written again since"), "{undone:?}");
     assert_eq!(fs::read(torn.path("json")).unwrap(), torn.kernel.json);
 
     fs::remove_file(torn.path("json")).unwrap();
@@ -339,7 +349,7 @@ fn what_was_changed_in_quarantine_is_not_put_back() {
     let json = aside.quarantine.unwrap().join(format!("{}.json", torn.kernel.stem));
     fs::write(json, "changed").unwrap();
     let undone = undo_newest(torn.base.path()).pop().unwrap();
-    assert!(undone.kept.iter().any(|kept| kept.why.contains("changed since")), "{undone:?}");
+    assert!(undone.unrestored.iter().any(|kept| kept.why.contains("changed since")), "{undone:?}");
     assert!(!torn.path("json").exists() && !undone.removed);
 }
 
@@ -353,7 +363,7 @@ fn an_object_is_not_restored_beside_another_description() {
         if is_lost { fs::remove_file(json) } else { fs::write(json, "changed") }.unwrap();
         torn.put("json", b"{}");
         let undone = undo_newest(torn.base.path()).pop().unwrap();
-        assert!(undone.kept.iter().any(|kept| kept.why.contains("written again since")), "{undone:?}");
+        assert!(undone.unrestored.iter().any(|kept| kept.why.contains("written again since")), "{undone:?}");
         assert!(!torn.path("o").exists() && run.join(format!("{}.o", torn.kernel.stem)).exists());
     }
 }
@@ -376,7 +386,7 @@ fn a_description_is_not_restored_beside_another_library() {
         }
         fs::write(&library, "another library").unwrap();
         let undone = undo_newest(base.path()).pop().unwrap();
-        assert!(!json.exists() && undone.kept.len() == 2, "{undone:?}");
+        assert!(!json.exists() && undone.unrestored.len() == 2, "{undone:?}");
         fs::remove_file(&library).unwrap();
         assert_eq!(undo_newest(base.path()).pop().unwrap().removed, !is_changed);
         assert_eq!((json.exists(), library.exists()), (!is_changed, !is_changed));
@@ -398,7 +408,7 @@ fn a_description_that_stood_alone_is_not_restored_beside_an_object() {
         );
         fs::write(dir.join(format!("a.{suffix}")), "another").unwrap();
         let undone = undo_newest(base.path()).pop().unwrap();
-        assert!(!dir.join("a.json").exists() && undone.kept.len() == 1, "{suffix}: {undone:?}");
+        assert!(!dir.join("a.json").exists() && undone.unrestored.len() == 1, "{suffix}: {undone:?}");
     }
 }
 
@@ -420,13 +430,13 @@ fn a_description_returns_beside_an_object_that_stayed() {
     let mend = || Repair::new().mend(&look_at_all(base.path()).remove(0)).unwrap();
     assert_eq!(mend().moved[0].files, ["te_b.json"]);
     let undone = undo_newest(base.path()).pop().unwrap();
-    assert!(undone.removed && undone.kept.is_empty(), "{undone:?}");
+    assert!(undone.removed && undone.unrestored.is_empty(), "{undone:?}");
     assert_eq!(Folder::of(base.path()).unwrap(), before);
     // Not beside another one.
     mend();
     fs::write(dir.join("te_b.o"), "another").unwrap();
     let undone = undo_newest(base.path()).pop().unwrap();
-    assert!(undone.kept[0].why.contains("remove this file"), "{undone:?}");
+    assert!(undone.unrestored[0].why.contains("remove this file"), "{undone:?}");
     assert!(!dir.join("te_b.json").exists());
 }
 
@@ -435,9 +445,9 @@ fn an_undo_does_not_forget_what_a_manifest_that_cannot_be_read_says() {
     let torn = Torn::new();
     torn.mend_while(&|_| {});
     fs::create_dir(torn.folder().join(".opkeep-manifest")).unwrap();
-    let options = UndoOptions { dry_run: false, observe: &|_| {} };
+    let options = RestoreOptions { dry_run: false, observe: &|_| {} };
     let run = newest(quarantines(torn.base.path()).unwrap()).remove(0);
-    let error = undo(&run, &options).unwrap_err().to_string();
+    let error = restore(&run, &options).unwrap_err().to_string();
     assert!(error.contains(".opkeep-manifest") && !torn.path("o").exists(), "{error}");
 }
 
@@ -453,7 +463,7 @@ fn a_journal_cannot_make_undo_write_elsewhere() {
         assert_ne!(evil(file), text);
         fs::write(&journal, evil(file)).unwrap();
         let undone = undo_newest(torn.base.path()).pop().unwrap();
-        assert!(undone.kept.iter().any(|kept| kept.why.contains("journal is damaged")), "{undone:?}");
+        assert!(undone.unrestored.iter().any(|kept| kept.why.contains("journal is damaged")), "{undone:?}");
         assert!(!torn.base.path().join("rank_0").join(&name).exists());
         assert!(aside.quarantine.as_ref().unwrap().join(&name).exists() && !undone.removed);
     }
@@ -488,11 +498,11 @@ fn links_in_place_of_folders_are_not_followed() {
     fs::create_dir(&prebuilt).unwrap();
     fs::write(prebuilt.join("a.json"), "").unwrap();
     age_all(&prebuilt);
-    let survey = torn.look();
+    let scan = torn.look();
     fs::rename(&prebuilt, elsewhere.path().join("moved")).unwrap();
     symlink(elsewhere.path().join("moved"), &prebuilt).unwrap();
-    let aside = Repair::new().mend(&survey).unwrap();
-    assert!(aside.left.iter().any(|left| left.what == What::Trial), "{aside:?}");
+    let aside = Repair::new().mend(&scan).unwrap();
+    assert!(aside.left.iter().any(|left| left.what == ItemKind::Precompile), "{aside:?}");
     assert!(elsewhere.path().join("moved/a.json").exists());
     // A lock that is a link is nobody's business of ours.
     fs::remove_file(&prebuilt).unwrap();
@@ -510,7 +520,7 @@ fn one_place_that_fails_does_not_keep_the_rest() {
     let base = tempfile::tempdir().unwrap();
     broken_caches(base.path());
     fs::write(base.path().join("rank_0/kernel_meta.opkeep-quarantine"), "in the way").unwrap();
-    let results: Vec<_> = look_at_all(base.path()).iter().map(|survey| Repair::new().mend(survey)).collect();
+    let results: Vec<_> = look_at_all(base.path()).iter().map(|scan| Repair::new().mend(scan)).collect();
     assert_eq!(results.iter().filter(|result| result.is_err()).count(), 1);
     assert_eq!(findings(base.path()), 7);
 }

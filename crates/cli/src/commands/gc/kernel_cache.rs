@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use opkeep_framework_cache::gc::{
-    GcOptions, GcReport, IDLE_FOR, LimitSettings, Step, Usage, What, gc as evict,
+    FileGroupKind, GcOptions, GcProgress, GcReport, IDLE_FOR, LimitSettings, Usage, gc as evict,
 };
-use opkeep_framework_cache::scan::{Kind, Place, find, is_set_aside};
+use opkeep_framework_cache::scan::{CacheDir, Kind, find, is_set_aside};
 use opkeep_fs::Fs;
 use serde::Serialize;
 
@@ -33,9 +33,9 @@ pub(crate) fn gc(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     for place in places {
         let name = place.path.to_string_lossy();
         progress.about(&name);
-        let watch = |step: Step<'_>| match step {
-            Step::Listed { files } => progress.about(&format!("{name}: {files} files")),
-            Step::Done { done, of } => progress.at(done, of),
+        let watch = |step: GcProgress<'_>| match step {
+            GcProgress::Listed { files } => progress.about(&format!("{name}: {files} files")),
+            GcProgress::Done { done, of } => progress.at(done, of),
             _ => {}
         };
         let options = GcOptions {
@@ -79,7 +79,7 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// CANN's caches at and below `dirs`, each once.
-    fn find(&mut self, dirs: &[PathBuf]) -> Vec<Place> {
+    fn find(&mut self, dirs: &[PathBuf]) -> Vec<CacheDir> {
         let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
         for dir in dirs {
             let places = match find(dir) {
@@ -98,7 +98,7 @@ impl Run<'_> {
             for path in places.links {
                 self.warning(&path, "it is a link and was not followed; name it by itself");
             }
-            let caches: Vec<Place> =
+            let caches: Vec<CacheDir> =
                 places.places.into_iter().filter(|place| place.kind == Kind::Cann).collect();
             if caches.is_empty() {
                 let is_aside = Fs::new().real_path(dir).is_ok_and(|dir| is_set_aside(&dir));
@@ -110,7 +110,7 @@ impl Run<'_> {
                     },
                 );
             }
-            let is_new = |place: &Place| seen.insert(real_path(&place.path));
+            let is_new = |place: &CacheDir| seen.insert(real_path(&place.path));
             found.extend(caches.into_iter().filter(is_new));
         }
         found
@@ -128,7 +128,7 @@ impl Run<'_> {
         self.verdict = Verdict::Unusable;
     }
 
-    fn add(&mut self, place: &Place, report: &GcReport, args: &Args) {
+    fn add(&mut self, place: &CacheDir, report: &GcReport, args: &Args) {
         let name = place.path.to_string_lossy();
         self.text.line(format_args!("{}: {}", name, summary(report, args.dry_run)));
         self.caches.push(OrError::Done(cache_output(place, report)));
@@ -152,7 +152,7 @@ impl Run<'_> {
 
     /// What could not be done, and what is not CANN's.
     fn print_what_stays(&mut self, path: &Path, report: &GcReport) {
-        let GcReport { failure, failed, closed, unread, strange, strange_count, .. } = report;
+        let GcReport { failure, failed, closed, unread, unknown, unknown_count, .. } = report;
         if let Some((file, error)) = failure {
             let failed = counted(usize::try_from(*failed).unwrap_or(usize::MAX), "item");
             let file = file.to_string_lossy();
@@ -173,10 +173,10 @@ impl Run<'_> {
                 ),
             );
         }
-        if *strange_count > 0 {
-            let first: Vec<String> = strange.iter().take(3).map(|name| format!("`{}`", name)).collect();
-            let more = if *strange_count > 3 { ", ..." } else { "" };
-            let text = format!("{strange_count} not CANN's, left alone: {}{more}", first.join(", "));
+        if *unknown_count > 0 {
+            let first: Vec<String> = unknown.iter().take(3).map(|name| format!("`{}`", name)).collect();
+            let more = if *unknown_count > 3 { ", ..." } else { "" };
+            let text = format!("{unknown_count} not CANN's, left alone: {}{more}", first.join(", "));
             self.output.print_note(&format!("{}: {text}", path.to_string_lossy()));
         }
     }
@@ -220,13 +220,15 @@ fn summary(report: &GcReport, dry_run: bool) -> String {
 /// What there is of each, in words.
 fn things(usage: &Usage) -> String {
     let word = |what| match what {
-        What::Kernel => "kernel",
-        What::Trial => "trial compile",
-        What::Orphan => "orphan",
-        What::Temp => "temporary file",
+        FileGroupKind::Kernel => "kernel",
+        FileGroupKind::Trial => "trial compile",
+        FileGroupKind::Orphan => "orphan",
+        FileGroupKind::Temp => "temporary file",
         _ => "stray lock",
     };
-    let all = What::ALL.into_iter().filter(|what| *what == What::Kernel || usage.count(*what) > 0);
+    let all = FileGroupKind::ALL
+        .into_iter()
+        .filter(|what| *what == FileGroupKind::Kernel || usage.count(*what) > 0);
     let all = all.map(|what| counted(usize::try_from(usage.count(what)).unwrap_or(usize::MAX), word(what)));
     all.collect::<Vec<_>>().join(", ")
 }
@@ -309,7 +311,7 @@ struct ProblemOutput {
     problem: String,
 }
 
-fn cache_output(place: &Place, report: &GcReport) -> CacheOutput {
+fn cache_output(place: &CacheDir, report: &GcReport) -> CacheOutput {
     let problem = |(path, error): &(PathBuf, std::io::Error)| ProblemOutput {
         path: json::path(path),
         problem: error.to_string(),
@@ -330,21 +332,21 @@ fn cache_output(place: &Place, report: &GcReport) -> CacheOutput {
         failed: report.failed,
         failure: report.failure.as_ref().map(problem),
         unread: report.unread,
-        not_recognised: UnknownOutput { count: report.strange_count, first: report.strange.clone() },
+        not_recognised: UnknownOutput { count: report.unknown_count, first: report.unknown.clone() },
         closed: report.closed.iter().map(problem).collect(),
         interrupted: report.cancelled,
     }
 }
 
 fn usage_output(usage: &Usage) -> UsageOutput {
-    let kind = |what: What| {
+    let kind = |what: FileGroupKind| {
         let amount = usage.amount(what);
         (what.name(), KindOutput { count: usage.count(what), files: amount.files, bytes: amount.bytes })
     };
     UsageOutput {
         files: usage.total().files,
         bytes: usage.total().bytes,
-        kinds: What::ALL.into_iter().map(kind).collect(),
+        kinds: FileGroupKind::ALL.into_iter().map(kind).collect(),
         other: OtherOutput { files: usage.other.files, bytes: usage.other.bytes },
     }
 }

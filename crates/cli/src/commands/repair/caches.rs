@@ -5,9 +5,9 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use opkeep_framework_cache::fill::{Cache, DeviceMap, FillOptions, FillReport, fill};
-use opkeep_framework_cache::quarantine::{AsideOptions, RunId, set_aside};
-use opkeep_framework_cache::scan::{Place, Survey, SurveyOptions, compare, find, survey};
+use opkeep_framework_cache::fill::{DeviceMap, FillOptions, FillReport, ScannedCache, fill};
+use opkeep_framework_cache::quarantine::{QuarantineOptions, RunId, quarantine};
+use opkeep_framework_cache::scan::{CacheDir, CacheScan, ScanOptions, compare, find, scan};
 use opkeep_fs::CancelToken;
 
 use super::args::Args;
@@ -41,8 +41,8 @@ pub(crate) fn repair(args: &Args, output: &Output) -> anyhow::Result<Repaired<Ca
             break;
         }
         match look(place, threads(args.jobs), &progress, &cancel) {
-            Ok(survey) => {
-                let options = AsideOptions {
+            Ok(scan) => {
+                let options = QuarantineOptions {
                     run: &run,
                     force: args.force,
                     dry_run: args.dry_run,
@@ -50,9 +50,9 @@ pub(crate) fn repair(args: &Args, output: &Output) -> anyhow::Result<Repaired<Ca
                     cancelled: &|| cancel.is_cancelled(),
                 };
                 // What was looked at in part only, would be changed in part.
-                if !survey.cancelled {
-                    let aside = set_aside(&survey, &options);
-                    repairs.caches.push(RepairedCache { survey, aside });
+                if !scan.cancelled {
+                    let aside = quarantine(&scan, &options);
+                    repairs.caches.push(RepairedCache { scan, aside });
                 }
             }
             Err(error) => repairs.closed.push((place.path.clone(), error.to_string())),
@@ -61,7 +61,7 @@ pub(crate) fn repair(args: &Args, output: &Output) -> anyhow::Result<Repaired<Ca
     if args.fill && !cancel.is_cancelled() {
         repairs.filled = Some(filled(&repairs.caches, &run, &devices, args.dry_run, &progress, &cancel));
     } else {
-        repairs.ranks = compare(repairs.caches.iter().map(|repaired| &repaired.survey));
+        repairs.ranks = compare(repairs.caches.iter().map(|repaired| &repaired.scan));
     }
     progress.done();
     Ok(summed(&repairs, &cancel))
@@ -77,7 +77,7 @@ fn devices(given: &str) -> anyhow::Result<DeviceMap> {
 }
 
 /// All caches at and below `paths`, each once; and folders that are closed.
-fn places(paths: &[PathBuf]) -> anyhow::Result<(Vec<Place>, Closed)> {
+fn places(paths: &[PathBuf]) -> anyhow::Result<(Vec<CacheDir>, Closed)> {
     let (mut places, mut closed) = (BTreeMap::new(), Vec::new());
     for path in paths {
         // By itself, a store's directory is looked into for the caches that are beside it.
@@ -117,15 +117,15 @@ fn is_none(path: &Path) -> String {
 }
 
 fn look(
-    place: &Place,
+    place: &CacheDir,
     threads: NonZeroUsize,
     progress: &Progress,
     cancel: &CancelToken,
-) -> std::io::Result<Survey> {
+) -> std::io::Result<CacheScan> {
     progress.about(&place.path.to_string_lossy());
-    survey(
+    scan(
         place,
-        &SurveyOptions {
+        &ScanOptions {
             threads,
             progress: &|done, of| progress.at(done, of),
             cancelled: &|| cancel.is_cancelled(),
@@ -143,10 +143,10 @@ fn filled<'a>(
 ) -> FillReport {
     progress.about("filling ranks");
     let of = |repaired: &'a RepairedCache| {
-        let RepairedCache { survey, aside } = repaired;
-        Cache { survey, moved: aside.as_ref().map_or(&[][..], |aside| &aside.moved) }
+        let RepairedCache { scan, aside } = repaired;
+        ScannedCache { scan, moved: aside.as_ref().map_or(&[][..], |aside| &aside.moved) }
     };
-    let caches: Vec<Cache<'_>> = caches.iter().map(of).collect();
+    let caches: Vec<ScannedCache<'_>> = caches.iter().map(of).collect();
     let options = FillOptions {
         run,
         devices,
@@ -159,7 +159,7 @@ fn filled<'a>(
 
 fn summed(repairs: &Repairs, cancel: &CancelToken) -> Repaired<CachesOutput> {
     let left: usize = repairs.caches.iter().map(RepairedCache::left).sum::<usize>() + repairs.closed.len();
-    let refused = repairs.filled.as_ref().map_or(0, |filled| filled.refused.len());
+    let refused = repairs.filled.as_ref().map_or(0, |filled| filled.unfilled.len());
     let mut text = caches_report::text(repairs);
     match (left, refused, repairs.dry_run) {
         _ if cancel.is_cancelled() => text.line("interrupted; run it again to continue"),

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use opkeep_framework_cache::fill::{FillReport, Filled, Refused};
-use opkeep_framework_cache::quarantine::{Aside, Left, Moved, Why};
-use opkeep_framework_cache::scan::{Busy, Rank, Verdict, What};
+use opkeep_framework_cache::fill::{FillReport, FilledKernel, UnfilledKernel};
+use opkeep_framework_cache::quarantine::{QuarantineReport, QuarantinedItem, SkipCause, SkippedItem};
+use opkeep_framework_cache::scan::{InUse, ItemKind, ItemState, RankCache};
 use serde::Serialize;
 
 use super::outcome::{RepairedCache, Repairs};
@@ -30,7 +30,9 @@ pub(crate) fn text(repairs: &Repairs) -> Text {
     text.append(&lacking_text(repairs));
     let lefts =
         || repairs.caches.iter().filter_map(|one| one.aside.as_ref().ok()).flat_map(|aside| &aside.left);
-    let forced = |left: &Left| matches!(left.why, Why::InProgress(Busy::Young { .. } | Busy::Open { .. }));
+    let forced = |left: &SkippedItem| {
+        matches!(left.why, SkipCause::InProgress(InUse::RecentlyWritten { .. } | InUse::Open { .. }))
+    };
     if lefts().any(forced) {
         text.line("--force quarantines what is in progress, too: only if nothing is building there");
     }
@@ -54,7 +56,7 @@ fn shown(path: &Path) -> String {
 }
 
 fn cache_text(repaired: &RepairedCache, dry_run: bool) -> Text {
-    let place = &repaired.survey.place;
+    let place = &repaired.scan.place;
     let (kernels, intact) = counts(repaired);
     let kernels = counted(kernels, "kernel");
     let mut text = Text::of(format_args!("{}: {kernels}, {intact} intact", shown(&place.path)));
@@ -75,7 +77,7 @@ fn cache_text(repaired: &RepairedCache, dry_run: bool) -> Text {
             }
         }
     }
-    for (folder, error) in &repaired.survey.closed {
+    for (folder, error) in &repaired.scan.closed {
         text.line(format_args!("  left: directory {folder}: {error}"));
     }
     text
@@ -83,8 +85,8 @@ fn cache_text(repaired: &RepairedCache, dry_run: bool) -> Text {
 
 /// How many kernels there are, and how many of them intact.
 fn counts(repaired: &RepairedCache) -> (usize, usize) {
-    let kernels = || repaired.survey.items.iter().filter(|item| item.what == What::Kernel);
-    (kernels().count(), kernels().filter(|item| matches!(item.verdict, Verdict::Intact)).count())
+    let kernels = || repaired.scan.items.iter().filter(|item| item.what == ItemKind::Kernel);
+    (kernels().count(), kernels().filter(|item| matches!(item.verdict, ItemState::Intact)).count())
 }
 
 /// Adds the first lines, and how many there are more.
@@ -95,23 +97,23 @@ fn cut(text: &mut Text, lines: impl Iterator<Item = String>, all: usize) {
     }
 }
 
-fn named(what: What, below: Option<&str>, name: &str) -> String {
+fn named(what: ItemKind, below: Option<&str>, name: &str) -> String {
     let below = below.map(|below| format!("{below}/")).unwrap_or_default();
     format!("{what} {below}{name}")
 }
 
-fn moved_text(moved: &Moved) -> String {
+fn moved_text(moved: &QuarantinedItem) -> String {
     format!("{}: {}", named(moved.what, moved.below, &moved.name), moved.why)
 }
 
-fn left_text(left: &Left) -> String {
+fn left_text(left: &SkippedItem) -> String {
     format!("{}: {}", named(left.what, left.below, &left.name), left.why)
 }
 
 fn filled_text(report: &FillReport, dry_run: bool) -> Text {
     let mut ranks: BTreeMap<(&Path, &str), usize> = BTreeMap::new();
-    for Filled { folder, donor, .. } in &report.filled {
-        *ranks.entry((folder, donor)).or_default() += 1;
+    for FilledKernel { folder, source, .. } in &report.filled {
+        *ranks.entry((folder, source)).or_default() += 1;
     }
     let would = if dry_run { "would be " } else { "" };
     let mut text = Text::default();
@@ -124,7 +126,7 @@ fn filled_text(report: &FillReport, dry_run: bool) -> Text {
     }
     // The same is true of many.
     let mut whys: BTreeMap<(&Path, Option<&str>, &str), Vec<&str>> = BTreeMap::new();
-    for Refused { base, rank, kernel, why } in &report.refused {
+    for UnfilledKernel { base, rank, kernel, why } in &report.unfilled {
         whys.entry((base, rank.as_deref(), why)).or_default().extend(kernel.as_deref());
     }
     let all = whys.len();
@@ -141,20 +143,20 @@ fn filled_text(report: &FillReport, dry_run: bool) -> Text {
     for (folder, why) in &report.no_ranks {
         text.line(format_args!("not filled: {}: {why}", shown(folder)));
     }
-    if report.filled.is_empty() && report.refused.is_empty() {
+    if report.filled.is_empty() && report.unfilled.is_empty() {
         text.line("no rank lacks what another has");
     }
     text
 }
 
 /// Ranks that lack what others have: after a repair they are those that others wait for.
-fn lacking(repairs: &Repairs) -> impl Iterator<Item = (&Path, &Rank)> {
+fn lacking(repairs: &Repairs) -> impl Iterator<Item = (&Path, &RankCache)> {
     let ranks = repairs.ranks.iter().flat_map(|ranks| ranks.ranks.iter().map(|rank| (&*ranks.base, rank)));
     ranks.filter(|(_, rank)| !rank.lacks.is_empty())
 }
 
 fn lacking_text(repairs: &Repairs) -> Text {
-    let line = |(base, rank): (&Path, &Rank)| {
+    let line = |(base, rank): (&Path, &RankCache)| {
         let kernels = counted(rank.lacks.len(), "kernel");
         format!("rank {} of {} lacks {kernels} that others have", rank.rank, shown(base))
     };
@@ -278,7 +280,7 @@ impl CachesOutput {
         let closed = repairs.closed.iter().map(|(path, problem)| {
             OrError::Failed(FolderError { folder: json::path(path), error: problem.clone() })
         });
-        let lacking_output = |(base, rank): (&Path, &Rank)| LackingOutput {
+        let lacking_output = |(base, rank): (&Path, &RankCache)| LackingOutput {
             base: json::path(base),
             rank: rank.rank.clone(),
             has: rank.has,
@@ -298,22 +300,22 @@ impl CachesOutput {
 }
 
 fn cache_output(repaired: &RepairedCache) -> CacheOutput {
-    let RepairedCache { survey, aside } = repaired;
+    let RepairedCache { scan, aside } = repaired;
     let (kernels, intact) = counts(repaired);
-    let closed = survey
+    let closed = scan
         .closed
         .iter()
         .map(|(folder, error)| FolderError { folder: folder.clone(), error: error.to_string() });
     CacheOutput {
-        folder: json::path(&survey.place.path),
-        kind: survey.place.kind.name(),
-        rank: survey.place.rank.clone(),
+        folder: json::path(&scan.place.path),
+        kind: scan.place.kind.name(),
+        rank: scan.place.rank.clone(),
         kernels,
         intact,
         closed: closed.collect(),
         aside: match aside {
             Err(error) => OrError::Failed(FailedOutput { error: error.to_string() }),
-            Ok(Aside { quarantine, moved, left, without_locks, cancelled: _ }) => {
+            Ok(QuarantineReport { quarantine, moved, left, without_locks, cancelled: _ }) => {
                 OrError::Done(AsideOutput {
                     quarantine: quarantine.as_deref().map(json::path),
                     moved: moved.iter().map(moved_output).collect(),
@@ -325,8 +327,8 @@ fn cache_output(repaired: &RepairedCache) -> CacheOutput {
     }
 }
 
-fn moved_output(moved: &Moved) -> MovedOutput {
-    let Moved { what, name, below, files, why } = moved;
+fn moved_output(moved: &QuarantinedItem) -> MovedOutput {
+    let QuarantinedItem { what, name, below, files, why } = moved;
     MovedOutput {
         what: what.to_string(),
         name: name.clone(),
@@ -336,17 +338,17 @@ fn moved_output(moved: &Moved) -> MovedOutput {
     }
 }
 
-fn left_output(left: &Left) -> LeftOutput {
-    let Left { what, name, below, why } = left;
+fn left_output(left: &SkippedItem) -> LeftOutput {
+    let SkippedItem { what, name, below, why } = left;
     let kind = match why {
-        Why::InProgress(Busy::Locked) | Why::Lock(_) => "locked",
-        Why::InProgress(_) => "in-progress",
-        Why::Changed { .. } | Why::InUse => "changed",
-        Why::Unreadable { .. } => "unreadable",
-        Why::OtherChip(_) => "other-chip",
-        Why::Installed => "installed",
-        Why::NotAFile { .. } => "not-a-file",
-        Why::Astray { .. } => "astray",
+        SkipCause::InProgress(InUse::Locked) | SkipCause::Lock(_) => "locked",
+        SkipCause::InProgress(_) => "in-progress",
+        SkipCause::Changed { .. } | SkipCause::InUse => "changed",
+        SkipCause::Unreadable { .. } => "unreadable",
+        SkipCause::OtherChip(_) => "other-chip",
+        SkipCause::Installed => "installed",
+        SkipCause::NotAFile { .. } => "not-a-file",
+        SkipCause::Displaced { .. } => "astray",
         _ => "failed",
     };
     LeftOutput {
@@ -359,18 +361,18 @@ fn left_output(left: &Left) -> LeftOutput {
 }
 
 fn filled_output(report: &FillReport) -> FilledOutput {
-    let filled = |filled: &Filled| {
-        let Filled { folder, rank, stem, donor, donor_stem } = filled.clone();
+    let filled = |filled: &FilledKernel| {
+        let FilledKernel { folder, rank, stem, source, source_stem } = filled.clone();
         FilledKernelOutput {
             folder: json::path(&folder),
             rank,
             kernel: stem,
-            donor,
-            donor_kernel: donor_stem,
+            donor: source,
+            donor_kernel: source_stem,
         }
     };
-    let refused = |refused: &Refused| {
-        let Refused { base, rank, kernel, why } = refused.clone();
+    let refused = |refused: &UnfilledKernel| {
+        let UnfilledKernel { base, rank, kernel, why } = refused.clone();
         RefusedOutput { base: json::path(&base), rank, kernel, why }
     };
     let no_ranks = |(folder, why): &(PathBuf, &str)| NoRanksOutput {
@@ -379,7 +381,7 @@ fn filled_output(report: &FillReport) -> FilledOutput {
     };
     FilledOutput {
         done: report.filled.iter().map(filled).collect(),
-        refused: report.refused.iter().map(refused).collect(),
+        refused: report.unfilled.iter().map(refused).collect(),
         no_ranks: report.no_ranks.iter().map(no_ranks).collect(),
     }
 }

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use opkeep_framework_cache::fill::FillReport;
-use opkeep_framework_cache::quarantine::{Aside, RepairError};
-use opkeep_framework_cache::scan::{Ranks, Survey};
+use opkeep_framework_cache::quarantine::{QuarantineReport, RepairError};
+use opkeep_framework_cache::scan::{CacheScan, RankComparison};
 
 use crate::ui::output::Verdict;
 use crate::ui::text::Text;
@@ -21,14 +21,14 @@ pub(crate) type Closed = Vec<(PathBuf, String)>;
 
 /// What came of one cache.
 pub(crate) struct RepairedCache {
-    pub(crate) survey: Survey,
-    pub(crate) aside: Result<Aside, RepairError>,
+    pub(crate) scan: CacheScan,
+    pub(crate) aside: Result<QuarantineReport, RepairError>,
 }
 
 impl RepairedCache {
     /// How much is not in order.
     pub(crate) fn left(&self) -> usize {
-        let closed = self.survey.closed.len();
+        let closed = self.scan.closed.len();
         closed + self.aside.as_ref().map_or(1, |aside| aside.left.len())
     }
 }
@@ -42,6 +42,6 @@ pub(crate) struct Repairs {
     pub(crate) closed: Closed,
     pub(crate) filled: Option<FillReport>,
     /// The ranks side by side, if none is filled: those that lack kernels compile them while others wait.
-    pub(crate) ranks: Vec<Ranks>,
+    pub(crate) ranks: Vec<RankComparison>,
     pub(crate) dry_run: bool,
 }

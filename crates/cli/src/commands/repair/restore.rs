@@ -2,7 +2,7 @@
 
 use anyhow::{Context, bail};
 use opkeep_framework_cache::restore::{
-    Kept, Quarantined, UndoOptions, Undone, newest, quarantines, undo as restore,
+    QuarantineRun, RestoreOptions, RestoreReport, UnrestoredFile, newest, quarantines, restore,
 };
 use serde::Serialize;
 
@@ -18,7 +18,7 @@ pub(crate) fn undo(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     if args.paths.is_empty() {
         bail!("--undo needs a cache, a directory above one, or the directory of one run");
     }
-    let mut runs: Vec<Quarantined> = Vec::new();
+    let mut runs: Vec<QuarantineRun> = Vec::new();
     for path in &args.paths {
         let found = quarantines(path).with_context(|| format!("cannot read `{}`", path.display()))?;
         if found.is_empty() {
@@ -35,10 +35,10 @@ pub(crate) fn undo(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     }
     let (mut text, mut all, mut left) = (Text::default(), Vec::new(), 0);
     for run in &runs {
-        let options = UndoOptions { dry_run: args.dry_run, observe: &|_| {} };
+        let options = RestoreOptions { dry_run: args.dry_run, observe: &|_| {} };
         match restore(run, &options) {
             Ok(undone) => {
-                left += undone.kept.len();
+                left += undone.unrestored.len();
                 text.append(&shown(run, &undone, args.dry_run));
                 all.push(OrError::Done(run_output(run, &undone)));
             }
@@ -62,8 +62,8 @@ pub(crate) fn undo(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     Ok(if left == 0 { Verdict::Good } else { Verdict::Problems })
 }
 
-fn shown(run: &Quarantined, undone: &Undone, dry_run: bool) -> Text {
-    let Undone { restored, withdrawn, kept, .. } = undone;
+fn shown(run: &QuarantineRun, undone: &RestoreReport, dry_run: bool) -> Text {
+    let RestoreReport { restored, withdrawn, unrestored, .. } = undone;
     let would = if dry_run { "would be " } else { "" };
     let restored = counted(restored.len(), "file");
     let mut text = Text::of(format_args!("{}: {restored} {would}restored", run.cache.display()));
@@ -71,13 +71,13 @@ fn shown(run: &Quarantined, undone: &Undone, dry_run: bool) -> Text {
         let files = counted(withdrawn.len(), "file");
         text.line(format_args!("  {files} that opkeep wrote there {would}removed"));
     }
-    for Kept { file, why } in kept.iter().take(LISTED) {
+    for UnrestoredFile { file, why } in unrestored.iter().take(LISTED) {
         text.line(format_args!("  left: {file}: {why}"));
     }
-    if let more @ 1.. = kept.len().saturating_sub(LISTED) {
+    if let more @ 1.. = unrestored.len().saturating_sub(LISTED) {
         text.line(format_args!("  and {more} more, which --format json names"));
     }
-    if !kept.is_empty() {
+    if !unrestored.is_empty() {
         text.line(format_args!("  in {}", run.path().to_string_lossy()));
     }
     text
@@ -114,14 +114,17 @@ struct FailedOutput {
     error: String,
 }
 
-fn run_output(run: &Quarantined, undone: &Undone) -> RunOutput {
-    let Undone { restored, withdrawn, kept, removed } = undone;
+fn run_output(run: &QuarantineRun, undone: &RestoreReport) -> RunOutput {
+    let RestoreReport { restored, withdrawn, unrestored, removed } = undone;
     RunOutput {
         folder: json::path(&run.cache),
         quarantine: json::path(&run.path()),
         restored: restored.clone(),
         withdrawn: withdrawn.clone(),
-        left: kept.iter().map(|kept| LeftOutput { file: kept.file.clone(), why: kept.why.clone() }).collect(),
+        left: unrestored
+            .iter()
+            .map(|kept| LeftOutput { file: kept.file.clone(), why: kept.why.clone() })
+            .collect(),
         removed: *removed,
     }
 }

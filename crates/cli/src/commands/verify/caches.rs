@@ -6,8 +6,8 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use opkeep_framework_cache::scan::{
-    Effect, Item, Kind, Lack, Note, Orphan, Place, Places, Rank, Ranks, Survey, SurveyOptions,
-    Verdict as Found, What, compare, survey,
+    CacheDir, CacheDirs, CacheScan, Effect, Item, ItemKind, ItemState, Kind, MissingKernel, Note, Orphan,
+    RankCache, RankComparison, ScanOptions, compare, scan,
 };
 use opkeep_fs::CancelToken;
 use opkeep_validator::Severity;
@@ -25,7 +25,7 @@ const TOLD: usize = 50;
 /// What came of checking caches.
 #[derive(Default)]
 pub(crate) struct Checked {
-    pub(crate) surveys: Vec<Survey>,
+    pub(crate) surveys: Vec<CacheScan>,
     unusable: usize,
     errors: Vec<(PathBuf, String)>,
 }
@@ -58,10 +58,10 @@ pub(crate) struct Sums {
 }
 
 impl Counts {
-    fn of(survey: &Survey) -> Self {
+    fn of(scan: &CacheScan) -> Self {
         let mut counts = Self::default();
-        for item in &survey.items {
-            let is_kernel = item.what == What::Kernel;
+        for item in &scan.items {
+            let is_kernel = item.what == ItemKind::Kernel;
             counts.kernels += usize::from(is_kernel);
             counts.wrong_kernels += usize::from(is_kernel && item.is_finding());
             match item.state() {
@@ -81,12 +81,12 @@ impl Checked {
     /// Checks the caches in `found`, and changes nothing. How many kernels are in them, whatever their state.
     pub(crate) fn add(
         &mut self,
-        found: Places,
+        found: CacheDirs,
         threads: NonZeroUsize,
         cancel: &CancelToken,
         output: &Output,
     ) -> usize {
-        let Places { places, closed, too_deep, links, .. } = found;
+        let CacheDirs { places, closed, too_deep, links, .. } = found;
         for (path, error) in closed {
             self.fail(&path, &anyhow::Error::new(error), output);
         }
@@ -94,35 +94,35 @@ impl Checked {
             self.fail(&path, &anyhow::anyhow!("nested too deep; name it on the command line"), output);
         }
         note_links(&links, output);
-        let full = |place: &Place| real_path(&place.path);
-        let looked: HashSet<PathBuf> = self.surveys.iter().map(|survey| full(&survey.place)).collect();
-        let known = |place: &Place| looked.contains(&full(place));
+        let full = |place: &CacheDir| real_path(&place.path);
+        let looked: HashSet<PathBuf> = self.surveys.iter().map(|scan| full(&scan.place)).collect();
+        let known = |place: &CacheDir| looked.contains(&full(place));
         let named: HashSet<PathBuf> = places.iter().map(full).collect();
-        let new: Vec<Place> = places.into_iter().filter(|place| !known(place)).collect();
+        let new: Vec<CacheDir> = places.into_iter().filter(|place| !known(place)).collect();
         let progress = Progress::new(output.is_text());
         for place in new {
             if cancel.is_cancelled() {
                 break;
             }
             progress.about(&place.path.to_string_lossy());
-            let options = SurveyOptions {
+            let options = ScanOptions {
                 threads,
                 progress: &|done, of| progress.at(done, of),
                 cancelled: &|| cancel.is_cancelled(),
             };
-            match survey(&place, &options) {
-                Ok(mut survey) => {
-                    for (folder, error) in std::mem::take(&mut survey.closed) {
+            match scan(&place, &options) {
+                Ok(mut scan) => {
+                    for (folder, error) in std::mem::take(&mut scan.closed) {
                         self.fail(&place.path.join(folder), &anyhow::Error::new(error), output);
                     }
-                    self.surveys.push(survey);
+                    self.surveys.push(scan);
                 }
                 Err(error) => self.fail(&place.path, &anyhow::Error::new(error), output),
             }
         }
         progress.done();
-        let there = self.surveys.iter().filter(|survey| named.contains(&full(&survey.place)));
-        there.map(|survey| Counts::of(survey).kernels).sum()
+        let there = self.surveys.iter().filter(|scan| named.contains(&full(&scan.place)));
+        there.map(|scan| Counts::of(scan).kernels).sum()
     }
 
     fn fail(&mut self, path: &Path, error: &anyhow::Error, output: &Output) {
@@ -137,7 +137,7 @@ impl Checked {
     }
 
     pub(crate) fn cancelled(&self) -> bool {
-        self.surveys.iter().any(|survey| survey.cancelled)
+        self.surveys.iter().any(|scan| scan.cancelled)
     }
 
     /// What there is in all caches.
@@ -154,14 +154,14 @@ impl Checked {
 
     /// Things that could not be read.
     pub(crate) fn unreadable(&self) -> usize {
-        self.unusable + self.surveys.iter().map(|survey| Counts::of(survey).unreadable).sum::<usize>()
+        self.unusable + self.surveys.iter().map(|scan| Counts::of(scan).unreadable).sum::<usize>()
     }
 
-    pub(crate) fn ranks(&self) -> Vec<Ranks> {
+    pub(crate) fn ranks(&self) -> Vec<RankComparison> {
         compare(&self.surveys)
     }
 
-    pub(crate) fn text(&self, ranks: &[Ranks]) -> Text {
+    pub(crate) fn text(&self, ranks: &[RankComparison]) -> Text {
         if self.surveys.is_empty() {
             return Text::default();
         }
@@ -172,7 +172,7 @@ impl Checked {
     }
 
     pub(crate) fn outputs(&self) -> Vec<OrError<CacheOutput>> {
-        let caches = self.surveys.iter().map(|survey| OrError::Done(cache_output(survey)));
+        let caches = self.surveys.iter().map(|scan| OrError::Done(cache_output(scan)));
         let errors = self.errors.iter().map(|(path, error)| OrError::Failed(FileError::new(path, error)));
         caches.chain(errors).collect()
     }
@@ -189,29 +189,29 @@ pub(crate) fn note_links(links: &[PathBuf], output: &Output) {
 }
 
 /// What is wrong in one cache, and good to know.
-fn details(survey: &Survey) -> Text {
+fn details(scan: &CacheScan) -> Text {
     let mut text = Text::default();
     let wrong: Vec<&Item> =
-        survey.items.iter().filter(|item| !matches!(item.verdict, Found::Intact)).collect();
+        scan.items.iter().filter(|item| !matches!(item.verdict, ItemState::Intact)).collect();
     for item in wrong.iter().take(TOLD) {
-        text.append(&item_text(survey, item));
+        text.append(&item_text(scan, item));
     }
     if wrong.len() > TOLD {
-        let path = survey.place.path.to_string_lossy();
+        let path = scan.place.path.to_string_lossy();
         text.line(format_args!("and {} more in {path}: --format json lists all", wrong.len() - TOLD));
     }
     let mut troubles: Vec<(&Item, usize)> = Vec::new();
-    for item in survey.items.iter().filter(|item| is_trouble(item)) {
+    for item in scan.items.iter().filter(|item| is_trouble(item)) {
         match troubles.iter_mut().find(|(first, _)| first.outcome == item.outcome) {
             Some((_, count)) => *count += 1,
             None => troubles.push((item, 1)),
         }
     }
     for (item, count) in troubles {
-        text.line(format_args!("note        {}: {}{}", shown(survey, item), item.outcome.text, more(count)));
+        text.line(format_args!("note        {}: {}{}", shown(scan, item), item.outcome.text, more(count)));
     }
-    let notes = survey.items.iter().flat_map(|item| item.notes.iter().map(move |note| (item, note)));
-    let told = notes.filter(|(item, note)| is_told(note) && matches!(item.verdict, Found::Intact));
+    let notes = scan.items.iter().flat_map(|item| item.notes.iter().map(move |note| (item, note)));
+    let told = notes.filter(|(item, note)| is_told(note) && matches!(item.verdict, ItemState::Intact));
     let mut kinds: Vec<(&Item, &Note, usize)> = Vec::new();
     for (item, note) in told {
         match kinds.iter_mut().find(|(_, first, _)| is_alike(first, note)) {
@@ -221,14 +221,14 @@ fn details(survey: &Survey) -> Text {
     }
     for (item, note, count) in kinds {
         let kind = if matches!(note, Note::Finding(_)) { "warning" } else { "note" };
-        text.line(format_args!("{kind:<11} {}: {note}{}", shown(survey, item), more(count)));
+        text.line(format_args!("{kind:<11} {}: {note}{}", shown(scan, item), more(count)));
     }
     text
 }
 
-fn item_text(survey: &Survey, item: &Item) -> Text {
+fn item_text(scan: &CacheScan, item: &Item) -> Text {
     let problems = problems(item).join("; ");
-    let mut text = Text::of(format_args!("{:<11} {}: {problems}", item.state(), shown(survey, item)));
+    let mut text = Text::of(format_args!("{:<11} {}: {problems}", item.state(), shown(scan, item)));
     if let Some(busy) = item.busy {
         text.line(format_args!("{:<11} {busy}, so a build may still be writing it", ""));
     }
@@ -243,7 +243,7 @@ fn more(count: usize) -> String {
 
 /// Whether a kernel is intact, and its framework chokes on it nevertheless.
 fn is_trouble(item: &Item) -> bool {
-    matches!(item.verdict, Found::Intact) && item.outcome.effect >= Effect::FailsLater
+    matches!(item.verdict, ItemState::Intact) && item.outcome.effect >= Effect::FailsLater
 }
 
 /// Whether a note is about names and files, or a warning about what is in them.
@@ -263,8 +263,8 @@ fn is_alike(one: &Note, other: &Note) -> bool {
     }
 }
 
-fn shown(survey: &Survey, item: &Item) -> String {
-    let folder = item.below.map_or_else(|| survey.place.path.clone(), |below| survey.place.path.join(below));
+fn shown(scan: &CacheScan, item: &Item) -> String {
+    let folder = item.below.map_or_else(|| scan.place.path.clone(), |below| scan.place.path.join(below));
     folder.join(&item.name).to_string_lossy().into_owned()
 }
 
@@ -272,12 +272,12 @@ fn shown(survey: &Survey, item: &Item) -> String {
 fn problems(item: &Item) -> Vec<String> {
     let one = |text: String| vec![text];
     match &item.verdict {
-        Found::Intact => Vec::new(),
-        Found::Damaged(flaws) => flaws.iter().map(ToString::to_string).collect(),
-        Found::Orphan(orphan) => one(orphan.to_string()),
-        Found::OtherChip(other) => one(other.to_string()),
-        Found::InUse => one("it changed whenever it was read".to_owned()),
-        Found::Unreadable { file, problem } => one(format!("`{file}` cannot be read: {problem}")),
+        ItemState::Intact => Vec::new(),
+        ItemState::Damaged(flaws) => flaws.iter().map(ToString::to_string).collect(),
+        ItemState::Orphan(orphan) => one(orphan.to_string()),
+        ItemState::OtherChip(other) => one(other.to_string()),
+        ItemState::InUse => one("it changed whenever it was read".to_owned()),
+        ItemState::Unreadable { file, problem } => one(format!("`{file}` cannot be read: {problem}")),
         _ => one("something is wrong with it".to_owned()),
     }
 }
@@ -286,18 +286,17 @@ fn problems(item: &Item) -> Vec<String> {
 const OTHER_CHIP: usize = 4;
 
 /// A line for each cache, under a line that says what the numbers are.
-fn table(surveys: &[Survey]) -> Text {
+fn table(surveys: &[CacheScan]) -> Text {
     let head =
         ["cache", "kernels", "intact", "damaged", "other chip", "orphans", "in use", "unreadable", "foreign"];
     // Few caches have any, and then the column stands out.
-    let has_others = surveys.iter().any(|survey| Counts::of(survey).elsewhere > 0);
-    let rows = surveys.iter().map(|survey| {
-        let Counts { kernels, intact, damaged, elsewhere, orphans, busy, unreadable, .. } =
-            Counts::of(survey);
-        let others = usize::try_from(survey.foreign_count).unwrap_or(usize::MAX);
+    let has_others = surveys.iter().any(|scan| Counts::of(scan).elsewhere > 0);
+    let rows = surveys.iter().map(|scan| {
+        let Counts { kernels, intact, damaged, elsewhere, orphans, busy, unreadable, .. } = Counts::of(scan);
+        let others = usize::try_from(scan.foreign_count).unwrap_or(usize::MAX);
         let numbers = [kernels, intact, damaged, elsewhere, orphans, busy, unreadable, others];
         let numbers = numbers.map(|number| number.to_string());
-        std::iter::once(survey.place.path.to_string_lossy().into_owned()).chain(numbers).collect::<Vec<_>>()
+        std::iter::once(scan.place.path.to_string_lossy().into_owned()).chain(numbers).collect::<Vec<_>>()
     });
     let mut lines: Vec<Vec<String>> = std::iter::once(head.map(str::to_owned).to_vec()).chain(rows).collect();
     if !has_others {
@@ -306,10 +305,10 @@ fn table(surveys: &[Survey]) -> Text {
     columns("", &lines)
 }
 
-fn ranks_text(ranks: &Ranks) -> Text {
-    let Ranks { base, kernels, ranks } = ranks;
+fn ranks_text(ranks: &RankComparison) -> Text {
+    let RankComparison { base, kernels, ranks } = ranks;
     let base = base.to_string_lossy();
-    let short: Vec<&Rank> = ranks.iter().filter(|rank| !rank.lacks.is_empty()).collect();
+    let short: Vec<&RankCache> = ranks.iter().filter(|rank| !rank.lacks.is_empty()).collect();
     let together =
         format!("{} of {base} have {} together", counted(ranks.len(), "rank"), counted(*kernels, "kernel"));
     if short.is_empty() {
@@ -318,7 +317,7 @@ fn ranks_text(ranks: &Ranks) -> Text {
     let mut text = Text::of(format_args!(
         "{together}; where one lacks some, the others wait while it compiles, unless it runs another part of the network:"
     ));
-    for Rank { rank, has, lacks, .. } in short {
+    for RankCache { rank, has, lacks, .. } in short {
         let names: Vec<String> =
             lacks.iter().take(3).map(|lack| format!("{} (of rank {})", lack.name, lack.there)).collect();
         let more = if lacks.len() > 3 { ", ..." } else { "" };
@@ -350,14 +349,14 @@ struct MissingOutput {
     in_rank: String,
 }
 
-pub(crate) fn ranks_outputs(ranks: &[Ranks]) -> Vec<RanksOutput> {
-    let lack = |lack: &Lack| MissingOutput { name: lack.name.clone(), in_rank: lack.there.clone() };
-    let one = |rank: &Rank| RankOutput {
+pub(crate) fn ranks_outputs(ranks: &[RankComparison]) -> Vec<RanksOutput> {
+    let lack = |lack: &MissingKernel| MissingOutput { name: lack.name.clone(), in_rank: lack.there.clone() };
+    let one = |rank: &RankCache| RankOutput {
         rank: rank.rank.clone(),
         has: rank.has,
         lacks: rank.lacks.iter().map(lack).collect(),
     };
-    let all = |ranks: &Ranks| RanksOutput {
+    let all = |ranks: &RankComparison| RanksOutput {
         base: json::path(&ranks.base),
         kernels: ranks.kernels,
         ranks: ranks.ranks.iter().map(one).collect(),
@@ -402,12 +401,12 @@ struct ItemOutput {
     notes: Vec<String>,
 }
 
-fn cache_output(survey: &Survey) -> CacheOutput {
-    let Counts { kernels, intact, damaged, elsewhere, orphans, busy, unreadable, .. } = Counts::of(survey);
+fn cache_output(scan: &CacheScan) -> CacheOutput {
+    let Counts { kernels, intact, damaged, elsewhere, orphans, busy, unreadable, .. } = Counts::of(scan);
     let is_listed = |item: &&Item| {
-        !matches!(item.verdict, Found::Intact) || item.notes.iter().any(is_told) || is_trouble(item)
+        !matches!(item.verdict, ItemState::Intact) || item.notes.iter().any(is_told) || is_trouble(item)
     };
-    let Survey { place, known, skipped, foreign, foreign_count, cancelled, .. } = survey;
+    let CacheScan { place, known, skipped, foreign, foreign_count, cancelled, .. } = scan;
     CacheOutput {
         cache: json::path(&place.path),
         kind: place.kind.name(),
@@ -425,13 +424,13 @@ fn cache_output(survey: &Survey) -> CacheOutput {
         foreign: *foreign_count,
         foreign_names: foreign.clone(),
         interrupted: *cancelled,
-        items: survey.items.iter().filter(is_listed).map(item_output).collect(),
+        items: scan.items.iter().filter(is_listed).map(item_output).collect(),
     }
 }
 
 fn item_output(item: &Item) -> ItemOutput {
     let orphan = match item.verdict {
-        Found::Orphan(orphan) => Some(orphan_name(orphan)),
+        ItemState::Orphan(orphan) => Some(orphan_name(orphan)),
         _ => None,
     };
     ItemOutput {
@@ -455,15 +454,14 @@ fn orphan_name(orphan: Orphan) -> &'static str {
         Orphan::ObjectOnly => "object-only",
         Orphan::HeaderOnly => "header-only",
         Orphan::Temp => "temp",
-        Orphan::DeadLock => "dead-lock",
+        Orphan::StaleLock => "dead-lock",
         _ => "rest",
     }
 }
 
 /// The caches in which repair finds something to do. Packages are to be installed again, which their outcome says.
-pub(crate) fn mendable(surveys: &[Survey]) -> Vec<String> {
-    let is_mended = |survey: &&Survey| survey.place.kind != Kind::Package;
-    let wrong =
-        surveys.iter().filter(is_mended).filter(|survey| survey.items.iter().any(Item::is_repairable));
-    wrong.map(|survey| survey.place.path.to_string_lossy().into_owned()).collect()
+pub(crate) fn mendable(surveys: &[CacheScan]) -> Vec<String> {
+    let is_mended = |scan: &&CacheScan| scan.place.kind != Kind::Package;
+    let wrong = surveys.iter().filter(is_mended).filter(|scan| scan.items.iter().any(Item::is_repairable));
+    wrong.map(|scan| scan.place.path.to_string_lossy().into_owned()).collect()
 }

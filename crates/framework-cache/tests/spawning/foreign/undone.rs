@@ -3,9 +3,9 @@
 use std::fs::{self, File};
 use std::process::{Command, Stdio};
 
-use super::{Place, why};
+use super::{CacheDir, why};
 use crate::common::owned::{Ours, kernels};
-use opkeep_framework_cache::scan::Busy;
+use opkeep_framework_cache::scan::InUse;
 use opkeep_fs::FsCall;
 use opkeep_kernel_meta::{LeftReason, RetiredKernel};
 use opkeep_testkit::ascend::Chip;
@@ -15,7 +15,7 @@ use opkeep_testkit::caches::Rank;
 /// A description that is equal to ours, and that we did not write, stays where no copy of the object can be kept.
 #[test]
 fn a_description_that_was_there_stays_where_nothing_can_be_kept() {
-    let place = Place::empty_on(Chip::Ascend910B);
+    let place = CacheDir::empty_on(Chip::Ascend910B);
     let ours = place.ours(1);
     fs::create_dir_all(place.dir()).unwrap();
     fs::write(place.path("o"), &ours.files[0][..99]).unwrap();
@@ -31,16 +31,16 @@ fn a_description_that_was_there_stays_where_nothing_can_be_kept() {
 #[test]
 fn a_kernel_beside_a_library_is_restored() {
     for name in ["{}.so", "lib{}.so", "{}.ptx"] {
-        let place = Place::new();
+        let place = CacheDir::new();
         let library = place.dir().join(name.replace("{}", &place.theirs.stem));
         fs::write(&library, "library").unwrap();
         place.view().with_replace(true).materialise(&[place.ours(1).files()]).unwrap();
-        let undone = place.undo();
+        let undone = place.restore();
         assert!(undone[0].removed && undone[0].restored.len() == 2, "{name}: {undone:?}");
         // One that came since is.
         place.view().with_replace(true).materialise(&[place.ours(1).files()]).unwrap();
         fs::write(&library, "another library").unwrap();
-        assert!(!place.undo()[0].removed, "{name}");
+        assert!(!place.restore()[0].removed, "{name}");
     }
 }
 
@@ -48,7 +48,7 @@ fn a_kernel_beside_a_library_is_restored() {
 #[test]
 fn an_equal_kernel_that_a_framework_wrote_since_is_not_undone() {
     for is_withdrawn in [false, true] {
-        let place = Place::new();
+        let place = CacheDir::new();
         let ours = place.ours(1);
         place.view().with_replace(true).materialise(&[ours.files()]).unwrap();
         if is_withdrawn {
@@ -60,19 +60,19 @@ fn an_equal_kernel_that_a_framework_wrote_since_is_not_undone() {
         for (suffix, bytes) in ["o", "json"].into_iter().zip(&ours.files) {
             fs::write(place.path(suffix), bytes).unwrap();
         }
-        let undone = place.undo();
+        let undone = place.restore();
         assert!(!undone[0].removed && ours.is_in(&place.dir()), "{undone:?}");
         // Without them, the old kernel is restored.
         fs::remove_file(place.path("o")).unwrap();
         fs::remove_file(place.path("json")).unwrap();
-        assert!(place.undo()[0].removed && place.has(&place.theirs.object));
+        assert!(place.restore()[0].removed && place.has(&place.theirs.object));
     }
 }
 
 /// A kernel that a framework wrote after a build replaced another one is not removed with what that build wrote.
 #[test]
 fn a_kernel_that_a_framework_wrote_since_is_not_undone() {
-    let place = Place::new();
+    let place = CacheDir::new();
     place.view().with_replace(true).materialise(&[place.ours(1).files()]).unwrap();
     let ours = place.ours(2);
     for (suffix, bytes) in ["o", "json"].into_iter().zip(&ours.files) {
@@ -80,15 +80,15 @@ fn a_kernel_that_a_framework_wrote_since_is_not_undone() {
     }
     assert_eq!(place.run(&ours).written, 0, "it is what a build would write");
     let before = kernels(&place.dir());
-    let undone = place.undo();
-    assert!(!undone[0].removed && undone[0].kept.len() == 2, "{undone:?}");
+    let undone = place.restore();
+    assert!(!undone[0].removed && undone[0].unrestored.len() == 2, "{undone:?}");
     assert_eq!(kernels(&place.dir()), before);
 }
 
 /// A kernel that is restored during the build, since a process has it open, is no part of the undo.
 #[test]
 fn a_kernel_that_a_process_has_open_is_not_undone() {
-    let place = Place::empty_on(Chip::Ascend910B);
+    let place = CacheDir::empty_on(Chip::Ascend910B);
     let other = Rank { soc: place.chip.soc(), ..Rank::new(0) }.square(2);
     let (ours, open) = (place.ours(1), Ours::of(place.chip, &other, 1));
     let files = [ours.files(), open.files()];
@@ -110,9 +110,9 @@ fn a_kernel_that_a_process_has_open_is_not_undone() {
     };
     let report = place.view().with_fs(at_each_change(holds)).materialise(&files).unwrap();
     assert_eq!((report.written, report.left.len()), (1, 1), "{report:?}");
-    assert!(matches!(report.left[0].why, LeftReason::InProgress(Busy::Open { .. })), "{report:?}");
-    let undone = place.undo();
-    assert!(undone[0].removed && undone[0].kept.is_empty(), "{undone:?}");
+    assert!(matches!(report.left[0].why, LeftReason::InProgress(InUse::Open { .. })), "{report:?}");
+    let undone = place.restore();
+    assert!(undone[0].removed && undone[0].unrestored.is_empty(), "{undone:?}");
     let mut expected = before;
     expected.retain(|(path, _)| *path != place.dir().join(format!("{}.json", open.stem)));
     assert_eq!(kernels(&place.dir()), expected);

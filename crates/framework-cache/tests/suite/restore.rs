@@ -6,17 +6,17 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use crate::common::broken::{Repair, Torn, age_all};
-use opkeep_framework_cache::quarantine::{Step, Why};
-use opkeep_framework_cache::restore::{UndoOptions, Undone, newest, quarantines, undo};
+use opkeep_framework_cache::quarantine::{QuarantineProgress, SkipCause};
+use opkeep_framework_cache::restore::{RestoreOptions, RestoreReport, newest, quarantines, restore};
 use opkeep_testkit::Folder;
 
-fn undo_while(base: &Path, observe: &dyn Fn(Step)) -> Undone {
+fn undo_while(base: &Path, observe: &dyn Fn(QuarantineProgress)) -> RestoreReport {
     let found = newest(quarantines(base).unwrap());
     assert_eq!(found.len(), 1);
-    undo(&found[0], &UndoOptions { dry_run: false, observe }).unwrap()
+    restore(&found[0], &RestoreOptions { dry_run: false, observe }).unwrap()
 }
 
-fn undo_newest(base: &Path) -> Undone {
+fn undo_newest(base: &Path) -> RestoreReport {
     undo_while(base, &|_| {})
 }
 
@@ -30,14 +30,14 @@ fn what_the_journal_does_not_name_is_told() {
     assert_eq!(named.len(), 3, "the test itself: {text}");
     fs::remove_file(&journal).unwrap();
     let undone = undo_newest(torn.base.path());
-    assert!(undone.restored.is_empty() && !undone.removed && undone.kept.len() == 3, "{undone:?}");
-    assert!(undone.kept[0].why.contains("the journal does not list"), "{undone:?}");
+    assert!(undone.restored.is_empty() && !undone.removed && undone.unrestored.len() == 3, "{undone:?}");
+    assert!(undone.unrestored[0].why.contains("the journal does not list"), "{undone:?}");
 
     fs::write(&journal, named.join("\n")).unwrap();
     let undone = undo_newest(torn.base.path());
     assert_eq!((undone.restored.len(), undone.removed), (2, false), "{undone:?}");
-    assert_eq!(undone.kept[0].file, format!("{}.json", torn.kernel.stem));
-    assert!(run.join(&undone.kept[0].file).exists());
+    assert_eq!(undone.unrestored[0].file, format!("{}.json", torn.kernel.stem));
+    assert!(run.join(&undone.unrestored[0].file).exists());
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn a_folder_of_somebody_else_is_no_run() {
     assert!(quarantines(&other).unwrap().is_empty());
     assert!(quarantines(&run.with_file_name("20260901T120000.000Z-1")).unwrap().is_empty());
     let undone = undo_newest(torn.base.path());
-    assert!(undone.removed && undone.kept.is_empty(), "{undone:?}");
+    assert!(undone.removed && undone.unrestored.is_empty(), "{undone:?}");
     assert!(Folder::of(&torn.folder()).unwrap() == before && other.exists());
 }
 
@@ -63,7 +63,7 @@ fn displaced_files_of_other_kernels_stay_displaced() {
     fs::write(displaced("other"), "displaced").unwrap();
     fs::write(displaced(&torn.kernel.stem), "displaced").unwrap();
     let undone = undo_newest(torn.base.path());
-    assert!(undone.kept[0].why.contains("was written again since"), "{undone:?}");
+    assert!(undone.unrestored[0].why.contains("was written again since"), "{undone:?}");
     assert_eq!(fs::read(torn.path("o")).unwrap(), b"displaced");
     assert_eq!(fs::read(displaced("other")).unwrap(), b"displaced");
     assert!(!torn.folder().join("other.o").exists());
@@ -78,10 +78,10 @@ fn what_is_back_already_is_no_problem_when_the_rest_comes_back() {
     let before = Folder::of(torn.base.path()).unwrap();
     assert_eq!(torn.mend_while(&|_| {}).moved.len(), 2);
     torn.put("json", &torn.kernel.json);
-    assert_eq!(undo_newest(torn.base.path()).kept.len(), 3);
+    assert_eq!(undo_newest(torn.base.path()).unrestored.len(), 3);
     fs::remove_file(torn.path("json")).unwrap();
     let undone = undo_newest(torn.base.path());
-    assert!(undone.kept.is_empty() && undone.removed, "{undone:?}");
+    assert!(undone.unrestored.is_empty() && undone.removed, "{undone:?}");
     assert_eq!(Folder::of(torn.base.path()).unwrap(), before);
 }
 
@@ -90,11 +90,11 @@ fn a_description_does_not_come_back_beside_what_somebody_makes_meanwhile() {
     let torn = Torn::new();
     let run = torn.mend_while(&|_| {}).quarantine.unwrap();
     let undone = undo_while(torn.base.path(), &|step| {
-        if step == Step::Moving(0) {
+        if step == QuarantineProgress::Moving(0) {
             torn.put("o", b"made anew");
         }
     });
-    assert!(undone.restored.is_empty() && undone.kept.len() == 3, "{undone:?}");
+    assert!(undone.restored.is_empty() && undone.unrestored.len() == 3, "{undone:?}");
     assert!(!torn.path("json").exists());
     assert!(run.join(format!("{}.json", torn.kernel.stem)).exists());
     assert_eq!(fs::read(torn.path("o")).unwrap(), b"made anew");
@@ -112,7 +112,7 @@ fn a_kernel_whose_object_is_a_link_is_not_taken_apart() {
         let aside = Repair { force, ..Repair::new() }.mend_all(torn.base.path()).pop().unwrap();
         assert!(aside.moved.is_empty() && aside.left.len() == 1, "{aside:?}");
         assert!(
-            matches!(&aside.left[0].why, Why::Unreadable { file, .. } if file.ends_with(".o")),
+            matches!(&aside.left[0].why, SkipCause::Unreadable { file, .. } if file.ends_with(".o")),
             "{aside:?}"
         );
     }

@@ -7,7 +7,9 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 
 use opkeep_descriptor::Generation;
 use opkeep_framework_cache::gc::{GcOptions, LimitSettings, gc};
-use opkeep_framework_cache::scan::{Effect, Survey, SurveyOptions, Verdict, What, compare, find, survey};
+use opkeep_framework_cache::scan::{
+    CacheScan, Effect, ItemKind, ItemState, ScanOptions, compare, find, scan,
+};
 use opkeep_testkit::ascend::{Chip, Kernel, Library, Pair, library};
 use opkeep_testkit::caches::Rank;
 
@@ -103,7 +105,7 @@ fn canns_libraries_are_the_hosts() {
         cache.write(object, &pair.object[..pair.object.len() / 2]);
         assert_eq!(cache.states()[0].1, "damaged");
         // It cannot even be opened, so CANN never comes to load a kernel.
-        assert_eq!(cache.look().items[0].outcome.effect, Effect::Blocks);
+        assert_eq!(cache.look().items[0].outcome.effect, Effect::RecompiledEveryTime);
         cache.write(object, &pair.object);
         cache.write("te_fused.json", &pair.clone().with_field("sha256", "").json);
         assert_eq!(cache.states()[0].1, "damaged");
@@ -120,16 +122,18 @@ fn canns_libraries_are_the_hosts() {
 fn reports_and_libraries_of_users_are_no_kernels() {
     let cache = Cache::new("kernel_meta");
     cache.write("fusion_result.json", b"[{\"session\": 0}]");
-    let survey = cache.look();
-    assert!(matches!(&survey.items[..], [item] if item.what == What::Record && item.state() == "intact"));
+    let scan = cache.look();
+    assert!(
+        matches!(&scan.items[..], [item] if item.what == ItemKind::OtherJson && item.state() == "intact")
+    );
     cache.write("fusion_result.json", b"[{\"session\": ");
     assert_eq!(cache.states()[0].1, "damaged");
     // An operator that a user compiled ahead of time: no descriptor, no .json.
     for folder in ["kernel_meta", "akg_kernel_meta"] {
         let cache = Cache::new(folder);
         cache.write("add.cc.so", b"\x7fELF");
-        let survey = cache.look();
-        assert_eq!((survey.items.len(), &survey.foreign[..]), (0, &["add.cc.so".to_owned()][..]));
+        let scan = cache.look();
+        assert_eq!((scan.items.len(), &scan.foreign[..]), (0, &["add.cc.so".to_owned()][..]));
         cache.write("add.cc.info", b"{}");
         assert_eq!(cache.states()[0].1, "orphan");
     }
@@ -143,15 +147,15 @@ fn reports_and_libraries_of_users_are_no_kernels() {
 
 #[test]
 fn what_has_a_wrong_digest_is_not_loaded_whatever_else_is_wrong() {
-    for (folder, effect) in [(CANN, Effect::Blocks), ("kernel_meta", Effect::CompiledAgain)] {
+    for (folder, effect) in [(CANN, Effect::RecompiledEveryTime), ("kernel_meta", Effect::CompiledAgain)] {
         let cache = Cache::new(folder);
         // Cut off, an object has a wrong digest, and ends before its headers say.
         let pair = small("te_add").with_field("magic", "RT_DEV_BINARY_MAGIC_ELF_AICPU");
         cache.write("te_add.json", &pair.json);
         for length in [0, 3, 60, pair.object.len() / 2, pair.object.len() - 1] {
             cache.write("te_add.o", &pair.object[..length]);
-            let survey = cache.look();
-            assert_eq!(survey.items[0].outcome.effect, effect, "{folder}, {length}: {:?}", survey.items[0]);
+            let scan = cache.look();
+            assert_eq!(scan.items[0].outcome.effect, effect, "{folder}, {length}: {:?}", scan.items[0]);
         }
     }
 }
@@ -188,7 +192,7 @@ fn what_goes_while_we_look_was_not_damaged() {
     fs::remove_file(cache.folder.join("te_19.json")).unwrap();
     cache.write("te_19.o", &small("te_19").object);
     // Judged by sixteens: those behind the first are yet to be.
-    let survey = cache.look_at(&|done, _| {
+    let scan = cache.look_at(&|done, _| {
         if done == 16 {
             for file in ["te_17.json", "te_17.o"] {
                 fs::remove_file(cache.folder.join(file)).unwrap();
@@ -197,9 +201,9 @@ fn what_goes_while_we_look_was_not_damaged() {
             cache.write("te_19.json", &small("te_19").json);
         }
     });
-    let states: Vec<_> = survey.items.iter().map(|item| (&item.name, item.state())).collect();
-    assert_eq!(survey.items.len(), 19, "{states:?}");
-    assert!(survey.items.iter().all(|item| matches!(item.verdict, Verdict::Intact)), "{states:?}");
+    let states: Vec<_> = scan.items.iter().map(|item| (&item.name, item.state())).collect();
+    assert_eq!(scan.items.len(), 19, "{states:?}");
+    assert!(scan.items.iter().all(|item| matches!(item.verdict, ItemState::Intact)), "{states:?}");
 }
 
 #[test]
@@ -212,9 +216,9 @@ fn one_lost_descriptor_does_not_make_ranks_strangers() {
     let mut stems: Vec<String> = (1..=4).map(|elements| ranks[0].square(elements).stem).collect();
     stems.sort();
     fs::remove_file(ranks[0].folder(base.path()).join(format!("{}.info", stems[0]))).unwrap();
-    let options = SurveyOptions { threads: NonZeroUsize::MIN, progress: &|_, _| {}, cancelled: &|| false };
+    let options = ScanOptions { threads: NonZeroUsize::MIN, progress: &|_, _| {}, cancelled: &|| false };
     let places = find(base.path()).unwrap().places;
-    let surveys: Vec<Survey> = places.iter().map(|place| survey(place, &options).unwrap()).collect();
+    let surveys: Vec<CacheScan> = places.iter().map(|place| scan(place, &options).unwrap()).collect();
     let lacking: Vec<usize> = compare(&surveys)[0].ranks.iter().map(|rank| rank.lacks.len()).collect();
     // Of that one it cannot be told which it is; of the others it can.
     assert_eq!(lacking, [1, 1]);

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use opkeep_framework_cache::scan::{Effect, Flaw, Item, Note, Orphan, Survey, Verdict, What};
+use opkeep_framework_cache::scan::{CacheScan, Effect, Item, ItemKind, ItemProblem, ItemState, Note, Orphan};
 use opkeep_testkit::ascend::{Chip, Kernel, Library, Pair, library, split_mix};
 
 use crate::laid::Cache;
@@ -18,18 +18,18 @@ fn mindspore_goes_by_the_files_name_and_puts_lib_before_libraries() {
     let cache = Cache::new("kernel_meta");
     cache.put(&pair, "cast.json", "libcast.so");
     let item = cache.only();
-    assert!(matches!(item.verdict, Verdict::Intact), "{item:?}");
+    assert!(matches!(item.verdict, ItemState::Intact), "{item:?}");
     assert_eq!(item.files(), ["cast.json", "libcast.so"]);
     // binFileName says another file, which nobody asks for.
     let cache = Cache::new("kernel_meta");
     let pair = small("te_add").with_field("binFileName", "elsewhere");
     cache.put(&pair, "add_1_0.json", "add_1_0.o");
-    assert!(matches!(cache.only().verdict, Verdict::Intact));
+    assert!(matches!(cache.only().verdict, ItemState::Intact));
     fs::rename(cache.folder.join("add_1_0.o"), cache.folder.join("elsewhere.o")).unwrap();
-    let survey = cache.look();
-    let missing = |item: &Item| matches!(&item.verdict, Verdict::Damaged(flaws) if matches!(flaws[0], Flaw::NoObject { .. }));
-    assert!(survey.items.iter().any(missing), "{:?}", survey.items);
-    assert!(survey.items.iter().any(|item| matches!(item.verdict, Verdict::Orphan(Orphan::ObjectOnly))));
+    let scan = cache.look();
+    let missing = |item: &Item| matches!(&item.verdict, ItemState::Damaged(flaws) if matches!(flaws[0], ItemProblem::NoObject { .. }));
+    assert!(scan.items.iter().any(missing), "{:?}", scan.items);
+    assert!(scan.items.iter().any(|item| matches!(item.verdict, ItemState::Orphan(Orphan::ObjectOnly))));
 }
 
 #[test]
@@ -37,10 +37,10 @@ fn cann_goes_by_what_the_json_names() {
     let cache = Cache::new("kernel_cache/Ascend910B2");
     cache.put(&small("te_add").with_field("binFileName", "elsewhere"), "te_add_00.json", "elsewhere.o");
     let item = cache.only();
-    assert!(matches!(item.verdict, Verdict::Intact), "{item:?}");
+    assert!(matches!(item.verdict, ItemState::Intact), "{item:?}");
     assert_eq!(
         (item.what, item.files()),
-        (What::Kernel, vec!["te_add_00.json".into(), "elsewhere.o".into()])
+        (ItemKind::Kernel, vec!["te_add_00.json".into(), "elsewhere.o".into()])
     );
     assert!(item.notes.iter().any(|note| matches!(note, Note::KernelName { .. })), "{item:?}");
     // A name that leads out of the folder is followed by CANN, and not by us.
@@ -48,7 +48,7 @@ fn cann_goes_by_what_the_json_names() {
     cache.put(&small("te_add").with_field("binFileName", "../te_add"), "te_add.json", "../te_add.o");
     let item = cache.only();
     assert!(
-        matches!(&item.verdict, Verdict::Damaged(flaws) if matches!(&flaws[..], [Flaw::UnsafeName { .. }])),
+        matches!(&item.verdict, ItemState::Damaged(flaws) if matches!(&flaws[..], [ItemProblem::UnsafeName { .. }])),
         "{item:?}"
     );
 }
@@ -62,17 +62,17 @@ fn masters_are_as_whole_as_their_parts() {
         let [json, object] = part.file_names();
         cache.put(part, &json, &object);
     }
-    let states = |survey: &Survey| survey.items.iter().map(Item::state).collect::<Vec<_>>();
+    let states = |scan: &CacheScan| scan.items.iter().map(Item::state).collect::<Vec<_>>();
     assert_eq!(states(&cache.look()), ["intact"; 3]);
     let object = &mix.parts[1].file_names()[1];
     cache.write(object, &mix.parts[1].object[..100]);
     assert_eq!(states(&cache.look()), ["damaged", "intact", "damaged"]);
     fs::remove_file(cache.folder.join(object)).unwrap();
     fs::remove_file(cache.folder.join(&mix.parts[1].file_names()[0])).unwrap();
-    let survey = cache.look();
-    assert_eq!(states(&survey), ["damaged", "intact"]);
+    let scan = cache.look();
+    assert_eq!(states(&scan), ["damaged", "intact"]);
     assert!(
-        matches!(&survey.items[0].verdict, Verdict::Damaged(flaws) if flaws[0].to_string().contains("missing"))
+        matches!(&scan.items[0].verdict, ItemState::Damaged(flaws) if flaws[0].to_string().contains("missing"))
     );
 }
 
@@ -95,12 +95,12 @@ fn what_mindspore_never_reads_is_told() {
     let cache = Cache::new("kernel_meta");
     cache.put(&small("conv_loc"), "conv_loc_1_0.json", "conv_loc_1_0.o");
     cache.write("conv_loc_2_0.json", b"{");
-    let survey = cache.look();
-    let [item] = &survey.items[..] else { panic!("{:?}", survey.items) };
+    let scan = cache.look();
+    let [item] = &scan.items[..] else { panic!("{:?}", scan.items) };
     assert_eq!((item.state(), item.outcome.effect), ("intact", Effect::CompiledAgain), "{item:?}");
     assert!(item.notes.contains(&Note::Skipped));
     // Without an object it is a debugging aid.
-    assert_eq!(survey.skipped, 1);
+    assert_eq!(scan.skipped, 1);
     cache.write("conv_loc_1_0.json", b"{");
     let item = cache.only();
     assert_eq!((item.state(), item.outcome.effect), ("damaged", Effect::CompiledAgain), "{item:?}");
@@ -113,11 +113,11 @@ fn akg_has_folders_of_its_own() {
         fs::create_dir(cache.folder.join(part)).unwrap();
         cache.put(&small("Fused_Add"), &format!("{part}/Fused_Add_1.json"), &format!("{part}/Fused_Add_1.o"));
     }
-    let survey = cache.look();
-    let mut below: Vec<_> = survey.items.iter().map(|item| (item.below, item.state())).collect();
+    let scan = cache.look();
+    let mut below: Vec<_> = scan.items.iter().map(|item| (item.below, item.state())).collect();
     below.sort();
     assert_eq!(below, [(Some("akg"), "intact"), (Some("composite"), "intact"), (Some("tbe"), "intact")]);
-    assert_eq!(survey.foreign_count, 0);
+    assert_eq!(scan.foreign_count, 0);
 }
 
 /// Where the `.json` says which object it is, that of another kernel is a wrong kernel with a right digest.
@@ -129,15 +129,15 @@ fn a_json_that_is_another_kernels_is_found() {
     cache.put(&other, "te_sub_00.json", "te_sub_00.o");
     assert!(cache.look().items.iter().all(|item| item.state() == "intact"));
     cache.write("te_sub_00.json", &one.json);
-    let survey = cache.look();
+    let scan = cache.look();
     let states: Vec<_> =
-        survey.items.iter().map(|item| (item.name.as_str(), item.state(), item.files())).collect();
+        scan.items.iter().map(|item| (item.name.as_str(), item.state(), item.files())).collect();
     let files = |stem: &str| vec![format!("{stem}.json"), format!("{stem}.o")];
     assert_eq!(
         states,
         [("te_add_00", "intact", files("te_add_00")), ("te_sub_00", "damaged", files("te_sub_00"))]
     );
-    assert_eq!(survey.items[1].outcome.effect, Effect::FailsLater);
+    assert_eq!(scan.items[1].outcome.effect, Effect::FailsLater);
 }
 
 /// AKG links a library from the object, and runs the library.
@@ -154,7 +154,10 @@ fn akgs_kernels_for_the_host_are_libraries() {
     cache.write("Fused_Add_1.so", &pair.object);
     cache.write("Fused_Add_1.o", b"object");
     let item = cache.only();
-    assert!(matches!(item.verdict, Verdict::Intact) && !item.notes.contains(&Note::OtherObject), "{item:?}");
+    assert!(
+        matches!(item.verdict, ItemState::Intact) && !item.notes.contains(&Note::OtherObject),
+        "{item:?}"
+    );
     cache.write("Fused_Add_1.o", b"another");
     assert!(cache.only().notes.contains(&Note::OtherObject));
     fs::remove_file(cache.folder.join("Fused_Add_1.so")).unwrap();
@@ -186,13 +189,13 @@ fn a_field_of_a_wrong_type_is_no_torn_file() {
         ("kernel_meta", "blockDim", serde_json::json!("many"), Effect::FailsLater),
         ("kernel_cache/Ascend910B2", "blockDim", serde_json::json!("many"), Effect::FailsLater),
         // CANN finds no digest to compare, and keeps the files.
-        ("kernel_cache/Ascend910B2", "sha256", serde_json::json!(7), Effect::Blocks),
+        ("kernel_cache/Ascend910B2", "sha256", serde_json::json!(7), Effect::RecompiledEveryTime),
     ] {
         let cache = Cache::new(folder);
         let pair = small("te_add_00").with_field(field, value);
         cache.put(&pair, "te_add_00.json", "te_add_00.o");
         let item = cache.only();
-        let Verdict::Damaged(flaws) = &item.verdict else { panic!("{item:?}") };
+        let ItemState::Damaged(flaws) = &item.verdict else { panic!("{item:?}") };
         assert!(flaws[0].to_string().contains(field), "{flaws:?}");
         assert!(!flaws[0].to_string().contains("cut off"), "{flaws:?}");
         assert_eq!(item.outcome.effect, effect, "{folder} {field}: {item:?}");

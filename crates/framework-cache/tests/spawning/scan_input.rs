@@ -9,15 +9,15 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use opkeep_framework_cache::scan::{Survey, SurveyOptions, Verdict, find, survey};
+use opkeep_framework_cache::scan::{CacheScan, ItemState, ScanOptions, find, scan};
 use opkeep_testkit::caches::Rank;
 
-fn look(base: &Path) -> Survey {
+fn look(base: &Path) -> CacheScan {
     let places = find(base).unwrap().places;
     assert_eq!(places.len(), 1, "{places:?}");
     let options =
-        SurveyOptions { threads: NonZeroUsize::new(2).unwrap(), progress: &|_, _| {}, cancelled: &|| false };
-    survey(&places[0], &options).unwrap()
+        ScanOptions { threads: NonZeroUsize::new(2).unwrap(), progress: &|_, _| {}, cancelled: &|| false };
+    scan(&places[0], &options).unwrap()
 }
 
 #[test]
@@ -36,10 +36,10 @@ fn links_are_not_followed() {
     symlink(&folder, base.path().join("rank_2/kernel_meta")).unwrap();
     symlink(&folder, folder.join("tbe_prebuild_res")).unwrap();
     symlink("/nowhere", folder.join("a.json")).unwrap();
-    let survey = look(base.path());
-    assert_eq!(survey.foreign_count, 2, "{:?}", survey.foreign);
-    let [item] = &survey.items[..] else { panic!("{:?}", survey.items) };
-    assert!(matches!(&item.verdict, Verdict::Unreadable { file, .. } if file.ends_with(".o")), "{item:?}");
+    let scan = look(base.path());
+    assert_eq!(scan.foreign_count, 2, "{:?}", scan.foreign);
+    let [item] = &scan.items[..] else { panic!("{:?}", scan.items) };
+    assert!(matches!(&item.verdict, ItemState::Unreadable { file, .. } if file.ends_with(".o")), "{item:?}");
     let links = find(base.path()).unwrap().links;
     assert_eq!(links, [base.path().join("rank_1"), base.path().join("rank_2/kernel_meta")]);
     // What the user names himself may be a link.
@@ -60,9 +60,9 @@ fn pipes_and_folders_stand_in_nobodys_way() {
     pipe(&format!("{}.o", kernel.stem));
     pipe("b.json");
     fs::create_dir(folder.join("c.json")).unwrap();
-    let survey = look(base.path());
-    assert_eq!(survey.foreign_count, 3, "{:?}", survey.foreign);
-    assert!(matches!(&survey.items[..], [item] if matches!(item.verdict, Verdict::Damaged(_))));
+    let scan = look(base.path());
+    assert_eq!(scan.foreign_count, 3, "{:?}", scan.foreign);
+    assert!(matches!(&scan.items[..], [item] if matches!(item.verdict, ItemState::Damaged(_))));
 }
 
 #[test]
@@ -73,9 +73,9 @@ fn names_that_are_no_text_are_nobodys() {
     for name in [&b"caf\xe9.json"[..], b"\xff.o", b"\x1b[31m.info\xff"] {
         fs::write(rank.folder(base.path()).join(OsStr::from_bytes(name)), "").unwrap();
     }
-    let survey = look(base.path());
-    assert_eq!((survey.items.len(), survey.foreign_count), (1, 3));
-    assert!(matches!(survey.items[0].verdict, Verdict::Intact));
+    let scan = look(base.path());
+    assert_eq!((scan.items.len(), scan.foreign_count), (1, 3));
+    assert!(matches!(scan.items[0].verdict, ItemState::Intact));
 }
 
 /// Whoever replaces a kernel while we read must not have it called damaged.
@@ -105,8 +105,8 @@ fn a_kernel_that_is_replaced_meanwhile_is_whole_or_in_use() {
         });
         let looks = (0..600).map(|_| look(base.path()));
         let wrong: Vec<_> = looks
-            .flat_map(|survey| survey.items)
-            .filter(|item| item.name == one.stem && matches!(item.verdict, Verdict::Damaged(_)))
+            .flat_map(|scan| scan.items)
+            .filter(|item| item.name == one.stem && matches!(item.verdict, ItemState::Damaged(_)))
             .collect();
         done.store(true, Ordering::Relaxed);
         assert!(wrong.is_empty(), "{wrong:?}");
@@ -130,8 +130,8 @@ fn a_million_files_are_looked_through() {
         let suffix = if number % 20 == 0 { "info" } else { "cce" };
         fs::hard_link(&source, folder.join(format!("op_{number}.{suffix}"))).unwrap();
     }
-    let survey = look(base.path());
-    assert_eq!((survey.items.len(), survey.foreign_count), (50_001, 950_000));
-    assert_eq!(survey.items.iter().filter(|item| matches!(item.verdict, Verdict::Intact)).count(), 1);
-    assert_eq!(survey.foreign.len(), 100);
+    let scan = look(base.path());
+    assert_eq!((scan.items.len(), scan.foreign_count), (50_001, 950_000));
+    assert_eq!(scan.items.iter().filter(|item| matches!(item.verdict, ItemState::Intact)).count(), 1);
+    assert_eq!(scan.foreign.len(), 100);
 }

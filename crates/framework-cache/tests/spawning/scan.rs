@@ -7,28 +7,28 @@ use std::path::Path;
 
 use opkeep_descriptor::Generation;
 use opkeep_framework_cache::scan::{
-    Busy, Effect, Flaw, Item, Kind, Note, Orphan, Place, Survey, SurveyOptions, Verdict, What, compare, find,
-    survey,
+    CacheDir, CacheScan, Effect, InUse, Item, ItemKind, ItemProblem, ItemState, Kind, Note, Orphan,
+    ScanOptions, compare, find, scan,
 };
 use opkeep_testkit::caches::{Rank, age, cann_kernel};
 
-fn options() -> SurveyOptions<'static> {
-    SurveyOptions { threads: NonZeroUsize::new(2).unwrap(), progress: &|_, _| {}, cancelled: &|| false }
+fn options() -> ScanOptions<'static> {
+    ScanOptions { threads: NonZeroUsize::new(2).unwrap(), progress: &|_, _| {}, cancelled: &|| false }
 }
 
-fn look(place: &Place) -> Survey {
-    survey(place, &options()).unwrap()
+fn look(place: &CacheDir) -> CacheScan {
+    scan(place, &options()).unwrap()
 }
 
 /// The only cache below `base`.
-fn only(base: &Path) -> Survey {
+fn only(base: &Path) -> CacheScan {
     let places = find(base).unwrap().places;
     assert_eq!(places.len(), 1, "{places:?}");
     look(&places[0])
 }
 
-fn findings(survey: &Survey) -> Vec<&Item> {
-    survey.items.iter().filter(|item| item.is_finding()).collect()
+fn findings(scan: &CacheScan) -> Vec<&Item> {
+    scan.items.iter().filter(|item| item.is_finding()).collect()
 }
 
 #[test]
@@ -48,21 +48,20 @@ fn whole_caches_have_no_findings() {
     let places = find(base.path()).unwrap().places;
     assert_eq!(places.len(), 5);
     for place in &places {
-        let survey = look(place);
-        let intact: Vec<_> =
-            survey.items.iter().map(|item| (&item.name, item.state(), &item.notes)).collect();
-        assert!(survey.items.iter().all(|item| matches!(item.verdict, Verdict::Intact)), "{intact:?}");
-        assert!(survey.items.iter().all(|item| item.kernel.is_some() && item.outcome.effect == Effect::Used));
-        assert_eq!(survey.items.len(), if place.kind == Kind::Cann { 4 } else { 5 });
+        let scan = look(place);
+        let intact: Vec<_> = scan.items.iter().map(|item| (&item.name, item.state(), &item.notes)).collect();
+        assert!(scan.items.iter().all(|item| matches!(item.verdict, ItemState::Intact)), "{intact:?}");
+        assert!(scan.items.iter().all(|item| item.kernel.is_some() && item.outcome.effect == Effect::Used));
+        assert_eq!(scan.items.len(), if place.kind == Kind::Cann { 4 } else { 5 });
         let named = |note: &Note| matches!(note, Note::DescriptorName { .. });
-        assert!(!survey.items.iter().flat_map(|item| &item.notes).any(named), "{intact:?}");
+        assert!(!scan.items.iter().flat_map(|item| &item.notes).any(named), "{intact:?}");
     }
     assert_eq!(places.iter().filter_map(|place| place.rank.clone()).collect::<Vec<_>>().len(), 4);
     assert!(places[1..].iter().all(|place| place.base().as_deref() == Some(base.path())));
 }
 
 /// A cache with three whole kernels, to be broken.
-fn broken(harm: impl FnOnce(&Path, &str)) -> (tempfile::TempDir, Survey) {
+fn broken(harm: impl FnOnce(&Path, &str)) -> (tempfile::TempDir, CacheScan) {
     let base = tempfile::tempdir().unwrap();
     let rank = Rank::new(0);
     let folder = rank.folder(base.path());
@@ -75,8 +74,8 @@ fn broken(harm: impl FnOnce(&Path, &str)) -> (tempfile::TempDir, Survey) {
             age(&path).unwrap();
         }
     }
-    let survey = only(base.path());
-    (base, survey)
+    let scan = only(base.path());
+    (base, scan)
 }
 
 #[test]
@@ -103,28 +102,26 @@ fn what_is_wrong_is_told_with_what_comes_of_it() {
         (cut_object, "damaged", Effect::CompiledAgain, "OPV005"),
         (no_json, "orphan", Effect::CompiledAgain, "without its .json"),
     ] {
-        let (base, survey) = broken(harm);
-        let found = findings(&survey);
-        assert_eq!(found.len(), 1, "{says}: {:?}", survey.items);
+        let (base, scan) = broken(harm);
+        let found = findings(&scan);
+        assert_eq!(found.len(), 1, "{says}: {:?}", scan.items);
         let text = match &found[0].verdict {
-            Verdict::Damaged(flaws) => flaws[0].to_string(),
-            Verdict::Orphan(orphan) => orphan.to_string(),
+            ItemState::Damaged(flaws) => flaws[0].to_string(),
+            ItemState::Orphan(orphan) => orphan.to_string(),
             other => panic!("{other:?}"),
         };
         assert!(text.contains(says), "{text}");
         assert_eq!((found[0].state(), found[0].outcome.effect), (state, effect), "{says}");
-        assert_eq!(survey.items.iter().filter(|item| item.kernel.is_some()).count(), 2);
+        assert_eq!(scan.items.iter().filter(|item| item.kernel.is_some()).count(), 2);
         // The same just now: it may be in the making.
-        let path = [
-            json(&survey.place.path, &found[0].name),
-            survey.place.path.join(format!("{}.o", found[0].name)),
-        ];
+        let path =
+            [json(&scan.place.path, &found[0].name), scan.place.path.join(format!("{}.o", found[0].name))];
         let there = path.iter().find(|path| path.exists()).unwrap();
         let bytes = fs::read(there).unwrap();
         fs::write(there, bytes).unwrap();
-        let survey = only(base.path());
-        let wrong = survey.items.iter().find(|item| item.kernel.is_none()).unwrap();
-        assert!(matches!(wrong.busy, Some(Busy::Young { .. })), "{wrong:?}");
+        let scan = only(base.path());
+        let wrong = scan.items.iter().find(|item| item.kernel.is_none()).unwrap();
+        assert!(matches!(wrong.busy, Some(InUse::RecentlyWritten { .. })), "{wrong:?}");
         assert!(!wrong.is_finding() && wrong.state() == "in progress");
     }
 }
@@ -140,17 +137,17 @@ fn a_kernel_that_a_process_has_open_is_in_progress() {
         .find(|path| path.extension().is_some_and(|e| e == "o") && !path.with_extension("json").exists());
     let file = fs::File::open(alone.unwrap()).unwrap();
     let mut child = std::process::Command::new("sleep").arg("60").stdin(file).spawn().unwrap();
-    let survey = only(base.path());
+    let scan = only(base.path());
     child.kill().unwrap();
     child.wait().unwrap();
-    let wrong = survey.items.iter().find(|item| item.kernel.is_none()).unwrap();
-    assert_eq!(wrong.busy, Some(Busy::Open { process: child.id() }));
+    let wrong = scan.items.iter().find(|item| item.kernel.is_none()).unwrap();
+    assert_eq!(wrong.busy, Some(InUse::Open { process: child.id() }));
     assert_eq!(findings(&only(base.path())).len(), 1);
 }
 
 #[test]
 fn what_is_nobodys_is_counted_and_left_out() {
-    let (_base, survey) = broken(|folder, stem| {
+    let (_base, scan) = broken(|folder, stem| {
         fs::write(folder.join("file.lock"), "").unwrap();
         fs::write(folder.join("not_support_fusion_op.cache"), "a\n").unwrap();
         fs::write(folder.join(format!("{stem}_loc.json")), "{").unwrap();
@@ -160,23 +157,25 @@ fn what_is_nobodys_is_counted_and_left_out() {
         fs::write(folder.join("tbe_prebuild_res/a.json"), "{}").unwrap();
         std::os::unix::fs::symlink("/dev/null", folder.join("link.json")).unwrap();
     });
-    assert!(findings(&survey).is_empty(), "{:?}", survey.items);
-    assert_eq!((survey.known, survey.skipped, survey.foreign_count), (3, 1, 2), "{:?}", survey.foreign);
-    let record = survey.items.iter().find(|item| item.what == What::Record).unwrap();
+    assert!(findings(&scan).is_empty(), "{:?}", scan.items);
+    assert_eq!((scan.known, scan.skipped, scan.foreign_count), (3, 1, 2), "{:?}", scan.foreign);
+    let record = scan.items.iter().find(|item| item.what == ItemKind::OtherJson).unwrap();
     assert_eq!((record.name.as_str(), record.outcome.effect), ("fusion_result", Effect::Ignored));
 }
 
 #[test]
 fn what_trial_compiles_left_counts_too() {
-    let (_base, survey) = broken(|folder, _| {
+    let (_base, scan) = broken(|folder, _| {
         fs::create_dir(folder.join("tbe_prebuild_res")).unwrap();
         fs::write(folder.join("tbe_prebuild_res/a.json"), "").unwrap();
         age(&folder.join("tbe_prebuild_res/a.json")).unwrap();
     });
-    let found = findings(&survey);
+    let found = findings(&scan);
     assert_eq!(found.len(), 1);
-    assert_eq!((found[0].what, found[0].below), (What::Trial, Some("tbe_prebuild_res")));
-    assert!(matches!(&found[0].verdict, Verdict::Damaged(flaws) if matches!(flaws[..], [Flaw::EmptyJson])));
+    assert_eq!((found[0].what, found[0].below), (ItemKind::Precompile, Some("tbe_prebuild_res")));
+    assert!(
+        matches!(&found[0].verdict, ItemState::Damaged(flaws) if matches!(flaws[..], [ItemProblem::EmptyJson]))
+    );
 }
 
 #[test]
@@ -198,21 +197,21 @@ fn in_canns_cache_whatever_is_left_blocks_its_key() {
         fs::write(folder.join(&name), bytes).unwrap();
         age(&folder.join(&name)).unwrap();
     }
-    let survey = only(base.path());
+    let scan = only(base.path());
     let mut found: Vec<_> =
-        findings(&survey).into_iter().map(|item| (item.what, item.state(), item.outcome.effect)).collect();
+        findings(&scan).into_iter().map(|item| (item.what, item.state(), item.outcome.effect)).collect();
     found.sort();
     assert_eq!(
         found,
         [
-            (What::Kernel, "damaged", Effect::Blocks),
-            (What::Kernel, "orphan", Effect::Blocks),
-            (What::Trial, "damaged", Effect::CompiledAgain),
-            (What::Temp, "orphan", Effect::Ignored),
-            (What::Lock, "orphan", Effect::Ignored),
+            (ItemKind::Kernel, "damaged", Effect::RecompiledEveryTime),
+            (ItemKind::Kernel, "orphan", Effect::RecompiledEveryTime),
+            (ItemKind::Precompile, "damaged", Effect::CompiledAgain),
+            (ItemKind::Temp, "orphan", Effect::Ignored),
+            (ItemKind::Lock, "orphan", Effect::Ignored),
         ]
     );
-    assert!(survey.items.iter().any(|item| matches!(item.verdict, Verdict::Orphan(Orphan::DeadLock))));
+    assert!(scan.items.iter().any(|item| matches!(item.verdict, ItemState::Orphan(Orphan::StaleLock))));
 }
 
 #[test]
@@ -224,7 +223,7 @@ fn what_ranks_lack_is_told_by_name() {
             (1..=4).for_each(|elements| rank.square(elements).write(&rank.folder(base.path())).unwrap());
         }
         let surveys = || -> Vec<_> { find(base.path()).unwrap().places.iter().map(look).collect() };
-        let lacks = |surveys: &[Survey]| -> Vec<(String, usize, usize)> {
+        let lacks = |surveys: &[CacheScan]| -> Vec<(String, usize, usize)> {
             let compared = compare(surveys).remove(0);
             assert_eq!((compared.base.as_path(), compared.kernels), (base.path(), 4));
             compared.ranks.into_iter().map(|rank| (rank.rank, rank.has, rank.lacks.len())).collect()

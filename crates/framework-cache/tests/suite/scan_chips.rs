@@ -5,9 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use crate::common::broken::{Repair, look_at_all};
-use opkeep_framework_cache::fill::{Cache, DeviceMap, FillOptions, fill};
-use opkeep_framework_cache::quarantine::{RunId, Why};
-use opkeep_framework_cache::scan::{Effect, Item, Kind, NamedBy, Note, Survey, Verdict};
+use opkeep_framework_cache::fill::{DeviceMap, FillOptions, ScannedCache, fill};
+use opkeep_framework_cache::quarantine::{RunId, SkipCause};
+use opkeep_framework_cache::scan::{CacheScan, Effect, Item, ItemState, Kind, NamedBy, Note};
 use opkeep_testkit::Folder;
 use opkeep_testkit::ascend::{Chip, Kernel, Library, Pair, library};
 use opkeep_testkit::caches::{Rank, age, cann_kernel};
@@ -30,18 +30,18 @@ fn put_pair(folder: &Path, pair: &Pair) {
 }
 
 /// The only cache below `base`.
-fn only(base: &Path) -> Survey {
+fn only(base: &Path) -> CacheScan {
     let mut surveys = look_at_all(base);
     assert_eq!(surveys.len(), 1, "{surveys:?}");
     surveys.remove(0)
 }
 
-fn states(survey: &Survey) -> Vec<(&str, &str)> {
-    survey.items.iter().map(|item| (item.name.as_str(), item.state())).collect()
+fn states(scan: &CacheScan) -> Vec<(&str, &str)> {
+    scan.items.iter().map(|item| (item.name.as_str(), item.state())).collect()
 }
 
 fn is_other(item: &Item) -> bool {
-    matches!(item.verdict, Verdict::OtherChip(_))
+    matches!(item.verdict, ItemState::OtherChip(_))
 }
 
 /// Whether kernels for one of two chips run on the other.
@@ -58,13 +58,15 @@ fn families_refuse_each_other_beside_a_descriptor() {
             let base = tempfile::tempdir().unwrap();
             let kernel = rank_for(named).square(1).compiled_for(built);
             kernel.write(&rank_for(named).folder(base.path())).unwrap();
-            let survey = only(base.path());
-            let item = &survey.items[0];
+            let scan = only(base.path());
+            let item = &scan.items[0];
             if run_each_other(named, built) {
-                assert!(matches!(item.verdict, Verdict::Intact), "{built:?} as {named:?}: {item:?}");
+                assert!(matches!(item.verdict, ItemState::Intact), "{built:?} as {named:?}: {item:?}");
                 continue;
             }
-            let Verdict::OtherChip(other) = &item.verdict else { panic!("{built:?} as {named:?}: {item:?}") };
+            let ItemState::OtherChip(other) = &item.verdict else {
+                panic!("{built:?} as {named:?}: {item:?}")
+            };
             assert_eq!(other.named_by, NamedBy::Descriptor(named.soc().to_owned()));
             assert_eq!((item.state(), item.outcome.effect), ("other chip", Effect::FailsLater));
             assert!(item.is_finding() && !item.is_repairable() && item.kernel.is_none());
@@ -85,9 +87,9 @@ fn families_refuse_each_other_in_a_directory_for_a_chip() {
             ] {
                 let base = tempfile::tempdir().unwrap();
                 cann_kernel(built.soc(), 1).write(&base.path().join(&folder)).unwrap();
-                let survey = only(base.path());
+                let scan = only(base.path());
                 let intact = run_each_other(named, built);
-                assert_eq!(is_other(&survey.items[0]), !intact, "{built:?} in {folder}: {:?}", survey.items);
+                assert_eq!(is_other(&scan.items[0]), !intact, "{built:?} in {folder}: {:?}", scan.items);
             }
         }
     }
@@ -100,8 +102,8 @@ fn one_name_is_a_trap() {
     let rank = Rank { soc: "Ascend910B", ..Rank::new(0) };
     rank.square(1).compiled_for(Chip::Ascend910).write(&rank.folder(base.path())).unwrap();
     rank.square(2).compiled_for(Chip::Ascend910B).write(&rank.folder(base.path())).unwrap();
-    let survey = only(base.path());
-    let other = survey.items.iter().filter(|item| is_other(item)).map(|item| item.name.clone());
+    let scan = only(base.path());
+    let other = scan.items.iter().filter(|item| is_other(item)).map(|item| item.name.clone());
     assert_eq!(other.collect::<Vec<_>>(), [rank.square(2).stem]);
 }
 
@@ -119,8 +121,8 @@ fn flags_that_were_never_seen_are_no_reason() {
     let pair = unknown(&described.stem, [0, 0, 0x9a]);
     (described.json, described.object) = (pair.json, pair.object);
     described.write(&folder).unwrap();
-    let survey = only(base.path());
-    assert!(survey.items.iter().all(|item| matches!(item.verdict, Verdict::Intact)), "{:?}", survey.items);
+    let scan = only(base.path());
+    assert!(scan.items.iter().all(|item| matches!(item.verdict, ItemState::Intact)), "{:?}", scan.items);
 }
 
 /// Without descriptors, kernels are compared with each other.
@@ -134,9 +136,9 @@ fn the_odd_one_of_a_directory_is_found() {
         }
         put_pair(&folder, &library(Library::AiCpu, "cast", &["RunCpuKernel"]));
         put_pair(&folder, &Kernel::new(Chip::Ascend910B, "te_odd_4").build());
-        let survey = only(base.path());
-        let odd: Vec<&Item> = survey.items.iter().filter(|item| is_other(item)).collect();
-        assert_eq!(odd.len(), 1, "{:?}", states(&survey));
+        let scan = only(base.path());
+        let odd: Vec<&Item> = scan.items.iter().filter(|item| is_other(item)).collect();
+        assert_eq!(odd.len(), 1, "{:?}", states(&scan));
         assert_eq!(odd[0].name, "te_odd_4");
         assert!(
             odd[0].problem().contains("3 for Ascend 910 (first generation), 1 for Ascend 910B"),
@@ -161,19 +163,19 @@ fn descriptors_decide() {
     for name in ["te_add_1", "te_mul_2"] {
         put_pair(&folder, &Kernel::new(Chip::Ascend910B, name).build());
     }
-    let survey = only(base.path());
+    let scan = only(base.path());
     let other: Vec<&str> =
-        survey.items.iter().filter(|item| is_other(item)).map(|item| item.name.as_str()).collect();
+        scan.items.iter().filter(|item| is_other(item)).map(|item| item.name.as_str()).collect();
     assert_eq!(other, ["te_add_1", "te_mul_2"]);
 
     let base = tempfile::tempdir().unwrap();
     (1..=3).for_each(|elements| rank.square(elements).write(&rank.folder(base.path())).unwrap());
     let second = rank_for(Chip::Ascend910B).square(4);
     second.write(&rank.folder(base.path())).unwrap();
-    let survey = only(base.path());
-    assert!(survey.items.iter().all(|item| matches!(item.verdict, Verdict::Intact)), "{:?}", states(&survey));
+    let scan = only(base.path());
+    assert!(scan.items.iter().all(|item| matches!(item.verdict, ItemState::Intact)), "{:?}", states(&scan));
     let noted = |item: &&Item| item.notes.iter().any(|note| matches!(note, Note::OtherChip(_)));
-    let noted: Vec<&str> = survey.items.iter().filter(noted).map(|item| item.name.as_str()).collect();
+    let noted: Vec<&str> = scan.items.iter().filter(noted).map(|item| item.name.as_str()).collect();
     assert_eq!(noted, [second.stem]);
 }
 
@@ -189,10 +191,10 @@ fn kernels_for_hosts_are_for_another_chip() {
         let host = library(Library::Host(62), "host", &["host__kernel0"]).with_field("binFileSuffix", ".o");
         write(&folder, "host.o", &host.object);
         write(&folder, "host.json", &host.with_field("binFileName", "host").json);
-        let survey = only(base.path());
+        let scan = only(base.path());
         let other: Vec<&str> =
-            survey.items.iter().filter(|item| is_other(item)).map(|item| item.name.as_str()).collect();
-        assert_eq!(other, ["host"], "{:?}", survey.items);
+            scan.items.iter().filter(|item| is_other(item)).map(|item| item.name.as_str()).collect();
+        assert_eq!(other, ["host"], "{:?}", scan.items);
     }
 }
 
@@ -206,7 +208,10 @@ fn repair_leaves_it_and_says_so() {
     for force in [false, true] {
         let aside = Repair { force, ..Repair::new() }.mend(&only(base.path())).unwrap();
         assert!(aside.moved.is_empty(), "{aside:?}");
-        assert!(matches!(&aside.left[..], [left] if matches!(left.why, Why::OtherChip(_))), "{aside:?}");
+        assert!(
+            matches!(&aside.left[..], [left] if matches!(left.why, SkipCause::OtherChip(_))),
+            "{aside:?}"
+        );
     }
     let after = Folder::of(base.path()).unwrap();
     assert_eq!(after.files().collect::<Vec<_>>(), before.files().collect::<Vec<_>>());
@@ -234,7 +239,8 @@ fn no_rank_is_filled_with_it() {
     full.square(3).compiled_for(Chip::Ascend910B).write(&full.folder(base.path())).unwrap();
     lacking.square(1).write(&lacking.folder(base.path())).unwrap();
     let surveys = look_at_all(base.path());
-    let caches: Vec<Cache<'_>> = surveys.iter().map(|survey| Cache { survey, moved: &[] }).collect();
+    let caches: Vec<ScannedCache<'_>> =
+        surveys.iter().map(|scan| ScannedCache { scan, moved: &[] }).collect();
     let (devices, progress, cancelled) = (DeviceMap::default(), |_, _| {}, || false);
     let run = RunId::now();
     let options = FillOptions {
@@ -277,15 +283,13 @@ fn caches_in_caches_are_found() {
         kernel.stem.push_str("_cut");
         kernel.write(&folder).unwrap();
         let surveys = look_at_all(base.path());
-        let found = surveys.iter().find(|survey| survey.place.path == folder).unwrap();
+        let found = surveys.iter().find(|scan| scan.place.path == folder).unwrap();
         assert_eq!(found.place.kind, kind, "{}", folder.display());
         let damaged = found.items.iter().filter(|item| item.state() == "damaged").count();
         assert_eq!((found.items.len(), damaged), (2, 1), "{:?}", found.items);
     }
     // A directory with nothing but those of processes is no cache itself.
-    assert!(
-        !look_at_all(base.path()).iter().any(|survey| survey.place.path == base.path().join("kernel_meta"))
-    );
+    assert!(!look_at_all(base.path()).iter().any(|scan| scan.place.path == base.path().join("kernel_meta")));
 }
 
 /// In CANN's work directory stand sources, logs and locks, too; and the object is the one that the `.json` names.
@@ -299,11 +303,11 @@ fn a_work_directory_has_more_than_kernels() {
     {
         write(&folder, name, b"?");
     }
-    let survey = only(base.path());
-    assert_eq!(states(&survey), [("te_add_1", "intact")]);
+    let scan = only(base.path());
+    assert_eq!(states(&scan), [("te_add_1", "intact")]);
     let other = Kernel::new(Chip::Ascend910B, "te_mul_1").build().with_field("binFileName", "te_add_1");
     write(&folder, "te_mul_1.json", &other.json);
     write(&folder, "te_mul_1.o", &other.object);
-    let survey = only(base.path());
-    assert_eq!(survey.items.iter().find(|item| item.name == "te_mul_1").unwrap().state(), "damaged");
+    let scan = only(base.path());
+    assert_eq!(scan.items.iter().find(|item| item.name == "te_mul_1").unwrap().state(), "damaged");
 }
