@@ -12,15 +12,15 @@ use crate::remote::{RemoteClient, RemoteConfig};
 use crate::target::TargetCache;
 use crate::warning::{OnWarning, WarningKind, Warnings};
 
-/// What a cache is made of.
+/// The settings of a cache.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct CacheConfig {
-    /// The local store, if there is one. Whether it is written is decided by the mode.
+    /// The local store. The mode decides whether it is written.
     pub store: Option<StoreConfig>,
     /// How the store is used.
     pub mode: CacheMode,
-    /// The remote tier, if there is one.
+    /// The remote tier.
     pub remote: Option<RemoteConfig>,
     /// Called for each warning.
     pub on_warning: Option<OnWarning>,
@@ -53,8 +53,8 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Opens the cache. A store that cannot be written is read, and one that cannot be used at all is left out, each with a
-    /// warning, unless the mode requires the store.
+    /// Opens the cache. Unless the mode requires the store, one that cannot be written is only read, and one that cannot be
+    /// used at all is left out, each with a warning.
     ///
     /// # Errors
     /// The mode requires a store that is not given or cannot be used.
@@ -71,7 +71,7 @@ impl Cache {
         Ok(Self { shared, targets: Mutex::default() })
     }
 
-    /// The part of the cache for the target `name`, such as `cpu-x86_64`. Without a usable store it has none to look into.
+    /// The part of the cache for the target `name`, such as `cpu-x86_64`. Without a usable store every caller builds.
     ///
     /// # Errors
     /// The mode requires the store, and its part for this target cannot be used.
@@ -87,7 +87,7 @@ impl Cache {
         Ok(target)
     }
 
-    /// The local store, if there is one that can be used.
+    /// The local store, if it can be used.
     pub fn store(&self) -> Option<&Store> {
         self.shared.store.as_ref()
     }
@@ -100,7 +100,7 @@ impl Cache {
             Err(source) if mode.requires_store() => return Err(CacheError::Store { mode: *mode, source }),
             Err(error) => error,
         };
-        // What cannot be written may still be read.
+        // A store that refuses writes may still be read.
         let readable = store.reader().target(name).ok().filter(|_| mode.reads());
         warn_unusable(warnings, readable.is_some(), &error);
         Ok(readable)
@@ -131,7 +131,7 @@ fn open_store(
         Ok(store) => return Ok(Some(store)),
         Err(error) => error,
     };
-    // What cannot be written may still be read: a hit is never lost for that.
+    // A store that refuses writes may still be read: no hit is lost.
     let readable = open(Access::ReadOnly).ok().filter(|_| mode.reads());
     warn_unusable(warnings, readable.is_some(), &error);
     Ok(readable)

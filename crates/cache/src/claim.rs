@@ -1,4 +1,4 @@
-//! What becomes of a key.
+//! The answer to a caller that asks for a key.
 
 use opkeep_store::Entry;
 
@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::pending::PendingKey;
 use crate::ticket::Ticket;
 
-/// What becomes of a key.
+/// The answer to a caller that asks for a key.
 #[derive(Debug)]
 #[non_exhaustive]
 #[must_use = "a ticket in it keeps others waiting until it is dropped"]

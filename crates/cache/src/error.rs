@@ -1,4 +1,4 @@
-//! What a cache cannot do for its caller.
+//! Errors of the cache. A miss and a lost race are none.
 
 use opkeep_store::{CacheMode, StoreError};
 use thiserror::Error;
@@ -18,7 +18,7 @@ pub enum CacheError {
     Store {
         /// The mode.
         mode: CacheMode,
-        /// What is wrong with the store.
+        /// The store's error.
         source: StoreError,
     },
     /// The mode forbids building, and there is no entry that the caller takes.
@@ -31,8 +31,7 @@ pub enum CacheError {
     },
 }
 
-/// Why an entry was not written to the local store. The cache has already sent this as a warning; what was built is as good
-/// as before.
+/// Why an entry was not written to the local store. The cache has already sent a warning; the caller can use what it built.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum PublishError {

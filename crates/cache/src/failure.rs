@@ -1,4 +1,4 @@
-//! What a failed holder of a key leaves to those who waited.
+//! The failure that a holder of a key leaves to its waiters.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Failure {
-    /// What went wrong, for people.
+    /// The reason, for people.
     pub reason: String,
     /// The time limit that was exceeded, if the build failed for that.
     pub time_limit: Option<Duration>,
@@ -25,7 +25,7 @@ impl Failure {
         Self { reason: reason.into(), time_limit: Some(limit) }
     }
 
-    /// The text in the lock's file: the limit in milliseconds, if there is one, and the reason.
+    /// The text in the lock's file: the limit in milliseconds or nothing, and the reason.
     pub(crate) fn encode(&self) -> String {
         let limit = self.time_limit.map(|limit| limit.as_millis().to_string()).unwrap_or_default();
         format!("{limit}\n{}", self.reason)

@@ -1,4 +1,4 @@
-//! What tickets, pending keys and caches share: the store's part for one target, the remote tier, and how both are looked into.
+//! One target's store and the remote tier, shared by its cache, tickets and pending keys.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use crate::query::{Accept, Query, Wait};
 use crate::remote::{RemoteClient, RemoteKey};
 use crate::warning::{WarningKind, Warnings};
 
-/// What all targets of a cache share.
+/// The state that all targets of a cache share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) mode: CacheMode,
@@ -73,7 +73,7 @@ impl Target {
         }
     }
 
-    /// Looks again after others had time to publish. A damaged entry is quarantined if its key is locked.
+    /// Looks again after other callers had time to publish. A damaged entry is quarantined if its key is locked.
     pub(crate) fn look_again(&self, key: &Digest, query: &Query<'_>, lock: Option<&KeyLock>) -> Looked {
         let looked = self.look(key, query, false);
         if let (Looked::Missing(Miss::Damaged(entry)), Some(store)) = (&looked, &self.store) {
@@ -81,7 +81,7 @@ impl Target {
             self.warn(
                 WarningKind::Corruption,
                 format_args!(
-                    "a damaged entry is set aside and built again: `{}`: {}",
+                    "a damaged entry is quarantined and built again: `{}`: {}",
                     path.display(),
                     entry.corruption
                 ),
@@ -141,7 +141,7 @@ impl Target {
         self.shared.remote.as_ref().filter(|remote| remote.writes() && self.shared.mode.writes())
     }
 
-    /// Looks into the remote tier. What the caller takes is written to the local store as well.
+    /// Looks into the remote tier. An entry that the caller takes is written to the local store as well.
     pub(crate) fn look_remote(&self, key: &Digest, query: &Query<'_>, missing: &Miss) -> Option<Box<Entry>> {
         let remote = self.read_remote()?;
         let found = remote.get(&self.remote_key(key), cancel_of(query));
@@ -156,14 +156,14 @@ impl Target {
         if let Some(store) = &self.store {
             store.count_remote_hit();
         }
-        // It is as good without a place in the local store, and an error is already a warning.
+        // The hit does not depend on the local store, and an error is already a warning.
         let _ = self.put(key, &entry.to_builder(), missing);
         Some(Box::new(entry))
     }
 
     /// Publishes an entry to the remote tier. False if it is not there.
     pub(crate) fn put_remote(&self, key: &Digest, members: &EntryBuilder<'_>) -> bool {
-        // A stamp of 0 says that no rules judged it: other hosts have none to judge it by either.
+        // With the stamp 0 no rules judged it, and other hosts have none to judge it by either.
         let Some(remote) = self.written_remote().filter(|_| members.validation() > 0) else { return false };
         let Some(file) = members.encode(key) else { return false };
         let put = remote.put(&self.remote_key(key), &file);
@@ -185,7 +185,7 @@ impl Target {
     }
 }
 
-/// What cancels the calls of a query.
+/// The token that cancels the remote calls of a query.
 pub(crate) fn cancel_of<'a>(query: &Query<'a>) -> Option<&'a CancelToken> {
     match query.wait {
         Wait::Never => None,

@@ -12,7 +12,7 @@ use crate::local::Target;
 use crate::miss::Miss;
 use crate::ticket::Ticket;
 
-/// How often the waiters on this host are shown that their holder, which waits for another host, is alive.
+/// How often a holder that waits for another host gives a heartbeat to the waiters on its own.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 /// The longest time between two calls to a remote tier whose lease is another host's.
 const LONGEST_POLL: Duration = Duration::from_millis(250);
@@ -46,7 +46,7 @@ pub(crate) struct Leased {
     next_heartbeat: Instant,
 }
 
-/// What a pending key becomes when it is resumed.
+/// The state of a pending key that is resumed.
 pub(crate) enum Resumed {
     Locked(LockWaiter, Miss),
     Leased(Leased),
@@ -77,8 +77,8 @@ impl PendingKey {
         }
     }
 
-    /// Whether the holder gave no heartbeat for `timeout`: it is stopped, or hangs. Of the holder of a lease only its renewals
-    /// are known, so the time counts from when this caller began to wait.
+    /// Whether the holder gave no heartbeat for `timeout`: it is stopped, or hangs. The holder of a lease gives no heartbeats
+    /// to other hosts, so the time counts from when this caller began to wait.
     pub fn is_stale(&mut self, timeout: Duration) -> bool {
         match &mut self.state {
             State::Locked(waiter, _) => waiter.is_stale(timeout),
@@ -116,7 +116,7 @@ impl PendingKey {
 }
 
 impl Drop for PendingKey {
-    /// A wait that ends without the key counts as one.
+    /// The statistics count a wait that ends without the key.
     fn drop(&mut self) {
         if let State::Locked(waiter, _) = mem::replace(&mut self.state, State::Ended) {
             self.cancel_wait(waiter);
@@ -148,7 +148,7 @@ impl Leased {
         self.held_since.map(|since| since.elapsed()).unwrap_or_default()
     }
 
-    /// Gives the heartbeat that is due. Whether the remote tier is to be asked.
+    /// Gives a heartbeat if it is due. Returns whether a call to the remote tier is due.
     pub(crate) fn is_due(&mut self) -> bool {
         let now = Instant::now();
         if now >= self.next_heartbeat {
@@ -164,7 +164,7 @@ impl fmt::Debug for PendingKey {
         let holder = match &self.state {
             State::Locked(..) => "this host",
             State::Leased(_) => "another host",
-            State::Ended => "nobody",
+            State::Ended => "none",
         };
         f.debug_struct("PendingKey").field("key", &self.key).field("holder", &holder).finish_non_exhaustive()
     }

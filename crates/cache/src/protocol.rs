@@ -26,7 +26,7 @@ const DEFAULT_HOLD_LIMIT: Duration = Duration::from_secs(3600);
 /// One caller's way to one key.
 ///
 /// The order of what is held is fixed: the key's lock, then the lease. A caller that takes more, such as a job token, takes it
-/// after these; so no ring of callers waits for each other.
+/// after these; so no callers wait for each other in a ring.
 #[derive(Clone, Copy)]
 pub(crate) struct Protocol<'a> {
     pub(crate) target: &'a Arc<Target>,
@@ -94,8 +94,7 @@ impl Protocol<'_> {
         }
     }
 
-    /// What an attempt to lock the key leads to. Where there are no locks, and where the holder seems to hang, the caller
-    /// builds without.
+    /// Goes on from an attempt to lock the key. Without locks, and if the holder is stale, the caller builds unshared.
     fn decide(
         self,
         store: &TargetStore,
@@ -165,7 +164,7 @@ impl Protocol<'_> {
         }
         let Some(remote) = self.target.written_remote() else { return self.build(leased) };
         let hold_limit = self.query.hold_limit.unwrap_or(DEFAULT_HOLD_LIMIT);
-        // A holder that renews for longer than this does not keep to the limit, or the tier does not tell the truth.
+        // A holder that renews for longer ignores the limit, or the tier's answers are wrong.
         let longest = hold_limit.saturating_add(remote.lease_ttl());
         if leased.is_held_for(longest.min(self.query.stale_after)) {
             self.target.warn(

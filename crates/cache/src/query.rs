@@ -1,4 +1,4 @@
-//! What a caller asks for.
+//! The caller's side of a claim: what it accepts, and how it waits.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use opkeep_fs::CancelToken;
 use opkeep_store::Entry;
 
-/// What the caller takes, and how it waits.
+/// A caller's conditions: which entries it takes, and how it waits.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct Query<'a> {
@@ -22,7 +22,7 @@ pub struct Query<'a> {
     pub hold_limit: Option<Duration>,
     /// Whether a miss counts in the store's statistics. Hits always count.
     pub counted: bool,
-    /// What to do while another caller holds the key.
+    /// The reaction to a key that another caller holds.
     pub wait: Wait<'a>,
 }
 
@@ -46,7 +46,7 @@ impl fmt::Debug for Query<'_> {
     }
 }
 
-/// What to do while another caller holds the key.
+/// The reaction to a key that another caller holds.
 ///
 /// A caller that holds a ticket waits with [`Never`](Self::Never) only: two that wait for each other's keys would wait for
 /// ever.
@@ -81,8 +81,8 @@ impl fmt::Debug for Wait<'_> {
 pub enum Accept {
     /// The caller takes it.
     Take,
-    /// It is not for this caller, and stays. What is published under the key does not replace it.
+    /// It is not for this caller, and stays: a build does not replace it.
     Ignore,
-    /// It is not what the key stands for, or too old. What is published under the key replaces it. Why, for people.
+    /// It is not the entry that the key stands for, or too old: a build replaces it. The reason is for people.
     Replace(String),
 }

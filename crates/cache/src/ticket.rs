@@ -26,7 +26,7 @@ pub struct Ticket {
     lease: Option<HeldLease>,
 }
 
-/// Where an entry is after [`Ticket::publish`].
+/// The places where [`Ticket::publish`] wrote an entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Published {

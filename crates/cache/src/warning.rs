@@ -1,9 +1,9 @@
-//! What the caller should know and what stops nothing.
+//! Warnings: trouble that the caller should know of and that fails no build.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// What a warning is about. A caller that has seen one of a kind need not show the next.
+/// The subject of a warning. A caller that has shown one of a kind need not show the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WarningKind {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use opkeep_cache::RemoteConfig;
 use opkeep_framework_cache::FrameworkFiles;
 use opkeep_kernel_meta::{View, ViewError};
 use opkeep_store::{CacheMode, StoreConfig, resolve_path};
@@ -25,6 +26,8 @@ use crate::view_group::ViewGroup;
 pub struct Config {
     /// The store. Without one everything is compiled. Whether it is written is decided by the mode.
     pub store: Option<StoreConfig>,
+    /// The remote tier, if there is one. A remote tier never fails a build.
+    pub remote: Option<RemoteConfig>,
     /// The cache mode.
     pub mode: CacheMode,
     /// How many compilers this process runs at once. If unset, the backend decides.
@@ -61,6 +64,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             store: None,
+            remote: None,
             mode: CacheMode::Enable,
             jobs: None,
             machine_jobs: None,

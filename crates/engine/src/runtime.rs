@@ -105,6 +105,7 @@ fn open_cache(setup: &Setup, warnings: &Arc<WarningLog>) -> Result<Cache, BuildE
     let log = Arc::clone(warnings);
     let mut config = CacheConfig::default();
     config.store.clone_from(&setup.config.store);
+    config.remote.clone_from(&setup.config.remote);
     config.mode = setup.config.mode;
     config.on_warning = Some(Arc::new(move |kind, text| match WarningKind::of(kind) {
         // Each is to be mended by itself.

@@ -34,7 +34,7 @@ pub(crate) enum LeaseAttempt {
     Granted(HeldLease),
     /// Another host has it, for so long unless it is renewed.
     Held(Duration),
-    /// There is none to be had: the caller builds without.
+    /// No lease can be had: the caller builds without.
     None,
 }
 
@@ -56,8 +56,8 @@ impl RemoteClient {
         self.config.lease_ttl
     }
 
-    /// The entry under `key`, with all digests checked and the validation stamp 0. What is wrong with it, for people, if
-    /// there is an entry that cannot be used.
+    /// The entry under `key`, with all digests checked and the validation stamp 0. The error, for people, says
+    /// why an entry cannot be used.
     pub(crate) fn get(&self, key: &RemoteKey, cancel: Option<&CancelToken>) -> Result<Option<Entry>, String> {
         let Some(found) = self.call(cancel, |context| self.config.tier.get(key, context))? else {
             return Ok(None);
@@ -131,8 +131,8 @@ impl fmt::Debug for RemoteClient {
     }
 }
 
-/// Decodes what a remote tier returned, checks every digest, and sets the stamp to 0: it says what rules of another host
-/// were applied, if anything.
+/// Decodes the bytes that a remote tier returned, checks every digest, and sets the stamp to 0: at most it tells of rules
+/// that another host applied.
 fn checked(file: Vec<u8>, key: &Digest) -> Result<Entry, String> {
     if file.len() as u64 > MAX_ENTRY_BYTES {
         return Err(format!("it has {} bytes, at most {MAX_ENTRY_BYTES} are allowed", file.len()));

@@ -8,17 +8,17 @@ use opkeep_digest::Digest;
 use opkeep_fs::CancelToken;
 use thiserror::Error;
 
-/// A remote tier, and what it is used for.
+/// A remote tier, and how it is used.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct RemoteConfig {
     /// The client.
     pub tier: Arc<dyn RemoteTier>,
-    /// What it is used for; [`RemotePolicy::ReadWrite`] if unset.
+    /// The uses of it; [`RemotePolicy::ReadWrite`] by default.
     pub policy: RemotePolicy,
-    /// How long a lease is valid without renewal; 30 s if unset. What the death of a holder costs the waiters of other hosts.
+    /// How long a lease is valid without renewal; 30 s by default. A holder that dies keeps the waiters of other hosts for as long.
     pub lease_ttl: Duration,
-    /// How long one call may take; 10 s if unset.
+    /// How long one call may take; 10 s by default.
     pub call_timeout: Duration,
 }
 
@@ -41,7 +41,7 @@ impl fmt::Debug for RemoteConfig {
     }
 }
 
-/// What a remote tier is used for.
+/// The uses of a remote tier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RemotePolicy {
@@ -62,10 +62,10 @@ pub trait RemoteTier: Send + Sync {
     /// The tier gave no answer.
     fn get(&self, key: &RemoteKey, context: &RemoteContext<'_>) -> Result<Option<Vec<u8>>, RemoteError>;
 
-    /// Puts an encoded entry, in place of one that is there.
+    /// Puts an encoded entry. It replaces an existing one.
     ///
     /// # Errors
-    /// It was not put.
+    /// The entry was not put.
     fn put(&self, key: &RemoteKey, file: &[u8], context: &RemoteContext<'_>) -> Result<(), RemoteError>;
 
     /// Asks for the right to build the entry under `key`, for `ttl`.
@@ -97,7 +97,7 @@ impl RemoteKey {
     }
 }
 
-/// What a call to a remote tier must obey.
+/// The limits of a call to a remote tier.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct RemoteContext<'a> {
@@ -160,7 +160,7 @@ pub enum RemoteError {
     /// It cannot be reached.
     #[error("the remote cache cannot be reached: {reason}")]
     Unreachable {
-        /// What the connection failed with.
+        /// The error of the connection.
         reason: String,
     },
     /// It did not answer before the call's deadline.
@@ -172,7 +172,7 @@ pub enum RemoteError {
     /// It refused the request.
     #[error("the remote cache refused the request: {reason}")]
     Refused {
-        /// What it answered.
+        /// The tier's answer.
         reason: String,
     },
 }

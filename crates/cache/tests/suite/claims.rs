@@ -251,7 +251,7 @@ fn a_damaged_entry_is_quarantined_and_built_again_once() {
     let ticket = build(claim(&cache, "relu"));
     assert!(matches!(ticket.miss(), Miss::Damaged(_)));
     let [(WarningKind::Corruption, text)] = &host.warnings()[..] else { panic!() };
-    assert!(text.contains(path.to_str().unwrap()) && text.contains("set aside"), "{text}");
+    assert!(text.contains(path.to_str().unwrap()) && text.contains("quarantined"), "{text}");
     assert_eq!(names(&host.target_dir().join("quarantine")).len(), 2);
     publish(ticket, 2);
     assert_eq!(hit(claim(&cache, "relu")), (2, Source::Local));

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use opkeep_cache::{Accept, Claim, Failure, PendingKey, Query, Source, Ticket};
+use opkeep_cache::{Accept, CacheError, Claim, Failure, PendingKey, Query, Source, Ticket};
 use opkeep_store::{CacheMode, Entry};
 
 use super::kernel_pipeline::{KernelPipeline, MissReason};
@@ -67,12 +67,13 @@ impl KernelPipeline<'_> {
             KeyState::Keyed(keyed) => keyed,
         };
         self.ensure_running()?;
-        if self.setup.config.mode == CacheMode::Require {
-            let (kernel, why) = (keyed.name.to_string(), missing.reason.clone());
-            return Err(KernelError::NotCached { kernel, why }.into());
-        }
+        let not_cached =
+            || KernelError::NotCached { kernel: keyed.name.to_string(), why: missing.reason.clone() };
         let Some(target) = self.target_of(&keyed.spec.target).filter(|_| !keyed.spec.debug) else {
-            return Ok(Step::Done(self.compile_alone(planned, keyed, missing)?));
+            return match self.setup.config.mode {
+                CacheMode::Require => Err(not_cached().into()),
+                _ => Ok(Step::Done(self.compile_alone(planned, keyed, missing)?)),
+            };
         };
         let taken = RefCell::new(None);
         let accept = |entry: &Entry| self.accept(keyed, entry, &taken);
@@ -82,7 +83,11 @@ impl KernelPipeline<'_> {
             Some(pending) => target.resume(pending, &query),
             None => target.get_or_begin(keyed.key.digest(), &query),
         };
-        match claim.map_err(|error| KernelError::from(BuildError::from(error)))? {
+        let claim = claim.map_err(|error| match error {
+            CacheError::NotCached { .. } => not_cached(),
+            error => BuildError::from(error).into(),
+        });
+        match claim? {
             Claim::Build(ticket) | Claim::Unshared(ticket, _) => {
                 Ok(Step::Done(self.make_with(ticket, planned, keyed, missing)?))
             }

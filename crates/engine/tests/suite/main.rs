@@ -24,6 +24,8 @@ mod other_formats;
 #[cfg(test)]
 mod promises;
 #[cfg(test)]
+mod remote;
+#[cfg(test)]
 mod reuse;
 #[cfg(test)]
 mod stored;
