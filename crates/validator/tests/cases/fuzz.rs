@@ -23,7 +23,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         Some(root) => {
             Trial::test(format!("fuzz: {folder}"), move || genuine_files(&root.join(folder), fewest))
         }
-        None => corpus::absent(&format!("fuzz: {folder}")),
+        None => corpus::absent(format!("fuzz: {folder}")),
     }));
     trials
 }

@@ -1,7 +1,5 @@
 //! Kernels that are made here, whole and broken.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests are not themselves marked as tests")]
-
 mod ascend;
 mod hostile;
 mod layout;

@@ -1,7 +1,5 @@
 //! Good kernels of every kind are accepted; broken in one place, each is refused or graded by the code of its flaw.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests are functions without the attribute")]
-
 mod codes;
 mod described;
 mod device;
