@@ -10,6 +10,7 @@ use crate::corruption::Corruption;
 
 /// Something that is not in order.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct StoreProblem {
     /// Where.
     pub path: PathBuf,
@@ -98,6 +99,7 @@ impl fmt::Display for ProblemKind {
 
 /// Something that is no entry, and in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct OtherFile {
     /// Where.
     pub path: PathBuf,

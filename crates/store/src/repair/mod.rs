@@ -57,6 +57,7 @@ impl RepairReport {
 
 /// Something that was done.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct RepairAction {
     /// To what.
     pub path: PathBuf,
@@ -87,6 +88,7 @@ pub enum RepairActionKind {
 
 /// Something that is still not in order.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct UnrepairedItem {
     /// What.
     pub problem: StoreProblem,

@@ -30,6 +30,7 @@ pub struct VerifyOptions<'a> {
 
 /// How far it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Progress {
     /// Entries that were checked.
     pub checked: u64,

@@ -23,11 +23,14 @@ use opkeep_testkit::Counting;
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+/// The trials of a module.
+type Trials = fn() -> Vec<Trial>;
+
 fn main() {
     if let Some(arguments) = common::child_arguments() {
         return other_process(&arguments);
     }
-    let modules: [(&str, fn() -> Vec<Trial>); 8] = [
+    let modules: [(&str, Trials); 8] = [
         ("counts", counts::trials),
         ("full_disk", full_disk::trials),
         ("history", history::trials),

@@ -402,7 +402,7 @@ fn it_can_be_followed_and_given_up() {
     let (_folder, store) = fresh();
     (0..30).for_each(|at| drop(put(&store, &at.to_string())));
     let (told, last) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let progress = |Progress { checked, total }| {
+    let progress = |Progress { checked, total, .. }| {
         assert!(total == 30 && (1..=30).contains(&checked));
         told.fetch_add(1, Ordering::Relaxed);
         last.fetch_max(checked as usize, Ordering::Relaxed);
