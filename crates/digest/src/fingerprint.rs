@@ -34,7 +34,7 @@ pub struct Part {
 #[derive(Clone, Default)]
 pub struct Fingerprint {
     parts: Vec<Part>,
-    /// The digest over them, once somebody asked: a toolchain's counts in every key of a build.
+    /// The digest over them, once another process asked: a toolchain's counts in every key of a build.
     digest: OnceLock<Digest>,
 }
 

@@ -1,4 +1,4 @@
-//! What the store does with files: whole files read, published by one rename, written once.
+//! Operations on files: read whole, publish by one rename, create once.
 
 use std::fs::File;
 use std::io;
@@ -60,7 +60,7 @@ pub(crate) fn write_new(fs: &RootedFs, path: &Path, text: &str) -> io::Result<()
     temp.publish_new_here(name).map(drop)
 }
 
-/// Creates a folder and those above it; one that is there is fine.
+/// Creates a directory and those above it; one that is there is fine.
 pub(crate) fn create_dirs(fs: &RootedFs, path: &Path, mode: u32) -> io::Result<()> {
     match fs.create_dir(path, mode) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -72,7 +72,7 @@ pub(crate) fn create_dirs(fs: &RootedFs, path: &Path, mode: u32) -> io::Result<(
     }
 }
 
-/// Creates one folder; one that is there is fine. A shared one gets its bits whatever the umask, and before it gets its
+/// Creates one directory; one that is there is fine. A shared one gets its bits whatever the umask, and before it gets its
 /// name: the group never meets it closed.
 pub(crate) fn create_dir(fs: &RootedFs, path: &Path, shared: bool) -> io::Result<()> {
     if !shared {
@@ -91,7 +91,7 @@ pub(crate) fn create_dir(fs: &RootedFs, path: &Path, shared: bool) -> io::Result
     let _ = fs.remove_dir(&temp);
     match error {
         error if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        // The folder is closed to the group for a moment.
+        // The directory is closed to the group for a moment.
         error if cannot_rename_new(&error) => {
             exists_is_fine(fs.create_dir(path, 0o755))?;
             open_up(path)
@@ -107,15 +107,15 @@ fn exists_is_fine(made: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Who may open a file that several processes share: without and with a group.
+/// The modes of a file that several processes share: without and with a group.
 pub(crate) struct Modes {
     own: u32,
     shared: u32,
 }
 
-/// Whoever can open a lock can hold it.
+/// A process that can open a lock can hold it.
 pub(crate) const FOR_LOCKS: Modes = Modes { own: 0o600, shared: 0o660 };
-/// Whoever may read entries may read how many there are.
+/// A process that may read entries may read how many there are.
 pub(crate) const FOR_NUMBERS: Modes = Modes { own: 0o644, shared: 0o664 };
 
 /// Opens a file to lock or to change it, made if need be.

@@ -11,14 +11,14 @@
 //!     <target>/               one directory a chip: Ascend910B1, cpu-x86_64, ... Limits are for each by itself
 //!       entries/ab/abcd….kern one file an entry: published by one rename, read with one open;
 //!                             last modified = last used
-//!       locks/abcd…           one a key, only while somebody creates that entry
+//!       locks/abcd…           one a key, only while a process creates that entry
 //!       tmp/                  entries being written, or being deleted
 //!       quarantine/           damaged entries, each with the reason beside it
 //!       STORE.TAG             without it the directory is another program's, and nothing is written there
-//!       size                  about how much all that is; nobody counts files to know it
+//!       size                  an estimate of the size of all that; no files are counted for it
 //!       stats                 hits, misses, compiles, ...
-//!       numbers.lock          held by whoever writes these two
-//!       gc.lock               held by whoever creates room
+//!       numbers.lock          held while one of these two is written
+//!       gc.lock               held by the process that evicts
 //!   v2/                       another version's, if one ran here: never opened, never counted, never deleted
 //! ```
 //!
@@ -49,18 +49,18 @@
 //! * Readers take no locks. Locks ([`KeyLock`]) save work and guard removals; no hit's correctness rests on one.
 //! * Damage (bytes that were fully read and do not check) is a miss with a reason, and can be quarantined. Trouble
 //!   (EIO, ESTALE, EMFILE, EACCES, a short read) is a miss that leaves the entry alone.
-//! * Only folders and files of trusted owners are used: a cached kernel is code that will run. See [`StoreConfig`].
-//! * A folder that exceeds its limit loses entries that nobody used for half an hour, cheap ones first ([`TargetStore::gc`]).
-//!   It happens when a store is opened and while entries are put, by one process at a time; nobody waits for it, and a
+//! * Only directories and files of trusted owners are used: a cached kernel is code that will run. See [`StoreConfig`].
+//! * A directory that exceeds its limit loses entries that were idle for half an hour, cheap ones first ([`TargetStore::gc`]).
+//!   It happens when a store is opened and while entries are put, by one process at a time; no process waits for it, and a
 //!   look-up never does it. See [`Limits`].
 //! * A look-up writes nothing but when the entry was last used, every ten minutes, and failing to write that loses no
 //!   hit. What is counted ([`Statistics`]) is written once, when the last user is done.
 //! * Only what the store itself would call so is ever deleted.
-//! * A whole target can be checked beside those who build ([`TargetStore::verify`]): every byte, every digest, and by its
-//!   caller every content; that writes nothing. [`TargetStore::repair`] sets aside what is not whole, each entry under
+//! * A whole target can be checked beside builds ([`TargetStore::verify`]): every byte, every digest, and by its
+//!   caller every content; that writes nothing. [`TargetStore::repair`] quarantines what is not whole, each entry under
 //!   its key's lock and only if it still is the file that was judged.
-//! * Whose a folder is, and who can write to it, is asked when it is used: of the root, `v1`, a target's folder and those
-//!   in it when the target is opened; of one of the 256 folders of entries by the first look-up in it, and by each put,
+//! * Whose a directory is, and who can write to it, is asked when it is used: of the root, `v1`, a target's directory and those
+//!   in it when the target is opened; of one of the 256 directories of entries by the first look-up in it, and by each put,
 //!   quarantine, eviction and listing; of `tmp`, `locks` and `quarantine` by each write. An eviction asks once for the entries
 //!   of one directory, and goes on in the directories that it asked about, whatever their paths name by then. Of an entry's
 //!   file it is asked by each look-up.

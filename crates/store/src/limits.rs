@@ -1,4 +1,4 @@
-//! How large a target's folder may become: where limits come from, and which values they take.
+//! The limits of a target's directory: their sources, and the values that they take.
 
 use std::path::Path;
 use std::str::FromStr;
@@ -14,7 +14,7 @@ const DEFAULT_PERCENT: u8 = 50;
 /// What a message shows of a value at most.
 const SHOWN: usize = 60;
 
-/// The limits of each target's folder.
+/// The limits of each target's directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
@@ -55,7 +55,7 @@ pub enum LimitWarning {
         place: String,
         /// What is taken.
         range: &'static str,
-        /// What holds if nobody sets it.
+        /// The value if unset.
         default: &'static str,
     },
     /// One of two values that count together.
@@ -225,7 +225,7 @@ impl Limits {
         (Self { max_bytes, remain_percent, max_entries }, warnings)
     }
 
-    /// Whether a folder with so much in it is too large.
+    /// Whether a directory with so much in it is too large.
     pub(crate) fn are_exceeded_by(&self, bytes: u64, entries: u64) -> bool {
         self.max_bytes.is_some_and(|max| bytes > max || self.max_entries.is_some_and(|max| entries > max))
     }

@@ -1,4 +1,4 @@
-//! `op_cache.ini`: limits that hold for everybody who uses a store.
+//! `op_cache.ini`: limits that hold for all users of a store.
 //!
 //! The form is CANN's documented one: a section, `key=value`, comments behind `#`. What people write by hand is taken:
 //! no section at all, blanks, CR LF, a comment behind a value. A later line wins over an earlier one. The keys that the
@@ -21,19 +21,19 @@ const MAX_STRANGE: usize = 3;
 
 /// What is written when there is no such file. It sets nothing, since what it set would win over the environment.
 pub(crate) const TEMPLATE: &str = "\
-# Limits of this cache of compiled kernels. They hold for each folder below v1 by itself, and for everybody who uses
-# the cache.
+# Limits of this cache of compiled kernels. They hold for each directory below v1 by itself, and for all users of the
+# cache.
 #
-# max_op_cache_size        size of a folder in MB, 1 to 2147483647 (500 if not set). Once it is exceeded, kernels that
-#                          nobody used for half an hour are deleted. -1: nothing is ever deleted, and it is not noted
-#                          when a kernel was last used.
-# remain_cache_size_ratio  how much of that size is left then, in percent, 1 to 100 (50 if not set).
+# max_op_cache_size        size of a directory in MB, 1 to 2147483647 (500 if unset). If it is exceeded, kernels that were
+#                          idle for half an hour are deleted. -1: nothing is ever deleted, and the time of the last use
+#                          of a kernel is not recorded.
+# remain_cache_size_ratio  how much of that size is left then, in percent, 1 to 100 (50 if unset).
 #
 # These two count only if both are set and valid. Then they win over the environment variables
 # ASCEND_MAX_OP_CACHE_SIZE and ASCEND_REMAIN_CACHE_SIZE_RATIO.
 #
-# max_op_cache_entries     how many kernels a folder may hold, for disks where the number of files is limited (no limit
-#                          if not set). It counts by itself, and wins over OPKEEP_MAX_CACHE_ENTRIES.
+# max_op_cache_entries     number of kernels in a directory, for disks where the number of files is limited (no limit
+#                          if unset). It counts by itself, and wins over OPKEEP_MAX_CACHE_ENTRIES.
 [op_compiler_cache]
 # max_op_cache_size=500
 # remain_cache_size_ratio=50
@@ -57,7 +57,7 @@ impl Ini {
         root.join(LIMITS_FILE)
     }
 
-    /// The file of the store at `root`; one that is not there is written if `make`, and says nothing.
+    /// The file of the store at `root`; one that is missing is written if `make`, and says nothing.
     ///
     /// # Errors
     /// It is there and cannot be read.

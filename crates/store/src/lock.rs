@@ -1,4 +1,4 @@
-//! The lock on one key: whoever holds it makes the entry, others wait for that.
+//! The lock on one key: its holder creates the entry, and waiters wait for that.
 
 use std::fs::File;
 use std::io;
@@ -10,10 +10,10 @@ use crate::files::FOR_LOCKS;
 use crate::{StoreError, files};
 use opkeep_fs::{Dir, FileId, FileLock, RootedFs, TryLock, is_out_of_files, max_open_files};
 
-/// What a failed maker leaves for those who waited, behind this word.
+/// What a failed maker leaves for the waiters, behind this word.
 const FAILED: &str = "failed: ";
 const MAX_REASON: usize = 64 * 1024;
-/// For so long it is waited for a file to be had, where the process has as many as it may.
+/// The time for which a waiter tries to get a file descriptor when the process has none left.
 const STARVED: Duration = Duration::from_secs(10);
 /// The first pause between two polls.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
@@ -30,7 +30,7 @@ fn pause_after(pause: Duration) -> Duration {
 pub struct WaitOptions<'a> {
     /// Until when, if not for ever.
     pub deadline: Option<Instant>,
-    /// Says when to give up.
+    /// Whether to cancel.
     pub cancelled: &'a (dyn Fn() -> bool + Sync),
     /// Told once, if another holds the lock.
     pub on_wait: Option<&'a (dyn Fn() + Sync)>,
@@ -47,11 +47,11 @@ impl std::fmt::Debug for WaitOptions<'_> {
 pub enum LockOutcome {
     /// The lock is held now. Look again before making the entry: another may have made it meanwhile.
     Acquired(KeyLock),
-    /// Whoever held it while we waited failed for a reason that would meet us too.
+    /// The holder failed while the caller waited, and the failure would repeat.
     HolderFailed(String),
     /// The deadline passed while another held it.
     TimedOut,
-    /// The caller gave up.
+    /// The caller cancelled the wait.
     Cancelled,
     /// This file system has no locks; go on without, safety rests on rename alone.
     Unsupported,
@@ -74,9 +74,9 @@ impl KeyLock {
         self.waited
     }
 
-    /// Tells those who wait that the holder lives, although it does not compile yet. See [`LockWaiter::is_stale`].
+    /// Tells the waiters that the holder lives, although it does not compile yet. See [`LockWaiter::is_stale`].
     pub fn heartbeat(&self) {
-        // Those who miss it compile without the lock: more work, no harm.
+        // Waiters that miss it compile without the lock: more work, no harm.
         let _ = self.fs.touch(self.lock.file(), &self.path);
     }
 
@@ -84,7 +84,7 @@ impl KeyLock {
     /// there. `None`, and the lock is released, if there is a file by now, if the file of this one is not in its place
     /// any more, or if the file system has no such renames.
     ///
-    /// Whoever opens the file under its new name meets a lock that is held, and whoever opened it under the old one finds
+    /// A process that opens the file under its new name meets a lock that is held, and the process that opened it under the old one finds
     /// when it is released that its path has moved on: the same as if one file had been removed and the other made.
     pub(crate) fn moved_to(mut self, locks: &Dir, name: &str) -> Option<Self> {
         let before = self.path.file_name()?;
@@ -97,7 +97,7 @@ impl KeyLock {
         Some(self)
     }
 
-    /// Releases the lock, leaving `reason` to those who are waiting now. Later comers try for themselves.
+    /// Releases the lock, and passes `reason` to the present waiters. Later ones try for themselves.
     pub fn release_with_failure(self, reason: &str) {
         if !self.lock.is_own() {
             return;
@@ -110,7 +110,7 @@ impl KeyLock {
 }
 
 impl Drop for KeyLock {
-    /// Only the holder unlinks, while it holds: so whoever gets this lock next can tell that the path has moved on.
+    /// Only the holder unlinks, while it holds: so the process that gets this lock next can tell that the path has moved on.
     fn drop(&mut self) {
         if self.lock.is_own() && self.fs.id_at(&self.path) == Some(self.id) {
             let _ = self.fs.remove(&self.path);
@@ -125,15 +125,15 @@ pub enum TryLockOutcome {
     Acquired(KeyLock),
     /// Another holds it. [`TargetStore::poll`](crate::TargetStore::poll) asks again.
     Held(LockWaiter),
-    /// Whoever held it while we waited failed for a reason that would meet us too.
+    /// The holder failed while the caller waited, and the failure would repeat.
     HolderFailed(String),
     /// This file system has no locks; go on without, safety rests on rename alone.
     Unsupported,
 }
 
-/// A place among those who wait for a lock.
+/// A place among the waiters for a lock.
 ///
-/// It keeps the lock's file open, so that what a holder leaves there who fails reaches those who waited, and nobody else.
+/// It keeps the lock's file open, so that the reason of a failed holder reaches the waiters, and no other process.
 /// Where that would take more than a fourth of the files that a process may have, it does not, and opens the file each time
 /// it asks: then it does not learn why a holder failed.
 #[derive(Debug)]
@@ -148,7 +148,7 @@ pub struct LockWaiter {
     shared: bool,
     /// When we began to wait; none, if we did not have to yet.
     began: Option<Instant>,
-    /// The holder's last sign of life: the time of the file, and when we saw that it had changed.
+    /// The holder's last heartbeat: the time of the file, and when we saw that it had changed.
     sign: (Option<SystemTime>, Instant),
 }
 
@@ -158,7 +158,7 @@ impl LockWaiter {
         self.began.map(|began| began.elapsed()).unwrap_or_default()
     }
 
-    /// Whether the holder gave no sign of life for so long: it is stopped, or hangs.
+    /// Whether the holder gave no heartbeat for so long: it is stopped, or hangs.
     pub fn is_stale(&mut self, timeout: Duration) -> bool {
         let (sign, seen) = self.sign;
         if seen.elapsed() < timeout {
@@ -252,7 +252,7 @@ impl LockWaiter {
     }
 }
 
-/// How many files are kept open by those who wait, in all stores: there are only so many for the whole process.
+/// How many files are kept open by the waiters, in all stores: there are only so many for the whole process.
 static PLACES: AtomicUsize = AtomicUsize::new(0);
 
 /// Leave to keep a file open while waiting, until dropped.
@@ -304,7 +304,7 @@ pub(crate) fn acquire(
             return Ok(LockOutcome::Cancelled);
         }
         if options.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            // Nobody need hold it: there was no file to be had to see that.
+            // The lock may be free: no file descriptor was available to see that.
             return match waiter.starved {
                 None => Ok(LockOutcome::TimedOut),
                 Some(_) => {
@@ -325,7 +325,7 @@ pub(crate) fn is_held(fs: &RootedFs, path: &Path) -> bool {
     matches!(tried, Ok(TryLock::Busy(_)))
 }
 
-/// Removes the lock file at `path` if nobody holds it. False if somebody does, or did until a moment ago.
+/// Removes the lock file at `path` if no process holds it. False if another process does, or did until a moment ago.
 pub(crate) fn remove_if_free(fs: &RootedFs, path: &Path) -> std::io::Result<bool> {
     let file = fs.open_lock(path, None)?;
     let TryLock::Held(lock) = fs.try_lock(file, path)? else { return Ok(false) };
@@ -334,7 +334,7 @@ pub(crate) fn remove_if_free(fs: &RootedFs, path: &Path) -> std::io::Result<bool
         return Ok(false);
     }
     if locked.state.len > 0 {
-        // What somebody wrote who died here must not reach those who begin to wait now.
+        // The reason that a dead holder wrote must not reach new waiters.
         fs.set_length(lock.file(), path, 0)?;
     }
     drop(KeyLock { fs: fs.clone(), lock, id: locked.state.id, path: path.to_owned(), waited: false });

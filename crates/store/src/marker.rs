@@ -41,7 +41,7 @@ pub(crate) enum Owner {
     Store,
     /// A store's, of a version that marked nothing.
     Unmarked,
-    /// Nobody's: there is nothing in it.
+    /// Free: the directory is empty.
     Free,
     /// Another program's.
     Foreign,
@@ -125,7 +125,7 @@ fn is_version(fs: &RootedFs, dir: &Dir, names: &Names) -> bool {
     has_tag().unwrap_or(false) || names.utf8().any(is_store)
 }
 
-/// Whether a target's directory without a marker is a store's: its numbers check, or it has an entry.
+/// Whether a target's directory without a marker is a store's: its counters check, or it has an entry.
 fn is_target(fs: &RootedFs, path: &Path) -> bool {
     SizeFile::new(path, false).estimate(fs).is_some() || Counters::new(path, false).is_there(fs) || {
         let entries = path.join("entries");

@@ -17,7 +17,7 @@ pub enum CacheMode {
     Disable,
     /// Take what is there, compile what is not, keep nothing.
     ReadOnly,
-    /// Take what is there; what is not there is an error. For hosts that must not compile.
+    /// Take what is there; what is missing is an error. For hosts that must not compile.
     Require,
 }
 

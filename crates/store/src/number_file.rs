@@ -12,9 +12,9 @@
 //!
 //! Numbers are found by their names. One that is missing is 0; one that this version does not know keeps its value when the
 //! file is written again: versions with other numbers share the file. A process that is killed leaves the old block; one
-//! that is torn all the same does not check, and counts as missing.
+//! that is corrupt all the same does not check, and counts as missing.
 //!
-//! Each user who may read the directory may read the numbers. The lock is another file, since whoever can open a file can
+//! Each user who may read the directory may read the numbers. The lock is another file, since the process that can open a file can
 //! lock it and never release it.
 
 use std::fs::File;
@@ -164,7 +164,7 @@ impl<const N: usize> NumberFile<N> {
         if before != block
             && let Err(error) = fs.write_start(&file, path, &block)
         {
-            // A full disk, or a limit on the size of files, may have let a part through: no numbers are better than torn
+            // A full disk, or a limit on the size of files, may have let a part through: no numbers are better than corrupt
             // ones, and the old ones are better still.
             let _ = match was_valid {
                 true => fs
@@ -243,7 +243,7 @@ mod tests {
         Numbers { known, unknown: Vec::new() }
     }
 
-    /// A file as earlier versions wrote it: as long as its numbers, each with 20 digits.
+    /// A file as earlier versions wrote it: as long as its counters, each with 20 digits.
     fn earlier(title: &str, numbers: &[(&str, u64)]) -> Vec<u8> {
         let lines = numbers.iter().map(|(name, value)| format!("{name:<16} {value:020}\n"));
         let text = format!("{title}\n{}", lines.collect::<String>());

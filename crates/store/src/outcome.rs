@@ -19,11 +19,11 @@ pub enum Lookup {
 /// Why there is no usable entry. A miss is an outcome, not an error.
 #[derive(Debug)]
 pub enum Miss {
-    /// It is not there.
+    /// It is missing.
     Absent,
     /// It is there, and its bytes are wrong. [`TargetStore::quarantine`](crate::TargetStore::quarantine) takes it away.
     Damaged(DamagedEntry),
-    /// It is there, and somebody who is not trusted could have written it. It is left alone.
+    /// It is there, and an untrusted user could have written it. It is left alone.
     Untrusted(StoreError),
     /// It could not be read. It is left alone: the next attempt may succeed.
     Io(StoreError),

@@ -1,7 +1,7 @@
-//! Whose folders and files may be used.
+//! The owners whose directories and files may be used.
 //!
-//! A cached kernel is code that will run, so an entry counts only if nobody but trusted people can have written it.
-//! Trusted are this user and those listed in the configuration. A folder with the set-group-id bit asks for sharing:
+//! A cached kernel is code that will run, so an entry counts only if no untrusted user can have written it.
+//! Trusted are this user and those listed in the configuration. A directory with the set-group-id bit asks for sharing:
 //! if its owner is trusted, so is its group.
 
 use std::path::Path;
@@ -14,7 +14,7 @@ const SET_GROUP_ID: u32 = 0o2000;
 const GROUP_WRITES: u32 = 0o020;
 const OTHERS_WRITE: u32 = 0o002;
 
-/// The people who may have written what we read.
+/// The users who may have written what is read.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnerPolicy {
     owners: Vec<u32>,
@@ -51,7 +51,7 @@ impl OwnerPolicy {
         }
         if mode & OTHERS_WRITE != 0 {
             return refuse(
-                format!("everybody can write to it (mode {:04o})", mode),
+                format!("every user can write to it (mode {:04o})", mode),
                 format!("Close it: chmod o-w '{}'", path.display()),
             );
         }

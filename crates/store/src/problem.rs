@@ -20,7 +20,7 @@ pub struct StoreProblem {
     pub kind: ProblemKind,
 }
 
-/// What is wrong with a file or folder.
+/// What is wrong with a file or directory.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ProblemKind {
@@ -28,15 +28,15 @@ pub enum ProblemKind {
     Damaged(Corruption),
     /// An entry whose bytes are right, and whose content is not, as [`VerifyOptions::check`](crate::VerifyOptions::check) has it.
     InvalidContent(String),
-    /// A whole entry in a folder where nobody looks for it.
+    /// A whole entry in a directory where no look-up finds it.
     Misplaced,
-    /// It changed each time it was looked at: somebody writes to it, so it is none of ours.
+    /// It changed each time it was looked at: another process writes to it, so it is none of ours.
     Changing,
-    /// Somebody who is not trusted could have written it.
+    /// An untrusted user could have written it.
     Untrusted(StoreError),
     /// It could not be read. The next attempt may succeed.
     Io(StoreError),
-    /// Something else stands where the store needs a file or a folder.
+    /// Something else stands where the store needs a file or a directory.
     WrongFileType {
         /// What is needed there.
         needed: &'static str,
@@ -67,12 +67,12 @@ impl ProblemKind {
         matches!(self, Self::Damaged(_) | Self::InvalidContent(_) | Self::Misplaced)
     }
 
-    /// What an error says of the file or folder that it is about.
+    /// What an error says of the file or directory that it is about.
     pub(crate) fn of(error: StoreError) -> Self {
         match error {
             StoreError::Untrusted { .. } => Self::Untrusted(error),
             StoreError::NotADirectory { .. } => {
-                Self::WrongFileType { needed: "a folder", found: "something else" }
+                Self::WrongFileType { needed: "a directory", found: "something else" }
             }
             _ => Self::Io(error),
         }
@@ -84,15 +84,15 @@ impl fmt::Display for ProblemKind {
         match self {
             Self::Damaged(damage) => damage.fmt(f),
             Self::InvalidContent(reason) => f.write_str(reason),
-            Self::Misplaced => f.write_str("the entry is in a folder where nobody looks for it"),
-            Self::Changing => f.write_str("it changes while it is read; ask again when nobody writes to it"),
+            Self::Misplaced => f.write_str("the entry is in a directory where no look-up finds it"),
+            Self::Changing => {
+                f.write_str("it changes while it is read; verify it again when no process writes to it")
+            }
             Self::Untrusted(error) | Self::Io(error) => error.fmt(f),
             Self::WrongFileType { needed, found } => {
                 write!(f, "{found} is where {needed} of the store belongs; move it away")
             }
-            Self::CorruptCounters => {
-                f.write_str("its numbers do not check; they are begun anew when the next are written")
-            }
+            Self::CorruptCounters => f.write_str("the counters file is corrupt; the next write resets it"),
         }
     }
 }
@@ -115,21 +115,21 @@ pub struct OtherFile {
 pub enum OtherFileKind {
     /// Being written.
     Temporary,
-    /// Left by somebody who died writing it.
+    /// Stale: its writer died.
     StaleTemporary,
     /// A lock.
     Lock,
-    /// A lock that nobody seems to hold: it is old.
+    /// A lock that no process seems to hold: it is old.
     StaleLock,
-    /// A damaged entry that was set aside, or the reason.
+    /// A damaged entry that was quarantined, or the reason.
     Quarantined,
     /// A file that is not ours.
     ForeignFile,
-    /// A folder that is not ours.
+    /// A directory that is not ours.
     ForeignDirectory,
     /// A symbolic link. Nothing follows it.
     Link,
-    /// Neither file, folder nor link.
+    /// Neither file, directory nor link.
     Special,
 }
 

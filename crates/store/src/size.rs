@@ -1,6 +1,6 @@
-//! About how much is in a target's folder: a total on the disk, to which every process adds now and then what it put.
-//! Nobody counts files to know it, so a put costs the same however many entries there are. A process that is killed takes
-//! at most [`BYTES`] or [`PUTS`] of it along; whoever walks the folder to make room puts the total right.
+//! About how much is in a target's directory: a total on the disk, to which every process adds now and then what it put.
+//! No process counts files to know it, so a put costs the same however many entries there are. A process that is killed takes
+//! at most [`BYTES`] or [`PUTS`] of it along; the process that walks the directory to evict puts the total right.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,10 +17,10 @@ use crate::number_file::{LIMIT, NumberFile, UpdateOutcome};
 const BYTES: i64 = 16 << 20;
 /// Puts after which their growth is added to the total.
 const PUTS: u64 = 64;
-/// The longest that [`Totals::not_before`] may hold anybody back, whatever the clocks do.
+/// The longest that [`Totals::not_before`] may delay an eviction, whatever the clocks do.
 const LONGEST_REST: Duration = Duration::from_secs(600);
 
-/// How often what the dead left is looked for although there is room.
+/// How often stale files are looked for although there is room.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 
 const SIZE: NumberFile<4> = NumberFile {
@@ -29,7 +29,7 @@ const SIZE: NumberFile<4> = NumberFile {
     names: ["bytes", "entries", "not-before", "swept"],
 };
 
-/// About how much a target's folder holds.
+/// About how much a target's directory holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SizeEstimate {
     /// Bytes of all files.
@@ -45,7 +45,7 @@ pub(crate) struct Totals {
     pub(crate) entries: u64,
     /// Until when there is nothing to be gained by aging, in Unix seconds: all that is left was used a moment ago.
     not_before: u64,
-    /// When somebody last looked for what the dead left, in Unix seconds.
+    /// When another process last looked for stale files, in Unix seconds.
     pruned: u64,
 }
 
@@ -54,7 +54,7 @@ impl Totals {
         Self { bytes, entries, not_before, pruned }
     }
 
-    /// Whether it is time to look for what the dead left.
+    /// Whether it is time to look for stale files.
     pub(crate) fn allow_pruning(&self, now: SystemTime) -> bool {
         unix(now).as_secs().abs_diff(self.pruned) >= PRUNE_INTERVAL.as_secs()
     }
@@ -70,7 +70,7 @@ impl Totals {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
     Totals(Totals),
-    /// Nobody has counted yet, or what was written does not check.
+    /// It was not counted yet, or what was written does not check.
     Unknown,
     /// It could not be read or written now.
     Busy,
@@ -99,7 +99,7 @@ impl SizeFile {
         }
     }
 
-    /// Reads the total, and the time by the file system's clock: the file is touched for that. In a folder that was just
+    /// Reads the total, and the time by the file system's clock: the file is touched for that. In a directory that was just
     /// made the total is nothing.
     pub(crate) fn open(&self, fs: &RootedFs, fresh: bool) -> io::Result<(Known, SystemTime)> {
         let file = files::open_lock(fs, &self.path, self.shared, &FOR_NUMBERS)?;
@@ -188,7 +188,7 @@ impl SizeFile {
         SIZE.is_corrupt(fs, &self.path)
     }
 
-    /// Notes that somebody looked for what the dead left, and removed `bytes` bytes of what counts.
+    /// Notes that another process looked for stale files, and removed `bytes` bytes of what counts.
     pub(crate) fn pruned(&self, fs: &RootedFs, bytes: u64, now: SystemTime) {
         self.change(fs, |old| {
             let [total, entries, not_before, _] = old?;
@@ -196,7 +196,7 @@ impl SizeFile {
         });
     }
 
-    /// An entry was set aside. Its bytes are still there.
+    /// An entry was quarantined. Its bytes are still there.
     pub(crate) fn quarantine_file(&self) {
         self.entries.fetch_sub(1, Ordering::Relaxed);
     }
@@ -229,7 +229,7 @@ mod tests {
         let fs = RootedFs::default();
         let size = SizeFile::new(directory.path(), false);
         assert_eq!(size.open(&fs, false).unwrap().0, Known::Unknown);
-        assert!(size.put(10, None), "nobody has counted yet");
+        assert!(size.put(10, None), "no process has counted yet");
         assert_eq!(size.flush(&fs), Known::Unknown);
 
         let other = SizeFile::new(directory.path(), false);

@@ -53,7 +53,7 @@ counters! {
     Absent misses_absent "absent",
     /// Look-ups that found a damaged entry.
     Damaged misses_damaged "damaged",
-    /// Look-ups that found an entry which somebody who is not trusted could have written.
+    /// Look-ups that found an entry which an untrusted user could have written.
     Untrusted misses_untrusted "untrusted",
     /// Look-ups that found an entry which could not be read.
     Io misses_trouble "trouble",
@@ -61,7 +61,7 @@ counters! {
     Compiles compiles "compiles",
     /// Microseconds that took.
     CompileMicros compile_micros "compile-us",
-    /// Times that somebody waited for another's compile.
+    /// Times that another process waited for another's compile.
     Waits waits "waits",
     /// Microseconds that took.
     WaitMicros wait_micros "wait-us",
@@ -73,11 +73,11 @@ counters! {
     BytesWritten bytes_written "bytes-written",
     /// Microseconds that the entries which were found once took to make.
     SavedMicros saved_micros "saved-us",
-    /// Entries that were deleted to make room.
+    /// Entries that were deleted to evict.
     Evictions evictions "evictions",
     /// Their bytes.
     BytesEvicted bytes_evicted "bytes-evicted",
-    /// Damaged entries that were set aside.
+    /// Damaged entries that were quarantined.
     Quarantines quarantines "quarantines",
     /// Entries that came from a remote store.
     RemoteHits remote_hits "remote-hits",

@@ -1,5 +1,5 @@
-//! What one process keeps in mind of a target while it uses it: the time, how much was put, what to count. Written down
-//! now and then, and when the last user is done.
+//! The use of a target by one process: the time, the bytes that were put, the counters. It is written now and then, and
+//! when the last clone is dropped.
 
 use std::fs::File;
 use std::path::Path;
@@ -41,7 +41,7 @@ impl UsageTracker {
         if !tracker.writable {
             return (tracker, Known::Busy);
         }
-        // Without it the store is in order: nobody knows how large it is, and the time is this machine's.
+        // Without it the store is in order: its size is unknown, and the time is this machine's.
         let Ok((known, now)) = tracker.size.open(&tracker.fs, fresh) else { return (tracker, Known::Busy) };
         tracker.clock.set(now);
         (tracker, known)
@@ -79,7 +79,7 @@ impl UsageTracker {
         self.size.put(bytes, before)
     }
 
-    /// Whether the folder should be walked to make room.
+    /// Whether the directory should be walked to evict.
     pub(crate) fn eviction_due(&self, known: Known) -> bool {
         match known {
             Known::Totals(totals) => {
@@ -91,7 +91,7 @@ impl UsageTracker {
         }
     }
 
-    /// Whether somebody should look for what the dead left.
+    /// Whether another process should look for stale files.
     pub(crate) fn pruning_due(&self, known: Known) -> bool {
         matches!(known, Known::Totals(totals) if totals.allow_pruning(self.clock.now()))
     }

@@ -40,7 +40,7 @@ impl<'a> EntryBuilder<'a> {
         self
     }
 
-    /// Sets how long it took to make; otherwise that is not known, as with zero. Of entries that nobody used for
+    /// Sets how long it took to make; otherwise that is not known, as with zero. Of entries that were idle for
     /// long, those go first that are cheap to make again; one of unknown cost counts as the dearest of them.
     #[must_use]
     pub fn cost(mut self, cost: Duration) -> Self {

@@ -1,19 +1,21 @@
-//! Which entries go when there is no room, and how they go.
+//! Eviction: the entries that go, and how they are removed.
 //!
-//! Of the entries that nobody used for half an hour, only the prefixes of the idlest are read, as many as are worth twice
+//! Of the entries that were idle for half an hour, only the prefixes of the idlest are read, as many as are worth twice
 //! what must go. Of those the ones go first that are cheapest to make again for their size, the more so the longer they
 //! were idle.
 //!
-//! They go without harm to anybody; what those in one directory share is opened and checked once.
+//! Two threads evict where there are many entries. Each has one of the 256 directories at a time, whose handles are opened
+//! and checked once.
 //!
-//! An entry goes under its key's lock: whoever holds that makes the entry, or has just found it again. To make a lock's
-//! file for each entry, and to remove it, would take longer than all the rest. So there is one file, whose lock is held
+//! An entry is evicted under its key's lock: a holder creates the entry, or has just found it. To create and remove a lock's
+//! file for each entry would take longer than all the rest. So there is one file, whose lock is held
 //! all the time, and which is [moved](KeyLock::moved_to) from key to key by a rename that replaces nothing. At any time it
-//! excludes others from one key, as a file of that key's own does; one who came meanwhile and waits at the open file
+//! excludes others from one key, as a file of that key's own does; a waiter that has opened the file meanwhile
 //! waits until it is released, so that is done after each directory, and after [`MOVES`] entries.
 //!
-//! A put needs no lock, and a hit touches the file. So an entry is looked at under its lock, moved to `tmp`, where nobody
-//! finds it, looked at again, and brought back if it is not the file that was judged. The file is known by its inode,
+//! A put needs no lock, and a hit touches the file. So an entry is looked at under its lock, moved to `tmp`, where no process
+//! finds it, looked at again, and restored if it is not the file that was judged. The next
+//! entry replaces the one in `tmp`, which removes that. The file is known by its inode,
 //! its length and when it was last used, all three, and need not be open for that: another file that gets the inode of
 //! one that was removed meanwhile has the time at which it was put, and what is judged was not used for long by then.
 
@@ -79,7 +81,7 @@ impl Eviction<'_> {
             gained -= before;
             gained
         };
-        // The key makes the order the same for everybody, should times be equal.
+        // The key makes the order the same in each process, should times be equal.
         candidates.sort_unstable_by_key(|entry| (entry.used, entry.key));
         let mut candidates = candidates.as_slice();
         while !goal.is_reached_by(&gained(self.gone)) && !candidates.is_empty() {
@@ -112,7 +114,7 @@ impl Eviction<'_> {
     }
 
     /// Orders entries by what is lost by deleting them: the time it takes to make a byte of one, the less the longer it was
-    /// idle. One whose cost nobody knows may be one that nobody can make again: it counts as the dearest of them.
+    /// idle. An entry of unknown cost may be one that cannot be made again: it counts as the dearest of them.
     fn cheapest_first<'e>(&self, pool: &[&'e EvictionCandidate]) -> Vec<&'e EvictionCandidate> {
         let costs = self.costs(pool);
         let known = costs.iter().filter_map(|cost| *cost).filter(|cost| cost.is_finite());
@@ -322,7 +324,7 @@ struct Held {
 }
 
 impl LockInTurn<'_> {
-    /// Takes the lock on the key of `entry`, if nobody holds it, and releases the one before. Whether the entry may go.
+    /// Takes the lock on the key of `entry`, if no process holds it, and releases the one before. Whether the entry may go.
     fn take(&mut self, entry: &EvictionCandidate) -> Result<bool, StoreError> {
         if let Some(Held { lock, dir, moves }) = self.held.take()
             && let Some(moves) = moves.checked_sub(1)
@@ -337,9 +339,9 @@ impl LockInTurn<'_> {
                 self.held = Some(Held { lock, dir, moves: MOVES });
                 Ok(true)
             }
-            // Then nobody locks here, and the looks at the file are all there is.
+            // Then no process locks here, and the looks at the file are all there is.
             LockOutcome::Unsupported => Ok(true),
-            // Somebody makes it anew.
+            // Another process makes it anew.
             _ => Ok(false),
         }
     }

@@ -1,4 +1,4 @@
-//! Making room: who may, when, and in which order.
+//! Eviction: when, by which process, and how much.
 
 mod evict;
 pub(crate) mod prune;
@@ -38,7 +38,7 @@ impl GcLock {
     }
 }
 
-/// How often whoever makes room does it again because others put more meanwhile.
+/// The number of times that an eviction is repeated because other processes put more meanwhile.
 const ROUNDS: usize = 3;
 
 /// What [`TargetStore::gc`] does beyond what happens by itself.
@@ -113,12 +113,12 @@ impl Bounds {
 }
 
 impl TargetStore {
-    /// Makes room: removes what the dead left, damage that is older than a week, and if there is too much, entries that
-    /// nobody used for half an hour, until as much is left as the limits say. Nobody waits for it, and of several
-    /// processes one does it.
+    /// Evicts: removes stale files, damage that is older than a week, and if there is too much, entries that
+    /// no process used for half an hour, until as much is left as the limits say. No process waits for it, and one process at a time
+    /// does it.
     ///
     /// # Errors
-    /// A folder that cannot be listed; a store that is only read, unless it is a dry run.
+    /// A directory that cannot be listed; a store that is only read, unless it is a dry run.
     pub fn gc(&self, options: &GcOptions) -> Result<GcReport, StoreError> {
         if options.dry_run {
             if lock::is_held(self.store().fs(), &self.dir().join(GC_LOCK)) {
@@ -144,7 +144,7 @@ impl TargetStore {
         Ok((report, known))
     }
 
-    /// The lock of those who make room, and the time. `None` if another holds it. Without locks several may do it at
+    /// The lock of the process that evicts, and the time. `None` if another holds it. Without locks several may do it at
     /// once, and delete more than they must.
     pub(crate) fn lock_gc(&self) -> Result<Option<(GcLock, SystemTime)>, StoreError> {
         let path = self.dir().join(GC_LOCK);
@@ -161,7 +161,7 @@ impl TargetStore {
         Ok(Some((lock, self.tracker().clock.now())))
     }
 
-    /// Makes room if what is known calls for it; looks for what the dead left, if nobody did for a day. Whoever opens a
+    /// Evicts if what is known calls for it; looks for stale files, once a day. A process that opens a
     /// store or puts an entry has no use for the reasons why that could not be done.
     pub(crate) fn age(&self, mut known: Known) {
         if self.tracker().pruning_due(known) && !self.tracker().eviction_due(known) {
@@ -176,7 +176,7 @@ impl TargetStore {
         }
     }
 
-    /// Removes what the dead left, and looks at no entry.
+    /// Removes stale files, and looks at no entry.
     fn prune(&self) -> Result<(), StoreError> {
         let Some((_held, now)) = self.lock_gc()? else { return Ok(()) };
         let (store, dry) = (self.store(), false);
@@ -225,7 +225,7 @@ impl TargetStore {
         Ok((report, walked.oldest_in_use))
     }
 
-    /// Puts the estimate right. If there is still too much, nobody need try before something falls idle.
+    /// Puts the estimate right. If there is still too much, eviction is not tried again before something is idle.
     fn correct(
         &self,
         before: Known,

@@ -1,4 +1,4 @@
-//! What people who died left behind, and damage that nobody looked at for long.
+//! Stale files of dead processes, and old quarantined entries.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -10,7 +10,7 @@ use crate::{Store, StoreError, lock};
 use opkeep_fs::FileStat;
 use opkeep_fs::idle;
 
-/// No write takes this long; locks are held for longer, but then somebody holds them.
+/// No write takes this long; locks are held for longer, but then another process holds them.
 const STRAY_AFTER: Duration = Duration::from_secs(3600);
 /// No process that lives makes a file for this long: its number was given to another since.
 const NOBODYS_AFTER: Duration = Duration::from_secs(24 * 3600);
@@ -27,7 +27,7 @@ pub(crate) struct Pruner<'a> {
 }
 
 impl Pruner<'_> {
-    /// Removes whatever is nobody's, and counts it in `removed`. Returns what is left.
+    /// Removes stale files, and counts them in `removed`. Returns what is left.
     pub(crate) fn stale_files(&self, others: Vec<Other>, removed: &mut TargetUsage) -> Vec<Other> {
         let mut left = Vec::new();
         for other in others {
@@ -38,7 +38,7 @@ impl Pruner<'_> {
         left
     }
 
-    /// Whether nobody alive can have any use for it.
+    /// Whether it is stale: no running process uses it.
     pub(crate) fn is_stale(&self, other: &Other) -> bool {
         match other.kind {
             Kind::Temporary(process) => {
@@ -50,7 +50,7 @@ impl Pruner<'_> {
         }
     }
 
-    /// Removes damage that was set aside, oldest first, until `bytes` bytes are gained. An entry and its reason go
+    /// Removes damage that was quarantined, oldest first, until `bytes` bytes are gained. An entry and its reason go
     /// together.
     pub(crate) fn quarantine(&self, others: Vec<Other>, bytes: u64, removed: &mut TargetUsage) {
         let mut pairs: BTreeMap<String, Vec<Other>> = BTreeMap::new();
@@ -72,7 +72,7 @@ impl Pruner<'_> {
         }
     }
 
-    /// How long ago it was set aside: the move was the last change, while the file itself is as old as the entry was.
+    /// How long ago it was quarantined: the move was the last change, while the file itself is as old as the entry was.
     fn age(&self, other: &Other) -> Duration {
         idle(other.seen.changed(), self.now)
     }

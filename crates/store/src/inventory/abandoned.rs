@@ -1,10 +1,10 @@
-//! Folders that never got their name, with what was put into them meanwhile.
+//! Directories that never got their name, with what was put into them meanwhile.
 //!
-//! In a shared store a folder is opened up to the group before it gets its name. A power cut may take that name back and
-//! leave what was written into the folder since: entries that nobody finds any more. They are deleted, not moved to where
+//! In a shared store a directory is opened up to the group before it gets its name. A power cut may take that name back and
+//! leave what was written into the directory since: entries that no look-up finds any more. They are deleted, not moved to where
 //! they belong: they can be made again, while to move one would take its key's lock, a look at all of it, and an answer
-//! to who is right if another is there by now. What is old enough to be swept has outlived by far everybody who had the
-//! folder open.
+//! to who is right if another is there by now. What is old enough to be pruned has outlived by far every process that had the
+//! directory open.
 //!
 //! Only what the store itself would have put there goes. If there is anything else, all of it is left for people.
 
@@ -16,10 +16,10 @@ use crate::layout::{self, EVICT, LOCK, NEW, PUT, TARGET_DIRS, TARGET_FILES, is_q
 use crate::{Store, StoreError};
 use opkeep_fs::{Dir, FileStat};
 
-/// A target's folder without its name has folders in it, and those have folders of entries.
+/// A target's directory without its name has directories in it, and those have directories of entries.
 const DEEPEST: usize = 4;
 
-/// Removes the folder `name` of the open folder `parent`, which is at `path`, with what the store put into it. False if
+/// Removes the directory `name` of the open directory `parent`, which is at `path`, with what the store put into it. False if
 /// there is anything else in it, or something that is not `old`: then all of it stays.
 pub(crate) fn remove(
     store: &Store,
@@ -40,7 +40,7 @@ pub(crate) fn remove(
     Ok(true)
 }
 
-/// Whether everything in a folder is what the store would put there, and old.
+/// Whether everything in a directory is what the store would put there, and old.
 fn is_ours(
     store: &Store,
     dir: &Path,
@@ -63,7 +63,7 @@ fn is_ours(
     Ok(true)
 }
 
-/// Removes what the store would put into a folder.
+/// Removes what the store would put into a directory.
 fn empty(store: &Store, dir: &Path, depth: usize) -> Result<(), StoreError> {
     let Some((directory, found, _)) = found(store, dir)? else { return Ok(()) };
     for (name, seen) in found.into_iter().filter(|(name, seen)| is_own_name(name, seen)) {
@@ -79,10 +79,10 @@ fn empty(store: &Store, dir: &Path, depth: usize) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// A folder, open, the names in it, and whether there are some that are no text.
+/// A directory, open, the names in it, and whether there are some that are no text.
 type Found = (Dir, Vec<(String, FileStat)>, bool);
 
-/// What is in a folder. None if it is not there.
+/// What is in a directory. None if it is missing.
 fn found(store: &Store, dir: &Path) -> Result<Option<Found>, StoreError> {
     let Some(directory) = store.directory(dir, false)? else { return Ok(None) };
     let names = directory.list().map_err(|source| trouble("list", dir, source))?;

@@ -1,7 +1,7 @@
-//! What is in a target's folder, by one look at each file: how much of everything, and what might go.
+//! What is in a target's directory, by one look at each file: how much of everything, and what might go.
 //!
-//! Only what the store itself would call so is known by its name. Anything else is somebody's: it is counted by itself,
-//! never counts against a limit, and nobody touches it.
+//! Files of the store are recognized by their names. Anything else is foreign: it is counted by itself,
+//! never counts against a limit, and is never touched.
 
 pub(crate) mod abandoned;
 pub(crate) mod scan;
@@ -47,17 +47,17 @@ impl SubAssign for FileTotals {
     }
 }
 
-/// What a target's folder holds.
+/// What a target's directory holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TargetUsage {
     /// Entries.
     pub entries: FileTotals,
-    /// Files that are being written, or were left by somebody who died writing them.
+    /// Files that are being written, or whose writer died.
     pub temporary: FileTotals,
     /// Locks.
     pub locks: FileTotals,
-    /// Damaged entries that were set aside, and the reasons.
+    /// Damaged entries that were quarantined, and the reasons.
     pub quarantine: FileTotals,
     /// Statistics and the like.
     pub records: FileTotals,
@@ -84,7 +84,7 @@ impl TargetUsage {
     }
 }
 
-/// An entry that nobody used for a while.
+/// An entry that was idle for a while.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EvictionCandidate {
     pub(crate) key: Digest,
@@ -138,7 +138,7 @@ pub(crate) fn threads(entries: u64) -> NonZeroUsize {
 /// How far ahead of the clock an entry's last use may be before it is taken for a mistake.
 const AHEAD: Duration = Duration::from_secs(600);
 
-/// A walk through the folder of a target. Entries that were not used for `idle_for` are listed.
+/// A walk through the directory of a target. Entries that were not used for `idle_for` are listed.
 pub(crate) struct Inventory<'a> {
     pub(crate) store: &'a Store,
     pub(crate) dir: &'a Path,
@@ -152,7 +152,7 @@ impl Inventory<'_> {
     /// Looks at everything.
     ///
     /// # Errors
-    /// A folder that cannot be listed: a wrong count would do harm.
+    /// A directory that cannot be listed: a wrong count would do harm.
     pub(crate) fn walk(&self) -> Result<InventoryReport, StoreError> {
         let mut walked = self.walk_others()?;
         // Keys are random: the first directory says about how many entries there are.
@@ -178,7 +178,7 @@ impl Inventory<'_> {
     /// As [`walk`](Self::walk).
     pub(crate) fn walk_others(&self) -> Result<InventoryReport, StoreError> {
         let mut walked = InventoryReport::default();
-        // Where folders are made there may be some that never got their name. Nothing else here is the target's.
+        // Where directories are made there may be some that never got their name. Nothing else here is the target's.
         for dir in [self.store.root(), &self.store.version_dir()] {
             let _ = self.each(dir, |name, seen| {
                 let mut usage = TargetUsage::default();
@@ -247,7 +247,7 @@ impl Inventory<'_> {
         Ok(())
     }
 
-    /// Looks at everything in a folder, and follows nothing. One that is not there, or not trusted, is empty.
+    /// Looks at everything in a directory, and follows nothing. One that is missing, or not trusted, is empty.
     fn each(&self, dir: &Path, mut tell: impl FnMut(&str, FileStat)) -> Result<(), StoreError> {
         let directory = match self.store.directory(dir, false) {
             Ok(Some(directory)) => directory,
@@ -256,7 +256,7 @@ impl Inventory<'_> {
         };
         let trouble = |source| StoreError::Io { action: "list", path: dir.to_owned(), source };
         for name in directory.list().map_err(trouble)?.utf8() {
-            // What is gone by now is not there.
+            // What is gone by now is missing.
             if let Ok(seen) = directory.look(name) {
                 tell(name, seen);
             }

@@ -1,4 +1,4 @@
-//! What there is in a target's folder: everything by its name, whatever cannot be looked at included.
+//! The content of a target's directory: everything by its name, whatever cannot be looked at included.
 //!
 //! Unlike a [walk](super::Inventory), which counts and must be right or nothing, this goes on where something is wrong, and
 //! says what.
@@ -30,11 +30,11 @@ pub(crate) struct DirectoryScan {
     pub(crate) others: Vec<Other>,
     pub(crate) other_files: Vec<OtherFile>,
     pub(crate) problems: Vec<StoreProblem>,
-    /// Folders that are not there.
+    /// Directories that are missing.
     pub(crate) missing: Vec<PathBuf>,
 }
 
-const FOLDER: &str = "a folder";
+const DIRECTORY: &str = "a directory";
 const FILE: &str = "a file";
 
 impl DirectoryScan {
@@ -53,7 +53,7 @@ impl DirectoryScan {
         scan
     }
 
-    /// Where folders are made there may be some that never got their name. Nothing else there is the target's.
+    /// Where directories are made there may be some that never got their name. Nothing else there is the target's.
     fn unnamed(&mut self, target: &TargetStore) {
         for dir in [target.store().root().to_owned(), target.store().version_dir()] {
             self.each(target, &dir, |scan, name, seen| {
@@ -64,13 +64,15 @@ impl DirectoryScan {
         }
     }
 
-    /// False if the target's folder is not there.
+    /// False if the target's directory is missing.
     fn target(&mut self, target: &TargetStore) -> bool {
         let dir = target.dir();
         self.each(target, dir, |scan, name, seen| {
             let path = dir.join(name);
             match name {
-                name if TARGET_DIRS.contains(&name) => scan.needs(FOLDER, path, None, seen.is_dir(), &seen),
+                name if TARGET_DIRS.contains(&name) => {
+                    scan.needs(DIRECTORY, path, None, seen.is_dir(), &seen)
+                }
                 name if TARGET_FILES.contains(&name) => {
                     scan.needs(FILE, path, None, seen.is_file(), &seen);
                     scan.record(target, name, &seen);
@@ -106,7 +108,7 @@ impl DirectoryScan {
             match u8::from_str_radix(name, 16).ok().filter(|_| layout::is_shard(name)) {
                 Some(shard) => {
                     there[usize::from(shard)] = true;
-                    scan.needs(FOLDER, dir.join(name), None, seen.is_dir(), &seen);
+                    scan.needs(DIRECTORY, dir.join(name), None, seen.is_dir(), &seen);
                     if seen.is_dir() {
                         scan.shard(target, shard);
                     }
@@ -127,7 +129,7 @@ impl DirectoryScan {
         });
     }
 
-    /// Something in the folder of `shard`, or beside all those folders.
+    /// Something in the directory of `shard`, or beside all those directories.
     fn entry_or_own(
         &mut self,
         target: &TargetStore,
@@ -181,14 +183,14 @@ impl DirectoryScan {
         let found = match () {
             () if is_so => return,
             () if seen.kind == FileKind::Link => "a symbolic link",
-            () if seen.is_dir() => FOLDER,
+            () if seen.is_dir() => DIRECTORY,
             () if seen.is_file() => FILE,
             () => "a special file",
         };
         self.problems.push(StoreProblem { path, key, kind: ProblemKind::WrongFileType { needed, found } });
     }
 
-    /// Looks at everything in a folder, and follows nothing. False if that could not be done.
+    /// Looks at everything in a directory, and follows nothing. False if that could not be done.
     fn each(
         &mut self,
         target: &TargetStore,
@@ -224,7 +226,7 @@ impl DirectoryScan {
         for name in names.utf8() {
             match directory.look(name) {
                 Ok(seen) => tell(self, name, seen),
-                // What is gone by now is not there.
+                // What is gone by now is missing.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 Err(error) => self.trouble("look at", dir.join(name), error),
             }

@@ -1,4 +1,4 @@
-//! The part of a repair that is about no entry: missing folders, what the dead left, numbers, the size.
+//! The part of a repair that concerns no entry: missing directories, stale files, counters, the size.
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
@@ -13,7 +13,7 @@ use crate::size::{Known, SizeEstimate};
 use crate::{StoreError, TargetStore, files};
 
 impl TargetStore {
-    /// Unless somebody else makes room: sweeps, begins torn numbers anew, and counts.
+    /// Unless another process evicts: prunes, begins corrupt numbers anew, and counts.
     pub(crate) fn repair_others(
         &self,
         report: &mut RepairReport,
@@ -56,7 +56,7 @@ impl TargetStore {
         }
     }
 
-    /// Makes the target's folder, and that of the version, if they are gone; never the root: opening does that.
+    /// Makes the target's directory, and that of the version, if they are gone; never the root: opening does that.
     pub(crate) fn create_target(&self, report: &mut RepairReport) -> Result<(), StoreError> {
         let store = self.store();
         for (path, level) in [(store.version_dir(), Level::Version), (self.dir().to_owned(), Level::Target)] {
@@ -81,7 +81,7 @@ impl TargetStore {
         }
     }
 
-    /// Damage that was set aside is for people: `gc` knows when it has been there for long enough.
+    /// Damage that was quarantined is for people: `gc` knows when it has been there for long enough.
     fn prune_others(&self, report: &mut RepairReport, others: &[Other], now: SystemTime) {
         let prune = Pruner { store: self.store(), now, dry: false };
         for other in others.iter().filter(|other| other.kind != Kind::Quarantined && prune.is_stale(other)) {
@@ -91,7 +91,7 @@ impl TargetStore {
         }
     }
 
-    /// Counts what there is, and puts the estimate right. The caller makes room, so nobody else does.
+    /// Counts what there is, and puts the estimate right. The caller evicts, so no other process does.
     fn recount(&self, now: SystemTime) -> Result<SizeEstimate, StoreError> {
         let (store, size) = (self.store(), &self.tracker().size);
         let before = size.flush(store.fs());

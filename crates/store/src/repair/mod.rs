@@ -1,4 +1,4 @@
-//! Putting a target's folder in order: what is not whole is set aside, what the dead left is swept, numbers are right.
+//! Repair of a target's directory: damaged entries are quarantined, stale files pruned, counters corrected.
 
 mod directories;
 mod quarantine;
@@ -38,13 +38,13 @@ pub struct RepairReport {
     pub actions: Vec<RepairAction>,
     /// What is still not in order, by path.
     pub unrepaired: Vec<UnrepairedItem>,
-    /// What is there besides, by path; of that, only what the dead left was touched.
+    /// What is there besides, by path; of that, only stale files were touched.
     pub other_files: Vec<OtherFile>,
     /// What the size was taken for, if it was known, and what was counted. None if that could not be done.
     pub counted: Option<(Option<SizeEstimate>, SizeEstimate)>,
-    /// Another process makes room: so it sweeps and counts, and this one did not.
+    /// Another process evicts: so it prunes and counts, and this one did not.
     pub busy: bool,
-    /// It was given up before everything was checked.
+    /// It was cancelled before everything was checked.
     pub cancelled: bool,
 }
 
@@ -65,7 +65,7 @@ pub struct RepairAction {
     pub kind: RepairActionKind,
 }
 
-/// What was done to a file or folder.
+/// What was done to a file or directory.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RepairActionKind {
@@ -80,7 +80,7 @@ pub enum RepairActionKind {
     },
     /// Something that the dead left was deleted.
     Pruned(OtherFileKind),
-    /// A folder that was missing was made.
+    /// A directory that was missing was made.
     Created,
     /// A file of numbers that did not check was begun anew.
     CountersReset,
@@ -102,7 +102,7 @@ pub struct UnrepairedItem {
 pub enum UnrepairedReason {
     /// It is not for a program to decide, or could not be seen.
     NotOurs,
-    /// Somebody holds its lock, or put another in its place each time: it is being made.
+    /// Another process holds its lock, or put another in its place each time: it is being made.
     InProgress,
     /// It could not be changed.
     Failed(StoreError),
@@ -163,13 +163,13 @@ impl<'a> BadEntry<'a> {
 }
 
 impl TargetStore {
-    /// Puts everything in order that can be: what [`verify`](Self::verify) finds.
+    /// Repairs what [`verify`](Self::verify) finds.
     ///
-    /// Entries that are damaged, refused or misplaced go into `quarantine/`, each under its key's lock, and only if it is
-    /// still the file that was judged under that lock; healthy ones that come between stay. What the dead left is swept,
-    /// as [`gc`](Self::gc) does it, folders that are missing are made, numbers that do not check begin anew, and the size
-    /// is counted. What cannot be read, is not trusted, or is not ours is left alone, and told. Safe beside those who
-    /// build.
+    /// Entries that are damaged, invalid or misplaced go into `quarantine/`, each under its key's lock, and only if it is
+    /// still the file that was judged under that lock; valid ones that come between stay. Stale files are pruned,
+    /// as [`gc`](Self::gc) does it, directories that are missing are made, corrupt counters are reset, and the size
+    /// is counted. What cannot be read, is not trusted, or is not ours is left alone, and reported. Safe beside
+    /// builds.
     ///
     /// # Errors
     /// A store that is only read, or whose root is gone, unless it is a dry run. All other trouble is in the report.
@@ -203,7 +203,7 @@ impl TargetStore {
         Ok(report)
     }
 
-    /// Checks a candidate, and sets it aside if it is not whole. None if it is not there any more.
+    /// Checks a candidate, and sets it aside if it is not whole. None if it is gone.
     fn repair_entry(
         &self,
         candidate: &EntryFile,
@@ -220,13 +220,13 @@ impl TargetStore {
         }
         let _held = match self.lock_if_free(&candidate.key) {
             Ok(LockOutcome::Acquired(lock)) => Some(lock),
-            // Then nobody locks here, and the looks at the file are all there is.
+            // Then no process locks here, and the looks at the file are all there is.
             Ok(LockOutcome::Unsupported) => None,
             Ok(_) => return Some(bad.left(UnrepairedReason::InProgress)),
             Err(error) => return Some(bad.left(UnrepairedReason::Failed(error))),
         };
         for _ in 0..ATTEMPTS {
-            // Whoever held the lock a moment ago may have made it anew, and a put needs no lock.
+            // A process that held the lock a moment ago may have made it anew, and a put needs no lock.
             bad = match check()? {
                 Ok(bad) => bad,
                 Err(mended) => return Some(mended),

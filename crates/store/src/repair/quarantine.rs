@@ -1,4 +1,4 @@
-//! Taking files away, into `quarantine/`: never another file than the one that was judged.
+//! Quarantine of files: only the file that was judged is moved.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ impl TargetStore {
         let place = self.own_dir("quarantine")?.path().join(format!("{key}-{now}.kern"));
         match fs.rename(path, &place) {
             Ok(()) => {}
-            // Whoever puts without a lock, or clears the store, may have been faster.
+            // A process that puts without a lock, or clears the store, may have been faster.
             Err(_) if !is_at(fs, judged, path) => return Ok(None),
             Err(source) => {
                 let path = path.to_owned();

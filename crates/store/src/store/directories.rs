@@ -15,7 +15,7 @@ pub(super) fn is_target_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= 100 && !name.starts_with('.') && name.bytes().all(plain)
 }
 
-/// Opens a folder, made if need be and if `make`, and checks whose it is. `None` if it is not there.
+/// Opens a directory, made if need be and if `make`, and checks whose it is. `None` if it is missing.
 pub(super) fn open(
     fs: &RootedFs,
     trust: &OwnerPolicy,
@@ -35,7 +35,7 @@ pub(super) fn open(
     }
 }
 
-/// Opens the directory of a version or a target, and says whether it is a store's. `None` if it is not there.
+/// Opens the directory of a version or a target, and says whether it is a store's. `None` if it is missing.
 ///
 /// # Errors
 /// It is another program's.

@@ -16,7 +16,7 @@ use opkeep_fs::{Clock, Dir, RootedFs, Watcher};
 /// Where a store is, and whom it trusts.
 #[derive(Clone)]
 pub struct StoreConfig {
-    /// The root folder. Made, with mode 0700, if it is not there.
+    /// The root directory. Made, with mode 0700, if it is missing.
     pub root: PathBuf,
     /// Whether entries may be written.
     pub access: Access,
@@ -85,7 +85,7 @@ impl Store {
     /// `kernel_cache`, the store is in a directory `opkeep` of that instead.
     ///
     /// # Errors
-    /// A root that is no folder, is not trusted, or cannot be made; a store in CANN's own cache that is to be written; a
+    /// A root that is no directory, is not trusted, or cannot be made; a store in CANN's own cache that is to be written; a
     /// directory `v1` that is not a store's.
     pub fn open(mut config: StoreConfig) -> Result<Self, StoreError> {
         let (writable, creates) = (config.access.writes(), config.access.creates());
@@ -102,7 +102,7 @@ impl Store {
         let (stat, dir, real) = match entered {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let path = root.clone();
-                // It could not be made and is not there: it is a link that leads nowhere.
+                // It could not be made and is missing: it is a link that leads nowhere.
                 return Err(if creates {
                     StoreError::NotADirectory { path }
                 } else {
@@ -112,7 +112,7 @@ impl Store {
             other => other.map_err(|source| directories::trouble("open", root, source))?,
         };
         let trust = OwnerPolicy::below(root, &stat, &config.trusted_owners)?;
-        // A folder with other things in it is somebody's: marks there would speak of those too.
+        // A directory with other things in it is not marked: the marks would apply to those, too.
         let marks = creates && files::holds_only(&dir, &OWN);
         // Before anything is made beside what is another program's.
         let version = real.join(VERSION);
@@ -143,7 +143,7 @@ impl Store {
     /// The names of all targets that there are, in order.
     ///
     /// # Errors
-    /// The folder could not be listed, or is not trusted.
+    /// The directory could not be listed, or is not trusted.
     pub fn targets(&self) -> Result<Vec<String>, StoreError> {
         Ok(self.list_targets()?.0)
     }
@@ -186,7 +186,7 @@ impl Store {
         Self { config, fs: self.fs.clone().quiet(true), ..self.clone() }
     }
 
-    /// How large each target's folder may become. Read when the store was opened.
+    /// How large each target's directory may become. Read when the store was opened.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -196,7 +196,7 @@ impl Store {
         &self.warnings
     }
 
-    /// The root folder, by its real path.
+    /// The root directory, by its real path.
     pub fn root(&self) -> &Path {
         &self.config.root
     }
@@ -222,7 +222,7 @@ impl Store {
     }
 
     /// Opens the directory of a version or a target. If `make`, it is made and marked where it is missing or empty. `None`
-    /// if it is not there, or empty.
+    /// if it is missing, or empty.
     ///
     /// # Errors
     /// It is another program's.
@@ -235,7 +235,7 @@ impl Store {
         Ok(found.filter(|(_, owner)| owner.is_store()).map(|(directory, _)| directory))
     }
 
-    /// Opens a folder, made if need be and if `make`, and checks whose it is. `None` if it is not there.
+    /// Opens a directory, made if need be and if `make`, and checks whose it is. `None` if it is missing.
     pub(crate) fn directory(&self, path: &Path, make: bool) -> Result<Option<Dir>, StoreError> {
         directories::open(&self.fs, &self.trust, path, make)
     }

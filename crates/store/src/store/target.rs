@@ -20,13 +20,13 @@ use crate::usage_tracker::UsageTracker;
 use crate::{SizeEstimate, Statistics, StoreError, files};
 use opkeep_fs::Dir;
 
-/// The entries of one target. Clones share what they learned about folders.
+/// The entries of one target. Clones share what they learned about directories.
 #[derive(Clone, Debug)]
 pub struct TargetStore {
     store: Store,
     dir: PathBuf,
     exists: bool,
-    /// What is known of each of the 256 entry folders.
+    /// What is known of each of the 256 entry directories.
     shards: Arc<[AtomicU8; 256]>,
     tracker: Arc<UsageTracker>,
 }
@@ -39,7 +39,7 @@ impl Store {
     /// The part of the store for `target`.
     ///
     /// # Errors
-    /// A name that cannot be a folder's, or folders that cannot be made or are not trusted.
+    /// A name that cannot be a directory's, or directories that cannot be made or are not trusted.
     pub fn target(&self, target: &str) -> Result<TargetStore, StoreError> {
         if !directories::is_target_name(target) {
             return Err(StoreError::TargetName { target: target.to_owned() });
@@ -71,13 +71,13 @@ impl TargetStore {
         let (tracker, known) = UsageTracker::open(store, &dir, fresh);
         let opened = Self { store: store.clone(), dir, exists, shards, tracker: Arc::new(tracker) };
         if matches!(known, Known::Totals(_)) {
-            // Who does not know the size need not count files to open a store. The first put does.
+            // If the size is unknown, the first put counts, not the opening.
             opened.age(known);
         }
         Ok(opened)
     }
 
-    /// This target's folder.
+    /// This target's directory.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -119,7 +119,7 @@ impl TargetStore {
         self.tracker.missed(miss);
     }
 
-    /// Looks up `key` for somebody who does not use the entry: it is neither counted nor noted.
+    /// Looks up `key` for a caller that does not use the entry: it is neither counted nor noted.
     pub fn peek(&self, key: &Digest) -> Lookup {
         match self.read(key) {
             Ok(found) => Lookup::Hit(found.entry),
@@ -127,7 +127,7 @@ impl TargetStore {
         }
     }
 
-    /// Looks up `key` for somebody who uses the entry only if `will_do` says so: else it is neither counted nor noted, and
+    /// Looks up `key` for a caller that uses the entry only if `will_do` says so: else it is neither counted nor noted, and
     /// neither is a miss.
     pub fn get_if(&self, key: &Digest, will_do: impl FnOnce(&Entry) -> bool) -> Lookup {
         match self.read(key) {
@@ -188,7 +188,7 @@ impl TargetStore {
         }
     }
 
-    /// Why an entry cannot be read: a link leads to its folder, or something else is wrong.
+    /// Why an entry cannot be read: a link leads to its directory, or something else is wrong.
     fn unreadable(&self, key: &Digest, error: StoreError) -> Miss {
         if error.is_link()
             && let Err(link) = self.store.directory(&self.shard_dir(key.as_bytes()[0]), false)
@@ -206,7 +206,7 @@ impl TargetStore {
         keys
     }
 
-    /// The keys of the entries whose first byte is `first`, in no order: for those who go through all and may stop.
+    /// The keys of the entries whose first byte is `first`, in no order: for a caller that goes through all and may stop.
     pub fn keys_from(&self, first: u8) -> Vec<Digest> {
         let dir = self.shard_dir(first);
         let directory = self.store.directory(&dir, false).ok().flatten();
@@ -250,7 +250,7 @@ impl TargetStore {
         let file = entry.encode(key).ok_or_else(|| entry.too_large())?;
         let (fs, temps, name) = (self.store.fs(), self.own_dir("tmp")?, format!("{key}.kern"));
         let before = is_there.then(|| shard.look(&name).ok()).flatten();
-        // Whoever shares the store may note that the entry is in use; for that it must be open to the group.
+        // A process that shares the store may note that the entry is in use; for that it must be open to the group.
         let mode = if self.store.trust().is_shared() { 0o664 } else { 0o644 };
         files::publish(temps, &shard, &name, &file, mode).map_err(trouble)?;
         if self.tracker.put(file.len() as u64, before.map(|seen| seen.state.len)) {
@@ -269,7 +269,7 @@ impl TargetStore {
     }
 
     /// Marks `entry` as validated by the caller's rules `validation`, and gives it `renewed`, lazy members that replace those
-    /// of the same names or are added. Nothing else of it changes. Where somebody
+    /// of the same names or are added. Nothing else of it changes. Where another process
     /// makes the entry, or another stands in its place by now, nothing is done. Only of what is put in that very moment
     /// without the lock the older one may stay: both are valid, and under one key they are the same.
     ///
@@ -310,7 +310,7 @@ impl TargetStore {
         self.put_replacing(entry.key(), &stamped, Overwrite::Always).map(drop)
     }
 
-    /// Takes a damaged entry away, into `quarantine/`, with the reason beside it. False if it is not there any more:
+    /// Takes a damaged entry away, into `quarantine/`, with the reason beside it. False if it is gone:
     /// what stands under the key now was not judged, and stays.
     ///
     /// # Errors
@@ -326,8 +326,8 @@ impl TargetStore {
         self.quarantine_file(key, &self.path(key), &judged.file, &reason).map(|place| place.is_some())
     }
 
-    /// Takes the lock on `key`, waiting as long as `options` say. A store that is only read has no locks: nobody
-    /// who waits there could find the entry made.
+    /// Takes the lock on `key`, waiting as long as `options` say. A store that is only read has no locks: no
+    /// waiter there could find the entry made.
     ///
     /// # Errors
     /// The lock file cannot be made.
@@ -350,7 +350,7 @@ impl TargetStore {
         outcome
     }
 
-    /// Asks for the lock on `key`, without waiting: for those who have other work meanwhile.
+    /// Asks for the lock on `key`, without waiting: for a caller that has other work meanwhile.
     ///
     /// # Errors
     /// The lock file cannot be made.
@@ -367,7 +367,7 @@ impl TargetStore {
     /// The lock file cannot be made.
     pub fn poll(&self, wait: LockWaiter) -> Result<TryLockOutcome, StoreError> {
         let waited = wait.waited();
-        // Whoever waits may outlive the folder.
+        // A process that waits may outlive the directory.
         self.own_dir("locks")?;
         let attempt = wait.poll()?;
         if !matches!(attempt, TryLockOutcome::Held(_)) {
@@ -386,7 +386,7 @@ impl TargetStore {
         self.tracker.counters.add_time(Counter::WaitMicros, waited);
     }
 
-    /// Takes the lock on `key`, if nobody holds it.
+    /// Takes the lock on `key`, if no process holds it.
     pub(crate) fn lock_if_free(&self, key: &Digest) -> Result<LockOutcome, StoreError> {
         let options = WaitOptions { deadline: Some(Instant::now()), cancelled: &|| false, on_wait: None };
         let shared = self.store.trust().is_shared();
@@ -437,7 +437,7 @@ impl TargetStore {
         self.tracker.size.estimate(self.store.fs())
     }
 
-    /// Writes down what was counted, for those who look at it next. The last of several clones does it when it is
+    /// Writes down what was counted, for the next reader. The last of several clones does it when it is
     /// dropped.
     ///
     /// # Errors
@@ -493,7 +493,7 @@ impl TargetStore {
         self.dir.join(format!("entries/{shard:02x}"))
     }
 
-    /// Checks whose the entry folder is, once each: a look-up has no time to do it again.
+    /// Checks whose the entry directory is, once each: a look-up has no time to do it again.
     fn shard_is_trusted(&self, key: &Digest) -> Result<(), StoreError> {
         let shard = key.as_bytes()[0];
         let known = &self.shards[usize::from(shard)];

@@ -12,7 +12,7 @@ use crate::problem::ProblemKind;
 use crate::{Entry, Miss, StoreError, TargetStore};
 use opkeep_fs::{FileState, idle};
 
-/// How often a file is looked at that changes each time.
+/// The number of looks at a file that changes each time.
 const LOOKS: usize = 5;
 /// A file that was changed more recently than this may be being written to.
 const RECENT: Duration = Duration::from_secs(2);
@@ -48,7 +48,7 @@ enum Look {
 }
 
 impl TargetStore {
-    /// Reads a candidate in full and judges it. None if it is not there any more.
+    /// Reads a candidate in full and judges it. None if it is gone.
     ///
     /// That it is not in order counts only if two looks agree, between which it did not change.
     pub(crate) fn check(&self, candidate: &EntryFile, check: &EntryCheck<'_>) -> Option<Checked> {

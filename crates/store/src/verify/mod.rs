@@ -1,4 +1,4 @@
-//! Is a target's folder in order? Every entry is read in full, everything else is looked at, nothing is written.
+//! Verification: every entry of a target is read in full, everything else is looked at, nothing is written.
 
 pub(crate) mod entry;
 
@@ -24,7 +24,7 @@ pub struct VerifyOptions<'a> {
     pub check: &'a (dyn Fn(&Entry) -> Result<(), String> + Sync),
     /// Told after each entry how far it is, by any of the threads.
     pub progress: &'a (dyn Fn(Progress) + Sync),
-    /// Says when to give up.
+    /// Whether to cancel.
     pub cancelled: &'a (dyn Fn() -> bool + Sync),
 }
 
@@ -39,7 +39,7 @@ pub struct Progress {
 }
 
 impl Default for VerifyOptions<'_> {
-    /// One thread, any content is right, nobody is told, and nobody gives up.
+    /// One thread, any content is right, no progress is reported, and it is not cancelled.
     fn default() -> Self {
         Self { threads: NonZeroUsize::MIN, check: &|_| Ok(()), progress: &|_| (), cancelled: &|| false }
     }
@@ -63,9 +63,9 @@ pub struct VerifyReport {
     pub problems: Vec<StoreProblem>,
     /// What is there besides, by path. None of it is a flaw.
     pub other_files: Vec<OtherFile>,
-    /// Folders that are not there. Whoever needs one makes it.
+    /// Directories that are missing. A process that needs one makes it.
     pub missing: Vec<PathBuf>,
-    /// It was given up before everything was checked.
+    /// It was cancelled before everything was checked.
     pub cancelled: bool,
 }
 
@@ -78,11 +78,11 @@ impl VerifyReport {
 
 impl TargetStore {
     /// Checks everything: every file that is called an entry is read in full, with the SHA-256 of each of its members,
-    /// and judged. Takes no lock and writes nothing at all, not even that an entry was used; safe beside those who
-    /// build. What changes while it is read is looked at again, and never called damaged for that; what is deleted
-    /// meanwhile is not there.
+    /// and judged. Takes no lock and writes nothing at all, not even that an entry was used; safe beside
+    /// builds. What changes while it is read is looked at again, and never called damaged for that; what is deleted
+    /// meanwhile counts as missing.
     ///
-    /// A store that is not there is whole. That something could not be read is a flaw, and no end: the rest is checked.
+    /// A missing store is valid. A file that cannot be read is a problem, and the rest is checked.
     pub fn verify(&self, options: &VerifyOptions<'_>) -> VerifyReport {
         let scan = DirectoryScan::of(self);
         let mut report = VerifyReport {
@@ -113,7 +113,7 @@ impl TargetStore {
         report
     }
 
-    /// Does `check` to each candidate, and tells how far it is. What came of it, in order, and whether it was given up.
+    /// Does `check` to each candidate, and tells how far it is. What came of it, in order, and whether it was cancelled.
     pub(crate) fn check_each<'c, T: Send>(
         &self,
         entry_files: &'c [EntryFile],

@@ -116,7 +116,7 @@ fn pieces_of_memory() {
     let (_folder, store) = fresh();
     let made = Created::new("relu", 1);
     store.put(&key("relu"), &made.entry()).unwrap();
-    // Its folder is looked at once.
+    // Its directory is looked at once.
     assert!(is_hit(&store));
     let each = |run: &mut dyn FnMut()| {
         let (_, first) = allocations(&mut *run);

@@ -1,4 +1,4 @@
-//! A disk without space, or that nobody may write to: nothing is lost, nothing is left over.
+//! A disk without space, or that no process may write to: nothing is lost, nothing is left over.
 
 #![expect(clippy::disallowed_methods, reason = "these tests fill a disk")]
 
@@ -118,7 +118,7 @@ fn a_damaged_entry() {
     assert!(matches!(within(&store, &key, Duration::from_secs(5)), LockOutcome::Acquired(_)));
 }
 
-/// Opened for writing, since nobody knew. What is there is found; the rest is an error that a build can go on after.
+/// Opened for writing, since no process knew. What is there is found; the rest is an error that a build can go on after.
 fn a_disk_that_is_read_only() {
     let disk = SmallDisk::mount().unwrap();
     let (key, made) = (key("relu"), Created::sized("relu", 0, 8_000));

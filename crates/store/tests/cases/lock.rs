@@ -204,7 +204,7 @@ fn a_later_comer_tries_for_itself() {
     lock(&store, &key("relu")).release_with_failure("deterministic");
     let LockOutcome::Acquired(held) = within(&store, &key("relu"), Duration::ZERO) else { panic!() };
     assert!(!held.waited());
-    // Nor does success look like failure to those who wait.
+    // Nor does success look like failure to the waiters.
     let outcomes = waiters(&store, 1, || drop(held));
     assert!(matches!(&outcomes[..], [LockOutcome::Acquired(lock)] if lock.waited()), "{outcomes:?}");
 }
@@ -234,7 +234,7 @@ fn no_update_is_lost() {
                 for _ in 0..TIMES {
                     let _held = lock(&store, &key("relu"));
                     assert!(!inside.swap(true, Ordering::SeqCst), "two hold the lock");
-                    // Not one step: whoever comes in between loses an update.
+                    // Not one step: the process that comes in between loses an update.
                     let found = number.load(Ordering::Relaxed);
                     thread::yield_now();
                     number.store(found + 1, Ordering::Relaxed);
@@ -356,7 +356,7 @@ fn waiters_poll_often() {
     assert!((2..200).contains(&polls), "{polls} in a second");
 }
 
-/// Somebody cleared `locks/` by hand, and another took the lock since.
+/// Another process cleared `locks/` by hand, and another took the lock since.
 fn only_its_own_file_is_removed() {
     let (_folder, store) = fresh();
     let first = lock(&store, &key("relu"));

@@ -14,7 +14,7 @@ pub(crate) enum Action {
     Get,
     /// Without a lock, unless something is there.
     PutOutcome,
-    /// Look, lock, look again, set aside what is damaged, compile.
+    /// Look, lock, look again, quarantine what is damaged, compile.
     Make,
     /// Lock, and put whatever is there.
     Force,
@@ -25,9 +25,9 @@ pub(crate) enum Action {
     Evict,
     /// Collect everything.
     Clear,
-    /// A look by whoever holds the lock and has just put something.
+    /// A look by the process that holds the lock and has just put something.
     GetHeld,
-    /// A put of whoever holds the lock and found nothing.
+    /// A put of the process that holds the lock and found nothing.
     Compile,
 }
 
@@ -55,7 +55,7 @@ impl Action {
     }
 }
 
-/// What came of it. Entries go by the number of whoever wrote them.
+/// What came of it. Entries go by the number of the process that wrote them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Saw {
     Hit(usize),
@@ -97,7 +97,7 @@ impl Saw {
     }
 }
 
-/// A deed, and between which lines it was done. Of somebody who was killed nobody knows the end.
+/// A deed, and between which lines it was done. Of a process that was killed no process knows the end.
 #[derive(Clone, Copy, Debug)]
 struct Event {
     who: usize,
@@ -235,23 +235,23 @@ impl History {
         };
         match puts.any(|put| put.from < look.to && !replaced(put)) {
             true => Ok(()),
-            false => self.refuse("nobody had put that then", look),
+            false => self.refuse("no process had put that then", look),
         }
     }
 
-    /// What was put and is not there was taken away by somebody.
+    /// What was put and is missing was taken away by another process.
     fn is_not_lost(&self, look: &Event) -> Result<(), String> {
         let on_key = |event: &&Event| event.which == look.which && event.had_entry();
         for put in self.events.iter().filter(on_key).filter(|put| put.is_before(look.from)) {
             let held = look.deed == Action::GetHeld && put.who == look.who;
             let mut takers = self.events.iter().filter(|other| other.may_follow(put, look.to));
-            // While somebody holds the lock, only a failing disk takes anything away.
+            // While another process holds the lock, only a failing disk takes anything away.
             let taken = takers.any(|other| match held && self.same_hold(put, look) {
                 true => other.deed == Action::Damage && other.which == look.which,
                 false => self.takes(other, look.which),
             });
             if !taken {
-                return self.refuse("it was put, and nobody took it away", look);
+                return self.refuse("it was put, and no process took it away", look);
             }
         }
         Ok(())
@@ -275,7 +275,7 @@ impl History {
         }
     }
 
-    /// What is there stays, unless somebody forces it: so of those who miss an entry, one compiles it.
+    /// What is there stays, unless another process forces it: so of those who miss an entry, one compiles it.
     fn is_not_put_twice(&self, second: &Event) -> Result<(), String> {
         let on_key = |event: &&Event| event.which == second.which && event.had_entry();
         for first in self.events.iter().filter(on_key).filter(|first| first.is_before(second.from)) {

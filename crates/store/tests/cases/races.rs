@@ -1,6 +1,6 @@
 //! Races that kernel caches are known to lose, each run into at every access to the disk at which it can be.
 //!
-//! [`FaultyDisk::interrupt`] lets somebody else come between two accesses of an operation, so that a race which a clock
+//! [`FaultyDisk::interrupt`] lets another process come between two accesses of an operation, so that a race which a clock
 //! would show once in a million runs shows each time. Stopped holders, takeovers and crowds are in `lock.rs`.
 
 #![expect(clippy::disallowed_methods, reason = "these tests look at what was raced for, and run themselves")]
@@ -53,7 +53,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// Who waits for its turn to compile holds the lock for long, and lives.
+/// A waiter for its turn to compile holds the lock for long, and lives.
 fn a_holder_that_gives_signs() {
     let (_folder, store) = fresh();
     let held = lock(&store, &key("relu"));
@@ -72,7 +72,7 @@ fn a_holder_that_gives_signs() {
     assert_eq!(store.statistics().waits, waits + 1);
 }
 
-/// Somebody clears the locks by hand.
+/// Another process clears the locks by hand.
 fn who_waits_outlives_the_folder() {
     let (_folder, store) = fresh();
     let held = lock(&store, &key("relu"));
@@ -91,7 +91,7 @@ fn watched() -> (TempDir, TargetStore, TargetStore, Arc<FaultyDisk>) {
     (directory, store, raced, disk)
 }
 
-/// Does `round` for each call of an operation: it has somebody come before the call whose number it is given, does the
+/// Does `round` for each call of an operation: it has another process come before the call whose number it is given, does the
 /// operation, and checks the outcome. It is over when that call does not come any more. How many there were.
 fn at_every_call(disk: &FaultyDisk, mut round: impl FnMut(usize)) -> usize {
     for at in 1..1000 {
@@ -106,7 +106,7 @@ fn at_every_call(disk: &FaultyDisk, mut round: impl FnMut(usize)) -> usize {
 }
 
 /// A waiter has the file open, its holder removes it and lets go, and a third takes the lock on a new file. What the
-/// waiter locks then is nobody's lock.
+/// waiter locks then is no process's lock.
 fn a_lock_whose_path_moved_on() {
     let (_folder, store, raced, disk) = watched();
     at_every_call(&disk, |at| {
@@ -126,7 +126,7 @@ fn a_lock_whose_path_moved_on() {
     });
 }
 
-/// The holder lets go between any two calls of one who waits: that one gets it, and it is a lock.
+/// The holder lets go between any two calls of one a waiter: that one gets it, and it is a lock.
 fn a_lock_that_was_let_go() {
     let (_folder, store, raced, disk) = watched();
     at_every_call(&disk, |at| {
@@ -198,7 +198,7 @@ fn number_of(path: &Path) -> RawFd {
     number
 }
 
-/// Forked while the lock was held, and running on: those who wait and those who come get the lock all the same when its
+/// Forked while the lock was held, and running on: the waiters and those who come get the lock all the same when its
 /// holder lets go.
 fn a_forked_child() {
     let (directory, store) = fresh();
@@ -265,14 +265,14 @@ fn a_file_system_without_locks() {
         disk.arm(at, Fault::Error(error));
         let outcome = within(&raced, &key("relu"), Duration::ZERO);
         assert!(matches!(outcome, LockOutcome::Unsupported), "{error}: {outcome:?}");
-        // Also when it says so late, to one who waits.
+        // Also when it says so late, to one a waiter.
         let held = lock(&store, &key("relu"));
         disk.arm(at + 3, Fault::Error(error));
         let outcome = within(&raced, &key("relu"), Duration::from_secs(5));
         assert!(disk.has_sprung() && matches!(outcome, LockOutcome::Unsupported), "{error}: {outcome:?}");
         drop(held);
     }
-    // Two that have no locks make the same entry: it is whole, whoever was first.
+    // Two that have no locks make the same entry: it is whole, the process that was first.
     let (one, two) = (Created::new("relu", 1), Created::new("relu", 2));
     at_every_call(&disk, |at| {
         let _ = fs::remove_file(store.path(&key("relu")));
@@ -293,7 +293,7 @@ fn damage(store: &TargetStore, key: &Digest) -> DamagedEntry {
     judged
 }
 
-/// A put takes no lock. Whenever it comes, what it put is a hit in the end, and what is set aside is what was judged.
+/// A put takes no lock. Whenever it comes, what it put is a hit in the end, and what is quarantined is what was judged.
 fn an_entry_put_meanwhile() {
     let (_folder, store, raced, disk) = watched();
     let (key, held) = (key("relu"), lock(&store, &key("relu")));
@@ -317,7 +317,7 @@ fn an_entry_put_meanwhile() {
     println!("an entry was put before each of {calls} calls of a quarantine");
 }
 
-/// Cleared by hand, or set aside by somebody who had no lock: there is nothing left to do, and that is no error.
+/// Cleared by hand, or quarantine by a process that had no lock: there is nothing left to do, and that is no error.
 fn an_entry_gone_meanwhile() {
     let (_folder, store, raced, disk) = watched();
     let (key, held) = (key("relu"), lock(&store, &key("relu")));
@@ -339,7 +339,7 @@ impl<F: Fn(&FsCall<'_>) -> Permit + Send + Sync> Watcher for WithPermit<F> {
     }
 }
 
-/// One put comes before the move, so a healthy entry is moved away; the other before that one is brought back.
+/// One put comes before the move, so a valid entry is moved away; the other before that one is brought back.
 fn two_puts_meanwhile() {
     let (directory, store) = fresh();
     let (key, other, path) = (key("relu"), store.clone(), store.path(&key("relu")));
@@ -385,7 +385,7 @@ fn a_kill_before_an_entry_is_restored() {
     Created::new("relu", 1).assert_is(&entry.unwrap());
 }
 
-/// For whoever looks meanwhile would miss it.
+/// For the process that looks meanwhile would miss it.
 fn what_was_replaced_before() {
     let (_folder, store) = fresh();
     let key = key("relu");
@@ -396,14 +396,14 @@ fn what_was_replaced_before() {
     assert_eq!(snapshot(&store.path(&key)), before, "a move would show in its times");
 }
 
-/// An entry that nobody used for long, and what evicts it.
+/// An entry that no process used for long, and what evicts it.
 fn idle(store: &TargetStore) {
     store.put_replacing(&key("relu"), &Created::new("relu", 0).entry(), Overwrite::Always).unwrap();
     let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 30);
     fs::File::open(store.path(&key("relu"))).unwrap().set_modified(long_ago).unwrap();
 }
 
-/// Removes folders without entries, but for the last, which says that all were made: to list them takes a call each.
+/// Removes directories without entries, but for the last, which says that all were made: to list them takes a call each.
 fn without_empty_folders(store: &TargetStore) {
     let entries = store.dir().join("entries");
     for name in names(&entries).iter().filter(|name| *name != "ff") {
@@ -465,7 +465,7 @@ fn an_entry_used_while_it_is_evicted() {
     assert!(stayed > 10);
 }
 
-/// Somebody holds its lock, so it is about to be replaced, or was just found again.
+/// Another process holds its lock, so it is about to be replaced, or was just found again.
 fn an_entry_that_is_made() {
     let (_folder, store) = fresh();
     idle(&store);
@@ -478,7 +478,7 @@ fn an_entry_that_is_made() {
     assert!(matches!(miss(&store, &key("relu")), Miss::Absent));
 }
 
-/// What one puts there is not lost when the other makes the folder once more.
+/// What one puts there is not lost when the other makes the directory once more.
 fn two_make_the_same_folder() {
     for mode in [0o700, 0o2775] {
         let directory = tempfile::tempdir().unwrap();
@@ -505,7 +505,7 @@ fn two_make_the_same_folder() {
     }
 }
 
-/// Whatever an operation is at, and whoever comes between: a hit is an entry that somebody put, and one that was put
+/// Whatever an operation is at, and the process that comes between: a hit is an entry that another process put, and one that was put
 /// last is not lost.
 fn whoever_comes_between() {
     type RepairAction = fn(&TargetStore);
@@ -556,7 +556,7 @@ fn whoever_comes_between() {
     assert!(names(&store.dir().join("tmp")).is_empty());
 }
 
-/// Whether there is an entry; fails if it is none that somebody put.
+/// Whether there is an entry; fails if it is none that another process put.
 fn valid(store: &TargetStore) -> bool {
     let Lookup::Hit(entry) = store.get(&key("relu")) else { return false };
     let writer = entry.member("json").unwrap().iter().rev().nth(1).unwrap() - b'0';

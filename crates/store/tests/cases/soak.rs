@@ -3,12 +3,12 @@
 //!
 //! `OPKEEP_SOAK_SECONDS` says for how long: 5 if unset; `cargo xtask soak` sets 600. Three kinds of entries:
 //!
-//! * *steady* ones are there from the start and nobody harms them: one that is no hit at any time is **lost**;
+//! * *steady* ones are there from the start and no process harms them: one that is no hit at any time is **lost**;
 //! * *once* ones are new all the time, and each is wanted by all builders at the same moment: one that two of them make
 //!   is a **double compile**;
-//! * *harmed* ones are cut, removed, set aside and evicted: they may be missing.
+//! * *harmed* ones are cut, removed, quarantine and evicted: they may be missing.
 //!
-//! Whatever the kind, a hit with bytes that nobody put there is **torn**.
+//! Whatever the kind, a hit with bytes that no process put there is **corrupt**.
 
 #![expect(clippy::disallowed_methods, reason = "these processes damage files, and run themselves")]
 
@@ -231,7 +231,7 @@ impl Worker {
         }
     }
 
-    /// One that nobody harms, and that all want at this moment.
+    /// One that no process harms, and that all want at this moment.
     fn build_once(&mut self) {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis();
         let name = format!("once_{}", now / 25);
@@ -303,7 +303,7 @@ fn nothing_is_torn_lost_or_made_twice() {
         }
         for (other, seed) in others.0.iter_mut().zip(&mut seeds) {
             if other.try_wait().unwrap().is_some() {
-                // It found something that nobody put, and said so.
+                // It found something that no process put, and said so.
                 corrupt += 1;
                 *seed += PROCESSES;
                 *other = spawn(root, *seed);
@@ -341,7 +341,7 @@ fn nothing_is_torn_lost_or_made_twice() {
     assert!(kills > 5 && made_once.len() > 10);
     let never = [Counter::Lost, Counter::Doubles];
     for count in Counter::ALL.into_iter().filter(|count| !never.contains(count)) {
-        assert!(of(count) > 0, "nobody counted {count:?}");
+        assert!(of(count) > 0, "no process counted {count:?}");
     }
     the_next_run_works(&root.join("store"));
 }

@@ -315,7 +315,7 @@ fn several_processes_make_room() {
     let unsaid = 4 * 64 * (8 << 10);
     println!("at most {most} bytes where {} are the limit", 1 << 20);
     assert!(most > 1 << 20, "{most}");
-    assert!(most < (1 << 20) + 2 * unsaid, "{most} of 1 MiB and {unsaid} that nobody has said yet");
+    assert!(most < (1 << 20) + 2 * unsaid, "{most} of 1 MiB and {unsaid} that no process has said yet");
     let report = store.gc(&GcOptions::default()).unwrap();
     assert!(report.after.total().bytes <= 1 << 20 && report.after.temporary.files == 0, "{report:?}");
     assert_eq!(report.after.locks.files, 0);

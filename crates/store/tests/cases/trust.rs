@@ -50,7 +50,7 @@ fn mode(path: &Path) -> u32 {
     fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777
 }
 
-/// An empty folder with this mode, to be the root.
+/// An empty directory with this mode, to be the root.
 fn root(bits: u32) -> (TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     chmod(directory.path(), 0o755);
@@ -60,7 +60,7 @@ fn root(bits: u32) -> (TempDir, PathBuf) {
     (directory, root)
 }
 
-/// An empty folder that asks for sharing with [`GROUP`].
+/// An empty directory that asks for sharing with [`GROUP`].
 fn shared_root() -> (TempDir, PathBuf) {
     let (directory, path) = root(0o755);
     chown(&path, None, Some(GROUP)).unwrap();
@@ -232,7 +232,7 @@ pub(crate) fn other_process(arguments: &[String]) {
         let store = Store::open(config).unwrap().target(TARGET).unwrap();
         assert_eq!((store.statistics().puts, store.statistics().hits), (1, 2));
         assert_eq!(store.estimate().unwrap().entries, 1);
-        // Whoever can open a file can lock it, and keep others waiting.
+        // A process that can open a file can lock it, and keep others waiting.
         for lock in ["numbers.lock", "gc.lock"] {
             let opened = fs::File::open(store.dir().join(lock)).map(drop);
             assert_eq!(opened.unwrap_err().kind(), std::io::ErrorKind::PermissionDenied, "{lock}");
@@ -290,7 +290,7 @@ fn another_users_numbers() {
     assert!(another(&["read", root.to_str().unwrap()]).status().unwrap().success());
 }
 
-/// Nobody may read it, its owner included.
+/// No process may read it, its owner included.
 fn an_unreadable_entry() {
     let (_folder, store) = fresh();
     let (key, made) = (key("relu"), Created::new("relu", 0));
@@ -314,7 +314,7 @@ fn a_linked_entry_folder() {
     fs::rename(&shard, &elsewhere).unwrap();
     symlink(&elsewhere, &shard).unwrap();
     let before = snapshot(&elsewhere);
-    // Also for a store that has used the folder when it was one: nothing is written through the link.
+    // Also for a store that has used the directory when it was one: nothing is written through the link.
     for (store, knows) in [(store, true), (open(directory.path()), false)] {
         if !knows {
             let found = miss(&store, &key);
@@ -367,7 +367,7 @@ fn a_linked_entry() {
     assert!(fs::symlink_metadata(&path).unwrap().is_file());
     assert_eq!(snapshot(&elsewhere), before);
 
-    // Damage that turned into a link before it could be set aside: the judged file is not what the path names.
+    // Damage that turned into a link before it could be quarantine: the judged file is not what the path names.
     fs::write(&path, "damaged").unwrap();
     let Miss::Damaged(judged) = miss(&store, &key) else { panic!("it is damaged") };
     fs::rename(&path, &elsewhere).unwrap();

@@ -52,7 +52,7 @@ fn another(store: &TargetStore, path: &Path) {
     fs::rename(store.path(&other), path).unwrap();
 }
 
-/// Another digest for a member, in a prefix that is right: only whoever digests the member can tell.
+/// Another digest for a member, in a prefix that is right: only the process that digests the member can tell.
 fn forge_digest(path: &Path, member: &str) {
     let mut bytes = fs::read(path).unwrap();
     let prefix = u32::from_le_bytes(bytes[12..16].try_into().unwrap()) as usize;

@@ -1,4 +1,4 @@
-//! Stores in fresh folders, entries that are easy to tell apart, and looks at what is on the disk.
+//! Stores in fresh directories, entries that are easy to tell apart, and looks at what is on the disk.
 
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 #![allow(clippy::disallowed_methods, reason = "tests look at what was written")]
@@ -24,7 +24,7 @@ use tempfile::TempDir;
 /// The target that most tests use.
 pub(crate) const TARGET: &str = "cpu-x86_64";
 
-/// A fresh folder with a store in it.
+/// A fresh directory with a store in it.
 pub(crate) fn fresh() -> (TempDir, TargetStore) {
     let directory = tempfile::tempdir().unwrap();
     let target = open(directory.path());
@@ -103,7 +103,7 @@ pub(crate) fn miss(store: &TargetStore, key: &Digest) -> Miss {
     }
 }
 
-/// A lock that nobody else holds.
+/// A lock that no process else holds.
 pub(crate) fn lock(store: &TargetStore, key: &Digest) -> KeyLock {
     match within(store, key, Duration::from_secs(20)) {
         LockOutcome::Acquired(lock) => lock,

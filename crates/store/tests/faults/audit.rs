@@ -46,7 +46,7 @@ pub(crate) fn rows() -> Vec<Row> {
 }
 
 /// Late enough for nothing to have been written just now, which would be looked at twice, with a pause; and for
-/// folders, whose times are not put back, to have been left by the dead. Always the same time, which is written down.
+/// directories, whose times are not put back, to have been stale. Always the same time, which is written down.
 struct Later;
 
 impl Clock for Later {
@@ -124,7 +124,7 @@ fn repair_dry(config: StoreConfig) -> bool {
     report.is_valid() && quarantine_file(&report) == 1
 }
 
-/// A power cut took the name of the subject's folder back, years ago, when there was an entry in it.
+/// A power cut took the name of the subject's directory back, years ago, when there was an entry in it.
 fn unnamed(root: &Path) {
     rows::to_be_shared(root);
     let store = common::open(root);

@@ -44,7 +44,7 @@ pub(crate) struct Check<'a> {
 }
 
 impl Check<'_> {
-    /// The files, without what is nothing to a store that is opened next: when they were made or set aside, and how
+    /// The files, without what is nothing to a store that is opened next: when they were made or quarantine, and how
     /// many temps the same process had made before.
     pub(crate) fn files(&self) -> Folder {
         let number_of_temp = |path: PathBuf| {
@@ -53,7 +53,7 @@ impl Check<'_> {
                 return path.with_file_name(start);
             }
             match parts(&path)[..] {
-                // Called by the time it was set aside.
+                // Called by the time it was quarantined.
                 [.., "quarantine", _] => path
                     .with_file_name(name.get(..64).unwrap_or(&name))
                     .with_extension(path.extension().unwrap_or_default()),
@@ -87,13 +87,13 @@ impl Check<'_> {
         assert_eq!(fs::read_to_string(self.root.join(".gitignore")).unwrap(), "*\n");
     }
 
-    /// Every file under `entries/` is a hit with bytes that somebody put under that key, or is said to be damaged; and
+    /// Every file under `entries/` is a hit with bytes that another process put under that key, or is said to be damaged; and
     /// nothing is damaged but what was, not even by a power cut.
     fn entries_are_whole_or_damaged(&self, store: &TargetStore) {
         for path in self.found.files().filter(|path| parts(path).contains(&"entries")) {
             let [.., shard, name] = parts(path)[..] else { panic!("{}", path.display()) };
             if shard.starts_with(".new-") {
-                // Its folder lost the name that it was about to have, and is a temp again.
+                // Its directory lost the name that it was about to have, and is a temp again.
                 continue;
             }
             let entry: Digest = name.strip_suffix(".kern").unwrap().parse().unwrap();
@@ -104,7 +104,7 @@ impl Check<'_> {
         }
     }
 
-    /// Whatever the dead left, somebody takes away some day; and no entry.
+    /// Whatever the dead left, another process takes away some day; and no entry.
     fn the_rest_is_collected(&self) {
         let config = StoreConfig { clock: Some(Arc::new(NextWeek)), ..StoreConfig::new(self.root) };
         let store = Store::open(config).unwrap().target(TARGET).unwrap();
@@ -125,7 +125,7 @@ impl Check<'_> {
         if self.said && (!self.power_lost || (self.row.lasts && self.end == End::Well)) {
             assert!(self.row.done.contains(&state), "it said that it is done, and is {state:?}");
         }
-        // What was set aside is not thrown away.
+        // What was quarantined is not thrown away.
         let is_aside =
             |path: &Path| matches!(parts(path)[..], [.., "quarantine", name] if name.ends_with(".kern"));
         let was_damaged = self.row.may_be.contains(&State::Damaged) && self.row.done == [State::Absent];

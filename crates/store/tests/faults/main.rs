@@ -2,7 +2,7 @@
 //!
 //! For each row the operation is done once to count its calls. Then it is done again from the same files for each call
 //! and each fault that such a call can meet; and from what it leaves then, also when nothing went wrong, each way in
-//! which a power cut could leave it. Of calls that do the same to one folder after the other, those in the middle meet
+//! which a power cut could leave it. Of calls that do the same to one directory after the other, those in the middle meet
 //! one error and death. What must hold each time is in `check.rs`, the rows are in `rows.rs` and `audit.rs`. Files that
 //! were looked at once are not looked at again.
 //!
@@ -67,7 +67,7 @@ fn directory() -> TempDir {
     tempfile::tempdir_in(memory).or_else(|_| tempfile::tempdir()).unwrap()
 }
 
-/// Whether the call is one of at least 33 of one kind, or of up to four kinds by turns: the same is done to one folder
+/// Whether the call is one of at least 33 of one kind, or of up to four kinds by turns: the same is done to one directory
 /// after the other. One error and death must do there; whatever is special about the first and the last is tried.
 fn is_one_of_many(calls: &[FsOp], at: usize) -> bool {
     let Some(around) = calls.get(at.saturating_sub(17)..at + 16).filter(|around| around.len() == 33) else {

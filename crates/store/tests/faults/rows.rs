@@ -75,7 +75,7 @@ pub(crate) enum State {
 use State::{Absent, Damaged, New, Old, Stamped};
 
 impl State {
-    /// Fails if it is a hit with anything that nobody put there, or cannot be read.
+    /// Fails if it is a hit with anything that no process put there, or cannot be read.
     pub(crate) fn of(store: &TargetStore, found: &Digest) -> Self {
         let entry = match store.get(found) {
             Lookup::Hit(entry) => *entry,
@@ -100,7 +100,7 @@ impl State {
 
 const STAMP: u32 = 9;
 
-/// Entries that are there before and must be there ever after: one in another folder, one in the subject's.
+/// Entries that are there before and must be there ever after: one in another directory, one in the subject's.
 pub(crate) fn bystanders() -> [String; 2] {
     let first = |name: &str| key(name).as_bytes()[0];
     let named = |near: bool| {
@@ -132,7 +132,7 @@ fn without_target(root: &Path) {
 
 fn absent(root: &Path) {
     let store = among_bystanders(root);
-    // To restore 256 folders each time would take most of the time. The last says that all were made.
+    // To restore 256 directories each time would take most of the time. The last says that all were made.
     let used = bystanders().map(|name| key(&name).to_string()[..2].to_owned());
     for name in names(&store.dir().join("entries")) {
         if name != "ff" && !used.contains(&name) {
@@ -141,7 +141,7 @@ fn absent(root: &Path) {
     }
 }
 
-/// A store with all its folders, and the bystanders.
+/// A store with all its directories, and the bystanders.
 fn among_bystanders(root: &Path) -> TargetStore {
     let store = common::open(root);
     for name in bystanders() {
@@ -150,7 +150,7 @@ fn among_bystanders(root: &Path) -> TargetStore {
     store
 }
 
-/// All folders but two, and the subject.
+/// All directories but two, and the subject.
 pub(crate) fn valid_among_folders(root: &Path) {
     let store = among_bystanders(root);
     store.put(&key(SUBJECT), &old().entry()).unwrap();
@@ -164,7 +164,7 @@ fn absent_shared(root: &Path) {
     absent(root);
 }
 
-/// The subject's folder was lost, with all that was in it.
+/// The subject's directory was lost, with all that was in it.
 fn lost(root: &Path) {
     absent(root);
     fs::remove_dir_all(common::open(root).path(&key(SUBJECT)).parent().unwrap()).unwrap();
@@ -209,7 +209,7 @@ fn damaged_shared(root: &Path) {
     damaged(root);
 }
 
-/// Nobody used the subject for years.
+/// No process used the subject for years.
 fn idle(root: &Path) {
     valid(root);
     age(&common::open(root).path(&key(SUBJECT)));
@@ -230,10 +230,10 @@ fn idle_shared(root: &Path) {
     idle(root);
 }
 
-/// An entry that makes room for the subject.
+/// An entry that evicts for the subject.
 const IDLER: &str = "idler";
 
-/// Three entries, one of which nobody used for years; and nobody knows how many there are.
+/// Three entries, one of which no process used for years; and no process knows how many there are.
 fn full_and_uncounted(root: &Path) {
     absent(root);
     let store = common::open(root);
@@ -245,7 +245,7 @@ fn full_and_uncounted(root: &Path) {
 }
 
 fn idler_is_gone(root: &Path) {
-    assert!(!common::open(root).path(&key(IDLER)).exists(), "nobody made room");
+    assert!(!common::open(root).path(&key(IDLER)).exists(), "no process made room");
 }
 
 pub(crate) fn age(path: &Path) {
@@ -283,7 +283,7 @@ impl Clock for ThreeDaysAgo {
     }
 }
 
-/// The same, and nobody looked for that since.
+/// The same, and no process looked for that since.
 fn littered_for_days(root: &Path) {
     valid(root);
     let config = StoreConfig { clock: Some(Arc::new(ThreeDaysAgo)), ..StoreConfig::new(root) };
@@ -295,11 +295,11 @@ fn litter_is_gone(root: &Path) {
     let dir = common::open(root).dir().to_owned();
     assert!(
         names(&dir.join("tmp")).is_empty() && names(&dir.join("locks")).is_empty(),
-        "nobody looked for it"
+        "no process looked for it"
     );
 }
 
-/// Somebody died who made the folders of a target.
+/// Another process died who made the directories of a target.
 fn half_a_target(root: &Path) {
     to_be_shared(root);
     let store = common::open(root);
@@ -480,7 +480,7 @@ fn try_lock(store: &TargetStore) -> Option<KeyLock> {
     match store.lock(&key(SUBJECT), patience) {
         Ok(LockOutcome::Acquired(lock)) => Some(lock),
         Ok(LockOutcome::Unsupported) | Err(_) => None,
-        Ok(other) => panic!("nobody else is here: {other:?}"),
+        Ok(other) => panic!("no process else is here: {other:?}"),
     }
 }
 
@@ -549,7 +549,7 @@ fn open(config: StoreConfig) -> bool {
     Store::open(config).and_then(|store| store.target(TARGET)).is_ok()
 }
 
-/// Whether there is room then: to open a store is no promise that somebody makes some.
+/// Whether there is room then: to open a store is no promise that another process makes some.
 fn open_too_full(config: StoreConfig) -> bool {
     let Ok(store) = Store::open(config).and_then(|store| store.target(TARGET)) else { return false };
     !store.path(&key(SUBJECT)).exists()

@@ -35,7 +35,7 @@ fn over_the_limit_the_idle_go_until_the_ratio_is_left() {
         assert!(report.after.total().bytes <= keep, "{report:?}");
         assert!(report.after.total().bytes + (100 << 10) > keep, "no more than must be");
         assert_eq!(report.after.total(), gc(&store).before.total());
-        // Whoever was idle for longest went.
+        // A process that was idle for longest went.
         assert_eq!(room.left(&store, &ALL), ALL[expected as usize - 1..]);
     }
 }
@@ -75,7 +75,7 @@ fn what_is_cheap_to_make_again_goes_first() {
     assert_eq!(room.left(&store, &["a", "b", "c", "d", "e"]), ["a", "d", "e"]);
 }
 
-/// What it cost nobody knows, as of what others made: it may be one that nobody can make again.
+/// What it cost no process knows, as of what others made: it may be one that no process can make again.
 #[test]
 fn what_has_no_known_cost_is_as_dear_as_the_dearest() {
     let room = Room::new("1", "81");
@@ -260,7 +260,7 @@ fn who_makes_an_entry_keeps_it() {
     assert!(names(&store.dir().join("tmp")).is_empty());
 }
 
-/// Right before the entry is moved, somebody uses it, replaces it, or takes it away.
+/// Right before the entry is moved, another process uses it, replaces it, or takes it away.
 #[test]
 fn what_changed_since_it_was_judged_stays() {
     for what in ["used", "replaced", "gone"] {
@@ -284,7 +284,7 @@ fn what_changed_since_it_was_judged_stays() {
             })
         };
         let config = StoreConfig { watcher: Some(Arc::new(hook)), ..room.config() };
-        // Not by opening it: that makes room already.
+        // Not by opening it: that evicts already.
         let watched = Store::open(StoreConfig { limits: Default::default(), ..config })
             .unwrap()
             .target(TARGET)
@@ -299,7 +299,7 @@ fn what_changed_since_it_was_judged_stays() {
     }
 }
 
-/// A link in an entry's place or a folder's is never followed, and what it points to is never deleted.
+/// A link in an entry's place or a directory's is never followed, and what it points to is never deleted.
 #[test]
 fn no_link_is_followed() {
     let room = Room::new("1", "1");

@@ -101,7 +101,7 @@ fn a_rename_that_was_denied_and_not_done_is_an_error() {
     assert!(names(&store.dir().join("tmp")).is_empty());
 }
 
-/// Whatever a network file system has in mind of a name that was not there: with the folder it is asked again.
+/// Whatever a network file system has in mind of a name that was missing: with the directory it is asked again.
 #[test]
 fn who_looks_again_opens_the_folder_anew() {
     let (directory, _) = fresh();
@@ -141,7 +141,7 @@ fn an_entry_that_is_cut_while_it_is_read_is_trouble() {
     assert!(matches!(miss(&raced, &key("relu")), Miss::Damaged(_)));
 }
 
-/// An entry folder is judged once, not once a look-up.
+/// An entry directory is judged once, not once a look-up.
 #[test]
 fn a_hit_is_one_open_one_look_and_one_read() {
     let (directory, store) = fresh();

@@ -1,4 +1,4 @@
-//! Bytes on the disk that are not what was written: never a hit, always set aside and built again.
+//! Bytes on the disk that are not what was written: never a hit, always quarantine and built again.
 
 #![expect(clippy::disallowed_methods, reason = "these tests damage files")]
 
@@ -177,7 +177,7 @@ fn an_entry_put_meanwhile_is_not_set_aside() {
     let held = lock(&store, &key);
     let barrier = Barrier::new(2);
     const TIMES: usize = 1500;
-    // Counted, and judged at the end: whoever left early would leave the other waiting.
+    // Counted, and judged at the end: the process that left early would leave the other waiting.
     let mut lost = 0;
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -222,7 +222,7 @@ fn what_cannot_be_read_is_left_alone() {
     assert!(matches!(error, StoreError::Io { action: "write", .. }), "{error:?}");
     assert!(store.path(&directory).is_dir());
 
-    // Nobody writes to this pipe; who opened it to read would wait for ever.
+    // No process writes to this pipe; who opened it to read would wait for ever.
     let pipe = key("a pipe");
     let mode = rustix::fs::Mode::from_raw_mode(0o600);
     rustix::fs::mknodat(rustix::fs::CWD, store.path(&pipe), rustix::fs::FileType::Fifo, mode, 0).unwrap();
@@ -233,7 +233,7 @@ fn what_cannot_be_read_is_left_alone() {
     assert!(names(&store.dir().join("tmp")).is_empty());
 }
 
-/// A folder of entries that was lost is made again by the next put.
+/// A directory of entries that was lost is made again by the next put.
 #[test]
 fn a_lost_entry_folder_is_made_again() {
     let (directory, store) = fresh();
@@ -244,7 +244,7 @@ fn a_lost_entry_folder_is_made_again() {
     assert!(!shard.exists(), "a look-up writes nothing");
     store.put(&key, &made.entry()).unwrap();
     made.assert_is(&hit(&store, &key));
-    // Also when the store had used the folder before.
+    // Also when the store had used the directory before.
     fs::remove_dir_all(&shard).unwrap();
     store.put(&key, &made.entry()).unwrap();
     made.assert_is(&hit(&crate::common::open(directory.path()), &key));

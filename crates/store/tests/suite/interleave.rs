@@ -1,4 +1,4 @@
-//! Threads that put, replace, read, damage, set aside, stamp, collect, lock and make the same few entries, changing over
+//! Threads that put, replace, read, damage, quarantine, stamp, collect, lock and make the same few entries, changing over
 //! at every access to the disk in an order that proptest makes up and, when something fails, makes smaller.
 //!
 //! After each access a model looks at the files. It knows who ran and at what, so each change has one author, and must
@@ -40,17 +40,17 @@ enum Step {
     Corruption,
     Lock,
     Unlock,
-    /// Look, and set aside what is damaged, if the lock can be had.
+    /// Look, and quarantine what is damaged, if the lock can be had.
     Quarantined,
     /// Look, and mark what is there as validated.
     Restamp,
     /// Age what is there, and delete what is old.
     Collect,
-    /// Look; if it is missing, lock, look again, set aside what is damaged, put: as a build does.
+    /// Look; if it is missing, lock, look again, quarantine what is damaged, put: as a build does.
     Make,
 }
 
-/// What is under a key: the number of whoever put it, if it is an entry.
+/// What is under a key: the number of the process that put it, if it is an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Absent,
@@ -99,11 +99,11 @@ struct Doing {
     step: Step,
     which: usize,
     puts: usize,
-    /// A healthy entry that was moved away by mistake, and has to be brought back.
+    /// A valid entry that was moved away by mistake, and has to be brought back.
     owes: Option<usize>,
     /// What a stamp or a collection has in hand, and may put back where it was.
     in_hand: Option<State>,
-    /// Since this step began somebody without a lock put something.
+    /// Since this step began another process without a lock put something.
     raced: bool,
 }
 
@@ -112,7 +112,7 @@ struct Model {
     states: Vec<[State; KEYS]>,
     doing: Vec<Option<Doing>>,
     holders: [Option<usize>; KEYS],
-    /// What was there when somebody aged it.
+    /// What was there when another process aged it.
     aged: Vec<State>,
     seen: Vec<Seen>,
 }
@@ -152,11 +152,11 @@ impl Model {
             (Step::Quarantined | Step::Make, Damaged, Absent) => true,
             (Step::Quarantined | Step::Make, Valid(healthy), Absent) => doing.owes.replace(healthy).is_none(),
             (Step::Quarantined | Step::Make, Absent, Valid(healthy)) => doing.owes.take() == Some(healthy),
-            // An older one only in place of damage, or of what somebody put without a lock in that moment.
+            // An older one only in place of damage, or of what another process put without a lock in that moment.
             (Step::Restamp, _, Valid(_)) => {
                 (doing.raced || before == Damaged) && doing.in_hand == Some(after)
             }
-            // Never while somebody makes it; and what is not old comes back.
+            // Never while another process makes it; and what is not old comes back.
             (Step::Collect, found, Absent) => {
                 doing.in_hand = Some(found);
                 doing.owes = if let (Valid(put), false) = (found, is_old) { Some(put) } else { None };
@@ -258,7 +258,7 @@ impl Player<'_> {
         }
         self.gate.before(&FsCall { op: FsOp::Look, path: Path::new(""), to: None, bytes: 0 });
         let done = self.model().doing[self.me].take();
-        assert!(done.is_some_and(|doing| doing.owes.is_none()), "a healthy entry was lost: {done:?}");
+        assert!(done.is_some_and(|doing| doing.owes.is_none()), "a valid entry was lost: {done:?}");
     }
 
     fn see<T>(&self, which: usize, me: usize, act: impl FnOnce() -> T, saw: impl FnOnce(&T) -> Saw) -> T {
@@ -323,7 +323,7 @@ impl Player<'_> {
         drop(held);
     }
 
-    /// No access of the store's, so nobody comes between the look and the change.
+    /// No access of the store's, so no process comes between the look and the change.
     fn collect(&self, which: usize) {
         if let Ok(file) = fs::File::open(self.store.path(&key(&name(which)))) {
             file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 30)).unwrap();
@@ -366,7 +366,7 @@ fn steps(collections: u32) -> impl Strategy<Value = Vec<(Step, usize)>> {
     vec((step, 0..KEYS), 1..5)
 }
 
-/// Makes the two folders of the entries all that there are, but for the last, which says that all were made.
+/// Makes the two directories of the entries all that there are, but for the last, which says that all were made.
 fn without_empty_folders(store: &TargetStore) {
     let used = [0, 1].map(|which| key(&name(which)).to_string()[..2].to_owned());
     for directory in names(&store.dir().join("entries")) {
@@ -412,7 +412,7 @@ fn play(programs: &[Vec<(Step, usize)>], order: &[u8]) {
     let aside = looks.dir().join("quarantine");
     for name in names(&aside).iter().filter(|name| name.ends_with(".kern")) {
         let entry = Entry::decode(fs::read(aside.join(name)).unwrap(), None);
-        assert!(entry.is_err(), "a healthy entry was set aside");
+        assert!(entry.is_err(), "a valid entry was set aside");
     }
 }
 
@@ -450,7 +450,7 @@ fn in_many_orders(programs: &[Vec<(Step, usize)>]) {
     }
 }
 
-/// The worst of them: healthy entries come while a damaged one is set aside.
+/// The worst of them: healthy entries come while a damaged one is quarantined.
 #[test]
 fn a_quarantine_among_puts() {
     use Step::{Corruption, Get, Make, Overwrite, Quarantined};
@@ -470,7 +470,7 @@ fn a_collection_among_puts_and_hits() {
     }
 }
 
-/// And locks that come and go: whoever locks a file that its last holder removed holds nothing.
+/// And locks that come and go: the process that locks a file that its last holder removed holds nothing.
 #[test]
 fn locks_that_come_and_go() {
     use Step::{Lock, Unlock};

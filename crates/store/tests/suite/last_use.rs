@@ -21,7 +21,7 @@ fn a_hit_notes_the_use_every_ten_minutes() {
     hit(&store, &key("a"));
     assert_eq!(used(&store, "a"), first);
     room.time.pass(Duration::from_secs(1));
-    // Only somebody who uses it counts, and nobody who may not write.
+    // Only a process that uses it counts, and no process who may not write.
     assert!(matches!(store.peek(&key("a")), Lookup::Hit(_)));
     let reader = Store::open(StoreConfig { access: Access::ReadOnly, ..room.config() })
         .unwrap()

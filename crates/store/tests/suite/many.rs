@@ -20,7 +20,7 @@ fn many() -> u64 {
     std::env::var("OPKEEP_MANY_ENTRIES").map_or(10_000, |number| number.parse().unwrap())
 }
 
-/// Makes entries until there are `number`. They are empty, so none of them is a hit; but nobody looks.
+/// Makes entries until there are `number`. They are empty, so none of them is a hit; but no process looks.
 fn fill(store: &TargetStore, number: u64) {
     for at in counted(store).entries..number {
         fs::write(store.path(&key(&format!("filler {at}"))), "").unwrap();
@@ -82,7 +82,7 @@ fn opening_putting_and_finding_do_not_depend_on_the_number_of_entries() {
     let few = calls(&room);
     fill(&store, number);
     assert_eq!(few, calls(&room));
-    // Opening lists the root, to see whose it is, and no folder of entries.
+    // Opening lists the root, to see whose it is, and no directory of entries.
     assert_eq!(few[0].iter().filter(|op| **op == FsOp::List).count(), 1, "{:?}", few[0]);
     assert!(!few.concat().contains(&FsOp::Link));
     println!(

@@ -11,7 +11,7 @@ use opkeep_fs::FsOp;
 use opkeep_store::{GcOptions, LockOutcome, Overwrite, Store, StoreConfig};
 use opkeep_testkit::fault::FaultyDisk;
 
-/// Two entries of one directory are evicted under one lock, which is moved from key to key. Whoever gets the lock on either
+/// Two entries of one directory are evicted under one lock, which is moved from key to key. A process that gets the lock on either
 /// at any moment keeps what is there then.
 #[test]
 fn a_lock_that_is_moved_excludes_others() {

@@ -1,7 +1,7 @@
-//! Entries that somebody made up, links that lead out of the store, sizes that nobody has: detected, not followed, not
+//! Entries that another process made up, links that lead out of the store, sizes that no process has: detected, not followed, not
 //! allocated.
 //!
-//! Whoever may write to the store and knows its format can make an entry that is right in itself: that is why only what
+//! A process that may write to the store and knows its format can make an entry that is right in itself: that is why only what
 //! trusted people wrote is used (`trust.rs`). What is tried here falls short of that in one place each.
 
 #![expect(clippy::disallowed_methods, reason = "these tests forge files")]
@@ -112,7 +112,7 @@ fn another_entry_with_this_key_written_in() {
     let mut forged = Forged::of(&store, "tanh");
     forged.set_key(&key("relu"));
     assert!(matches!(forged.damage(&store, "relu"), Corruption::PrefixDigest { .. }));
-    // Signed by somebody who does not know which key it is to have.
+    // Signed by a process that does not know which key it is to have.
     let mut forged = Forged::of(&store, "tanh");
     forged.set_key(&key("a guess"));
     forged.sign();
@@ -248,7 +248,7 @@ fn no_room_is_made_for_a_huge_reason() {
     assert!((1..1 << 17).contains(&most.0.load(Ordering::Relaxed)));
 }
 
-/// Each folder of a store that is open becomes a link to one outside, where the same names are. Then everything is done
+/// Each directory of a store that is open becomes a link to one outside, where the same names are. Then everything is done
 /// that a build does.
 #[test]
 fn a_folder_that_becomes_a_link_is_not_followed() {
@@ -337,7 +337,7 @@ fn a_link_further_up_is_not_followed() {
     }
 }
 
-/// Kernels before 5.6, and some containers: links above an entry's folder go unseen by look-ups, the others do not.
+/// Kernels before 5.6, and some containers: links above an entry's directory go unseen by look-ups, the others do not.
 #[test]
 fn without_the_kernels_help_no_write_follows_a_link() {
     for refusal in [Errno::NOSYS, Errno::PERM] {
@@ -371,7 +371,7 @@ fn without_the_kernels_help_no_write_follows_a_link() {
     }
 }
 
-/// Between the look at a folder and what is done in it somebody may put a link in its place.
+/// Between the look at a directory and what is done in it another process may put a link in its place.
 #[test]
 fn a_link_that_comes_in_that_very_moment_is_not_followed() {
     for op in [FsOp::Rename, FsOp::Remove, FsOp::Create, FsOp::Look] {
@@ -407,7 +407,7 @@ fn a_link_that_comes_in_that_very_moment_is_not_followed() {
     }
 }
 
-/// Somebody clears the cache by hand while a build runs.
+/// Another process clears the cache by hand while a build runs.
 #[test]
 fn folders_that_were_deleted_are_made_again() {
     let (_folder, store) = fresh();

@@ -1,4 +1,4 @@
-//! What the dead leave behind goes; what the living use, and what is somebody else's, stays.
+//! What the dead leave behind goes; what the living use, and what is another process's, stays.
 
 #![expect(clippy::disallowed_methods, reason = "these tests leave files behind")]
 
@@ -73,7 +73,7 @@ fn what_never_got_its_name_goes_everywhere() {
         leave(&room, &file, "left", 2 * HOUR);
         let made = directory.join(format!(".new-{dead}-9{at}"));
         fs::create_dir(&made).unwrap();
-        // No folder of ours has anything in it before it has its name.
+        // No directory of ours has anything in it before it has its name.
         let full = directory.join(format!(".new-{dead}-99{at}"));
         fs::create_dir(&full).unwrap();
         fs::write(full.join("precious"), "").unwrap();
@@ -94,7 +94,7 @@ fn what_never_got_its_name_goes_everywhere() {
     assert_eq!(gc(&store).removed.temporary.files, 2);
 }
 
-/// What a power cut leaves that takes a shared folder's name back, but not what was put into the folder since.
+/// What a power cut leaves that takes a shared directory's name back, but not what was put into the directory since.
 #[test]
 fn a_folder_that_lost_its_name_goes_with_its_entries() {
     let room = Room::new("500", "50");
@@ -115,7 +115,7 @@ fn a_folder_that_lost_its_name_goes_with_its_entries() {
                 fs::File::open(directory).map(|directory| directory.set_modified(room.time.ago(2 * HOUR)));
         }
     };
-    // Something in it is somebody's, is young, or leads elsewhere: all of it stays.
+    // Something in it is another process's, is young, or leads elsewhere: all of it stays.
     fs::create_dir(&outside).unwrap();
     fs::write(outside.join(&name), "precious").unwrap();
     let stays = |reason: &str| {
@@ -200,7 +200,7 @@ fn without_room_damage_goes_before_any_entry_and_the_oldest_first() {
         quarantine_file(&store, name, 300 << 10);
         std::thread::sleep(Duration::from_millis(20));
     }
-    // Somebody may be looking at it.
+    // Another process may be looking at it.
     let report = gc(&store);
     assert_eq!((report.removed.quarantine.files, report.removed.entries.files), (0, 1));
     room.put(&store, "idle", 300 << 10, Duration::ZERO, DAY);
@@ -238,11 +238,11 @@ fn everything_counts_but_what_is_not_ours() {
     let total = before.total();
     drop(held);
 
-    // Two MB that are not ours, in every folder. They stay, are told, and push no entry out.
+    // Two MB that are not ours, in every directory. They stay, are told, and push no entry out.
     for place in ["", "tmp", "locks", "quarantine", "entries", "entries/00"] {
         fs::write(dir.join(place).join("precious.kern"), vec![1; 2 << 20]).unwrap();
     }
-    // Entries in a wrong folder, and names of entries that are no files.
+    // Entries in a wrong directory, and names of entries that are no files.
     let wrong = dir.join("entries/00").join(format!("{}.kern", key("a")));
     fs::write(&wrong, "x").unwrap();
     fs::create_dir(store.path(&key("folder"))).unwrap();
@@ -258,7 +258,7 @@ fn everything_counts_but_what_is_not_ours() {
     assert_eq!(gc(&store).removed.entries.files, 1);
 }
 
-/// Nobody asks for it and there is room: once a day, by opening the store, and without a look at any entry.
+/// No process asks for it and there is room: once a day, by opening the store, and without a look at any entry.
 #[test]
 fn what_the_dead_left_is_looked_for_once_a_day() {
     for limit in ["500", "-1"] {
@@ -313,7 +313,7 @@ fn what_is_written_to_again_stays() {
     assert_eq!(fs::read(&stray).unwrap(), b"again");
 }
 
-/// Nobody uses it for most of a year, and there is room.
+/// No process uses it for most of a year, and there is room.
 #[test]
 fn a_healthy_entry_is_no_stray() {
     let room = Room::new("500", "50");

@@ -67,7 +67,7 @@ fn a_restamped_entry_keeps_everything_else() {
     assert_eq!((after.cost(), after.created()), (Duration::from_millis(1234), before.created()));
 }
 
-/// Whoever validates an entry anew has read it a while ago.
+/// A process that validates an entry anew has read it a while ago.
 #[test]
 fn a_stamp_never_brings_an_older_entry_back() {
     let (_folder, store) = fresh();
@@ -78,10 +78,12 @@ fn a_stamp_never_brings_an_older_entry_back() {
     store.restamp(&read, 9).unwrap();
     new.assert_is(&hit(&store, &key));
 
-    // While somebody makes the entry, it is theirs.
+    // While another process makes the entry, it is theirs.
     let read = hit(&store, &key);
     let patience = WaitOptions { deadline: Some(Instant::now()), cancelled: &|| false, on_wait: None };
-    let LockOutcome::Acquired(lock) = store.lock(&key, patience).unwrap() else { panic!("nobody holds it") };
+    let LockOutcome::Acquired(lock) = store.lock(&key, patience).unwrap() else {
+        panic!("no process holds it")
+    };
     let before = snapshot(&store.path(&key));
     store.restamp(&read, 9).unwrap();
     assert_eq!(snapshot(&store.path(&key)), before);
@@ -147,7 +149,7 @@ fn a_put_that_fails_leaves_nothing() {
     let (key, made) = (key("relu"), Created::new("relu", 1));
     let shard = store.path(&key).parent().map(Path::to_owned).unwrap();
     store.put(&key, &made.entry()).unwrap();
-    // A file takes the folder's place: in a store that knew the folder, and in one that did not.
+    // A file takes the directory's place: in a store that knew the directory, and in one that did not.
     let aside = directory.path().join("aside");
     fs::rename(&shard, &aside).unwrap();
     fs::write(&shard, "in the way").unwrap();
@@ -202,7 +204,7 @@ fn a_store_for_reading_writes_nothing() {
     let patience = WaitOptions { deadline: None, cancelled: &|| false, on_wait: None };
     assert!(matches!(store.lock(&absent, patience), Ok(LockOutcome::Unsupported)));
     store.sync(&[there, absent]);
-    // A target that nobody has made yet.
+    // A target that no process has made yet.
     let other =
         Store::open(StoreConfig { access: Access::ReadOnly, ..StoreConfig::new(directory.path()) }).unwrap();
     assert!(matches!(other.target("Ascend310").unwrap().get(&there), Lookup::Miss(Miss::Absent)));
@@ -218,7 +220,7 @@ fn a_store_for_reading_must_be_there() {
     assert!(error.to_string().contains("a store is made by a build"), "{error}");
     assert!(!missing.exists());
 
-    // A folder that is no store yet is an empty one, and stays as it is.
+    // A directory that is no store yet is an empty one, and stays as it is.
     let before = snapshot(directory.path());
     let store = read_only(directory.path()).unwrap();
     assert!(matches!(store.get(&key("relu")), Lookup::Miss(Miss::Absent)));

@@ -1,4 +1,4 @@
-//! A target is put in order: what is wrong is set aside, what is right stays, whatever happens meanwhile.
+//! A target is put in order: what is wrong is quarantined, what is right stays, whatever happens meanwhile.
 
 #![expect(clippy::disallowed_methods, reason = "these tests damage files")]
 
@@ -34,7 +34,7 @@ fn put(store: &TargetStore, name: &str) -> PathBuf {
     store.path(&key(name))
 }
 
-/// What was set aside: keys and places.
+/// What was quarantined: keys and places.
 fn aside(report: &RepairReport) -> Vec<(Digest, Option<PathBuf>)> {
     let one = |deed: &RepairAction| match &deed.kind {
         RepairActionKind::Quarantined { key, moved_to: place, .. } => Some((*key, place.clone())),
@@ -154,7 +154,7 @@ fn what_is_misplaced_is_set_aside_and_what_is_not_ours_stays() {
         fs::rename(put(&store, from), to).unwrap();
     }
     flip(&places[1], 700);
-    // Not ours: called so, and no entry; links and folders; anything else.
+    // Not ours: called so, and no entry; links and directories; anything else.
     let outside = directory.path().join("outside");
     fs::create_dir(&outside).unwrap();
     fs::write(outside.join(name("e")), "precious").unwrap();
@@ -191,7 +191,7 @@ fn what_is_misplaced_is_set_aside_and_what_is_not_ours_stays() {
     assert!(tidied(&report).is_empty(), "{report:?}");
 }
 
-/// A folder in whose place is a link has nothing made in it.
+/// A directory in whose place is a link has nothing made in it.
 #[test]
 fn no_folder_is_made_where_a_link_leads() {
     let (directory, store) = fresh();
@@ -256,7 +256,7 @@ fn a_file_system_without_locks() {
     assert!(report.is_valid() && aside(&report).len() == 1, "{report:?}");
 }
 
-/// Somebody puts a healthy entry at every single call of a repair that is about that entry: it is always kept.
+/// Another process puts a valid entry at every single call of a repair that is about that entry: it is always kept.
 #[test]
 fn a_healthy_entry_that_comes_between_stays() {
     let (directory, store) = fresh();
@@ -398,7 +398,7 @@ fn numbers_and_the_size_are_put_right() {
         put(&store, &at.to_string());
     }
     store.flush().unwrap();
-    // Somebody deleted by hand.
+    // Another process deleted by hand.
     (0..4).for_each(|at| fs::remove_file(store.path(&key(&at.to_string()))).unwrap());
     assert_eq!(store.estimate().unwrap().entries, 10);
     let report = repair(&store);
@@ -423,7 +423,7 @@ fn numbers_and_the_size_are_put_right() {
     assert_eq!(store.statistics().hits, 0);
 }
 
-/// One makes room meanwhile: then that one counts, and the entries are looked at all the same.
+/// One evicts meanwhile: then that one counts, and the entries are looked at all the same.
 #[test]
 fn beside_one_who_makes_room() {
     let (_folder, store) = fresh();
@@ -456,7 +456,7 @@ fn it_can_be_given_up() {
     assert!(report.cancelled && !report.is_valid() && aside(&report).len() == 1, "{report:?}");
 }
 
-/// Builds put, damage is done, and two repair all the time: nothing healthy is ever set aside, and in the end all is well.
+/// Builds put, damage is done, and two repair all the time: nothing healthy is ever quarantine, and in the end all is well.
 #[test]
 fn beside_builds_nothing_healthy_is_lost() {
     let (directory, store) = fresh();
@@ -472,7 +472,7 @@ fn beside_builds_nothing_healthy_is_lost() {
                     let (key, made) = (key(name), Created::new(name, time));
                     store.put_replacing(&key, &made.entry(), Overwrite::Always).unwrap();
                     if time % 5 == writer {
-                        // As a disk does it: to the file that is there, whoever made it.
+                        // As a disk does it: to the file that is there, the process that made it.
                         let _ = fs::File::options().write(true).open(store.path(&key)).map(|file| {
                             std::os::unix::fs::FileExt::write_all_at(&file, b"damage", 500).unwrap();
                         });
@@ -506,7 +506,7 @@ fn beside_builds_nothing_healthy_is_lost() {
         let name = place.file_stem().unwrap().to_str().unwrap()[..64].to_owned();
         let bytes = fs::read(&place).unwrap();
         let healthy = Entry::decode(bytes, Some(&name.parse().unwrap())).is_ok();
-        assert!(!healthy, "a healthy entry was set aside: {}", place.display());
+        assert!(!healthy, "a valid entry was set aside: {}", place.display());
     }
     assert!(repair(&store).is_valid());
     assert!(store.verify(&VerifyOptions::default()).is_valid());

@@ -1,4 +1,4 @@
-//! When room is made: how much there is, as it is kept in mind and as it is.
+//! When entries are evicted: how much there is, as it is kept in mind and as it is.
 
 #![expect(clippy::disallowed_methods, reason = "these tests look at files, and put others in their way")]
 
@@ -59,7 +59,7 @@ fn a_walk_that_gains_nothing_is_not_repeated_at_once() {
     assert_eq!(room.left(&room.open(), &ALL), ["j"]);
 }
 
-/// Nobody counted yet, or the count is torn: who opens the store does not count, who puts first does.
+/// No process counted yet, or the count is corrupt: who opens the store does not count, who puts first does.
 #[test]
 fn an_unknown_size_is_counted_once() {
     let room = Room::new("1", "50");
@@ -106,7 +106,7 @@ fn the_estimate_follows_puts_replacements_and_evictions() {
     assert!(fs::read_to_string(size).unwrap().starts_with("opkeep size 2\nbytes"));
 }
 
-/// Others find the room being made, go on and say nothing more: whoever makes it looks again.
+/// Others find the room being made, go on and say nothing more: the process that makes it looks again.
 #[test]
 fn what_others_put_meanwhile_is_looked_at() {
     let room = Room::new("1", "50");

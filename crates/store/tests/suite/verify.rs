@@ -158,7 +158,7 @@ fn what_is_there_besides_is_told() {
     }
     leave(&tell(shard.join("notes.kern"), OtherFileKind::ForeignFile), day);
     leave(&tell(shard.join("ABCD.kern"), OtherFileKind::ForeignFile), day);
-    // Called as an entry, in a wrong folder, and none.
+    // Called as an entry, in a wrong directory, and none.
     leave(&tell(dir.join("entries").join(format!("{}.kern", key("d"))), OtherFileKind::ForeignFile), day);
     fs::create_dir(tell(dir.join("entries/notes.d"), OtherFileKind::ForeignDirectory)).unwrap();
     symlink("/etc", tell(shard.join("elsewhere"), OtherFileKind::Link)).unwrap();
@@ -179,13 +179,13 @@ fn what_is_there_besides_is_told() {
 fn what_is_in_the_wrong_place_is_told() {
     let (directory, store) = fresh();
     let dir = store.dir();
-    // A whole entry and a damaged one, where nobody looks for them.
+    // A whole entry and a damaged one, where no process looks for them.
     let (valid, damaged) = (dir.join("entries/00").join(name("a")), dir.join("entries").join(name("b")));
     for (from, to) in [("a", &valid), ("b", &damaged)] {
         fs::rename(put(&store, from), to).unwrap();
     }
     flip(&damaged, 700);
-    // Folders and links where files belong, and the other way round.
+    // Directories and links where files belong, and the other way round.
     let (a_folder, a_link, outside) = (store.path(&key("c")), store.path(&key("d")), put(&store, "e"));
     fs::create_dir(&a_folder).unwrap();
     symlink(&outside, &a_link).unwrap();
@@ -202,13 +202,13 @@ fn what_is_in_the_wrong_place_is_told() {
     let said = |path: &Path| {
         problems.get(path).unwrap_or_else(|| panic!("{}: {problems:?}", path.display())).as_str()
     };
-    assert!(said(&valid).contains("where nobody looks for it"));
+    assert!(said(&valid).contains("where no look-up finds it"));
     assert!(said(&damaged).contains("damaged"));
-    assert!(said(&a_folder).starts_with("a folder is where a file"), "{problems:?}");
+    assert!(said(&a_folder).starts_with("a directory is where a file"), "{problems:?}");
     assert!(said(&a_link).starts_with("a symbolic link is where a file"));
-    assert!(said(&shard).starts_with("a symbolic link is where a folder"));
-    assert!(said(&dir.join("locks")).starts_with("a file is where a folder"));
-    assert!(said(&dir.join("stats")).starts_with("a folder is where a file"));
+    assert!(said(&shard).starts_with("a symbolic link is where a directory"));
+    assert!(said(&dir.join("locks")).starts_with("a file is where a directory"));
+    assert!(said(&dir.join("stats")).starts_with("a directory is where a file"));
     assert_eq!((problems.len(), report.valid.files), (7, 1), "{problems:?}");
 }
 
@@ -216,7 +216,7 @@ fn name(name: &str) -> String {
     format!("{}.kern", key(name))
 }
 
-/// The name of a folder of entries that is empty.
+/// The name of a directory of entries that is empty.
 fn free_shard(store: &TargetStore) -> String {
     let entries = store.dir().join("entries");
     let is_free = |shard: &String| crate::common::names(&entries.join(shard)).is_empty();
@@ -253,7 +253,7 @@ fn numbers_that_do_not_check_are_told() {
     let report = verify(&reader(directory.path()));
     assert_eq!(problems(&report).into_keys().collect::<Vec<_>>(), [size.as_path(), stats.as_path()]);
     assert!(report.problems.iter().all(|problem| matches!(problem.kind, ProblemKind::CorruptCounters)));
-    // Nobody has written any yet.
+    // No process has written any yet.
     [&size, &stats].into_iter().for_each(|path| fs::write(path, "").unwrap());
     assert!(verify(&reader(directory.path())).is_valid());
 }
@@ -382,7 +382,7 @@ fn nothing_is_written() {
     let before = snapshot(directory.path());
     let report = verify(&reader(directory.path()));
     assert_eq!(report.problems.len(), HARMS.len());
-    // Also by somebody who might write.
+    // Also by a process that might write.
     assert_eq!(verify(&store).problems.len(), HARMS.len());
     assert_eq!(snapshot(directory.path()), before);
 
