@@ -6,70 +6,27 @@
 mod graph;
 mod scan;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::finding::Finding;
 use super::promises::Sources;
-use graph::Crate;
-
-/// Groups of modules that still use each other: `crates/store: disk watch`. A group may only become smaller.
-const ALLOWED: &str = include_str!("cycles.txt");
-const LIST: &str = "xtask/src/tidy/cycles.txt";
+use graph::{Crate, Cycle};
 
 pub(super) fn check(sources: &Sources) -> Vec<Finding> {
-    check_against(sources, ALLOWED)
-}
-
-fn check_against(sources: &Sources, allowed: &str) -> Vec<Finding> {
-    let mut allowed = groups(allowed);
     let mut findings = Vec::new();
-    for (dir, files) in crates(sources) {
-        let parsed = match Crate::parse(&files) {
-            Ok(parsed) => parsed,
-            Err(finding) => {
-                findings.push(finding);
-                continue;
-            }
-        };
-        let mut left: Vec<_> = allowed.remove(dir).unwrap_or_default();
-        for cycle in parsed.cycles() {
-            let Some(at) = left.iter().position(|(_, group)| cycle.modules.is_subset(group)) else {
-                let what = format!("modules use each other: {}", cycle.path.join(" -> "));
-                let help = "move what both need into a module that neither of them contains";
-                findings.push(Finding::new(&cycle.file, cycle.line, what, help));
-                continue;
-            };
-            let (line, group) = left.remove(at);
-            if group != cycle.modules {
-                let names: Vec<&str> = cycle.modules.iter().map(String::as_str).collect();
-                let help = format!("write `{dir}: {}`", names.join(" "));
-                findings.push(Finding::new(LIST, line, "the group has become smaller", help));
-            }
+    for (_, files) in crates(sources) {
+        match Crate::parse(&files) {
+            Ok(parsed) => findings.extend(parsed.cycles().into_iter().map(finding)),
+            Err(finding) => findings.push(finding),
         }
-        findings.extend(left.into_iter().map(|(line, _)| resolved(line)));
     }
-    findings.extend(allowed.into_values().flatten().map(|(line, _)| resolved(line)));
     findings
 }
 
-fn resolved(line: usize) -> Finding {
-    Finding::new(LIST, line, "these modules do not use each other any more", "remove the line")
-}
-
-type Groups<'a> = BTreeMap<&'a str, Vec<(usize, BTreeSet<String>)>>;
-
-/// The groups of each crate, with their lines in the list.
-fn groups(list: &str) -> Groups<'_> {
-    let mut groups = Groups::new();
-    for (line, text) in (1..).zip(list.lines()) {
-        if let Some((dir, names)) = text.split_once(':').filter(|_| !text.starts_with('#')) {
-            groups
-                .entry(dir)
-                .or_default()
-                .push((line, names.split_whitespace().map(str::to_owned).collect()));
-        }
-    }
-    groups
+fn finding(cycle: Cycle) -> Finding {
+    let what = format!("modules use each other: {}", cycle.path.join(" -> "));
+    let help = "move what both need into a module that neither of them contains";
+    Finding::new(&cycle.file, cycle.line, what, help)
 }
 
 /// The product files of each crate: its directory, then path and text of each file below its `src`.
@@ -87,10 +44,10 @@ fn crates(sources: &Sources) -> BTreeMap<&str, Vec<(&str, &str)>> {
 mod tests {
     use super::*;
 
-    fn found(files: &[(&str, &str)], allowed: &str) -> Vec<String> {
+    fn found(files: &[(&str, &str)]) -> Vec<String> {
         let sources =
             files.iter().map(|(path, text)| (format!("crates/x/src/{path}.rs"), (*text).to_owned()));
-        check_against(&sources.collect(), allowed).iter().map(ToString::to_string).collect()
+        check(&sources.collect()).iter().map(ToString::to_string).collect()
     }
 
     const LIB: (&str, &str) = ("lib", "mod a;\nmod b;\npub use a::A;\npub use b::B;");
@@ -106,7 +63,7 @@ mod tests {
             "pub struct A;\nmod inner { use super::super::b::B; }",
         ];
         for user in users {
-            let found = found(&[LIB, ("a", user), b], "");
+            let found = found(&[LIB, ("a", user), b]);
             assert_eq!(found.len(), 1, "{user}: {found:?}");
             assert!(found[0].contains("modules use each other: a -> b -> a"), "{user}: {found:?}");
         }
@@ -123,33 +80,22 @@ mod tests {
             "use std::b::B;\npub struct A;",
         ];
         for other in others {
-            assert!(found(&[LIB, ("a", other), b], "").is_empty(), "{other}");
+            assert!(found(&[LIB, ("a", other), b]).is_empty(), "{other}");
         }
         // The tests of a module may stand in a file of their own.
         let a = ("a", "pub struct A;\n#[cfg(test)]\nmod tests;");
-        assert!(found(&[LIB, a, b, ("a/tests", "use crate::B; use super::A;")], "").is_empty());
+        assert!(found(&[LIB, a, b, ("a/tests", "use crate::B; use super::A;")]).is_empty());
     }
 
     #[test]
     fn a_child_that_uses_its_parent_makes_a_cycle_only_if_the_parent_uses_it() {
         let child = ("a/child", "use super::A;\nimpl A { pub fn f() {} }");
-        assert!(found(&[("lib", "mod a;"), ("a", "mod child;\npub struct A;"), child], "").is_empty());
+        assert!(found(&[("lib", "mod a;"), ("a", "mod child;\npub struct A;"), child]).is_empty());
         let parent = ("a/mod", "mod child;\npub struct A;\nfn g() { child::f() }");
-        let by_name = found(&[("lib", "mod a;"), parent, child], "");
+        let by_name = found(&[("lib", "mod a;"), parent, child]);
         assert!(by_name[0].contains("a -> a::child -> a"), "{by_name:?}");
         let glob = ("a/child", "use super::*;");
-        let by_glob = found(&[("lib", "mod a;"), parent, glob], "");
+        let by_glob = found(&[("lib", "mod a;"), parent, glob]);
         assert!(by_glob[0].contains("a -> a::child -> a"), "{by_glob:?}");
-    }
-
-    #[test]
-    fn an_allowed_group_may_only_become_smaller() {
-        let files = [LIB, ("a", "use crate::B;\npub struct A;"), ("b", "use crate::a::A;\npub struct B(A);")];
-        assert!(found(&files, "# note: a\ncrates/x: a b\n").is_empty());
-        assert!(found(&files, "crates/x: a b c\n")[0].ends_with("write `crates/x: a b`"));
-        assert!(found(&files, "crates/x: a c\n")[0].contains("a -> b -> a"));
-        let found = found(&[("lib", "")], "crates/x: a b\ncrates/y: c d\n");
-        assert_eq!(found.len(), 2);
-        assert!(found.iter().all(|one| one.contains("do not use each other any more")), "{found:?}");
     }
 }

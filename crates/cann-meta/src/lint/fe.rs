@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use crate::json::raw::{self, Members, text};
+use crate::lint::lints::{Effect, Lint, Lints, Vendor};
 use crate::lint::value::{Cpp, int32, wide};
-use crate::lint::{Effect, Lint, Lints, Vendor};
 use crate::meta::document;
 use crate::{Magic, MetaError};
 

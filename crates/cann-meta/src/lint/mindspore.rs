@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use crate::json::raw::{self, Members, text};
+use crate::lint::lints::{Effect, Lint, Lints, Vendor};
 use crate::lint::value::{Cpp, uint32, wide};
-use crate::lint::{Effect, Lint, Lints, Vendor};
 use crate::meta::{Document, document};
 use crate::{Magic, MetaError};
 

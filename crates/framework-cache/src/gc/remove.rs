@@ -4,7 +4,7 @@
 //! holds while it writes. Whoever is killed here leaves what the next gc takes for an orphan.
 
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::File as OpenFile;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
@@ -175,7 +175,7 @@ impl Job<'_> {
     }
 
     /// Takes all locks of the thing; in a dry run only asks whether they are free.
-    fn lock(&self, dry_run: bool) -> Result<Vec<fs::File>, Stays> {
+    fn lock(&self, dry_run: bool) -> Result<Vec<OpenFile>, Stays> {
         let mut held = Vec::new();
         for (file, _) in &self.thing.locks {
             let name = file.name(&self.thing.stem);

@@ -17,7 +17,6 @@ pub(super) struct Crate<'a> {
 /// Modules that use each other, directly or over others.
 #[derive(Debug)]
 pub(super) struct Cycle {
-    pub(super) modules: BTreeSet<String>,
     /// The shortest way from the first module back to it.
     pub(super) path: Vec<String>,
     /// Where the first module uses the second.
@@ -54,18 +53,17 @@ impl<'a> Crate<'a> {
                 .filter(|other| reached(&arrows, other).contains(module))
                 .collect();
             if group.len() > 1 {
-                cycles.push(self.cycle(&arrows, module, &group));
+                cycles.push(self.cycle(&arrows, module));
                 seen.extend(group.into_iter().cloned());
             }
         }
         cycles
     }
 
-    fn cycle(&self, arrows: &Arrows, first: &Path, group: &BTreeSet<&Path>) -> Cycle {
+    fn cycle(&self, arrows: &Arrows, first: &Path) -> Cycle {
         let path = shortest_way(arrows, first);
         let line = arrows.get(first).and_then(|targets| targets.get(*path.get(1)?)).copied().unwrap_or(1);
         Cycle {
-            modules: group.iter().map(|module| name_of(module)).collect(),
             path: path.iter().map(|module| name_of(module)).collect(),
             file: self.files.get(first).map_or_else(String::new, |(file, _)| (*file).to_owned()),
             line,
