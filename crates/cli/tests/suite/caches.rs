@@ -131,7 +131,7 @@ fn what_may_be_in_the_making_is_not_in_order() {
     kernel.write(&folder).unwrap();
     fs::write(folder.join(format!("{}.json", kernel.stem)), "{").unwrap();
     let ran = place.run(&["verify", "run"]).ended_with(1);
-    assert!(ran.stdout.contains("1 not judged, since a build may still be writing"), "{ran:?}");
+    assert!(ran.stdout.contains("1 not checked, since a build may still be writing"), "{ran:?}");
     let json = place.run(&["verify", "run", "--format", "json"]).ended_with(1).json();
     assert_eq!((&json["checked"], &json["in_progress"]), (&json!(0), &json!(1)), "{json}");
 }

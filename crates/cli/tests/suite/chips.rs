@@ -249,7 +249,7 @@ fn what_an_unknown_chip_runs_cannot_be_judged() {
         let place = Place::new();
         let kernels = rank_naming(&place, soc, &[Chip::Ascend910B, Chip::Ascend910B]);
         let ran = place.run(&["verify", "run"]).ended_with(0);
-        says(&ran, &[&format!("cannot be judged: unknown chip `{soc}` (and so of 1 more)")]);
+        says(&ran, &[&format!("cannot be judged: unknown chip `{soc}` (and 1 more)")]);
         let json = checked(&place, "run", 0, [2, 2, 0]);
         let notes: Vec<&Value> =
             json["caches"][0]["items"].as_array().unwrap().iter().map(|item| &item["notes"]).collect();

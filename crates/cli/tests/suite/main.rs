@@ -56,6 +56,8 @@ mod store;
 #[cfg(test)]
 mod stored;
 #[cfg(test)]
+mod takeover;
+#[cfg(test)]
 mod targets;
 #[cfg(test)]
 mod trees;

@@ -56,23 +56,7 @@ mod system;
 mod trials;
 mod variant;
 
+pub use trials::{Laboratory, trials};
 pub use variant::{is_played, is_turn, mutation_seeds};
 
-use std::path::Path;
-use std::process::ExitCode;
-
-use libtest_mimic::Arguments;
-
 use cases::CASES;
-
-/// Runs the cases with the `opkeep` at `program`, as a test program.
-#[expect(clippy::print_stderr, reason = "a test program reports to people")]
-pub fn main(program: &Path) -> ExitCode {
-    match trials::run(program, &Arguments::from_args()) {
-        Ok(conclusion) => conclusion.exit_code(),
-        Err(error) => {
-            eprintln!("the cases cannot be laid: {error}");
-            ExitCode::FAILURE
-        }
-    }
-}

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use libtest_mimic::{Arguments, Failed, Trial};
+use tempfile::TempDir;
 
 use super::case::{Case, Expect};
 use super::judge::{Prepared, Verdict};
@@ -20,8 +21,24 @@ const MIN_MATTER: usize = 60;
 const MIN_COMPILED_TWICE: usize = 40;
 const MIN_CANNOT_MATTER: usize = 25;
 
-/// Runs all cases with the `opkeep` at `program`. The exit code is that of a test program.
-pub(super) fn run(program: &Path, args: &Arguments) -> io::Result<libtest_mimic::Conclusion> {
+/// Where the toolchains of the trials are, for as long as they run, and what the trials showed.
+pub struct Laboratory {
+    _dir: TempDir,
+    tally: Arc<Tally>,
+}
+
+impl Laboratory {
+    /// Prints what the trials showed.
+    pub fn show(&self) {
+        self.tally.show();
+    }
+}
+
+/// A trial for each case with the `opkeep` at `program`, as far as `args` ask for it.
+///
+/// # Errors
+/// The toolchains cannot be prepared.
+pub fn trials(program: &Path, args: &Arguments) -> io::Result<(Vec<Trial>, Laboratory)> {
     let dir = tempfile::tempdir()?;
     let network = dir.path().join("network");
     build::write_network(&network)?;
@@ -63,9 +80,7 @@ pub(super) fn run(program: &Path, args: &Arguments) -> io::Result<libtest_mimic:
         Trial::test("there_are_enough_cases_and_they_compile", move || counts.judge())
             .with_ignored_flag(!all),
     );
-    let conclusion = libtest_mimic::run(args, trials);
-    tally.show();
-    Ok(conclusion)
+    Ok((trials, Laboratory { _dir: dir, tally }))
 }
 
 /// Each case in the ways that the seeds ask for.

@@ -6,19 +6,15 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests are not themselves marked as tests")]
 #![expect(clippy::disallowed_methods, reason = "tests make and change files")]
 
-mod common;
-#[path = "ascend_mutations/scene.rs"]
-mod scene;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::Ran;
-use libtest_mimic::{Arguments, Failed, Trial};
+use crate::ascend_mutations::scene::Scene;
+use crate::common::Ran;
+use libtest_mimic::{Failed, Trial};
 use opkeep_testkit::toolchain_mutations::{is_played, is_turn};
 use opkeep_testkit::{Means, toolkit};
-use scene::Scene;
 
 const DRIVERS: [&str; 2] = ["workers", "process"];
 
@@ -63,7 +59,7 @@ const READS: &[(&str, &str)] = &[
     ),
 ];
 
-fn main() {
+pub(crate) fn trials() -> Vec<Trial> {
     let has_python = toolkit::python().is_some();
     let trial = |name: String, run: Box<dyn Fn() + Send>| {
         let run = move || {
@@ -106,7 +102,7 @@ fn main() {
         let is_possible = has_python && (has_strace || !name.contains("walks"));
         trial(name.to_owned(), Box::new(run)).with_ignored_flag(!is_possible)
     }));
-    libtest_mimic::run(&Arguments::from_args(), trials).exit();
+    trials
 }
 
 /// The operator as it was, and a way to make another of it.
@@ -218,16 +214,16 @@ fn inherited(driver: &'static str) {
         let build = scene.command(&["build", "--target", "Ascend910B1", "--cann-driver", driver], text);
         let mut command = Command::new("sh");
         command.args(["-c", "exec 9< \"$0\"; exec \"$@\""]).arg(&secret).arg(build.get_program());
-        command.args(build.get_args()).arg(common::SQUARE).env_clear();
+        command.args(build.get_args()).arg(crate::common::SQUARE).env_clear();
         command.envs(build.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        common::ran(command.current_dir(build.get_current_dir().unwrap())).ended_with(0);
+        crate::common::ran(command.current_dir(build.get_current_dir().unwrap())).ended_with(0);
         kernels.push(objects(&scene, text));
     }
     assert_eq!(kernels[0], kernels[1]);
 }
 
 fn objects(scene: &Scene, store: &str) -> Vec<Vec<u8>> {
-    let files = common::files(&scene.place.path(&format!("view-{store}")));
+    let files = crate::common::files(&scene.place.path(&format!("view-{store}")));
     let objects: Vec<_> =
         files.iter().filter(|path| path.extension().is_some_and(|end| end == "o")).collect();
     assert!(!objects.is_empty());
@@ -300,7 +296,7 @@ fn said() {
     let mut scene = Scene::new("workers");
     for (at, (lacks, says)) in HOSTS.iter().enumerate() {
         scene.lacks = lacks.to_vec();
-        let ran = common::ran(&mut scene.command(&["targets"], &format!("host-{at}")));
+        let ran = crate::common::ran(&mut scene.command(&["targets"], &format!("host-{at}")));
         assert!(ran.stdout.contains(says), "{says}: {ran:?}");
     }
 }
@@ -358,12 +354,12 @@ fn custom() {
         };
         does("pass");
         scene.write("mine/table.txt", "1").write("mine/other.py", "1").write("mine/table.h", "1");
-        let square = fs::read_to_string(common::SQUARE).unwrap();
+        let square = fs::read_to_string(crate::common::SQUARE).unwrap();
         let descriptor = custom_descriptor(&square, &scene.place.path("mine/my_square.py"));
         let info = scene.place.write("mine.info", &descriptor);
         let build = |outcome: &str| {
             let args = ["build", "--target", "Ascend910B1", "--format", "json", "--cann-driver", driver];
-            let ran = common::ran(scene.command(&args, "cache").arg(&info));
+            let ran = crate::common::ran(scene.command(&args, "cache").arg(&info));
             assert_eq!(ran.count(outcome), 1, "{driver}: {ran:?}");
             ran
         };
@@ -418,7 +414,7 @@ fn walks() {
     std::thread::sleep(std::time::Duration::from_millis(2200));
     scene.build("cache");
     let directory = scene.installed.path("python/site-packages/tbe").canonicalize().unwrap();
-    let args = ["build", "--target", "Ascend910B1", "--cann-driver", "workers", common::SQUARE];
+    let args = ["build", "--target", "Ascend910B1", "--cann-driver", "workers", crate::common::SQUARE];
     let build = scene.command(&args, "cache");
     let log = scene.place.path("calls");
     let mut command = Command::new("strace");

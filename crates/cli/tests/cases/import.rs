@@ -4,20 +4,18 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests are not themselves marked as tests")]
 #![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
 
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use common::{Place, Ran};
-use libtest_mimic::{Arguments, Failed, Trial};
+use crate::common::{Place, Ran};
+use libtest_mimic::{Failed, Trial};
 use opkeep_descriptor::Generation;
 use opkeep_testkit::caches::{Rank, age, cann_kernel};
 use opkeep_testkit::toolkit::{self, Installation, Toolkit};
 use serde_json::Value;
 
-fn main() {
+pub(crate) fn trials() -> Vec<Trial> {
     let has_python = toolkit::python().is_some();
     let building: &[(&str, fn())] = &[
         ("an_imported_kernel_is_reused_by_who_trusts_it", reused),
@@ -43,8 +41,7 @@ fn main() {
             trial.with_ignored_flag(ignored)
         }
     };
-    let trials = building.iter().map(trial(!has_python)).chain(others.iter().map(trial(false))).collect();
-    libtest_mimic::run(&Arguments::from_args(), trials).exit();
+    building.iter().map(trial(!has_python)).chain(others.iter().map(trial(false))).collect()
 }
 
 const SOC: &str = "Ascend910A";

@@ -3,17 +3,15 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests are not themselves marked as tests")]
 #![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
 
-mod common;
-
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use common::{Place, Ran, SQUARE};
-use libtest_mimic::{Arguments, Failed, Trial};
+use crate::common::{Place, Ran, SQUARE};
+use libtest_mimic::{Failed, Trial};
 use opkeep_testkit::corpus;
 use opkeep_testkit::toolkit::{self, Fault, Installation, Rule, Toolkit};
 
-fn main() {
+pub(crate) fn trials() -> Vec<Trial> {
     let has_python = toolkit::python().is_some();
     let cases: &[(&str, fn())] = &[
         ("a_descriptor_is_built_cold_then_warm", cold_then_warm),
@@ -39,7 +37,7 @@ fn main() {
         Ok::<(), Failed>(())
     });
     let resnet = resnet.with_ignored_flag(!has_python || corpus::directory().is_none());
-    libtest_mimic::run(&Arguments::from_args(), cases.iter().map(trial).chain([resnet]).collect()).exit();
+    cases.iter().map(trial).chain([resnet]).collect()
 }
 
 struct Bench {

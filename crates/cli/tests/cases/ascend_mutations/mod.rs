@@ -6,18 +6,16 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests are not themselves marked as tests")]
 #![expect(clippy::disallowed_methods, reason = "tests make and change files")]
 
-#[path = "../common/mod.rs"]
-mod common;
-mod scene;
+pub(crate) mod scene;
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use libtest_mimic::{Arguments, Failed, Trial};
+use self::scene::{Scene, copy_tree, generates, library_of, prefix};
+use libtest_mimic::{Failed, Trial};
 use opkeep_testkit::{toolchain_mutations, toolkit};
-use scene::{Scene, copy_tree, generates, library_of, prefix};
 
 /// A change: what is there before the first build, and what happens before the second.
 type Mutation = (&'static str, fn(&mut Scene), fn(&mut Scene));
@@ -267,8 +265,9 @@ const NEEDLESS: &[Mutation] = &[
         s.python = s.place.path("moved/bin/python3");
     }),
     ("times_change", nothing, |s| {
-        for path in
-            common::files(&s.toolkit_site()).into_iter().chain(common::files(&s.installed.impl_file("")))
+        for path in crate::common::files(&s.toolkit_site())
+            .into_iter()
+            .chain(crate::common::files(&s.installed.impl_file("")))
         {
             let time = SystemTime::now() + Duration::from_secs(3);
             fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
@@ -333,7 +332,7 @@ const NEEDLESS: &[Mutation] = &[
 
 fn nothing(_: &mut Scene) {}
 
-fn main() {
+pub(crate) fn trials() -> Vec<Trial> {
     let has_python = toolkit::python().is_some();
     let trial = |(name, before, change): &Mutation, matters: bool| {
         let (before, change) = (*before, *change);
@@ -359,7 +358,7 @@ fn main() {
         };
         Trial::test(name, run).with_ignored_flag(!has_python)
     });
-    libtest_mimic::run(&Arguments::from_args(), matter.chain(needless).chain(more).collect()).exit();
+    matter.chain(needless).chain(more).collect()
 }
 
 /// A build, a change, a build; and a build that knows nothing of before.
@@ -402,7 +401,7 @@ fn without_a_record() {
     assert_eq!(scene.build("cache").0, 1);
     let is_record = |path: &PathBuf| path.to_string_lossy().contains("ascend-python-");
     let records: Vec<_> =
-        common::files(&scene.place.path("tmp-cache")).into_iter().filter(is_record).collect();
+        crate::common::files(&scene.place.path("tmp-cache")).into_iter().filter(is_record).collect();
     assert_eq!(records.len(), 1, "{records:?}");
     let text = fs::read(&records[0]).unwrap();
     for damaged in [&b"{}"[..], &text[..text.len() / 2], &[]] {

@@ -2,8 +2,6 @@
 //! found, repaired, and undone byte for byte.
 #![expect(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests break caches by hand")]
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Write;
@@ -11,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::Place;
-use libtest_mimic::{Arguments, Trial};
+use crate::common::Place;
+use libtest_mimic::Trial;
 use opkeep_testkit::caches::{Rank, age, cann_kernel};
 use opkeep_testkit::{Folder, corpus};
 use serde_json::Value;
@@ -30,7 +28,7 @@ const ACCIDENTS: &[(&str, Accident)] = &[
     ("an object that is cut off", truncated_object),
 ];
 
-fn main() {
+pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = Vec::new();
     for (name, accident) in ACCIDENTS {
         for (whose, make) in [("mindspore", mindspore as fn(&Path)), ("cann", cann)] {
@@ -55,7 +53,7 @@ fn main() {
         Ok(())
     });
     trials.push(full.with_ignored_flag(!can_mount()));
-    libtest_mimic::run(&Arguments::from_args(), trials).exit();
+    trials
 }
 
 /// Two ranks of MindSpore's with the same kernels.
@@ -131,7 +129,7 @@ fn swapped_objects(folder: &Path, stems: &[String]) -> Vec<String> {
 /// Somebody deletes every second file of those that a listing shows.
 fn half_deleted(folder: &Path, stems: &[String]) -> Vec<String> {
     let mut hurt = BTreeSet::new();
-    let mut files = common::files(folder);
+    let mut files = crate::common::files(folder);
     files.sort();
     for file in files.iter().step_by(2) {
         fs::remove_file(file).unwrap();
@@ -189,7 +187,7 @@ fn wrong(place: &Place, base: &Path) -> BTreeSet<String> {
 }
 
 fn stems(folder: &Path) -> Vec<String> {
-    let mut stems: Vec<String> = common::files(folder)
+    let mut stems: Vec<String> = crate::common::files(folder)
         .iter()
         .filter(|path| path.extension().is_some_and(|suffix| suffix == "o"))
         .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
@@ -217,7 +215,7 @@ fn a_day_with(place: &Place, base: &Path, accident: Accident) {
 
     let stems = stems(&folder);
     let hurt: BTreeSet<String> = accident(&folder, &stems).into_iter().collect();
-    common::files(&folder).iter().for_each(|file| age(file).unwrap());
+    crate::common::files(&folder).iter().for_each(|file| age(file).unwrap());
     assert!(!hurt.is_empty());
     let broken = Folder::of(base).unwrap();
     place.run(&["verify", named]).ended_with(1);

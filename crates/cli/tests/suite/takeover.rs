@@ -1,12 +1,10 @@
 //! Ranks that wait for a kernel which another rank compiles: and that one dies, stops, or fails.
 #![expect(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests make and look at files")]
 
-mod common;
-
 use std::time::{Duration, SystemTime};
 
-use common::Place;
-use common::crowd::{Build, Crowd, Teller, can_make, network};
+use crate::common::Place;
+use crate::common::crowd::{Build, Crowd, Teller, can_make, network};
 use rustix::process::Signal;
 
 /// The first compiler hangs; the others do what they should.

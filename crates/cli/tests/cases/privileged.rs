@@ -2,18 +2,16 @@
 #![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-mod common;
-
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
-use common::crowd::{Build, Teller, network};
-use common::{Place, SQUARE, square_of};
-use libtest_mimic::{Arguments, Failed, Trial};
+use crate::common::crowd::{Build, Teller, network};
+use crate::common::{Place, SQUARE, square_of};
+use libtest_mimic::{Failed, Trial};
 
 type Test = fn() -> Result<(), Failed>;
 
-fn main() -> ExitCode {
+pub(crate) fn trials() -> Vec<Trial> {
     let root = rustix::process::geteuid().is_root();
     let mounts = root && Mounted::new(&Place::new().path("probe"), "size=64k").is_some();
     let pseudo = root && Mounted::of("mqueue", &Place::new().path("probe")).is_some();
@@ -30,7 +28,7 @@ fn main() -> ExitCode {
         ("a_closed_directory_is_reported_once", root, closed_in_tree),
     ];
     let trials = tests.map(|(name, possible, test)| Trial::test(name, test).with_ignored_flag(!possible));
-    libtest_mimic::run(&Arguments::from_args(), trials.into()).exit_code()
+    trials.into()
 }
 
 /// A small file system in memory, gone when dropped.
@@ -90,7 +88,11 @@ fn full_store() -> Result<(), Failed> {
     assert!(ran.stderr.contains("No space left"), "{ran:?}");
     // What was there is still good, and nothing half-written stayed.
     assert_eq!(build().ended_with(0).count("reused"), 1);
-    assert!(common::files(&place.path("cache")).iter().all(|path| !path.to_string_lossy().contains("/put-")));
+    assert!(
+        crate::common::files(&place.path("cache"))
+            .iter()
+            .all(|path| !path.to_string_lossy().contains("/put-"))
+    );
     std::fs::remove_file(place.path("cache/filler")).unwrap();
     let again = place.run(&["build", other.to_str().unwrap(), "--format", "json"]).ended_with(0);
     assert_eq!(again.count("compiled"), 1);
@@ -157,7 +159,7 @@ fn filling_compiler() -> Result<(), Failed> {
     assert!(told.contains("No space left"), "{told}");
     let log = told.split('`').find(|part| part.ends_with("compile.log")).ok_or("no kept log")?;
     assert!(std::fs::read_to_string(log).unwrap().contains("No space left"));
-    let left = common::files(&place.path("tmp"));
+    let left = crate::common::files(&place.path("tmp"));
     assert!(left.iter().all(|path| !path.ends_with("junk")), "{left:?}");
     cc.does("");
     let ran = build().ended_with(0);
@@ -189,7 +191,7 @@ fn foreign_temporary() -> Result<(), Failed> {
     let status = Command::new("chown").arg("12345").arg(&trap).status();
     assert!(status.unwrap().success());
     place.run(&["build", SQUARE]).ended_with(0);
-    assert!(common::files(&trap).is_empty());
+    assert!(crate::common::files(&trap).is_empty());
     Ok(())
 }
 

@@ -1,0 +1,41 @@
+//! Tests of the command that need files, programs or rights which a machine may lack: they show as ignored without them.
+
+mod accidents;
+mod ascend;
+mod ascend_confined;
+mod ascend_mutations;
+#[path = "../common/mod.rs"]
+mod common;
+mod import;
+mod privileged;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use libtest_mimic::Arguments;
+use opkeep_testkit::toolchain_mutations;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    // What a compiler reads is in the key: some hundred toolchains that change between builds.
+    let mutations = match toolchain_mutations::trials(Path::new(env!("CARGO_BIN_EXE_opkeep")), &arguments) {
+        Ok(mutations) => mutations,
+        Err(error) => {
+            eprintln!("the cases of toolchain_mutations cannot be prepared: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let (mutated, laboratory) = mutations;
+    let modules = [
+        accidents::trials(),
+        privileged::trials(),
+        ascend::trials(),
+        ascend_confined::trials(),
+        ascend_mutations::trials(),
+        import::trials(),
+        mutated,
+    ];
+    let conclusion = libtest_mimic::run(&arguments, modules.into_iter().flatten().collect());
+    laboratory.show();
+    conclusion.exit_code()
+}
