@@ -138,9 +138,7 @@
 //! `--example custom_backend` is a backend of its own in under a hundred lines, and two backends at once on one store.
 
 mod alike;
-mod build;
 mod config;
-mod costs;
 mod debug;
 mod digests;
 mod engine;
@@ -149,7 +147,6 @@ mod event;
 mod expected;
 mod explain;
 mod footprint;
-mod group;
 mod imported;
 mod in_view;
 mod infos;
@@ -162,15 +159,14 @@ mod outcome;
 mod own_kernels;
 mod pipeline;
 mod plan;
-mod queue;
 mod ready;
 mod report;
 mod request;
 mod runtime;
+mod schedule;
 mod session;
 mod setup;
 mod stuck;
-mod tokens;
 mod view;
 mod view_group;
 mod warnings;

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use opkeep_kernel_meta::{LeftKernel, ViewError};
 
-use crate::costs::CompileTimes;
 use crate::engine::EngineState;
 use crate::memory::{BuiltKernel, KernelResult, MemoryLookup};
 use crate::pipeline::KernelPipeline;
 use crate::plan::{BuildPlan, KeyState};
-use crate::queue::Step;
 use crate::ready::ReadyKernel;
 use crate::report::KernelReport;
 use crate::runtime::Runtime;
+use crate::schedule::compile_times::CompileTimes;
+use crate::schedule::queue::Step;
 use crate::view::ViewWriter;
 use crate::warnings::WarningKind;
 use crate::{Engine, KernelError, Outcome, Request};

@@ -10,11 +10,11 @@ use opkeep_cache::{Cache, CacheConfig};
 use opkeep_fs::{CancelToken, NotPrivate};
 use opkeep_store::CacheMode;
 
-use crate::costs::CompileTimes;
 use crate::expected::Judging;
-use crate::group::ForceGroup;
+use crate::schedule::compile_times::CompileTimes;
+use crate::schedule::force_group::ForceGroup;
+use crate::schedule::job_tokens::JobTokens;
 use crate::setup::Setup;
-use crate::tokens::JobTokens;
 use crate::warnings::{WarningKind, WarningLog};
 use crate::work::WorkDirs;
 use crate::{BuildError, FileDigestCache};

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use opkeep_kernel_meta::ViewError;
 
-use crate::tokens::{Heartbeat, heartbeat_at};
+use crate::schedule::job_tokens::{Heartbeat, heartbeat_at};
 
 /// Who kept a view locked for longer than one waits: a stopped process, as a rule. Who asks for kernels one by one does
 /// not wait for it again each time, but goes on without the view as long as that one has the lock.

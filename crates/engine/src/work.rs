@@ -6,7 +6,7 @@
 //!   answers/                  what compilers said, see `memo`
 //!   costs                     what compiles took, see `costs`
 //!   slots/                    who compiles, see `tokens`
-//!   groups/                   who replaces what is in a store, see `group`
+//!   groups/                   who replaces what is in a store, see `schedule::force_group`
 //!   probe-<pid>-<n>/          a toolchain's probe, as `opkeep_process::ProbeDir` makes them, with a lock as below
 //!   work-<pid>-<n>/           one compile's folder, empty when it begins
 //!   work-<pid>-<n>.lock       locked while its owner lives; else both are removed by whoever comes next
@@ -21,7 +21,7 @@ use std::time::{Duration, SystemTime};
 
 use opkeep_fs::{FileStat, Fs, NotPrivate, private_dir, private_user_dir};
 
-use crate::group;
+use crate::schedule::force_group;
 
 /// A folder younger than this may be between its making and its locking.
 const SETTLED: Duration = Duration::from_secs(60);
@@ -150,7 +150,7 @@ impl WorkDirs {
     fn sweep(&self) {
         let fs = Fs::new();
         let is_old = |found: &FileStat| found.state.written_before(SystemTime::now(), SETTLED);
-        group::sweep(&self.dir.join(GROUPS), is_old);
+        force_group::sweep(&self.dir.join(GROUPS), is_old);
         for (path, found) in fs.list_stats(&self.dir).unwrap_or_default() {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             if !is_old(&found) {

@@ -10,10 +10,10 @@ use opkeep_store::{CacheMode, Entry};
 use super::kernel_pipeline::{KernelPipeline, MissReason};
 use crate::event::Event;
 use crate::plan::{KeyState, KeyedKernel, PlannedKernel};
-use crate::queue::Step;
 use crate::ready::ReadyKernel;
 use crate::report::KernelReport;
-use crate::tokens::JobToken;
+use crate::schedule::job_tokens::JobToken;
+use crate::schedule::queue::Step;
 use crate::{BuildError, KernelError, Outcome};
 
 /// How often a holder of a key that waits for a job token gives a heartbeat.

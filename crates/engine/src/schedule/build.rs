@@ -3,15 +3,15 @@
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
-use crate::costs::CompileTimes;
 use crate::engine::EngineState;
 use crate::event::Event;
 use crate::nearest::{self, NearestSearch};
 use crate::pipeline::{KernelPipeline, MissReason};
 use crate::plan::BuildPlan;
-use crate::queue::{self, Step, WorkerOptions};
 use crate::report::{BuildReport, KernelReport};
 use crate::runtime::Runtime;
+use crate::schedule::compile_times::CompileTimes;
+use crate::schedule::queue::{self, Step, WorkerOptions};
 use crate::setup::Setup;
 use crate::view::ViewWriter;
 use crate::{BuildError, Engine, Outcome, Request, ViewConfig};
