@@ -1,0 +1,295 @@
+//! What the compiler is asked: as little as can be, and always enough.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers fail the test that calls them")]
+#![expect(clippy::disallowed_methods, reason = "tests lay out compilers on disk")]
+
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::common::job;
+use opkeep_backend::{Backend, BackendError};
+use opkeep_backend_cpu::{CpuBackend, CpuConfig};
+use opkeep_digest::Fingerprint;
+use opkeep_fs::CancelToken;
+use opkeep_testkit::TestContext;
+use tempfile::TempDir;
+
+/// A compiler that writes down what it is asked.
+struct Teller(TempDir);
+
+impl Teller {
+    /// It answers by `script`, where `$*` is the question.
+    fn new(script: &str) -> Self {
+        let teller = Self(tempfile::tempdir().unwrap());
+        let log = teller.path("log");
+        crate::common::script(
+            &teller.path("cc"),
+            &format!("#!/bin/sh\necho \"$*\" >> '{}'\n{script}\n", log.display()),
+        );
+        teller
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// The real compiler, which answers as soon as there is a file `go`.
+    fn held() -> Self {
+        let real = crate::common::real_compiler();
+        Self::new(&format!(
+            "while [ ! -e \"$(dirname \"$0\")/go\" ]; do sleep 0.01; done\nexec '{}' \"$@\"",
+            real.display()
+        ))
+    }
+
+    fn config(&self) -> CpuConfig {
+        CpuConfig {
+            compiler: Some(self.path("cc").to_str().unwrap().to_owned()),
+            ..CpuConfig::new(crate::common::path())
+        }
+    }
+
+    fn backend(&self) -> CpuBackend {
+        CpuBackend::new(self.config())
+    }
+
+    fn until_asked(&self, questions: usize) {
+        self.until(|| self.asked().len() >= questions);
+    }
+
+    fn until(&self, done: impl Fn() -> bool) {
+        let began = Instant::now();
+        while !done() {
+            assert!(began.elapsed() < Duration::from_secs(20), "{:?}", self.asked());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// The first word of each question so far; what was compiled is none.
+    fn asked(&self) -> Vec<String> {
+        let log = std::fs::read_to_string(self.path("log")).unwrap_or_default();
+        let mut asked: Vec<String> = log
+            .lines()
+            .filter(|line| !line.contains("kernel.c"))
+            .map(|line| line.split(' ').next().unwrap().to_owned())
+            .collect();
+        asked.sort_unstable();
+        asked
+    }
+}
+
+fn toolchain(backend: &CpuBackend) -> Fingerprint {
+    backend.toolchain(&TestContext::new().cx()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// What is said of a part.
+fn note<'a>(fingerprint: &'a Fingerprint, part: &str) -> &'a str {
+    &fingerprint.parts().iter().find(|found| found.name == part).unwrap().note
+}
+
+#[test]
+fn a_compiler_is_asked_one_question() {
+    let compiler = Teller::new(&format!("exec '{}' \"$@\"", crate::common::real_compiler().display()));
+    let backend = compiler.backend();
+    toolchain(&backend);
+    let exp = job("Exp", &[&[3]], &[]);
+    backend.op_sources(&TestContext::new().cx(), &exp, &crate::common::spec(&backend)).unwrap();
+    assert_eq!(compiler.asked(), ["-###"]);
+}
+
+/// One that is not understood at first is asked what it is; what comes of it is the same.
+#[test]
+fn the_long_way_leads_to_the_same_toolchain() {
+    let real = crate::common::real_compiler();
+    let teller = Teller::new(&format!(
+        "here=$(dirname \"$0\")\n\
+         case \" $* \" in\n\
+         *' -v '*) : > \"$here/told\";;\n\
+         *' -### '*) [ -e \"$here/silent\" ] && [ ! -e \"$here/told\" ] && exit 1;;\n\
+         esac\n\
+         exec '{}' \"$@\"",
+        real.display()
+    ));
+    let short = toolchain(&teller.backend());
+    let questions = teller.asked().len();
+    std::fs::write(teller.path("silent"), "").unwrap();
+    assert_eq!(toolchain(&teller.backend()), short);
+    assert_eq!(teller.asked().len(), questions + 3);
+}
+
+/// A made-up compiler for `target`, of `version`, that takes flags only if its own is among them.
+fn made_up(target: &str, version: &str, own: &str) -> Teller {
+    Teller::new(&format!(
+        "case \"$*\" in *kernel.c*) exec '{}' -shared -nostdlib -o kernel.o kernel.c;; esac\n\
+         [ \"$1\" = '-###' ] && case \" $* \" in *' {own} '*) ;; *) echo 'unknown flag' >&2; exit 1;; esac\n\
+         printf '%s\\n' '{version}' 'Target: {target}'\n\
+         [ \"$1\" = '-###' ] && echo ' /bin/sh -quiet -'\n\
+         exit 0",
+        crate::common::real_compiler().display()
+    ))
+}
+
+#[test]
+fn compilers_are_asked_with_the_flags_for_what_they_are() {
+    let arm = ("aarch64-linux-gnu", "-march=armv8-a");
+    let x86 = ("x86_64-linux-gnu", "-march=x86-64");
+    let (host, other) = if cfg!(target_arch = "x86_64") { (x86, arm) } else { (arm, x86) };
+    let gcc = ("gcc version 99 (made up)", "-fno-tree-loop-distribute-patterns");
+    let clang = ("made up clang version 99", "-fno-builtin");
+    for ((target, arch), (version, kind)) in [(host, gcc), (other, gcc), (host, clang), (other, clang)] {
+        for own in [arch, kind] {
+            let fingerprint = toolchain(&made_up(target, version, own).backend());
+            let flags: Vec<&str> = note(&fingerprint, "flags").split(' ').collect();
+            assert!(flags.contains(&arch) && flags.contains(&kind), "{target}, {version}: {flags:?}");
+            assert_eq!((note(&fingerprint, "triple"), note(&fingerprint, "version")), (target, version));
+        }
+    }
+}
+
+/// Flags for others, which it only warns of, are not what its kernels are compiled with either.
+#[test]
+fn a_compiler_that_takes_all_flags_is_given_its_own() {
+    let clang = made_up(&format!("{}-linux-gnu", std::env::consts::ARCH), "clang version 99", "-std=c11");
+    let fingerprint = toolchain(&clang.backend());
+    assert!(note(&fingerprint, "flags").contains("-fno-builtin"), "{fingerprint:?}");
+    assert_eq!(clang.asked().iter().filter(|question| *question == "-###").count(), 2);
+}
+
+#[test]
+fn clang_is_known_by_its_name() {
+    let target = format!("{}-linux-gnu", std::env::consts::ARCH);
+    let clang = made_up(&target, "clang version 99", "-fno-builtin");
+    std::fs::rename(clang.path("cc"), clang.path("clang-99")).unwrap();
+    symlink(clang.path("clang-99"), clang.path("cc")).unwrap();
+    toolchain(&clang.backend());
+    assert_eq!(clang.asked(), ["-###"]);
+}
+
+/// What is asked ahead is not waited for, and not asked again.
+#[test]
+fn who_looks_ahead_asks_for_all() {
+    let teller = Teller::held();
+    let backend = teller.backend();
+    backend.warm_up(&TestContext::new().cx());
+    backend.warm_up(&TestContext::new().cx());
+    teller.until_asked(1);
+    std::fs::write(teller.path("go"), "").unwrap();
+    assert_eq!(toolchain(&backend), toolchain(&backend));
+    backend.warm_up(&TestContext::new().cx());
+    assert_eq!(teller.asked(), ["-###"]);
+}
+
+/// Whoever asks for the toolchain says how long that matters; and what was begun by a thread that is gone is begun anew.
+#[test]
+fn what_was_begun_ahead_binds_nobody() {
+    let hangs = Teller::new("exec sleep 1000");
+    let backend = hangs.backend();
+    backend.warm_up(&TestContext::new().cx());
+    let (cancel, began) = (CancelToken::new(), Instant::now());
+    std::thread::scope(|scope| {
+        let asks = scope.spawn(|| backend.toolchain(&TestContext::cancelled_by(&cancel).cx()));
+        hangs.until_asked(1);
+        std::thread::sleep(Duration::from_millis(50));
+        cancel.cancel();
+        assert!(matches!(asks.join().unwrap(), Err(BackendError::Cancelled)));
+    });
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+
+    let real = crate::common::real_compiler();
+    let slow = Teller::new(&format!("sleep 0.1\nexec '{}' \"$@\"", real.display()));
+    let backend = slow.backend();
+    std::thread::scope(|scope| scope.spawn(|| backend.warm_up(&TestContext::new().cx())).join().unwrap());
+    assert!(!toolchain(&backend).parts().is_empty());
+}
+
+/// Who began to ask for what another asks for already would never come to wait for it.
+#[test]
+fn nothing_is_begun_ahead_of_what_is_being_asked() {
+    let teller = Teller::held();
+    let backend = teller.backend();
+    std::thread::scope(|scope| {
+        let asks = scope.spawn(|| toolchain(&backend));
+        teller.until_asked(1);
+        backend.warm_up(&TestContext::new().cx());
+        std::fs::write(teller.path("go"), "").unwrap();
+        asks.join().unwrap();
+    });
+    assert_eq!(teller.asked(), ["-###"]);
+}
+
+/// Who writes more than a pipe takes stands still until somebody reads, and is not to blame for that.
+#[test]
+fn time_counts_only_while_somebody_waits() {
+    let real = crate::common::real_compiler();
+    let teller = Teller::new(&format!(
+        "[ \"$1\" = '-###' ] && yes | head -c 200000\nexec '{}' \"$@\"",
+        real.display()
+    ));
+    let patience = Duration::from_secs(2);
+    let backend = CpuBackend::new(CpuConfig { probe_deadline: patience, ..teller.config() });
+    backend.warm_up(&TestContext::new().cx());
+    std::thread::sleep(patience + Duration::from_millis(100));
+    toolchain(&backend);
+    assert_eq!(teller.asked(), ["-###"]);
+}
+
+/// Hosts may wait for all their children, and ours are among them.
+#[test]
+fn what_somebody_else_waited_for_is_asked_again() {
+    let real = crate::common::real_compiler();
+    let teller =
+        Teller::new(&format!("echo $$ >> \"$(dirname \"$0\")/ids\"\nexec '{}' \"$@\"", real.display()));
+    let ids = || std::fs::read_to_string(teller.path("ids")).unwrap_or_default();
+    let backend = teller.backend();
+    backend.warm_up(&TestContext::new().cx());
+    teller.until(|| ids().lines().count() == 1);
+    for id in ids().lines() {
+        let id = rustix::process::Pid::from_raw(id.parse().unwrap());
+        rustix::process::waitpid(id, rustix::process::WaitOptions::empty()).unwrap();
+    }
+    assert_eq!(toolchain(&backend), toolchain(&teller.backend()));
+}
+
+/// A compiler that is killed amid its dry run would leave its temporary files in everybody's folder.
+#[test]
+fn who_looks_ahead_in_vain_leaves_nothing_behind() {
+    let teller = Teller::new(
+        "[ \"$1\" = '-###' ] || exit 0\n\
+         trap 'rm \"$TMPDIR/left\"; exit 1' TERM\n\
+         : > \"$TMPDIR/left\"\n\
+         while :; do sleep 0.01; done",
+    );
+    let scratch = teller.path("scratch");
+    std::fs::create_dir(&scratch).unwrap();
+    let backend = CpuBackend::new(CpuConfig { scratch: scratch.clone(), ..teller.config() });
+    backend.warm_up(&TestContext::new().cx());
+    let children = |dir: &Path| -> Vec<PathBuf> {
+        std::fs::read_dir(dir).into_iter().flatten().map(|entry| entry.unwrap().path()).collect()
+    };
+    // In the directory of this user.
+    let probes = || children(&scratch).iter().flat_map(|dir| children(dir)).collect::<Vec<_>>();
+    teller.until(|| probes().iter().any(|dir| dir.join("left").exists()));
+    drop(backend);
+    assert_eq!(probes(), [] as [PathBuf; 0]);
+}
+
+/// That it says what it is is not enough.
+#[test]
+fn a_compiler_that_cannot_compile_is_none() {
+    let real = crate::common::real_compiler();
+    // Also the real one has to answer within that.
+    let (long, short) = (Duration::from_secs(30), Duration::from_secs(2));
+    for (bad, says, patience) in [
+        ("echo no licence >&2; exit 7", "exit status: 7 | no licence", long),
+        ("sleep 1000", "deadline", short),
+        ("exit 0", "it makes no object", long),
+    ] {
+        let teller = Teller::new(&format!(
+            "case \"$*\" in *kernel.c*) {bad};; esac\nexec '{}' \"$@\"",
+            real.display()
+        ));
+        let backend = CpuBackend::new(CpuConfig { probe_deadline: patience, ..teller.config() });
+        let error = backend.toolchain(&TestContext::new().cx()).unwrap_err().to_string();
+        assert!(error.contains(says) && error.contains("kernel.c"), "{error}");
+    }
+}

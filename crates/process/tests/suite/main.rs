@@ -1,0 +1,3 @@
+//! Tests with real programs.
+
+mod sandbox;
