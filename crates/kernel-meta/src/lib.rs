@@ -79,8 +79,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod checked;
 mod compare;
 mod content;
+mod decide;
 pub mod displace;
 mod error;
 mod file_kind;
@@ -93,6 +95,7 @@ mod occupant;
 mod own_name;
 pub mod publish;
 mod rename;
+mod report;
 mod retire;
 mod run_id;
 mod stored;
@@ -105,9 +108,9 @@ pub use error::{IoCause, ViewError};
 pub use file_kind::KernelFileKind;
 pub use foreign_files::{ForeignFiles, LeaveForeign, QuarantineOutcome, Replaced};
 pub use left::{DirectoryRisk, ForeignKernel, InUse, LeftKernel, LeftReason};
-pub use materialise::ViewReport;
 pub use own_name::{MAX_DEPTH, QUARANTINE, is_quarantine};
 pub use rename::rename_new;
+pub use report::ViewReport;
 pub use run_id::RunId;
 pub use stored::{StoredKernel, StoredKernels};
 pub use view::{DEFAULT_LOCK_TIMEOUT, View};

@@ -1,100 +1,28 @@
 //! Making a folder hold the kernels it should.
 
-use std::collections::{BTreeMap, HashSet};
-use std::path::PathBuf;
+use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
 
 use opkeep_digest::Digest;
 
-use crate::content::check_stem;
+use crate::checked::Checked;
+use crate::decide::{Decided, decide};
 use crate::displace::displaced;
 use crate::foreign_files::{ForeignFiles, QuarantineOutcome, Replaced};
 use crate::manifest::{self, Before, Known, Manifest};
-use crate::occupant::{Act, Decision, Looker, Placement, Policy};
+use crate::occupant::{Act, Looker, Placement, Policy};
 use crate::publish::{publish, stage};
+use crate::report::ViewReport;
 use crate::retire::{GRACE, Retired};
 use crate::stored::StoredKernels;
 use crate::view_dir::ViewDir;
-use crate::{
-    DirectoryRisk, KernelFileKind, KernelFiles, LeftKernel, LeftReason, RetiredKernel, RunId, ViewError,
-    retire,
-};
+use crate::{KernelFileKind, KernelFiles, LeftKernel, LeftReason, RetiredKernel, RunId, ViewError, retire};
 use opkeep_fs::{FileState, max_open_files};
 
 /// A file that changed so recently is read again: the clock of its times may not tell two changes apart.
 const REST: Duration = Duration::from_secs(2);
 /// Kernels whose files are written, then synced together, then published. Bounds the open files.
 const BATCH: usize = 32;
-
-/// What [`View::materialise`](crate::View::materialise) did. Kernels are counted by stem.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ViewReport {
-    /// Kernels of which at least one file was written.
-    pub written: usize,
-    /// Kernels of which every file was as it should be.
-    pub intact: usize,
-    /// Superseded and withdrawn kernels that were removed.
-    pub removed: usize,
-    /// Files that were read to be compared. Those that the manifest vouches for are not.
-    pub read: usize,
-    /// Whether other writers were kept out. False on a file system without locks: names are still replaced whole.
-    pub locked: bool,
-    /// Whether the manifest could be kept. If not, the next call reads every file, and may not know what is ours.
-    pub recorded: bool,
-    /// Kernels that were not written, because of what stands under their names or beside them.
-    pub left: Vec<LeftKernel>,
-    /// Where what was replaced is kept, if anything that is not ours was.
-    pub quarantine: Option<PathBuf>,
-    /// Files that had a kernel's name and could not get it back, by their names now: the name is taken, or the kernel's other
-    /// file does not fit. They stay in the directory, and no call removes them.
-    pub displaced: Vec<String>,
-    /// Why the directory cannot be relied on.
-    pub risk: Option<DirectoryRisk>,
-}
-
-/// Kernels whose names are safe and do not contradict each other.
-#[derive(Debug)]
-pub(crate) struct Checked<'a> {
-    given: &'a [KernelFiles<'a>],
-    /// One of each stem, in the order given.
-    distinct: Vec<&'a KernelFiles<'a>>,
-}
-
-impl<'a> Checked<'a> {
-    pub(crate) fn new(given: &'a [KernelFiles<'a>]) -> Result<Self, ViewError> {
-        let mut first_of = BTreeMap::new();
-        let mut distinct = Vec::with_capacity(given.len());
-        for kernel in given {
-            check_stem(kernel.stem)?;
-            let first: &KernelFiles<'_> = first_of.entry(kernel.stem).or_insert_with(|| {
-                distinct.push(kernel);
-                kernel
-            });
-            for part in KernelFileKind::ALL {
-                let (first, second) = (first.content(part).digest(), kernel.content(part).digest());
-                if first != second {
-                    return Err(ViewError::Conflict { stem: kernel.stem.to_owned(), part, first, second });
-                }
-            }
-        }
-        Ok(Self { given, distinct })
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.given.is_empty()
-    }
-
-    /// Whether none is for the chip that its descriptor names.
-    pub(crate) fn are_all_for_other_chips(&self) -> bool {
-        !self.is_empty() && self.given.iter().all(|kernel| !kernel.for_chip)
-    }
-
-    /// The kernels by their stems.
-    fn by_stem(&self) -> BTreeMap<&str, &KernelFiles<'a>> {
-        self.distinct.iter().map(|kernel| (kernel.stem, *kernel)).collect()
-    }
-}
 
 /// How a directory is to be made to hold kernels.
 pub(crate) struct Order<'a> {
@@ -158,69 +86,6 @@ pub(crate) fn materialise(
         work.report.displaced = folder.stay_displaced(order.now, GRACE, is_ours);
     }
     Ok(work.report)
-}
-
-/// What there is to say if the directory is left as it is because of whose it is. It is only looked at.
-pub(crate) fn leave_all(
-    folder: &ViewDir,
-    kernels: &Checked<'_>,
-    policy: Policy,
-    stored: &dyn StoredKernels,
-    foreign: &dyn ForeignFiles,
-) -> Result<Option<ViewReport>, ViewError> {
-    let text = folder.read(manifest::NAME).map(|(bytes, _)| bytes).unwrap_or_default();
-    let mut manifest = Manifest::parse(&text);
-    manifest.resolve(|name| folder.file_state(name));
-    let mut looker =
-        Looker { folder, manifest: &manifest, policy, rested: &|_| false, stored, foreign, read: 0 };
-    let Decided { placed, left, is_closed } = decide(&mut looker, kernels)?;
-    let report = ViewReport {
-        intact: placed.len(),
-        read: looker.read,
-        recorded: true,
-        left,
-        risk: folder.risk(),
-        ..ViewReport::default()
-    };
-    Ok(Some(report).filter(|_| is_closed))
-}
-
-/// What becomes of kernels.
-struct Decided<'a> {
-    /// By stem.
-    placed: BTreeMap<&'a str, Placement>,
-    left: Vec<LeftKernel>,
-    /// The directory is left as it is.
-    is_closed: bool,
-}
-
-/// Decides about every kernel.
-fn decide<'a>(looker: &mut Looker<'_, '_>, kernels: &Checked<'a>) -> Result<Decided<'a>, ViewError> {
-    let mut decisions = Vec::with_capacity(kernels.distinct.len());
-    for kernel in &kernels.distinct {
-        decisions.push((*kernel, looker.decide(kernel)?));
-    }
-    // A directory of others is left alone, unless the user chose what it is to be filled for.
-    let Policy { guessed, replace } = looker.policy;
-    let is_guess = |(kernel, it): &(&KernelFiles<'_>, Decision)| !kernel.for_chip && it.writes();
-    let foreign = match guessed && !replace && decisions.iter().any(is_guess) {
-        true => looker.foreign_kernel(&kernels.by_stem())?,
-        false => None,
-    };
-    let mut decided = Decided { placed: BTreeMap::new(), left: Vec::new(), is_closed: foreign.is_some() };
-    for (kernel, decision) in decisions {
-        let is_guess = !kernel.for_chip && decision.writes();
-        let why = match (&foreign, decision) {
-            (_, Decision::Leave(why)) => why,
-            (Some(why), _) if is_guess => why.clone(),
-            (_, Decision::Place(placement)) => {
-                decided.placed.insert(kernel.stem, *placement);
-                continue;
-            }
-        };
-        decided.left.push(LeftKernel { stem: kernel.stem.to_owned(), why });
-    }
-    Ok(decided)
 }
 
 /// A kernel of which something must be written.

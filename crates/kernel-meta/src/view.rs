@@ -6,12 +6,15 @@ use std::time::Duration;
 
 use opkeep_artifact::is_safe_file_name;
 
+use crate::checked::Checked;
 use crate::content::{KernelFiles, RetiredKernel};
+use crate::decide;
 use crate::error::ViewError;
 use crate::foreign_files::{ForeignFiles, LeaveForeign};
 use crate::manifest;
-use crate::materialise::{self, ViewReport};
+use crate::materialise;
 use crate::occupant::Policy;
+use crate::report::ViewReport;
 use crate::run_id::RunId;
 use crate::stored::{NoStore, StoredKernels};
 use crate::view_dir::ViewDir;
@@ -149,7 +152,7 @@ impl View {
         withdrawn: &[RetiredKernel<'_>],
         stored: &dyn StoredKernels,
     ) -> Result<ViewReport, ViewError> {
-        let kernels = materialise::Checked::new(kernels)?;
+        let kernels = Checked::new(kernels)?;
         if kernels.is_empty() && (withdrawn.is_empty() || !self.has_ours()?) {
             return Ok(ViewReport { recorded: true, ..ViewReport::default() });
         }
@@ -173,13 +176,13 @@ impl View {
     /// there.
     fn leave_all(
         &self,
-        kernels: &materialise::Checked<'_>,
+        kernels: &Checked<'_>,
         stored: &dyn StoredKernels,
     ) -> Result<Option<ViewReport>, ViewError> {
         if !self.policy.guessed || self.policy.replace || !kernels.are_all_for_other_chips() {
             return Ok(None);
         }
         let Some(folder) = ViewDir::look(&self.dir)? else { return Ok(None) };
-        materialise::leave_all(&folder, kernels, self.policy, stored, &*self.foreign)
+        decide::leave_all(&folder, kernels, self.policy, stored, &*self.foreign)
     }
 }

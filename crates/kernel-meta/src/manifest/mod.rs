@@ -55,7 +55,7 @@ impl<'a> Manifest<'a> {
         if Digest::of(body.as_bytes()) != digest {
             return None;
         }
-        let kernels = body.lines().map(|line| parse_kernel(line)).collect::<Option<_>>()?;
+        let kernels = body.lines().map(parse_kernel).collect::<Option<_>>()?;
         Some(Self { kernels })
     }
 

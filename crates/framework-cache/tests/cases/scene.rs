@@ -1,5 +1,4 @@
 //! A directory of one kernel, and another program that writes there.
-#![expect(clippy::disallowed_methods, reason = "tests write as another program does")]
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -235,14 +234,14 @@ pub(super) const STARTS: [Start; 6] = [
 
 /// What another program writes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum ItemKind {
+pub(super) enum Operation {
     Theirs,
     Ours(u32),
     Extended(u32),
     Nonsense,
 }
 
-impl ItemKind {
+impl Operation {
     pub(super) fn bytes(self, scene: &Scene, suffix: &str) -> Vec<u8> {
         let ours = |version| {
             let [object, json, info] = scene.ours(version).files;

@@ -1,13 +1,6 @@
 //! Making room in CANN's cache beside processes that use it, and by processes that die at it. The test binary runs
 //! itself as the other process.
 
-#![expect(clippy::disallowed_methods, reason = "tests make and break caches by hand, and run themselves")]
-#![expect(clippy::print_stdout, clippy::exit, reason = "so the other process tells how it is")]
-#![expect(clippy::unwrap_used, reason = "these tests are functions without the attribute")]
-
-#[path = "common/kernel_cache.rs"]
-mod common;
-
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,21 +11,22 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use common::{Cache, place, run};
-use libtest_mimic::{Arguments, Trial};
+use crate::CHILD;
+use crate::laid_caches::{Cache, place, run};
+use libtest_mimic::Trial;
 use opkeep_framework_cache::gc::{FileGroupKind, GcOptions, GcProgress, LimitSettings, gc};
 use rustix::fs::{FlockOperation, fcntl_lock};
 
-const CHILD: &str = "--child";
 const HOUR: Duration = Duration::from_secs(3600);
 /// The user and group `nobody` of most systems; that it has a name does not matter.
 const NOBODY: u32 = 65_534;
 
-fn main() {
-    let arguments: Vec<String> = std::env::args().collect();
-    if arguments.get(1).is_some_and(|word| word == CHILD) {
-        return child(&arguments[2], Path::new(&arguments[3]), &arguments[4]);
-    }
+/// What this program does as the other process.
+pub(crate) fn other_process(arguments: &[String]) {
+    child(&arguments[0], Path::new(&arguments[1]), &arguments[2]);
+}
+
+pub(crate) fn trials() -> Vec<Trial> {
     let test = |name: &str, body: fn()| {
         Trial::test(name, move || {
             body();
@@ -42,7 +36,7 @@ fn main() {
     let mounts = Mounted::new(&Cache::new().folder()).is_some();
     // As root, if its folder is open to others.
     let foreign = command("try", Path::new("/dev/null"), 0).uid(NOBODY).gid(NOBODY).status().is_ok();
-    let tests = vec![
+    vec![
         test("a_folder_that_cann_ages_is_left_to_it", a_folder_that_cann_ages_is_left_to_it),
         test("canns_lock_for_aging_is_held_meanwhile", canns_lock_for_aging_is_held_meanwhile),
         test("what_another_process_has_locked_stays", what_another_process_has_locked_stays),
@@ -52,8 +46,7 @@ fn main() {
             .with_ignored_flag(!foreign),
         test("room_is_made_where_no_file_can_be", room_is_made_where_no_file_can_be)
             .with_ignored_flag(!mounts),
-    ];
-    libtest_mimic::run(&Arguments::from_args(), tests).exit();
+    ]
 }
 
 /// What the other process does with the file or folder at `path`.
@@ -151,7 +144,7 @@ impl Drop for Mounted {
 
 fn command(deed: &str, path: &Path, number: u32) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args([CHILD, deed, path.to_str().unwrap(), &number.to_string()]);
+    command.args([CHILD, "gc", deed, path.to_str().unwrap(), &number.to_string()]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     command
 }

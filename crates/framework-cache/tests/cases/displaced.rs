@@ -1,6 +1,6 @@
 //! Displaced files return to their names where they fit, and nothing of others is lost where they cannot.
-#![expect(clippy::disallowed_methods, reason = "tests write as another program does")]
 
+use libtest_mimic::Trial;
 use std::fs;
 
 use opkeep_framework_cache::restore::{RestoreOptions, newest, quarantines, restore};
@@ -9,11 +9,10 @@ use opkeep_testkit::ascend::Chip;
 use opkeep_testkit::caches::Rank;
 
 use crate::common::owned::{Ours, extended, view};
-use crate::scene::{ItemKind, Scene, Start};
+use crate::scene::{Operation, Scene, Start};
 
 /// A description that a dead process displaced is not restored beside an object that it does not describe, whatever is
 /// known of it.
-#[test]
 fn a_displaced_description_stays_with_its_object() {
     let cases = [false, true].into_iter().flat_map(|is_lost| [1, 2].map(|first| (is_lost, first)));
     for ((is_lost, first), is_extended) in cases.flat_map(|case| [false, true].map(|it| (case, it))) {
@@ -40,7 +39,6 @@ fn a_displaced_description_stays_with_its_object() {
 }
 
 /// It is restored beside its own object, and where there is none.
-#[test]
 fn a_displaced_description_returns_to_its_object() {
     for has_object in [false, true] {
         let scene = Scene::new();
@@ -59,9 +57,8 @@ fn a_displaced_description_returns_to_its_object() {
 }
 
 /// An undo first settles what a killed build displaced: so does its dry run.
-#[test]
 fn a_dry_run_reports_what_the_undo_of_a_killed_build_does() {
-    let (other, ours) = (ItemKind::Ours(2), ItemKind::Ours(1));
+    let (other, ours) = (Operation::Ours(2), Operation::Ours(1));
     for (suffix, what) in [("o", other), ("json", other), ("o", ours)] {
         let scene = Scene::starting(Start::Theirs);
         scene.build(1, || {});
@@ -80,7 +77,6 @@ fn a_dry_run_reports_what_the_undo_of_a_killed_build_does() {
 
 /// A kernel of ours that is withdrawn is quarantined if MindSpore extended its description. If it cannot be, the kernel
 /// stays, that is reported, and a later call finds it.
-#[test]
 fn an_extended_kernel_is_withdrawn_with_a_copy() {
     let scene = Scene::new();
     scene.build(1, || {});
@@ -108,7 +104,6 @@ fn an_extended_kernel_is_withdrawn_with_a_copy() {
 }
 
 /// What MindSpore added to a description stays where its damaged object cannot be quarantined.
-#[test]
 fn an_extended_description_is_not_removed() {
     let scene = Scene::new();
     scene.build(1, || {});
@@ -120,4 +115,14 @@ fn an_extended_description_is_not_removed() {
     let report = view(scene.base.path()).materialise(&[scene.ours(1).files()]).unwrap();
     assert!(matches!(report.left[..], [LeftKernel { why: LeftReason::NotKept { .. }, .. }]), "{report:?}");
     assert_eq!(scene.read("json"), Some(extended));
+}
+
+pub(crate) fn trials() -> Vec<Trial> {
+    trials![
+        a_displaced_description_stays_with_its_object,
+        a_displaced_description_returns_to_its_object,
+        a_dry_run_reports_what_the_undo_of_a_killed_build_does,
+        an_extended_kernel_is_withdrawn_with_a_copy,
+        an_extended_description_is_not_removed
+    ]
 }

@@ -1,8 +1,8 @@
 //! What a view does where kernels stand that are not ours.
-#![expect(clippy::disallowed_methods, reason = "tests lay out directories by hand")]
 
-mod undone;
+pub(crate) mod undone;
 
+use libtest_mimic::Trial;
 use std::cell::Cell;
 use std::fs::{self, File, FileTimes};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -22,13 +22,13 @@ use opkeep_testkit::caches::{CachedKernelFiles, Rank};
 use tempfile::TempDir;
 
 /// A directory of MindSpore's for a chip, with one kernel in it.
-struct CacheDir {
+struct Place {
     base: TempDir,
     theirs: CachedKernelFiles,
     chip: Chip,
 }
 
-impl CacheDir {
+impl Place {
     fn new() -> Self {
         Self::on(Chip::Ascend910)
     }
@@ -85,10 +85,9 @@ fn why(report: &ViewReport) -> &LeftReason {
     &report.left[0].why
 }
 
-#[test]
 fn a_valid_kernel_that_is_not_ours_is_left_whatever_is_built() {
     for chip in Chip::ALL {
-        let place = CacheDir::on(chip);
+        let place = Place::on(chip);
         let before = kernels(&place.dir());
         for ours in
             [place.ours(1), Ours::on_host(&place.theirs, 1), Ours::of(Chip::Ascend310P, &place.theirs, 1)]
@@ -107,9 +106,8 @@ fn a_valid_kernel_that_is_not_ours_is_left_whatever_is_built() {
     }
 }
 
-#[test]
 fn what_is_replaced_on_request_comes_back_as_it_was() {
-    let place = CacheDir::new();
+    let place = Place::new();
     let before = kernels(&place.dir());
     let ours = Ours::on_host(&place.theirs, 1);
     for _ in 0..2 {
@@ -131,9 +129,8 @@ fn listed(dir: &Path, stem: &str) -> bool {
     list.lines().any(|line| line.starts_with(&format!("{stem}\t")))
 }
 
-#[test]
 fn what_is_undone_is_ours_no_more() {
-    let place = CacheDir::new();
+    let place = Place::new();
     let dir = place.dir();
     let (ours, other) = (place.ours(1), place.ours(2));
     let kept = Ours { stem: format!("{}_kept", other.stem), ..other };
@@ -160,7 +157,7 @@ fn what_is_undone_is_ours_no_more() {
         assert!(matches!(why(&place.run(&place.ours(3))), LeftReason::Foreign(_)));
     }
     // With nothing left to list, no list is left.
-    let place = CacheDir::new();
+    let place = Place::new();
     place.view().with_replace(true).materialise(&[place.ours(1).files()]).unwrap();
     let options = RestoreOptions { dry_run: true, observe: &|_| {} };
     let run = newest(quarantines(place.base.path()).unwrap()).remove(0);
@@ -175,7 +172,7 @@ fn what_is_undone_is_ours_no_more() {
     assert!(!place.dir().join(".opkeep-manifest").exists());
 }
 
-type Damage = (&'static str, fn(&CacheDir));
+type Damage = (&'static str, fn(&Place));
 
 /// Every sort of damage, as it can be made of a whole kernel.
 fn damages() -> Vec<Damage> {
@@ -196,10 +193,9 @@ fn damages() -> Vec<Damage> {
     ]
 }
 
-#[test]
 fn damage_is_replaced_by_a_kernel_for_the_chip_and_kept() {
     for (what, damage) in damages() {
-        let place = CacheDir::on(Chip::Ascend910B);
+        let place = Place::on(Chip::Ascend910B);
         damage(&place);
         let before = kernels(&place.dir());
         let report = place.run(&place.ours(1));
@@ -214,10 +210,9 @@ fn damage_is_replaced_by_a_kernel_for_the_chip_and_kept() {
     }
 }
 
-#[test]
 fn damage_is_left_by_a_kernel_for_another_chip() {
     for (what, damage) in damages() {
-        let place = CacheDir::on(Chip::Ascend910B);
+        let place = Place::on(Chip::Ascend910B);
         damage(&place);
         let before = kernels(&place.dir());
         let report = place.run(&Ours::on_host(&place.theirs, 1));
@@ -227,7 +222,6 @@ fn damage_is_left_by_a_kernel_for_another_chip() {
 }
 
 /// The object is whole, so whatever is wrong beside it, it is no damage.
-#[test]
 fn a_whole_object_of_another_chip_is_never_damage() {
     for (theirs, ours) in [
         (Chip::Ascend910, Chip::Ascend910B),
@@ -236,7 +230,7 @@ fn a_whole_object_of_another_chip_is_never_damage() {
         (Chip::Ascend310B, Chip::Ascend310P),
     ] {
         for json in [&b""[..], b"{\"sha256\": ", b"{\"kernelName\": \"a\", \"sha256\": \"00\"}"] {
-            let place = CacheDir::on(theirs);
+            let place = Place::on(theirs);
             fs::write(place.path("json"), json).unwrap();
             let before = kernels(&place.dir());
             let report = place.run(&Ours::of(ours, &place.theirs, 1));
@@ -246,10 +240,9 @@ fn a_whole_object_of_another_chip_is_never_damage() {
     }
 }
 
-#[test]
 fn parts_of_a_kernel_are_what_they_are() {
     // A descriptor alone: frameworks write it first, and it stays theirs.
-    let place = CacheDir::empty_on(Chip::Ascend910);
+    let place = Place::empty_on(Chip::Ascend910);
     fs::create_dir_all(place.dir()).unwrap();
     let mut info = place.theirs.info.clone().unwrap();
     info.extend(b"  \n");
@@ -264,7 +257,7 @@ fn parts_of_a_kernel_are_what_they_are() {
     );
 
     // An object alone: just now, a compiler may be about to describe it; later, it is left over.
-    let place = CacheDir::empty_on(Chip::Ascend910);
+    let place = Place::empty_on(Chip::Ascend910);
     fs::create_dir_all(place.dir()).unwrap();
     fs::write(place.path("o"), &place.theirs.object).unwrap();
     assert!(matches!(why(&place.run(&place.ours(1))), LeftReason::InProgress(InUse::RecentlyWritten { .. })));
@@ -276,9 +269,8 @@ fn parts_of_a_kernel_are_what_they_are() {
     assert_eq!(kernels(&place.dir()), [(place.path("o"), place.theirs.object.clone())]);
 }
 
-#[test]
 fn a_file_that_is_open_may_be_in_progress() {
-    let place = CacheDir::on(Chip::Ascend910B);
+    let place = Place::on(Chip::Ascend910B);
     let half = &place.theirs.object[..place.theirs.object.len() / 2];
     fs::write(place.path("o"), half).unwrap();
     let before = kernels(&place.dir());
@@ -292,15 +284,14 @@ fn a_file_that_is_open_may_be_in_progress() {
     assert_eq!(place.run(&place.ours(1)).written, 1);
 }
 
-#[test]
 fn a_guess_fills_what_is_empty_or_ours_and_nothing_else() {
-    let guess = |place: &CacheDir, kernels: &[Ours]| {
+    let guess = |place: &Place, kernels: &[Ours]| {
         let files: Vec<KernelFiles<'_>> = kernels.iter().map(Ours::files).collect();
         place.view().with_guessed_target(true).materialise(&files).unwrap()
     };
     let other = Rank::new(0).square(2);
     // With another kernel of theirs, nothing is made, not even a lock.
-    let place = CacheDir::new();
+    let place = Place::new();
     let before = all_bytes(place.base.path());
     for kernels in
         [vec![Ours::on_host(&other, 1)], vec![Ours::on_host(&other, 1), Ours::on_host(&place.theirs, 1)]]
@@ -315,7 +306,7 @@ fn a_guess_fills_what_is_empty_or_ours_and_nothing_else() {
     assert_eq!(place.run(&Ours::on_host(&other, 1)).written, 1);
     assert_eq!(guess(&place, &[Ours::of(Chip::Ascend910, &Rank::new(0).square(3), 1)]).written, 1);
 
-    let place = CacheDir::empty_on(Chip::Ascend910);
+    let place = Place::empty_on(Chip::Ascend910);
     assert_eq!(guess(&place, &[Ours::on_host(&place.theirs, 1)]).written, 1);
     assert_eq!(guess(&place, &[Ours::on_host(&place.theirs, 2), Ours::on_host(&other, 1)]).written, 2);
     // Ours that are damaged are healed, and a descriptor alone is no kernel.
@@ -329,9 +320,8 @@ fn a_guess_fills_what_is_empty_or_ours_and_nothing_else() {
     assert_eq!(kernels(&place.dir()), before);
 }
 
-#[test]
 fn bytes_that_are_ours_are_adopted_and_kept_when_they_are_replaced() {
-    let place = CacheDir::empty_on(Chip::Ascend910);
+    let place = Place::empty_on(Chip::Ascend910);
     let (first, second) = (place.ours(1), place.ours(2));
     place.run(&first);
     fs::remove_file(place.dir().join(".opkeep-manifest")).unwrap();
@@ -342,16 +332,15 @@ fn bytes_that_are_ours_are_adopted_and_kept_when_they_are_replaced() {
     assert!(first.is_in(&place.dir()));
 
     // What is recorded as written by us is replaced for good.
-    let place = CacheDir::empty_on(Chip::Ascend910);
+    let place = Place::empty_on(Chip::Ascend910);
     place.run(&first);
     assert_eq!(place.run(&second).written, 1);
     assert!(!place.has(&first.files[0]) && quarantines(place.base.path()).unwrap().is_empty());
 }
 
 /// The list as it was written before there were marks in it.
-#[test]
 fn a_list_of_the_first_version_is_read() {
-    let place = CacheDir::empty_on(Chip::Ascend910);
+    let place = Place::empty_on(Chip::Ascend910);
     let (first, second) = (place.ours(1), place.ours(2));
     place.run(&first);
     let digests = first.files.each_ref().map(|bytes| Digest::of(bytes).to_string()).join("\t");
@@ -362,9 +351,8 @@ fn a_list_of_the_first_version_is_read() {
     assert!(!place.has(&first.files[0]) && second.is_in(&place.dir()));
 }
 
-#[test]
 fn what_somebody_changed_in_ours_is_left() {
-    let place = CacheDir::empty_on(Chip::Ascend910);
+    let place = Place::empty_on(Chip::Ascend910);
     place.run(&place.ours(1));
     let text = String::from_utf8(place.ours(1).files[1].clone()).unwrap();
     let edited = text.replacen("\"blockDim\": ", "\"blockDim\": 1", 1);
@@ -384,10 +372,9 @@ fn what_somebody_changed_in_ours_is_left() {
     assert!(place.has(&extended) && place.ours(2).is_in(&place.dir()));
 }
 
-#[test]
 fn a_kernel_for_debugging_takes_no_place_of_a_release() {
     let debug = |ours: Ours| Ours { debug: true, ..ours };
-    let place = CacheDir::empty_on(Chip::Ascend910);
+    let place = Place::empty_on(Chip::Ascend910);
     place.run(&place.ours(1));
     let before = kernels(&place.dir());
     assert_eq!(why(&place.run(&debug(place.ours(2)))), &LeftReason::Release);
@@ -412,10 +399,9 @@ fn a_kernel_for_debugging_takes_no_place_of_a_release() {
     assert_eq!(place.run(&debug(place.ours(5))).written, 1);
 }
 
-#[test]
 fn a_second_name_of_a_file_keeps_its_bytes() {
     for replace in [false, true] {
-        let place = CacheDir::new();
+        let place = Place::new();
         let elsewhere = place.base.path().join("elsewhere.o");
         fs::hard_link(place.path("o"), &elsewhere).unwrap();
         place.view().with_replace(replace).materialise(&[place.ours(1).files()]).unwrap();
@@ -424,7 +410,6 @@ fn a_second_name_of_a_file_keeps_its_bytes() {
 }
 
 /// A framework that compiles the same kernel at any moment of ours loses nothing.
-#[test]
 fn what_is_written_meanwhile_is_not_lost() {
     let theirs = Rank::new(0).square(1);
     // Over nothing, over ours, over damage; its files renamed into place, or written in place.
@@ -432,7 +417,7 @@ fn what_is_written_meanwhile_is_not_lost() {
         for renames in [false, true] {
             let mut step = 0;
             loop {
-                let place = CacheDir::empty_on(Chip::Ascend910);
+                let place = Place::empty_on(Chip::Ascend910);
                 fs::create_dir_all(place.dir()).unwrap();
                 if start == 1 {
                     place.run(&place.ours(1));
@@ -471,9 +456,8 @@ fn what_is_written_meanwhile_is_not_lost() {
     }
 }
 
-#[test]
 fn a_directory_that_others_may_write_to_is_named() {
-    let place = CacheDir::empty_on(Chip::Ascend910);
+    let place = Place::empty_on(Chip::Ascend910);
     assert_eq!(place.run(&place.ours(1)).risk, None);
     fs::set_permissions(place.dir(), fs::Permissions::from_mode(0o777)).unwrap();
     let risk = place.run(&place.ours(1)).risk.unwrap();
@@ -489,9 +473,8 @@ fn a_directory_that_others_may_write_to_is_named() {
 }
 
 /// What a file was called that is out of sight while a writer dies comes back, unless it is ours.
-#[test]
 fn what_a_dead_writer_took_out_of_sight_comes_back() {
-    let place = CacheDir::empty_on(Chip::Ascend910);
+    let place = Place::empty_on(Chip::Ascend910);
     place.run(&place.ours(1));
     let old = |name: &str| place.dir().join(format!(".opkeep-old-4711-0-{name}.old"));
     let (object, json) = (format!("{}.o", place.theirs.stem), "theirs-1_0.json");
@@ -506,9 +489,8 @@ fn what_a_dead_writer_took_out_of_sight_comes_back() {
 }
 
 /// A kernel of a library, as AI CPUs have them, is one although no `.o` is there.
-#[test]
 fn a_kernel_in_a_library_is_a_kernel() {
-    let place = CacheDir::empty_on(Chip::Ascend910);
+    let place = Place::empty_on(Chip::Ascend910);
     fs::create_dir_all(place.dir()).unwrap();
     let pair = Kernel::new(Chip::Ascend910, &place.theirs.stem).build().with_field("binFileSuffix", ".so");
     fs::write(place.dir().join(format!("lib{}.so", place.theirs.stem)), &pair.object).unwrap();
@@ -519,9 +501,8 @@ fn a_kernel_in_a_library_is_a_kernel() {
 }
 
 /// What is theirs by its origin is not removed with what is ours, however equal it is.
-#[test]
 fn a_descriptor_that_was_there_before_stays_when_its_kernel_goes() {
-    let place = CacheDir::empty_on(Chip::Ascend910);
+    let place = Place::empty_on(Chip::Ascend910);
     fs::create_dir_all(place.dir()).unwrap();
     fs::write(place.path("info"), place.theirs.info.as_ref().unwrap()).unwrap();
     place.run(&place.ours(1));
@@ -535,9 +516,8 @@ fn a_descriptor_that_was_there_before_stays_when_its_kernel_goes() {
 }
 
 /// A build of which every kernel failed leaves a directory of others as it is.
-#[test]
 fn nothing_is_made_where_nothing_is_placed_and_nothing_is_ours() {
-    let place = CacheDir::new();
+    let place = Place::new();
     let before = all_bytes(place.base.path());
     let withdrawn = RetiredKernel { stem: &place.theirs.stem, unless: None };
     for withdrawn in [&[][..], &[withdrawn]] {
@@ -545,8 +525,33 @@ fn nothing_is_made_where_nothing_is_placed_and_nothing_is_ours() {
         assert_eq!(all_bytes(place.base.path()), before);
     }
     // With notes of ours it is taken away, if it is ours.
-    let place = CacheDir::empty_on(Chip::Ascend910);
+    let place = Place::empty_on(Chip::Ascend910);
     place.run(&place.ours(1));
     assert_eq!(place.view().replace(&[], &[withdrawn]).unwrap().removed, 1);
     assert!(kernels(&place.dir()).is_empty());
+}
+
+pub(crate) fn trials() -> Vec<Trial> {
+    trials![
+        a_valid_kernel_that_is_not_ours_is_left_whatever_is_built,
+        what_is_replaced_on_request_comes_back_as_it_was,
+        what_is_undone_is_ours_no_more,
+        damage_is_replaced_by_a_kernel_for_the_chip_and_kept,
+        damage_is_left_by_a_kernel_for_another_chip,
+        a_whole_object_of_another_chip_is_never_damage,
+        parts_of_a_kernel_are_what_they_are,
+        a_file_that_is_open_may_be_in_progress,
+        a_guess_fills_what_is_empty_or_ours_and_nothing_else,
+        bytes_that_are_ours_are_adopted_and_kept_when_they_are_replaced,
+        a_list_of_the_first_version_is_read,
+        what_somebody_changed_in_ours_is_left,
+        a_kernel_for_debugging_takes_no_place_of_a_release,
+        a_second_name_of_a_file_keeps_its_bytes,
+        what_is_written_meanwhile_is_not_lost,
+        a_directory_that_others_may_write_to_is_named,
+        what_a_dead_writer_took_out_of_sight_comes_back,
+        a_kernel_in_a_library_is_a_kernel,
+        a_descriptor_that_was_there_before_stays_when_its_kernel_goes,
+        nothing_is_made_where_nothing_is_placed_and_nothing_is_ours
+    ]
 }

@@ -1,5 +1,4 @@
 //! Genuine kernels, put where frameworks keep them: nothing is wrong with any.
-#![expect(clippy::disallowed_methods, reason = "tests lay out caches by hand")]
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -7,12 +6,11 @@ use std::fs;
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use opkeep_framework_cache::scan::{Effect, ItemState, Kind, ScanOptions, find, scan};
 use opkeep_testkit::corpus;
 
-fn main() {
-    let arguments = Arguments::from_args();
+pub(crate) fn trials() -> Vec<Trial> {
     type Test = fn(&Path) -> Result<(), Box<dyn Error>>;
     let tests: [(&str, Test); 3] = [
         ("akg's kernels for the host", akg),
@@ -25,7 +23,7 @@ fn main() {
         }
         None => corpus::absent(name),
     };
-    libtest_mimic::run(&arguments, tests.into_iter().map(trial).collect()).exit();
+    tests.into_iter().map(trial).collect()
 }
 
 /// Asserts that all in the caches below `base` is whole; how many kernels there are.

@@ -1,6 +1,6 @@
 //! Another program writes a kernel's files while a build, or an undo, is at them: between any two changes.
-#![expect(clippy::disallowed_methods, reason = "tests write as another program does")]
 
+use libtest_mimic::Trial;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -16,25 +16,24 @@ use opkeep_testkit::caches::Rank;
 
 use crate::common::broken::{Repair, age_all};
 use crate::common::owned::{Ours, extended, view};
-use crate::scene::{ItemKind, Racer, STARTS, Scene, Start, Way};
+use crate::scene::{Operation, Racer, STARTS, Scene, Start, Way};
 
 /// The files that another program writes while the second version is built.
-const BESIDE_A_BUILD: [(&str, Way, ItemKind); 12] = [
-    ("o", Way::Create, ItemKind::Theirs),
-    ("o", Way::Truncate, ItemKind::Theirs),
-    ("o", Way::Rename, ItemKind::Theirs),
-    ("o", Way::Create, ItemKind::Ours(2)),
-    ("o", Way::Rename, ItemKind::Ours(2)),
-    ("json", Way::Create, ItemKind::Ours(1)),
-    ("json", Way::Create, ItemKind::Ours(2)),
-    ("json", Way::Create, ItemKind::Theirs),
-    ("json", Way::Create, ItemKind::Nonsense),
-    ("json", Way::Rename, ItemKind::Theirs),
-    ("json", Way::Truncate, ItemKind::Extended(1)),
-    ("info", Way::Create, ItemKind::Nonsense),
+const BESIDE_A_BUILD: [(&str, Way, Operation); 12] = [
+    ("o", Way::Create, Operation::Theirs),
+    ("o", Way::Truncate, Operation::Theirs),
+    ("o", Way::Rename, Operation::Theirs),
+    ("o", Way::Create, Operation::Ours(2)),
+    ("o", Way::Rename, Operation::Ours(2)),
+    ("json", Way::Create, Operation::Ours(1)),
+    ("json", Way::Create, Operation::Ours(2)),
+    ("json", Way::Create, Operation::Theirs),
+    ("json", Way::Create, Operation::Nonsense),
+    ("json", Way::Rename, Operation::Theirs),
+    ("json", Way::Truncate, Operation::Extended(1)),
+    ("info", Way::Create, Operation::Nonsense),
 ];
 
-#[test]
 fn no_build_mixes_its_kernel_with_what_is_written_meanwhile() {
     let (mut left, mut displaced) = (0, 0);
     for start in STARTS {
@@ -60,7 +59,7 @@ fn no_build_mixes_its_kernel_with_what_is_written_meanwhile() {
                     report
                         .displaced
                         .iter()
-                        .all(|it| theirs.contains(it) || matches!(what, ItemKind::Ours(_))),
+                        .all(|it| theirs.contains(it) || matches!(what, Operation::Ours(_))),
                     "{when}: {report:?}"
                 );
                 assert!(theirs.iter().all(|it| report.displaced.contains(it)), "{when}: {report:?}");
@@ -72,7 +71,7 @@ fn no_build_mixes_its_kernel_with_what_is_written_meanwhile() {
                     let found = [scene.read("o"), scene.read("json")];
                     let [object, json, _] = scene.ours(2).files;
                     let is_there = found == [Some(object), Some(json)];
-                    assert!(!is_there || what == ItemKind::Ours(2), "{when}: it is there, and called left");
+                    assert!(!is_there || what == Operation::Ours(2), "{when}: it is there, and called left");
                     if start == Start::OursWithoutInfo && suffix == "info" {
                         let [object, json, _] = scene.ours(1).files;
                         assert_eq!(found, [Some(object), Some(json)], "{when}: the old kernel is lost");
@@ -80,13 +79,13 @@ fn no_build_mixes_its_kernel_with_what_is_written_meanwhile() {
                 }
                 // Of what is equal to a kernel that we wrote there, no copy is kept.
                 let is_equal = match what {
-                    ItemKind::Ours(1) => matches!(start, Start::Ours | Start::OursWithoutInfo),
-                    ItemKind::Ours(2)
+                    Operation::Ours(1) => matches!(start, Start::Ours | Start::OursWithoutInfo),
+                    Operation::Ours(2)
                         if matches!(start, Start::OursWithThatObject | Start::ThatDescription) =>
                     {
                         true
                     }
-                    ItemKind::Ours(2) => report.left.is_empty(),
+                    Operation::Ours(2) => report.left.is_empty(),
                     _ => false,
                 };
                 view(scene.base.path()).materialise(&[scene.ours(3).files()]).unwrap();
@@ -107,13 +106,12 @@ fn no_build_mixes_its_kernel_with_what_is_written_meanwhile() {
 }
 
 /// Another program writes an object that is equal to ours, and a description of its own.
-#[test]
 fn no_build_removes_an_equal_object_of_another_program() {
     for way in [Way::Rename, Way::Truncate, Way::Anew] {
         let mut left = 0;
         for at in 0.. {
             let scene = Scene::starting(Start::Ours);
-            let object = Racer::new(scene.path("o"), &ItemKind::Ours(2).bytes(&scene, "o"), way, at);
+            let object = Racer::new(scene.path("o"), &Operation::Ours(2).bytes(&scene, "o"), way, at);
             let json = Racer::new(scene.path("json"), &scene.theirs.json, Way::Rename, at);
             let racers = [Arc::clone(&object), Arc::clone(&json)];
             let report = scene.build(2, move || racers.iter().for_each(|racer| racer.call()));
@@ -131,7 +129,6 @@ fn no_build_removes_an_equal_object_of_another_program() {
 }
 
 /// Another program has a build give up, and writes the object while the build restores what was there.
-#[test]
 fn no_build_restores_a_description_beside_what_is_written_meanwhile() {
     let mut left = 0;
     for first in 0.. {
@@ -160,7 +157,6 @@ fn is_displaced(path: &Path) -> bool {
 }
 
 /// A process that has the description open writes to it, also after the build displaced it.
-#[test]
 fn no_build_removes_what_is_written_to_an_open_file() {
     let mut kept = 0;
     for at in 0.. {
@@ -190,7 +186,6 @@ fn no_build_removes_what_is_written_to_an_open_file() {
 }
 
 /// A kernel whose place another one takes stays as long as that one cannot be written.
-#[test]
 fn a_superseded_kernel_stays_until_its_successor_is_written() {
     let scene = Scene::starting(Start::Ours);
     let other = Ours::of(Chip::Ascend910, &Rank::new(0).square(2), 2);
@@ -211,16 +206,15 @@ fn a_superseded_kernel_stays_until_its_successor_is_written() {
 }
 
 /// The files that another program writes while a build of the first version is undone.
-const BESIDE_AN_UNDO: [(&str, Way, ItemKind); 6] = [
-    ("o", Way::Create, ItemKind::Ours(2)),
-    ("o", Way::Truncate, ItemKind::Ours(2)),
-    ("o", Way::Rename, ItemKind::Ours(2)),
-    ("json", Way::Create, ItemKind::Ours(2)),
-    ("json", Way::Rename, ItemKind::Ours(2)),
-    ("json", Way::Truncate, ItemKind::Extended(1)),
+const BESIDE_AN_UNDO: [(&str, Way, Operation); 6] = [
+    ("o", Way::Create, Operation::Ours(2)),
+    ("o", Way::Truncate, Operation::Ours(2)),
+    ("o", Way::Rename, Operation::Ours(2)),
+    ("json", Way::Create, Operation::Ours(2)),
+    ("json", Way::Rename, Operation::Ours(2)),
+    ("json", Way::Truncate, Operation::Extended(1)),
 ];
 
-#[test]
 fn no_undo_mixes_what_it_restores_with_what_is_written_meanwhile() {
     let mut kept = 0;
     for (suffix, way, what) in BESIDE_AN_UNDO {
@@ -257,7 +251,6 @@ fn no_undo_mixes_what_it_restores_with_what_is_written_meanwhile() {
 }
 
 /// The build replaced one file of a kernel and wrote the other: another program writes that one while the first is restored.
-#[test]
 fn no_undo_restores_half_a_kernel_beside_what_is_written_meanwhile() {
     for other in ["o", "json"] {
         let mut kept = 0;
@@ -267,7 +260,7 @@ fn no_undo_restores_half_a_kernel_beside_what_is_written_meanwhile() {
             let before = scene.files();
             scene.build(1, || {});
             let racer =
-                Racer::new(scene.path(other), &ItemKind::Ours(2).bytes(&scene, other), Way::Create, at);
+                Racer::new(scene.path(other), &Operation::Ours(2).bytes(&scene, other), Way::Create, at);
             let when = format!("{other} before call {at}");
             let undone = scene.restore(&|| racer.call());
             scene.is_no_mixture(&when, Some(&racer));
@@ -288,7 +281,6 @@ fn no_undo_restores_half_a_kernel_beside_what_is_written_meanwhile() {
 }
 
 /// A repair quarantined a kernel, and its description is lost there: another program writes one while the object is restored.
-#[test]
 fn no_undo_of_a_repair_restores_an_object_beside_what_is_written_meanwhile() {
     let mut kept = 0;
     for at in 0.. {
@@ -300,7 +292,8 @@ fn no_undo_of_a_repair_restores_an_object_beside_what_is_written_meanwhile() {
         let runs = quarantines(scene.base.path()).unwrap();
         let name = scene.path("json");
         fs::remove_file(runs[0].path().join(name.file_name().unwrap())).unwrap();
-        let racer = Racer::new(scene.path("json"), &ItemKind::Ours(2).bytes(&scene, "json"), Way::Create, at);
+        let racer =
+            Racer::new(scene.path("json"), &Operation::Ours(2).bytes(&scene, "json"), Way::Create, at);
         scene.restore(&|| racer.call());
         let when = format!("before call {at}");
         let wrote = racer.wrote(&when);
@@ -316,13 +309,13 @@ fn no_undo_of_a_repair_restores_an_object_beside_what_is_written_meanwhile() {
 }
 
 /// One program replaces a file of ours, and another one writes under its name once the undo displaced that.
-#[test]
 fn an_undo_reports_what_stays_displaced() {
     let mut displaced = 0;
     for at in 0.. {
         let scene = Scene::starting(Start::Theirs);
         scene.build(1, || {});
-        let first = Racer::new(scene.path("json"), &ItemKind::Ours(2).bytes(&scene, "json"), Way::Rename, at);
+        let first =
+            Racer::new(scene.path("json"), &Operation::Ours(2).bytes(&scene, "json"), Way::Rename, at);
         let second = Racer::new(scene.path("json"), b"{}", Way::Create, at + 1);
         let undone = scene.restore(&|| [&first, &second].into_iter().for_each(|racer| racer.call()));
         let is_reported = |name: &String| undone.unrestored.iter().any(|kept| kept.file == *name);
@@ -337,7 +330,6 @@ fn an_undo_reports_what_stays_displaced() {
 }
 
 /// Each line of the journal is damaged or missing by itself.
-#[test]
 fn no_undo_with_a_damaged_journal_mixes_kernels() {
     for (line, is_removed) in (1..).flat_map(|line| [(line, false), (line, true)]) {
         let scene = Scene::starting(Start::Theirs);
@@ -358,7 +350,6 @@ fn no_undo_with_a_damaged_journal_mixes_kernels() {
 
 /// An object of which the journal lost the description is not restored beside one that is written meanwhile, and the other
 /// way round.
-#[test]
 fn no_undo_with_a_damaged_journal_mixes_what_is_written_meanwhile() {
     let mut raced = 0;
     for (suffix, other) in [("o", "json"), ("json", "o")] {
@@ -389,4 +380,20 @@ fn no_undo_with_a_damaged_journal_mixes_what_is_written_meanwhile() {
         }
     }
     assert!(raced > 4, "{raced}");
+}
+
+pub(crate) fn trials() -> Vec<Trial> {
+    trials![
+        no_build_mixes_its_kernel_with_what_is_written_meanwhile,
+        no_build_removes_an_equal_object_of_another_program,
+        no_build_restores_a_description_beside_what_is_written_meanwhile,
+        no_build_removes_what_is_written_to_an_open_file,
+        a_superseded_kernel_stays_until_its_successor_is_written,
+        no_undo_mixes_what_it_restores_with_what_is_written_meanwhile,
+        no_undo_restores_half_a_kernel_beside_what_is_written_meanwhile,
+        no_undo_of_a_repair_restores_an_object_beside_what_is_written_meanwhile,
+        an_undo_reports_what_stays_displaced,
+        no_undo_with_a_damaged_journal_mixes_kernels,
+        no_undo_with_a_damaged_journal_mixes_what_is_written_meanwhile
+    ]
 }

@@ -1,10 +1,5 @@
 //! Writers that meet, die, or run out of space. The test binary runs itself as the other process.
 
-#![expect(clippy::disallowed_methods, reason = "tests look at what was written, and run themselves")]
-#![expect(clippy::unwrap_used, clippy::panic, reason = "these tests are functions without the attribute")]
-
-mod common;
-
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -12,25 +7,25 @@ use std::sync::Barrier;
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
-use common::{Made, all, assert_consistent, names, open_view, temps, try_state};
-use libtest_mimic::{Arguments, Trial};
+use crate::CHILD;
+use crate::common::{Made, all, assert_consistent, names, open_view, temps, try_state};
+use libtest_mimic::Trial;
 use opkeep_digest::Digest;
 use opkeep_kernel_meta::ViewError;
 
-const CHILD: &str = "--child";
+/// What this program does as the other process.
+pub(crate) fn other_process(arguments: &[String]) {
+    child(Path::new(&arguments[0]), &arguments[1], arguments[2].parse().unwrap());
+}
 
-fn main() {
-    let arguments: Vec<String> = std::env::args().collect();
-    if arguments.get(1).is_some_and(|word| word == CHILD) {
-        return child(Path::new(&arguments[2]), &arguments[3], arguments[4].parse().unwrap());
-    }
+pub(crate) fn trials() -> Vec<Trial> {
     let test = |name: &str, body: fn()| {
         Trial::test(name, move || {
             body();
             Ok(())
         })
     };
-    let tests = vec![
+    vec![
         test("a_killed_writer_leaves_a_consistent_folder", a_killed_writer_leaves_a_consistent_folder),
         test("processes_that_write_at_once_leave_a_consistent_folder", processes_that_write_at_once),
         test("threads_that_write_at_once_leave_a_consistent_folder", threads_that_write_at_once),
@@ -38,8 +33,7 @@ fn main() {
         test("a_folder_deleted_under_a_waiter_is_made_again", a_folder_deleted_under_a_waiter),
         test("a_lock_that_stays_held_is_an_error_that_names_it", a_lock_that_stays_held),
         test("a_full_disk_leaves_a_consistent_folder", a_full_disk).with_ignored_flag(!can_mount()),
-    ];
-    libtest_mimic::run(&Arguments::from_args(), tests).exit();
+    ]
 }
 
 /// Five kernels of which each version differs, and one that is always the same.
@@ -74,7 +68,7 @@ impl Drop for Writer {
 fn spawn(base: &Path, how: &str, seed: usize) -> Writer {
     let program = std::env::current_exe().unwrap();
     let mut child = Command::new(program);
-    child.args([CHILD, base.to_str().unwrap(), how, &seed.to_string()]);
+    child.args([CHILD, "writers", base.to_str().unwrap(), how, &seed.to_string()]);
     Writer(child.stdin(Stdio::null()).spawn().unwrap())
 }
 

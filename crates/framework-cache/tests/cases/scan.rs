@@ -1,6 +1,6 @@
 //! What is said of caches that frameworks left.
-#![expect(clippy::disallowed_methods, reason = "tests break caches by hand")]
 
+use libtest_mimic::Trial;
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -31,7 +31,6 @@ fn findings(scan: &CacheScan) -> Vec<&Item> {
     scan.items.iter().filter(|item| item.is_finding()).collect()
 }
 
-#[test]
 fn whole_caches_have_no_findings() {
     let base = tempfile::tempdir().unwrap();
     for generation in [Generation::R1_5, Generation::R1_6, Generation::R1_7, Generation::R2_1] {
@@ -78,7 +77,6 @@ fn broken(harm: impl FnOnce(&Path, &str)) -> (tempfile::TempDir, CacheScan) {
     (base, scan)
 }
 
-#[test]
 fn what_is_wrong_is_told_with_what_comes_of_it() {
     type Harm = fn(&Path, &str);
     let json = |folder: &Path, stem: &str| folder.join(format!("{stem}.json"));
@@ -126,7 +124,6 @@ fn what_is_wrong_is_told_with_what_comes_of_it() {
     }
 }
 
-#[test]
 fn a_kernel_that_a_process_has_open_is_in_progress() {
     let (base, _survey) =
         broken(|folder, stem| fs::remove_file(folder.join(format!("{stem}.json"))).unwrap());
@@ -145,7 +142,6 @@ fn a_kernel_that_a_process_has_open_is_in_progress() {
     assert_eq!(findings(&only(base.path())).len(), 1);
 }
 
-#[test]
 fn what_is_nobodys_is_counted_and_left_out() {
     let (_base, scan) = broken(|folder, stem| {
         fs::write(folder.join("file.lock"), "").unwrap();
@@ -163,7 +159,6 @@ fn what_is_nobodys_is_counted_and_left_out() {
     assert_eq!((record.name.as_str(), record.outcome.effect), ("fusion_result", Effect::Ignored));
 }
 
-#[test]
 fn what_trial_compiles_left_counts_too() {
     let (_base, scan) = broken(|folder, _| {
         fs::create_dir(folder.join("tbe_prebuild_res")).unwrap();
@@ -178,7 +173,6 @@ fn what_trial_compiles_left_counts_too() {
     );
 }
 
-#[test]
 fn in_canns_cache_whatever_is_left_blocks_its_key() {
     let base = tempfile::tempdir().unwrap();
     let folder = base.path().join("kernel_cache/Ascend910B2");
@@ -214,7 +208,6 @@ fn in_canns_cache_whatever_is_left_blocks_its_key() {
     assert!(scan.items.iter().any(|item| matches!(item.verdict, ItemState::Orphan(Orphan::StaleLock))));
 }
 
-#[test]
 fn what_ranks_lack_is_told_by_name() {
     for generation in [Generation::R1_6, Generation::R1_7, Generation::R2_1] {
         let base = tempfile::tempdir().unwrap();
@@ -242,7 +235,6 @@ fn what_ranks_lack_is_told_by_name() {
 }
 
 /// CANN ages by access times, and so do we in its cache: to look is not to use.
-#[test]
 fn looking_leaves_access_times_as_they_are() {
     let base = tempfile::tempdir().unwrap();
     let folder = base.path().join("kernel_cache/Ascend910B2");
@@ -257,4 +249,17 @@ fn looking_leaves_access_times_as_they_are() {
     let before = times();
     assert_eq!(only(base.path()).items.len(), 1);
     assert_eq!(times(), before);
+}
+
+pub(crate) fn trials() -> Vec<Trial> {
+    trials![
+        whole_caches_have_no_findings,
+        what_is_wrong_is_told_with_what_comes_of_it,
+        a_kernel_that_a_process_has_open_is_in_progress,
+        what_is_nobodys_is_counted_and_left_out,
+        what_trial_compiles_left_counts_too,
+        in_canns_cache_whatever_is_left_blocks_its_key,
+        what_ranks_lack_is_told_by_name,
+        looking_leaves_access_times_as_they_are
+    ]
 }

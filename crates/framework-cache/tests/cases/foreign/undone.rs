@@ -1,9 +1,10 @@
 //! Files that a build or an undo leaves, since another program wrote them or has them open.
 
+use libtest_mimic::Trial;
 use std::fs::{self, File};
 use std::process::{Command, Stdio};
 
-use super::{CacheDir, why};
+use super::{Place, why};
 use crate::common::owned::{Ours, kernels};
 use opkeep_framework_cache::scan::InUse;
 use opkeep_fs::FsCall;
@@ -13,9 +14,8 @@ use opkeep_testkit::at_each_change;
 use opkeep_testkit::caches::Rank;
 
 /// A description that is equal to ours, and that we did not write, stays where no copy of the object can be kept.
-#[test]
 fn a_description_that_was_there_stays_where_nothing_can_be_kept() {
-    let place = CacheDir::empty_on(Chip::Ascend910B);
+    let place = Place::empty_on(Chip::Ascend910B);
     let ours = place.ours(1);
     fs::create_dir_all(place.dir()).unwrap();
     fs::write(place.path("o"), &ours.files[0][..99]).unwrap();
@@ -28,10 +28,9 @@ fn a_description_that_was_there_stays_where_nothing_can_be_kept() {
 }
 
 /// Libraries that stood beside a kernel before it was replaced are in the way of no undo.
-#[test]
 fn a_kernel_beside_a_library_is_restored() {
     for name in ["{}.so", "lib{}.so", "{}.ptx"] {
-        let place = CacheDir::new();
+        let place = Place::new();
         let library = place.dir().join(name.replace("{}", &place.theirs.stem));
         fs::write(&library, "library").unwrap();
         place.view().with_replace(true).materialise(&[place.ours(1).files()]).unwrap();
@@ -45,10 +44,9 @@ fn a_kernel_beside_a_library_is_restored() {
 }
 
 /// What a framework compiled to the bytes that a build had written is not removed with what that build wrote.
-#[test]
 fn an_equal_kernel_that_a_framework_wrote_since_is_not_undone() {
     for is_withdrawn in [false, true] {
-        let place = CacheDir::new();
+        let place = Place::new();
         let ours = place.ours(1);
         place.view().with_replace(true).materialise(&[ours.files()]).unwrap();
         if is_withdrawn {
@@ -70,9 +68,8 @@ fn an_equal_kernel_that_a_framework_wrote_since_is_not_undone() {
 }
 
 /// A kernel that a framework wrote after a build replaced another one is not removed with what that build wrote.
-#[test]
 fn a_kernel_that_a_framework_wrote_since_is_not_undone() {
-    let place = CacheDir::new();
+    let place = Place::new();
     place.view().with_replace(true).materialise(&[place.ours(1).files()]).unwrap();
     let ours = place.ours(2);
     for (suffix, bytes) in ["o", "json"].into_iter().zip(&ours.files) {
@@ -86,9 +83,8 @@ fn a_kernel_that_a_framework_wrote_since_is_not_undone() {
 }
 
 /// A kernel that is restored during the build, since a process has it open, is no part of the undo.
-#[test]
 fn a_kernel_that_a_process_has_open_is_not_undone() {
-    let place = CacheDir::empty_on(Chip::Ascend910B);
+    let place = Place::empty_on(Chip::Ascend910B);
     let other = Rank { soc: place.chip.soc(), ..Rank::new(0) }.square(2);
     let (ours, open) = (place.ours(1), Ours::of(place.chip, &other, 1));
     let files = [ours.files(), open.files()];
@@ -126,4 +122,14 @@ impl Drop for Killed {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+pub(crate) fn trials() -> Vec<Trial> {
+    trials![
+        a_description_that_was_there_stays_where_nothing_can_be_kept,
+        a_kernel_beside_a_library_is_restored,
+        an_equal_kernel_that_a_framework_wrote_since_is_not_undone,
+        a_kernel_that_a_framework_wrote_since_is_not_undone,
+        a_kernel_that_a_process_has_open_is_not_undone
+    ]
 }

@@ -1,12 +1,6 @@
 //! Repairs that are killed, that meet locks, that may not or cannot write. The test binary runs itself as the other
 //! process.
 
-#![expect(clippy::disallowed_methods, reason = "tests look at what was done, and run themselves")]
-#![expect(clippy::unwrap_used, clippy::panic, reason = "these tests are functions without the attribute")]
-#![expect(clippy::print_stdout, reason = "the other process says when it is ready")]
-
-mod common;
-
 use std::cell::Cell;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -14,8 +8,9 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use common::broken::{Repair, Torn, age_all, broken_caches, findings, look_at_all};
-use libtest_mimic::{Arguments, Trial};
+use crate::CHILD;
+use crate::common::broken::{Repair, Torn, age_all, broken_caches, findings, look_at_all};
+use libtest_mimic::Trial;
 use opkeep_framework_cache::fill::{DeviceMap, FillOptions, FillReport, ScannedCache, fill};
 use opkeep_framework_cache::quarantine::{QuarantineProgress, RepairError, RunId, SkipCause};
 use opkeep_framework_cache::restore::{RestoreOptions, newest, quarantines, restore};
@@ -24,20 +19,19 @@ use opkeep_testkit::Folder;
 use opkeep_testkit::caches::{Rank, cann_kernel};
 use rustix::fs::{FlockOperation, fcntl_lock, flock};
 
-const CHILD: &str = "--child";
+/// What this program does as the other process.
+pub(crate) fn other_process(arguments: &[String]) {
+    child(&arguments[0], Path::new(&arguments[1]), &arguments[2]);
+}
 
-fn main() {
-    let arguments: Vec<String> = std::env::args().collect();
-    if arguments.get(1).is_some_and(|word| word == CHILD) {
-        return child(&arguments[2], Path::new(&arguments[3]), &arguments[4]);
-    }
+pub(crate) fn trials() -> Vec<Trial> {
     let test = |name: &str, body: fn()| {
         Trial::test(name, move || {
             body();
             Ok(())
         })
     };
-    let tests = vec![
+    vec![
         test("a_repair_that_is_killed_can_be_undone", a_repair_that_is_killed_can_be_undone),
         test("a_repair_that_is_killed_is_finished_by_another", a_repair_that_is_killed_is_finished),
         test("an_undo_that_is_killed_can_be_repeated", an_undo_that_is_killed_can_be_repeated),
@@ -50,11 +44,7 @@ fn main() {
         test("what_may_not_be_moved_is_told", what_may_not_be_moved_is_told).with_ignored_flag(!is_root()),
         test("a_full_disk_leaves_all_as_it_was", a_full_disk).with_ignored_flag(!can_mount()),
         test("a_mount_point_is_left_as_it_was", a_mount_point).with_ignored_flag(!can_mount()),
-    ];
-    let mut arguments = Arguments::from_args();
-    // A process that another test starts has our open files too, until it runs its program.
-    arguments.test_threads = Some(1);
-    libtest_mimic::run(&arguments, tests).exit();
+    ]
 }
 
 /// What the other process does at `path`.
@@ -114,7 +104,7 @@ fn undo_all(base: &Path, step: &dyn Fn()) {
 
 fn command(what: &str, path: &Path, how: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args([CHILD, what]).arg(path).arg(how).stdin(Stdio::null());
+    command.args([CHILD, "repair", what]).arg(path).arg(how).stdin(Stdio::null());
     command
 }
 
@@ -392,7 +382,7 @@ fn by_nobody(what: &str, path: &Path, how: &str) -> std::process::Output {
     let program = folder.path().join("child");
     fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
     let mut command = Command::new(program);
-    command.args([CHILD, what]).arg(path).arg(how).stdin(Stdio::null()).current_dir("/");
+    command.args([CHILD, "repair", what]).arg(path).arg(how).stdin(Stdio::null()).current_dir("/");
     command.uid(65534).gid(65534).output().unwrap()
 }
 

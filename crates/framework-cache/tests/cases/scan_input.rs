@@ -1,6 +1,6 @@
 //! Caches as no framework leaves them: links, pipes, strange names, files that change, and very many of them.
-#![expect(clippy::disallowed_methods, reason = "tests break caches by hand")]
 
+use libtest_mimic::Trial;
 use std::ffi::OsStr;
 use std::fs;
 use std::num::NonZeroUsize;
@@ -20,7 +20,6 @@ fn look(base: &Path) -> CacheScan {
     scan(&places[0], &options).unwrap()
 }
 
-#[test]
 fn links_are_not_followed() {
     let base = tempfile::tempdir().unwrap();
     let rank = Rank::new(0);
@@ -46,7 +45,6 @@ fn links_are_not_followed() {
     assert_eq!(look(&base.path().join("rank_2/kernel_meta")).items.len(), 1);
 }
 
-#[test]
 fn pipes_and_folders_stand_in_nobodys_way() {
     let base = tempfile::tempdir().unwrap();
     let rank = Rank::new(0);
@@ -65,7 +63,6 @@ fn pipes_and_folders_stand_in_nobodys_way() {
     assert!(matches!(&scan.items[..], [item] if matches!(item.verdict, ItemState::Damaged(_))));
 }
 
-#[test]
 fn names_that_are_no_text_are_nobodys() {
     let base = tempfile::tempdir().unwrap();
     let rank = Rank::new(0);
@@ -79,7 +76,6 @@ fn names_that_are_no_text_are_nobodys() {
 }
 
 /// Whoever replaces a kernel while we read must not have it called damaged.
-#[test]
 fn a_kernel_that_is_replaced_meanwhile_is_whole_or_in_use() {
     let base = tempfile::tempdir().unwrap();
     let rank = Rank::new(0);
@@ -113,7 +109,6 @@ fn a_kernel_that_is_replaced_meanwhile_is_whole_or_in_use() {
     });
 }
 
-#[test]
 fn a_million_files_are_looked_through() {
     let memory = Path::new("/dev/shm");
     let base = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap();
@@ -134,4 +129,14 @@ fn a_million_files_are_looked_through() {
     assert_eq!((scan.items.len(), scan.foreign_count), (50_001, 950_000));
     assert_eq!(scan.items.iter().filter(|item| matches!(item.verdict, ItemState::Intact)).count(), 1);
     assert_eq!(scan.foreign.len(), 100);
+}
+
+pub(crate) fn trials() -> Vec<Trial> {
+    trials![
+        links_are_not_followed,
+        pipes_and_folders_stand_in_nobodys_way,
+        names_that_are_no_text_are_nobodys,
+        a_kernel_that_is_replaced_meanwhile_is_whole_or_in_use,
+        a_million_files_are_looked_through
+    ]
 }

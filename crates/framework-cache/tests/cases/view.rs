@@ -1,9 +1,5 @@
 //! A build that is killed at any change that it makes to a directory of kernels, and its undoing likewise. The test binary
 //! runs itself as the other process.
-#![expect(clippy::disallowed_methods, reason = "tests look at what was done, and run themselves")]
-#![expect(clippy::unwrap_used, reason = "these tests are functions without the attribute")]
-
-mod common;
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -12,32 +8,32 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use common::owned::{Ours, all_bytes, extended, kernels, view};
-use libtest_mimic::{Arguments, Trial};
+use crate::CHILD;
+use crate::common::owned::{Ours, all_bytes, extended, kernels, view};
+use libtest_mimic::Trial;
 use opkeep_framework_cache::restore::{RestoreOptions, newest, quarantines, restore};
 use opkeep_kernel_meta::{KernelFileKind, KernelFiles, View, ViewReport};
 use opkeep_testkit::ascend::Chip;
 use opkeep_testkit::at_each_change;
 use opkeep_testkit::caches::{CachedKernelFiles, Rank};
 
-const CHILD: &str = "--child";
-
-fn main() {
-    let arguments: Vec<String> = std::env::args().collect();
-    if arguments.get(1).is_some_and(|word| word == CHILD) {
-        let (base, step) = (Path::new(&arguments[2]), arguments[3].parse().unwrap());
-        return match arguments[4].as_str() {
-            "undo" => undo_newest(base, &dies_at(step)),
-            how => child(base, step, how),
-        };
+/// What this program does as the other process.
+pub(crate) fn other_process(arguments: &[String]) {
+    let (base, step) = (Path::new(&arguments[0]), arguments[1].parse().unwrap());
+    match arguments[2].as_str() {
+        "undo" => undo_newest(base, &dies_at(step)),
+        how => child(base, step, how),
     }
+}
+
+pub(crate) fn trials() -> Vec<Trial> {
     let test = |name: &str, body: fn()| {
         Trial::test(name, move || {
             body();
             Ok(())
         })
     };
-    let tests = vec![
+    vec![
         test("a_build_that_is_killed_loses_nothing_and_knows_its_own", || killed("build")),
         test("a_replacement_that_is_killed_loses_nothing_and_knows_its_own", || killed("replace")),
         test("an_undo_removes_no_kernel_that_a_framework_wrote", framework_after_a_kill),
@@ -47,8 +43,7 @@ fn main() {
         test("what_a_killed_build_wrote_is_removed_when_superseded", superseded_after_a_kill),
         test("a_killed_debug_build_makes_no_release_its_own", debug_after_a_kill),
         test("an_undoing_that_is_killed_is_repeated", an_undoing_that_is_killed_is_repeated),
-    ];
-    libtest_mimic::run(&Arguments::from_args(), tests).exit();
+    ]
 }
 
 /// The kernels, each of which begins otherwise.
@@ -117,9 +112,9 @@ fn child(base: &Path, step: u64, how: &str) {
 }
 
 /// Whether the other process did `how` to `base`, and was not killed at the change with this number.
-fn other_process(base: &Path, step: u64, how: &str) -> bool {
+fn run_other(base: &Path, step: u64, how: &str) -> bool {
     let mut child = Command::new(std::env::current_exe().unwrap());
-    child.arg(CHILD).arg(base).arg(step.to_string()).arg(how).stdin(Stdio::null());
+    child.args([CHILD, "view"]).arg(base).arg(step.to_string()).arg(how).stdin(Stdio::null());
     let ended = child.status().unwrap();
     assert!(ended.success() || ended.signal() == Some(9), "step {step}: {ended}");
     ended.success()
@@ -135,7 +130,7 @@ fn killed(how: &str) {
         let base = tempfile::tempdir().unwrap();
         let precious = begin(base.path());
         let dir = base.path().join("rank_0/kernel_meta");
-        if other_process(base.path(), step, how) {
+        if run_other(base.path(), step, how) {
             assert!(step > 20, "only {step} changes");
             return;
         }
@@ -218,7 +213,7 @@ fn killed_and_undone(how: &str) {
         let base = tempfile::tempdir().unwrap();
         begin(base.path());
         let before = (replaced(base.path(), how), lines(base.path()));
-        let is_whole = other_process(base.path(), step, how);
+        let is_whole = run_other(base.path(), step, how);
         // Nothing is moved before there is a journal.
         let runs = quarantines(base.path()).unwrap();
         let is_undone = runs.iter().any(|run| run.path().join(".opkeep-journal").exists());
@@ -251,7 +246,7 @@ fn ours_after_a_kill() {
         fs::remove_file(dir.join(format!("{}.o", sixth.stem))).unwrap();
         place(&view(base.path()), std::slice::from_ref(sixth));
         fs::remove_file(dir.join(format!("{}.o", sixth.stem))).unwrap();
-        let is_whole = other_process(base.path(), step, "build");
+        let is_whole = run_other(base.path(), step, "build");
         place(&view(base.path()), &[Ours::of(Chip::Ascend910, &Rank::new(0).square(101), 1)]);
         place(&view(base.path()), &[1, 5].map(|at| ours(4).swap_remove(at)));
         for bytes in ours(1)[1].files[..2].iter().chain(&ours(3)[1].files[..2]).chain(&sixth.files[..2]) {
@@ -270,7 +265,7 @@ fn framework_after_a_kill() {
     for step in 0.. {
         let base = tempfile::tempdir().unwrap();
         begin(base.path());
-        other_process(base.path(), step, "replace");
+        run_other(base.path(), step, "replace");
         let third = &ours(3)[2];
         let dir = base.path().join("rank_0/kernel_meta");
         if !dir.join(format!("{}.o", third.stem)).exists() {
@@ -281,7 +276,7 @@ fn framework_after_a_kill() {
         }
         let base = tempfile::tempdir().unwrap();
         begin(base.path());
-        let is_whole = other_process(base.path(), step, "replace");
+        let is_whole = run_other(base.path(), step, "replace");
         let dir = base.path().join("rank_0/kernel_meta");
         let path = |part: KernelFileKind| dir.join(format!("{}{}", third.stem, part.suffix()));
         let is_free = [KernelFileKind::Object, KernelFileKind::Json].iter().all(|part| !path(*part).exists());
@@ -306,7 +301,7 @@ fn superseded_after_a_kill() {
     for step in 0.. {
         let base = tempfile::tempdir().unwrap();
         begin(base.path());
-        let is_whole = other_process(base.path(), step, "build");
+        let is_whole = run_other(base.path(), step, "build");
         let dir = base.path().join("rank_0/kernel_meta");
         // The next build finds out what the killed one wrote.
         place(&view(base.path()), &[Ours::of(Chip::Ascend910, &Rank::new(0).square(101), 1)]);
@@ -333,7 +328,7 @@ fn debug_after_a_kill() {
     for step in 0.. {
         let base = tempfile::tempdir().unwrap();
         begin(base.path());
-        let is_whole = other_process(base.path(), step, "debug");
+        let is_whole = run_other(base.path(), step, "debug");
         let dir = base.path().join("rank_0/kernel_meta");
         for at in [1, 7] {
             let [release, next] = [1, 4].map(|version| ours(version).swap_remove(at));
@@ -356,7 +351,7 @@ fn an_undoing_that_is_killed_is_repeated() {
         let before = replaced(base.path(), "replace");
         place(&view(base.path()).with_replace(true), &ours(3));
         assert_ne!(replaced(base.path(), "replace"), before);
-        let is_whole = other_process(base.path(), step, "undo");
+        let is_whole = run_other(base.path(), step, "undo");
         undo_newest(base.path(), &|| {});
         assert_eq!(replaced(base.path(), "replace"), before, "step {step}");
         assert!(quarantines(base.path()).unwrap().is_empty(), "step {step}");

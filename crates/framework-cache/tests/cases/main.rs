@@ -1,0 +1,80 @@
+//! Caches among several processes. The program runs itself as the other processes, and its trials run one after the
+//! other: between fork and exec a child has all files of this process open, and files that are open are left alone.
+
+#![expect(clippy::disallowed_methods, reason = "tests make and damage caches by hand, and run themselves")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "these tests are functions without the attribute")]
+#![expect(clippy::print_stdout, clippy::exit, reason = "the other process reports how it is")]
+
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../common/kernel_cache.rs"]
+mod laid_caches;
+
+/// Trials that are called as the functions are.
+macro_rules! trials {
+    ($($test:ident),* $(,)?) => {
+        vec![$(Trial::test(stringify!($test), || {
+            $test();
+            Ok(())
+        })),*]
+    };
+}
+
+mod corpus;
+mod displaced;
+mod foreign;
+mod gc;
+mod meanwhile;
+mod repair;
+mod scan;
+mod scan_input;
+mod scene;
+mod undone_builds;
+mod view;
+mod writers;
+
+use libtest_mimic::{Arguments, Trial};
+
+/// The first argument of another process. The second is its module.
+const CHILD: &str = "--child";
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    if let [_, child, module, arguments @ ..] = arguments.as_slice()
+        && child == CHILD
+    {
+        return other_process(module, arguments);
+    }
+    type Trials = fn() -> Vec<Trial>;
+    let modules: [(&str, Trials); 12] = [
+        ("corpus", corpus::trials),
+        ("displaced", displaced::trials),
+        ("foreign", foreign::trials),
+        ("foreign::undone", foreign::undone::trials),
+        ("gc", gc::trials),
+        ("meanwhile", meanwhile::trials),
+        ("repair", repair::trials),
+        ("scan", scan::trials),
+        ("scan_input", scan_input::trials),
+        ("undone_builds", undone_builds::trials),
+        ("view", view::trials),
+        ("writers", writers::trials),
+    ];
+    let trials = modules
+        .into_iter()
+        .flat_map(|(module, trials)| trials().into_iter().map(move |trial| trial.with_kind(module)));
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads = arguments.test_threads.or(Some(1));
+    libtest_mimic::run(&arguments, trials.collect()).exit();
+}
+
+/// What this program does as another process of a module.
+fn other_process(module: &str, arguments: &[String]) {
+    match module {
+        "gc" => gc::other_process(arguments),
+        "repair" => repair::other_process(arguments),
+        "view" => view::other_process(arguments),
+        "writers" => writers::other_process(arguments),
+        other => panic!("{other}"),
+    }
+}

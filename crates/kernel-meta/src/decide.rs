@@ -1,0 +1,80 @@
+//! The decision about all kernels of a call.
+
+use std::collections::BTreeMap;
+
+use crate::checked::Checked;
+use crate::content::KernelFiles;
+use crate::error::ViewError;
+use crate::foreign_files::ForeignFiles;
+use crate::left::LeftKernel;
+use crate::manifest::{self, Manifest};
+use crate::occupant::{Decision, Looker, Placement, Policy};
+use crate::report::ViewReport;
+use crate::stored::StoredKernels;
+use crate::view_dir::ViewDir;
+
+/// What there is to say if the directory is left as it is because of whose it is. It is only looked at.
+pub(crate) fn leave_all(
+    folder: &ViewDir,
+    kernels: &Checked<'_>,
+    policy: Policy,
+    stored: &dyn StoredKernels,
+    foreign: &dyn ForeignFiles,
+) -> Result<Option<ViewReport>, ViewError> {
+    let text = folder.read(manifest::NAME).map(|(bytes, _)| bytes).unwrap_or_default();
+    let mut manifest = Manifest::parse(&text);
+    manifest.resolve(|name| folder.file_state(name));
+    let mut looker =
+        Looker { folder, manifest: &manifest, policy, rested: &|_| false, stored, foreign, read: 0 };
+    let Decided { placed, left, is_closed } = decide(&mut looker, kernels)?;
+    let report = ViewReport {
+        intact: placed.len(),
+        read: looker.read,
+        recorded: true,
+        left,
+        risk: folder.risk(),
+        ..ViewReport::default()
+    };
+    Ok(Some(report).filter(|_| is_closed))
+}
+
+/// What becomes of kernels.
+pub(crate) struct Decided<'a> {
+    /// By stem.
+    pub(crate) placed: BTreeMap<&'a str, Placement>,
+    pub(crate) left: Vec<LeftKernel>,
+    /// The directory is left as it is.
+    pub(crate) is_closed: bool,
+}
+
+/// Decides about every kernel.
+pub(crate) fn decide<'a>(
+    looker: &mut Looker<'_, '_>,
+    kernels: &Checked<'a>,
+) -> Result<Decided<'a>, ViewError> {
+    let mut decisions = Vec::with_capacity(kernels.distinct.len());
+    for kernel in &kernels.distinct {
+        decisions.push((*kernel, looker.decide(kernel)?));
+    }
+    // A directory of others is left alone, unless the user chose what it is to be filled for.
+    let Policy { guessed, replace } = looker.policy;
+    let is_guess = |(kernel, it): &(&KernelFiles<'_>, Decision)| !kernel.for_chip && it.writes();
+    let foreign = match guessed && !replace && decisions.iter().any(is_guess) {
+        true => looker.foreign_kernel(&kernels.by_stem())?,
+        false => None,
+    };
+    let mut decided = Decided { placed: BTreeMap::new(), left: Vec::new(), is_closed: foreign.is_some() };
+    for (kernel, decision) in decisions {
+        let is_guess = !kernel.for_chip && decision.writes();
+        let why = match (&foreign, decision) {
+            (_, Decision::Leave(why)) => why,
+            (Some(why), _) if is_guess => why.clone(),
+            (_, Decision::Place(placement)) => {
+                decided.placed.insert(kernel.stem, *placement);
+                continue;
+            }
+        };
+        decided.left.push(LeftKernel { stem: kernel.stem.to_owned(), why });
+    }
+    Ok(decided)
+}
