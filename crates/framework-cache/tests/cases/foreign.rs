@@ -338,17 +338,18 @@ fn bytes_that_are_ours_are_adopted_and_kept_when_they_are_replaced() {
     assert!(!place.has(&first.files[0]) && quarantines(place.base.path()).unwrap().is_empty());
 }
 
-/// The list as it was written before there were marks in it.
-fn a_list_of_the_first_version_is_read() {
+/// Nothing is known of such a list, so the kernel is left.
+fn a_list_of_another_version_makes_nothing_ours() {
     let place = Place::empty_on(Chip::Ascend910);
     let (first, second) = (place.ours(1), place.ours(2));
     place.run(&first);
-    let digests = first.files.each_ref().map(|bytes| Digest::of(bytes).to_string()).join("\t");
-    let body = format!("{}\t{digests}\t{}\n", first.stem, first.slot);
-    let list = format!("opkeep-manifest 1 {}\n{body}", Digest::of(body.as_bytes()));
-    fs::write(place.dir().join(".opkeep-manifest"), list).unwrap();
-    assert_eq!(place.run(&second).written, 1);
-    assert!(!place.has(&first.files[0]) && second.is_in(&place.dir()));
+    let list = place.dir().join(".opkeep-manifest");
+    let text = fs::read_to_string(&list).unwrap();
+    assert!(text.starts_with("opkeep-manifest 2 "));
+    fs::write(&list, text.replacen("opkeep-manifest 2 ", "opkeep-manifest 3 ", 1)).unwrap();
+    let report = place.run(&second);
+    assert_eq!((report.written, report.left.len()), (0, 1));
+    assert!(first.is_in(&place.dir()));
 }
 
 fn what_somebody_changed_in_ours_is_left() {
@@ -543,7 +544,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         a_file_that_is_open_may_be_in_progress,
         a_guess_fills_what_is_empty_or_ours_and_nothing_else,
         bytes_that_are_ours_are_adopted_and_kept_when_they_are_replaced,
-        a_list_of_the_first_version_is_read,
+        a_list_of_another_version_makes_nothing_ours,
         what_somebody_changed_in_ours_is_left,
         a_kernel_for_debugging_takes_no_place_of_a_release,
         a_second_name_of_a_file_keeps_its_bytes,
