@@ -3,7 +3,8 @@
 /// A compiled kernel: the object, its metadata, and any further files that belong to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Artifact {
-    /// The description of the object, byte for byte as the compiler wrote it: for CANN the `.json`. Empty: none.
+    /// The metadata of the object, byte for byte as the compiler wrote it: the `.json` of a CANN kernel. Empty if there
+    /// is none.
     pub metadata: Vec<u8>,
     /// The object, byte for byte.
     pub object: Vec<u8>,

@@ -1,18 +1,18 @@
-//! Checks that a backend brings along, for what no rule describes.
+//! A backend's own checks, for properties that no rule covers.
 
 use std::fmt;
 
 use crate::artifact::Artifact;
 use crate::expectations::{CheckId, Expectations};
 
-/// How much a finding weighs.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
-    /// Good to know; genuine kernels have such.
+    /// Information; genuine kernels have such findings.
     Note,
-    /// No genuine kernel that was seen has such, but nothing says that none may.
+    /// Unusual: no known genuine kernel has it, but no specification forbids it.
     Warning,
-    /// The kernel is not what its `.json` says, or its loader refuses it.
+    /// The kernel differs from its metadata, or its loader refuses it.
     Error,
 }
 
@@ -33,28 +33,29 @@ impl fmt::Display for Severity {
     }
 }
 
-/// What a check is given.
+/// The input of a check.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct CheckInput<'a> {
     /// The kernel.
     pub artifact: &'a Artifact,
-    /// What is expected of it, with the parameters of the check.
+    /// The expectations, with the parameters of the check.
     pub expectations: &'a Expectations,
 }
 
 impl<'a> CheckInput<'a> {
-    /// A kernel, and what is expected of it.
+    /// The input for `artifact`, judged by `expectations`.
     pub fn new(artifact: &'a Artifact, expectations: &'a Expectations) -> Self {
         Self { artifact, expectations }
     }
 }
 
-/// A check of a backend's own. It must depend on nothing but its input: it judges stored kernels on other machines, too.
+/// A backend's own check. Its result must depend only on its input, since it also judges stored kernels on other
+/// machines.
 pub trait ArtifactCheck: Send + Sync {
-    /// Its name and version. A check that refuses what it accepted before has a higher version.
+    /// Its name and version. A check that rejects kernels which it accepted before needs a higher version.
     fn id(&self) -> CheckId;
 
-    /// Calls `found` for each thing that is wrong, or worth a note, with a sentence that says what was expected and found.
+    /// Calls `found` for each finding, with a sentence that states what was expected and what was found.
     fn check(&self, input: &CheckInput<'_>, found: &mut dyn FnMut(Severity, String));
 }

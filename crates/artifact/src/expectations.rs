@@ -1,4 +1,4 @@
-//! What a kernel must look like, as data: stored with the kernel, it judges it later, where no backend is.
+//! Expectations of a kernel as data: stored with the kernel, they validate it later without a backend.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,8 +9,8 @@ use thiserror::Error;
 /// The version of [`Expectations::encode`].
 const VERSION: u32 = 1;
 
-/// What a target expects of every kernel that is built for it. A backend states it, the validator checks it, the store keeps
-/// it with the kernel.
+/// A target's expectations of every kernel. A backend states them, the validator checks them, and a store entry keeps
+/// them with the kernel.
 ///
 /// ```
 /// use opkeep_artifact::{ElfLayout, ElfRules, Expectations, Format, MetadataRules};
@@ -25,34 +25,34 @@ const VERSION: u32 = 1;
 pub struct Expectations {
     /// The target: `cpu-x86_64`, `Ascend910B1`, `sm_90`.
     pub target: String,
-    /// What the object must be.
+    /// The expected object.
     pub format: Format,
-    /// What the description beside it must be.
+    /// The expected metadata.
     pub metadata: MetadataRules,
 }
 
-/// What an object must be.
+/// Rules for an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum Format {
     /// An ELF file.
     Elf(ElfRules),
-    /// Any bytes: text such as PTX, SPIR-V, or what only its own loader knows.
+    /// Any bytes: text such as PTX, SPIR-V, or a loader's own format.
     Opaque(OpaqueRules),
 }
 
-/// What an ELF object must be.
+/// Rules for an ELF object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ElfRules {
-    /// The `e_machine` values that the target loads.
+    /// The accepted `e_machine` values.
     pub machines: Vec<u16>,
-    /// Which `e_flags` it loads; if unset, any.
+    /// The accepted `e_flags`; if unset, any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flags: Option<FlagRules>,
-    /// How it must be laid out.
+    /// The required layout.
     pub layout: ElfLayout,
 }
 
@@ -74,24 +74,24 @@ impl ElfRules {
     }
 }
 
-/// Which `e_flags` a target loads.
+/// The `e_flags` that a target loads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlagRules {
-    /// The bits that count.
+    /// The bits that are compared.
     pub mask: u32,
-    /// What they may be.
+    /// Their accepted values.
     pub values: Vec<u32>,
 }
 
-/// How an object must be laid out, by the rules of what loads it.
+/// The layout that the loader of an object requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum ElfLayout {
-    /// A shared object, or what is linked to one, for the dynamic loader of a host.
+    /// A shared object for the dynamic loader of a host, or a relocatable object that is linked to one.
     SharedObject,
-    /// Sections that are copied to the device as one piece, neither relocated nor linked.
+    /// Sections that the loader copies to the device as one block, without relocating or linking.
     Contiguous,
     /// A shared object for the dynamic loader of AI CPUs.
     AicpuObject,
@@ -99,22 +99,22 @@ pub enum ElfLayout {
     Unspecified,
 }
 
-/// What an object must be that is no ELF file.
+/// Rules for an object that is no ELF file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct OpaqueRules {
-    /// How it begins.
+    /// Its first bytes.
     pub starts_with: Vec<u8>,
-    /// How many bytes it may have.
+    /// Its largest size in bytes.
     pub max_bytes: u64,
-    /// A check of the backend's own.
+    /// The backend's own check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check: Option<CheckId>,
 }
 
 impl OpaqueRules {
-    /// Rules for objects of at most `max_bytes` that begin so.
+    /// Rules for objects of at most `max_bytes` bytes that begin with `starts_with`.
     pub fn new(starts_with: impl Into<Vec<u8>>, max_bytes: u64) -> Self {
         Self { starts_with: starts_with.into(), max_bytes, check: None }
     }
@@ -126,20 +126,20 @@ impl OpaqueRules {
     }
 }
 
-/// What the description of a kernel must be.
+/// Rules for the metadata of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum MetadataRules {
-    /// There is none.
+    /// No metadata.
     None,
     /// Any JSON.
     Json,
-    /// What a check accepts.
+    /// Metadata that a check accepts.
     Checked {
-        /// Which check.
+        /// The check.
         check: CheckId,
-        /// What the check has to know of the target.
+        /// The parameters of the check.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         parameters: BTreeMap<String, String>,
     },
@@ -151,7 +151,7 @@ pub enum MetadataRules {
 pub struct CheckId {
     /// Its name, such as `ptx-text`.
     pub id: String,
-    /// Its version: another one may judge otherwise.
+    /// Its version: other versions may give other results.
     pub version: u32,
 }
 
@@ -168,29 +168,28 @@ impl fmt::Display for CheckId {
     }
 }
 
-/// Why bytes are no [`Expectations`].
+/// The reason why bytes are no [`Expectations`].
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// Another version wrote them.
+    /// Expectations of another version.
     #[error("expectations of version {found}, expected {VERSION}")]
     Version {
-        /// Which.
+        /// Their version.
         found: u32,
     },
-    /// They are damaged, or hold what this version does not know.
+    /// Damaged expectations, or a value that this version does not know.
     #[error("no expectations: {0}")]
     Syntax(#[from] serde_json::Error),
-    /// They are spelled otherwise than [`Expectations::encode`] spells them: a parameter stands there twice, or there is
-    /// white space.
+    /// A form other than that of [`Expectations::encode`]: a repeated parameter, or white space.
     #[error("expectations are not in their canonical form, expected: {expected}")]
     NotCanonical {
-        /// The canonical form of what was read.
+        /// The canonical form of the same expectations.
         expected: String,
     },
 }
 
-/// The stored form: canonical, since fields stand in one order and maps are sorted.
+/// The stored form: canonical, since the order of fields is fixed and maps are sorted.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Encoded<T, F, M> {
@@ -201,12 +200,12 @@ struct Encoded<T, F, M> {
 }
 
 impl Expectations {
-    /// What `target` expects.
+    /// The expectations of `target`.
     pub fn new(target: impl Into<String>, format: Format, metadata: MetadataRules) -> Self {
         Self { target: target.into(), format, metadata }
     }
 
-    /// The rules for an ELF object; none, if it is another format.
+    /// The rules for an ELF object; `None` for another format.
     pub fn elf(&self) -> Option<&ElfRules> {
         match &self.format {
             Format::Elf(rules) => Some(rules),
@@ -214,14 +213,14 @@ impl Expectations {
         }
     }
 
-    /// As bytes to store: JSON, the same for equal expectations.
+    /// Encodes to JSON bytes, which are equal for equal expectations.
     pub fn encode(&self) -> Vec<u8> {
         let Self { target, format, metadata } = self;
-        // Maps have keys of text, and numbers are whole: such values always have a JSON form.
+        // Map keys are strings and numbers are whole: serialisation to JSON cannot fail.
         serde_json::to_vec(&Encoded { version: VERSION, target, format, metadata }).unwrap_or_default()
     }
 
-    /// What [`encode`](Self::encode) wrote.
+    /// Decodes the output of [`encode`](Self::encode).
     ///
     /// # Errors
     /// [`DecodeError`].
@@ -236,7 +235,7 @@ impl Expectations {
         }
         let Encoded { version: _, target, format, metadata } = serde_json::from_slice(bytes)?;
         let decoded = Self { target, format, metadata };
-        // Equal expectations have equal bytes, so their digests can be compared; and nothing that was read is lost.
+        // Equal expectations must have equal bytes, so that their digests can be compared.
         let canonical = decoded.encode();
         if canonical != bytes {
             return Err(DecodeError::NotCanonical {

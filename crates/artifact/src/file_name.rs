@@ -1,14 +1,14 @@
-//! Names that may become names of files.
+//! Names that are safe as file names.
 
-/// Whether `name` may be used as the name of a file: as [`is_plain_file_name`] says, and at most 200 bytes, which leaves
-/// room for what is put before and behind it.
+/// Whether `name` is a [plain file name](is_plain_file_name) of at most 200 bytes, which leaves space for prefixes and
+/// suffixes.
 ///
-/// Names that were read from a file or the environment pass here before they meet a path.
+/// Names from a file or the environment are checked here before they become part of a path.
 pub fn is_safe_file_name(name: &str) -> bool {
     name.len() <= 200 && is_plain_file_name(name)
 }
 
-/// Whether `name`, however long, stays in its folder and needs no quotes: `[A-Za-z0-9_.-]+`, neither `.` nor `..`.
+/// Whether `name`, of any length, stays in its directory and needs no quotes: `[A-Za-z0-9_.-]+`, except `.` and `..`.
 pub fn is_plain_file_name(name: &str) -> bool {
     !matches!(name, "" | "." | "..")
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-'))

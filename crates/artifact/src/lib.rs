@@ -1,9 +1,9 @@
-//! What an operator compiler returns, and what a target expects of it: plain data, no I/O, no judgement, no vendor.
-//! `opkeep-validator` judges.
+//! The result of an operator compiler and the expectations of a target: plain data without I/O, validation or vendor
+//! (`opkeep-validator` validates).
 //!
-//! [`Expectations`] are data, so that they can be stored with a kernel and judge it later, on a machine without the backend
-//! that stated them: any ELF machine, layout rules, or opaque bytes. What no rule describes, a backend checks itself, by an
-//! [`ArtifactCheck`] with a name and a version.
+//! [`Expectations`] are data, so that they can be stored with a kernel and validate it later, on a machine without the
+//! backend that stated them: any ELF machine, layout rules, or opaque bytes. A backend checks other properties with an
+//! [`ArtifactCheck`], which has a name and a version.
 
 mod artifact;
 mod check;

@@ -1,4 +1,4 @@
-//! Chips: what the header of an object says of them, and what their names say.
+//! Chips by the header of an object and by name.
 
 use std::fmt;
 
@@ -7,8 +7,8 @@ use crate::targets::{ANY_ASCEND, ASCEND};
 
 /// The cores that an Ascend object is compiled for, by bits 16 to 23 of its `e_flags`.
 ///
-/// Only numbers that were seen in genuine objects have names. Objects of the first generation have 0, which names no
-/// cores, and what another number stands for is not known.
+/// Only numbers from genuine objects have names. Objects of the first generation have 0, which names no cores. The
+/// meaning of other numbers is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Architecture {
@@ -20,12 +20,12 @@ pub enum Architecture {
     C220Cube,
     /// 0x95: Ascend 310B.
     M300,
-    /// 0x99: Ascend 950; seen in vector kernels.
+    /// 0x99: the vector cores of Ascend 950.
     C310,
 }
 
 impl Architecture {
-    /// The cores that the `e_flags` of an object for `machine` name, where that is known.
+    /// The cores in the `e_flags` of an object for `machine`; `None` if unknown.
     pub const fn from_flags(machine: u16, flags: u32) -> Option<Self> {
         match (machine, flags >> 16) {
             (0x1029, 0x8a) => Some(Self::M200),
@@ -37,7 +37,7 @@ impl Architecture {
         }
     }
 
-    /// The name that the compiler gives it.
+    /// The compiler's name for it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::M200 => "dav-m200",
@@ -78,7 +78,7 @@ impl fmt::Display for Architecture {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Family {
-    /// The first generation: Ascend 910A, 910ProA, 910ProB, 910PremiumA, and the one that is called 910B and nothing more.
+    /// The first generation: Ascend 910A, 910ProA, 910ProB, 910PremiumA, and 910B without a further digit.
     Ascend910,
     /// Ascend 310P1 to 310P7.
     Ascend310P,
@@ -90,16 +90,16 @@ pub enum Family {
     Ascend950,
 }
 
-/// What may stand behind the beginning of a chip's name.
+/// The allowed suffixes of a chip's name.
 #[derive(Clone, Copy, Debug)]
 enum Rest {
     /// Nothing.
     Nothing,
-    /// Nothing, as packages have it, or a digit up to this one and then no digit: `1`, `3Vir04`, `4-1`.
+    /// Nothing (in names of packages), or a digit up to this one that no digit follows: `1`, `3Vir04`, `4-1`.
     Upto(u8),
-    /// A digit up to this one and then no digit.
+    /// A digit up to this one that no digit follows.
     Digit(u8),
-    /// Nothing, or so many digits.
+    /// Nothing, or exactly this number of digits.
     Digits(usize),
     /// Nothing, or `PR` or `DT` and a number: `PR_9599`.
     Variant,
@@ -131,7 +131,7 @@ impl Rest {
     }
 }
 
-/// Names of chips in small letters, of CANN's `platform_config` and of directories of packages, with their families.
+/// Lower-case chip names from CANN's `platform_config` and from directories of packages, with their families.
 const NAMES: [(&str, Rest, Family); 12] = [
     ("ascend910a", Rest::Nothing, Family::Ascend910),
     ("ascend910proa", Rest::Nothing, Family::Ascend910),
@@ -147,8 +147,8 @@ const NAMES: [(&str, Rest, Family); 12] = [
     ("as31xm1x", Rest::Nothing, Family::Ascend310B),
 ];
 
-/// Names in small letters of chips whose objects were never seen, so that no family is known of them; each with whether
-/// more may stand behind.
+/// Lower-case names of chips without a known family, since no object for them was available; with whether a suffix is
+/// allowed.
 const UNSEEN: [(&str, bool); 9] = [
     ("ascend310", false),
     ("ascend610", false),
@@ -161,8 +161,8 @@ const UNSEEN: [(&str, bool); 9] = [
     ("kirin9030", false),
 ];
 
-/// Whether `name` is the name of a chip that CANN compiles for, or of a directory of packages for one: then kernels may be
-/// for it. For which chips an object is can be judged only if the chip's [family](Family::of_target) is known, too.
+/// Whether `name` is a chip that CANN compiles for, or a directory of packages for one. An object can be compared with
+/// the chip only if the chip's [family](Family::of_target) is known as well.
 pub fn is_chip(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     let is_unseen =
@@ -173,15 +173,15 @@ pub fn is_chip(name: &str) -> bool {
 /// Whether an object is for the chips of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChipMatch {
-    /// It is, or nothing says that it is not.
+    /// It is, or the object does not state a family.
     Match,
     /// It is for chips of this family.
     Other(Family),
-    /// The target's name is no chip's of which a family is known.
+    /// The family of the target is unknown.
     Unknown,
 }
 
-/// Compares the family that an object is for, where that is known, with that of the target.
+/// Compares the family of an object, if known, with that of the target.
 pub fn match_chip(target: &str, found: Option<Family>) -> ChipMatch {
     match (found, Family::of_target(target)) {
         (Some(found), Some(expected)) if found != expected => ChipMatch::Other(found),
@@ -190,7 +190,7 @@ pub fn match_chip(target: &str, found: Option<Family>) -> ChipMatch {
     }
 }
 
-/// Why whether a kernel is for the chip called `name`, of which no family is known, cannot be judged.
+/// The reason why a kernel cannot be compared with the chip `name`, whose family is unknown.
 pub fn unjudged(name: &str) -> String {
     match is_chip(name) {
         true => format!("for which chip it is cannot be judged: no object for `{name}` was ever seen"),
@@ -199,15 +199,15 @@ pub fn unjudged(name: &str) -> String {
 }
 
 impl Family {
-    /// All that are known.
+    /// Every known family.
     pub const ALL: [Self; 5] =
         [Self::Ascend910, Self::Ascend310P, Self::Ascend310B, Self::Ascend910B, Self::Ascend950];
 
-    /// The family of a chip by the name that CANN gives it, or by the name of a directory of packages; none if it is not
-    /// known. What only begins like a name is none.
+    /// The family of a chip, by CANN's name or by the name of a directory of packages; `None` if unknown. A prefix of a
+    /// name must be followed by an allowed suffix.
     ///
-    /// `Ascend910B` alone is a chip of the first generation, and its later namesakes all have a digit behind; but
-    /// packages have a directory `ascend910b` for those.
+    /// `Ascend910B` alone is a chip of the first generation; later chips have a digit after it, but their packages have
+    /// a directory `ascend910b`.
     pub fn of_target(name: &str) -> Option<Self> {
         match name {
             "ascend910" => return Some(Self::Ascend910),
@@ -222,7 +222,7 @@ impl Family {
     }
 
     /// The family that an object is compiled for, by its header. Compilers for the first generation wrote relocatable
-    /// objects without flags; what other flags stand for that were never seen is not known.
+    /// objects without flags. The meaning of other flags is unknown.
     pub fn of_header(machine: u16, is_relocatable: bool, flags: u32) -> Option<Self> {
         match Architecture::from_flags(machine, flags) {
             Some(architecture) => Some(architecture.family()),
@@ -231,7 +231,7 @@ impl Family {
         }
     }
 
-    /// What to call it.
+    /// Its name for messages.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ascend910 => "Ascend 910 (first generation)",
@@ -242,12 +242,12 @@ impl Family {
         }
     }
 
-    /// Whether this is the first generation, whose compilers wrote neither kinds of core nor, mostly, a workspace.
+    /// Whether this is the first generation, whose compilers wrote no kinds of core and rarely a workspace.
     pub const fn is_first_generation(self) -> bool {
         matches!(self, Self::Ascend910)
     }
 
-    /// Whether cube and vector cores are separate, so that a kernel has to say on which it runs.
+    /// Whether cube and vector cores are separate, so that a kernel must state which of them it runs on.
     pub const fn is_split(self) -> bool {
         matches!(self, Self::Ascend910B | Self::Ascend950)
     }
@@ -298,7 +298,7 @@ mod tests {
         {
             assert_eq!(Family::of_target(unknown), None, "{unknown}");
         }
-        // They only begin like names.
+        // Names that only share a prefix with a chip.
         for unknown in [
             "Ascend910B9",
             "Ascend910C",

@@ -1,11 +1,11 @@
-//! What the fuzzer calls.
+//! The body of the fuzz target.
 
 use crate::{KernelMeta, Lint, MetaError, fe_lints, mindspore_lints};
 
-/// Reads `bytes` as a kernel's `.json`, and does with it all that can be done.
+/// Parses `bytes` as a kernel's `.json` and calls every function on the result.
 ///
 /// # Panics
-/// What was read does not come back, or there is another mistake.
+/// If parsing and writing do not round-trip, or another invariant does not hold.
 pub fn fuzz(bytes: &[u8]) {
     let lints: Vec<Lint> = [fe_lints(bytes), mindspore_lints(bytes)].concat();
     for lint in &lints {
@@ -23,18 +23,18 @@ pub fn fuzz(bytes: &[u8]) {
         }
     };
     meta.repeated.iter().for_each(|place| harmless(place));
-    // Of fields that occurred more than once, only the last is written.
+    // Only the last of repeated fields is written.
     meta.repeated.clear();
     match KernelMeta::parse(meta.to_json().as_bytes()) {
-        // With its white space, it may be larger than before.
+        // White space may make the written form exceed the size limit.
         Err(MetaError::TooLarge { .. }) => {}
-        again => assert_eq!(again.as_ref(), Ok(&meta), "what was read does not come back"),
+        again => assert_eq!(again.as_ref(), Ok(&meta), "the written form reads back differently"),
     }
     let listed = meta.listed().map(<[_]>::len);
     assert_eq!(meta.entry_names().len(), listed.unwrap_or(usize::from(meta.kernel_name.is_some())));
 }
 
-/// Nothing from the file may move the cursor of whoever reads the message.
+/// Text from the file must not contain control characters in a message.
 fn harmless(message: &str) {
     assert!(!message.contains(char::is_control), "{message:?}");
 }

@@ -1,18 +1,19 @@
-//! The `.json` that describes a kernel: plain data, no I/O, no judgement. `opkeep-validator` judges.
+//! The `.json` that describes a CANN kernel: plain data, without I/O and without validation (`opkeep-validator`
+//! validates).
 //!
-//! It is the one that CANN's compilers write beside every `.o` and that MindSpore, FE and the runtime read.
-//! Its bytes are kept as they came (`Artifact::json`); [`KernelMeta`] is the typed view of them. It takes what real
-//! producers write, says what it refuses, and loses nothing: what it does not know, it keeps as spelled.
+//! CANN's compilers write this file next to every `.o`; MindSpore, FE and the runtime read it. An artifact keeps its
+//! bytes unchanged (`Artifact::metadata`), and [`KernelMeta`] is their typed form. The reader accepts what real
+//! producers write, names the field that it rejects, and keeps unknown fields as spelled.
 //!
 //! | field | of another type than expected |
 //! |---|---|
 //! | `binFileName`, `binFileSuffix`, `kernelName`, `magic`, `sha256`, and in `kernelList` each `kernelName` and `tilingKey` | refused |
-//! | `blockDim`, `coreType`, `core_type`, `intercoreSync`, `jsonList`, `kernelList`, `objSha256`, `parameters`, `taskRation`, `workspace` | refused, but for null |
-//! | `opParaSize` | refused, but for null and numbers that are no size, which are kept as they stand |
-//! | all others | kept in [`extra`](KernelMeta::extra) as it stands |
+//! | `blockDim`, `coreType`, `core_type`, `intercoreSync`, `jsonList`, `kernelList`, `objSha256`, `parameters`, `taskRation`, `workspace` | refused, except null |
+//! | `opParaSize` | refused, except null and numbers that are no size, which are kept as spelled |
+//! | all others | kept in [`extra`](KernelMeta::extra) as spelled |
 //!
-//! The first three rows decide which code runs, with which arguments and memory. The others are only carried along: not
-//! all that twenty releases of CANN wrote was seen, and whoever reads such a field judges it himself.
+//! The fields of the first three rows decide which code runs, with which arguments and memory. The other fields are
+//! kept without a check, since not every form that twenty releases of CANN wrote is known.
 //!
 //! ```
 //! use opkeep_cann_meta::{KernelMeta, Magic};
@@ -24,8 +25,8 @@
 //! # Ok::<(), opkeep_cann_meta::MetaError>(())
 //! ```
 //!
-//! What the vendors' own parsers would do with a `.json` is another matter than whether it is right: MindSpore 2.0 does
-//! not load every kernel that CANN 9 makes. [`fe_lints`] and [`mindspore_lints`] foretell it.
+//! A valid `.json` is not necessarily loadable by every framework: MindSpore 2.0 does not load every kernel of CANN 9.
+//! [`fe_lints`] and [`mindspore_lints`] predict what the vendors' parsers do with a `.json`.
 //!
 //! ```
 //! use opkeep_cann_meta::fe_lints;

@@ -1,12 +1,12 @@
-//! The `magic` of a kernel: what the runtime is told about the kind of binary.
+//! The `magic` of a kernel: the kind of binary that the runtime registers.
 
 use std::fmt;
 
 use crate::{CoreType, Vocabulary};
 
-/// The kind of device binary, as the `magic` field of a kernel's `.json` names it.
+/// The kind of device binary: the `magic` field of a kernel's `.json`.
 ///
-/// The numbers are arguments of the runtime's registration calls and do not occur in any file.
+/// The numbers are arguments of the runtime's registration calls and occur in no file.
 ///
 /// | magic | written for | loaded as | FE | MindSpore 2.0 |
 /// |---|---|---|---|---|
@@ -17,8 +17,8 @@ use crate::{CoreType, Vocabulary};
 /// | `FftsMixAic`, `FftsMixAiv` | the two sides of older mixed kernels, an object each | vector core | yes | no |
 /// | `Plain`, `PlainAicpu`, `PlainAivec` | binaries that are no ELF | AI Core, AI CPU, vector core | no | yes |
 ///
-/// FE's task builder also knows `RT_DEV_BINARY_MAGIC_OM`, an offline model. That is no kernel: FE reads no `.json` of
-/// one, and refuses the name where a `.json` says it. It is not listed here.
+/// FE's task builder also knows `RT_DEV_BINARY_MAGIC_OM`, an offline model. It is not a kernel and has no variant: FE
+/// reads no `.json` of a model and refuses the name in a `.json`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Magic {
     /// An AI Core kernel, or a mixed one on chips with separate cube and vector cores.
@@ -42,7 +42,7 @@ pub enum Magic {
 }
 
 impl Magic {
-    /// Every known kind.
+    /// Every kind.
     pub const ALL: [Self; 9] = [
         Self::Elf,
         Self::ElfAicpu,
@@ -70,8 +70,7 @@ impl Magic {
         }
     }
 
-    /// The number that the runtime's registration call takes. The two `FftsMix` have none of their own: they are
-    /// registered as vector kernels.
+    /// The number that the runtime's registration call takes. The two `FftsMix` kinds are registered as vector kernels.
     pub const fn value(self) -> u32 {
         match self {
             Self::Elf => 0x4355_4245,
@@ -84,19 +83,19 @@ impl Magic {
         }
     }
 
-    /// Whether CANN's FE takes a kernel of this kind.
+    /// Whether CANN's FE accepts a kernel of this kind.
     pub const fn taken_by_fe(self) -> bool {
         self.is_elf()
     }
 
-    /// Whether MindSpore 2.0 takes a kernel of this kind.
+    /// Whether MindSpore 2.0 accepts a kernel of this kind.
     pub const fn taken_by_mindspore(self) -> bool {
         !matches!(self, Self::FftsMixAic | Self::FftsMixAiv)
     }
 
     /// Whether a compiler gives this magic to kernels of that core type.
     ///
-    /// `false` is a reason to look closer, not a proof of damage: only some chips and some years were seen.
+    /// `false` is no proof of damage: the table covers only the chips and compilers that were available.
     pub const fn fits(self, core: CoreType) -> bool {
         match self {
             Self::Elf | Self::Plain => true,
@@ -115,7 +114,7 @@ impl Magic {
         !matches!(self, Self::Plain | Self::PlainAicpu | Self::PlainAivec)
     }
 
-    /// The kind that `name` names.
+    /// The kind with the name `name`.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|magic| magic.name() == name)
     }
@@ -172,7 +171,7 @@ mod tests {
         assert!(names(Magic::taken_by_mindspore).iter().all(|name| name.starts_with("RT_DEV_BINARY_MAGIC_")));
     }
 
-    /// What was seen in real pairs, and what CANN 8.1's compiler does.
+    /// The combinations in genuine pairs and in CANN 8.1's compiler.
     #[test]
     fn real_pairs_fit() {
         for (magic, core) in [

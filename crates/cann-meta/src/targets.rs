@@ -1,4 +1,4 @@
-//! What the targets that this workspace knows expect of their kernels: hosts, AI cores and AI CPUs.
+//! Expectations of the built-in targets: hosts, AI cores and AI CPUs.
 
 use std::collections::BTreeMap;
 
@@ -10,33 +10,33 @@ use crate::Magic;
 pub const CHECK: &str = "cann-kernel-json";
 /// The version of [`CHECK`].
 pub const CHECK_VERSION: u32 = 1;
-/// The parameter of [`CHECK`] that lists the `magic` values that a target takes, separated by spaces.
+/// The parameter of [`CHECK`] that lists the `magic` values of a target, separated by spaces.
 const MAGICS: &str = "magics";
 
-/// The `e_machine` of AI cores. In no public list of machines.
+/// The `e_machine` of AI cores, which no public list of machines contains.
 pub const ASCEND: u16 = 0x1029;
-/// What the target is called of which no more is known than that it is an Ascend chip.
+/// The target name for an unspecified Ascend chip.
 pub const ANY_ASCEND: &str = "Ascend";
 /// The `e_machine` of x86-64.
 pub const X86_64: u16 = 62;
-/// The `e_machine` of AArch64, which AI CPUs are.
+/// The `e_machine` of AArch64, also that of AI CPUs.
 pub const AARCH64: u16 = 183;
 
-/// What to call an `e_machine` for which kernels are built.
+/// The name of an `e_machine` that kernels are built for.
 pub const fn machine_name(machine: u16) -> Option<&'static str> {
     match machine {
         X86_64 => Some("x86-64"),
         AARCH64 => Some("AArch64"),
-        // The name is the one that Ascend's runtime uses.
+        // The name of Ascend's runtime.
         ASCEND => Some("Ascend (EM_HIIPU)"),
         _ => None,
     }
 }
 
-/// How the names of chips begin.
+/// The prefix of chip names.
 const CHIPS: [&str; 4] = ["Ascend", "AS31XM1X", "BS9SX2A", "MC61AM21A"];
 
-/// What kernels with a CANN `.json` must be: for one of `machines`, with one of `magics`.
+/// Expectations of kernels with a CANN `.json`: one of `machines`, and one of `magics`.
 pub fn cann_kernel(
     target: impl Into<String>,
     machines: impl Into<Vec<u16>>,
@@ -49,7 +49,7 @@ pub fn cann_kernel(
     Expectations::new(target, Format::Elf(ElfRules::new(machines, layout)), metadata)
 }
 
-/// The `magic` values that a target takes, as its expectations list them.
+/// The `magic` values in a target's expectations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Magics<'a> {
     /// Names, separated by spaces.
@@ -57,18 +57,18 @@ pub struct Magics<'a> {
 }
 
 impl<'a> Magics<'a> {
-    /// Whether the target takes kernels of this kind.
+    /// Whether the target accepts kernels of this kind.
     pub fn contains(self, magic: Magic) -> bool {
         self.names.split(' ').any(|name| name == magic.name())
     }
 
-    /// Those that are known here, in the order of [`Magic::ALL`].
+    /// The known values, in the order of [`Magic::ALL`].
     pub fn iter(self) -> impl Iterator<Item = Magic> + 'a {
         Magic::ALL.into_iter().filter(move |magic| self.contains(*magic))
     }
 }
 
-/// The `magic` values that a target takes; none, if its kernels have no CANN `.json` of a kind that is known here.
+/// The `magic` values that a target accepts; `None` if its kernels have no CANN `.json` of a known version.
 pub fn magics_of(expectations: &Expectations) -> Option<Magics<'_>> {
     let MetadataRules::Checked { check, parameters } = &expectations.metadata else { return None };
     let is_known = check.id == CHECK && check.version == CHECK_VERSION;
@@ -76,17 +76,17 @@ pub fn magics_of(expectations: &Expectations) -> Option<Magics<'_>> {
     Some(Magics { names })
 }
 
-/// Whether kernels of the target are ELF objects with a CANN `.json` of a kind that is known here.
+/// Whether kernels of the target are ELF objects with a CANN `.json` of a known version.
 pub fn is_cann_kernel(expectations: &Expectations) -> bool {
     expectations.elf().is_some() && magics_of(expectations).is_some()
 }
 
-/// Whether the target is one of AI cores.
+/// Whether the target has AI cores.
 pub fn is_ai_core(expectations: &Expectations) -> bool {
     expectations.elf().is_some_and(|rules| rules.layout == ElfLayout::Contiguous)
 }
 
-/// The machine of a host, by what stands behind `cpu-`: the architecture may be followed by a level, such as `-v3`.
+/// The machine of a host, by the text after `cpu-`: an architecture and perhaps a level, such as `-v3`.
 fn machine_of(kind: &str) -> u16 {
     if kind.starts_with("x86_64") {
         X86_64
@@ -97,7 +97,7 @@ fn machine_of(kind: &str) -> u16 {
     }
 }
 
-/// Whether `name` begins with `start`, in capitals or not.
+/// Whether `name` begins with `start`, ignoring case.
 fn starts_with(name: &str, start: &str) -> bool {
     name.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start))
 }
@@ -119,14 +119,14 @@ pub fn aicpu(target: impl Into<String>) -> Expectations {
     cann_kernel(target, [AARCH64], ElfLayout::AicpuObject, &[Magic::ElfAicpu])
 }
 
-/// What any kernel with a CANN `.json` may be expected to be, where its target is not known.
+/// Expectations of a kernel with a CANN `.json` for an unknown target.
 pub fn any() -> Expectations {
     cann_kernel("any target", [ASCEND, AARCH64, X86_64], ElfLayout::SharedObject, &Magic::ALL)
 }
 
-/// What the target called `target` expects: `cpu` and `cpu-native` are this host, `cpu-x86_64` and `cpu-aarch64` any such
-/// host, `aicpu` the AI CPUs, and names of chips such as `Ascend910B1`, in capitals or not, their AI cores. None for other
-/// names.
+/// The expectations of the built-in target `target`: `cpu` and `cpu-native` are this host, `cpu-x86_64` and
+/// `cpu-aarch64` any such host, `aicpu` the AI CPUs; chip names such as `Ascend910B1` (in any case) stand for their AI
+/// cores. `None` for other names.
 pub fn named(target: &str) -> Option<Expectations> {
     if target == "aicpu" {
         return Some(aicpu(target));
@@ -138,8 +138,8 @@ pub fn named(target: &str) -> Option<Expectations> {
     CHIPS.iter().any(|chip| starts_with(target, chip)).then(|| ascend(target))
 }
 
-/// What may be expected of a kernel of which only the machine is known, and perhaps the magic: hosts and AI CPUs may have
-/// the same machine. None, if no kernels are built for that machine.
+/// Expectations of a kernel by its machine and, since hosts and AI CPUs may have the same machine, its magic if known.
+/// `None` if no kernels are built for that machine.
 pub fn for_machine(machine: u16, magic: Option<Magic>) -> Option<Expectations> {
     match (machine, magic) {
         (ASCEND, _) => Some(ascend(ANY_ASCEND)),

@@ -1,27 +1,27 @@
-//! Fields whose texts come from a short list, which a later CANN may lengthen.
+//! Fields with a short list of values, which a later CANN may extend.
 
 use std::fmt;
 
-/// A list of words that a field may hold.
+/// The values that a field may have.
 pub trait Vocabulary: Copy + 'static {
-    /// All of them.
+    /// All values.
     const ALL: &'static [Self];
 
-    /// The word in the `.json`.
+    /// The text in the `.json`.
     fn name(self) -> &'static str;
 }
 
-/// A word that is known, or a text that is not.
+/// A known value, or another text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Word<T> {
-    /// One of the words of `T`.
+    /// One of the values of `T`.
     Known(T),
     /// Another text.
     Other(String),
 }
 
 impl<T: Vocabulary> Word<T> {
-    /// The word that `text` is.
+    /// The value for `text`.
     pub fn of(text: &str) -> Self {
         match T::ALL.iter().find(|word| word.name() == text) {
             Some(word) => Self::Known(*word),
@@ -29,7 +29,7 @@ impl<T: Vocabulary> Word<T> {
         }
     }
 
-    /// The word, if it is known.
+    /// The value, if known.
     pub fn known(&self) -> Option<T> {
         match self {
             Self::Known(word) => Some(*word),
@@ -85,9 +85,9 @@ macro_rules! vocabulary {
 }
 
 vocabulary! {
-    /// What kind of core a kernel runs on: `coreType`, and the older `core_type` with words of its own.
+    /// The kind of core that a kernel runs on: `coreType`, and the older `core_type` with its own values.
     pub enum CoreType {
-        /// A core that multiplies matrices, or one that does everything.
+        /// An AI core, or a cube core.
         AiCore = "AiCore",
         /// A vector core.
         VectorCore = "VectorCore",
@@ -99,13 +99,13 @@ vocabulary! {
         MixAiCore = "MIX_AICORE",
         /// Both, launched from the vector side.
         MixVectorCore = "MIX_VECTOR_CORE",
-        /// The cube side of both, in GE's words.
+        /// The cube side of both, as GE writes it.
         MixAic = "MIX_AIC",
-        /// The vector side of both, in GE's words.
+        /// The vector side of both, as GE writes it.
         MixAiv = "MIX_AIV",
-        /// A cube core, in the words of `core_type`.
+        /// A cube core, as `core_type` writes it.
         Aic = "AIC",
-        /// A vector core, in the words of `core_type`.
+        /// A vector core, as `core_type` writes it.
         Aiv = "AIV",
     }
 }
@@ -118,19 +118,19 @@ impl CoreType {
 }
 
 vocabulary! {
-    /// Whether a kernel gives the same bits every time: a text, not a boolean.
+    /// Whether a kernel's results are bit-identical in every run: a text, not a boolean.
     pub enum Deterministic {
-        /// It does.
+        /// They are.
         True = "true",
-        /// It may not.
+        /// They may differ.
         False = "false",
-        /// The operator does not care.
+        /// The setting does not apply to the operator.
         Ignore = "ignore",
     }
 }
 
 vocabulary! {
-    /// What stands in a launch's argument list for an optional tensor that is not given.
+    /// The argument of a launch for an omitted optional tensor.
     pub enum Placeholder {
         /// Nothing.
         No = "no_placeholder",

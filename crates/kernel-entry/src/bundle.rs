@@ -1,7 +1,8 @@
-//! The files of a kernel, judged as one.
+//! The files of a kernel, validated together.
 //!
-//! Besides its primary pair an artifact may hold extra files: the deterministic variant of the kernel, and the parts of a
-//! multi-part kernel, whose own `.json` only lists theirs. They are held to the rules of the primary pair.
+//! In addition to its primary pair, an artifact may hold extra files: the deterministic variant of the kernel, and the
+//! parts of a multi-part kernel, whose own `.json` lists the `.json` files of the parts. The rules of the primary pair
+//! apply to extra files.
 
 use opkeep_artifact::{Artifact, Expectations, Member};
 use opkeep_cann_meta::{KernelMeta, targets};
@@ -33,7 +34,7 @@ impl<'a> KernelBundle<'a> {
     /// The files of the kernel in an entry.
     ///
     /// # Errors
-    /// The name of a member that is missing: then the entry has no kernel.
+    /// The name of a missing member: the entry has no kernel.
     pub fn of_entry(entry: &'a Entry) -> Result<Self, &'static str> {
         let member = |name: &'static str| entry.member(name).ok_or(name);
         let extra =
@@ -56,13 +57,13 @@ impl<'a> KernelBundle<'a> {
         self.extra.iter().copied()
     }
 
-    /// The expectations that follow from the bytes alone.
+    /// The expectations that the bytes alone determine.
     pub fn expectations(&self) -> Expectations {
         expectations_of(Some(self.json), self.object)
     }
 
-    /// Validates all files. Kernels in extra files must go by `name`, if one is given. The report is that of the primary
-    /// pair; what is wrong with extra files is added to it.
+    /// Validates all files. Kernels in extra files must be named `name`, if given. The report is that of the primary
+    /// pair, with the problems of the extra files added.
     pub fn validate(&self, name: Option<&str>, expect: &Expectations, validator: &Validator) -> Report {
         if !targets::is_cann_kernel(expect) {
             return validator.validate(&self.to_artifact(), expect);
@@ -76,7 +77,7 @@ impl<'a> KernelBundle<'a> {
         for part in listed.into_iter().flatten().filter(|part| self.find(part).is_none()) {
             report.add(Problem::Description(DescriptionProblem::Part {
                 part: part.to_owned(),
-                problem: "it is not there".to_owned(),
+                problem: "it is missing".to_owned(),
             }));
         }
         for (part, json) in self.extra.iter().filter(|(name, _)| name.ends_with(".json")) {
@@ -90,12 +91,12 @@ impl<'a> KernelBundle<'a> {
         report
     }
 
-    /// Validates an extra `.json` with the object that it names.
+    /// Validates an extra `.json` and the object that it names.
     fn validate_pair(&self, json: &[u8], kernel: Option<&str>, expect: &Expectations) -> Result<(), String> {
         let meta = KernelMeta::parse(json).map_err(|error| error.to_string())?;
         let stem = meta.bin_file_name.ok_or("it names no object")?;
         let name = format!("{stem}{}", meta.bin_file_suffix.as_deref().unwrap_or(".o"));
-        let object = self.find(&name).ok_or_else(|| format!("its object `{name}` is not there"))?;
+        let object = self.find(&name).ok_or_else(|| format!("its object `{name}` is missing"))?;
         let report = validate(json, object, expect);
         if let Some(error) = report.errors().next() {
             return Err(error.to_string());
@@ -131,10 +132,10 @@ pub struct KernelFiles {
     pub json_digest: Digest,
 }
 
-/// Copies the kernel out of an entry. The store has checked the digests.
+/// Copies the kernel from an entry. The store has checked the digests.
 ///
 /// # Errors
-/// The name of a member that is missing: then the entry has no kernel.
+/// The name of a missing member: the entry has no kernel.
 pub fn artifact(entry: &Entry) -> Result<KernelFiles, &'static str> {
     let member = |name: &'static str| match (entry.member(name), entry.member_digest(name)) {
         (Some(bytes), Some(digest)) => Ok((bytes.to_vec(), *digest)),

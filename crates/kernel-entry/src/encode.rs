@@ -1,4 +1,4 @@
-//! A kernel written as an entry.
+//! The encoding of a kernel as an entry.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::header;
 use crate::member::{EXPECTATIONS, EXTRA_PREFIX, HEADER, IMPORTED, INFO, JSON, OBJECT};
 use crate::record::{KernelRecord, Origin};
 
-/// An entry whose texts are rendered, ready to be put.
+/// An entry with rendered members, ready to be written.
 #[derive(Debug)]
 pub struct EncodedEntry<'a> {
     json: &'a [u8],
@@ -24,7 +24,7 @@ pub struct EncodedEntry<'a> {
     header: String,
 }
 
-/// Renders the entry of a kernel: its files, and what is recorded of it.
+/// Renders the entry of a kernel: its files and its record.
 pub fn encode_entry<'a>(
     kernel: &KernelBundle<'a>,
     expectations: &'a StoredExpectations,
@@ -32,7 +32,7 @@ pub fn encode_entry<'a>(
 ) -> EncodedEntry<'a> {
     let (compile_time, imported) = match record.origin {
         Origin::Compiled { compile_time, .. } => (compile_time.unwrap_or_default(), None),
-        // Neither its cost nor whether it can be compiled again is known: no cost is recorded.
+        // The compile cost of an imported kernel is unknown, and so is whether it can be compiled again.
         Origin::Imported(provenance) => (Duration::ZERO, Some(provenance.to_json().to_string())),
     };
     let extra = kernel.extra().map(|(name, bytes)| (format!("{EXTRA_PREFIX}{name}"), bytes));

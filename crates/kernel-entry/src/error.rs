@@ -1,10 +1,10 @@
-//! Why a stored entry is refused.
+//! The reason why a stored entry is invalid.
 
 use opkeep_descriptor::Key;
 use opkeep_validator::Finding;
 use thiserror::Error;
 
-/// Why a stored entry is not the kernel of its key, although its bytes are intact.
+/// The reason why an intact entry does not hold the kernel of its key.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum EntryError {
@@ -14,22 +14,22 @@ pub enum EntryError {
         /// The member.
         member: &'static str,
     },
-    /// The validator refuses its kernel.
+    /// The validator found errors in its kernel.
     #[error("its kernel is not valid: {}", list(.errors))]
     Invalid {
-        /// The errors that were found.
+        /// The errors.
         errors: Vec<Finding>,
     },
-    /// It holds a valid kernel of another key.
-    #[error("it holds the kernel `{found}`, which is another key's: expected a name with `_{expected}`")]
+    /// The kernel is valid, but belongs to another key.
+    #[error("it holds the kernel `{found}` of another key: expected a name with `_{expected}`")]
     NameMismatch {
-        /// The number in the names of kernels that have its key.
+        /// The number in the names of kernels with the entry's key.
         expected: u64,
         /// The name of the kernel.
         found: String,
     },
-    /// Its header is another entry's.
-    #[error("what it says of itself is another entry's: its {what} is `{found}`, expected `{expected}`")]
+    /// The header belongs to another entry.
+    #[error("its header belongs to another entry: its {what} is `{found}`, expected `{expected}`")]
     HeaderMismatch {
         /// The field of the header.
         what: &'static str,
@@ -38,8 +38,8 @@ pub enum EntryError {
         /// The value in the header.
         found: String,
     },
-    /// The job and the toolchain that it names have another key.
-    #[error("what it was compiled from has the key {found}, expected {expected}")]
+    /// The job and the toolchain in the entry have another key.
+    #[error("the job and toolchain in it have the key {found}, expected {expected}")]
     KeyMismatch {
         /// The entry's key.
         expected: Key,

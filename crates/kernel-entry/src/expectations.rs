@@ -1,4 +1,4 @@
-//! The expectations of a kernel, as they are stored with it.
+//! The stored expectations of a kernel.
 
 use opkeep_artifact::Expectations;
 use opkeep_digest::Digest;
@@ -7,7 +7,7 @@ use opkeep_validator::Validator;
 
 use crate::member::EXPECTATIONS;
 
-/// Expectations in the form in which entries hold them, and the stamp of entries that were validated by them.
+/// Encoded expectations, and the validation stamp of entries that satisfy them.
 #[derive(Clone, Debug)]
 pub struct StoredExpectations {
     expectations: Expectations,
@@ -17,7 +17,7 @@ pub struct StoredExpectations {
 }
 
 impl StoredExpectations {
-    /// Encodes `expectations`; `validator` says how far it can judge them.
+    /// Encodes `expectations`; `validator` determines the stamp.
     pub fn new(expectations: Expectations, validator: &Validator) -> Self {
         let (encoded, stamp) = (expectations.encode(), validator.stamp(&expectations));
         Self { digest: Digest::of(&encoded), encoded, stamp, expectations }
@@ -33,20 +33,21 @@ impl StoredExpectations {
         &self.encoded
     }
 
-    /// The validation stamp of an entry whose kernel these expectations accepted.
+    /// The validation stamp of an entry whose kernel satisfies these expectations.
     pub fn stamp(&self) -> u32 {
         self.stamp
     }
 
-    /// Whether the kernel in `entry` was validated by these expectations, and by rules that are at least as new. An entry
-    /// without the member is of an earlier version, in which the target alone determined the expectations.
+    /// Whether the kernel in `entry` was validated by these expectations and by rules at least as new. An entry without
+    /// the member is from an earlier version, where the target alone determined the expectations.
     pub fn covers(&self, entry: &Entry) -> bool {
         let same = entry.member_digest(EXPECTATIONS).is_none_or(|digest| *digest == self.digest);
         same && entry.validation() >= self.stamp
     }
 
-    /// Records in `entry` that its kernel was validated by these expectations. An entry with a stamp as high keeps its
-    /// member: two versions that share a store and expect different things would rewrite it for ever.
+    /// Records in `entry` that its kernel was validated by these expectations. An entry with an equal or higher stamp
+    /// keeps its member: otherwise two versions with different expectations would keep rewriting an entry that they
+    /// share.
     ///
     /// # Errors
     /// The entry cannot be rewritten.

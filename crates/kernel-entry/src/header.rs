@@ -1,4 +1,5 @@
-//! The header of an entry: names, part digests, the toolchain and the compile time, for people and for explanations.
+//! The header of an entry: names, part digests, the toolchain and the compile time, for users and for explanations of
+//! misses.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::record::{KernelRecord, Origin};
 
-/// What the header of an imported kernel's entry calls its provenance.
+/// The provenance value in the header of an imported kernel's entry.
 pub(crate) const IMPORTED_PROVENANCE: &str = "imported";
 
 /// The text of the header of an entry with the validation stamp `stamp`.
@@ -63,15 +64,15 @@ fn fingerprint(fingerprint: &Fingerprint) -> Value {
     })
 }
 
-/// The header of a compiled kernel's entry, as far as it explains a miss.
+/// The fields of a compiled kernel's header that explain a miss.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Header {
     /// The kernel's name.
     pub name: String,
-    /// Its key in hexadecimal digits; the first headers have none.
+    /// Its key in hexadecimal digits; the oldest headers have none.
     pub key: Option<String>,
-    /// The [`KEY_SCHEMA`] that the key was made by; 1 for the first headers, which have none.
+    /// The [`KEY_SCHEMA`] of the key; 1 for the oldest headers, which state none.
     pub key_schema: u64,
     /// The types of its operators, joined by `+`.
     pub op_type: String,

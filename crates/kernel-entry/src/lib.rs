@@ -7,9 +7,10 @@
 //!       ── Header::parse, Provenance::of ──> what explanations and reports name
 //! ```
 //!
-//! The store keeps named bytes under a digest. This crate knows the names ([`member`]) and what the bytes mean. An entry
-//! holds all that is needed to judge it later: the kernel's files, the job that it was compiled from, the parts of its key,
-//! and the expectations that it was validated by. So [`verify_entry`] needs no backend and no compiler.
+//! The store keeps named bytes under a digest. This crate defines the names ([`member`]) and the meaning of the bytes.
+//! An entry holds everything that a later verification needs: the kernel's files, the job that it was compiled from,
+//! the parts of its key, and the expectations that it was validated by. So [`verify_entry`] needs neither a backend nor
+//! a compiler.
 
 mod bundle;
 mod encode;

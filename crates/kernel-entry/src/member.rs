@@ -6,13 +6,13 @@
 pub const JSON: &str = "json";
 /// The kernel's object.
 pub const OBJECT: &str = "object";
-/// The job in canonical form: without its envelope, and with the effective options.
+/// The job in canonical form: without its envelope, with the effective options.
 pub const INFO: &str = "info";
 /// Names, part digests, the toolchain and the compile time.
 pub const HEADER: &str = "header";
-/// Where an imported kernel came from. Compiled kernels have no such member.
+/// The provenance of an imported kernel. Compiled kernels have no such member.
 pub const IMPORTED: &str = "imported";
 /// The expectations that the kernel was validated by. Entries of earlier versions have none.
 pub const EXPECTATIONS: &str = "expectations";
-/// What precedes the names of the kernel's extra files.
+/// The prefix of the names of the kernel's extra files.
 pub const EXTRA_PREFIX: &str = "x/";

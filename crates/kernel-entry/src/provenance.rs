@@ -1,7 +1,7 @@
 //! The provenance of imported kernels.
 //!
-//! An entry with an imported kernel has a member that compiled kernels lack, and its key is in a domain of its own
-//! ([`import_key`](opkeep_descriptor::import_key)). A look-up under a key of one kind never returns the other kind.
+//! The entry of an imported kernel has a member that compiled kernels lack, and its key has its own hash domain
+//! ([`import_key`](opkeep_descriptor::import_key)). A look-up with a key of one kind never returns the other kind.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,20 +12,20 @@ use serde_json::{Value, json};
 
 use crate::member::IMPORTED;
 
-/// Where an imported kernel came from, and what is known of its making.
+/// The origin of an imported kernel, and what is known of its compilation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Provenance {
-    /// The directory that it was in.
+    /// The directory that held it.
     pub directory: String,
-    /// Its name there.
+    /// Its name in that directory.
     pub name: String,
-    /// The framework that had it compiled, and which of its releases.
+    /// The framework that requested it, and the framework's release.
     pub framework: String,
-    /// What its descriptor states of the toolchain, by name; mostly empty.
+    /// The toolchain versions in its descriptor, by name; usually empty.
     pub toolchain: BTreeMap<String, String>,
-    /// Whether its descriptor states the options that it was compiled with.
+    /// Whether its descriptor states the compile options.
     pub has_options: bool,
-    /// When it was imported; whole seconds are stored.
+    /// The time of the import, stored in whole seconds.
     pub imported_at: SystemTime,
 }
 
@@ -64,19 +64,19 @@ impl Provenance {
         second_ends.is_some_and(|end| compiled_at > end) && compiled_at <= SystemTime::now()
     }
 
-    /// What is unknown of its making, in words.
+    /// What is unknown of its compilation, as text.
     pub fn unknown(&self) -> &'static str {
         match self.has_options {
-            true => "by which toolchain and from which sources is not known",
-            false => "by which toolchain, from which sources and with which options is not known",
+            true => "its toolchain and its sources are unknown",
+            false => "its toolchain, its sources and its options are unknown",
         }
     }
 
-    /// The first statement on its toolchain that contradicts `wanted`, in words.
+    /// The first toolchain version that contradicts `wanted`, as text.
     pub fn contradicts(&self, wanted: &BTreeMap<String, String>) -> Option<String> {
         self.toolchain.iter().find_map(|(name, value)| {
             let wanted = wanted.get(name).filter(|wanted| *wanted != value)?;
-            Some(format!("an imported kernel is of `{name}` {value}, and {wanted} is asked for"))
+            Some(format!("an imported kernel was compiled with `{name}` {value}, but {wanted} is requested"))
         })
     }
 }

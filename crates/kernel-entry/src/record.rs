@@ -1,4 +1,4 @@
-//! What is recorded of a kernel.
+//! The record of a kernel.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use opkeep_descriptor::{Job, KernelName, Key, KeyParts, ResolvedSpec};
 
 use crate::provenance::Provenance;
 
-/// What an entry records of its kernel besides the kernel's files.
+/// What an entry records of its kernel in addition to the files.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelRecord<'a> {
     /// What the kernel computes.
@@ -15,22 +15,22 @@ pub struct KernelRecord<'a> {
     pub spec: &'a ResolvedSpec,
     /// The key of the entry.
     pub key: Key,
-    /// How the kernel came to be.
+    /// The origin of the kernel.
     pub origin: Origin<'a>,
 }
 
-/// How a kernel came to be.
+/// The origin of a kernel.
 #[derive(Clone, Copy, Debug)]
 pub enum Origin<'a> {
-    /// It was compiled by a backend.
+    /// Compiled by a backend.
     Compiled {
-        /// Its name.
+        /// The backend's name.
         name: &'a KernelName,
-        /// The parts of its key.
+        /// The parts of the kernel's key.
         parts: &'a KeyParts,
-        /// How long the compile took, if known.
+        /// The compile time, if known.
         compile_time: Option<Duration>,
     },
-    /// It was taken from the cache of a framework.
+    /// Imported from the cache of a framework.
     Imported(&'a Provenance),
 }

@@ -1,7 +1,7 @@
-//! Whether a stored entry is the kernel that its key stands for.
+//! Verification that a stored entry holds the kernel of its key.
 //!
-//! The store knows that the bytes are those that were written under the key. Whether they are a kernel, and the right one,
-//! is decided here: an entry that was put under another's key, or that holds another's bytes, is intact and wrong, and it
+//! The store checks that the bytes are those that were written under the key. This module checks that they are the
+//! kernel of that key: an entry under another entry's key, or with another entry's bytes, is intact but wrong, and
 //! would be a hit.
 
 use opkeep_artifact::Expectations;
@@ -19,19 +19,19 @@ use crate::header::{Header, IMPORTED_PROVENANCE};
 use crate::member::{EXPECTATIONS, HEADER, IMPORTED, INFO};
 use crate::provenance::Provenance;
 
-/// The judgement of a stored entry.
+/// The result of verifying a stored entry.
 #[derive(Debug)]
 #[must_use]
 pub enum EntryVerdict {
-    /// It holds the kernel of its key, and that meets the expectations.
+    /// It holds the kernel of its key, and the kernel satisfies the expectations.
     Valid,
-    /// No error was found, but not everything could be judged: a check is unavailable, or a newer version wrote expectations
-    /// that this one cannot read.
+    /// No error was found, but the verification is incomplete: a check is unavailable, or this version cannot read the
+    /// expectations of a newer version.
     Unverifiable {
-        /// What is missing.
+        /// The missing part.
         why: String,
     },
-    /// It must not be used.
+    /// It must not be used as the kernel of its key.
     Invalid(EntryError),
 }
 
@@ -48,12 +48,12 @@ impl EntryVerdict {
     }
 }
 
-/// Judges an entry of `target` anew, without a backend and without a compiler.
+/// Verifies an entry of `target` without a backend and without a compiler.
 ///
-/// Its kernel is judged by `validator`, whatever rules accepted it before: by the expectations that are stored with it and,
-/// where the target's name determines expectations, by those as well, since an entry must not choose a lax judge. Then its
-/// names, its header and the job that it was compiled from must belong to its key. Only what is certain is refused; an entry
-/// without a header is judged by its kernel alone.
+/// `validator` validates the kernel again, whatever its stamp: by the stored expectations and, for a built-in target,
+/// by those of the target as well, since an entry must not weaken its own rules. In addition, its names, its header and
+/// the job that it was compiled from must belong to its key. Only certain errors make it invalid; an entry without a
+/// header is verified by its kernel alone.
 pub fn verify_entry(entry: &Entry, target: &str, validator: &Validator) -> EntryVerdict {
     match judge(entry, target, validator) {
         Ok(None) => EntryVerdict::Valid,
@@ -62,7 +62,7 @@ pub fn verify_entry(entry: &Entry, target: &str, validator: &Validator) -> Entry
     }
 }
 
-/// What could not be judged, if anything.
+/// The part that could not be verified, if any.
 fn judge(entry: &Entry, target: &str, validator: &Validator) -> Result<Option<String>, EntryError> {
     let files = KernelBundle::of_entry(entry).map_err(|member| EntryError::Incomplete { member })?;
     let (stored, mut unknown) = match lazy(entry, EXPECTATIONS).map(Expectations::decode) {
@@ -74,7 +74,7 @@ fn judge(entry: &Entry, target: &str, validator: &Validator) -> Result<Option<St
     let known = targets::named(target);
     let stored = stored.filter(|stored| known.as_ref() != Some(stored));
     let mut judges: Vec<Expectations> = known.into_iter().chain(stored).collect();
-    // Entries of earlier versions have no expectations. Their object is taken to be for the machine in its header.
+    // Entries of earlier versions have no expectations. Their object is validated for the machine in its ELF header.
     if judges.is_empty() && unknown.is_none() {
         judges.push(files.expectations());
     }
@@ -85,14 +85,14 @@ fn judge(entry: &Entry, target: &str, validator: &Validator) -> Result<Option<St
             return Err(EntryError::Invalid { errors: report.errors().cloned().collect() });
         }
         if let CheckStatus::Unavailable(check) = report.status {
-            unknown = Some(format!("its target asks for the check {check}, which is not there"));
+            unknown = Some(format!("the check {check} of its target is not available"));
         }
         meta = report.meta.or(meta);
     }
     if let Some(found) = other_target {
         return Err(another("target", target, &found));
     }
-    // Neither kind is taken for the other: only imported kernels have this member.
+    // Only imported kernels have this member, so neither kind is accepted as the other.
     if entry.member(IMPORTED).is_some() {
         return judge_imported(entry, target).map(|()| unknown);
     }
@@ -111,7 +111,7 @@ fn another(what: &'static str, expected: &str, found: &str) -> EntryError {
     EntryError::HeaderMismatch { what, expected: expected.to_owned(), found: found.to_owned() }
 }
 
-/// Checks that the header of an entry fits its key, its target and its kernel.
+/// Checks that the header of an entry matches its key, its target and its kernel.
 fn judge_header(entry: &Entry, header: &Header, target: &str, names: &[&str]) -> Result<(), EntryError> {
     let key = entry.key();
     match header.key.as_deref() {
@@ -132,7 +132,7 @@ fn judge_header(entry: &Entry, header: &Header, target: &str, names: &[&str]) ->
     }
 }
 
-/// The key of the job and the toolchain in the entry, if it was made by today's schema.
+/// The key of the job and the toolchain in the entry, if it has the current schema.
 fn key_of(entry: &Entry, header: &Header) -> Option<Key> {
     if header.key_schema != KEY_SCHEMA {
         return None;

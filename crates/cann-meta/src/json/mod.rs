@@ -1,31 +1,31 @@
-//! JSON values that nobody takes apart, kept as they stand.
+//! JSON values that are kept as spelled, without being decoded.
 
 pub(crate) mod raw;
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Fields that have no type here, by name.
+/// Fields without a type in this version, by name.
 ///
-/// Sorted: both vendors' parsers sort the members of an object, so their order in the file tells nobody anything.
+/// Sorted: both vendors' parsers sort the members of an object, so their order in the file has no meaning.
 pub type Extra = BTreeMap<String, Json>;
 
-/// How deep a value that is kept may be nested. Genuine ones reach 6.
+/// The deepest nesting of a kept value. Genuine values reach 6.
 pub(crate) const MAX_DEPTH: usize = 32;
 
-/// How many levels are indented: more than genuine documents have, and so few that a hostile one does not become
-/// mostly spaces.
+/// The number of levels that are indented: more than genuine documents have, and few enough that the indentation of a
+/// hostile document stays bounded.
 const MAX_INDENT: usize = 10;
 
-/// A JSON value as its file spells it: number tokens, escapes and the order of members stay; only white space between
+/// A JSON value as spelled in its file: number tokens, escapes and the order of members are kept; white space between
 /// tokens is dropped.
 ///
-/// Two are equal if they are spelled alike: `1.0` is not `1`, since a vendor's parser may tell them apart.
+/// Two values are equal if their spelling is equal: `1.0` is not `1`, since a vendor's parser may distinguish them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Json(Box<str>);
 
 impl Json {
-    /// A value of which a parser has already seen that it is JSON; `None` if it is nested too deep.
+    /// A value that a parser has accepted as JSON; `None` if it is nested too deeply.
     pub(crate) fn keep(raw: &str) -> Option<Self> {
         let bytes = raw.as_bytes();
         let mut text = String::with_capacity(raw.len());
@@ -58,7 +58,7 @@ impl Json {
         &self.0
     }
 
-    /// The text that the value is, if it is one.
+    /// The text of a string; `None` for other values.
     pub fn as_string(&self) -> Option<String> {
         serde_json::from_str(&self.0).ok()
     }
@@ -105,7 +105,7 @@ pub(crate) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// JSON without white space, laid out as TBE does: four spaces a level, empty lists and objects in one piece.
+/// Formats JSON without white space as TBE does: four spaces a level, empty lists and objects on one line.
 pub(crate) fn laid_out(compact: &str) -> String {
     let bytes = compact.as_bytes();
     let mut out = String::with_capacity(compact.len() * 2);
@@ -148,7 +148,7 @@ fn new_line(out: &mut String, depth: usize) {
     out.extend(std::iter::repeat_n("    ", depth.min(MAX_INDENT)));
 }
 
-/// Where the white space that begins at `at` is over.
+/// The end of the white space that begins at `at`.
 fn after_spaces(bytes: &[u8], mut at: usize) -> usize {
     while matches!(bytes.get(at), Some(b' ' | b'\t' | b'\n' | b'\r')) {
         at += 1;
@@ -156,7 +156,7 @@ fn after_spaces(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// Where the string that opens at `at` is over.
+/// The end of the string that begins at `at`.
 fn after_string(bytes: &[u8], at: usize) -> usize {
     let mut at = at + 1;
     while let Some(byte) = bytes.get(at) {
@@ -169,7 +169,7 @@ fn after_string(bytes: &[u8], at: usize) -> usize {
     bytes.len()
 }
 
-/// A value for a message: in one line, cut to 80 characters, none of which moves the cursor of a terminal.
+/// A value for a message: one line, truncated to 80 characters, without control characters.
 pub(crate) fn short(raw: &str) -> String {
     let (mut inside, mut escaped) = (false, false);
     let visible = raw.chars().filter(|character| {
@@ -187,7 +187,7 @@ pub(crate) fn short(raw: &str) -> String {
     harmless(visible)
 }
 
-/// A name from a file for a message: cut to 80 characters, none of which moves the cursor of a terminal.
+/// A name from a file for a message: truncated to 80 characters, without control characters.
 pub(crate) fn short_name(name: &str) -> String {
     harmless(name.chars())
 }
@@ -214,7 +214,7 @@ mod tests {
         let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
         assert!(Json::keep(&nested(MAX_DEPTH)).is_some());
         assert!(Json::keep(&nested(MAX_DEPTH + 1)).is_none());
-        // Not deep, only many; and brackets in a text are no nesting.
+        // Many siblings are not nested, and brackets in a string do not count.
         assert!(Json::keep(&format!("[{}[]]", "[],".repeat(1000))).is_some());
         assert!(Json::keep(&format!("\"{}\"", "[".repeat(1000))).is_some());
     }

@@ -1,7 +1,7 @@
-//! JSON one level at a time: what stands in an object or a list, each value as its bytes.
+//! JSON one level at a time: the members of an object or the items of a list, each value as its bytes.
 //!
-//! Nothing is built for what nobody looks at, wrong types are seen as they are, and number tokens stay tokens. The
-//! whole text has been through serde_json before any part of it is looked at again.
+//! Values that are not read are not built, wrong types stay visible, and number tokens stay tokens. serde_json has
+//! accepted the whole text before a part of it is read here.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,22 +9,22 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// The members of an object, sorted by name; of several with one name, the last.
+/// The members of an object, sorted by name; the last of several with one name.
 pub(crate) struct Members<'a> {
     list: Vec<(Cow<'a, str>, &'a str)>,
-    /// Of each name there is, its [`mark`]: most names that are asked for are not there.
+    /// The [`mark`] of each present name: most names that are looked up are missing.
     marks: u64,
-    /// The names that occurred more than once.
+    /// The repeated names.
     pub(crate) repeated: Vec<String>,
 }
 
 impl<'a> Members<'a> {
-    /// Takes `raw` apart, which must be an object.
+    /// Splits `raw`, which must be an object, into members.
     pub(crate) fn read(raw: &'a str) -> serde_json::Result<Self> {
         let Unsorted(mut list) = serde_json::from_str(raw)?;
         let mut repeated = Vec::new();
         if !list.is_sorted_by(|(one, _), (next, _)| one < next) {
-            // The sort is stable: of one name, the last comes last.
+            // The sort is stable: the last of one name stays last.
             list.sort_by(|(one, _), (other, _)| one.cmp(other));
             list.dedup_by(|next, kept| {
                 let same = next.0 == kept.0;
@@ -41,7 +41,7 @@ impl<'a> Members<'a> {
         Ok(Self { list, marks, repeated })
     }
 
-    /// The value called `name`.
+    /// The value of the member `name`.
     pub(crate) fn get(&self, name: &str) -> Option<&'a str> {
         if self.marks & mark(name) == 0 {
             return None;
@@ -55,13 +55,13 @@ impl<'a> Members<'a> {
     }
 }
 
-/// A bit that few names share.
+/// A bit that few names have in common.
 fn mark(name: &str) -> u64 {
     let last = name.as_bytes().last().copied().unwrap_or_default();
     1 << ((2 * name.len() + usize::from(last)) % 64)
 }
 
-/// The members of an object as they come.
+/// The members of an object in the order of the text.
 struct Unsorted<'a>(Vec<(Cow<'a, str>, &'a str)>);
 
 impl<'de> Deserialize<'de> for Unsorted<'de> {
@@ -115,15 +115,15 @@ impl<'de> Visitor<'de> for TextVisitor {
     }
 }
 
-/// The items of a list; `None` if it is none.
+/// The items of a list; `None` for other values.
 pub(crate) fn items(raw: &str) -> Option<Vec<&str>> {
     let items: Vec<&RawValue> = serde_json::from_str(raw).ok()?;
     Some(items.into_iter().map(RawValue::get).collect())
 }
 
-/// The text of a string; `None` if it is none.
+/// The text of a string; `None` for other values.
 pub(crate) fn text(raw: &str) -> Option<Cow<'_, str>> {
-    // Without escapes, a text is what stands between its quotes.
+    // A string without escapes is the bytes between its quotes.
     let plain = raw.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     if let Some(plain) = plain.filter(|plain| !plain.contains(['\\', '"'])) {
         return Some(Cow::Borrowed(plain));
@@ -131,7 +131,7 @@ pub(crate) fn text(raw: &str) -> Option<Cow<'_, str>> {
     serde_json::from_str::<Text<'_>>(raw).ok().map(|Text(text)| text)
 }
 
-/// A whole number from -2^63 to 2^64 - 1; `None` if it is none.
+/// A whole number from -2^63 to 2^64 - 1; `None` for other values.
 ///
 /// `32.0` counts as 32, as it does for the vendors' parsers: Python's `/` makes such numbers.
 pub(crate) fn whole(raw: &str) -> Option<i128> {
@@ -144,7 +144,7 @@ pub(crate) fn whole(raw: &str) -> Option<i128> {
     if !is_number(raw) {
         return None;
     }
-    // Up to here, floats tell whole numbers apart.
+    // Up to this limit, floats represent each whole number exactly.
     const LIMIT: f64 = 9_007_199_254_740_992.0;
     let number: f64 = raw.parse().ok()?;
     (number.fract() == 0.0 && number.abs() <= LIMIT).then_some(number as i128)
@@ -154,7 +154,7 @@ pub(crate) fn is_number(raw: &str) -> bool {
     raw.starts_with(|first: char| first == '-' || first.is_ascii_digit())
 }
 
-/// True or false; `None` if it is neither.
+/// A boolean; `None` for other values.
 pub(crate) fn boolean(raw: &str) -> Option<bool> {
     match raw {
         "true" => Some(true),
@@ -211,7 +211,7 @@ mod tests {
         ] {
             assert_eq!(text(raw).as_deref(), read, "{raw}");
         }
-        assert_eq!(text(r#""\ud800""#), None, "half of a character");
+        assert_eq!(text(r#""\ud800""#), None, "an unpaired surrogate");
         assert_eq!(items("[1, [2, 3], {}]"), Some(vec!["1", "[2, 3]", "{}"]));
         assert_eq!(items("{}"), None);
         assert_eq!((boolean("true"), boolean("false"), boolean("1")), (Some(true), Some(false), None));

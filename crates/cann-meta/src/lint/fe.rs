@@ -1,4 +1,4 @@
-//! CANN's FE: a fixed order of steps, of which any that fails is the end of the operator.
+//! CANN's FE: a fixed order of steps; the first step that fails ends the operator.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -9,9 +9,9 @@ use crate::lint::value::{Cpp, int32, wide};
 use crate::meta::document;
 use crate::{Magic, MetaError};
 
-/// What CANN's FE would refuse, ignore or misread in this `.json`, in the order in which it reads.
+/// What CANN's FE would refuse, ignore or misread in this `.json`, in FE's reading order.
 ///
-/// The first [`Effect::Refuse`] is where FE stops. Nothing is said of fields that FE does not read.
+/// FE stops at the first [`Effect::Refuse`]. Fields that FE does not read have no lint.
 pub fn fe_lints(json: &[u8]) -> Vec<Lint> {
     let mut fe = Lints::of(Vendor::Fe);
     match document(json) {
@@ -53,12 +53,12 @@ fn is_offline_model(members: &Members<'_>) -> bool {
     string(members, "binFileSuffix").is_some_and(|suffix| suffix == ".om")
 }
 
-/// The text of a field that is one.
+/// The text of a string field.
 fn string<'a>(members: &Members<'a>, name: &str) -> Option<Cow<'a, str>> {
     members.get(name).and_then(text)
 }
 
-/// A field that may be missing, and else must be of `kind`: the value, if it is.
+/// The value of an optional field that must be of `kind` if present.
 fn optional<'a>(fe: &mut Lints, members: &Members<'a>, name: &str, kind: Cpp) -> Option<&'a str> {
     let raw = members.get(name)?;
     if kind.takes(raw) {
@@ -105,7 +105,7 @@ fn ratio(fe: &mut Lints, field: String, ration: &str, raw: &str) {
     }
 }
 
-/// Each kernel has a ratio of its own, found by its tiling key.
+/// Each kernel has its own ratio, found by its tiling key.
 fn ration_of_each(fe: &mut Lints, members: &Members<'_>) {
     let list = members.get("kernelList");
     let Some(items) = list.and_then(raw::items).filter(|items| !items.is_empty()) else {
@@ -334,7 +334,7 @@ fn debug(fe: &mut Lints, members: &Members<'_>) {
         && !(Cpp::Wide.takes(raw) && wide(raw).is_some_and(|size| (1..=0xffff_ffff).contains(&size)))
     {
         let expected = "a whole number from 1 to 4294967295";
-        fe.ignore("localMemorySize", expected, Some(raw), "no local memory is set aside");
+        fe.ignore("localMemorySize", expected, Some(raw), "no local memory is reserved");
     }
 }
 
@@ -358,7 +358,7 @@ fn run_info(fe: &mut Lints, members: &Members<'_>) {
     optional(fe, members, "supportSuperKernel", Cpp::Wide);
 }
 
-/// Only fat binaries have keys of configurations, and then every kernel must have its own.
+/// Only fat binaries have configuration keys, and every kernel of one needs its own.
 fn fat_binary(fe: &mut Lints, members: &Members<'_>) {
     let items = members.get("kernelList").and_then(raw::items).unwrap_or_default();
     let has_key = |item: &&str| Members::read(item).is_ok_and(|entry| entry.get("configKey").is_some());

@@ -14,12 +14,12 @@ pub enum Vendor {
     MindSpore,
 }
 
-/// What a reader does.
+/// A reader's behaviour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Effect {
-    /// It goes on as if the field were not there.
+    /// It continues as if the field were missing.
     Ignore,
-    /// It takes something else than what is meant.
+    /// It reads another value than intended.
     Misread,
     /// It reports a failure; the operator does not run, or is compiled again.
     Refuse,
@@ -27,7 +27,7 @@ pub enum Effect {
     Abort,
 }
 
-/// What one reader would do with one field.
+/// One reader's behaviour for one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lint {
     /// The reader.
@@ -36,11 +36,11 @@ pub struct Lint {
     pub effect: Effect,
     /// The field, such as `kernelList[1].taskRation`.
     pub field: String,
-    /// What the reader expects there.
+    /// What the reader expects.
     pub expected: &'static str,
-    /// What stands there, cut to 80 characters; `nothing` if the field is missing.
+    /// The value found, truncated to 80 characters; `nothing` if the field is missing.
     pub found: String,
-    /// What comes of it, where the effect does not say it all; may be empty.
+    /// The consequence, where the effect alone does not state it; may be empty.
     pub outcome: Cow<'static, str>,
 }
 
@@ -72,7 +72,7 @@ impl fmt::Display for Lint {
     }
 }
 
-/// The most lints that are listed of one reader: a file may have a million things wrong.
+/// The largest number of lints for one reader: a hostile file may contain a million errors.
 const MAX_LINTS: usize = 100;
 
 /// The lints of one reader, in the order in which it reads.

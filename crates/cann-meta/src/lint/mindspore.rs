@@ -1,4 +1,4 @@
-//! MindSpore 2.0, which reads most fields leniently, and some not at all.
+//! MindSpore 2.0, which reads most fields leniently and ignores some.
 
 use std::borrow::Cow;
 
@@ -8,14 +8,14 @@ use crate::lint::value::{Cpp, uint32, wide};
 use crate::meta::{Document, document};
 use crate::{Magic, MetaError};
 
-/// What MindSpore 2.0 would do with this `.json` other than what is meant, in the order in which it reads.
+/// Where MindSpore 2.0 would not take this `.json` as intended, in MindSpore's reading order.
 ///
-/// Nothing is said of fields that it does not know, but for the one that a later MindSpore reads.
+/// Fields that it does not know have no lint, except the one that a later MindSpore reads.
 pub fn mindspore_lints(json: &[u8]) -> Vec<Lint> {
     of_document(&document(json))
 }
 
-/// The same of a document that was taken apart already.
+/// [`mindspore_lints`] for a document that is already split into members.
 pub(crate) fn of_document(document: &Result<Document<'_>, MetaError>) -> Vec<Lint> {
     let mut mindspore = Lints::of(Vendor::MindSpore);
     match document {
@@ -46,7 +46,7 @@ const STEPS: [fn(&mut Lints, &Members<'_>); 12] = [
     later_fields,
 ];
 
-/// AKG's kernels for the CPU are read by other code, which looks at nothing but their digest.
+/// Other code reads AKG's kernels for the CPU, and only their digest.
 fn is_for_host(members: &Members<'_>) -> bool {
     members.get("magic").is_none() && members.get("threadNumber").is_some()
 }
@@ -81,7 +81,7 @@ fn kernel_name(mindspore: &mut Lints, members: &Members<'_>) {
 fn suffix(mindspore: &mut Lints, members: &Members<'_>) {
     let raw = members.get("binFileSuffix");
     if raw.and_then(text).is_none_or(|suffix| suffix.is_empty()) {
-        let outcome = "it looks for a binary without suffix, and compiles anew";
+        let outcome = "it looks for a binary without suffix, and compiles again";
         mindspore.add(Effect::Refuse, "binFileSuffix", "a string that is not empty", raw, outcome);
     }
 }
@@ -129,10 +129,10 @@ fn tiling_size(mindspore: &mut Lints, members: &Members<'_>) {
     }
 }
 
-/// A number of 32 bits, of which nobody catches the exception.
+/// A number of 32 bits; MindSpore does not catch the exception for another value.
 fn narrow(mindspore: &mut Lints, field: &str, raw: &str) {
     if !Cpp::Uint32.takes(raw) {
-        let outcome = "nobody catches the exception";
+        let outcome = "the exception is not caught";
         mindspore.add(Effect::Abort, field, Cpp::Uint32.expected(), Some(raw), outcome);
     }
 }
@@ -144,17 +144,17 @@ fn sha256(mindspore: &mut Lints, members: &Members<'_>) {
             "sha256",
             "the digest of the binary",
             None,
-            "it compiles anew in every run",
+            "it compiles again in every run",
         ),
         Some(raw) if !Cpp::Text.takes(raw) => {
-            let outcome = "nobody catches the exception";
+            let outcome = "the exception is not caught";
             mindspore.add(Effect::Abort, "sha256", "a string", Some(raw), outcome);
         }
         Some(_) => {}
     }
 }
 
-/// A switch that a later CANN writes as a boolean, which is a number of 32 bits here.
+/// A switch that MindSpore 2.0 reads as a number of 32 bits and that a later CANN writes as a boolean.
 fn knowledge_bank(mindspore: &mut Lints, members: &Members<'_>) {
     if let Some(raw) = members.get("KBHit") {
         narrow(mindspore, "KBHit", raw);

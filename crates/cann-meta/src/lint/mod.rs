@@ -1,11 +1,12 @@
-//! What the vendors' own parsers would do with a `.json`.
+//! What the vendors' parsers do with a `.json`.
 //!
-//! Not a verdict: a kernel that MindSpore 2.0 cannot load may be just right for CANN. Each lint names the reader, what
-//! it would do, the field, what it expects there and what it found. They look at the bytes themselves, so they also
-//! judge a document that [`KernelMeta::parse`](crate::KernelMeta::parse) refuses. Of one reader, the first 100 are listed.
+//! A lint does not make a kernel invalid: a kernel that MindSpore 2.0 cannot load may be valid for CANN. Each lint
+//! names the reader, its behaviour, the field, the expected value and the value found. Lints read the bytes, so they
+//! also cover a document that [`KernelMeta::parse`](crate::KernelMeta::parse) rejects. At most 100 lints are listed for
+//! each reader.
 //!
-//! Both vendors read JSON with nlohmann's library, which is not strict: it gives a float where a whole number is asked
-//! for, cuts it to the width asked for, and gives true as 1 where that width is 32 bits or less.
+//! Both vendors read JSON with nlohmann's library, which is not strict: it converts a float to a requested whole
+//! number, truncates it to the requested width, and converts true to 1 where that width is at most 32 bits.
 
 mod fe;
 mod lints;

@@ -1,8 +1,8 @@
-//! What the tests of both readers share.
+//! Helpers for the tests of both readers.
 
 use crate::lint::{Lint, Vendor, fe_lints, mindspore_lints};
 
-/// A document of which neither reader complains.
+/// A document without lints from either reader.
 const GOOD: [(&str, &str); 9] = [
     ("binFileName", "\"add_1\""),
     ("binFileSuffix", "\".o\""),
@@ -15,7 +15,7 @@ const GOOD: [(&str, &str); 9] = [
     ("workspace", r#"{"num": 2, "size": [64, 32], "type": [0, 1]}"#),
 ];
 
-/// The good document with other fields; an empty value takes a field away.
+/// The good document with other fields; an empty value removes a field.
 fn changed(change: Change<'_>) -> String {
     let kept = GOOD.iter().filter(|(name, _)| change.iter().all(|(other, _)| other != name));
     let fields = kept.chain(change.iter().filter(|(_, value)| !value.is_empty()));
@@ -23,18 +23,18 @@ fn changed(change: Change<'_>) -> String {
     format!("{{{}}}", fields.join(", "))
 }
 
-/// What a reader says of the good document with other fields.
+/// A reader's lints for the good document with other fields.
 pub(super) fn said(lints: fn(&[u8]) -> Vec<Lint>, change: Change<'_>) -> Vec<String> {
     lints(changed(change).as_bytes()).iter().map(ToString::to_string).collect()
 }
 
-/// Fields in place of those of the good document.
+/// Fields that replace those of the good document.
 pub(super) type Change<'a> = &'a [(&'a str, &'a str)];
 
-/// A change, and what comes of it, after "would".
+/// A change, and the lints that it causes, after "would".
 pub(super) type Said<'a> = (Change<'a>, &'a [&'a str]);
 
-/// One row of a reader's table: the changes of which it says nothing, and those of which it does.
+/// One row of a reader's table: changes without a lint, and changes with one.
 pub(super) fn row(vendor: Vendor, silent: &[Change<'_>], loud: &[Said<'_>]) {
     let lints = match vendor {
         Vendor::Fe => fe_lints,

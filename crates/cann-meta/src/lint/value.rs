@@ -1,8 +1,8 @@
-//! How nlohmann's library turns values into C++ types.
+//! nlohmann's conversions of JSON values to C++ types.
 
 use crate::json::raw::{boolean, is_number, items, text, whole};
 
-/// A C++ type, as far as a value in JSON can be asked for it.
+/// A C++ type that a JSON value is converted to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cpp {
     /// `std::string`.
@@ -24,7 +24,7 @@ pub(super) enum Cpp {
 }
 
 impl Cpp {
-    /// What must stand in the file, for a message.
+    /// The expected value, for a message.
     pub(super) fn expected(self) -> &'static str {
         match self {
             Self::Text => "a string",
@@ -37,7 +37,7 @@ impl Cpp {
         }
     }
 
-    /// Whether the library gives `raw` as this type, rather than throw.
+    /// Whether the library converts `raw` to this type without an exception.
     pub(super) fn takes(self, raw: &str) -> bool {
         match self {
             Self::Text => text(raw).is_some(),
@@ -51,17 +51,18 @@ impl Cpp {
     }
 }
 
-/// `raw` as an `int32_t`, with the value that was meant; `None` if there is no telling.
+/// `raw` as an `int32_t`, with the intended value; `None` if the conversion is undefined.
 pub(super) fn int32(raw: &str) -> Option<(i32, i128)> {
     wide(raw).map(|meant| (meant as i32, meant))
 }
 
-/// `raw` as a `uint32_t`, with the value that was meant; `None` if there is no telling.
+/// `raw` as a `uint32_t`, with the intended value; `None` if the conversion is undefined.
 pub(super) fn uint32(raw: &str) -> Option<(u32, i128)> {
     wide(raw).map(|meant| (meant as u32, meant))
 }
 
-/// A number or boolean as a whole number, a fraction cut off; `None` if it is neither, or too great for 64 bits.
+/// A number or boolean as a whole number, its fraction truncated; `None` for other values and for numbers above 64
+/// bits.
 pub(super) fn wide(raw: &str) -> Option<i128> {
     if let Some(value) = boolean(raw) {
         return Some(value.into());

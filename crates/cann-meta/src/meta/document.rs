@@ -5,13 +5,13 @@ use crate::meta::error::MetaError;
 
 /// The largest `.json` that is read. Genuine ones, with hundreds of kernels, stay below 1 MiB.
 ///
-/// What is read of it takes at most 96 bytes of memory for each byte of the file, and so much only in a list of kernels.
+/// The parsed form takes at most 96 bytes of memory for each byte of the file; a list of kernels is the worst case.
 pub const MAX_BYTES: usize = 4 << 20;
 
-/// The mark that some editors put before a text. Both vendors' parsers skip it.
+/// The UTF-8 byte order mark. Both vendors' parsers skip it.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// A text that is JSON, and its members if it is an object.
+/// A JSON text, and its members if it is an object.
 pub(crate) type Document<'a> = (&'a str, Option<Members<'a>>);
 
 pub(crate) fn document(bytes: &[u8]) -> Result<Document<'_>, MetaError> {

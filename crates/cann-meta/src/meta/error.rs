@@ -6,39 +6,39 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum MetaError {
-    /// Not JSON at all: torn, empty, not UTF-8.
+    /// Not JSON: truncated, empty, or not UTF-8.
     #[error(
         "not a kernel description: invalid JSON at line {line} column {column} of {bytes} bytes: {problem}"
     )]
     Json {
-        /// Bytes given.
+        /// The size of the input in bytes.
         bytes: usize,
         /// Line of the problem, from 1.
         line: usize,
         /// Column of the problem, from 1; 0 at the end of a line.
         column: usize,
-        /// What the JSON parser says.
+        /// The JSON parser's message.
         problem: String,
     },
-    /// Too large to be a kernel's `.json`: the largest genuine ones, with hundreds of kernels, have less than 1 MiB.
+    /// Too large for a kernel's `.json`: the largest genuine files, with hundreds of kernels, have less than 1 MiB.
     #[error(
         "not a kernel description: {bytes} bytes, expected at most {limit}; \
          is this another file, such as the operator library's own list?"
     )]
     TooLarge {
-        /// Bytes given.
+        /// The size of the input in bytes.
         bytes: usize,
-        /// The most that are read.
+        /// The size limit in bytes.
         limit: usize,
     },
-    /// A field has another type or range than every producer gives it.
+    /// A field whose type or range no producer writes.
     #[error("field `{field}`: expected {expected}, found {found}")]
     Field {
         /// The field, such as `workspace.size[1]`.
         field: String,
-        /// What may stand there.
+        /// What the format allows.
         expected: &'static str,
-        /// What stands there, cut to 80 characters.
+        /// The value found, truncated to 80 characters.
         found: String,
     },
 }

@@ -1,7 +1,7 @@
 //! The kernel's `.json`, typed.
 //!
-//! Which fields are refused, and which are kept, is in the table of the [crate's documentation](crate). Of a field that
-//! occurs more than once, the last counts, as for both vendors' parsers.
+//! The table in the [crate's documentation](crate) lists the fields that are checked. The last of repeated fields
+//! counts, as in both vendors' parsers.
 
 mod document;
 mod error;
@@ -22,9 +22,9 @@ use crate::{Json, Magic};
 use record::{Reader, Value, record, write_members};
 
 record! {
-    /// The `.json` that stands beside a kernel object.
+    /// The `.json` of a kernel object.
     ///
-    /// Fields that this version gives no type stay in [`extra`](Self::extra), as they were.
+    /// Fields without a type in this version are kept in [`extra`](Self::extra) as spelled.
     pub struct KernelMeta {
         /// `binFileName`: the object's file stem.
         exact bin_file_name: String = "binFileName",
@@ -45,13 +45,13 @@ record! {
 
         /// `coreType`: the kind of core.
         strict core_type: Word<CoreType> = "coreType",
-        /// `core_type`: the same in older words, `AIC` or `AIV`; some files have both.
+        /// `core_type`: the older spelling of the same, `AIC` or `AIV`; some files have both.
         strict old_core_type: Word<CoreType> = "core_type",
         /// `intercoreSync`: whether the cores wait for each other.
         strict intercore_sync: Flag = "intercoreSync",
         /// `taskRation`: how many cube and vector cores work together.
         strict task_ration: TaskRation = "taskRation",
-        /// `jsonList`: the two sides of a mixed kernel of old, which has no object of its own.
+        /// `jsonList`: the two sides of an older mixed kernel, which has no object of its own.
         strict json_list: Vec<SubJson> = "jsonList",
         /// `opParaSize`: bytes of tiling data.
         number op_para_size: u64 = "opParaSize",
@@ -60,7 +60,7 @@ record! {
         /// `workspace`: scratch memory.
         strict workspace: Workspace = "workspace",
 
-        /// `oriOpParaSize`: bytes of tiling data without those for debugging.
+        /// `oriOpParaSize`: bytes of tiling data without debugging data.
         loose ori_op_para_size: u64 = "oriOpParaSize",
         /// `globalworkspace_spec_workspace`: memory for the status check. Others of that kind are in `extra`.
         loose spec_workspace: GlobalWorkspace = "globalworkspace_spec_workspace",
@@ -84,7 +84,7 @@ record! {
         loose weight_repeat: i64 = "weight_repeat",
         /// `memoryStamping`, usually an empty list.
         loose memory_stamping: Vec<Json> = "memoryStamping",
-        /// `runInfo`: how to launch it, where tiling was done at compile time.
+        /// `runInfo`: launch parameters of a kernel that was tiled at compile time.
         loose run_info: RunInfo = "runInfo",
         /// `args_remap`: AKG's order of inputs and of outputs.
         loose args_remap: Vec<Vec<u64>> = "args_remap",
@@ -104,9 +104,9 @@ record! {
         /// `debugBufSize`: bytes, for all cores.
         loose debug_buf_size: i64 = "debugBufSize",
 
-        /// `compileInfo`: what the tiling function is told, whole.
+        /// `compileInfo`: the input of the tiling function, unchanged.
         loose compile_info: Json = "compileInfo",
-        /// `supportInfo`: what the kernel was built for, whole.
+        /// `supportInfo`: what the kernel was built for, unchanged.
         loose support_info: Json = "supportInfo",
         /// `build_result`: the compile info as a text, which MindSpore adds.
         loose build_result: String = "build_result",
@@ -120,7 +120,7 @@ record! {
         loose kernel_bin_id: Json = "kernelBinId",
         /// `headerFileSuffix`: `.h`, if a header belongs to the kernel.
         loose header_file_suffix: String = "headerFileSuffix",
-        /// `filePath`: where the operator library has the file.
+        /// `filePath`: the file's path in the operator library.
         loose file_path: String = "filePath",
 
         /// `supportSuperKernel`: whether it may become a part of a larger kernel.
@@ -149,7 +149,7 @@ record! {
         loose feature_list: Json = "feature_list",
     }
     beside {
-        /// The places, such as `kernelList[0].tilingKey`, where a field occurred more than once. Not written.
+        /// The paths of repeated fields, such as `kernelList[0].tilingKey`. Not written.
         repeated: Vec<String>,
     }
 }
@@ -157,20 +157,20 @@ record! {
 impl KernelMeta {
     /// Reads a `.json`.
     ///
-    /// Takes what real producers write: `blockDim` -1, null parameters, tiling keys above `i64::MAX`, missing
-    /// optional fields, whole numbers with a point.
+    /// Accepts what real producers write: `blockDim` -1, null parameters, tiling keys above `i64::MAX`, missing
+    /// optional fields, whole numbers with a decimal point.
     ///
     /// # Errors
-    /// [`MetaError`], naming the place.
+    /// [`MetaError`] with the path of the field.
     pub fn parse(bytes: &[u8]) -> Result<Self, MetaError> {
         Self::of_document(&document(bytes)?)
     }
 
-    /// Reads a `.json` as [`parse`](Self::parse) does, and says of it what [`mindspore_lints`](crate::mindspore_lints)
-    /// says, in less time than both.
+    /// Reads a `.json` as [`parse`](Self::parse) does and returns its [`mindspore_lints`](crate::mindspore_lints),
+    /// faster than two calls.
     ///
     /// # Errors
-    /// [`MetaError`], as there. MindSpore's view is told all the same.
+    /// [`MetaError`] as for [`parse`](Self::parse). The lints are returned in any case.
     pub fn parse_linted(bytes: &[u8]) -> (Result<Self, MetaError>, Vec<Lint>) {
         let document = document(bytes);
         let lints = lint::of_document(&document);
@@ -189,7 +189,7 @@ impl KernelMeta {
         Ok(meta)
     }
 
-    /// FE refuses a workspace whose `num` is wrong, MindSpore drops it, and runs the kernel without.
+    /// FE refuses a workspace whose `num` is wrong; MindSpore ignores it and runs the kernel without one.
     fn check_workspace(&self) -> Result<(), MetaError> {
         match &self.workspace {
             Some(Workspace { num: Some(num), size, .. }) if usize::try_from(*num) != Ok(size.len()) => {
@@ -203,12 +203,12 @@ impl KernelMeta {
         }
     }
 
-    /// The kernels of a binary that holds several; none, if the list is empty.
+    /// The kernels of a binary that holds several; `None` if the list is empty.
     pub fn listed(&self) -> Option<&[KernelEntry]> {
         self.kernel_list.as_deref().filter(|list| !list.is_empty())
     }
 
-    /// The names that must be kernels of the object: those in `kernelList`, or `kernelName` where nothing is listed.
+    /// The kernels that the object must define: the names in `kernelList`, or `kernelName` if nothing is listed.
     pub fn entry_names(&self) -> Vec<&str> {
         match self.listed() {
             Some(list) => list.iter().map(|entry| entry.kernel_name.as_str()).collect(),

@@ -35,7 +35,7 @@ record! {
     pub struct Workspace {
         /// `num`: the number of areas, which is the length of `size`.
         strict num: u64 = "num",
-        /// `size`: bytes of each area; -1 is decided by tiling.
+        /// `size`: bytes of each area; -1 means that tiling decides.
         needed size: Vec<i64> = "size",
         /// `type`: memory kind of each area (0 HBM, 1 L1, 2 L2).
         loose kind: Vec<i64> = "type",
@@ -53,7 +53,7 @@ record! {
 }
 
 record! {
-    /// One side of a mixed kernel of old, an item of `jsonList`.
+    /// One side of an older mixed kernel, an item of `jsonList`.
     pub struct SubJson {
         /// `coreType`: which side.
         strict core_type: Word<CoreType> = "coreType",
@@ -63,7 +63,7 @@ record! {
 }
 
 record! {
-    /// How to launch a kernel whose tiling was done when it was compiled.
+    /// Launch parameters of a kernel that was tiled at compile time.
     pub struct RunInfo {
         /// `block_dim`.
         loose block_dim: i64 = "block_dim",
@@ -94,14 +94,14 @@ record! {
     }
 }
 
-/// What must be done with an argument before the launch.
+/// The preparation of an argument before the launch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Parameter {
     /// Nothing.
     Null,
     /// 0: nothing; 1: clear it.
     Int(i64),
-    /// Clear it in this way.
+    /// Clear it with this value.
     Clear(Box<Clear>),
 }
 

@@ -1,4 +1,4 @@
-//! Objects whose fields are known: each is one table, from which its type, its reader and its writer are made.
+//! Objects with known fields: a macro generates type, reader and writer of each from one table.
 
 use std::borrow::Cow;
 
@@ -7,17 +7,17 @@ use crate::json::{MAX_DEPTH, quoted, short, short_name};
 use crate::{Json, MetaError};
 
 const _: () = assert!(MAX_DEPTH == 32, "the message below says 32");
-/// The most items that a list may have: a kernel in the list takes many times the memory that it takes in the file.
-/// Genuine lists have some hundreds.
+/// The longest accepted list: a parsed kernel takes many times its size in the file. Genuine lists have some hundred
+/// items.
 pub(crate) const MAX_ITEMS: usize = 1 << 15;
 
 const _: () = assert!(MAX_ITEMS == 32_768, "the message below says 32768");
 const FEW: &str = "a list of at most 32768 items";
 const KEPT: &str = "a value that is nested at most 32 levels deep";
 
-/// A type that stands in a `.json`.
+/// The type of a value in a `.json`.
 pub(crate) trait Value {
-    /// Reads it, from what serde_json has found to be JSON.
+    /// Reads it from text that serde_json has accepted.
     fn read(raw: &str, reader: &mut Reader) -> Result<Self, MetaError>
     where
         Self: Sized;
@@ -26,11 +26,11 @@ pub(crate) trait Value {
     fn write(&self, out: &mut String);
 }
 
-/// Where the reader is in the document, and what it noticed.
+/// The reader's position in the document, and its observations.
 #[derive(Default)]
 pub(crate) struct Reader {
     place: Vec<Step>,
-    /// Places of fields that occurred more than once.
+    /// The paths of repeated fields.
     pub(crate) repeated: Vec<String>,
 }
 
@@ -77,7 +77,7 @@ impl Reader {
         }
     }
 
-    /// The value of the field `name` as it stands.
+    /// The value of the field `name` as spelled.
     pub(crate) fn keep(&self, name: &str, raw: &str) -> Result<Json, MetaError> {
         Json::keep(raw).ok_or_else(|| MetaError::Field {
             field: self.place(Some(name)),
@@ -86,18 +86,18 @@ impl Reader {
         })
     }
 
-    /// The object that is being read has no field `name`, which it needs.
+    /// The error for a missing field `name` of the current object.
     pub(crate) fn missing(&self, name: &str, object: &str) -> MetaError {
         let found = format!("no such field in {}", short(object));
         MetaError::Field { field: self.place(Some(name)), expected: "a value", found }
     }
 
-    /// The value that is being read should be another.
+    /// The error for a wrong current value.
     pub(crate) fn wrong(&self, expected: &'static str, raw: &str) -> MetaError {
         MetaError::Field { field: self.place(None), expected, found: short(raw) }
     }
 
-    /// The way to what is being read, or to the field `name` in it.
+    /// The path of the current value, or of the field `name` in it.
     fn place(&self, name: Option<&str>) -> String {
         let mut place = String::new();
         for step in &self.place {
@@ -120,7 +120,7 @@ fn add_field(place: &mut String, name: &str) {
     place.push_str(name);
 }
 
-/// Writes an object, its members sorted by name; of two with one name, the first.
+/// Writes an object, its members sorted by name; the first of two with one name.
 pub(crate) fn write_members(mut members: Vec<(&str, &dyn Value)>, out: &mut String) {
     members.sort_by_key(|(name, _)| *name);
     members.dedup_by_key(|(name, _)| *name);
@@ -173,7 +173,7 @@ impl<T: Value> Value for Vec<T> {
     }
 }
 
-/// Declares an object of a `.json`. Before each field stands what happens if its value is not of its type:
+/// Declares an object of a `.json`. The word before each field states what happens to a value of another type:
 ///
 /// - `needed`: refused, and so is an object without the field.
 /// - `exact`: refused.
@@ -181,7 +181,7 @@ impl<T: Value> Value for Vec<T> {
 /// - `number`: refused, but null and other numbers are kept among the unknown fields.
 /// - `loose`: kept among the unknown fields.
 ///
-/// After the table may stand `beside`: fields of the type that are not in the file.
+/// `beside` after the table lists fields of the Rust type that are not in the file.
 macro_rules! record {
     (
         $(#[$docs:meta])*
@@ -195,7 +195,7 @@ macro_rules! record {
         pub struct $Name {
             $($(#[$field_docs])* pub $field: record!(@type $mode $Type),)*
             $($($(#[$beside_docs])* pub $beside: $Beside,)*)?
-            /// Every other field, and known ones whose values are not of the type that they should be.
+            /// Every other field, and known fields whose values have another type.
             pub extra: $crate::Extra,
         }
 

@@ -10,7 +10,7 @@ fn parse(text: &str) -> KernelMeta {
     KernelMeta::parse(text.as_bytes()).unwrap()
 }
 
-/// The field that is refused, and what is said to be there.
+/// The rejected field, and the value in the message.
 fn refused(text: &str) -> (String, String) {
     match KernelMeta::parse(text.as_bytes()) {
         Err(MetaError::Field { field, found, .. }) => (field, found),
@@ -33,7 +33,7 @@ fn vendor_example_comes_back_byte_for_byte() {
 fn every_field_comes_back_byte_for_byte() {
     let meta = parse(EVERY_FIELD);
     assert_eq!(meta.to_json(), EVERY_FIELD);
-    // What has a type is not among the unknown.
+    // Typed fields are not in `extra`.
     assert_eq!(meta.extra.keys().collect::<Vec<_>>(), ["globalworkspace_other", "later"]);
     assert_eq!(meta.extra["later"].text(), r#"{"b":[-0,1E400,"\u00e9\/"],"a":null}"#);
     let first = &meta.kernel_list.as_ref().unwrap()[0];
@@ -171,7 +171,7 @@ fn null_is_no_reason_to_refuse_what_may_be_missing() {
     assert_eq!(parse(&meta.to_json()), meta);
 }
 
-/// A field that says nothing about which code runs is kept as it stands, whatever it is.
+/// A field that does not decide which code runs is kept as spelled, whatever its type.
 #[test]
 fn what_is_only_carried_along_is_never_refused() {
     const STRICT: [&str; 16] = [

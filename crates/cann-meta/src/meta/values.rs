@@ -7,7 +7,7 @@ use crate::json::raw;
 use crate::meta::record::{Reader, Value};
 use crate::words::{Vocabulary, Word};
 
-/// How many blocks a kernel is launched with.
+/// The number of blocks of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockDim {
     /// A fixed number of blocks.
@@ -16,7 +16,7 @@ pub enum BlockDim {
     Dynamic,
 }
 
-/// A switch. Producers write some as 0 and 1, some as false and true, and some as either.
+/// A switch. Producers write 0 and 1, or false and true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flag {
     /// `false` or `true`.
@@ -26,7 +26,7 @@ pub enum Flag {
 }
 
 impl Flag {
-    /// Whether it is neither false nor 0.
+    /// Whether it is on: neither false nor 0.
     pub const fn is_set(self) -> bool {
         match self {
             Self::Bool(value) => value,
@@ -47,7 +47,7 @@ pub enum TaskRation {
     },
     /// `"tilingKey"`: each kernel of the `kernelList` has its own.
     TilingKey,
-    /// A number, which CANN once wrote and now refuses.
+    /// A number, which older CANN wrote and current CANN refuses.
     Number(i64),
     /// Another text.
     Other(String),
@@ -66,7 +66,7 @@ impl TaskRation {
     }
 }
 
-/// Digits only, and no more of them than the number needs, so that the text comes back.
+/// Only digits without leading zeros, so that the text round-trips.
 fn side(text: &str) -> Option<u32> {
     let plain = text.bytes().all(|byte| byte.is_ascii_digit()) && (text.len() == 1 || !text.starts_with('0'));
     plain.then(|| text.parse().ok()).flatten()

@@ -115,7 +115,7 @@ fn what_is_damaged_or_poisoned_is_named_set_aside_and_built_again() {
         .into();
     let ran = place.run(&["verify"]).ended_with(1);
     assert!(ran.stdout.contains("\ndamaged   ") && ran.stdout.contains("\nrefused   "), "{ran:?}");
-    assert!(ran.stdout.contains("which is another key's") && ran.stdout.contains("opkeep repair"), "{ran:?}");
+    assert!(ran.stdout.contains("of another key") && ran.stdout.contains("opkeep repair"), "{ran:?}");
     let found = place.run(&["verify", "--format", "json"]).ended_with(1);
     assert_eq!((found.json()["valid"].clone(), found.json()["refused"].clone()), (2.into(), 2.into()));
     assert_eq!(kinds(&json(&found)["flaws"]), expected);
@@ -161,8 +161,8 @@ fn an_entry_can_be_checked_by_itself() {
     let ran = place.run(&["verify", of(0)]).ended_with(0);
     assert!(ran.stdout.starts_with(&format!("valid    {} for {}\n", of(0), target())), "{ran:?}");
     let ran = place.run(&["verify", of(1)]).ended_with(1);
-    assert!(ran.stdout.contains("which is another key's"), "{ran:?}");
-    assert!(place.run(&["inspect", of(1)]).ended_with(1).stdout.contains("which is another key's"));
+    assert!(ran.stdout.contains("of another key"), "{ran:?}");
+    assert!(place.run(&["inspect", of(1)]).ended_with(1).stdout.contains("of another key"));
     let found = place.run(&["verify", of(2), of(0), "--format", "json"]).ended_with(1).json();
     assert_eq!((&found["valid"], &found["refused"]), (&1.into(), &1.into()));
     let problems = |file: &Value| file["problems"].as_array().unwrap().len();

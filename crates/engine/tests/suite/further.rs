@@ -139,7 +139,7 @@ fn whatever_is_wrong_of_them_is_told_and_nothing_is_kept() {
     for (change, says) in [
         (Box::new(torn) as Change, "twin.json"),
         (Box::new(other_digest), "sha256"),
-        (Box::new(without_object), "`twin.o` is not there"),
+        (Box::new(without_object), "`twin.o` is missing"),
         (Box::new(no_json), "twin.json"),
         (
             Box::new(|artifact: &mut Artifact| {

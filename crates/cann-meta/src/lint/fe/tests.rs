@@ -1,4 +1,4 @@
-//! One test a row of what FE reads.
+//! One test for each row of FE's table.
 
 use super::fe_lints;
 use crate::lint::Vendor;
@@ -461,8 +461,8 @@ fn local_memory_size() {
     row(
         &[&[("localMemorySize", "1")], &[("localMemorySize", "4294967295")]],
         &[
-            (&[("localMemorySize", "0")], &[&format!("{EXPECTED}0; no local memory is set aside")]),
-            (&[("localMemorySize", "[]")], &[&format!("{EXPECTED}[]; no local memory is set aside")]),
+            (&[("localMemorySize", "0")], &[&format!("{EXPECTED}0; no local memory is reserved")]),
+            (&[("localMemorySize", "[]")], &[&format!("{EXPECTED}[]; no local memory is reserved")]),
         ],
     );
 }
@@ -526,6 +526,6 @@ fn fat_binary() {
 
 #[test]
 fn json_list() {
-    // FE has a parser for it, which no step calls.
+    // FE has a parser for this field, but no step calls it.
     row(&[&[("jsonList", "1")]], &[]);
 }

@@ -1,4 +1,4 @@
-//! One test a row of what MindSpore 2.0 reads.
+//! One test for each row of MindSpore's table.
 
 use super::mindspore_lints;
 use crate::lint::Vendor;
@@ -68,14 +68,14 @@ fn kernel_name() {
 
 #[test]
 fn bin_file_name() {
-    // It makes the path from that of the `.json`.
+    // MindSpore derives the path from that of the `.json`.
     row(&[&[("binFileName", "")], &[("binFileName", "\"../other\"")], &[("binFileName", "1")]], &[]);
 }
 
 #[test]
 fn bin_file_suffix() {
     const SAID: &str = "refuse: field `binFileSuffix`: expected a string that is not empty, found ";
-    const OUTCOME: &str = "; it looks for a binary without suffix, and compiles anew";
+    const OUTCOME: &str = "; it looks for a binary without suffix, and compiles again";
     row(
         &[&[("binFileSuffix", "\".so\"")]],
         &[
@@ -141,12 +141,12 @@ fn op_para_size() {
             (
                 &[("opParaSize", "\"8\"")],
                 "abort: field `opParaSize`: expected a whole number of 32 bits, found \"8\"; \
-                 nobody catches the exception",
+                 the exception is not caught",
             ),
             (
                 &[("opParaSize", "null")],
                 "abort: field `opParaSize`: expected a whole number of 32 bits, found null; \
-                 nobody catches the exception",
+                 the exception is not caught",
             ),
             (
                 &[("opParaSize", "4294967304")],
@@ -165,11 +165,11 @@ fn sha256() {
             (
                 &[("sha256", "")],
                 "refuse: field `sha256`: expected the digest of the binary, found nothing; \
-                 it compiles anew in every run",
+                 it compiles again in every run",
             ),
             (
                 &[("sha256", "1")],
-                "abort: field `sha256`: expected a string, found 1; nobody catches the exception",
+                "abort: field `sha256`: expected a string, found 1; the exception is not caught",
             ),
         ],
     );
@@ -178,7 +178,7 @@ fn sha256() {
 #[test]
 fn knowledge_bank() {
     const SAID: &str =
-        "abort: field `KBHit`: expected a whole number of 32 bits, found \"1\"; nobody catches the exception";
+        "abort: field `KBHit`: expected a whole number of 32 bits, found \"1\"; the exception is not caught";
     row(&[&[("KBHit", "1")], &[("KBHit", "true")]], &[(&[("KBHit", "\"1\"")], SAID)]);
 }
 
@@ -191,7 +191,7 @@ fn kernel_list() {
 fn attributes() {
     for name in ["modeInArgsFirstField", "batchBindOnly"] {
         let said = format!(
-            "abort: field `{name}`: expected a whole number of 32 bits, found \"1\"; nobody catches the exception"
+            "abort: field `{name}`: expected a whole number of 32 bits, found \"1\"; the exception is not caught"
         );
         row(&[&[(name, "1")]], &[(&[(name, "\"1\"")], &said)]);
     }
@@ -231,7 +231,7 @@ fn kernels_for_the_host_have_a_digest_and_no_more() {
     let said = |json: &str| mindspore_lints(json.as_bytes()).len();
     assert_eq!(said(r#"{"kernelName": "a_kernel", "threadNumber": "null", "sha256": "00"}"#), 0);
     assert_eq!(said(r#"{"kernelName": "a_kernel", "threadNumber": "null"}"#), 1);
-    // A threadNumber alone makes no host kernel of one for a device.
+    // A `threadNumber` alone does not make a device kernel a host kernel.
     row(&[&[("threadNumber", "\"null\"")]], &[]);
     assert_eq!(said(r#"{"magic": "RT_DEV_BINARY_MAGIC_ELF", "threadNumber": "null"}"#), 4);
 }
