@@ -47,7 +47,7 @@ fn a_directory_of_another_program_is_no_store() {
             &["verify"],
         ] {
             let ran = place.run(command).ended_with(2).says("is not a store's: opkeep did not make it");
-            assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
+            assert_eq!(ran.stderr.lines().count(), 2, "an error, and what to do: {ran:?}");
             assert_eq!(Folder::of(&place.path("cache")).unwrap(), before, "{command:?} {layout:?}");
         }
         let build = ["build", SQUARE, "--no-kernel-meta"];

@@ -137,7 +137,7 @@ fn what_is_damaged_or_poisoned_is_named_set_aside_and_built_again() {
     assert!(!entries[0].exists() && !entries[1].exists());
     let ran = place.run(&["verify"]).ended_with(0);
     assert!(
-        ran.stdout.contains("2 kernels checked: 2 valid") && ran.stdout.contains("4 quarantined"),
+        ran.stdout.contains("2 kernels checked: 2 valid") && ran.stdout.contains("4 set aside"),
         "{ran:?}"
     );
 
@@ -266,7 +266,7 @@ fn the_advice_names_the_store_and_is_given_where_it_helps() {
     }
     place.run(&["repair", &format!("{root}/v1")]).ended_with(0);
     let ran = place.run(&["verify", &format!("{root}/v1")]).ended_with(0);
-    assert!(ran.stdout.contains("2 quarantined") && !ran.stdout.contains("opkeep repair"), "{ran:?}");
+    assert!(ran.stdout.contains("2 set aside") && !ran.stdout.contains("opkeep repair"), "{ran:?}");
 }
 
 /// Other processes compile everything anew, again and again.

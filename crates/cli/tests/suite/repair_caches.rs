@@ -62,7 +62,7 @@ fn what_is_damaged_is_set_aside_and_put_back() {
     );
     has(&ran, &["`opkeep repair --undo run` restores", "kernel_meta.opkeep-quarantine/"]);
     // Now that rank compiles while the others wait.
-    has(&ran, &["rank 1 of run lacks 1 kernel that others have\n", "`opkeep repair --fill run` gives them"]);
+    has(&ran, &["rank 1 of run lacks 1 kernel that others have\n", "`opkeep repair --fill run` copies them"]);
     assert!(!torn(&place).exists());
     let again = repair(&place, &["run"], 0);
     assert_eq!(again["left"], 0);
@@ -114,7 +114,7 @@ fn what_is_left_is_told_and_counts() {
     let ran = place.run(&["repair", "run"]).ended_with(1);
     has(
         &ran,
-        &["left: kernel square_", "in progress: written", "goes with --force", "problems are left: 1\n"],
+        &["left: kernel square_", "in progress: written", "--force quarantines what is in progress", "problems are left: 1\n"],
     );
     assert!(torn(&place).exists());
     let json = repair(&place, &["run"], 1);
