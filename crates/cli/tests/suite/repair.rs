@@ -195,7 +195,7 @@ fn what_is_not_the_stores_is_left_with_the_way_out() {
     std::fs::write(place.path(&format!("cache/v1/{}/stats", target())), "torn").unwrap();
 
     let ran = place.run(&["verify"]).ended_with(1);
-    for said in ["chmod o-w", "a folder is where a file", "1 left by the dead, 1 foreign file", "torn "] {
+    for said in ["chmod o-w", "a directory is where a file", "1 left by the dead, 1 foreign file", "torn "] {
         assert!(ran.stdout.contains(said), "{said}: {ran:?}");
     }
     let ran = place.run(&["repair"]).ended_with(1);
