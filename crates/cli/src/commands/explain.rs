@@ -37,8 +37,8 @@ pub(crate) struct Args {
 }
 
 /// More differences than these are not told to people, and no more characters of each.
-const TOLD: usize = 8;
-const TOLD_CHARACTERS: usize = 200;
+const SHOWN: usize = 8;
+const SHOWN_CHARACTERS: usize = 200;
 
 /// The result for programs.
 #[derive(Serialize)]
@@ -206,7 +206,7 @@ fn kernel_output(kernel: &Explanation) -> KernelOutput {
     }
 }
 
-fn told(changes: &[PartChange]) -> Vec<String> {
+fn part_changes(changes: &[PartChange]) -> Vec<String> {
     changes.iter().map(ToString::to_string).collect()
 }
 
@@ -216,17 +216,17 @@ fn nearest_text(nearest: &NearestEntry) -> Text {
     let parts: [(&str, Vec<String>); 4] = [
         ("job", lines(&nearest.job)),
         ("spec", lines(&nearest.spec)),
-        ("toolchain", told(&nearest.toolchain)),
-        ("op sources", told(&nearest.op_sources)),
+        ("toolchain", part_changes(&nearest.toolchain)),
+        ("op sources", part_changes(&nearest.op_sources)),
     ];
     let mut text = Text::of(format_args!("  the nearest stored kernel is {}; it differs in", nearest.name));
     for (part, lines) in parts {
-        for line in lines.iter().take(TOLD) {
-            let told: String = line.chars().take(TOLD_CHARACTERS).collect();
-            let more = if told.len() < line.len() { "..." } else { "" };
-            text.line(format_args!("    {part:10}  {told}{more}"));
+        for line in lines.iter().take(SHOWN) {
+            let part_changes: String = line.chars().take(SHOWN_CHARACTERS).collect();
+            let more = if part_changes.len() < line.len() { "..." } else { "" };
+            text.line(format_args!("    {part:10}  {part_changes}{more}"));
         }
-        if let Some(more) = lines.len().checked_sub(TOLD + 1) {
+        if let Some(more) = lines.len().checked_sub(SHOWN + 1) {
             text.line(format_args!("    {part:10}  and {} more", more + 1));
         }
     }
@@ -238,8 +238,8 @@ fn nearest_output(nearest: &NearestEntry) -> NearestOutput {
         name: nearest.name.clone(),
         job: changes(&nearest.job),
         spec: changes(&nearest.spec),
-        toolchain: told(&nearest.toolchain),
-        op_sources: told(&nearest.op_sources),
+        toolchain: part_changes(&nearest.toolchain),
+        op_sources: part_changes(&nearest.op_sources),
     }
 }
 

@@ -14,7 +14,7 @@ use crate::input::pairs::{judge_bytes, of_known_chip};
 use crate::input::read_file;
 
 /// A file of the store, and what is to be said of it.
-pub(crate) struct Stored {
+pub(crate) struct EntryFile {
     pub(crate) bytes: usize,
     /// None if it is damaged.
     pub(crate) entry: Option<Entry>,
@@ -28,7 +28,7 @@ pub(crate) struct Stored {
     pub(crate) report: Option<Report>,
 }
 
-impl Stored {
+impl EntryFile {
     pub(crate) fn is_valid(&self) -> bool {
         self.problems.is_empty() && self.report.as_ref().is_none_or(Report::is_valid)
     }
@@ -42,11 +42,11 @@ impl Stored {
 
 /// Reads and judges the entry at `path`, in full: every byte of it, the kernel in it, and whether that is the kernel of
 /// the key that the file is called by.
-pub(crate) fn judge(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<Stored> {
+pub(crate) fn judge(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<EntryFile> {
     let file = read_file(path, MAX_ENTRY_BYTES)?;
     let target = expect.map_or("any target", |expect| &expect.target).to_owned();
     let (bytes, problems) = (file.len(), Vec::new());
-    let mut stored = Stored { bytes, entry: None, target, problems, unverifiable: None, report: None };
+    let mut stored = EntryFile { bytes, entry: None, target, problems, unverifiable: None, report: None };
     let entry = match Entry::decode(file, key_in_name(path).as_ref()) {
         Ok(entry) => entry,
         Err(damage) => {
@@ -60,7 +60,7 @@ pub(crate) fn judge(path: &Path, expect: Option<&Expectations>) -> anyhow::Resul
     let header = stored.header();
     let Some(entry) = &stored.entry else { return Ok(stored) };
     // Where it stands says what it is for; else what it says itself.
-    let named = shelf(path).or_else(|| header["target"].as_str().map(str::to_owned));
+    let named = target_dir_name(path).or_else(|| header["target"].as_str().map(str::to_owned));
     let said = entry.lazy_member("expectations").ok().flatten().map(Expectations::decode);
     let is_foreign = matches!(said, Some(Err(_)));
     let own = named.as_deref().and_then(targets::named).or(said.and_then(Result::ok));
@@ -99,7 +99,7 @@ fn key_in_name(path: &Path) -> Option<Digest> {
 }
 
 /// The target of a file in a store: `<target>/entries/<two digits>/<key>.kern`.
-fn shelf(path: &Path) -> Option<String> {
+fn target_dir_name(path: &Path) -> Option<String> {
     let path = std::path::absolute(path).ok()?;
     let mut above = path.ancestors().skip(2);
     let is_entries = above.next()?.file_name()? == "entries";

@@ -62,7 +62,7 @@ impl Place {
     }
 
     /// The targets that are meant, each as far as it can be opened.
-    pub(crate) fn shelves(
+    pub(crate) fn target_stores(
         &self,
         store: &Store,
     ) -> anyhow::Result<Vec<(String, Result<TargetStore, StoreError>)>> {

@@ -114,7 +114,12 @@ fn what_is_left_is_told_and_counts() {
     let ran = place.run(&["repair", "run"]).ended_with(1);
     has(
         &ran,
-        &["left: kernel square_", "in progress: written", "--force quarantines what is in progress", "problems are left: 1\n"],
+        &[
+            "left: kernel square_",
+            "in progress: written",
+            "--force quarantines what is in progress",
+            "problems are left: 1\n",
+        ],
     );
     assert!(torn(&place).exists());
     let json = repair(&place, &["run"], 1);

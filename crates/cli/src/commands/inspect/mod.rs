@@ -13,7 +13,7 @@ use opkeep_validator::Code;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::input::entry::{self, Stored};
+use crate::input::entry::{self, EntryFile};
 use crate::input::pairs::{CheckOutcome, CheckedKernel, judge, judge_alone};
 use crate::input::read_file;
 use crate::ui::json::{FileError, OrError};
@@ -94,11 +94,11 @@ fn description(mut judged: CheckedKernel) -> (PathBuf, Found) {
 }
 
 /// A store entry, checked against the key that its name says.
-fn entry(path: &Path, stored: Stored) -> Found {
+fn entry(path: &Path, stored: EntryFile) -> Found {
     let mut found = Found::new("store entry");
     found.field("entry bytes", stored.bytes);
     let header = stored.header();
-    let Stored { entry, target, problems, unverifiable, report, .. } = stored;
+    let EntryFile { entry, target, problems, unverifiable, report, .. } = stored;
     found.problems.extend(problems);
     let Some(entry) = entry else { return found };
     found.field("key", entry.key());

@@ -32,10 +32,10 @@ pub(crate) fn repair(
     };
     let (cancel, progress) = (interrupt::cancel(), Progress::new(output.is_text()));
     let (mut text, mut targets, mut left) = (Text::of(format_args!("store {root}")), Vec::new(), 0);
-    for (name, shelf) in place.shelves(&store)? {
-        let repaired = shelf.and_then(|shelf| {
+    for (name, target_dir_name) in place.target_stores(&store)? {
+        let repaired = target_dir_name.and_then(|target_dir_name| {
             judged_as(&name, threads(args.jobs), &progress, &cancel, |verify| {
-                shelf.repair(&RepairOptions { verify, dry_run: args.dry_run })
+                target_dir_name.repair(&RepairOptions { verify, dry_run: args.dry_run })
             })
             .0
         });

@@ -20,7 +20,7 @@ use crate::ui::progress::Progress;
 use crate::ui::text::{Text, columns, counted};
 
 /// So many things of one kind are told in text.
-const TOLD: usize = 50;
+const SHOWN: usize = 50;
 
 /// What came of checking caches.
 #[derive(Default)]
@@ -193,12 +193,12 @@ fn details(scan: &CacheScan) -> Text {
     let mut text = Text::default();
     let wrong: Vec<&Item> =
         scan.items.iter().filter(|item| !matches!(item.verdict, ItemState::Intact)).collect();
-    for item in wrong.iter().take(TOLD) {
+    for item in wrong.iter().take(SHOWN) {
         text.append(&item_text(scan, item));
     }
-    if wrong.len() > TOLD {
+    if wrong.len() > SHOWN {
         let path = scan.place.path.to_string_lossy();
-        text.line(format_args!("and {} more in {path}: --format json lists all", wrong.len() - TOLD));
+        text.line(format_args!("and {} more in {path}: --format json lists all", wrong.len() - SHOWN));
     }
     let mut troubles: Vec<(&Item, usize)> = Vec::new();
     for item in scan.items.iter().filter(|item| is_trouble(item)) {
@@ -211,9 +211,10 @@ fn details(scan: &CacheScan) -> Text {
         text.line(format_args!("note        {}: {}{}", shown(scan, item), item.outcome.text, more(count)));
     }
     let notes = scan.items.iter().flat_map(|item| item.notes.iter().map(move |note| (item, note)));
-    let told = notes.filter(|(item, note)| is_told(note) && matches!(item.verdict, ItemState::Intact));
+    let part_changes =
+        notes.filter(|(item, note)| is_shown_note(note) && matches!(item.verdict, ItemState::Intact));
     let mut kinds: Vec<(&Item, &Note, usize)> = Vec::new();
-    for (item, note) in told {
+    for (item, note) in part_changes {
         match kinds.iter_mut().find(|(_, first, _)| is_alike(first, note)) {
             Some((.., count)) => *count += 1,
             None => kinds.push((item, note, 1)),
@@ -247,7 +248,7 @@ fn is_trouble(item: &Item) -> bool {
 }
 
 /// Whether a note is about names and files, or a warning about what is in them.
-fn is_told(note: &Note) -> bool {
+fn is_shown_note(note: &Note) -> bool {
     match note {
         Note::Lint(_) => false,
         Note::Finding(finding) => finding.severity() > Severity::Note,
@@ -404,7 +405,7 @@ struct ItemOutput {
 fn cache_output(scan: &CacheScan) -> CacheOutput {
     let Counts { kernels, intact, damaged, elsewhere, orphans, busy, unreadable, .. } = Counts::of(scan);
     let is_listed = |item: &&Item| {
-        !matches!(item.verdict, ItemState::Intact) || item.notes.iter().any(is_told) || is_trouble(item)
+        !matches!(item.verdict, ItemState::Intact) || item.notes.iter().any(is_shown_note) || is_trouble(item)
     };
     let CacheScan { place, known, skipped, foreign, foreign_count, cancelled, .. } = scan;
     CacheOutput {

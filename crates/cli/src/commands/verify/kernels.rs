@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::caches::{CacheOutput, Checked, RanksOutput, Sums, mendable, ranks_outputs};
 use super::findings::{FindingOutput, finding_outputs, line};
 use super::store::{StoreOutput, Verified};
-use crate::input::entry::Stored;
+use crate::input::entry::EntryFile;
 use crate::input::others::Skipped;
 use crate::input::pairs::CheckedKernel;
 use crate::ui::json::{self, FileError, OrError};
@@ -53,7 +53,7 @@ struct EntryOutput {
 
 /// What was judged so far.
 #[derive(Default)]
-pub(crate) struct Tally {
+pub(crate) struct VerifyTally {
     pub(crate) text: Text,
     pub(crate) files: Vec<OrError<KernelOutput>>,
     pub(crate) valid: usize,
@@ -69,7 +69,7 @@ pub(crate) struct Tally {
     pub(crate) caches: Checked,
 }
 
-impl Tally {
+impl VerifyTally {
     pub(crate) fn fail(&mut self, path: &Path, error: &anyhow::Error, output: &Output) {
         output.print_error(error);
         self.unusable += 1;
@@ -94,7 +94,7 @@ impl Tally {
     }
 
     /// An entry of a store, named by itself.
-    pub(crate) fn add_entry(&mut self, file: &Path, stored: &Stored) {
+    pub(crate) fn add_entry(&mut self, file: &Path, stored: &EntryFile) {
         self.line(file, "", &stored.target, stored.is_valid());
         for problem in &stored.problems {
             self.text.line(format_args!("  {:<8} {problem}", "error"));
@@ -105,7 +105,7 @@ impl Tally {
         if let Some(report) = &stored.report {
             self.findings(report);
         }
-        let Stored { problems, unverifiable, .. } = stored;
+        let EntryFile { problems, unverifiable, .. } = stored;
         let entry = EntryOutput { problems: problems.clone(), unverifiable: unverifiable.clone() };
         self.files.push(OrError::Done(KernelOutput {
             file: json::path(file),

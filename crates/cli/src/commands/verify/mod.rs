@@ -25,7 +25,7 @@ use crate::input::{self, Found};
 use crate::ui::interrupt;
 use crate::ui::output::{Output, Verdict};
 use caches::note_links;
-use kernels::Tally;
+use kernels::VerifyTally;
 
 /// The details of verify.
 const FINDINGS: &str = "\
@@ -70,7 +70,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     let expect = args.target.as_deref().map(named).transpose()?;
-    let mut tally = Tally::default();
+    let mut tally = VerifyTally::default();
     let mut paths = Vec::new();
     let mut places = Vec::new();
     let (cancel, jobs) = (interrupt::cancel(), threads(args.jobs));

@@ -100,9 +100,9 @@ impl Verified {
         let progress = Progress::new(output.is_text());
         let (mut rows, mut details, mut targets) = (Vec::new(), Text::default(), Vec::new());
         let mut mendable = false;
-        for (name, shelf) in place.shelves(&store)? {
-            let shelf = match shelf {
-                Ok(shelf) => shelf,
+        for (name, target_dir_name) in place.target_stores(&store)? {
+            let target_dir_name = match target_dir_name {
+                Ok(target_dir_name) => target_dir_name,
                 Err(error) => {
                     let error = error.into();
                     output.print_error(&error);
@@ -112,7 +112,7 @@ impl Verified {
                 }
             };
             let (report, unverifiable) =
-                judged_as(&name, threads, &progress, cancel, |options| shelf.verify(&options));
+                judged_as(&name, threads, &progress, cancel, |options| target_dir_name.verify(&options));
             let counts = Counts::of(&report, unverifiable.len());
             self.valid += counts.valid;
             self.refused += counts.refused;
