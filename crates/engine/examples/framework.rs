@@ -19,12 +19,8 @@ mod tiny;
 
 use std::error::Error;
 
-use opkeep::{Config, Engine, Request, ViewConfig};
-use opkeep_backend::Registry;
+use opkeep::{BuildSpec, Config, Engine, Graph, Registry, Request, StoreConfig, ViewConfig, read_info};
 use opkeep_backend_cpu::{CpuBackend, CpuConfig};
-use opkeep_descriptor::{BuildSpec, read_info};
-use opkeep_ops::Graph;
-use opkeep_store::StoreConfig;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let target = std::env::args().nth(1).unwrap_or_else(|| "cpu".to_owned());
@@ -36,12 +32,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     registry.add(entry::entry());
 
     let folder = tempfile::tempdir()?;
-    let engine = Engine::new(
-        registry.open(&target)?,
-        Config::with_store(StoreConfig::new(folder.path().join("store"))),
-    )
-    .with_config(|config| config.view = Some(ViewConfig::rank(folder.path(), "0")))
-    .with_observer(|event| println!("  {event}"));
+    let mut config = Config::with_store(StoreConfig::new(folder.path().join("store")));
+    config.view = Some(ViewConfig::rank(folder.path(), "0"));
+    let engine = Engine::new(registry.open(&target)?, config).with_observer(|event| println!("  {event}"));
 
     println!("at once, what is known beforehand:");
     let requests = descriptors(&spec)?;

@@ -185,12 +185,29 @@ pub use network::{BuiltNetwork, requests};
 pub use opkeep_kernel_meta::{
     DirectoryRisk, ForeignKernel, LeftKernel, LeftReason, STAYS_DISPLACED, ViewError,
 };
-pub use opkeep_store::CacheMode;
 pub use outcome::Outcome;
 pub use report::{BuildReport, KernelReport, ViewPlacement};
 pub use request::Request;
 pub use session::{RunError, Session, Step};
 pub use view_group::ViewGroup;
+
+// What a framework or a backend of its own needs besides, so that it depends on this crate and a backend.
+pub use opkeep_artifact::{
+    Artifact, ArtifactCheck, CheckId, CheckInput, ElfLayout, ElfRules, Expectations, Format, Member,
+    MetadataRules, OpaqueRules, Severity,
+};
+pub use opkeep_backend::{
+    Backend, BackendEntry, BackendError, Buffer, CompileRequest, Context, FileDigests, LoadedKernel, Loader,
+    Registry, Support, Unsupported,
+};
+pub use opkeep_cache::{Cache, Ticket};
+pub use opkeep_descriptor::{
+    Arg, BuildSpec, Descriptor, Envelope, Job, KernelName, Key, ResolvedSpec, read_info,
+};
+pub use opkeep_digest::{Digest, Fingerprint};
+pub use opkeep_fs::CancelToken;
+pub use opkeep_ops::Graph;
+pub use opkeep_store::{CacheMode, StoreConfig};
 
 /// The README's example, compiled and run.
 #[cfg(doctest)]

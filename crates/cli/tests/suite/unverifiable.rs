@@ -1,7 +1,12 @@
 //! A kernel of a device that no backend here knows: the command judges what it can, and says what it cannot.
 
-use std::path::Path;
+#[path = "../../../engine/examples/ptx_backend/ptx.rs"]
+mod ptx;
 
+use std::path::Path;
+use std::sync::Arc;
+
+use opkeep::{BuildSpec, Config, Engine, Request};
 use opkeep_artifact::{CheckId, Expectations, Format, MetadataRules, OpaqueRules};
 use opkeep_digest::Digest;
 use opkeep_store::{EntryBuilder, Store, StoreConfig};
@@ -60,4 +65,37 @@ fn a_kernel_whose_expectations_say_all_is_valid_or_refused() {
     place.run(&["verify", &file]).ended_with(1);
     place.run(&["repair"]).ended_with(0);
     assert!(!Path::new(&file).exists());
+}
+
+/// A store that the engine's example filled: its backend is outside the workspace's tables, and its check is not here.
+#[test]
+fn the_store_of_a_backend_that_is_not_here_is_verified_and_kept() {
+    for has_check in [true, false] {
+        let place = Place::new();
+        let mut config = Config::with_store(StoreConfig::new(place.path("cache")));
+        config.work_dir = Some(place.path("tmp"));
+        let engine = Engine::new(Arc::new(ptx::Ptx { has_check }), config);
+        let requests = ["Square", "Neg"].map(|op_type| {
+            let descriptor = opkeep_testkit::descriptor("net/a", op_type, &[&[3]]);
+            Request::new(descriptor).with_spec(BuildSpec::new(ptx::TARGET))
+        });
+        let outcomes =
+            |report: opkeep::BuildReport| report.kernels.iter().map(|it| it.outcome.name()).collect();
+        let built: Vec<&str> = outcomes(engine.build(&requests).unwrap());
+        assert_eq!(built, ["compiled", "compiled"]);
+
+        let verified = place.run(&["verify", "--format", "json"]).ended_with(0).json();
+        let target = &verified["stores"][0]["targets"][0];
+        assert_eq!(target["unverifiable"].as_array().unwrap().len(), 2, "{target}");
+        for args in [&["repair", "--dry-run"][..], &["repair"], &["gc"], &["stats"]] {
+            place.run(args).ended_with(0);
+            assert_eq!(place.entries().len(), 2, "{args:?}");
+        }
+        // No backend here builds for it, and that is said.
+        assert!(place.run(&["explain", crate::common::SQUARE, "--target", ptx::TARGET]).code != Some(0));
+        let built: Vec<&str> = outcomes(engine.build(&requests).unwrap());
+        assert_eq!(built, ["reused", "reused"]);
+        place.run(&["gc", "--older-than", "0s"]).ended_with(0);
+        assert!(place.entries().is_empty());
+    }
 }

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 
-use opkeep_backend::{BackendEntry, BackendError};
+use opkeep::{BackendEntry, BackendError};
 
-use crate::tiny::Tiny;
+use super::tiny::Tiny;
 
 pub(crate) fn entry() -> BackendEntry {
     let serves = |target: &str| target == "tiny";

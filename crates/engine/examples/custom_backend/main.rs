@@ -15,12 +15,8 @@ mod tiny;
 use std::error::Error;
 use std::path::Path;
 
-use opkeep::{Config, Engine};
-use opkeep_backend::Registry;
+use opkeep::{BuildSpec, Config, Engine, Graph, Registry, StoreConfig};
 use opkeep_backend_cpu::{CpuBackend, CpuConfig};
-use opkeep_descriptor::BuildSpec;
-use opkeep_ops::Graph;
-use opkeep_store::StoreConfig;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut registry = Registry::new();

@@ -6,16 +6,16 @@ use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
-use opkeep_artifact::{Artifact, Expectations};
-use opkeep_backend::{Backend, BackendError, CompileRequest, Context, Support, Unsupported};
-use opkeep_cann_meta::{BlockDim, KernelMeta, Magic, targets};
-use opkeep_descriptor::{Arg, Job, ResolvedSpec};
-use opkeep_digest::{Digest, Fingerprint};
+use opkeep::{
+    Arg, Artifact, Backend, BackendError, CheckId, CompileRequest, Context, Digest, ElfLayout, ElfRules,
+    Expectations, Fingerprint, Format, Job, MetadataRules, ResolvedSpec, Support, Unsupported,
+};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 type Result<T, E = BackendError> = std::result::Result<T, E>;
 
 const OPERATORS: [(&str, &str); 3] = [("Square", "x * x"), ("Neg", "-x"), ("Abs", "x < 0 ? -x : x")];
+const MAGIC: &str = "RT_DEV_BINARY_MAGIC_ELF";
 const COMMAND: &str = "exec cc -O2 -fPIC -c kernel.c -o kernel.o 2> compile.log";
 
 /// Every program that takes part: what is in them is in each key.
@@ -47,8 +47,12 @@ impl Backend for Tiny {
     }
 
     fn expectations(&self, spec: &ResolvedSpec) -> Expectations {
-        let arm = cfg!(target_arch = "aarch64");
-        targets::host(&spec.target, if arm { targets::AARCH64 } else { targets::X86_64 })
+        // EM_AARCH64 and EM_X86_64.
+        let machine = if cfg!(target_arch = "aarch64") { 183 } else { 62 };
+        let rules = ElfRules::new([machine], ElfLayout::SharedObject);
+        let parameters = [("magics".to_owned(), MAGIC.to_owned())].into();
+        let metadata = MetadataRules::Checked { check: CheckId::new("cann-kernel-json", 1), parameters };
+        Expectations::new(spec.target.as_str(), Format::Elf(rules), metadata)
     }
 
     fn compile(&self, cx: &Context<'_>, request: &CompileRequest<'_>) -> Result<Artifact> {
@@ -66,16 +70,12 @@ impl Backend for Tiny {
             });
         }
         let object = fs::read(dir.join("kernel.o")).map_err(io_at(dir))?;
-        let meta = KernelMeta {
-            bin_file_name: Some(request.name.to_string()),
-            bin_file_suffix: Some(".o".to_owned()),
-            block_dim: Some(BlockDim::Fixed(1)),
-            kernel_name: Some(symbol),
-            magic: Some(Magic::Elf.into()),
-            sha256: Some(Digest::of(&object).to_string()),
-            ..KernelMeta::default()
-        };
-        Ok(Artifact { metadata: meta.to_json().into_bytes(), object, extra: Vec::new() })
+        // A description as CANN writes it: frameworks find a kernel by it, and launch the symbol that it names.
+        let (name, sha256) = (request.name, Digest::of(&object));
+        let metadata = format!(
+            r#"{{"binFileName": "{name}", "binFileSuffix": ".o", "blockDim": 1, "kernelName": "{symbol}", "magic": "{MAGIC}", "sha256": "{sha256}"}}"#
+        );
+        Ok(Artifact { metadata: metadata.into_bytes(), object, extra: Vec::new() })
     }
 }
 

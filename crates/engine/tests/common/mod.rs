@@ -4,9 +4,10 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
-use opkeep::{BuildReport, CacheMode, Config, Engine, Request};
+use opkeep::{BuildReport, CacheMode, Config, Engine, Event, Request};
 use opkeep_artifact::Artifact;
 use opkeep_backend::{Backend, BackendError};
 use opkeep_cann_meta::KernelMeta;
@@ -47,6 +48,38 @@ impl Bench {
 
     pub(crate) fn quarantined(&self) -> usize {
         files(&self.root()).iter().filter(|path| path.to_string_lossy().contains("/quarantine/")).count() / 2
+    }
+}
+
+/// Counts events of one thread, for another that waits for a number of them.
+#[derive(Default)]
+pub(crate) struct Gate {
+    count: Mutex<usize>,
+    changed: Condvar,
+}
+
+impl Gate {
+    pub(crate) fn signal(&self) {
+        *self.count.lock().unwrap() += 1;
+        self.changed.notify_all();
+    }
+
+    /// Waits until so many events have happened.
+    pub(crate) fn wait_for(&self, count: usize) {
+        let limit = Duration::from_secs(120);
+        let found = self.count.lock().unwrap();
+        let (found, timeout) = self.changed.wait_timeout_while(found, limit, |found| *found < count).unwrap();
+        assert!(!timeout.timed_out(), "{found} of {count} events happened");
+    }
+
+    /// An engine that signals whenever it waits for another one.
+    pub(crate) fn waiting(self: &Arc<Self>, engine: Engine) -> Engine {
+        let gate = Arc::clone(self);
+        engine.with_observer(move |event| {
+            if let Event::Waiting { .. } = event {
+                gate.signal();
+            }
+        })
     }
 }
 

@@ -1,14 +1,20 @@
-//! What the engine promises. What measures times or memory has a process of its own.
+//! What the engine promises. What counts all of the process's memory, or runs cargo, is in `cases`.
 
 #[path = "../common/mod.rs"]
 mod common;
 
 #[cfg(test)]
+mod crowd;
+#[cfg(test)]
 mod debug;
+#[cfg(test)]
+mod examples;
 #[cfg(test)]
 mod explain;
 #[cfg(test)]
 mod further;
+#[cfg(test)]
+mod import;
 #[cfg(test)]
 mod leftovers;
 #[cfg(test)]
@@ -24,9 +30,13 @@ mod other_formats;
 #[cfg(test)]
 mod promises;
 #[cfg(test)]
+mod ptx_backend;
+#[cfg(test)]
 mod remote;
 #[cfg(test)]
 mod reuse;
+#[cfg(test)]
+mod schedule;
 #[cfg(test)]
 mod stored;
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
 
 use opkeep::{Engine, Request, ViewConfig};
 use opkeep_artifact::{
@@ -13,7 +14,7 @@ use opkeep_descriptor::{BuildSpec, Job, ResolvedSpec};
 use opkeep_digest::Fingerprint;
 use opkeep_kernel_entry::{EntryError, EntryVerdict, verify_entry};
 use opkeep_store::{
-    Entry, EntryBuilder, Lookup, Overwrite, RepairOptions, Store, TargetStore, VerifyOptions,
+    Entry, EntryBuilder, GcOptions, Lookup, Overwrite, RepairOptions, Store, TargetStore, VerifyOptions,
 };
 use opkeep_testkit::NullBackend;
 use opkeep_testkit::elf::host_object;
@@ -140,6 +141,20 @@ fn replace_in(target: &TargetStore, old: &Entry, changes: &[(&str, &[u8])]) -> E
     *entry
 }
 
+/// Evicts what was not used for a day, and then everything.
+fn collected(bench: &Bench) {
+    let target = target(bench);
+    let file = target.path(&target.keys(9)[0]);
+    let day = Duration::from_secs(24 * 3600);
+    let older_than = |age| GcOptions { older_than: Some(age), ..GcOptions::default() };
+    target.gc(&older_than(day)).unwrap();
+    assert!(file.exists());
+    let unused = SystemTime::now() - 2 * day;
+    std::fs::File::options().write(true).open(&file).unwrap().set_modified(unused).unwrap();
+    target.gc(&older_than(day)).unwrap();
+    assert!(!file.exists());
+}
+
 /// What a program that knows no backend says of the store, and that it repairs nothing in it.
 fn left_alone(bench: &Bench) {
     let judge = |entry: &Entry| {
@@ -175,6 +190,7 @@ fn elf_of_any_machine_is_built_found_and_verified() {
             panic!("it is the other machine's")
         };
         assert_eq!(errors[0].code(), Code::MACHINE);
+        collected(&bench);
     }
 }
 
@@ -206,6 +222,7 @@ fn what_only_a_backend_can_check_is_unverifiable_without_it() {
     assert!(verify_entry(&no_target, TARGET, &knows).into_result().is_err());
     let other = replace(&bench, &[("object", b"// no PTX")]);
     assert!(verify_entry(&other, TARGET, &Validator::builtin()).into_result().is_err());
+    collected(&bench);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use opkeep_testkit::caches::Rank;
 use opkeep_validator::RULES_VERSION;
 use opkeep_validator::Validator;
 
-use crate::{Place, TARGET, square};
+use super::{Place, TARGET, square};
 
 fn entry(shelf: &TargetStore, key: &Digest) -> Entry {
     match shelf.peek(key) {

@@ -1,8 +1,6 @@
 //! Kernels that frameworks had compiled: which are imported, and who reuses them.
-#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests")]
+#![expect(clippy::disallowed_methods, reason = "tests")]
 
-#[path = "../common/mod.rs"]
-mod common;
 mod judged;
 mod passed_over;
 mod reused;
@@ -13,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use common::Bench;
+use crate::common::Bench;
 use opkeep::{BuildReport, Engine, Request};
 use opkeep_artifact::{Artifact, Expectations};
 use opkeep_backend::{Backend, BackendError, CompileRequest, Context, Unsupported};

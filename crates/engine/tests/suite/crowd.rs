@@ -1,15 +1,11 @@
 //! Several builds that want the same kernels at once.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
-
-mod common;
-
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
-use common::{Bench, build, failure, request};
-use opkeep::{CacheMode, Outcome};
+use crate::common::{Bench, Gate, build, failure, request};
+use opkeep::{CacheMode, Event, Outcome};
 use opkeep_backend::BackendError;
 use opkeep_fs::CancelToken;
 use opkeep_testkit::NullBackend;
@@ -17,14 +13,16 @@ use opkeep_testkit::NullBackend;
 #[test]
 fn who_waits_shares_the_kernel() {
     let bench = Bench::new();
-    let backend = Arc::new(NullBackend::new(|_, artifact| {
-        std::thread::sleep(Duration::from_millis(300));
+    let gate = Arc::<Gate>::default();
+    let waiters = Arc::clone(&gate);
+    let backend = Arc::new(NullBackend::new(move |_, artifact| {
+        waiters.wait_for(3);
         Ok(artifact)
     }));
     let requests = [request("Square", &[3])];
     let mut found: Vec<&str> = std::thread::scope(|scope| {
-        let threads: Vec<_> =
-            (0..4).map(|_| scope.spawn(|| build(&bench.engine(&backend), &requests)[0])).collect();
+        let run = || build(&gate.waiting(bench.engine(&backend)), &requests)[0];
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(run)).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     found.sort_unstable();
@@ -35,13 +33,18 @@ fn who_waits_shares_the_kernel() {
 #[test]
 fn who_waits_takes_the_failure_and_who_comes_later_tries() {
     let bench = Bench::new();
-    let backend = Arc::new(NullBackend::new(|_, _| {
-        std::thread::sleep(Duration::from_millis(500));
+    let gate = Arc::<Gate>::default();
+    let waiters = Arc::clone(&gate);
+    let backend = Arc::new(NullBackend::new(move |_, _| {
+        waiters.wait_for(2);
         Err(failure("it is broken"))
     }));
     let requests = [request("Square", &[3])];
     let reasons: Vec<String> = std::thread::scope(|scope| {
-        let run = || bench.engine(&backend).build(&requests).unwrap().kernels[0].reason.clone().unwrap();
+        let run = || {
+            let report = gate.waiting(bench.engine(&backend)).build(&requests).unwrap();
+            report.kernels[0].reason.clone().unwrap()
+        };
         let threads: Vec<_> = (0..3).map(|_| scope.spawn(run)).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
@@ -54,15 +57,20 @@ fn who_waits_takes_the_failure_and_who_comes_later_tries() {
 #[test]
 fn force_of_many_at_once_compiles_once() {
     let bench = Bench::new();
-    let backend = Arc::new(NullBackend::new(|_, artifact| {
-        std::thread::sleep(Duration::from_millis(400));
+    let (gate, is_first) = (Arc::<Gate>::default(), AtomicBool::new(true));
+    let waiters = Arc::clone(&gate);
+    let backend = Arc::new(NullBackend::new(move |_, artifact| {
+        if !is_first.swap(false, Ordering::SeqCst) {
+            waiters.wait_for(3);
+        }
         Ok(artifact)
     }));
     let requests = [request("Square", &[3])];
     build(&bench.engine(&backend), &requests);
     let mut found: Vec<&str> = std::thread::scope(|scope| {
         let run = || {
-            build(&bench.engine(&backend).with_config(|config| config.mode = CacheMode::Force), &requests)[0]
+            let engine = bench.engine(&backend).with_config(|config| config.mode = CacheMode::Force);
+            build(&gate.waiting(engine), &requests)[0]
         };
         let threads: Vec<_> = (0..4).map(|_| scope.spawn(run)).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
@@ -75,31 +83,28 @@ fn force_of_many_at_once_compiles_once() {
 #[test]
 fn cancel_ends_a_wait() {
     let bench = Bench::new();
-    let slow = Arc::new(NullBackend::new(|_, artifact| {
-        std::thread::sleep(Duration::from_secs(3));
+    let (gate, done) = (Arc::<Gate>::default(), Arc::<Gate>::default());
+    let end = Arc::clone(&done);
+    let slow = Arc::new(NullBackend::new(move |_, artifact| {
+        end.wait_for(1);
         Ok(artifact)
     }));
     let requests = [request("Square", &[3])];
+    let cancel = CancelToken::new();
     std::thread::scope(|scope| {
         scope.spawn(|| build(&bench.engine(&slow), &requests));
         while slow.compiles() == 0 {
-            std::thread::sleep(Duration::from_millis(5));
+            std::thread::sleep(Duration::from_millis(1));
         }
-        let cancel = CancelToken::new();
-        let waiter = scope.spawn({
-            let cancel = cancel.clone();
-            let (bench, slow, requests) = (&bench, &slow, &requests);
-            move || {
-                let began = Instant::now();
-                let report = bench.engine(slow).with_cancel(cancel).build(requests).unwrap();
-                (report.kernels[0].outcome, began.elapsed())
-            }
-        });
-        std::thread::sleep(Duration::from_millis(200));
+        let waiter = gate.waiting(bench.engine(&slow)).with_cancel(cancel.clone());
+        let requests = &requests;
+        let waiter = scope.spawn(move || waiter.build(requests).unwrap());
+        gate.wait_for(1);
         cancel.cancel();
-        let (outcome, waited) = waiter.join().unwrap();
-        assert_eq!(outcome, Outcome::Failed);
-        assert!(waited < Duration::from_secs(2), "{waited:?}");
+        // It ends although the compile that it waits for does not.
+        let report = waiter.join().unwrap();
+        assert_eq!((report.kernels[0].outcome, report.cancelled), (Outcome::Cancelled, true));
+        done.signal();
     });
     assert_eq!(slow.compiles(), 1);
 }
@@ -111,12 +116,13 @@ fn after_a_failure(
     waiters_limit: f64,
 ) -> (Outcome, usize) {
     let bench = Bench::new();
-    let first = AtomicUsize::new(0);
+    let (gate, is_first) = (Arc::<Gate>::default(), AtomicBool::new(true));
+    let waiters = Arc::clone(&gate);
     let backend = Arc::new(NullBackend::new(move |_, artifact| {
-        if first.fetch_add(1, Ordering::SeqCst) > 0 {
+        if !is_first.swap(false, Ordering::SeqCst) {
             return Ok(artifact);
         }
-        std::thread::sleep(Duration::from_millis(400));
+        waiters.wait_for(1);
         Err(end())
     }));
     let requests = [request("Square", &[3])];
@@ -132,7 +138,7 @@ fn after_a_failure(
         while backend.compiles() == 0 {
             std::thread::sleep(Duration::from_millis(2));
         }
-        limited(waiters_limit).build(requests).unwrap().kernels[0].outcome
+        gate.waiting(limited(waiters_limit)).build(requests).unwrap().kernels[0].outcome
     });
     (outcome, backend.compiles())
 }
@@ -166,33 +172,40 @@ fn a_killed_or_starved_compiler_is_nobody_elses_verdict() {
 #[test]
 fn forcing_builds_that_overlap_compile_once() {
     let bench = Bench::new();
-    let backend = Arc::new(NullBackend::new(|_, artifact| {
-        std::thread::sleep(Duration::from_millis(150));
+    let (late_has_begun, compiles) = (Arc::<Gate>::default(), AtomicUsize::new(0));
+    let begun = Arc::clone(&late_has_begun);
+    let backend = Arc::new(NullBackend::new(move |_, artifact| {
+        // The third of the first forcing build, which so is not done when the other one begins.
+        if compiles.fetch_add(1, Ordering::SeqCst) == 4 + 2 {
+            begun.wait_for(1);
+        }
         Ok(artifact)
     }));
     let requests: Vec<_> = (1..=4).map(|length| request("Square", &[length])).collect();
     build(&bench.engine(&backend), &requests);
     let force = || {
         let one = std::num::NonZeroUsize::MIN;
-        build(
-            &bench.engine(&backend).with_config(|config| {
-                config.mode = CacheMode::Force;
-                config.jobs = Some(one);
-                config.machine_jobs = Some(one);
-            }),
-            &requests,
-        )
+        bench.engine(&backend).with_config(|config| {
+            config.mode = CacheMode::Force;
+            config.jobs = Some(one);
+            config.machine_jobs = Some(one);
+        })
     };
     let late = std::thread::scope(|scope| {
-        scope.spawn(force);
+        scope.spawn(|| build(&force(), &requests));
         while backend.compiles() < 4 + 3 {
             std::thread::sleep(Duration::from_millis(1));
         }
-        force()
+        let late = force().with_observer(move |event| {
+            if let Event::Planned { .. } = event {
+                late_has_begun.signal();
+            }
+        });
+        build(&late, &requests)
     });
     // The one that was left it may have made itself.
     assert_eq!(late[..2], ["shared", "shared"], "{late:?}");
     assert_eq!(backend.compiles(), 4 + 4);
     // Once they are done, force means force.
-    assert_eq!(force(), ["compiled"; 4]);
+    assert_eq!(build(&force(), &requests), ["compiled"; 4]);
 }

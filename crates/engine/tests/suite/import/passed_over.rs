@@ -5,7 +5,7 @@ use opkeep_descriptor::{Generation, KernelName, read_info};
 use opkeep_testkit::ascend::{Chip, Kernel};
 use opkeep_testkit::caches::{CachedKernelFiles, Rank, age, cann_kernel};
 
-use crate::{Place, counts, only, request, square, write};
+use super::{Place, counts, only, request, square, write};
 
 /// What becomes of the first of two kernels whose files were changed.
 fn after(change: impl FnOnce(&Place)) -> Vec<&'static str> {
@@ -156,7 +156,7 @@ fn kernels_for_other_chips() {
 fn caches_without_descriptors_are_told() {
     let place = Place::new();
     let folder = place.base().join("kernel_cache/Ascend910A");
-    cann_kernel(crate::TARGET, 1).write(&folder).unwrap();
+    cann_kernel(super::TARGET, 1).write(&folder).unwrap();
     let report = place.import();
     let why = only(&report).skip_reason.as_ref().unwrap();
     assert_eq!(why.name(), "no-descriptor");

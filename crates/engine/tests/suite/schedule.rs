@@ -1,15 +1,12 @@
 //! In which order missing kernels are made, by how many compilers, and what is told meanwhile.
-
-#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests")]
-
-mod common;
+#![expect(clippy::disallowed_methods, reason = "tests")]
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{Bench, build, failure, outcomes, request};
+use crate::common::{Bench, build, failure, outcomes, request};
 use opkeep::{CacheMode, Engine, Event, KernelError, Outcome, Request, ViewConfig};
 use opkeep_testkit::NullBackend;
 
@@ -208,7 +205,11 @@ fn a_backend_that_panics_loses_one_kernel() {
     // Its work folder is gone, and its lock is free.
     let again = bench.engine(&Arc::default()).build(&requests).unwrap();
     assert_eq!(outcomes(&again), ["reused", "compiled", "reused", "reused"]);
-    assert!(common::files(bench.folder.path()).iter().all(|path| !path.to_string_lossy().contains("/work-")));
+    assert!(
+        crate::common::files(bench.folder.path())
+            .iter()
+            .all(|path| !path.to_string_lossy().contains("/work-"))
+    );
 }
 
 /// Each kernel ends with one event, and the kernel itself comes with it.
@@ -271,7 +272,7 @@ fn every_kernel_ends_with_one_event() {
 fn a_large_build_needs_no_more_memory_than_a_few_kernels() {
     let bench = Bench::new();
     // Each is larger than it need be: 80 of them are 80 MiB.
-    let backend = Arc::new(NullBackend::new(|_, artifact| Ok(common::padded(artifact, 1 << 20))));
+    let backend = Arc::new(NullBackend::new(|_, artifact| Ok(crate::common::padded(artifact, 1 << 20))));
     let requests: Vec<Request> = (1..=80).map(|length| request("Square", &[length])).collect();
     let view = ViewConfig::rank(bench.folder.path().to_owned(), "0".to_owned());
     // Another process writes to the view: batches wait for it, and more kernels must not become ready meanwhile.
@@ -308,7 +309,7 @@ fn a_large_build_needs_no_more_memory_than_a_few_kernels() {
     let placed = report.view.unwrap().unwrap();
     assert_eq!(placed.names.len(), 80);
     assert_eq!(
-        common::files(&placed.folder)
+        crate::common::files(&placed.folder)
             .iter()
             .filter(|path| path.extension().is_some_and(|e| e == "o"))
             .count(),

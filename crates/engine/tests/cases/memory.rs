@@ -1,25 +1,36 @@
 //! How much memory is used, as the allocator counts it.
 
-mod common;
+use std::sync::Arc;
 
-use std::sync::{Arc, Mutex};
-
-use common::{Bench, request};
+use libtest_mimic::Trial;
 use opkeep_backend::Backend;
-use opkeep_testkit::{Counting, NullBackend, most_bytes};
+use opkeep_testkit::{NullBackend, most_bytes};
 
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// One at a time: memory is the process's.
-static ALONE: Mutex<()> = Mutex::new(());
+use crate::common::{self, Bench, request};
 
 const MB: usize = 1 << 20;
 
+pub(crate) fn trials() -> Vec<Trial> {
+    let trial = |name, run: fn()| {
+        Trial::test(name, move || {
+            run();
+            Ok(())
+        })
+    };
+    vec![
+        trial(
+            "what_is_remembered_of_requests_is_bounded_as_kernels_are",
+            what_is_remembered_of_requests_is_bounded_as_kernels_are,
+        ),
+        trial(
+            "a_build_of_ten_thousand_kernels_holds_no_more_of_them_than_was_asked_for",
+            a_build_of_ten_thousand_kernels_holds_no_more_of_them_than_was_asked_for,
+        ),
+    ]
+}
+
 /// What was asked for counts, too: requests that come to one kernel, and differ in what does not matter to it.
-#[test]
 fn what_is_remembered_of_requests_is_bounded_as_kernels_are() {
-    let _alone = ALONE.lock();
     let bench = Bench::new();
     let backend = Arc::<NullBackend>::default();
     let engine = bench.engine(&backend).with_config(|config| config.memory_bytes = MB);
@@ -36,9 +47,7 @@ fn what_is_remembered_of_requests_is_bounded_as_kernels_are() {
 }
 
 /// A build holds what was asked for; and without keeping kernels hardly more than their plan.
-#[test]
 fn a_build_of_ten_thousand_kernels_holds_no_more_of_them_than_was_asked_for() {
-    let _alone = ALONE.lock();
     const KERNELS: i64 = 10_000;
     const EACH: usize = 16 << 10;
     let bench = Bench::new();

@@ -14,7 +14,7 @@ use opkeep_store::{Entry, GcOptions, LockOutcome, RepairOptions, VerifyOptions, 
 use opkeep_testkit::caches::{CachedKernelFiles, Rank};
 use opkeep_validator::Validator;
 
-use crate::{Place, TARGET, counts, only, request, square};
+use super::{Place, TARGET, counts, only, request, square};
 
 fn judge(entry: &Entry) -> Result<(), String> {
     verify_entry(entry, TARGET, &Validator::builtin()).into_result().map_err(|error| error.to_string())

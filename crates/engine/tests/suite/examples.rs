@@ -1,5 +1,4 @@
 //! The examples do what they say.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -46,4 +45,12 @@ fn a_custom_backend_compiles_once_and_shares_a_store_with_another() {
     assert_eq!(lines(&text, &["tiny reused"]), 4, "{text}");
     assert_eq!(lines(&text, &["tiny failed", "no operator `Exp`"]), 3, "{text}");
     assert_eq!(lines(&text, &["cpu  compiled"]), 3, "{text}");
+}
+
+#[test]
+fn a_backend_for_an_unknown_device_compiles_once() {
+    let text = run("ptx_backend", &[]);
+    assert_eq!(lines(&text, &["compiled", "for sm_90"]), 2, "{text}");
+    assert_eq!(lines(&text, &["reused", "for sm_90"]), 2, "{text}");
+    assert_eq!(lines(&text, &[".visible .entry square_"]), 1, "{text}");
 }

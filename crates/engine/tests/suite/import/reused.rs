@@ -5,7 +5,7 @@ use opkeep_descriptor::{Attr, AttrValue, Generation};
 use opkeep_testkit::caches::Rank;
 use std::sync::atomic::Ordering;
 
-use crate::{Place, counts, request, square};
+use super::{Place, counts, request, square};
 
 const REUSED: (&str, bool) = ("reused", true);
 

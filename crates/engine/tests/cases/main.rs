@@ -1,0 +1,32 @@
+//! Tests that run one after the other: some count the memory of all threads, one runs cargo.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "these tests are functions without the attribute")]
+#![expect(clippy::disallowed_methods, reason = "tests, and an example")]
+#![expect(clippy::print_stdout, reason = "what some trials measured is worth seeing")]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod conformance;
+mod downstream;
+mod memory;
+
+use libtest_mimic::Arguments;
+use opkeep_testkit::Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn main() {
+    let modules = [
+        ("conformance", conformance::trials()),
+        ("downstream", downstream::trials()),
+        ("memory", memory::trials()),
+    ];
+    let trials = modules
+        .into_iter()
+        .flat_map(|(module, trials)| trials.into_iter().map(move |trial| trial.with_kind(module)));
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads = arguments.test_threads.or(Some(1));
+    libtest_mimic::run(&arguments, trials.collect()).exit();
+}
