@@ -1,7 +1,8 @@
-//! Keys of kernels that somebody else compiled.
+//! Keys of imported kernels: kernels that a framework had compiled.
 //!
-//! What such a kernel was compiled by and from is not known: only what its descriptor says. So its key is made of that
-//! alone, and in a domain of its own, in which no kernel of ours can have a key.
+//! What such a kernel was compiled by, and from which source, is not known: only what its descriptor states. So its key
+//! is made of the job and the options in the descriptor, without names, device and directories, and in a domain of its
+//! own, in which no compiled kernel of ours can have a key.
 
 use std::collections::BTreeMap;
 use std::path::Path;
