@@ -82,7 +82,7 @@ impl RunningProcess {
         }
     }
 
-    /// Waits for its end, as [`ProcessBuilder::wait_with_output`] does.
+    /// Waits for its end, as [`ProcessBuilder::wait_with_output`](crate::ProcessBuilder::wait_with_output) does.
     ///
     /// # Errors
     /// It did not end in time, or nobody waits for it any more.
