@@ -31,7 +31,7 @@ impl WorkSplit {
         Self { units, per_block, blocks: units.div_ceil(per_block).max(1) }
     }
 
-    /// The constants that [`units`] needs.
+    /// The constants that [`EACH_UNIT`] needs.
     pub(crate) fn constants(&self) -> [(&'static str, u64); 2] {
         [("UNITS", self.units), ("UNITS_PER_BLOCK", self.per_block)]
     }

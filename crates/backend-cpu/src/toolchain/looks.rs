@@ -1,10 +1,29 @@
-//! What the programs of a compile look at without reading it: whether a file is there, its size, its permissions.
+//! What the programs of a compile look at without reading it: whether a file exists, its size, its permissions.
 //!
-//! Compilers look at the same paths for each source. A wrapper may decide by any look, for some kernels only; and what is a
-//! wrapper among the programs of a compile shows in no name. So with a wrapper each look of a compile must be one that its
-//! key contains, whichever program makes it. Programs of the names that a dry run shows (`cc1`, `as`, `ld`) ask for the way to
-//! a header or a library: what they find at directories and at files that they read does not count, and of what they look for
-//! in vain the name counts, not the directory.
+//! Compilers without a wrapper are trusted to look at the same paths for each source. A wrapper may decide by any look,
+//! for some kernels only, Landlock denies no look, and no name shows which program of a compile is a wrapper: it may be
+//! called `as`. So with a wrapper, each look of a compile must be one that the kernel's key contains, whichever program
+//! makes it. Any other is refused like a read.
+//!
+//! # What counts
+//!
+//! - What the probe found at a path: the path (relative to the driver's directory if it is below that), kind, size,
+//!   permissions, owner, the target of a link, the names in a directory; of files that it also read, the permissions.
+//!   Of programs along PATH the directory does not count.
+//! - Declared inputs: their permissions and the names in their directories.
+//! - The name by which the wrapper is called.
+//!
+//! # What does not count
+//!
+//! - Programs of the names that a dry run shows (`cc1`, `as`, `ld`) look for the way to a header or a library. What
+//!   they find at directories and at files that they read does not count; of what they look for and do not find, the
+//!   name counts and not the directory.
+//! - What a compile made itself, wherever that is.
+//! - Names of temporary files: those that differ between the two runs of the probe and at which nothing exists, and
+//!   others of their form ([`made_up`](super::made_up)). They may be looked for and not found.
+//! - The names in a directory that a Python wrapper lists: Python lists directories for each import.
+//!
+//! Where the two runs of the probe look at different paths, no kernel is stored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;

@@ -1,8 +1,44 @@
 //! Finding the compiler, and what it reads.
 //!
-//! A dry run (`-###`) says what the compiler is. A [`probe`] compiles two small sources, which shows every program that
-//! takes part, the arguments that it is handed (so `-march=native` shows as this machine's features), and every file that
-//! is read. Files count by content, not by place or date.
+//! A dry run (`-###`) reports what the compiler is, and so which flags it is given. It does not report all that the
+//! compiler reads, so a [`probe`](mod@probe) compiles two small sources. That shows every program that takes part, the arguments
+//! that it gets (so `-march=native` shows as this machine's features), and every file that is read.
+//!
+//! # What is in the key
+//!
+//! | value | part | counts |
+//! |---|---|---|
+//! | every file that the compiler reads when it compiles the two sources | toolchain | by content, in the order of reading |
+//! | the arguments of each step, less paths; flags as the driver resolves them | toolchain | yes |
+//! | files and directories that the user declares | toolchain | by content |
+//! | version of the launch ABI | toolchain | yes |
+//! | the C source of the operator, and what the linker reads for libm if the source calls it | op sources | by content |
+//! | where the compiler is installed, names of headers and flag files, file dates | | never |
+//! | with a wrapper: its name, and what the probe looked at, see [`looks`] | toolchain | yes |
+//!
+//! # How a compile is held to its key
+//!
+//! 1. The probe is observed: seccomp's user notification reports each system call that names a file.
+//! 2. The probe runs once more in the Landlock domain of the files that it read, observed again. The steps and the
+//!    objects must be equal. Otherwise Landlock is of no use here, and each compile is observed. Where nothing can be
+//!    observed, [`dependencies`] states what is read, and no kernel that a wrapper compiled is stored.
+//! 3. Compiles run in that domain, with the same system calls refused as in the probe. A compile that fails, or prints
+//!    what the probe did not print, runs once more and is observed, so that the error names the file. A job never
+//!    widens the set of files; a user declares what some jobs need ([`CpuConfig::inputs`](crate::CpuConfig::inputs)).
+//! 4. With a [`wrapper`], each compile is both confined and observed, since Landlock denies no look.
+//!
+//! A kernel that does not call the mathematical library may read what the source without it read, and no more: its key
+//! has nothing else.
+//!
+//! # What is remembered
+//!
+//! The digest cache keeps an observation (`FileDigests::remember`) under a question: driver, words of CC, PATH,
+//! declared inputs, host, processor. It is used again only if each file has the same content and each other path is as
+//! it was: about 150 system calls. A wrapper may depend on what is in no file, so its dry run is repeated each time and
+//! compared. A record is used only where the means that it names exist, because containers may share the directory.
+//!
+//! Nothing is remembered where programs cannot be observed, since a file that appears would not be noticed. Each
+//! process probes again there, and its keys differ from those of other hosts.
 
 mod cc;
 mod dependencies;

@@ -1,8 +1,11 @@
-//! What a compiler reads, found out on two small sources.
+//! What a compiler reads, found out on two small sources: one with the mathematical library, one without.
 //!
-//! They are fixed, so that a key depends on the toolchain alone and not on which kernel happens to be first. Each is
-//! compiled once while it is observed, and once more in the domain that follows from that: what comes out must be equal,
-//! else the domain is of no use here.
+//! They are fixed, so that a key depends on the toolchain alone and not on the kernel that happens to be first. Each is
+//! compiled once while it is observed, and once more in the domain that follows from that. Steps and objects must be
+//! equal, or the domain is not used.
+//!
+//! What was read counts by content. What was looked for and not found, looked at, or listed is watched: a change of it
+//! changes no key by itself, but the toolchain is observed again, and what it reads then counts.
 
 use std::ffi::OsString;
 use std::io;

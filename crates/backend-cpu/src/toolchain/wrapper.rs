@@ -1,7 +1,12 @@
-//! Programs that run the compiler: scripts, and others that hand their arguments on.
+//! Programs that run the compiler: scripts, and programs that pass their arguments on.
 //!
-//! A compiler's own programs do the same for each source but for what they read, which is enforced. A wrapper can decide
-//! by anything: that a file is there, a host's name, the source itself.
+//! A compiler's own programs do the same for each source but for what they read, which is enforced. A wrapper can
+//! decide by anything: that a file exists, a host's name, the source itself. So looks count as well
+//! ([`looks`](super::looks)), and what a wrapper takes from what is not restricted is in no key unless it shows in the
+//! steps of the probe.
+//!
+//! A program is recognised as a wrapper by what runs after it: our flags that only a driver knows reach a program that
+//! the dry run does not show. A compiler with a plug-in in CC is treated as one with a wrapper.
 
 use opkeep_process::{Observation, Program};
 
