@@ -1,4 +1,7 @@
 //! One compile, with the attempts that it takes.
+//!
+//! A job that read a file that its key does not cover is refused, and the error names the file, after one check whether
+//! the toolkit has changed. Answers of `op_select_format` are treated alike.
 
 use std::sync::Arc;
 

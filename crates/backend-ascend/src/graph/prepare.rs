@@ -1,4 +1,9 @@
 //! Rewrites a network so that each node's tensors are what the toolkit's operator takes.
+//!
+//! The nodes are visited once, in order. Of the combinations of element types and formats that the toolkit's operator
+//! takes, a node gets the one that loses least precision, then needs the fewest conversions of what its producers have,
+//! then moves the fewest elements. [`TensorForms`] knows in which forms each tensor exists, and makes each form at most
+//! once.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -1,4 +1,11 @@
 //! What all kernels of a toolkit share, part by part.
+//!
+//! These count, by content, as one part for each directory: `version.info` with its timestamp, the compiler, Python
+//! packages that generate code, platform and operator information, impl modes, tiling libraries, knowledge banks in
+//! their order, and vendors' packages less their operators. `__pycache__`, `*.lock`, and a `*.pyc` beside its source
+//! never count; a `*.pyc` without a source is a source.
+//!
+//! What importing the toolkit reads outside the toolkit is a part too, see [`probe`](crate::probe).
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -21,7 +28,7 @@ const PYTHON: [&str; 6] = ["opc_tool", "asc_opc_tool", "asc_op_compile_base", "t
 /// What all kernels of `toolkit` share. Cheap while nothing changed: `files` remembers digests.
 ///
 /// # Errors
-/// A part cannot be read; for a knowledge bank that is [`AscendError::KnowledgeBank`].
+/// A part cannot be read; for a knowledge bank that is [`AscendError::Bank`].
 pub fn toolchain(toolkit: &Toolkit, files: &dyn FileDigests) -> Result<Fingerprint, AscendError> {
     let mut parts = Parts { fingerprint: Fingerprint::new(), files };
     for (name, path) in

@@ -1,4 +1,8 @@
 //! Workers: Python processes that import the toolkit once and compile many operators.
+//!
+//! The domain of a process cannot change. So a worker has a directory of its own in its domain; each job gets an empty
+//! directory in there, which is moved to the job's work directory afterwards. Jobs share a worker if their `Extra` adds
+//! the same (`Reach::home`). After each job the observer reports what was read.
 
 mod config;
 mod process;
