@@ -1,4 +1,11 @@
 //! A graph made from another: the same network, with tensors stored otherwise and conversions between them.
+//!
+//! A [`Rewriter`] checks what a backend must not break: nodes keep their order, names and attributes, what they read
+//! and make keeps its logical shape, and inputs and outputs of the network stay as they were.
+//!
+//! A tensor is described as it is stored. Its logical shape is beside that (`ori_shape`), and output shapes are
+//! inferred from the logical one. A view shows elements in the order in which they are stored, so a tensor stored in
+//! blocks has no views. Which storage shapes there are is in `formats.rs`.
 
 use std::borrow::Cow;
 

@@ -24,7 +24,7 @@ impl TensorId {
 
 /// A network of operators with a shape for every tensor.
 ///
-/// A scalar is described as one element, shape `[1]`, as frameworks do.
+/// A scalar is described as one element, shape `[1]`, as frameworks do; views give it back its rank.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Graph {
     name: String,
