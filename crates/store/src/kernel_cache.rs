@@ -1,9 +1,10 @@
 //! CANN's own cache of kernels, `kernel_cache`, in which no store is made.
 //!
-//! CANN keeps one `op_cache.ini` beside the directories of its chips. One that it finds there it takes for its own: without
-//! versions in it, CANN never checks them again, and runs kernels of an older toolkit. What is in a chip's directory it
-//! counts, and deletes in its mode `force`. So a store that would be at or in a `kernel_cache` is in a
-//! directory of its own there, beside the chips.
+//! CANN keeps one `op_cache.ini` beside the directories of its chips, and takes any file of that name there for its
+//! own: without versions in it, CANN never checks them again, and runs kernels of an older toolkit. It counts what is
+//! in a chip's directory, and deletes it in its mode `force`. So a store that would be at or in a `kernel_cache` is in
+//! a directory `opkeep` there, beside the chips. A store that an older version made beside the chips is read; opening
+//! it for writing is an error whose help names what to do.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};

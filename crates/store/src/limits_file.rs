@@ -4,7 +4,9 @@
 //! no section at all, blanks, CR LF, a comment behind a value. A later line wins over an earlier one. The keys that the
 //! documents of CANN 6.3 and 7.0 use, `ascend_max_op_cache_size` and `ascend_remain_cache_size_ratio`, are other names of
 //! the same two: a file written by those documents counts. Unlike in CANN the versions of the toolkit need not be in it;
-//! they are passed over if they are.
+//! they are skipped if they are.
+//!
+//! The file that a new store gets sets nothing: its values would take precedence over the environment's.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,11 +1,12 @@
-//! Whose a directory is: a store's carries a file that says so, and one without it is not touched.
+//! The mark of a store's directory: a store is recognised by it, and a directory without it is not touched.
 //!
-//! A directory `v1` with directories in it, or one with a directory `entries`, proves nothing: other programs have such,
-//! too. So the version's directory and each target's directory get a file [`STORE_TAG`] before anything else is put there. A
-//! directory that holds nothing is free, since a process may have ended between making and marking it.
+//! A layout proves nothing: other programs, too, have a directory `v1` with directories in it, or one with a directory
+//! `entries`. So the version's directory and each target's directory get a file [`STORE_TAG`] before anything else is
+//! put there. A directory that is empty is free, since a process may have ended between creating and marking it. One
+//! that is not empty and has no mark is foreign.
 //!
-//! Stores of earlier versions have no such file. They are known by what only a store writes, and marked when they are
-//! opened for writing.
+//! Stores of earlier versions have no such file. They are recognised by what only a store writes, and marked when they
+//! are opened for writing.
 
 use std::ffi::OsStr;
 use std::io;

@@ -24,7 +24,7 @@ macro_rules! counters {
 
         /// What a target's store has done since it was made, or since [`TargetStore::reset_statistics`].
         ///
-        /// [`TargetStore::reset_statistics`]: crate::TargetStore::zero_statistics
+        /// [`TargetStore::reset_statistics`]: crate::TargetStore::reset_statistics
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct Statistics {

@@ -1,7 +1,7 @@
 //! What is in a target's directory, by one look at each file: how much of everything, and what might go.
 //!
 //! Files of the store are recognized by their names. Anything else is foreign: it is counted by itself,
-//! never counts against a limit, and is never touched.
+//! never counts against a limit, because nothing may be done about it, and is never touched.
 
 pub(crate) mod abandoned;
 pub(crate) mod scan;
