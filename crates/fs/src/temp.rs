@@ -1,4 +1,7 @@
 //! New files under temporary names, published by one rename.
+//!
+//! An error of closing a temporary file is not looked at: the file was synced before, so nothing is left that closing
+//! could fail to write.
 
 use std::borrow::Borrow;
 use std::fs::{File, Permissions};
