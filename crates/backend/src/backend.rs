@@ -50,7 +50,8 @@ pub trait Backend: Send + Sync {
         spec: &ResolvedSpec,
     ) -> Result<Fingerprint, BackendError>;
 
-    /// What every kernel for `spec` must look like.
+    /// What every kernel for `spec` must look like. There is no default implementation: it could only be too lax or too
+    /// strict.
     fn expectations(&self, spec: &ResolvedSpec) -> Expectations;
 
     /// Compiles one job.
