@@ -1,4 +1,8 @@
 //! What each ONNX operator becomes, by family.
+//!
+//! A node becomes the operators for which kernels are compiled, where the vendor's parser first makes others:
+//! BatchNormalization is `BNInfer` at once, global pooling is `ReduceMean` or `ReduceMax`. `auto_pad` becomes pads. Dilated
+//! max pooling becomes `MaxPool3D`, since `MaxPoolV3` has no dilations.
 
 pub(crate) mod constants;
 pub(crate) mod conv;
