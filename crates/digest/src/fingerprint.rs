@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_that_was_asked_for_is_that_of_what_is_there_now() {
+    fn a_cached_digest_follows_each_added_part() {
         let (mut asked, mut fresh) = (Fingerprint::new(), Fingerprint::new());
         for name in ["a", "b", "c"] {
             asked.text(name, "1");
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_one_name_are_told_apart() {
+    fn parts_of_one_name_are_distinguished() {
         let make = |contents: &[&str]| {
             let mut fingerprint = Fingerprint::new();
             contents.iter().for_each(|content| fingerprint.text("ld", *content));

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_directory_is_refused() {
+    fn a_path_that_is_no_directory_is_refused() {
         let base = tempfile::tempdir().unwrap();
         let (file, link) = (base.path().join("file"), base.path().join("link"));
         std::fs::File::create(&file).unwrap();

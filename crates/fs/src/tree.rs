@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_goes_whatever_was_closed_in_it() {
+    fn a_tree_with_closed_directories_is_removed() {
         let base = tempfile::tempdir().unwrap();
         let (work, others) = (base.path().join("work"), base.path().join("others"));
         if geteuid().is_root() {

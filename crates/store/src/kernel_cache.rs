@@ -9,7 +9,7 @@
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use crate::limits_file::Ini;
+use crate::limits_file::LimitsFile;
 use crate::{StoreError, files, marker};
 use opkeep_fs::RootedFs;
 
@@ -92,7 +92,7 @@ fn real_path(fs: &RootedFs, path: &Path) -> Option<PathBuf> {
 
 /// Whether CANN's file is in `directory`, with the versions that it writes into it.
 fn has_versions(fs: &RootedFs, directory: &Path) -> bool {
-    let Ok(file) = files::read_whole(fs, &Ini::path(directory), MAX_INI) else { return false };
+    let Ok(file) = files::read_whole(fs, &LimitsFile::path(directory), MAX_INI) else { return false };
     let text = String::from_utf8_lossy(&file.bytes);
     let keys = text.lines().filter_map(|line| line.split_once('=')).map(|(key, _)| key.trim().to_owned());
     keys.into_iter().any(|key| matches!(key.as_str(), "adk_version" | "ops_version"))

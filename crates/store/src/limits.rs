@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-use crate::limits_file::Ini;
+use crate::limits_file::LimitsFile;
 use opkeep_fs::RootedFs;
 
 /// CANN's defaults.
@@ -171,11 +171,11 @@ impl Limits {
         make: bool,
         environment: &LimitSettings,
     ) -> (Self, Vec<LimitWarning>) {
-        let path = Ini::path(root).display().to_string();
-        match Ini::load(fs, root, make) {
+        let path = LimitsFile::path(root).display().to_string();
+        match LimitsFile::load(fs, root, make) {
             Ok(ini) => Self::resolve(&ini, &path, environment),
             Err(error) => {
-                let (limits, mut warnings) = Self::resolve(&Ini::default(), &path, environment);
+                let (limits, mut warnings) = Self::resolve(&LimitsFile::default(), &path, environment);
                 warnings.insert(0, LimitWarning::Unread { path, problem: error.to_string() });
                 (limits, warnings)
             }
@@ -183,7 +183,7 @@ impl Limits {
     }
 
     /// File, then environment, then default. Size and ratio of the file count only together.
-    fn resolve(ini: &Ini, path: &str, environment: &LimitSettings) -> (Self, Vec<LimitWarning>) {
+    fn resolve(ini: &LimitsFile, path: &str, environment: &LimitSettings) -> (Self, Vec<LimitWarning>) {
         let mut warnings: Vec<_> = ini
             .strange
             .iter()
@@ -254,7 +254,7 @@ mod tests {
 
     fn resolve(ini: &str, (size, ratio): (&str, &str)) -> (Option<u64>, u8, Vec<String>) {
         let (limits, warnings) =
-            Limits::resolve(&Ini::parse(ini), "/c/op_cache.ini", &environment(size, ratio));
+            Limits::resolve(&LimitsFile::parse(ini), "/c/op_cache.ini", &environment(size, ratio));
         let warnings = warnings.iter().map(ToString::to_string).collect();
         (limits.max_bytes, limits.remain_percent, warnings)
     }
@@ -331,7 +331,7 @@ mod tests {
         let ini = "[cache]\nmax_op_cache_size=9\n[op_compiler_cache]\nmax_op_cache_size=0\nremain_cache_size_ratio=101\n\
                    max_op_cache_entries=-1\nmax_op_cache_size 5\n";
         let texts = LimitSettings { max_entries: Some("0".into()), ..environment("many", "0") };
-        let (limits, warnings) = Limits::resolve(&Ini::parse(ini), "f", &texts);
+        let (limits, warnings) = Limits::resolve(&LimitsFile::parse(ini), "f", &texts);
         assert_eq!((limits.max_bytes, limits.remain_percent, limits.max_entries), (Some(500 * MB), 50, None));
         let warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
         let expected = [
@@ -356,7 +356,7 @@ mod tests {
     fn entries_are_limited_by_themselves() {
         let find = |ini: &str, text: Option<&str>| {
             let texts = LimitSettings { max_entries: text.map(str::to_owned), ..LimitSettings::default() };
-            let (limits, warnings) = Limits::resolve(&Ini::parse(ini), "f", &texts);
+            let (limits, warnings) = Limits::resolve(&LimitsFile::parse(ini), "f", &texts);
             (limits.max_entries, warnings.len())
         };
         assert_eq!(find("", None), (None, 0));

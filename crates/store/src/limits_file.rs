@@ -44,7 +44,7 @@ pub(crate) const TEMPLATE: &str = "\
 
 /// The values in a file, as they stand there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Ini {
+pub(crate) struct LimitsFile {
     pub(crate) size: Option<String>,
     pub(crate) ratio: Option<String>,
     pub(crate) entries: Option<String>,
@@ -54,7 +54,7 @@ pub(crate) struct Ini {
     pub(crate) sections: Vec<(usize, String)>,
 }
 
-impl Ini {
+impl LimitsFile {
     pub(crate) fn path(root: &Path) -> PathBuf {
         root.join(LIMITS_FILE)
     }
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     fn sizes(text: &str) -> (Option<String>, Option<String>) {
-        let ini = Ini::parse(text);
+        let ini = LimitsFile::parse(text);
         (ini.size, ini.ratio)
     }
 
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(sizes(old), both("7", "9"));
         let vendors = "[op_compiler_cache]\nadk_version=7.7\nops_version=7.7\nmax_op_cache_size=7\nremain_cache_size_ratio=9\n";
         assert_eq!(sizes(vendors), both("7", "9"));
-        assert!(Ini::parse(vendors).strange.is_empty());
+        assert!(LimitsFile::parse(vendors).strange.is_empty());
         assert_eq!(
             sizes("max_op_cache_size=1\nmax_op_cache_size=2\nremain_cache_size_ratio=\n").0,
             Some("2".into())
@@ -167,27 +167,27 @@ mod tests {
 
     #[test]
     fn lines_that_say_nothing_are_named() {
-        let ini = Ini::parse(
+        let ini = LimitsFile::parse(
             "[op_compiler_cache]\nmax_op_cache_sze=7\n\nmax_op_cache_size 500\nremain_cache_size_ratio=9\n",
         );
         let expected = [(2, "max_op_cache_sze=7".to_owned()), (4, "max_op_cache_size 500".to_owned())];
         assert_eq!(ini.strange, expected);
-        assert_eq!(Ini::parse(&"\u{1}junk\n".repeat(9999)).strange.len(), MAX_STRANGE);
+        assert_eq!(LimitsFile::parse(&"\u{1}junk\n".repeat(9999)).strange.len(), MAX_STRANGE);
     }
 
     #[test]
     fn sections_of_other_names_are_named_if_they_hold_anything() {
-        let ini = Ini::parse(
+        let ini = LimitsFile::parse(
             "[op_cache]\nmax_op_cache_size=7\nratio=1\n[empty]\n# x\n[op_compiler_cache]\n[ Old ]\nx\n",
         );
         assert_eq!(ini.sections, [(1, "op_cache".to_owned()), (7, "Old".to_owned())]);
         assert_eq!((ini.size, ini.strange.len()), (None, 0));
-        assert_eq!(Ini::parse(&"[a]\nb=c\n".repeat(9)).sections.len(), MAX_STRANGE);
+        assert_eq!(LimitsFile::parse(&"[a]\nb=c\n".repeat(9)).sections.len(), MAX_STRANGE);
     }
 
     #[test]
     fn the_template_sets_nothing() {
-        assert_eq!(Ini::parse(TEMPLATE), Ini::default());
+        assert_eq!(LimitsFile::parse(TEMPLATE), LimitsFile::default());
         assert_eq!(
             sizes(&TEMPLATE.replace("\n# max_op", "\nmax_op").replace("\n# remain", "\nremain")),
             both("500", "50")
@@ -236,8 +236,8 @@ mod tests {
 
         #[test]
         fn no_text_is_too_strange(text in "\\PC{0,200}", bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            Ini::parse(&text);
-            let ini = Ini::parse(&String::from_utf8_lossy(&bytes));
+            LimitsFile::parse(&text);
+            let ini = LimitsFile::parse(&String::from_utf8_lossy(&bytes));
             prop_assert!(ini.strange.len() <= MAX_STRANGE);
         }
     }

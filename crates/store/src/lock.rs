@@ -141,7 +141,7 @@ pub struct LockWaiter {
     fs: RootedFs,
     file: Option<File>,
     /// The leave to keep the file open.
-    place: Option<Place>,
+    permit: Option<OpenFilePermit>,
     /// Since when no file is to be had.
     starved: Option<Instant>,
     path: PathBuf,
@@ -149,7 +149,7 @@ pub struct LockWaiter {
     /// When we began to wait; none, if we did not have to yet.
     began: Option<Instant>,
     /// The holder's last heartbeat: the time of the file, and when we saw that it had changed.
-    sign: (Option<SystemTime>, Instant),
+    heartbeat_seen: (Option<SystemTime>, Instant),
 }
 
 impl LockWaiter {
@@ -160,15 +160,15 @@ impl LockWaiter {
 
     /// Whether the holder gave no heartbeat for so long: it is stopped, or hangs.
     pub fn is_stale(&mut self, timeout: Duration) -> bool {
-        let (sign, seen) = self.sign;
+        let (heartbeat_seen, seen) = self.heartbeat_seen;
         if seen.elapsed() < timeout {
             return false;
         }
         let now = self.time();
-        if now == sign {
+        if now == heartbeat_seen {
             return true;
         }
-        self.sign = (now, Instant::now());
+        self.heartbeat_seen = (now, Instant::now());
         false
     }
 
@@ -204,8 +204,8 @@ impl LockWaiter {
                 TryLock::Held(lock) => lock,
                 TryLock::Unsupported(_) => return Ok(TryLockOutcome::Unsupported),
                 TryLock::Busy(file) => {
-                    self.place = self.place.take().or_else(Place::take);
-                    self.file = self.place.is_some().then_some(file);
+                    self.permit = self.permit.take().or_else(OpenFilePermit::take);
+                    self.file = self.permit.is_some().then_some(file);
                     self.begin();
                     return Ok(TryLockOutcome::Held(self));
                 }
@@ -235,7 +235,7 @@ impl LockWaiter {
     fn begin(&mut self) {
         if self.began.is_none() {
             self.began = Some(Instant::now());
-            self.sign = (self.time(), Instant::now());
+            self.heartbeat_seen = (self.time(), Instant::now());
         }
     }
 
@@ -253,30 +253,31 @@ impl LockWaiter {
 }
 
 /// How many files are kept open by the waiters, in all stores: there are only so many for the whole process.
-static PLACES: AtomicUsize = AtomicUsize::new(0);
+static OPEN_FILES: AtomicUsize = AtomicUsize::new(0);
 
 /// Leave to keep a file open while waiting, until dropped.
 #[derive(Debug)]
-struct Place(());
+struct OpenFilePermit(());
 
-impl Place {
+impl OpenFilePermit {
     fn take() -> Option<Self> {
         let most = max_open_files() / 4;
         let one_more = |taken| (taken < most).then_some(taken + 1);
-        PLACES.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).ok().map(|_| Self(()))
+        OPEN_FILES.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).ok().map(|_| Self(()))
     }
 }
 
-impl Drop for Place {
+impl Drop for OpenFilePermit {
     fn drop(&mut self) {
-        PLACES.fetch_sub(1, Ordering::Relaxed);
+        OPEN_FILES.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// Asks once for the lock at `path`.
 pub(crate) fn attempt(fs: &RootedFs, path: &Path, shared: bool) -> Result<TryLockOutcome, StoreError> {
-    let (fs, path, sign) = (fs.clone(), path.to_owned(), (None, Instant::now()));
-    LockWaiter { fs, file: None, place: None, starved: None, path, shared, began: None, sign }.poll()
+    let (fs, path, heartbeat_seen) = (fs.clone(), path.to_owned(), (None, Instant::now()));
+    LockWaiter { fs, file: None, permit: None, starved: None, path, shared, began: None, heartbeat_seen }
+        .poll()
 }
 
 /// Takes the lock at `path`, polling every 1 to 20 ms while another holds it.

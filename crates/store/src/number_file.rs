@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_the_block_is_left_out() {
+    fn counters_beyond_the_block_are_left_out() {
         let unknown = (0..200).map(|at| (format!("number-{at}"), u64::MAX)).collect();
         let block = TWO.encode(&Numbers { known: [1, 2], unknown });
         assert_eq!(block.len(), BLOCK);
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_torn_or_foreign_is_started_anew() {
+    fn a_corrupt_or_foreign_file_is_reset() {
         let directory = tempfile::tempdir().unwrap();
         let (fs, path) = (RootedFs::default(), directory.path().join("two"));
         let add = |old: Option<[u64; 2]>| Some(old.map_or([1, 1], |[a, b]| [a + 1, b + 1]));

@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_put_is_added_at_last() {
+    fn puts_are_added_to_the_total() {
         let directory = tempfile::tempdir().unwrap();
         let fs = RootedFs::default();
         let size = SizeFile::new(directory.path(), false);
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_puts_it_right_and_loses_nothing_that_came_meanwhile() {
+    fn a_recount_corrects_the_total_and_keeps_later_puts() {
         let directory = tempfile::tempdir().unwrap();
         let fs = RootedFs::default();
         let (size, other) = (SizeFile::new(directory.path(), false), SizeFile::new(directory.path(), false));

@@ -163,7 +163,7 @@ impl TargetStore {
 
     /// Evicts if what is known calls for it; looks for stale files, once a day. A process that opens a
     /// store or puts an entry has no use for the reasons why that could not be done.
-    pub(crate) fn age(&self, mut known: Known) {
+    pub(crate) fn evict_if_due(&self, mut known: Known) {
         if self.tracker().pruning_due(known) && !self.tracker().eviction_due(known) {
             let _ = self.prune();
         }

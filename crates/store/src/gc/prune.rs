@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use rustix::process::{Pid, test_kill_process};
 
-use crate::inventory::{Kind, Other, TargetUsage, abandoned};
+use crate::inventory::{InventoryFile, Kind, TargetUsage, abandoned};
 use crate::{Store, StoreError, lock};
 use opkeep_fs::FileStat;
 use opkeep_fs::idle;
@@ -28,7 +28,11 @@ pub(crate) struct Pruner<'a> {
 
 impl Pruner<'_> {
     /// Removes stale files, and counts them in `removed`. Returns what is left.
-    pub(crate) fn stale_files(&self, others: Vec<Other>, removed: &mut TargetUsage) -> Vec<Other> {
+    pub(crate) fn stale_files(
+        &self,
+        others: Vec<InventoryFile>,
+        removed: &mut TargetUsage,
+    ) -> Vec<InventoryFile> {
         let mut left = Vec::new();
         for other in others {
             if !self.is_stale(&other) || !self.remove(&other, removed) {
@@ -39,7 +43,7 @@ impl Pruner<'_> {
     }
 
     /// Whether it is stale: no running process uses it.
-    pub(crate) fn is_stale(&self, other: &Other) -> bool {
+    pub(crate) fn is_stale(&self, other: &InventoryFile) -> bool {
         match other.kind {
             Kind::Temporary(process) => {
                 let idle = idle(other.seen.modified(), self.now);
@@ -52,13 +56,13 @@ impl Pruner<'_> {
 
     /// Removes damage that was quarantined, oldest first, until `bytes` bytes are gained. An entry and its reason go
     /// together.
-    pub(crate) fn quarantine(&self, others: Vec<Other>, bytes: u64, removed: &mut TargetUsage) {
-        let mut pairs: BTreeMap<String, Vec<Other>> = BTreeMap::new();
+    pub(crate) fn quarantine(&self, others: Vec<InventoryFile>, bytes: u64, removed: &mut TargetUsage) {
+        let mut pairs: BTreeMap<String, Vec<InventoryFile>> = BTreeMap::new();
         for other in others.into_iter().filter(|other| other.kind == Kind::Quarantined) {
             let stem = other.name.split('.').next().unwrap_or_default().to_owned();
             pairs.entry(stem).or_default().push(other);
         }
-        let mut pairs: Vec<Vec<Other>> = pairs.into_values().collect();
+        let mut pairs: Vec<Vec<InventoryFile>> = pairs.into_values().collect();
         pairs.retain(|pair| pair.iter().all(|other| self.age(other) >= KEPT_WITHOUT_ROOM));
         pairs.sort_by_key(|pair| pair.iter().map(|other| other.seen.changed()).min());
         let before = removed.quarantine.bytes;
@@ -73,12 +77,12 @@ impl Pruner<'_> {
     }
 
     /// How long ago it was quarantined: the move was the last change, while the file itself is as old as the entry was.
-    fn age(&self, other: &Other) -> Duration {
+    fn age(&self, other: &InventoryFile) -> Duration {
         idle(other.seen.changed(), self.now)
     }
 
     /// Removes it, and counts it in `removed`. False if it is not what was seen any more, or could not be removed.
-    pub(crate) fn remove(&self, other: &Other, removed: &mut TargetUsage) -> bool {
+    pub(crate) fn remove(&self, other: &InventoryFile, removed: &mut TargetUsage) -> bool {
         let path = || other.dir.join(&other.name);
         let is_held = || other.kind == Kind::Lock && lock::is_held(self.store.fs(), &path());
         let removed_it = if self.dry { !is_held() } else { self.really_remove(other).unwrap_or(false) };
@@ -95,7 +99,7 @@ impl Pruner<'_> {
     }
 
     /// Removes it, if it is still what was seen.
-    fn really_remove(&self, other: &Other) -> Result<bool, StoreError> {
+    fn really_remove(&self, other: &InventoryFile) -> Result<bool, StoreError> {
         let (fs, path) = (self.store.fs(), other.dir.join(&other.name));
         let trouble = |source| StoreError::Io { action: "remove", path: path.clone(), source };
         if other.kind == Kind::Lock {

@@ -104,7 +104,7 @@ pub(crate) enum Kind {
 
 /// A file that is no entry.
 #[derive(Clone, Debug)]
-pub(crate) struct Other {
+pub(crate) struct InventoryFile {
     pub(crate) kind: Kind,
     pub(crate) dir: PathBuf,
     pub(crate) name: String,
@@ -119,7 +119,7 @@ pub(crate) struct InventoryReport {
     pub(crate) idle: Vec<EvictionCandidate>,
     /// When the longest unused of the others was last used.
     pub(crate) oldest_in_use: Option<SystemTime>,
-    pub(crate) others: Vec<Other>,
+    pub(crate) others: Vec<InventoryFile>,
 }
 
 /// The number of entries from which several threads look at them.
@@ -272,7 +272,7 @@ pub(crate) fn other(
     seen: &FileStat,
     prefixes: &[&str],
     usage: &mut TargetUsage,
-) -> Option<Other> {
+) -> Option<InventoryFile> {
     let below = dir.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let kind = match layout::creator(name, prefixes) {
         Some(process) if seen.is_file() || seen.is_dir() && name.starts_with(NEW) => Kind::Temporary(process),
@@ -288,5 +288,5 @@ pub(crate) fn other(
         Kind::Lock => usage.locks.add(seen.state.len),
         Kind::Quarantined => usage.quarantine.add(seen.state.len),
     }
-    Some(Other { kind, dir: dir.to_owned(), name: name.to_owned(), seen: *seen })
+    Some(InventoryFile { kind, dir: dir.to_owned(), name: name.to_owned(), seen: *seen })
 }

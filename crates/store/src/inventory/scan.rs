@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use opkeep_digest::Digest;
 
-use super::{Kind, Other, TargetUsage, other};
+use super::{InventoryFile, Kind, TargetUsage, other};
 use crate::gc::prune::Pruner;
 use crate::layout::{self, EVICT, LOCK, NEW, PUT, TARGET_DIRS, TARGET_FILES};
 use crate::problem::{OtherFile, OtherFileKind, ProblemKind, StoreProblem};
@@ -27,7 +27,7 @@ pub(crate) struct EntryFile {
 pub(crate) struct DirectoryScan {
     pub(crate) entry_files: Vec<EntryFile>,
     /// What the store made that is no entry; all of it is in `other_files`, too.
-    pub(crate) others: Vec<Other>,
+    pub(crate) others: Vec<InventoryFile>,
     pub(crate) other_files: Vec<OtherFile>,
     pub(crate) problems: Vec<StoreProblem>,
     /// Directories that are missing.

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use super::{RepairAction, RepairActionKind, RepairReport, UnrepairedReason};
 use crate::gc::prune::Pruner;
-use crate::inventory::{Inventory, Kind, Other, TargetUsage};
+use crate::inventory::{Inventory, InventoryFile, Kind, TargetUsage};
 use crate::layout::GC_LOCK;
 use crate::marker::Level;
 use crate::problem::{OtherFile, OtherFileKind, ProblemKind, StoreProblem};
@@ -18,7 +18,7 @@ impl TargetStore {
         &self,
         report: &mut RepairReport,
         corrupt: Vec<StoreProblem>,
-        others: &[Other],
+        others: &[InventoryFile],
     ) {
         let (_held, now) = match self.lock_gc() {
             Ok(Some(held)) => held,
@@ -82,7 +82,7 @@ impl TargetStore {
     }
 
     /// Damage that was quarantined is for people: `gc` knows when it has been there for long enough.
-    fn prune_others(&self, report: &mut RepairReport, others: &[Other], now: SystemTime) {
+    fn prune_others(&self, report: &mut RepairReport, others: &[InventoryFile], now: SystemTime) {
         let prune = Pruner { store: self.store(), now, dry: false };
         for other in others.iter().filter(|other| other.kind != Kind::Quarantined && prune.is_stale(other)) {
             if prune.remove(other, &mut TargetUsage::default()) {

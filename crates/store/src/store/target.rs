@@ -72,7 +72,7 @@ impl TargetStore {
         let opened = Self { store: store.clone(), dir, exists, shards, tracker: Arc::new(tracker) };
         if matches!(known, Known::Totals(_)) {
             // If the size is unknown, the first put counts, not the opening.
-            opened.age(known);
+            opened.evict_if_due(known);
         }
         Ok(opened)
     }
@@ -254,7 +254,7 @@ impl TargetStore {
         let mode = if self.store.trust().is_shared() { 0o664 } else { 0o644 };
         files::publish(temps, &shard, &name, &file, mode).map_err(trouble)?;
         if self.tracker.put(file.len() as u64, before.map(|seen| seen.state.len)) {
-            self.age(self.tracker.size.flush(fs));
+            self.evict_if_due(self.tracker.size.flush(fs));
         }
         Ok(PutOutcome::Published)
     }

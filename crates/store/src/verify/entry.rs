@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_begin_like_an_entry_is_none() {
+    fn a_file_without_the_magic_is_no_entry() {
         let damage = |bytes: &[u8], key: &Digest| Entry::decode(bytes.to_vec(), Some(key)).unwrap_err();
         let key = Digest::of(b"");
         for other in [&b""[..], b"OPKKER", b"notes of somebody else"] {

@@ -113,7 +113,7 @@ fn traced(what: &str, times: usize) -> BTreeMap<String, u64> {
 }
 
 fn pieces_of_memory() {
-    let (_folder, store) = fresh();
+    let (_dir, store) = fresh();
     let made = Created::new("relu", 1);
     store.put(&key("relu"), &made.entry()).unwrap();
     // Its directory is looked at once.

@@ -23,10 +23,10 @@ const LONG: Duration = Duration::from_secs(20);
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         trial("threads_and_processes_exclude_each_other", threads_and_processes_exclude_each_other),
-        trial("one_of_four_takes_over_from_a_killed_holder", one_of_four_takes_over),
-        trial("those_who_waited_share_a_failure", those_who_waited_share_a_failure),
-        trial("a_later_comer_tries_for_itself", a_later_comer_tries_for_itself),
-        trial("a_reason_of_the_dead_is_not_passed_on", a_reason_of_the_dead),
+        trial("one_of_four_waiters_takes_over_from_a_killed_holder", one_of_four_takes_over),
+        trial("all_waiters_share_a_failure", all_waiters_share_a_failure),
+        trial("a_process_that_did_not_wait_tries_for_itself", a_process_that_did_not_wait_tries_for_itself),
+        trial("a_reason_of_a_killed_holder_is_not_passed_on", a_reason_of_a_killed_holder),
         trial("no_update_is_lost_when_locks_come_and_go", no_update_is_lost),
         trial("waiting_ends_at_the_deadline", waiting_ends_at_the_deadline),
         trial("waiting_ends_when_cancelled", waiting_ends_when_cancelled),
@@ -36,7 +36,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("keys_do_not_wait_for_each_other", keys_do_not_wait),
         trial("waiters_poll_often_and_do_not_spin", waiters_poll_often),
         trial("only_its_own_file_is_removed", only_its_own_file_is_removed),
-        trial("a_folder_in_the_way_is_an_error", a_folder_in_the_way),
+        trial("a_directory_in_place_of_the_lock_is_an_error", a_directory_in_place_of_the_lock),
     ]
 }
 
@@ -185,8 +185,8 @@ fn waiters(store: &TargetStore, waiters: usize, release: impl FnOnce() + Send) -
     })
 }
 
-fn those_who_waited_share_a_failure() {
-    let (_folder, store) = fresh();
+fn all_waiters_share_a_failure() {
+    let (_dir, store) = fresh();
     let reasons = ["`Relu` has no int4 kernel".to_owned(), String::new(), "long é ".repeat(20_000)];
     for reason in &reasons {
         let held = lock(&store, &key("relu"));
@@ -199,8 +199,8 @@ fn those_who_waited_share_a_failure() {
     }
 }
 
-fn a_later_comer_tries_for_itself() {
-    let (_folder, store) = fresh();
+fn a_process_that_did_not_wait_tries_for_itself() {
+    let (_dir, store) = fresh();
     lock(&store, &key("relu")).release_with_failure("deterministic");
     let LockOutcome::Acquired(held) = within(&store, &key("relu"), Duration::ZERO) else { panic!() };
     assert!(!held.waited());
@@ -210,8 +210,8 @@ fn a_later_comer_tries_for_itself() {
 }
 
 /// A holder may die after it wrote why it failed, and before it could remove the file.
-fn a_reason_of_the_dead() {
-    let (_folder, store) = fresh();
+fn a_reason_of_a_killed_holder() {
+    let (_dir, store) = fresh();
     fs::write(lock_path(&store, &key("relu")), "failed: long ago").unwrap();
     let held = lock(&store, &key("relu"));
     assert!(!held.waited());
@@ -224,7 +224,7 @@ fn a_reason_of_the_dead() {
 fn no_update_is_lost() {
     const THREADS: u64 = 8;
     const TIMES: u64 = 250;
-    let (_folder, store) = fresh();
+    let (_dir, store) = fresh();
     let (number, inside) = (AtomicU64::new(0), AtomicBool::new(false));
     let barrier = Barrier::new(THREADS as usize);
     thread::scope(|scope| {
@@ -248,7 +248,7 @@ fn no_update_is_lost() {
 }
 
 fn waiting_ends_at_the_deadline() {
-    let (_folder, store) = fresh();
+    let (_dir, store) = fresh();
     let _held = lock(&store, &key("relu"));
     for time in [Duration::ZERO, Duration::from_millis(150)] {
         let began = Instant::now();
@@ -261,7 +261,7 @@ fn waiting_ends_at_the_deadline() {
 }
 
 fn waiting_ends_when_cancelled() {
-    let (_folder, store) = fresh();
+    let (_dir, store) = fresh();
     let held = lock(&store, &key("relu"));
     let asked = AtomicU64::new(0);
     let cancelled = || asked.fetch_add(1, Ordering::Relaxed) == 3;
@@ -324,7 +324,7 @@ fn a_lock_that_is_a_link() {
 }
 
 fn keys_do_not_wait() {
-    let (_folder, store) = fresh();
+    let (_dir, store) = fresh();
     let _one = lock(&store, &key("one"));
     assert!(matches!(within(&store, &key("two"), Duration::ZERO), LockOutcome::Acquired(_)));
     // Another target's lock on the same key is another lock.
@@ -333,8 +333,8 @@ fn keys_do_not_wait() {
     assert!(matches!(within(&other, &key("one"), Duration::ZERO), LockOutcome::Acquired(_)));
 }
 
-fn a_folder_in_the_way() {
-    let (_folder, store) = fresh();
+fn a_directory_in_place_of_the_lock() {
+    let (_dir, store) = fresh();
     fs::create_dir(lock_path(&store, &key("relu"))).unwrap();
     let outcome =
         store.lock(&key("relu"), WaitOptions { deadline: None, cancelled: &|| false, on_wait: None });
@@ -343,7 +343,7 @@ fn a_folder_in_the_way() {
 
 /// How often at least, `src/lock.rs` tests: here it depends on how busy the machine is.
 fn waiters_poll_often() {
-    let (_folder, store) = fresh();
+    let (_dir, store) = fresh();
     let _held = lock(&store, &key("relu"));
     let polls = AtomicU64::new(0);
     let count = || polls.fetch_add(1, Ordering::Relaxed) == u64::MAX;
@@ -358,7 +358,7 @@ fn waiters_poll_often() {
 
 /// Another process cleared `locks/` by hand, and another took the lock since.
 fn only_its_own_file_is_removed() {
-    let (_folder, store) = fresh();
+    let (_dir, store) = fresh();
     let first = lock(&store, &key("relu"));
     fs::remove_file(lock_path(&store, &key("relu"))).unwrap();
     let _second = lock(&store, &key("relu"));

@@ -32,30 +32,30 @@ use tempfile::TempDir;
 
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
-        trial("a_lock_whose_path_moved_on_is_no_lock", a_lock_whose_path_moved_on),
-        trial("a_lock_that_was_let_go_is_taken_by_one", a_lock_that_was_let_go),
+        trial("a_lock_on_a_replaced_file_is_no_lock", a_lock_on_a_replaced_file),
+        trial("a_released_lock_has_one_next_holder", a_released_lock),
         trial("a_child_that_was_left_running_holds_no_lock", a_child_that_was_left_running),
         trial("a_forked_child_does_not_keep_a_lock", a_forked_child).with_ignored_flag(!can_inherit()),
-        trial("a_crowd_is_told_of_a_failure_at_once", a_crowd_is_told),
-        trial("a_holder_that_gives_signs_is_not_silent", a_holder_that_gives_signs),
-        trial("who_waits_outlives_the_folder", who_waits_outlives_the_folder),
+        trial("all_waiters_get_the_failure_at_once", all_waiters_get_the_failure),
+        trial("a_holder_with_a_heartbeat_is_not_stale", a_holder_with_a_heartbeat),
+        trial("a_waiter_recreates_a_deleted_directory", a_waiter_recreates_a_deleted_directory),
         trial("a_file_system_without_locks", a_file_system_without_locks),
-        trial("an_entry_put_while_another_is_set_aside", an_entry_put_meanwhile),
-        trial("an_entry_that_is_gone_before_it_is_set_aside", an_entry_gone_meanwhile),
-        trial("two_puts_while_another_is_set_aside", two_puts_meanwhile),
+        trial("an_entry_put_during_the_quarantine_of_another", an_entry_put_meanwhile),
+        trial("an_entry_removed_before_its_quarantine", an_entry_removed_meanwhile),
+        trial("two_puts_during_the_quarantine_of_another", two_puts_meanwhile),
         trial("a_kill_before_an_entry_is_restored", a_kill_before_an_entry_is_restored),
-        trial("what_was_replaced_before_is_not_moved", what_was_replaced_before),
+        trial("an_entry_replaced_before_is_not_moved", what_was_replaced_before),
         trial("an_entry_put_while_it_is_evicted", an_entry_put_while_it_is_evicted),
         trial("an_entry_used_while_it_is_evicted", an_entry_used_while_it_is_evicted),
-        trial("an_entry_that_is_made_is_not_evicted", an_entry_that_is_made),
-        trial("two_make_the_same_folder", two_make_the_same_folder),
-        trial("whoever_comes_between_finds_and_leaves_whole_entries", whoever_comes_between),
+        trial("an_entry_in_progress_is_not_evicted", an_entry_in_progress),
+        trial("two_processes_create_one_directory", two_processes_create_one_directory),
+        trial("a_process_between_two_calls_finds_intact_entries", a_process_between_two_calls),
     ]
 }
 
 /// A waiter for its turn to compile holds the lock for long, and lives.
-fn a_holder_that_gives_signs() {
-    let (_folder, store) = fresh();
+fn a_holder_with_a_heartbeat() {
+    let (_dir, store) = fresh();
     let held = lock(&store, &key("relu"));
     let TryLockOutcome::Held(mut wait) = store.try_lock(&key("relu")).unwrap() else { panic!("it is held") };
     let stale_after = Duration::from_millis(100);
@@ -73,8 +73,8 @@ fn a_holder_that_gives_signs() {
 }
 
 /// Another process clears the locks by hand.
-fn who_waits_outlives_the_folder() {
-    let (_folder, store) = fresh();
+fn a_waiter_recreates_a_deleted_directory() {
+    let (_dir, store) = fresh();
     let held = lock(&store, &key("relu"));
     let TryLockOutcome::Held(wait) = store.try_lock(&key("relu")).unwrap() else { panic!("it is held") };
     fs::remove_dir_all(store.dir().join("locks")).unwrap();
@@ -107,8 +107,8 @@ fn at_every_call(disk: &FaultyDisk, mut round: impl FnMut(usize)) -> usize {
 
 /// A waiter has the file open, its holder removes it and lets go, and a third takes the lock on a new file. What the
 /// waiter locks then is no process's lock.
-fn a_lock_whose_path_moved_on() {
-    let (_folder, store, raced, disk) = watched();
+fn a_lock_on_a_replaced_file() {
+    let (_dir, store, raced, disk) = watched();
     at_every_call(&disk, |at| {
         let (first, third) = (lock(&store, &key("relu")), Arc::new(Mutex::new(None)));
         let (taken, other) = (Arc::clone(&third), store.clone());
@@ -127,8 +127,8 @@ fn a_lock_whose_path_moved_on() {
 }
 
 /// The holder lets go between any two calls of one a waiter: that one gets it, and it is a lock.
-fn a_lock_that_was_let_go() {
-    let (_folder, store, raced, disk) = watched();
+fn a_released_lock() {
+    let (_dir, store, raced, disk) = watched();
     at_every_call(&disk, |at| {
         let first = lock(&store, &key("relu"));
         disk.interrupt(at, move || drop(first));
@@ -226,9 +226,9 @@ fn a_forked_child() {
 }
 
 /// Each of them trying for itself, one behind the other, would take as many times as long.
-fn a_crowd_is_told() {
+fn all_waiters_get_the_failure() {
     const CROWD: usize = 48;
-    let (_folder, store) = fresh();
+    let (_dir, store) = fresh();
     let held = lock(&store, &key("relu"));
     let waiting = std::sync::atomic::AtomicUsize::new(0);
     let told = thread::scope(|scope| {
@@ -257,7 +257,7 @@ fn a_crowd_is_told() {
 }
 
 fn a_file_system_without_locks() {
-    let (_folder, store, raced, disk) = watched();
+    let (_dir, store, raced, disk) = watched();
     for error in [Errno::NOLCK, Errno::NOTSUP, Errno::NOSYS] {
         disk.disarm();
         drop(lock(&raced, &key("relu")));
@@ -295,7 +295,7 @@ fn damage(store: &TargetStore, key: &Digest) -> DamagedEntry {
 
 /// A put takes no lock. Whenever it comes, what it put is a hit in the end, and what is quarantined is what was judged.
 fn an_entry_put_meanwhile() {
-    let (_folder, store, raced, disk) = watched();
+    let (_dir, store, raced, disk) = watched();
     let (key, held) = (key("relu"), lock(&store, &key("relu")));
     let calls = at_every_call(&disk, |at| {
         let judged = damage(&store, &key);
@@ -318,8 +318,8 @@ fn an_entry_put_meanwhile() {
 }
 
 /// Cleared by hand, or quarantine by a process that had no lock: there is nothing left to do, and that is no error.
-fn an_entry_gone_meanwhile() {
-    let (_folder, store, raced, disk) = watched();
+fn an_entry_removed_meanwhile() {
+    let (_dir, store, raced, disk) = watched();
     let (key, held) = (key("relu"), lock(&store, &key("relu")));
     at_every_call(&disk, |at| {
         let judged = damage(&store, &key);
@@ -387,7 +387,7 @@ fn a_kill_before_an_entry_is_restored() {
 
 /// For the process that looks meanwhile would miss it.
 fn what_was_replaced_before() {
-    let (_folder, store) = fresh();
+    let (_dir, store) = fresh();
     let key = key("relu");
     let (judged, held) = (damage(&store, &key), lock(&store, &key));
     store.put(&key, &Created::new("relu", 1).entry()).unwrap();
@@ -404,7 +404,7 @@ fn idle(store: &TargetStore) {
 }
 
 /// Removes directories without entries, but for the last, which says that all were made: to list them takes a call each.
-fn without_empty_folders(store: &TargetStore) {
+fn without_empty_directories(store: &TargetStore) {
     let entries = store.dir().join("entries");
     for name in names(&entries).iter().filter(|name| *name != "ff") {
         let _ = fs::remove_dir(entries.join(name));
@@ -420,9 +420,9 @@ fn evict(store: &TargetStore) -> u64 {
 
 /// Whenever the new one comes, it stays.
 fn an_entry_put_while_it_is_evicted() {
-    let (_folder, store, raced, disk) = watched();
+    let (_dir, store, raced, disk) = watched();
     idle(&store);
-    without_empty_folders(&store);
+    without_empty_directories(&store);
     let mut evicted = 0;
     let calls = at_every_call(&disk, |at| {
         disk.disarm();
@@ -444,9 +444,9 @@ fn an_entry_put_while_it_is_evicted() {
 
 /// A hit says that it is in use, up to the moment at which it has gone.
 fn an_entry_used_while_it_is_evicted() {
-    let (_folder, store, raced, disk) = watched();
+    let (_dir, store, raced, disk) = watched();
     idle(&store);
-    without_empty_folders(&store);
+    without_empty_directories(&store);
     let mut stayed = 0;
     at_every_call(&disk, |at| {
         disk.disarm();
@@ -466,8 +466,8 @@ fn an_entry_used_while_it_is_evicted() {
 }
 
 /// Another process holds its lock, so it is about to be replaced, or was just found again.
-fn an_entry_that_is_made() {
-    let (_folder, store) = fresh();
+fn an_entry_in_progress() {
+    let (_dir, store) = fresh();
     idle(&store);
     let held = lock(&store, &key("relu"));
     assert_eq!(evict(&store), 0);
@@ -479,7 +479,7 @@ fn an_entry_that_is_made() {
 }
 
 /// What one puts there is not lost when the other makes the directory once more.
-fn two_make_the_same_folder() {
+fn two_processes_create_one_directory() {
     for mode in [0o700, 0o2775] {
         let directory = tempfile::tempdir().unwrap();
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(mode)).unwrap();
@@ -507,7 +507,7 @@ fn two_make_the_same_folder() {
 
 /// Whatever an operation is at, and the process that comes between: a hit is an entry that another process put, and one that was put
 /// last is not lost.
-fn whoever_comes_between() {
+fn a_process_between_two_calls() {
     type RepairAction = fn(&TargetStore);
     let put: RepairAction = |store| {
         store.put(&key("relu"), &Created::new("relu", 1).entry()).unwrap();
@@ -532,7 +532,7 @@ fn whoever_comes_between() {
         }
     };
     let deeds = [put, replace, remove, harm, get, quarantine_file];
-    let (_folder, store, raced, disk) = watched();
+    let (_dir, store, raced, disk) = watched();
     let mut points = 0;
     for start in [put, remove, harm] {
         for (operation, is_put) in [(put, true), (replace, true), (get, false), (quarantine_file, false)] {

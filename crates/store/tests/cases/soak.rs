@@ -30,7 +30,7 @@ const PROCESSES: u64 = 8;
 const KEYS: u64 = 12;
 
 pub(crate) fn trials() -> Vec<Trial> {
-    vec![trial("nothing_is_torn_lost_or_made_twice", nothing_is_torn_lost_or_made_twice)]
+    vec![trial("no_entry_is_corrupt_lost_or_compiled_twice", no_entry_is_corrupt_lost_or_compiled_twice)]
 }
 
 fn time() -> Duration {
@@ -280,7 +280,7 @@ fn spawn(root: &Path, seed: u64) -> Child {
     child("soak", &[root.to_str().unwrap(), &seed.to_string()]).spawn().unwrap()
 }
 
-fn nothing_is_torn_lost_or_made_twice() {
+fn no_entry_is_corrupt_lost_or_compiled_twice() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path();
     let store = open(&root.join("store"));

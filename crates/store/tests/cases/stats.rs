@@ -24,12 +24,12 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("everything_is_counted", everything_is_counted),
         trial("no_look_up_writes", no_look_up_writes),
         trial("it_is_written_when_the_last_user_is_done", it_is_written_when_the_last_user_is_done),
-        trial("what_is_torn_is_started_anew", what_is_torn_is_started_anew),
-        trial("who_only_reads_writes_nothing", who_only_reads_writes_nothing),
-        trial("counting_begins_anew", counting_begins_anew),
+        trial("a_corrupt_file_is_reset", a_corrupt_file_is_reset),
+        trial("a_reader_writes_no_statistics", a_reader_writes_no_statistics),
+        trial("statistics_can_be_reset", statistics_can_be_reset),
         trial("nothing_that_processes_count_is_lost", nothing_that_processes_count_is_lost),
-        trial("the_dead_take_little_along", the_dead_take_little_along),
-        trial("several_processes_make_room", several_processes_make_room),
+        trial("killed_processes_lose_few_puts", killed_processes_lose_few_puts),
+        trial("several_processes_evict", several_processes_evict),
     ]
 }
 
@@ -202,7 +202,7 @@ fn it_is_written_when_the_last_user_is_done() {
     assert_eq!(room.seen.ops(), []);
 }
 
-fn what_is_torn_is_started_anew() {
+fn a_corrupt_file_is_reset() {
     let room = Room::new("1", "50");
     put(&room.open(), "a", 3000);
     let path = room.open().dir().join("stats");
@@ -217,7 +217,7 @@ fn what_is_torn_is_started_anew() {
     }
 }
 
-fn who_only_reads_writes_nothing() {
+fn a_reader_writes_no_statistics() {
     let room = Room::new("1", "50");
     put(&room.open(), "a", 3000);
     let before = snapshot(room.root());
@@ -235,7 +235,7 @@ fn who_only_reads_writes_nothing() {
     assert_eq!(snapshot(room.root()), before);
 }
 
-fn counting_begins_anew() {
+fn statistics_can_be_reset() {
     let room = Room::new("1", "50");
     let store = room.open();
     put(&store, "a", 3000);
@@ -280,7 +280,7 @@ fn nothing_that_processes_count_is_lost() {
     assert_eq!((estimate.bytes, estimate.entries), (200_000, 200));
 }
 
-fn the_dead_take_little_along() {
+fn killed_processes_lose_few_puts() {
     let room = Room::new("500", "50");
     let store = room.open();
     let mut others = Children(["a", "b"].map(|name| spawn("die", room.root(), name)).into());
@@ -297,7 +297,7 @@ fn the_dead_take_little_along() {
 }
 
 /// Four processes put 6 MB where one is allowed. It stays within what each may not have said yet.
-fn several_processes_make_room() {
+fn several_processes_evict() {
     let room = Room::new("1", "50");
     let store = Store::open(StoreConfig { clock: None, ..room.config() })
         .unwrap()

@@ -23,20 +23,20 @@ pub(crate) fn trials() -> Vec<Trial> {
     let (root, other) = (is_root(), is_root() && can_be_another());
     vec![
         trial("a_root_of_another_user", a_root_of_another_user).with_ignored_flag(!root),
-        trial("a_folder_of_another_user", a_folder_of_another_user).with_ignored_flag(!root),
+        trial("a_directory_of_another_user", a_directory_of_another_user).with_ignored_flag(!root),
         trial("an_entry_of_another_user", an_entry_of_another_user).with_ignored_flag(!root),
         trial("a_shared_root_brings_its_group", a_shared_root_brings_its_group).with_ignored_flag(!root),
         trial("two_users_share_a_store", two_users_share_a_store).with_ignored_flag(!other),
         trial("another_users_numbers_can_be_read_and_not_locked", another_users_numbers)
             .with_ignored_flag(!other),
-        trial("an_unreadable_entry_is_trouble", an_unreadable_entry).with_ignored_flag(root),
+        trial("an_unreadable_entry_is_an_io_miss", an_unreadable_entry).with_ignored_flag(root),
         trial("a_root_that_others_can_write_to", a_root_that_others_can_write_to),
-        trial("a_folder_that_others_can_write_to", a_folder_that_others_can_write_to),
-        trial("a_linked_entry_folder_is_not_followed", a_linked_entry_folder),
-        trial("a_linked_folder_of_the_store_is_not_followed", a_linked_folder_of_the_store),
+        trial("a_directory_that_others_can_write_to", a_directory_that_others_can_write_to),
+        trial("a_linked_entry_directory_is_not_followed", a_linked_entry_directory),
+        trial("a_linked_directory_of_the_store_is_not_followed", a_linked_directory_of_the_store),
         trial("a_linked_entry_is_not_followed", a_linked_entry),
         trial("a_root_may_be_a_link", a_root_may_be_a_link),
-        trial("a_root_that_is_no_folder", a_root_that_is_no_folder),
+        trial("a_root_that_is_no_directory", a_root_that_is_no_directory),
         trial("a_root_is_private_and_marked", a_root_is_private_and_marked),
         trial("names_of_targets_are_plain", names_of_targets_are_plain),
     ]
@@ -77,7 +77,7 @@ fn untrusted(error: StoreError) -> (PathBuf, String, String) {
 }
 
 fn a_root_of_another_user() {
-    let (_folder, root) = root(0o755);
+    let (_dir, root) = root(0o755);
     chown(&root, Some(OTHER), None).unwrap();
     for access in [Access::ReadWrite, Access::ReadOnly] {
         let error = Store::open(StoreConfig { access, ..StoreConfig::new(&root) }).unwrap_err();
@@ -87,7 +87,7 @@ fn a_root_of_another_user() {
         assert!(problem.contains("54321"), "{problem}");
         assert!(help.contains("add 54321 to the trusted owners"), "{help}");
     }
-    assert!(names(&root).is_empty(), "nothing is written into a folder that is not trusted");
+    assert!(names(&root).is_empty(), "nothing is written into an untrusted directory");
     // That it asks for sharing makes its owner no more trusted.
     chmod(&root, 0o2775);
     untrusted(Store::open(StoreConfig::new(&root)).unwrap_err());
@@ -100,7 +100,7 @@ fn a_root_of_another_user() {
     Created::new("relu", 0).assert_is(&hit(&store, &key("relu")));
 }
 
-fn a_folder_of_another_user() {
+fn a_directory_of_another_user() {
     for below in ["v1", "v1/cpu-x86_64", "v1/cpu-x86_64/entries", "v1/cpu-x86_64/tmp", "v1/cpu-x86_64/locks"]
     {
         let (directory, _) = fresh();
@@ -109,7 +109,7 @@ fn a_folder_of_another_user() {
         let opened = Store::open(StoreConfig::new(directory.path())).and_then(|store| store.target(TARGET));
         assert_eq!(untrusted(opened.unwrap_err()).0, path);
     }
-    let (_folder, store) = fresh();
+    let (_dir, store) = fresh();
     let key = key("relu");
     let shard = store.path(&key).parent().map(Path::to_owned).unwrap();
     store.put(&key, &Created::new("relu", 0).entry()).unwrap();
@@ -120,7 +120,7 @@ fn a_folder_of_another_user() {
 }
 
 fn an_entry_of_another_user() {
-    let (_folder, store) = fresh();
+    let (_dir, store) = fresh();
     let (key, made) = (key("relu"), Created::new("relu", 0));
     store.put(&key, &made.entry()).unwrap();
     let path = store.path(&key);
@@ -143,7 +143,7 @@ fn a_root_that_others_can_write_to() {
     for (bits, hint) in
         [(0o777, "chmod o-w"), (0o1777, "chmod o-w"), (0o2777, "chmod o-w"), (0o770, "chmod g+s")]
     {
-        let (_folder, root) = root(bits);
+        let (_dir, root) = root(bits);
         let (path, problem, help) = untrusted(Store::open(StoreConfig::new(&root)).unwrap_err());
         assert_eq!(path, root);
         assert!(problem.contains(&format!("{bits:04o}")), "{problem}");
@@ -152,7 +152,7 @@ fn a_root_that_others_can_write_to() {
     }
 }
 
-fn a_folder_that_others_can_write_to() {
+fn a_directory_that_others_can_write_to() {
     // Only the root can ask for sharing: 2775 further down says nothing of who may write there.
     for bits in [0o777, 0o775, 0o2775] {
         let (directory, store) = fresh();
@@ -174,7 +174,7 @@ fn a_folder_that_others_can_write_to() {
 }
 
 fn a_shared_root_brings_its_group() {
-    let (_folder, root) = shared_root();
+    let (_dir, root) = shared_root();
     let store = open(&root);
     let (key, made) = (key("relu"), Created::new("relu", 0));
     store.put(&key, &made.entry()).unwrap();
@@ -256,7 +256,7 @@ pub(crate) fn other_process(arguments: &[String]) {
 }
 
 fn two_users_share_a_store() {
-    let (_folder, root) = shared_root();
+    let (_dir, root) = shared_root();
     let store = open(&root);
     store.put(&key("ours"), &Created::new("ours", 0).entry()).unwrap();
     let an_hour_ago = SystemTime::now() - Duration::from_secs(3600);
@@ -280,7 +280,7 @@ fn two_users_share_a_store() {
 
 /// Of a store that others may read, and whose owner they trust.
 fn another_users_numbers() {
-    let (_folder, root) = root(0o755);
+    let (_dir, root) = root(0o755);
     let store = open(&root);
     store.put(&key("ours"), &Created::new("ours", 0).entry()).unwrap();
     hit(&store, &key("ours"));
@@ -292,7 +292,7 @@ fn another_users_numbers() {
 
 /// No process may read it, its owner included.
 fn an_unreadable_entry() {
-    let (_folder, store) = fresh();
+    let (_dir, store) = fresh();
     let (key, made) = (key("relu"), Created::new("relu", 0));
     store.put(&key, &made.entry()).unwrap();
     let path = store.path(&key);
@@ -305,7 +305,7 @@ fn an_unreadable_entry() {
     made.assert_is(&hit(&store, &key));
 }
 
-fn a_linked_entry_folder() {
+fn a_linked_entry_directory() {
     let (directory, store) = fresh();
     let (key, made) = (key("relu"), Created::new("relu", 0));
     store.put(&key, &made.entry()).unwrap();
@@ -328,7 +328,7 @@ fn a_linked_entry_folder() {
     }
 }
 
-fn a_linked_folder_of_the_store() {
+fn a_linked_directory_of_the_store() {
     for below in [
         "v1",
         "v1/cpu-x86_64",
@@ -397,7 +397,7 @@ fn a_root_may_be_a_link() {
     assert_eq!(untrusted(Store::open(StoreConfig::new(&link)).unwrap_err()).0, link);
 }
 
-fn a_root_that_is_no_folder() {
+fn a_root_that_is_no_directory() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("file");
     fs::write(&file, "precious").unwrap();

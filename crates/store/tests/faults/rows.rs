@@ -151,7 +151,7 @@ fn among_bystanders(root: &Path) -> TargetStore {
 }
 
 /// All directories but two, and the subject.
-pub(crate) fn valid_among_folders(root: &Path) {
+pub(crate) fn valid_among_directories(root: &Path) {
     let store = among_bystanders(root);
     store.put(&key(SUBJECT), &old().entry()).unwrap();
     for name in ["b0", "b1"] {
@@ -346,10 +346,10 @@ pub(crate) fn all() -> Vec<Row> {
     vec![
         row("put a new entry", absent, On(put), &[Absent, New], &[New]),
         row("put a new entry, shared", absent_shared, On(put), &[Absent, New], &[New]),
-        Row { bystanders: 1, ..row("put into a lost folder", lost, On(put), &[Absent, New], &[New]) },
+        Row { bystanders: 1, ..row("put into a lost directory", lost, On(put), &[Absent, New], &[New]) },
         Row {
             bystanders: 1,
-            ..row("put into a lost folder, shared", lost_shared, On(put), &[Absent, New], &[New])
+            ..row("put into a lost directory, shared", lost_shared, On(put), &[Absent, New], &[New])
         },
         row("put over a damaged entry", damaged, On(put), &[Damaged, New], &[New]),
         // One that cannot be read now is as good as none.
@@ -365,49 +365,49 @@ pub(crate) fn all() -> Vec<Row> {
         row("list the keys", valid, On(list), &[Old], &[Old]),
         row("lock and unlock", absent, On(lock), &[Absent], &[Absent]),
         row("lock and unlock, shared", absent_shared, On(lock), &[Absent], &[Absent]),
-        row("lock after the dead", with_a_dead_lock, On(lock), &[Absent], &[Absent]),
-        row("lock after the dead, shared", with_a_dead_lock_shared, On(lock), &[Absent], &[Absent]),
+        row("lock after a killed holder", with_a_dead_lock, On(lock), &[Absent], &[Absent]),
+        row("lock after a killed holder, shared", with_a_dead_lock_shared, On(lock), &[Absent], &[Absent]),
         row("lock and leave a reason", absent, On(lock_and_fail), &[Absent], &[Absent]),
-        row("set a damaged entry aside", damaged, On(quarantine), &[Damaged, Absent], &[Absent]),
+        row("quarantine a damaged entry", damaged, On(quarantine), &[Damaged, Absent], &[Absent]),
         row(
-            "set a damaged entry aside, shared",
+            "quarantine a damaged entry, shared",
             damaged_shared,
             On(quarantine),
             &[Damaged, Absent],
             &[Absent],
         ),
-        row("build a damaged entry again", damaged, On(build), &[Damaged, Absent, New], &[New]),
+        row("compile a damaged entry again", damaged, On(build), &[Damaged, Absent, New], &[New]),
         row("evict an entry", idle, On(evict), &[Old, Absent], &[Absent]),
         row("evict two entries of a directory", idle_two, On(evict_two), &[Old, Absent], &[Absent]),
         row("evict an entry, shared", idle_shared, On(evict), &[Old, Absent], &[Absent]),
-        too_full("make room while a store is opened", idle),
-        too_full("make room while a store is opened, shared", idle_shared),
-        full("make room while an entry is put", full_and_uncounted),
+        too_full("evict while a store is opened", idle),
+        too_full("evict while a store is opened, shared", idle_shared),
+        full("evict while an entry is put", full_and_uncounted),
         Row { bystanders: 0, ..row("clear a store", alone, Open(clear), &[Old, Absent], &[Absent]) },
-        row("say what would be evicted", idle, On(evict_dry), &[Old], &[Old]),
-        row("collect what the dead left", littered, On(collect), &[Old], &[Old]),
+        row("dry run of an eviction", idle, On(evict_dry), &[Old], &[Old]),
+        row("prune stale files", littered, On(collect), &[Old], &[Old]),
         Row {
             well: litter_is_gone,
             ..row("collect while a store is opened", littered_for_days, Open(open), &[Old], &[Old])
         },
-        row("write statistics down", valid, On(count), &[Old], &[Old]),
-        row("begin to count anew", valid, On(count_anew), &[Old], &[Old]),
+        row("write the statistics", valid, On(count), &[Old], &[Old]),
+        row("reset the statistics", valid, On(count_anew), &[Old], &[Old]),
         row("open a store", valid, Open(open), &[Old], &[Old]),
         row("open a store, shared", valid_shared, Open(open), &[Old], &[Old]),
         row("open a store to read", valid, Open(open_to_read), &[Old], &[Old]),
         Row {
             bystanders: 0,
             parts: 4,
-            ..row("make a target", without_target, Open(open), &[Absent], &[Absent])
+            ..row("create a target", without_target, Open(open), &[Absent], &[Absent])
         },
         Row {
             bystanders: 0,
-            ..row("make the rest of a shared target", half_a_target, Open(open), &[Absent], &[Absent])
+            ..row("create the rest of a shared target", half_a_target, Open(open), &[Absent], &[Absent])
         },
-        Row { bystanders: 0, ..row("make a root", nothing, Open(open_root), &[Absent], &[Absent]) },
+        Row { bystanders: 0, ..row("create a root", nothing, Open(open_root), &[Absent], &[Absent]) },
         Row {
             bystanders: 0,
-            ..row("make a shared root", to_be_shared, Open(open_root), &[Absent], &[Absent])
+            ..row("create a shared root", to_be_shared, Open(open_root), &[Absent], &[Absent])
         },
     ]
 }

@@ -15,7 +15,7 @@ use opkeep_fs::{FsOp, Permit};
 use opkeep_store::{Access, GcOptions, Store, StoreConfig, StoreError};
 
 #[test]
-fn nothing_goes_while_there_is_room() {
+fn nothing_is_evicted_within_the_limit() {
     let room = Room::new("1", "50");
     let store = ten(&room, 2 * HOUR);
     let report = gc(&store);
@@ -24,7 +24,7 @@ fn nothing_goes_while_there_is_room() {
 }
 
 #[test]
-fn over_the_limit_the_idle_go_until_the_ratio_is_left() {
+fn over_the_limit_idle_entries_are_evicted_down_to_the_ratio() {
     for (percent, expected) in [("50", 6), ("80", 3), ("100", 1), ("1", 11)] {
         let room = Room::new("1", percent);
         let store = ten(&room, 2 * HOUR);
@@ -41,7 +41,7 @@ fn over_the_limit_the_idle_go_until_the_ratio_is_left() {
 }
 
 #[test]
-fn what_was_used_within_half_an_hour_stays() {
+fn an_entry_used_within_half_an_hour_stays() {
     let room = Room::new("1", "10");
     let store = ten(&room, 25 * MINUTE);
     room.put(&store, "more", 200 << 10, CHEAP, Duration::ZERO);
@@ -60,7 +60,7 @@ fn what_was_used_within_half_an_hour_stays() {
 
 /// Of those that are considered, what is cheap to make again for its size goes first.
 #[test]
-fn what_is_cheap_to_make_again_goes_first() {
+fn cheap_entries_are_evicted_first() {
     let room = Room::new("1", "81");
     let store = room.open();
     // Costs per byte 10, 1, 2, 30, 3 in some unit; nearly equally idle; two must go, of four considered.
@@ -77,7 +77,7 @@ fn what_is_cheap_to_make_again_goes_first() {
 
 /// What it cost no process knows, as of what others made: it may be one that no process can make again.
 #[test]
-fn what_has_no_known_cost_is_as_dear_as_the_dearest() {
+fn an_entry_of_unknown_cost_counts_as_the_most_expensive() {
     let room = Room::new("1", "81");
     let store = room.open();
     // As above, and without a cost for two of them.
@@ -144,7 +144,7 @@ fn few_prefixes_are_read() {
 }
 
 #[test]
-fn a_damaged_entry_that_nobody_uses_goes_first() {
+fn an_idle_damaged_entry_is_evicted_first() {
     let room = Room::new("1", "90");
     let store = ten(&room, 2 * HOUR);
     fs::write(store.path(&key("b")), vec![7; 100 << 10]).unwrap();
@@ -185,7 +185,7 @@ fn entries_can_be_limited_by_number() {
 }
 
 #[test]
-fn room_and_age_can_be_asked_for() {
+fn a_lower_limit_and_a_maximum_age_can_be_requested() {
     let room = Room::new("500", "50");
     let store = ten(&room, 20 * MINUTE);
     // Idle for 29 to 20 minutes: only what is old goes, although it is not idle for half an hour.
@@ -203,7 +203,7 @@ fn room_and_age_can_be_asked_for() {
 }
 
 #[test]
-fn a_dry_run_says_what_would_be_done_and_writes_nothing() {
+fn a_dry_run_reports_the_actions_and_writes_nothing() {
     let room = Room::new("1", "50");
     let store = ten(&room, 2 * HOUR);
     room.put(&store, "more", 100 << 10, CHEAP, 3 * HOUR);
@@ -231,7 +231,7 @@ fn a_dry_run_says_what_would_be_done_and_writes_nothing() {
 }
 
 #[test]
-fn one_makes_room_and_others_go_on() {
+fn one_process_evicts_and_others_go_on() {
     let room = Room::new("1", "50");
     let store = ten(&room, 2 * HOUR);
     let held = fs::File::create(store.dir().join("gc.lock")).unwrap();
@@ -247,7 +247,7 @@ fn one_makes_room_and_others_go_on() {
 }
 
 #[test]
-fn who_makes_an_entry_keeps_it() {
+fn an_entry_is_not_evicted_while_its_lock_is_held() {
     let room = Room::new("1", "1");
     let store = ten(&room, 2 * HOUR);
     room.put(&store, "more", 100 << 10, CHEAP, 2 * HOUR);
@@ -262,7 +262,7 @@ fn who_makes_an_entry_keeps_it() {
 
 /// Right before the entry is moved, another process uses it, replaces it, or takes it away.
 #[test]
-fn what_changed_since_it_was_judged_stays() {
+fn an_entry_that_changed_meanwhile_is_not_evicted() {
     for what in ["used", "replaced", "gone"] {
         let room = Room::new("1", "1");
         let store = ten(&room, 2 * HOUR);

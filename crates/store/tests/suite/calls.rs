@@ -50,7 +50,7 @@ fn an_entry_is_whole_synced_and_open_to_its_readers_before_it_has_its_name() {
 
 /// No more than that, and nothing of it for who only looks.
 #[test]
-fn folders_are_synced_once_each_at_the_end() {
+fn directories_are_synced_once_each_at_the_end() {
     let (directory, _) = fresh();
     let seen = Arc::new(Seen::default());
     let store = watched(directory.path(), seen.clone());
@@ -103,7 +103,7 @@ fn a_rename_that_was_denied_and_not_done_is_an_error() {
 
 /// Whatever a network file system has in mind of a name that was missing: with the directory it is asked again.
 #[test]
-fn who_looks_again_opens_the_folder_anew() {
+fn a_second_look_up_opens_the_directory_again() {
     let (directory, _) = fresh();
     let seen = Arc::new(Seen::default());
     let store = watched(directory.path(), seen.clone());
@@ -120,7 +120,7 @@ fn who_looks_again_opens_the_folder_anew() {
 
 /// Files are read and never mapped: one that is cut meanwhile is trouble for this look-up, and no signal.
 #[test]
-fn an_entry_that_is_cut_while_it_is_read_is_trouble() {
+fn an_entry_truncated_during_a_read_is_an_io_miss() {
     let (directory, store) = fresh();
     let disk = FaultyDisk::new(directory.path());
     let raced = watched(directory.path(), disk.clone());

@@ -32,7 +32,7 @@ fn rebuild(store: &TargetStore, key: &Digest, made: &Created) {
 
 #[test]
 fn any_changed_byte_is_a_miss() {
-    let (_folder, store) = fresh();
+    let (_dir, store) = fresh();
     let (key, made) = (key("relu"), Created::new("relu", 0));
     store.put(&key, &made.entry()).unwrap();
     let path = store.path(&key);
@@ -58,7 +58,7 @@ fn any_changed_byte_is_a_miss() {
 
 #[test]
 fn any_other_length_is_a_miss() {
-    let (_folder, store) = fresh();
+    let (_dir, store) = fresh();
     let (key, made) = (key("relu"), Created::new("relu", 0));
     store.put(&key, &made.entry()).unwrap();
     let path = store.path(&key);
@@ -90,7 +90,7 @@ fn any_other_length_is_a_miss() {
 /// Larger than anything that is read: refused by its length alone, so the hole costs neither memory nor time.
 #[test]
 fn a_huge_file_is_damage() {
-    let (_folder, store) = fresh();
+    let (_dir, store) = fresh();
     let (key, made) = (key("relu"), Created::new("relu", 0));
     store.put(&key, &made.entry()).unwrap();
     fs::OpenOptions::new().write(true).open(store.path(&key)).unwrap().set_len(1 << 40).unwrap();
@@ -128,8 +128,8 @@ fn an_entry_under_another_name_is_a_miss() {
 }
 
 #[test]
-fn what_is_damaged_is_set_aside_with_the_reason() {
-    let (_folder, store) = fresh();
+fn a_damaged_entry_is_quarantined_with_the_reason() {
+    let (_dir, store) = fresh();
     let (key, made) = (key("relu"), Created::new("relu", 0));
     store.put(&key, &made.entry()).unwrap();
     fs::write(store.path(&key), "not an entry, but long enough").unwrap();
@@ -152,8 +152,8 @@ fn what_is_damaged_is_set_aside_with_the_reason() {
 
 /// The number of a file that was replaced is given to the next new file on many file systems.
 #[test]
-fn a_healthy_entry_is_never_set_aside() {
-    let (_folder, store) = fresh();
+fn a_valid_entry_is_never_quarantined() {
+    let (_dir, store) = fresh();
     let (key, made) = (key("relu"), Created::new("relu", 1));
     for _ in 0..50 {
         fs::write(store.path(&key), "damaged").unwrap();
@@ -168,7 +168,7 @@ fn a_healthy_entry_is_never_set_aside() {
 
 /// A put needs no lock, so it may come between quarantine's look at the path and its move.
 #[test]
-fn an_entry_put_meanwhile_is_not_set_aside() {
+fn an_entry_put_meanwhile_is_not_quarantined() {
     let (directory, store) = fresh();
     let (key, made) = (key("relu"), Created::new("relu", 0));
     store.put(&key, &made.entry()).unwrap();
@@ -212,13 +212,13 @@ fn trouble(store: &TargetStore, key: &Digest) -> String {
 }
 
 #[test]
-fn what_cannot_be_read_is_left_alone() {
-    let (_folder, store) = fresh();
-    let directory = key("a folder");
+fn an_unreadable_entry_is_left_alone() {
+    let (_dir, store) = fresh();
+    let directory = key("a directory");
     fs::create_dir(store.path(&directory)).unwrap();
     assert!(trouble(&store, &directory).contains("not a regular file"));
     // A put cannot take its place, and says so.
-    let error = store.put(&directory, &Created::new("a folder", 0).entry()).unwrap_err();
+    let error = store.put(&directory, &Created::new("a directory", 0).entry()).unwrap_err();
     assert!(matches!(error, StoreError::Io { action: "write", .. }), "{error:?}");
     assert!(store.path(&directory).is_dir());
 
@@ -235,7 +235,7 @@ fn what_cannot_be_read_is_left_alone() {
 
 /// A directory of entries that was lost is made again by the next put.
 #[test]
-fn a_lost_entry_folder_is_made_again() {
+fn a_lost_entry_directory_is_created_again() {
     let (directory, store) = fresh();
     let (key, made) = (key("relu"), Created::new("relu", 0));
     let shard = store.path(&key).parent().map(Path::to_owned).unwrap();

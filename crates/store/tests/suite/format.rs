@@ -39,7 +39,7 @@ fn entry(format: u32) -> Vec<u8> {
 
 #[test]
 fn an_entry_is_what_the_drawing_says() {
-    let (_folder, store) = fresh();
+    let (_dir, store) = fresh();
     let created = SystemTime::UNIX_EPOCH + Duration::from_nanos(1_700_000_000_123_456_789);
     let builder = EntryBuilder::new(7).created(created).cost(Duration::from_micros(1_234_567));
     // What a hit needs stands first, whatever came first.
@@ -62,7 +62,7 @@ fn an_entry_is_what_the_drawing_says() {
 /// It is not guessed at, however right it is in itself.
 #[test]
 fn an_entry_of_another_format_is_a_miss_that_says_so() {
-    let (_folder, store) = fresh();
+    let (_dir, store) = fresh();
     for format in [0, 1, 3, u32::MAX] {
         fs::write(store.path(&key("relu")), entry(format)).unwrap();
         let Miss::Damaged(judged) = miss(&store, &key("relu")) else { panic!("format {format} was read") };

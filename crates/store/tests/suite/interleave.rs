@@ -367,7 +367,7 @@ fn steps(collections: u32) -> impl Strategy<Value = Vec<(Step, usize)>> {
 }
 
 /// Makes the two directories of the entries all that there are, but for the last, which says that all were made.
-fn without_empty_folders(store: &TargetStore) {
+fn without_empty_directories(store: &TargetStore) {
     let used = [0, 1].map(|which| key(&name(which)).to_string()[..2].to_owned());
     for directory in names(&store.dir().join("entries")) {
         if directory != "ff" && !used.contains(&directory) {
@@ -380,7 +380,7 @@ fn play(programs: &[Vec<(Step, usize)>], order: &[u8]) {
     let memory = Path::new("/dev/shm");
     let directory = tempfile::tempdir_in(memory).or_else(|_| tempfile::tempdir()).unwrap();
     let looks = crate::common::open(directory.path());
-    without_empty_folders(&looks);
+    without_empty_directories(&looks);
     let none = [State::Absent; KEYS];
     let model = Mutex::new(Model {
         states: vec![none],

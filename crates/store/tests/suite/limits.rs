@@ -25,7 +25,7 @@ fn limits(root: &Path, size: &str, ratio: &str) -> (Option<u64>, u8, Vec<LimitWa
 }
 
 #[test]
-fn a_file_is_made_that_explains_itself_and_sets_nothing() {
+fn a_missing_file_is_created_with_explanations_and_no_values() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path();
     assert_eq!(limits(root, "3", "4"), (Some(3 * MB), 4, vec![]));
@@ -55,7 +55,7 @@ fn a_file_is_made_that_explains_itself_and_sets_nothing() {
 }
 
 #[test]
-fn what_people_wrote_stays_and_counts() {
+fn an_existing_file_stays_and_counts() {
     let directory = tempfile::tempdir().unwrap();
     let (root, ini) = (directory.path(), directory.path().join("op_cache.ini"));
     for text in [
@@ -83,7 +83,7 @@ fn what_people_wrote_stays_and_counts() {
 }
 
 #[test]
-fn who_only_reads_writes_no_file_and_knows_the_limits() {
+fn a_reader_has_the_limits_and_writes_no_file() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path();
     let before = snapshot(root);

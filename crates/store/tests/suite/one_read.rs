@@ -15,7 +15,7 @@ fn reads() -> u64 {
 
 #[test]
 fn a_hit_is_one_read_however_large_the_entry() {
-    let (_folder, store) = fresh();
+    let (_dir, store) = fresh();
     for bytes in [500, 9000, 20_000, 1 << 20, 40 << 20] {
         let key = key(&bytes.to_string());
         store.put(&key, &entry(&filling(bytes), std::time::Duration::ZERO)).unwrap();

@@ -89,7 +89,7 @@ fn two() -> (tempfile::TempDir, TargetStore) {
 
 #[test]
 fn the_forger_knows_the_format() {
-    let (_folder, store) = two();
+    let (_dir, store) = two();
     let mut same = Forged::of(&store, "relu");
     same.sign();
     assert_eq!(same.bytes, Forged::of(&store, "relu").bytes);
@@ -100,7 +100,7 @@ fn the_forger_knows_the_format() {
 
 #[test]
 fn a_valid_entry_under_another_key() {
-    let (_folder, store) = two();
+    let (_dir, store) = two();
     let damage = Forged::of(&store, "tanh").damage(&store, "relu");
     assert_eq!(damage, Corruption::WrongKey { expected: key("relu"), found: key("tanh") });
 }
@@ -108,7 +108,7 @@ fn a_valid_entry_under_another_key() {
 /// The digest of the prefix covers the key, so either the one or the other is wrong.
 #[test]
 fn another_entry_with_this_key_written_in() {
-    let (_folder, store) = two();
+    let (_dir, store) = two();
     let mut forged = Forged::of(&store, "tanh");
     forged.set_key(&key("relu"));
     assert!(matches!(forged.damage(&store, "relu"), Corruption::PrefixDigest { .. }));
@@ -122,7 +122,7 @@ fn another_entry_with_this_key_written_in() {
 
 #[test]
 fn another_kernels_bytes_behind_this_ones_table() {
-    let (_folder, store) = two();
+    let (_dir, store) = two();
     let (mut forged, other) = (Forged::of(&store, "relu"), Forged::of(&store, "tanh"));
     forged.set_body(other.body());
     let damage = forged.damage(&store, "relu");
@@ -132,7 +132,7 @@ fn another_kernels_bytes_behind_this_ones_table() {
 /// The table says what the bytes are, and the prefix what the table was.
 #[test]
 fn another_kernels_bytes_with_the_table_fixed_up() {
-    let (_folder, store) = two();
+    let (_dir, store) = two();
     let (real, other) = (hit(&store, &key("relu")), hit(&store, &key("tanh")));
     let (mut forged, source) = (Forged::of(&store, "relu"), Forged::of(&store, "tanh"));
     forged.set_body(source.body());
@@ -151,7 +151,7 @@ fn another_kernels_bytes_with_the_table_fixed_up() {
 /// Also when they are right in themselves: lengths that lead elsewhere.
 #[test]
 fn bytes_in_front_between_and_behind() {
-    let (_folder, store) = two();
+    let (_dir, store) = two();
     let (real, other) = (Forged::of(&store, "relu"), Forged::of(&store, "tanh"));
     for at in [0, 16, 200] {
         let mut forged = real.clone();
@@ -194,7 +194,7 @@ fn watched(directory: &Path) -> (Arc<MostRead>, TargetStore) {
 }
 
 #[test]
-fn no_room_is_made_for_what_a_file_only_claims() {
+fn no_memory_is_reserved_beyond_the_length_of_the_file() {
     let (directory, store) = two();
     let (most, reader) = watched(directory.path());
     let length = Forged::of(&store, "relu").bytes.len();
@@ -224,7 +224,7 @@ fn no_room_is_made_for_what_a_file_only_claims() {
 }
 
 #[test]
-fn no_room_is_made_for_a_huge_reason() {
+fn no_memory_is_reserved_for_a_huge_reason() {
     let (directory, store) = fresh();
     let (most, waiter) = watched(directory.path());
     let path = store.dir().join("locks").join(key("relu").to_string());
@@ -251,9 +251,9 @@ fn no_room_is_made_for_a_huge_reason() {
 /// Each directory of a store that is open becomes a link to one outside, where the same names are. Then everything is done
 /// that a build does.
 #[test]
-fn a_folder_that_becomes_a_link_is_not_followed() {
-    let folders = ["tmp", "locks", "quarantine", "entries/shard"];
-    for below in folders {
+fn a_directory_that_becomes_a_link_is_not_followed() {
+    let dirs = ["tmp", "locks", "quarantine", "entries/shard"];
+    for below in dirs {
         let (directory, store) = fresh();
         let outside = tempfile::tempdir().unwrap();
         let (there, gone) = (key("there"), key("gone"));
@@ -409,8 +409,8 @@ fn a_link_that_comes_in_that_very_moment_is_not_followed() {
 
 /// Another process clears the cache by hand while a build runs.
 #[test]
-fn folders_that_were_deleted_are_made_again() {
-    let (_folder, store) = fresh();
+fn deleted_directories_are_created_again() {
+    let (_dir, store) = fresh();
     for name in ["tmp", "locks", "quarantine", "entries"] {
         let (key, made) = (key(name), Created::new(name, 1));
         fs::remove_dir_all(store.dir().join(name)).unwrap();

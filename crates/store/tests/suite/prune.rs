@@ -33,7 +33,7 @@ fn gc(store: &TargetStore) -> opkeep_store::GcReport {
 }
 
 #[test]
-fn files_of_the_dead_go_after_an_hour() {
+fn temporary_files_of_dead_processes_are_pruned_after_an_hour() {
     let room = Room::new("500", "50");
     let store = room.open();
     let (dead, alive) = (dead(), std::process::id());
@@ -62,13 +62,13 @@ fn files_of_the_dead_go_after_an_hour() {
 }
 
 #[test]
-fn what_never_got_its_name_goes_everywhere() {
+fn unnamed_files_are_pruned_everywhere() {
     let room = Room::new("500", "50");
     let store = room.open();
     let dead = dead();
     let dir = store.dir();
-    let folders = [room.root(), &room.root().join("v1"), dir, &dir.join("entries"), &dir.join("quarantine")];
-    for (at, directory) in folders.into_iter().enumerate() {
+    let dirs = [room.root(), &room.root().join("v1"), dir, &dir.join("entries"), &dir.join("quarantine")];
+    for (at, directory) in dirs.into_iter().enumerate() {
         let file = directory.join(format!(".new-{dead}-{at}"));
         leave(&room, &file, "left", 2 * HOUR);
         let made = directory.join(format!(".new-{dead}-9{at}"));
@@ -96,7 +96,7 @@ fn what_never_got_its_name_goes_everywhere() {
 
 /// What a power cut leaves that takes a shared directory's name back, but not what was put into the directory since.
 #[test]
-fn a_folder_that_lost_its_name_goes_with_its_entries() {
+fn a_directory_that_lost_its_name_is_removed_with_its_entries() {
     let room = Room::new("500", "50");
     let store = room.open();
     let (dir, outside) = (store.dir(), room.root().join("outside"));
@@ -147,7 +147,7 @@ fn a_folder_that_lost_its_name_goes_with_its_entries() {
 }
 
 #[test]
-fn a_lock_that_nobody_holds_goes() {
+fn a_free_lock_file_is_pruned() {
     let room = Room::new("500", "50");
     let store = room.open();
     let path = |name: &str| store.dir().join("locks").join(key(name).to_string());
@@ -192,7 +192,7 @@ fn damage_is_kept_for_a_week() {
 }
 
 #[test]
-fn without_room_damage_goes_before_any_entry_and_the_oldest_first() {
+fn over_the_limit_quarantine_is_deleted_before_entries() {
     let room = Room::new("1", "90");
     let store = room.open();
     room.put(&store, "idle", 300 << 10, Duration::ZERO, DAY);
@@ -215,7 +215,7 @@ fn without_room_damage_goes_before_any_entry_and_the_oldest_first() {
 }
 
 #[test]
-fn everything_counts_but_what_is_not_ours() {
+fn everything_but_foreign_files_counts() {
     let room = Room::new("1", "50");
     let store = room.open();
     store.put(&key("a"), &entry(&filling(1000), Duration::ZERO)).unwrap();
@@ -245,14 +245,14 @@ fn everything_counts_but_what_is_not_ours() {
     // Entries in a wrong directory, and names of entries that are no files.
     let wrong = dir.join("entries/00").join(format!("{}.kern", key("a")));
     fs::write(&wrong, "x").unwrap();
-    fs::create_dir(store.path(&key("folder"))).unwrap();
+    fs::create_dir(store.path(&key("dir"))).unwrap();
     symlink("nowhere", store.path(&key("link"))).unwrap();
     room.time.pass(30 * DAY);
     let report = gc(&store);
     assert_eq!(report.before.total().bytes, total.bytes);
     assert!(report.before.foreign.files == 9 && report.before.foreign.bytes > 12 << 20, "{report:?}");
     assert!(!report.still_over && report.removed.entries.files == 0, "{report:?}");
-    assert!(wrong.exists() && store.path(&key("folder")).exists() && store.path(&key("link")).is_symlink());
+    assert!(wrong.exists() && store.path(&key("dir")).exists() && store.path(&key("link")).is_symlink());
     // Temps and quarantine are ours, and do.
     leave(&room, &dir.join("tmp").join(format!("put-{me}-78")), &"0".repeat(2 << 20), Duration::ZERO);
     assert_eq!(gc(&store).removed.entries.files, 1);
@@ -260,7 +260,7 @@ fn everything_counts_but_what_is_not_ours() {
 
 /// No process asks for it and there is room: once a day, by opening the store, and without a look at any entry.
 #[test]
-fn what_the_dead_left_is_looked_for_once_a_day() {
+fn stale_files_are_pruned_once_a_day() {
     for limit in ["500", "-1"] {
         let room = Room::new(limit, "50");
         let store = room.open();
@@ -295,7 +295,7 @@ fn what_the_dead_left_is_looked_for_once_a_day() {
 
 /// Another process of the same number writes to a file of that name, right before it would go.
 #[test]
-fn what_is_written_to_again_stays() {
+fn a_stale_file_that_is_written_again_stays() {
     let room = Room::new("500", "50");
     let store = room.open();
     let stray = store.dir().join("tmp").join(format!("put-{}-0", dead()));
@@ -315,7 +315,7 @@ fn what_is_written_to_again_stays() {
 
 /// No process uses it for most of a year, and there is room.
 #[test]
-fn a_healthy_entry_is_no_stray() {
+fn a_valid_entry_is_not_pruned() {
     let room = Room::new("500", "50");
     let store = room.open();
     let made = Created::new("a", 0);

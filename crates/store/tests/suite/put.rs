@@ -22,7 +22,7 @@ fn read_only(root: &Path) -> Result<TargetStore, StoreError> {
 
 #[test]
 fn a_valid_entry_stays() {
-    let (_folder, store) = fresh();
+    let (_dir, store) = fresh();
     let (key, first) = (key("relu"), Created::new("relu", 1));
     assert_eq!(store.put(&key, &first.entry()).unwrap(), PutOutcome::Published);
     let before = snapshot(&store.path(&key));
@@ -56,7 +56,7 @@ fn the_keys_of_all_entries_are_listed_in_order() {
 
 #[test]
 fn a_restamped_entry_keeps_everything_else() {
-    let (_folder, store) = fresh();
+    let (_dir, store) = fresh();
     let (key, made) = (key("relu"), Created::new("relu", 1));
     store.put(&key, &made.entry().cost(Duration::from_millis(1234))).unwrap();
     let before = hit(&store, &key);
@@ -70,7 +70,7 @@ fn a_restamped_entry_keeps_everything_else() {
 /// A process that validates an entry anew has read it a while ago.
 #[test]
 fn a_stamp_never_brings_an_older_entry_back() {
-    let (_folder, store) = fresh();
+    let (_dir, store) = fresh();
     let (key, old, new) = (key("relu"), Created::new("relu", 1), Created::new("relu", 2));
     store.put(&key, &old.entry()).unwrap();
     let read = hit(&store, &key);
@@ -95,7 +95,7 @@ fn a_stamp_never_brings_an_older_entry_back() {
 
 #[test]
 fn a_damaged_entry_is_replaced() {
-    let (_folder, store) = fresh();
+    let (_dir, store) = fresh();
     let (key, made) = (key("relu"), Created::new("relu", 1));
     store.put(&key, &made.entry()).unwrap();
     fs::write(store.path(&key), "damaged").unwrap();
@@ -173,7 +173,7 @@ fn a_put_that_fails_leaves_nothing() {
 
 #[test]
 fn an_entry_beyond_the_bounds_is_refused() {
-    let (_folder, store) = fresh();
+    let (_dir, store) = fresh();
     let key = key("relu");
     let many = (0..65).fold(EntryBuilder::new(0), |entry, _| entry.eager("n", b"1"));
     let error = store.put(&key, &many).unwrap_err();
@@ -212,7 +212,7 @@ fn a_store_for_reading_writes_nothing() {
 }
 
 #[test]
-fn a_store_for_reading_must_be_there() {
+fn a_store_for_reading_must_exist() {
     let directory = tempfile::tempdir().unwrap();
     let missing = directory.path().join("missing");
     let error = read_only(&missing).unwrap_err();

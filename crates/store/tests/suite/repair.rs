@@ -51,8 +51,8 @@ fn tidied(report: &RepairReport) -> Vec<(&Path, &RepairActionKind)> {
 }
 
 #[test]
-fn every_kind_of_damage_is_set_aside_and_nothing_else() {
-    let (_folder, store) = fresh();
+fn every_kind_of_damage_is_quarantined_and_nothing_else() {
+    let (_dir, store) = fresh();
     for at in 0..20 {
         put(&store, &format!("whole {at}"));
     }
@@ -88,7 +88,7 @@ fn every_kind_of_damage_is_set_aside_and_nothing_else() {
 }
 
 #[test]
-fn a_dry_run_says_what_would_be_done_and_writes_nothing() {
+fn a_dry_run_reports_the_actions_and_writes_nothing() {
     let (directory, store) = fresh();
     for (name, harm, _) in HARMS.iter().filter(|(name, ..)| *name != "huge") {
         harm(&store, &put(&store, name));
@@ -131,8 +131,8 @@ fn check(entry: &Entry) -> Result<(), String> {
 }
 
 #[test]
-fn what_the_caller_refuses_is_set_aside() {
-    let (_folder, store) = fresh();
+fn invalid_content_is_quarantined() {
+    let (_dir, store) = fresh();
     let right = put(&store, "right");
     let poisoned = key("poisoned");
     store.put(&poisoned, &Created::new("somebody else", 0).entry()).unwrap();
@@ -145,7 +145,7 @@ fn what_the_caller_refuses_is_set_aside() {
 }
 
 #[test]
-fn what_is_misplaced_is_set_aside_and_what_is_not_ours_stays() {
+fn misplaced_entries_are_quarantined_and_foreign_files_stay() {
     let (directory, store) = fresh();
     let entries = store.dir().join("entries");
     let name = |name: &str| format!("{}.kern", key(name));
@@ -193,7 +193,7 @@ fn what_is_misplaced_is_set_aside_and_what_is_not_ours_stays() {
 
 /// A directory in whose place is a link has nothing made in it.
 #[test]
-fn no_folder_is_made_where_a_link_leads() {
+fn no_directory_is_created_where_a_link_leads() {
     let (directory, store) = fresh();
     let outside = directory.path().join("outside");
     fs::create_dir(&outside).unwrap();
@@ -208,7 +208,7 @@ fn no_folder_is_made_where_a_link_leads() {
 }
 
 #[test]
-fn what_cannot_be_read_or_trusted_is_left_alone_and_told() {
+fn an_unreadable_or_untrusted_file_is_left_and_reported() {
     let (directory, store) = fresh();
     let (unreadable, untrusted) = (put(&store, "a"), put(&store, "b"));
     flip(&untrusted, 700);
@@ -227,8 +227,8 @@ fn what_cannot_be_read_or_trusted_is_left_alone_and_told() {
 }
 
 #[test]
-fn what_somebody_makes_is_left_to_them() {
-    let (_folder, store) = fresh();
+fn an_entry_in_progress_is_left_to_its_holder() {
+    let (_dir, store) = fresh();
     let path = put(&store, "a");
     flip(&path, 700);
     let held = lock(&store, &key("a"));
@@ -258,7 +258,7 @@ fn a_file_system_without_locks() {
 
 /// Another process puts a valid entry at every single call of a repair that is about that entry: it is always kept.
 #[test]
-fn a_healthy_entry_that_comes_between_stays() {
+fn a_valid_entry_published_meanwhile_stays() {
     let (directory, store) = fresh();
     let (subject, healthy) = (key("a"), Created::new("a", 2));
     // Which call, and how many there were.
@@ -299,7 +299,7 @@ fn a_healthy_entry_that_comes_between_stays() {
 
 /// What cannot be moved is there still, and told with the reason.
 #[test]
-fn what_cannot_be_moved_is_told() {
+fn a_file_that_cannot_be_moved_is_reported() {
     let (directory, store) = fresh();
     let path = put(&store, "a");
     flip(&path, 700);
@@ -318,7 +318,7 @@ fn what_cannot_be_moved_is_told() {
 }
 
 #[test]
-fn what_the_dead_left_is_swept_and_damage_is_kept() {
+fn stale_files_are_pruned_and_quarantine_is_kept() {
     let room = Room::new("500", "50");
     let store = room.open();
     flip(&put(&store, "a"), 700);
@@ -350,7 +350,7 @@ fn what_the_dead_left_is_swept_and_damage_is_kept() {
 }
 
 #[test]
-fn missing_folders_are_made() {
+fn missing_directories_are_created() {
     let directory = tempfile::tempdir().unwrap();
     fs::set_permissions(directory.path(), Permissions::from_mode(0o2775)).unwrap();
     let store = open(directory.path());
@@ -375,7 +375,7 @@ fn missing_folders_are_made() {
 }
 
 #[test]
-fn a_target_that_is_gone_is_made_at_once() {
+fn a_missing_target_is_created_at_once() {
     for gone in [TARGET, ""] {
         let (directory, store) = fresh();
         fs::remove_dir_all(directory.path().join("v1").join(gone)).unwrap();
@@ -393,7 +393,7 @@ fn a_target_that_is_gone_is_made_at_once() {
 
 #[test]
 fn numbers_and_the_size_are_put_right() {
-    let (_folder, store) = fresh();
+    let (_dir, store) = fresh();
     for at in 0..10 {
         put(&store, &at.to_string());
     }
@@ -425,8 +425,8 @@ fn numbers_and_the_size_are_put_right() {
 
 /// One evicts meanwhile: then that one counts, and the entries are looked at all the same.
 #[test]
-fn beside_one_who_makes_room() {
-    let (_folder, store) = fresh();
+fn beside_a_process_that_evicts() {
+    let (_dir, store) = fresh();
     flip(&put(&store, "a"), 700);
     fs::write(store.dir().join("stats"), "torn").unwrap();
     let path = store.dir().join("gc.lock");
@@ -443,8 +443,8 @@ fn beside_one_who_makes_room() {
 }
 
 #[test]
-fn it_can_be_given_up() {
-    let (_folder, store) = fresh();
+fn it_can_be_cancelled() {
+    let (_dir, store) = fresh();
     for at in 0..10 {
         flip(&put(&store, &at.to_string()), 700);
     }
@@ -458,7 +458,7 @@ fn it_can_be_given_up() {
 
 /// Builds put, damage is done, and two repair all the time: nothing healthy is ever quarantine, and in the end all is well.
 #[test]
-fn beside_builds_nothing_healthy_is_lost() {
+fn beside_builds_no_valid_entry_is_lost() {
     let (directory, store) = fresh();
     let names: Vec<String> = (0..8).map(|at| format!("kernel {at}")).collect();
     let done = AtomicBool::new(false);

@@ -13,7 +13,7 @@ use opkeep_fs::{FsOp, Permit};
 use opkeep_store::{Overwrite, PutOutcome, Store, StoreConfig};
 
 #[test]
-fn opening_and_putting_make_room() {
+fn opening_and_putting_evict() {
     let room = Room::new("1", "50");
     let store = ten(&room, 2 * HOUR);
     assert_eq!(store.put(&key("more"), &entry(&filling(100 << 10), CHEAP)).unwrap(), PutOutcome::Published);
@@ -108,7 +108,7 @@ fn the_estimate_follows_puts_replacements_and_evictions() {
 
 /// Others find the room being made, go on and say nothing more: the process that makes it looks again.
 #[test]
-fn what_others_put_meanwhile_is_looked_at() {
+fn puts_of_other_processes_during_an_eviction_count() {
     let room = Room::new("1", "50");
     drop(ten(&room, 2 * HOUR));
     room.put(&room.open(), "more", 200 << 10, CHEAP, Duration::ZERO);

@@ -52,7 +52,7 @@ fn kind_of(report: &VerifyReport, path: &Path) -> Option<OtherFileKind> {
 }
 
 #[test]
-fn what_is_in_order_is_whole() {
+fn an_intact_target_is_valid() {
     let (directory, store) = fresh();
     let report = verify(&store);
     assert!(report.is_valid() && report.checked.files == 0, "{report:?}");
@@ -97,7 +97,7 @@ fn every_kind_of_damage_is_found_and_named() {
 /// The bytes are right, under the right key; only the caller can know that the content is another's.
 #[test]
 fn content_is_judged_by_the_caller() {
-    let (_folder, store) = fresh();
+    let (_dir, store) = fresh();
     put(&store, "right");
     let (poisoned, made) = (key("poisoned"), Created::new("somebody else", 0));
     store.put(&poisoned, &made.entry()).unwrap();
@@ -126,7 +126,7 @@ fn leave(path: &Path, ago: Duration) {
 }
 
 #[test]
-fn what_is_there_besides_is_told() {
+fn other_files_are_reported() {
     let (directory, store) = fresh();
     let dir = store.dir().to_owned();
     put(&store, "a");
@@ -176,7 +176,7 @@ fn what_is_there_besides_is_told() {
 }
 
 #[test]
-fn what_is_in_the_wrong_place_is_told() {
+fn misplaced_files_are_reported() {
     let (directory, store) = fresh();
     let dir = store.dir();
     // A whole entry and a damaged one, where no process looks for them.
@@ -186,8 +186,8 @@ fn what_is_in_the_wrong_place_is_told() {
     }
     flip(&damaged, 700);
     // Directories and links where files belong, and the other way round.
-    let (a_folder, a_link, outside) = (store.path(&key("c")), store.path(&key("d")), put(&store, "e"));
-    fs::create_dir(&a_folder).unwrap();
+    let (a_dir, a_link, outside) = (store.path(&key("c")), store.path(&key("d")), put(&store, "e"));
+    fs::create_dir(&a_dir).unwrap();
     symlink(&outside, &a_link).unwrap();
     let shard = dir.join("entries").join(free_shard(&store));
     fs::remove_dir(&shard).unwrap();
@@ -204,7 +204,7 @@ fn what_is_in_the_wrong_place_is_told() {
     };
     assert!(said(&valid).contains("where no look-up finds it"));
     assert!(said(&damaged).contains("damaged"));
-    assert!(said(&a_folder).starts_with("a directory is where a file"), "{problems:?}");
+    assert!(said(&a_dir).starts_with("a directory is where a file"), "{problems:?}");
     assert!(said(&a_link).starts_with("a symbolic link is where a file"));
     assert!(said(&shard).starts_with("a symbolic link is where a directory"));
     assert!(said(&dir.join("locks")).starts_with("a file is where a directory"));
@@ -224,7 +224,7 @@ fn free_shard(store: &TargetStore) -> String {
 }
 
 #[test]
-fn what_is_missing_is_told_and_no_flaw() {
+fn missing_directories_are_reported_and_are_no_problem() {
     let (directory, store) = fresh();
     put(&store, "a");
     let shard = store.dir().join("entries").join(free_shard(&store));
@@ -240,7 +240,7 @@ fn what_is_missing_is_told_and_no_flaw() {
 }
 
 #[test]
-fn numbers_that_do_not_check_are_told() {
+fn corrupt_counters_are_reported() {
     let (directory, store) = fresh();
     put(&store, "a");
     store.flush().unwrap();
@@ -259,7 +259,7 @@ fn numbers_that_do_not_check_are_told() {
 }
 
 #[test]
-fn what_is_not_trusted_is_told_with_the_way_out() {
+fn an_untrusted_file_is_reported_with_help() {
     let (directory, store) = fresh();
     let (entry, other) = (put(&store, "a"), put(&store, "b"));
     let shard = store.dir().join("entries").join(free_shard(&store));
@@ -281,7 +281,7 @@ fn what_is_not_trusted_is_told_with_the_way_out() {
 
 /// One that could not be read does not keep the others from being checked, and is not called damaged.
 #[test]
-fn what_cannot_be_read_is_told_and_the_rest_is_checked() {
+fn an_unreadable_file_is_reported_and_the_rest_is_checked() {
     let (directory, store) = fresh();
     let unreadable = put(&store, "a");
     for at in 0..10 {
@@ -398,8 +398,8 @@ fn nothing_is_written() {
 }
 
 #[test]
-fn it_can_be_followed_and_given_up() {
-    let (_folder, store) = fresh();
+fn progress_is_reported_and_it_can_be_cancelled() {
+    let (_dir, store) = fresh();
     (0..30).for_each(|at| drop(put(&store, &at.to_string())));
     let (told, last) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let progress = |Progress { checked, total, .. }| {
