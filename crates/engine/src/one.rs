@@ -151,7 +151,7 @@ impl Engine {
             placer.place(0, report);
             placer.finish().map(|there| {
                 let risk = there.risk.iter().map(ToString::to_string);
-                let left = there.left.iter().map(|LeftKernel { stem, why }| {
+                let left = there.left.iter().map(|LeftKernel { stem, why, .. }| {
                     format!("the kernel `{stem}` was not put where the framework reads it: {why}")
                 });
                 risk.for_each(|text| shop.warnings.tell(WarningKind::Directory, &text));

@@ -2,7 +2,7 @@
 //!
 //! [`scan`] finds out which kernels are intact, which are damaged or orphaned, and what the framework makes of each.
 //! [`quarantine`] moves away what is wrong, and [`restore`] moves it back; [`fill`] gives ranks the kernels that other
-//! ranks have; [`gc`] limits the size of CANN's caches. [`ForeignFiles`] judges and keeps what a
+//! ranks have; [`gc`] limits the size of CANN's caches. [`FrameworkFiles`] judges and keeps what a
 //! [`View`](opkeep_kernel_meta::View) replaces.
 
 pub mod fill;

@@ -127,6 +127,7 @@ fn identity(dir: &Dir) -> Option<FileId> {
 
 /// What is in a tree.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct Tree {
     /// Files, and links that lead to no directory, in the order of their paths.
     pub files: Vec<PathBuf>,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 /// A kernel that was not written, because of what stands under its name or beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LeftKernel {
     /// The name of its files, without suffix.
     pub stem: String,
@@ -181,6 +182,7 @@ impl fmt::Display for ForeignKernel {
 
 /// A directory of kernels, or one above it, in which another user may write.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DirectoryRisk {
     /// The directory.
     pub path: PathBuf,

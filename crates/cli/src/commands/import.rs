@@ -188,7 +188,7 @@ fn cache_text(cache: &CacheImport, verb: &str, dry_run: bool) -> Text {
         cache.existing + cache.duplicates,
         cache.skipped.len()
     ));
-    for SkippedKernel { name, why } in cache.skipped.iter().take(NAMED) {
+    for SkippedKernel { name, why, .. } in cache.skipped.iter().take(NAMED) {
         text.line(format_args!("  skipped {name}: {why}"));
     }
     if let Some(more) = cache.skipped.len().checked_sub(NAMED + 1) {
@@ -282,7 +282,7 @@ impl ImportOutput {
 fn cache_output(cache: &CacheImport) -> CacheOutput {
     let unreadable =
         |(folder, error): &(String, String)| FolderError { folder: folder.clone(), error: error.clone() };
-    let skipped = |SkippedKernel { name, why }: &SkippedKernel| SkippedOutput {
+    let skipped = |SkippedKernel { name, why, .. }: &SkippedKernel| SkippedOutput {
         name: name.clone(),
         reason: reason_output(why),
     };

@@ -44,7 +44,7 @@ impl Skipped {
 /// store count only where there is no cache: then the user means the store.
 pub(crate) fn others(found: &mut CacheDirs, skipped: &mut Skipped) -> Vec<PathBuf> {
     let mut kernels = Vec::new();
-    for OtherFiles { path, names, is_surveyed } in std::mem::take(&mut found.others) {
+    for OtherFiles { path, names, is_surveyed, .. } in std::mem::take(&mut found.others) {
         let directory = Directory::new(&path, &names);
         for name in directory.names.iter().copied() {
             let path = directory.path.join(name);

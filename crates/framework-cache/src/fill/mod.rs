@@ -59,6 +59,7 @@ pub struct FillOptions<'a> {
 
 /// What was filled, and what not.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct FillReport {
     /// Kernels that ranks lacked and have now, or would have.
     pub filled: Vec<FilledKernel>,
@@ -72,6 +73,7 @@ pub struct FillReport {
 
 /// A kernel that a rank lacked.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FilledKernel {
     /// The rank's folder.
     pub folder: PathBuf,
@@ -87,6 +89,7 @@ pub struct FilledKernel {
 
 /// Something that was not filled.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct UnfilledKernel {
     /// The folder with the ranks, or the cache.
     pub base: PathBuf,

@@ -23,6 +23,7 @@ pub enum ImportError {
 
 /// What came of an import.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct ImportReport {
     /// The caches that were found, in order.
     pub caches: Vec<CacheImport>,
@@ -81,6 +82,7 @@ pub struct ImportedKernel {
 
 /// A kernel that was not imported.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct SkippedKernel {
     /// What it is called where it is.
     pub name: String,

@@ -35,6 +35,7 @@ pub struct QuarantineOptions<'a> {
 
 /// What was set aside, and what not.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct QuarantineReport {
     /// The folder with the files, if any was moved.
     pub quarantine: Option<PathBuf>,
@@ -50,6 +51,7 @@ pub struct QuarantineReport {
 
 /// A thing in a cache of which files were moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct QuarantinedItem {
     /// What it is.
     pub what: ItemKind,

@@ -9,6 +9,7 @@ use crate::scan::{Item, ItemKind, OtherChip};
 
 /// A thing, or some files of it, that are still there.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SkippedItem {
     /// What it is.
     pub what: ItemKind,

@@ -12,6 +12,7 @@ pub struct RestoreOptions<'a> {
 
 /// What was restored, and what was not.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct RestoreReport {
     /// The restored files, by their paths in the cache.
     pub restored: Vec<String>,
@@ -25,6 +26,7 @@ pub struct RestoreReport {
 
 /// A file that stays in quarantine, stays displaced, or is lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct UnrestoredFile {
     /// Its path in the cache.
     pub file: String,

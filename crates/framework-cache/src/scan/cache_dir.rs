@@ -97,6 +97,7 @@ fn above(path: &Path) -> PathBuf {
 
 /// What was found.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct CacheDirs {
     /// The caches, in order of their paths.
     pub places: Vec<CacheDir>,
@@ -113,6 +114,7 @@ pub struct CacheDirs {
 
 /// Files of one directory that may be kernels', and that no [`scan`](super::scan) judges.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub struct OtherFiles {
     /// The directory.
     pub path: PathBuf,

@@ -19,6 +19,7 @@ use opkeep_kernel_meta::view_dir::MAX_READ;
 
 /// A kernel's files as they are now. What was judged may have been replaced since: who keeps them judges them anew.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct ExtractedKernel {
     /// The `.json`.
     pub json: Vec<u8>,

@@ -14,6 +14,7 @@ use opkeep_kernel_meta::InUse;
 
 /// Something in a cache, with what was found about it.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Item {
     /// What it is.
     pub what: ItemKind,
@@ -168,6 +169,7 @@ pub enum Orphan {
 
 /// What the framework whose cache it is would do with a thing.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FrameworkBehavior {
     /// In a word.
     pub effect: Effect,

@@ -14,6 +14,7 @@ use opkeep_kernel_meta::manifest::MAX_TEXT;
 
 /// The ranks of one run, side by side.
 #[derive(Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RankComparison {
     /// The folder that holds `rank_0`, `rank_1`, ...
     pub base: PathBuf,
@@ -25,6 +26,7 @@ pub struct RankComparison {
 
 /// One rank beside the others.
 #[derive(Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RankCache {
     /// What `RANK_ID` is.
     pub rank: String,
@@ -36,6 +38,7 @@ pub struct RankCache {
 
 /// A kernel that a rank lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MissingKernel {
     /// What another rank calls it.
     pub name: String,

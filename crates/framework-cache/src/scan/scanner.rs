@@ -28,6 +28,7 @@ pub struct ScanOptions<'a> {
 
 /// What is in one cache.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct CacheScan {
     /// The cache.
     pub place: CacheDir,

@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use crate::common::owned::{Ours, all_bytes, kernels, view};
-use opkeep_digest::Digest;
 use opkeep_framework_cache::restore::{RestoreOptions, RestoreReport, newest, quarantines, restore};
 use opkeep_framework_cache::scan::InUse;
 use opkeep_kernel_meta::{KernelFiles, LeftReason, RetiredKernel, View, ViewReport};
@@ -163,7 +162,7 @@ fn what_is_undone_is_ours_no_more() {
     let run = newest(quarantines(place.base.path()).unwrap()).remove(0);
     let dry = restore(&run, &options).unwrap();
     assert!(listed(&place.dir(), &place.theirs.stem));
-    let RestoreReport { restored, withdrawn, unrestored, removed } = place.restore().remove(0);
+    let RestoreReport { restored, withdrawn, unrestored, removed, .. } = place.restore().remove(0);
     assert!(removed && unrestored.is_empty() && restored.len() == 2, "{unrestored:?}");
     assert_eq!(
         (dry.restored, dry.withdrawn, dry.unrestored, dry.removed),

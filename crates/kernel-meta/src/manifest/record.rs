@@ -66,7 +66,7 @@ impl Record<'_> {
         self.files[at].digest == *digest || self.before[at].is_some_and(|before| before.digest == *digest)
     }
 
-    /// Whether a file with this digest is one that only we wrote. Until [`Manifest::resolve`], that is unknown of one that is
+    /// Whether a file with this digest is one that only we wrote. Until [`Manifest::resolve`](super::Manifest::resolve), that is unknown of one that is
     /// equal to what is being written.
     pub fn is_ours(&self, part: KernelFileKind, digest: &Digest) -> bool {
         let is_unknown = self.writing[part as usize].is_some() && self.file(part).digest == *digest;

@@ -104,7 +104,7 @@ struct ForeignOutput {
 }
 
 pub(crate) fn left_outputs(placed: &ViewPlacement) -> Vec<LeftOutput> {
-    let one = |LeftKernel { stem, why }: &LeftKernel| {
+    let one = |LeftKernel { stem, why, .. }: &LeftKernel| {
         let foreign = match why {
             LeftReason::Foreign(ForeignKernel { machine, flags, architecture, chip, .. }) => {
                 Some(ForeignOutput {

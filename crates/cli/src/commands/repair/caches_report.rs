@@ -126,7 +126,7 @@ fn filled_text(report: &FillReport, dry_run: bool) -> Text {
     }
     // The same is true of many.
     let mut whys: BTreeMap<(&Path, Option<&str>, &str), Vec<&str>> = BTreeMap::new();
-    for UnfilledKernel { base, rank, kernel, why } in &report.unfilled {
+    for UnfilledKernel { base, rank, kernel, why, .. } in &report.unfilled {
         whys.entry((base, rank.as_deref(), why)).or_default().extend(kernel.as_deref());
     }
     let all = whys.len();
@@ -315,7 +315,7 @@ fn cache_output(repaired: &RepairedCache) -> CacheOutput {
         closed: closed.collect(),
         aside: match aside {
             Err(error) => OrError::Failed(FailedOutput { error: error.to_string() }),
-            Ok(QuarantineReport { quarantine, moved, left, without_locks, cancelled: _ }) => {
+            Ok(QuarantineReport { quarantine, moved, left, without_locks, cancelled: _, .. }) => {
                 OrError::Done(AsideOutput {
                     quarantine: quarantine.as_deref().map(json::path),
                     moved: moved.iter().map(moved_output).collect(),
@@ -328,7 +328,7 @@ fn cache_output(repaired: &RepairedCache) -> CacheOutput {
 }
 
 fn moved_output(moved: &QuarantinedItem) -> MovedOutput {
-    let QuarantinedItem { what, name, below, files, why } = moved;
+    let QuarantinedItem { what, name, below, files, why, .. } = moved;
     MovedOutput {
         what: what.to_string(),
         name: name.clone(),
@@ -339,7 +339,7 @@ fn moved_output(moved: &QuarantinedItem) -> MovedOutput {
 }
 
 fn left_output(left: &SkippedItem) -> LeftOutput {
-    let SkippedItem { what, name, below, why } = left;
+    let SkippedItem { what, name, below, why, .. } = left;
     let kind = match why {
         SkipCause::InProgress(InUse::Locked) | SkipCause::Lock(_) => "locked",
         SkipCause::InProgress(_) => "in-progress",
@@ -362,7 +362,7 @@ fn left_output(left: &SkippedItem) -> LeftOutput {
 
 fn filled_output(report: &FillReport) -> FilledOutput {
     let filled = |filled: &FilledKernel| {
-        let FilledKernel { folder, rank, stem, source, source_stem } = filled.clone();
+        let FilledKernel { folder, rank, stem, source, source_stem, .. } = filled.clone();
         FilledKernelOutput {
             folder: json::path(&folder),
             rank,
@@ -372,7 +372,7 @@ fn filled_output(report: &FillReport) -> FilledOutput {
         }
     };
     let refused = |refused: &UnfilledKernel| {
-        let UnfilledKernel { base, rank, kernel, why } = refused.clone();
+        let UnfilledKernel { base, rank, kernel, why, .. } = refused.clone();
         RefusedOutput { base: json::path(&base), rank, kernel, why }
     };
     let no_ranks = |(folder, why): &(PathBuf, &str)| NoRanksOutput {

@@ -71,7 +71,7 @@ fn shown(run: &QuarantineRun, undone: &RestoreReport, dry_run: bool) -> Text {
         let files = counted(withdrawn.len(), "file");
         text.line(format_args!("  {files} that opkeep wrote there {would}removed"));
     }
-    for UnrestoredFile { file, why } in unrestored.iter().take(LISTED) {
+    for UnrestoredFile { file, why, .. } in unrestored.iter().take(LISTED) {
         text.line(format_args!("  left: {file}: {why}"));
     }
     if let more @ 1.. = unrestored.len().saturating_sub(LISTED) {
@@ -115,7 +115,7 @@ struct FailedOutput {
 }
 
 fn run_output(run: &QuarantineRun, undone: &RestoreReport) -> RunOutput {
-    let RestoreReport { restored, withdrawn, unrestored, removed } = undone;
+    let RestoreReport { restored, withdrawn, unrestored, removed, .. } = undone;
     RunOutput {
         folder: json::path(&run.cache),
         quarantine: json::path(&run.path()),

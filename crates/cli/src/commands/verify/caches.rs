@@ -307,7 +307,7 @@ fn table(surveys: &[CacheScan]) -> Text {
 }
 
 fn ranks_text(ranks: &RankComparison) -> Text {
-    let RankComparison { base, kernels, ranks } = ranks;
+    let RankComparison { base, kernels, ranks, .. } = ranks;
     let base = base.to_string_lossy();
     let short: Vec<&RankCache> = ranks.iter().filter(|rank| !rank.lacks.is_empty()).collect();
     let together =
