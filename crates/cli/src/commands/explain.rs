@@ -222,9 +222,9 @@ fn nearest_text(nearest: &NearestEntry) -> Text {
     let mut text = Text::of(format_args!("  the nearest stored kernel is {}; it differs in", nearest.name));
     for (part, lines) in parts {
         for line in lines.iter().take(SHOWN) {
-            let part_changes: String = line.chars().take(SHOWN_CHARACTERS).collect();
-            let more = if part_changes.len() < line.len() { "..." } else { "" };
-            text.line(format_args!("    {part:10}  {part_changes}{more}"));
+            let shown: String = line.chars().take(SHOWN_CHARACTERS).collect();
+            let more = if shown.len() < line.len() { "..." } else { "" };
+            text.line(format_args!("    {part:10}  {shown}{more}"));
         }
         if let Some(more) = lines.len().checked_sub(SHOWN + 1) {
             text.line(format_args!("    {part:10}  and {} more", more + 1));

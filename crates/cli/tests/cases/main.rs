@@ -15,17 +15,18 @@ use std::process::ExitCode;
 use libtest_mimic::Arguments;
 use opkeep_testkit::toolchain_mutations;
 
+#[expect(clippy::print_stderr, reason = "a test program reports to people")]
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     // What a compiler reads is in the key: some hundred toolchains that change between builds.
-    let mutations = match toolchain_mutations::trials(Path::new(env!("CARGO_BIN_EXE_opkeep")), &arguments) {
-        Ok(mutations) => mutations,
-        Err(error) => {
-            eprintln!("the cases of toolchain_mutations cannot be prepared: {error}");
-            return ExitCode::FAILURE;
-        }
-    };
-    let (mutated, laboratory) = mutations;
+    let (mutated, laboratory) =
+        match toolchain_mutations::trials(Path::new(env!("CARGO_BIN_EXE_opkeep")), &arguments) {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                eprintln!("the cases of toolchain_mutations cannot be prepared: {error}");
+                return ExitCode::FAILURE;
+            }
+        };
     let modules = [
         accidents::trials(),
         privileged::trials(),

@@ -1,5 +1,5 @@
 //! Ranks that wait for a kernel which another rank compiles: and that one dies, stops, or fails.
-#![expect(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests make and look at files")]
+#![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
 
 use std::time::{Duration, SystemTime};
 

@@ -32,10 +32,10 @@ pub(crate) fn repair(
     };
     let (cancel, progress) = (interrupt::cancel(), Progress::new(output.is_text()));
     let (mut text, mut targets, mut left) = (Text::of(format_args!("store {root}")), Vec::new(), 0);
-    for (name, target_dir_name) in place.target_stores(&store)? {
-        let repaired = target_dir_name.and_then(|target_dir_name| {
+    for (name, target_store) in place.target_stores(&store)? {
+        let repaired = target_store.and_then(|target_store| {
             judged_as(&name, threads(args.jobs), &progress, &cancel, |verify| {
-                target_dir_name.repair(&RepairOptions { verify, dry_run: args.dry_run })
+                target_store.repair(&RepairOptions { verify, dry_run: args.dry_run })
             })
             .0
         });

@@ -211,10 +211,10 @@ fn details(scan: &CacheScan) -> Text {
         text.line(format_args!("note        {}: {}{}", shown(scan, item), item.outcome.text, more(count)));
     }
     let notes = scan.items.iter().flat_map(|item| item.notes.iter().map(move |note| (item, note)));
-    let part_changes =
+    let shown_notes =
         notes.filter(|(item, note)| is_shown_note(note) && matches!(item.verdict, ItemState::Intact));
     let mut kinds: Vec<(&Item, &Note, usize)> = Vec::new();
-    for (item, note) in part_changes {
+    for (item, note) in shown_notes {
         match kinds.iter_mut().find(|(_, first, _)| is_alike(first, note)) {
             Some((.., count)) => *count += 1,
             None => kinds.push((item, note, 1)),

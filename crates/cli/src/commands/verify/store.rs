@@ -100,9 +100,9 @@ impl Verified {
         let progress = Progress::new(output.is_text());
         let (mut rows, mut details, mut targets) = (Vec::new(), Text::default(), Vec::new());
         let mut mendable = false;
-        for (name, target_dir_name) in place.target_stores(&store)? {
-            let target_dir_name = match target_dir_name {
-                Ok(target_dir_name) => target_dir_name,
+        for (name, target_store) in place.target_stores(&store)? {
+            let target_store = match target_store {
+                Ok(target_store) => target_store,
                 Err(error) => {
                     let error = error.into();
                     output.print_error(&error);
@@ -112,7 +112,7 @@ impl Verified {
                 }
             };
             let (report, unverifiable) =
-                judged_as(&name, threads, &progress, cancel, |options| target_dir_name.verify(&options));
+                judged_as(&name, threads, &progress, cancel, |options| target_store.verify(&options));
             let counts = Counts::of(&report, unverifiable.len());
             self.valid += counts.valid;
             self.refused += counts.refused;
