@@ -11,7 +11,7 @@ use opkeep_kernel_meta::{View, ViewError};
 use opkeep_store::{CacheMode, StoreConfig, resolve_path};
 
 use crate::BuildError;
-use crate::view_group::ViewGroup;
+use crate::view::group::ViewGroup;
 
 /// The settings of an [`Engine`](crate::Engine).
 ///

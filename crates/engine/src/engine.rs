@@ -9,13 +9,13 @@ use opkeep_kernel_meta::DEFAULT_LOCK_TIMEOUT;
 
 use crate::config::Config;
 use crate::event::Event;
-use crate::in_view::PlacementCache;
-use crate::infos::InfoTextCache;
-use crate::memo::FileDigestCache;
-use crate::memory::MemoryCache;
+use crate::file_digests::FileDigestCache;
+use crate::memory::cache::MemoryCache;
 use crate::runtime::SharedRuntime;
 use crate::setup::Setup;
-use crate::stuck::ContendedLock;
+use crate::view::contended::ContendedLock;
+use crate::view::info_text::InfoTextCache;
+use crate::view::placed::PlacementCache;
 
 /// Builds operators with one backend and one store.
 ///

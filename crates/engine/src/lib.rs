@@ -137,26 +137,18 @@
 //! `cargo run -p opkeep --example framework` composes the crates as a framework would, for a target that is one word;
 //! `--example custom_backend` is a backend of its own in under a hundred lines, and two backends at once on one store.
 
-mod alike;
 mod config;
 mod debug;
-mod digests;
 mod engine;
 mod error;
 mod event;
-mod expected;
+mod expectations;
 mod explain;
-mod footprint;
-mod imported;
-mod in_view;
-mod infos;
-mod memo;
+mod file_digests;
+mod import_query;
 mod memory;
-mod nearest;
 mod network;
-mod one;
 mod outcome;
-mod own_kernels;
 mod pipeline;
 mod plan;
 mod ready;
@@ -164,32 +156,29 @@ mod report;
 mod request;
 mod runtime;
 mod schedule;
-mod session;
 mod setup;
-mod stuck;
 mod view;
-mod view_group;
 mod warnings;
-mod work;
+mod work_dir;
 
 pub use config::{Config, ViewConfig, ViewLocation, ViewPolicy};
 pub use debug::{DebugConfig, DebugConfigError};
 pub use engine::Engine;
 pub use error::{BuildError, KernelError};
 pub use event::Event;
+pub use explain::nearest::NearestEntry;
 pub use explain::{CacheStatus, Explanation};
-pub use memo::FileDigestCache;
-pub use memory::BuiltKernel;
-pub use nearest::NearestEntry;
-pub use network::{BuiltNetwork, requests};
+pub use file_digests::FileDigestCache;
+pub use memory::cache::BuiltKernel;
+pub use network::requests::{BuiltNetwork, requests};
+pub use network::session::{RunError, Session, Step};
 pub use opkeep_kernel_meta::{
     DirectoryRisk, ForeignKernel, LeftKernel, LeftReason, STAYS_DISPLACED, ViewError,
 };
 pub use outcome::Outcome;
 pub use report::{BuildReport, KernelReport, ViewPlacement};
 pub use request::Request;
-pub use session::{RunError, Session, Step};
-pub use view_group::ViewGroup;
+pub use view::group::ViewGroup;
 
 // What a framework or a backend of its own needs besides, so that it depends on this crate and a backend.
 pub use opkeep_artifact::{

@@ -10,13 +10,13 @@ use opkeep_cache::{Cache, CacheConfig};
 use opkeep_fs::{CancelToken, NotPrivate};
 use opkeep_store::CacheMode;
 
-use crate::expected::Judging;
+use crate::expectations::Judging;
 use crate::schedule::compile_times::CompileTimes;
 use crate::schedule::force_group::ForceGroup;
 use crate::schedule::job_tokens::JobTokens;
 use crate::setup::Setup;
 use crate::warnings::{WarningKind, WarningLog};
-use crate::work::WorkDirs;
+use crate::work_dir::WorkDirs;
 use crate::{BuildError, FileDigestCache};
 
 /// Opened for each build; for kernels that are asked for one at a time, once.

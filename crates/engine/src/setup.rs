@@ -7,8 +7,8 @@ use std::sync::{Arc, OnceLock};
 use opkeep_backend::Backend;
 
 use crate::config::Config;
-use crate::digests::JobDigestCache;
 use crate::event::{Event, Observer};
+use crate::plan::job_digests::JobDigestCache;
 use crate::warnings::BackendWarnings;
 
 /// A thread is worth this many look-ups: with a view, whose descriptors are compared, they take a millisecond.

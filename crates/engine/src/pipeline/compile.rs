@@ -21,7 +21,7 @@ use crate::event::Event;
 use crate::plan::{KeyedKernel, PlannedKernel};
 use crate::ready::ReadyKernel;
 use crate::warnings::WarningKind;
-use crate::work::{WorkDir, WorkDirs};
+use crate::work_dir::{WorkDir, WorkDirs};
 use crate::{KernelError, Outcome};
 
 /// For so long a compile is tried again while the process has as many files open as it may.

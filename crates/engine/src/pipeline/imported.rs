@@ -10,7 +10,7 @@ use opkeep_store::{Entry, Lookup, Miss};
 use super::kernel_pipeline::{KernelPipeline, MissReason, record};
 use crate::Outcome;
 use crate::event::Event;
-use crate::imported::ImportQuery;
+use crate::import_query::ImportQuery;
 use crate::plan::PlannedKernel;
 use crate::ready::ReadyKernel;
 use crate::report::KernelReport;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::engine::EngineState;
 use crate::event::Event;
-use crate::nearest::{self, NearestSearch};
+use crate::explain::nearest::{self, NearestSearch};
 use crate::pipeline::{KernelPipeline, MissReason};
 use crate::plan::BuildPlan;
 use crate::report::{BuildReport, KernelReport};
@@ -13,7 +13,7 @@ use crate::runtime::Runtime;
 use crate::schedule::compile_times::CompileTimes;
 use crate::schedule::queue::{self, Step, WorkerOptions};
 use crate::setup::Setup;
-use crate::view::ViewWriter;
+use crate::view::writer::ViewWriter;
 use crate::{BuildError, Engine, Outcome, Request, ViewConfig};
 
 impl Engine {

@@ -1,5 +1,7 @@
 //! Why each kernel would be a hit or a miss, without building any.
 
+pub(crate) mod nearest;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -9,11 +11,11 @@ use opkeep_kernel_entry::Provenance;
 use opkeep_store::{Access, CacheMode, Lookup, Miss, Store, StoreConfig, TargetStore};
 
 use crate::engine::Engine;
-use crate::imported::{self, ImportQuery};
-use crate::nearest::{NearestEntry, NearestSearch};
+use crate::import_query::{self, ImportQuery};
 use crate::plan::{BuildPlan, KeyState, KeyedKernel, PlannedKernel};
 use crate::setup::Setup;
 use crate::{BuildError, FileDigestCache, KernelError, Request};
+use nearest::{NearestEntry, NearestSearch};
 
 /// What would become of one kernel.
 #[derive(Debug)]
@@ -117,7 +119,7 @@ impl<'a> StoreTargets<'a> {
         if !self.setup.config.mode.reads() || self.is_made_again(planned, shelf) {
             return;
         }
-        match imported::peek(shelf, &ImportQuery::new(job, spec)) {
+        match import_query::peek(shelf, &ImportQuery::new(job, spec)) {
             None => {}
             Some(Err(problem)) => explanation.imported_problem = Some(problem),
             Some(Ok(imported)) => {

@@ -15,7 +15,8 @@ use opkeep_artifact::Artifact;
 use opkeep_descriptor::{Arg, BuildSpec, Job, Key, Tensor};
 use opkeep_digest::Digest;
 
-use crate::{KernelError, Outcome, Request, footprint};
+use crate::memory::size;
+use crate::{KernelError, Outcome, Request};
 
 /// For how long nobody looks whether the toolchain is still the same.
 const FRESH: Duration = Duration::from_secs(2);
@@ -150,7 +151,7 @@ impl MemoryCache {
             }
             None => {
                 let (job, spec) = (request.descriptor.job.clone(), request.spec.clone());
-                let bytes = footprint::of(&job, &spec) + size_of::<Asked>();
+                let bytes = size::of(&job, &spec) + size_of::<Asked>();
                 alike.push(Asked { job, spec, key, bytes, at: now.into() });
                 (bytes, None)
             }

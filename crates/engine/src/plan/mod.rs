@@ -1,5 +1,8 @@
 //! From requests to kernels: effective specs, keys, equal jobs merged.
 
+pub(crate) mod job_digests;
+mod job_map;
+
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 
@@ -8,10 +11,10 @@ use opkeep_backend::{BackendError, Context};
 use opkeep_descriptor::{BuildSpec, Job, KernelName, Key, KeyParts, ResolvedSpec};
 use opkeep_digest::{Digest, Fingerprint};
 
-use crate::alike::JobMapKey;
-use crate::digests::JobDigestCache;
 use crate::setup::Setup;
 use crate::{BuildError, KernelError, Request};
+use job_digests::JobDigestCache;
+use job_map::JobMapKey;
 
 /// What is to be built.
 pub(crate) struct BuildPlan<'a> {

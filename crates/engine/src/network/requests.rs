@@ -4,7 +4,7 @@ use opkeep_backend::{Context, Loader};
 use opkeep_descriptor::{BuildSpec, Descriptor, Envelope};
 use opkeep_ops::Graph;
 
-use crate::session::{RunError, Session};
+use crate::network::session::{RunError, Session};
 use crate::{BuildError, BuildReport, Engine, FileDigestCache, Request};
 
 /// A network and what came of building it.

@@ -90,7 +90,7 @@ mod tests {
         assert_ne!(infos.of("s", &one), infos.of("s", &other));
         // Equal, and spelled otherwise.
         let spelled = |number: &str| {
-            let info = include_str!("../../../fixtures/mindspore/square_12484080525657478220_2.info");
+            let info = include_str!("../../../../fixtures/mindspore/square_12484080525657478220_2.info");
             let attrs = format!(
                 r#""attrs": [{{"name": "e", "dtype": "float32", "value": {number}, "valid": true}}], "build_type""#
             );

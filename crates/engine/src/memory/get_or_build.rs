@@ -6,7 +6,7 @@ use std::time::Duration;
 use opkeep_kernel_meta::{LeftKernel, ViewError};
 
 use crate::engine::EngineState;
-use crate::memory::{BuiltKernel, KernelResult, MemoryLookup};
+use crate::memory::cache::{BuiltKernel, KernelResult, MemoryLookup};
 use crate::pipeline::KernelPipeline;
 use crate::plan::{BuildPlan, KeyState};
 use crate::ready::ReadyKernel;
@@ -14,7 +14,7 @@ use crate::report::KernelReport;
 use crate::runtime::Runtime;
 use crate::schedule::compile_times::CompileTimes;
 use crate::schedule::queue::Step;
-use crate::view::ViewWriter;
+use crate::view::writer::ViewWriter;
 use crate::warnings::WarningKind;
 use crate::{Engine, KernelError, Outcome, Request};
 

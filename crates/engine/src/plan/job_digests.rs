@@ -8,7 +8,7 @@ use foldhash::fast::RandomState;
 use opkeep_descriptor::{Job, JobCache};
 use opkeep_digest::Digest;
 
-use crate::alike::JobMapKey;
+use crate::plan::job_map::JobMapKey;
 
 /// Digests by their jobs.
 #[derive(Default)]

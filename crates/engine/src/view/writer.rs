@@ -18,12 +18,12 @@ use opkeep_kernel_meta::{
 use opkeep_store::Store;
 
 use crate::config::{ViewConfig, ViewPolicy};
-use crate::infos::{Info, InfoTextCache};
-use crate::own_kernels::OwnKernels;
 use crate::plan::BuildPlan;
 use crate::report::{KernelReport, ViewPlacement};
 use crate::request::Request;
-use crate::view_group::ViewGroup;
+use crate::view::group::ViewGroup;
+use crate::view::info_text::{Info, InfoTextCache};
+use crate::view::own_kernels::OwnKernels;
 
 /// As many bytes of kernels are written together.
 const BATCH: usize = 16 << 20;
