@@ -1,7 +1,12 @@
 //! The provenance of imported kernels.
 //!
-//! The entry of an imported kernel has a member that compiled kernels lack, and its key has its own hash domain
-//! ([`import_key`](opkeep_descriptor::import_key)). A look-up with a key of one kind never returns the other kind.
+//! What an imported kernel was compiled by is not known, so it must never pass for a compiled kernel of ours:
+//!
+//! - Its key is in a domain of its own ([`import_key`](opkeep_descriptor::import_key)), and is made of what its
+//!   descriptor states, without names, device and directories.
+//! - Its entry has a member, `imported`, that no other entry has. A look-up for a compiled kernel refuses an entry with
+//!   it, and a look-up for an imported kernel refuses an entry without it, whatever the key.
+//!   [`verify_entry`](crate::verify_entry) requires that it is under the key of what it states.
 
 use std::collections::BTreeMap;
 use std::fmt;

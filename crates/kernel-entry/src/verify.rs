@@ -3,6 +3,12 @@
 //! The store checks that the bytes are those that were written under the key. This module checks that they are the
 //! kernel of that key: an entry under another entry's key, or with another entry's bytes, is intact but wrong, and
 //! would be a hit.
+//!
+//! No backend is asked, so a host without a compiler can verify a store. A kernel is judged by the expectations that are stored
+//! with it, in the member `expectations`, and by those that follow from the target's name where it states them. What a check
+//! would have to judge that is unavailable, or that a later version wrote, is unverifiable: it is reported, and a repair leaves
+//! the entry as it is. A verification of a whole store judges each kernel by the validator, as when it was published, and by
+//! [`verify_entry`].
 
 use opkeep_artifact::Expectations;
 use opkeep_cann_meta::{KernelMeta, targets};
