@@ -1,5 +1,9 @@
 //! Displacing a file before it is removed: renamed, so that the file that is compared is the one that is removed, and
 //! nothing is lost whenever the process ends.
+//!
+//! One rule holds wherever displaced or quarantined files are restored after a race or a kill: an object and a
+//! description that another program wrote are put side by side only if the description states the object's digest. A
+//! file that does not fit stays where it is, is not removed, and is reported.
 
 use std::fs::File;
 use std::io;

@@ -46,8 +46,9 @@
 //! The price of the first guarantee: while a kernel is being replaced, a reader may find it missing.
 //!
 //! A view does not know where kernels come from, whether they are valid, or what a network is. It never reads the
-//! environment: the caller names base and rank. What it must know about foreign files it asks [`ForeignFiles`]; by
-//! default it leaves them all.
+//! environment: the caller names base and rank. It never reads or writes the store: the caller looks up what the view must
+//! know of it ([`StoredKernels`]). What it must know about foreign files it asks [`ForeignFiles`]; by default it leaves
+//! them all.
 //!
 //! ```
 //! use opkeep_digest::Digest;

@@ -1,7 +1,13 @@
-//! What stands where a kernel is to be, and what may be done about it: the only place where that is decided.
+//! What occupies the name of a kernel, and what may be done about it: the only place where that is decided.
+//! `publish.rs` carries it out, and nothing else leads to a write.
 //!
-//! A file is written only where there is nothing, where what is there is ours, or where what is there goes to quarantine
-//! first. A file is ours if the manifest has its digest, or the caller's store the kernel; how it looks does not count.
+//! An occupant is one of these:
+//!
+//! - nothing: the file is written;
+//! - ours: the manifest has its digest, or the caller's store has the kernel; how it looks does not count;
+//! - right: equal to what is to be written, and not ours: it is *adopted*;
+//! - damaged: it goes to quarantine first;
+//! - foreign: it is left, or with the caller's permission goes to quarantine first.
 
 use opkeep_digest::Digest;
 use opkeep_fs::FileState;

@@ -1,5 +1,13 @@
-//! Writing a kernel's files: whole, in the one order in which no reader meets a `.json` before its `.o`, and never over
-//! what another program wrote meanwhile.
+//! Writing a kernel's files: complete, in the one order in which no reader meets a `.json` before its `.o`, and never
+//! over what another program wrote meanwhile.
+//!
+//! A name is taken only where it is free. What is to be replaced is renamed (*displaced*), compared, and only then
+//! removed. The manifest is written and synced first, with the digest of what is replaced beside the new one, and with
+//! the identity of the complete file that waits for the name: so after a kill, an equal file of another program is not
+//! taken for ours. If another program writes one of the files meanwhile, what was published is removed again, if it is
+//! still the same file, and displaced files are restored. Foreign files that were replaced stay in quarantine.
+//!
+//! No check closes the moment between it and the rename; each check is repeated after the rename.
 
 use opkeep_digest::Digest;
 
