@@ -1,9 +1,14 @@
 //! Kernel caches that frameworks and toolkits wrote: MindSpore's, AKG's and CANN's.
 //!
-//! [`scan`] finds out which kernels are intact, which are damaged or orphaned, and what the framework makes of each.
-//! [`quarantine`] moves away what is wrong, and [`restore`] moves it back; [`fill`] gives ranks the kernels that other
-//! ranks have; [`gc`] limits the size of CANN's caches. [`FrameworkFiles`] judges and keeps what a
-//! [`View`](opkeep_kernel_meta::View) replaces.
+//! [`scan`] finds out which kernels are intact, which are damaged or orphaned, and what the framework makes of each. It
+//! only reads. On its judgement rest:
+//!
+//! - [`quarantine`], which moves away what is wrong, with a journal first, and [`restore`], which moves it back;
+//! - [`fill`], which gives ranks the kernels that other ranks have;
+//! - [`import`], which puts kernels into a store;
+//! - [`FrameworkFiles`], which judges and keeps what a [`View`](opkeep_kernel_meta::View) replaces.
+//!
+//! [`gc`] limits the size of CANN's caches. It judges no kernel: it has to see every file and read little.
 
 pub mod fill;
 pub mod gc;

@@ -1,5 +1,8 @@
-//! Walking trees that a user named. Every walk of ours goes through [`Walk`]: it enters no pseudo file system, enters each
-//! directory once whatever leads to it, and remembers what it could not enter.
+//! Walking trees that a user named. Every walk of the workspace, the command's included, is a [`Walk`].
+//!
+//! A walk enters the volumes that are mounted in the tree, each directory once whatever leads to it, and no pseudo file
+//! system. It remembers what it could not enter. Verification and import, which change nothing there, follow links to
+//! directories that are not above the named one; all other walks follow no link.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};

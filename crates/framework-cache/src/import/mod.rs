@@ -1,10 +1,34 @@
-//! Taking kernels that others compiled into the store.
+//! Importing kernels that a framework had compiled into the store.
 //!
 //! ```text
 //! scan ──intact──> descriptor: names it? older than it? ──> options, target ──> validate ──> key ──> put
 //! ```
 //!
-//! What does not get through is passed over, with the reason. Nothing is changed where the kernels are.
+//! What is not imported is reported, each with the reason. Nothing is changed where the kernels are. How an imported
+//! kernel is kept apart from compiled ones is described in [`Provenance`].
+//!
+//! # What is imported
+//!
+//! - A kernel that the scan found intact, that the validator accepts as a kernel for its chip, and whose name follows
+//!   from the descriptor beside it, by the rules of the release that wrote it. Names before r2.1 leave options out.
+//! - Frameworks write the descriptor before they compile. A descriptor that is newer than the `.json` or the object is
+//!   evidence of a compile that began since, so the kernel is skipped.
+//! - Options are read by the backend without a toolchain.
+//! - The `.json` must not call the kernel by a name with another hash: a file set that was copied over another one is
+//!   intact by itself.
+//! - An operator that is not the toolkit's (`py_module_path` elsewhere) is neither imported nor served by an import:
+//!   its source is what distinguishes it from another operator of that name, and no key of an import has it
+//!   (`Job::custom_op_source`). Where its source does not exist on this host, the backend itself gives both operators
+//!   one key; then both have one kernel, imported or not.
+//!
+//! # Several kernels of one job
+//!
+//! The first stays, unless the other was compiled after the first was imported, by the dates of its files, which must
+//! not be in the future: then the framework discarded its own kernel, and the import replaces the stored one. Kernels
+//! of other ranks differ in their names only, those of other toolchains in code.
+//!
+//! The cost of compiling an imported kernel is not known, nor whether it can be compiled again. An eviction counts it
+//! as the most expensive of those that it considers.
 
 mod report;
 

@@ -1,4 +1,9 @@
 //! Quarantining what a build is about to replace, in a run of its own.
+//!
+//! A kernel of which a build replaces a foreign file is quarantined together with its other replaced files. The journal
+//! records what the build does with each file, and the kernel's line in the manifest. A restore removes what builds
+//! wrote, by the manifest, leaves what the build left, and restores that line; a kernel of which a file has changed
+//! since stays. A repair also records the object of a damaged description that another kernel needs.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

@@ -1,11 +1,15 @@
-//! For which chip kernels were compiled, against what stands beside them.
+//! For which chip kernels were compiled, compared with what names their chip.
 //!
 //! An object names its machine, and in `e_flags` its cores. Its descriptor, or the directory, names the chip that is to
-//! run it. Where both are known and differ, the framework would launch a kernel that cannot run there: names have no chip
-//! in them before MindSpore r2.1. Such a kernel is not damaged, only in the wrong place, so no repair moves it.
+//! run it. Where both are known and differ, the framework would launch a kernel that cannot run there: names have no
+//! chip in them before MindSpore r2.1.
 //!
 //! Where nothing names the chip, kernels are compared with the others of the directory: with those whose descriptor
-//! names one, else with most of them. Flags that were never seen are no reason to refuse anything.
+//! names one, or, if there are none, with the majority. Flags that were never seen refuse nothing.
+//!
+//! A kernel for another chip is an error of verification, is not imported, and is given to no rank. It is not damaged,
+//! since it runs on its own chip, so no repair moves it. One that a view put there, by its manifest, was requested, and
+//! is a note.
 
 use std::collections::BTreeMap;
 

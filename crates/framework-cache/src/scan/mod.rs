@@ -1,9 +1,9 @@
-//! What is in the caches that frameworks have already: which kernels are whole, which are not, and what the framework
-//! would make of each. Changes nothing.
+//! What is in the caches that frameworks keep: which kernels are intact, which are not, and what the framework would
+//! make of each. Changes nothing.
 //!
-//! [`find`] looks for caches below a folder; [`scan`] judges everything in one of them. What is known of them:
+//! [`find`] looks for caches below a directory; [`scan`] judges everything in one of them. What is known of them:
 //!
-//! | cache | folder | kernels |
+//! | cache | directory | kernels |
 //! |---|---|---|
 //! | MindSpore | `kernel_meta`, `rank_N/kernel_meta` | `<stem>.json`, `<stem>.o` or `lib<stem>.so`, `<stem>.info` |
 //! | AKG | `akg_kernel_meta`, and `akg`, `tbe`, `composite` in it | `<stem>.json`, `<stem>.o`, `<stem>.so`, `<stem>.info` |
@@ -11,10 +11,20 @@
 //! | operator package, or the tree that it is built in | `tbe/kernel/<soc>/<op>`, `kernel/<soc>`, `binary/<soc>` | `<kernel>.json`, the object that it names |
 //! | a compiler's work | `kernel_meta_<process>/kernel_meta` | `<kernel>.json`, the object that it names |
 //!
+//! The owner of a directory follows from its name, and the owner of a file from that framework's own rule: MindSpore
+//! goes by the name of the `.json`, CANN by its content. Caches are found at any depth, in each other too, but not in
+//! pseudo file systems (`/proc`). The scan reaches files by descriptors of directories and follows no link.
+//!
 //! A kernel is *intact* if its `.json` can be read and the object beside it is the one described there, as
-//! [`opkeep_validator`] decides. It is for *another chip* if that is so and its descriptor or the directory names another
-//! chip than its object. It is an *orphan* if the `.json` is missing, and *damaged* else. What is damaged or an
-//! orphan and was written less than [`YOUNG`] ago, or is open or locked, is *in progress*: a build may be at it.
+//! [`opkeep_validator`] decides. It is for *another chip* if that is so and its descriptor or the directory names
+//! another chip than its object; see `chip_comparison`. It is an *orphan* if the `.json` is missing, and *damaged* in
+//! every other case. A damaged kernel or an orphan that was written less than [`YOUNG`] ago, or is open, locked, or was
+//! replaced while it was read, is *in progress*: a build may be writing it.
+//!
+//! What the framework would do with a kernel (`behavior`) follows from the framework's sources.
+//!
+//! A name is confirmed by one pass over the descriptor's bytes ([`name_matches`](opkeep_descriptor::name_matches)):
+//! reading the whole descriptor would take longer than everything else.
 
 mod behavior;
 pub(crate) mod cache_dir;
