@@ -21,7 +21,8 @@
 //!
 //! Each key is locked with a file lock of the store, so of all processes of a host that miss an entry one builds it; if it
 //! dies, one of the waiters takes over within 50 ms. No hit rests on a lock. Where a store cannot be written, or has no
-//! locks, a caller gets an unshared ticket and a warning.
+//! locks, a caller gets an unshared ticket and a warning. A store that is opened for reading has no locks: no waiter could find
+//! the kernel there. A waiter's timeout runs from the holder's last heartbeat.
 //!
 //! ```
 //! use opkeep_cache::{Accept, Cache, CacheConfig, Claim, Query};
