@@ -1,7 +1,7 @@
 //! Incremental operator build: each kernel is compiled once, checked, kept, and reused everywhere.
 //!
 //! This is the crate that frameworks compose. It owns no operator, no compiler and no vendor: an [`Engine`] takes a
-//! [`Backend`](opkeep_backend::Backend) and a [`Config`], and builds requests. The way of each kernel:
+//! [`Backend`] and a [`Config`], and builds requests. The way of each kernel:
 //!
 //! ```text
 //! descriptor -> key -> look up ──hit──────────────────────────────> verified bytes -> kernel_meta view
@@ -112,25 +112,24 @@
 //!
 //! # Many processes
 //!
-//! The ranks of a machine start together and want the same kernels. Nobody directs them: each goes through what it misses,
-//! the longest first, and makes what nobody else is making.
+//! The ranks of a machine start together and need the same kernels. No process directs them: each goes through the kernels that
+//! it misses, the longest first, and builds what no other process builds.
 //!
 //! ```text
 //! rank 0   missing: A B C D     lock A ─> look again ─> token ─> compile A ─> publish ─> unlock
 //! rank 1   missing: A B C D     lock B ─> look again ─> token ─> compile B ─> publish ─> unlock
 //! rank 2   missing: A B C D     lock A: held, put back; lock B: held, put back; lock C ─> look again ─> token: wait ...
-//!                               ... and when nothing else is left, ask for A and B again, every 1 to 20 ms:
-//!                               lock A ─> look again: it is there ─> shared
+//!                               ... and when nothing else is left, retry A and B, every 1 to 20 ms:
+//!                               lock A ─> look again: found ─> shared
 //! ```
 //!
-//! * The lock of a kernel is a `flock` beside the store's entries. Who dies releases it, and one of those who wait goes on.
-//!   Who fails leaves the reason to those who wait, if it would meet them as well. Who is stopped, and so gives no sign of
-//!   life for longer than a compile may take, is waited for no longer.
-//! * A token is a `flock` on one of as many files as compilers may run on this machine ([`Config::machine_jobs`]), in this
-//!   user's work folder. It is asked for with the kernel's lock held, and never the other way round, so there is no ring of
-//!   processes that wait for each other. [`Config::nice`] leaves more of the processor to others.
-//! * What compiles took is remembered beside the tokens, by backend, target and operator types, for the order of the next
-//!   build.
+//! * The lock of a kernel is a `flock` beside the store's entries. It is released when the process exits, and one of the waiters
+//!   goes on. A holder that fails leaves the reason to its waiters, if the failure would occur for them as well. A holder
+//!   without a heartbeat for longer than a compile may take is stale, and is waited for no longer.
+//! * A job token is a `flock` on one of as many files as compilers may run on this machine ([`Config::machine_jobs`]), in this
+//!   user's work directory. It is requested with the kernel's lock held, and never the other way round, so processes that
+//!   wait for each other form no ring. [`Config::nice`] leaves more of the processor to other programs.
+//! * Compile times are recorded beside the tokens, by backend, target and operator types, for the order of the next build.
 //!
 //! # Examples
 //!

@@ -12,6 +12,9 @@
 //!   work-<pid>-<n>.lock       locked while its owner lives; else both are removed by whoever comes next
 //!   failed/<kernel>-<pid>/    source and output of compiles that failed, the latest 32
 //! ```
+//!
+//! They are not in the store, so that a store on a full or read-only disk costs nothing but the keeping of kernels. The digests
+//! of files, job tokens and compile times are here too: they belong to a machine.
 
 use std::fs::File;
 use std::io;

@@ -3,6 +3,11 @@
 //! Two maps: what was asked for leads to a key, and the key to a kernel, or to why there is none. The first is what makes
 //! a second request cheap: neither a key is computed nor a file looked at. It is believed for a moment only
 //! ([`FRESH`]): then the key is computed anew, so that a compiler that was replaced is noticed.
+//!
+//! Kernels are kept up to a number of bytes; those that were used last stay. Of several threads that ask for one kernel one
+//! builds it. If that thread panics or is cancelled, the others try. A remembered kernel is written to the view again if its
+//! operator, or the framework's name for it, got another kernel since (`PlacementCache`). A holder that keeps the view locked
+//! for too long is waited for once; after that the lock is only tried, until another holder takes it (`ContendedLock`).
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher};

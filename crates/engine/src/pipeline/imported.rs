@@ -1,4 +1,8 @@
-//! Imported kernels in a build: taken where there is none of ours, and where such are trusted.
+//! Imported kernels in a build: used where the store has no compiled kernel, and where imports are trusted.
+//!
+//! A build looks for an imported kernel only where there is no compiled one, and never with `force`, `disable` or debug
+//! options. Its outcome is `Reused`, with the provenance. A damaged entry of a compiled kernel is compiled again before
+//! an imported kernel is used, except with `require`, so that the entry gets repaired.
 
 use std::sync::Arc;
 

@@ -2,7 +2,8 @@
 //!
 //! Ranks of one training job do not begin at the same instant. What one of them has compiled must not be compiled again
 //! by the next, although that one began a little later: builds that overlap are a group, and what was made since the
-//! first of them began is new enough for all of them.
+//! first of them began is new enough for all of them. A lock in this user's private directory finds the group, so that no
+//! caller has to state which ranks belong together.
 //!
 //! ```text
 //! <base>/opkeep-<uid>/groups/<store>          locked by each build of the group, shared; says when the first began

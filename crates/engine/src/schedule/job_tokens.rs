@@ -9,6 +9,9 @@
 //! is held for longer than a compile may take is held by a process that was stopped, and those who wait make another in
 //! its place. Tokens save time, and nothing else rests on them: where they cannot be had, each process keeps to its own
 //! number of compilers.
+//!
+//! Tokens are in the work directory of this user and not in the runtime directory of a session, which services and containers
+//! do not have: they belong to a machine, not to a session.
 
 use std::fs::File;
 use std::io;

@@ -1,7 +1,7 @@
 //! The `kernel_meta` view: kernels where a framework looks for them.
 //!
-//! Kernels are put there in batches while others are still built, so that a network of any size needs no more memory
-//! than a batch.
+//! Kernels are written there in batches of 16 MiB while others are still built, so that a network of any size needs no more
+//! memory than a batch, unless the caller keeps the artifacts.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
