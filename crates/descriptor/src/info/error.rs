@@ -21,7 +21,7 @@ pub enum InfoError {
     TooLarge {
         /// Bytes given.
         bytes: u64,
-        /// [`MAX_INFO_BYTES`].
+        /// [`MAX_INFO_BYTES`](crate::MAX_INFO_BYTES).
         limit: u64,
     },
     /// Not JSON.
