@@ -16,7 +16,7 @@
 //! * [`corpus`]: where files are that we may not redistribute. [`Counting`], [`most_bytes`] and [`allocations`]: how
 //!   much memory is used.
 //! * [`remote`]: a remote tier in memory that can be slow, wrong, full or gone.
-//! * [`interleave`]: runs threads one at a time, changing over at calls to the disk in an order that is given.
+//! * [`interleave`](mod@interleave): runs threads one at a time, changing over at calls to the disk in an order that is given.
 
 pub mod ascend;
 pub mod caches;

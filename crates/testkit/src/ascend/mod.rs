@@ -9,7 +9,7 @@
 //! # Ok::<(), &str>(())
 //! ```
 //!
-//! [`Kernel`] has a knob for each habit of a compiler that we know; [`zoo`] is one pair of each kind. What they are
+//! [`Kernel`] has a knob for each habit of a compiler that we know; [`zoo()`] is one pair of each kind. What they are
 //! like was read off genuine objects, section by section: which there are, in which order, where they stand, which
 //! symbols are local. Only the code is no code, but noise.
 
