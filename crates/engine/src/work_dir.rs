@@ -1,15 +1,15 @@
-//! Work folders for compilers.
+//! Work directories for compilers.
 //!
 //! ```text
-//! <base>/opkeep-<uid>/        this user's, and nobody else can write to it
-//!   digests                   what files had which digest, see `memo`
-//!   answers/                  what compilers said, see `memo`
-//!   costs                     what compiles took, see `costs`
-//!   slots/                    who compiles, see `tokens`
-//!   groups/                   who replaces what is in a store, see `schedule::force_group`
+//! <base>/opkeep-<uid>/        this user's; no other user can write to it
+//!   digests                   digests of files, see `file_digests`
+//!   answers/                  answers of compilers, see `file_digests`
+//!   costs                     compile times, see `schedule::compile_times`
+//!   slots/                    job tokens, see `schedule::job_tokens`
+//!   groups/                   builds that replace entries of a store, see `schedule::force_group`
 //!   probe-<pid>-<n>/          a toolchain's probe, as `opkeep_process::ProbeDir` makes them, with a lock as below
-//!   work-<pid>-<n>/           one compile's folder, empty when it begins
-//!   work-<pid>-<n>.lock       locked while its owner lives; else both are removed by whoever comes next
+//!   work-<pid>-<n>/           one compile's directory, empty when it begins
+//!   work-<pid>-<n>.lock       locked while its owner lives; a later process removes both of one that was killed
 //!   failed/<kernel>-<pid>/    source and output of compiles that failed, the latest 32
 //! ```
 //!

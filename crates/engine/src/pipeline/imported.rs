@@ -1,8 +1,9 @@
 //! Imported kernels in a build: used where the store has no compiled kernel, and where imports are trusted.
 //!
 //! A build looks for an imported kernel only where there is no compiled one, and never with `force`, `disable` or debug
-//! options. Its outcome is `Reused`, with the provenance. A damaged entry of a compiled kernel is compiled again before
-//! an imported kernel is used, except with `require`, so that the entry gets repaired.
+//! options. Its outcome is `Reused`, with the provenance. Where the entry of a compiled kernel
+//! is damaged, the kernel is compiled again, which repairs the entry; only `require`, which never compiles, uses an
+//! imported kernel in its place.
 
 use std::sync::Arc;
 
