@@ -17,7 +17,7 @@ use crate::KernelFileKind;
 pub enum ViewError {
     /// The rank cannot be part of a folder's name.
     #[error(
-        "RANK_ID `{rank}` cannot name a folder: expected 1 to 200 characters of `A-Z a-z 0-9 _ . -`, neither `.` \
+        "RANK_ID `{rank}` cannot name a directory: expected 1 to 200 characters of `A-Z a-z 0-9 _ . -`, neither `.` \
          nor `..`; set RANK_ID to the number of this rank, or unset it"
     )]
     Rank {
@@ -77,7 +77,9 @@ pub enum ViewError {
         found_len: u64,
     },
     /// Something stands where a folder should be.
-    #[error("`{path}` is in the way: expected a folder, found {found}; move it away, or choose another base")]
+    #[error(
+        "`{path}` is in the way: expected a directory, found {found}; move it away, or choose another base"
+    )]
     NotAFolder {
         /// Where.
         path: PathBuf,

@@ -42,7 +42,7 @@ fn make_dir(fs: &Fs, path: &Path) -> Result<(), ViewError> {
         };
         return Err(ViewError::NotAFolder { path: parent.to_owned(), found });
     }
-    Err(ViewError::io("create the folder", path, source))
+    Err(ViewError::io("create the directory", path, source))
 }
 
 /// The open directory of a view. Once [entered](ViewDir::enter), locked, unless its file system has no locks.
@@ -77,7 +77,7 @@ impl ViewDir {
     pub(crate) fn open(fs: &Fs, path: &Path) -> Result<Self, ViewError> {
         let dir = fs.open_dir(path).or_else(|_| {
             make_dir(fs, path)?;
-            fs.open_dir(path).map_err(|source| ViewError::io("open the folder", path, source))
+            fs.open_dir(path).map_err(|source| ViewError::io("open the directory", path, source))
         })?;
         let lock = dir.open_lock(LOCK, Some(FILE_MODE));
         let lock = lock.map_err(|source| ViewError::io("open", path.join(LOCK), source))?;
@@ -92,7 +92,7 @@ impl ViewDir {
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
                 Ok(None)
             }
-            Err(source) => Err(ViewError::io("open the folder", path, source)),
+            Err(source) => Err(ViewError::io("open the directory", path, source)),
         }
     }
 
@@ -218,7 +218,7 @@ impl ViewDir {
     /// A second descriptor of the directory, to look into it: reading does not count as a use of a file.
     pub(crate) fn as_dir(&self) -> Result<Dir, ViewError> {
         let dir = self.dir.try_clone();
-        dir.map(Dir::quiet).map_err(|source| ViewError::io("open the folder", self.path(), source))
+        dir.map(Dir::quiet).map_err(|source| ViewError::io("open the directory", self.path(), source))
     }
 
     /// Why kernels in the directory cannot be relied on: another user may write there, or put another directory in the

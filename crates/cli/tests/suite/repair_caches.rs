@@ -140,7 +140,10 @@ fn what_is_left_is_told_and_counts() {
     fs::remove_dir_all(place.path("run/rank_1/kernel_meta.opkeep-quarantine")).unwrap();
     put(&place.path("run/rank_1/kernel_meta.opkeep-quarantine"), "");
     let ran = place.run(&["repair", "run"]).ended_with(1);
-    has(&ran, &["left: cannot make the folder", "quarantined: kernel square_", "problems are left: 1\n"]);
+    has(
+        &ran,
+        &["left: cannot create the directory", "quarantined: kernel square_", "problems are left: 1\n"],
+    );
 }
 
 #[test]
@@ -184,7 +187,7 @@ fn ranks_may_be_named_from_where_one_is() {
         (output.status.code(), String::from_utf8(output.stdout).unwrap())
     };
     let (code, said) = in_run(&["repair", "--fill", "--dry-run", "."], "run/rank_1");
-    assert!(code == Some(1) && said.contains("was not looked at"), "{said}");
+    assert!(code == Some(1) && said.contains("was not scanned"), "{said}");
     let (code, said) = in_run(&["repair", "--fill", "."], "run");
     assert!(
         code == Some(0) && said.contains("filled: 1 kernel of ./rank_1/kernel_meta from rank 0"),

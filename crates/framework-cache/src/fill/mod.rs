@@ -129,10 +129,10 @@ fn base(place: &CacheDir) -> Option<PathBuf> {
 fn no_ranks(kind: Kind) -> &'static str {
     match kind {
         Kind::MindSpore => {
-            "it is in no rank_N: MindSpore before r1.5 has no folders of ranks, so there is nothing to fill it from"
+            "it is in no rank_N: MindSpore before r1.5 has no rank directories, so there is nothing to fill it from"
         }
-        Kind::Akg => "AKG's kernels are in one folder for all ranks: there is nothing to fill it from",
-        _ => "only MindSpore has folders of ranks: there is nothing to fill it from",
+        Kind::Akg => "AKG's kernels are in one directory for all ranks: there is nothing to fill it from",
+        _ => "only MindSpore has rank directories: there is nothing to fill it from",
     }
 }
 

@@ -45,9 +45,8 @@ pub(crate) fn prepare_files(
     stem: &str,
     device: u32,
 ) -> Result<PreparedKernel, String> {
-    let changed = |file: &str| {
-        format!("`rank_{}/kernel_meta/{file}` changed since it was looked at: run it again", from.name)
-    };
+    let changed =
+        |file: &str| format!("`rank_{}/kernel_meta/{file}` changed since the scan: run it again", from.name);
     let read = |file: String, limit| {
         let mut bytes = Vec::new();
         match from.dir.as_ref().map(|dir| dir.read(&file, limit, &mut bytes)) {
@@ -163,7 +162,7 @@ impl RankDir {
         };
         let made = open().map_err(|error: std::io::Error| {
             format!(
-                "cannot open the folder `{}`: {error}; make it a folder that this user may write",
+                "cannot open the directory `{}`: {error}; make it a directory that this user may write",
                 path.display()
             )
         })?;

@@ -120,7 +120,7 @@ impl<'a> Rank<'a> {
         let asides = runs(&path);
         let device = match Dir::open_quietly(&path) {
             Ok(_) => Err(format!(
-                "it was not looked at: to fill it too, or from it, name the folder above, `{}`",
+                "it was not scanned: to fill it too, or from it, name the directory above, `{}`",
                 base.display()
             )),
             Err(_) => device(&name, &devices_of(&asides), map),

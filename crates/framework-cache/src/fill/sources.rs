@@ -45,11 +45,11 @@ pub(crate) fn agreed(
     for (rank, stem) in sources {
         all.push(having(*rank, stem, ranks)?);
     }
-    let Some((first, others)) = all.split_first() else { return Err("nobody has it".to_owned()) };
+    let Some((first, others)) = all.split_first() else { return Err("no rank has it".to_owned()) };
     for other in others {
         if let Some(different) = different(kernel, first, other)? {
             return Err(format!(
-                "`{}` and `{}` are not the same kernel: {different}; set the wrong one aside, or let the ranks compile \
+                "`{}` and `{}` are not the same kernel: {different}; quarantine the wrong one, or let the ranks compile \
                  it",
                 first.path(),
                 other.path()
@@ -58,8 +58,8 @@ pub(crate) fn agreed(
     }
     let Some(at) = all.iter().position(|having| having.info.is_some()) else {
         return Err(format!(
-            "nobody who has it has its descriptor, `{}.info`: without one nobody knows which MindSpore gave it its \
-             name, and whether that holds for other ranks",
+            "no rank that has it has its descriptor, `{}.info`: without one it is unknown which MindSpore named it, \
+             and whether the name holds for other ranks",
             first.stem
         ));
     };
@@ -84,7 +84,7 @@ fn runs(from: &Rank<'_>, stem: &str, descriptor: &Descriptor) -> Result<(), Stri
         read("json", MAX_TEXT, &mut json) && read("o", MAX_OBJECT, &mut object)
     });
     if !is_read {
-        return Err(format!("`{path}` changed since it was looked at: run it again"));
+        return Err(format!("`{path}` changed since the scan: run it again"));
     }
     let target = &descriptor.spec.target;
     let expect = targets::named(target).filter(|expect| !targets::is_ai_core(expect) || is_chip(target));
@@ -103,7 +103,7 @@ fn runs(from: &Rank<'_>, stem: &str, descriptor: &Descriptor) -> Result<(), Stri
 fn having<'a>(rank: usize, stem: &'a str, ranks: &'a [Rank<'_>]) -> Result<Having<'a>, String> {
     let from = &ranks[rank];
     let path = || format!("rank_{}/kernel_meta/{stem}", from.name);
-    let changed = || format!("`{}` changed since it was looked at: run it again", path());
+    let changed = || format!("`{}` changed since the scan: run it again", path());
     let (Some(dir), Some(kernel)) = (&from.dir, from.intact.get(stem)) else { return Err(changed()) };
     let mut json = Vec::new();
     if !matches!(dir.read(format!("{stem}.json"), MAX_TEXT, &mut json), FileRead::Complete(_))
@@ -131,7 +131,7 @@ fn another(stem: &str, json: &[u8], path: &str) -> Result<(), String> {
     let own = named.split("__kernel").next().and_then(Stem::of);
     match (own, Stem::of(stem)) {
         (Some(own), Some(expected)) if own.kernel != expected.kernel => Err(format!(
-            "the kernel in `{path}.json` is called `{named}`, which is another one: set it aside by hand"
+            "the kernel in `{path}.json` is called `{named}`, which is another one: move it away by hand"
         )),
         _ => Ok(()),
     }
@@ -187,7 +187,7 @@ fn same_object(kernel: &str, one: &Having<'_>, other: &Having<'_>) -> Result<boo
     for (having, bytes) in [one, other].into_iter().zip(&mut plain) {
         let read = having.dir.read(format!("{}.o", having.stem), MAX_OBJECT, bytes);
         if !matches!(read, FileRead::Complete(_)) || Digest::of(bytes) != having.sha256 {
-            return Err(format!("`{}.o` changed since it was looked at: run it again", having.path()));
+            return Err(format!("`{}.o` changed since the scan: run it again", having.path()));
         }
         without_device(bytes, kernel);
     }

@@ -124,7 +124,9 @@ impl Bounds {
 pub fn gc(place: &CacheDir, options: &GcOptions<'_>) -> io::Result<GcReport> {
     let dir = Dir::open_quietly(&place.path)?;
     if place.soc.as_ref().is_some_and(|soc| soc.ends_with(QUARANTINE)) {
-        return Err(io::Error::other("what a repair set aside stays until it is undone, or deleted by hand"));
+        return Err(io::Error::other(
+            "what a repair quarantined stays until it is restored, or deleted by hand",
+        ));
     }
     let mut report = GcReport::default();
     if options.max_bytes.is_none() {

@@ -213,10 +213,10 @@ impl SkipReason {
 impl fmt::Display for SkipReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Damaged(what) => write!(f, "not whole: {what}"),
+            Self::Damaged(what) => write!(f, "not intact: {what}"),
             Self::OtherChip(other) => f.write_str(other),
             Self::UnknownChip(chip) => f.write_str(&unjudged(chip)),
-            Self::InUse(who) => write!(f, "somebody is at it: {who}"),
+            Self::InUse(who) => write!(f, "in use: {who}"),
             Self::Unreadable(why) => write!(f, "cannot be read: {why}"),
             Self::Ours => f.write_str("opkeep put it there, out of a store of its own"),
             Self::NoDescriptor => f.write_str("no .info beside it: nothing says what it computes"),

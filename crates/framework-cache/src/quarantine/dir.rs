@@ -31,7 +31,7 @@ impl Quarantine {
         made: Made,
     ) -> Result<Self, RepairError> {
         let path = locked_cache.quarantine_path();
-        let failed = |source| RepairError::io("make the folder", &path, source);
+        let failed = |source| RepairError::io("create the directory", &path, source);
         let top = tools::make_dir(&locked_cache.parent, &locked_cache.quarantine).map_err(failed)?;
         let opened = Self::new_run(&top, run).map_err(failed);
         let opened = opened.and_then(|(run, name)| {

@@ -33,7 +33,7 @@ pub enum RepairError {
     },
     /// The folder is the top of a file system, so nothing beside it is on the same one.
     #[error(
-        "`{path}` is a mount point: what is set aside must stay on its file system, and beside it is another one; \
+        "`{path}` is a mount point: quarantined files must stay on its file system, and beside it is another one; \
          move away what `opkeep verify` names by hand, or mount the file system one folder higher"
     )]
     MountPoint {
@@ -52,7 +52,7 @@ pub enum RepairError {
     },
     /// This user may not write there.
     #[error(
-        "cannot {action} `{path}`: {source}; nothing was changed: make the folder that it is in writable, or run it as \
+        "cannot {action} `{path}`: {source}; nothing was changed: make the directory that it is in writable, or run it as \
          the user who owns that"
     )]
     NotWritable {
@@ -77,7 +77,7 @@ pub enum RepairError {
     },
     /// There is no folder of a cache.
     #[error(
-        "there is no folder `{path}` that has one above it: expected a cache, such as rank_0/kernel_meta; if it was \
+        "there is no directory `{path}` that has one above it: expected a cache, such as rank_0/kernel_meta; if it was \
          deleted since, make it again and repeat the command"
     )]
     NoFolder {

@@ -267,7 +267,8 @@ pub(crate) fn move_judged(
         ErrorKind::NotFound => SkipCause::Changed { file: named() },
         ErrorKind::CrossesDevices => SkipCause::Failed {
             file: named(),
-            problem: "its folder is a mount point, so that nothing can be moved beside the cache".to_owned(),
+            problem: "its directory is a mount point, so that nothing can be moved beside the cache"
+                .to_owned(),
         },
         _ => SkipCause::Failed { file: named(), problem: error.to_string() },
     })?;

@@ -82,18 +82,18 @@ impl fmt::Display for SkipCause {
             Self::Changed { file } => {
                 write!(
                     f,
-                    "`{file}` changed since it was looked at: somebody is at work there; run it again later"
+                    "`{file}` changed since the scan: another program is at work there; run it again later"
                 )
             }
             Self::InUse => f.write_str("it changed whenever it was read: run it again later"),
             Self::Unreadable { file, problem } => write!(
                 f,
-                "`{file}` cannot be read, so nobody knows whether it is damaged: {problem}; run it as the user who owns \
+                "`{file}` cannot be read, so it is unknown whether it is damaged: {problem}; run it as the user who owns \
                  the file"
             ),
             Self::NotAFile { file } => write!(
                 f,
-                "`{file}` is a link, or no file at all, and links are not followed: a framework may find the kernel whole \
+                "`{file}` is a link, or no file at all, and links are not followed: a framework may find an intact kernel \
                  there; put the file itself in its place, or move all files of this kernel away by hand"
             ),
             Self::OtherChip(other) => write!(
@@ -102,7 +102,7 @@ impl fmt::Display for SkipCause {
             ),
             Self::Installed => f.write_str("it is part of an operator package: install or build that again"),
             Self::Failed { file, problem } => {
-                write!(f, "`{file}` could not be moved: {problem}; run it as the user who owns the folder")
+                write!(f, "`{file}` could not be moved: {problem}; run it as the user who owns the directory")
             }
             Self::Displaced { file, place } => write!(
                 f,

@@ -49,8 +49,8 @@ pub(crate) fn of(
         );
     }
     match (kind, what) {
-        (_, ItemKind::Temp) => outcome(Effect::Ignored, "nobody reads it or removes it; it takes space"),
-        (_, ItemKind::Lock) => outcome(Effect::Ignored, "nobody removes it"),
+        (_, ItemKind::Temp) => outcome(Effect::Ignored, "no program reads or removes it; it takes space"),
+        (_, ItemKind::Lock) => outcome(Effect::Ignored, "no program removes it"),
         (Kind::MindSpore | Kind::Akg, _) => mindspore(kind, what, verdict, notes),
         (Kind::Cann, _) => cann(what, verdict, members),
         (Kind::Package, _) => package(verdict),

@@ -327,8 +327,8 @@ impl fmt::Display for Orphan {
                 "an object without its .json: the compile was interrupted, or the .json deleted"
             }
             Self::HeaderOnly => "a header without its .json",
-            Self::Temp => "a temporary file that its writer left behind",
-            Self::StaleLock => "the lock of a kernel that is not there, held by nobody",
+            Self::Temp => "a temporary file that its writer did not rename",
+            Self::StaleLock => "the lock of a kernel that is missing, with no holder",
         })
     }
 }
@@ -351,10 +351,10 @@ impl fmt::Display for Note {
                 "MindSpore never reads names with `_loc` or `_compute` in them: it compiles this anew",
             ),
             Self::DamagedDescriptor { problem } => {
-                write!(f, "its descriptor is damaged, which nobody reads: {problem}")
+                write!(f, "its descriptor is damaged, which no program reads: {problem}")
             }
             Self::Library { is_its_own: true } => f.write_str(
-                "its object is a library that CANN asks for the kernel: the library is whole, and what is inside was \
+                "its object is a library that CANN asks for the kernel: the library is intact, and what is inside was \
                  not checked",
             ),
             Self::Library { is_its_own: false } => f.write_str(
@@ -365,7 +365,7 @@ impl fmt::Display for Note {
             Self::UnknownChip { chip } => f.write_str(&unjudged(chip)),
             Self::OwnOtherChip(other) => write!(f, "{other}; opkeep was asked to put it there"),
             Self::OtherObject => f.write_str(
-                "the object beside the library is not the one that it was linked from; nobody reads it",
+                "the object beside the library is not the one that it was linked from; no program reads it",
             ),
             Self::Finding(finding) => write!(f, "{finding}"),
             Self::Lint(lint) => write!(f, "{lint}"),

@@ -407,7 +407,10 @@ fn what_may_not_be_moved_is_told() {
     }
     // The quarantine cannot be made.
     let said = mended_by_nobody(&rank);
-    assert!(said.contains("error cannot make the folder") && said.contains("nothing was changed"), "{said}");
+    assert!(
+        said.contains("error cannot create the directory") && said.contains("nothing was changed"),
+        "{said}"
+    );
     assert!(said.contains("kernel_meta.opkeep-quarantine"), "{said}");
     // A quarantine that is closed is no sign that there is none.
     Repair::new().mend_all(&rank);

@@ -190,7 +190,7 @@ fn without_a_descriptor_or_with_another_one_nobody_knows_the_generation() {
     change_info(&info, |info| info["job_content"]["op_list"][1]["int64mode"] = true.into());
     assert!(unfilled(&run(base.path())).contains("does not follow from its descriptor"));
     fs::remove_file(&info).unwrap();
-    assert!(unfilled(&run(base.path())).contains("nobody who has it has its descriptor"));
+    assert!(unfilled(&run(base.path())).contains("no rank that has it has its descriptor"));
     fs::write(&info, kernel.info.unwrap()).unwrap();
     age(&info).unwrap();
     assert_eq!(run(base.path()).filled.len(), 1);
@@ -205,7 +205,7 @@ fn caches_without_ranks_are_told() {
     let report = run(base.path());
     let whys: Vec<&str> = report.no_ranks.iter().map(|(_, why)| *why).collect();
     assert!(whys.len() == 3 && report.unfilled.is_empty(), "{report:?}");
-    for (why, word) in whys.iter().zip(["one folder for all ranks", "only MindSpore", "before r1.5"]) {
+    for (why, word) in whys.iter().zip(["one directory for all ranks", "only MindSpore", "before r1.5"]) {
         assert!(why.contains(word), "{why}");
     }
 }
@@ -454,7 +454,7 @@ fn a_rank_that_was_not_looked_at_is_not_taken_for_lost() {
     let ranks = ranks(base.path(), 2);
     remove(base.path(), &ranks[1], 1);
     let report = run(&base.path().join("rank_0"));
-    assert!(unfilled(&report).contains("was not looked at"));
+    assert!(unfilled(&report).contains("was not scanned"));
 }
 
 #[test]
