@@ -1,4 +1,4 @@
-//! What can go wrong in a build.
+//! The errors of builds and of kernels.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use crate::outcome::Outcome;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The directory for a framework's kernels and that of the store are one, or one is in the other.
+    /// The view and the store are one directory, or one is inside the other.
     #[error(
         "kernels are not put into `{view}`: it is the directory of the store `{store}`, or one is in the other, and \
          frameworks would read the store's files and delete them; choose another directory for them, or \
@@ -43,7 +43,7 @@ pub enum KernelError {
     /// The backend refused the job, or its compiler failed.
     #[error(transparent)]
     Backend(BackendError),
-    /// The compiler made something that is not the kernel its `.json` says.
+    /// The validator refuses the compiled kernel.
     #[error(
         "the compiled kernel `{kernel}` is not valid and was not kept: {}; is the compiler the one it should be?{}",
         list(.errors), what_is(.left)
@@ -51,22 +51,22 @@ pub enum KernelError {
     Invalid {
         /// The kernel's name.
         kernel: String,
-        /// All that is wrong.
+        /// The errors that were found.
         errors: Vec<Finding>,
-        /// A folder with what the compiler worked on, where it can be looked at.
+        /// The directory with the compiler's input and output, kept for inspection.
         left: Option<PathBuf>,
     },
-    /// The compiler made a valid kernel, but not the one it was asked for.
+    /// The compiler made a valid kernel with another name.
     #[error("the compiler was asked for the kernel `{kernel}` and made `{found}`; it was not kept{}", what_is(.left))]
     NameMismatch {
         /// The name asked for.
         kernel: String,
         /// The name in the `.json`.
         found: String,
-        /// A folder with what the compiler worked on, where it can be looked at.
+        /// The directory with the compiler's input and output, kept for inspection.
         left: Option<PathBuf>,
     },
-    /// The stored entry lacks what a kernel has.
+    /// The stored entry lacks a member that every kernel has.
     #[error("the stored kernel `{kernel}` has no member `{member}`")]
     Incomplete {
         /// The kernel's name.
@@ -74,15 +74,13 @@ pub enum KernelError {
         /// The member.
         member: &'static str,
     },
-    /// The stored entry has an imported kernel, and stands where only what we compiled may.
-    #[error(
-        "what is stored for the kernel `{kernel}` was imported, and stands under a key of what opkeep compiles"
-    )]
+    /// The stored entry holds an imported kernel under a key of compiled kernels.
+    #[error("the entry of the kernel `{kernel}` holds an imported kernel, under a key of compiled kernels")]
     UnexpectedImport {
         /// The kernel's name.
         kernel: String,
     },
-    /// The mode forbids compiling, and the kernel cannot be taken from the store.
+    /// The mode forbids compiling, and the store has no usable entry.
     #[error(
         "kernel `{kernel}` cannot be reused: {why}; the cache mode `require` forbids compiling it, so build it where \
          compiling is allowed, with the mode `enable` and the same store"
@@ -90,13 +88,13 @@ pub enum KernelError {
     NotCached {
         /// The kernel's name.
         kernel: String,
-        /// Why it is not there.
+        /// Why there is none.
         why: String,
     },
-    /// Another process compiled the same kernel while we waited, and failed.
+    /// Another process compiled the same kernel and failed.
     #[error("another process that compiled the same kernel failed: {reason}")]
     HolderFailed {
-        /// What it left.
+        /// The reason that it gave.
         reason: String,
     },
     /// The backend has a bug.
@@ -104,13 +102,13 @@ pub enum KernelError {
     Panicked {
         /// The kernel's name.
         kernel: String,
-        /// What the panic says.
+        /// The message of the panic.
         message: String,
     },
-    /// The build was to end with the first failure, and this kernel had not been begun.
+    /// Another kernel failed first, and the build ends with its first failure.
     #[error("not built, since `{first}` failed")]
     Skipped {
-        /// The kernel, or the operator, that failed first.
+        /// The kernel that failed.
         first: String,
     },
     /// The call was cancelled before the kernel was built.
@@ -119,9 +117,9 @@ pub enum KernelError {
     /// Nothing could be built at all.
     #[error(transparent)]
     Build(BuildError),
-    /// No work folder could be made for the compiler.
+    /// No work directory could be made for the compiler.
     #[error(
-        "cannot make a work folder in `{path}`: {source}; free some space, or set TMPDIR to another folder"
+        "cannot make a work directory in `{path}`: {source}; free some space, or choose another directory"
     )]
     WorkDir {
         /// Where.
@@ -168,9 +166,9 @@ impl KernelError {
         }
     }
 
-    /// Whether an equal compile elsewhere would fail the same way, so that those who wait for it need not try.
+    /// Whether another process would fail the same way, so that waiters need not try.
     ///
-    /// A compiler that was killed, or had no room, says nothing of the next attempt.
+    /// A compiler that was killed, or that ran out of space, may succeed the next time.
     pub(crate) fn would_repeat(&self) -> bool {
         match self {
             Self::Invalid { .. } | Self::NameMismatch { .. } => true,
@@ -195,7 +193,7 @@ impl KernelError {
         }
     }
 
-    /// Whether it failed since as many files were open as may be, in the process or on the machine.
+    /// Whether it failed because the process or the machine had too many files open.
     pub(crate) fn is_for_want_of_files(&self) -> bool {
         match self {
             Self::WorkDir { source, .. } | Self::Backend(BackendError::Io { source, .. }) => {
@@ -207,16 +205,16 @@ impl KernelError {
         }
     }
 
-    /// Whether it failed for want of time.
+    /// Whether it failed because it ran out of time.
     pub(crate) fn is_deadline(&self) -> bool {
         matches!(self, Self::Backend(BackendError::TimedOut { .. }))
     }
 }
 
-/// What the system calls it.
+/// The system's message.
 const TOO_MANY_FILES: &str = "Too many open files";
 
-/// Whether a text says that something ran out that may be there again.
+/// Whether a text reports that a resource ran out, which may be available later.
 fn is_starved(text: &str) -> bool {
     let signs = [
         "No space left",

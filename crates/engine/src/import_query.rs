@@ -29,8 +29,8 @@ impl ImportQuery {
 }
 
 /// An imported kernel that will do. None if there is none; an error if there is one that will not, and why.
-pub(crate) fn peek(shelf: &TargetStore, wanted: &ImportQuery) -> Option<Result<Provenance, String>> {
-    match shelf.peek(wanted.key.digest()) {
+pub(crate) fn peek(store: &TargetStore, wanted: &ImportQuery) -> Option<Result<Provenance, String>> {
+    match store.peek(wanted.key.digest()) {
         Lookup::Hit(entry) => Some(wanted.check(&entry)),
         Lookup::Miss(Miss::Absent) => None,
         Lookup::Miss(miss) => Some(Err(format!("an imported kernel cannot be used: {miss}"))),

@@ -170,7 +170,7 @@ pub use explain::{CacheStatus, Explanation};
 pub use file_digests::FileDigestCache;
 pub use memory::cache::BuiltKernel;
 pub use network::requests::{BuiltNetwork, requests};
-pub use network::session::{RunError, Session, Step};
+pub use network::session::{NodeTiming, RunError, Session};
 pub use opkeep_kernel_meta::{
     DirectoryRisk, ForeignKernel, LeftKernel, LeftReason, STAYS_DISPLACED, ViewError,
 };

@@ -1,4 +1,4 @@
-//! What came of a build.
+//! The reports of builds.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,22 +16,23 @@ use crate::outcome::Outcome;
 use crate::plan::PlannedKernel;
 use crate::ready::ReadyKernel;
 
-/// What came of a build.
+/// The report of a build.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct BuildReport {
     /// The backend's name.
     pub backend: &'static str,
-    /// The exact targets, as resolved; one, as a rule.
+    /// The exact targets, as the backend resolved them; usually one.
     pub targets: Vec<String>,
-    /// How many operators were asked for.
-    pub operators: usize,
-    /// The kernels they came to, in the order in which they were first asked for.
+    /// The number of requests.
+    pub requests: usize,
+    /// Their kernels, in the order of their first requests.
     pub kernels: Vec<KernelReport>,
-    /// The kernel of each operator: an index into `kernels`.
+    /// The kernel of each request: an index into `kernels`.
     pub kernel_of: Vec<usize>,
-    /// What should be known and stopped nothing.
+    /// Warnings: problems that stopped nothing.
     pub warnings: Vec<String>,
-    /// Where kernels were put for a framework, if that was asked for; or why they could not.
+    /// The directory where a framework looks for kernels, if [`Config::view`](crate::Config::view) names one.
     pub view: Option<Result<ViewPlacement, ViewError>>,
     /// How long it took.
     pub elapsed: Duration,
@@ -40,7 +41,7 @@ pub struct BuildReport {
 }
 
 impl BuildReport {
-    /// How many kernels had each outcome.
+    /// The number of kernels with each outcome.
     pub fn counts(&self) -> BTreeMap<Outcome, usize> {
         let mut counts: BTreeMap<Outcome, usize> =
             Outcome::ALL.into_iter().map(|outcome| (outcome, 0)).collect();
@@ -50,64 +51,64 @@ impl BuildReport {
         counts
     }
 
-    /// How many kernels had `outcome`.
+    /// The number of kernels with `outcome`.
     pub fn count(&self, outcome: Outcome) -> usize {
         self.kernels.iter().filter(|kernel| kernel.outcome == outcome).count()
     }
 }
 
-/// Kernels where a framework looks for them.
+/// What a build put where a framework looks for kernels.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ViewPlacement {
-    /// The folder.
-    pub folder: PathBuf,
-    /// Names there, each with its kernel: an index into [`BuildReport::kernels`].
+    /// The directory.
+    pub directory: PathBuf,
+    /// The names there, each with its kernel: an index into [`BuildReport::kernels`].
     pub names: Vec<(String, usize)>,
-    /// Names that were asked for by operators of different kernels. Neither kernel is there under that name, since a
-    /// framework would run one for the other.
+    /// Names of several kernels. None of these kernels is there under that name: a framework would run one for the other.
     pub conflicting_names: Vec<String>,
-    /// Names that a framework asked for and that cannot be those of files.
-    pub unusable: Vec<String>,
-    /// Names of kernels that are in parts (`jsonList`) or have no `.json`: the folder does not hold such.
+    /// Framework's names that cannot be file names.
+    pub invalid_names: Vec<String>,
+    /// Names of multi-part kernels (`jsonList`) and of kernels without a `.json`: these are not put there.
     pub multi_part_names: Vec<String>,
-    /// Kernels that are not there, because of what stands under their names or beside them.
+    /// Kernels that are not there because of the files under their names or beside them.
     pub left: Vec<LeftKernel>,
-    /// Where the files are kept that were replaced, if some were that are not ours.
+    /// The quarantine of the foreign files that were replaced, if there were any.
     pub quarantine: Option<PathBuf>,
-    /// Files that could not get their names back after the build compared them: another file has the name, or the kernel's
-    /// other file does not fit. Their names in the directory, where they stay.
+    /// Names of files in the directory that did not get their own names back after they were compared: another file has the
+    /// name, or the kernel's other file does not fit.
     pub displaced: Vec<String>,
-    /// Why the folder cannot be relied on.
+    /// Why the directory cannot be relied on.
     pub risk: Option<DirectoryRisk>,
 }
 
-/// What came of one kernel.
+/// The report of one kernel.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct KernelReport {
-    /// The kernel's name; for one without a key, the name of the operator that asked for it.
+    /// The kernel's name; for a kernel without a key, the name of its first request.
     pub name: String,
-    /// Its key; none, if the backend refused the job before there was one. If it was reused all the same, that of the
-    /// imported kernel.
+    /// Its key. `None` if the backend refused the job; if an imported kernel was reused nevertheless, that kernel's key.
     pub key: Option<Key>,
     /// The types of its operators, joined by `+`.
     pub op_type: String,
-    /// Names of the operators that asked for it.
+    /// The names of its requests.
     pub requested_by: Vec<String>,
-    /// How it came out.
+    /// The outcome.
     pub outcome: Outcome,
-    /// Why it was not reused, or why it failed; of an imported one, what it is.
+    /// Why it was not reused, or why it failed; the provenance of an imported kernel.
     pub reason: Option<String>,
-    /// The failure itself.
+    /// The error, unless it was built.
     pub error: Option<Arc<KernelError>>,
-    /// Where it came from, if it was imported.
+    /// The provenance of an imported kernel.
     pub imported: Option<Provenance>,
-    /// How long its compile took, if this build compiled it.
+    /// The time of its compile, if this build compiled it.
     pub compile_time: Option<Duration>,
-    /// The bytes of its `.o` and its `.json` together, unless it failed.
+    /// The bytes of its object and its `.json` together, if it was built.
     pub bytes: Option<usize>,
-    /// The kernel, unless it failed, or [`Config::keep_artifacts`](crate::Config::keep_artifacts) says not to keep it.
+    /// The kernel, if it was built and [`Config::keep_artifacts`](crate::Config::keep_artifacts) is set.
     pub artifact: Option<Arc<Artifact>>,
-    /// The SHA-256 of its `.o` and of its `.json`, as they were checked.
+    /// The digests of its object and of its `.json`.
     pub(crate) digests: Option<(Digest, Digest)>,
 }
 

@@ -60,7 +60,7 @@ impl Runtime {
         let began = SystemTime::now();
         let (observer, backend_warnings) = (setup.observer.clone(), Arc::clone(&setup.backend_warnings));
         let warnings = Arc::new(WarningLog::new(observer, backend_warnings));
-        warnings.tell_pending();
+        warnings.warn_pending();
         let cache = open_cache(setup, &warnings)?;
         let work = WorkDirs::open(&setup.work_dir);
         let memo = work.as_ref().map(|work| FileDigestCache::open(work.memo())).unwrap_or_default();
@@ -68,11 +68,13 @@ impl Runtime {
         let memo = memo.with_answers(answers);
         let costs = CompileTimes::new(work.as_ref().ok().map(WorkDirs::costs));
         if let Some(warning) = work.as_ref().ok().and_then(WorkDirs::warning) {
-            warnings.tell(WarningKind::Work, &warning);
+            warnings.warn_once(WarningKind::Work, &warning);
         }
         let common = |find: fn(&WorkDirs) -> Result<PathBuf, NotPrivate>, lost: &str| {
             let found = find(work.as_ref().ok()?);
-            found.map_err(|why| warnings.tell(WarningKind::Work, &format!("{why}: without it {lost}"))).ok()
+            found
+                .map_err(|why| warnings.warn_once(WarningKind::Work, &format!("{why}: without it {lost}")))
+                .ok()
         };
         let slots = common(WorkDirs::slots, "this build does not count the compilers of other builds");
         let tokens = JobTokens::new(slots, setup.machine_jobs());
@@ -109,8 +111,8 @@ fn open_cache(setup: &Setup, warnings: &Arc<WarningLog>) -> Result<Cache, BuildE
     config.mode = setup.config.mode;
     config.on_warning = Some(Arc::new(move |kind, text| match WarningKind::of(kind) {
         // Each is to be mended by itself.
-        WarningKind::Limits => log.tell_each(WarningKind::Limits, &[text.to_owned()]),
-        kind => log.tell(kind, text),
+        WarningKind::Limits => log.warn_each(WarningKind::Limits, &[text.to_owned()]),
+        kind => log.warn_once(kind, text),
     }));
     Ok(Cache::open(config)?)
 }

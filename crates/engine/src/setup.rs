@@ -76,7 +76,7 @@ impl Setup {
         *self.processors.get_or_init(ask)
     }
 
-    pub(crate) fn tell(&self, event: Event<'_>) {
+    pub(crate) fn notify(&self, event: Event<'_>) {
         if let Some(observer) = &self.observer {
             observer(event);
         }

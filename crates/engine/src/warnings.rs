@@ -9,7 +9,7 @@ use crate::event::{Event, Observer};
 
 /// Warnings, one a cause: a network of four hundred operators on a full disk has one problem, not four hundred.
 pub(crate) struct WarningLog {
-    told: Mutex<Vec<Warning>>,
+    logged: Mutex<Vec<Warning>>,
     observer: Option<Arc<Observer>>,
     backend: Arc<BackendWarnings>,
 }
@@ -47,13 +47,13 @@ impl Diagnostics for BackendWarnings {
 impl Diagnostics for WarningLog {
     fn warn(&self, text: String) {
         if self.backend.state().known.insert(text.clone()) {
-            self.tell_each(WarningKind::Backend, &[text]);
+            self.warn_each(WarningKind::Backend, &[text]);
         }
     }
 }
 
 struct Warning {
-    cause: WarningKind,
+    kind: WarningKind,
     first: String,
     more: usize,
 }
@@ -109,36 +109,36 @@ impl WarningKind {
 
 impl WarningLog {
     pub(crate) fn new(observer: Option<Arc<Observer>>, backend: Arc<BackendWarnings>) -> Self {
-        Self { told: Mutex::default(), observer, backend }
+        Self { logged: Mutex::default(), observer, backend }
     }
 
     /// Reports what the backend warned of before this build.
-    pub(crate) fn tell_pending(&self) {
+    pub(crate) fn warn_pending(&self) {
         let pending = std::mem::take(&mut self.backend.state().pending);
-        self.tell_each(WarningKind::Backend, &pending);
+        self.warn_each(WarningKind::Backend, &pending);
     }
 
     /// Reports each of `texts`: they have one cause, and each is to be mended by itself.
-    pub(crate) fn tell_each(&self, cause: WarningKind, texts: &[String]) {
+    pub(crate) fn warn_each(&self, kind: WarningKind, texts: &[String]) {
         for text in texts {
-            self.push(self.told.lock().unwrap_or_else(PoisonError::into_inner), cause, text);
+            self.push(self.logged.lock().unwrap_or_else(PoisonError::into_inner), kind, text);
         }
     }
 
     /// Tells `text`, unless something of this cause was told before; then it is counted.
-    pub(crate) fn tell(&self, cause: WarningKind, text: &str) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = told.iter_mut().find(|known| known.cause == cause) {
+    pub(crate) fn warn_once(&self, kind: WarningKind, text: &str) {
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = logged.iter_mut().find(|known| known.kind == kind) {
             known.more += usize::from(known.first != text);
             return;
         }
-        self.push(told, cause, text);
+        self.push(logged, kind, text);
     }
 
-    /// Adds a warning. `told` is locked since it was looked into: two threads may have the same to report.
-    fn push(&self, mut told: MutexGuard<'_, Vec<Warning>>, cause: WarningKind, text: &str) {
-        told.push(Warning { cause, first: text.to_owned(), more: 0 });
-        drop(told);
+    /// Adds a warning. `logged` is locked since it was looked into: two threads may have the same to report.
+    fn push(&self, mut logged: MutexGuard<'_, Vec<Warning>>, kind: WarningKind, text: &str) {
+        logged.push(Warning { kind, first: text.to_owned(), more: 0 });
+        drop(logged);
         if let Some(observer) = &self.observer {
             observer(Event::Warning { text });
         }
@@ -146,11 +146,11 @@ impl WarningLog {
 
     /// Everything that was told.
     pub(crate) fn texts(&self) -> Vec<String> {
-        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         let line = |warning: &Warning| match warning.more {
             0 => warning.first.clone(),
             more => format!("{} (and {more} more like it)", warning.first),
         };
-        told.iter().map(line).collect()
+        logged.iter().map(line).collect()
     }
 }

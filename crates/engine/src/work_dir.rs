@@ -62,7 +62,7 @@ impl WorkDirs {
     pub(crate) fn warning(&self) -> Option<String> {
         let why = self.refused.as_ref()?;
         Some(format!(
-            "{why}, or set TMPDIR to another directory: without it this build remembers neither digests of files nor \
+            "{why}, or choose another work directory: without it this build remembers neither digests of files nor \
              compile times, keeps nothing of compiles that fail, and does not count the compilers of other builds"
         ))
     }

@@ -79,7 +79,7 @@ pub(crate) fn joined(reports: Vec<BuildReport>) -> BuildReport {
     let Some(mut all) = reports.next() else { return BuildReport::default() };
     for mut one in reports {
         let first = all.kernels.len();
-        all.operators += one.operators;
+        all.requests += one.requests;
         all.kernels.append(&mut one.kernels);
         all.kernel_of.extend(one.kernel_of.into_iter().map(|at| at + first));
         all.targets.append(&mut one.targets);
@@ -103,7 +103,7 @@ fn joined_views(all: View, one: View, first: usize) -> View {
             all.conflicting_names.append(&mut one.conflicting_names);
             all.conflicting_names.sort_unstable();
             all.conflicting_names.dedup();
-            all.unusable.append(&mut one.unusable);
+            all.invalid_names.append(&mut one.invalid_names);
             all.multi_part_names.append(&mut one.multi_part_names);
             all.left.append(&mut one.left);
             all.quarantine = all.quarantine.or(one.quarantine);

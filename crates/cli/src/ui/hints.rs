@@ -1,6 +1,6 @@
 //! What to do about an error by the arguments of this command: a library names none of them.
 
-use opkeep::{BuildError, ViewError};
+use opkeep::{BuildError, KernelError, ViewError};
 use opkeep_cache::CacheError;
 use opkeep_onnx::{ModelError, OnnxError};
 use opkeep_store::StoreError;
@@ -49,6 +49,13 @@ fn of_build(error: &BuildError) -> Option<String> {
             let view = "--kernel-meta DIR or MS_COMPILER_CACHE_PATH chooses another directory for kernels";
             Some(format!("{view}; {OTHER_STORE}"))
         }
+        _ => None,
+    }
+}
+
+pub(crate) fn of_kernel(error: &KernelError) -> Option<String> {
+    match error {
+        KernelError::WorkDir { .. } => Some("TMPDIR chooses another directory for compilers".to_owned()),
         _ => None,
     }
 }

@@ -66,10 +66,10 @@ impl Engine {
         let Setup { backend_warnings, .. } = &self.state.setup;
         let cx = Context::new(&memo, &self.cancel, &**backend_warnings);
         let plan = BuildPlan::new(&self.state.setup, requests, &cx)?;
-        let shelves = StoreTargets::of(&self.state.setup, &plan);
+        let stores = StoreTargets::of(&self.state.setup, &plan);
         let mut explanations: Vec<Explanation> =
-            plan.kernels.iter().map(|planned| shelves.explanation(planned)).collect();
-        shelves.add_nearest(&plan, &mut explanations);
+            plan.kernels.iter().map(|planned| stores.explanation(planned)).collect();
+        stores.add_nearest(&plan, &mut explanations);
         Ok(explanations)
     }
 }
@@ -87,12 +87,12 @@ impl<'a> StoreTargets<'a> {
                 .map_err(|error| error.to_string()),
             None => Err("there is no store".to_owned()),
         };
-        let shelf = |target: &String| {
-            let shelf = store.as_ref().map_err(Clone::clone)?.target(target);
-            shelf.map_err(|error| error.to_string())
+        let store = |target: &String| {
+            let store = store.as_ref().map_err(Clone::clone)?.target(target);
+            store.map_err(|error| error.to_string())
         };
         let targets =
-            plan.stored_targets().into_iter().map(|target| (target.clone(), shelf(&target))).collect();
+            plan.stored_targets().into_iter().map(|target| (target.clone(), store(&target))).collect();
         Self { setup, targets }
     }
 
@@ -115,11 +115,11 @@ impl<'a> StoreTargets<'a> {
     /// Looks whether there is an imported kernel for what would be compiled.
     fn add_imported(&self, planned: &PlannedKernel<'_>, explanation: &mut Explanation) {
         let Some((job, spec)) = planned.wanted().filter(|(_, spec)| !spec.debug) else { return };
-        let Some(Ok(shelf)) = self.targets.get(&spec.target) else { return };
-        if !self.setup.config.mode.reads() || self.is_made_again(planned, shelf) {
+        let Some(Ok(store)) = self.targets.get(&spec.target) else { return };
+        if !self.setup.config.mode.reads() || self.is_made_again(planned, store) {
             return;
         }
-        match import_query::peek(shelf, &ImportQuery::new(job, spec)) {
+        match import_query::peek(store, &ImportQuery::new(job, spec)) {
             None => {}
             Some(Err(problem)) => explanation.imported_problem = Some(problem),
             Some(Ok(imported)) => {
@@ -132,9 +132,9 @@ impl<'a> StoreTargets<'a> {
     }
 
     /// Whether there is a damaged kernel of ours, which a build compiles again.
-    fn is_made_again(&self, planned: &PlannedKernel<'_>, shelf: &TargetStore) -> bool {
+    fn is_made_again(&self, planned: &PlannedKernel<'_>, store: &TargetStore) -> bool {
         let is_damaged =
-            |keyed: &KeyedKernel| matches!(shelf.peek(keyed.key.digest()), Lookup::Miss(Miss::Damaged(_)));
+            |keyed: &KeyedKernel| matches!(store.peek(keyed.key.digest()), Lookup::Miss(Miss::Damaged(_)));
         self.setup.config.mode != CacheMode::Require && planned.keyed().is_some_and(is_damaged)
     }
 
@@ -147,7 +147,7 @@ impl<'a> StoreTargets<'a> {
             return missed(format!("cache mode is {}", self.setup.config.mode));
         }
         match self.targets.get(&keyed.spec.target) {
-            Some(Ok(shelf)) => match shelf.peek(keyed.key.digest()) {
+            Some(Ok(store)) => match store.peek(keyed.key.digest()) {
                 Lookup::Hit(_) => CacheStatus::Hit,
                 Lookup::Miss(miss) => missed(miss.to_string()),
             },
@@ -158,13 +158,13 @@ impl<'a> StoreTargets<'a> {
 
     /// Finds the nearest of those that are simply not there, in one pass over each shelf.
     fn add_nearest(&self, plan: &BuildPlan<'_>, explanations: &mut [Explanation]) {
-        for (target, shelf) in &self.targets {
-            let Ok(shelf) = shelf else { continue };
-            let mut hunt = NearestSearch::new(shelf);
+        for (target, store) in &self.targets {
+            let Ok(store) = store else { continue };
+            let mut hunt = NearestSearch::new(store);
             for (at, planned) in plan.kernels.iter().enumerate() {
                 if let Some(keyed) = planned.keyed().filter(|keyed| keyed.spec.target == *target)
                     && matches!(&explanations[at].fate, CacheStatus::Miss { .. })
-                    && matches!(shelf.peek(keyed.key.digest()), Lookup::Miss(Miss::Absent))
+                    && matches!(store.peek(keyed.key.digest()), Lookup::Miss(Miss::Absent))
                 {
                     hunt.add(at, planned, keyed);
                 }

@@ -70,8 +70,8 @@ impl fmt::Display for NearestEntry {
 
 /// Kernels that are missing on one shelf, and for each the nearest of those that were looked at.
 pub(crate) struct NearestSearch<'a> {
-    shelf: &'a TargetStore,
-    wanted: Vec<ImportQuery<'a>>,
+    store: &'a TargetStore,
+    missing: Vec<ImportQuery<'a>>,
     by_op_type: HashMap<String, Vec<usize>>,
 }
 
@@ -84,31 +84,31 @@ struct ImportQuery<'a> {
 }
 
 impl<'a> NearestSearch<'a> {
-    pub(crate) fn new(shelf: &'a TargetStore) -> Self {
-        Self { shelf, wanted: Vec::new(), by_op_type: HashMap::new() }
+    pub(crate) fn new(store: &'a TargetStore) -> Self {
+        Self { store, missing: Vec::new(), by_op_type: HashMap::new() }
     }
 
     /// Looks for the nearest of `planned`, too.
     pub(crate) fn add(&mut self, id: usize, planned: &'a PlannedKernel<'_>, keyed: &'a KeyedKernel) {
-        self.by_op_type.entry(planned.op_type()).or_default().push(self.wanted.len());
-        self.wanted.push(ImportQuery { id, job: planned.job, keyed, nearest: None });
+        self.by_op_type.entry(planned.op_type()).or_default().push(self.missing.len());
+        self.missing.push(ImportQuery { id, job: planned.job, keyed, nearest: None });
     }
 
     /// Whether it looks for nothing.
     pub(crate) fn is_empty(&self) -> bool {
-        self.wanted.is_empty()
+        self.missing.is_empty()
     }
 
     /// Looks at every kernel on the shelf, until `ensure_running` says no. What cannot be read is left out.
     pub(crate) fn run(&mut self, ensure_running: impl Fn() -> bool) {
-        let shelf = self.shelf;
+        let store = self.store;
         for first in 0..=u8::MAX {
             // Each folder is listed when it comes to it: there may be very many.
-            for key in if ensure_running() { shelf.keys_from(first) } else { return } {
+            for key in if ensure_running() { store.keys_from(first) } else { return } {
                 if !ensure_running() {
                     return;
                 }
-                if let Lookup::Hit(entry) = shelf.peek(&key) {
+                if let Lookup::Hit(entry) = store.peek(&key) {
                     self.look_at(&entry);
                 }
             }
@@ -118,16 +118,16 @@ impl<'a> NearestSearch<'a> {
     /// Compares a stored kernel with the missing ones of the same operators.
     fn look_at(&mut self, entry: &Entry) -> Option<()> {
         let header = Header::parse(entry.lazy_member(HEADER).ok()??)?;
-        let alike = self.by_op_type.get(&header.op_type)?;
+        let candidates = self.by_op_type.get(&header.op_type)?;
         let stored = read_info(entry.lazy_member(INFO).ok()??).ok()?.job;
-        for at in alike {
-            let wanted = &mut self.wanted[*at];
-            if header.backend != wanted.keyed.parts.backend {
+        for at in candidates {
+            let missing = &mut self.missing[*at];
+            if header.backend != missing.keyed.parts.backend {
                 continue;
             }
-            let found = beside(&header, &stored, wanted);
-            if wanted.nearest.as_ref().is_none_or(|nearest| found.rank() < nearest.rank()) {
-                wanted.nearest = Some(found);
+            let found = difference(&header, &stored, missing);
+            if missing.nearest.as_ref().is_none_or(|nearest| found.rank() < nearest.rank()) {
+                missing.nearest = Some(found);
             }
         }
         Some(())
@@ -135,18 +135,18 @@ impl<'a> NearestSearch<'a> {
 
     /// What was found.
     pub(crate) fn found(self) -> impl Iterator<Item = (usize, NearestEntry)> + use<'a> {
-        self.wanted.into_iter().filter_map(|wanted| Some((wanted.id, wanted.nearest?)))
+        self.missing.into_iter().filter_map(|missing| Some((missing.id, missing.nearest?)))
     }
 }
 
 /// What is different in a kernel that is missing from one that is stored.
-fn beside(header: &Header, stored: &Job, wanted: &ImportQuery<'_>) -> NearestEntry {
+fn difference(header: &Header, stored: &Job, missing: &ImportQuery<'_>) -> NearestEntry {
     let Header { name, target, options, toolchain, op_sources, .. } = header;
     let spec = ResolvedSpec { target: target.clone(), options: options.clone(), debug: false };
-    let keyed = wanted.keyed;
+    let keyed = missing.keyed;
     NearestEntry {
         name: name.clone(),
-        job: Diff::of_jobs(stored, wanted.job),
+        job: Diff::of_jobs(stored, missing.job),
         spec: Diff::of_specs(&spec, &keyed.spec),
         toolchain: toolchain.diff(&keyed.parts.toolchain),
         op_sources: op_sources.diff(&keyed.parts.op_sources),
@@ -155,26 +155,26 @@ fn beside(header: &Header, stored: &Job, wanted: &ImportQuery<'_>) -> NearestEnt
 
 /// Hunts while `work` is done, no longer than that takes, and no longer than `limit`.
 pub(crate) fn search_while<T>(
-    mut hunts: Vec<NearestSearch<'_>>,
+    mut searches: Vec<NearestSearch<'_>>,
     limit: Duration,
     work: impl FnOnce() -> T,
 ) -> (T, HashMap<usize, NearestEntry>) {
-    if hunts.is_empty() {
+    if searches.is_empty() {
         return (work(), HashMap::new());
     }
     let (began, done) = (Instant::now(), AtomicBool::new(false));
     let ensure_running = || !done.load(Ordering::Relaxed) && began.elapsed() < limit;
-    let hunts = &mut hunts;
+    let searches = &mut searches;
     let (result, found) = std::thread::scope(|scope| {
-        let hunt = move || {
-            hunts.iter_mut().for_each(|hunt| hunt.run(ensure_running));
-            std::mem::take(hunts)
+        let search = move || {
+            searches.iter_mut().for_each(|search| search.run(ensure_running));
+            std::mem::take(searches)
         };
         // Without a thread for it, nothing is said of the nearest.
-        let hunter = std::thread::Builder::new().spawn_scoped(scope, hunt);
+        let searcher = std::thread::Builder::new().spawn_scoped(scope, search);
         let result = work();
         done.store(true, Ordering::Relaxed);
-        (result, hunter.ok().and_then(|hunter| hunter.join().ok()).unwrap_or_default())
+        (result, searcher.ok().and_then(|searcher| searcher.join().ok()).unwrap_or_default())
     });
     (result, found.into_iter().flat_map(NearestSearch::found).collect())
 }

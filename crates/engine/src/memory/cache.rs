@@ -85,19 +85,19 @@ enum Slot {
         used: AtomicU64,
     },
     /// Somebody makes it.
-    InFlight(Arc<Flight>),
+    InFlight(Arc<Pending>),
 }
 
 /// A kernel that a thread is making, and where others wait for it.
 #[derive(Default)]
-struct Flight {
+struct Pending {
     /// None while it is being made.
-    landed: Mutex<Option<Landed>>,
+    completed: Mutex<Option<Completed>>,
     changed: Condvar,
 }
 
 #[derive(Clone)]
-enum Landed {
+enum Completed {
     Answer(KernelResult),
     /// Whoever made it gave up, or came to something that says nothing of the next attempt.
     Nothing,
@@ -116,7 +116,7 @@ pub(crate) enum MemoryLookup<'a> {
 pub(crate) struct InFlight<'a> {
     memory: &'a MemoryCache,
     key: Key,
-    flight: Arc<Flight>,
+    pending: Arc<Pending>,
 }
 
 impl MemoryCache {
@@ -131,7 +131,7 @@ impl MemoryCache {
     }
 
     /// The answer to a request that was made before and whose key was computed a moment ago.
-    pub(crate) fn recall(&self, request: &Request) -> Option<KernelResult> {
+    pub(crate) fn get(&self, request: &Request) -> Option<KernelResult> {
         let hash = self.hash(request);
         let known = self.read();
         let asked = known.asked.get(&hash)?.iter().find(|asked| asked.is(request))?;
@@ -142,7 +142,7 @@ impl MemoryCache {
     }
 
     /// Remembers that `request` has the key `key`.
-    pub(crate) fn note(&self, request: &Request, key: Key) {
+    pub(crate) fn insert(&self, request: &Request, key: Key) {
         let (hash, now) = (self.hash(request), self.now());
         let mut known = self.write();
         if !matches!(known.kernels.get(&key), Some(Slot::There { .. })) {
@@ -169,27 +169,27 @@ impl MemoryCache {
     }
 
     /// The answer for `key`; or the duty to make it; or, if somebody else makes it, what that comes to.
-    pub(crate) fn enter(&self, key: Key, cancelled: &dyn Fn() -> bool) -> MemoryLookup<'_> {
+    pub(crate) fn get_or_reserve(&self, key: Key, cancelled: &dyn Fn() -> bool) -> MemoryLookup<'_> {
         if let Some(answer) = self.answer(&self.read(), &key) {
             return MemoryLookup::Known(answer);
         }
-        let flight = {
+        let pending = {
             let mut known = self.write();
             if let Some(answer) = self.answer(&known, &key) {
                 return MemoryLookup::Known(answer);
             }
             match known.kernels.get(&key) {
-                Some(Slot::InFlight(flight)) => Arc::clone(flight),
+                Some(Slot::InFlight(pending)) => Arc::clone(pending),
                 _ => {
-                    let flight = Arc::<Flight>::default();
-                    known.kernels.insert(key, Slot::InFlight(Arc::clone(&flight)));
-                    return MemoryLookup::Make(InFlight { memory: self, key, flight });
+                    let pending = Arc::<Pending>::default();
+                    known.kernels.insert(key, Slot::InFlight(Arc::clone(&pending)));
+                    return MemoryLookup::Make(InFlight { memory: self, key, pending });
                 }
             }
         };
-        match flight.wait(cancelled) {
-            Some(Landed::Answer(answer)) => MemoryLookup::Known(answer),
-            Some(Landed::Nothing) | None => MemoryLookup::Again,
+        match pending.wait(cancelled) {
+            Some(Completed::Answer(answer)) => MemoryLookup::Known(answer),
+            Some(Completed::Nothing) | None => MemoryLookup::Again,
         }
     }
 
@@ -283,7 +283,7 @@ impl Known {
 
 impl InFlight<'_> {
     /// It is made, or cannot be made: those who wait have the same answer, and those who ask later.
-    pub(crate) fn land(self, answer: KernelResult) {
+    pub(crate) fn complete(self, answer: KernelResult) {
         let bytes = OVERHEAD + answer.as_ref().map(|built| bytes(&built.artifact)).unwrap_or_default();
         let used = self.memory.uses.fetch_add(1, Ordering::Relaxed).into();
         let mut known = self.memory.write();
@@ -291,42 +291,42 @@ impl InFlight<'_> {
         known.kernels.insert(self.key, Slot::There { answer: answer.clone(), bytes, used });
         known.make_room(self.memory.limit);
         drop(known);
-        self.flight.land(Landed::Answer(answer));
+        self.pending.complete(Completed::Answer(answer));
     }
 }
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         let mut known = self.memory.write();
-        if matches!(known.kernels.get(&self.key), Some(Slot::InFlight(flight)) if Arc::ptr_eq(flight, &self.flight))
+        if matches!(known.kernels.get(&self.key), Some(Slot::InFlight(pending)) if Arc::ptr_eq(pending, &self.pending))
         {
             known.kernels.remove(&self.key);
         }
         drop(known);
-        self.flight.land(Landed::Nothing);
+        self.pending.complete(Completed::Nothing);
     }
 }
 
-impl Flight {
+impl Pending {
     /// Only the first landing counts.
-    fn land(&self, landed: Landed) {
-        self.landed().get_or_insert(landed);
+    fn complete(&self, completed: Completed) {
+        self.completed().get_or_insert(completed);
         self.changed.notify_all();
     }
 
     /// What it comes to; none if the caller no longer waits.
-    fn wait(&self, cancelled: &dyn Fn() -> bool) -> Option<Landed> {
-        let mut landed = self.landed();
-        while landed.is_none() && !cancelled() {
+    fn wait(&self, cancelled: &dyn Fn() -> bool) -> Option<Completed> {
+        let mut completed = self.completed();
+        while completed.is_none() && !cancelled() {
             let pause = Duration::from_millis(20);
-            let woken = self.changed.wait_timeout(landed, pause);
-            landed = woken.unwrap_or_else(PoisonError::into_inner).0;
+            let woken = self.changed.wait_timeout(completed, pause);
+            completed = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
-        landed.clone()
+        completed.clone()
     }
 
-    fn landed(&self) -> MutexGuard<'_, Option<Landed>> {
-        self.landed.lock().unwrap_or_else(PoisonError::into_inner)
+    fn completed(&self) -> MutexGuard<'_, Option<Completed>> {
+        self.completed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

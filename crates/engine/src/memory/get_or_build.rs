@@ -13,7 +13,7 @@ use crate::ready::ReadyKernel;
 use crate::report::KernelReport;
 use crate::runtime::Runtime;
 use crate::schedule::compile_times::CompileTimes;
-use crate::schedule::queue::Step;
+use crate::schedule::queue::TaskPoll;
 use crate::view::writer::ViewWriter;
 use crate::warnings::WarningKind;
 use crate::{Engine, KernelError, Outcome, Request};
@@ -34,33 +34,33 @@ impl Engine {
     /// # Errors
     /// The kernel cannot be built.
     pub fn get_or_build(&self, request: &Request) -> Result<Arc<BuiltKernel>, Arc<KernelError>> {
-        if let Some(answer) = self.state.memory.recall(request) {
+        if let Some(answer) = self.state.memory.get(request) {
             self.place_known(request, &answer)?;
             return answer;
         }
-        let shop = self.workshop()?;
+        let runtime = self.runtime()?;
         let requests = std::slice::from_ref(request);
-        let plan = BuildPlan::new(&self.state.setup, requests, &shop.context(&self.cancel))
+        let plan = BuildPlan::new(&self.state.setup, requests, &runtime.context(&self.cancel))
             .map_err(KernelError::from)?;
-        shop.memo.save();
+        runtime.memo.save();
         let keyed = match &plan.kernels[0].state {
             // Somebody else may have compiled it.
             KeyState::Refused(_) if self.state.setup.config.trust_imported => {
-                return self.make_one(&shop, requests, &plan).0;
+                return self.make_one(&runtime, requests, &plan).0;
             }
             KeyState::Refused(refused) => return Err(Arc::clone(&refused.error)),
             KeyState::Keyed(keyed) => keyed,
         };
         if keyed.spec.debug {
-            return self.make_one(&shop, requests, &plan).0;
+            return self.make_one(&runtime, requests, &plan).0;
         }
         loop {
-            let answer = match self.state.memory.enter(keyed.key, &|| self.cancel.is_cancelled()) {
+            let answer = match self.state.memory.get_or_reserve(keyed.key, &|| self.cancel.is_cancelled()) {
                 MemoryLookup::Known(answer) => answer,
-                MemoryLookup::Make(making) => {
-                    let (answer, remembered) = self.make_one(&shop, requests, &plan);
+                MemoryLookup::Make(in_flight) => {
+                    let (answer, remembered) = self.make_one(&runtime, requests, &plan);
                     if remembered {
-                        making.land(answer.clone());
+                        in_flight.complete(answer.clone());
                     }
                     answer
                 }
@@ -69,7 +69,7 @@ impl Engine {
                 }
                 MemoryLookup::Again => continue,
             };
-            self.state.memory.note(request, keyed.key);
+            self.state.memory.insert(request, keyed.key);
             self.place_known(request, &answer)?;
             return answer;
         }
@@ -86,35 +86,35 @@ impl Engine {
     /// Takes the kernel from the store, or makes it. Says whether the answer holds for those who ask later.
     fn make_one(
         &self,
-        shop: &Arc<Runtime>,
+        runtime: &Arc<Runtime>,
         requests: &[Request],
         plan: &BuildPlan<'_>,
     ) -> (KernelResult, bool) {
-        let maker =
-            match KernelPipeline::new(&self.state.setup, &self.cancel, shop, self.cached_targets(plan)) {
-                Ok(maker) => maker,
+        let pipeline =
+            match KernelPipeline::new(&self.state.setup, &self.cancel, runtime, self.cached_targets(plan)) {
+                Ok(pipeline) => pipeline,
                 Err(error) => return (Err(Arc::new(error.into())), false),
             };
         let planned = &plan.kernels[0];
-        let report = maker.look_up(planned).unwrap_or_else(|missing| {
+        let report = pipeline.look_up(planned).unwrap_or_else(|missing| {
             let mut wait = None;
             loop {
-                match maker.make(planned, &missing, wait.take()) {
-                    Step::Done(report) => break report,
-                    Step::Busy(busy) => wait = Some(busy),
+                match pipeline.make(planned, &missing, wait.take()) {
+                    TaskPoll::Ready(report) => break report,
+                    TaskPoll::Pending(busy) => wait = Some(busy),
                 }
                 std::thread::sleep(PAUSE);
             }
         });
-        maker.sync_entry(&report);
+        pipeline.sync_entry(&report);
         let kind = plan.kernels[0].keyed().and_then(|keyed| {
-            CompileTimes::kind(self.state.setup.backend.name(), &keyed.spec.target, &report.op_type)
+            CompileTimes::timing_key(self.state.setup.backend.name(), &keyed.spec.target, &report.op_type)
         });
         if let Some(time) = report.compile_time {
-            shop.costs.note(kind, time);
-            shop.costs.save();
+            runtime.costs.note(kind, time);
+            runtime.costs.save();
         }
-        self.place(shop, requests, plan, &report);
+        self.place(runtime, requests, plan, &report);
         answer(report)
     }
 
@@ -124,9 +124,9 @@ impl Engine {
         if self.state.placements.has(request, built.key) {
             return Ok(());
         }
-        let shop = self.workshop()?;
+        let runtime = self.runtime()?;
         let requests = std::slice::from_ref(request);
-        let plan = BuildPlan::new(&self.state.setup, requests, &shop.context(&self.cancel))
+        let plan = BuildPlan::new(&self.state.setup, requests, &runtime.context(&self.cancel))
             .map_err(KernelError::from)?;
         let made = ReadyKernel {
             artifact: Arc::clone(&built.artifact),
@@ -136,38 +136,43 @@ impl Engine {
             compile_time: None,
             imported: None,
         };
-        self.place(&shop, requests, &plan, &KernelReport::new(&plan.kernels[0], Ok(made)));
+        self.place(&runtime, requests, &plan, &KernelReport::new(&plan.kernels[0], Ok(made)));
         Ok(())
     }
 
-    fn place(&self, shop: &Runtime, requests: &[Request], plan: &BuildPlan<'_>, report: &KernelReport) {
+    fn place(&self, runtime: &Runtime, requests: &[Request], plan: &BuildPlan<'_>, report: &KernelReport) {
         let Some(setting) = self.state.setup.config.view.clone() else { return };
         // Who was waited for in vain is not waited for again, and that was told.
-        let stuck = self.state.contended.is_known();
-        let patience = if stuck { Duration::ZERO } else { self.state.view_lock_timeout };
+        let contended = self.state.contended.is_known();
+        let patience = if contended { Duration::ZERO } else { self.state.view_lock_timeout };
         let placed = self.state.placements.place(&requests[0], report.key, || {
-            let placer =
-                ViewWriter::new(setting, (shop.cache.store(), &self.state.infos), patience, requests, plan);
+            let placer = ViewWriter::new(
+                setting,
+                (runtime.cache.store(), &self.state.infos),
+                patience,
+                requests,
+                plan,
+            );
             placer.place(0, report);
             placer.finish().map(|there| {
                 let risk = there.risk.iter().map(ToString::to_string);
                 let left = there.left.iter().map(|LeftKernel { stem, why, .. }| {
                     format!("the kernel `{stem}` was not put where the framework reads it: {why}")
                 });
-                risk.for_each(|text| shop.warnings.tell(WarningKind::Directory, &text));
-                left.for_each(|text| shop.warnings.tell(WarningKind::Left, &text));
+                risk.for_each(|text| runtime.warnings.warn_once(WarningKind::Directory, &text));
+                left.for_each(|text| runtime.warnings.warn_once(WarningKind::Left, &text));
             })
         });
-        if stuck && matches!(placed, Err(ViewError::Locked { .. })) {
+        if contended && matches!(placed, Err(ViewError::Locked { .. })) {
             return;
         }
         self.state.contended.note(&placed);
         if let Err(error) = placed {
-            shop.warnings.tell(WarningKind::View, &error.to_string());
+            runtime.warnings.warn_once(WarningKind::View, &error.to_string());
         }
     }
 
-    fn workshop(&self) -> Result<Arc<Runtime>, Arc<KernelError>> {
+    fn runtime(&self) -> Result<Arc<Runtime>, Arc<KernelError>> {
         let EngineState { setup, shared_runtime, .. } = &*self.state;
         shared_runtime.get_or_open(setup).map_err(|error| Arc::new(error.into()))
     }

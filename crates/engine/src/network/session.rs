@@ -75,7 +75,7 @@ pub enum RunError {
 
 /// A node that has run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct NodeTiming {
     /// Its index in [`Graph::nodes`].
     pub node: usize,
     /// How long its kernel took.
@@ -91,7 +91,7 @@ pub struct Session<'a> {
     /// The elements of constants, by tensor.
     constants: Vec<Option<Buffer>>,
     /// How often each tensor is read, by nodes or as an output; views count for what they show.
-    lookup_threads: Vec<usize>,
+    reads: Vec<usize>,
 }
 
 impl<'a> Session<'a> {
@@ -126,14 +126,14 @@ impl<'a> Session<'a> {
         }
         let mut session = Self {
             constants: graph.tensors().map(|_| None).collect(),
-            lookup_threads: vec![0; graph.len()],
+            reads: vec![0; graph.len()],
             graph,
             kernels,
             kernel_of,
         };
         let read = graph.nodes().iter().flat_map(|node| node.inputs.iter().flatten());
         for id in read.chain(graph.outputs().iter().map(|(_, id)| id)) {
-            session.lookup_threads[graph.source(*id).index()] += 1;
+            session.reads[graph.source(*id).index()] += 1;
         }
         session.read_constants()?;
         Ok(session)
@@ -143,7 +143,7 @@ impl<'a> Session<'a> {
     fn read_constants(&mut self) -> Result<(), RunError> {
         for id in self.graph.tensors() {
             if let Origin::Constant(constant) = self.graph.origin(id)
-                && self.lookup_threads[id.index()] > 0
+                && self.reads[id.index()] > 0
             {
                 self.constants[id.index()] = Some(elements(self.graph, id, constant)?);
             }
@@ -161,7 +161,7 @@ impl<'a> Session<'a> {
         inputs: &[&[u8]],
         threads: NonZeroUsize,
         cancel: &CancelToken,
-        mut done: impl FnMut(Step),
+        mut done: impl FnMut(NodeTiming),
     ) -> Result<Vec<Buffer>, RunError> {
         let mut memory = MemoryCache::new(self, self.inputs(inputs)?);
         for (at, node) in self.graph.nodes().iter().enumerate() {
@@ -175,7 +175,7 @@ impl<'a> Session<'a> {
             let mut written: Vec<&mut [u8]> = outputs.iter_mut().map(Buffer::bytes_mut).collect();
             let launched = self.kernels[self.kernel_of[at]].launch(&read, &mut written, threads);
             launched.map_err(|source| at_node(&node.name, source))?;
-            done(Step { node: at, elapsed: began.elapsed() });
+            done(NodeTiming { node: at, elapsed: began.elapsed() });
             for (id, output) in node.outputs.iter().zip(outputs) {
                 memory.keep(*id, output);
             }
@@ -214,15 +214,14 @@ struct MemoryCache<'s, 'a> {
     /// The elements of tensors that are not constant, while somebody is still to read them.
     live: Vec<Option<Buffer>>,
     /// How many are still to read.
-    lookup_threads: Vec<usize>,
+    reads: Vec<usize>,
     free: Vec<Buffer>,
 }
 
 impl<'s, 'a> MemoryCache<'s, 'a> {
     fn new(session: &'s Session<'a>, inputs: Vec<(TensorId, Buffer)>) -> Self {
-        let live = session.lookup_threads.iter().map(|_| None).collect();
-        let mut memory =
-            Self { session, live, lookup_threads: session.lookup_threads.clone(), free: Vec::new() };
+        let live = session.reads.iter().map(|_| None).collect();
+        let mut memory = Self { session, live, reads: session.reads.clone(), free: Vec::new() };
         inputs.into_iter().for_each(|(id, buffer)| memory.live[id.index()] = Some(buffer));
         memory
     }
@@ -241,7 +240,7 @@ impl<'s, 'a> MemoryCache<'s, 'a> {
     }
 
     fn keep(&mut self, id: TensorId, buffer: Buffer) {
-        match self.lookup_threads[id.index()] {
+        match self.reads[id.index()] {
             0 => self.free.push(buffer),
             _ => self.live[id.index()] = Some(buffer),
         }
@@ -256,8 +255,8 @@ impl<'s, 'a> MemoryCache<'s, 'a> {
 
     fn was_read(&mut self, id: TensorId) {
         let at = self.session.graph.source(id).index();
-        self.lookup_threads[at] = self.lookup_threads[at].saturating_sub(1);
-        if self.lookup_threads[at] == 0 {
+        self.reads[at] = self.reads[at].saturating_sub(1);
+        if self.reads[at] == 0 {
             self.free.extend(self.live[at].take());
         }
     }
@@ -265,8 +264,8 @@ impl<'s, 'a> MemoryCache<'s, 'a> {
     /// The elements of an output: handed over if this is their last use.
     fn output(&mut self, id: TensorId) -> Result<Buffer, RunError> {
         let at = self.session.graph.source(id).index();
-        self.lookup_threads[at] = self.lookup_threads[at].saturating_sub(1);
-        if self.lookup_threads[at] == 0
+        self.reads[at] = self.reads[at].saturating_sub(1);
+        if self.reads[at] == 0
             && let Some(buffer) = self.live[at].take()
         {
             return Ok(buffer);

@@ -37,7 +37,7 @@ impl KernelPipeline<'_> {
         missing: &MissReason,
         outcome: Outcome,
     ) -> Result<ReadyKernel, KernelError> {
-        self.setup.tell(Event::Started { kernel: planned.name() });
+        self.setup.notify(Event::Started { kernel: planned.name() });
         let began = Instant::now();
         let no_folder = |source: &io::Error| KernelError::WorkDir {
             path: self.setup.work_dir.clone(),
@@ -126,9 +126,10 @@ impl KernelPipeline<'_> {
             return Err(KernelError::Invalid { kernel: kernel(), errors, left: None });
         }
         if let Some(doubt) = report.findings.iter().find(|finding| finding.severity() == Severity::Warning) {
-            self.runtime
-                .warnings
-                .tell(WarningKind::Doubt, &format!("the kernel `{}` is valid, but odd: {doubt}", kernel()));
+            self.runtime.warnings.warn_once(
+                WarningKind::Doubt,
+                &format!("the kernel `{}` is valid, but odd: {doubt}", kernel()),
+            );
         }
         // What is described otherwise than CANN does goes by the name of its key alone.
         let names: Vec<&str> = report.meta.iter().flat_map(KernelMeta::entry_names).collect();
@@ -153,7 +154,7 @@ impl KernelPipeline<'_> {
         }
         if let Some(moved) = self.moved(planned.job, keyed) {
             let text = format!("kernels are not kept: {moved} while compiling");
-            self.runtime.warnings.tell(WarningKind::Moved, &text);
+            self.runtime.warnings.warn_once(WarningKind::Moved, &text);
             return;
         }
         let expected = self.expected(&keyed.spec);

@@ -41,7 +41,7 @@ impl KernelPipeline<'_> {
             Lookup::Hit(entry) => {
                 match taken.unwrap_or_else(|| self.take_imported(target, &wanted, spec, &entry)) {
                     Ok(made) => {
-                        self.setup.tell(Event::Hit { kernel: planned.name(), artifact: &made.artifact });
+                        self.setup.notify(Event::Hit { kernel: planned.name(), artifact: &made.artifact });
                         let key = Some(planned.keyed().map_or(wanted.key, |keyed| keyed.key));
                         return Ok(KernelReport { key, ..KernelReport::new(planned, Ok(made)) });
                     }
@@ -52,11 +52,11 @@ impl KernelPipeline<'_> {
             Lookup::Miss(miss) => {
                 let path = store.path(wanted.key.digest());
                 let text = format!(
-                    "an imported kernel cannot be used: `{}`: {miss}; `opkeep repair` sets aside \
-                    what is damaged, and it can be imported again",
+                    "an imported kernel cannot be used: `{}`: {miss}; a repair of the store \
+                     quarantines it, and it can be imported again",
                     path.display()
                 );
-                self.runtime.warnings.tell(WarningKind::Reading, &text);
+                self.runtime.warnings.warn_once(WarningKind::Reading, &text);
                 format!("an imported kernel cannot be used: {miss}")
             }
         };

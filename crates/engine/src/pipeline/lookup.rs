@@ -30,7 +30,7 @@ impl KernelPipeline<'_> {
         let missing = match if trusts { target.get_uncounted(key) } else { target.get(key) } {
             Lookup::Hit(entry) => match self.take_entry(keyed, &entry, Outcome::Reused) {
                 Ok(made) => {
-                    self.setup.tell(Event::Hit { kernel: planned.name(), artifact: &made.artifact });
+                    self.setup.notify(Event::Hit { kernel: planned.name(), artifact: &made.artifact });
                     return Ok(KernelReport::new(planned, Ok(made)));
                 }
                 Err(error) => MissReason {

@@ -13,7 +13,7 @@ use crate::plan::{KeyState, KeyedKernel, PlannedKernel};
 use crate::ready::ReadyKernel;
 use crate::report::KernelReport;
 use crate::schedule::job_tokens::JobToken;
-use crate::schedule::queue::Step;
+use crate::schedule::queue::TaskPoll;
 use crate::{BuildError, KernelError, Outcome};
 
 /// How often a holder of a key that waits for a job token gives a heartbeat.
@@ -28,32 +28,32 @@ impl KernelPipeline<'_> {
         planned: &PlannedKernel<'_>,
         missing: &MissReason,
         pending: Option<PendingKey>,
-    ) -> Step<KernelReport, PendingKey> {
+    ) -> TaskPoll<KernelReport, PendingKey> {
         let began = Instant::now();
         let waited = pending.as_ref().map(PendingKey::waited).unwrap_or_default();
         let made = match self.try_make(planned, missing, pending) {
-            Ok(Step::Busy(pending)) => return Step::Busy(pending),
-            Ok(Step::Done(made)) => Ok(made),
+            Ok(TaskPoll::Pending(pending)) => return TaskPoll::Pending(pending),
+            Ok(TaskPoll::Ready(made)) => Ok(made),
             Err(error) => Err(error),
         };
         let elapsed = began.elapsed() + waited;
         let kernel = planned.name();
         match &made {
             Ok(ReadyKernel { artifact, outcome, .. }) => {
-                self.setup.tell(Event::Finished { kernel, outcome: *outcome, elapsed, artifact });
+                self.setup.notify(Event::Finished { kernel, outcome: *outcome, elapsed, artifact });
             }
             Err(error) => match &**error {
-                KernelError::Skipped { first } => self.setup.tell(Event::Skipped { kernel, first }),
-                KernelError::Cancelled => self.setup.tell(Event::Cancelled { kernel, elapsed }),
+                KernelError::Skipped { first } => self.setup.notify(Event::Skipped { kernel, first }),
+                KernelError::Cancelled => self.setup.notify(Event::Cancelled { kernel, elapsed }),
                 error => {
                     if self.setup.config.fail_fast {
                         let _ = self.failed.set(kernel.to_owned());
                     }
-                    self.setup.tell(Event::Failed { kernel, error, elapsed });
+                    self.setup.notify(Event::Failed { kernel, error, elapsed });
                 }
             },
         }
-        Step::Done(KernelReport::new(planned, made))
+        TaskPoll::Ready(KernelReport::new(planned, made))
     }
 
     fn try_make(
@@ -61,7 +61,7 @@ impl KernelPipeline<'_> {
         planned: &PlannedKernel<'_>,
         missing: &MissReason,
         pending: Option<PendingKey>,
-    ) -> Result<Step<ReadyKernel, PendingKey>, Arc<KernelError>> {
+    ) -> Result<TaskPoll<ReadyKernel, PendingKey>, Arc<KernelError>> {
         let keyed = match &planned.state {
             KeyState::Refused(refused) => return Err(Arc::clone(&refused.error)),
             KeyState::Keyed(keyed) => keyed,
@@ -72,7 +72,7 @@ impl KernelPipeline<'_> {
         let Some(target) = self.target_of(&keyed.spec.target).filter(|_| !keyed.spec.debug) else {
             return match self.setup.config.mode {
                 CacheMode::Require => Err(not_cached().into()),
-                _ => Ok(Step::Done(self.compile_alone(planned, keyed, missing)?)),
+                _ => Ok(TaskPoll::Ready(self.compile_alone(planned, keyed, missing)?)),
             };
         };
         let taken = RefCell::new(None);
@@ -89,13 +89,13 @@ impl KernelPipeline<'_> {
         });
         match claim? {
             Claim::Build(ticket) | Claim::Unshared(ticket, _) => {
-                Ok(Step::Done(self.make_with(ticket, planned, keyed, missing)?))
+                Ok(TaskPoll::Ready(self.make_with(ticket, planned, keyed, missing)?))
             }
             Claim::Pending(pending) => {
                 if is_first {
-                    self.setup.tell(Event::Waiting { kernel: planned.name() });
+                    self.setup.notify(Event::Waiting { kernel: planned.name() });
                 }
-                Ok(Step::Busy(pending))
+                Ok(TaskPoll::Pending(pending))
             }
             Claim::HolderFailed(Failure { reason, .. }) => Err(KernelError::HolderFailed { reason }.into()),
             Claim::Hit(hit) => {
@@ -105,7 +105,7 @@ impl KernelPipeline<'_> {
                     None => self.take_entry(keyed, &hit.entry, Outcome::Shared)?,
                 };
                 let outcome = if hit.source == Source::Remote { Outcome::Reused } else { Outcome::Shared };
-                Ok(Step::Done(ReadyKernel { outcome, ..ready }))
+                Ok(TaskPoll::Ready(ReadyKernel { outcome, ..ready }))
             }
             // Of a query that does not wait.
             _ => Err(KernelError::Cancelled.into()),

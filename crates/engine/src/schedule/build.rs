@@ -11,7 +11,7 @@ use crate::plan::BuildPlan;
 use crate::report::{BuildReport, KernelReport};
 use crate::runtime::Runtime;
 use crate::schedule::compile_times::CompileTimes;
-use crate::schedule::queue::{self, Step, WorkerOptions};
+use crate::schedule::queue::{self, TaskPoll, WorkerOptions};
 use crate::setup::Setup;
 use crate::view::writer::ViewWriter;
 use crate::{BuildError, Engine, Outcome, Request, ViewConfig};
@@ -23,26 +23,34 @@ impl Engine {
     /// Nothing could be built at all. A kernel that fails is in the report.
     pub fn build(&self, requests: &[Request]) -> Result<BuildReport, BuildError> {
         let began = Instant::now();
-        let shop = Runtime::open(&self.state.setup)?;
-        let plan = BuildPlan::new(&self.state.setup, requests, &shop.context(&self.cancel))?;
-        self.state.setup.tell(Event::Planned { operators: requests.len(), kernels: plan.kernels.len() });
-        let maker = KernelPipeline::new(&self.state.setup, &self.cancel, &shop, self.cached_targets(&plan))?;
+        let runtime = Runtime::open(&self.state.setup)?;
+        let plan = BuildPlan::new(&self.state.setup, requests, &runtime.context(&self.cancel))?;
+        self.state.setup.notify(Event::Planned { operators: requests.len(), kernels: plan.kernels.len() });
+        let pipeline =
+            KernelPipeline::new(&self.state.setup, &self.cancel, &runtime, self.cached_targets(&plan))?;
         let EngineState { infos, view_lock_timeout, .. } = &*self.state;
-        let placer = |config: &ViewConfig| {
-            ViewWriter::new(config.clone(), (shop.cache.store(), infos), *view_lock_timeout, requests, &plan)
+        let writer = |config: &ViewConfig| {
+            ViewWriter::new(
+                config.clone(),
+                (runtime.cache.store(), infos),
+                *view_lock_timeout,
+                requests,
+                &plan,
+            )
         };
-        let placer = self.state.setup.config.view.as_ref().map(placer);
-        let run = Run { setup: &self.state.setup, shop: &shop, plan: &plan, maker, placer };
+        let writer = self.state.setup.config.view.as_ref().map(writer);
+        let run =
+            BuildExecutor { setup: &self.state.setup, runtime: &runtime, plan: &plan, pipeline, writer };
         let (kernels, view) = run.run();
-        shop.save();
+        runtime.save();
         let cancelled = kernels.iter().any(|kernel| kernel.outcome == Outcome::Cancelled);
         Ok(BuildReport {
             backend: self.state.setup.backend.name(),
             targets: plan.targets(),
-            operators: requests.len(),
+            requests: requests.len(),
             kernel_of: plan.kernel_of,
             kernels,
-            warnings: shop.warnings.texts(),
+            warnings: runtime.warnings.texts(),
             view,
             elapsed: began.elapsed(),
             cancelled,
@@ -58,7 +66,7 @@ impl Engine {
 }
 
 /// How long it may take to say why kernels are missing; a store may be large, and this is no reason to wait.
-const HUNT: Duration = Duration::from_millis(200);
+const SEARCH_LIMIT: Duration = Duration::from_millis(200);
 
 /// Files that a compile has open: locks, a token, a pipe, the store, what confines its compiler and observes it; and those
 /// that the process has besides.
@@ -66,17 +74,17 @@ const FILES_EACH: usize = 14;
 const FILES_BESIDE: usize = 16;
 
 /// A build that is planned.
-struct Run<'a> {
+struct BuildExecutor<'a> {
     setup: &'a Setup,
-    shop: &'a Runtime,
+    runtime: &'a Runtime,
     plan: &'a BuildPlan<'a>,
-    maker: KernelPipeline<'a>,
-    placer: Option<ViewWriter<'a>>,
+    pipeline: KernelPipeline<'a>,
+    writer: Option<ViewWriter<'a>>,
 }
 
 type View = Option<Result<crate::ViewPlacement, opkeep_kernel_meta::ViewError>>;
 
-impl Run<'_> {
+impl BuildExecutor<'_> {
     fn run(self) -> (Vec<KernelReport>, View) {
         let mut reports: Vec<Option<KernelReport>> = Vec::new();
         let mut missing = Vec::new();
@@ -93,14 +101,14 @@ impl Run<'_> {
             reports[at] = Some(report);
         }
         let kernels: Vec<KernelReport> = reports.into_iter().flatten().collect();
-        self.maker.finish(&kernels);
-        (kernels, self.placer.map(ViewWriter::finish))
+        self.pipeline.finish(&kernels);
+        (kernels, self.writer.map(ViewWriter::finish))
     }
 
     /// Looks up every kernel.
     fn look_up(&self) -> Vec<Result<KernelReport, MissReason>> {
         let kernels = &self.plan.kernels;
-        let look_up = |at: usize| Ok(self.done(at, self.maker.look_up(&kernels[at])?));
+        let look_up = |at: usize| Ok(self.done(at, self.pipeline.look_up(&kernels[at])?));
         opkeep_fs::map(kernels.len(), self.setup.lookup_threads(kernels.len()), || false, look_up).results
     }
 
@@ -109,13 +117,13 @@ impl Run<'_> {
         if missing.is_empty() {
             return Vec::new();
         }
-        let crew = WorkerOptions { threads: self.threads(), niceness: self.setup.config.nice.min(19) };
-        let (made, mut nearest) = nearest::search_while(self.hunts(missing), HUNT, || {
-            queue::run_to_completion(self.order(missing), crew, |index, wait| {
+        let options = WorkerOptions { threads: self.threads(), nice: self.setup.config.nice.min(19) };
+        let (made, mut nearest) = nearest::search_while(self.searches(missing), SEARCH_LIMIT, || {
+            queue::run_to_completion(self.order(missing), options, |index, wait| {
                 let (at, miss) = &missing[index];
-                match self.maker.make(&self.plan.kernels[*at], miss, wait) {
-                    Step::Done(report) => Step::Done(self.done(*at, report)),
-                    Step::Busy(wait) => Step::Busy(wait),
+                match self.pipeline.make(&self.plan.kernels[*at], miss, wait) {
+                    TaskPoll::Ready(report) => TaskPoll::Ready(self.done(*at, report)),
+                    TaskPoll::Pending(wait) => TaskPoll::Pending(wait),
                 }
             })
         });
@@ -139,23 +147,23 @@ impl Run<'_> {
     }
 
     /// The missing kernels that are simply not in the store.
-    fn hunts(&self, missing: &[(usize, MissReason)]) -> Vec<NearestSearch<'_>> {
-        let mut hunts: Vec<(&str, NearestSearch<'_>)> = Vec::new();
+    fn searches(&self, missing: &[(usize, MissReason)]) -> Vec<NearestSearch<'_>> {
+        let mut searches: Vec<(&str, NearestSearch<'_>)> = Vec::new();
         for (index, (at, _)) in missing.iter().enumerate().filter(|(_, (_, miss))| miss.absent) {
             let planned = &self.plan.kernels[*at];
             let Some(keyed) = planned.keyed() else { continue };
-            let Some(shelf) = self.maker.store_of(keyed) else { continue };
+            let Some(store) = self.pipeline.store_of(keyed) else { continue };
             let target = keyed.spec.target.as_str();
-            match hunts.iter_mut().find(|(known, _)| *known == target) {
-                Some((_, hunt)) => hunt.add(index, planned, keyed),
+            match searches.iter_mut().find(|(known, _)| *known == target) {
+                Some((_, search)) => search.add(index, planned, keyed),
                 None => {
-                    let mut hunt = NearestSearch::new(shelf);
-                    hunt.add(index, planned, keyed);
-                    hunts.push((target, hunt));
+                    let mut search = NearestSearch::new(store);
+                    search.add(index, planned, keyed);
+                    searches.push((target, search));
                 }
             }
         }
-        hunts.into_iter().map(|(_, hunt)| hunt).collect()
+        searches.into_iter().map(|(_, search)| search).collect()
     }
 
     /// In which order the missing kernels are begun: the longest first, so that none is left alone at the end.
@@ -170,27 +178,27 @@ impl Run<'_> {
         let kind = |(at, _): &(usize, MissReason)| {
             let planned = &self.plan.kernels[*at];
             let keyed = planned.keyed()?;
-            CompileTimes::kind(self.setup.backend.name(), &keyed.spec.target, &planned.op_type())
+            CompileTimes::timing_key(self.setup.backend.name(), &keyed.spec.target, &planned.op_type())
         };
         let kinds: Vec<_> = missing.iter().map(kind).collect();
-        let costs = self.shop.costs.expected(kinds.iter().map(Option::as_ref));
+        let costs = self.runtime.costs.expected(kinds.iter().map(Option::as_ref));
         order.sort_by_key(|index| std::cmp::Reverse(costs[*index]));
-        let at_once = self.shop.tokens.count().get().min(order.len());
+        let at_once = self.runtime.tokens.count().get().min(order.len());
         order[..at_once].rotate_left(std::process::id() as usize % at_once);
         order
     }
 
     /// Puts a kernel where it is looked for; it is kept in memory only if that is wanted.
     fn done(&self, at: usize, mut report: KernelReport) -> KernelReport {
-        if let Some(placer) = &self.placer {
-            placer.place(at, &report);
+        if let Some(writer) = &self.writer {
+            writer.place(at, &report);
         }
         if let Some(time) = report.compile_time {
             let keyed = self.plan.kernels[at].keyed();
             let kind = keyed.and_then(|keyed| {
-                CompileTimes::kind(self.setup.backend.name(), &keyed.spec.target, &report.op_type)
+                CompileTimes::timing_key(self.setup.backend.name(), &keyed.spec.target, &report.op_type)
             });
-            self.shop.costs.note(kind, time);
+            self.runtime.costs.note(kind, time);
         }
         if !self.setup.config.keep_artifacts {
             report.artifact = None;

@@ -1,60 +1,59 @@
-//! Work that may turn out to be somebody else's at the moment: it is put back, others come first, and it is asked for
-//! again every now and then. So a few threads wait for many things, and none of them waits while there is work.
+//! A queue of tasks that another process may be working on. Such a task is put back, others are tried first, and it is
+//! polled again from time to time. So a few threads wait for many tasks, and none of them waits while there is work.
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The first pause between two times of asking, and the longest: so much for each thing that somebody else is at, between
-/// these bounds. So asking takes a hundredth of a processor, however many there are, and the last ones are not waited
-/// for in vain.
+/// The first pause between two polls of a task, and the longest: 100 us for each pending task, within these bounds. So
+/// polling takes a hundredth of a processor, however many tasks are pending, and the last ones are noticed soon.
 const FIRST: Duration = Duration::from_millis(1);
 const LONGEST_EACH: Duration = Duration::from_micros(100);
 const LONGEST: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(20));
 
-/// What came of working on something.
-pub(crate) enum Step<T, W> {
-    /// It is done.
-    Done(T),
-    /// Somebody else is at it; this is to be asked again.
-    Busy(W),
+/// The result of one attempt at a task.
+pub(crate) enum TaskPoll<T, W> {
+    /// The task is done.
+    Ready(T),
+    /// Another process works on it. The next attempt takes this value.
+    Pending(W),
 }
 
-/// Who works.
+/// The threads that work.
 #[derive(Clone, Copy)]
 pub(crate) struct WorkerOptions {
-    /// How many threads.
+    /// Their number.
     pub(crate) threads: NonZeroUsize,
-    /// How much less of the processor they ask for than the caller, 0 to 19; what they start asks for as little.
-    pub(crate) niceness: u8,
+    /// By how much their priority is below the caller's, 0 to 19. Their children inherit it.
+    pub(crate) nice: u8,
 }
 
-/// Calls `work` with each of `items`, in that order, on up to so many threads, until all are done. Gives the results
-/// with their items, in no order.
+/// Calls `work` with each of `items`, in that order, until all are done. Returns the results with their items, in no
+/// order.
 pub(crate) fn run_to_completion<T: Send, W: Send>(
     items: Vec<usize>,
-    crew: WorkerOptions,
-    work: impl Fn(usize, Option<W>) -> Step<T, W> + Sync,
+    options: WorkerOptions,
+    work: impl Fn(usize, Option<W>) -> TaskPoll<T, W> + Sync,
 ) -> Vec<(usize, T)> {
-    let threads = crew.threads.get().min(items.len());
+    let threads = options.threads.get().min(items.len());
     let queue = Queue::new(items);
     let run = || queue.run(&work);
-    if threads <= 1 && crew.niceness == 0 {
+    if threads <= 1 && options.nice == 0 {
         return run();
     }
     std::thread::scope(|scope| {
         let nice = || {
-            // Of this thread alone, and of what it starts.
-            let _ = rustix::process::nice(crew.niceness.into());
+            // The priority of this thread and of its children.
+            let _ = rustix::process::nice(options.nice.into());
             run()
         };
-        // Where no more threads are to be had, those there are do the work. The caller's own cannot be nice: it would
-        // have to stay so.
-        let helpers = if crew.niceness == 0 { 1..threads } else { 0..threads };
+        // If no more threads can be started, those that run do the work. The caller's thread keeps its priority: it could
+        // not raise it again.
+        let helpers = if options.nice == 0 { 1..threads } else { 0..threads };
         let start = |_| std::thread::Builder::new().spawn_scoped(scope, nice).ok();
         let helpers: Vec<_> = helpers.map_while(start).collect();
-        let mut done = if crew.niceness == 0 || helpers.is_empty() { run() } else { Vec::new() };
+        let mut done = if options.nice == 0 || helpers.is_empty() { run() } else { Vec::new() };
         for helper in helpers {
             match helper.join() {
                 Ok(more) => done.extend(more),
@@ -73,15 +72,15 @@ struct Queue<W> {
 struct KeyState<W> {
     fresh: VecDeque<usize>,
     busy: Vec<Busy<W>>,
-    /// How many are being worked on: each may come back.
+    /// How many tasks are being worked on. Each may come back.
     running: usize,
-    /// What others were at was asked for last; then it is the turn of something fresh.
+    /// The last task was a pending one; the next is a fresh one.
     asked: bool,
-    /// Somebody panicked: nothing more is begun, and the caller hears of it now and not when all else is done.
+    /// A thread panicked: no more tasks are begun, so that the panic reaches the caller soon.
     stopped: bool,
 }
 
-/// Something that somebody else is at.
+/// A task that another process works on.
 struct Busy<W> {
     item: usize,
     wait: W,
@@ -89,14 +88,14 @@ struct Busy<W> {
     due: Instant,
 }
 
-/// What a thread does next.
+/// The next step of a thread.
 enum Next<W> {
     Work {
         item: usize,
         wait: Option<W>,
         pause: Duration,
     },
-    /// Nothing is due yet.
+    /// No task is due yet.
     Pause(Option<Duration>),
     End,
 }
@@ -108,20 +107,20 @@ impl<W> Queue<W> {
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    fn run<T>(&self, work: &(impl Fn(usize, Option<W>) -> Step<T, W> + Sync)) -> Vec<(usize, T)> {
+    fn run<T>(&self, work: &(impl Fn(usize, Option<W>) -> TaskPoll<T, W> + Sync)) -> Vec<(usize, T)> {
         let mut done = Vec::new();
         while let Some((item, wait, pause)) = self.take() {
             let running = Running { queue: self };
             match work(item, wait) {
-                Step::Done(result) => done.push((item, result)),
-                Step::Busy(wait) => self.put_back(item, wait, pause),
+                TaskPoll::Ready(result) => done.push((item, result)),
+                TaskPoll::Pending(wait) => self.put_back(item, wait, pause),
             }
             drop(running);
         }
         done
     }
 
-    /// The next thing to do; none when all is done.
+    /// The next task; none when all are done.
     fn take(&self) -> Option<(usize, Option<W>, Duration)> {
         let mut state = self.locked();
         loop {
@@ -147,7 +146,7 @@ impl<W> Queue<W> {
         state.busy.push(Busy { item, wait, pause, due: Instant::now() + pause });
     }
 
-    /// The state, also after a panic elsewhere: each change to it is whole.
+    /// The state. A panic elsewhere leaves it consistent.
     fn locked(&self) -> MutexGuard<'_, KeyState<W>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -158,7 +157,7 @@ impl<W> KeyState<W> {
         if self.stopped {
             return Next::End;
         }
-        // What others were at may be done by now: that costs little to know, but there may be much of it.
+        // A pending task may be done by now. One poll costs little, but many may be pending.
         let due = self.busy.iter().position(|busy| busy.due <= now);
         let is_its_turn = self.fresh.is_empty() || !self.asked;
         self.asked = due.is_some() && is_its_turn;
@@ -179,7 +178,7 @@ impl<W> KeyState<W> {
     }
 }
 
-/// One that is being worked on; no longer when dropped, also by a panic.
+/// A task that is being worked on, until this is dropped.
 struct Running<'a, W> {
     queue: &'a Queue<W>,
 }
@@ -200,34 +199,34 @@ mod tests {
 
     use super::*;
 
-    fn crew(threads: usize) -> WorkerOptions {
-        WorkerOptions { threads: NonZeroUsize::new(threads).unwrap(), niceness: 0 }
+    fn options(threads: usize) -> WorkerOptions {
+        WorkerOptions { threads: NonZeroUsize::new(threads).unwrap(), nice: 0 }
     }
 
     #[test]
     fn everything_is_done_once_whatever_the_threads() {
         for threads in [1, 2, 9] {
-            let mut done = run_to_completion((0..50).collect(), crew(threads), |item, _: Option<()>| {
-                Step::Done(item * 2)
+            let mut done = run_to_completion((0..50).collect(), options(threads), |item, _: Option<()>| {
+                TaskPoll::Ready(item * 2)
             });
             done.sort_unstable();
             assert_eq!(done, (0..50).map(|item| (item, item * 2)).collect::<Vec<_>>());
         }
-        assert!(run_to_completion(Vec::new(), crew(3), |_, _: Option<()>| Step::Done(())).is_empty());
+        assert!(run_to_completion(Vec::new(), options(3), |_, _: Option<()>| TaskPoll::Ready(())).is_empty());
     }
 
     #[test]
     fn one_thread_goes_in_order_and_comes_back_to_what_was_busy() {
         let order = Mutex::new(Vec::new());
         let tries = AtomicUsize::new(0);
-        let done = run_to_completion(vec![3, 1, 2], crew(1), |item, wait: Option<usize>| {
+        let done = run_to_completion(vec![3, 1, 2], options(1), |item, wait: Option<usize>| {
             order.lock().unwrap().push(item);
-            // Item 3 is somebody else's for a while; what it waits by comes back.
+            // Item 3 is pending for a while; its value comes back.
             if item == 3 && wait.unwrap_or(0) < 3 {
                 tries.fetch_add(1, Ordering::Relaxed);
-                return Step::Busy(wait.unwrap_or(0) + 1);
+                return TaskPoll::Pending(wait.unwrap_or(0) + 1);
             }
-            Step::Done(wait)
+            TaskPoll::Ready(wait)
         });
         assert_eq!(tries.into_inner(), 3);
         let order = order.into_inner().unwrap();
@@ -239,13 +238,13 @@ mod tests {
     fn after_a_panic_nothing_more_is_begun() {
         let begun = AtomicUsize::new(0);
         let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            run_to_completion((0..400).collect(), crew(2), |item, wait: Option<()>| {
+            run_to_completion((0..400).collect(), options(2), |item, wait: Option<()>| {
                 begun.fetch_add(1, Ordering::Relaxed);
                 assert_ne!(item, 0, "on purpose");
-                // What is begun is brought to its end; and then the other thread has come to its own.
+                // Meanwhile the other thread comes to its panic.
                 std::thread::sleep(Duration::from_millis(20));
-                // Those that somebody else is at are left as well.
-                if item % 2 == 0 || wait.is_some() { Step::Done(()) } else { Step::Busy(()) }
+                // Pending tasks are dropped as well.
+                if item % 2 == 0 || wait.is_some() { TaskPoll::Ready(()) } else { TaskPoll::Pending(()) }
             })
         }));
         assert!(caught.is_err());
@@ -253,11 +252,11 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_reaches_the_caller_and_nobody_hangs() {
+    fn a_panic_reaches_the_caller_and_nothing_hangs() {
         let caught = std::panic::catch_unwind(|| {
-            run_to_completion((0..20).collect(), crew(4), |item, _: Option<()>| {
+            run_to_completion((0..20).collect(), options(4), |item, _: Option<()>| {
                 assert_ne!(item, 7, "on purpose");
-                Step::Done(())
+                TaskPoll::Ready(())
             })
         });
         assert!(caught.is_err());

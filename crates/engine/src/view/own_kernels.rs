@@ -16,19 +16,19 @@ impl StoredKernels for OwnKernels<'_> {
     fn named(&self, name: &str) -> Vec<StoredKernel> {
         let Some(store) = self.store.map(Store::reader) else { return Vec::new() };
         let targets = store.targets().unwrap_or_default();
-        let shelves = targets.iter().filter_map(|target| store.target(target).ok());
-        shelves.flat_map(|shelf| entries(&shelf, name)).filter_map(|entry| kernel(&entry, name)).collect()
+        let stores = targets.iter().filter_map(|target| store.target(target).ok());
+        stores.flat_map(|store| entries(&store, name)).filter_map(|entry| kernel(&entry, name)).collect()
     }
 }
 
 /// The entries whose key has a number that is in `name`: each kernel of ours is called by its key's.
-fn entries(shelf: &TargetStore, name: &str) -> Vec<Entry> {
+fn entries(store: &TargetStore, name: &str) -> Vec<Entry> {
     let numbers = name.split('_').filter_map(|word| word.parse::<u64>().ok());
     let keys = numbers.flat_map(|number| {
         let [first, ..] = number.to_be_bytes();
-        shelf.keys_from(first).into_iter().filter(move |key| key.prefix_u64() == number)
+        store.keys_from(first).into_iter().filter(move |key| key.prefix_u64() == number)
     });
-    let entry = |key| match shelf.peek(&key) {
+    let entry = |key| match store.peek(&key) {
         Lookup::Hit(entry) => Some(*entry),
         Lookup::Miss(_) => None,
     };

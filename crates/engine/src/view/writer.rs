@@ -43,7 +43,7 @@ pub(crate) struct ViewWriter<'a> {
     /// The names of each kernel.
     names_of: Vec<Vec<String>>,
     /// Names that cannot be those of files.
-    unusable: Vec<String>,
+    invalid_names: Vec<String>,
     state: Mutex<Progress>,
     /// Held by the thread that writes a full batch.
     writing: Mutex<()>,
@@ -71,7 +71,7 @@ struct Progress {
     /// Names of kernels in parts, or without a `.json`.
     multi_part_names: Vec<String>,
     /// Where, once something was written there.
-    folder: PathBuf,
+    directory: PathBuf,
     left: Vec<LeftKernel>,
     quarantine: Option<PathBuf>,
     displaced: Vec<String>,
@@ -114,7 +114,7 @@ impl<'a> ViewWriter<'a> {
             patience,
             names: BTreeMap::new(),
             names_of: plan.kernels.iter().map(|_| Vec::new()).collect(),
-            unusable: Vec::new(),
+            invalid_names: Vec::new(),
             state: Mutex::default(),
             writing: Mutex::default(),
         };
@@ -148,7 +148,7 @@ impl<'a> ViewWriter<'a> {
             name.kernel = name.kernel.filter(|known| *known == kernel);
         }
         if !looked_for.is_empty() && !is_usable(&looked_for) {
-            self.unusable.push(looked_for);
+            self.invalid_names.push(looked_for);
         }
     }
 
@@ -214,7 +214,7 @@ impl<'a> ViewWriter<'a> {
         let Progress {
             placed: mut names,
             mut multi_part_names,
-            folder,
+            directory,
             error,
             mut left,
             quarantine,
@@ -233,10 +233,10 @@ impl<'a> ViewWriter<'a> {
         displaced.dedup();
         names.retain(|(name, _)| left.binary_search_by(|left| left.stem.cmp(name)).is_err());
         Ok(ViewPlacement {
-            folder,
+            directory,
             names,
             conflicting_names,
-            unusable: self.unusable,
+            invalid_names: self.invalid_names,
             multi_part_names,
             left,
             quarantine,
@@ -254,9 +254,9 @@ impl<'a> ViewWriter<'a> {
         let written = self.try_write(batch, conflicting_names, &mut placed);
         let mut progress = self.progress();
         match written {
-            Ok((folder, report)) => {
+            Ok((directory, report)) => {
                 progress.placed.extend(placed);
-                progress.folder = folder;
+                progress.directory = directory;
                 progress.left.extend(report.left);
                 progress.quarantine = report.quarantine.or(progress.quarantine.take());
                 progress.displaced.extend(report.displaced);

@@ -84,8 +84,8 @@ fn kernels_in_parts_are_told_and_not_put_where_frameworks_look() {
     let report = engine.build(&[request("Square", &[3])]).unwrap();
     let placed = report.view.unwrap().unwrap();
     assert_eq!((placed.names.len(), placed.multi_part_names.len()), (0, 1));
-    assert!(!placed.folder.join(format!("{}.json", placed.multi_part_names[0])).exists());
-    assert!(!placed.folder.join(format!("{}.o", placed.multi_part_names[0])).exists());
+    assert!(!placed.directory.join(format!("{}.json", placed.multi_part_names[0])).exists());
+    assert!(!placed.directory.join(format!("{}.o", placed.multi_part_names[0])).exists());
 }
 
 /// Adds the same kernel under another file name.

@@ -59,7 +59,7 @@ fn a_network_of_every_kind_of_tensor_runs() {
         graph.output(name, id).unwrap();
     }
     let network = built(&engine, graph.clone());
-    assert_eq!((network.report.operators, network.report.kernels.len()), (3, 2));
+    assert_eq!((network.report.requests, network.report.kernels.len()), (3, 2));
 
     let (outputs, ran) = run(&network, &[&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]], 2);
     let sums = [11.0, 22.0, 33.0, 14.0, 25.0, 36.0];

@@ -313,6 +313,6 @@ fn a_kernel_without_a_description_is_not_put_where_frameworks_look() {
         .unwrap()
         .unwrap();
     assert_eq!((placed.names.len(), placed.multi_part_names.len()), (0, 1));
-    let kernels = crate::common::files(&placed.folder);
+    let kernels = crate::common::files(&placed.directory);
     assert!(!kernels.iter().any(|path| path.extension().is_some_and(|end| end == "o")), "{kernels:?}");
 }

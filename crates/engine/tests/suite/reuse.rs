@@ -30,7 +30,7 @@ fn equal_jobs_are_one_kernel() {
     renamed.descriptor.envelope.full_name = "another/node".to_owned();
     let requests = [request("Square", &[3]), request("Square", &[4]), renamed];
     let report = bench.engine(&backend).build(&requests).unwrap();
-    assert_eq!((report.operators, report.kernels.len(), backend.compiles()), (3, 2, 2));
+    assert_eq!((report.requests, report.kernels.len(), backend.compiles()), (3, 2, 2));
     assert_eq!(report.kernel_of, [0, 1, 0]);
     assert_eq!(report.kernels[0].requested_by, ["net/Square[3]", "another/node"]);
 }

@@ -309,7 +309,7 @@ fn a_large_build_needs_no_more_memory_than_a_few_kernels() {
     let placed = report.view.unwrap().unwrap();
     assert_eq!(placed.names.len(), 80);
     assert_eq!(
-        crate::common::files(&placed.folder)
+        crate::common::files(&placed.directory)
             .iter()
             .filter(|path| path.extension().is_some_and(|e| e == "o"))
             .count(),

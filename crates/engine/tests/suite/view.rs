@@ -26,7 +26,7 @@ fn build(
 
 /// Names of the files a framework sees.
 fn names(placed: &ViewPlacement) -> Vec<String> {
-    let names = crate::common::files(&placed.folder).into_iter();
+    let names = crate::common::files(&placed.directory).into_iter();
     let names = names.map(|path| path.file_name().unwrap().to_string_lossy().into_owned());
     names.filter(|name| !name.starts_with('.')).collect()
 }
@@ -39,7 +39,7 @@ fn named(op_type: &str, length: i64, stem: &str) -> Request {
 }
 
 fn kernel_name(placed: &ViewPlacement, stem: &str) -> String {
-    let path: PathBuf = placed.folder.join(format!("{stem}.json"));
+    let path: PathBuf = placed.directory.join(format!("{stem}.json"));
     KernelMeta::parse(&std::fs::read(path).unwrap()).unwrap().kernel_name.unwrap()
 }
 
@@ -49,14 +49,15 @@ fn the_view_is_whole_again_without_compiling() {
     let requests = [request("Square", &[3]), request("Relu", &[3])];
     let (_, first) = build(&bench, &backend, "0", &requests);
     assert_eq!((names(&first).len(), first.names.len()), (6, 2));
-    std::fs::remove_dir_all(&first.folder).unwrap();
+    std::fs::remove_dir_all(&first.directory).unwrap();
     let (again, other) =
         (build(&bench, &backend, "0", &requests).1, build(&bench, &backend, "3", &requests).1);
     assert_eq!(names(&again), names(&other));
-    assert_ne!(again.folder, other.folder);
+    assert_ne!(again.directory, other.directory);
     assert_eq!(backend.compiles(), 2);
-    for object in
-        crate::common::files(&first.folder).iter().filter(|path| path.extension().is_some_and(|e| e == "o"))
+    for object in crate::common::files(&first.directory)
+        .iter()
+        .filter(|path| path.extension().is_some_and(|e| e == "o"))
     {
         let meta = KernelMeta::parse(&std::fs::read(object.with_extension("json")).unwrap()).unwrap();
         assert_eq!(meta.sha256.unwrap(), Digest::of(&std::fs::read(object).unwrap()).to_string());
@@ -101,7 +102,7 @@ fn a_failed_rebuild_takes_the_old_kernel_away() {
     let (_, placed) = build(&bench, &broken, "0", &requests);
     assert_eq!(names(&placed), ["square_1_0.info", "square_1_0.json", "square_1_0.o"]);
     // What others put under the name stays theirs.
-    std::fs::write(placed.folder.join("relu_1_0.json"), "{}").unwrap();
+    std::fs::write(placed.directory.join("relu_1_0.json"), "{}").unwrap();
     assert_eq!(names(&build(&bench, &broken, "0", &requests).1).len(), 4);
 }
 
@@ -139,5 +140,5 @@ fn a_failure_or_a_cancel_keeps_the_kernel_that_belongs_there() {
 fn a_name_that_cannot_be_a_files_is_told() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     let (_, placed) = build(&bench, &backend, "0", &[named("Square", 3, "../../evil")]);
-    assert_eq!((placed.unusable.as_slice(), placed.names.len()), (&["../../evil".to_owned()][..], 1));
+    assert_eq!((placed.invalid_names.as_slice(), placed.names.len()), (&["../../evil".to_owned()][..], 1));
 }

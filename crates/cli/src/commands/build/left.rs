@@ -21,11 +21,11 @@ pub(crate) fn print_report(placed: &ViewPlacement, chose: bool, output: &Output)
         output.print_note(&format!(
             "what was replaced is in `{}`; `opkeep repair --undo {}` restores it",
             quarantine.display(),
-            placed.folder.display()
+            placed.directory.display()
         ));
     }
     for file in &placed.displaced {
-        output.print_warning(&format!("`{}`: {STAYS_DISPLACED}", placed.folder.join(file).display()));
+        output.print_warning(&format!("`{}`: {STAYS_DISPLACED}", placed.directory.join(file).display()));
     }
     let mut by_reason: BTreeMap<&str, Vec<&LeftKernel>> = BTreeMap::new();
     for left in &placed.left {

@@ -129,7 +129,7 @@ impl BuildOutput {
             target: report.targets.first().map_or(target, String::as_str).to_owned(),
             targets: report.targets.clone(),
             backend: report.backend,
-            operators: report.operators,
+            operators: report.requests,
             kernels: report.kernels.len(),
             counts: counts(report),
             elapsed_ms: Milliseconds(report.elapsed),
@@ -157,9 +157,9 @@ fn kernel_output(kernel: &KernelReport) -> KernelOutput {
 
 fn placed_output(placed: &ViewPlacement) -> PlacedOutput {
     PlacedOutput {
-        kernel_meta: json::path(&placed.folder),
+        kernel_meta: json::path(&placed.directory),
         contested_names: placed.conflicting_names.clone(),
-        unusable_names: placed.unusable.clone(),
+        unusable_names: placed.invalid_names.clone(),
         names_in_parts: placed.multi_part_names.clone(),
         left_alone: left_outputs(placed),
         kernel_meta_quarantine: placed.quarantine.as_deref().map(json::path),

@@ -76,7 +76,7 @@ pub(crate) fn print_report(report: &BuildReport, chose: bool, output: &Output) -
                     name
                 ));
             }
-            for name in &placed.unusable {
+            for name in &placed.invalid_names {
                 output.print_warning(&format!(
                     "`{}` cannot be a file's name; its kernel is in kernel_meta under opkeep's name, which the framework \
                      does not read",
@@ -92,7 +92,7 @@ pub(crate) fn print_report(report: &BuildReport, chose: bool, output: &Output) -
             let is_right = left::print_report(placed, chose, output);
             is_right
                 && placed.conflicting_names.is_empty()
-                && placed.unusable.is_empty()
+                && placed.invalid_names.is_empty()
                 && placed.multi_part_names.is_empty()
         }
     }
@@ -133,7 +133,7 @@ pub(crate) fn report_text(report: &BuildReport) -> Text {
     if let Some(Ok(placed)) = &report.view
         && !placed.names.is_empty()
     {
-        text.line(format_args!("kernels are in {}", shortened(&placed.folder)));
+        text.line(format_args!("kernels are in {}", shortened(&placed.directory)));
     }
     text
 }
@@ -145,6 +145,9 @@ fn failure_text(kernel: &KernelReport) -> Text {
     match kernel.error.as_deref().is_some_and(|error| has_lines(error)) {
         true => text.quoted(reason),
         false => text.line(reason),
+    }
+    if let Some(hint) = kernel.error.as_deref().and_then(hints::of_kernel) {
+        text.line(format_args!("    help: {hint}"));
     }
     text
 }
@@ -195,7 +198,7 @@ pub(crate) fn summary(report: &BuildReport) -> String {
     };
     format!(
         "{}, {}{target}: {} in {:.2} s",
-        counted(report.operators, "operator"),
+        counted(report.requests, "operator"),
         counted(report.kernels.len(), "kernel"),
         counts.join(", "),
         report.elapsed.as_secs_f64()

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
-use opkeep::{BuildReport, KernelReport, Request, RunError, Session, Step};
+use opkeep::{BuildReport, KernelReport, NodeTiming, Request, RunError, Session};
 use opkeep_backend::{Backend, Buffer};
 use opkeep_descriptor::Job;
 use opkeep_fs::CancelToken;
@@ -170,7 +170,7 @@ impl Ran {
             network: network_name(&args.model),
             target: report.targets.first().cloned(),
             backend: report.backend,
-            operators: report.operators,
+            operators: report.requests,
             kernels: report.kernels.len(),
             counts: counts(report),
             run_ms: Milliseconds(profile.elapsed),
@@ -254,7 +254,7 @@ fn run_network(
     progress.begin(graph.nodes().len());
     let mut steps = Vec::with_capacity(graph.nodes().len());
     let began = Instant::now();
-    let buffers = session.run(inputs, threads, cancel, |step: Step| {
+    let buffers = session.run(inputs, threads, cancel, |step: NodeTiming| {
         progress.ran(&graph.nodes()[step.node].name);
         steps.push(step.elapsed);
     });
