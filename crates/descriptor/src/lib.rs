@@ -1,18 +1,19 @@
-//! Operator build jobs: what is computed, for what it is built, and who asked.
+//! Operator build jobs: the computation, the target with its options, and the metadata of the request.
 //!
-//! Frameworks describe an operator in an `.info` file. Reading one gives a [`Descriptor`] of three parts:
+//! Frameworks describe an operator in an `.info` file. Reading it gives a [`Descriptor`] with three parts:
 //!
-//! * [`Job`]: what is computed. Operators, their wiring, tensors, attributes. It counts in the cache key.
-//! * [`BuildSpec`]: for what it is built. SoC and options; a backend resolves it to an [`ResolvedSpec`], which counts.
-//! * [`Envelope`]: who asked. Node names, ids, device, folders, spelling. It never counts, so that every rank, card
-//!   and folder shares one kernel.
+//! * [`Job`]: the computation, with operators, connections, tensors and attributes. It counts in the cache key.
+//! * [`BuildSpec`]: the target and options. A backend resolves it to a [`ResolvedSpec`], which counts.
+//! * [`Envelope`]: the metadata of the request, with node names, ids, device, directories and spelling. It never
+//!   counts, so that all ranks, devices and directories share one kernel.
 //!
-//! A [`Key`] is made of [`KeyParts`]: job, spec, toolchain, and the operator's own sources. Each part has its digest,
-//! so that a miss can say which one moved. [`KernelName`] follows from the key.
+//! A [`Key`] has four [`KeyParts`]: job, spec, toolchain, and the operator's own sources. Each part has its digest, so
+//! that a miss can name the part that changed. The key determines the [`KernelName`].
 //!
-//! [`read_info`] knows the `.info` files of every [`Generation`] of MindSpore and AKG; [`write_info`] gives back what was
-//! read, number tokens included. [`KernelName::mindspore`] makes the names by which these frameworks look for kernels,
-//! [`ForeignName`] takes them apart, [`name_matches`] sees in one pass over the bytes whether one follows from its file, and [`Diff`] says what is different between two jobs.
+//! [`read_info`] reads the `.info` files of every [`Generation`] of MindSpore and AKG; [`write_info`] writes them
+//! unchanged, number tokens included. [`KernelName::mindspore`] computes the names by which these frameworks look for
+//! kernels, [`ForeignName`] parses such names, [`name_matches`] checks in one pass over the bytes whether a name
+//! belongs to its file, and [`Diff`] lists the differences between two jobs.
 //!
 //! ```
 //! let text = include_bytes!("../../../fixtures/mindspore/square_12484080525657478220_2.info");

@@ -1,10 +1,10 @@
-//! The codes of findings, and what each stands for. The only such table: documentation and output are made from it.
+//! The codes of findings and their meanings. Documentation and output are generated from this table.
 
 use std::fmt;
 
 pub use opkeep_artifact::Severity;
 
-/// A stable name for a kind of finding: `OPV005`. A code is never given to another kind.
+/// A stable name for a kind of finding: `OPV005`. A code is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Code(u16);
 
@@ -15,28 +15,28 @@ impl fmt::Display for Code {
 }
 
 impl Code {
-    /// What the code stands for.
+    /// The rule with this code.
     pub fn rule(self) -> &'static Rule {
-        // Every constant of `Code` has a row, which a test holds; the fallback is never met.
+        // A test checks that every constant of `Code` has a row, so the fallback is unreachable.
         RULES.binary_search_by_key(&self, |rule| rule.code).map_or(&RULES[0], |at| &RULES[at])
     }
 
-    /// The place of the code's row in [`RULES`].
+    /// The index of the code's row in [`RULES`].
     pub(crate) fn index(self) -> usize {
         RULES.binary_search_by_key(&self, |rule| rule.code).unwrap_or_default()
     }
 }
 
-/// A row of the table: a code, and what to make of it.
+/// A row of the table: a code and its meaning.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Rule {
     /// The code.
     pub code: Code,
-    /// How much it weighs.
+    /// Its severity.
     pub severity: Severity,
-    /// What was found, in general.
+    /// A general description.
     pub meaning: &'static str,
-    /// What to do about it.
+    /// Advice for the user.
     pub remedy: &'static str,
 }
 
@@ -60,46 +60,46 @@ macro_rules! rules {
 }
 
 rules! {
-    JSON = 1 Error: "the `.json` is not JSON, or is cut off"
-        => "build the kernel again, or copy it again from where it came";
+    JSON = 1 Error: "the `.json` is not JSON, or is truncated"
+        => "build the kernel again, or copy it again from its source";
     FIELD = 2 Error: "a field of the `.json` has a type or value that no producer writes"
-        => "build the kernel again; if it stays so, report it to the compiler's vendor";
+        => "build the kernel again; if the finding remains, report it to the compiler's vendor";
     MISSING = 3 Error: "the `.json` lacks a field that every kernel of this target has"
         => "check that this `.json` describes a kernel, and that the target is the right one";
-    UNSAFE_NAME = 4 Error: "a name in the `.json` would leave its folder, or hide in it"
-        => "do not use this kernel unless you know who wrote it";
+    UNSAFE_NAME = 4 Error: "a name in the `.json` leaves its directory, or is hidden in it"
+        => "use this kernel only if you trust its source";
     SHA256 = 5 Error: "the object is not the one that the `.json` describes"
-        => "one of the two was changed or cut off, or they are of different builds: build the kernel again";
+        => "one of the two was changed or truncated, or they are of different builds: build the kernel again";
     MAGIC = 6 Error: "the target's loader does not take this `magic`"
         => "use the kernel on the chip it was built for, or build it for this one";
     NO_MAGIC = 7 Note: "the `.json` has no `magic`: AKG writes none for CPU kernels"
         => "no harm";
-    MAGIC_MISFIT = 8 Warning: "`magic` and the kind of core do not go together as CANN writes them"
+    MAGIC_MISFIT = 8 Warning: "`magic` and the kind of core do not match as CANN writes them"
         => "check that the `.json` was not edited; the runtime may launch the kernel on the wrong cores";
     CORE_TYPES = 9 Warning: "`coreType` and `core_type` name different cores"
         => "check that the `.json` was not edited; frameworks read one or the other";
-    BIN_NAME = 10 Note: "the kernels are not called after `binFileName`"
-        => "no harm, if the file was renamed on purpose, as twins for deterministic computing are";
-    FILE_NAME = 11 Note: "the file is not called as `binFileName` says"
-        => "no harm, if the file was renamed on purpose; MindSpore goes by the file, CANN by `binFileName`";
-    NO_OBJECT = 12 Error: "there is no object beside the `.json`"
-        => "put the object back beside it, or build the kernel again";
-    ALONE = 13 Note: "there is no `.json` beside the object, so only the object was checked"
-        => "put the `.json` back beside it: without it no framework finds the kernel";
-    PART = 14 Error: "a part that a `jsonList` names is not there"
-        => "put the part's `.json` back beside the master, or build the kernel again";
+    BIN_NAME = 10 Note: "the kernels are not named after `binFileName`"
+        => "no harm if the file was renamed on purpose, like the deterministic variant of a kernel";
+    FILE_NAME = 11 Note: "the name of the file differs from `binFileName`"
+        => "no harm if the file was renamed on purpose; MindSpore uses the file's name, CANN `binFileName`";
+    NO_OBJECT = 12 Error: "the object of the `.json` is missing"
+        => "restore the object, or build the kernel again";
+    ALONE = 13 Note: "the `.json` of the object is missing, so only the object was checked"
+        => "restore the `.json`: without it no framework finds the kernel";
+    PART = 14 Error: "a part that a `jsonList` names is missing"
+        => "restore the part's `.json`, or build the kernel again";
     REPEATED = 15 Warning: "a field of the `.json` occurs more than once"
-        => "check that the `.json` was not edited; readers differ in which they take";
-    ODD_VALUE = 16 Warning: "a field of the `.json` has a value that says nothing, and was passed over"
-        => "check the compiler's version; readers differ in what they make of it";
+        => "check that the `.json` was not edited; readers differ in which value they take";
+    ODD_VALUE = 16 Warning: "a field of the `.json` has a value without meaning, and was ignored"
+        => "check the compiler's version; readers differ in how they interpret it";
     LISTED_TWICE = 17 Warning: "the `kernelList` names a kernel more than once"
-        => "check that the `.json` was not edited; which of its entries is taken is the reader's choice";
-    BASE_NAME = 18 Warning: "`kernelName` is not what the names in the `kernelList` begin with"
-        => "check that the `.json` was not edited; CANN reads `kernelName` beside the list, and takes no kernel without it from its cache";
-    UNKNOWN_CORE = 19 Warning: "the kind of core is none that a compiler writes"
+        => "check that the `.json` was not edited; readers differ in which of the entries they take";
+    BASE_NAME = 18 Warning: "`kernelName` is not the beginning of the names in the `kernelList`"
+        => "check that the `.json` was not edited; CANN reads `kernelName` as well as the list, and loads no kernel without it from its cache";
+    UNKNOWN_CORE = 19 Warning: "no compiler writes this kind of core"
         => "check that the `.json` was not edited; CANN ignores an unknown `coreType`, and refuses an unknown `core_type`";
     NOT_ELF = 20 Error: "the object is no ELF file"
-        => "build the kernel again; placeholders and text files of test trees look like this";
+        => "build the kernel again; placeholder files of test trees often are text";
     CLASS = 21 Error: "the object is an ELF file, but not of 64 bits"
         => "build the kernel with the target's compiler";
     ENDIANNESS = 22 Error: "the object is an ELF file, but not little-endian"
@@ -110,8 +110,8 @@ rules! {
         => "check what was compiled: a core dump or a program is no kernel";
     UNUSUAL_TYPE = 25 Warning: "no compiler for this target is known to write this kind of ELF file"
         => "check that the object came from the target's compiler";
-    MALFORMED = 26 Error: "the object is cut off, or no correct tool wrote it"
-        => "build the kernel again; if it stays so, report it to the compiler's vendor";
+    MALFORMED = 26 Error: "the object is truncated or malformed"
+        => "build the kernel again; if the finding remains, report it to the compiler's vendor";
     NO_SECTIONS = 27 Error: "the object has no section headers, by which kernels are found"
         => "build the kernel again, and do not strip it";
     NO_FUNCTION = 28 Error: "the object has no function symbol; the Ascend runtime refuses it (EE1014)"
@@ -122,26 +122,26 @@ rules! {
         => "build the kernel again; the runtime refuses it";
     CHIP = 31 Error: "the object is for chips of another family"
         => "use the kernel on the chip it was built for, or build it for this one";
-    UNKNOWN_CHIP = 32 Note: "for which chips the object is cannot be judged against the target, since its name or its objects are not known"
-        => "check the name of the chip; if it is right, compare `e_flags` with those of kernels that run there";
+    UNKNOWN_CHIP = 32 Note: "the chips of the object cannot be compared with the target, since the target's name or its objects are unknown"
+        => "check the name of the chip; if it is right, compare `e_flags` with those of kernels that run on it";
     TEXT_PLACE = 40 Warning: "the first loaded section is not `.text` at address 0, by which the runtime finds kernels"
-        => "check that the object was linked by the target's linker; the runtime would jump to the wrong place";
-    GAP = 41 Warning: "loaded sections are not as far apart in the file as in memory"
-        => "check that the object was linked by the target's linker; the runtime copies them as one piece of the file";
+        => "check that the object was linked by the target's linker; the runtime would jump to the wrong address";
+    GAP = 41 Warning: "the distance of loaded sections differs between file and memory"
+        => "check that the object was linked by the target's linker; the runtime copies them as one block of the file";
     LOADED_NOBITS = 42 Warning: "a section that is to be loaded has no bytes in the file"
-        => "check that the object was linked by the target's linker; the runtime does not make memory for it";
+        => "check that the object was linked by the target's linker; the runtime allocates no memory for it";
     UNDEFINED = 43 Warning: "a symbol is not defined"
-        => "link what defines it into the object; the Ascend runtime links nothing";
-    DYNAMIC = 44 Warning: "the object has a section for a dynamic loader"
+        => "link its definition into the object; the Ascend runtime does not link";
+    DYNAMIC = 44 Warning: "the object has a section for dynamic loading"
         => "check that the object was linked by the target's linker; the Ascend runtime is no dynamic loader";
     KERNEL_RANGE = 45 Error: "a kernel that the `.json` names does not lie within its section"
-        => "build the kernel again; if it stays so, report it to the compiler's vendor";
+        => "build the kernel again; if the finding remains, report it to the compiler's vendor";
     KERNEL_ALIGN = 46 Warning: "a kernel does not begin at a multiple of 4 bytes, as instructions do"
         => "check that the object was linked by the target's linker";
     KERNEL_SECTION = 47 Warning: "a kernel is not in `.text`"
         => "check that the object was linked by the target's linker; the runtime counts from the beginning of `.text`";
     CONTESTED = 48 Warning: "two different kernels have one name"
-        => "build the kernel again; which of them is launched is the runtime's choice";
+        => "build the kernel again; the runtime may launch either";
     OTHER_RANGE = 49 Warning: "a kernel that the `.json` does not name does not lie within its section"
         => "check that the object was linked by the target's linker";
     KERNEL = 50 Error: "the object does not define a kernel that the `.json` names"
@@ -151,61 +151,61 @@ rules! {
     UNLISTED = 52 Note: "the object defines kernels that the `.json` does not name"
         => "no harm: they cannot be launched through this `.json`";
     BY_KEY = 53 Warning: "the `.json` lists no kernels, and the object has them by tiling key"
-        => "check that the `.json` was not edited; the kernel can be launched only by who adds the tiling key to its name";
-    CONTAINER = 54 Note: "the object is a library for the host that holds the kernel, which was not checked"
-        => "no harm: CANN calls `GetKernelBin` in it, to get the kernel";
+        => "check that the `.json` was not edited; a launch must append the tiling key to the kernel's name";
+    CONTAINER = 54 Note: "the object is a host library that holds the kernel, which was not checked"
+        => "no harm: CANN calls its function `GetKernelBin` to get the kernel";
     NOT_VISIBLE = 55 Warning: "a part defines what the `.json` names, but not as a visible function"
         => "check that it was compiled to be linked; the linker would not find the kernel";
     UNSAID = 56 Warning: "the `.json` lacks a field that the compilers for this chip always write"
-        => "check that the `.json` was not edited; frameworks take a default for it, or what happens to be in memory";
+        => "check that the `.json` was not edited; frameworks use a default or uninitialised memory";
     MAY_BE_UNSAID = 57 Note: "the `.json` lacks a field that the compilers for this chip write for most kernels"
-        => "no harm, if the kernel has no use for it";
-    METADATA = 60 Warning: "a metadata section is cut off or has an unknown content"
-        => "check the compiler's version; the runtime ignores what it cannot read and takes defaults";
+        => "no harm if the kernel does not need it";
+    METADATA = 60 Warning: "a metadata section is truncated or has unknown contents"
+        => "check the compiler's version; the runtime ignores unreadable items and uses defaults";
     STRAY_METADATA = 61 Warning: "a metadata section is for a kernel that the object does not define"
-        => "check that no symbols were renamed; the runtime takes defaults for the kernels themselves";
+        => "check that no symbols were renamed; the runtime uses defaults for the kernels";
     NO_METADATA = 62 Note: "some kernels have metadata, and others in the same object have none"
-        => "no harm: the runtime takes defaults";
-    STACK_RECORD = 63 Note: "the record of stack sizes is not one that the runtime takes"
-        => "no harm: the runtime takes its default";
-    ARGUMENT_RECORD = 64 Note: "the record of argument sizes does not have one number a kernel"
-        => "no harm: it is for tools";
+        => "no harm: the runtime uses defaults";
+    STACK_RECORD = 63 Note: "the runtime does not accept the record of stack sizes"
+        => "no harm: the runtime uses its default";
+    ARGUMENT_RECORD = 64 Note: "the record of argument sizes does not have one number for each kernel"
+        => "no harm: only tools read it";
     KERNEL_TYPE = 70 Warning: "the metadata and the `.json` name different kinds of core"
-        => "check that the two are of one build; frameworks go by the `.json`, the runtime by the metadata";
+        => "check that the two are of one build; frameworks use the `.json`, the runtime the metadata";
     TASK_RATIO = 71 Warning: "the metadata and the `.json` name different ratios of cube to vector cores"
         => "check that the two are of one build";
     TILING_KEY = 72 Warning: "a tiling key differs between the `.json`, the kernel's name and the metadata"
-        => "check that the two are of one build; a launch by tiling key would take another kernel";
+        => "check that the two are of one build; a launch by tiling key would select another kernel";
     CROSS_CORE_SYNC = 73 Warning: "the metadata and the `.json` differ on synchronisation between cores"
         => "check that the two are of one build; a kernel launched without it may hang";
     DETERMINISTIC = 74 Note: "the metadata and the `.json` differ on deterministic computing"
-        => "no harm, unless results must repeat";
-    ARCHITECTURE = 75 Warning: "`e_flags` name other cores than the `.json`"
+        => "no harm unless results must be deterministic";
+    ARCHITECTURE = 75 Warning: "`e_flags` and the `.json` name different cores"
         => "check that the `.json` was not edited; the runtime may launch the kernel on the wrong cores";
     DISAGREE = 80 Error: "two ELF parsers read the object differently"
-        => "do not use the object; the loader may see yet another one";
-    SECOND_PARSER = 81 Warning: "the second ELF parser cannot read the object, so there is no second opinion"
-        => "no harm, if it is about names that are no text or very many sections, which it cannot read";
-    OPAQUE_START = 82 Error: "the object does not begin as those of the target do"
-        => "build the kernel again, or copy it again from where it came";
-    TOO_LONG = 83 Error: "the object is longer than those of the target may be"
-        => "build the kernel again; what came behind its end is no part of it";
+        => "do not use the object; the loader may read it differently again";
+    SECOND_PARSER = 81 Warning: "the second ELF parser cannot read the object, so nothing was cross-checked"
+        => "no harm if the reason is names that are no text or very many sections, which that parser does not support";
+    OPAQUE_START = 82 Error: "the object does not begin like objects of the target"
+        => "build the kernel again, or copy it again from its source";
+    TOO_LONG = 83 Error: "the object exceeds the target's size limit"
+        => "build the kernel again; the file may have trailing data";
     FLAGS = 84 Error: "the target does not load objects with these `e_flags`"
         => "use the kernel on the device it was built for, or build it for this one";
-    CHECK_REFUSES = 85 Error: "a check of the backend's own refuses the kernel"
-        => "build the kernel again; if it stays so, report it to the backend's authors";
-    CHECK_DOUBTS = 86 Warning: "a check of the backend's own doubts the kernel"
-        => "look at what it says";
-    CHECK_NOTE = 87 Note: "a check of the backend's own says something of the kernel"
+    CHECK_REFUSES = 85 Error: "a check of the backend rejects the kernel"
+        => "build the kernel again; if the finding remains, report it to the backend's authors";
+    CHECK_DOUBTS = 86 Warning: "a check of the backend has a warning for the kernel"
+        => "read the check's message";
+    CHECK_NOTE = 87 Note: "a check of the backend has a note for the kernel"
         => "no harm";
-    UNVERIFIED = 88 Note: "a check of the backend's own is not known here, so that not all was checked"
-        => "no harm; a program that has the backend checks the rest";
+    UNVERIFIED = 88 Note: "a check of the backend is not available, so the validation is incomplete"
+        => "no harm; a program with the backend can complete the validation";
     FE_REFUSES = 90 Warning: "CANN's graph engine would refuse the `.json`"
-        => "build the kernel with the CANN that is to use it";
+        => "build the kernel with the CANN version that will use it";
     FE_LINT = 91 Note: "CANN's graph engine would ignore or misread a part of the `.json`"
-        => "no harm, unless the field matters to you";
-    MINDSPORE_LINT = 92 Note: "MindSpore 2.0 would not take the `.json` as it is meant"
-        => "no harm, unless the kernel is for MindSpore";
+        => "no harm unless the field matters to you";
+    MINDSPORE_LINT = 92 Note: "MindSpore 2.0 would ignore or misread a part of the `.json`"
+        => "no harm unless the kernel is for MindSpore";
 }
 
 #[cfg(test)]
@@ -229,7 +229,7 @@ mod tests {
         assert!(Severity::Error > Severity::Warning && Severity::Warning > Severity::Note);
     }
 
-    /// The documentation is the table, whatever else changes.
+    /// `FINDINGS.md` ends with the generated table.
     #[test]
     fn the_documentation_has_this_table() {
         let documented = include_str!("../FINDINGS.md");

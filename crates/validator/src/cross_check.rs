@@ -1,4 +1,4 @@
-//! The second opinion.
+//! The cross check with a second ELF parser.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -17,11 +17,11 @@ use crate::elf::facts::Machine;
 use crate::findings::Findings;
 use crate::problem::Problem;
 
-/// The bits of `st_other` that are the visibility. goblin's own accessor takes a third one, which belongs to the machine.
+/// The visibility bits of `st_other`. goblin's accessor includes a third bit, which is machine-specific.
 const VISIBILITY: u8 = 0b11;
 
-/// In what two independent ELF parsers, `object` and `goblin`, agree. Of a fat binary: machine and type of the first
-/// object, and the sections and kernels of all.
+/// The facts in which two independent ELF parsers, `object` and `goblin`, agree. For a fat binary: machine and type of
+/// the first object, and the numbers of sections and kernels of all objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CrossCheck {
@@ -31,7 +31,7 @@ pub struct CrossCheck {
     pub elf_type: u16,
     /// The number of section headers.
     pub sections: usize,
-    /// The number of kernels, whose names were compared one by one.
+    /// The number of kernels, whose names were all compared.
     pub kernels: usize,
 }
 
@@ -42,9 +42,10 @@ impl fmt::Display for CrossCheck {
     }
 }
 
-/// Reads `objects` with both parsers, and compares class, machine, type, sections and kernels. An object that the first cannot read to its end is not shown to the second: nothing here depends on goblin's
-/// own checks of bounds. Nor is one without sections, of which both have nothing to say. Of the objects of a fat binary,
-/// none may be left out, and the first disagreement is told.
+/// Reads `objects` with both parsers, and compares class, machine, type, sections and kernels. The second parser gets
+/// only objects that the first has read completely, so that nothing depends on goblin's bounds checks, and no object
+/// without sections, where there is nothing to compare. All objects of a fat binary are compared, and the first
+/// disagreement is reported.
 pub(crate) fn of(objects: &[&[u8]]) -> Result<Option<CrossCheck>, Problem> {
     let mut cross_check: Option<CrossCheck> = None;
     for object in objects {
@@ -70,7 +71,7 @@ fn compare(ours: &Elf<'_>, theirs: &Theirs<'_>) -> Result<CrossCheck, Problem> {
     let disagree = |what, object: &dyn fmt::Display, goblin: &dyn fmt::Display| {
         Err(Problem::Disagree { what, object: object.to_string(), goblin: goblin.to_string() })
     };
-    // `object` was told to read ELF64 and nothing else.
+    // `object` reads only ELF64 here.
     if theirs.class != ELFCLASS64 {
         return disagree("EI_CLASS", &ELFCLASS64, &theirs.class);
     }
@@ -95,7 +96,7 @@ fn compare(ours: &Elf<'_>, theirs: &Theirs<'_>) -> Result<CrossCheck, Problem> {
     Ok(CrossCheck { machine, elf_type, sections: theirs.sections, kernels: names.len() })
 }
 
-/// What goblin makes of an object.
+/// goblin's view of an object.
 struct Theirs<'a> {
     class: u8,
     machine: Machine,
@@ -105,8 +106,8 @@ struct Theirs<'a> {
 }
 
 impl<'a> Theirs<'a> {
-    /// Reads the pieces that are compared, and not all that goblin can read: the rest (relocations, notes, versions)
-    /// is no concern of a kernel's identity, and only more that may go wrong.
+    /// Reads only the compared tables: the others (relocations, notes, versions) do not identify a kernel, and reading
+    /// them can only add errors.
     fn read(object: &'a [u8]) -> GoblinResult<Self> {
         let header = Goblin::parse_header(object)?;
         let ctx = Ctx::new(header.container()?, header.endianness()?);
@@ -156,7 +157,7 @@ fn add_kernels<'a>(
         if symbol.st_shndx == number(SHN_XINDEX)? {
             return Err(Error::Malformed("it does not read extended section indexes".to_owned()));
         }
-        // The other numbers that are no section's are too large to be one, but the null section has a header.
+        // Other reserved indices exceed the number of sections, but index 0 (undefined) has a header.
         if symbol.st_shndx == number(SHN_UNDEF)? {
             continue;
         }
@@ -181,7 +182,7 @@ fn number<T: TryInto<usize> + Copy + fmt::Display>(value: T) -> GoblinResult<usi
 mod tests {
     use super::*;
 
-    /// A header, and nothing else.
+    /// A file header alone.
     fn bare() -> Vec<u8> {
         let mut object = vec![0; 64];
         object[..8].copy_from_slice(b"\x7fELF\x02\x01\x01\0");

@@ -1,15 +1,15 @@
-//! How things from files are shown.
+//! Display of values from files.
 
 use std::fmt;
 
-/// A name from a file as it may be shown: cut to 240 characters, with nothing in it that a terminal obeys.
+/// A name from a file for display: truncated to 240 characters, without control characters.
 pub(crate) fn shown(name: &[u8]) -> String {
     // Most names need no escapes.
     let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'\'' | b'"' | b'\\');
     if name.len() <= 240 && name.iter().all(is_plain) {
         return String::from_utf8_lossy(name).into_owned();
     }
-    // No character takes more than four bytes, so the rest of a huge name need not be decoded.
+    // A character has at most four bytes, so the rest of a huge name is not decoded.
     let head = &name[..name.len().min(960)];
     String::from_utf8_lossy(head).chars().take(240).flat_map(char::escape_debug).collect()
 }
@@ -31,7 +31,7 @@ impl fmt::Display for Bytes<'_> {
     }
 }
 
-/// Shows how many kernels.
+/// Shows the number of kernels.
 pub(crate) struct Count(pub(crate) usize);
 
 impl fmt::Display for Count {
@@ -44,7 +44,7 @@ impl fmt::Display for Count {
     }
 }
 
-/// Shows how many kernels, and the first names.
+/// Shows the number of kernels and the first names.
 pub(crate) struct Names<'a>(pub(crate) usize, pub(crate) &'a [String]);
 
 impl fmt::Display for Names<'_> {

@@ -1,4 +1,4 @@
-//! What was found, and how it is collected.
+//! Findings and their collection.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -6,13 +6,13 @@ use std::fmt;
 use crate::code::{Code, RULES, Rule, Severity};
 use crate::problem::Problem;
 
-/// Something that was found.
+/// A finding.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Finding {
-    /// What it is.
+    /// The problem.
     pub problem: Problem,
-    /// How many more of the same code there are that are not listed. Only the last of a code has any.
+    /// The number of further findings of the code that are not listed; set only for the last one listed.
     pub more: usize,
 }
 
@@ -22,17 +22,17 @@ impl Finding {
         self.problem.code()
     }
 
-    /// What the code stands for, and what to do about it.
+    /// The rule of its code, with advice.
     pub fn rule(&self) -> &'static Rule {
         self.code().rule()
     }
 
-    /// How much it weighs.
+    /// Its severity.
     pub fn severity(&self) -> Severity {
         self.rule().severity
     }
 
-    /// What was found, in one line, with nothing in it that a terminal obeys.
+    /// The problem on one line, without control characters.
     pub fn message(&self) -> String {
         let text = self.problem.to_string();
         if !text.contains(char::is_control) {
@@ -56,7 +56,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// So many findings of a code are kept: a hostile object could have as many as it has bytes.
+/// The largest number of kept findings of a code: a hostile object could have one for each byte.
 const KEPT: usize = 8;
 
 /// Collects findings.
@@ -70,7 +70,7 @@ impl Findings {
         Self { list: Vec::new(), counts: [0; RULES.len()] }
     }
 
-    /// Adds a problem, which must have the code `code`. Beyond the first few of a code it is only counted.
+    /// Adds a problem, which must have the code `code`. After the first few of a code, further ones are only counted.
     pub(crate) fn add<P: Into<Problem>>(&mut self, code: Code, problem: impl FnOnce() -> P) {
         let count = &mut self.counts[code.index()];
         *count += 1;
@@ -81,16 +81,16 @@ impl Findings {
         }
     }
 
-    /// Adds what was found elsewhere, behind what is here. Both must not have findings of one code.
+    /// Appends other findings. No code may occur in both.
     pub(crate) fn extend(&mut self, others: Self) {
         self.list.extend(others.list);
         self.counts.iter_mut().zip(others.counts).for_each(|(count, other)| *count += other);
     }
 
-    /// The findings, the gravest first, else as they were found.
+    /// The findings, the most severe first, otherwise in the order of discovery.
     pub(crate) fn finish(mut self) -> Vec<Finding> {
         for at in (0..self.list.len()).rev() {
-            // The last one of its code takes what was not kept.
+            // The last finding of a code gets the number of those that were not kept.
             let count = &mut self.counts[self.list[at].code().index()];
             self.list[at].more = count.saturating_sub(KEPT);
             *count = 0;

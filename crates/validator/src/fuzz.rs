@@ -4,10 +4,10 @@ use opkeep_cann_meta::targets;
 
 use crate::judge::{validate_full, validate_object};
 
-/// Any bytes as an object, and as a `.json` with an object behind it: the body of a fuzz target.
+/// Validates any bytes as an object, and as a `.json` followed by an object: the body of a fuzz target.
 ///
 /// # Panics
-/// What must hold for any bytes does not: this is a mistake in this crate.
+/// If an invariant for arbitrary bytes does not hold, which is a bug in this crate.
 pub fn fuzz(bytes: &[u8]) {
     let alone = validate_object(bytes, None);
     let (json, object) = match bytes.iter().position(|byte| *byte == 0) {

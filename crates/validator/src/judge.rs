@@ -1,4 +1,4 @@
-//! Judging kernels that have a CANN description, and objects without one.
+//! Validation of kernels with a CANN description, and of objects without one.
 
 use opkeep_artifact::{ElfLayout, Expectations};
 use opkeep_cann_meta::{KernelMeta, targets};
@@ -22,21 +22,22 @@ use crate::findings::Findings;
 use crate::problem::Problem;
 use crate::report::{CheckStatus, Report};
 
-/// The version of the rules. The store records it with each entry, and validates again what older rules let in.
+/// The version of the rules. The store records it with each entry; entries validated by older rules are validated
+/// again.
 ///
-/// Raise it with every change that refuses what was accepted before.
+/// Increase it with every change that rejects kernels which were accepted before.
 pub const RULES_VERSION: u32 = 3;
 
-/// Judges the kernel `object` and its CANN description `json`, both as they stand in their files. What is expected of a
-/// description that is none of CANN's, [`Validator`](crate::Validator) judges.
+/// Validates the kernel `object` and its CANN description `json`, both the unchanged bytes of their files.
+/// [`Validator`](crate::Validator) validates other descriptions.
 pub fn validate(json: &[u8], object: &[u8], expect: &Expectations) -> Report {
     let mut findings = Findings::new();
     let meta = read_json(json, &mut findings);
     judge_kernel(meta, object, &expected(expect), findings)
 }
 
-/// Judges as [`validate`] does, of a description that was read already. Without expectations, by those
-/// [of the object itself](expectations_of).
+/// Validates as [`validate`] does, with a parsed description. Default expectations are those [of the
+/// object](expectations_of).
 pub fn validate_parsed(meta: KernelMeta, object: &[u8], expect: Option<&Expectations>) -> Report {
     match expect {
         Some(expect) => judge_kernel(Some(meta), object, &expected(expect), Findings::new()),
@@ -47,8 +48,8 @@ pub fn validate_parsed(meta: KernelMeta, object: &[u8], expect: Option<&Expectat
     }
 }
 
-/// The rules by which kernels with a CANN description are judged. Where another kind of kernel is expected, the object is
-/// judged by its rules, and no magic is right.
+/// The rules for kernels with a CANN description. If another kind of kernel is expected, its object rules apply and no
+/// magic is accepted.
 fn expected(expect: &Expectations) -> Expected<'_> {
     Expected::of(expect).unwrap_or_else(|| Expected::without_magics(expect))
 }
@@ -59,10 +60,10 @@ fn judge_kernel(
     expect: &Expected<'_>,
     mut findings: Findings,
 ) -> Report {
-    // What is found on reading the object comes behind what is found in the `.json`.
+    // Findings of the `.json` precede those of reading the object.
     let mut on_reading = Findings::new();
     let objects = Objects::read(object, meta.as_ref(), expect, &mut on_reading);
-    // That there is nothing at all says more than that its digest is another.
+    // An empty object has no digest finding, since its emptiness explains it.
     if object.is_empty() {
         findings.extend(std::mem::replace(&mut on_reading, Findings::new()));
     }
@@ -78,7 +79,7 @@ fn judge_kernel(
     Report { meta, sha256: Some(sha256), ..report(facts, findings) }
 }
 
-/// Judges as [`validate`] does, and asks a second ELF parser and the vendors' readers too.
+/// Validates as [`validate`] does, and adds the cross check with a second ELF parser and the vendors' lints.
 pub fn validate_full(json: &[u8], object: &[u8], expect: &Expectations) -> Report {
     let mut report = validate(json, object, expect);
     add_lints(&mut report, json, expected(expect).layout());
@@ -92,7 +93,7 @@ pub fn validate_full(json: &[u8], object: &[u8], expect: &Expectations) -> Repor
     report
 }
 
-/// Judges a `.json` whose object is not there. Without expectations its magic may be any.
+/// Validates a `.json` without its object. Without expectations, any magic is accepted.
 pub fn validate_json(json: &[u8], expect: Option<&Expectations>) -> Report {
     let mut findings = Findings::new();
     let meta = read_json(json, &mut findings);
@@ -107,7 +108,7 @@ pub fn validate_json(json: &[u8], expect: Option<&Expectations>) -> Report {
     report
 }
 
-/// Judges an object without its `.json`. Without expectations, by the rules of the machine that it is for.
+/// Validates an object without its `.json`. Default expectations are those of its machine.
 pub fn validate_object(object: &[u8], expect: Option<&Expectations>) -> Report {
     let guessed;
     let expect = match expect {
@@ -125,8 +126,8 @@ pub fn validate_object(object: &[u8], expect: Option<&Expectations>) -> Report {
     report
 }
 
-/// What may be expected of a kernel of unknown origin: it is for the machine that its object says, and where that may
-/// be two things, for the one that its `.json` says. Of a fat binary, the first object tells.
+/// The expectations of a kernel of unknown origin: those of its object's machine and, if that is ambiguous, of the
+/// magic in its `.json`. The first object of a fat binary determines the machine.
 pub fn expectations_of(json: Option<&[u8]>, object: &[u8]) -> Expectations {
     let meta = json.and_then(|json| KernelMeta::parse(json).ok());
     expectations_for(meta.as_ref(), object)
@@ -156,7 +157,7 @@ fn read_json(json: &[u8], findings: &mut Findings) -> Option<KernelMeta> {
     }
 }
 
-/// Judges what was read of a file, each object alone and all with the `.json`.
+/// Validates the parsed file: each object alone, and all with the `.json`.
 pub(crate) fn judge_objects(
     objects: &Objects<'_>,
     meta: Option<&KernelMeta>,
@@ -174,7 +175,7 @@ pub(crate) fn judge_objects(
     facts
 }
 
-/// A report of what objects say and what was found, and nothing else yet.
+/// A report with the objects' facts and the findings.
 pub(crate) fn report(facts: Vec<ElfFacts>, findings: Findings) -> Report {
     let mut facts = facts.into_iter();
     Report {
@@ -188,7 +189,7 @@ pub(crate) fn report(facts: Vec<ElfFacts>, findings: Findings) -> Report {
     }
 }
 
-/// What a second ELF parser makes of the objects.
+/// Adds the cross check with a second ELF parser.
 fn add_cross_check(report: &mut Report, objects: &[&[u8]]) {
     match cross_check::of(objects) {
         Ok(agreed) => report.cross_check = agreed,
@@ -196,8 +197,8 @@ fn add_cross_check(report: &mut Report, objects: &[&[u8]]) {
     }
 }
 
-/// What the vendors' own readers would make of the `.json`. If it is torn, that is all there is to say; and masters are
-/// read by nobody any more.
+/// Adds the lints of the vendors' readers of the `.json`. A truncated `.json` has its own finding, and current readers
+/// do not read masters.
 fn add_lints(report: &mut Report, json: &[u8], layout: ElfLayout) {
     let is_master = report.meta.as_ref().is_some_and(|meta| sub_kernel_files(meta).is_some());
     if is_master || report.find(Code::JSON).is_some() {

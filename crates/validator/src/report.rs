@@ -1,4 +1,4 @@
-//! The verdict: what was seen, and what was found about it.
+//! The report: the facts and the findings.
 
 use std::cmp::Reverse;
 
@@ -14,38 +14,38 @@ use crate::elf::facts::{ElfFacts, ElfType};
 use crate::findings::Finding;
 use crate::problem::{DescriptionProblem, ObjectProblem, Problem};
 
-/// What was seen in a kernel, and what was found about it.
+/// The facts of a kernel, and the findings.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Report {
-    /// The `.json`, if there is one and it can be read.
+    /// The `.json`, if present and readable.
     pub meta: Option<KernelMeta>,
-    /// The SHA-256 of the object, if there is one.
+    /// The SHA-256 of the object, if present.
     pub sha256: Option<Digest>,
-    /// The object, as far as it can be read; the first, if there are several.
+    /// The facts of the object, as far as it can be read; those of the first, if there are several.
     pub object: Option<ElfFacts>,
-    /// Of a fat binary, the other objects.
+    /// The facts of the other objects of a fat binary.
     pub others: Vec<ElfFacts>,
-    /// In what two ELF parsers agree, if both were asked and do.
+    /// The result of the cross check, if it was made and both parsers agree.
     pub cross_check: Option<CrossCheck>,
-    /// What was found, the gravest first.
+    /// The findings, the most severe first.
     pub findings: Vec<Finding>,
-    /// Whether all was checked that the target expects.
+    /// Whether all checks of the target were made.
     pub status: CheckStatus,
 }
 
-/// Whether a kernel was checked by all that its target expects.
+/// Whether all checks of a target were made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CheckStatus {
-    /// It was.
+    /// All checks were made.
     Complete,
-    /// A backend's own check is not known here.
+    /// This check of the backend is not available.
     Unavailable(CheckId),
 }
 
 impl Report {
-    /// Whether the kernel is what it says it is: no finding is an error.
+    /// Whether the kernel is valid: no finding is an error.
     pub fn is_valid(&self) -> bool {
         self.errors().next().is_none()
     }
@@ -55,7 +55,7 @@ impl Report {
         self.findings.iter().filter(|finding| finding.severity() == Severity::Error)
     }
 
-    /// The gravest severity among the findings.
+    /// The highest severity of the findings.
     pub fn worst(&self) -> Option<Severity> {
         self.findings.iter().map(Finding::severity).max()
     }
@@ -65,15 +65,15 @@ impl Report {
         self.findings.iter().find(|finding| finding.code() == code)
     }
 
-    /// Adds what was found outside of the two files: there is no object, the file has another name.
+    /// Adds a problem outside the two files, such as a missing object or another file name.
     pub fn add(&mut self, problem: impl Into<Problem>) {
         let problem = problem.into();
         self.findings.push(Finding { problem, more: 0 });
         self.findings.sort_by_key(|finding| Reverse(finding.severity()));
     }
 
-    /// Compares the object's own file name with the one in the `.json`, of which a difference is a note; and in AKG's short
-    /// form, which has none, with what the object is: a `.so` that is no shared object cannot be loaded.
+    /// Compares the object's file name with the one in the `.json`; a difference is a note. AKG's short form has no
+    /// name, but a `.so` must be a shared object to be loaded.
     pub fn compare_file_name(&mut self, name: &str) {
         let is_relocatable =
             self.object.as_ref().is_some_and(|object| object.elf_type == Some(ElfType::Relocatable));

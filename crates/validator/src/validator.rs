@@ -1,4 +1,4 @@
-//! The validator as a value: the rules of this crate, and the checks that backends bring along.
+//! The validator: the rules of this crate, and the backends' own checks.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ use crate::judge::{RULES_VERSION, judge_objects, report, validate};
 use crate::problem::{DescriptionProblem, Problem};
 use crate::report::{CheckStatus, Report};
 
-/// A stamp leaves so many numbers to the versions of the rules below each version of a check.
+/// The number of rule versions within each version of a check in a stamp.
 const RULES_PER_CHECK: u32 = 1000;
 
-/// Judges kernels by what their targets expect.
+/// Validates kernels against their targets' expectations.
 ///
 /// ```
 /// use opkeep_artifact::{Artifact, Expectations, Format, MetadataRules, OpaqueRules};
@@ -39,20 +39,20 @@ pub struct Validator {
 }
 
 impl Validator {
-    /// The rules of this crate, and no further checks.
+    /// The rules of this crate without further checks.
     pub fn builtin() -> Self {
         Self::default()
     }
 
-    /// The same, with a check of a backend's own.
+    /// Adds a backend's own check.
     #[must_use]
     pub fn with(mut self, check: Arc<dyn ArtifactCheck>) -> Self {
         self.checks.push(check);
         self
     }
 
-    /// Judges the kernel and its description. Where a check is asked for that is not known here, everything else is judged,
-    /// and [`Report::status`] names the check.
+    /// Validates the kernel and its metadata. If a required check is not available, everything else is validated, and
+    /// [`Report::status`] names the check.
     pub fn validate(&self, artifact: &Artifact, expectations: &Expectations) -> Report {
         if Expected::of(expectations).is_some() {
             return validate(&artifact.metadata, &artifact.object, expectations);
@@ -89,8 +89,8 @@ impl Validator {
         report
     }
 
-    /// What to record with a kernel that was judged by these rules: a later version of them is greater. 0, if a check that
-    /// is asked for is not known here: then the kernel has to be judged again by a program that has it.
+    /// The stamp to record with a kernel that these rules validated; later versions have greater stamps. 0 if a
+    /// required check is not available: a program with the check must validate the kernel again.
     pub fn stamp(&self, expectations: &Expectations) -> u32 {
         let mut stamp = RULES_VERSION;
         for check in required(expectations) {
@@ -109,7 +109,8 @@ impl std::fmt::Debug for Validator {
     }
 }
 
-/// The checks that are no rules of this crate; and the CANN one in a version, or for a format, for which it has no rules.
+/// The required checks that are no rules of this crate, including the CANN check in a version or for a format without
+/// rules.
 fn required(expectations: &Expectations) -> impl Iterator<Item = &CheckId> {
     let of_object = match &expectations.format {
         Format::Opaque(rules) => rules.check.as_ref(),

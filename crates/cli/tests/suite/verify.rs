@@ -74,7 +74,7 @@ fn a_changed_byte_is_told_with_the_way_out() {
     std::fs::write(&path, object).unwrap();
     let ran = place.run(&["verify", &format!("{stem}.json")]).ended_with(1);
     assert!(ran.stdout.starts_with("refused  "), "{ran:?}");
-    assert!(ran.stdout.contains("\n  error    OPV005: field `sha256`: the `.json` says "), "{ran:?}");
+    assert!(ran.stdout.contains("\n  error    OPV005: field `sha256`: the `.json` states "), "{ran:?}");
     assert!(ran.stdout.contains("build the kernel again\n"), "{ran:?}");
 
     let ran = verify(&place, &format!("{stem}.json"), 1);

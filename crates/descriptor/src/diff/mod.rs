@@ -1,7 +1,7 @@
-//! What is different between two jobs, field by field.
+//! Differences between two jobs, field by field.
 //!
-//! Two jobs have no difference if, and only if, they have one digest: what [`Job::digest`] takes for the same, such as
-//! an absent field and its default, is no difference here. As there, structs are taken apart without `..`.
+//! Two jobs have no difference if and only if their digests are equal: values that [`Job::digest`] treats as equal,
+//! such as an absent field and its default, are no difference. As there, structs are destructured without `..`.
 
 mod text;
 
@@ -18,17 +18,17 @@ use crate::model::job::{
 };
 use crate::model::spec::ResolvedSpec;
 
-/// What stands for a value that is on one side only.
+/// The text for a value that one side lacks.
 const NOTHING: &str = "(none)";
 
 /// One difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Where, such as `ops[0].inputs[1].shape`.
+    /// The path, such as `ops[0].inputs[1].shape`.
     pub path: String,
-    /// What was there; of a long value, 200 characters around the first difference.
+    /// The old value; of a long value, 200 characters around the first difference.
     pub old: String,
-    /// What is there now.
+    /// The new value, shown likewise.
     pub new: String,
 }
 
@@ -39,7 +39,7 @@ impl Display for Change {
     }
 }
 
-/// The differences between two jobs, or two specs. Shown as a line each.
+/// The differences between two jobs, or two specs. Displays one line each.
 ///
 /// ```
 /// use opkeep_descriptor::{Arg, Diff, read_info};
@@ -60,14 +60,14 @@ pub struct Diff {
 }
 
 impl Diff {
-    /// What would have to change in `old` for `new`.
+    /// The changes from `old` to `new`.
     pub fn of_jobs(old: &Job, new: &Job) -> Self {
         let mut differ = Differ::default();
         differ.job(old, new);
         Self { changes: differ.changes }
     }
 
-    /// The same of specs, as a backend understood them.
+    /// The changes between two resolved specs.
     pub fn of_specs(old: &ResolvedSpec, new: &ResolvedSpec) -> Self {
         let mut differ = Differ::default();
         let [old, new] = [old, new].map(|ResolvedSpec { target, options, debug }| (target, options, debug));
@@ -79,7 +79,7 @@ impl Diff {
         Self { changes: differ.changes }
     }
 
-    /// Whether there is none.
+    /// Whether there is no difference.
     pub const fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }
@@ -95,17 +95,17 @@ impl Display for Diff {
 struct Differ {
     path: String,
     changes: Vec<Change>,
-    /// Numbers of free tensors say only which are equal: each side counts its own anew.
+    /// The numbers of external tensors only identify equal tensors: each side is renumbered.
     free: [BTreeMap<usize, usize>; 2],
     /// Whether each side has several operators.
     fused: [bool; 2],
-    /// Every field is listed, of two sides that are one.
+    /// Every field is listed; both sides are the same job.
     all: bool,
 }
 
 impl Job {
-    /// Every field that counts in the key, by its path, such as `ops[0].inputs[1].shape`, with its value: that of an
-    /// absent one is its default. Values are cut to 200 characters. Paths are those of a [`Diff`].
+    /// Every field that counts in the key, by its path, such as `ops[0].inputs[1].shape`, with its value; absent fields
+    /// have their default. Values are truncated to 200 characters. Paths are those of a [`Diff`].
     pub fn fields(&self) -> Vec<(String, String)> {
         let mut differ = Differ { all: true, ..Differ::default() };
         differ.job(self, self);
@@ -130,7 +130,7 @@ impl Differ {
     }
 
     fn op(&mut self, old: &Op, new: &Op) {
-        // The module's path is an install folder: it does not count.
+        // The module's path is an install directory and does not count.
         let Op { op_type, func_name, module_name, module_path: _, flags, inputs, outputs, attrs, extra } =
             old;
         self.leaf("op_type", op_type, &new.op_type);
@@ -283,7 +283,7 @@ impl Differ {
         self.extras(&old.1, &new.1);
     }
 
-    /// The list `name`, item by item; what is on one side only is shown by `show`.
+    /// The list `name`, item by item; `show` displays items that one side lacks.
     fn lists<T>(
         &mut self,
         name: &str,
@@ -377,7 +377,7 @@ impl Differ {
         self.changes.push(Change { path, old, new });
     }
 
-    /// One step further on the path: a name, or an index.
+    /// Runs `f` with a further step of the path: a name, or an index.
     fn within(&mut self, step: impl PathStep, what: impl FnOnce(&mut Self)) {
         let length = self.path.len();
         step.push(&mut self.path);

@@ -6,26 +6,26 @@ use std::fmt::{self, Display};
 use crate::model::job::{Arg, AttrValue, Source, Tensor};
 use crate::nlohmann::grisu;
 
-/// A value is shown up to this many characters.
+/// The longest displayed value, in characters.
 const SHOWN: usize = 200;
 
-/// How much is shown of what two long values have in common before their first difference.
+/// The number of common characters that are shown before the first difference of two long values.
 const BEFORE: usize = 40;
 
-/// A value, cut if it is long.
+/// A value, truncated if long.
 pub(crate) fn truncate(text: &str) -> String {
     window(text, 0)
 }
 
-/// Two values that differ, cut so that the first difference is seen.
+/// Two different values, truncated so that the first difference is visible.
 pub(crate) fn truncate_pair(old: &str, new: &str) -> [String; 2] {
     let common = old.chars().zip(new.chars()).take_while(|(old, new)| old == new).count();
-    // In a window from the beginning, it has to be followed by something.
+    // A window from the beginning must contain the difference.
     let start = if common + BEFORE <= SHOWN { 0 } else { common - BEFORE };
     [old, new].map(|text| window(text, start))
 }
 
-/// The characters from `start` on, with dots where there are others.
+/// The characters from `start` on, with dots for omitted ones.
 fn window(text: &str, start: usize) -> String {
     let mut rest = text.chars().skip(start);
     let shown: String = rest.by_ref().take(SHOWN).collect();
@@ -50,14 +50,14 @@ pub(crate) fn arg_shown<T>(arg: &Arg<T>, show: impl Fn(&T) -> String) -> String 
     }
 }
 
-/// Text is in quotes, floats are printed as MindSpore prints them, and no two different values are shown alike.
+/// Strings are quoted, floats are printed as MindSpore prints them, and different values have different texts.
 impl Display for AttrValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Null => f.write_str("null"),
             Self::Bool(value) => write!(f, "{value}"),
             Self::Int(value) => write!(f, "{value}"),
-            // Only a program makes one that would fit the other type: it counts as another number.
+            // Only a program can make one that fits the other type; it counts as a different number.
             Self::UInt(value) if i64::try_from(*value).is_ok() => write!(f, "{value} (unsigned)"),
             Self::UInt(value) => write!(f, "{value}"),
             Self::Float(float) if float.value().is_finite() => f.write_str(&grisu::print(float.value())),

@@ -1,7 +1,7 @@
 //! Descriptors of AKG, MindSpore's graph kernel compiler: composites of several operators.
 //!
-//! They have neither functions nor modules, and tell more of tensors than their shapes and types only where those are
-//! constants. Everything else in them is an unknown field, and counts, behind [`PREFIX`].
+//! They have neither functions nor modules, and describe tensors by shape and type, and constants by value too.
+//! Everything else is an unknown field, which counts under a name with [`PREFIX`].
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -21,16 +21,16 @@ use crate::model::job::{Arg, ConstValue, Data, Extra, Input, Job, Op, SliceField
 use crate::model::metadata::{DtypeFields, Envelope, OpLabels, TensorLabel};
 use crate::model::spec::BuildSpec;
 
-/// Before the names of unknown fields, which are not those of MindSpore's files.
+/// The prefix that separates unknown fields from those of MindSpore's files.
 const PREFIX: &str = "akg.";
 
-/// How AKG's files call the fields of an attribute.
+/// The names of an attribute's fields in AKG's files.
 const WORDS: AttrWords = AttrWords { attrs: "attr", dtype: "data_type", prefix: PREFIX };
 
-/// In an output of the composite, the place of the tensor that it is, instead of its name.
+/// The member of a composite's output that holds the tensor's position instead of its name.
 const PLACE: &str = "(tensor)";
 
-/// Where the composite's outputs stand in [`Job::extra`].
+/// The name of the composite's outputs in [`Job::extra`].
 const OUTPUTS: &str = "akg.output_desc";
 
 pub(crate) fn read(document: Node<'_>) -> Result<Descriptor, FieldError> {
@@ -62,7 +62,7 @@ pub(crate) fn read(document: Node<'_>) -> Result<Descriptor, FieldError> {
     Ok(Descriptor { job: Job { data, ops, l1_size: -1, extra }, spec, envelope })
 }
 
-/// What it is for: the chip that is named, else only the kind of processor.
+/// The target: the chip if stated, otherwise the kind of processor.
 fn read_spec(top: &mut Fields<'_>) -> Result<BuildSpec, FieldError> {
     let mut options = BTreeMap::new();
     let mut target = top.req("process", string)?;
@@ -145,7 +145,7 @@ fn read_tensor(
     })
 }
 
-/// An output of the composite, its name made a place: names do not count, but which tensor it is does.
+/// An output of the composite, its name replaced by a position: names do not count, but the tensor's identity does.
 fn anonymous(value: Node<'_>, at: Position<'_>, names: &HashMap<&str, Source>) -> Result<Value, FieldError> {
     let mut fields = Fields::of(value, at)?;
     if let Some(value) = fields.peek(PLACE) {
@@ -219,7 +219,7 @@ fn write_spec(map: &mut Map<String, Value>, spec: &BuildSpec) {
 }
 
 fn write_op(op: &Op, labels: &OpLabels) -> Value {
-    // What AKG does not write of an operator has no place here.
+    // AKG's files cannot hold these fields of an operator.
     let Op { op_type, module_path, inputs, outputs, attrs, extra, func_name: _, module_name: _, flags: _ } =
         op;
     let mut map: Map<String, Value> =
@@ -248,7 +248,7 @@ fn tensors<'a>(tensors: impl Iterator<Item = &'a Tensor>, labels: &[TensorLabel]
 }
 
 fn write_tensor(tensor: &Tensor, label: Option<&TensorLabel>) -> Value {
-    // What AKG does not write of a tensor has no place here.
+    // AKG's files cannot hold these fields of a tensor.
     let Tensor { dtype, format, shape, const_value, extra, .. } = tensor;
     let mut map: Map<String, Value> =
         extra.iter().map(|(name, value)| (without_prefix(name), value.clone())).collect();

@@ -1,4 +1,4 @@
-//! Tensors and attributes as a file describes them.
+//! Tensors and attributes in the form of a file.
 
 use std::str::FromStr;
 
@@ -32,7 +32,7 @@ pub(crate) fn described<'a, T: 'a>(
     args.collect()
 }
 
-/// What a file says of a tensor that is not given.
+/// The description of an omitted tensor in a file.
 pub(crate) fn absent(absent: &OmittedArg) -> Object<'_> {
     let mut object = Object::of(&absent.extra);
     if let Some(param_type) = &absent.param_type {
@@ -93,7 +93,7 @@ pub(crate) fn tensor<'a>(tensor: &'a Tensor, label: &'a TensorLabel) -> Tree<'a>
     Tree::Object(object)
 }
 
-/// The attributes as they stand in a file, if they do.
+/// The attributes in the form of a file; `None` if the file omits them.
 pub(crate) fn attr_list<'a>(
     attrs: Option<&'a [Attr]>,
     labels: &OpLabels,
@@ -143,7 +143,7 @@ fn float(float: &Float) -> Tree<'static> {
     match float.value() {
         f64::INFINITY => "inf".into(),
         f64::NEG_INFINITY => "-inf".into(),
-        // What is no number is printed as null.
+        // NaN and infinities are printed as null.
         value => Value::from(grisu::print(value).parse::<Number>().ok()).into(),
     }
 }

@@ -1,6 +1,6 @@
-//! Fields that only repeat others. One that says something of its own counts.
+//! Fields that only repeat others. A field with additional information counts.
 //!
-//! Whether a field is a twin must not depend on spelling: the same job, written in other words, would count otherwise.
+//! The comparison ignores spelling, so that one job in two spellings has one digest.
 
 use serde_json::Value;
 
@@ -11,13 +11,13 @@ use crate::info::tree::Tree;
 use crate::model::job::{Arg, Attr, OmittedArg, Tensor};
 use crate::model::metadata::{RepeatedAttrs, RepeatedOutputs, TensorLabel};
 
-/// The field in which outputs are repeated.
+/// The field that repeats the outputs.
 pub(crate) const OUTPUTS: &str = "output_data_desc";
 
-/// The field in which the values of attributes are repeated.
+/// The field that repeats the values of attributes.
 pub(crate) const ATTRS: &str = "attr_desc";
 
-/// Takes the repeated outputs out of `fields`, if that is all they are.
+/// Takes the repeated outputs out of `fields`, if they add nothing to the outputs.
 pub(crate) fn take_outputs(fields: &mut Fields<'_>, outputs: &[Arg<Tensor>]) -> Option<RepeatedOutputs> {
     let value = fields.peek(OUTPUTS)?.clone();
     let mut labels = Vec::new();
@@ -31,13 +31,13 @@ pub(crate) fn take_outputs(fields: &mut Fields<'_>, outputs: &[Arg<Tensor>]) -> 
     Some(RepeatedOutputs { described_only, labels })
 }
 
-/// The outputs as they are repeated: all, or those of which the framework's own shape is said.
+/// The outputs that are repeated: all, or those with the framework's own shape.
 fn repeated(outputs: &[Arg<Tensor>], described_only: bool) -> impl Iterator<Item = &Arg<Tensor>> {
     let is_described = |arg: &Arg<Tensor>| matches!(arg, Arg::One(tensor) if tensor.ori_shape.is_some());
     outputs.iter().filter(move |arg| !described_only || is_described(arg))
 }
 
-/// Whether `twin` says what `output` says; names are left out.
+/// Whether `twin` describes `output`, names aside.
 fn is_repeated(output: &Arg<Tensor>, twin: &Arg<Tensor>) -> bool {
     match (output, twin) {
         (Arg::Absent(output), Arg::Absent(twin)) => nameless(output) == *twin,
@@ -51,23 +51,23 @@ fn nameless(absent: &OmittedArg) -> OmittedArg {
     nameless
 }
 
-/// The repeated outputs, as the file had them.
+/// The repeated outputs in the form of the file.
 pub(crate) fn write_outputs(outputs: &[Arg<Tensor>], twin: &RepeatedOutputs) -> Tree<'static> {
     let repeated = repeated(outputs, twin.described_only).map(|arg| match arg {
         Arg::Absent(absent) => Arg::Absent(nameless(absent)),
         other => other.clone(),
     });
-    // The tree owns its values: the copies end here.
+    // The tree owns its values, so the copies can be dropped.
     Value::from(describe::described(&repeated.collect::<Vec<_>>(), &twin.labels, |tensor| tensor)).into()
 }
 
-/// What frameworks repeat of outputs whose labels are `labels`.
+/// The outputs that frameworks repeat, by their `labels`.
 pub(crate) fn of_outputs(labels: &[TensorLabel]) -> RepeatedOutputs {
     let nameless = labels.iter().map(|label| TensorLabel { name: None, ..*label });
     RepeatedOutputs { described_only: false, labels: nameless.collect() }
 }
 
-/// Takes the repeated values of attributes out of `fields`, if that is all they are.
+/// Takes the repeated values of attributes out of `fields`, if they add nothing to the attributes.
 pub(crate) fn take_attrs(fields: &mut Fields<'_>, attrs: Option<&[Attr]>) -> Option<RepeatedAttrs> {
     let value = fields.peek(ATTRS)?;
     let attrs = attrs.unwrap_or_default();
@@ -79,7 +79,7 @@ pub(crate) fn take_attrs(fields: &mut Fields<'_>, attrs: Option<&[Attr]>) -> Opt
     Some(found)
 }
 
-/// The values of the attributes that are given, as the operator's function takes them.
+/// The values of the given attributes, in the form that the operator's function takes.
 pub(crate) fn write_attrs(attrs: &[Attr], twin: RepeatedAttrs) -> Tree<'_> {
     let is_given = |attr: &&Attr| {
         attr.valid != Some(false) && (twin == RepeatedAttrs::All || attr.name != tensors::IS_REF)

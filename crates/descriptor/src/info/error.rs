@@ -1,25 +1,25 @@
-//! Why bytes are not a descriptor.
+//! The reason why bytes are not a descriptor.
 
 use thiserror::Error;
 
 use crate::info::fields::{FieldError, Problem};
 use crate::info::locate::{locate, position};
 
-/// Why bytes are not a descriptor.
+/// The reason why bytes are not a descriptor.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum InfoError {
-    /// Nothing there.
+    /// An empty file.
     #[error(
         "the descriptor is empty; the framework was probably interrupted while writing it: delete it and run the \
          framework again"
     )]
     Empty,
-    /// More bytes than any descriptor has.
+    /// Too large for a descriptor.
     #[error(
         "the descriptor has {bytes} bytes, more than the {limit} that are read; is it a descriptor at all?"
     )]
     TooLarge {
-        /// Bytes given.
+        /// The size of the input in bytes.
         bytes: u64,
         /// [`MAX_INFO_BYTES`](crate::MAX_INFO_BYTES).
         limit: u64,
@@ -29,90 +29,90 @@ pub enum InfoError {
         "not a descriptor: invalid JSON at line {line} column {column} of {bytes} bytes: {problem}; {advice}"
     )]
     Json {
-        /// Bytes given.
+        /// The size of the input in bytes.
         bytes: usize,
         /// Line of the problem, from 1.
         line: usize,
-        /// Where in its line, in bytes, from 1.
+        /// Column in bytes, from 1.
         column: usize,
-        /// What the JSON parser says.
+        /// The JSON parser's message.
         problem: String,
-        /// The way out.
+        /// What the user can do.
         advice: &'static str,
     },
-    /// A key that the JSON library keeps for itself.
+    /// A key that the JSON library reserves.
     #[error(
         "the key `{key}` at line {line} column {column} is reserved, and no framework writes it: remove it"
     )]
     ReservedKey {
-        /// The key as it is spelled, cut to 80 characters.
+        /// The key as spelled, truncated to 80 characters.
         key: String,
-        /// Where it begins, from 1.
+        /// Line of its beginning, from 1.
         line: usize,
-        /// Where in its line, in bytes, from 1.
+        /// Column in bytes, from 1.
         column: usize,
     },
-    /// Lists and objects in lists and objects, deeper than in any descriptor.
+    /// Lists and objects nested deeper than in any descriptor.
     #[error(
         "`{field}` at line {line} column {column} is nested deeper than the {limit} levels that are read; is this a \
          descriptor?"
     )]
     TooDeep {
-        /// Its place, cut to 200 characters.
+        /// Its path, truncated to 200 characters.
         field: String,
-        /// Where it begins, from 1.
+        /// Line of its beginning, from 1.
         line: usize,
-        /// Where in its line, in bytes, from 1.
+        /// Column in bytes, from 1.
         column: usize,
-        /// Levels that are read.
+        /// The limit in levels.
         limit: usize,
     },
-    /// JSON of another shape than any known generation.
+    /// JSON in the form of no known generation.
     #[error(
         "not a descriptor of a known generation: expected at line {line} column {column} an object with `job_content` \
          (MindSpore r1.5 or later), `op_info` (r1.2), `inputs` and `outputs` (r1.0, r1.1) or `op_desc` (AKG), found \
          {found}"
     )]
     Generation {
-        /// Where the document begins, from 1.
+        /// Line of the document's beginning, from 1.
         line: usize,
-        /// Where in its line, in bytes, from 1.
+        /// Column in bytes, from 1.
         column: usize,
-        /// What the document is.
+        /// A description of the document.
         found: String,
     },
-    /// A field that must be there is not.
+    /// A required field is missing.
     #[error("field `{field}` is missing from `{object}`, which begins at line {line} column {column}")]
     Missing {
-        /// The field's place.
+        /// The field's path.
         field: String,
-        /// The object it is missing from.
+        /// The object that lacks it.
         object: String,
-        /// Where that begins, from 1.
+        /// Line of the object's beginning, from 1.
         line: usize,
-        /// Where in its line, in bytes, from 1.
+        /// Column in bytes, from 1.
         column: usize,
     },
-    /// A field of another type than the format has.
+    /// A field of a wrong type.
     #[error("field `{field}` at line {line} column {column}: expected {expected}, found {found}")]
     Wrong {
-        /// The field's place.
+        /// The field's path.
         field: String,
-        /// Where its value begins, from 1.
+        /// Line of its value, from 1.
         line: usize,
-        /// Where in its line, in bytes, from 1.
+        /// Column in bytes, from 1.
         column: usize,
-        /// What may stand there.
+        /// What the format allows.
         expected: &'static str,
-        /// What stands there, cut to 80 characters.
+        /// The value found, truncated to 80 characters.
         found: String,
     },
 }
 
-/// For documents that end before they should.
-const TORN: &str = "it ends early: delete it and run the framework again";
+/// The help for truncated documents.
+const TORN: &str = "it is truncated: delete it and run the framework again";
 
-/// For all others.
+/// The help for all other documents.
 const STRANGE: &str = "is this a descriptor?";
 
 impl InfoError {
@@ -120,12 +120,12 @@ impl InfoError {
         let (line, column) = (error.line(), error.column());
         let problem = error.to_string();
         let problem = problem.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&problem);
-        // A power cut leaves zeros where the end should be.
+        // A power failure can leave zeros at the end.
         let is_torn = error.is_eof() || bytes.ends_with(&[0]);
         Self::Json {
             bytes: bytes.len(),
             line: line.max(1),
-            // Right behind the end of a line, the library counts none.
+            // Directly after the end of a line, the library counts column 0.
             column: column.max(1),
             problem: problem.to_owned(),
             advice: if is_torn { TORN } else { STRANGE },

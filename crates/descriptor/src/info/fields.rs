@@ -1,4 +1,4 @@
-//! Taking a JSON object apart, field by field, with errors that name the place.
+//! Reading of JSON objects field by field, with errors that name the path.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::info::node::{Member, Node, map, place_of};
 use crate::model::job::Extra;
 
-/// Where in a document: `job_content.op_list[1].shape`. Built on the stack; becomes text only in an error.
+/// A position in a document: `job_content.op_list[1].shape`. Built on the stack; rendered only in an error.
 #[derive(Clone, Copy)]
 pub(crate) enum Position<'a> {
     Root,
@@ -50,7 +50,7 @@ pub(crate) enum PathStep {
     Item(usize),
 }
 
-/// Steps as a path, cut to 200 characters.
+/// Steps as a path, truncated to 200 characters.
 pub(crate) fn path(steps: &[PathStep]) -> String {
     let path = steps.iter().fold(String::new(), |path, step| match step {
         PathStep::Item(index) => format!("{path}[{index}]"),
@@ -60,12 +60,12 @@ pub(crate) fn path(steps: &[PathStep]) -> String {
     path.chars().take(200).collect()
 }
 
-/// Why a document is no descriptor, and where; the reader of the bytes adds line and column.
+/// The reason why a document is no descriptor, and the path; the reader of the bytes adds line and column.
 #[derive(Debug)]
 pub(crate) struct FieldError {
-    /// The place: of the value that is wrong, or of the object from which a field is missing.
+    /// The path of the wrong value, or of the object that lacks a field.
     pub(crate) steps: Vec<PathStep>,
-    /// The same as text.
+    /// The path as text.
     pub(crate) place: String,
     pub(crate) problem: Problem,
 }
@@ -76,7 +76,7 @@ pub(crate) enum Problem {
     Wrong { expected: &'static str, found: String },
 }
 
-/// An object being taken apart: what nobody takes is left over, and counts.
+/// The fields of an object: fields that are not taken are unknown, and count.
 pub(crate) struct Fields<'a> {
     at: Position<'a>,
     members: Vec<Member<'a>>,
@@ -94,18 +94,18 @@ impl<'a> Fields<'a> {
         self.find(name).map(|place| &self.members[place].1)
     }
 
-    /// The field as it stands.
+    /// Takes the field unparsed.
     pub(crate) fn raw(&mut self, name: &str) -> Option<Node<'a>> {
-        // The order is lost, and not needed: who asks for the rest sorts it.
+        // The order is not kept: the unknown fields are sorted later.
         self.find(name).map(|place| self.members.swap_remove(place).1)
     }
 
-    /// Objects have some twenty members, and what is taken makes them fewer: no search is faster.
+    /// Objects have about twenty members, fewer with each field taken: a linear search is fastest.
     fn find(&self, name: &str) -> Option<usize> {
         place_of(&self.members, name)
     }
 
-    /// The field, read by `read`; `None` if absent.
+    /// Takes the field and parses it by `read`; `None` if absent.
     pub(crate) fn opt<T>(
         &mut self,
         name: &str,
@@ -115,7 +115,7 @@ impl<'a> Fields<'a> {
         value.map(|value| read(value, Position::Field(&self.at, name))).transpose()
     }
 
-    /// The field, read by `read`; an error if absent.
+    /// Takes the field and parses it by `read`; an error if absent.
     pub(crate) fn req<T>(
         &mut self,
         name: &str,
@@ -124,7 +124,7 @@ impl<'a> Fields<'a> {
         self.opt(name, read)?.ok_or_else(|| missing(self.at, name))
     }
 
-    /// A text that frameworks always write; one that is not there is empty, and noted in `left_out`.
+    /// Takes a string that frameworks always write; a missing one is empty and recorded in `left_out`.
     pub(crate) fn text(
         &mut self,
         name: &'static str,
@@ -137,17 +137,17 @@ impl<'a> Fields<'a> {
         Ok(text.unwrap_or_default())
     }
 
-    /// What was not taken, its names behind `prefix`.
+    /// The remaining fields, their names with `prefix`.
     pub(crate) fn rest(self, prefix: &str) -> Extra {
         self.left(|name| [prefix, &name].concat())
     }
 
-    /// What was not taken.
+    /// The remaining fields.
     pub(crate) fn extra(self) -> Extra {
         self.left(Cow::into_owned)
     }
 
-    /// Mostly there is nothing, or little: one by one is cheaper than to collect and sort it first.
+    /// Few fields remain, usually none: single insertions are cheaper than collecting and sorting.
     fn left(self, named: impl Fn(Cow<'a, str>) -> String) -> Extra {
         let mut extra = Extra::new();
         for (name, value) in self.members {
@@ -156,13 +156,13 @@ impl<'a> Fields<'a> {
         extra
     }
 
-    /// What was not taken, as an object.
+    /// The remaining fields as an object.
     pub(crate) fn object(self) -> Map<String, Value> {
         map(self.members)
     }
 }
 
-/// The field `name` is missing from the object at `at`.
+/// The error for a missing field `name` of the object at `at`.
 pub(crate) fn missing(at: Position<'_>, name: &str) -> FieldError {
     FieldError {
         steps: at.steps(),
@@ -171,7 +171,7 @@ pub(crate) fn missing(at: Position<'_>, name: &str) -> FieldError {
     }
 }
 
-/// Another value than `expected` stands at `at`.
+/// The error for a value at `at` that is not `expected`.
 pub(crate) fn wrong(at: Position<'_>, expected: &'static str, found: impl Into<Value>) -> FieldError {
     let found = short(&found.into());
     FieldError { steps: at.steps(), place: place(at), problem: Problem::Wrong { expected, found } }
@@ -184,7 +184,7 @@ fn place(at: Position<'_>) -> String {
     }
 }
 
-/// A value as JSON, cut to 80 characters.
+/// A value as JSON, truncated to 80 characters.
 pub(crate) fn short(value: &Value) -> String {
     value.to_string().chars().take(80).collect()
 }
@@ -218,18 +218,18 @@ pub(crate) fn list<T>(
     }
 }
 
-/// A list of up to as many items is allocated in advance.
+/// The largest number of items that are allocated in advance.
 const SHORT: usize = 16;
 
-/// The items of the list at `at`, read by `read`.
+/// The items of the list at `at`, parsed by `read`.
 pub(crate) fn each<T>(
     items: Vec<Node<'_>>,
     at: Position<'_>,
     mut read: impl FnMut(Node<'_>, Position<'_>) -> Result<T, FieldError>,
 ) -> Result<Vec<T>, FieldError> {
     let read = items.into_iter().enumerate().map(|(index, item)| read(item, Position::Item(&at, index)));
-    // Collected, a long list of numbers takes the place of its items; a short one of tensors, which are large, gets room
-    // for four.
+    // `collect` reuses the allocation of a long list of numbers, but allocates space for four items in a short list of
+    // tensors, which are large.
     if read.len() > SHORT {
         return read.collect();
     }

@@ -1,4 +1,4 @@
-//! Fields that are known not to count.
+//! Fields that do not count in a key.
 
 use std::collections::BTreeMap;
 
@@ -7,19 +7,18 @@ use serde_json::Value;
 use crate::info::fields::Fields;
 use crate::model::generation::Generation;
 
-/// A field of `.info` files that does not count in any key. It is kept, and written again.
+/// A field of `.info` files that does not count in any key. Reading keeps it, and writing restores it.
 ///
-/// Fields that nobody knows count: a wrong hit is worse than a lost one. A row in [`IGNORED_FIELDS`] is the only way
-/// out.
+/// Unknown fields count, since a wrong hit is worse than a lost one. Only fields in [`IGNORED_FIELDS`] are ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IgnoredField {
-    /// The generations whose files may have it.
+    /// The generations that may write it.
     pub generations: &'static [Generation],
-    /// The object in which it stands; empty for the document.
+    /// The object that contains it; empty for the document.
     pub object: &'static str,
     /// Its name.
     pub field: &'static str,
-    /// Why it changes no code.
+    /// The reason why it does not affect the code.
     pub why: &'static str,
 }
 
@@ -37,28 +36,28 @@ const WITH_SOC_INFO: &[Generation] =
     &[Generation::R1_2, Generation::R1_5, Generation::R1_6, Generation::R1_7, Generation::R2_1];
 const AKG: &[Generation] = &[Generation::Akg];
 
-/// Every field that is ignored, besides those that have a place of their own in [`Envelope`](crate::Envelope).
+/// Every ignored field without its own field in [`Envelope`](crate::Envelope).
 pub const IGNORED_FIELDS: &[IgnoredField] = &[
     row(
         WITH_SOC_INFO,
         "SocInfo",
         "deviceId",
-        "the card that asked; the kernel runs on every one of its kind",
+        "the requesting device; the kernel runs on every device of its kind",
     ),
-    row(WITH_SOC_INFO, "SocInfo", "op_debug_dir", "the folder of the rank that asked"),
-    row(WITH_SOC_INFO, "SocInfo", "kernel_meta_temp_dir", "the folder in which the rank that asked compiles"),
-    row(R1_2, "", "impl_path", "an install folder, as `py_module_path`"),
-    row(R1_2, "op_info", "gen_model", "which of the framework's writers made the file"),
-    row(R1_2, "op_info", "graph_id", "the number of the graph in the process that asked"),
-    row(R1_2, "op_info", "dynamic_index", "a counter of the process that asked: never twice the same"),
-    row(AKG, "", "id", "a number of the process that asked"),
-    row(AKG, "", "composite_graph", "the name of the graph, from a counter of the process that asked"),
-    row(AKG, "", "node_name", "the name of the node that asked"),
-    row(AKG, "", "op_full_name", "the operators' types once more"),
-    row(AKG, "op_desc[]", "ptr_address", "the name of the node that asked, and a counter"),
+    row(WITH_SOC_INFO, "SocInfo", "op_debug_dir", "the directory of the requesting rank"),
+    row(WITH_SOC_INFO, "SocInfo", "kernel_meta_temp_dir", "the work directory of the requesting rank"),
+    row(R1_2, "", "impl_path", "an install directory, like `py_module_path`"),
+    row(R1_2, "op_info", "gen_model", "the framework's writer of the file"),
+    row(R1_2, "op_info", "graph_id", "the number of the graph in the requesting process"),
+    row(R1_2, "op_info", "dynamic_index", "a counter of the requesting process, never the same twice"),
+    row(AKG, "", "id", "a number of the requesting process"),
+    row(AKG, "", "composite_graph", "the name of the graph, from a counter of the requesting process"),
+    row(AKG, "", "node_name", "the name of the requesting node"),
+    row(AKG, "", "op_full_name", "a repetition of the operators' types"),
+    row(AKG, "op_desc[]", "ptr_address", "the name of the requesting node, and a counter"),
 ];
 
-/// Takes what is ignored in `object` out of `fields`.
+/// Takes the ignored fields of `object` out of `fields`.
 pub(crate) fn take(fields: &mut Fields<'_>, generation: Generation, object: &str) -> BTreeMap<String, Value> {
     let rows = IGNORED_FIELDS.iter();
     let rows = rows.filter(|row| row.object == object && row.generations.contains(&generation));

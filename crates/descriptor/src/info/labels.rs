@@ -1,4 +1,4 @@
-//! The names of a job's operators and tensors: those of the envelope, or names by position.
+//! Names of a job's operators and tensors: those of the envelope, or names by position.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use crate::model::metadata::{Envelope, OpLabels, RepeatedAttrs, TensorLabel};
 /// Names of `Data` ops, and of operators.
 pub(crate) type Names<'a> = (Cow<'a, [OpLabels]>, Cow<'a, [OpLabels]>);
 
-/// The envelope's names if they fit the job, else names by position.
+/// The envelope's names if they match the job, otherwise names by position.
 pub(crate) fn labels<'a>(job: &Job, envelope: &'a Envelope) -> Names<'a> {
     match fit(job, envelope) {
         true => (Cow::Borrowed(&*envelope.data), Cow::Borrowed(&*envelope.ops)),
@@ -23,7 +23,7 @@ pub(crate) fn labels<'a>(job: &Job, envelope: &'a Envelope) -> Names<'a> {
     }
 }
 
-/// Whether an envelope's labels are as many as the job has tensors.
+/// Whether an envelope has one label for each tensor of the job.
 pub(crate) fn fit(job: &Job, envelope: &Envelope) -> bool {
     fn count<T>(args: &[Arg<T>]) -> usize {
         args.iter().flat_map(Arg::iter).count()
@@ -40,7 +40,7 @@ pub(crate) fn fit(job: &Job, envelope: &Envelope) -> bool {
         })
 }
 
-/// Names by position, for a job that no framework has named: `x_0`, `x_1`, ... and `y_0_0`, `y_1_0`, ...
+/// Names by position, for a job without names: `x_0`, `x_1`, ... and `y_0_0`, `y_1_0`, ...
 pub(crate) fn positional_labels(job: &Job) -> (Vec<OpLabels>, Vec<OpLabels>) {
     let pairs = job.extra.get(SHARED_NAMES).and_then(Value::as_array).into_iter().flatten();
     let shared: HashMap<Source, Source> =

@@ -1,29 +1,28 @@
-//! What is refused whatever it stands in.
+//! Limits and reserved keys of a document.
 
 use serde_json::Value;
 
 use crate::info::fields::PathStep;
 
-/// The largest `.info` that is read: 4 MiB. Real ones have kilobytes; the largest fused ones some hundred.
+/// The largest accepted `.info`: 4 MiB. Real files have kilobytes, the largest fused ones some hundred.
 ///
-/// A file of nothing but one-digit numbers takes 33 times its size in memory to be read, and 49 times to be read, hashed
-/// and written, some 200 MB at this limit; a quarter and half of a second.
+/// In the worst case, a file of one-digit numbers, reading takes 33 times the file's size in memory, and reading,
+/// hashing and writing 49 times: about 200 MB at this limit, in a quarter and half of a second.
 pub const MAX_INFO_BYTES: u64 = 4 << 20;
 
-/// The deepest nesting of lists and objects that is read. The JSON library reads up to 127 levels, and what was read
-/// has to be readable when it is written.
+/// The deepest accepted nesting of lists and objects. The JSON library reads up to 127 levels, and the written form
+/// must be readable.
 pub(crate) const MAX_NESTING: usize = 64;
 
-/// By how much deeper files since r1.5 may be: in their form, what older ones and AKG's say stands deeper.
+/// The additional levels of files since r1.5, whose form nests the contents of older files and of AKG's files deeper.
 pub(crate) const NESTING_OF_FORM: usize = 8;
 
-/// How keys begin by which the JSON library tells itself what a value is: an object with such a key may be read as a
-/// number.
+/// The prefix of keys that the JSON library uses internally: it may read an object with such a key as a number.
 const RESERVED: &str = "$serde_json::private::";
 
-/// Where a key begins that is reserved, if there is one.
+/// The offset of a reserved key, if there is one.
 pub(crate) fn reserved_key(json: &[u8]) -> Option<usize> {
-    // Without the sign, and without a way to spell it otherwise, there is none.
+    // A text without `$` and without escapes contains no reserved key.
     if !json.contains(&b'$') && !json.contains(&b'\\') {
         return None;
     }
@@ -39,7 +38,7 @@ pub(crate) fn reserved_key(json: &[u8]) -> Option<usize> {
     None
 }
 
-/// Behind the quote that ends the text that begins at `begin`.
+/// The offset after the closing quote of the string that begins at `begin`.
 fn end_of_text(json: &[u8], begin: usize) -> usize {
     let mut at = begin + 1;
     while let Some(byte) = json.get(at) {
@@ -57,7 +56,7 @@ fn is_reserved(text: &[u8]) -> bool {
     may_be && serde_json::from_slice::<String>(text).is_ok_and(|key| key.starts_with(RESERVED))
 }
 
-/// The way to the first list or object that is nested deeper than `limit`.
+/// The path of the first list or object that is nested deeper than `limit`.
 pub(crate) fn too_deep(document: &Value, limit: usize) -> Option<Vec<PathStep>> {
     fn search(value: &Value, left: usize) -> Option<Vec<PathStep>> {
         match value {
@@ -94,7 +93,7 @@ mod tests {
             (r#"{"$serde\u005fjson::private::RawValue":1}"#, Some(1)),
             (r#"{"a\\":1,"$serde_json::private::x":1}"#, Some(9)),
             (r#"{"a\"":"$","$serde_json::private::":1}"#, Some(11)),
-            // As a value it is but a text.
+            // As a value it is an ordinary string.
             (r#"{"a":"$serde_json::private::Number"}"#, None),
             (r#"{"$":1,"$serde_json":"\u0024"}"#, None),
             (r#"{"a":"\"$serde_json::private::Number\":1"}"#, None),

@@ -1,4 +1,4 @@
-//! What feeds each input.
+//! The source of each input.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::model::job::{Arg, Data, Op, Source};
 use crate::model::metadata::OpLabels;
 
-/// The name in [`Job::extra`](crate::Job::extra) under which tensors stand that share a name.
+/// The name in [`Job::extra`](crate::Job::extra) of the list of tensors with shared names.
 pub(crate) const SHARED_NAMES: &str = "(shared names)";
 
 /// `Data` ops and operators, linked.
@@ -17,15 +17,15 @@ pub(crate) struct Linked {
     pub(crate) ops: Vec<Op>,
     pub(crate) data_labels: Vec<OpLabels>,
     pub(crate) op_labels: Vec<OpLabels>,
-    /// Pairs of a tensor and the earlier one that has the same name.
+    /// Pairs of a tensor and the earlier tensor of the same name.
     pub(crate) shared: Vec<Value>,
 }
 
-/// Finds what feeds each input, by the tensors' names; afterwards names no longer matter.
+/// Finds the source of each input by the tensors' names, which have no further meaning.
 ///
-/// Fused jobs repeat a name: MindSpore writes a `Data` op for each input, also if two inputs are one tensor. An input
-/// means the first tensor of its name. That names were shared stays known, and counts: with other names, a compiler
-/// may make something else of it.
+/// Fused jobs repeat names: MindSpore writes a `Data` op for each input, even if two inputs are one tensor. An input
+/// refers to the first tensor of its name. Shared names are recorded and count, since a compiler may produce other code
+/// for them.
 pub(crate) fn link(data: Vec<(Data, OpLabels)>, ops: Vec<(Op, OpLabels)>) -> Linked {
     let (data, data_labels): (Vec<_>, Vec<_>) = data.into_iter().unzip();
     let (mut ops, op_labels): (Vec<_>, Vec<_>) = ops.into_iter().unzip();
@@ -48,7 +48,7 @@ pub(crate) fn link(data: Vec<(Data, OpLabels)>, ops: Vec<(Op, OpLabels)>) -> Lin
     Linked { data, ops, data_labels, op_labels, shared }
 }
 
-/// The first tensor of each name, and the tensors that repeat one.
+/// The first tensor of each name, and the tensors that repeat a name.
 pub(crate) fn sources<'a>(
     data_labels: &'a [OpLabels],
     op_labels: &'a [OpLabels],
@@ -81,7 +81,7 @@ fn fresh(next: &mut usize) -> usize {
     *next - 1
 }
 
-/// A tensor's place, as it stands under [`SHARED_NAMES`].
+/// A tensor's position, as listed under [`SHARED_NAMES`].
 pub(crate) fn place(source: Source) -> Value {
     match source {
         Source::Data { data, tensor } => vec![Value::from("data"), data.into(), tensor.into()].into(),
@@ -90,7 +90,7 @@ pub(crate) fn place(source: Source) -> Value {
     }
 }
 
-/// The tensor whose place this is.
+/// The tensor at a listed position.
 pub(crate) fn at_place(place: &Value) -> Option<Source> {
     let index = |value: &Value| usize::try_from(value.as_u64()?).ok();
     match place.as_array()?.as_slice() {

@@ -1,9 +1,9 @@
-//! Where in a text a value stands. Only for errors: reading does not count lines.
+//! Positions of values in a text. Only for errors: reading does not count lines.
 
 use crate::info::fields::PathStep;
 
-/// Line and column, from 1, of the value that `steps` lead to in `json`, which is known to be valid. Where a key stands
-/// twice, the last one is meant, as in reading. Columns count bytes, as those of JSON errors do.
+/// Line and column, from 1, of the value at the path `steps` in `json`, which is valid JSON. The last of repeated keys
+/// counts, as in reading. Columns count bytes, like those of JSON errors.
 pub(crate) fn locate(json: &[u8], steps: &[PathStep]) -> (usize, usize) {
     let mut scanner = Scanner { json, at: 0 };
     let offset = scanner.find(steps).unwrap_or(0);
@@ -24,7 +24,7 @@ struct Scanner<'a> {
 }
 
 impl Scanner<'_> {
-    /// The offset of the value that `steps` lead to, from the value that begins here; moves behind the latter.
+    /// The offset of the value at `steps` within the value that begins here; moves to the end of the latter.
     fn find(&mut self, steps: &[PathStep]) -> Option<usize> {
         let begin = self.peek().map(|_| self.at);
         let Some((step, rest)) = steps.split_first() else {
@@ -63,7 +63,7 @@ impl Scanner<'_> {
         found
     }
 
-    /// The next byte that is no white space.
+    /// The next byte that is not white space.
     fn peek(&mut self) -> Option<u8> {
         let rest = self.json.get(self.at..)?;
         let space = rest.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(rest.len());
@@ -71,7 +71,7 @@ impl Scanner<'_> {
         self.json.get(self.at).copied()
     }
 
-    /// The key that begins here; moves behind its colon.
+    /// The key that begins here; moves past its colon.
     fn key(&mut self) -> Option<String> {
         self.peek();
         let begin = self.at;
@@ -82,7 +82,7 @@ impl Scanner<'_> {
         key
     }
 
-    /// Moves behind the value that begins here, or to the end.
+    /// Moves past the value that begins here, or to the end.
     fn skip(&mut self) {
         let mut depth = 0usize;
         while let Some(byte) = self.peek() {
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(at(r#"{"a":{"b":1},"a":{"b":2}}"#, &[field("a"), field("b")]), (1, 23));
     }
 
-    /// What is not there, or is no JSON at all, gives some place and no panic.
+    /// A missing value or invalid JSON gives some position and no panic.
     #[test]
     fn what_is_not_there_gives_the_beginning() {
         assert_eq!(at(r#"{"a":1}"#, &[field("b")]), (1, 1));

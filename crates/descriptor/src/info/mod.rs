@@ -1,4 +1,4 @@
-//! `.info` files: which generation, read, write.
+//! Reading and writing of `.info` files.
 
 pub(crate) mod akg;
 pub(crate) mod describe;
@@ -37,7 +37,8 @@ use crate::model::spec::BuildSpec;
 /// Reads an `.info` file of any known generation.
 ///
 /// # Errors
-/// [`InfoError`], naming the place. Any byte string gives a descriptor or an error; memory is bounded by the input.
+/// [`InfoError`] with the path, line and column. Any byte string gives a descriptor or an error; memory is bounded by
+/// the size of the input.
 pub fn read_info(bytes: &[u8]) -> Result<Descriptor, InfoError> {
     if bytes.len() as u64 > MAX_INFO_BYTES {
         return Err(InfoError::TooLarge { bytes: bytes.len() as u64, limit: MAX_INFO_BYTES });
@@ -78,28 +79,28 @@ pub fn read_info(bytes: &[u8]) -> Result<Descriptor, InfoError> {
     read(document).map_err(|fault| InfoError::at(fault, bytes))
 }
 
-/// What the JSON library says of bytes that were not scanned. It refuses them, too; what it reads all the same is read.
+/// The JSON library's result for bytes that the scanner refused: usually an error; a value that it accepts is used.
 fn parse(bytes: &[u8]) -> Result<Scanned<'_>, InfoError> {
     let document: Value = serde_json::from_slice(bytes).map_err(|error| InfoError::json(&error, bytes))?;
     Ok(Scanned { document: document.into(), depth: usize::MAX })
 }
 
-/// Writes a descriptor as its generation's framework does: sorted keys and a newline at the end; from r1.5 on with four
-/// spaces, before and by AKG in one line.
+/// Writes a descriptor as the framework of its generation does: sorted keys and a final newline; indented by four
+/// spaces since r1.5, on one line before r1.5 and by AKG.
 ///
-/// What was read with [`read_info`] comes back equal: fields that were not there are not there again, and numbers have
-/// the digits that they had. Two tokens come back in other words: an exponent has a small `e` and a sign (`1E5` is
-/// written `1e+5`), and where a whole number is meant, `-0` is written `0`. No framework writes them: MindSpore and AKG,
-/// like Python, print the exponent as here, and no whole minus zero. Value, key and names are the same.
+/// The output of [`read_info`] round-trips: missing fields stay missing, and numbers keep their digits. Two tokens are
+/// normalised: an exponent has a lower-case `e` and a sign (`1E5` is written `1e+5`), and a whole `-0` is written `0`.
+/// No framework writes the other forms: MindSpore and AKG, like Python, print the exponent in this form, and no whole
+/// minus zero. Value, key and names stay the same.
 ///
-/// A descriptor that a program made is written in the form of r1.5 and later, its tensors named by position; so is a
-/// job of several operators that was of r1.2 or older, which cannot hold it.
+/// A descriptor made by a program is written in the form of r1.5 and later, with tensors named by position; so is a job
+/// of several operators whose generation is r1.2 or older, which cannot hold it.
 pub fn write_info(descriptor: &Descriptor) -> String {
     let Descriptor { job, spec, envelope } = descriptor;
     write_parts(job, spec, envelope)
 }
 
-/// Writes a descriptor as [`write_info`] does, for a kernel called `name`.
+/// Writes a descriptor as [`write_info`] does, for a kernel named `name`.
 pub fn write_info_named(descriptor: &Descriptor, name: &str) -> String {
     let Descriptor { job, spec, envelope } = descriptor;
     if envelope.fusion_op_name == name {

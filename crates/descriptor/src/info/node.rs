@@ -1,20 +1,19 @@
-//! JSON values that borrow from the text which they were read from.
+//! JSON values that borrow from the text.
 
 use std::borrow::Cow;
 
 use serde_json::{Map, Number, Value};
 
-/// A JSON value. Reading a descriptor throws most of it away, so names, texts and numbers are not copied before they
-/// are kept.
+/// A JSON value. A descriptor keeps few of its names, strings and numbers, so they are copied only when kept.
 #[derive(Clone, Debug)]
 pub(crate) enum Node<'a> {
     Null,
     Bool(bool),
-    /// The token, its exponent spelled as [`Number`] spells it.
+    /// The token, its exponent in the form of [`Number`].
     Number(Cow<'a, str>),
     Text(Cow<'a, str>),
     List(Vec<Node<'a>>),
-    /// Sorted by their names' bytes, as [`serde_json::Map`] is; no name stands twice.
+    /// Sorted by the bytes of unique names, like [`serde_json::Map`].
     Object(Vec<Member<'a>>),
 }
 
@@ -26,12 +25,12 @@ impl Node<'_> {
         matches!(self, Self::Null)
     }
 
-    /// Whether this is the text `wanted`.
+    /// Whether this is the string `wanted`.
     pub(crate) fn is_text(&self, wanted: &str) -> bool {
         matches!(self, Self::Text(text) if text == wanted)
     }
 
-    /// The number, if it is a whole one of 64 bits.
+    /// The number, if it is a whole number of 64 bits.
     pub(crate) fn as_i64(&self) -> Option<i64> {
         match self {
             Self::Number(token) => token.parse().ok(),
@@ -39,16 +38,16 @@ impl Node<'_> {
         }
     }
 
-    /// The member `name`, if this is an object that has one.
+    /// The member `name` of an object, if there is one.
     pub(crate) fn get(&self, name: &str) -> Option<&Self> {
         let Self::Object(members) = self else { return None };
         place_of(members, name).map(|place| &members[place].1)
     }
 }
 
-/// Where among `members` the one called `name` stands.
+/// The index of the member `name` in `members`.
 pub(crate) fn place_of(members: &[Member<'_>], name: &str) -> Option<usize> {
-    // Names of one length mostly begin otherwise: that is seen before the texts are compared by a call.
+    // Names of equal length usually differ in the first byte, so it is compared before a call.
     let first = name.as_bytes().first();
     members.iter().position(|(other, _)| {
         other.len() == name.len() && other.as_bytes().first() == first && **other == *name
@@ -68,9 +67,9 @@ impl From<Node<'_>> for Value {
     }
 }
 
-/// Members as the JSON library keeps them.
+/// Members in the JSON library's form.
 pub(crate) fn map(members: Vec<Member<'_>>) -> Map<String, Value> {
-    // Collected, they would be put in a list and sorted first.
+    // `collect` would first build and sort a list.
     let mut map = Map::new();
     for (name, value) in members {
         map.insert(name.into_owned(), value.into());
@@ -78,9 +77,9 @@ pub(crate) fn map(members: Vec<Member<'_>>) -> Map<String, Value> {
     map
 }
 
-/// A token as a number. It was read as one, so it is one.
+/// A token as a number. The scanner has validated it.
 fn number(token: &str) -> Value {
-    // Most are small whole ones, which are spelled in one way, minus zero aside. Others are parsed once more.
+    // Most numbers are small and whole, and have one spelling except minus zero. The library parses the others.
     if let Ok(value) = token.parse::<i64>()
         && token != "-0"
     {

@@ -1,7 +1,7 @@
-//! Descriptors of MindSpore r1.0 to r1.2: one operator, its fields in `op_info`, or in the document itself.
+//! Descriptors of MindSpore r1.0 to r1.2: one operator, with its fields in `op_info` or in the document.
 //!
-//! They have no `Data` ops. Each input gets one, as later versions write it, so that the same operator is the same job
-//! in every generation.
+//! They have no `Data` ops. Reading adds one for each input, as later versions write it, so that an operator is the
+//! same job in every generation.
 
 use serde_json::{Map, Value};
 
@@ -19,7 +19,7 @@ use crate::model::job::{Arg, Data, Extra, Input, Job, OmittedArg, Op, Source, Te
 use crate::model::metadata::{DtypeFields, Envelope, OpLabels, TensorLabel};
 use crate::model::spec::BuildSpec;
 
-/// Before the names of unknown fields, of the document and of `op_info`: they are not those of later versions.
+/// The prefixes of unknown fields of the document and of `op_info`, which separate them from those of later versions.
 const PREFIX: &str = "op_info.";
 
 /// The compiler that all these files name.
@@ -39,7 +39,7 @@ pub(crate) fn read(document: Node<'_>, generation: Generation) -> Result<Descrip
         let mut fields = Fields::of(value, at)?;
         envelope.full_name = fields.text("full_name", &mut envelope.left_out)?;
         envelope.fusion_op_name = fields.text("kernel_name", &mut envelope.left_out)?;
-        // A target that only repeats the other is no second one.
+        // A field that only repeats the target is ignored.
         match fields.peek("socVersion") {
             Some(soc) if soc.is_text(&spec.target) => _ = fields.raw("socVersion"),
             Some(_) => {}
@@ -65,7 +65,7 @@ fn read_op(mut fields: Fields<'_>, generation: Generation) -> Result<(Op, OpLabe
     labels.attr_desc = duplicates::take_attrs(&mut fields, attrs.as_deref());
     let func_name = fields.req("name", string)?;
     let flags = OpFlags { unknown_shape: fields.opt("is_dynamic_shape", boolean)?, ..OpFlags::default() };
-    // r1.0 and r1.1 write neither type nor module. The module follows from the function; the type cannot be known.
+    // r1.0 and r1.1 write neither type nor module. The module follows from the function; the type is unknown.
     let (op_type, module_name, module_path) = match generation {
         Generation::R1_0 => (String::new(), module_of(&func_name), None),
         _ => (
@@ -113,7 +113,7 @@ fn finish(mut op: Op, labels: OpLabels, spec: BuildSpec, mut envelope: Envelope,
     Descriptor { job: Job { data, ops: vec![op], l1_size: -1, extra }, spec, envelope }
 }
 
-/// Tensor by tensor, input `data` of the kernel.
+/// Each tensor is one input `data` of the kernel.
 fn feed(inputs: &mut [Input], data: usize, outputs: &mut Vec<Arg<Tensor>>) {
     for (tensor, input) in inputs.iter_mut().enumerate() {
         input.source = Source::Data { data, tensor };
@@ -129,7 +129,7 @@ fn groups(
     listed_args(value, at, |item, at| argument(item, at, labels))
 }
 
-/// A tensor. Unlike later versions, these do not say `NULL` of one that is not given: it just has no shape.
+/// A tensor. Later versions mark an omitted tensor by `NULL`; in these files it has no shape.
 fn argument(
     value: Node<'_>,
     at: Position<'_>,
@@ -168,14 +168,14 @@ pub(crate) fn write(job: &Job, spec: &BuildSpec, envelope: &Envelope) -> Value {
     Value::Object(top)
 }
 
-/// What r1.0 and r1.1 write of an operator, and hash.
+/// The fields of an operator that r1.0 and r1.1 write and hash.
 pub(crate) fn op_info(
     op: &Op,
     labels: &OpLabels,
     spec: &BuildSpec,
     envelope: &Envelope,
 ) -> Map<String, Value> {
-    // Flags that came later, and sources, have no place here.
+    // These files cannot hold later flags and sources.
     let Op { func_name, flags, inputs, outputs, attrs, extra, op_type: _, module_name: _, module_path: _ } =
         op;
     let mut map = known(extra);
@@ -207,7 +207,7 @@ fn known(extra: &Extra) -> Map<String, Value> {
     extra.iter().map(|(name, value)| (own(name), value.clone())).collect()
 }
 
-/// What r1.2 writes, and hashes, besides.
+/// The further fields that r1.2 writes and hashes.
 pub(crate) fn put_r1_2(map: &mut Map<String, Value>, op: &Op) {
     let mut put = |name: &str, value: &str| {
         map.entry(name).or_insert_with(|| value.into());
@@ -219,7 +219,7 @@ pub(crate) fn put_r1_2(map: &mut Map<String, Value>, op: &Op) {
     }
 }
 
-/// A tensor that is not given, so that it is read as such.
+/// An omitted tensor, in the form that is read as one.
 fn absent_tensor(absent: &OmittedArg) -> Map<String, Value> {
     let mut map = Map::from(describe::absent(absent));
     if !map.contains_key("shape") {

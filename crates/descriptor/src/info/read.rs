@@ -69,9 +69,10 @@ pub(crate) fn job_content(document: Node<'_>) -> Result<Descriptor, FieldError> 
     Ok(Descriptor { job: Job { data, ops, l1_size: l1_size.unwrap_or(-1), extra }, spec, envelope })
 }
 
-/// The unknown fields beside `job_content`.
+/// The unknown fields next to `job_content`.
 ///
-/// One namespace holds them, those in `job_content`, and what sharing of names left: none may pass for another.
+/// They share a namespace with those in `job_content` and with the list of shared names, so their names must not
+/// collide.
 fn unknown(top: Fields<'_>) -> Result<Extra, FieldError> {
     let extra = top.extra();
     match extra.iter().find(|(name, _)| name.starts_with("job_content.") || *name == SHARED_NAMES) {
@@ -96,10 +97,10 @@ fn generation(spec: &BuildSpec, soc_info: &BTreeMap<String, Value>, ops: &[Op]) 
     }
 }
 
-/// Parts `SocInfo` into what is built and who asks.
+/// Splits `SocInfo` into the build spec and the envelope.
 ///
-/// MindSpore sends the levels 3 and 4 to the compiler as 0 (they only steer its own cache), so that is what is built;
-/// the level as written stays in the envelope.
+/// MindSpore passes the levels 3 and 4 to the compiler as 0 (they only control its own cache), so the spec has 0; the
+/// envelope keeps the level as written.
 pub(crate) fn soc_info(
     value: Node<'_>,
     at: Position<'_>,
@@ -142,7 +143,7 @@ fn read_item(value: Node<'_>, at: Position<'_>) -> Result<Item, FieldError> {
     }
 }
 
-/// A `Data` op has tensors; anything else that stands in it is unknown, and counts.
+/// A `Data` op has tensors; all its other fields are unknown, and count.
 fn read_data(mut fields: Fields<'_>, mut labels: OpLabels) -> Result<Item, FieldError> {
     let outputs = fields.req("output_desc", |value, at| args(value, at, &mut labels.outputs))?;
     Ok(Item::Data(Data { outputs, extra: fields.extra() }, labels))

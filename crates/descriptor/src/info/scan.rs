@@ -1,24 +1,25 @@
-//! Reading JSON into [`Node`]s, which borrow from it.
+//! A JSON scanner that builds borrowing [`Node`]s.
 
 use std::borrow::Cow;
 use std::mem;
 
 use crate::info::node::{Member, Node};
 
-/// The levels of lists and objects that are read: as many as the JSON library reads.
+/// The deepest nesting of lists and objects, equal to the JSON library's limit.
 const MAX_DEPTH: usize = 127;
 
-/// A document, and how deep its lists and objects are nested.
+/// A document, and the depth of its nesting.
 pub(crate) struct Scanned<'a> {
     pub(crate) document: Node<'a>,
-    /// Those that a later member of the same name replaces are counted too.
+    /// Values that a later member of the same name replaces are counted as well.
     pub(crate) depth: usize,
 }
 
-/// Reads `json`; none if it is no JSON, or nested deeper than the JSON library reads.
+/// Reads `json`; `None` if it is no JSON, or nested deeper than the JSON library reads.
 ///
-/// That library makes a map of each object and a text of each name, token and value, which takes longer than all the
-/// rest of reading a descriptor. It still is the judge: it reads what is refused here, and says what is wrong with it.
+/// That library builds a map for each object and a string for each name, token and value, which takes longer than the
+/// rest of reading a descriptor. It remains the reference: it reads the documents that are refused here, and reports
+/// what is wrong.
 pub(crate) fn scan(json: &[u8]) -> Option<Scanned<'_>> {
     let text = str::from_utf8(json).ok()?;
     let mut scanner = Scanner {
@@ -41,9 +42,9 @@ struct Scanner<'a> {
     at: usize,
     depth: usize,
     deepest: usize,
-    /// What was read of the lists that are open, the outer ones first: so each list is allocated once, when it ends.
+    /// The items of all open lists, the outer ones first, so that each list is allocated once, at its end.
     items: Vec<Node<'a>>,
-    /// The same of objects.
+    /// The members of all open objects, likewise.
     members: Vec<Member<'a>>,
 }
 
@@ -117,14 +118,14 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Moves behind the comma or the `end` that comes next, and says whether it is the latter.
+    /// Moves past the next comma or `end`; true for `end`.
     fn is_last(&mut self, end: u8) -> Option<bool> {
         let next = self.next()?;
         self.at += 1;
         (next == end || next == b',').then_some(next == end)
     }
 
-    /// The text that begins here.
+    /// The string that begins here.
     fn string(&mut self) -> Option<Cow<'a, str>> {
         let begin = self.at;
         let mut is_plain = true;
@@ -173,13 +174,13 @@ impl<'a> Scanner<'a> {
         if has_sign && self.bytes.get(e) == Some(&b'e') {
             return self.text.get(begin..self.at).map(Cow::Borrowed);
         }
-        // As the JSON library spells it, so that equal numbers stay equal.
+        // The JSON library's spelling, so that equal numbers stay equal.
         let exponent = self.text.get(e + 1..self.at)?;
         let sign = if has_sign { "" } else { "+" };
         Some(format!("{mantissa}e{sign}{exponent}").into())
     }
 
-    /// Moves behind the digits that begin here, of which there must be one.
+    /// Moves past the digits that begin here, at least one.
     fn digits(&mut self) -> Option<()> {
         let begin = self.at;
         while self.here().is_some_and(|byte| byte.is_ascii_digit()) {
@@ -195,7 +196,7 @@ impl<'a> Scanner<'a> {
         })
     }
 
-    /// Moves to the next byte that is no white space.
+    /// Moves to the next byte that is not white space.
     fn next(&mut self) -> Option<u8> {
         self.space();
         self.here()
@@ -208,7 +209,7 @@ impl<'a> Scanner<'a> {
     fn space(&mut self) {
         while let Some(b' ' | b'\n' | b'\t' | b'\r') = self.here() {
             self.at += 1;
-            // More than half of a file is what its lines are indented by.
+            // More than half of a file is indentation.
             while self.bytes[self.at..].starts_with(b"        ") {
                 self.at += 8;
             }
@@ -216,7 +217,8 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// Whether `one` comes before `other`. Most names begin otherwise than the one before: that is seen without a call.
+/// Whether `one` sorts before `other`. Most names differ from their predecessor in the first byte, which is compared
+/// without a call.
 fn is_less(one: &str, other: &str) -> bool {
     match (one.as_bytes().first(), other.as_bytes().first()) {
         (Some(one), Some(other)) if one != other => one < other,
@@ -224,7 +226,7 @@ fn is_less(one: &str, other: &str) -> bool {
     }
 }
 
-/// Sorts members by their names; of those of one name, the last one stays.
+/// Sorts members by name and keeps the last of each name.
 fn sort(members: &mut Vec<Member<'_>>) {
     members.sort_by(|(one, _), (other, _)| one.cmp(other));
     members.dedup_by(|later, earlier| {
@@ -243,7 +245,7 @@ mod tests {
 
     use super::*;
 
-    /// What is read is what the JSON library reads, and so is what is not.
+    /// The scanner accepts what the JSON library accepts, with equal values.
     fn check(json: &[u8]) {
         let scanned = scan(json).map(|scanned| Value::from(scanned.document));
         let parsed = serde_json::from_slice::<Value>(json).ok();
@@ -258,7 +260,7 @@ mod tests {
             r#"["\u0041\n\"\\", "\ud83d\ude00", "é"]"#,
             // Numbers keep their digits; exponents have one spelling.
             "[-0,0.0,-0.0,1E5,1e5,1e+5,1E-05,1e-05,1.50e3,99999999999999999999,1e999,-9223372036854775808]",
-            // Of names that stand twice, however they are spelled, the last one is meant.
+            // The last of repeated names counts, however they are spelled.
             r#"{"b":1,"a":2,"b":3,"\u0061":4,"c":5,"a":6}"#,
         ] {
             assert!(scan(json.as_bytes()).is_some(), "{json}");

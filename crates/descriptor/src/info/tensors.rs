@@ -1,4 +1,4 @@
-//! Reading tensors and attributes: what all generations share.
+//! Reading of tensors and attributes, shared by all generations.
 
 use crate::info::fields::{FieldError, Fields, Position, boolean, each, int, ints, list, string, wrong};
 use crate::info::node::Node;
@@ -8,10 +8,10 @@ use crate::model::job::{
 use crate::model::metadata::{DtypeFields, OpLabels, TensorLabel};
 use crate::model::number::{is_whole, whole};
 
-/// The attribute that says of the framework, not of the function, whether the output is the input.
+/// The attribute that states for the framework, not for the function, whether the output is the input.
 pub(crate) const IS_REF: &str = "isRef";
 
-/// The type of an operator. What is called `Data` computes nothing, and stands in files since r1.5 only.
+/// The type of an operator. `Data` computes nothing and occurs only in files since r1.5.
 pub(crate) fn operator_type(value: Node<'_>, at: Position<'_>) -> Result<String, FieldError> {
     match string(value, at)? {
         data if data == DATA => Err(wrong(at, "the type of an operator", data)),
@@ -19,7 +19,7 @@ pub(crate) fn operator_type(value: Node<'_>, at: Position<'_>) -> Result<String,
     }
 }
 
-/// The type of what only brings tensors to operators.
+/// The type of ops that only feed tensors to operators.
 pub(crate) const DATA: &str = "Data";
 
 pub(crate) fn unlinked(arg: Arg<Tensor>) -> Arg<Input> {
@@ -43,8 +43,8 @@ pub(crate) fn args(
     })
 }
 
-/// Inputs or outputs before r1.5, and of AKG: every position is a list. One of a single tensor is that tensor, unless
-/// the tensor says that it is of a group.
+/// Inputs or outputs before r1.5, and of AKG: every position is a list. A list of one tensor is that tensor, unless the
+/// tensor states that it belongs to a group.
 pub(crate) fn listed_args(
     value: Node<'_>,
     at: Position<'_>,
@@ -78,7 +78,7 @@ fn group(
 ) -> Result<Vec<Tensor>, FieldError> {
     each(items, at, |item, at| match one(item, at)? {
         Arg::One(tensor) => Ok(tensor),
-        _ => Err(wrong(at, "a tensor that is there", "an absent one")),
+        _ => Err(wrong(at, "a tensor", "an absent one")),
     })
 }
 
@@ -140,7 +140,7 @@ pub(crate) fn tensor(
     }))
 }
 
-/// A text that is empty if the field is absent. A field that is there and empty stays among the unknown ones.
+/// A string that is empty if the field is absent. A present but empty field remains an unknown field.
 pub(crate) fn stated(fields: &mut Fields<'_>, name: &str) -> Result<String, FieldError> {
     match fields.peek(name) {
         Some(text) if text.is_text("") => Ok(String::new()),
@@ -153,22 +153,22 @@ fn range(value: Node<'_>, at: Position<'_>) -> Result<[i64; 2], FieldError> {
     <[i64; 2]>::try_from(pair).map_err(|pair| wrong(at, "two whole numbers", pair))
 }
 
-/// How files call the fields of attributes.
+/// The names of the fields of attributes in a file.
 pub(crate) struct AttrWords {
-    /// The list of them.
+    /// The list of attributes.
     pub(crate) attrs: &'static str,
     /// An attribute's type.
     pub(crate) dtype: &'static str,
-    /// Goes before the names of unknown fields.
+    /// The prefix of unknown fields.
     pub(crate) prefix: &'static str,
 }
 
 impl AttrWords {
-    /// As MindSpore calls them.
+    /// MindSpore's names.
     pub(crate) const MINDSPORE: Self = Self { attrs: "attrs", dtype: "dtype", prefix: "" };
 }
 
-/// Attributes; a null stands for none, and comes back.
+/// Attributes; null means none, and is written again.
 pub(crate) fn read_attrs(
     fields: &mut Fields<'_>,
     words: &AttrWords,
@@ -187,7 +187,7 @@ fn read_attr(value: Node<'_>, at: Position<'_>, words: &AttrWords) -> Result<Att
     let dtype = stated(&mut fields, words.dtype)?;
     let value_at = Position::Field(&at, "value");
     let value = match fields.peek("value") {
-        // A null that is written stays among the unknown fields: it is not the same as nothing.
+        // An explicit null remains an unknown field, since it differs from a missing field.
         None | Some(Node::Null) => AttrValue::Null,
         Some(_) => attr_value(fields.raw("value").unwrap_or(Node::Null), dtype.contains("float"), value_at)?,
     };
@@ -195,7 +195,7 @@ fn read_attr(value: Node<'_>, at: Position<'_>, words: &AttrWords) -> Result<Att
     Ok(Attr { name, dtype, value, valid, extra: fields.rest(words.prefix) })
 }
 
-/// Reads a value by its JSON type; whole numbers of a float attribute are floats, and so are "inf" and "-inf".
+/// Reads a value by its JSON type; whole numbers, "inf" and "-inf" of a float attribute are floats.
 fn attr_value(value: Node<'_>, float: bool, at: Position<'_>) -> Result<AttrValue, FieldError> {
     Ok(match value {
         Node::Null => AttrValue::Null,

@@ -1,4 +1,4 @@
-//! JSON that borrows its texts and numbers from a descriptor where it can.
+//! JSON that borrows strings and numbers from a descriptor.
 
 use std::borrow::Cow;
 
@@ -20,12 +20,12 @@ pub(crate) enum Tree<'a> {
     Object(Object<'a>),
 }
 
-/// A JSON object. Its keys are sorted by their bytes, as [`Map`]'s are.
+/// A JSON object. Its keys are sorted by their bytes, like those of [`Map`].
 #[derive(Debug, Default)]
 pub(crate) struct Object<'a>(Vec<(Cow<'a, str>, Tree<'a>)>);
 
 impl<'a> Object<'a> {
-    /// An object with these members, which are in order.
+    /// An object with these members, which are sorted.
     pub(crate) fn of(extra: &'a Extra) -> Self {
         let member = |(key, value): (&'a String, &'a Value)| (key.as_str().into(), value.into());
         Self(extra.iter().map(member).collect())

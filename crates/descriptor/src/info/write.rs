@@ -16,7 +16,7 @@ use crate::model::job::{Input, Job, Op};
 use crate::model::metadata::{Envelope, OpLabels};
 use crate::model::spec::BuildSpec;
 
-/// The document, as MindSpore formats it from r1.5 on.
+/// The document in MindSpore's format since r1.5.
 pub(crate) fn job_content(job: &Job, spec: &BuildSpec, envelope: &Envelope) -> String {
     let (mut top, mut content) = (Object::default(), Object::default());
     for (path, value) in job.extra.iter().filter(|(path, _)| *path != SHARED_NAMES) {
@@ -34,7 +34,7 @@ pub(crate) fn job_content(job: &Job, spec: &BuildSpec, envelope: &Envelope) -> S
         content.insert("l1_size", job.l1_size);
     }
     let id = |object: &mut Object<'_>, name: &'static str, id: Option<i64>, default: i64| {
-        // What a file did not have, it does not get.
+        // Fields that were missing from a file stay missing.
         let default = envelope.generation.is_none().then_some(default);
         if let Some(id) = id.or(default) {
             object.insert(name, id);
@@ -52,7 +52,7 @@ pub(crate) fn job_content(job: &Job, spec: &BuildSpec, envelope: &Envelope) -> S
     indented(&top.into())
 }
 
-/// Sets a text that frameworks always write, unless it is empty and the file did not have it.
+/// Sets a string that frameworks always write, unless it is empty and was missing from the file.
 fn put_text<'a>(
     object: &mut Object<'a>,
     name: &'static str,
@@ -64,12 +64,12 @@ fn put_text<'a>(
     }
 }
 
-/// Whether a text that frameworks always write stands in a file that leaves these fields out.
+/// Whether to write a string that frameworks always write, given the fields that the file left out.
 pub(crate) fn is_written(name: &str, text: &str, left_out: &BTreeSet<&'static str>) -> bool {
     !text.is_empty() || !left_out.contains(name)
 }
 
-/// JSON with four spaces and a newline at the end.
+/// JSON indented by four spaces, with a final newline.
 fn indented(value: &Tree<'_>) -> String {
     let mut bytes = Vec::with_capacity(8192);
     let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
@@ -79,7 +79,7 @@ fn indented(value: &Tree<'_>) -> String {
     String::from_utf8(bytes).unwrap_or_default()
 }
 
-/// JSON as MindSpore formatted it before, and AKG does: sorted keys, one line, a newline at the end.
+/// JSON in the format of MindSpore before r1.5 and of AKG: sorted keys, one line, a final newline.
 pub(crate) fn one_line(value: &Value) -> String {
     format!("{value}\n")
 }
@@ -87,7 +87,7 @@ pub(crate) fn one_line(value: &Value) -> String {
 pub(crate) fn soc_info<'a>(spec: &'a BuildSpec, envelope: &'a Envelope) -> Object<'a> {
     let mut object = Object::of(&spec.options);
     for (name, value) in &envelope.soc_info {
-        // The level as written only stands in for the 0 that it means.
+        // The level as written replaces the 0 that it means.
         if name != "op_debug_level" || spec.options.get(name).is_none_or(|level| level == "0" || level == 0) {
             object.insert(name.as_str(), value);
         }
@@ -111,7 +111,7 @@ pub(crate) fn op_list<'a>(
     let ops = job.ops.iter().zip(op_labels.iter()).map(|(op, labels)| compute_op(op, labels));
     let mut ops = ops.fuse();
     let mut list = Vec::with_capacity(job.data.len() + job.ops.len());
-    // Without places of their own they are the first.
+    // Without recorded positions they come first.
     let places = envelope.data_places.iter().copied().chain(std::iter::repeat(0));
     for (place, data) in places.zip(data) {
         list.extend(ops.by_ref().take(place.saturating_sub(list.len())));
@@ -123,7 +123,7 @@ pub(crate) fn op_list<'a>(
 
 fn compute_op<'a>(op: &'a Op, labels: &'a OpLabels) -> Tree<'a> {
     let Op { op_type, func_name, module_name, module_path, flags, inputs, outputs, attrs, extra } = op;
-    // What stands among the unknown fields stands there because it differs.
+    // An unknown field of this name differs from the repetition.
     let mut object = Object::of(extra);
     object.or_insert("type", op_type.as_str());
     object.or_insert("func_name", func_name.as_str());
@@ -152,7 +152,7 @@ fn compute_op<'a>(op: &'a Op, labels: &'a OpLabels) -> Tree<'a> {
     Tree::Object(object)
 }
 
-/// What is not said of how an operator is compiled is not written: names hash it.
+/// Absent flags are not written, since names hash them.
 fn put_flags<'a>(flags: &'a OpFlags, object: &mut Object<'a>) {
     let OpFlags {
         build_type,

@@ -1,8 +1,8 @@
-//! The digest of a job: which of its fields count.
+//! The digest of a job: the fields that count.
 //!
-//! Every struct is taken apart without `..`: a new field does not compile until someone says here whether it counts.
-//! An absent field and the default that it stands for are hashed alike. A value whose type is not known beforehand
-//! goes behind the name of its type, so that no two different values feed the hasher alike.
+//! Every struct is destructured without `..`: a new field does not compile until this module states whether it counts.
+//! An absent field and its default are hashed alike. A value of variable type is hashed after the name of its type, so
+//! that different values give the hasher different input.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::model::job::{
 use crate::model::number::{is_whole, whole};
 
 impl Job {
-    /// The digest of what is computed, and of nothing else: names, ids and folders do not count.
+    /// The digest of the computation alone: names, ids and directories do not count.
     pub fn digest(&self) -> Digest {
         let Self { data, ops, l1_size, extra } = self;
         let mut hasher = Hasher::new("job");
@@ -26,7 +26,7 @@ impl Job {
             hash_extra(&mut hasher, extra);
         }
         hasher.list(ops.len());
-        // Numbers of free tensors say only which are equal: they are counted anew.
+        // The numbers of external tensors only identify equal tensors: they are renumbered.
         let mut free = BTreeMap::new();
         let fused = ops.len() > 1;
         ops.iter().for_each(|op| hash_op(&mut hasher, op, fused, &mut free));
@@ -37,7 +37,7 @@ impl Job {
 }
 
 fn hash_op(hasher: &mut Hasher, op: &Op, fused: bool, free: &mut BTreeMap<usize, usize>) {
-    // module_path is an install folder: what is found there counts as op sources.
+    // `module_path` is an install directory; its contents count as op sources.
     let Op { op_type, func_name, module_name, module_path: _, flags, inputs, outputs, attrs, extra } = op;
     hasher.str(op_type);
     hasher.str(func_name);
@@ -97,7 +97,7 @@ fn hash_args<T>(hasher: &mut Hasher, args: &[Arg<T>], mut hash: impl FnMut(&mut 
     }
 }
 
-/// Whether a field of an absent tensor only stands for "nothing".
+/// Whether a field of an omitted tensor has its placeholder value.
 pub(crate) fn is_placeholder(name: &str, value: &Value) -> bool {
     match name {
         "name" => true,
@@ -183,7 +183,7 @@ pub(crate) fn is_single(dtype: &str) -> bool {
     dtype.contains("float32") || dtype == "float" || dtype == "list_float"
 }
 
-/// A float as it counts: a float32 by its 32 bits, however many digits were printed.
+/// The hashed value of a float: a float32 by its 32 bits, whatever digits were printed.
 #[derive(PartialEq, Eq)]
 pub(crate) enum FloatBits {
     Single(u32),
@@ -193,7 +193,7 @@ pub(crate) enum FloatBits {
 impl FloatBits {
     pub(crate) fn of(value: f64, single: bool) -> Self {
         let short = value as f32;
-        // One that only overflows to infinity is not infinity.
+        // A finite value that overflows to infinity is not hashed as infinity.
         match single && short.is_infinite() == value.is_infinite() {
             true => Self::Single(short.to_bits()),
             false => Self::Double(value.to_bits()),
@@ -240,13 +240,13 @@ where
     }
 }
 
-/// A number of JSON as it counts: by its value, however it is spelled.
+/// The hashed form of a JSON number: its value, whatever its spelling.
 #[derive(PartialEq, Eq)]
 pub(crate) enum JsonNumber<'a> {
     Int(i64),
     UInt(u64),
     Float(u64),
-    /// Too great for any of them, or to stay what it is as a float.
+    /// Out of range of the other types, or not exact as a float.
     Text(&'a str),
 }
 
@@ -261,7 +261,7 @@ impl<'a> JsonNumber<'a> {
     }
 }
 
-/// Hashes JSON by value: spelling of numbers and order of keys do not count.
+/// Hashes JSON by value: the spelling of numbers and the order of keys do not count.
 fn hash_json(hasher: &mut Hasher, value: &Value) {
     match value {
         Value::Null => hasher.option(false),

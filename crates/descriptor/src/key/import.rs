@@ -1,8 +1,8 @@
 //! Keys of imported kernels: kernels that a framework had compiled.
 //!
-//! What such a kernel was compiled by, and from which source, is not known: only what its descriptor states. So its key
-//! is made of the job and the options in the descriptor, without names, device and directories, and in a domain of its
-//! own, in which no compiled kernel of ours can have a key.
+//! Toolchain and sources of such a kernel are unknown, except what its descriptor states. So its key depends on the job
+//! and the options in the descriptor, without names, device and directories, and has its own hash domain, which keys of
+//! compiled kernels never share.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,17 +13,17 @@ use crate::key::parts::Key;
 use crate::model::job::Job;
 use crate::model::spec::ResolvedSpec;
 
-/// The version of the making of [`import_key`].
+/// The version of the algorithm of [`import_key`].
 pub const IMPORT_SCHEMA: u64 = 1;
 
-/// Options that choose nothing: they say by which toolchain the framework had its kernels compiled.
+/// Options that do not affect the code: they state the toolchain that compiled the framework's kernels.
 const STATEMENTS: [&str; 1] = ["te_version"];
 
-/// The key of an imported kernel of the job with the digest `job`, for `spec`. Of jobs with a source of their own
-/// ([`Job::custom_op_source`]) no kernel is imported: the digest does not say which.
+/// The key of an imported kernel of the job with the digest `job`, for `spec`. Kernels of jobs with their own source
+/// ([`Job::custom_op_source`]) are not imported, since the digest does not cover the source.
 ///
-/// What a descriptor says of its toolchain ([`ResolvedSpec::split_unkeyed_options`]) does not count: most say nothing. Who
-/// takes the kernel compares it where both do.
+/// The toolchain in a descriptor ([`ResolvedSpec::split_unkeyed_options`]) does not count, since most descriptors state
+/// none. A caller that reuses the kernel compares it where both sides state one.
 pub fn import_key(job: &Digest, spec: &ResolvedSpec) -> Key {
     let mut spec = spec.clone();
     spec.split_unkeyed_options();
@@ -34,14 +34,14 @@ pub fn import_key(job: &Digest, spec: &ResolvedSpec) -> Key {
     Key::from(hasher.finish())
 }
 
-/// How the folder of the toolkit's own operators ends, wherever the toolkit is: in older ones, and in newer ones.
+/// The suffixes of the directory of the toolkit's own operators, in older and in newer toolkits.
 const BUILT_IN: [&str; 2] = ["op_impl/built-in/ai_core/tbe", "built-in/op_impl/ai_core/tbe"];
 
 impl Job {
-    /// The first source that the job names and that is not the toolkit's: an operator of somebody's own.
+    /// The first source in the job that does not belong to the toolkit: a custom operator.
     ///
-    /// No [`import_key`] stands for such a job. What was in that source nobody knows, and without it the job is that of
-    /// another operator of the same name.
+    /// Such a job has no [`import_key`]: the contents of the source are unknown, and without them the job may be that
+    /// of another operator of the same name.
     pub fn custom_op_source(&self) -> Option<&str> {
         let named = self.ops.iter().filter_map(|op| op.module_path.as_deref());
         named
@@ -51,7 +51,7 @@ impl Job {
 }
 
 impl ResolvedSpec {
-    /// Takes out what is no option, but says which toolchain the framework had.
+    /// Removes the entries that state the framework's toolchain and are no options.
     pub fn split_unkeyed_options(&mut self) -> BTreeMap<String, String> {
         let taken = STATEMENTS.iter().filter_map(|name| self.options.remove_entry(*name));
         taken.collect()
@@ -72,7 +72,7 @@ mod tests {
         ResolvedSpec { target: "Ascend910A".to_owned(), options: options.collect(), debug: false }
     }
 
-    /// It changes with the schema, the domain or the digest of a job, and with nothing else.
+    /// It changes only with the schema, the domain or the digest of a job.
     #[test]
     fn a_key_stays_what_it_is() {
         let job = read_info(SQUARE).unwrap().job.digest();
@@ -80,7 +80,7 @@ mod tests {
         assert_eq!(import_key(&job, &spec(&[])).to_string(), golden);
     }
 
-    /// The same items in the domain of what we compile are another key, and so is any key of ours.
+    /// The same items in the domain of compiled kernels give another key.
     #[test]
     fn the_domain_is_its_own() {
         let job = read_info(SQUARE).unwrap().job;

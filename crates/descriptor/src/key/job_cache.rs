@@ -1,14 +1,14 @@
-//! A cache of values by jobs, within a process.
+//! A per-process cache of values by job.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use crate::model::job::Job;
 
-/// A cache of values by jobs, for a process that builds the same jobs many times.
+/// A cache of values by job, for a process that builds the same jobs many times.
 ///
-/// A job is copied at the second insertion under its hash: most processes build once and would never use the copies. So
-/// the third build finds what the second one inserted. Jobs are compared as a whole.
+/// A job is copied at the second insertion under its hash, since most processes build once and would never use the
+/// copies. So the third build finds the second build's value. Jobs are compared as a whole.
 #[derive(Debug)]
 pub struct JobCache<V> {
     /// Empty for a hash that was inserted once.
@@ -23,10 +23,10 @@ impl<V> Default for JobCache<V> {
 }
 
 impl<V: Copy> JobCache<V> {
-    /// The largest number of jobs, and of hashes. At one more, all are dropped.
+    /// The largest number of jobs, and of hashes. An insertion above it clears the cache.
     pub const MAX: usize = 1024;
 
-    /// The value of `job`. The caller computes `hash`, always in the same way.
+    /// The value of `job`. The caller computes `hash` by one fixed function.
     pub fn get(&self, hash: u64, job: &Job) -> Option<V> {
         let (_, value) = self.by_hash.get(&hash)?.iter().find(|(known, _)| known == job)?;
         Some(*value)

@@ -1,4 +1,4 @@
-//! Keys: which fields count, what a key is made of, keys of imported kernels.
+//! Keys: the fields that count, the parts of a key, and keys of imported kernels.
 //!
 //! A key covers all that can change a kernel's bytes, and nothing else. This module hashes the job and the spec; the
 //! other parts are fingerprints that a backend computes, and its docs list what is in them.

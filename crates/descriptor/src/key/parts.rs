@@ -1,4 +1,4 @@
-//! The cache key, by parts.
+//! The cache key and its parts.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,10 +9,10 @@ use opkeep_digest::{Digest, Fingerprint, Hasher, ParseDigestError};
 use crate::model::job::Job;
 use crate::model::spec::ResolvedSpec;
 
-/// The version of the key's own making. Golden keys in `fixtures/keys/` fail when a key changes without it.
+/// The version of the key's algorithm. The golden keys in `fixtures/keys/` fail if a key changes without it.
 pub const KEY_SCHEMA: u64 = 1;
 
-/// Names one kernel: equal keys, equal bytes.
+/// The identity of a kernel: kernels with equal keys are interchangeable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(Digest);
 
@@ -43,23 +43,23 @@ impl FromStr for Key {
     }
 }
 
-/// What a [`Key`] is made of. Kept with each stored kernel, so that a miss can say which part moved.
+/// The parts of a [`Key`]. They are stored with each kernel, so that a miss can name the part that changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyParts {
     /// The backend's name.
     pub backend: String,
-    /// What is computed.
+    /// The digest of the job.
     pub job: Digest,
-    /// For what it is built.
+    /// The digest of the resolved spec.
     pub spec: Digest,
-    /// What all kernels of the toolchain share.
+    /// The fingerprint of the toolchain.
     pub toolchain: Arc<Fingerprint>,
-    /// What only this operator depends on.
+    /// The fingerprint of the operator's own sources.
     pub op_sources: Fingerprint,
 }
 
 impl KeyParts {
-    /// The parts for `job`, built by `backend` for `spec`.
+    /// The parts for `job`, compiled by `backend` for `spec`.
     pub fn new(
         backend: &str,
         job: &Job,
@@ -70,7 +70,7 @@ impl KeyParts {
         Self::of_digest(backend, job.digest(), spec, toolchain, op_sources)
     }
 
-    /// The same for a job whose digest is known.
+    /// The parts for a job with a known digest.
     pub fn of_digest(
         backend: &str,
         job: Digest,

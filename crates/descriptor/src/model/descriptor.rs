@@ -7,10 +7,10 @@ use crate::model::spec::BuildSpec;
 /// An operator's descriptor, in three parts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Descriptor {
-    /// What is computed.
+    /// The computation.
     pub job: Job,
-    /// For what it is built.
+    /// The target and options.
     pub spec: BuildSpec,
-    /// Who asked.
+    /// The metadata of the request.
     pub envelope: Envelope,
 }

@@ -1,14 +1,14 @@
-//! How an operator is compiled.
+//! Compile flags of operators.
 
-/// How an operator is compiled. A field that is absent from a file is `None`, and means what `Default` says, which is
-/// what a framework writes for a plain static operator. Of fused operators it writes but some of them.
+/// The compile flags of an operator. A field that is absent from a file is `None` and means its `Default`, the value
+/// that a framework writes for a plain static operator. For fused operators, frameworks write only some fields.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct OpFlags {
     /// `accurately_build` or `fuzzily_build`.
     pub build_type: Option<String>,
     /// Compile a dynamic implementation for these static shapes.
     pub dynamic_compile_static: Option<bool>,
-    /// A dynamic implementation is used; written since r1.7, absent means false.
+    /// Use a dynamic implementation; written since r1.7, absent means false.
     pub is_dynamic_impl: Option<bool>,
     /// 64-bit addressing.
     pub int64_mode: Option<bool>,
@@ -16,10 +16,10 @@ pub struct OpFlags {
     pub max_kernel_id: Option<i64>,
     /// State of fuzzy builds.
     pub miss_support_info: Option<String>,
-    /// Fusion pattern, such as `Opaque` or `ElemWise`. It selects how several operators are fused, and does not count
-    /// for one alone.
+    /// Fusion pattern, such as `Opaque` or `ElemWise`. It determines how several operators are fused, and does not
+    /// count for a single operator.
     pub pattern: Option<String>,
-    /// Some shape is not known before the launch.
+    /// Some shape is unknown before the launch.
     pub unknown_shape: Option<bool>,
 }
 
@@ -42,7 +42,7 @@ const BUILD_TYPE: &str = "accurately_build";
 const MAX_KERNEL_ID: i64 = 10;
 const PATTERN: &str = "Opaque";
 
-/// [`OpFlags`] as they count: an absent one is its default.
+/// The hashed form of [`OpFlags`]: absent flags have their defaults.
 pub(crate) struct ResolvedFlags<'a> {
     pub(crate) build_type: &'a str,
     pub(crate) dynamic_compile_static: bool,
@@ -55,7 +55,7 @@ pub(crate) struct ResolvedFlags<'a> {
 }
 
 impl OpFlags {
-    /// Says what frameworks always say of a single operator.
+    /// Sets the flags that frameworks always write for a single operator.
     pub(crate) fn fill_in(&mut self) {
         let said = std::mem::take(self);
         let default = Self::default();
@@ -71,7 +71,7 @@ impl OpFlags {
         };
     }
 
-    /// As they count in a job of one operator, or of several `fused` ones.
+    /// The hashed flags in a job of one operator, or of several `fused` ones.
     pub(crate) fn resolved(&self, fused: bool) -> ResolvedFlags<'_> {
         let Self {
             build_type,
@@ -83,7 +83,7 @@ impl OpFlags {
             pattern,
             unknown_shape,
         } = self;
-        // Of one operator the compiler finds the pattern itself: there it is but a note of the framework's.
+        // The compiler determines the pattern of a single operator itself, so the framework's value has no effect.
         let pattern = pattern.as_deref().filter(|_| fused);
         ResolvedFlags {
             build_type: build_type.as_deref().unwrap_or(BUILD_TYPE),

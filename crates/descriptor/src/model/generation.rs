@@ -2,34 +2,34 @@
 
 use std::fmt;
 
-/// A generation of `.info` files, and of the names that go with them.
+/// A generation of `.info` files and of the names that belong to them.
 ///
-/// r1.5 and later write one form of file; what tells them apart is how they make names. Those of r1.2 and older are
-/// known for single operators: what they wrote of fused ones is not documented, and is refused.
+/// r1.5 and later write one form of file and differ in the names. Files of r1.2 and older are supported for single
+/// operators only, since their form for fused operators is not documented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Generation {
-    /// MindSpore r1.0 and r1.1: the fields that their names hash, and no others.
+    /// MindSpore r1.0 and r1.1: only the fields that their names hash.
     R1_0,
-    /// MindSpore r1.2: `op_info` beside `SocInfo`.
+    /// MindSpore r1.2: `op_info` next to `SocInfo`.
     R1_2,
     /// MindSpore r1.5: the whole compile request, with `job_content`.
     R1_5,
-    /// MindSpore r1.6: the same; `output_data_desc` no longer is in names.
+    /// MindSpore r1.6: the same file; names no longer hash `output_data_desc`.
     R1_6,
-    /// MindSpore r1.7 to r2.0: the same; operators say whether their implementation is a dynamic one.
+    /// MindSpore r1.7 to r2.0: the same file; operators state whether their implementation is dynamic.
     R1_7,
-    /// MindSpore r2.1 and later: the same; `SocInfo` is in names.
+    /// MindSpore r2.1 and later: the same file; names hash `SocInfo`.
     R2_1,
     /// AKG, the graph kernel compiler: `op_desc` and `platform`.
     Akg,
 }
 
 impl Generation {
-    /// All of them, the oldest first.
+    /// Every generation, the oldest first.
     pub const ALL: [Self; 7] =
         [Self::R1_0, Self::R1_2, Self::R1_5, Self::R1_6, Self::R1_7, Self::R2_1, Self::Akg];
 
-    /// The versions of the framework, in a few words.
+    /// The framework's versions, as text.
     pub const fn versions(self) -> &'static str {
         match self {
             Self::R1_0 => "r1.0 and r1.1",
@@ -42,7 +42,7 @@ impl Generation {
         }
     }
 
-    /// How its files are laid out.
+    /// The layout of its files.
     pub(crate) fn form(self) -> Form {
         match self {
             Self::R1_0 | Self::R1_2 => Form::OpInfo,

@@ -1,4 +1,4 @@
-//! The job: what is computed.
+//! The job: the computation.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use crate::model::flags::OpFlags;
 
-/// Fields that this version gives no meaning. They count in the key.
+/// Fields without a meaning in this version. They count in the key.
 pub type Extra = BTreeMap<String, Value>;
 
-/// What a kernel computes: one operator, or several fused, with the data that feeds them.
+/// The computation of a kernel: one operator or several fused ones, with their input data.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Job {
     /// The inputs of the kernel, in the kernel's argument order.
@@ -19,8 +19,8 @@ pub struct Job {
     pub ops: Vec<Op>,
     /// Bytes of L1 that fusion may use; -1 is no limit.
     pub l1_size: i64,
-    /// Unknown fields: `name` beside `job_content`, or `job_content.name` in it. `(shared names)` lists the tensors
-    /// whose names are those of earlier ones, if there are any: compilers differ in which of them an input means.
+    /// Unknown fields: `name` next to `job_content`, or `job_content.name` in it. `(shared names)` lists the tensors
+    /// that repeat the name of an earlier tensor, if any: compilers differ in which of them an input refers to.
     pub extra: Extra,
 }
 
@@ -49,10 +49,10 @@ pub struct Op {
     pub func_name: String,
     /// The module of that function, such as `impl.square`.
     pub module_name: String,
-    /// Where the module is looked for: an install folder, or a custom operator's file. Does not count in the key; the
-    /// source that a backend finds there does.
+    /// The search path of the module: an install directory, or a custom operator's file. It does not count in the key;
+    /// the source that a backend finds there does.
     pub module_path: Option<String>,
-    /// How it is compiled.
+    /// The compile flags.
     pub flags: OpFlags,
     /// Inputs, in IR order.
     pub inputs: Vec<Arg<Input>>,
@@ -64,14 +64,14 @@ pub struct Op {
     pub extra: Extra,
 }
 
-/// A position in an operator's inputs or outputs.
+/// An argument: one position of an operator's inputs or outputs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Arg<T> {
     /// One tensor.
     One(T),
     /// A variadic group.
     Many(Vec<T>),
-    /// An optional tensor that is not given.
+    /// An omitted optional tensor.
     Absent(OmittedArg),
 }
 
@@ -85,7 +85,7 @@ impl<T> Arg<T> {
         }
     }
 
-    /// The same, to change them.
+    /// The tensors at this position, mutable.
     pub fn iter_mut(&mut self) -> std::slice::IterMut<'_, T> {
         match self {
             Self::One(tensor) => std::slice::from_mut(tensor).iter_mut(),
@@ -94,23 +94,23 @@ impl<T> Arg<T> {
         }
     }
 
-    /// Whether nothing is given here.
+    /// Whether the argument is omitted.
     pub(crate) const fn is_absent(&self) -> bool {
         matches!(self, Self::Absent(_))
     }
 }
 
-/// What a descriptor says of an optional tensor that is not given.
+/// The description of an omitted optional tensor.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct OmittedArg {
-    /// `optional`, as a rule; not said, which means the same, in fused jobs.
+    /// Usually `optional`; absent in fused jobs, with the same meaning.
     pub param_type: Option<String>,
-    /// Everything else in the description, its name and the placeholder values included.
+    /// All other fields of the description, including its name and the placeholder values.
     pub extra: Extra,
 }
 
 impl OmittedArg {
-    /// `param_type` as it counts.
+    /// The hashed form of `param_type`.
     pub(crate) fn kind(&self) -> &str {
         self.param_type.as_deref().filter(|kind| !kind.is_empty()).unwrap_or("optional")
     }
@@ -121,11 +121,11 @@ impl OmittedArg {
 pub struct Input {
     /// The tensor.
     pub tensor: Tensor,
-    /// Where it comes from.
+    /// Its source.
     pub source: Source,
 }
 
-/// Where an operator's input comes from. Indices count tensors one by one, variadic groups opened.
+/// The source of an operator's input. Indices count single tensors, including those of variadic groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
     /// Tensor `tensor` of `Job::data[data]`.
@@ -142,7 +142,7 @@ pub enum Source {
         /// Index among its outputs.
         output: usize,
     },
-    /// Something outside the descriptor; equal numbers are the same tensor.
+    /// A tensor outside the descriptor; equal numbers are the same tensor.
     Free(usize),
 }
 
@@ -153,21 +153,22 @@ pub struct Tensor {
     pub dtype: String,
     /// Storage format, such as `ND` or `NC1HWC0`; empty if none is stated, as for reused outputs of fused jobs.
     pub format: String,
-    /// Storage shape; -1 is a dynamic dimension, a lone -2 an unknown rank.
+    /// Storage shape; -1 is a dynamic dimension, a single -2 an unknown rank.
     pub shape: Vec<i64>,
     /// The framework's format; absent means [`format`](Self::format).
     pub ori_format: Option<String>,
     /// The framework's shape; absent means [`shape`](Self::shape).
     pub ori_shape: Option<Vec<i64>>,
-    /// Least and greatest value of each dimension, -1 unbounded; absent means each dimension is its own range.
+    /// The least and greatest value of each dimension, -1 for unbounded; absent means that each dimension is its own
+    /// range.
     pub range: Option<Vec<[i64; 2]>>,
     /// `required`, `optional` or `dynamic`.
     pub param_type: String,
     /// False for a tensor that is described but not used.
     pub valid: Option<bool>,
-    /// The value, for inputs whose value the compiler needs; never weights.
+    /// The value, for inputs whose value the compiler needs; never a weight.
     pub const_value: Option<ConstValue>,
-    /// L1 fusion and slicing.
+    /// Fields of L1 fusion and slicing.
     pub slice: SliceFields,
     /// Unknown fields.
     pub extra: Extra,
@@ -192,8 +193,7 @@ impl Tensor {
     }
 }
 
-/// The ranges of a tensor's dimensions. Absent ones are the dimensions themselves; a dynamic one may be anything from 1
-/// up.
+/// The ranges of a tensor's dimensions. Absent ranges are the dimensions themselves; a dynamic dimension is at least 1.
 pub(crate) fn ranges<'a>(range: Option<&'a [[i64; 2]]>, shape: &[i64]) -> Cow<'a, [[i64; 2]]> {
     let of = |dim: &i64| if *dim < 0 { [1, -1] } else { [*dim, *dim] };
     range.map_or_else(|| shape.iter().map(of).collect::<Vec<_>>().into(), Cow::Borrowed)
@@ -214,7 +214,7 @@ impl ConstValue {
         Self { value: values.iter().copied().collect(), dtype: Some(dtype.to_owned()) }
     }
 
-    /// Its values, nesting opened, if all of them are whole numbers.
+    /// Its values, flattened, if all of them are whole numbers.
     pub fn to_ints(&self) -> Option<Vec<i64>> {
         fn collect(value: &Value, ints: &mut Vec<i64>) -> Option<()> {
             match value {
@@ -255,7 +255,7 @@ type Named<T> = (&'static str, T);
 pub type Stated<'a> = ([Named<Option<i64>>; 5], [Named<Option<&'a [i64]>>; 3]);
 
 impl SliceFields {
-    /// Every field, as it is stated.
+    /// Every field as stated.
     pub fn stated(&self) -> Stated<'_> {
         let Self {
             l1_addr_offset,
@@ -283,7 +283,7 @@ impl SliceFields {
         )
     }
 
-    /// The same, with what an absent one means.
+    /// Every field; absent fields have their defaults.
     pub(crate) fn resolved(&self) -> ([Named<i64>; 5], [Named<&[i64]>; 3]) {
         let absent = |name| if matches!(name, "L1_fusion_type" | "L1_workspace_size") { -1 } else { 0 };
         let (numbers, lists) = self.stated();
@@ -293,7 +293,7 @@ impl SliceFields {
         )
     }
 
-    /// The same with nothing left out.
+    /// The fields with absent ones set to their defaults.
     pub(crate) fn spelled(&self) -> Self {
         let (numbers, lists) = self.resolved();
         let [l1_addr_offset, l1_fusion_type, l1_workspace_size, addr_type, split_index] =
@@ -321,14 +321,14 @@ pub struct Attr {
     pub dtype: String,
     /// Its value.
     pub value: AttrValue,
-    /// False for an attribute that was not given.
+    /// False for an omitted attribute.
     pub valid: Option<bool>,
     /// Unknown fields.
     pub extra: Extra,
 }
 
 impl Attr {
-    /// An attribute that was given.
+    /// A given attribute.
     pub fn new(name: impl Into<String>, dtype: impl Into<String>, value: AttrValue) -> Self {
         Self { name: name.into(), dtype: dtype.into(), value, valid: None, extra: Extra::new() }
     }
@@ -339,7 +339,7 @@ impl Attr {
 pub enum AttrValue {
     /// No value.
     Null,
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
     /// A whole number.
     Int(i64),
@@ -359,14 +359,14 @@ impl AttrValue {
         Self::List(values.iter().map(|value| Self::Int(*value)).collect())
     }
 
-    /// The whole numbers of a list of nothing else.
+    /// The numbers of a list of whole numbers; `None` for other values.
     pub fn to_ints(&self) -> Option<Vec<i64>> {
         let Self::List(items) = self else { return None };
         let int = |item: &Self| if let Self::Int(value) = item { Some(*value) } else { None };
         items.iter().map(int).collect()
     }
 
-    /// Whether this value and `other`, if they are equal, are written alike too: numbers are compared by value.
+    /// Whether this value and an equal `other` have equal spelling: equality compares numbers by value.
     pub fn is_spelled_as(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Float(one), Self::Float(other)) => one.token == other.token,
@@ -378,10 +378,10 @@ impl AttrValue {
     }
 }
 
-/// A floating-point number that remembers how it was written.
+/// A floating-point number with its spelling.
 ///
-/// Vendors print floats in ways of their own (`1e-05`); a descriptor that is read and written comes back unchanged.
-/// Numbers are compared and keyed by value.
+/// Vendors print floats in different forms (`1e-05`), and a descriptor must round-trip unchanged. Numbers are compared
+/// and keyed by value.
 #[derive(Clone, Debug)]
 pub struct Float {
     value: f64,
@@ -389,7 +389,7 @@ pub struct Float {
 }
 
 impl Float {
-    /// A number of our own.
+    /// A computed number.
     pub const fn new(value: f64) -> Self {
         Self { value, token: None }
     }
@@ -404,7 +404,7 @@ impl Float {
         self.value
     }
 
-    /// How it was written, if it was read.
+    /// Its spelling, if it was read.
     pub(crate) fn token(&self) -> Option<&str> {
         self.token.as_deref()
     }

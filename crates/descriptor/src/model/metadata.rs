@@ -1,4 +1,4 @@
-//! The envelope: who asked.
+//! The envelope: the metadata of a request.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use crate::model::generation::Generation;
 
-/// Who asked, and how they spelled it. Never counts in a key.
+/// The metadata of a request and its spelling. It never counts in a key.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Envelope {
-    /// The generation of the file that was read; `None` for a job made by a program.
+    /// The generation of the file; `None` for a job made by a program.
     pub generation: Option<Generation>,
     /// `job_type`, such as `Compile`.
     pub job_type: String,
@@ -29,18 +29,18 @@ pub struct Envelope {
     pub soc_info: BTreeMap<String, Value>,
     /// Names of the `Data` ops and of their tensors, in the order of [`crate::Job::data`].
     pub data: Vec<OpLabels>,
-    /// Where among all ops of the file the `Data` ops stand; empty if they are the first.
+    /// The positions of the `Data` ops among all ops of the file; empty if they come first.
     pub data_places: Vec<usize>,
     /// Names of the operators and of their tensors, in the order of [`crate::Job::ops`].
     pub ops: Vec<OpLabels>,
     /// [`IGNORED_FIELDS`](crate::IGNORED_FIELDS) of the document, as written.
     pub ignored: BTreeMap<String, Value>,
-    /// Fields that frameworks always write, but the file does not have.
+    /// Fields that frameworks always write and the file lacks.
     pub left_out: BTreeSet<&'static str>,
 }
 
 impl Envelope {
-    /// Calls the kernel `name`, wherever the document says its name.
+    /// Sets the kernel's name to `name` wherever the document states it.
     pub fn rename(&mut self, name: &str) {
         let old = std::mem::replace(&mut self.fusion_op_name, name.to_owned());
         for op_name in self.ops.iter_mut().filter_map(|op| op.op_name.as_mut()) {
@@ -60,37 +60,37 @@ pub struct OpLabels {
     pub ori_name: Option<Vec<String>>,
     /// `op_name`.
     pub op_name: Option<String>,
-    /// Input tensors, variadic groups opened.
+    /// Input tensors, including those of variadic groups.
     pub inputs: Vec<TensorLabel>,
-    /// Output tensors, variadic groups opened.
+    /// Output tensors, including those of variadic groups.
     pub outputs: Vec<TensorLabel>,
     /// How the file repeats the outputs as `output_data_desc`, if it does.
     pub output_data_desc: Option<RepeatedOutputs>,
     /// How the file repeats the attributes' values as `attr_desc`, if it does.
     pub attr_desc: Option<RepeatedAttrs>,
-    /// The file says `null` where the attributes would stand.
+    /// The file has `null` in place of the attributes.
     pub null_attrs: bool,
     /// [`IGNORED_FIELDS`](crate::IGNORED_FIELDS) of the operator, as written.
     pub ignored: BTreeMap<String, Value>,
-    /// Fields that frameworks always write, but the file does not have.
+    /// Fields that frameworks always write and the file lacks.
     pub left_out: BTreeSet<&'static str>,
 }
 
 /// How a file repeats an operator's outputs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RepeatedOutputs {
-    /// Only single tensors that say their `ori_shape` are repeated.
+    /// Only single tensors with an `ori_shape` are repeated.
     pub described_only: bool,
-    /// How those that are repeated are spelled; they rarely have names.
+    /// The spelling of the repeated outputs, which rarely have names.
     pub labels: Vec<TensorLabel>,
 }
 
 /// How a file repeats the values of an operator's attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RepeatedAttrs {
-    /// Those that are given, without that of `isRef`, as before r2.1.
+    /// The given attributes except `isRef`, as before r2.1.
     WithoutRef,
-    /// All that are given, as since r2.1.
+    /// All given attributes, as since r2.1.
     All,
 }
 
@@ -99,13 +99,13 @@ pub enum RepeatedAttrs {
 pub struct TensorLabel {
     /// `name`.
     pub name: Option<String>,
-    /// Under which field names the element type stands.
+    /// The field names of the element type.
     pub dtype_fields: DtypeFields,
     /// The file does not state `param_type`, as in fused jobs.
     pub no_param_type: bool,
 }
 
-/// Under which field names a tensor's element type stands.
+/// The field names of a tensor's element type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DtypeFields {
     /// `dtype` and `data_type`.

@@ -1,4 +1,4 @@
-//! What a descriptor holds: the job, the build spec, the envelope.
+//! The parts of a descriptor: the job, the build spec, the envelope.
 
 pub(crate) mod descriptor;
 pub(crate) mod flags;

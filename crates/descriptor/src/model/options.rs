@@ -1,10 +1,10 @@
-//! The options that descriptors of MindSpore r1.2 to r2.1 have, and the values that they may have.
+//! The options in descriptors of MindSpore r1.2 to r2.1, and their allowed values.
 //!
-//! The functions give a value as it counts, none if that is the usual one; as an error, what is expected instead.
+//! The functions return the hashed value, or `None` for the default; an error states the expected values.
 
 use crate::model::spec::BuildSpec;
 
-/// The options by their names, in order.
+/// The names of the options, sorted.
 pub const OPTION_NAMES: [&str; 17] = {
     let mut names = [""; 17];
     let mut at = 0;
@@ -15,7 +15,7 @@ pub const OPTION_NAMES: [&str; 17] = {
     names
 };
 
-/// What an implementation mode may be (CANN 8.1, `opc_tool`); `,optional` may stand behind.
+/// The implementation modes (CANN 8.1, `opc_tool`); `,optional` may follow.
 const MODES: [&str; 7] = [
     "high_performance",
     "high_precision",
@@ -26,16 +26,16 @@ const MODES: [&str; 7] = [
     "keep_fp16",
 ];
 
-/// What `op_debug_config` may list (CANN 8.1, `opc`).
+/// The values of `op_debug_config` (CANN 8.1, `opc`).
 pub const DEBUG_WORDS: [&str; 8] =
     ["oom", "dump_cce", "dump_bin", "dump_loc", "ccec_O0", "ccec_g", "check_flag", "sanitizer"];
 
-/// What a kernel may run on.
+/// The core types of a kernel.
 pub const CORE_TYPES: [&str; 4] = ["AiCore", "VectorCore", "AiCore,VectorCore", "VectorCore,AiCore"];
 
 type Take = fn(&str) -> Result<Option<String>, String>;
 
-/// Each option with what reads its values.
+/// Each option with the reader of its values.
 const VALUES: [(&str, Take); 17] = [
     ("autoTilingMode", |value| one_of(value, &["NO_TUNE", "RL", "GA", "RL,GA"], "NO_TUNE")),
     ("coreNum", number),
@@ -56,16 +56,16 @@ const VALUES: [(&str, Take); 17] = [
     ("vector_fp_ceiling", whole),
 ];
 
-/// Whether debug options of `spec` are on: such kernels are compiled each time and never stored.
+/// Whether `spec` has debug options: such kernels are compiled in every build and never stored.
 pub fn debug_enabled(spec: &BuildSpec) -> bool {
     let level = spec.option("op_debug_level").is_some_and(|level| level != "0");
     level || !spec.words("op_debug_config").is_empty()
 }
 
-/// Checks the value of an option of [`OPTION_NAMES`]. No value, and any value of another option, is none that is wrong.
+/// Checks the value of an option of [`OPTION_NAMES`]. An absent value and values of other options are accepted.
 ///
 /// # Errors
-/// What is expected instead.
+/// The expected values.
 pub fn check_value(name: &str, value: &str) -> Result<(), String> {
     let value = value.trim();
     match VALUES.iter().find(|(known, _)| *known == name) {
@@ -88,7 +88,7 @@ fn whole(value: &str) -> Result<Option<String>, String> {
 /// One of `allowed`.
 ///
 /// # Errors
-/// It is another.
+/// The allowed values, for any other value.
 pub fn one_of(value: &str, allowed: &[&str], usual: &str) -> Result<Option<String>, String> {
     match allowed.contains(&value) {
         true => Ok((value != usual).then(|| value.to_owned())),
@@ -96,7 +96,7 @@ pub fn one_of(value: &str, allowed: &[&str], usual: &str) -> Result<Option<Strin
     }
 }
 
-/// A truth value.
+/// A boolean.
 ///
 /// # Errors
 /// It is none.
@@ -120,10 +120,10 @@ pub fn number(value: &str) -> Result<Option<String>, String> {
     }
 }
 
-/// Words in any order, each once; that they are the same set counts.
+/// A set of words in any order.
 ///
 /// # Errors
-/// One of them is none of `allowed`.
+/// A word is not in `allowed`.
 pub fn words(value: &str, allowed: &[&str]) -> Result<Option<String>, String> {
     let mut words: Vec<&str> = value.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
     if words.iter().any(|word| !allowed.contains(word)) {
@@ -134,10 +134,10 @@ pub fn words(value: &str, allowed: &[&str]) -> Result<Option<String>, String> {
     Ok((!words.is_empty()).then(|| words.join(",")))
 }
 
-/// Modes, and whether they must match.
+/// A mode, and whether it is optional.
 ///
 /// # Errors
-/// One of them is no mode.
+/// A word is no mode.
 pub fn mode(value: &str) -> Result<Option<String>, String> {
     let words: Vec<&str> = value.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
     let (modes, rest): (Vec<&str>, Vec<&str>) = words.iter().partition(|word| **word != "optional");
@@ -147,10 +147,10 @@ pub fn mode(value: &str) -> Result<Option<String>, String> {
     }
 }
 
-/// `Type:mode` items, as text or as a JSON list, in the order of the types.
+/// `Type:mode` items, as text or as a JSON list, sorted by type.
 ///
 /// # Errors
-/// One of them is no such item, or a type has two modes.
+/// An item has another form, or a type has two modes.
 pub fn mode_list(value: &str) -> Result<Option<String>, String> {
     let expected = || format!("items such as `MatMul:high_precision`, with {}", MODES.join(", "));
     let list: Vec<String> = match serde_json::from_str::<Vec<String>>(value) {

@@ -1,16 +1,16 @@
-//! The build spec (for what a job is built) and the envelope (who asked).
+//! The build spec: the target and options of a job.
 
 use std::collections::BTreeMap;
 
 use opkeep_digest::{Digest, Hasher};
 use serde_json::Value;
 
-/// For what a job is built, as asked: a target and options in the vendor's words.
+/// The requested target and options of a job, in the vendor's terms.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct BuildSpec {
     /// The SoC version, such as `Ascend910A`, or another backend's target, such as `cpu`.
     pub target: String,
-    /// Options by their `SocInfo` names, such as `op_debug_level`. Which of them matter is the backend's word.
+    /// Options by their `SocInfo` names, such as `op_debug_level`. The backend decides which of them affect the code.
     pub options: BTreeMap<String, Value>,
 }
 
@@ -25,8 +25,8 @@ impl BuildSpec {
         Self { target: target.to_owned(), options: self.options.clone() }
     }
 
-    /// The words of the list that the option `name` is: separated by commas, without blanks. None of them is as good as no
-    /// such option, in any spelling: empty, blank, `[]`.
+    /// The comma-separated words of the option `name`, without blanks. An empty list in any spelling (empty, blank,
+    /// `[]`) is like an absent option.
     pub fn words(&self, name: &str) -> Vec<String> {
         let text = self.option(name).filter(|text| text != "[]").unwrap_or_default();
         let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
@@ -44,15 +44,15 @@ impl BuildSpec {
     }
 }
 
-/// A [`BuildSpec`] as a backend understood it: only what changes code, every default filled in, so that an absent
-/// option and its explicit default are one key.
+/// A [`BuildSpec`] resolved by a backend: only the options that affect the code, with all defaults set, so that an
+/// absent option and its explicit default have one key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResolvedSpec {
-    /// The exact target; also the name of its folder in a store.
+    /// The exact target; also the name of its directory in a store.
     pub target: String,
     /// Effective options.
     pub options: BTreeMap<String, String>,
-    /// Debug options are on: such a kernel is neither looked up nor stored.
+    /// Whether debug options are on: such a kernel is neither looked up nor stored.
     pub debug: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Why there is no name.
+//! The reasons why a descriptor has no name.
 
 use thiserror::Error;
 
@@ -6,76 +6,76 @@ use crate::model::generation::Generation;
 use crate::name::kernel::KernelName;
 use crate::nlohmann::dump::TooGreat;
 
-/// Why a generation has no name for a descriptor.
+/// The reason why a generation has no name for a descriptor.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NameError {
-    /// AKG does not name MindSpore's jobs, nor MindSpore those of AKG.
+    /// A job of another compiler: AKG names no jobs of MindSpore, and MindSpore none of AKG.
     #[error("{generation} has no name for this: the job is one of another compiler")]
     OtherCompiler {
-        /// Whose name was asked for.
+        /// The requested generation.
         generation: Generation,
     },
     /// Descriptors of r1.2 and older hold one operator.
     #[error("{generation} has no name for this: the job has {ops} operators, and its files hold one")]
     Operators {
-        /// Whose name was asked for.
+        /// The requested generation.
         generation: Generation,
         /// Operators in the job.
         ops: usize,
     },
-    /// The descriptor is of a generation that spells something otherwise, and it is not known how this one spells it.
+    /// The descriptor's generation spells a field differently, and the requested generation's spelling is unknown.
     #[error("the name that {generation} gives is not known: how it writes {what} is not documented")]
     Spelling {
-        /// Whose name was asked for.
+        /// The requested generation.
         generation: Generation,
-        /// What cannot be spelled.
+        /// The field with the unknown spelling.
         what: &'static str,
     },
-    /// Names since r2.1 hash the device and its folders.
+    /// Names since r2.1 hash the device and its directories.
     #[error(
-        "the name that {generation} gives on device {asked} is not known: it hashes the device and its folders, and \
+        "the name that {generation} gives on device {asked} is not known: it hashes the device and its directories, and \
          the descriptor says those of device {said}"
     )]
     OtherDevice {
-        /// Whose name was asked for.
+        /// The requested generation.
         generation: Generation,
-        /// The device that the descriptor says, cut to 80 characters.
+        /// The device in the descriptor, truncated to 80 characters.
         said: String,
-        /// For which device it was asked for.
+        /// The requested device.
         asked: u32,
     },
-    /// The name hashes what the descriptor does not say.
+    /// The name hashes a field that the descriptor lacks.
     #[error(
-        "the name that {generation} gives is not known: it needs {what}, which the descriptor does not say"
+        "the name that {generation} gives is not known: it needs {what}, which the descriptor does not state"
     )]
     Unsaid {
-        /// Whose name was asked for.
+        /// The requested generation.
         generation: Generation,
-        /// What is not said.
+        /// The missing field.
         what: &'static str,
     },
     /// Names of r1.2 and older begin with the operator's type.
     #[error(
-        "the name begins with the operator's type, which files of r1.0 and r1.1 do not say; the number in it is \
+        "the name begins with the operator's type, which files of r1.0 and r1.1 do not state; the number in it is \
          {number}"
     )]
     NoType {
         /// The hash in the name.
         number: u64,
     },
-    /// The words of the name are no words: it could be none of a file.
+    /// The name contains characters that no file name of a kernel has.
     #[error(
         "`{name}` is no name of a kernel: expected letters, digits and underscores, at most {} of them",
         KernelName::MAX_VENDOR_BYTES
     )]
     NotAName {
-        /// The name, cut to 80 characters.
+        /// The name, truncated to 80 characters.
         name: String,
     },
-    /// A number that the vendor's JSON library refuses.
+    /// A number that the vendor's JSON library cannot read.
     #[error("the descriptor has the number {token}, which MindSpore cannot read")]
     Number {
-        /// The number, cut to 80 characters.
+        /// The number, truncated to 80 characters.
         token: String,
     },
 }

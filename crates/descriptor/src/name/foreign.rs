@@ -1,13 +1,13 @@
-//! Names that others gave to kernels.
+//! Kernel names of other programs.
 
 use std::fmt;
 
-/// The name of a kernel, taken apart as far as its form says who gave it.
+/// A parsed kernel name whose form identifies the program that made it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ForeignName {
     /// `{words}_{number}_{device}`, from MindSpore: `square_12484080525657478220_2`, `te_fusion_add_relu_7_0`.
     MindSpore {
-        /// The operator's type or function; of several, all functions behind `te_fusion_`.
+        /// The operator's type or function; for several operators, all functions after `te_fusion_`.
         words: String,
         /// The hash.
         number: u64,
@@ -16,29 +16,29 @@ pub enum ForeignName {
     },
     /// `{words}_{number}`, from AKG or opkeep: `Fused_Add_fusion_15759721826023052688`.
     Numbered {
-        /// What stands before the number.
+        /// The text before the number.
         words: String,
         /// The hash.
         number: u64,
     },
     /// `te_{words}_{hash}`, from CANN: `te_mul_` and 64 hexadecimal digits.
     Cann {
-        /// The operator's type in small letters; of several, all functions behind `fused_op_`.
+        /// The operator's type in lower case; for several operators, all functions after `fused_op_`.
         words: String,
         /// SHA-256 of the request, in hexadecimal digits.
         hash: String,
-        /// What stands behind the hash: `pre` of a trial build, the number of a tuning round.
+        /// The text after the hash: `pre` for a precompile, or the number of a tuning round.
         suffix: Option<String>,
     },
 }
 
 impl ForeignName {
-    /// Takes `name` apart; `None` if it has none of these forms.
+    /// Parses `name`; `None` if it has none of these forms.
     pub fn parse(name: &str) -> Option<Self> {
         cann(name).or_else(|| numbered(name))
     }
 
-    /// What stands before the number or the hash.
+    /// The text before the number or the hash.
     pub fn words(&self) -> &str {
         match self {
             Self::MindSpore { words, .. } | Self::Numbered { words, .. } | Self::Cann { words, .. } => words,
@@ -74,7 +74,7 @@ impl fmt::Display for ForeignName {
 
 fn numbered(name: &str) -> Option<ForeignName> {
     let (rest, last) = name.rsplit_once('_')?;
-    // A device's id is small; the hash of AKG's names is, but for one in four billion, not.
+    // A device's id is small; only one in four billion of AKG's hashes is.
     let before = rest.rsplit_once('_').and_then(|(words, number)| Some((words, decimal(number)?)));
     let device = decimal(last).and_then(|device| u32::try_from(device).ok());
     let parsed = match (before, device) {
@@ -86,7 +86,7 @@ fn numbered(name: &str) -> Option<ForeignName> {
     (!parsed.words().is_empty()).then_some(parsed)
 }
 
-/// A number as a program prints it: no sign, no zeros before it.
+/// A number without sign or leading zeros.
 fn decimal(text: &str) -> Option<u64> {
     let canonical = text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
     text.parse().ok().filter(|_| canonical)

@@ -1,7 +1,6 @@
-//! A descriptor as another generation would write it, for the name that it would give.
+//! Conversion of a descriptor to the form of another generation, whose name for it hashes that form.
 //!
-//! What a generation's files say beyond the descriptor has to be known to the letter, or there is no name: where it is
-//! not documented how something is written, nothing is guessed.
+//! The name requires the exact bytes of the other form: a field with an undocumented spelling is an error, not a guess.
 
 use std::borrow::Cow;
 
@@ -16,11 +15,10 @@ use crate::model::job::{Arg, Op, SliceFields, Tensor, ranges};
 use crate::model::metadata::{DtypeFields, OpLabels, TensorLabel};
 use crate::name::error::NameError;
 
-/// Where MindSpore says that its built-in operators are.
+/// MindSpore's path of its built-in operators.
 const BUILT_IN: &str = "/usr/local/Ascend/opp/op_impl/built-in/ai_core/tbe";
 
-/// The options that r1.2 writes, as it writes them unless it is told otherwise. How it words what it is told is not
-/// how later versions do.
+/// The options that r1.2 writes, with their defaults. Its spelling of other values differs from that of later versions.
 fn r1_2_options() -> [(&'static str, Value); 9] {
     [
         ("autoTilingMode", "NO_TUNE".into()),
@@ -35,12 +33,12 @@ fn r1_2_options() -> [(&'static str, Value); 9] {
     ]
 }
 
-/// The layout of a descriptor's file; `None` if a program made it.
+/// The layout of a descriptor's file; `None` for a descriptor made by a program.
 fn form(descriptor: &Descriptor) -> Option<Form> {
     descriptor.envelope.generation.map(Generation::form)
 }
 
-/// In the words of r1.5 and later.
+/// Converts to the form of r1.5 and later.
 pub(crate) fn as_job_content(
     descriptor: &Descriptor,
     generation: Generation,
@@ -53,9 +51,9 @@ pub(crate) fn as_job_content(
         own == Some(generation) && device && spec.options.contains_key("te_version")
     };
     if generation == Generation::R2_1 && !said() {
-        return Err(unsaid("`te_version`, folders and device"));
+        return Err(unsaid("`te_version`, directories and device"));
     }
-    // Files of r1.5 and r1.6 look alike, and are all taken for those of r1.5.
+    // Files of r1.5 and r1.6 have the same form and are read as r1.5.
     let alike = own == Some(Generation::R1_5) && generation == Generation::R1_6;
     if own == Some(generation) || alike {
         return Ok(Cow::Borrowed(descriptor));
@@ -68,7 +66,7 @@ pub(crate) fn as_job_content(
         return Err(NameError::Spelling { generation, what: "fused operators" });
     };
     match (op.flags.is_dynamic_impl, generation) {
-        (None, Generation::R1_7) => Err(unsaid("whether the implementation is a dynamic one")),
+        (None, Generation::R1_7) => Err(unsaid("whether the implementation is dynamic")),
         (None, _) | (Some(_), Generation::R1_7) => Ok(Cow::Borrowed(descriptor)),
         (Some(true), _) => Err(NameError::Spelling { generation, what: "dynamic implementations" }),
         (Some(false), _) => {
@@ -79,7 +77,7 @@ pub(crate) fn as_job_content(
     }
 }
 
-/// A single operator with everything that these files always say.
+/// A single operator with all fields that these files always have.
 fn spelled_out(descriptor: &Descriptor, generation: Generation) -> Result<Cow<'_, Descriptor>, NameError> {
     let unsaid = |what| Err(NameError::Unsaid { generation, what });
     let mut spelled = descriptor.clone();
@@ -90,7 +88,7 @@ fn spelled_out(descriptor: &Descriptor, generation: Generation) -> Result<Cow<'_
         return unsaid("the operator's type");
     }
     match (generation, form(descriptor)) {
-        (Generation::R1_7, Some(_)) => return unsaid("whether the implementation is a dynamic one"),
+        (Generation::R1_7, Some(_)) => return unsaid("whether the implementation is dynamic"),
         (Generation::R1_7, None) => _ = op.flags.is_dynamic_impl.get_or_insert(false),
         (_, _) if op.flags.is_dynamic_impl == Some(true) => {
             return Err(NameError::Spelling { generation, what: "dynamic implementations" });
@@ -111,7 +109,7 @@ fn spelled_out(descriptor: &Descriptor, generation: Generation) -> Result<Cow<'_
     Ok(Cow::Owned(spelled))
 }
 
-/// In the words of r1.2 and older.
+/// Converts to the form of r1.2 and older.
 pub(crate) fn as_op_info(
     descriptor: &Descriptor,
     generation: Generation,
@@ -155,9 +153,9 @@ pub(crate) fn as_op_info(
     Ok(Cow::Owned(spelled))
 }
 
-/// Refuses what it is not known how another generation than the file's own writes.
+/// Rejects fields whose spelling in another generation is unknown.
 fn plain(descriptor: &Descriptor, generation: Generation) -> Result<(), NameError> {
-    // Files of one form differ in less.
+    // Files of one form differ less.
     let one_form = form(descriptor) == Some(generation.form());
     descriptor.job.ops.iter().try_for_each(|op| match unknown_spelling(op, one_form, generation) {
         Some(what) => Err(NameError::Spelling { generation, what }),
@@ -187,7 +185,7 @@ fn unknown_spelling(op: &Op, one_form: bool, generation: Generation) -> Option<&
         return Some("dynamic shapes");
     }
     if inputs.iter().any(Arg::is_absent) || outputs.iter().any(Arg::is_absent) {
-        return Some("tensors that are not given");
+        return Some("omitted tensors");
     }
     let is_variadic = inputs.iter().any(|arg| matches!(arg, Arg::Many(_)))
         || outputs.iter().any(|arg| matches!(arg, Arg::Many(_)));
@@ -202,7 +200,7 @@ fn for_each_tensor(op: &mut Op, mut change: impl FnMut(&mut Tensor)) {
     op.outputs.iter_mut().flat_map(Arg::iter_mut).for_each(change);
 }
 
-/// Fills in what frameworks always write; the fields of L1 fusion and slices only since r1.5.
+/// Sets the fields that frameworks always write; those of L1 fusion and slices only since r1.5.
 fn spell(tensor: &mut Tensor, with_slice: bool) {
     tensor.ori_format.get_or_insert_with(|| tensor.format.clone());
     tensor.ori_shape.get_or_insert_with(|| tensor.shape.clone());

@@ -8,16 +8,16 @@ use crate::model::job::Job;
 /// The name of a kernel: the stem of its files, and the beginning of its symbol.
 ///
 /// `{func}_{u64}`, or `te_fusion_{func}_{func}_{u64}` for several fused operators, where the number is the first 64
-/// bits of the key in decimal. It matches `[A-Za-z0-9_]+`, has at most 200 bytes, and is the same for every rank. Names
-/// that frameworks give, from [`KernelName::mindspore`], follow their rules, and may be a little longer.
+/// bits of the key in decimal. It matches `[A-Za-z0-9_]+`, has at most 200 bytes, and is the same for every rank.
+/// Frameworks' names, from [`KernelName::mindspore`], follow the frameworks' rules and may be slightly longer.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KernelName(String);
 
-/// Bytes that the functions' names may take: 200, less the longest number, its underscore, `_more` and the prefix.
+/// The bytes available for the functions' names: 200, less the longest number, its underscore, `_more` and the prefix.
 const FUNCS_BYTES: usize = 200 - 21 - "_more".len() - "te_fusion_".len();
 
 impl KernelName {
-    /// The name of the kernel that computes `job` and has the key `key`.
+    /// The name of the kernel of `job` with the key `key`.
     pub fn new(job: &Job, key: &Key) -> Self {
         let mut funcs = String::new();
         for op in &job.ops {
@@ -36,7 +36,7 @@ impl KernelName {
             funcs.push_str(&func);
         }
         let prefix = match job.ops.len() {
-            // A symbol does not begin with a digit.
+            // A symbol must not begin with a digit.
             0 | 1 if funcs.starts_with(|first: char| first.is_ascii_digit()) => "_",
             0 | 1 => "",
             _ => "te_fusion_",
@@ -44,10 +44,10 @@ impl KernelName {
         Self(format!("{prefix}{funcs}_{}", key.digest().prefix_u64()))
     }
 
-    /// Bytes of a vendor's name: with a suffix, it still is the name of a file.
+    /// The longest vendor's name in bytes: with a suffix, it is still a valid file name.
     pub(crate) const MAX_VENDOR_BYTES: usize = 240;
 
-    /// A vendor's name, which is as long as it is. It too matches `[A-Za-z0-9_]+`.
+    /// A vendor's name, which may exceed 200 bytes. It matches `[A-Za-z0-9_]+` as well.
     ///
     /// # Errors
     /// `name`, if it is none.
@@ -64,7 +64,7 @@ impl KernelName {
         format!("{self}__kernel0")
     }
 
-    /// Whether the kernel `symbol` goes by `name`: it is the name itself, or the name, an underscore and a suffix.
+    /// Whether `symbol` is a kernel named `name`: the name itself, or the name, an underscore and a suffix.
     pub fn owns(name: &str, symbol: &str) -> bool {
         symbol.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
     }

@@ -1,18 +1,18 @@
-//! Whether a kernel's name follows from its `.info`, without reading all of it into a descriptor.
+//! A fast check whether a kernel's name belongs to its `.info`, without building a descriptor.
 //!
-//! Whoever checks ten thousand kernels cannot spend a tenth of a millisecond on each of their descriptors. MindSpore hashes
-//! the text of the file itself, less spaces and a few members, so one pass over the bytes gives the same text. If that
-//! has the hash which the name says, the name is confirmed. If not, nothing is said: the file may be of a generation that
-//! hashes otherwise, or spelled otherwise, and [`Descriptor::named_by`](crate::Descriptor::named_by) knows.
+//! A check of ten thousand kernels has less than a tenth of a millisecond for each descriptor. MindSpore hashes the
+//! text of the file without spaces and a few members, so one pass over the bytes gives the hashed text. The name is
+//! confirmed if the text has the hash in the name. Otherwise the result is open: the file may be of a generation with
+//! another hash or another spelling, which [`Descriptor::named_by`](crate::Descriptor::named_by) recognises.
 
 use crate::info::limits::MAX_INFO_BYTES;
 use crate::name::foreign::ForeignName;
 use crate::name::murmur;
 
-/// Whether `info`, a file as MindSpore r1.5 or later writes it, is the descriptor of the kernel called `name`, and complete.
+/// Whether `info`, a file of MindSpore r1.5 or later, is the complete descriptor of the kernel named `name`.
 ///
-/// What no name hashes is not looked at: only [`read_info`](crate::read_info) sees damage to that. False says nothing.
-/// `buffer` is used again for each of many.
+/// Members that no name hashes are not checked; [`read_info`](crate::read_info) detects damage to those. False does not
+/// mean that the name is wrong. Callers pass the same `buffer` for many files, so that it is allocated once.
 pub fn name_matches(info: &[u8], name: &str, buffer: &mut Vec<u8>) -> bool {
     let Some(ForeignName::MindSpore { words, number, device }) = ForeignName::parse(name) else {
         return false;
@@ -20,36 +20,36 @@ pub fn name_matches(info: &[u8], name: &str, buffer: &mut Vec<u8>) -> bool {
     if info.len() as u64 > MAX_INFO_BYTES {
         return false;
     }
-    // r1.5 hashed one list more.
+    // r1.5 hashes one more list.
     [Twins::Without, Twins::With].into_iter().any(|twins| {
         let texts = Texts::read(info, twins, buffer);
         texts.is_some_and(|texts| texts.are_called(&words) && texts.say(number, device))
     })
 }
 
-/// Whether operators have their `output_data_desc` hashed.
+/// Whether the `output_data_desc` of operators is hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Twins {
     With,
     Without,
 }
 
-/// What is hashed, and what the name is made of.
+/// The hashed texts, and the functions in the name.
 #[derive(Debug)]
 struct Texts<'a, 'b> {
     /// The operators.
     text: &'b mut Vec<u8>,
-    /// The options, from behind their first line on.
+    /// The options, after their first line.
     soc: Option<(Lines<'a>, usize)>,
     funcs: Vec<&'a [u8]>,
 }
 
-/// How far a member of an operator is indented behind the list of operators.
+/// The indentation of an operator's members, relative to the list of operators.
 const OP_MEMBER: usize = 8;
 
 impl<'a, 'b> Texts<'a, 'b> {
-    /// Takes the texts out of a file in which each value begins a line, four spaces a level, as the framework's JSON
-    /// library writes it. None if this is no such file, not all of it, or more than one.
+    /// Extracts the texts from a file in the format of the framework's JSON library: each value on its own line,
+    /// indented by four spaces a level. `None` for another format, a truncated file, or trailing data.
     fn read(info: &'a [u8], twins: Twins, text: &'b mut Vec<u8>) -> Option<Self> {
         text.clear();
         text.reserve(info.len());
@@ -61,7 +61,7 @@ impl<'a, 'b> Texts<'a, 'b> {
             match line.key() {
                 _ if is_complete => return None,
                 b"SocInfo" if line.opens() => soc = Some((lines, line.indent)),
-                // Of two, the functions of both would be in the name.
+                // The name would contain the functions of both lists.
                 b"op_list" if line.opens() && !text.is_empty() => return None,
                 b"op_list" if line.opens() => lines.ops(line.indent, twins, text, &mut funcs)?,
                 _ => {}
@@ -74,7 +74,7 @@ impl<'a, 'b> Texts<'a, 'b> {
         (is_complete && !text.is_empty()).then_some(Self { text, soc, funcs })
     }
 
-    /// Whether a kernel of these functions has these words in its name.
+    /// Whether `words` are the words in the name of a kernel of these functions.
     fn are_called(&self, words: &str) -> bool {
         match self.funcs[..] {
             [func] => func == words.as_bytes(),
@@ -85,7 +85,7 @@ impl<'a, 'b> Texts<'a, 'b> {
         }
     }
 
-    /// Whether this is the hash: of the operators alone, or from r2.1 with the options, which say the device.
+    /// Whether `hash` is that of the operators alone or, since r2.1, with the options, which contain the device.
     fn say(self, number: u64, device: u32) -> bool {
         let Self { text, soc, .. } = self;
         if murmur::hash(text) == number {
@@ -99,8 +99,8 @@ impl<'a, 'b> Texts<'a, 'b> {
     }
 }
 
-/// Adds the first `len` bytes of `source` to `text`. Of short pieces, what is behind them is copied too and then cut off:
-/// to move a block of a fixed size takes far less than to copy any number of bytes.
+/// Adds the first `len` bytes of `source` to `text`. For a short piece it copies a block of fixed size and truncates
+/// it, which is much faster than a copy of variable size.
 #[inline]
 fn push(text: &mut Vec<u8>, source: &[u8], len: usize) {
     const BLOCK: usize = 32;
@@ -113,31 +113,31 @@ fn push(text: &mut Vec<u8>, source: &[u8], len: usize) {
     }
 }
 
-/// Takes the comma back that `text` ends with, if it does.
+/// Removes a final comma from `text`.
 fn drop_comma(text: &mut Vec<u8>) {
     text.pop_if(|last| *last == b',');
 }
 
-/// A line, without what it is indented by.
+/// A line without its indentation.
 #[derive(Clone, Copy, Debug)]
 struct Line<'a> {
     indent: usize,
-    /// With the comma that ends it, without its end.
+    /// The text with its final comma, without the line end.
     text: &'a [u8],
     /// The whole file from here.
     from: &'a [u8],
-    /// How long `"name":` is, if a member begins here; else 0.
+    /// The length of `"name":` if a member begins here, otherwise 0.
     name: usize,
 }
 
 impl<'a> Line<'a> {
-    /// The name of the member that begins here; empty if none does. No name that we know holds a quote.
+    /// The name of the member that begins here; empty if none does. No known name contains a quote.
     #[inline]
     fn key(&self) -> &'a [u8] {
         self.text.get(1..self.name.saturating_sub(2)).unwrap_or_default()
     }
 
-    /// Its value, or all that is in the line.
+    /// Its value, or the whole line.
     fn value(&self) -> &'a [u8] {
         let value = if self.name == 0 { self.text } else { &self.text[self.name + 1..] };
         value.strip_suffix(b",").unwrap_or(value)
@@ -165,14 +165,14 @@ impl<'a> Line<'a> {
     }
 }
 
-/// What is left of a file.
+/// The rest of a file.
 #[derive(Clone, Copy, Debug)]
 struct Lines<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Lines<'a> {
-    // A call for each line would take as long as reading it.
+    // A call for each line would double the time.
     #[inline(always)]
     fn next(&mut self) -> Option<Line<'a>> {
         let indent = spaces(self.rest);
@@ -181,14 +181,14 @@ impl<'a> Lines<'a> {
             return None;
         }
         let name = name(from);
-        // No name that we know holds the end of a line.
+        // No known name contains a line end.
         let end = name + find(from.get(name..)?, b'\n');
         self.rest = from.get(end + 1..).unwrap_or_default();
         Some(Line { indent, text: &from[..end], from, name })
     }
 
-    /// Adds the list of operators whose first line, indented by `base`, was just read, without what no name hashes; and
-    /// the functions that they name.
+    /// Adds the hashed members of the list of operators whose first line, indented by `base`, was just read, and the
+    /// operators' functions.
     fn ops(
         &mut self,
         base: usize,
@@ -228,7 +228,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Goes past the rest of the value that begins in `line`. Its last line.
+    /// Skips the value that begins in `line` and returns its last line.
     fn leave_out(&mut self, line: Line<'a>) -> Option<Line<'a>> {
         let mut last = line;
         while last.opens() || last.indent > line.indent {
@@ -251,7 +251,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// How long `"name":` is in a line that begins with it and goes on with a space; 0 if it does not.
+/// The length of `"name":` at the beginning of a line if a space follows, otherwise 0.
 #[inline]
 fn name(line: &[u8]) -> usize {
     let Some(text) = line.strip_prefix(b"\"") else { return 0 };
@@ -259,7 +259,7 @@ fn name(line: &[u8]) -> usize {
     if text.get(end..).is_some_and(|rest| rest.starts_with(b"\": ")) { end + 3 } else { 0 }
 }
 
-/// How many spaces a line begins with.
+/// The number of leading spaces of a line.
 #[inline]
 fn spaces(line: &[u8]) -> usize {
     let (words, rest) = line.as_chunks();
@@ -272,15 +272,15 @@ fn spaces(line: &[u8]) -> usize {
     8 * words.len() + rest.iter().take_while(|byte| **byte == b' ').count()
 }
 
-/// Where `byte` is first; behind the end if it is nowhere. What is looked for is close, so this looks at eight bytes at a
-/// time and calls nothing.
+/// The offset of the first `byte`; the length if there is none. Matches are close, so this compares eight bytes at a
+/// time without a call.
 #[inline]
 fn find(text: &[u8], byte: u8) -> usize {
     const ONES: u64 = u64::from_le_bytes([1; 8]);
     let (words, rest) = text.as_chunks();
     for (at, word) in words.iter().enumerate() {
         let others = u64::from_le_bytes(*word) ^ (ONES * u64::from(byte));
-        // The lowest byte of `others` that is zero has its highest bit set here.
+        // The lowest zero byte of `others` has its highest bit set here.
         let found = others.wrapping_sub(ONES) & !others & (ONES << 7);
         if found != 0 {
             return 8 * at + found.trailing_zeros() as usize / 8;
@@ -297,7 +297,7 @@ mod tests {
     const SQUARE: &[u8] = include_bytes!("../../../../fixtures/mindspore/square_12484080525657478220_2.info");
     const NAME: &str = "square_12484080525657478220_2";
 
-    /// As MindSpore spells it: the documentation has the members in another order.
+    /// MindSpore's spelling; the documentation has another order of members.
     fn spelled() -> Vec<u8> {
         spell(&serde_json::from_slice(SQUARE).unwrap())
     }
@@ -320,7 +320,7 @@ mod tests {
         let info = spelled();
         assert!(name_matches(&info, NAME));
         assert!(read_info(&info).unwrap().named_by(NAME).is_some());
-        // The device is not hashed; all else of the name is.
+        // The device is not hashed; the rest of the name is.
         assert!(name_matches(&info, "square_12484080525657478220_7"));
         for other in [
             "square_12484080525657478221_2",
@@ -343,7 +343,7 @@ mod tests {
         {
             assert!(!name_matches(text.replace(old, new).as_bytes(), NAME), "{old}");
         }
-        // What no name hashes may be anything.
+        // Members that no name hashes may have any value.
         for (old, new) in [("Default/Square-op1", "x"), ("Opaque", "ElemWise"), ("Ascend910A", "Ascend910B1")]
         {
             assert!(name_matches(text.replace(old, new).as_bytes(), NAME), "{old}");

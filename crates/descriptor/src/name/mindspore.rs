@@ -1,6 +1,6 @@
-//! The names that MindSpore and AKG give to kernels.
+//! The kernel names of MindSpore and AKG.
 //!
-//! A name holds a hash of a part of the descriptor; which part depends on the [`Generation`]:
+//! A name contains a hash of a part of the descriptor; the part depends on the [`Generation`]:
 //!
 //! | generation | name | hashed text |
 //! |---|---|---|
@@ -12,9 +12,9 @@
 //! | r2.1, r2.2 | `{func}_{H}_{D}` | the same; then `SocInfo` |
 //! | AKG | `{words}_{H}` | the composite, its target, its version |
 //!
-//! H is the hash in decimal, D the device's id. Names of nodes, and of tensors since r1.5, are not hashed; of several
-//! fused operators, all functions are named, behind `te_fusion_`. No generation before r2.1 hashes the version of the
-//! toolchain, and since r2.1 folders and the device are hashed: neither is a key.
+//! H is the hash in decimal, D the device's id. Names of nodes, and of tensors since r1.5, are not hashed; the name of
+//! several fused operators lists all functions after `te_fusion_`. Such a name is no cache key: no generation before
+//! r2.1 hashes the version of the toolchain, and since r2.1 directories and the device are hashed.
 
 use std::borrow::Cow;
 
@@ -37,11 +37,11 @@ use crate::nlohmann::dump::dump;
 impl KernelName {
     /// The name by which a framework of `generation` looks for the kernel of `descriptor` on the device `device_id`.
     ///
-    /// A descriptor that a program made, or that was read from a file of another layout, is named as that generation
-    /// would write it.
+    /// A descriptor made by a program, or read from a file of another layout, is named as that generation would write
+    /// it.
     ///
     /// # Errors
-    /// [`NameError`]: there is no such name, or it is not known.
+    /// [`NameError`] if there is no such name, or it cannot be determined.
     pub fn mindspore(
         descriptor: &Descriptor,
         generation: Generation,
@@ -56,7 +56,7 @@ impl KernelName {
             None => return Err(NameError::NoType { number }),
         };
         let name = spelled(&words, number, generation, device_id);
-        // With a function of no name, or of a strange one, it would be no name that says its number.
+        // An empty or unusual function name would give a name from which the number cannot be read.
         match ForeignName::parse(&name).and_then(|name| name.number()) {
             Some(said) if said == number => vendor_name(name),
             _ => Err(NameError::not_a_name(&name)),
@@ -69,10 +69,10 @@ fn vendor_name(name: String) -> Result<KernelName, NameError> {
 }
 
 impl Descriptor {
-    /// The generation that gave the kernel the name `name`: the one that gives it to this descriptor, on the device
-    /// that stands in it. Words that the descriptor does not say, as in files of r1.0 and r1.1, may be any.
+    /// The generation of the name `name`: the one that gives it to this descriptor, on the device in the name. Words
+    /// that the descriptor lacks, as in files of r1.0 and r1.1, are not compared.
     ///
-    /// `None` if it is no such name, or the descriptor was changed since.
+    /// `None` if the name has another form, or the descriptor was changed.
     pub fn named_by(&self, name: &str) -> Option<Generation> {
         let parsed = ForeignName::parse(name)?;
         let (borne, device) = (parsed.number()?, parsed.device().unwrap_or(0));
@@ -82,23 +82,23 @@ impl Descriptor {
             words.is_ok_and(|words| name == spelled(&words, borne, *generation, device))
                 && number(self, *generation, device) == Ok(borne)
         };
-        // Generations may hash the same text: then it is the one that wrote the file.
+        // If several generations hash the same text, the file's own takes precedence.
         self.envelope.generation.into_iter().chain(Generation::ALL).find(gives)
     }
 
-    /// The device that asked: the one it says, else the one in the name that it bears, else 0.
+    /// The requesting device: the one in the descriptor, otherwise the one in its kernel name, otherwise 0.
     pub fn device_id(&self) -> u32 {
         let said = self.envelope.source_id.and_then(|id| u32::try_from(id).ok());
         let borne = || ForeignName::parse(&self.envelope.fusion_op_name)?.device();
         said.or_else(borne).unwrap_or(0)
     }
 
-    /// The stem under which the framework that wrote this descriptor looks for its kernel in `kernel_meta`: the name
-    /// that it bears, if it follows from the fields, else the name that its own generation gives to these fields.
+    /// The file stem under which the framework of this descriptor looks for the kernel in `kernel_meta`: the
+    /// descriptor's kernel name if it matches the fields, otherwise the name that its generation gives to these fields.
     ///
     /// # Errors
-    /// [`NameError`] if there is no such name. A descriptor that a program made has none of its own, and gets that of
-    /// r1.7 to r2.0, the newest that hashes nothing but the job.
+    /// [`NameError`] if there is no such name. A descriptor made by a program gets the name of r1.7 to r2.0, the newest
+    /// generations that hash only the job.
     pub fn kernel_meta_stem(&self) -> Result<KernelName, NameError> {
         let envelope = &self.envelope;
         let borne = &envelope.fusion_op_name;
@@ -109,7 +109,7 @@ impl Descriptor {
     }
 }
 
-/// What stands before the number in the name that `generation` gives; `None` if the descriptor does not say.
+/// The words before the number in the name of `generation`; `None` if the descriptor lacks them.
 fn words(descriptor: &Descriptor, generation: Generation) -> Result<Option<String>, NameError> {
     let ops = &descriptor.job.ops;
     Ok(match generation.form() {
@@ -122,7 +122,8 @@ fn words(descriptor: &Descriptor, generation: Generation) -> Result<Option<Strin
             let funcs: Vec<&str> = ops.iter().map(|op| op.func_name.as_str()).collect();
             Some(format!("{prefix}{}", funcs.join("_")))
         }
-        // They say which pass made the composite, which its fields do not: they are those of the name that it bears.
+        // They name the pass that made the composite, which no field states, so they are taken from the descriptor's
+        // kernel name.
         Form::Akg => {
             ForeignName::parse(&descriptor.envelope.fusion_op_name).map(|name| name.words().to_owned())
         }
@@ -136,7 +137,7 @@ fn spelled(words: &str, number: u64, generation: Generation, device: u32) -> Str
     }
 }
 
-/// The number in the name that `generation` gives on the device `device_id`.
+/// The number in the name of `generation` on the device `device_id`.
 fn number(descriptor: &Descriptor, generation: Generation, device_id: u32) -> Result<u64, NameError> {
     let text = hashed_text(descriptor, generation)?;
     if generation == Generation::R2_1 {
@@ -145,7 +146,7 @@ fn number(descriptor: &Descriptor, generation: Generation, device_id: u32) -> Re
     Ok(murmur::hash(text.as_bytes()))
 }
 
-/// Refuses another device than the descriptor says, if it says one.
+/// Rejects a device other than the one in the descriptor, if any.
 fn on_device(descriptor: &Descriptor, asked: u32) -> Result<(), NameError> {
     match descriptor.envelope.soc_info.get("deviceId") {
         Some(said) if said.as_str() != Some(asked.to_string().as_str()) => {
@@ -157,7 +158,7 @@ fn on_device(descriptor: &Descriptor, asked: u32) -> Result<(), NameError> {
     }
 }
 
-/// The text that `generation` hashes.
+/// The hashed text of `generation`.
 fn hashed_text(descriptor: &Descriptor, generation: Generation) -> Result<String, NameError> {
     let is_akg = descriptor.envelope.generation == Some(Generation::Akg);
     if is_akg != (generation == Generation::Akg) {
@@ -184,7 +185,7 @@ fn soc_info(spec: &BuildSpec, envelope: &Envelope) -> Value {
     Tree::from(write::soc_info(spec, envelope)).into()
 }
 
-/// `op_list` without what no name hashes.
+/// `op_list` without the members that no name hashes.
 fn op_list(mut ops: Value, generation: Generation) -> Value {
     for op in ops.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
         let is_data = op.get("type").is_some_and(|op_type| op_type == "Data");
@@ -238,7 +239,7 @@ fn op_info_text(descriptor: &Descriptor, generation: Generation) -> Result<Strin
     Ok(text)
 }
 
-/// What AKG hashes of a descriptor of its own.
+/// The hashed text of an AKG descriptor.
 fn composite(descriptor: &Descriptor) -> Value {
     const HASHED: [&str; 9] = [
         "buffer_stitch",

@@ -1,4 +1,4 @@
-//! Names of kernels: ours, and those of MindSpore, AKG and CANN.
+//! Kernel names of opkeep, MindSpore, AKG and CANN.
 
 pub(crate) mod error;
 pub(crate) mod foreign;

@@ -1,8 +1,8 @@
 //! The hash in MindSpore's kernel names.
 
-/// What `std::hash<std::string>` of GNU's C++ library gives on 64-bit machines: a 64-bit Murmur hash.
+/// `std::hash<std::string>` of GNU's C++ library on 64-bit machines: a 64-bit Murmur hash.
 ///
-/// Whole words go in mixed; the bytes that are left go in as one word, unmixed.
+/// Whole words are mixed before they are added; the remaining bytes are added as one unmixed word.
 pub(crate) fn hash(bytes: &[u8]) -> u64 {
     const SEED: u64 = 0xc70f_6907;
     const MUL: u64 = 0xc6a4_a793_5bd1_e995;
@@ -48,7 +48,7 @@ mod tests {
             5_748_713_109_812_677_275,
             13_958_786_844_459_954_027,
         ];
-        // Bytes above 127 show whether they count as unsigned.
+        // Bytes above 127 must be read as unsigned.
         let text: Vec<u8> = (0..17u8).map(|at| 0xf3u8.wrapping_sub(11 * at)).collect();
         for (length, expected) in expected.into_iter().enumerate() {
             assert_eq!(hash(&text[..length]), expected, "{length} bytes");

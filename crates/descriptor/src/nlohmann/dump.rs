@@ -1,16 +1,16 @@
-//! JSON as MindSpore's library prints it when it hashes it: in one line, keys sorted by their bytes.
+//! JSON in the form that MindSpore hashes: one line, keys sorted by their bytes.
 //!
-//! Numbers are printed anew, as values: a file that someone wrote by hand has the name that the framework would give.
+//! Numbers are printed by value, so that a file with another spelling has the framework's name.
 
 use serde_json::{Number, Value};
 
 use crate::nlohmann::grisu;
 
-/// A number that MindSpore's JSON library does not read.
+/// A number that MindSpore's JSON library cannot read.
 #[derive(Debug)]
 pub(crate) struct TooGreat(pub(crate) String);
 
-/// `value` in one line. Of members called `cut`, only their comma is left, wherever they stand, if they are texts.
+/// `value` on one line. String members named `cut` at any depth are removed except for their comma.
 pub(crate) fn dump(value: &Value, cut: Option<&str>) -> Result<String, TooGreat> {
     let mut text = String::with_capacity(2048);
     Dump { text: &mut text, cut }.value(value)?;
@@ -60,7 +60,7 @@ impl Dump<'_> {
         }
     }
 
-    /// Whole numbers of 64 bits as they are; everything else as a float of 64 bits.
+    /// Prints whole numbers of 64 bits unchanged and other numbers as 64-bit floats.
     fn number(&mut self, number: &Number) -> Result<(), TooGreat> {
         use std::fmt::Write as _;
         let whole = match (number.as_i64(), number.as_u64()) {
@@ -75,7 +75,7 @@ impl Dump<'_> {
         Ok(())
     }
 
-    /// Quotes, backslashes and control characters escaped, all else as it is.
+    /// Escapes quotes, backslashes and control characters.
     fn text(&mut self, text: &str) {
         use std::fmt::Write as _;
         self.text.push('"');
@@ -107,7 +107,7 @@ mod tests {
         dump(&serde_json::from_str(json).unwrap(), Some("cut")).unwrap()
     }
 
-    /// What the vendor's library printed of the same texts.
+    /// The vendor library's output for the same texts.
     #[test]
     fn json_is_printed_as_the_vendor_prints_it() {
         for (json, expected) in [
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(dumped(r#"{"b":1,"cut":"x","d":2}"#), r#"{"b":1,,"d":2}"#);
         assert_eq!(dumped(r#"[{"a":1,"cut":"x"}]"#), r#"[{"a":1,}]"#);
         assert_eq!(dumped(r#"{"cut":"x","d":{"cut":"\""}}"#), r#"{,"d":{}}"#);
-        // Only texts: what the vendor would do with others is not known.
+        // Only strings: the vendor's behaviour for other values is unknown.
         assert_eq!(dumped(r#"{"a":1,"cut":2}"#), r#"{"a":1,"cut":2}"#);
     }
 }

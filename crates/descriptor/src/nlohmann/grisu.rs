@@ -1,18 +1,18 @@
 //! Floating-point numbers as MindSpore's JSON library prints them.
 //!
 //! Digits come from Grisu2 (Florian Loitsch, "Printing Floating-Point Numbers Quickly and Accurately with Integers",
-//! 2010), which always reads back as the same number, but is not always the shortest that does: one number in a
-//! thousand has a digit more than Rust prints. Kernel names hash the digits, so that they have to be these.
+//! 2010). Its output always reads back as the same number but is not always the shortest: one number in a thousand has
+//! one digit more than Rust prints. Kernel names hash the digits, so they must be those of Grisu2.
 
 use crate::nlohmann::powers::{FIRST, STEP, power};
 
-/// Digits before the point from which on the exponent is written.
+/// The number of digits before the point from which an exponent is written.
 const MAX_WHOLE: i32 = 15;
 
-/// Zeros behind the point, less one, from which on the exponent is written.
+/// The number of zeros after the point, less one, from which an exponent is written.
 const MIN_POINT: i32 = -4;
 
-/// `value` as the vendor prints it: `1.0`, `1e-05`, `0.10000000149011612`; infinities and NaN are `null`.
+/// `value` in the vendor's form: `1.0`, `1e-05`, `0.10000000149011612`; infinities and NaN are `null`.
 pub(crate) fn print(value: f64) -> String {
     if !value.is_finite() {
         return "null".to_owned();
@@ -25,10 +25,10 @@ pub(crate) fn print(value: f64) -> String {
     format!("{sign}{}", place_point(&digits, exponent))
 }
 
-/// `digits * 10^exponent`, with the point or the exponent where the vendor has them.
+/// `digits * 10^exponent` with the vendor's placement of point and exponent.
 fn place_point(digits: &str, exponent: i32) -> String {
     let count = digits.len() as i32;
-    // Where the point stands, counted from the first digit.
+    // The position of the point, counted from the first digit.
     let point = count + exponent;
     if count <= point && point <= MAX_WHOLE {
         format!("{digits}{}.0", "0".repeat(exponent as usize))
@@ -68,7 +68,7 @@ impl Scaled {
     }
 }
 
-/// A number and the ends of the interval in which everything reads back as it, with one exponent.
+/// A number and the ends of the interval that rounds to it, with one exponent.
 struct Interval {
     below: Scaled,
     value: Scaled,
@@ -83,7 +83,7 @@ fn interval(value: f64) -> Interval {
     let (significand, exponent) =
         if biased == 0 { (fraction, 1 - BIAS) } else { (fraction + HIDDEN, biased - BIAS) };
     let above = Scaled { significand: 2 * significand + 1, exponent: exponent - 1 }.normalized();
-    // Below a power of two, neighbours are half as far.
+    // Below a power of two, neighbours are half as far apart.
     let closer = fraction == 0 && biased > 1;
     let (below, below_exponent) =
         if closer { (4 * significand - 1, exponent - 2) } else { (2 * significand - 1, exponent - 1) };
@@ -94,10 +94,10 @@ fn interval(value: f64) -> Interval {
     }
 }
 
-/// The power of ten that brings numbers of this binary exponent to between 2^-60 and 2^-32, and its exponent of ten.
+/// The power of ten that scales numbers of this binary exponent to between 2^-60 and 2^-32, and its exponent of ten.
 fn scale(exponent: i32) -> (Scaled, i32) {
     let least = -60 - exponent - 1;
-    // Rounded up, but for numbers that are not above zero: as the vendor does, whose table this has to agree with.
+    // Rounded up for positive numbers only, to match the vendor's table.
     let tens = (least * 78_913) / (1 << 18) + i32::from(least > 0);
     let index = (tens - FIRST + STEP - 1) / STEP;
     let (significand, exponent) = power(index as usize);
@@ -109,13 +109,13 @@ fn shortest(value: f64) -> (String, i32) {
     let Interval { below, value, above } = interval(value);
     let (power, tens) = scale(above.exponent);
     let value = value.times(power);
-    // Products are off by at most one: the interval that is surely inside.
+    // Products are off by at most one, so the interval is narrowed by one at each end.
     let above = above.times(power).significand - 1;
     let below = below.times(power).significand + 1;
     generate(below, value, above, -tens)
 }
 
-/// Generates digits of `above` until what is left fits into the interval, then moves the last one towards `value`.
+/// Generates digits of `above` until the rest fits into the interval, then moves the last digit towards `value`.
 fn generate(below: u64, value: Scaled, above: u64, mut exponent: i32) -> (String, i32) {
     let bits = value.exponent.unsigned_abs();
     let one = 1u64 << bits;
@@ -163,7 +163,7 @@ struct Rounding {
 }
 
 impl Rounding {
-    /// Lowers the last digit as long as that stays in the interval and comes closer to the value.
+    /// Lowers the last digit while the result stays in the interval and gets closer to the value.
     fn round(&self, digits: &mut [u8], mut rest: u64, unit: u64) {
         let Some(last) = digits.last_mut() else { return };
         while rest < self.distance
@@ -182,7 +182,7 @@ mod tests {
 
     const VECTORS: &str = include_str!("../../../../fixtures/names/floats.txt");
 
-    /// What the vendor's JSON library printed, by the bits of the number.
+    /// The vendor JSON library's output, by the bits of the number.
     #[test]
     fn numbers_are_printed_as_the_vendor_prints_them() {
         let lines = VECTORS.lines().filter(|line| !line.starts_with('#'));
@@ -196,7 +196,7 @@ mod tests {
         assert!(lines.count() > 100 && longer > 0);
     }
 
-    /// By hand: where the point goes, and where the exponent begins.
+    /// Written by hand: the placement of the point, and the start of the exponent.
     #[test]
     fn the_point_stands_where_the_vendor_has_it() {
         for (value, expected) in [

@@ -1,4 +1,4 @@
-//! JSON as `nlohmann::json` prints it, the library that MindSpore and AKG use: names hash its output.
+//! JSON in the format of `nlohmann::json`, the library of MindSpore and AKG: names hash its output.
 
 pub(crate) mod dump;
 pub(crate) mod grisu;

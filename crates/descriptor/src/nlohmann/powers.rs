@@ -3,7 +3,7 @@
 /// The exponent of ten of the first entry.
 pub(crate) const FIRST: i32 = -300;
 
-/// From one entry to the next.
+/// The difference between the exponents of two entries.
 pub(crate) const STEP: i32 = 8;
 
 /// The leading 64 bits of `10^(FIRST + STEP * i)`, rounded to nearest.

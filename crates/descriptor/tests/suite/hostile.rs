@@ -222,7 +222,7 @@ fn errors_name_the_place() {
         (
             "/job_content/op_list/4/input_desc/0/1/shape".into(),
             json!("NULL"),
-            "field `job_content.op_list[4].input_desc[0][1]`: expected a tensor that is there, found \"an absent one\"",
+            "field `job_content.op_list[4].input_desc[0][1]`: expected a tensor, found \"an absent one\"",
         ),
     ] {
         assert_eq!(error_at(&at, value), text);

@@ -32,7 +32,7 @@ fn one_operator_has_one_name_a_generation() {
         assert_eq!(name(&new, generation, 2).unwrap(), expected);
     }
     assert_eq!(name(&new, R1_7, 2).unwrap(), "square_14813224250232759267_2");
-    let what = "whether the implementation is a dynamic one";
+    let what = "whether the implementation is dynamic";
     assert_eq!(name(&old, R1_7, 2), Err(NameError::Unsaid { generation: R1_7, what }));
     let dynamic = read_value(&newer(true)).unwrap();
     for generation in [R1_5, R1_6] {
@@ -114,7 +114,7 @@ fn what_is_written_otherwise_is_not_guessed() {
     refused("attributes", &|op| op.attrs = Some(vec![Attr::new("a", "int32", AttrValue::Int(1))]));
     refused("unknown fields", &|op| _ = op.extra.insert("future".into(), json!(1)));
     refused("constants", &|op| one(op).const_value = Some(ConstValue::ints("int64", &[1])));
-    refused("tensors that are not given", &|op| {
+    refused("omitted tensors", &|op| {
         op.outputs.push(Arg::Absent(OmittedArg { param_type: None, extra: Extra::new() }));
     });
     refused("dynamic shapes", &|op| op.flags.unknown_shape = Some(true));

@@ -126,7 +126,7 @@ pub(crate) fn square() -> Descriptor {
 fn jobs_of_programs_have_the_frameworks_names() {
     let made = square();
     assert_eq!(name(&made, Generation::R1_5, 2).unwrap(), "square_12484080525657478220_2");
-    // r1.7 and later also say whether the implementation is a dynamic one.
+    // r1.7 and later also say whether the implementation is dynamic.
     let mut newer = parse(EXAMPLE);
     newer["job_content"]["op_list"][1]["is_dynamic_impl"] = false.into();
     let newer = named(&newer, Generation::R1_7);
@@ -285,7 +285,7 @@ fn names_that_do_not_exist_are_refused() {
     }
     assert_eq!(refused(RICH, R1_2), NameError::Operators { generation: R1_2, ops: 3 });
     let unsaid = |generation, what| NameError::Unsaid { generation, what };
-    assert_eq!(refused(EXAMPLE, R2_1), unsaid(R2_1, "`te_version`, folders and device"));
+    assert_eq!(refused(EXAMPLE, R2_1), unsaid(R2_1, "`te_version`, directories and device"));
     assert_eq!(refused(OLDEST, R1_2), unsaid(R1_2, "all options"));
     assert_eq!(name(&square(), R1_0, 0), Err(unsaid(R1_0, "the names of inputs and outputs")));
     let mut typeless = square();

@@ -1,13 +1,13 @@
-//! What a `.json` claims of its kernels, as far as an object can confirm it.
+//! The statements of a `.json` about its kernels that an object can confirm.
 
 use opkeep_cann_meta::{CoreType, Deterministic, Flag, KernelEntry, KernelMeta, Magic, TaskRation, Word};
 
 use crate::cann::device::{KernelType, TaskRatio};
 
-/// The kinds of core that a `.json` names, in all its spellings.
+/// The kinds of core in a `.json`, in all spellings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cores {
-    /// Those that do everything, or cube cores: `AiCore` stands for both.
+    /// AI cores or cube cores: `AiCore` means either.
     AiCore,
     Cube,
     Vector,
@@ -15,7 +15,7 @@ pub(crate) enum Cores {
 }
 
 impl Cores {
-    /// The meaning of a `coreType` or `core_type`; none, if it is a word that is not known.
+    /// The meaning of a `coreType` or `core_type`; `None` for an unknown word.
     pub(crate) fn of(word: &Word<CoreType>) -> Option<Self> {
         Some(match word.known()? {
             CoreType::AiCore => Self::AiCore,
@@ -26,8 +26,8 @@ impl Cores {
         })
     }
 
-    /// Whether a compiler is known to write these two together. Chips whose cores do everything say so in the metadata,
-    /// whatever the `.json` says.
+    /// Whether a known compiler writes these two together. For chips with one kind of core, the metadata states AI
+    /// cores whatever the `.json` states.
     pub(crate) const fn allow(self, found: KernelType) -> bool {
         use KernelType::{AiCore, Aic, AicRollback, Aiv, AivRollback, MixAicMain, MixAivMain};
         matches!(
@@ -39,9 +39,9 @@ impl Cores {
         )
     }
 
-    /// Whether both may be said of one kernel.
+    /// Whether both may describe one kernel.
     pub(crate) const fn goes_with(self, other: Self) -> bool {
-        // A mixed kernel runs on either, and its sides are described one by one.
+        // A mixed kernel runs on both kinds, and its sides are described separately.
         !matches!(
             (self, other),
             (Self::Vector, Self::AiCore | Self::Cube) | (Self::AiCore | Self::Cube, Self::Vector)
@@ -49,11 +49,11 @@ impl Cores {
     }
 }
 
-/// What is claimed of one kernel.
+/// The statements about one kernel.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Claim<'a> {
     pub(crate) name: &'a str,
-    /// The object that holds it, in a fat binary.
+    /// The key of the object that holds it, in a fat binary.
     pub(crate) config_key: Option<u64>,
     pub(crate) tiling_key: Option<u64>,
     pub(crate) kernel_type: Option<&'a str>,
@@ -63,8 +63,8 @@ pub(crate) struct Claim<'a> {
 }
 
 impl Claim<'_> {
-    /// Whether it is claimed that the kernel is a mixed one with cores of one side only, and it is one of that side:
-    /// compilers call such a kernel `MIX_AIC` and say 0 cores of the other side in its ratio.
+    /// Whether the kernel is stated to be mixed with cores of one side only, and is a kernel of that side: compilers
+    /// write `MIX_AIC` for such a kernel and a ratio with 0 cores of the other side.
     pub(crate) const fn is_one_sided(&self, found: KernelType) -> bool {
         use KernelType::{Aic, AicRollback, Aiv, AivRollback};
         matches!(
@@ -75,7 +75,7 @@ impl Claim<'_> {
     }
 }
 
-/// The kernels that the `.json` names: those in `kernelList`, or `kernelName` where nothing is listed.
+/// The kernels of the `.json`: those in `kernelList`, or `kernelName` if nothing is listed.
 pub(crate) fn claims(meta: &KernelMeta) -> Vec<Claim<'_>> {
     let shared = meta.task_ration.as_ref().and_then(ratio);
     let alone = |name| Claim {
@@ -107,30 +107,30 @@ fn ratio(ration: &TaskRation) -> Option<TaskRatio> {
     Some(TaskRatio { cube: cube.try_into().ok()?, vector: vector.try_into().ok()? })
 }
 
-/// The magic, if it is known.
+/// The magic, if known.
 pub(crate) fn magic(meta: &KernelMeta) -> Option<Magic> {
     meta.magic.as_ref().and_then(Word::known)
 }
 
-/// Whether this is what AKG writes for CPU kernels: names and digests, and nothing else.
+/// Whether this is AKG's short form for CPU kernels: only names and digests.
 pub(crate) fn is_short_form(meta: &KernelMeta) -> bool {
     meta.bin_file_name.is_none() && (meta.obj_sha256.is_some() || meta.thread_number.is_some())
 }
 
-/// The files of the parts, if `meta` is a master: it describes no object of its own, but names other `.json` that do.
+/// The `.json` files of the parts, if `meta` is a master: a master describes no object itself.
 ///
-/// Compilers once wrote mixed kernels so, one part for each side. The names are as they stand there, safe or not.
+/// Older compilers wrote mixed kernels in this form, one part for each side. The names are unchecked.
 pub fn sub_kernel_files(meta: &KernelMeta) -> Option<Vec<&str>> {
     let list = meta.json_list.as_ref().filter(|list| !list.is_empty() && meta.bin_file_name.is_none())?;
     Some(list.iter().map(|part| part.json_file_name.as_str()).collect())
 }
 
-/// The tiling key that a kernel's name ends with, where it is the common name and a key.
+/// The tiling key in a kernel's name, if the name is the common name and a key.
 pub(crate) fn key_in(name: &str, common: Option<&str>) -> Option<u64> {
     digits_in(name, common?)?.parse().ok()
 }
 
-/// The digits that a kernel's name ends with, where it is the common name and digits.
+/// The final digits of a kernel's name, if the name is the common name and digits.
 pub(crate) fn digits_in<'a>(name: &'a str, common: &str) -> Option<&'a str> {
     let digits = name.strip_prefix(common)?.strip_prefix('_')?;
     (!digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())).then_some(digits)
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(Cores::of(&Word::of("quantum")), None);
     }
 
-    /// What was seen together in genuine kernels, and what never may be.
+    /// Combinations of genuine kernels, and impossible combinations.
     #[test]
     fn genuine_pairs_go_together() {
         use KernelType::{AiCore, Aic, Aiv, MixAicMain, MixAivMain};

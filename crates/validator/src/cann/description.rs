@@ -1,4 +1,4 @@
-//! What a `.json` must say, whatever its object says.
+//! Rules for the `.json` alone.
 
 use object::elf;
 use opkeep_artifact::{ElfLayout, is_plain_file_name};
@@ -12,10 +12,10 @@ use crate::expected::Expected;
 use crate::findings::Findings;
 use crate::problem::DescriptionProblem;
 
-/// The longest name of a file, in bytes.
+/// The longest file name, in bytes.
 const NAME_MAX: usize = 255;
 
-/// Judges the `.json` alone, but for that the object may be a library that holds the kernel.
+/// Validates the `.json`. The object matters only if it is a library that holds the kernel.
 pub(crate) fn judge(
     meta: &KernelMeta,
     expect: Option<&Expected<'_>>,
@@ -32,15 +32,15 @@ pub(crate) fn judge(
     }
     check_odd_values(meta, findings);
     check_listed_twice(meta, findings);
-    // The names are those of what the library holds.
+    // The names are those of the kernel in the library.
     if !is_container {
         check_kernel_names(meta, findings);
     }
     check_cores(meta, findings);
 }
 
-/// Compares the object's digest with the one in the `.json`. AKG writes two for the two objects of a CPU kernel: that of
-/// the shared one, and that of the relocatable one it was linked from. Everybody else reads `sha256` and nothing else.
+/// Compares the object's digest with the one in the `.json`. AKG writes two for the two objects of a CPU kernel: that
+/// of the shared object, and that of the relocatable object it was linked from. Other programs read only `sha256`.
 pub(crate) fn check_sha256(
     meta: &KernelMeta,
     found: Digest,
@@ -69,7 +69,7 @@ pub(crate) fn check_sha256(
 
 fn check_file_names(meta: &KernelMeta, findings: &mut Findings) {
     let (name, suffix) = (meta.bin_file_name.as_deref(), meta.bin_file_suffix.as_deref());
-    // An empty name is no name, and leads nowhere.
+    // An empty name has its own finding.
     if let Some(name) = name.filter(|name| !name.is_empty())
         && (!is_plain_file_name(name) || name.len() + suffix.unwrap_or(".o").len() > NAME_MAX)
     {
@@ -98,7 +98,7 @@ fn check_magic(meta: &KernelMeta, expect: &Expected<'_>, is_container: bool, fin
         }
         None => findings.add(Code::MISSING, || DescriptionProblem::Missing { field: "magic" }),
         Some(Word::Known(magic)) if expect.magics.contains(*magic) => {}
-        // It is the magic of the kernel in the library.
+        // The magic is that of the kernel in the library.
         Some(Word::Known(magic)) if is_container && magic.is_elf() => {}
         Some(Word::Known(found)) => findings.add(Code::MAGIC, || DescriptionProblem::Magic {
             target: expect.target.to_owned(),
@@ -128,7 +128,7 @@ fn check_kernel_names(meta: &KernelMeta, findings: &mut Findings) {
     }
 }
 
-/// Beside a list, `kernelName` is what all names in it begin with.
+/// If there is a list, all its names begin with `kernelName`.
 fn check_base_name(meta: &KernelMeta, findings: &mut Findings) {
     let Some(list) = meta.listed() else { return };
     let base = meta.kernel_name.as_deref().filter(|name| !name.is_empty());
@@ -141,7 +141,7 @@ fn check_base_name(meta: &KernelMeta, findings: &mut Findings) {
     }
 }
 
-/// What stands there, but says nothing.
+/// Fields without information.
 fn check_odd_values(meta: &KernelMeta, findings: &mut Findings) {
     let empty_name = meta.bin_file_name.as_deref() == Some("");
     let empty_list = meta.kernel_list.is_some() && meta.listed().is_none();
@@ -158,7 +158,7 @@ fn check_odd_values(meta: &KernelMeta, findings: &mut Findings) {
     }
 }
 
-/// In a fat binary a name may stand once a key.
+/// In a fat binary, a name may occur once for each key.
 fn check_listed_twice(meta: &KernelMeta, findings: &mut Findings) {
     let list = meta.listed().unwrap_or_default();
     let mut items: Vec<_> = list.iter().map(|entry| (entry.kernel_name.as_str(), entry.config_key)).collect();
@@ -169,7 +169,7 @@ fn check_listed_twice(meta: &KernelMeta, findings: &mut Findings) {
     }
 }
 
-/// The kinds of core that are named, against each other and against the magic.
+/// Compares the stated kinds of core with each other and with the magic.
 fn check_cores(meta: &KernelMeta, findings: &mut Findings) {
     let (new, old) = (meta.core_type.as_ref(), meta.old_core_type.as_ref());
     if let (Some(new), Some(old)) = (new, old)
@@ -193,7 +193,7 @@ fn check_cores(meta: &KernelMeta, findings: &mut Findings) {
     }
 }
 
-/// A field that stands there twice is read one way by some, and another way by others.
+/// Readers differ in which value of a repeated field they take.
 fn check_repeated(meta: &KernelMeta, findings: &mut Findings) {
     for place in &meta.repeated {
         findings.add(Code::REPEATED, || DescriptionProblem::Repeated { place: shown(place.as_bytes()) });

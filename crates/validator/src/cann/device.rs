@@ -1,23 +1,23 @@
-//! The metadata that Ascend's linker puts beside each kernel: `.ascend.meta.<kernel>`.
+//! The metadata sections of Ascend's linker, one for each kernel: `.ascend.meta.<kernel>`.
 //!
-//! A list of (u16 kind, u16 length, value), little-endian as the object. Inside kind 4 stands another list, and there
-//! everything is big-endian and lengths count 8 bytes. Sections are of type NOTE or PROGBITS; they are no ELF notes.
+//! A section is a list of (u16 kind, u16 length, value), little-endian like the object. Kind 4 contains another list,
+//! which is big-endian with lengths in units of 8 bytes. Sections have the type NOTE or PROGBITS but are not ELF notes.
 
 use std::fmt;
 
-/// What a metadata section says. Of a kind that occurs twice, the last counts.
+/// The contents of a metadata section. The last item of a kind counts.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct DeviceMeta {
     /// Kind 1: the cores that the kernel runs on.
     pub kernel_type: Option<KernelType>,
-    /// Kind 2: whether cores wait for each other.
+    /// Kind 2: whether the cores synchronise with each other.
     pub cross_core_sync: Option<u32>,
-    /// Kind 3: how many cores of each sort make up one block.
+    /// Kind 3: the number of cores of each kind in one block.
     pub task_ratio: Option<TaskRatio>,
     /// Kind 4: the arguments, in order.
     pub arguments: Vec<Argument>,
-    /// Kind 13: whether results repeat.
+    /// Kind 13: whether results are deterministic.
     pub deterministic: Option<u32>,
     /// Kind 14: the tiling key.
     pub function_entry: Option<FunctionEntry>,
@@ -25,21 +25,21 @@ pub struct DeviceMeta {
     pub others: Vec<Tlv>,
 }
 
-/// More items of other kinds than this are not kept; compilers write a handful.
+/// The largest number of kept items of other kinds; compilers write a few.
 pub const MAX_OTHERS: usize = 32;
 
 /// The cores that a kernel runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum KernelType {
-    /// 1: AI cores that do everything.
+    /// 1: AI cores.
     AiCore,
     /// 2: cube cores.
     Aic,
     /// 3: vector cores.
     Aiv,
-    /// 4: both, led by cube cores.
+    /// 4: both, launched from the cube side.
     MixAicMain,
-    /// 5: both, led by vector cores.
+    /// 5: both, launched from the vector side.
     MixAivMain,
     /// 6: cube cores, in place of both.
     AicRollback,
@@ -83,7 +83,7 @@ impl fmt::Display for KernelType {
     }
 }
 
-/// How many cube and vector cores make up one block of a kernel.
+/// The number of cube and vector cores in one block of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TaskRatio {
     /// Cube cores.
@@ -102,16 +102,16 @@ impl fmt::Display for TaskRatio {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Argument {
-    /// What it is for: 2 input, 3 output, 4 workspace, 7 tiling, ...; see [`Argument::name`].
+    /// Its purpose: 2 input, 3 output, 4 workspace, 7 tiling, ...; see [`Argument::name`].
     pub kind: u16,
-    /// How it is pointed to: 1 directly, 3 by a list, as seen.
+    /// The kind of pointer in genuine kernels: 1 direct, 3 through a list.
     pub pointing: u16,
-    /// Bytes, where stated; of tiling data its length.
+    /// Its size in bytes, where stated; for tiling data the length.
     pub size: Option<u64>,
 }
 
 impl Argument {
-    /// What it is for.
+    /// The name of its purpose.
     pub const fn name(self) -> &'static str {
         match self.kind {
             2 => "input",
@@ -139,19 +139,19 @@ pub struct FunctionEntry {
     pub tiling_key: u64,
 }
 
-/// An item that has no field of its own.
+/// An item without its own field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tlv {
     /// Its kind.
     pub kind: u16,
     /// The length of its value.
     pub bytes: u16,
-    /// The value, if it has the length of a number.
+    /// The value, if its length is that of a number.
     pub number: Option<u64>,
 }
 
 impl Tlv {
-    /// The name of its kind in a kernel's section, where that is known.
+    /// The name of its kind in a kernel's section, if known.
     pub const fn name(self) -> Option<&'static str> {
         match self.kind {
             6 => Some("IS_TIK"),
@@ -170,7 +170,7 @@ impl Tlv {
     }
 }
 
-/// Decodes a kernel's section. What cannot be read ends it, as it does in the runtime, and is told.
+/// Decodes a kernel's section. An unreadable item ends the list, as in the runtime, and is returned as a problem.
 pub(crate) fn kernel(bytes: &[u8]) -> (DeviceMeta, Option<String>) {
     let mut meta = DeviceMeta::default();
     let mut problem = None;
@@ -182,7 +182,7 @@ pub(crate) fn kernel(bytes: &[u8]) -> (DeviceMeta, Option<String>) {
     (meta, problem)
 }
 
-/// Decodes the section of the object as a whole, whose kinds mean other things.
+/// Decodes the section of the whole object, where kinds have other meanings.
 pub(crate) fn binary(bytes: &[u8]) -> (DeviceMeta, Option<String>) {
     let mut meta = DeviceMeta::default();
     let mut problem = None;
@@ -230,7 +230,7 @@ impl DeviceMeta {
         }
     }
 
-    /// The inner list: big-endian, and its lengths count 8 bytes.
+    /// Decodes the inner list: big-endian, with lengths in units of 8 bytes.
     fn take_arguments(&mut self, mut rest: &[u8]) -> Result<(), String> {
         self.arguments.clear();
         while let Some((&[a, b, c, d], tail)) = rest.split_first_chunk::<4>() {
@@ -241,7 +241,7 @@ impl DeviceMeta {
             let mut words =
                 value.chunks_exact(8).filter_map(|word| word.try_into().ok()).map(u64::from_be_bytes);
             if let (5, Some(first)) = (kind, words.next()) {
-                // Both halves are cut to what is there: kinds are small numbers.
+                // Both halves are limited to the available bytes; kinds are small numbers.
                 let [.., a, b, c, d] = first.to_be_bytes();
                 let (pointing, kind) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
                 let size = words.next().filter(|size| *size != u64::MAX);
@@ -318,7 +318,7 @@ mod tests {
             inner(5, &[]),
         ];
         let bytes = [
-            // Nothing is padded.
+            // There is no padding.
             tlv(300, b"abc"),
             tlv(1, &[4, 0, 0, 0]),
             tlv(2, &[1, 0, 0, 0]),
@@ -383,7 +383,7 @@ mod tests {
         assert_eq!(meta.others.len(), MAX_OTHERS);
     }
 
-    /// The values of genuine kernels, cut anywhere: no panic, and what came before stays.
+    /// Values of genuine kernels truncated at any byte: no panic, and earlier items are kept.
     #[test]
     fn every_truncation_is_read() {
         let bytes =

@@ -1,20 +1,20 @@
 //! Fat binaries: several objects in one file, each with a key.
 //!
-//! The file begins with their number n, n keys and n offsets, all of 64 bits, little-endian; then come the objects.
-//! Offsets count from the beginning of the file, or, if the first object's is 0, from the end of that table.
+//! The file begins with their number n, n keys and n offsets, all of 64 bits, little-endian; the objects follow.
+//! Offsets count from the beginning of the file, or from the end of that table if the first offset is 0.
 
 use std::collections::HashMap;
 
 use opkeep_cann_meta::KernelMeta;
 
-/// What a number of the table takes.
+/// The size of a number in the table, in bytes.
 const WORD: usize = 8;
 
 /// The objects of a fat binary.
 pub(crate) struct Fat<'a> {
     /// In the order of the file.
     pub(crate) objects: Vec<&'a [u8]>,
-    /// Which of them has a key; of two with one key, the last.
+    /// The index of the object of each key; the last of two with one key.
     pub(crate) by_key: HashMap<u64, usize>,
 }
 
@@ -25,7 +25,7 @@ pub(crate) fn is_fat(meta: &KernelMeta, object: &[u8]) -> bool {
 }
 
 impl<'a> Fat<'a> {
-    /// Takes a fat binary apart.
+    /// Splits a fat binary into objects.
     pub(crate) fn read(bytes: &'a [u8]) -> Result<Self, String> {
         let (count, rest) = bytes.split_first_chunk().ok_or("its number of objects is cut off")?;
         let count = u64::from_le_bytes(*count);

@@ -1,4 +1,4 @@
-//! What the target's loader asks of an object, whatever its `.json` says.
+//! The requirements of the target's loader on an object, independent of its `.json`.
 
 use object::LittleEndian as LE;
 use object::elf;
@@ -15,7 +15,7 @@ use crate::expected::Expected;
 use crate::findings::Findings;
 use crate::problem::{KernelProblem, ObjectProblem};
 
-/// Judges the object alone.
+/// Validates the object alone.
 pub(crate) fn judge(
     elf: &Elf<'_>,
     facts: &ElfFacts,
@@ -23,7 +23,7 @@ pub(crate) fn judge(
     expect: &Expected<'_>,
     findings: &mut Findings,
 ) {
-    // Of an object for another machine, nobody knows which type and layout are right.
+    // The right type and layout of an object for another machine are unknown.
     let is_own = check_machine(elf, facts, expect, findings);
     if expect.layout() == ElfLayout::Unspecified {
         return;
@@ -31,7 +31,7 @@ pub(crate) fn judge(
     if is_own {
         check_type(elf, expect.layout(), findings);
     }
-    // The runtime goes by the number in the header, and knows no other place where it may stand.
+    // The runtime reads the number only from the header, not from the null section.
     let uncounted = elf.e_shnum == 0 && expect.layout() == ElfLayout::Contiguous;
     if uncounted || (elf.sections.is_empty() && !elf.torn) {
         return findings.add(Code::NO_SECTIONS, || ObjectProblem::NoSections);
@@ -44,7 +44,7 @@ pub(crate) fn judge(
         check_sections(elf, facts, findings);
         check_kernels(elf, special, findings);
     }
-    // Dynamic loaders go by program headers, and the Ascend runtime does not look at them.
+    // Dynamic loaders use program headers; the Ascend runtime ignores them.
     if expect.layout() != ElfLayout::Contiguous && facts.elf_type == Some(ElfType::Shared) {
         elf.check_segments(findings);
     }
@@ -74,7 +74,7 @@ fn check_machine(elf: &Elf<'_>, facts: &ElfFacts, expect: &Expected<'_>, finding
     true
 }
 
-/// Compares `e_flags` with those that the target loads, if it says which.
+/// Compares `e_flags` with those that the target loads, if the rules state them.
 fn check_flags(elf: &Elf<'_>, expect: &Expected<'_>, findings: &mut Findings) {
     let Some(FlagRules { mask, values }) = &expect.elf.flags else { return };
     if !values.contains(&(elf.flags & mask)) {
@@ -123,13 +123,13 @@ fn check_functions(elf: &Elf<'_>, layout: ElfLayout, findings: &mut Findings) {
     }
 }
 
-/// Whether kernels lie within their sections; `named` says of each whether the `.json` names it.
+/// Checks that kernels lie within their sections; `named` states for each whether the `.json` names it.
 pub(crate) fn check_ranges(elf: &Elf<'_>, facts: &ElfFacts, named: &[bool], findings: &mut Findings) {
     let kernels = elf.symbols.kernels.iter().zip(&facts.kernels).zip(named);
     for ((kernel, fact), &named) in kernels {
         let Ok(section) = elf.sections.section(object::SectionIndex(kernel.section)) else { continue };
         let section_bytes = section.sh_size(LE);
-        // A label at the end of a section, of no length, marks that end.
+        // A symbol of length 0 at the end of a section marks the end.
         if fact.offset <= section_bytes && fact.size <= section_bytes - fact.offset {
             continue;
         }
@@ -148,8 +148,8 @@ pub(crate) fn check_ranges(elf: &Elf<'_>, facts: &ElfFacts, named: &[bool], find
     }
 }
 
-/// The runtime copies the file from the first loaded section to the end of the last, as one piece, and takes `st_value`
-/// for the kernel's place in it. It relocates and links nothing.
+/// The runtime copies the file from the first loaded section to the end of the last as one block, and uses `st_value`
+/// as the kernel's offset in it. It neither relocates nor links.
 fn check_sections(elf: &Elf<'_>, facts: &ElfFacts, findings: &mut Findings) {
     let name = |section| elf.sections.section_name(LE, section).map(shown).unwrap_or_default();
     let mut first = None;

@@ -1,4 +1,4 @@
-//! Fields that the compilers for a chip always write, so that who reads the `.json` does not expect them to be missing.
+//! Fields that the compilers for a chip always write, so that readers of the `.json` rely on them.
 
 use opkeep_cann_meta::KernelMeta;
 
@@ -7,34 +7,34 @@ use crate::elf::facts::ElfFacts;
 use crate::findings::Findings;
 use crate::problem::DescriptionProblem;
 
-/// What the metadata calls the memory that a kernel works in.
+/// The metadata's name for a workspace argument.
 const WORKSPACE: &str = "workspace";
 
-/// Judges what the `.json` of kernels for AI cores leaves out. Compilers for the first generation wrote neither kinds of
-/// core nor, mostly, a workspace.
+/// Reports fields that the `.json` of a kernel for AI cores lacks. Compilers for the first generation wrote no kinds of
+/// core and rarely a workspace.
 pub(crate) fn judge(meta: &KernelMeta, facts: &[ElfFacts], findings: &mut Findings) {
     let mut missing = |field, reader, always| {
         let code = if always { Code::UNSAID } else { Code::MAY_BE_UNSAID };
         findings.add(code, || DescriptionProblem::Unsaid { field, reader, always });
     };
     if meta.block_dim.is_none() {
-        let reader = "CANN launches it on 1 core, MindSpore on as many as happen to stand in memory";
+        let reader = "CANN launches it on 1 core, MindSpore on an undefined number of cores";
         missing("blockDim", reader, true);
     }
     let family = facts.iter().find_map(|facts| facts.family).filter(|family| !family.is_first_generation());
     let Some(family) = family else { return };
     if meta.core_type.is_none() {
-        let reader = "CANN takes the core from `core_type`, or the kernel without one";
+        let reader = "CANN takes the core from `core_type`, or registers the kernel without one";
         missing("coreType", reader, family.is_split() && meta.old_core_type.is_none());
     }
     let takes_workspace = meta.workspace.is_none() && takes_workspace(facts);
-    // Kernels for one shape need none, as a rule.
+    // Kernels for one shape usually need no tiling data.
     if meta.workspace.is_none() && (takes_workspace || meta.listed().is_some()) {
-        missing("workspace", "frameworks give it none", takes_workspace);
+        missing("workspace", "frameworks allocate none", takes_workspace);
     }
 }
 
-/// Whether a kernel says in its metadata that it takes a workspace.
+/// Whether a kernel's metadata lists a workspace argument.
 fn takes_workspace(facts: &[ElfFacts]) -> bool {
     let metas = facts.iter().flat_map(|facts| &facts.kernels).filter_map(|kernel| kernel.meta.as_ref());
     metas.flat_map(|meta| &meta.arguments).any(|argument| argument.name() == WORKSPACE)

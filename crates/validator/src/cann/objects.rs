@@ -1,4 +1,4 @@
-//! The object that a `.json` describes, or the several of a fat binary.
+//! The object of a `.json`, or the objects of a fat binary.
 
 use std::collections::HashMap;
 
@@ -13,22 +13,22 @@ use crate::elf::{Elf, malformed};
 use crate::expected::Expected;
 use crate::findings::Findings;
 
-/// The function by which CANN gets the kernel out of a library for the host that holds one.
+/// The function that CANN calls in a host library to get the kernel it holds.
 pub(crate) const GETTER: &str = "GetKernelBin";
 
-/// What is read of a file, before it is judged.
+/// The parsed contents of a file.
 #[derive(Default)]
 pub(crate) struct Objects<'a> {
     pub(crate) list: Vec<Elf<'a>>,
     /// The objects of a fat binary by key,
     by_key: HashMap<u64, usize>,
-    /// and where the first kernel of each name is.
+    /// and the position of the first kernel of each name.
     by_name: HashMap<&'a [u8], Place>,
-    /// Some object cannot be read to its end, or not at all: what was not seen may yet be there.
+    /// Whether some object was not read completely, so that a missing kernel may still exist.
     pub(crate) torn: bool,
 }
 
-/// A kernel: which object it is in, and which of that object's it is.
+/// The position of a kernel: the index of its object, and its index there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) object: usize,
@@ -36,7 +36,7 @@ pub(crate) struct Place {
 }
 
 impl<'a> Objects<'a> {
-    /// Reads each object as far as it can be read, with the functions that its loader finds.
+    /// Reads each object as far as possible, with the functions that its loader finds.
     pub(crate) fn read(
         bytes: &'a [u8],
         meta: Option<&KernelMeta>,
@@ -45,7 +45,7 @@ impl<'a> Objects<'a> {
     ) -> Self {
         let read = |bytes: &'a [u8], findings: &mut Findings| {
             let mut elf = Elf::read(bytes, findings)?;
-            // Dynamic loaders find weak functions, and linkers take them, where no other has their name.
+            // Dynamic loaders and linkers accept a weak function if no other has its name.
             if expect.layout() != ElfLayout::Contiguous || sections::linkage(&elf) == Linkage::Part {
                 elf.symbols.take_weak();
             }
@@ -60,7 +60,7 @@ impl<'a> Objects<'a> {
                 let count = fat.objects.len();
                 let list: Vec<_> =
                     fat.objects.into_iter().filter_map(|bytes| read(bytes, findings)).collect();
-                // Behind one that cannot be read at all, the numbers are others; the whole is refused in any case.
+                // After an unreadable object the indices shift, but the file is invalid in any case.
                 let torn = list.len() < count || list.iter().any(|elf| elf.torn);
                 let by_name = by_name(&list);
                 Self { list, by_key: fat.by_key, by_name, torn }
@@ -72,7 +72,7 @@ impl<'a> Objects<'a> {
         }
     }
 
-    /// A kernel by its name; in a fat binary rather that of the object with the key.
+    /// A kernel by its name; in a fat binary, the object with the key takes precedence.
     pub(crate) fn find(&self, name: &[u8], key: Option<u64>) -> Option<Place> {
         let keyed = key.and_then(|key| self.by_key.get(&key)).copied();
         let within = |object: usize| {
@@ -82,7 +82,7 @@ impl<'a> Objects<'a> {
         within(keyed.unwrap_or_default()).or_else(|| self.by_name.get(name).copied())
     }
 
-    /// All kernels, with their places.
+    /// All kernels, with their positions.
     pub(crate) fn kernels(&self) -> impl Iterator<Item = (Place, &'a [u8])> {
         self.list.iter().enumerate().flat_map(|(object, elf)| {
             let place = move |kernel| Place { object, kernel };
@@ -90,14 +90,14 @@ impl<'a> Objects<'a> {
         })
     }
 
-    /// Whether this is a library for the host that holds a kernel for the device.
+    /// Whether this is a host library that holds a kernel for the device.
     pub(crate) fn is_container(&self, meta: &KernelMeta, layout: ElfLayout) -> bool {
         layout == ElfLayout::SharedObject
             && meta.bin_file_suffix.as_deref() == Some(".so")
             && self.find(GETTER.as_bytes(), None).is_some()
     }
 
-    /// What each says of itself, and what its loader would say.
+    /// The facts and the findings of each object.
     pub(crate) fn judge(&self, expect: &Expected<'_>, findings: &mut Findings) -> Vec<ElfFacts> {
         let judge = |elf: &Elf<'_>| {
             let special = Special::find(elf, findings);

@@ -16,26 +16,26 @@ use crate::expected::Expected;
 use crate::findings::Findings;
 use crate::problem::{DescriptionProblem, KernelProblem};
 
-/// What a `.json` leaves out of a kernel's symbol when the kernel has a cube and a vector side.
+/// The suffixes of the symbols of a mixed kernel's sides, which the `.json` omits.
 const MIX_SUFFIXES: [&str; 2] = ["_mix_aic", "_mix_aiv"];
-/// The runtime passes over longer names.
+/// The runtime ignores longer names.
 const NAME_BYTES: usize = 4096;
-/// At most so many kernels are named in a message.
+/// The largest number of kernels in a message.
 const NAMED: usize = 5;
-/// What the second byte of an entry of the metadata holds if there is a tiling key.
+/// The second byte of a metadata entry with a tiling key.
 const HAS_KEY: u8 = 0x80;
 
-/// Which kernels of an object the `.json` names; one such list an object.
+/// For each object, the kernels that the `.json` names.
 pub(crate) type Named = Vec<Vec<bool>>;
 
-/// What is compared: what the `.json` says with what the objects say.
+/// The comparison of the `.json` with the objects.
 struct Pair<'a> {
     meta: &'a KernelMeta,
     objects: &'a Objects<'a>,
     facts: &'a [ElfFacts],
     layout: ElfLayout,
     named: Named,
-    /// Names of all that is defined in parts, once somebody asks.
+    /// Names of all definitions in relocatable parts, computed on first use.
     defined: Option<HashSet<&'a [u8]>>,
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn none_named(facts: &[ElfFacts]) -> Named {
     facts.iter().map(|facts| vec![false; facts.kernels.len()]).collect()
 }
 
-/// Looks for the kernels that the `.json` names, and compares what both say of them.
+/// Looks up the kernels that the `.json` names, and compares both descriptions.
 pub(crate) fn judge(
     meta: &KernelMeta,
     objects: &Objects<'_>,
@@ -65,7 +65,7 @@ pub(crate) fn judge(
     let claims = claims::claims(meta);
     for claim in &claims {
         let found = pair.take(claim, findings) || pair.take_by_key(claim, findings);
-        // Of an object that cannot be read to its end, nobody knows what it defines.
+        // The definitions of an incompletely read object are unknown.
         if !found && !objects.torn {
             pair.tell_missing(claim.name, findings);
         }
@@ -80,10 +80,10 @@ pub(crate) fn judge(
 }
 
 impl<'a> Pair<'a> {
-    /// Looks for a kernel, as it is and with the suffixes of both sides; whether there is any.
+    /// Looks up a kernel, with and without the suffixes of the sides; whether any exists.
     fn take(&mut self, claim: &Claim<'_>, findings: &mut Findings) -> bool {
         let mut found = false;
-        // Without a name there is no kernel, even if a symbol is called `_mix_aic`.
+        // An empty name is no kernel, even if a symbol is named `_mix_aic`.
         let sides = ["", MIX_SUFFIXES[0], MIX_SUFFIXES[1]].into_iter().filter(|_| !claim.name.is_empty());
         let mut symbol = String::with_capacity(claim.name.len() + MIX_SUFFIXES[0].len());
         for side in sides {
@@ -115,7 +115,7 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// Where nothing is listed, `kernelName` may stand for kernels with a tiling key behind it.
+    /// If nothing is listed, `kernelName` may be the common prefix of kernels with a tiling key.
     fn take_by_key(&mut self, claim: &Claim<'_>, findings: &mut Findings) -> bool {
         if self.layout != ElfLayout::Contiguous || self.meta.listed().is_some() || claim.name.is_empty() {
             return false;
@@ -153,7 +153,7 @@ impl<'a> Pair<'a> {
         });
     }
 
-    /// Whether a part defines something of that name, which its linker may make visible.
+    /// Whether a relocatable part defines that name, which its linker may make visible.
     fn is_defined(&mut self, name: &str) -> bool {
         let (objects, facts, layout) = (self.objects, self.facts, self.layout);
         let defined = self.defined.get_or_insert_with(|| {
@@ -169,7 +169,7 @@ impl<'a> Pair<'a> {
         let named = |place: Place| self.named[place.object][place.kernel];
         let others = || self.objects.kernels().filter(|(place, _)| !named(*place));
         let (count, all) = (others().count(), self.objects.kernels().count());
-        // If none is listed, that is told for each name.
+        // If no listed kernel exists, each name gets its own finding.
         if count > 0 && count < all {
             findings.add(Code::UNLISTED, || KernelProblem::Unlisted {
                 named: claims,
@@ -185,7 +185,7 @@ fn without_side(symbol: &str) -> &str {
     MIX_SUFFIXES.iter().find_map(|suffix| symbol.strip_suffix(suffix)).unwrap_or(symbol)
 }
 
-/// What the `.json` and the metadata say of one kernel.
+/// Compares the `.json` and the metadata of one kernel.
 fn compare(
     meta: &KernelMeta,
     claim: &Claim<'_>,
@@ -224,7 +224,7 @@ fn compare(
     }
 }
 
-/// The kind of core, as the kernel's own entry, else the whole `.json`, and the magic have it.
+/// Compares the kind of core in the kernel's own entry, or in the `.json`, with the metadata and the magic.
 fn compare_cores(
     meta: &KernelMeta,
     claim: &Claim<'_>,
@@ -238,7 +238,7 @@ fn compare_cores(
     let whole = whole.into_iter().filter_map(|(field, word)| Some((field, word.clone()?)));
     let known = own.into_iter().chain(whole).find_map(|(field, word)| Some((field, Cores::of(&word)?, word)));
     if let Some((field, cores, word)) = known {
-        // A mixed binary may have kernels for one side only; then nothing but their own entry speaks of them.
+        // A mixed binary may have kernels for one side only; only their own entries describe them.
         let may_differ = cores == Cores::Mix && field != "kernelType";
         if !cores.allow(found) && !may_differ && !claim.is_one_sided(found) {
             findings.add(Code::KERNEL_TYPE, || KernelProblem::KernelType {
@@ -272,8 +272,8 @@ fn check_key_in_name(meta: &KernelMeta, claim: &Claim<'_>, findings: &mut Findin
     }
 }
 
-/// On chips with cores of two sorts, `e_flags` say for which the object was compiled, and the magic says on which it is
-/// launched: that of a mixed kernel goes with no kernel for cores of one sort.
+/// On chips with two kinds of core, `e_flags` state the kind that the object was compiled for, and the magic states the
+/// kind that it is launched on: the magic of a mixed kernel does not match an object for one kind.
 fn check_architecture(meta: &KernelMeta, facts: &ElfFacts, findings: &mut Findings) {
     let Some(found) = facts.architecture else { return };
     let other = found.excluded_magic();

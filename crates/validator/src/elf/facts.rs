@@ -1,71 +1,71 @@
-//! What an object says of itself.
+//! The facts that an object states.
 
 use std::fmt;
 
 use crate::cann::device::DeviceMeta;
 use opkeep_cann_meta::{Architecture, Family, targets};
 
-/// What an ELF object says of itself. Names are shown as text: bytes that are not UTF-8 are replaced.
+/// The facts of an ELF object. Names are text: bytes that are not UTF-8 are replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ElfFacts {
-    /// The object's length.
+    /// The object's size in bytes.
     pub bytes: usize,
     /// `e_machine`.
     pub machine: Machine,
-    /// `e_type`; none, if it is one that holds no kernels.
+    /// `e_type`; `None` for a type that holds no kernels.
     pub elf_type: Option<ElfType>,
-    /// `e_flags`, whose meaning is the machine's own.
+    /// `e_flags`, whose meaning depends on the machine.
     pub flags: u32,
-    /// The cores that `e_flags` name, where that is known.
+    /// The cores in `e_flags`, if known.
     pub architecture: Option<Architecture>,
-    /// The chips that load it, where that is known.
+    /// The chips that load it, if known.
     pub family: Option<Family>,
-    /// The number of section headers, with the null one.
+    /// The number of section headers, including the null section's.
     pub sections: usize,
-    /// Whether the object is to be linked before it can be loaded.
+    /// Whether the object must be linked before it can be loaded.
     pub linkage: Linkage,
-    /// The compilers and linkers that left their names (`.comment`).
+    /// The names of compilers and linkers in `.comment`.
     pub compilers: Vec<String>,
-    /// The stack a kernel needs, in bytes, where all records of an Ascend object agree.
+    /// The stack size of a kernel in bytes, if all records of an Ascend object agree.
     pub stack_bytes: Option<u64>,
-    /// What an Ascend object says of itself as a whole (`.ascend.meta`).
+    /// The metadata of an Ascend object as a whole (`.ascend.meta`).
     pub binary: Option<DeviceMeta>,
-    /// The kernels, each name once, in the order of the symbol tables.
+    /// The kernels, one for each name, in the order of the symbol tables.
     pub kernels: Vec<KernelFacts>,
 }
 
-/// What an object says of one of its kernels.
+/// The facts of one kernel in an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KernelFacts {
     /// The symbol.
     pub name: String,
-    /// Where it begins in its section.
+    /// Its offset in its section.
     pub offset: u64,
-    /// Its length in bytes; some tools write 0.
+    /// Its size in bytes; some tools write 0.
     pub size: u64,
-    /// How many bytes of arguments it takes (`__CCE_KernelArgSize`).
+    /// The size of its arguments in bytes (`__CCE_KernelArgSize`).
     pub argument_bytes: Option<u32>,
-    /// What an Ascend object says of it (`.ascend.meta.<kernel>`).
+    /// Its metadata in an Ascend object (`.ascend.meta.<kernel>`).
     pub meta: Option<DeviceMeta>,
 }
 
-/// Whether an object can be loaded as it is.
+/// Whether an object can be loaded without linking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Linkage {
     /// It can.
     Final,
-    /// It has to be linked first: it is relocatable, and has relocations, groups or undefined symbols.
+    /// It must be linked first: it is relocatable, and has relocations, groups or undefined symbols.
     Part,
 }
 
-/// An ELF `e_machine`. Shown with its name if it is one that kernels are built for.
+/// An ELF `e_machine`. Displays its name if kernels are built for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Machine(pub u16);
 
 impl Machine {
-    /// The machine's name, if it is one that kernels are built for.
+    /// The machine's name, if kernels are built for it.
     pub const fn name(self) -> Option<&'static str> {
         targets::machine_name(self.0)
     }
@@ -81,7 +81,7 @@ impl fmt::Display for Machine {
     }
 }
 
-/// A value of `e_flags`, shown as hexadecimal.
+/// A value of `e_flags`, displayed in hexadecimal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flags(pub u32);
 
@@ -91,7 +91,7 @@ impl fmt::Display for Flags {
     }
 }
 
-/// The kinds of ELF file that hold kernels. Compilers for one chip write different ones from version to version.
+/// The types of ELF files that hold kernels. Different versions of a chip's compiler write different types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ElfType {
     /// `ET_REL`.
@@ -103,7 +103,7 @@ pub enum ElfType {
 }
 
 impl ElfType {
-    /// The kind that an `e_type` stands for.
+    /// The type of an `e_type` value.
     pub const fn from_e_type(e_type: u16) -> Option<Self> {
         match e_type {
             1 => Some(Self::Relocatable),

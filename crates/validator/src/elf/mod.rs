@@ -25,23 +25,23 @@ const HEADER_BYTES: u16 = 64;
 /// The size of a symbol of ELF64.
 const SYMBOL_BYTES: u64 = 24;
 
-/// An object, read far enough to be judged.
+/// An object, read far enough for validation.
 pub(crate) struct Elf<'a> {
     pub(crate) bytes: &'a [u8],
     header: &'a Header,
     pub(crate) machine: Machine,
     pub(crate) e_type: u16,
     pub(crate) flags: u32,
-    /// `e_shnum` as it stands there. Very many sections are counted elsewhere, and then it is 0.
+    /// `e_shnum` as stored. It is 0 if the null section holds the number, as for very many sections.
     pub(crate) e_shnum: u16,
     pub(crate) sections: Sections<'a>,
     pub(crate) symbols: Symbols<'a>,
-    /// Some table could not be read to its end, so what was not seen may yet be there.
+    /// Whether some table was not read completely, so that a missing symbol may still exist.
     pub(crate) torn: bool,
 }
 
 impl<'a> Elf<'a> {
-    /// Reads an object as far as it can be read. None, if it has not even a header.
+    /// Reads an object as far as possible; `None` without a valid header.
     pub(crate) fn read(bytes: &'a [u8], findings: &mut Findings) -> Option<Self> {
         let mut elf = Self::read_header(bytes, findings)?;
         if elf.read_sections(findings).is_some() {
@@ -51,7 +51,7 @@ impl<'a> Elf<'a> {
         Some(elf)
     }
 
-    /// Reads what the header says, and no more.
+    /// Reads only the header.
     pub(crate) fn read_header(bytes: &'a [u8], findings: &mut Findings) -> Option<Self> {
         check_ident(bytes, findings)?;
         let header = match Header::parse(bytes) {
@@ -90,7 +90,7 @@ impl<'a> Elf<'a> {
         Some(())
     }
 
-    /// The sections, if their names can be read: much is known by names.
+    /// The sections, if their names can be read: several rules find sections by name.
     fn named_sections(&self) -> Result<Sections<'a>, String> {
         let told = |error: object::read::Error| error.to_string();
         let sections = self.header.sections(LE, self.bytes).map_err(told)?;
@@ -111,7 +111,7 @@ impl<'a> Elf<'a> {
         ElfType::from_e_type(self.e_type)
     }
 
-    /// The table of program headers, and what is loaded by them, lie inside the file.
+    /// Checks that the table of program headers and the loaded segments lie inside the file.
     pub(crate) fn check_segments(&self, findings: &mut Findings) {
         let segments = match self.header.program_headers(LE, self.bytes) {
             Ok(segments) => segments,
@@ -119,13 +119,13 @@ impl<'a> Elf<'a> {
         };
         for (index, segment) in segments.iter().enumerate() {
             if segment.p_type(LE) == elf::PT_LOAD && segment.data(LE, self.bytes).is_err() {
-                let problem = "what is loaded is not inside the file";
+                let problem = "the loaded segment is not inside the file";
                 malformed(self.bytes, findings, format_args!("program header {index}"), problem);
             }
         }
     }
 
-    /// The names of all that is defined, whatever it is, as far as they can be read.
+    /// The names of all defined symbols, as far as they can be read.
     pub(crate) fn defined_names(&self) -> Vec<&'a [u8]> {
         let mut names = Vec::new();
         let mut left = self.bytes.len();
@@ -143,11 +143,12 @@ impl<'a> Elf<'a> {
         names
     }
 
-    /// Each section's content lies inside the file, whether or not it is read here: the loader will read it.
+    /// Checks that the contents of every section lie inside the file, since the loader reads sections that are not read
+    /// here.
     fn check_bounds(&self, findings: &mut Findings) -> bool {
         let mut whole = true;
         for (index, section) in self.sections.enumerate() {
-            // The null section has no content: its size may be the number of sections.
+            // The null section has no contents: its size may be the number of sections.
             if section.sh_type(LE) == elf::SHT_NULL {
                 continue;
             }
@@ -172,8 +173,8 @@ impl<'a> Elf<'a> {
 
     fn read_symbols(&mut self, findings: &mut Findings) -> bool {
         let mut whole = true;
-        // Names may share bytes. A file in which they do so without end could ask for time and memory that grow with
-        // the square of its length, so all names together may not be longer than the file.
+        // Names may share bytes. To keep time and memory linear in a hostile file, the total length of all names is
+        // limited to the length of the file.
         let mut left = self.bytes.len();
         for (table, title) in [(elf::SHT_SYMTAB, "symbol table"), (elf::SHT_DYNSYM, "dynamic symbol table")] {
             if let Err(problem) = self.symbols.read(self.bytes, &self.sections, table, &mut left) {
@@ -185,21 +186,21 @@ impl<'a> Elf<'a> {
     }
 }
 
-/// What the symbol tables come to.
+/// The contents of the symbol tables.
 #[derive(Default)]
 pub(crate) struct Symbols<'a> {
-    /// The kernels, each name once, in the order of the tables.
+    /// The kernels, one for each name, in the order of the tables.
     pub(crate) kernels: Vec<Kernel<'a>>,
     by_name: HashMap<&'a [u8], usize>,
-    /// Functions that would be kernels, were they not weak.
+    /// Weak functions that otherwise are kernels.
     weak: Vec<Kernel<'a>>,
-    /// The first name that two different functions have.
+    /// The first name of two different functions.
     pub(crate) contested: Option<&'a [u8]>,
-    /// How many symbols there are, of any kind.
+    /// The number of symbols of any kind.
     pub(crate) total: usize,
-    /// How many functions, of any kind.
+    /// The number of functions of any kind.
     pub(crate) functions: usize,
-    /// How many symbols are not defined,
+    /// The number of undefined symbols,
     pub(crate) undefined: usize,
     /// and the name of the first.
     pub(crate) first_undefined: &'a [u8],
@@ -209,9 +210,9 @@ pub(crate) struct Symbols<'a> {
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) struct Kernel<'a> {
     pub(crate) name: &'a [u8],
-    /// The section it is in.
+    /// The index of its section.
     pub(crate) section: usize,
-    /// `st_value`: an offset in relocatable objects, else an address.
+    /// `st_value`: an offset in relocatable objects, an address in others.
     pub(crate) value: u64,
     pub(crate) size: u64,
 }
@@ -222,7 +223,7 @@ impl<'a> Symbols<'a> {
         self.by_name.get(name).copied()
     }
 
-    /// Counts weak functions too, each where no other has its name.
+    /// Adds each weak function whose name no other function has.
     pub(crate) fn take_weak(&mut self) {
         for kernel in std::mem::take(&mut self.weak) {
             if let Entry::Vacant(place) = self.by_name.entry(kernel.name) {
@@ -259,7 +260,7 @@ impl<'a> Symbols<'a> {
             let name = symbols.symbol_name(LE, symbol).map_err(told)?;
             *left = left
                 .checked_sub(name.len())
-                .ok_or_else(|| "names of functions are together longer than the file".to_owned())?;
+                .ok_or_else(|| "the names of functions exceed the length of the file".to_owned())?;
             if name.is_empty() {
                 continue;
             }
@@ -284,7 +285,7 @@ impl<'a> Symbols<'a> {
         Ok(())
     }
 
-    /// The null symbol is undefined and means nothing.
+    /// The null symbol is undefined and has no meaning.
     fn count_undefined(&mut self, index: usize, symbol: &Symbol, name: impl FnOnce() -> &'a [u8]) {
         if index == 0 || symbol.st_bind() == elf::STB_LOCAL {
             return;
@@ -305,7 +306,7 @@ fn holds_code(section: &Section) -> bool {
     section.sh_flags(LE).contains(elf::SHF_EXECINSTR) && section.sh_type(LE) != elf::SHT_NOBITS
 }
 
-/// The identification bytes, one by one: "not ELF" and "other class" help more than "unsupported".
+/// The identification bytes are checked one by one: "not ELF" and "other class" are more helpful than "unsupported".
 fn check_ident(bytes: &[u8], findings: &mut Findings) -> Option<()> {
     let Some([class, data, version]) = bytes.strip_prefix(b"\x7fELF").and_then(|rest| rest.first_chunk())
     else {

@@ -1,4 +1,4 @@
-//! The sections that say something of the kernels, found by their names.
+//! The sections with information about kernels, found by their names.
 
 use object::LittleEndian as LE;
 use object::elf;
@@ -13,19 +13,19 @@ use crate::findings::Findings;
 use crate::problem::KernelProblem;
 use opkeep_cann_meta::{Architecture, Family};
 
-/// The section that describes an object as a whole; those of its kernels have the kernel's name behind a dot.
+/// The section that describes the whole object; those of its kernels append a dot and the kernel's name.
 const META: &[u8] = b".ascend.meta";
-/// The stack sizes that the runtime takes.
+/// The stack sizes that the runtime accepts.
 const STACKS: [u64; 2] = [16384, 32768];
-/// At most so many lines are kept of who made the object,
+/// The largest number of kept lines of `.comment`,
 const COMPILERS: usize = 8;
 
-/// Sections that say something, as bytes.
+/// The bytes of the sections with information.
 #[derive(Default)]
 pub(crate) struct Special<'a> {
     /// The index of `.text`.
     pub(crate) text: Option<usize>,
-    /// Names of kernels, and what is said of each.
+    /// Names of kernels, and the metadata of each.
     metas: Vec<(&'a [u8], &'a [u8])>,
     binary: Option<&'a [u8]>,
     stack: Option<&'a [u8]>,
@@ -34,10 +34,10 @@ pub(crate) struct Special<'a> {
 }
 
 impl<'a> Special<'a> {
-    /// Looks through all sections, once.
+    /// Reads all sections in one pass.
     pub(crate) fn find(elf: &Elf<'a>, findings: &mut Findings) -> Self {
         let mut special = Self::default();
-        // As with the names of symbols: sections may share names and contents, but not without end.
+        // As for the names of symbols, the total length of shared names and contents is limited.
         let mut left = (elf.bytes.len(), elf.bytes.len());
         for (index, section) in elf.sections.enumerate().skip(1) {
             let name = match elf.sections.section_name(LE, section) {
@@ -48,7 +48,7 @@ impl<'a> Special<'a> {
                 }
             };
             let Some(names) = left.0.checked_sub(name.len()) else {
-                let problem = "are together longer than the file";
+                let problem = "exceed the length of the file";
                 malformed(elf.bytes, findings, "names of sections", problem);
                 break;
             };
@@ -59,10 +59,10 @@ impl<'a> Special<'a> {
             if !says_something(name) {
                 continue;
             }
-            // What lies outside the file was told already.
+            // Sections outside the file have their own finding.
             let Ok(data) = section.data(LE, elf.bytes) else { continue };
             let Some(contents) = left.1.checked_sub(data.len()) else {
-                malformed(elf.bytes, findings, "metadata sections", "are together longer than the file");
+                malformed(elf.bytes, findings, "metadata sections", "exceed the length of the file");
                 break;
             };
             left.1 = contents;
@@ -87,11 +87,11 @@ fn says_something(name: &[u8]) -> bool {
         || matches!(name, b".ascend.stack.size.record" | b"__CCE_KernelArgSize" | b".comment")
 }
 
-/// All that the object says, decoded. What cannot be decoded is a finding.
+/// Decodes all information of the object. Undecodable data is a finding.
 pub(crate) fn facts(elf: &Elf<'_>, special: &Special<'_>, findings: &mut Findings) -> ElfFacts {
     let mut kernels: Vec<KernelFacts> = elf.symbols.kernels.iter().map(|kernel| kernel.facts(elf)).collect();
     take_metas(elf, special, &mut kernels, findings);
-    // Of an object that cannot be read to its end, nobody knows how many kernels it has.
+    // The number of kernels of an incompletely read object is unknown.
     if let Some(record) = special.arguments.filter(|_| !elf.torn) {
         take_arguments(record, &mut kernels, findings);
     }
@@ -126,7 +126,7 @@ impl crate::elf::Kernel<'_> {
         }
     }
 
-    /// Where it begins in its section. An address below the section's wraps around, far beyond any section.
+    /// Its offset in its section. An address below the section's wraps around to an offset beyond any section.
     pub(crate) fn offset(&self, elf: &Elf<'_>) -> u64 {
         let section = elf.sections.section(object::SectionIndex(self.section));
         let address = section.map_or(0, |section| section.sh_addr(LE));
@@ -134,8 +134,8 @@ impl crate::elf::Kernel<'_> {
     }
 }
 
-/// A relocatable object is a part if something is left to be done with it. Those of the first generation of chips are
-/// loaded as they are.
+/// A relocatable object is a part if a link step remains. Those of the first generation of chips are loaded without
+/// one.
 pub(crate) fn linkage(elf: &Elf<'_>) -> Linkage {
     let is_left = |section: &elf::SectionHeader64<LE>| match section.sh_type(LE) {
         elf::SHT_REL | elf::SHT_RELA => {
@@ -165,7 +165,7 @@ fn take_metas(elf: &Elf<'_>, special: &Special<'_>, kernels: &mut [KernelFacts],
             continue;
         };
         let (meta, problem) = device::kernel(data);
-        let again = kernels[at].meta.replace(meta).map(|_| "another section of this name".to_owned());
+        let again = kernels[at].meta.replace(meta).map(|_| "a repeated section".to_owned());
         if let Some(problem) = problem.or(again) {
             let section = section_of(name);
             findings.add(Code::METADATA, || KernelProblem::Metadata { section, problem });
@@ -190,7 +190,7 @@ fn tell(section: &[u8], problem: Option<String>, findings: &mut Findings) {
     }
 }
 
-/// One number a kernel, in their order.
+/// One number for each kernel, in their order.
 fn take_arguments(record: &[u8], kernels: &mut [KernelFacts], findings: &mut Findings) {
     let (sizes, rest) = record.as_chunks::<4>();
     if sizes.len() != kernels.len() || !rest.is_empty() {
@@ -202,7 +202,7 @@ fn take_arguments(record: &[u8], kernels: &mut [KernelFacts], findings: &mut Fin
     }
 }
 
-/// The stack, if all records agree on one that the runtime takes.
+/// The stack size, if all records agree on one that the runtime accepts.
 fn stack(record: &[u8], findings: &mut Findings) -> Option<u64> {
     let (sizes, rest) = record.as_chunks::<8>();
     let first = sizes.first().map(|size| u64::from_le_bytes(*size));
@@ -218,7 +218,7 @@ fn stack(record: &[u8], findings: &mut Findings) -> Option<u64> {
     None
 }
 
-/// Texts that end with a zero, each once.
+/// Zero-terminated texts, without repetitions.
 fn compilers(comment: &[u8]) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for text in comment.split(|byte| *byte == 0).filter(|text| !text.is_empty()).take(COMPILERS) {

@@ -7,21 +7,21 @@ use thiserror::Error;
 use crate::code::Code;
 use crate::display::list;
 
-/// What is wrong with a description, or noteworthy.
+/// A problem of a description.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum DescriptionProblem {
-    /// The `.json` is torn, or one of its fields has a wrong type.
+    /// The `.json` is truncated, or one of its fields has a wrong type.
     #[error(transparent)]
     Json(#[from] MetaError),
-    /// A field of the `.json` holds another value than every producer writes.
+    /// A field of the `.json` has a value that no producer writes.
     #[error("field `{field}`: expected {expected}, found `{found}`")]
     Field {
         /// The field.
         field: &'static str,
-        /// What may stand there.
+        /// The expected value.
         expected: &'static str,
-        /// What stands there.
+        /// The value found.
         found: String,
     },
     /// The `.json` lacks a field.
@@ -36,14 +36,14 @@ pub enum DescriptionProblem {
         /// The field, such as `kernelList[0].tilingKey`.
         place: String,
     },
-    /// A field holds what says nothing.
-    #[error("field `{field}`: expected {expected}, found {found}; it was passed over")]
+    /// A field has a value without meaning.
+    #[error("field `{field}`: expected {expected}, found {found}; it was ignored")]
     OddValue {
         /// The field.
         field: &'static str,
-        /// What may stand there.
+        /// The expected value.
         expected: &'static str,
-        /// What stands there.
+        /// The value found.
         found: String,
     },
     /// Two items of `kernelList` have one name.
@@ -52,19 +52,19 @@ pub enum DescriptionProblem {
         /// The kernel.
         kernel: String,
     },
-    /// A name in the `.json` would leave its folder, or hide in it.
+    /// A name in the `.json` leaves its directory, or is hidden in it.
     #[error(
-        "field `{field}`: expected a file name out of letters, digits, `_`, `.` and `-`, with its suffix of at most 255 \
+        "field `{field}`: expected a file name of letters, digits, `_`, `.` and `-`, with its suffix of at most 255 \
          characters, found `{found}`"
     )]
     UnsafeName {
         /// The field.
         field: &'static str,
-        /// What stands there.
+        /// The value found.
         found: String,
     },
     /// The object is not the one that the `.json` describes.
-    #[error("field `{field}`: the `.json` says {expected}, the object has {found}")]
+    #[error("field `{field}`: the `.json` states {expected}, the object has {found}")]
     Sha256 {
         /// The field: `sha256`, or `objSha256` for the relocatable object of AKG.
         field: &'static str,
@@ -73,28 +73,28 @@ pub enum DescriptionProblem {
         /// The object's digest.
         found: Digest,
     },
-    /// The target's loader does not take this kind of binary.
+    /// The target's loader does not accept this kind of binary.
     #[error("field `magic`: {target} expects {}, found {found}", list(.expected))]
     Magic {
         /// The target.
         target: String,
-        /// What it takes.
+        /// The values that it accepts.
         expected: Vec<Magic>,
-        /// What stands there.
+        /// The value found.
         found: Magic,
     },
     /// A CPU kernel of AKG has no magic.
-    #[error("field `magic` is missing, as in all that AKG writes for CPUs")]
+    #[error("field `magic` is missing, as in all CPU kernels of AKG")]
     NoMagic,
-    /// The magic is not the one that CANN gives to kernels for such cores.
-    #[error("field `magic`: {magic} does not go with {with}")]
+    /// CANN gives another magic to kernels for such cores.
+    #[error("field `magic`: {magic} does not match {with}")]
     MagicMisfit {
         /// The magic.
         magic: Magic,
-        /// What it does not go with: `coreType VectorCore`, `kernel type AIV of a`.
+        /// What it does not match: `coreType VectorCore`, `kernel type AIV of a`.
         with: String,
     },
-    /// Both spellings of the core type are there and differ.
+    /// `coreType` and `core_type` differ.
     #[error("field `coreType` is `{core_type}`, but `core_type` is `{other}`")]
     CoreTypes {
         /// `coreType`.
@@ -102,63 +102,63 @@ pub enum DescriptionProblem {
         /// `core_type`.
         other: String,
     },
-    /// The common name is not the beginning of the listed ones.
+    /// `kernelName` is not the beginning of the listed names.
     #[error("field `kernelName`: expected the beginning of `{kernel}` in `kernelList`, found {found}")]
     BaseName {
-        /// What stands there.
+        /// The value found.
         found: String,
-        /// The first listed name that begins otherwise.
+        /// The first listed name with another beginning.
         kernel: String,
     },
-    /// The kind of core is none that a compiler writes.
+    /// A kind of core that no compiler writes.
     #[error("field `{field}`: expected a kind of core such as VectorCore, found `{found}`")]
     UnknownCore {
         /// `coreType` or `core_type`.
         field: &'static str,
-        /// What stands there.
+        /// The value found.
         found: String,
     },
-    /// A field is missing that the compilers for the object's chip write.
+    /// A missing field that the compilers for the object's chip write.
     #[error("field `{field}` is missing: {reader}")]
     Unsaid {
         /// The field.
         field: &'static str,
-        /// What its readers do without it.
+        /// The behaviour of readers without it.
         reader: &'static str,
         /// Whether all kernels like this one have it.
         always: bool,
     },
-    /// Kernels are not called after the file.
-    #[error("field `binFileName` is `{bin_file_name}`, but the kernel is called `{kernel}`")]
+    /// The kernels are not named after the file.
+    #[error("field `binFileName` is `{bin_file_name}`, but the kernel is named `{kernel}`")]
     BinName {
         /// `binFileName`.
         bin_file_name: String,
         /// `kernelName`, or the first name of the list.
         kernel: String,
     },
-    /// The file is not called as the `.json` says.
-    #[error("the file is called `{found}`, but the `.json` says `{expected}`")]
+    /// The file's name differs from that in the `.json`.
+    #[error("the file is named `{found}`, but the `.json` states `{expected}`")]
     FileName {
-        /// What the `.json` says.
+        /// The name in the `.json`.
         expected: String,
         /// The file's name.
         found: String,
     },
     /// A `.json` without an object.
-    #[error("expected the object beside the `.json` as {expected}, found none")]
+    #[error("expected the object of the `.json` as {expected}, found none")]
     NoObject {
-        /// The names that were looked for.
+        /// The expected names.
         expected: String,
     },
     /// An object without a `.json`.
-    #[error("no `.json` stands beside the object")]
+    #[error("the `.json` of the object is missing")]
     Alone,
-    /// A further kernel is absent, unreadable or wrong: a part of a master, or a twin.
-    #[error("the part `{part}` cannot be taken: {problem}")]
+    /// A part of a master or a deterministic variant is missing, unreadable or wrong.
+    #[error("the part `{part}` cannot be used: {problem}")]
     Part {
         /// The part's file.
         part: String,
-        /// Why not.
+        /// The reason.
         problem: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Problems of the kernels in an object, and of what it says of them.
+//! Problems of the kernels in an object, and of their metadata.
 
 use opkeep_cann_meta::{Architecture, Deterministic};
 use thiserror::Error;
@@ -7,44 +7,44 @@ use crate::cann::device::{KernelType, TaskRatio};
 use crate::code::Code;
 use crate::display::{Count, Names};
 
-/// What is wrong with a kernel in an object, or noteworthy.
+/// A problem of a kernel in an object.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum KernelProblem {
-    /// A kernel reaches out of its section.
+    /// A kernel exceeds its section.
     #[error(
         "kernel `{kernel}`: expected within the {section_bytes} bytes of its section, found {size} bytes at {offset:#x}"
     )]
     KernelRange {
         /// The kernel.
         kernel: String,
-        /// Where it begins, from the section's beginning.
+        /// Its offset in the section.
         offset: u64,
-        /// Its length.
+        /// Its size in bytes.
         size: u64,
         /// The section's length.
         section_bytes: u64,
     },
-    /// A function that nobody names reaches out of its section.
+    /// A function that the `.json` does not name exceeds its section.
     #[error(
         "function `{kernel}`: expected within the {section_bytes} bytes of its section, found {size} bytes at {offset:#x}"
     )]
     OtherRange {
         /// The function.
         kernel: String,
-        /// Where it begins, from the section's beginning.
+        /// Its offset in the section.
         offset: u64,
-        /// Its length.
+        /// Its size in bytes.
         size: u64,
         /// The section's length.
         section_bytes: u64,
     },
-    /// A kernel begins at an odd place.
+    /// A kernel is misaligned.
     #[error("kernel `{kernel}`: expected at a multiple of 4, found at {offset:#x}")]
     KernelAlign {
         /// The kernel.
         kernel: String,
-        /// Where it begins.
+        /// Its offset in the section.
         offset: u64,
     },
     /// A kernel is in another section.
@@ -56,7 +56,7 @@ pub enum KernelProblem {
         section: String,
     },
     /// Two kernels have one name.
-    #[error("kernel `{kernel}`: expected one function of this name, found several at different places")]
+    #[error("kernel `{kernel}`: expected one function of this name, found several at different addresses")]
     Contested {
         /// The first such name.
         kernel: String,
@@ -70,9 +70,9 @@ pub enum KernelProblem {
     Kernel {
         /// The field: `kernelName`, or `kernelList` if there is one.
         field: &'static str,
-        /// The name that stands there.
+        /// The name in that field.
         expected: String,
-        /// How many kernels the object defines.
+        /// The number of kernels that the object defines.
         kernels: usize,
         /// Their names, at most five.
         found: Vec<String>,
@@ -83,37 +83,39 @@ pub enum KernelProblem {
         /// The number of functions.
         functions: usize,
     },
-    /// The object has kernels besides those that are named.
-    #[error("the `.json` names {}; besides, the object defines {}", Count(*.named), Names(*.others, .found))]
+    /// The object defines kernels that the `.json` does not name.
+    #[error("the `.json` names {}; the object also defines {}", Count(*.named), Names(*.others, .found))]
     Unlisted {
-        /// How many the `.json` names.
+        /// The number of kernels that the `.json` names.
         named: usize,
-        /// How many others the object defines.
+        /// The number of other kernels that the object defines.
         others: usize,
         /// Their names, at most five.
         found: Vec<String>,
     },
-    /// There are kernels by tiling key, and no list of them.
+    /// The object has kernels by tiling key, but the `.json` does not list them.
     #[error("field `kernelList`: expected a list of `{kernel}` by tiling key; the object defines {}", Names(*.kernels, .found))]
     ByKey {
         /// `kernelName`.
         kernel: String,
-        /// How many kernels there are.
+        /// The number of kernels.
         kernels: usize,
         /// Their names, at most five.
         found: Vec<String>,
     },
-    /// The object is a library for the host.
-    #[error("the object is a library with `GetKernelBin`; what that function gives was not checked")]
+    /// The object is a host library.
+    #[error(
+        "the object is a library with `GetKernelBin`; the kernel that this function returns was not checked"
+    )]
     Container,
-    /// The name of a kernel is the name of something else.
+    /// A symbol has the kernel's name, but is no kernel.
     #[error(
         "field `{field}`: expected `{kernel}` as a function that is global or weak, and visible; it is another symbol"
     )]
     NotVisible {
         /// The field: `kernelName`, or `kernelList` if there is one.
         field: &'static str,
-        /// The name that stands there.
+        /// The name in that field.
         kernel: String,
     },
     /// Metadata that cannot be read.
@@ -121,33 +123,33 @@ pub enum KernelProblem {
     Metadata {
         /// The section.
         section: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
-    /// Metadata of something that is no kernel.
+    /// Metadata of an unknown kernel.
     #[error("section `{section}`: expected to be named after a kernel of the object")]
     StrayMetadata {
         /// The section.
         section: String,
     },
-    /// A kernel without metadata beside others that have it.
+    /// Some kernels lack metadata that others have.
     #[error("expected metadata for all {kernels} kernels, found none for {without}, the first `{kernel}`")]
     NoMetadata {
-        /// The first kernel that has none.
+        /// The first kernel without metadata.
         kernel: String,
-        /// How many have none.
+        /// The number of kernels without metadata.
         without: usize,
-        /// How many kernels there are.
+        /// The number of kernels.
         kernels: usize,
     },
-    /// The record of stack sizes is odd.
+    /// The record of stack sizes has an unexpected value.
     #[error("section `.ascend.stack.size.record`: expected 16384 or 32768, once or more, found {found}")]
     StackRecord {
-        /// What stands there.
+        /// The value found.
         found: String,
     },
-    /// The record of argument sizes is odd.
-    #[error("section `__CCE_KernelArgSize`: expected {expected} bytes, 4 a kernel, found {found}")]
+    /// The record of argument sizes has an unexpected length.
+    #[error("section `__CCE_KernelArgSize`: expected {expected} bytes, 4 for each kernel, found {found}")]
     ArgumentRecord {
         /// Four times the number of kernels.
         expected: usize,
@@ -155,65 +157,65 @@ pub enum KernelProblem {
         found: usize,
     },
     /// Metadata and `.json` name different cores.
-    #[error("kernel `{kernel}`: `{field}` is `{expected}`, but the metadata says {found}")]
+    #[error("kernel `{kernel}`: `{field}` is `{expected}`, but the metadata states {found}")]
     KernelType {
         /// The kernel.
         kernel: String,
         /// The field of the `.json`.
         field: &'static str,
-        /// What stands there.
+        /// The value found.
         expected: String,
-        /// What the metadata says.
+        /// The value in the metadata.
         found: KernelType,
     },
     /// Metadata and `.json` name different ratios.
-    #[error("kernel `{kernel}`: `taskRation` is {expected}, but the metadata says {found}")]
+    #[error("kernel `{kernel}`: `taskRation` is {expected}, but the metadata states {found}")]
     TaskRatio {
         /// The kernel.
         kernel: String,
-        /// What the `.json` says.
+        /// The value in the `.json`.
         expected: TaskRatio,
-        /// What the metadata says.
+        /// The value in the metadata.
         found: TaskRatio,
     },
     /// Tiling keys differ.
-    #[error("kernel `{kernel}`: `tilingKey` is {expected}, but {place} says {found}")]
+    #[error("kernel `{kernel}`: `tilingKey` is {expected}, but {place} states {found}")]
     TilingKey {
         /// The kernel.
         kernel: String,
-        /// What the `.json` says.
+        /// The value in the `.json`.
         expected: u64,
         /// `its name` or `the metadata`.
         place: &'static str,
-        /// What is said there.
+        /// The value there.
         found: u64,
     },
     /// Metadata and `.json` differ on synchronisation between cores.
-    #[error("kernel `{kernel}`: `crossCoreSync` is {expected}, but the metadata says {found}")]
+    #[error("kernel `{kernel}`: `crossCoreSync` is {expected}, but the metadata states {found}")]
     CrossCoreSync {
         /// The kernel.
         kernel: String,
-        /// What the `.json` says.
+        /// The value in the `.json`.
         expected: bool,
-        /// What the metadata says.
+        /// The value in the metadata.
         found: u32,
     },
     /// Metadata and `.json` differ on deterministic computing.
-    #[error("kernel `{kernel}`: `deterministic` is `{expected}`, but the metadata says {found}")]
+    #[error("kernel `{kernel}`: `deterministic` is `{expected}`, but the metadata states {found}")]
     Deterministic {
         /// The kernel.
         kernel: String,
-        /// What the `.json` says.
+        /// The value in the `.json`.
         expected: Deterministic,
-        /// What the metadata says.
+        /// The value in the metadata.
         found: u32,
     },
     /// The object is compiled for other cores.
     #[error("`e_flags` of the object name {found}, but {expected}")]
     Architecture {
-        /// What speaks against it.
+        /// The contradicting statement.
         expected: String,
-        /// What `e_flags` name.
+        /// The cores in `e_flags`.
         found: Architecture,
     },
 }

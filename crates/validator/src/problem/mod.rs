@@ -1,4 +1,4 @@
-//! What can be wrong with a kernel, or noteworthy.
+//! Problems of a kernel.
 
 mod description;
 mod kernel;
@@ -15,17 +15,17 @@ pub use description::DescriptionProblem;
 pub use kernel::KernelProblem;
 pub use object::ObjectProblem;
 
-/// What was found, with what was expected. Text from files is cut short, and holds nothing that a terminal obeys.
+/// A problem: the value found, and the expected value. Text from files is truncated and has no control characters.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum Problem {
-    /// It is about the `.json`, or the files that belong to it.
+    /// A problem of the `.json`, or of the files that belong to it.
     #[error(transparent)]
     Description(#[from] DescriptionProblem),
-    /// It is about the object as a file.
+    /// A problem of the object as a file.
     #[error(transparent)]
     Object(#[from] ObjectProblem),
-    /// It is about the kernels in the object.
+    /// A problem of the kernels in the object.
     #[error(transparent)]
     Kernel(#[from] KernelProblem),
     /// Two parsers differ.
@@ -33,49 +33,49 @@ pub enum Problem {
     Disagree {
         /// The first fact in which they differ.
         what: &'static str,
-        /// The fact according to `object`.
+        /// `object`'s value.
         object: String,
-        /// The fact according to `goblin`.
+        /// `goblin`'s value.
         goblin: String,
     },
-    /// The second parser gives up.
+    /// The second parser cannot read the object.
     #[error("`goblin` cannot read the object: {problem}")]
     SecondParser {
         /// What it says.
         problem: String,
     },
-    /// The object begins with other bytes.
+    /// The object begins with other bytes than expected.
     #[error("the object for {target} should begin with {}, found {}", Bytes(expected), Bytes(found))]
     OpaqueStart {
         /// The target.
         target: String,
-        /// How its objects begin.
+        /// The first bytes of its objects.
         expected: Vec<u8>,
-        /// How this one begins.
+        /// The first bytes of this object.
         found: Vec<u8>,
     },
-    /// The object is too long.
+    /// The object exceeds the size limit.
     #[error("the object has {found} bytes, one for {target} at most {expected}")]
     TooLong {
         /// The target.
         target: String,
-        /// How many bytes it may have.
+        /// The limit in bytes.
         expected: u64,
-        /// How many it has.
+        /// The object's size in bytes.
         found: u64,
     },
-    /// A check of a backend's own found something.
+    /// A finding of a backend's own check.
     #[error("{check}: {message}")]
     Check {
         /// The check.
         check: CheckId,
-        /// How much it weighs.
+        /// Its severity.
         severity: Severity,
         /// What it says.
         message: String,
     },
-    /// A check of a backend's own is not known here.
-    #[error("not checked by {check}, which is not known here")]
+    /// A backend's own check is not available.
+    #[error("not checked by {check}, which is not available")]
     Unverified {
         /// The check.
         check: CheckId,
@@ -83,10 +83,10 @@ pub enum Problem {
     /// CANN's graph engine would refuse the `.json`.
     #[error("{0}")]
     FeRefuses(Lint),
-    /// CANN's graph engine would take the `.json`, but not as it is meant.
+    /// CANN's graph engine would ignore or misread a part of the `.json`.
     #[error("{0}")]
     FeLint(Lint),
-    /// MindSpore would refuse or ignore something.
+    /// MindSpore would refuse, ignore or misread a part of the `.json`.
     #[error("{0}")]
     MindsporeLint(Lint),
 }

@@ -7,11 +7,11 @@ use crate::code::Code;
 use crate::display::{Bytes, list};
 use crate::elf::facts::{ElfType, Flags, Machine};
 
-/// What is wrong with an object as a file, or noteworthy.
+/// A problem of an object as a file.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum ObjectProblem {
-    /// The object is no ELF file: text, an archive, nothing at all.
+    /// The object is no ELF file: text, an archive, or empty.
     #[error("the object is not ELF: expected 7f 45 4c 46 at its beginning, found {}", Bytes(.found))]
     NotElf {
         /// The object's first bytes, at most four.
@@ -20,13 +20,13 @@ pub enum ObjectProblem {
     /// The object is an ELF file, but not of 64 bits.
     #[error("`EI_CLASS` of the object: expected 2 (ELF64), found {found}")]
     Class {
-        /// What stands there; 1 is ELF32.
+        /// The value found; 1 is ELF32.
         found: u8,
     },
     /// The object is an ELF file, but not little-endian.
     #[error("`EI_DATA` of the object: expected 1 (little-endian), found {found}")]
     Endianness {
-        /// What stands there; 2 is big-endian.
+        /// The value found; 2 is big-endian.
         found: u8,
     },
     /// The object is for another machine.
@@ -36,7 +36,7 @@ pub enum ObjectProblem {
         target: String,
         /// The machines that it loads.
         expected: Vec<Machine>,
-        /// What stands there.
+        /// The value found.
         found: Machine,
     },
     /// The object is for other chips.
@@ -44,49 +44,49 @@ pub enum ObjectProblem {
     Chip {
         /// The target.
         target: String,
-        /// What stands there.
+        /// The value found.
         flags: u32,
-        /// The chips that it stands for.
+        /// The chips of that value.
         found: Family,
     },
-    /// For which chips the object is cannot be compared with what it should be for.
+    /// The chips of the object cannot be compared with the target.
     #[error("{}; its `e_flags` are {flags:#x}", unjudged(.chip))]
     UnknownChip {
-        /// What is named.
+        /// The target's chip.
         chip: String,
-        /// What stands in the object.
+        /// The object's `e_flags`.
         flags: u32,
     },
     /// The object is a kind of ELF file that the target cannot load.
     #[error("`e_type` of the object: expected {expected}, found {found}")]
     Type {
-        /// What may stand there.
+        /// The expected types.
         expected: &'static str,
-        /// What stands there.
+        /// The value found.
         found: u16,
     },
     /// The object is a kind of ELF file that this target's compilers do not write.
     #[error("`e_type` of the object: expected {expected}, found {found}")]
     UnusualType {
-        /// What usually stands there.
+        /// The usual types.
         expected: &'static str,
-        /// What stands there.
+        /// The value found.
         found: ElfType,
     },
-    /// The object is an ELF file that was cut off, or that no correct tool wrote.
+    /// The object is a truncated or malformed ELF file.
     #[error("the object is truncated or malformed: {structure}: {problem}, in {bytes} bytes")]
     Malformed {
         /// The ELF structure that cannot be read, such as `section 3`.
         structure: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
-        /// The object's length.
+        /// The object's size in bytes.
         bytes: usize,
     },
-    /// There are no section headers.
+    /// The object has no section headers.
     #[error("`e_shnum` of the object: expected at least 1, found 0")]
     NoSections,
-    /// There is no function symbol.
+    /// The object has no function symbol.
     #[error("expected at least one function among the object's {symbols} symbols, found none")]
     NoFunction {
         /// The number of symbols.
@@ -97,18 +97,18 @@ pub enum ObjectProblem {
     Link {
         /// The section.
         section: usize,
-        /// What stands there.
+        /// The value found.
         found: u32,
         /// The number of sections.
         sections: usize,
     },
-    /// The section headers have another size.
+    /// The section headers have an unexpected size.
     #[error("`e_shentsize` of the object: expected 64, found {found}")]
     EntrySize {
-        /// What stands there.
+        /// The value found.
         found: u16,
     },
-    /// The target loads objects with other flags.
+    /// The target does not load objects with these flags.
     #[error(
         "`e_flags` of the object are {found:#x}, expected bits {mask:#x} to be {} for {target}",
         list(expected)
@@ -116,14 +116,14 @@ pub enum ObjectProblem {
     Flags {
         /// The target.
         target: String,
-        /// The bits that count.
+        /// The bits that are compared.
         mask: u32,
-        /// What they may be.
+        /// The accepted values of these bits.
         expected: Vec<Flags>,
-        /// What they are.
+        /// The object's `e_flags`.
         found: u32,
     },
-    /// The first loaded section is another, or elsewhere.
+    /// The first loaded section is not `.text`, or has an unexpected address.
     #[error("expected `.text` at address 0 as the first loaded section, found `{section}` at {address:#x}")]
     TextPlace {
         /// The section.
@@ -131,19 +131,19 @@ pub enum ObjectProblem {
         /// Its address.
         address: u64,
     },
-    /// A loaded section stands elsewhere in the file than its address says.
+    /// The file offset of a loaded section does not match its address.
     #[error(
         "section `{section}`: expected at offset {expected:#x} of the file by its address, found at {found:#x}"
     )]
     Gap {
         /// The section.
         section: String,
-        /// Where it should stand, as the first loaded section does.
+        /// The expected offset, relative to the first loaded section.
         expected: u64,
-        /// Where it stands.
+        /// The offset found.
         found: u64,
     },
-    /// A loaded section has no bytes.
+    /// A loaded section has no bytes in the file.
     #[error("section `{section}`: expected bytes in the file, since it is loaded, found NOBITS")]
     LoadedNobits {
         /// The section.
@@ -154,11 +154,11 @@ pub enum ObjectProblem {
     Undefined {
         /// The first such symbol.
         symbol: String,
-        /// How many there are.
+        /// The number of undefined symbols.
         count: usize,
     },
-    /// There is a dynamic section.
-    #[error("section `{section}`: expected nothing for a dynamic loader")]
+    /// The object has a section for dynamic loading.
+    #[error("section `{section}`: expected no section for dynamic loading")]
     Dynamic {
         /// The section.
         section: String,

@@ -12,13 +12,10 @@ fn kernels_that_nobody_names_are_counted() {
         let found = found.iter().map(|&name| name.to_owned()).collect();
         KernelProblem::Unlisted { named, others, found }.to_string()
     };
-    assert_eq!(
-        unlisted(1, 1, &["b"]),
-        "the `.json` names 1 kernel; besides, the object defines 1 kernel: `b`"
-    );
+    assert_eq!(unlisted(1, 1, &["b"]), "the `.json` names 1 kernel; the object also defines 1 kernel: `b`");
     assert_eq!(
         unlisted(2, 3, &["b", "c"]),
-        "the `.json` names 2 kernels; besides, the object defines 3 kernels: `b`, `c`, ..."
+        "the `.json` names 2 kernels; the object also defines 3 kernels: `b`, `c`, ..."
     );
 }
 

@@ -444,7 +444,7 @@ fn names_that_overlap_without_end_are_refused() {
         panic!("{report:?}")
     };
     assert_eq!(structure, "symbol table");
-    assert!(problem.contains("longer than the file"), "{problem}");
+    assert!(problem.contains("exceed the length of the file"), "{problem}");
     assert_eq!(validate_object(&object, None).cross_check, None);
 }
 
