@@ -74,14 +74,14 @@ impl fmt::Debug for Digest {
 pub struct ParseDigestError {
     /// The text, cut to 80 characters.
     pub text: String,
-    /// What is wrong with it.
+    /// The part of the text that is wrong.
     pub found: String,
 }
 
-/// What is no hexadecimal digit.
+/// The value of a byte that is not a hexadecimal digit.
 const NONE: u8 = u8::MAX;
-/// The value of each byte as a digit. Digests are random: a branch for each digit would be taken wrong half of the time,
-/// and cost more than all the rest.
+/// The value of each byte as a digit. Digests are random: a branch for each digit would be mispredicted half of the
+/// time, and cost more than all the rest.
 const NIBBLES: [u8; 256] = {
     let mut values = [NONE; 256];
     let mut digit = 0;

@@ -8,11 +8,11 @@ use crate::{Digest, Hasher};
 /// One named part of a [`Fingerprint`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// What the part is, such as `driver` or `impl/square.py`. Counts in the digest.
+    /// The name of the part, such as `driver` or `impl/square.py`. Part of the digest.
     pub name: String,
-    /// The content. Counts in the digest.
+    /// The digest of the content. Part of the fingerprint's digest.
     pub digest: Digest,
-    /// The content for people, such as `gcc 12.2.0`. Does not count: it only says what `digest` stands for.
+    /// The content for people, such as `gcc 12.2.0`. Not part of the digest.
     pub note: String,
 }
 
@@ -34,7 +34,7 @@ pub struct Part {
 #[derive(Clone, Default)]
 pub struct Fingerprint {
     parts: Vec<Part>,
-    /// The digest over them, once another process asked: a toolchain's counts in every key of a build.
+    /// Their digest, computed at first use: that of a toolchain is part of every key of a build.
     digest: OnceLock<Digest>,
 }
 
@@ -100,14 +100,14 @@ impl Fingerprint {
         self.parts[..at].iter().filter(|part| part.name == self.parts[at].name).count()
     }
 
-    /// The part here that has `part`'s name and stands at `rank` among those that do.
+    /// The part with the name of `part` that has `rank` such parts before it.
     fn same_place(&self, part: &Part, rank: usize) -> Option<&Part> {
         self.parts.iter().filter(|own| own.name == part.name).nth(rank)
     }
 }
 
 impl PartialEq for Fingerprint {
-    /// Whether the parts are the same, notes included. What was asked of one does not make it another.
+    /// Whether the parts are the same, notes included. The cached digest does not count.
     fn eq(&self, other: &Self) -> bool {
         self.parts == other.parts
     }
@@ -126,9 +126,9 @@ impl fmt::Debug for Fingerprint {
 pub struct PartChange {
     /// The part's name.
     pub name: String,
-    /// The part as it was, if it was there.
+    /// The part in the older fingerprint, if it has one.
     pub old: Option<Part>,
-    /// The part as it is, if it is there.
+    /// The part in the newer fingerprint, if it has one.
     pub new: Option<Part>,
 }
 
@@ -183,7 +183,7 @@ mod tests {
             assert_eq!(asked.digest(), fresh.clone().digest(), "{name}");
             assert_eq!(asked, fresh);
         }
-        // A copy goes its own way.
+        // A copy is independent.
         let mut copy = asked.clone();
         copy.text("d", "1");
         assert_ne!(copy.digest(), asked.digest());

@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(digests.iter().collect::<HashSet<_>>().len(), digests.len());
     }
 
-    /// The encoding itself is frozen: a change here would orphan every cache in the world.
+    /// The encoding itself is frozen: a change here would invalidate every existing cache.
     #[test]
     fn encoding_is_what_the_documentation_says() {
         let mut plain = vec![1];

@@ -5,8 +5,8 @@
 //! hashed with a [`Hasher`], which tags the domain and prefixes every item with its kind and length: no two
 //! different sequences of calls feed the same bytes to SHA-256.
 //!
-//! A [`Fingerprint`] is an ordered list of named parts. Two fingerprints with the same digest are the same; of two
-//! that differ, [`Fingerprint::diff`] says which part moved, which is what makes a cache miss explainable.
+//! A [`Fingerprint`] is an ordered list of named parts. Two fingerprints with the same digest have the same parts;
+//! [`Fingerprint::diff`] lists the parts that differ, which explains a cache miss.
 //!
 //! This crate knows nothing of operators, files or caches.
 //!

@@ -60,9 +60,9 @@ pub enum FsOp {
 /// A call that is about to be made.
 #[derive(Clone, Copy, Debug)]
 pub struct FsCall<'a> {
-    /// What is done.
+    /// The operation.
     pub op: FsOp,
-    /// To what.
+    /// The file or directory.
     pub path: &'a Path,
     /// The new name, for [`FsOp::Rename`] and [`FsOp::Link`].
     pub to: Option<&'a Path>,
@@ -70,18 +70,18 @@ pub struct FsCall<'a> {
     pub bytes: usize,
 }
 
-/// What happens to an [`FsCall`].
+/// The decision of a [`Watcher`] about an [`FsCall`].
 #[derive(Debug)]
 pub enum Permit {
-    /// It is made.
+    /// The call is made.
     Go,
-    /// It is not made, and fails with this error.
+    /// The call is not made, and fails with this error.
     Fail(io::Error),
     /// Only so many bytes are read or written; a write then fails as on a full disk.
     Short(usize),
 }
 
-/// Is called before each call to the file system. For tests.
+/// A hook that is called before each file operation. For tests.
 pub trait Watcher: Send + Sync {
     /// Decides what happens to `call`.
     fn before(&self, call: &FsCall<'_>) -> Permit;

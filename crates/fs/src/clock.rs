@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Gives the time in place of the file system's clock. For tests.
+/// A source of time in place of the file system's clock. For tests.
 pub trait Clock: Send + Sync {
     /// The time now.
     fn now(&self) -> SystemTime;
@@ -21,7 +21,7 @@ pub struct FileClock {
 }
 
 impl FileClock {
-    /// Until [`set`](Self::set) is called, this machine's own time.
+    /// A clock with this machine's time until [`set`](Self::set) is called.
     pub fn new(injected: Option<Arc<dyn Clock>>) -> Self {
         let clock = Self { injected, since: Instant::now(), began: AtomicU64::new(0) };
         clock.set(SystemTime::now());
@@ -52,7 +52,7 @@ impl fmt::Debug for FileClock {
     }
 }
 
-/// How long before `now` a file of time `then` was touched; zero if it seems to be of the future.
+/// The time from `then` to `now`; zero if `then` is in the future.
 pub fn idle(then: SystemTime, now: SystemTime) -> Duration {
     now.duration_since(then).unwrap_or_default()
 }

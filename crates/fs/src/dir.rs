@@ -45,7 +45,7 @@ impl Dir {
     }
 
     /// The same, but reading in it, and in directories below it, leaves times of access as they are, where this user may
-    /// see to that: some programs tell by them what is unused.
+    /// see to that: some programs use these times to find unused files.
     ///
     /// # Errors
     /// That of the system.
@@ -130,7 +130,7 @@ impl Dir {
         self.look(name).is_ok_and(|found| matches!(found.kind, FileKind::File | FileKind::Link))
     }
 
-    /// Whether there is anything called `name`, or that cannot be told.
+    /// Whether something is called `name`, or that is unknown because of an error.
     pub fn may_exist(&self, name: impl AsRef<OsStr>) -> bool {
         !matches!(self.look(name), Err(error) if error.kind() == io::ErrorKind::NotFound)
     }
@@ -347,8 +347,8 @@ impl Dir {
         Ok(rustix::fs::fsync(&self.fd)?)
     }
 
-    /// Gives what was created in this directory to the directory's owner and group: what an administrator creates there,
-    /// the programs of its owner are to read and write. Best effort: only administrators may.
+    /// Gives what was created in this directory to the directory's owner and group: so the
+    /// programs of the owner can use files that an administrator creates. Best effort: only administrators may.
     pub fn give(&self, created: impl AsFd) {
         let (Ok(dir), Ok(found)) = (rustix::fs::fstat(&self.fd), rustix::fs::fstat(&created)) else { return };
         if (dir.st_uid, dir.st_gid) != (found.st_uid, found.st_gid) {

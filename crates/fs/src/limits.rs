@@ -1,4 +1,4 @@
-//! What a process or a file system cannot do any more.
+//! Limits of the process and the file system.
 
 use std::io;
 

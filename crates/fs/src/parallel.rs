@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// What [`map`] made.
+/// The result of [`map`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Mapped<T> {
@@ -14,7 +14,7 @@ pub struct Mapped<T> {
 }
 
 /// Calls `work` with each index below `items`, on up to `threads` threads, until `is_cancelled`. The calling thread works,
-/// too; where no more threads can be had, those that there are do the work. A panic of `work` goes on to the caller.
+/// too; if the system starts fewer threads, these do all the work. A panic of `work` continues in the caller.
 pub fn map<T: Send>(
     items: usize,
     threads: NonZeroUsize,

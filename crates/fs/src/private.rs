@@ -29,8 +29,8 @@ pub enum NotPrivate {
         /// This user.
         user: u32,
     },
-    /// It cannot be created or looked at, or is no directory.
-    #[error("`{}` cannot be used: {source}; have a directory of this user's there", path.display())]
+    /// It cannot be created or opened, or is not a directory.
+    #[error("`{}` cannot be used: {source}; put a directory of this user there", path.display())]
     Io {
         /// The directory.
         path: PathBuf,
@@ -68,7 +68,7 @@ pub fn private_dir(path: &Path) -> Result<(), NotPrivate> {
     Ok(())
 }
 
-/// The directory of this user below `base`, which several users share: `<base>/opkeep-<uid>`, as [`private_dir`] makes it.
+/// The directory of this user below `base`, which several users share: `<base>/opkeep-<uid>`, created by [`private_dir`].
 ///
 /// # Errors
 /// [`NotPrivate`].

@@ -1,7 +1,7 @@
 //! Paths below a root that must not be left.
 //!
-//! Once the root is [entered](RootedFs::enter), no path may lead through a symbolic link, neither its last part nor any
-//! other: the system sees to it (`openat2`, Linux 5.6). Where it cannot, each path is walked part by part.
+//! Once the root is [entered](RootedFs::enter), no part of a path may be a symbolic link. The kernel enforces it (`openat2`,
+//! Linux 5.6). Without that call, each path is opened part by part.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -101,14 +101,14 @@ impl RootedFs {
         retry_on_intr(|| rustix::fs::openat(&at, name, flags, mode))
     }
 
-    /// Where to do something to the name `path`, and not to what it leads to.
-    fn place<'p>(&self, path: &'p Path) -> io::Result<Place<'p>> {
+    /// The open directory and the name of `path`, for an operation on the name itself.
+    fn parent_of<'p>(&self, path: &'p Path) -> io::Result<ParentAndName<'p>> {
         match path.parent().zip(path.file_name()).filter(|_| self.root.is_some()) {
             Some((dir, name)) => {
                 let dir = self.open_path(dir, OFlags::PATH | OFlags::DIRECTORY, Mode::empty())?;
-                Ok(Place { dir: Some(dir), name: Path::new(name) })
+                Ok(ParentAndName { dir: Some(dir), name: Path::new(name) })
             }
-            None => Ok(Place { dir: None, name: path }),
+            None => Ok(ParentAndName { dir: None, name: path }),
         }
     }
 
@@ -147,7 +147,7 @@ impl RootedFs {
     /// Creates a directory that must be missing.
     pub fn create_dir(&self, path: &Path, mode: u32) -> io::Result<()> {
         self.watch.may(FsOp::CreateDir, path)?;
-        let place = self.place(path)?;
+        let place = self.parent_of(path)?;
         Ok(rustix::fs::mkdirat(place.dir(), place.name, Mode::from_raw_mode(mode))?)
     }
 
@@ -160,7 +160,7 @@ impl RootedFs {
     /// What a path names, itself and not where a link points.
     pub fn look(&self, path: &Path) -> io::Result<FileStat> {
         self.watch.may(FsOp::Look, path)?;
-        let place = self.place(path)?;
+        let place = self.parent_of(path)?;
         Ok(FileStat::of(&rustix::fs::statat(place.dir(), place.name, AtFlags::SYMLINK_NOFOLLOW)?))
     }
 
@@ -266,7 +266,7 @@ impl RootedFs {
     /// Renames, replacing what has the new name.
     pub fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.watch.permit(FsOp::Rename, from, Some(to), 0)?;
-        let (from, to) = (self.place(from)?, self.place(to)?);
+        let (from, to) = (self.parent_of(from)?, self.parent_of(to)?);
         Ok(rustix::fs::renameat(from.dir(), from.name, to.dir(), to.name)?)
     }
 
@@ -275,14 +275,14 @@ impl RootedFs {
         if self.watch.is_watched() {
             self.watch.permit(FsOp::Rename, &dir.path().join(name), Some(to), 0)?;
         }
-        let to = self.place(to)?;
+        let to = self.parent_of(to)?;
         Ok(rustix::fs::renameat(dir, name, to.dir(), to.name)?)
     }
 
     /// Renames, unless the new name is taken.
     pub fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.watch.permit(FsOp::Rename, from, Some(to), 0)?;
-        let (from, to) = (self.place(from)?, self.place(to)?);
+        let (from, to) = (self.parent_of(from)?, self.parent_of(to)?);
         let flags = RenameFlags::NOREPLACE;
         Ok(rustix::fs::renameat_with(from.dir(), from.name, to.dir(), to.name, flags)?)
     }
@@ -290,14 +290,14 @@ impl RootedFs {
     /// Gives a file a second name, which must be free.
     pub fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.watch.permit(FsOp::Link, from, Some(to), 0)?;
-        let (from, to) = (self.place(from)?, self.place(to)?);
+        let (from, to) = (self.parent_of(from)?, self.parent_of(to)?);
         Ok(rustix::fs::linkat(from.dir(), from.name, to.dir(), to.name, AtFlags::empty())?)
     }
 
     /// Removes a file, or a link, never what it points to. A missing one is fine.
     pub fn remove(&self, path: &Path) -> io::Result<()> {
         self.watch.may(FsOp::Remove, path)?;
-        let place = self.place(path)?;
+        let place = self.parent_of(path)?;
         match rustix::fs::unlinkat(place.dir(), place.name, AtFlags::empty()) {
             Err(Errno::NOENT) => Ok(()),
             other => Ok(other?),
@@ -307,7 +307,7 @@ impl RootedFs {
     /// Removes a directory, if it is empty.
     pub fn remove_dir(&self, path: &Path) -> io::Result<()> {
         self.watch.may(FsOp::RemoveDir, path)?;
-        let place = self.place(path)?;
+        let place = self.parent_of(path)?;
         Ok(rustix::fs::unlinkat(place.dir(), place.name, AtFlags::REMOVEDIR)?)
     }
 
@@ -324,13 +324,13 @@ impl fmt::Debug for RootedFs {
 }
 
 /// A name in a directory.
-struct Place<'p> {
+struct ParentAndName<'p> {
     /// Open, so that no link is on the way to it. None: the name is a whole path.
     dir: Option<OwnedFd>,
     name: &'p Path,
 }
 
-impl Place<'_> {
+impl ParentAndName<'_> {
     fn dir(&self) -> BorrowedFd<'_> {
         self.dir.as_ref().map_or(CWD, AsFd::as_fd)
     }

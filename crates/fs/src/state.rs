@@ -1,4 +1,4 @@
-//! Which file it is, and in which state.
+//! The identity and the state of files.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;

@@ -19,7 +19,7 @@ use crate::dir::Dir;
 use crate::lock::{FileLock, TryLock};
 use crate::state::{FileKind, FileStat};
 
-/// What the names of files that are being written begin with.
+/// The prefix of the names of temporary files.
 const TEMP: &str = ".new-";
 
 // Without NONBLOCK a pipe would block until a process writes to it.

@@ -1,19 +1,19 @@
-//! What can be wrong with the bytes of an entry.
+//! Damage in the bytes of an entry.
 
 use opkeep_digest::Digest;
 use thiserror::Error;
 
-/// What is wrong with the bytes of an entry.
+/// Damage in the bytes of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Corruption {
-    /// Not an entry at all.
+    /// The file is not an entry.
     #[error("not a store entry: it begins with {}", found.escape_ascii())]
     Magic {
         /// The first bytes.
         found: [u8; 8],
     },
-    /// An entry of another format.
+    /// The entry has another format.
     #[error("entry format {found}, expected {expected}")]
     Format {
         /// The format that this version writes.
@@ -21,23 +21,23 @@ pub enum Corruption {
         /// The format found.
         found: u32,
     },
-    /// Fewer or more bytes than there should be.
+    /// The number of bytes is wrong.
     #[error("{what}: expected {expected} bytes, found {found}")]
     Truncated {
-        /// What ends in the wrong place.
+        /// The part with the wrong length.
         what: &'static str,
-        /// How many bytes belong there.
+        /// The expected number of bytes.
         expected: u64,
-        /// How many there are.
+        /// The number of bytes found.
         found: u64,
     },
-    /// The prefix is not what was written.
+    /// The prefix does not have its digest.
     #[error("the prefix is damaged: its SHA-256 is {found}")]
     PrefixDigest {
-        /// The prefix's digest now.
+        /// The digest of the prefix as found.
         found: Digest,
     },
-    /// A whole entry under another entry's name.
+    /// The file is an intact entry of another key.
     #[error("the entry belongs to key {found}, expected {expected}")]
     WrongKey {
         /// The key asked for.
@@ -51,23 +51,23 @@ pub enum Corruption {
         /// What is wrong.
         problem: &'static str,
     },
-    /// A member is not what was written.
+    /// A member does not have its digest.
     #[error("member `{name}` is damaged: expected SHA-256 {expected}, found {found}")]
     MemberDigest {
         /// The member.
         name: String,
         /// The digest that was stored.
         expected: Digest,
-        /// The digest now.
+        /// The digest of the member as found.
         found: Digest,
     },
-    /// Bytes behind the eager members are not what was written.
+    /// The bytes behind the eager members do not have their checksum.
     #[error("the entry is damaged somewhere behind byte {from}: its checksum is wrong")]
     Checksum {
         /// Where the checksummed bytes begin.
         from: u64,
     },
-    /// More bytes than any entry has.
+    /// The file is larger than the largest entry.
     #[error("the entry has {bytes} bytes, more than the {limit} that are read")]
     TooLarge {
         /// Bytes of the file.

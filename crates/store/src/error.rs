@@ -1,12 +1,12 @@
-//! What can go wrong in the store.
+//! The error of the store.
 
 use std::path::PathBuf;
 
 use thiserror::Error;
 
 impl StoreError {
-    /// Whether the next write would meet the same: no space, no permission, a disk that cannot be written. Anything
-    /// else concerns one entry.
+    /// Whether the next write would fail for the same reason: no space, no permission, a read-only disk. Every other error
+    /// concerns one entry.
     pub fn stops_every_write(&self) -> bool {
         use std::io::ErrorKind;
         match self {
@@ -29,112 +29,114 @@ impl StoreError {
         }
     }
 
-    /// Whether a symbolic link was met.
+    /// Whether the cause is a symbolic link.
     pub(crate) fn is_link(&self) -> bool {
         matches!(self, Self::Io { source, .. } if is_link(source))
     }
 }
 
-/// Whether an access met a symbolic link.
+/// Whether an access failed at a symbolic link.
 pub(crate) fn is_link(error: &std::io::Error) -> bool {
     rustix::io::Errno::from_io_error(error) == Some(rustix::io::Errno::LOOP)
 }
 
-/// Why the store could not do what it was asked. No entry is harmed by any of these.
+/// An error of the store. None of them damages an entry.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum StoreError {
     /// A file operation failed.
     #[error("cannot {action} `{path}`: {source}")]
     Io {
-        /// What was tried, such as `create`.
+        /// The operation, such as `create`.
         action: &'static str,
-        /// On what.
+        /// The file or directory.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: std::io::Error,
     },
-    /// Something other than a folder stands where the store should be, or below its root a link is on the way.
+    /// The path of the store is not a directory, or a path below its root leads through a link.
     #[error(
         "the cache directory `{path}` is not a directory, or a link leads there; move away what is there, or choose another \
          directory"
     )]
     NotADirectory {
-        /// Where.
+        /// The path.
         path: PathBuf,
     },
-    /// A directory where a store or a target belongs, that a store did not make.
+    /// The directory of a store or a target belongs to another program.
     #[error(
         "`{path}` is not a store's: opkeep did not make it, it has no STORE.TAG, and it is not empty. It is left as it is; \
          choose another directory, or move it away"
     )]
     Foreign {
-        /// Where.
+        /// The directory.
         path: PathBuf,
     },
-    /// A store that is not there, and is not to be made.
-    #[error("there is no store at `{path}`; a store is made by a build in the modes enable or force")]
+    /// The store does not exist, and the access mode does not allow to create it.
+    #[error(
+        "there is no store at `{path}`; open it with access to create one, or choose the directory of an existing store"
+    )]
     NoStore {
-        /// Where.
+        /// The root.
         path: PathBuf,
     },
-    /// A folder or file that somebody else could have written.
+    /// An untrusted user could have written the directory or file.
     #[error(
         "`{path}` is not trusted: {problem}. A cached kernel is code that will run. {help}, or choose another \
          directory"
     )]
     Untrusted {
-        /// What was found.
+        /// The directory or file.
         path: PathBuf,
-        /// Its owner, if that is why.
+        /// Its owner, if the owner is the reason.
         owner: Option<u32>,
         /// Why it is not trusted.
         problem: String,
-        /// What to do.
+        /// How the user can solve it.
         help: String,
     },
-    /// A lock that another user made, for that user alone. It concerns one kernel.
+    /// A lock that another user created and that this user may not open. It concerns one kernel.
     #[error(
-        "the lock `{path}` is another user's and closed to this one; delete it if no build of that user runs, or have the \
-         users share the store: a common group, and chmod g+ws on its root"
+        "the lock `{path}` belongs to another user and this user may not open it; delete it if no build of that user runs, or \
+         let the users share the store: give its root a common group and chmod g+ws"
     )]
     ClosedLock {
         /// The lock's file.
         path: PathBuf,
     },
-    /// A target whose name cannot be a folder's.
+    /// The name of a target is not valid as the name of a directory.
     #[error(
-        "`{target}` cannot be a target's name: expected letters, digits, `_`, `-` and `.`, at most 100 bytes"
+        "`{target}` is not a valid name of a target: expected letters, digits, `_`, `-` and `.`, at most 100 bytes"
     )]
     TargetName {
         /// The name.
         target: String,
     },
-    /// An entry beyond the format's bounds.
+    /// An entry exceeds the bounds of the format.
     #[error("an entry of {members} members and {bytes} bytes is too large: at most 64 members and 1 GiB")]
     TooLarge {
-        /// Its members.
+        /// The number of its members.
         members: usize,
-        /// Their bytes.
+        /// The bytes of their names and contents.
         bytes: u64,
     },
-    /// A store of ours stands in CANN's own cache, where CANN reads its `op_cache.ini`.
+    /// An existing store is in CANN's own cache, where CANN reads its `op_cache.ini`.
     #[error(
         "the store `{path}` is in CANN's kernel_cache: CANN takes an op_cache.ini there for its own, and then never checks \
          the versions of its kernels. It may be read and is not written any more: move it with `mkdir -p {own} && mv \
-         {path}/v1 {own}/`, and delete {path}/op_cache.ini if opkeep made it; or choose another directory",
+         {path}/v1 {own}/`, and delete {path}/op_cache.ini if opkeep created it; or choose another directory",
         path = path.display(), own = own.display()
     )]
     InKernelCache {
-        /// Where it is.
+        /// The root of the store.
         path: PathBuf,
-        /// Where a store in CANN's cache belongs.
+        /// The directory for a store in CANN's cache.
         own: PathBuf,
     },
     /// A write to a store that was opened for reading.
     #[error("the store at `{path}` was opened for reading only")]
     ReadOnly {
-        /// Where.
+        /// The directory of the target.
         path: PathBuf,
     },
 }

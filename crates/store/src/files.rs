@@ -1,4 +1,4 @@
-//! Operations on files: read whole, publish by one rename, create once.
+//! Operations on files: read a complete file, publish by one rename, create once.
 
 use std::fs::File;
 use std::io;
@@ -8,14 +8,14 @@ use std::time::SystemTime;
 use crate::layout::{LOCK, NEW, PUT};
 use opkeep_fs::{Dir, FileStat, RootedFs, TempFile, cannot_rename_new, unique_name};
 
-/// A whole file, read with one open, one fstat and one read.
+/// A complete file, read with one open, one fstat and one read.
 pub(crate) struct WholeFile {
     pub(crate) bytes: Vec<u8>,
     pub(crate) stat: FileStat,
     pub(crate) file: File,
 }
 
-/// Reads a file. More than `limit` bytes are not read: the bytes are then empty, and the state says how many.
+/// Reads a file. A file of more than `limit` bytes is not read: `bytes` is then empty, and `stat` has the length.
 pub(crate) fn read_whole(fs: &RootedFs, path: &Path, limit: u64) -> io::Result<WholeFile> {
     let file = fs.open(path)?;
     let stat = fs.stat(&file, path)?;
@@ -28,7 +28,7 @@ pub(crate) fn read_whole(fs: &RootedFs, path: &Path, limit: u64) -> io::Result<W
         bytes.try_reserve_exact(length as usize)?;
         fs.read(&file, path, length as usize, &mut bytes)?;
         if bytes.len() as u64 != length {
-            // The file system gave less than it had promised: trouble, not damage.
+            // The file system returned less than it announced: an I/O error, not damage.
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file ended early"));
         }
     }
@@ -45,22 +45,22 @@ pub(crate) fn publish(temps: Dir, shard: &Dir, name: &str, bytes: &[u8], mode: u
     temp.publish(shard, name)
 }
 
-/// Writes a small file once, whole or not at all; one that is there stays as it is.
+/// Writes a small file atomically, unless it exists.
 pub(crate) fn write_new(fs: &RootedFs, path: &Path, text: &str) -> io::Result<()> {
     if fs.look(path).is_ok() {
         return Ok(());
     }
-    let directory = path.parent().ok_or_else(|| io::Error::other("no folder"))?;
+    let directory = path.parent().ok_or_else(|| io::Error::other("the path has no directory"))?;
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let temp = fs.temp_file(directory, NEW)?;
     temp.write(text.as_bytes())?;
     temp.set_mode(0o644)?;
-    // It is never written again: what a power cut leaves of it would stay.
+    // The file is never written again, so damage by a power cut would stay.
     temp.sync()?;
     temp.publish_new_here(name).map(drop)
 }
 
-/// Creates a directory and those above it; one that is there is fine.
+/// Creates a directory and its parents. An existing one is no error.
 pub(crate) fn create_dirs(fs: &RootedFs, path: &Path, mode: u32) -> io::Result<()> {
     match fs.create_dir(path, mode) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -72,8 +72,8 @@ pub(crate) fn create_dirs(fs: &RootedFs, path: &Path, mode: u32) -> io::Result<(
     }
 }
 
-/// Creates one directory; one that is there is fine. A shared one gets its bits whatever the umask, and before it gets its
-/// name: the group never meets it closed.
+/// Creates one directory. An existing one is no error. A shared directory gets its mode, regardless of the umask, before it
+/// gets its name: so the group can always enter it.
 pub(crate) fn create_dir(fs: &RootedFs, path: &Path, shared: bool) -> io::Result<()> {
     if !shared {
         return exists_is_fine(fs.create_dir(path, 0o755));
@@ -82,16 +82,16 @@ pub(crate) fn create_dir(fs: &RootedFs, path: &Path, shared: bool) -> io::Result
         return Ok(());
     }
     let open_up = |path: &Path| fs.set_dir_mode(&fs.open_dir(path)?, 0o2775);
-    let parent = path.parent().ok_or_else(|| io::Error::other("no folder"))?;
+    let parent = path.parent().ok_or_else(|| io::Error::other("the path has no directory"))?;
     let temp = parent.join(unique_name(NEW));
     fs.create_dir(&temp, 0o755)?;
     let named = open_up(&temp).and_then(|()| fs.rename_new(&temp, path));
     let Err(error) = named else { return Ok(()) };
-    // What cannot be removed is empty, and collected later.
+    // If this fails, the empty directory is pruned later.
     let _ = fs.remove_dir(&temp);
     match error {
         error if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        // The directory is closed to the group for a moment.
+        // Until its mode is set, the group cannot enter the directory.
         error if cannot_rename_new(&error) => {
             exists_is_fine(fs.create_dir(path, 0o755))?;
             open_up(path)
@@ -107,7 +107,7 @@ fn exists_is_fine(made: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// The modes of a file that several processes share: without and with a group.
+/// The modes of a file that several processes share, without and with a group.
 pub(crate) struct Modes {
     own: u32,
     shared: u32,
@@ -118,12 +118,12 @@ pub(crate) const FOR_LOCKS: Modes = Modes { own: 0o600, shared: 0o660 };
 /// A process that may read entries may read how many there are.
 pub(crate) const FOR_NUMBERS: Modes = Modes { own: 0o644, shared: 0o664 };
 
-/// Opens a file to lock or to change it, made if need be.
+/// Opens a file to lock or to change it, and creates it if it is missing.
 pub(crate) fn open_lock(fs: &RootedFs, path: &Path, shared: bool, modes: &Modes) -> io::Result<File> {
     if !shared {
         return fs.open_lock(path, Some(modes.own));
     }
-    // The umask closes a new file to the group, so it is opened up before it gets its name.
+    // The umask may exclude the group, so a new file gets its mode before it gets its name.
     let directory = path.parent().unwrap_or(path);
     loop {
         match fs.open_lock(path, None) {
@@ -137,13 +137,13 @@ pub(crate) fn open_lock(fs: &RootedFs, path: &Path, shared: bool, modes: &Modes)
     }
 }
 
-/// Touches an open file. The time that it has then is now, by the file system's clock.
+/// Touches an open file, and returns its new time: now, by the file system's clock.
 pub(crate) fn touch(fs: &RootedFs, file: &File, path: &Path) -> io::Result<SystemTime> {
     fs.touch(file, path)?;
     fs.stat(file, path).map(|now| now.modified())
 }
 
-/// Moves a file back to where it was; if another has taken its place, that one stays and this one goes.
+/// Restores a file to its path. If another file has that name by now, it stays and this one is removed.
 pub(crate) fn put_back(fs: &RootedFs, from: &Path, to: &Path) -> io::Result<()> {
     match fs.link(from, to) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
@@ -157,7 +157,7 @@ pub(crate) fn overwrite(fs: &RootedFs, file: &File, path: &Path, text: &str) -> 
     fs.write_start(file, path, text.as_bytes())
 }
 
-/// Whether everything in the directory is called one of `names`, but for temporary files of dead processes.
+/// Whether all names in the directory are in `names`, temporary files of dead processes excepted.
 pub(crate) fn holds_only(dir: &Dir, names: &[&str]) -> bool {
     let is_one = |found: &str| names.contains(&found) || found.starts_with(NEW);
     dir.list().is_ok_and(|found| found.utf8().all(is_one))

@@ -1,10 +1,11 @@
-//! CANN's own cache of kernels, `kernel_cache`, in which no store is made.
+//! CANN's own cache of kernels, `kernel_cache`, in which a store needs a directory of its own.
 //!
-//! CANN keeps one `op_cache.ini` beside the directories of its chips, and takes any file of that name there for its
-//! own: without versions in it, CANN never checks them again, and runs kernels of an older toolkit. It counts what is
-//! in a chip's directory, and deletes it in its mode `force`. So a store that would be at or in a `kernel_cache` is in
-//! a directory `opkeep` there, beside the chips. A store that an older version made beside the chips is read; opening
-//! it for writing is an error whose help names what to do.
+//! CANN reads an `op_cache.ini` beside the directories of its chips, and never checks the versions of its kernels if the file
+//! has none: then it runs kernels of an older toolkit. CANN counts the files in a chip's directory, and deletes them in its
+//! mode `force`. So a store whose root is a `kernel_cache`, or is in one, is in a directory `opkeep` there, beside the chips.
+//!
+//! A store that an earlier version created beside the chips is read; opening it for writing is an error, whose help gives the
+//! commands that move it.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -13,28 +14,28 @@ use crate::limits_file::LimitsFile;
 use crate::{StoreError, files, marker};
 use opkeep_fs::RootedFs;
 
-/// How CANN calls its cache.
+/// The name of CANN's cache.
 const NAME: &str = "kernel_cache";
-/// How the directory of a store in there is called.
+/// The name of the directory of a store in that cache.
 const OWN: &str = "opkeep";
-/// How the names of chips begin, which are those of CANN's directories.
+/// The prefixes of the names of chips, which are the names of CANN's directories.
 const CHIPS: [&str; 4] = ["ascend", "as31xm1x", "bs9sx2a", "mc61am21a"];
-/// As many links are followed that lead to what is missing.
+/// The number of links without a target that are followed.
 const MAX_LINKS: u32 = 40;
-/// No file of CANN's limits is larger.
+/// The largest file of CANN's limits that is read.
 const MAX_INI: u64 = 64 << 10;
 
-/// Where the store is that was asked for at `root`: there, unless that is at or in CANN's cache.
+/// The root of the store for the requested `root`: the same, unless that is CANN's cache or in it.
 ///
 /// # Errors
-/// A store of ours is in CANN's cache, made by a version of opkeep that did not know of this, and it is to be written.
+/// An existing store is in CANN's cache, created by an earlier version of opkeep, and would be written.
 pub(crate) fn place(fs: &RootedFs, root: &Path, writable: bool) -> Result<PathBuf, StoreError> {
     let Some(real) = real_path(fs, root) else { return Ok(root.to_owned()) };
     let is_named = |path: &&Path| path.file_name().is_some_and(|name| name == NAME);
     let has_store = || marker::is_store_on(fs, &real);
     let cache = match real.ancestors().find(is_named) {
         Some(cache) => cache,
-        // A link, or another name: then its content decides. An existing store is not looked into.
+        // A link, or another name: then the content decides. An existing store stays where it is.
         None if !writable || has_store() => return Ok(root.to_owned()),
         None => match real.ancestors().take(2).find(|path| has_versions(fs, path) && has_chip(fs, path)) {
             Some(cache) => cache,
@@ -55,14 +56,14 @@ pub(crate) fn place(fs: &RootedFs, root: &Path, writable: bool) -> Result<PathBu
     Ok(root.to_owned())
 }
 
-/// The path without links that `path` has, or will have once its missing parts are made as directories. `None` if that
-/// cannot be seen.
+/// The path without links of `path`, as it is or will be once its missing parts are created as directories. `None` if a part
+/// cannot be read.
 pub fn resolve_path(path: &Path) -> Option<PathBuf> {
     real_path(&RootedFs::default(), path)
 }
 
-/// The real path of `path`, of which parts may be missing: they are made as directories, so that `..` leads back from them.
-/// A link to what is missing leads where that will be.
+/// The real path of `path`. Missing parts count as directories that will be created, so `..` leads back from them; a link
+/// to a missing path leads to that path.
 fn real_path(fs: &RootedFs, path: &Path) -> Option<PathBuf> {
     let mut links = MAX_LINKS;
     let (mut real, mut rest) = (PathBuf::new(), std::path::absolute(path).ok()?);
@@ -90,7 +91,7 @@ fn real_path(fs: &RootedFs, path: &Path) -> Option<PathBuf> {
     }
 }
 
-/// Whether CANN's file is in `directory`, with the versions that it writes into it.
+/// Whether `directory` has CANN's `op_cache.ini`, with the versions that CANN writes into it.
 fn has_versions(fs: &RootedFs, directory: &Path) -> bool {
     let Ok(file) = files::read_whole(fs, &LimitsFile::path(directory), MAX_INI) else { return false };
     let text = String::from_utf8_lossy(&file.bytes);
@@ -98,7 +99,7 @@ fn has_versions(fs: &RootedFs, directory: &Path) -> bool {
     keys.into_iter().any(|key| matches!(key.as_str(), "adk_version" | "ops_version"))
 }
 
-/// Whether a directory of one of CANN's chips is in `directory`.
+/// Whether `directory` has a directory of one of CANN's chips.
 fn has_chip(fs: &RootedFs, directory: &Path) -> bool {
     let listed = fs.open_dir(directory).and_then(|opened| opened.list());
     let is_chip = |name: &str| {

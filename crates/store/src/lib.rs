@@ -1,25 +1,25 @@
 //! A crash-safe, shareable, self-checking on-disk store for compiled kernels.
 //!
 //! The store keeps *entries*: a few named byte strings under a 256-bit key. It knows no operator, no compiler and no
-//! framework; what the key covers and what the members mean is its caller's affair.
+//! framework; the caller decides what the key covers and what the members mean.
 //!
 //! # Layout
 //!
 //! ```text
 //! <root>/                     CACHEDIR.TAG  .gitignore  op_cache.ini (limits, for people to set)
-//!   v1/                       the format's version; STORE.TAG in it says that it is a store's
-//!     <target>/               one directory a chip: Ascend910B1, cpu-x86_64, ... Limits are for each by itself
+//!   v1/                       the version of the format; its STORE.TAG marks it as a store's
+//!     <target>/               one directory a chip: Ascend910B1, cpu-x86_64, ... Each has its own limits
 //!       entries/ab/abcd….kern one file an entry: published by one rename, read with one open;
 //!                             last modified = last used
 //!       locks/abcd…           one a key, only while a process creates that entry
 //!       tmp/                  entries being written, or being deleted
 //!       quarantine/           damaged entries, each with the reason beside it
-//!       STORE.TAG             without it the directory is another program's, and nothing is written there
-//!       size                  an estimate of the size of all that; no files are counted for it
+//!       STORE.TAG             marks the directory; without it the store writes nothing there
+//!       size                  an estimate of the size of the directory, kept without counting files
 //!       stats                 hits, misses, compiles, ...
-//!       numbers.lock          held while one of these two is written
+//!       numbers.lock          held while `size` or `stats` is written
 //!       gc.lock               held by the process that evicts
-//!   v2/                       another version's, if one ran here: never opened, never counted, never deleted
+//!   v2/                       the directory of another version: never opened, counted or deleted
 //! ```
 //!
 //! # An entry
@@ -30,46 +30,46 @@
 //! prefix   8  "OPKKERN\0"
 //!          4  format, 2             4  length of the prefix, its digest included
 //!         32  key                   8  length of the file
-//!          8  created, Unix ns      8  cost: how long it took to make, in microseconds; 0: not known
-//!          4  validation stamp, the caller's
+//!          8  created, Unix ns      8  cost: microseconds to create it; 0: unknown
+//!          4  validation stamp of the caller
 //!          4  number of members     8  checksum of all bytes behind the eager members
 //!        per member:  1  flags (1 = eager)   1  length of its name   8  length   32  SHA-256   n  name
 //!         32  SHA-256 of the prefix so far
-//! members  eager ones first, then the others; nothing between, nothing behind
+//! members  eager ones first, then the lazy ones, without gaps, up to the end of the file
 //! ```
 //!
-//! A hit is one open, one fstat, one read. It checks that the key in the prefix is the one asked for, the prefix's
-//! digest, the exact length, the SHA-256 of every member it returns (the eager ones), and the checksum of the rest.
+//! A hit is one open, one fstat, one read. It checks that the prefix has the requested key, the prefix's
+//! digest, the exact length, the SHA-256 of every eager member, which are those that it returns, and the checksum of the rest.
 //! The checksum's steps are bijections, so no change of a single byte escapes it: **an entry with any one byte changed
 //! is never a hit**. Members that are not eager are checked by SHA-256 when they are read.
 //!
 //! # Promises
 //!
-//! * A reader sees a whole entry or none: entries appear by rename only, and are never written to afterwards.
-//! * Readers take no locks. Locks ([`KeyLock`]) save work and guard removals; no hit's correctness rests on one.
-//! * Damage (bytes that were fully read and do not check) is a miss with a reason, and can be quarantined. Trouble
-//!   (EIO, ESTALE, EMFILE, EACCES, a short read) is a miss that leaves the entry alone.
+//! * A reader sees a complete entry or none: entries appear by rename only, and are never written to afterwards.
+//! * Readers take no locks. Locks ([`KeyLock`]) save work and guard removals; a hit is correct without one.
+//! * Damage (the bytes were read completely and fail a check) is a miss with a reason, and can be quarantined. An I/O error
+//!   (EIO, ESTALE, EMFILE, EACCES, a short read) is a miss that does not change the entry.
 //! * Only directories and files of trusted owners are used: a cached kernel is code that will run. See [`StoreConfig`].
-//! * A directory that exceeds its limit loses entries that were idle for half an hour, cheap ones first ([`TargetStore::gc`]).
-//!   It happens when a store is opened and while entries are put, by one process at a time; no process waits for it, and a
-//!   look-up never does it. See [`Limits`].
-//! * A look-up writes nothing but when the entry was last used, every ten minutes, and failing to write that loses no
-//!   hit. What is counted ([`Statistics`]) is written once, when the last user is done.
-//! * Only what the store itself would call so is ever deleted.
-//! * A whole target can be checked beside builds ([`TargetStore::verify`]): every byte, every digest, and by its
-//!   caller every content; that writes nothing. [`TargetStore::repair`] quarantines what is not whole, each entry under
-//!   its key's lock and only if it still is the file that was judged.
-//! * Whose a directory is, and who can write to it, is asked when it is used: of the root, `v1`, a target's directory and those
-//!   in it when the target is opened; of one of the 256 directories of entries by the first look-up in it, and by each put,
-//!   quarantine, eviction and listing; of `tmp`, `locks` and `quarantine` by each write. An eviction asks once for the entries
-//!   of one directory, and goes on in the directories that it asked about, whatever their paths name by then. Of an entry's
-//!   file it is asked by each look-up.
-//! * Nothing follows a symbolic link below the root, whatever became one, and whenever: no path with a link in any of its
-//!   parts is opened, written, renamed or deleted. The kernel sees to it with each call (`openat2`, Linux 5.6 and later),
-//!   so it costs a look-up nothing. Where the kernel or a container does not know that call, each path is walked part by
-//!   part, which costs a look-up a few microseconds.
+//! * When a directory exceeds its limit, entries that were idle for half an hour are evicted, cheap ones first
+//!   ([`TargetStore::gc`]). Eviction runs when a store is opened and while entries are put, in one process at a time; no
+//!   process waits for it, and a look-up never starts it. See [`Limits`].
+//! * A look-up writes only the time of the last use, at most every ten minutes; if that fails, the hit stands. The
+//!   [`Statistics`] are written once, when the last clone of a target is dropped.
+//! * The store deletes only files with names that the store itself gives.
+//! * A target can be checked beside builds ([`TargetStore::verify`]): every byte, every digest, and, by the caller, every
+//!   content; that writes nothing. [`TargetStore::repair`] quarantines invalid entries, each under its key's lock and only if
+//!   the file still is the one that was checked.
+//! * Owner and mode of a directory are checked when it is used: of the root, `v1`, a target's directory and the directories in
+//!   it when the target is opened; of each of the 256 directories of entries at the first look-up in it, and at each put,
+//!   quarantine, eviction and listing; of `tmp`, `locks` and `quarantine` at each write. An eviction checks a directory once
+//!   for all its entries, and keeps that directory open, even if its path names another one by then. Owner and mode of an
+//!   entry's file are checked at each look-up.
+//! * No access below the root follows a symbolic link, even if a directory becomes one at any time: no path with a link in any
+//!   of its parts is opened, written, renamed or deleted. The kernel enforces it in each call (`openat2`, Linux 5.6 and
+//!   later), at no cost for a look-up. Where the kernel or a container lacks that call, each path is opened part by part,
+//!   which costs a look-up a few microseconds.
 //!
-//! All promises are listed in the crate's `PROMISES.md`, each with the tests that fail without it.
+//! The crate's `PROMISES.md` lists all promises, each with the tests that fail without it.
 //!
 //! ```
 //! use opkeep_digest::Digest;

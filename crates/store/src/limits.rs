@@ -1,4 +1,4 @@
-//! The limits of a target's directory: their sources, and the values that they take.
+//! The limits of a target's directory: their sources and values.
 
 use std::path::Path;
 use std::str::FromStr;
@@ -11,23 +11,22 @@ use opkeep_fs::RootedFs;
 /// CANN's defaults.
 const DEFAULT_MEGABYTES: u64 = 500;
 const DEFAULT_PERCENT: u8 = 50;
-/// What a message shows of a value at most.
+/// The number of characters of a value that a message shows at most.
 const SHOWN: usize = 60;
 
 /// The limits of each target's directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Its bytes. `None`: there is no aging, and it is not noted when an entry was last used.
+    /// The limit in bytes. `None`: no limit; then nothing is evicted, and the last use of an entry is not recorded.
     pub max_bytes: Option<u64>,
-    /// How much of a limit is left once it was exceeded, in percent.
+    /// The part of a limit, in percent, to which an eviction reduces the directory.
     pub remain_percent: u8,
-    /// Its entries, if that is limited.
+    /// The limit of the number of entries, if there is one.
     pub max_entries: Option<u64>,
 }
 
-/// What the environment says of limits, as it stands there: a library does not read the environment. `op_cache.ini`
-/// wins over it.
+/// The limits from the environment, as text. The caller reads the environment. `op_cache.ini` overrides them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LimitSettings {
     /// `ASCEND_MAX_OP_CACHE_SIZE`, in MB.
@@ -38,37 +37,37 @@ pub struct LimitSettings {
     pub max_entries: Option<String>,
 }
 
-/// Something about limits that does not count. The store is used all the same.
+/// A setting of limits that does not count. The store works without it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum LimitWarning {
-    /// A value that the parameter does not take.
+    /// The value is not valid for the parameter.
     #[error(
         "`{value}` is not valid for `{name}`{place}: expected {range}; it does not count (default: {default})"
     )]
     Value {
         /// The value, or its beginning.
         value: String,
-        /// Of what.
+        /// The name of the parameter.
         name: &'static str,
-        /// In which file, if it is in one.
+        /// The file, if the value is in one.
         place: String,
-        /// What is taken.
+        /// The valid values.
         range: &'static str,
         /// The value if unset.
         default: &'static str,
     },
-    /// One of two values that count together.
+    /// The file sets one of two parameters that only count together.
     #[error("`{path}` sets `{set}` but not `{missing}`: only both together count; add `{missing}=...`")]
     Alone {
         /// The file.
         path: String,
-        /// What it sets.
+        /// The parameter that it sets.
         set: &'static str,
-        /// What it does not.
+        /// The parameter that it does not set.
         missing: &'static str,
     },
-    /// A line that says nothing.
+    /// A line of the file is not a setting.
     #[error(
         "line {line} of `{path}` does not count: `{text}`; expected `max_op_cache_size=...`, \
          `remain_cache_size_ratio=...` or `max_op_cache_entries=...`"
@@ -76,34 +75,34 @@ pub enum LimitWarning {
     Line {
         /// The file.
         path: String,
-        /// Which line, from 1.
+        /// The number of the line, from 1.
         line: usize,
-        /// What stands there, or its beginning.
+        /// The line, or its beginning.
         text: String,
     },
-    /// A section that is not read.
+    /// A section of the file is not read.
     #[error(
         "the section `[{section}]` (line {line} of `{path}`) does not count: expected `[op_compiler_cache]`"
     )]
     Section {
         /// The file.
         path: String,
-        /// Where it begins, from 1.
+        /// The line where it begins, from 1.
         line: usize,
         /// Its name, or its beginning.
         section: String,
     },
-    /// The file is there and cannot be read.
+    /// The file exists and cannot be read.
     #[error("the limits in `{path}` do not count: {problem}")]
     Unread {
         /// The file.
         path: String,
-        /// Why not.
+        /// The cause.
         problem: String,
     },
 }
 
-/// A value that can be set in two places.
+/// A parameter, which the file and the environment can set.
 struct Parameter<T: 'static> {
     in_file: &'static str,
     in_environment: &'static str,
@@ -146,7 +145,7 @@ fn number<T: FromStr>(text: &str) -> Option<T> {
 }
 
 impl<T> Parameter<T> {
-    /// The value of `text`, if there is one and it is valid. One that is not is reported.
+    /// The value of `text`, if there is one and it is valid. An invalid one adds a warning.
     fn read(&self, text: Option<&str>, file: Option<&str>, warnings: &mut Vec<LimitWarning>) -> Option<T> {
         let text = text?;
         let value = (self.parse)(text);
@@ -164,7 +163,7 @@ impl<T> Parameter<T> {
 }
 
 impl Limits {
-    /// The limits of the store at `root`, and what is wrong with them.
+    /// The limits of the store at `root`, and the settings that do not count.
     pub(crate) fn find(
         fs: &RootedFs,
         root: &Path,
@@ -225,12 +224,12 @@ impl Limits {
         (Self { max_bytes, remain_percent, max_entries }, warnings)
     }
 
-    /// Whether a directory with so much in it is too large.
+    /// Whether a directory with this content exceeds the limits.
     pub(crate) fn are_exceeded_by(&self, bytes: u64, entries: u64) -> bool {
         self.max_bytes.is_some_and(|max| bytes > max || self.max_entries.is_some_and(|max| entries > max))
     }
 
-    /// What is left of `limit` once it was exceeded.
+    /// The part of `limit` to which an eviction reduces the directory.
     pub(crate) fn remaining_of(&self, limit: u64) -> u64 {
         let percent = u128::from(self.remain_percent);
         u64::try_from(u128::from(limit) * percent / 100).unwrap_or(limit)

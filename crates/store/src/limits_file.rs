@@ -1,12 +1,11 @@
 //! `op_cache.ini`: limits that hold for all users of a store.
 //!
-//! The form is CANN's documented one: a section, `key=value`, comments behind `#`. What people write by hand is taken:
-//! no section at all, blanks, CR LF, a comment behind a value. A later line wins over an earlier one. The keys that the
-//! documents of CANN 6.3 and 7.0 use, `ascend_max_op_cache_size` and `ascend_remain_cache_size_ratio`, are other names of
-//! the same two: a file written by those documents counts. Unlike in CANN the versions of the toolkit need not be in it;
-//! they are skipped if they are.
+//! The format is the one that CANN documents: a section, `key=value`, comments behind `#`. Files written by hand are accepted:
+//! without a section, with blanks, CR LF, a comment behind a value. A later line overrides an earlier one. The keys in the
+//! documents of CANN 6.3 and 7.0, `ascend_max_op_cache_size` and `ascend_remain_cache_size_ratio`, are other names of the
+//! same two. Unlike in CANN, the file needs no versions of the toolkit; they are ignored.
 //!
-//! The file that a new store gets sets nothing: its values would take precedence over the environment's.
+//! The file that a new store gets sets nothing: its values would take precedence over those of the environment.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,10 +17,10 @@ use opkeep_fs::RootedFs;
 /// The only section that is read.
 const SECTION: &str = "op_compiler_cache";
 const MAX_BYTES: u64 = 64 * 1024;
-/// Lines that are reported if they say nothing; a file that is something else altogether has many.
+/// The number of unknown lines that are reported; a file of another kind has many.
 const MAX_STRANGE: usize = 3;
 
-/// What is written when there is no such file. It sets nothing, since what it set would win over the environment.
+/// The content of a new file. It sets nothing, since its values would override the environment.
 pub(crate) const TEMPLATE: &str = "\
 # Limits of this cache of compiled kernels. They hold for each directory below v1 by itself, and for all users of the
 # cache.
@@ -42,15 +41,15 @@ pub(crate) const TEMPLATE: &str = "\
 # max_op_cache_entries=100000
 ";
 
-/// The values in a file, as they stand there.
+/// The values in a file, as text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LimitsFile {
     pub(crate) size: Option<String>,
     pub(crate) ratio: Option<String>,
     pub(crate) entries: Option<String>,
-    /// The first lines that say nothing, by number.
+    /// The first unknown lines, with their numbers.
     pub(crate) strange: Vec<(usize, String)>,
-    /// Sections of other names that have lines, and where each begins.
+    /// Other sections with lines in them, and the line where each begins.
     pub(crate) sections: Vec<(usize, String)>,
 }
 
@@ -59,10 +58,10 @@ impl LimitsFile {
         root.join(LIMITS_FILE)
     }
 
-    /// The file of the store at `root`; one that is missing is written if `make`, and says nothing.
+    /// The file of the store at `root`. If `make`, a missing one is created, without values.
     ///
     /// # Errors
-    /// It is there and cannot be read.
+    /// The file exists and cannot be read.
     pub(crate) fn load(fs: &RootedFs, root: &Path, make: bool) -> io::Result<Self> {
         let path = Self::path(root);
         match files::read_whole(fs, &path, MAX_BYTES) {
@@ -72,7 +71,7 @@ impl LimitsFile {
             Ok(file) => Ok(Self::parse(&String::from_utf8_lossy(&file.bytes))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 if make {
-                    // It is for people to find; the store is in order without.
+                    // The file is for users to edit; the store works without it.
                     let _ = files::write_new(fs, &path, TEMPLATE);
                 }
                 Ok(Self::default())
@@ -83,7 +82,7 @@ impl LimitsFile {
 
     pub(crate) fn parse(text: &str) -> Self {
         let mut found = Self::default();
-        // The section of another name that a line stands in; None in ours, and before the first.
+        // The other section that the line is in; None in the known section, and before the first.
         let mut other: Option<(usize, &str)> = None;
         for (number, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
             let line = line.split('#').next().unwrap_or_default().trim();
@@ -111,14 +110,14 @@ impl LimitsFile {
         found
     }
 
-    /// Takes one line; false if it says nothing.
+    /// Reads one line. False if it is not a setting.
     fn take(&mut self, line: &str) -> bool {
         let Some((key, value)) = line.split_once('=') else { return false };
         let place = match key.trim() {
             "max_op_cache_size" | "ascend_max_op_cache_size" => &mut self.size,
             "remain_cache_size_ratio" | "ascend_remain_cache_size_ratio" => &mut self.ratio,
             "max_op_cache_entries" => &mut self.entries,
-            // CANN's own file says for which version of the toolkit its kernels are. Our keys do.
+            // CANN's file has the versions of the toolkit here. This store has them in its keys.
             "adk_version" | "ops_version" => return true,
             _ => return false,
         };

@@ -1,4 +1,4 @@
-//! The lock on one key: its holder creates the entry, and waiters wait for that.
+//! The lock on one key: the holder creates the entry, and the waiters wait for it.
 
 use std::fs::File;
 use std::io;
@@ -10,7 +10,7 @@ use crate::files::FOR_LOCKS;
 use crate::{StoreError, files};
 use opkeep_fs::{Dir, FileId, FileLock, RootedFs, TryLock, is_out_of_files, max_open_files};
 
-/// What a failed maker leaves for the waiters, behind this word.
+/// The prefix of the reason that a failed holder leaves for the waiters.
 const FAILED: &str = "failed: ";
 const MAX_REASON: usize = 64 * 1024;
 /// The time for which a waiter tries to get a file descriptor when the process has none left.
@@ -28,11 +28,11 @@ fn pause_after(pause: Duration) -> Duration {
 /// How long to wait for a lock.
 #[derive(Clone, Copy)]
 pub struct WaitOptions<'a> {
-    /// Until when, if not for ever.
+    /// The end of the wait; without one the wait has no limit.
     pub deadline: Option<Instant>,
     /// Whether to cancel.
     pub cancelled: &'a (dyn Fn() -> bool + Sync),
-    /// Told once, if another holds the lock.
+    /// Called once, if another process or thread holds the lock.
     pub on_wait: Option<&'a (dyn Fn() + Sync)>,
 }
 
@@ -42,22 +42,22 @@ impl std::fmt::Debug for WaitOptions<'_> {
     }
 }
 
-/// What asking for a lock came to. None of these is an error.
+/// The outcome of a wait for a lock. None of these is an error.
 #[derive(Debug)]
 pub enum LockOutcome {
-    /// The lock is held now. Look again before making the entry: another may have made it meanwhile.
+    /// The lock is held now. Look up the entry again before creating it: another process may have published it meanwhile.
     Acquired(KeyLock),
     /// The holder failed while the caller waited, and the failure would repeat.
     HolderFailed(String),
-    /// The deadline passed while another held it.
+    /// The deadline passed while another process or thread held the lock.
     TimedOut,
     /// The caller cancelled the wait.
     Cancelled,
-    /// This file system has no locks; go on without, safety rests on rename alone.
+    /// The file system has no locks. Continue without one: entries are published by rename, so they stay intact.
     Unsupported,
 }
 
-/// A held lock. It is released when it is dropped, and when the process exits. The copy in a forked child releases nothing.
+/// A held lock. It is released when dropped and when the process exits. A copy in a forked child releases nothing.
 #[derive(Debug)]
 pub struct KeyLock {
     fs: RootedFs,
@@ -69,27 +69,28 @@ pub struct KeyLock {
 }
 
 impl KeyLock {
-    /// Whether another held the lock when we asked.
+    /// Whether another process or thread held the lock at first.
     pub fn waited(&self) -> bool {
         self.waited
     }
 
-    /// Tells the waiters that the holder lives, although it does not compile yet. See [`LockWaiter::is_stale`].
+    /// Gives the waiters a heartbeat, for a holder that does not compile yet. See [`LockWaiter::is_stale`].
     pub fn heartbeat(&self) {
         // Waiters that miss it compile without the lock: more work, no harm.
         let _ = self.fs.touch(self.lock.file(), &self.path);
     }
 
-    /// Makes this the lock of the key whose lock is called `name` in `locks`, the directory of both: its file is moved
-    /// there. `None`, and the lock is released, if there is a file by now, if the file of this one is not in its place
-    /// any more, or if the file system has no such renames.
+    /// Moves the lock to another key: renames its file to `name` in `locks`, the directory of both. `None`, and the lock is
+    /// released, if a file of that name exists, if this lock's file was removed or replaced, or if the file system has no
+    /// rename that keeps an existing file.
     ///
-    /// A process that opens the file under its new name meets a lock that is held, and the process that opened it under the old one finds
-    /// when it is released that its path has moved on: the same as if one file had been removed and the other made.
+    /// A process that opens the file under its new name finds the lock held. A process that opened it under the old name
+    /// finds, once the lock is released, that its path names another file or none: as if one file had been removed and the
+    /// other created.
     pub(crate) fn moved_to(mut self, locks: &Dir, name: &str) -> Option<Self> {
         let before = self.path.file_name()?;
         let is_own = locks.look(before).is_ok_and(|found| found.state.id == self.id);
-        // It replaces no file: another holds that one, or died holding it.
+        // An existing file stays: another process holds it, or died with it.
         if !is_own || locks.rename_new(before, locks, name).is_err() {
             return None;
         }
@@ -97,20 +98,21 @@ impl KeyLock {
         Some(self)
     }
 
-    /// Releases the lock, and passes `reason` to the present waiters. Later ones try for themselves.
+    /// Releases the lock, and passes `reason` to the current waiters. Later callers compile themselves.
     pub fn release_with_failure(self, reason: &str) {
         if !self.lock.is_own() {
             return;
         }
         let end = reason.floor_char_boundary(MAX_REASON - FAILED.len());
-        // If this cannot be written, the waiters try for themselves: more work, no harm.
+        // If this fails, the waiters compile themselves: more work, no harm.
         let _ =
             files::overwrite(&self.fs, self.lock.file(), &self.path, &format!("{FAILED}{}", &reason[..end]));
     }
 }
 
 impl Drop for KeyLock {
-    /// Only the holder unlinks, while it holds: so the process that gets this lock next can tell that the path has moved on.
+    /// Only the holder removes the file, and before it releases the lock: so the next holder sees that the path names another
+    /// file or none.
     fn drop(&mut self) {
         if self.lock.is_own() && self.fs.id_at(&self.path) == Some(self.id) {
             let _ = self.fs.remove(&self.path);
@@ -118,47 +120,47 @@ impl Drop for KeyLock {
     }
 }
 
-/// What asking once for a lock came to. None of these is an error.
+/// The outcome of one attempt to lock. None of these is an error.
 #[derive(Debug)]
 pub enum TryLockOutcome {
-    /// The lock is held now. Look again before making the entry: another may have made it meanwhile.
+    /// The lock is held now. Look up the entry again before creating it: another process may have published it meanwhile.
     Acquired(KeyLock),
-    /// Another holds it. [`TargetStore::poll`](crate::TargetStore::poll) asks again.
+    /// Another process or thread holds it. [`TargetStore::poll`](crate::TargetStore::poll) tries again.
     Held(LockWaiter),
     /// The holder failed while the caller waited, and the failure would repeat.
     HolderFailed(String),
-    /// This file system has no locks; go on without, safety rests on rename alone.
+    /// The file system has no locks. Continue without one: entries are published by rename, so they stay intact.
     Unsupported,
 }
 
-/// A place among the waiters for a lock.
+/// A waiter for a lock.
 ///
-/// It keeps the lock's file open, so that the reason of a failed holder reaches the waiters, and no other process.
-/// Where that would take more than a fourth of the files that a process may have, it does not, and opens the file each time
-/// it asks: then it does not learn why a holder failed.
+/// It keeps the lock's file open, so that the reason of a failed holder reaches the waiters, and no other process. If the
+/// waiters would keep more than a fourth of the files open that the process may open, it opens the file at each attempt
+/// instead: then it does not get the reason.
 #[derive(Debug)]
 pub struct LockWaiter {
     fs: RootedFs,
     file: Option<File>,
-    /// The leave to keep the file open.
+    /// The permit to keep the file open.
     permit: Option<OpenFilePermit>,
-    /// Since when no file is to be had.
+    /// Since when no file descriptor is available.
     starved: Option<Instant>,
     path: PathBuf,
     shared: bool,
-    /// When we began to wait; none, if we did not have to yet.
+    /// When the wait began; none before the first attempt that found the lock held.
     began: Option<Instant>,
-    /// The holder's last heartbeat: the time of the file, and when we saw that it had changed.
+    /// The holder's last heartbeat: the time of the file, and when this waiter saw it change.
     heartbeat_seen: (Option<SystemTime>, Instant),
 }
 
 impl LockWaiter {
-    /// How long we have waited.
+    /// The time since the wait began.
     pub fn waited(&self) -> Duration {
         self.began.map(|began| began.elapsed()).unwrap_or_default()
     }
 
-    /// Whether the holder gave no heartbeat for so long: it is stopped, or hangs.
+    /// Whether the holder gave no heartbeat for `timeout`: it is stopped, or it hangs.
     pub fn is_stale(&mut self, timeout: Duration) -> bool {
         let (heartbeat_seen, seen) = self.heartbeat_seen;
         if seen.elapsed() < timeout {
@@ -172,7 +174,7 @@ impl LockWaiter {
         false
     }
 
-    /// Asks again.
+    /// Tries again.
     pub(crate) fn poll(mut self) -> Result<TryLockOutcome, StoreError> {
         let path = self.path.clone();
         let trouble = |action| {
@@ -185,12 +187,12 @@ impl LockWaiter {
                 None => files::open_lock(&self.fs, &self.path, self.shared, &FOR_LOCKS),
             };
             let file = match opened {
-                // Others give theirs back.
+                // Other threads will close theirs.
                 Err(error) if is_out_of_files(&error) && !self.is_starved() => {
                     self.begin();
                     return Ok(TryLockOutcome::Held(self));
                 }
-                // It is there, and closed to us: of all locks this one only.
+                // This lock exists and is not accessible; other locks may be.
                 Err(error)
                     if error.kind() == io::ErrorKind::PermissionDenied
                         && self.fs.look(&self.path).is_ok() =>
@@ -210,12 +212,12 @@ impl LockWaiter {
                     return Ok(TryLockOutcome::Held(self));
                 }
             };
-            // The holder unlinks before it releases, so what we locked may no longer be what the path names; others lock
-            // the new file. Then this one is a message, not a lock.
+            // A holder removes the file before it releases the lock, so the locked file may not be the one at the path any
+            // more, and other processes lock that one. Then this file only passes on the reason.
             let locked = self.fs.stat(lock.file(), &self.path).map_err(trouble("look at the lock"))?;
             if self.fs.id_at(&self.path) == Some(locked.state.id) {
                 if locked.state.len > 0 {
-                    // A holder wrote its reason and died before it could unlink. That is not ours to pass on.
+                    // A holder wrote its reason and died before it removed the file. The reason was for its waiters only.
                     files::overwrite(&self.fs, lock.file(), &self.path, "")
                         .map_err(trouble("clear the lock"))?;
                 }
@@ -231,7 +233,7 @@ impl LockWaiter {
         }
     }
 
-    /// From now on it waits, if it did not yet.
+    /// Notes that the wait has begun.
     fn begin(&mut self) {
         if self.began.is_none() {
             self.began = Some(Instant::now());
@@ -239,7 +241,7 @@ impl LockWaiter {
         }
     }
 
-    /// Whether no file is to be had for too long.
+    /// Whether no file descriptor was available for [`STARVED`].
     fn is_starved(&mut self) -> bool {
         self.starved.get_or_insert_with(Instant::now).elapsed() >= STARVED
     }
@@ -252,10 +254,10 @@ impl LockWaiter {
     }
 }
 
-/// How many files are kept open by the waiters, in all stores: there are only so many for the whole process.
+/// The number of files that the waiters of all stores keep open: the limit is that of the process.
 static OPEN_FILES: AtomicUsize = AtomicUsize::new(0);
 
-/// Leave to keep a file open while waiting, until dropped.
+/// A permit to keep a file open during a wait, until dropped.
 #[derive(Debug)]
 struct OpenFilePermit(());
 
@@ -273,14 +275,14 @@ impl Drop for OpenFilePermit {
     }
 }
 
-/// Asks once for the lock at `path`.
+/// Tries once to get the lock at `path`.
 pub(crate) fn attempt(fs: &RootedFs, path: &Path, shared: bool) -> Result<TryLockOutcome, StoreError> {
     let (fs, path, heartbeat_seen) = (fs.clone(), path.to_owned(), (None, Instant::now()));
     LockWaiter { fs, file: None, permit: None, starved: None, path, shared, began: None, heartbeat_seen }
         .poll()
 }
 
-/// Takes the lock at `path`, polling every 1 to 20 ms while another holds it.
+/// Takes the lock at `path`, polling every 1 to 20 ms while it is held.
 pub(crate) fn acquire(
     fs: &RootedFs,
     path: &Path,
@@ -320,13 +322,13 @@ pub(crate) fn acquire(
     }
 }
 
-/// Whether another process holds the lock at `path`. Nothing is made or written.
+/// Whether another process or thread holds the lock at `path`. Creates and writes nothing.
 pub(crate) fn is_held(fs: &RootedFs, path: &Path) -> bool {
     let tried = fs.open_lock(path, None).and_then(|file| fs.try_lock(file, path));
     matches!(tried, Ok(TryLock::Busy(_)))
 }
 
-/// Removes the lock file at `path` if no process holds it. False if another process does, or did until a moment ago.
+/// Removes the lock file at `path` if it is not held. False if it is, or if the file was replaced meanwhile.
 pub(crate) fn remove_if_free(fs: &RootedFs, path: &Path) -> std::io::Result<bool> {
     let file = fs.open_lock(path, None)?;
     let TryLock::Held(lock) = fs.try_lock(file, path)? else { return Ok(false) };
@@ -335,7 +337,7 @@ pub(crate) fn remove_if_free(fs: &RootedFs, path: &Path) -> std::io::Result<bool
         return Ok(false);
     }
     if locked.state.len > 0 {
-        // The reason that a dead holder wrote must not reach new waiters.
+        // The reason of a dead holder must not reach new waiters.
         fs.set_length(lock.file(), path, 0)?;
     }
     drop(KeyLock { fs: fs.clone(), lock, id: locked.state.id, path: path.to_owned(), waited: false });

@@ -1,11 +1,10 @@
-//! The mark of a store's directory: a store is recognised by it, and a directory without it is not touched.
+//! The owner of a directory: a store marks its directories with a file, and does not change a directory without one.
 //!
-//! A layout proves nothing: other programs, too, have a directory `v1` with directories in it, or one with a directory
-//! `entries`. So the version's directory and each target's directory get a file [`STORE_TAG`] before anything else is
-//! put there. A directory that is empty is free, since a process may have ended between creating and marking it. One
-//! that is not empty and has no mark is foreign.
+//! The names alone do not identify a store: other programs have directories `v1` or `entries`, too. So the version's
+//! directory and each target's directory get a file [`STORE_TAG`] before any other file. An empty directory is free, since a
+//! process may have died after creating and before marking it. Any other directory without a mark is foreign.
 //!
-//! Stores of earlier versions have no such file. They are recognised by what only a store writes, and marked when they
+//! Stores of earlier versions have no such file. They are recognized by files that only a store writes, and marked when they
 //! are opened for writing.
 
 use std::ffi::OsStr;
@@ -19,32 +18,32 @@ use crate::stats::Counters;
 use crate::{StoreError, files};
 use opkeep_fs::{Dir, Names, RootedFs};
 
-/// What the mark begins with: SHA-256 of `opkeep store 1`, cut.
+/// The beginning of the mark: the first half of the SHA-256 of `opkeep store 1`.
 const SIGNATURE: &str = "Signature: a31cd1495d27ecdc8270d35df537184e";
 const TEXT: &str = "# This directory belongs to a store of compiled kernels, made by opkeep. Without this file, no command \
     of opkeep writes to it.\n";
-/// No more is read of any file to see how it begins.
+/// The number of bytes that are read of a file to recognize it.
 const MAX_BYTES: usize = 1024;
 
-/// Which directory of a store one is.
+/// The level of a directory in a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
     /// `v1`.
     Version,
-    /// A target's.
+    /// The directory of a target.
     Target,
 }
 
-/// Whose a directory is.
+/// The owner of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// A store's: it is marked.
+    /// A store: the directory is marked.
     Store,
-    /// A store's, of a version that marked nothing.
+    /// A store of a version that did not mark directories.
     Unmarked,
-    /// Free: the directory is empty.
+    /// None: the directory is empty.
     Free,
-    /// Another program's.
+    /// Another program.
     Foreign,
 }
 
@@ -54,7 +53,7 @@ impl Owner {
     }
 }
 
-/// Whose the open directory is.
+/// The owner of the open directory.
 pub(crate) fn owner(fs: &RootedFs, dir: &Dir, level: Level) -> io::Result<Owner> {
     if is_marked(fs, dir)? {
         return Ok(Owner::Store);
@@ -76,7 +75,7 @@ pub(crate) fn owner(fs: &RootedFs, dir: &Dir, level: Level) -> io::Result<Owner>
     Ok(if is_proved { Owner::Unmarked } else { Owner::Foreign })
 }
 
-/// Marks the open directory as a store's, unless it is another program's.
+/// Marks the open directory as a store's, unless it belongs to another program.
 pub(crate) fn claim(fs: &RootedFs, dir: &Dir, level: Level) -> Result<(), StoreError> {
     let path = dir.path();
     let trouble = |action, source| StoreError::Io { action, path: path.to_owned(), source };
@@ -86,7 +85,7 @@ pub(crate) fn claim(fs: &RootedFs, dir: &Dir, level: Level) -> Result<(), StoreE
         Owner::Free | Owner::Unmarked => {
             let text = format!("{SIGNATURE}\n{TEXT}");
             files::write_new(fs, &path.join(STORE_TAG), &text).map_err(|source| trouble("mark", source))?;
-            // Best effort, so that a power cut does not leave what comes next without the mark.
+            // Best effort: after a power cut, later files must not be there without the mark.
             let _ = dir.sync();
             Ok(())
         }
@@ -96,13 +95,13 @@ pub(crate) fn claim(fs: &RootedFs, dir: &Dir, level: Level) -> Result<(), StoreE
 fn is_marked(fs: &RootedFs, dir: &Dir) -> io::Result<bool> {
     match begins(fs, dir, STORE_TAG) {
         Ok(bytes) => Ok(bytes.starts_with(SIGNATURE.as_bytes())),
-        // A link or a directory of that name marks nothing.
+        // A link or a directory of that name is not a mark.
         Err(error) if error.kind() == io::ErrorKind::NotFound || crate::error::is_link(&error) => Ok(false),
         Err(error) => Err(error),
     }
 }
 
-/// How a file begins; nothing, if it is no file.
+/// The first bytes of a file; empty, if it is not a regular file.
 fn begins(fs: &RootedFs, dir: &Dir, name: &str) -> io::Result<Vec<u8>> {
     let (file, path) = (dir.open_file(name)?, dir.path().join(name));
     match fs.stat(&file, &path)?.is_file() {
@@ -111,7 +110,7 @@ fn begins(fs: &RootedFs, dir: &Dir, name: &str) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Whether a version's directory without a marker is a store's: a target of it is, or the root was made by a store.
+/// Whether a version's directory without a mark belongs to a store: a target in it does, or a store created the root.
 fn is_version(fs: &RootedFs, dir: &Dir, names: &Names) -> bool {
     let tag = dir.path().with_file_name(CACHEDIR_TAG);
     let has_tag = || {
@@ -126,9 +125,9 @@ fn is_version(fs: &RootedFs, dir: &Dir, names: &Names) -> bool {
     has_tag().unwrap_or(false) || names.utf8().any(is_store)
 }
 
-/// Whether a target's directory without a marker is a store's: its counters check, or it has an entry.
+/// Whether a target's directory without a mark belongs to a store: it has a valid counters file, or an entry.
 fn is_target(fs: &RootedFs, path: &Path) -> bool {
-    SizeFile::new(path, false).estimate(fs).is_some() || Counters::new(path, false).is_there(fs) || {
+    SizeFile::new(path, false).estimate(fs).is_some() || Counters::new(path, false).exist(fs) || {
         let entries = path.join("entries");
         let listed = fs.open_dir(&entries).and_then(|dir| dir.list()).unwrap_or_default();
         listed.utf8().filter(|name| layout::is_shard(name)).any(|name| has_entry(fs, &entries.join(name)))
@@ -151,7 +150,7 @@ pub fn is_store(root: &Path) -> bool {
     is_store_on(&RootedFs::default().quiet(true), root)
 }
 
-/// Whether the directory at `path` is a store's for one target. Reads only.
+/// Whether the directory at `path` belongs to a store, as that of a target. Reads only.
 pub fn is_target_directory(path: &Path) -> bool {
     is_owned(&RootedFs::default().quiet(true), path, Level::Target)
 }

@@ -8,16 +8,16 @@ use thiserror::Error;
 /// How a build uses the store. The first three are CANN's `op_compiler_cache_mode`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CacheMode {
-    /// Take what is there, compile and keep what is not.
+    /// Use existing entries; compile and publish missing ones.
     #[default]
     Enable,
-    /// Compile everything, and replace each entry.
+    /// Compile all kernels, and replace each entry.
     Force,
-    /// Neither take nor keep.
+    /// Neither read nor write the store.
     Disable,
-    /// Take what is there, compile what is not, keep nothing.
+    /// Use existing entries; compile missing ones and publish none.
     ReadOnly,
-    /// Take what is there; what is missing is an error. For hosts that must not compile.
+    /// Use existing entries; a missing one is an error. For hosts that must not compile.
     Require,
 }
 
@@ -36,17 +36,17 @@ impl CacheMode {
         }
     }
 
-    /// Whether entries are taken from the store.
+    /// Whether a build reads entries from the store.
     pub const fn reads(self) -> bool {
         matches!(self, Self::Enable | Self::ReadOnly | Self::Require)
     }
 
-    /// Whether entries are put into the store.
+    /// Whether a build writes entries to the store.
     pub const fn writes(self) -> bool {
         matches!(self, Self::Enable | Self::Force)
     }
 
-    /// Whether the build cannot do without the store.
+    /// Whether a build fails without a store.
     pub const fn requires_store(self) -> bool {
         matches!(self, Self::ReadOnly | Self::Require)
     }
@@ -58,7 +58,7 @@ impl fmt::Display for CacheMode {
     }
 }
 
-/// A text that names no mode.
+/// The error for a text that is not the name of a mode.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{0}` is not a cache mode: expected enable, force, disable, read-only or require")]
 pub struct ParseModeError(String);

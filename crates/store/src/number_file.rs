@@ -1,4 +1,4 @@
-//! Small files of named numbers that several processes add to: read, changed and written under a lock.
+//! Counters files: small files of named numbers that several processes read, change and write under a lock.
 //!
 //! A file is one block of [`BLOCK`] bytes, so every write has the same length, whatever the numbers and however many:
 //!
@@ -10,12 +10,12 @@
 //! check 77dcf324a332d6f8     a checksum of all bytes before this line
 //! ```
 //!
-//! Numbers are found by their names. One that is missing is 0; one that this version does not know keeps its value when the
-//! file is written again: versions with other numbers share the file. A process that is killed leaves the old block; one
-//! that is corrupt all the same does not check, and counts as missing.
+//! Numbers are found by their names. A missing number is 0; an unknown number keeps its value when the file is written
+//! again: so versions with different numbers share the file. A killed process leaves the old block. A corrupt block fails
+//! its checksum and counts as missing.
 //!
-//! Each user who may read the directory may read the numbers. The lock is another file, since the process that can open a file can
-//! lock it and never release it.
+//! Each user who may read the directory may read the numbers. The lock is a separate file, since a process that can open a
+//! file can lock it and never release it.
 
 use std::fs::File;
 use std::io;
@@ -59,20 +59,20 @@ pub(crate) struct Numbers<const N: usize> {
 pub(crate) enum UpdateOutcome<const N: usize> {
     /// These are the numbers now.
     Written([u64; N]),
-    /// There were none, and none were written.
+    /// The file had no numbers, and none were written.
     Unchanged,
-    /// Another process holds the lock for too long.
+    /// Another process held the lock until the last attempt.
     Busy,
 }
 
-/// How often a lock is tried, a millisecond apart; it is held for one read and one write.
+/// Attempts to get the lock, a millisecond apart. It is held for one read and one write.
 const ATTEMPTS: u32 = 25;
 
-/// How often numbers that do not check are read, first a quarter of a millisecond apart, then half.
+/// Reads of corrupt numbers before they count as corrupt; the pauses are a quarter and half a millisecond.
 const LOOKS: u32 = 3;
 
 impl<const N: usize> NumberFile<N> {
-    /// The block. What other versions added beyond its end is left out.
+    /// The block. Numbers of other versions that do not fit are left out.
     fn encode(&self, numbers: &Numbers<N>) -> Vec<u8> {
         let mut text = format!("{}\n", self.title);
         let known = self.names.iter().copied().zip(numbers.known);
@@ -101,7 +101,7 @@ impl<const N: usize> NumberFile<N> {
             return None;
         }
         let mut numbers = Numbers { known: [0; N], unknown: Vec::new() };
-        // Behind the numbers are only spaces, with which no line begins that has one.
+        // The numbers end at the first line of spaces.
         for line in lines.lines().take_while(|line| !line.starts_with(' ')) {
             let mut words = line.split_ascii_whitespace();
             let Some(name) = words.next() else { continue };
@@ -114,7 +114,7 @@ impl<const N: usize> NumberFile<N> {
         Some(numbers)
     }
 
-    /// Changes the numbers in a file; a missing one is created, and one that does not check has none.
+    /// Changes the numbers in a file. A missing file is created; a corrupt file has no numbers.
     pub(crate) fn update(
         &self,
         fs: &RootedFs,
@@ -164,8 +164,8 @@ impl<const N: usize> NumberFile<N> {
         if before != block
             && let Err(error) = fs.write_start(&file, path, &block)
         {
-            // A full disk, or a limit on the size of files, may have let a part through: no numbers are better than corrupt
-            // ones, and the old ones are better still.
+            // A full disk, or a limit on the size of files, may have written a part. Restore the old numbers; if there were
+            // none, an empty file is better than a corrupt one.
             let _ = match was_valid {
                 true => fs
                     .write_start(&file, path, &before)
@@ -177,7 +177,7 @@ impl<const N: usize> NumberFile<N> {
         Ok(UpdateOutcome::Written(numbers.known))
     }
 
-    /// Whether a file has something in it and no numbers. Reads it without its lock, and writes nothing.
+    /// Whether a file is corrupt: not empty, and without valid numbers. Takes no lock and writes nothing.
     pub(crate) fn is_corrupt(&self, fs: &RootedFs, path: &Path) -> io::Result<bool> {
         for look in 0..LOOKS {
             let file = fs.open(path)?;
@@ -185,7 +185,7 @@ impl<const N: usize> NumberFile<N> {
             if bytes.is_empty() || self.decode(&bytes).is_some() {
                 return Ok(false);
             }
-            // Another's write may come between; it is one call.
+            // Another process may be in its write, which is one call.
             if look + 1 < LOOKS {
                 std::thread::sleep(Duration::from_micros(250 << look));
             }
@@ -193,9 +193,9 @@ impl<const N: usize> NumberFile<N> {
         Ok(true)
     }
 
-    /// The numbers in a file, without its lock and without writing anything.
+    /// The numbers in a file. Takes no lock and writes nothing.
     pub(crate) fn look(&self, fs: &RootedFs, path: &Path) -> Option<[u64; N]> {
-        // Another's write may come between; it takes no time to speak of.
+        // Another process may be in its write, which is one short call.
         (0..3).find_map(|_| {
             let file = fs.open(path).ok()?;
             Some(self.decode(&fs.read_start(&file, path, LIMIT).ok()?)?.known)
@@ -222,7 +222,7 @@ enum Lock {
     Held {
         _lock: FileLock,
     },
-    /// A file system without locks may lose counts when two add at once. Nothing rests on them.
+    /// A file system without locks may lose counts when two processes add at once. No promise depends on counts.
     None,
 }
 

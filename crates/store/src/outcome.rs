@@ -1,4 +1,4 @@
-//! What look-ups and puts come to.
+//! The outcomes of look-ups and puts.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -7,25 +7,25 @@ use std::time::SystemTime;
 use crate::corruption::Corruption;
 use crate::{Entry, StoreError};
 
-/// What a look-up came to.
+/// The outcome of a look-up.
 #[derive(Debug)]
 pub enum Lookup {
-    /// The entry, checked.
+    /// A valid entry.
     Hit(Box<Entry>),
-    /// None that can be used, and why.
+    /// No usable entry, and the reason.
     Miss(Miss),
 }
 
 /// Why there is no usable entry. A miss is an outcome, not an error.
 #[derive(Debug)]
 pub enum Miss {
-    /// It is missing.
+    /// There is no entry.
     Absent,
-    /// It is there, and its bytes are wrong. [`TargetStore::quarantine`](crate::TargetStore::quarantine) takes it away.
+    /// The bytes of the entry are damaged. [`TargetStore::quarantine`](crate::TargetStore::quarantine) moves it away.
     Damaged(DamagedEntry),
-    /// It is there, and an untrusted user could have written it. It is left alone.
+    /// An untrusted user could have written the entry. It is not changed.
     Untrusted(StoreError),
-    /// It could not be read. It is left alone: the next attempt may succeed.
+    /// The entry could not be read. It is not changed: the next attempt may succeed.
     Io(StoreError),
 }
 
@@ -48,7 +48,7 @@ pub struct DamagedEntry {
     pub(crate) file: File,
 }
 
-/// An entry that was found, and where.
+/// A valid entry and its file.
 pub(crate) struct Found {
     pub(crate) entry: Box<Entry>,
     pub(crate) file: File,
@@ -56,20 +56,20 @@ pub(crate) struct Found {
     pub(crate) last_used: SystemTime,
 }
 
-/// What [`TargetStore::put`](crate::TargetStore::put) came to.
+/// What [`TargetStore::put`](crate::TargetStore::put) did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PutOutcome {
-    /// The entry is in the store now.
+    /// The entry was published.
     Published,
-    /// A valid entry for this key was there already, and stays.
+    /// A valid entry for this key exists and stays.
     Existing,
 }
 
 /// Whether a put replaces a valid entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overwrite {
-    /// It stays.
+    /// The valid entry stays.
     Never,
-    /// It is replaced, atomically.
+    /// The valid entry is replaced atomically.
     Always,
 }

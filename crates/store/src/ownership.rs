@@ -1,8 +1,8 @@
 //! The owners whose directories and files may be used.
 //!
 //! A cached kernel is code that will run, so an entry counts only if no untrusted user can have written it.
-//! Trusted are this user and those listed in the configuration. A directory with the set-group-id bit asks for sharing:
-//! if its owner is trusted, so is its group.
+//! Trusted are this user and those listed in the configuration. A root with the set-group-id bit is shared: if its owner
+//! is trusted, so is its group.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ const SET_GROUP_ID: u32 = 0o2000;
 const GROUP_WRITES: u32 = 0o020;
 const OTHERS_WRITE: u32 = 0o002;
 
-/// The users who may have written what is read.
+/// The users whose directories and files may be used.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnerPolicy {
     owners: Vec<u32>,
@@ -22,8 +22,8 @@ pub(crate) struct OwnerPolicy {
 }
 
 impl OwnerPolicy {
-    /// The trust that holds below `root`: this user, `others`, and the group of a shared root. Only the root can ask
-    /// for sharing, and only a trusted owner can have asked.
+    /// The policy below the root at `path`: this user, `others`, and the group of a shared root are trusted. Only the mode of
+    /// the root enables sharing, and only if its owner is trusted.
     pub(crate) fn below(path: &Path, root: &FileStat, others: &[u32]) -> Result<Self, StoreError> {
         let me = rustix::process::geteuid().as_raw();
         let mut trust =
@@ -34,12 +34,12 @@ impl OwnerPolicy {
         Ok(trust)
     }
 
-    /// Whether files made here are shared with a group.
+    /// Whether new files are shared with a group.
     pub(crate) fn is_shared(&self) -> bool {
         self.group.is_some()
     }
 
-    /// Whether `what`, found at `path`, can be used.
+    /// Checks that `what`, the state of `path`, is trusted.
     pub(crate) fn check(&self, path: &Path, what: &FileStat) -> Result<(), StoreError> {
         let refuse = |problem: String, help: String| {
             Err(StoreError::Untrusted { path: path.to_owned(), owner: None, problem, help })
@@ -74,7 +74,7 @@ impl OwnerPolicy {
             false => Err(StoreError::Untrusted {
                 path: path.to_owned(),
                 owner: Some(owner),
-                problem: format!("its owner is user {owner}, and trusted are {:?}", self.owners),
+                problem: format!("its owner is user {owner}, expected one of {:?}", self.owners),
                 help: format!("If you trust that user, add {owner} to the trusted owners"),
             }),
         }

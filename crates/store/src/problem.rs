@@ -1,4 +1,4 @@
-//! What a check of a store finds: problems, and files that are no entries.
+//! The findings of a check of a store: problems, and files that are not entries.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,13 +8,13 @@ use opkeep_digest::Digest;
 use crate::StoreError;
 use crate::corruption::Corruption;
 
-/// Something that is not in order.
+/// A problem with a file or directory.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct StoreProblem {
-    /// Where.
+    /// The file or directory.
     pub path: PathBuf,
-    /// The key, if it is called as an entry.
+    /// The key, if the file has the name of an entry.
     pub key: Option<Digest>,
     /// What is wrong.
     pub kind: ProblemKind,
@@ -24,31 +24,31 @@ pub struct StoreProblem {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ProblemKind {
-    /// An entry whose bytes are not what was written.
+    /// The bytes of an entry are damaged.
     Damaged(Corruption),
-    /// An entry whose bytes are right, and whose content is not, as [`VerifyOptions::check`](crate::VerifyOptions::check) has it.
+    /// The bytes of an entry are intact, and [`VerifyOptions::check`](crate::VerifyOptions::check) rejects its content.
     InvalidContent(String),
-    /// A whole entry in a directory where no look-up finds it.
+    /// An intact entry is in a directory where no look-up finds it.
     Misplaced,
-    /// It changed each time it was looked at: another process writes to it, so it is none of ours.
+    /// The file changed between any two reads: another program writes to it, since the store never does.
     Changing,
-    /// An untrusted user could have written it.
+    /// An untrusted user could have written the file.
     Untrusted(StoreError),
-    /// It could not be read. The next attempt may succeed.
+    /// The file could not be read. The next attempt may succeed.
     Io(StoreError),
-    /// Something else stands where the store needs a file or a directory.
+    /// The store needs a file or directory of this name, and the name has another type.
     WrongFileType {
-        /// What is needed there.
+        /// The type that is needed.
         needed: &'static str,
-        /// What there is.
+        /// The type that was found.
         found: &'static str,
     },
-    /// Numbers that the store keeps, and that do not check.
+    /// A counters file is corrupt.
     CorruptCounters,
 }
 
 impl ProblemKind {
-    /// A word for it, for programs.
+    /// The name of the kind, for programs.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Damaged(_) => "damaged",
@@ -62,12 +62,12 @@ impl ProblemKind {
         }
     }
 
-    /// Whether it is an entry that [`TargetStore::repair`](crate::TargetStore::repair) takes away.
+    /// Whether [`TargetStore::repair`](crate::TargetStore::repair) quarantines the entry.
     pub const fn calls_for_quarantine(&self) -> bool {
         matches!(self, Self::Damaged(_) | Self::InvalidContent(_) | Self::Misplaced)
     }
 
-    /// What an error says of the file or directory that it is about.
+    /// The problem that an error means for its file or directory.
     pub(crate) fn of(error: StoreError) -> Self {
         match error {
             StoreError::Untrusted { .. } => Self::Untrusted(error),
@@ -97,35 +97,35 @@ impl fmt::Display for ProblemKind {
     }
 }
 
-/// Something that is no entry, and in order.
+/// A file or directory that is not an entry, and no problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OtherFile {
-    /// Where.
+    /// The path.
     pub path: PathBuf,
-    /// Its bytes.
+    /// Its length in bytes.
     pub bytes: u64,
-    /// What it is.
+    /// Its kind.
     pub kind: OtherFileKind,
 }
 
-/// What something is that is no entry.
+/// The kind of a file or directory that is not an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum OtherFileKind {
-    /// Being written.
+    /// A file that a process writes.
     Temporary,
-    /// Stale: its writer died.
+    /// A temporary file whose process died.
     StaleTemporary,
     /// A lock.
     Lock,
-    /// A lock that no process seems to hold: it is old.
+    /// An old lock file. No running process seems to hold it.
     StaleLock,
-    /// A damaged entry that was quarantined, or the reason.
+    /// A quarantined entry, or the file with the reason.
     Quarantined,
-    /// A file that is not ours.
+    /// A file of another program.
     ForeignFile,
-    /// A directory that is not ours.
+    /// A directory of another program.
     ForeignDirectory,
     /// A symbolic link. Nothing follows it.
     Link,
@@ -134,7 +134,7 @@ pub enum OtherFileKind {
 }
 
 impl OtherFileKind {
-    /// What it is, in a few words.
+    /// The name of the kind, as reports print it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Temporary => "being written",
@@ -149,7 +149,7 @@ impl OtherFileKind {
         }
     }
 
-    /// Whether the store did not make it. It is left alone.
+    /// Whether the store did not create it. The store never changes it.
     pub const fn is_foreign(self) -> bool {
         matches!(self, Self::ForeignFile | Self::ForeignDirectory | Self::Link | Self::Special)
     }

@@ -1,6 +1,6 @@
-//! About how much is in a target's directory: a total on the disk, to which every process adds now and then what it put.
-//! No process counts files to know it, so a put costs the same however many entries there are. A process that is killed takes
-//! at most [`BYTES`] or [`PUTS`] of it along; the process that walks the directory to evict puts the total right.
+//! The estimated size of a target's directory: a total on the disk, to which each process adds its puts from time to time.
+//! No process counts files for it, so a put costs the same for any number of entries. A killed process loses at most
+//! [`BYTES`] or [`PUTS`] of its puts; the process that walks the directory to evict corrects the total.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ const PUTS: u64 = 64;
 /// The longest that [`Totals::not_before`] may delay an eviction, whatever the clocks do.
 const LONGEST_REST: Duration = Duration::from_secs(600);
 
-/// How often stale files are looked for although there is room.
+/// The interval at which stale files are pruned within the limit.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 
 const SIZE: NumberFile<4> = NumberFile {
@@ -29,23 +29,23 @@ const SIZE: NumberFile<4> = NumberFile {
     names: ["bytes", "entries", "not-before", "swept"],
 };
 
-/// About how much a target's directory holds.
+/// The estimated size of a target's directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SizeEstimate {
-    /// Bytes of all files.
+    /// Bytes of all files that count against the limit.
     pub bytes: u64,
-    /// How many entries.
+    /// The number of entries.
     pub entries: u64,
 }
 
-/// The numbers on the disk.
+/// The numbers in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Totals {
     pub(crate) bytes: u64,
     pub(crate) entries: u64,
-    /// Until when there is nothing to be gained by aging, in Unix seconds: all that is left was used a moment ago.
+    /// The earliest next eviction, in Unix seconds: before it, all entries are in use.
     not_before: u64,
-    /// When another process last looked for stale files, in Unix seconds.
+    /// The last pruning of stale files, in Unix seconds.
     pruned: u64,
 }
 
@@ -54,29 +54,29 @@ impl Totals {
         Self { bytes, entries, not_before, pruned }
     }
 
-    /// Whether it is time to look for stale files.
+    /// Whether stale files are due to be pruned.
     pub(crate) fn allow_pruning(&self, now: SystemTime) -> bool {
         unix(now).as_secs().abs_diff(self.pruned) >= PRUNE_INTERVAL.as_secs()
     }
 
-    /// Whether aging is worth an attempt.
+    /// Whether an eviction may run at `now`.
     pub(crate) fn allow_eviction(&self, now: SystemTime) -> bool {
         let now = unix(now).as_secs();
         now >= self.not_before || self.not_before - now > LONGEST_REST.as_secs()
     }
 }
 
-/// What is known of the size.
+/// The known size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
     Totals(Totals),
-    /// It was not counted yet, or what was written does not check.
+    /// The size was not counted yet, or the file is corrupt.
     Unknown,
-    /// It could not be read or written now.
+    /// The file could not be read or written now.
     Busy,
 }
 
-/// The total on the disk, and what this process has to add to it.
+/// The total in the file, and the growth that this process has not added yet.
 #[derive(Debug)]
 pub(crate) struct SizeFile {
     path: PathBuf,
@@ -99,8 +99,8 @@ impl SizeFile {
         }
     }
 
-    /// Reads the total, and the time by the file system's clock: the file is touched for that. In a directory that was just
-    /// made the total is nothing.
+    /// Reads the total, and the time by the file system's clock, for which the file is touched. If `fresh`, a missing total is
+    /// zero.
     pub(crate) fn open(&self, fs: &RootedFs, fresh: bool) -> io::Result<(Known, SystemTime)> {
         let file = files::open_lock(fs, &self.path, self.shared, &FOR_NUMBERS)?;
         let now = files::touch(fs, &file, &self.path)?;
@@ -115,7 +115,7 @@ impl SizeFile {
         Ok((known, now))
     }
 
-    /// A file of `bytes` bytes was put, in place of one of `before`. True if it is time to [`flush`](Self::flush).
+    /// Adds a file of `bytes` bytes, put in place of one of `before`. True if a [`flush`](Self::flush) is due.
     pub(crate) fn put(&self, bytes: u64, before: Option<u64>) -> bool {
         let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
         let growth = signed(bytes) - before.map_or(0, signed);
@@ -125,12 +125,12 @@ impl SizeFile {
         grown >= BYTES || puts >= PUTS || self.unknown.load(Ordering::Relaxed)
     }
 
-    /// Adds to the total what this process has to add. If it cannot be done, it is kept for the next time.
+    /// Adds the growth of this process to the total. If that fails, the growth is kept for the next time.
     pub(crate) fn flush(&self, fs: &RootedFs) -> Known {
         let (bytes, entries) =
             (self.bytes.swap(0, Ordering::Relaxed), self.entries.swap(0, Ordering::Relaxed));
         self.puts.store(0, Ordering::Relaxed);
-        // One attempt to count is enough for a while, should it fail.
+        // If counting fails, it is not repeated at each put.
         self.unknown.store(false, Ordering::Relaxed);
         let known = self.change(fs, |old| {
             let [old_bytes, old_entries, not_before, pruned] = old?;
@@ -145,12 +145,12 @@ impl SizeFile {
         known
     }
 
-    /// Whether there is anything to flush.
+    /// Whether there is growth to flush.
     pub(crate) fn is_pending(&self) -> bool {
         self.bytes.load(Ordering::Relaxed) != 0 || self.entries.load(Ordering::Relaxed) != 0
     }
 
-    /// Sets the total to what was counted by `now`, and adds what others added since they said `before`.
+    /// Sets the total to `counted` as of `now`, plus the growth that other processes added since `before`.
     pub(crate) fn correct(
         &self,
         fs: &RootedFs,
@@ -160,7 +160,7 @@ impl SizeFile {
         now: SystemTime,
     ) -> Known {
         if matches!(before, Known::Busy) {
-            // What was not said yet was counted, and will be said.
+            // The growth of this process is in the count and is still to be added.
             return Known::Busy;
         }
         let not_before = not_before.map_or(0, |time| unix(time).as_secs());
@@ -178,17 +178,17 @@ impl SizeFile {
         })
     }
 
-    /// Where the total is.
+    /// The path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether what is there is no total.
+    /// Whether the file is corrupt.
     pub(crate) fn is_corrupt(&self, fs: &RootedFs) -> io::Result<bool> {
         SIZE.is_corrupt(fs, &self.path)
     }
 
-    /// Notes that another process looked for stale files, and removed `bytes` bytes of what counts.
+    /// Records a pruning of stale files, which removed `bytes` bytes that counted against the limit.
     pub(crate) fn pruned(&self, fs: &RootedFs, bytes: u64, now: SystemTime) {
         self.change(fs, |old| {
             let [total, entries, not_before, _] = old?;
@@ -196,12 +196,12 @@ impl SizeFile {
         });
     }
 
-    /// An entry was quarantined. Its bytes are still there.
-    pub(crate) fn quarantine_file(&self) {
+    /// Subtracts an entry that was quarantined. Its bytes still count.
+    pub(crate) fn entry_quarantined(&self) {
         self.entries.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// The total and what this process has to add, if the total is known.
+    /// The total with the growth of this process, if the total is known.
     pub(crate) fn estimate(&self, fs: &RootedFs) -> Option<SizeEstimate> {
         let [bytes, entries, ..] = SIZE.look(fs, &self.path)?;
         Some(SizeEstimate {
@@ -269,11 +269,11 @@ mod tests {
         assert!(totals.allow_eviction(later));
         assert!(
             totals.allow_eviction(later - Duration::from_secs(601)),
-            "no clock holds aging back for long"
+            "a wrong clock delays no eviction for long"
         );
     }
 
-    /// What could not be added is added the next time.
+    /// Growth that could not be added is added the next time.
     #[test]
     #[expect(clippy::disallowed_methods, reason = "this test holds the file's lock")]
     fn nothing_is_lost_while_another_holds_the_file() {

@@ -1,5 +1,5 @@
-//! What a target's store has done so far. Counted in memory, and added to the file `stats` when a process is done: no
-//! look-up writes anything.
+//! The statistics of a target. A process counts in memory and adds its counts to the file `stats` at its end: no look-up
+//! writes them.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::number_file::{NumberFile, UpdateOutcome};
 /// Defines the counters, their names in the file, and how they are shown, from one list.
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $variant:ident $field:ident $name:literal,)+) => {
-        /// What is counted.
+        /// A counter.
         #[derive(Clone, Copy, Debug)]
         pub(crate) enum Counter {
             $($variant,)+
@@ -22,7 +22,7 @@ macro_rules! counters {
 
         const NAMES: &[&str] = &[$($name,)+];
 
-        /// What a target's store has done since it was made, or since [`TargetStore::reset_statistics`].
+        /// The statistics of a target since it was created, or since [`TargetStore::reset_statistics`].
         ///
         /// [`TargetStore::reset_statistics`]: crate::TargetStore::reset_statistics
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,11 +45,11 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Since when it is counted, in Unix seconds.
+    /// When counting began, in Unix seconds.
     Since since "since",
     /// Look-ups that found an entry.
     Hits hits "hits",
-    /// Look-ups that found nothing.
+    /// Look-ups that found no entry.
     Absent misses_absent "absent",
     /// Look-ups that found a damaged entry.
     Damaged misses_damaged "damaged",
@@ -57,13 +57,13 @@ counters! {
     Untrusted misses_untrusted "untrusted",
     /// Look-ups that found an entry which could not be read.
     Io misses_trouble "trouble",
-    /// Kernels that were compiled, as their maker says.
+    /// Kernels that the callers compiled.
     Compiles compiles "compiles",
-    /// Microseconds that took.
+    /// Microseconds that the callers compiled.
     CompileMicros compile_micros "compile-us",
-    /// Times that another process waited for another's compile.
+    /// Waits for a lock of another process or thread.
     Waits waits "waits",
-    /// Microseconds that took.
+    /// Microseconds that callers waited for locks.
     WaitMicros wait_micros "wait-us",
     /// Entries that were put.
     Puts puts "puts",
@@ -71,11 +71,11 @@ counters! {
     BytesRead bytes_read "bytes-read",
     /// Bytes of the entries that were put.
     BytesWritten bytes_written "bytes-written",
-    /// Microseconds that the entries which were found once took to make.
+    /// Microseconds that the content of the found entries took to compile.
     SavedMicros saved_micros "saved-us",
-    /// Entries that were deleted to evict.
+    /// Entries that were evicted.
     Evictions evictions "evictions",
-    /// Their bytes.
+    /// Bytes of the entries that were evicted.
     BytesEvicted bytes_evicted "bytes-evicted",
     /// Damaged entries that were quarantined.
     Quarantines quarantines "quarantines",
@@ -115,7 +115,7 @@ impl Statistics {
     }
 }
 
-/// What this process has counted and not yet written.
+/// The counts of this process that are not written yet.
 #[derive(Debug)]
 pub(crate) struct Counters {
     path: PathBuf,
@@ -136,7 +136,7 @@ impl Counters {
         self.add(count, u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
     }
 
-    /// Adds what was counted to the file. If that fails it is kept, for the next time.
+    /// Adds the counts to the file. If that fails, they are kept for the next time.
     pub(crate) fn flush(&self, fs: &RootedFs, now: SystemTime) -> io::Result<()> {
         let taken = self.take();
         if taken.iter().all(|count| *count == 0) {
@@ -158,16 +158,16 @@ impl Counters {
     }
 
     /// Whether there are statistics.
-    pub(crate) fn is_there(&self, fs: &RootedFs) -> bool {
+    pub(crate) fn exist(&self, fs: &RootedFs) -> bool {
         STATS.look(fs, &self.path).is_some()
     }
 
-    /// Whether what is in the file are no statistics.
+    /// Whether the file is corrupt.
     pub(crate) fn is_corrupt(&self, fs: &RootedFs) -> io::Result<bool> {
         STATS.is_corrupt(fs, &self.path)
     }
 
-    /// Begins anew, if what is in the file are no statistics.
+    /// Resets the file if it is corrupt.
     pub(crate) fn repair_entry(&self, fs: &RootedFs, now: SystemTime) -> io::Result<()> {
         match STATS.update(fs, &self.path, self.shared, |old| old.or_else(|| Some(nothing(now))))? {
             UpdateOutcome::Written(_) => Ok(()),
@@ -175,14 +175,14 @@ impl Counters {
         }
     }
 
-    /// Everything on the disk and in this process.
+    /// The counts in the file and in this process.
     pub(crate) fn all(&self, fs: &RootedFs) -> Statistics {
         let old = STATS.look(fs, &self.path).unwrap_or_default();
         let count = |at: usize| self.counts[at].load(Ordering::Relaxed);
         Statistics::of(&std::array::from_fn(|at| old[at].saturating_add(count(at))))
     }
 
-    /// Begins to count anew. False if another process holds the file for too long.
+    /// Resets all counts. False if another process held the lock until the last attempt.
     pub(crate) fn zero(&self, fs: &RootedFs, now: SystemTime) -> io::Result<bool> {
         self.take();
         let zeroed = STATS.reset(fs, &self.path, self.shared, nothing(now))?;

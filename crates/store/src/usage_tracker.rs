@@ -1,4 +1,4 @@
-//! The use of a target by one process: the time, the bytes that were put, the counters. It is written now and then, and
+//! The use of a target by one process: the time, the bytes that were put, the counters. They are written from time to time, and
 //! when the last clone is dropped.
 
 use std::fs::File;
@@ -13,7 +13,7 @@ use crate::{Entry, Limits, Store};
 use opkeep_fs::RootedFs;
 use opkeep_fs::{FileClock, idle};
 
-/// How often it is noted that an entry is in use.
+/// The interval at which the last use of an entry is recorded.
 const NOTED_EVERY: Duration = Duration::from_secs(600);
 
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(crate) struct UsageTracker {
 }
 
 impl UsageTracker {
-    /// For the target in `dir`, and what is known of its size. `fresh` if it was just made.
+    /// A tracker for the target in `dir`, and the known size of that. `fresh`: the directory was just created.
     pub(crate) fn open(store: &Store, dir: &Path, fresh: bool) -> (Self, Known) {
         let shared = store.trust().is_shared();
         let tracker = Self {
@@ -41,13 +41,13 @@ impl UsageTracker {
         if !tracker.writable {
             return (tracker, Known::Busy);
         }
-        // Without it the store is in order: its size is unknown, and the time is this machine's.
+        // The store works without it: the size is unknown, and the clock is that of this machine.
         let Ok((known, now)) = tracker.size.open(&tracker.fs, fresh) else { return (tracker, Known::Busy) };
         tracker.clock.set(now);
         (tracker, known)
     }
 
-    /// Notes that an entry was found, and that it is in use.
+    /// Counts a hit, and records the last use of the entry.
     pub(crate) fn hit(&self, entry: &Entry, file: &File, path: &Path, last_used: SystemTime) {
         self.counters.add(Counter::Hits, 1);
         self.counters.add(Counter::BytesRead, entry.file_bytes() as u64);
@@ -57,7 +57,7 @@ impl UsageTracker {
         }
         let now = self.clock.now();
         if idle(last_used, now).max(idle(now, last_used)) >= NOTED_EVERY {
-            // Of a file that we may not write to, say: then it ages sooner. The hit stands.
+            // If this fails, the entry counts as idle sooner. The hit stands.
             let _ = self.fs.touch(file, path);
         }
     }
@@ -72,14 +72,14 @@ impl UsageTracker {
         self.counters.add(reason, 1);
     }
 
-    /// Notes that an entry of `bytes` bytes was put in place of one of `before`. True if it is time to look at the size.
+    /// Counts the put of an entry of `bytes` bytes in place of one of `before`. True if the size is due to be checked.
     pub(crate) fn put(&self, bytes: u64, before: Option<u64>) -> bool {
         self.counters.add(Counter::Puts, 1);
         self.counters.add(Counter::BytesWritten, bytes);
         self.size.put(bytes, before)
     }
 
-    /// Whether the directory should be walked to evict.
+    /// Whether an eviction is due.
     pub(crate) fn eviction_due(&self, known: Known) -> bool {
         match known {
             Known::Totals(totals) => {
@@ -91,12 +91,12 @@ impl UsageTracker {
         }
     }
 
-    /// Whether another process should look for stale files.
+    /// Whether stale files are due to be pruned.
     pub(crate) fn pruning_due(&self, known: Known) -> bool {
         matches!(known, Known::Totals(totals) if totals.allow_pruning(self.clock.now()))
     }
 
-    /// Writes down what was counted.
+    /// Writes the counts and the size to their files.
     pub(crate) fn flush(&self) -> std::io::Result<()> {
         if !self.writable {
             return Ok(());

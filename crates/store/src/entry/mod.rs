@@ -1,4 +1,4 @@
-//! The entry's file format: bytes in, bytes out, no disk.
+//! The format of an entry's file: encode and decode, without a disk.
 
 pub(crate) mod prefix;
 mod reader;
@@ -18,7 +18,7 @@ pub const MAX_ENTRY_BYTES: u64 = 1 << 30;
 
 const EAGER: u8 = 1;
 
-/// An entry to be stored.
+/// An entry to store.
 #[derive(Clone, Debug)]
 pub struct EntryBuilder<'a> {
     validation: u32,
@@ -33,15 +33,15 @@ impl<'a> EntryBuilder<'a> {
         Self { validation, created: SystemTime::now(), cost: Duration::ZERO, members: Vec::new() }
     }
 
-    /// Sets when the entry was made; otherwise that is when the draft was.
+    /// Sets when the entry was created. If unset, it is the time of [`new`](Self::new).
     #[must_use]
     pub fn created(mut self, created: SystemTime) -> Self {
         self.created = created;
         self
     }
 
-    /// Sets how long it took to make; otherwise that is not known, as with zero. Of entries that were idle for
-    /// long, those go first that are cheap to make again; one of unknown cost counts as the dearest of them.
+    /// Sets the time that it took to create the entry. If unset or zero, it is unknown. Of idle entries, cheap ones are evicted
+    /// first; an entry of unknown cost counts as the most expensive of them.
     #[must_use]
     pub fn cost(mut self, cost: Duration) -> Self {
         self.cost = cost;
@@ -74,7 +74,7 @@ impl<'a> EntryBuilder<'a> {
         self.validation
     }
 
-    /// What to say of an entry that [`encode`](Self::encode) refuses.
+    /// The error for an entry that [`encode`](Self::encode) rejects.
     pub(crate) fn too_large(&self) -> crate::StoreError {
         let bytes = self.members.iter().map(|(name, bytes, _)| (name.len() + bytes.len()) as u64).sum();
         crate::StoreError::TooLarge { members: self.members.len(), bytes }
@@ -95,7 +95,7 @@ impl<'a> EntryBuilder<'a> {
         let body: usize = self.members.iter().map(|(_, bytes, _)| bytes.len()).sum();
         let length = prefix.checked_add(body).filter(|length| *length as u64 <= MAX_ENTRY_BYTES)?;
 
-        // What the prefix says of the members is known once they stand behind it.
+        // The members come first, since the prefix holds their checksum.
         let mut file = Vec::with_capacity(length);
         file.resize(prefix, 0);
         ordered().for_each(|(_, bytes, _)| file.extend_from_slice(bytes));
@@ -127,7 +127,7 @@ impl<'a> EntryBuilder<'a> {
     }
 }
 
-/// A stored entry, checked.
+/// A stored entry, whose bytes were checked.
 #[derive(Clone, Debug)]
 pub struct Entry {
     file: Vec<u8>,
@@ -154,12 +154,12 @@ impl Entry {
         self.prefix.validation
     }
 
-    /// When the entry was made.
+    /// When the entry was created.
     pub fn created(&self) -> SystemTime {
         self.prefix.created
     }
 
-    /// How long it took to make, from [`EntryBuilder::cost`]; zero if that is not known.
+    /// The time that it took to create the entry, from [`EntryBuilder::cost`]; zero if unknown.
     pub fn cost(&self) -> Duration {
         self.prefix.cost
     }
@@ -187,15 +187,15 @@ impl Entry {
         self.find(name).map(|member| self.checked(member)).transpose()
     }
 
-    /// All of this entry but its key, to be stored again. Lazy members are taken as they are: whether their digests are right
-    /// is known from [`lazy_member`](Self::lazy_member).
+    /// A builder with all of this entry but its key. Lazy members are copied without a check of their digests:
+    /// [`lazy_member`](Self::lazy_member) does that.
     pub fn to_builder(&self) -> EntryBuilder<'_> {
         let members = self.members().collect();
         let (validation, created, cost) = (self.validation(), self.created(), self.cost());
         EntryBuilder { validation, created, cost, members }
     }
 
-    /// Whether `other` is this very entry, byte for byte.
+    /// Whether `other` has the same bytes.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.file == other.file
     }
@@ -205,8 +205,8 @@ impl Entry {
         self.members.iter().filter_map(|member| std::str::from_utf8(&self.file[member.name.clone()]).ok())
     }
 
-    /// Every member as it stands: its name, its bytes, and whether it is eager. Lazy ones are covered by the entry's
-    /// checksum, not by their digests.
+    /// The name and bytes of each member, and whether it is eager. The entry's checksum covers lazy ones; their digests are not
+    /// checked.
     pub(crate) fn members(&self) -> impl Iterator<Item = (&str, &[u8], bool)> {
         self.members.iter().filter_map(|member| {
             let name = std::str::from_utf8(&self.file[member.name.clone()]).ok()?;
@@ -230,7 +230,7 @@ impl Entry {
         }
     }
 
-    /// Decodes and checks a whole file. `key` is the key asked for, or `None` to take whichever it has.
+    /// Decodes and checks a whole file. `key` is the requested key, or `None` to accept any.
     ///
     /// # Errors
     /// [`Corruption`], the first check that fails.

@@ -1,4 +1,4 @@
-//! An entry's prefix: what it says of itself, under a digest of its own.
+//! The prefix of an entry: its fixed fields and member table, with a digest.
 
 use std::fs::File;
 use std::io;
@@ -15,12 +15,12 @@ pub(crate) const MAGIC: &[u8; 8] = b"OPKKERN\0";
 const FORMAT: u32 = 2;
 /// The members a prefix may list.
 pub(crate) const MAX_MEMBERS: usize = 64;
-/// Bytes before the first member's line in the table.
+/// Bytes before the member table.
 pub(crate) const FIXED: usize = 8 + 4 + 4 + 32 + 8 + 8 + 8 + 4 + 4 + 8;
-/// Bytes of a line in the table, its name not counted.
+/// Bytes of a row of the member table, without the name.
 pub(crate) const MEMBER: usize = 1 + 1 + 8 + 32;
 const LONGEST: usize = FIXED + MAX_MEMBERS * (MEMBER + 255) + Digest::LEN;
-/// Enough for the prefix of most entries.
+/// A length that the prefix of most entries does not exceed.
 const USUAL: usize = 1024;
 
 /// The part of a prefix that every entry has, in file order.
@@ -39,7 +39,7 @@ pub(crate) struct Prefix {
 }
 
 impl Prefix {
-    /// Appends this part to `file`; the table and the digest go behind it.
+    /// Appends the fixed fields to `file`; the table and the digest follow them.
     pub(crate) fn encode(&self, file: &mut Vec<u8>) {
         let created = self.created.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         file.extend(MAGIC);
@@ -55,7 +55,7 @@ impl Prefix {
     }
 
     /// Decodes and checks the prefix of a file of `file_bytes` bytes, of which `start` holds the first ones. `key` is
-    /// the key asked for, or `None` to take whichever it has. The reader then stands at the table.
+    /// the requested key, or `None` to accept any. The reader is then at the table.
     ///
     /// # Errors
     /// [`Corruption`], the first check that fails.
@@ -79,7 +79,7 @@ impl Prefix {
             return Err(Corruption::PrefixDigest { found });
         }
 
-        // From here on the prefix is what some writer wrote; it may still be another entry's.
+        // The prefix is intact from here on; it may still be that of another entry.
         let own = Digest::from_bytes(reader.take("key")?);
         if let Some(key) = key.filter(|key| **key != own) {
             return Err(Corruption::WrongKey { expected: *key, found: own });
@@ -100,7 +100,7 @@ impl Prefix {
         })
     }
 
-    /// Reads no more than the prefix of an open file of `file_bytes` bytes. What stands behind it is not checked.
+    /// Reads only the prefix of an open file of `file_bytes` bytes. The members are not checked.
     pub(crate) fn read(
         fs: &RootedFs,
         file: &File,
@@ -118,7 +118,7 @@ impl Prefix {
     }
 }
 
-/// How long the prefix says it is.
+/// The length of the prefix, from its own field.
 fn announced(reader: &mut Reader<'_>) -> Result<usize, Corruption> {
     let magic = reader.take::<8>("magic")?;
     if &magic != MAGIC {

@@ -1,23 +1,21 @@
-//! Eviction: the entries that go, and how they are removed.
+//! Eviction: the choice of entries, and their removal.
 //!
-//! Of the entries that were idle for half an hour, only the prefixes of the idlest are read, as many as are worth twice
-//! what must go. Of those the ones go first that are cheapest to make again for their size, the more so the longer they
-//! were idle.
+//! Of the entries that were idle for half an hour, only the prefixes of the idlest are read, as many as hold twice the bytes
+//! to evict. Of those, the entries with the lowest cost per byte and idle second are evicted first.
 //!
-//! Two threads evict where there are many entries. Each has one of the 256 directories at a time, whose handles are opened
-//! and checked once.
+//! Two threads evict where there are many entries. Each works in one of the 256 directories at a time, whose handles are
+//! opened and checked once.
 //!
-//! An entry is evicted under its key's lock: a holder creates the entry, or has just found it. To create and remove a lock's
-//! file for each entry would take longer than all the rest. So there is one file, whose lock is held
-//! all the time, and which is [moved](KeyLock::moved_to) from key to key by a rename that replaces nothing. At any time it
-//! excludes others from one key, as a file of that key's own does; a waiter that has opened the file meanwhile
-//! waits until it is released, so that is done after each directory, and after [`MOVES`] entries.
+//! An entry is evicted under its key's lock: a holder creates the entry, or has just found it. Creating and removing a lock
+//! file for each entry would take longer than all the rest. So one lock file is held all the time, and is
+//! [moved](KeyLock::moved_to) from key to key by a rename that replaces no file. At any time it excludes other processes from
+//! one key, as a lock file of that key does. A waiter that has opened the file meanwhile waits until it is released, which
+//! happens after each directory and after [`MOVES`] entries.
 //!
-//! A put needs no lock, and a hit touches the file. So an entry is looked at under its lock, moved to `tmp`, where no process
-//! finds it, looked at again, and restored if it is not the file that was judged. The next
-//! entry replaces the one in `tmp`, which removes that. The file is known by its inode,
-//! its length and when it was last used, all three, and need not be open for that: another file that gets the inode of
-//! one that was removed meanwhile has the time at which it was put, and what is judged was not used for long by then.
+//! A put needs no lock, and a hit touches the file. So an entry is checked under its lock, moved to `tmp`, where no process
+//! finds it, checked again, and restored if it is not the chosen file. The next entry replaces the one in `tmp`, which removes
+//! it. A file is identified by its inode, its length and its last use, without being open: another file that gets the
+//! inode of a removed one was put later, while the chosen file was idle for long.
 
 use std::io::ErrorKind;
 use std::time::{Duration, SystemTime};
@@ -29,7 +27,7 @@ use crate::lock::{self, KeyLock, LockOutcome};
 use crate::{StoreError, TargetStore, files};
 use opkeep_fs::{Dir, FileStat, idle, unique_name};
 
-/// What must go.
+/// The amount to evict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct EvictionGoal {
     pub(crate) bytes: u64,
@@ -58,22 +56,22 @@ pub(crate) struct Eviction<'a> {
     pub(crate) target: &'a TargetStore,
     pub(crate) now: SystemTime,
     pub(crate) dry: bool,
-    /// What went.
+    /// The evicted entries.
     pub(crate) gone: FileTotals,
-    /// What should have gone and could not be deleted, and why the first of it could not.
+    /// The number of entries that could not be deleted, and the error of the first.
     pub(crate) failed: u64,
     pub(crate) failure: Option<StoreError>,
 }
 
 impl Eviction<'_> {
-    /// Deletes every entry that was not used for `age`, and leaves the others in `candidates`, as they were.
+    /// Deletes the entries that were not used for `age`, and leaves the others in `candidates`, in their order.
     pub(crate) fn older_than(&mut self, age: Duration, candidates: &mut Vec<EvictionCandidate>) {
         let is_old = |entry: &EvictionCandidate| idle(entry.used, self.now) >= age;
         let old: Vec<EvictionCandidate> = candidates.extract_if(.., |entry| is_old(entry)).collect();
         self.evict(old.iter().collect());
     }
 
-    /// Deletes entries until `goal` is reached, or none is left.
+    /// Deletes entries until `goal` is reached, or no candidate is left.
     pub(crate) fn reach(&mut self, goal: EvictionGoal, mut candidates: Vec<EvictionCandidate>) {
         let before = self.gone;
         let gained = |gone: FileTotals| {
@@ -81,7 +79,7 @@ impl Eviction<'_> {
             gained -= before;
             gained
         };
-        // The key makes the order the same in each process, should times be equal.
+        // With the key the order is the same in each process, even if times are equal.
         candidates.sort_unstable_by_key(|entry| (entry.used, entry.key));
         let mut candidates = candidates.as_slice();
         while !goal.is_reached_by(&gained(self.gone)) && !candidates.is_empty() {
@@ -95,7 +93,7 @@ impl Eviction<'_> {
                 candidates = others;
             }
             let mut order = self.cheapest_first(&pool).into_iter();
-            // As many as will do if each can be deleted; for those that cannot, the next in order.
+            // As many as suffice if each can be deleted. The next round replaces those that cannot.
             while !goal.is_reached_by(&gained(self.gone)) {
                 let (wanted, mut worth) = (goal.left_after(&gained(self.gone)), FileTotals::default());
                 let mut these = Vec::new();
@@ -113,8 +111,8 @@ impl Eviction<'_> {
         }
     }
 
-    /// Orders entries by what is lost by deleting them: the time it takes to make a byte of one, the less the longer it was
-    /// idle. An entry of unknown cost may be one that cannot be made again: it counts as the dearest of them.
+    /// Orders entries by the loss if they are deleted: cost per byte, divided by the idle time. An entry of unknown cost may be
+    /// impossible to compile again, so it counts as the most expensive of them.
     fn cheapest_first<'e>(&self, pool: &[&'e EvictionCandidate]) -> Vec<&'e EvictionCandidate> {
         let costs = self.costs(pool);
         let known = costs.iter().filter_map(|cost| *cost).filter(|cost| cost.is_finite());
@@ -129,7 +127,7 @@ impl Eviction<'_> {
         pool.into_iter().map(|(_, entry)| entry).collect()
     }
 
-    /// What each of these took to make, in seconds, in the same order.
+    /// The cost of each entry in seconds, in the same order.
     fn costs(&self, pool: &[&EvictionCandidate]) -> Vec<Option<f64>> {
         let mut order: Vec<usize> = (0..pool.len()).collect();
         order.sort_by_key(|at| shard_of(pool[*at]));
@@ -181,7 +179,7 @@ impl Eviction<'_> {
         evicted
     }
 
-    /// Whether an entry would be deleted: it is not being made anew, and it is the one that was judged.
+    /// Whether an entry would be evicted: its key is not locked, and it still is the chosen file.
     fn would_evict(&self, entry: &EvictionCandidate) -> bool {
         let (store, path) = (self.target.store(), self.target.path(&entry.key));
         let is_held = lock::is_held(store.fs(), &self.target.dir().join("locks").join(entry.key.to_string()));
@@ -209,10 +207,10 @@ fn shard_of(entry: &EvictionCandidate) -> u8 {
     entry.key.as_bytes()[0]
 }
 
-/// The number of entries after which the lock's file is removed, and its waiters can go on.
+/// The number of entries after which the lock file is removed, so that its waiters continue.
 const MOVES: usize = 64;
 
-/// Entries of one directory, dealt with one after the other. What they share is opened and checked once.
+/// Entries of one directory, processed one after the other. Their directories are opened and checked once.
 struct Batch<'a> {
     target: &'a TargetStore,
     /// The number of the directory.
@@ -220,9 +218,9 @@ struct Batch<'a> {
     shard: Option<Dir>,
     /// `tmp`.
     temps: Option<Dir>,
-    /// The name in `tmp` that entries are moved to. The next one replaces the last one there: that removes it.
+    /// The name in `tmp` to which entries are moved. Each replaces, and so removes, the one before.
     temp: String,
-    /// The bytes of the entry that is there.
+    /// The bytes of the entry that has this name now.
     moved: Option<u64>,
     lock: LockInTurn<'a>,
 }
@@ -233,7 +231,7 @@ impl<'a> Batch<'a> {
         Self { target, number, shard: None, temps: None, temp: unique_name(EVICT), moved: None, lock }
     }
 
-    /// How long it took to make an entry, in seconds, if that is known. One that is damaged is worth nothing.
+    /// The cost of an entry in seconds, if it is known; zero for a damaged one.
     fn cost(&mut self, entry: &EvictionCandidate) -> Option<f64> {
         let (fs, name) = (self.target.store().fs(), entry_name(&entry.key));
         let shard = self.enter().ok().flatten();
@@ -244,12 +242,12 @@ impl<'a> Batch<'a> {
         match prefix {
             Some(Ok(prefix)) => Some(prefix.cost.as_secs_f64()).filter(|cost| *cost > 0.0),
             Some(Err(_)) => Some(0.0),
-            // It may be valid; others go first.
+            // The entry may be valid: it is evicted last.
             None => Some(f64::INFINITY),
         }
     }
 
-    /// Evicts an entry under its lock, if it is still the one that was judged and was not used since. False if not.
+    /// Evicts an entry under its lock, if it still is the chosen file and was not used since. False if not.
     fn remove(&mut self, entry: &EvictionCandidate) -> Result<bool, StoreError> {
         if !self.lock.take(entry)? || self.enter()?.is_none() {
             return Ok(false);
@@ -281,7 +279,7 @@ impl<'a> Batch<'a> {
         }
         let (from, to) = (temps.path().join(&self.temp), shard.path().join(&name));
         let _ = files::put_back(self.target.store().fs(), &from, &to);
-        // If that failed, the next entry must not replace what is still there.
+        // If that failed, the next entry must not replace this one.
         (self.temp, self.moved) = (unique_name(EVICT), None);
         Ok(false)
     }
@@ -289,7 +287,7 @@ impl<'a> Batch<'a> {
     /// Removes the last entry that was moved, and releases the lock.
     ///
     /// # Errors
-    /// It could not be removed: its bytes, and the reason.
+    /// The entry could not be removed: its bytes, and the cause.
     fn finish(self) -> Result<(), (u64, StoreError)> {
         let (Some(temps), Some(bytes)) = (self.temps, self.moved) else { return Ok(()) };
         match temps.remove(&self.temp) {
@@ -301,7 +299,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// The directory, checked when it was opened. `None` if it is missing.
+    /// The directory of the entries, opened and checked once. `None` if it is missing.
     fn enter(&mut self) -> Result<Option<&Dir>, StoreError> {
         if self.shard.is_none() {
             self.shard = self.target.store().directory(&self.target.shard_dir(self.number), false)?;
@@ -310,13 +308,13 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// The lock of one key after the other.
+/// The lock of one key after another.
 struct LockInTurn<'a> {
     target: &'a TargetStore,
     held: Option<Held>,
 }
 
-/// A lock that is held, if there are locks, the directory it is in, and how often it may still be moved.
+/// A held lock, its directory, and how often it may still be moved.
 struct Held {
     lock: KeyLock,
     dir: Dir,
@@ -324,7 +322,7 @@ struct Held {
 }
 
 impl LockInTurn<'_> {
-    /// Takes the lock on the key of `entry`, if no process holds it, and releases the one before. Whether the entry may go.
+    /// Takes the lock on the key of `entry`, if it is free, and releases the one before. Whether the entry may be evicted.
     fn take(&mut self, entry: &EvictionCandidate) -> Result<bool, StoreError> {
         if let Some(Held { lock, dir, moves }) = self.held.take()
             && let Some(moves) = moves.checked_sub(1)
@@ -339,9 +337,9 @@ impl LockInTurn<'_> {
                 self.held = Some(Held { lock, dir, moves: MOVES });
                 Ok(true)
             }
-            // Then no process locks here, and the looks at the file are all there is.
+            // Without locks only the checks of the file protect the entry.
             LockOutcome::Unsupported => Ok(true),
-            // Another process makes it anew.
+            // Another process compiles the entry.
             _ => Ok(false),
         }
     }

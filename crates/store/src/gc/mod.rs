@@ -1,4 +1,4 @@
-//! Eviction: when, by which process, and how much.
+//! Eviction: when it runs, in which process, and how much it deletes.
 
 mod evict;
 pub(crate) mod prune;
@@ -17,9 +17,9 @@ use opkeep_fs::idle;
 use opkeep_fs::{FileLock, TryLock};
 use prune::Pruner;
 
-/// An entry that was used since is never deleted for want of room.
+/// An entry that was used more recently is never evicted because of a limit.
 const IDLE_FOR: Duration = Duration::from_secs(1800);
-/// How soon aging is tried again when everything that is left is in use: no sooner, no later.
+/// The shortest and the longest time until the next eviction when all remaining entries are in use.
 const REST: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(600));
 
 /// The lock of the process that evicts.
@@ -41,38 +41,38 @@ impl GcLock {
 /// The number of times that an eviction is repeated because other processes put more meanwhile.
 const ROUNDS: usize = 3;
 
-/// What [`TargetStore::gc`] does beyond what happens by itself.
+/// Options of [`TargetStore::gc`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GcOptions {
-    /// Says what would be done, and writes nothing.
+    /// Reports what would be deleted, and writes nothing.
     pub dry_run: bool,
-    /// Leaves at most so many bytes, whatever the limit is. What was used within half an hour stays all the same.
+    /// The bytes to leave at most, in place of the limit. Entries that were used within half an hour stay all the same.
     pub max_bytes: Option<u64>,
-    /// Deletes every entry that was not used for so long, even if there is room.
+    /// The time without use after which an entry is deleted, even within the limit.
     pub older_than: Option<Duration>,
 }
 
-/// What [`TargetStore::gc`] did, or would do.
+/// The result of [`TargetStore::gc`].
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct GcReport {
-    /// Another process is at it; nothing was looked at.
+    /// Another process evicts; this one did nothing.
     pub busy: bool,
-    /// What there was.
+    /// The usage before.
     pub before: TargetUsage,
-    /// What was removed.
+    /// The removed files.
     pub removed: TargetUsage,
-    /// What is left.
+    /// The usage after.
     pub after: TargetUsage,
-    /// There is still more than there should be: the rest was used within half an hour, or could not be deleted.
+    /// The usage still exceeds the limit: the remaining entries were used within half an hour, or could not be deleted.
     pub still_over: bool,
-    /// Entries that should have gone and could not be deleted.
+    /// Entries that could not be deleted.
     pub failed: u64,
-    /// Why the first of them could not.
+    /// The error of the first of them.
     pub failure: Option<StoreError>,
 }
 
-/// How much may be there, and how much is to be left if there is more.
+/// The limit, and the goal of an eviction when the limit is exceeded.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
     max: Option<EvictionGoal>,
@@ -100,7 +100,7 @@ impl Bounds {
         }
     }
 
-    /// What must go, if there is too much.
+    /// The amount to evict, if the limit is exceeded.
     fn excess(&self, usage: &TargetUsage) -> Option<EvictionGoal> {
         let (bytes, entries) = (usage.total().bytes, usage.entries.files);
         let max = self.max.filter(|max| bytes > max.bytes || entries > max.entries)?;
@@ -113,12 +113,12 @@ impl Bounds {
 }
 
 impl TargetStore {
-    /// Evicts: removes stale files, damage that is older than a week, and if there is too much, entries that
-    /// no process used for half an hour, until as much is left as the limits say. No process waits for it, and one process at a time
-    /// does it.
+    /// Removes stale files, quarantined entries that are older than a week, and, if the limits are exceeded, entries that were
+    /// idle for half an hour, until the remaining part of the limits is reached. One process at a time does it, and no process
+    /// waits for it.
     ///
     /// # Errors
-    /// A directory that cannot be listed; a store that is only read, unless it is a dry run.
+    /// A directory cannot be listed, or the store is read-only and it is no dry run.
     pub fn gc(&self, options: &GcOptions) -> Result<GcReport, StoreError> {
         if options.dry_run {
             if lock::is_held(self.store().fs(), &self.dir().join(GC_LOCK)) {
@@ -129,7 +129,7 @@ impl TargetStore {
         self.gc_once(options).map(|(report, _)| report)
     }
 
-    /// What was done, and what is known of the size then: others may have put more meanwhile.
+    /// The report, and the size that is known afterwards: other processes may have put more meanwhile.
     fn gc_once(&self, options: &GcOptions) -> Result<(GcReport, Known), StoreError> {
         self.must_be_writable()?;
         let Some((_held, now)) = self.lock_gc()? else {
@@ -144,8 +144,8 @@ impl TargetStore {
         Ok((report, known))
     }
 
-    /// The lock of the process that evicts, and the time. `None` if another holds it. Without locks several may do it at
-    /// once, and delete more than they must.
+    /// The lock of the process that evicts, and the time. `None` if another process holds it. Without locks several processes may
+    /// evict at once, and delete more than necessary.
     pub(crate) fn lock_gc(&self) -> Result<Option<(GcLock, SystemTime)>, StoreError> {
         let path = self.dir().join(GC_LOCK);
         let trouble = |source| StoreError::Io { action: "lock", path: path.clone(), source };
@@ -161,13 +161,13 @@ impl TargetStore {
         Ok(Some((lock, self.tracker().clock.now())))
     }
 
-    /// Evicts if what is known calls for it; looks for stale files, once a day. A process that opens a
-    /// store or puts an entry has no use for the reasons why that could not be done.
+    /// Evicts if the known size exceeds the limits, and prunes stale files once a day. Errors are ignored: opening a store or
+    /// putting an entry succeeds without it.
     pub(crate) fn evict_if_due(&self, mut known: Known) {
         if self.tracker().pruning_due(known) && !self.tracker().eviction_due(known) {
             let _ = self.prune();
         }
-        // Others found us at it, went on and said nothing more: so we look again.
+        // Processes that put during the eviction found it running and did not evict, so the size is checked again.
         for _ in 0..ROUNDS {
             if !self.tracker().eviction_due(known) {
                 break;
@@ -176,7 +176,7 @@ impl TargetStore {
         }
     }
 
-    /// Removes stale files, and looks at no entry.
+    /// Removes stale files, without a look at entries.
     fn prune(&self) -> Result<(), StoreError> {
         let Some((_held, now)) = self.lock_gc()? else { return Ok(()) };
         let (store, dry) = (self.store(), false);
@@ -187,7 +187,7 @@ impl TargetStore {
         Ok(())
     }
 
-    /// What was done, and when the longest unused of the entries in use was last used.
+    /// The report, and the oldest last use of the entries in use.
     fn evict_excess(
         &self,
         options: &GcOptions,
@@ -204,7 +204,7 @@ impl TargetStore {
             Eviction { target: self, now, dry, gone: FileTotals::default(), failed: 0, failure: None };
         let mut candidates = walked.idle;
         if let Some(age) = options.older_than {
-            // What is left was idle for half an hour, or everything that was listed is gone.
+            // The remaining candidates were idle for half an hour; a shorter age has removed all.
             eviction.older_than(age, &mut candidates);
         }
         removed.entries = eviction.gone;
@@ -212,7 +212,7 @@ impl TargetStore {
         if let Some(excess) = bounds.excess(&before.without(&removed)) {
             let damaged = left.into_iter().filter(|other| other.kind == Kind::Quarantined).collect();
             prune.quarantine(damaged, excess.bytes, &mut removed);
-            // Counted again, from what is there now: the limit may be kept already, but room is still to be made.
+            // Computed from the remaining usage: it may be within the limit already, but not down to the goal.
             let gained = before.without(&removed).total().bytes;
             let bytes = gained.saturating_sub(bounds.keep.bytes).min(excess.bytes);
             eviction.reach(EvictionGoal { bytes, entries: excess.entries }, candidates);
@@ -225,7 +225,7 @@ impl TargetStore {
         Ok((report, walked.oldest_in_use))
     }
 
-    /// Puts the estimate right. If there is still too much, eviction is not tried again before something is idle.
+    /// Corrects the estimate. If the limit is still exceeded, the next eviction waits until an entry is idle.
     fn correct(
         &self,
         before: Known,

@@ -10,16 +10,16 @@ use crate::{Store, StoreError, lock};
 use opkeep_fs::FileStat;
 use opkeep_fs::idle;
 
-/// No write takes this long; locks are held for longer, but then another process holds them.
-const STRAY_AFTER: Duration = Duration::from_secs(3600);
-/// No process that lives makes a file for this long: its number was given to another since.
-const NOBODYS_AFTER: Duration = Duration::from_secs(24 * 3600);
-/// How long damage is kept for people to look at.
+/// The age at which a temporary file or a lock file may be stale: no write takes this long, and a held lock is recognized.
+const STALE_AFTER: Duration = Duration::from_secs(3600);
+/// The age at which a temporary file is stale even if a process of its number runs: the number was reused.
+const ABANDONED_AFTER: Duration = Duration::from_secs(24 * 3600);
+/// The time for which quarantined entries are kept, for inspection.
 const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
-/// How long it is kept although there is no room.
-const KEPT_WITHOUT_ROOM: Duration = Duration::from_secs(1800);
+/// The time for which they are kept even if the limit is exceeded.
+const KEPT_OVER_LIMIT: Duration = Duration::from_secs(1800);
 
-/// Removes files that are no entries.
+/// Removes files that are not entries.
 pub(crate) struct Pruner<'a> {
     pub(crate) store: &'a Store,
     pub(crate) now: SystemTime,
@@ -27,7 +27,7 @@ pub(crate) struct Pruner<'a> {
 }
 
 impl Pruner<'_> {
-    /// Removes stale files, and counts them in `removed`. Returns what is left.
+    /// Removes stale files, and counts them in `removed`. Returns the others.
     pub(crate) fn stale_files(
         &self,
         others: Vec<InventoryFile>,
@@ -42,20 +42,19 @@ impl Pruner<'_> {
         left
     }
 
-    /// Whether it is stale: no running process uses it.
+    /// Whether no running process uses the file, or a quarantined one is old.
     pub(crate) fn is_stale(&self, other: &InventoryFile) -> bool {
         match other.kind {
             Kind::Temporary(process) => {
                 let idle = idle(other.seen.modified(), self.now);
-                idle >= STRAY_AFTER && (idle >= NOBODYS_AFTER || !is_alive(process))
+                idle >= STALE_AFTER && (idle >= ABANDONED_AFTER || !is_alive(process))
             }
-            Kind::Lock => idle(other.seen.modified(), self.now) >= STRAY_AFTER,
+            Kind::Lock => idle(other.seen.modified(), self.now) >= STALE_AFTER,
             Kind::Quarantined => self.age(other) >= KEPT_FOR,
         }
     }
 
-    /// Removes damage that was quarantined, oldest first, until `bytes` bytes are gained. An entry and its reason go
-    /// together.
+    /// Removes quarantined entries, oldest first, until `bytes` bytes are freed. An entry and its reason are removed together.
     pub(crate) fn quarantine(&self, others: Vec<InventoryFile>, bytes: u64, removed: &mut TargetUsage) {
         let mut pairs: BTreeMap<String, Vec<InventoryFile>> = BTreeMap::new();
         for other in others.into_iter().filter(|other| other.kind == Kind::Quarantined) {
@@ -63,7 +62,7 @@ impl Pruner<'_> {
             pairs.entry(stem).or_default().push(other);
         }
         let mut pairs: Vec<Vec<InventoryFile>> = pairs.into_values().collect();
-        pairs.retain(|pair| pair.iter().all(|other| self.age(other) >= KEPT_WITHOUT_ROOM));
+        pairs.retain(|pair| pair.iter().all(|other| self.age(other) >= KEPT_OVER_LIMIT));
         pairs.sort_by_key(|pair| pair.iter().map(|other| other.seen.changed()).min());
         let before = removed.quarantine.bytes;
         for pair in pairs {
@@ -76,12 +75,12 @@ impl Pruner<'_> {
         }
     }
 
-    /// How long ago it was quarantined: the move was the last change, while the file itself is as old as the entry was.
+    /// The time since the quarantine: the move set the time of the last change, not that of the last write.
     fn age(&self, other: &InventoryFile) -> Duration {
         idle(other.seen.changed(), self.now)
     }
 
-    /// Removes it, and counts it in `removed`. False if it is not what was seen any more, or could not be removed.
+    /// Removes a file, and counts it in `removed`. False if it changed meanwhile, or could not be removed.
     pub(crate) fn remove(&self, other: &InventoryFile, removed: &mut TargetUsage) -> bool {
         let path = || other.dir.join(&other.name);
         let is_held = || other.kind == Kind::Lock && lock::is_held(self.store.fs(), &path());
@@ -98,7 +97,7 @@ impl Pruner<'_> {
         true
     }
 
-    /// Removes it, if it is still what was seen.
+    /// Removes a file, if it did not change meanwhile.
     fn really_remove(&self, other: &InventoryFile) -> Result<bool, StoreError> {
         let (fs, path) = (self.store.fs(), other.dir.join(&other.name));
         let trouble = |source| StoreError::Io { action: "remove", path: path.clone(), source };
@@ -111,14 +110,14 @@ impl Pruner<'_> {
             return Ok(false);
         }
         if seen.is_dir() {
-            let old = |seen: &FileStat| idle(seen.modified(), self.now) >= STRAY_AFTER;
+            let old = |seen: &FileStat| idle(seen.modified(), self.now) >= STALE_AFTER;
             return abandoned::remove(self.store, &directory, &other.name, &path, &old);
         }
         directory.remove(&other.name).map(|()| true).map_err(trouble)
     }
 }
 
-/// Whether a process of this number runs on this machine. One on another machine says nothing; hence the hour.
+/// Whether a process of this number runs on this machine. The file may be from another machine, hence the hour.
 fn is_alive(process: u32) -> bool {
     let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
     pid.is_some_and(|pid| test_kill_process(pid) != Err(rustix::io::Errno::SRCH))

@@ -1,12 +1,11 @@
-//! Directories that never got their name, with what was put into them meanwhile.
+//! Directories that lost their name, with the entries that were put into them.
 //!
-//! In a shared store a directory is opened up to the group before it gets its name. A power cut may take that name back and
-//! leave what was written into the directory since: entries that no look-up finds any more. They are deleted, not moved to where
-//! they belong: they can be made again, while to move one would take its key's lock, a look at all of it, and an answer
-//! to who is right if another is there by now. What is old enough to be pruned has outlived by far every process that had the
-//! directory open.
+//! In a shared store a directory gets its mode before it gets its name. A power cut may undo the rename and keep the files that
+//! were written into the directory since: entries that no look-up finds any more. They are deleted, not moved to their
+//! directory: they can be compiled again, while moving one would need its key's lock, a check of all its bytes, and a choice
+//! if another entry exists by now. A directory that is old enough to be pruned is not open in any process.
 //!
-//! Only what the store itself would have put there goes. If there is anything else, all of it is left for people.
+//! A directory is removed only if all names in it are names that the store gives. Otherwise all of it stays.
 
 use std::path::Path;
 
@@ -16,11 +15,11 @@ use crate::layout::{self, EVICT, LOCK, NEW, PUT, TARGET_DIRS, TARGET_FILES, is_q
 use crate::{Store, StoreError};
 use opkeep_fs::{Dir, FileStat};
 
-/// A target's directory without its name has directories in it, and those have directories of entries.
+/// The deepest level: a target's directory holds directories, which hold directories of entries.
 const DEEPEST: usize = 4;
 
-/// Removes the directory `name` of the open directory `parent`, which is at `path`, with what the store put into it. False if
-/// there is anything else in it, or something that is not `old`: then all of it stays.
+/// Removes the directory `name` of the open directory `parent`, which is at `path`, with the store's files in it. False
+/// if another file is in it, or one that is not `old`: then all of it stays.
 pub(crate) fn remove(
     store: &Store,
     parent: &Dir,
@@ -40,7 +39,7 @@ pub(crate) fn remove(
     Ok(true)
 }
 
-/// Whether everything in a directory is what the store would put there, and old.
+/// Whether everything in a directory has a name that the store gives, and is old.
 fn is_ours(
     store: &Store,
     dir: &Path,
@@ -63,7 +62,7 @@ fn is_ours(
     Ok(true)
 }
 
-/// Removes what the store would put into a directory.
+/// Removes all files and directories with names that the store gives.
 fn empty(store: &Store, dir: &Path, depth: usize) -> Result<(), StoreError> {
     let Some((directory, found, _)) = found(store, dir)? else { return Ok(()) };
     for (name, seen) in found.into_iter().filter(|(name, seen)| is_own_name(name, seen)) {
@@ -79,10 +78,10 @@ fn empty(store: &Store, dir: &Path, depth: usize) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// A directory, open, the names in it, and whether there are some that are no text.
+/// An open directory, the names in it, and whether some names are not UTF-8.
 type Found = (Dir, Vec<(String, FileStat)>, bool);
 
-/// What is in a directory. None if it is missing.
+/// The content of a directory. None if it is missing.
 fn found(store: &Store, dir: &Path) -> Result<Option<Found>, StoreError> {
     let Some(directory) = store.directory(dir, false)? else { return Ok(None) };
     let names = directory.list().map_err(|source| trouble("list", dir, source))?;
@@ -95,7 +94,7 @@ fn found(store: &Store, dir: &Path) -> Result<Option<Found>, StoreError> {
     Ok(Some((directory, seen, odd)))
 }
 
-/// Whether the store calls something so that is somewhere below its root.
+/// Whether the store gives this name to a file or directory below its root.
 fn is_own_name(name: &str, seen: &FileStat) -> bool {
     if seen.is_dir() {
         return is_shard(name) || TARGET_DIRS.contains(&name) || layout::creator(name, &[NEW]).is_some();

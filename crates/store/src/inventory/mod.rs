@@ -1,4 +1,4 @@
-//! What is in a target's directory, by one look at each file: how much of everything, and what might go.
+//! The content of a target's directory, by one look at each file: totals, and candidates for eviction.
 //!
 //! Files of the store are recognized by their names. Anything else is foreign: it is counted by itself,
 //! never counts against a limit, because nothing may be done about it, and is never touched.
@@ -18,12 +18,12 @@ use crate::{Store, StoreError};
 use opkeep_fs::idle;
 use opkeep_fs::{FileId, FileStat};
 
-/// So many files, of so many bytes together.
+/// A number of files and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileTotals {
-    /// How many.
+    /// The number of files.
     pub files: u64,
-    /// Their bytes.
+    /// Their bytes together.
     pub bytes: u64,
 }
 
@@ -47,7 +47,7 @@ impl SubAssign for FileTotals {
     }
 }
 
-/// What a target's directory holds.
+/// The usage of a target's directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TargetUsage {
@@ -57,16 +57,16 @@ pub struct TargetUsage {
     pub temporary: FileTotals,
     /// Locks.
     pub locks: FileTotals,
-    /// Damaged entries that were quarantined, and the reasons.
+    /// Quarantined entries, and the files with the reasons.
     pub quarantine: FileTotals,
-    /// Statistics and the like.
+    /// Counters files, lock files and the mark of the directory.
     pub records: FileTotals,
-    /// What the store did not make. It counts against no limit and is left alone.
+    /// Files of other programs. They count against no limit and are never changed.
     pub foreign: FileTotals,
 }
 
 impl TargetUsage {
-    /// Everything that counts against the limit.
+    /// All files that count against the limit.
     pub fn total(&self) -> FileTotals {
         let mut total = self.entries;
         [self.temporary, self.locks, self.quarantine, self.records]
@@ -84,7 +84,7 @@ impl TargetUsage {
     }
 }
 
-/// An entry that was idle for a while.
+/// An entry that was idle for long enough.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EvictionCandidate {
     pub(crate) key: Digest,
@@ -93,16 +93,16 @@ pub(crate) struct EvictionCandidate {
     pub(crate) used: SystemTime,
 }
 
-/// What a file that is no entry is.
+/// The kind of a file that is not an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Made by this process.
+    /// A temporary file, with the number of the process that created it.
     Temporary(u32),
     Lock,
     Quarantined,
 }
 
-/// A file that is no entry.
+/// A file of the store that is not an entry.
 #[derive(Clone, Debug)]
 pub(crate) struct InventoryFile {
     pub(crate) kind: Kind,
@@ -111,13 +111,13 @@ pub(crate) struct InventoryFile {
     pub(crate) seen: FileStat,
 }
 
-/// What a walk found.
+/// The result of a walk.
 #[derive(Debug, Default)]
 pub(crate) struct InventoryReport {
     pub(crate) usage: TargetUsage,
     /// Entries that were idle for long enough.
     pub(crate) idle: Vec<EvictionCandidate>,
-    /// When the longest unused of the others was last used.
+    /// The oldest last use of the other entries.
     pub(crate) oldest_in_use: Option<SystemTime>,
     pub(crate) others: Vec<InventoryFile>,
 }
@@ -135,24 +135,24 @@ pub(crate) fn threads(entries: u64) -> NonZeroUsize {
     NonZeroUsize::new(threads).unwrap_or(NonZeroUsize::MIN)
 }
 
-/// How far ahead of the clock an entry's last use may be before it is taken for a mistake.
+/// The largest believable time by which a last use is ahead of the clock.
 const AHEAD: Duration = Duration::from_secs(600);
 
-/// A walk through the directory of a target. Entries that were not used for `idle_for` are listed.
+/// A walk through the directory of a target, which lists the entries that were not used for `idle_for`.
 pub(crate) struct Inventory<'a> {
     pub(crate) store: &'a Store,
     pub(crate) dir: &'a Path,
     pub(crate) now: SystemTime,
     pub(crate) idle_for: Duration,
-    /// Nothing at all may be written.
+    /// Write nothing at all.
     pub(crate) dry: bool,
 }
 
 impl Inventory<'_> {
-    /// Looks at everything.
+    /// Looks at all files.
     ///
     /// # Errors
-    /// A directory that cannot be listed: a wrong count would do harm.
+    /// A directory cannot be listed: a wrong total would evict too much or too little.
     pub(crate) fn walk(&self) -> Result<InventoryReport, StoreError> {
         let mut walked = self.walk_others()?;
         // Keys are random: the first directory says about how many entries there are.
@@ -172,13 +172,13 @@ impl Inventory<'_> {
         Ok(walked)
     }
 
-    /// Looks at everything that is no entry: few files, however many entries there are.
+    /// Looks at all files that are not entries: few, regardless of the number of entries.
     ///
     /// # Errors
     /// As [`walk`](Self::walk).
     pub(crate) fn walk_others(&self) -> Result<InventoryReport, StoreError> {
         let mut walked = InventoryReport::default();
-        // Where directories are made there may be some that never got their name. Nothing else here is the target's.
+        // Directories without their final name are next to the final one. Nothing else here belongs to the target.
         for dir in [self.store.root(), &self.store.version_dir()] {
             let _ = self.each(dir, |name, seen| {
                 let mut usage = TargetUsage::default();
@@ -235,7 +235,7 @@ impl Inventory<'_> {
             }
             walked.oldest_in_use = Some(walked.oldest_in_use.map_or(used, |oldest| oldest.min(used)));
         })?;
-        // They would be in use for ever. From now on they age like the others.
+        // They would never be idle. From now on they age like the others.
         if !self.dry
             && !ahead.is_empty()
             && let Ok(Some(directory)) = self.store.directory(dir, false)
@@ -247,8 +247,9 @@ impl Inventory<'_> {
         Ok(())
     }
 
-    /// Looks at everything in a directory, and follows nothing. One that is missing, or not trusted, is empty.
-    fn each(&self, dir: &Path, mut tell: impl FnMut(&str, FileStat)) -> Result<(), StoreError> {
+    /// Calls `visit` with each name in a directory and its state; follows no link. A missing or untrusted directory counts as
+    /// empty.
+    fn each(&self, dir: &Path, mut visit: impl FnMut(&str, FileStat)) -> Result<(), StoreError> {
         let directory = match self.store.directory(dir, false) {
             Ok(Some(directory)) => directory,
             Err(error @ StoreError::Io { .. }) => return Err(error),
@@ -256,16 +257,16 @@ impl Inventory<'_> {
         };
         let trouble = |source| StoreError::Io { action: "list", path: dir.to_owned(), source };
         for name in directory.list().map_err(trouble)?.utf8() {
-            // What is gone by now is missing.
+            // A file that was removed meanwhile is skipped.
             if let Ok(seen) = directory.look(name) {
-                tell(name, seen);
+                visit(name, seen);
             }
         }
         Ok(())
     }
 }
 
-/// What a file that is no entry is, by its name; the usage is counted by the way.
+/// Classifies a file that is not an entry by its name, and adds it to `usage`. `None` for a foreign file.
 pub(crate) fn other(
     dir: &Path,
     name: &str,

@@ -1,7 +1,6 @@
-//! The content of a target's directory: everything by its name, whatever cannot be looked at included.
+//! The content of a target's directory: each file by its name, and each problem.
 //!
-//! Unlike a [walk](super::Inventory), which counts and must be right or nothing, this goes on where something is wrong, and
-//! says what.
+//! Unlike a [walk](super::Inventory), whose totals must be exact, a scan continues after an error, and reports it.
 
 use std::path::{Path, PathBuf};
 
@@ -14,23 +13,23 @@ use crate::problem::{OtherFile, OtherFileKind, ProblemKind, StoreProblem};
 use crate::{StoreError, TargetStore};
 use opkeep_fs::{FileKind, FileStat};
 
-/// A file that is called an entry.
+/// A file with the name of an entry.
 #[derive(Debug)]
 pub(crate) struct EntryFile {
     pub(crate) key: Digest,
-    /// Where it is, if not where the entry for that key belongs.
+    /// Its path, if it is not that of the entry for the key.
     pub(crate) misplaced: Option<PathBuf>,
 }
 
-/// What there is.
+/// The result of a scan.
 #[derive(Debug, Default)]
 pub(crate) struct DirectoryScan {
     pub(crate) entry_files: Vec<EntryFile>,
-    /// What the store made that is no entry; all of it is in `other_files`, too.
+    /// Files of the store that are not entries; they are in `other_files`, too.
     pub(crate) others: Vec<InventoryFile>,
     pub(crate) other_files: Vec<OtherFile>,
     pub(crate) problems: Vec<StoreProblem>,
-    /// Directories that are missing.
+    /// Missing directories.
     pub(crate) missing: Vec<PathBuf>,
 }
 
@@ -38,7 +37,7 @@ const DIRECTORY: &str = "a directory";
 const FILE: &str = "a file";
 
 impl DirectoryScan {
-    /// Looks at everything, once.
+    /// Looks at each file once.
     pub(crate) fn of(target: &TargetStore) -> Self {
         let mut scan = Self::default();
         scan.unnamed(target);
@@ -53,7 +52,7 @@ impl DirectoryScan {
         scan
     }
 
-    /// Where directories are made there may be some that never got their name. Nothing else there is the target's.
+    /// Adds directories without their final name, which are next to the final one. Nothing else there belongs to the target.
     fn unnamed(&mut self, target: &TargetStore) {
         for dir in [target.store().root().to_owned(), target.store().version_dir()] {
             self.each(target, &dir, |scan, name, seen| {
@@ -82,7 +81,7 @@ impl DirectoryScan {
         })
     }
 
-    /// A file of numbers must check. One that is empty has none yet.
+    /// Checks a counters file. An empty one is valid.
     fn record(&mut self, target: &TargetStore, name: &str, seen: &FileStat) {
         let (tracker, fs) = (target.tracker(), target.store().fs());
         let corrupt = match name {
@@ -129,7 +128,7 @@ impl DirectoryScan {
         });
     }
 
-    /// Something in the directory of `shard`, or beside all those directories.
+    /// Adds a file in the directory of `shard`, or beside all those directories.
     fn entry_or_own(
         &mut self,
         target: &TargetStore,
@@ -152,7 +151,7 @@ impl DirectoryScan {
         }
     }
 
-    /// What the store made, by its name; anything else is foreign.
+    /// Classifies a file by its name; a name that the store does not give is foreign.
     fn own(&mut self, target: &TargetStore, dir: &Path, name: &str, seen: &FileStat, prefixes: &[&str]) {
         let (store, now) = (target.store(), target.tracker().clock.now());
         let other = other(dir, name, seen, prefixes, &mut TargetUsage::default());
@@ -190,14 +189,14 @@ impl DirectoryScan {
         self.problems.push(StoreProblem { path, key, kind: ProblemKind::WrongFileType { needed, found } });
     }
 
-    /// Looks at everything in a directory, and follows nothing. False if that could not be done.
+    /// Calls `visit` with each name in a directory and its state; follows no link. False if the directory cannot be listed.
     fn each(
         &mut self,
         target: &TargetStore,
         dir: &Path,
-        mut tell: impl FnMut(&mut Self, &str, FileStat),
+        mut visit: impl FnMut(&mut Self, &str, FileStat),
     ) -> bool {
-        // Where something else stands, that was told when its name was met.
+        // A name of the wrong type is already reported.
         if self.problems.iter().any(|problem| problem.path == dir) {
             return false;
         }
@@ -225,8 +224,8 @@ impl DirectoryScan {
         };
         for name in names.utf8() {
             match directory.look(name) {
-                Ok(seen) => tell(self, name, seen),
-                // What is gone by now is missing.
+                Ok(seen) => visit(self, name, seen),
+                // A file that was removed meanwhile is skipped.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 Err(error) => self.trouble("look at", dir.join(name), error),
             }

@@ -1,4 +1,4 @@
-//! The part of a repair that concerns no entry: missing directories, stale files, counters, the size.
+//! The repair of everything but entries: missing directories, stale files, counters, the size.
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
@@ -13,7 +13,7 @@ use crate::size::{Known, SizeEstimate};
 use crate::{StoreError, TargetStore, files};
 
 impl TargetStore {
-    /// Unless another process evicts: prunes, begins corrupt numbers anew, and counts.
+    /// Prunes stale files, resets corrupt counters and counts the size, unless another process evicts.
     pub(crate) fn repair_others(
         &self,
         report: &mut RepairReport,
@@ -40,7 +40,7 @@ impl TargetStore {
         let mut recounted = recounted.map(drop);
         for problem in corrupt {
             let mended = match problem.path == is_size {
-                // Counting put it right, or could not; then it is told once.
+                // The count rewrote the file, or failed; then the error is reported once.
                 true => std::mem::replace(&mut recounted, Ok(())),
                 false => self.reset_counters(&problem),
             };
@@ -56,7 +56,7 @@ impl TargetStore {
         }
     }
 
-    /// Makes the target's directory, and that of the version, if they are gone; never the root: opening does that.
+    /// Creates the directories of the target and the version if they are missing; never the root, which opening creates.
     pub(crate) fn create_target(&self, report: &mut RepairReport) -> Result<(), StoreError> {
         let store = self.store();
         for (path, level) in [(store.version_dir(), Level::Version), (self.dir().to_owned(), Level::Target)] {
@@ -81,7 +81,7 @@ impl TargetStore {
         }
     }
 
-    /// Damage that was quarantined is for people: `gc` knows when it has been there for long enough.
+    /// Removes stale files. Quarantined entries stay for inspection; `gc` removes old ones.
     fn prune_others(&self, report: &mut RepairReport, others: &[InventoryFile], now: SystemTime) {
         let prune = Pruner { store: self.store(), now, dry: false };
         for other in others.iter().filter(|other| other.kind != Kind::Quarantined && prune.is_stale(other)) {
@@ -91,7 +91,7 @@ impl TargetStore {
         }
     }
 
-    /// Counts what there is, and puts the estimate right. The caller evicts, so no other process does.
+    /// Counts the files, and corrects the estimate. The caller holds the lock of the process that evicts.
     fn recount(&self, now: SystemTime) -> Result<SizeEstimate, StoreError> {
         let (store, size) = (self.store(), &self.tracker().size);
         let before = size.flush(store.fs());

@@ -17,101 +17,101 @@ use crate::verify::VerifyOptions;
 use crate::verify::entry::Checked;
 use crate::{StoreError, TargetStore};
 
-/// What [`TargetStore::repair`] does.
+/// Options of [`TargetStore::repair`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RepairOptions<'a> {
-    /// How entries are checked.
+    /// The options of the check.
     pub verify: VerifyOptions<'a>,
-    /// Says what would be done, and writes nothing.
+    /// Reports what would be done, and writes nothing.
     pub dry_run: bool,
 }
 
-/// What [`TargetStore::repair`] did, or would do.
+/// The result of [`TargetStore::repair`].
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct RepairReport {
-    /// Entries that were read in full, or as far as they could be.
+    /// Entries that were checked.
     pub checked: FileTotals,
-    /// Those of them that are in order.
+    /// The valid ones of them.
     pub valid: FileTotals,
-    /// What was done, by path.
+    /// The repairs, by path.
     pub actions: Vec<RepairAction>,
-    /// What is still not in order, by path.
+    /// The remaining problems, by path.
     pub unrepaired: Vec<UnrepairedItem>,
-    /// What is there besides, by path; of that, only stale files were touched.
+    /// Files that are not entries, by path. Of these, only stale ones were removed.
     pub other_files: Vec<OtherFile>,
-    /// What the size was taken for, if it was known, and what was counted. None if that could not be done.
+    /// The estimated size before, if it was known, and the counted size. None if the files could not be counted.
     pub counted: Option<(Option<SizeEstimate>, SizeEstimate)>,
-    /// Another process evicts: so it prunes and counts, and this one did not.
+    /// Another process evicts, so this one neither pruned nor counted.
     pub busy: bool,
-    /// It was cancelled before everything was checked.
+    /// Whether it was cancelled before the last check.
     pub cancelled: bool,
 }
 
 impl RepairReport {
-    /// Whether everything was checked and is in order now.
+    /// Whether everything was checked and no problem remains.
     pub fn is_valid(&self) -> bool {
         self.unrepaired.is_empty() && !self.cancelled
     }
 }
 
-/// Something that was done.
+/// A repair.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct RepairAction {
-    /// To what.
+    /// The file or directory.
     pub path: PathBuf,
-    /// What.
+    /// The kind of repair.
     pub kind: RepairActionKind,
 }
 
-/// What was done to a file or directory.
+/// The kind of a repair.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RepairActionKind {
-    /// An entry that is not whole was taken away. The next build makes it anew.
+    /// An invalid entry was quarantined. The next build compiles it again.
     Quarantined {
-        /// The key that it was called by.
+        /// The key in its name.
         key: Digest,
-        /// What was wrong.
+        /// The problem.
         problem: ProblemKind,
-        /// Where it is now, with the reason beside it. None in a dry run.
+        /// Its path in the quarantine, with the reason beside it. None in a dry run.
         moved_to: Option<PathBuf>,
     },
-    /// Something that the dead left was deleted.
+    /// A stale file was deleted.
     Pruned(OtherFileKind),
-    /// A directory that was missing was made.
+    /// A missing directory was created.
     Created,
-    /// A file of numbers that did not check was begun anew.
+    /// A corrupt counters file was reset.
     CountersReset,
 }
 
-/// Something that is still not in order.
+/// A problem that remains.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct UnrepairedItem {
-    /// What.
+    /// The problem.
     pub problem: StoreProblem,
-    /// Why it is still there.
+    /// The reason why it remains.
     pub reason: UnrepairedReason,
 }
 
-/// Why something was left as it is.
+/// The reason why a problem remains.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum UnrepairedReason {
-    /// It is not for a program to decide, or could not be seen.
+    /// The user has to decide, or the file could not be read.
     NotOurs,
-    /// Another process holds its lock, or put another in its place each time: it is being made.
+    /// Another process holds the key's lock, or replaced the entry at each attempt.
     InProgress,
-    /// It could not be changed.
+    /// The file could not be changed.
     Failed(StoreError),
 }
 
-/// How often an entry is looked at in whose place another is each time.
+/// The number of checks of an entry that is replaced each time.
 const ATTEMPTS: usize = 3;
 
-/// What became of one candidate.
+/// The outcome for one file.
 enum Outcome {
     Valid(u64),
     Foreign(Box<OtherFile>),
@@ -119,7 +119,7 @@ enum Outcome {
     Left(u64, Box<UnrepairedItem>),
 }
 
-/// A file that must go.
+/// An entry to quarantine.
 struct BadEntry<'a> {
     key: Digest,
     path: &'a Path,
@@ -129,7 +129,7 @@ struct BadEntry<'a> {
 }
 
 impl<'a> BadEntry<'a> {
-    /// What was checked, if it must go; else what becomes of it.
+    /// The entry, if it is to be quarantined; otherwise the outcome.
     fn of(checked: Checked, key: Digest, path: &'a Path) -> Result<Self, Outcome> {
         let owned = path.to_owned();
         match checked {
@@ -166,13 +166,12 @@ impl TargetStore {
     /// Repairs what [`verify`](Self::verify) finds.
     ///
     /// Entries that are damaged, invalid or misplaced go into `quarantine/`, each under its key's lock, and only if it is
-    /// still the file that was judged under that lock; valid ones that come between stay. Stale files are pruned,
-    /// as [`gc`](Self::gc) does it, directories that are missing are made, corrupt counters are reset, and the size
-    /// is counted. What cannot be read, is not trusted, or is not ours is left alone, and reported. Safe beside
-    /// builds.
+    /// still the file that was checked under that lock; valid entries that are published meanwhile stay. Stale files are pruned
+    /// as in [`gc`](Self::gc), missing directories are created, corrupt counters are reset, and the size is counted. Unreadable,
+    /// untrusted and foreign files are reported and not changed. Safe beside builds.
     ///
     /// # Errors
-    /// A store that is only read, or whose root is gone, unless it is a dry run. All other trouble is in the report.
+    /// The store is read-only or its root is missing, and it is no dry run. All other errors are in the report.
     pub fn repair(&self, options: &RepairOptions<'_>) -> Result<RepairReport, StoreError> {
         let mut report = RepairReport::default();
         if !options.dry_run {
@@ -203,7 +202,7 @@ impl TargetStore {
         Ok(report)
     }
 
-    /// Checks a candidate, and sets it aside if it is not whole. None if it is gone.
+    /// Checks a file, and quarantines it if it is invalid. None if it is missing.
     fn repair_entry(
         &self,
         candidate: &EntryFile,
@@ -220,13 +219,13 @@ impl TargetStore {
         }
         let _held = match self.lock_if_free(&candidate.key) {
             Ok(LockOutcome::Acquired(lock)) => Some(lock),
-            // Then no process locks here, and the looks at the file are all there is.
+            // Without locks only the checks of the file protect the entry.
             Ok(LockOutcome::Unsupported) => None,
             Ok(_) => return Some(bad.left(UnrepairedReason::InProgress)),
             Err(error) => return Some(bad.left(UnrepairedReason::Failed(error))),
         };
         for _ in 0..ATTEMPTS {
-            // A process that held the lock a moment ago may have made it anew, and a put needs no lock.
+            // The last holder may have replaced the entry, and a put needs no lock.
             bad = match check()? {
                 Ok(bad) => bad,
                 Err(mended) => return Some(mended),

@@ -11,12 +11,12 @@ use crate::{StoreError, TargetStore, files};
 use opkeep_fs::RootedFs;
 
 impl TargetStore {
-    /// Moves the file at `path`, called as the entry for `key`, into `quarantine/`, with the reason beside it; where to.
-    /// None if `path` does not name `judged` any more: what stands there now was not judged, and stays. The caller holds
-    /// the key's lock, where there are locks.
+    /// Moves the file at `path`, which has the name of the entry for `key`, into `quarantine/`, writes the reason beside it, and
+    /// returns its new path. None if `path` does not name `judged` any more: another file there was not checked, and stays.
+    /// The caller holds the key's lock, where there are locks.
     ///
     /// # Errors
-    /// It could not be moved; it is still there.
+    /// The file could not be moved. It stays.
     pub(crate) fn quarantine_file(
         &self,
         key: &Digest,
@@ -26,7 +26,7 @@ impl TargetStore {
     ) -> Result<Option<PathBuf>, StoreError> {
         self.must_be_writable()?;
         let fs = self.store().fs();
-        // Nothing is moved out of what a link leads to.
+        // No file is moved out of the target of a link.
         let directory = self.store().directory(path.parent().unwrap_or(path), false)?;
         if directory.is_none() || !is_at(fs, judged, path) {
             return Ok(None);
@@ -35,7 +35,7 @@ impl TargetStore {
         let place = self.own_dir("quarantine")?.path().join(format!("{key}-{now}.kern"));
         match fs.rename(path, &place) {
             Ok(()) => {}
-            // A process that puts without a lock, or clears the store, may have been faster.
+            // Another process may have put an entry without a lock, or cleared the store.
             Err(_) if !is_at(fs, judged, path) => return Ok(None),
             Err(source) => {
                 let path = path.to_owned();
@@ -43,15 +43,15 @@ impl TargetStore {
             }
         }
         if !is_at(fs, judged, &place) {
-            // A put, which needs no lock, came between the look and the move. If yet another came since, that one stays.
+            // A put, which needs no lock, came between the check and the move. A still newer entry stays.
             let _ = files::put_back(fs, &place, path);
             return Ok(None);
         }
-        // Only a file that was judged gets a reason. After a kill before that, an entry may be intact: it is compiled again,
-        // as after an eviction.
+        // Only a checked file gets a reason. A process killed before this may leave an intact entry here: it is compiled again, as
+        // after an eviction.
         let _ = files::write_new(fs, &place.with_extension("reason"), &format!("{reason}\n"));
         if path == self.path(key) {
-            self.tracker().size.quarantine_file();
+            self.tracker().size.entry_quarantined();
         }
         self.tracker().counters.add(Counter::Quarantines, 1);
         Ok(Some(place))

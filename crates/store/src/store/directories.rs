@@ -1,4 +1,4 @@
-//! The directories of a store: opened, made where need be, and checked.
+//! The directories of a store: open, create if missing, and check the owner.
 
 use std::io;
 use std::path::Path;
@@ -9,13 +9,13 @@ use crate::ownership::OwnerPolicy;
 use crate::{StoreError, files};
 use opkeep_fs::{Dir, RootedFs};
 
-/// Whether a target may be called so.
+/// Whether `name` is valid as the name of a target.
 pub(super) fn is_target_name(name: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
     !name.is_empty() && name.len() <= 100 && !name.starts_with('.') && name.bytes().all(plain)
 }
 
-/// Opens a directory, made if need be and if `make`, and checks whose it is. `None` if it is missing.
+/// Opens a directory and checks its owner and mode. If `make`, a missing one is created. `None` if it is missing.
 pub(super) fn open(
     fs: &RootedFs,
     trust: &OwnerPolicy,
@@ -35,10 +35,10 @@ pub(super) fn open(
     }
 }
 
-/// Opens the directory of a version or a target, and says whether it is a store's. `None` if it is missing.
+/// Opens the directory of a version or a target, and determines whether it belongs to a store. `None` if it is missing.
 ///
 /// # Errors
-/// It is another program's.
+/// It belongs to another program.
 pub(super) fn open_owned(
     fs: &RootedFs,
     trust: &OwnerPolicy,

@@ -1,4 +1,4 @@
-//! The root of a store.
+//! A store: its root, and the configuration to open it.
 
 pub(crate) mod directories;
 pub(crate) mod target;
@@ -13,31 +13,31 @@ use crate::ownership::OwnerPolicy;
 use crate::{LimitSettings, LimitWarning, Limits, StoreError, files, kernel_cache};
 use opkeep_fs::{Clock, Dir, RootedFs, Watcher};
 
-/// Where a store is, and whom it trusts.
+/// The configuration of a store.
 #[derive(Clone)]
 pub struct StoreConfig {
-    /// The root directory. Made, with mode 0700, if it is missing.
+    /// The root directory. If it is missing, it is created with mode 0700.
     pub root: PathBuf,
     /// Whether entries may be written.
     pub access: Access,
     /// Users, besides this one, whose entries may be used.
     pub trusted_owners: Vec<u32>,
-    /// What the environment says of limits.
+    /// The limits from the environment.
     pub limits: LimitSettings,
-    /// Hears of every access to the disk. For tests.
+    /// A watcher that is called before every file operation. For tests.
     pub watcher: Option<Arc<dyn Watcher>>,
-    /// Says what time it is, in place of the file system's clock. For tests.
+    /// A clock in place of the file system's clock. For tests.
     pub clock: Option<Arc<dyn Clock>>,
 }
 
 /// Whether entries may be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// They may.
+    /// Entries may be written, and a missing store is created.
     ReadWrite,
-    /// They may be written and deleted where a store is; no store and no directory is made.
+    /// Entries of an existing store may be written and deleted; no store and no directory is created.
     Existing,
-    /// They may not; nothing at all is written below the root.
+    /// Nothing is written below the root.
     ReadOnly,
 }
 
@@ -47,17 +47,17 @@ impl Access {
         self != Self::ReadOnly
     }
 
-    /// Whether what is missing may be made.
+    /// Whether a missing store and its directories may be created.
     pub(crate) fn creates(self) -> bool {
         self == Self::ReadWrite
     }
 }
 
-/// What is in a root that has nothing else in it.
+/// The names that a store creates in its root.
 const OWN: [&str; 4] = [CACHEDIR_TAG, GITIGNORE, LIMITS_FILE, VERSION];
 
 impl StoreConfig {
-    /// A store at `root`, to be read and written by this user.
+    /// A store at `root` that this user reads and writes.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self {
             root: root.into(),
@@ -81,12 +81,12 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens a store, making its root if it may. Where the root is at or in CANN's own cache, a directory called
-    /// `kernel_cache`, the store is in a directory `opkeep` of that instead.
+    /// Opens a store. With [`Access::ReadWrite`] a missing root is created. If the root is CANN's own cache, a directory called
+    /// `kernel_cache`, or is in it, the store is in the directory `opkeep` of that cache instead.
     ///
     /// # Errors
-    /// A root that is no directory, is not trusted, or cannot be made; a store in CANN's own cache that is to be written; a
-    /// directory `v1` that is not a store's.
+    /// The root is not a directory, is not trusted, or cannot be created; an existing store in CANN's own cache would be
+    /// written; the directory `v1` belongs to another program.
     pub fn open(mut config: StoreConfig) -> Result<Self, StoreError> {
         let (writable, creates) = (config.access.writes(), config.access.creates());
         let mut fs = RootedFs::new(config.watcher.clone(), config.clock.clone()).quiet(!writable);
@@ -102,7 +102,7 @@ impl Store {
         let (stat, dir, real) = match entered {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let path = root.clone();
-                // It could not be made and is missing: it is a link that leads nowhere.
+                // It was created and is missing: the path is a link without a target.
                 return Err(if creates {
                     StoreError::NotADirectory { path }
                 } else {
@@ -112,9 +112,9 @@ impl Store {
             other => other.map_err(|source| directories::trouble("open", root, source))?,
         };
         let trust = OwnerPolicy::below(root, &stat, &config.trusted_owners)?;
-        // A directory with other things in it is not marked: the marks would apply to those, too.
+        // A directory with other files in it is not marked: the marks would apply to those, too.
         let marks = creates && files::holds_only(&dir, &OWN);
-        // Before anything is made beside what is another program's.
+        // Before the first write: the directory may belong to another program.
         let version = real.join(VERSION);
         let owner = directories::open_owned(&fs, &trust, &version, Level::Version)?.map(|(_, owner)| owner);
         if writable && !creates && !owner.is_some_and(Owner::is_store) {
@@ -132,15 +132,15 @@ impl Store {
         Ok(store)
     }
 
-    /// Whether there is a store: a root alone is none.
+    /// Whether the store exists. A root without a version directory is not a store.
     ///
     /// # Errors
-    /// What is there is another program's, or cannot be looked into.
+    /// The version directory belongs to another program, or cannot be read.
     pub fn exists(&self) -> Result<bool, StoreError> {
         self.owned(&self.version_dir(), Level::Version, false).map(|found| found.is_some())
     }
 
-    /// The names of all targets that there are, in order.
+    /// The names of all targets, in order.
     ///
     /// # Errors
     /// The directory could not be listed, or is not trusted.
@@ -148,7 +148,7 @@ impl Store {
         Ok(self.list_targets()?.0)
     }
 
-    /// Directories where targets are, that are not this store's: no command touches them. In order.
+    /// Directories of other programs beside the targets, in order. The store never changes them.
     ///
     /// # Errors
     /// As [`targets`](Self::targets).
@@ -156,8 +156,8 @@ impl Store {
         Ok(self.list_targets()?.1)
     }
 
-    /// The names of targets, and directories beside them that are another program's. One that cannot be looked into is a
-    /// target: opening it says why.
+    /// The names of targets, and directories of other programs beside them. An unreadable directory counts as a target:
+    /// opening it returns the error.
     fn list_targets(&self) -> Result<(Vec<String>, Vec<PathBuf>), StoreError> {
         let dir = self.version_dir();
         let Some(directory) = self.owned(&dir, Level::Version, false)? else { return Ok(Default::default()) };
@@ -180,23 +180,23 @@ impl Store {
         Ok((targets, foreign))
     }
 
-    /// The same store, to be read only.
+    /// The same store with [`Access::ReadOnly`].
     pub fn reader(&self) -> Self {
         let config = StoreConfig { access: Access::ReadOnly, ..self.config.clone() };
         Self { config, fs: self.fs.clone().quiet(true), ..self.clone() }
     }
 
-    /// How large each target's directory may become. Read when the store was opened.
+    /// The limits of each target's directory, as of the opening of the store.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// What was said about limits and does not count. Worth a warning each.
+    /// Settings of limits that do not count. Report each as a warning.
     pub fn limit_warnings(&self) -> &[LimitWarning] {
         &self.warnings
     }
 
-    /// The root directory, by its real path.
+    /// The real path of the root directory.
     pub fn root(&self) -> &Path {
         &self.config.root
     }
@@ -221,11 +221,11 @@ impl Store {
         self.config.root.join(VERSION)
     }
 
-    /// Opens the directory of a version or a target. If `make`, it is made and marked where it is missing or empty. `None`
-    /// if it is missing, or empty.
+    /// Opens the directory of a version or a target. If `make`, a missing or empty one is created and marked. `None` if it is
+    /// missing or empty.
     ///
     /// # Errors
-    /// It is another program's.
+    /// It belongs to another program.
     pub(crate) fn owned(&self, path: &Path, level: Level, make: bool) -> Result<Option<Dir>, StoreError> {
         if make {
             let Some(directory) = self.directory(path, true)? else { return Ok(None) };
@@ -235,12 +235,12 @@ impl Store {
         Ok(found.filter(|(_, owner)| owner.is_store()).map(|(directory, _)| directory))
     }
 
-    /// Opens a directory, made if need be and if `make`, and checks whose it is. `None` if it is missing.
+    /// Opens a directory and checks its owner and mode. If `make`, a missing one is created. `None` if it is missing.
     pub(crate) fn directory(&self, path: &Path, make: bool) -> Result<Option<Dir>, StoreError> {
         directories::open(&self.fs, &self.trust, path, make)
     }
 
-    /// Tells backup programs and git to leave the store alone.
+    /// Marks the root so that backup programs and git ignore it.
     fn mark(&self) -> Result<(), StoreError> {
         for (name, text) in [(CACHEDIR_TAG, CACHEDIR_TEXT), (GITIGNORE, "*\n")] {
             let path = self.config.root.join(name);
@@ -257,7 +257,7 @@ impl Store {
 impl std::fmt::Debug for StoreConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { root, access, trusted_owners, limits, watcher: _, clock: _ } = self;
-        f.debug_struct("Config")
+        f.debug_struct("StoreConfig")
             .field("root", root)
             .field("access", access)
             .field("trusted_owners", trusted_owners)

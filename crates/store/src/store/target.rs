@@ -1,4 +1,4 @@
-//! One target's entries: look up, put, quarantine, lock.
+//! The entries of one target: look up, put, quarantine, lock.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,18 +20,18 @@ use crate::usage_tracker::UsageTracker;
 use crate::{SizeEstimate, Statistics, StoreError, files};
 use opkeep_fs::Dir;
 
-/// The entries of one target. Clones share what they learned about directories.
+/// The entries of one target. Clones share statistics and the checks of directories.
 #[derive(Clone, Debug)]
 pub struct TargetStore {
     store: Store,
     dir: PathBuf,
     exists: bool,
-    /// What is known of each of the 256 entry directories.
+    /// The state of each of the 256 directories of entries: [`UNKNOWN`] or [`TRUSTED`].
     shards: Arc<[AtomicU8; 256]>,
     tracker: Arc<UsageTracker>,
 }
 
-/// Nothing known yet; zero, as the array begins.
+/// The directory was not checked yet.
 const UNKNOWN: u8 = 0;
 const TRUSTED: u8 = 1;
 
@@ -39,7 +39,7 @@ impl Store {
     /// The part of the store for `target`.
     ///
     /// # Errors
-    /// A name that cannot be a directory's, or directories that cannot be made or are not trusted.
+    /// The name is not valid, or a directory cannot be created, is not trusted, or belongs to another program.
     pub fn target(&self, target: &str) -> Result<TargetStore, StoreError> {
         if !directories::is_target_name(target) {
             return Err(StoreError::TargetName { target: target.to_owned() });
@@ -58,7 +58,7 @@ impl TargetStore {
             for name in ["locks", "tmp", "quarantine"] {
                 store.directory(&dir.join(name), true)?;
             }
-            // Made once for all, so that a put never has to.
+            // Created once, so that a put does not create them.
             let last = dir.join("entries/ff");
             fresh = store.fs().look(&last).is_err();
             if fresh {
@@ -71,7 +71,7 @@ impl TargetStore {
         let (tracker, known) = UsageTracker::open(store, &dir, fresh);
         let opened = Self { store: store.clone(), dir, exists, shards, tracker: Arc::new(tracker) };
         if matches!(known, Known::Totals(_)) {
-            // If the size is unknown, the first put counts, not the opening.
+            // If the size is unknown, the first put counts the files, not the opening.
             opened.evict_if_due(known);
         }
         Ok(opened)
@@ -87,7 +87,7 @@ impl TargetStore {
         self.store.config().access.writes()
     }
 
-    /// Where the entry for `key` is, or would be.
+    /// The path of the entry for `key`.
     pub fn path(&self, key: &Digest) -> PathBuf {
         let name = key.to_string();
         let mut path = String::with_capacity(96);
@@ -97,29 +97,29 @@ impl TargetStore {
         self.dir.join(path)
     }
 
-    /// Looks up `key`. Takes no lock, and writes nothing but when the entry was last used, every ten minutes.
+    /// Looks up `key`. Takes no lock, and writes only the time of the last use, at most every ten minutes.
     pub fn get(&self, key: &Digest) -> Lookup {
         self.find(key, true)
     }
 
-    /// Looks up `key` again, under its lock. That it is still missing is not counted once more.
+    /// Looks up `key` again, under its lock. A second miss is not counted.
     pub fn get_uncounted(&self, key: &Digest) -> Lookup {
         self.refresh(key);
         self.find(key, false)
     }
 
-    /// Opens the directory of the entry for `key` anew: until then a network file system may go on answering that the entry
-    /// is absent.
+    /// Opens the directory of the entry for `key` again: until then a network file system may report a new entry as
+    /// missing.
     pub fn refresh(&self, key: &Digest) {
         let _ = self.store.directory(&self.shard_dir(key.as_bytes()[0]), false);
     }
 
-    /// Counts a look-up that found nothing where it was looked [again](Self::get_uncounted).
+    /// Counts the miss of a [repeated look-up](Self::get_uncounted).
     pub fn count_miss(&self, miss: &Miss) {
         self.tracker.missed(miss);
     }
 
-    /// Looks up `key` for a caller that does not use the entry: it is neither counted nor noted.
+    /// Looks up `key` for a caller that does not use the entry: neither statistics nor the last use change.
     pub fn peek(&self, key: &Digest) -> Lookup {
         match self.read(key) {
             Ok(found) => Lookup::Hit(found.entry),
@@ -127,8 +127,8 @@ impl TargetStore {
         }
     }
 
-    /// Looks up `key` for a caller that uses the entry only if `will_do` says so: else it is neither counted nor noted, and
-    /// neither is a miss.
+    /// Looks up `key` for a caller that uses the entry only if `will_do` returns true. Otherwise, and on a miss, neither
+    /// statistics nor the last use change.
     pub fn get_if(&self, key: &Digest, will_do: impl FnOnce(&Entry) -> bool) -> Lookup {
         match self.read(key) {
             Ok(Found { entry, file, path, last_used }) => {
@@ -163,7 +163,7 @@ impl TargetStore {
         }
     }
 
-    /// Reads the file at `path`, which is called as the entry for `key`.
+    /// Reads the file at `path` as the entry for `key`.
     pub(crate) fn read_at(&self, path: PathBuf, key: &Digest) -> Result<Found, Miss> {
         let file = match files::read_whole(self.store.fs(), &path, MAX_ENTRY_BYTES) {
             Ok(file) => file,
@@ -188,7 +188,7 @@ impl TargetStore {
         }
     }
 
-    /// Why an entry cannot be read: a link leads to its directory, or something else is wrong.
+    /// The miss for an entry that cannot be read: untrusted if its directory is a link, otherwise an I/O error.
     fn unreadable(&self, key: &Digest, error: StoreError) -> Miss {
         if error.is_link()
             && let Err(link) = self.store.directory(&self.shard_dir(key.as_bytes()[0]), false)
@@ -198,7 +198,7 @@ impl TargetStore {
         Miss::Io(error)
     }
 
-    /// The keys of up to `limit` entries, in order. Whether they are valid is seen by [`get`](Self::get).
+    /// The keys of up to `limit` entries, in order. The entries are not checked: [`get`](Self::get) does that.
     pub fn keys(&self, limit: usize) -> Vec<Digest> {
         let mut keys: Vec<Digest> =
             (0..=u8::MAX).flat_map(|first| self.keys_from(first)).take(limit).collect();
@@ -206,7 +206,7 @@ impl TargetStore {
         keys
     }
 
-    /// The keys of the entries whose first byte is `first`, in no order: for a caller that goes through all and may stop.
+    /// The keys whose first byte is `first`, in no order: for a caller that visits all entries and may stop.
     pub fn keys_from(&self, first: u8) -> Vec<Digest> {
         let dir = self.shard_dir(first);
         let directory = self.store.directory(&dir, false).ok().flatten();
@@ -215,15 +215,15 @@ impl TargetStore {
         names.utf8().filter_map(key).collect()
     }
 
-    /// Puts an entry, unless a valid one is there.
+    /// Publishes an entry, unless a valid one exists.
     ///
     /// # Errors
-    /// The entry could not be written; nothing of it is left, and what was there is still there.
+    /// The entry could not be written. No part of it remains, and an existing entry stays.
     pub fn put(&self, key: &Digest, entry: &EntryBuilder<'_>) -> Result<PutOutcome, StoreError> {
         self.put_replacing(key, entry, Overwrite::Never)
     }
 
-    /// Puts an entry; `replace` says what happens to a valid one that is there.
+    /// Publishes an entry; `replace` decides whether it replaces a valid one.
     ///
     /// # Errors
     /// As [`put`](Self::put).
@@ -243,14 +243,14 @@ impl TargetStore {
         }
         let path = self.path(key);
         let trouble = |source| StoreError::Io { action: "write", path: path.clone(), source };
-        // What is written to is what was checked, whatever the path names by then.
+        // Write to the directory that was checked, even if its path names another one by then.
         let dir = self.shard_dir(key.as_bytes()[0]);
         let shard = self.store.directory(&dir, true)?;
         let shard = shard.ok_or_else(|| trouble(io::ErrorKind::NotFound.into()))?;
         let file = entry.encode(key).ok_or_else(|| entry.too_large())?;
         let (fs, temps, name) = (self.store.fs(), self.own_dir("tmp")?, format!("{key}.kern"));
         let before = is_there.then(|| shard.look(&name).ok()).flatten();
-        // A process that shares the store may note that the entry is in use; for that it must be open to the group.
+        // Processes of the group record the last use, for which they need write access.
         let mode = if self.store.trust().is_shared() { 0o664 } else { 0o644 };
         files::publish(temps, &shard, &name, &file, mode).map_err(trouble)?;
         if self.tracker.put(file.len() as u64, before.map(|seen| seen.state.len)) {
@@ -259,7 +259,7 @@ impl TargetStore {
         Ok(PutOutcome::Published)
     }
 
-    /// Marks `entry` as validated by the caller's rules `validation`, and changes nothing else of it: see
+    /// Marks `entry` as validated by the caller's rules `validation`. Nothing else of it changes: see
     /// [`restamp_with`](Self::restamp_with).
     ///
     /// # Errors
@@ -268,13 +268,13 @@ impl TargetStore {
         self.restamp_with(entry, validation, &[])
     }
 
-    /// Marks `entry` as validated by the caller's rules `validation`, and gives it `renewed`, lazy members that replace those
-    /// of the same names or are added. Nothing else of it changes. Where another process
-    /// makes the entry, or another stands in its place by now, nothing is done. Only of what is put in that very moment
-    /// without the lock the older one may stay: both are valid, and under one key they are the same.
+    /// Marks `entry` as validated by the caller's rules `validation`, and adds the lazy members `renewed`, which replace
+    /// members of the same names. Nothing else of it changes. If another process holds the key's lock, or the entry was
+    /// replaced, nothing is done. An entry that is put without the lock at the same moment may be replaced by this one: both
+    /// are valid entries of one key.
     ///
     /// # Errors
-    /// As [`put`](Self::put), or it cannot be read now; the entry is there still, as it was.
+    /// As [`put`](Self::put), or the entry cannot be read. It stays as it was.
     pub fn restamp_with(
         &self,
         entry: &Entry,
@@ -289,11 +289,11 @@ impl TargetStore {
         };
         match self.read(entry.key()) {
             Ok(found) if found.entry.is_same(entry) => {}
-            // It may stand there still.
+            // The entry may still exist.
             Err(Miss::Io(error) | Miss::Untrusted(error)) => return Err(error),
             _ => return Ok(()),
         }
-        // A stamp must not make digests for bytes that do not have theirs.
+        // The new digests must not cover up damage in a lazy member.
         if entry.names().any(|name| entry.member(name).is_none() && entry.lazy_member(name).is_err()) {
             return Ok(());
         }
@@ -310,11 +310,11 @@ impl TargetStore {
         self.put_replacing(entry.key(), &stamped, Overwrite::Always).map(drop)
     }
 
-    /// Takes a damaged entry away, into `quarantine/`, with the reason beside it. False if it is gone:
-    /// what stands under the key now was not judged, and stays.
+    /// Moves a damaged entry to `quarantine/`, and writes the reason beside it. False if the entry was removed or replaced: a
+    /// new entry was not checked, and stays.
     ///
     /// # Errors
-    /// It could not be moved; it is still there, and still not a hit.
+    /// The entry could not be moved. It stays, and is still a miss.
     pub fn quarantine(
         &self,
         key: &Digest,
@@ -326,11 +326,11 @@ impl TargetStore {
         self.quarantine_file(key, &self.path(key), &judged.file, &reason).map(|place| place.is_some())
     }
 
-    /// Takes the lock on `key`, waiting as long as `options` say. A store that is only read has no locks: no
-    /// waiter there could find the entry made.
+    /// Takes the lock on `key`, and waits for it as `options` allow. A read-only store has no locks, since no holder could
+    /// publish an entry.
     ///
     /// # Errors
-    /// The lock file cannot be made.
+    /// The lock file cannot be created or opened.
     pub fn lock(&self, key: &Digest, options: WaitOptions<'_>) -> Result<LockOutcome, StoreError> {
         if !self.is_writable() {
             return Ok(LockOutcome::Unsupported);
@@ -350,10 +350,10 @@ impl TargetStore {
         outcome
     }
 
-    /// Asks for the lock on `key`, without waiting: for a caller that has other work meanwhile.
+    /// Tries to take the lock on `key`, without waiting: for a caller that has other work meanwhile.
     ///
     /// # Errors
-    /// The lock file cannot be made.
+    /// The lock file cannot be created or opened.
     pub fn try_lock(&self, key: &Digest) -> Result<TryLockOutcome, StoreError> {
         if !self.is_writable() {
             return Ok(TryLockOutcome::Unsupported);
@@ -361,13 +361,13 @@ impl TargetStore {
         lock::attempt(self.store.fs(), &self.lock_path(key)?, self.store.trust().is_shared())
     }
 
-    /// Asks again for a lock that another held. Between two times, 1 to 20 ms are well spent elsewhere.
+    /// Tries again to take a lock. Call it every 1 to 20 ms.
     ///
     /// # Errors
-    /// The lock file cannot be made.
+    /// The lock file cannot be created or opened.
     pub fn poll(&self, wait: LockWaiter) -> Result<TryLockOutcome, StoreError> {
         let waited = wait.waited();
-        // A process that waits may outlive the directory.
+        // The directory may have been deleted during the wait.
         self.own_dir("locks")?;
         let attempt = wait.poll()?;
         if !matches!(attempt, TryLockOutcome::Held(_)) {
@@ -376,7 +376,7 @@ impl TargetStore {
         Ok(attempt)
     }
 
-    /// Waits no more for a lock that another holds.
+    /// Ends the wait for a lock.
     pub fn cancel_wait(&self, wait: LockWaiter) {
         self.count_wait(wait.waited());
     }
@@ -386,14 +386,14 @@ impl TargetStore {
         self.tracker.counters.add_time(Counter::WaitMicros, waited);
     }
 
-    /// Takes the lock on `key`, if no process holds it.
+    /// Takes the lock on `key`, if it is free.
     pub(crate) fn lock_if_free(&self, key: &Digest) -> Result<LockOutcome, StoreError> {
         let options = WaitOptions { deadline: Some(Instant::now()), cancelled: &|| false, on_wait: None };
         let shared = self.store.trust().is_shared();
         lock::acquire(self.store.fs(), &self.lock_path(key)?, shared, options)
     }
 
-    /// Notes that an entry's content was compiled, which took so long.
+    /// Counts the compile of an entry's content, which took `time`.
     pub fn count_compile(&self, time: Duration) {
         self.tracker.counters.add(Counter::Compiles, 1);
         self.tracker.counters.add_time(Counter::CompileMicros, time);
@@ -409,20 +409,20 @@ impl TargetStore {
         self.tracker.counters.add(Counter::RemotePuts, 1);
     }
 
-    /// Counts a call to a remote store that failed, or returned an entry that is not valid.
+    /// Counts a call to a remote store that failed or returned an invalid entry.
     pub fn count_remote_error(&self) {
         self.tracker.counters.add(Counter::RemoteErrors, 1);
     }
 
-    /// What this store has done, in this process and before.
+    /// The statistics of this target, those of this process included.
     pub fn statistics(&self) -> Statistics {
         self.tracker.counters.all(self.store.fs())
     }
 
-    /// Begins to count anew.
+    /// Resets the statistics.
     ///
     /// # Errors
-    /// The numbers could not be written.
+    /// The counters file could not be written.
     pub fn reset_statistics(&self) -> Result<(), StoreError> {
         self.must_be_writable()?;
         let trouble = |source| StoreError::Io { action: "write", path: self.dir.join("stats"), source };
@@ -432,16 +432,15 @@ impl TargetStore {
         }
     }
 
-    /// About how much there is, if that is known. [`gc`](Self::gc) knows it exactly, even in a dry run.
+    /// An estimate of the size, if it is known. [`gc`](Self::gc) returns the exact size, even in a dry run.
     pub fn estimate(&self) -> Option<SizeEstimate> {
         self.tracker.size.estimate(self.store.fs())
     }
 
-    /// Writes down what was counted, for the next reader. The last of several clones does it when it is
-    /// dropped.
+    /// Writes the statistics and the size to their files. The last of several clones does so when it is dropped.
     ///
     /// # Errors
-    /// It could not be written. What was counted is kept for the next time.
+    /// They could not be written. The counts are kept for the next time.
     pub fn flush(&self) -> Result<(), StoreError> {
         self.tracker.flush().map_err(|source| StoreError::Io {
             action: "write statistics in",
@@ -450,7 +449,7 @@ impl TargetStore {
         })
     }
 
-    /// Makes what was put survive a power cut, as well as the file system can. Best effort.
+    /// Syncs the directories of `keys`, so that their entries survive a power cut. Best effort.
     pub fn sync(&self, keys: &[Digest]) {
         let mut shards: Vec<u8> = keys.iter().map(|key| key.as_bytes()[0]).collect();
         shards.sort_unstable();
@@ -473,8 +472,8 @@ impl TargetStore {
         Ok(self.own_dir("locks")?.path().join(key.to_string()))
     }
 
-    /// A directory that is about to be written to, by its name in this one: a long build may outlive what it opened. One
-    /// that was deleted is made again, one that became a link is refused.
+    /// Opens a directory of this target to write to it. A deleted one is created again, since a long build may outlive it; one
+    /// that became a link is an error.
     pub(crate) fn own_dir(&self, name: &str) -> Result<Dir, StoreError> {
         let path = self.dir.join(name);
         let gone =
@@ -493,7 +492,7 @@ impl TargetStore {
         self.dir.join(format!("entries/{shard:02x}"))
     }
 
-    /// Checks whose the entry directory is, once each: a look-up has no time to do it again.
+    /// Checks owner and mode of the directory of the entry for `key`, once for each directory: a look-up must be fast.
     fn shard_is_trusted(&self, key: &Digest) -> Result<(), StoreError> {
         let shard = key.as_bytes()[0];
         let known = &self.shards[usize::from(shard)];

@@ -1,4 +1,4 @@
-//! One file that is called an entry: is it one, all of it?
+//! The check of one file with the name of an entry.
 
 use std::fs::File;
 use std::io;
@@ -12,17 +12,17 @@ use crate::problem::ProblemKind;
 use crate::{Entry, Miss, StoreError, TargetStore};
 use opkeep_fs::{FileState, idle};
 
-/// The number of looks at a file that changes each time.
+/// The number of reads of a file that changes each time.
 const LOOKS: usize = 5;
 /// A file that was changed more recently than this may be being written to.
 const RECENT: Duration = Duration::from_secs(2);
-/// The times of files go by a clock that does not tick as often as bytes are written; in such a pause it does.
+/// The pause between two reads: long enough for the clock of file times to tick.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Says what is wrong with the content of an entry.
+/// A check of the content of an entry, whose error is the problem.
 pub(crate) type EntryCheck<'a> = dyn Fn(&Entry) -> Result<(), String> + Sync + 'a;
 
-/// What a file is that is called an entry.
+/// The result of a check.
 pub(crate) enum Checked {
     Valid {
         bytes: u64,
@@ -33,24 +33,24 @@ pub(crate) enum Checked {
         /// Kept open, so that no other file gets its inode number. None if it could not be read.
         file: Option<File>,
     },
-    /// Neither where entries are nor one.
+    /// A misplaced file that does not begin like an entry.
     Foreign {
         bytes: u64,
     },
 }
 
-/// One look at a file.
+/// The result of one read.
 enum Look {
     Gone,
     Is(Checked),
-    /// It is not in order, and this was its stamp afterwards; none if it ended while it was read.
+    /// A problem, and the state of the file afterwards; none if the file was truncated during the read.
     Doubtful(Checked, Option<FileState>),
 }
 
 impl TargetStore {
-    /// Reads a candidate in full and judges it. None if it is gone.
+    /// Reads a file completely and checks it. None if it is missing.
     ///
-    /// That it is not in order counts only if two looks agree, between which it did not change.
+    /// A problem counts only if two reads find it and the file did not change between them.
     pub(crate) fn check(&self, candidate: &EntryFile, check: &EntryCheck<'_>) -> Option<Checked> {
         let path = candidate.path(self);
         let (mut before, mut last) = (None, None);
@@ -110,7 +110,7 @@ impl TargetStore {
 }
 
 impl EntryFile {
-    /// Where it is.
+    /// Its path.
     pub(crate) fn path(&self, target: &TargetStore) -> PathBuf {
         match &self.misplaced {
             Some(path) => path.clone(),
@@ -123,7 +123,7 @@ impl EntryFile {
     }
 }
 
-/// What is wrong with an entry whose eager members and checksum are right.
+/// The problem of an entry whose eager members and checksum are intact.
 fn flaw_of(entry: &Entry, check: &EntryCheck<'_>) -> Option<ProblemKind> {
     let damage = entry.names().find_map(|name| entry.lazy_member(name).err());
     damage.map(ProblemKind::Damaged).or_else(|| check(entry).err().map(ProblemKind::InvalidContent))
@@ -133,12 +133,12 @@ fn unreadable(kind: ProblemKind) -> Checked {
     Checked::Problem { bytes: 0, kind, file: None }
 }
 
-/// Whether a file does not even begin like an entry.
+/// Whether a file does not begin like an entry.
 fn is_no_entry(damage: &Corruption) -> bool {
     matches!(damage, Corruption::Magic { .. } | Corruption::Truncated { what: "magic", .. })
 }
 
-/// Whether a file ended sooner than it had said.
+/// Whether a file was truncated during the read.
 fn is_cut_short(error: &StoreError) -> bool {
     matches!(error, StoreError::Io { source, .. } if source.kind() == io::ErrorKind::UnexpectedEof)
 }

@@ -1,4 +1,4 @@
-//! Verification: every entry of a target is read in full, everything else is looked at, nothing is written.
+//! Verification of a target: read every entry completely, classify all other files, write nothing.
 
 pub(crate) mod entry;
 
@@ -15,31 +15,31 @@ use crate::problem::{OtherFile, OtherFileKind, StoreProblem};
 use crate::{Entry, TargetStore};
 use entry::Checked;
 
-/// How [`TargetStore::verify`] and [`TargetStore::repair`] go about it.
+/// Options of [`TargetStore::verify`] and of the check in [`TargetStore::repair`].
 #[derive(Clone, Copy)]
 pub struct VerifyOptions<'a> {
-    /// How many entries are read at once.
+    /// The number of threads that read entries.
     pub threads: NonZeroUsize,
-    /// Says of an entry whose bytes are right what is wrong with its content. The store knows nothing of that.
+    /// Checks the content of an entry whose bytes are intact; an error is the problem. The store does not interpret content.
     pub check: &'a (dyn Fn(&Entry) -> Result<(), String> + Sync),
-    /// Told after each entry how far it is, by any of the threads.
+    /// Called after each entry, in any of the threads.
     pub progress: &'a (dyn Fn(Progress) + Sync),
-    /// Whether to cancel.
+    /// Returns whether to cancel.
     pub cancelled: &'a (dyn Fn() -> bool + Sync),
 }
 
-/// How far it is.
+/// The progress of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress {
-    /// Entries that were checked.
+    /// Entries that were checked so far.
     pub checked: u64,
-    /// Entries that there are to check.
+    /// All entries to check.
     pub total: u64,
 }
 
 impl Default for VerifyOptions<'_> {
-    /// One thread, any content is right, no progress is reported, and it is not cancelled.
+    /// One thread; any content is valid; progress is not reported; it is never cancelled.
     fn default() -> Self {
         Self { threads: NonZeroUsize::MIN, check: &|_| Ok(()), progress: &|_| (), cancelled: &|| false }
     }
@@ -51,36 +51,35 @@ impl fmt::Debug for VerifyOptions<'_> {
     }
 }
 
-/// What [`TargetStore::verify`] found.
+/// The result of [`TargetStore::verify`].
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct VerifyReport {
-    /// Entries that were read in full, or as far as they could be.
+    /// Entries that were checked.
     pub checked: FileTotals,
-    /// Those of them that are in order.
+    /// The valid ones of them.
     pub valid: FileTotals,
-    /// What is not in order, by path.
+    /// The problems, by path.
     pub problems: Vec<StoreProblem>,
-    /// What is there besides, by path. None of it is a flaw.
+    /// Files that are not entries, by path. None of them is a problem.
     pub other_files: Vec<OtherFile>,
-    /// Directories that are missing. A process that needs one makes it.
+    /// Missing directories. The next put that needs one creates it.
     pub missing: Vec<PathBuf>,
-    /// It was cancelled before everything was checked.
+    /// Whether it was cancelled before the last check.
     pub cancelled: bool,
 }
 
 impl VerifyReport {
-    /// Whether everything was checked and is in order.
+    /// Whether everything was checked and is valid.
     pub fn is_valid(&self) -> bool {
         self.problems.is_empty() && !self.cancelled
     }
 }
 
 impl TargetStore {
-    /// Checks everything: every file that is called an entry is read in full, with the SHA-256 of each of its members,
-    /// and judged. Takes no lock and writes nothing at all, not even that an entry was used; safe beside
-    /// builds. What changes while it is read is looked at again, and never called damaged for that; what is deleted
-    /// meanwhile counts as missing.
+    /// Checks every file with the name of an entry: reads it completely, and checks the SHA-256 of each member and the content.
+    /// Takes no lock and writes nothing, not even the time of the last use; safe beside builds. A file that changes during
+    /// the read is read again, and is not reported as damaged for that; one that is deleted meanwhile counts as missing.
     ///
     /// A missing store is valid. A file that cannot be read is a problem, and the rest is checked.
     pub fn verify(&self, options: &VerifyOptions<'_>) -> VerifyReport {
@@ -92,10 +91,10 @@ impl TargetStore {
             ..VerifyReport::default()
         };
         let (all, cancelled) = self.check_each(&scan.entry_files, options, |candidate| {
-            // Of what is whole little is kept: there may be very many.
+            // Only the size of a valid entry is kept: there may be very many.
             Some(match self.check(candidate, options.check)? {
                 Checked::Valid { bytes } => Ok(bytes),
-                // Nor is the file, which is open: there may be very many of these, too.
+                // The open file is not kept: there may be many of these, too.
                 Checked::Problem { bytes, kind, file: _ } => {
                     Err(Box::new((candidate, Checked::Problem { bytes, kind, file: None })))
                 }
@@ -113,7 +112,7 @@ impl TargetStore {
         report
     }
 
-    /// Does `check` to each candidate, and tells how far it is. What came of it, in order, and whether it was cancelled.
+    /// Calls `check` for each file, and reports progress. Returns the results in order, and whether it was cancelled.
     pub(crate) fn check_each<'c, T: Send>(
         &self,
         entry_files: &'c [EntryFile],

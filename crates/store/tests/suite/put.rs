@@ -217,7 +217,7 @@ fn a_store_for_reading_must_exist() {
     let missing = directory.path().join("missing");
     let error = read_only(&missing).unwrap_err();
     assert!(matches!(&error, StoreError::NoStore { path } if *path == missing), "{error:?}");
-    assert!(error.to_string().contains("a store is made by a build"), "{error}");
+    assert!(error.to_string().contains("choose the directory of an existing store"), "{error}");
     assert!(!missing.exists());
 
     // A directory that is no store yet is an empty one, and stays as it is.
