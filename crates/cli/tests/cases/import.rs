@@ -213,7 +213,10 @@ fn explained() {
     };
     let plain = explain(&[]);
     assert!(plain.contains("an imported kernel matches: --trust-imported would reuse it"), "{plain}");
-    assert!(plain.contains("0 hit, 1 miss") && plain.contains("by which toolchain"), "{plain}");
+    assert!(
+        plain.contains("0 hit, 1 miss") && plain.contains("its toolchain and its sources are unknown"),
+        "{plain}"
+    );
     let trusting = explain(&[TRUST]);
     assert!(trusting.contains("1 hit, 0 miss") && trusting.contains("it is imported from"), "{trusting}");
     let json: Value = serde_json::from_str(&explain(&["--format", "json"])).unwrap();
