@@ -31,18 +31,18 @@ pub struct DebugConfig {
     pub operators: Option<Vec<String>>,
 }
 
-/// What is wrong with an `op_debug_config` file.
+/// Why an `op_debug_config` file cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DebugConfigError {
-    /// A line that says nothing.
+    /// A line without a meaning.
     #[error(
         "line {line}: expected `op_debug_config=...`, `op_debug_list=...` or a comment with `#`, found `{found}`"
     )]
     Line {
         /// Its number, from 1.
         line: usize,
-        /// What it says.
+        /// The line.
         found: String,
     },
     /// A line whose list is empty or has an empty item.

@@ -1,4 +1,4 @@
-//! What a build tells while it runs.
+//! The events of a build.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use opkeep_artifact::Artifact;
 
 use crate::{KernelError, Outcome};
 
-/// Who is told what happens.
+/// The observer of a build.
 pub(crate) type Observer = dyn Fn(Event<'_>) + Send + Sync;
 
-/// Something that happened in a build.
+/// A step of a build.
 ///
 /// Sent from the build's threads, in no particular order between kernels. Each kernel ends with exactly one of
 /// [`Hit`](Self::Hit), [`Finished`](Self::Finished), [`Failed`](Self::Failed), [`Skipped`](Self::Skipped) and
@@ -22,9 +22,9 @@ pub(crate) type Observer = dyn Fn(Event<'_>) + Send + Sync;
 pub enum Event<'a> {
     /// All keys are known.
     Planned {
-        /// How many operators were asked for.
+        /// The number of requests.
         operators: usize,
-        /// How many kernels they come to.
+        /// The number of their kernels.
         kernels: usize,
     },
     /// A kernel was in the store.
@@ -39,16 +39,16 @@ pub enum Event<'a> {
         /// Its name.
         kernel: &'a str,
     },
-    /// Another process is compiling a kernel that we need. Told once a kernel.
+    /// Another process compiles the kernel. Sent once for each kernel.
     Waiting {
         /// Its name.
         kernel: &'a str,
     },
-    /// A kernel that was missing is there.
+    /// A missing kernel is built.
     Finished {
         /// Its name.
         kernel: &'a str,
-        /// Who made it.
+        /// How it was built.
         outcome: Outcome,
         /// How long it took since it was begun, waiting for others included.
         elapsed: Duration,
@@ -57,7 +57,7 @@ pub enum Event<'a> {
     },
     /// A kernel could not be built.
     Failed {
-        /// Its name; that of an operator that asked for it, if the backend refused the job before there was one.
+        /// Its name; if the backend refused the job, the name of its first request.
         kernel: &'a str,
         /// Why.
         error: &'a KernelError,
@@ -78,7 +78,7 @@ pub enum Event<'a> {
         /// How long it took since it was begun.
         elapsed: Duration,
     },
-    /// Something that does not stop the build and should be known. Each is told once.
+    /// A problem that does not stop the build. Each is sent once.
     Warning {
         /// What.
         text: &'a str,

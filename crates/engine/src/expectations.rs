@@ -19,7 +19,7 @@ impl Judging {
         Self { validator, known: Mutex::default() }
     }
 
-    /// What `backend` expects of kernels for `spec`. A build has few specs, and each is asked for once.
+    /// What `backend` expects of kernels for `spec`. A build has few specs; the backend is called once for each.
     pub(crate) fn expected(&self, backend: &dyn Backend, spec: &ResolvedSpec) -> Arc<StoredExpectations> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, expected)) = known.iter().find(|(of, _)| of == spec) {

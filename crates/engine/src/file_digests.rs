@@ -38,16 +38,16 @@ pub struct FileDigestCache {
 struct KeyState {
     known: HashMap<PathBuf, Known>,
     changed: bool,
-    /// How often anything was asked for.
+    /// The number of requests so far.
     asked: u64,
 }
 
-/// What is remembered of a file.
+/// The record of a file.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     state: FileState,
     digest: Digest,
-    /// When it was asked for last: the greater, the later. One that only was read has its place in the file.
+    /// When it was requested last: the greater, the later. Records that were only read keep their order in the file.
     used: i64,
 }
 
@@ -147,8 +147,8 @@ impl FileDigests for FileDigestCache {
     }
 }
 
-/// One line a file, those that were asked for last first, then the digest of all lines, so that a torn memo is no memo.
-/// What there is no room for was not asked for since longest.
+/// One line for each file, the most recently requested first, then the digest of all lines, so that a damaged file counts
+/// as empty. The least recently requested files are dropped.
 fn render(known: &HashMap<PathBuf, Known>) -> String {
     let mut files: Vec<(&PathBuf, &Known)> = known.iter().collect();
     files.sort_unstable_by(|(a_path, a), (b_path, b)| b.used.cmp(&a.used).then(a_path.cmp(b_path)));
@@ -216,7 +216,7 @@ mod tests {
         let memo = FileDigestCache::open(&file);
         (0..MAX_FILES).for_each(|at| note(&memo, &name(at, "old")));
         memo.save();
-        // The first one is asked for again, and there is room for one less than there are.
+        // The first one is requested again, and the file has room for one less.
         let memo = FileDigestCache::open(&file);
         assert_eq!(memo.locked().known.len(), MAX_FILES);
         note(&memo, &name(0, "old"));

@@ -1,4 +1,4 @@
-//! What is looked for among imported kernels.
+//! The search for imported kernels.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use opkeep_digest::Digest;
 use opkeep_kernel_entry::Provenance;
 use opkeep_store::{Entry, Lookup, Miss, TargetStore};
 
-/// What is looked for among imported kernels.
+/// A query for an imported kernel.
 pub(crate) struct ImportQuery {
     pub(crate) key: Key,
     said: BTreeMap<String, String>,
@@ -18,7 +18,7 @@ impl ImportQuery {
         Self { key: import_key(job, spec), said: spec.clone().split_unkeyed_options() }
     }
 
-    /// Whether an entry under the key will do.
+    /// Checks that an entry under the key can be used.
     pub(crate) fn check(&self, entry: &Entry) -> Result<Provenance, String> {
         let imported = Provenance::of(entry).ok_or("what is there is no imported kernel")?;
         match imported.contradicts(&self.said) {
@@ -28,7 +28,7 @@ impl ImportQuery {
     }
 }
 
-/// An imported kernel that will do. None if there is none; an error if there is one that will not, and why.
+/// The imported kernel, if there is a usable one; an error if it cannot be used, and why.
 pub(crate) fn peek(store: &TargetStore, wanted: &ImportQuery) -> Option<Result<Provenance, String>> {
     match store.peek(wanted.key.digest()) {
         Lookup::Hit(entry) => Some(wanted.check(&entry)),

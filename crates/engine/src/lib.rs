@@ -10,15 +10,15 @@
 //!
 //! * Equal jobs are one kernel, however many nodes, ranks or files ask for them.
 //! * Nothing enters the store that the validator refuses, or whose toolchain changed while it compiled.
-//! * A store that cannot be used costs one warning; the build goes on without it. Only the modes that insist on the
-//!   store ([`CacheMode::ReadOnly`], [`CacheMode::Require`]) fail.
-//! * A job that fails does not stop the others, unless [`Config::fail_fast`] says so; the report has one outcome for each
-//!   kernel. Failures are remembered in the process at most, never on disk. What a failed compiler worked on and said is
-//!   kept in the work folder, and the error says where.
-//! * A backend that panics, hangs or is cancelled loses its kernel, and frees those who wait for it.
+//! * A store that cannot be used costs one warning, and the build continues without it. Only the modes that require a store
+//!   ([`CacheMode::ReadOnly`], [`CacheMode::Require`]) fail.
+//! * A job that fails does not stop the others, unless [`Config::fail_fast`] is set; the report has one outcome for each
+//!   kernel. Failures are kept in memory at most, never on disk. The input and the output of a failed compiler are kept in
+//!   the work directory, and the error names the place.
+//! * A backend that panics, hangs or is cancelled loses its kernel, and its waiters build the kernel themselves.
 //!
-//! No global state and no printing; of the environment only the system's temporary folder is used, unless
-//! [`Config::work_dir`] names another. Everything is `Send + Sync`: two backends at once are two engines.
+//! The engine has no global state and prints nothing. Of the environment it uses only the system's directory for temporary
+//! files, unless [`Config::work_dir`] names another. Everything is `Send + Sync`: two backends at once are two engines.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -46,9 +46,9 @@
 //!
 //! # One by one
 //!
-//! A framework that comes upon its operators while it runs asks for each with [`Engine::get_or_build`], from any number of
-//! threads. What was asked for before comes from memory, up to [`Config::memory_bytes`] bytes of kernels; of several threads that
-//! ask for the same kernel one makes it.
+//! A framework that meets its operators while it runs requests each with [`Engine::get_or_build`], from any number of threads.
+//! Repeated requests are answered from memory, up to [`Config::memory_bytes`] bytes of kernels; of several threads that request
+//! the same kernel one builds it.
 //!
 //! ```
 //! # use std::sync::Arc;
@@ -74,10 +74,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What happens meanwhile
+//! # Events
 //!
-//! [`Engine::with_observer`] is told as it happens, by [`Event`]s with names and numbers in them. They carry the kernels, too: a
-//! build of any number of kernels needs little memory if they are taken from there, or from the view, and
+//! [`Engine::with_observer`] sets a function that gets an [`Event`] for each step of each kernel. Events carry the kernels, too:
+//! a build of any number of kernels needs little memory if they are taken from the events, or from the view, and
 //! [`Config::keep_artifacts`] is off.
 //!
 //! ```

@@ -9,7 +9,7 @@ use opkeep_kernel_entry::Provenance;
 
 use crate::outcome::Outcome;
 
-/// A kernel that is there.
+/// A kernel that can be used.
 pub(crate) struct ReadyKernel {
     pub(crate) artifact: Arc<Artifact>,
     /// Of the object and of the `.json`.

@@ -1,4 +1,4 @@
-//! What is asked of the engine.
+//! Requests to the engine.
 
 use opkeep_descriptor::{BuildSpec, Descriptor, ForeignName};
 
@@ -12,7 +12,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Asks for `descriptor`, built for its own spec.
+    /// A request for `descriptor`, built for its own spec.
     pub fn new(descriptor: Descriptor) -> Self {
         Self { spec: descriptor.spec.clone(), descriptor }
     }

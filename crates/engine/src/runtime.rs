@@ -1,4 +1,4 @@
-//! What building needs: the store, a place for compilers to work, and what was learned before.
+//! The resources of a build: the cache, a work directory, and what earlier builds recorded.
 
 use std::io;
 use std::path::PathBuf;
@@ -19,12 +19,12 @@ use crate::warnings::{WarningKind, WarningLog};
 use crate::work_dir::WorkDirs;
 use crate::{BuildError, FileDigestCache};
 
-/// Opened for each build; for kernels that are asked for one at a time, once.
+/// Opened for each build; for kernels that are requested one at a time, once.
 pub(crate) struct Runtime {
     pub(crate) warnings: Arc<WarningLog>,
     pub(crate) cache: Cache,
     pub(crate) judging: Judging,
-    /// Without a work folder nothing can be compiled, but what is in the store can be taken.
+    /// Without a work directory nothing can be compiled, but stored kernels can be used.
     pub(crate) work: io::Result<WorkDirs>,
     pub(crate) memo: FileDigestCache,
     pub(crate) costs: CompileTimes,

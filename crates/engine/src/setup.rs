@@ -1,4 +1,4 @@
-//! What an engine is made of.
+//! The parts of an engine that do not change.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Things to be known that stop nothing.
+//! Warnings: problems that stop nothing.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,7 @@ use opkeep_backend::Diagnostics;
 
 use crate::event::{Event, Observer};
 
-/// Warnings, one a cause: a network of four hundred operators on a full disk has one problem, not four hundred.
+/// Warnings, one of each kind: a network of four hundred operators on a full disk has one problem, not four hundred.
 pub(crate) struct WarningLog {
     logged: Mutex<Vec<Warning>>,
     observer: Option<Arc<Observer>>,
@@ -58,7 +58,7 @@ struct Warning {
     more: usize,
 }
 
-/// What a warning is about.
+/// The subject of a warning.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WarningKind {
     /// The store cannot be used at all.
@@ -85,7 +85,7 @@ pub(crate) enum WarningKind {
     Directory,
     /// The toolchain changed during the build.
     Moved,
-    /// What the backend says itself, each thing once.
+    /// The backend's own warnings, each text once.
     Backend,
     /// The remote tier does not work as it should.
     Remote,
@@ -125,7 +125,7 @@ impl WarningLog {
         }
     }
 
-    /// Tells `text`, unless something of this cause was told before; then it is counted.
+    /// Reports `text`, unless a warning of this kind was reported before; then it is counted.
     pub(crate) fn warn_once(&self, kind: WarningKind, text: &str) {
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = logged.iter_mut().find(|known| known.kind == kind) {
@@ -144,7 +144,7 @@ impl WarningLog {
         }
     }
 
-    /// Everything that was told.
+    /// All warnings.
     pub(crate) fn texts(&self) -> Vec<String> {
         let logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         let line = |warning: &Warning| match warning.more {

@@ -26,7 +26,7 @@ use opkeep_fs::{FileStat, Fs, NotPrivate, private_dir, private_user_dir};
 
 use crate::schedule::force_group;
 
-/// A folder younger than this may be between its making and its locking.
+/// A directory younger than this may be between its making and its locking.
 const SETTLED: Duration = Duration::from_secs(60);
 const GROUPS: &str = "groups";
 const KEPT_FAILURES: usize = 32;
@@ -37,14 +37,14 @@ const KEPT_BYTES: u64 = 4 << 20;
 #[derive(Debug)]
 pub(crate) struct WorkDirs {
     dir: PathBuf,
-    // Held for its removal, where no folder of this user's could be had.
+    // Held for its removal, if this user's directory could not be used.
     temporary: Option<tempfile::TempDir>,
     /// Why that could not be had.
     refused: Option<NotPrivate>,
 }
 
 impl WorkDirs {
-    /// The folder of this user in `base`; where that is not to be had, one for this process alone.
+    /// This user's directory in `base`; if that cannot be used, one for this process alone.
     pub(crate) fn open(base: &Path) -> io::Result<Self> {
         let refused = match private_user_dir(base) {
             Ok(dir) => {
@@ -58,7 +58,7 @@ impl WorkDirs {
         Ok(Self { dir: temporary.path().to_owned(), temporary: Some(temporary), refused })
     }
 
-    /// What is lost, and why, where the directory of this user's is not to be had.
+    /// What is lost without this user's directory, and why it cannot be used.
     pub(crate) fn warning(&self) -> Option<String> {
         let why = self.refused.as_ref()?;
         Some(format!(
@@ -87,7 +87,7 @@ impl WorkDirs {
         self.common("answers").ok()
     }
 
-    /// Where builds find each other that replace what is in the same store.
+    /// The directory of [`ForceGroup`](crate::schedule::force_group::ForceGroup).
     pub(crate) fn groups(&self) -> Result<PathBuf, NotPrivate> {
         self.common(GROUPS)
     }
@@ -97,7 +97,7 @@ impl WorkDirs {
         private_dir(&dir).map(|()| dir)
     }
 
-    /// A new, empty folder.
+    /// A new, empty directory.
     pub(crate) fn folder(&self) -> io::Result<WorkDir> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let mut made_anew = false;
@@ -113,7 +113,7 @@ impl WorkDirs {
                 }
                 // A process of the same number, long gone, left it.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                // Somebody tidied up; a process may live for long.
+                // The directory may have been deleted since it was opened.
                 Err(error) if error.kind() == io::ErrorKind::NotFound && !made_anew => {
                     private_dir(&self.dir)?;
                     made_anew = true;
@@ -123,7 +123,7 @@ impl WorkDirs {
         }
     }
 
-    /// Keeps what a failed compile left, and says where; a folder that goes with this process keeps nothing.
+    /// Keeps the files of a failed compile, and returns their path; a temporary directory keeps nothing.
     pub(crate) fn keep_failed(&self, folder: &WorkDir, kernel: &str) -> Option<PathBuf> {
         if self.temporary.is_some() || Fs::new().list(&folder.dir).unwrap_or_default().is_empty() {
             return None;
@@ -136,7 +136,7 @@ impl WorkDirs {
         kept.sort_by_key(|(_, found)| found.state.mtime);
         let (ours, others): (Vec<_>, Vec<_>) =
             kept.into_iter().partition(|(path, _)| path.to_string_lossy().ends_with(&own));
-        // What we said is there stays there.
+        // Files that a message names stay.
         if ours.len() >= KEPT_FAILURES {
             return None;
         }
@@ -171,7 +171,7 @@ impl WorkDirs {
     }
 }
 
-/// One compile's folder, removed when dropped.
+/// One compile's directory, removed when dropped.
 #[derive(Debug)]
 pub(crate) struct WorkDir {
     dir: PathBuf,

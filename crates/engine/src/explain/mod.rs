@@ -17,23 +17,23 @@ use crate::setup::Setup;
 use crate::{BuildError, FileDigestCache, KernelError, Request};
 use nearest::{NearestEntry, NearestSearch};
 
-/// What would become of one kernel.
+/// What a build would do with one kernel.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Explanation {
-    /// The kernel's name; who asked for it, if the backend does not take it.
+    /// The kernel's name; if the backend refuses it, the name of its first request.
     pub name: String,
-    /// Its key, if the backend takes it.
+    /// Its key, if the backend accepts it.
     pub key: Option<Key>,
     /// The types of its operators, joined.
     pub op_type: String,
-    /// Who asks for it.
+    /// The names of its requests.
     pub requested_by: Vec<String>,
     /// Hit or miss, and why.
     pub fate: CacheStatus,
     /// The imported kernel that is the hit; or that would be one, if such were [trusted](crate::Config::trust_imported).
     pub imported: Option<Provenance>,
-    /// Why an imported kernel of the same job will not do.
+    /// Why an imported kernel of the same job cannot be used.
     pub imported_problem: Option<String>,
 }
 
@@ -41,7 +41,7 @@ pub struct Explanation {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum CacheStatus {
-    /// It is there.
+    /// It is in the store.
     Hit,
     /// It would be compiled.
     Miss {
@@ -112,7 +112,7 @@ impl<'a> StoreTargets<'a> {
         explanation
     }
 
-    /// Looks whether there is an imported kernel for what would be compiled.
+    /// Adds the imported kernel of the same job, if there is one.
     fn add_imported(&self, planned: &PlannedKernel<'_>, explanation: &mut Explanation) {
         let Some((job, spec)) = planned.wanted().filter(|(_, spec)| !spec.debug) else { return };
         let Some(Ok(store)) = self.targets.get(&spec.target) else { return };
@@ -131,7 +131,7 @@ impl<'a> StoreTargets<'a> {
         }
     }
 
-    /// Whether there is a damaged kernel of ours, which a build compiles again.
+    /// Whether the compiled kernel is damaged: a build compiles it again.
     fn is_made_again(&self, planned: &PlannedKernel<'_>, store: &TargetStore) -> bool {
         let is_damaged =
             |keyed: &KeyedKernel| matches!(store.peek(keyed.key.digest()), Lookup::Miss(Miss::Damaged(_)));
@@ -156,7 +156,7 @@ impl<'a> StoreTargets<'a> {
         }
     }
 
-    /// Finds the nearest of those that are simply not there, in one pass over each shelf.
+    /// Finds the nearest entries of absent kernels, in one pass over each target.
     fn add_nearest(&self, plan: &BuildPlan<'_>, explanations: &mut [Explanation]) {
         for (target, store) in &self.targets {
             let Ok(store) = store else { continue };

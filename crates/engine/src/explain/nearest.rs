@@ -1,4 +1,4 @@
-//! The stored kernel that is nearest to one that is missing: what is different between them is why it is missing.
+//! The stored kernel that is nearest to a missing one. The difference between them explains the miss.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,18 +13,18 @@ use opkeep_store::{Entry, Lookup, TargetStore};
 
 use crate::plan::{KeyedKernel, PlannedKernel};
 
-/// A difference is not told at greater length.
+/// A longer text of a difference is cut.
 const TOLD_BYTES: usize = 160;
 
-/// A stored kernel, and what is different in one that is missing.
+/// A stored kernel, and its differences from a missing one.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct NearestEntry {
     /// Its name.
     pub name: String,
-    /// What is different in the job.
+    /// Differences in the job.
     pub job: Diff,
-    /// What is different in the effective spec.
+    /// Differences in the resolved spec.
     pub spec: Diff,
     /// Which parts of the toolchain changed.
     pub toolchain: Vec<PartChange>,
@@ -68,7 +68,7 @@ impl fmt::Display for NearestEntry {
     }
 }
 
-/// Kernels that are missing on one shelf, and for each the nearest of those that were looked at.
+/// Missing kernels of one target, each with the nearest entry so far.
 pub(crate) struct NearestSearch<'a> {
     store: &'a TargetStore,
     missing: Vec<ImportQuery<'a>>,
@@ -99,11 +99,11 @@ impl<'a> NearestSearch<'a> {
         self.missing.is_empty()
     }
 
-    /// Looks at every kernel on the shelf, until `ensure_running` says no. What cannot be read is left out.
+    /// Compares every entry of the target, while `ensure_running` returns true. Unreadable entries are left out.
     pub(crate) fn run(&mut self, ensure_running: impl Fn() -> bool) {
         let store = self.store;
         for first in 0..=u8::MAX {
-            // Each folder is listed when it comes to it: there may be very many.
+            // One directory at a time: there may be very many entries.
             for key in if ensure_running() { store.keys_from(first) } else { return } {
                 if !ensure_running() {
                     return;
@@ -139,7 +139,7 @@ impl<'a> NearestSearch<'a> {
     }
 }
 
-/// What is different in a kernel that is missing from one that is stored.
+/// The differences of a missing kernel from a stored one.
 fn difference(header: &Header, stored: &Job, missing: &ImportQuery<'_>) -> NearestEntry {
     let Header { name, target, options, toolchain, op_sources, .. } = header;
     let spec = ResolvedSpec { target: target.clone(), options: options.clone(), debug: false };
@@ -153,7 +153,7 @@ fn difference(header: &Header, stored: &Job, missing: &ImportQuery<'_>) -> Neare
     }
 }
 
-/// Hunts while `work` is done, no longer than that takes, and no longer than `limit`.
+/// Searches while `work` runs, at most for `limit`.
 pub(crate) fn search_while<T>(
     mut searches: Vec<NearestSearch<'_>>,
     limit: Duration,
@@ -170,7 +170,7 @@ pub(crate) fn search_while<T>(
             searches.iter_mut().for_each(|search| search.run(ensure_running));
             std::mem::take(searches)
         };
-        // Without a thread for it, nothing is said of the nearest.
+        // If no thread can be started, no nearest entry is named.
         let searcher = std::thread::Builder::new().spawn_scoped(scope, search);
         let result = work();
         done.store(true, Ordering::Relaxed);

@@ -1,6 +1,6 @@
-//! What a process has built or taken, remembered for those who ask for it again.
+//! The kernels of a process, kept for repeated requests.
 //!
-//! Two maps: what was asked for leads to a key, and the key to a kernel, or to why there is none. The first is what makes
+//! Two maps: a request leads to a key, and the key to a kernel or to its error. The first is what makes
 //! a second request cheap: neither a key is computed nor a file looked at. It is believed for a moment only
 //! ([`FRESH`]): then the key is computed anew, so that a compiler that was replaced is noticed.
 //!
@@ -23,12 +23,12 @@ use opkeep_digest::Digest;
 use crate::memory::size;
 use crate::{KernelError, Outcome, Request};
 
-/// For how long nobody looks whether the toolchain is still the same.
+/// How long the toolchain counts as unchanged.
 const FRESH: Duration = Duration::from_secs(2);
 /// What remembering costs beside the kernel's own bytes, about.
 const OVERHEAD: usize = 2048;
 
-/// A kernel that is there.
+/// A kernel that can be used.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct BuiltKernel {
@@ -38,7 +38,7 @@ pub struct BuiltKernel {
     pub key: Key,
     /// The kernel.
     pub artifact: Arc<Artifact>,
-    /// How it came to be there when it was first asked for.
+    /// The outcome of its first request.
     pub outcome: Outcome,
     /// The SHA-256 of its `.o` and of its `.json`.
     pub(crate) digests: (Digest, Digest),
@@ -47,7 +47,7 @@ pub struct BuiltKernel {
 /// What asking for a kernel comes to.
 pub(crate) type KernelResult = Result<Arc<BuiltKernel>, Arc<KernelError>>;
 
-/// Kernels by what was asked for, up to a number of bytes; those that were used last stay.
+/// Kernels by request, up to a number of bytes; the least recently used are dropped.
 pub(crate) struct MemoryCache {
     limit: usize,
     hasher: RandomState,
@@ -59,14 +59,14 @@ pub(crate) struct MemoryCache {
 
 #[derive(Default)]
 struct Known {
-    /// By the hash of what was asked for; different ones may share it.
+    /// By the hash of the request; different requests may share it.
     asked: HashMap<u64, Vec<Asked>, RandomState>,
     kernels: HashMap<Key, Slot, RandomState>,
-    /// The bytes of all kernels that are remembered, and of what was asked for.
+    /// The bytes of all kernels and requests.
     bytes: usize,
 }
 
-/// Something that was asked for, and its key.
+/// A request, and its key.
 struct Asked {
     job: Job,
     spec: BuildSpec,
@@ -80,11 +80,11 @@ struct Asked {
 enum Slot {
     There {
         answer: KernelResult,
-        /// Of the kernel, and of all that was asked for and led to it.
+        /// Of the kernel and of its requests.
         bytes: usize,
         used: AtomicU64,
     },
-    /// Somebody makes it.
+    /// A thread builds it.
     InFlight(Arc<Pending>),
 }
 
@@ -99,20 +99,20 @@ struct Pending {
 #[derive(Clone)]
 enum Completed {
     Answer(KernelResult),
-    /// Whoever made it gave up, or came to something that says nothing of the next attempt.
+    /// The thread gave up, or its error does not hold for the next attempt.
     Nothing,
 }
 
-/// What is to be done for a key.
+/// The result of a look-up.
 pub(crate) enum MemoryLookup<'a> {
     Known(KernelResult),
-    /// Nobody makes it: the caller does.
+    /// No thread builds it: the caller does.
     Make(InFlight<'a>),
-    /// Somebody made it while we waited, to no avail; or nobody waits any more.
+    /// Another thread failed to build it, or the caller was cancelled.
     Again,
 }
 
-/// The duty to make a kernel. If it is dropped, with or without a panic, those who wait make it themselves.
+/// The duty to build a kernel. If it is dropped, with or without a panic, a waiter builds the kernel.
 pub(crate) struct InFlight<'a> {
     memory: &'a MemoryCache,
     key: Key,
@@ -168,7 +168,7 @@ impl MemoryCache {
         }
     }
 
-    /// The answer for `key`; or the duty to make it; or, if somebody else makes it, what that comes to.
+    /// The answer for `key`, or the duty to build it. If another thread builds it, waits for that result.
     pub(crate) fn get_or_reserve(&self, key: Key, cancelled: &dyn Fn() -> bool) -> MemoryLookup<'_> {
         if let Some(answer) = self.answer(&self.read(), &key) {
             return MemoryLookup::Known(answer);
@@ -207,8 +207,8 @@ impl MemoryCache {
         Some(answer.clone())
     }
 
-    /// The hash of what tells most requests apart. All of it would take longer than the rest of a look-up; what is not
-    /// hashed is compared.
+    /// A hash of the fields in which most requests differ. Hashing all fields would take longer than the rest of a look-up; the
+    /// others are compared.
     fn hash(&self, request: &Request) -> u64 {
         let mut hasher = self.hasher.build_hasher();
         for op in &request.descriptor.job.ops {
@@ -228,7 +228,7 @@ impl MemoryCache {
         self.began.elapsed().as_millis() as u64
     }
 
-    /// What is known, also after a panic elsewhere: each change to it is whole.
+    /// The maps. A panic elsewhere leaves them consistent.
     fn read(&self) -> RwLockReadGuard<'_, Known> {
         self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -282,7 +282,7 @@ impl Known {
 }
 
 impl InFlight<'_> {
-    /// It is made, or cannot be made: those who wait have the same answer, and those who ask later.
+    /// Completes it: waiters and later requests get the same answer.
     pub(crate) fn complete(self, answer: KernelResult) {
         let bytes = OVERHEAD + answer.as_ref().map(|built| bytes(&built.artifact)).unwrap_or_default();
         let used = self.memory.uses.fetch_add(1, Ordering::Relaxed).into();

@@ -1,4 +1,4 @@
-//! Kernels that are asked for one at a time, from any number of threads.
+//! Requests of single kernels, from any number of threads.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,17 +18,17 @@ use crate::view::writer::ViewWriter;
 use crate::warnings::WarningKind;
 use crate::{Engine, KernelError, Outcome, Request};
 
-/// How long to wait before another process is asked again.
+/// The pause between two polls of another process.
 const PAUSE: Duration = Duration::from_millis(10);
 
 impl Engine {
-    /// The kernel of `request`: from memory, else from the store, else compiled, as [`build`](Self::build) does it. For
-    /// frameworks that come upon their operators one by one.
+    /// The kernel of `request`: from memory, from the store, or compiled as [`build`](Self::build) does. For frameworks that meet
+    /// their operators one by one.
     ///
-    /// May be called from many threads; of those that ask for the same kernel one makes it. What was asked for before is
-    /// answered from memory, failures that would repeat included, until there is no more room for it
+    /// Of several threads that request the same kernel one builds it. Repeated requests are answered from memory, also with
+    /// failures that would repeat, until the memory is full
     /// ([`Config::memory_bytes`](crate::Config::memory_bytes)) or [`reset`](Self::reset) is called. A toolchain that changes is noticed within two
-    /// seconds. The observer hears of kernels that are not in memory. The store's limits and the view hold as for
+    /// seconds. Events are sent for kernels that are not in memory. The store's limits and the view hold as for
     /// [`build`](Self::build). Kernels with debug options are compiled each time.
     ///
     /// # Errors
@@ -44,7 +44,7 @@ impl Engine {
             .map_err(KernelError::from)?;
         runtime.memo.save();
         let keyed = match &plan.kernels[0].state {
-            // Somebody else may have compiled it.
+            // A framework may have compiled it.
             KeyState::Refused(_) if self.state.setup.config.trust_imported => {
                 return self.make_one(&runtime, requests, &plan).0;
             }
@@ -75,15 +75,15 @@ impl Engine {
         }
     }
 
-    /// Forgets what [`get_or_build`](Self::get_or_build) remembers: it opens the store anew and looks into it again, and
-    /// tries again what failed; with [`CacheMode::Force`](crate::CacheMode::Force) everything is compiled once more.
+    /// Clears the memory of [`get_or_build`](Self::get_or_build): it opens the store anew, looks kernels up again, and retries
+    /// failed ones; with [`CacheMode::Force`](crate::CacheMode::Force) everything is compiled once more.
     pub fn reset(&self) {
         self.state.memory.clear();
         self.state.shared_runtime.close();
         self.state.placements.clear();
     }
 
-    /// Takes the kernel from the store, or makes it. Says whether the answer holds for those who ask later.
+    /// Takes the kernel from the store, or builds it. Returns whether the answer holds for later requests.
     fn make_one(
         &self,
         runtime: &Arc<Runtime>,
@@ -118,7 +118,7 @@ impl Engine {
         answer(report)
     }
 
-    /// Puts a kernel that is remembered where the operator of `request` looks for it, if it is not there by our doing.
+    /// Puts a known kernel into the view for `request`, unless this engine has done so.
     fn place_known(&self, request: &Request, answer: &KernelResult) -> Result<(), Arc<KernelError>> {
         let (Some(_), Ok(built)) = (&self.state.setup.config.view, answer) else { return Ok(()) };
         if self.state.placements.has(request, built.key) {
@@ -142,7 +142,7 @@ impl Engine {
 
     fn place(&self, runtime: &Runtime, requests: &[Request], plan: &BuildPlan<'_>, report: &KernelReport) {
         let Some(setting) = self.state.setup.config.view.clone() else { return };
-        // Who was waited for in vain is not waited for again, and that was told.
+        // A contended lock is not waited for again, and was reported.
         let contended = self.state.contended.is_known();
         let patience = if contended { Duration::ZERO } else { self.state.view_lock_timeout };
         let placed = self.state.placements.place(&requests[0], report.key, || {
@@ -244,7 +244,7 @@ mod tests {
         Arc::get_mut(&mut engine.state).unwrap().view_lock_timeout = Duration::from_millis(20);
         engine.get_or_build(&request(2)).unwrap();
         assert_eq!((pairs(&view), told.load(Ordering::Relaxed)), (1, 1));
-        // New kernels and those that are remembered do not wait for it again, and nothing more is said.
+        // Neither new kernels nor known ones wait for it again, and nothing more is reported.
         Arc::get_mut(&mut engine.state).unwrap().view_lock_timeout = LONG;
         for length in [3, 2, 3] {
             engine.get_or_build(&request(length)).unwrap();
@@ -257,7 +257,7 @@ mod tests {
         Arc::get_mut(&mut engine.state).unwrap().view_lock_timeout = Duration::from_millis(20);
         engine.get_or_build(&request(4)).unwrap();
         assert!(engine.state.contended.is_known());
-        // As soon as the lock is free the view has what was asked for since, too.
+        // Once the lock is free, the view gets the kernels of the meantime, too.
         drop(working);
         Arc::get_mut(&mut engine.state).unwrap().view_lock_timeout = LONG;
         for length in 2..=4 {

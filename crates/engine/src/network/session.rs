@@ -1,4 +1,4 @@
-//! Running a network whose kernels are built.
+//! A run of a network whose kernels are built.
 
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ pub enum RunError {
     NoKernel {
         /// The node.
         node: String,
-        /// What the build says.
+        /// The reason in the report.
         reason: String,
     },
     /// The report is of another network.
@@ -37,7 +37,7 @@ pub enum RunError {
     Node {
         /// The node.
         node: String,
-        /// What the backend says.
+        /// The backend's error.
         source: Box<BackendError>,
     },
     /// The elements of a constant cannot be had.
@@ -60,7 +60,7 @@ pub enum RunError {
         /// What was given.
         found: String,
     },
-    /// There is not so much memory.
+    /// There is not enough memory.
     #[error("there is no memory for a tensor {shape:?} of {dtype}")]
     Memory {
         /// Its element type.
@@ -68,7 +68,7 @@ pub enum RunError {
         /// Its shape.
         shape: Vec<i64>,
     },
-    /// Nobody waits any more.
+    /// The run was cancelled.
     #[error("interrupted")]
     Cancelled,
 }
@@ -152,7 +152,7 @@ impl<'a> Session<'a> {
     }
 
     /// Runs the network once on up to `threads` threads, and gives its outputs in order. `inputs` are the elements of
-    /// the graph's inputs, dense and row-major; `done` is told of each node that has run.
+    /// the graph's inputs, dense and row-major; `done` is called for each node that has run.
     ///
     /// # Errors
     /// Inputs that do not fit, or too little memory.
@@ -208,10 +208,10 @@ impl<'a> Session<'a> {
     }
 }
 
-/// The tensors of one run. Memory of tensors that nobody reads any more is used again.
+/// The tensors of one run. The memory of a tensor is reused after its last read.
 struct MemoryCache<'s, 'a> {
     session: &'s Session<'a>,
-    /// The elements of tensors that are not constant, while somebody is still to read them.
+    /// The elements of tensors that are not constant, until their last read.
     live: Vec<Option<Buffer>>,
     /// How many are still to read.
     reads: Vec<usize>,

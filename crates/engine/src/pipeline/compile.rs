@@ -1,4 +1,4 @@
-//! Compiling one kernel: in a folder of its own, checked, and kept.
+//! The compile of one kernel: in a work directory of its own, validated, published.
 
 use std::any::Any;
 use std::io;
@@ -24,7 +24,7 @@ use crate::warnings::WarningKind;
 use crate::work_dir::{WorkDir, WorkDirs};
 use crate::{KernelError, Outcome};
 
-/// For so long a compile is tried again while the process has as many files open as it may.
+/// How long a compile is retried while the process has too many files open.
 const STARVED: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -54,7 +54,7 @@ impl KernelPipeline<'_> {
         };
         let made = loop {
             match attempt() {
-                // Those who compile or wait beside give back what they have open.
+                // Other compiles and waiters close their files.
                 Err(error) if error.is_for_want_of_files() && began.elapsed() < STARVED => {
                     self.ensure_running()?;
                     std::thread::sleep(PAUSE);
@@ -76,7 +76,7 @@ impl KernelPipeline<'_> {
         })
     }
 
-    /// Compiles a kernel in `folder` and checks it; with the digest of its object.
+    /// Compiles a kernel in `folder` and validates it. Returns the digest of its object, too.
     fn compile_in(
         &self,
         work: &WorkDirs,
@@ -88,7 +88,7 @@ impl KernelPipeline<'_> {
         let cx = self.runtime.context(self.cancel).with_deadline(deadline);
         let (job, spec, name) = (planned.job, &keyed.spec, &keyed.name);
         let request = CompileRequest { job, spec, name, work_dir: folder.dir() };
-        // A backend that panics loses this kernel, not the build: nothing that it could have left half done is used.
+        // A panic loses this kernel, not the build: no state that it may have left inconsistent is used.
         let compiled = catch_unwind(AssertUnwindSafe(|| self.setup.backend.compile(&cx, &request)));
         let compiled = compiled.map_err(|panic| KernelError::Panicked {
             kernel: keyed.name.to_string(),
@@ -114,8 +114,7 @@ impl KernelPipeline<'_> {
         Ok((artifact, object_digest))
     }
 
-    /// Whether the artifact is a kernel as its `.json` says, and the one that was asked for. Gives the digest of its
-    /// object, which validation takes anyway.
+    /// Validates the artifact as the requested kernel. Returns the digest of its object, which validation computes.
     pub(crate) fn validate(&self, keyed: &KeyedKernel, artifact: &Artifact) -> Result<Digest, KernelError> {
         let kernel = || keyed.name.to_string();
         let expected = self.expected(&keyed.spec);
@@ -131,7 +130,7 @@ impl KernelPipeline<'_> {
                 &format!("the kernel `{}` is valid, but odd: {doubt}", kernel()),
             );
         }
-        // What is described otherwise than CANN does goes by the name of its key alone.
+        // A kernel without a CANN description has no names to compare.
         let names: Vec<&str> = report.meta.iter().flat_map(KernelMeta::entry_names).collect();
         match names.iter().find(|name| !KernelName::owns(keyed.name.as_str(), name)) {
             Some(other) => {
@@ -165,7 +164,8 @@ impl KernelPipeline<'_> {
         let _ = ticket.publish(&entry.builder());
     }
 
-    /// What changed since the key was made, if anything did: then nobody knows what the kernel was made from.
+    /// The change of the toolchain or the sources since the key was made, if there is one: then the key is not that of the
+    /// kernel's inputs.
     fn moved(&self, job: &Job, keyed: &KeyedKernel) -> Option<String> {
         let (backend, cx) = (&self.setup.backend, self.runtime.context(self.cancel));
         let now = backend
@@ -189,7 +189,7 @@ impl KernelPipeline<'_> {
     }
 }
 
-/// What a panic says.
+/// The message of a panic.
 fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())

@@ -22,7 +22,7 @@ use crate::report::KernelReport;
 use crate::warnings::WarningKind;
 
 impl KernelPipeline<'_> {
-    /// The imported kernel for what is missing, if that may be taken.
+    /// The imported kernel of the same job, if it may be used.
     pub(crate) fn look_up_imported(
         &self,
         planned: &PlannedKernel<'_>,

@@ -1,4 +1,4 @@
-//! What the steps of the pipeline share.
+//! The state that the steps of the pipeline share.
 
 use std::sync::{Arc, OnceLock};
 
@@ -29,9 +29,9 @@ pub(crate) struct KernelPipeline<'a> {
 /// Why a kernel was not found.
 pub(crate) struct MissReason {
     pub(crate) reason: String,
-    /// What is stored is damaged or not valid.
+    /// The entry is damaged or invalid.
     pub(crate) damaged: bool,
-    /// There is a store, and the kernel is not in it.
+    /// There is a store without the kernel.
     pub(crate) absent: bool,
 }
 

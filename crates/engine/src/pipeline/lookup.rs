@@ -24,7 +24,7 @@ impl KernelPipeline<'_> {
         }
         let target = self.target_of(&keyed.spec.target).filter(|target| target.store().is_some());
         let target = target.ok_or_else(|| missing("there is no store that can be used"))?;
-        // What is not ours may be there as an imported one: then nothing was missed.
+        // A miss is counted only if there is no imported kernel either.
         let (mut uncounted, trusts) = (None, self.setup.config.trust_imported);
         let key = keyed.key.digest();
         let missing = match if trusts { target.get_uncounted(key) } else { target.get(key) } {

@@ -22,7 +22,7 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 const GRACE: Duration = Duration::from_secs(3);
 
 impl KernelPipeline<'_> {
-    /// Makes a kernel that is missing. If another process is at it, how to ask again.
+    /// Builds a missing kernel. If another process builds it, returns the value for the next attempt.
     pub(crate) fn make(
         &self,
         planned: &PlannedKernel<'_>,
@@ -125,7 +125,7 @@ impl KernelPipeline<'_> {
     /// Judges what another process has published since this one looked, and keeps the kernel in it if it will do.
     fn accept(&self, keyed: &KeyedKernel, entry: &Entry, taken: &RefCell<Option<ReadyKernel>>) -> Accept {
         // With `force`, only what was made since this build began is new enough, or one that it overlaps.
-        // One that claims to be from the future was made by another clock and says nothing.
+        // A time in the future comes from another clock and decides nothing.
         let since = self.runtime.group.began()..=SystemTime::now();
         let mode = self.setup.config.mode;
         if !mode.reads() && !since.contains(&entry.created()) {
@@ -161,7 +161,7 @@ impl KernelPipeline<'_> {
         made
     }
 
-    /// What the waiters of a kernel that failed are told.
+    /// The failure that the waiters get.
     fn failure(&self, error: &KernelError) -> Failure {
         match self.setup.config.compile_timeout.filter(|_| error.is_deadline()) {
             Some(limit) => Failure::timed_out(error.to_string(), limit),
@@ -180,7 +180,7 @@ impl KernelPipeline<'_> {
         self.compile(planned, keyed, missing, Outcome::Bypassed)
     }
 
-    /// For how long others may give no heartbeat: their compiles end by the same deadline as ours would.
+    /// How long a holder may live without a heartbeat: its compile has the same time limit as one of this process.
     fn stale_after(&self) -> Option<Duration> {
         self.setup.config.compile_timeout.map(|deadline| deadline.saturating_add(GRACE))
     }

@@ -16,7 +16,7 @@ use crate::{BuildError, KernelError, Request};
 use job_digests::JobDigestCache;
 use job_map::JobMapKey;
 
-/// What is to be built.
+/// The kernels of a set of requests.
 pub(crate) struct BuildPlan<'a> {
     pub(crate) kernels: Vec<PlannedKernel<'a>>,
     /// The kernel of each request.
@@ -30,23 +30,23 @@ pub(crate) struct PlannedKernel<'a> {
     pub(crate) state: KeyState,
 }
 
-/// Whether a kernel can be built.
+/// Whether a kernel has a key.
 pub(crate) enum KeyState {
     /// It has a key.
     Keyed(Box<KeyedKernel>),
-    /// The backend does not take it.
+    /// The backend refuses it.
     Refused(Box<Refused>),
 }
 
-/// A job that the backend does not take.
+/// A job that the backend refuses.
 pub(crate) struct Refused {
     pub(crate) error: Arc<KernelError>,
     job: Digest,
-    /// For what it was to be built, if the options are right: somebody else may have compiled it.
+    /// The resolved spec, if the options are valid: a framework may have compiled the kernel.
     spec: Option<ResolvedSpec>,
 }
 
-/// What follows from a job once the backend takes it.
+/// What follows from a job that the backend accepts.
 pub(crate) struct KeyedKernel {
     pub(crate) spec: ResolvedSpec,
     pub(crate) parts: KeyParts,
@@ -54,25 +54,25 @@ pub(crate) struct KeyedKernel {
     pub(crate) name: KernelName,
 }
 
-/// What makes two requests one kernel: the job, the spec, and where the operators' sources are looked for.
+/// What two requests of one kernel share: the job, the spec, and the paths of the operators' sources.
 type Identity<'a> = (Digest, usize, Vec<Option<&'a str>>);
 
-/// Requests that differ in their jobs or specs, in the order in which they came.
+/// Requests with different jobs or specs, in the order of the requests.
 #[derive(Default)]
 struct Distinct<'a> {
-    /// The first of each, and the number of its spec.
+    /// The first request of each, and the number of its spec.
     requests: Vec<(&'a Request, usize)>,
-    /// Which of them each request is.
+    /// The index of each request among them.
     of: Vec<usize>,
 }
 
-/// Finds out what follows from jobs.
+/// Makes the keys of jobs.
 struct Planner<'a> {
     setup: &'a Setup,
     cx: &'a Context<'a>,
-    /// What all kernels share; none until a job is to have a key.
+    /// The toolchain's fingerprint; unset until a job needs a key.
     toolchain: OnceLock<Arc<Fingerprint>>,
-    /// Whether the digests of jobs are remembered for the next build.
+    /// Whether the digests of jobs are kept for the next build.
     remembers: bool,
 }
 
@@ -180,7 +180,7 @@ impl Planner<'_> {
     fn states(&self, requests: &[(&Request, usize)]) -> Result<Vec<Found>, BuildError> {
         let mut states = Vec::with_capacity(requests.len());
         let mut requests = requests.iter().map(|(request, _)| *request);
-        // If there is no toolchain, nobody asks for it twice.
+        // A missing toolchain is looked for once.
         while self.toolchain.get().is_none()
             && let Some(request) = requests.next()
         {
@@ -269,7 +269,7 @@ impl PlannedKernel<'_> {
         self.job.op_types()
     }
 
-    /// The kernel's name, or who asked for it.
+    /// The kernel's name; without a key, the name of its first request.
     pub(crate) fn name(&self) -> &str {
         match &self.state {
             KeyState::Keyed(keyed) => keyed.name.as_str(),

@@ -1,4 +1,4 @@
-//! One build: plan, look up, make what is missing, put it where it is looked for.
+//! One build: plan, look up, build the missing kernels, put them into the view.
 
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
@@ -65,11 +65,10 @@ impl Engine {
     }
 }
 
-/// How long it may take to say why kernels are missing; a store may be large, and this is no reason to wait.
+/// How long the search for explanations may take: a store may be large, and an explanation is no reason to wait.
 const SEARCH_LIMIT: Duration = Duration::from_millis(200);
 
-/// Files that a compile has open: locks, a token, a pipe, the store, what confines its compiler and observes it; and those
-/// that the process has besides.
+/// Open files of a compile: locks, a token, a pipe, the store, the compiler's sandbox; and those of the process besides.
 const FILES_EACH: usize = 14;
 const FILES_BESIDE: usize = 16;
 
@@ -112,7 +111,7 @@ impl BuildExecutor<'_> {
         opkeep_fs::map(kernels.len(), self.setup.lookup_threads(kernels.len()), || false, look_up).results
     }
 
-    /// Makes the kernels that are missing, and meanwhile looks for what is different from those that are there.
+    /// Builds the missing kernels, and meanwhile searches the nearest entries that explain the misses.
     fn make(&self, missing: &[(usize, MissReason)]) -> Vec<(usize, KernelReport)> {
         if missing.is_empty() {
             return Vec::new();
@@ -188,7 +187,7 @@ impl BuildExecutor<'_> {
         order
     }
 
-    /// Puts a kernel where it is looked for; it is kept in memory only if that is wanted.
+    /// Puts a kernel into the view; it stays in memory only if [`Config::keep_artifacts`](crate::Config::keep_artifacts) is set.
     fn done(&self, at: usize, mut report: KernelReport) -> KernelReport {
         if let Some(writer) = &self.writer {
             writer.place(at, &report);

@@ -61,7 +61,7 @@ impl CompileTimes {
         if measured.is_empty() {
             return;
         }
-        // What was measured last stands first, and what nobody measured for longest goes when there is no more room.
+        // Most recently measured first; the least recently measured are dropped.
         let known = self.read();
         let before: HashMap<&str, u64> =
             known.iter().map(|(timing_key, took)| (timing_key.as_str(), *took)).collect();
@@ -76,7 +76,7 @@ impl CompileTimes {
         let _ = Fs::new().replace(file, &[text.as_bytes()], 0o600);
     }
 
-    /// What is known, what was measured last first.
+    /// The records, most recently measured first.
     fn read(&self) -> Vec<(TimingKey, u64)> {
         let text = self.file.as_ref().and_then(|file| Fs::new().read_own(file, MAX_BYTES).ok());
         text.map(|text| parse(&String::from_utf8_lossy(&text))).unwrap_or_default()
@@ -95,7 +95,7 @@ fn parse(text: &str) -> Vec<(TimingKey, u64)> {
     lines.filter_map(line).collect()
 }
 
-/// Half of what is known, half of what is new: machines change.
+/// The mean of the old and the new value: machines change.
 fn mean(known: u64, new: u64) -> u64 {
     known.midpoint(new)
 }

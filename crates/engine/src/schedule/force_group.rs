@@ -1,4 +1,4 @@
-//! Builds that replace what is in a store, and run at the same time.
+//! Builds with the mode `force` that run at the same time.
 //!
 //! Ranks of one training job do not begin at the same instant. What one of them has compiled must not be compiled again
 //! by the next, although that one began a little later: builds that overlap are a group, and what was made since the
@@ -6,7 +6,7 @@
 //! caller has to state which ranks belong together.
 //!
 //! ```text
-//! <base>/opkeep-<uid>/groups/<store>          locked by each build of the group, shared; says when the first began
+//! <base>/opkeep-<uid>/groups/<store>          locked by each build of the group, shared; holds the time at which the first began
 //! <base>/opkeep-<uid>/groups/<store>.door     locked for the moment in which one joins
 //! ```
 
@@ -19,16 +19,16 @@ use std::time::{Duration, Instant, SystemTime};
 use opkeep_digest::Digest;
 use opkeep_fs::{FileLock, FileStat, Fs, TryLock};
 
-/// Who comes later than this is not one of those that were started together.
+/// A build that begins later than this was not started together with the first.
 const OPEN_FOR: Duration = Duration::from_secs(600);
-/// Joining takes a moment. Whoever holds the door for longer hangs.
+/// Joining takes a moment. A holder of the door for longer hangs.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A place in a group, until dropped.
+/// The membership in a group, until dropped.
 #[derive(Debug)]
 pub(crate) struct ForceGroup {
     began: SystemTime,
-    /// Held, so that others join.
+    /// The shared lock, which lets others join.
     _member: Option<FileLock>,
 }
 
@@ -50,7 +50,7 @@ impl ForceGroup {
         let path = dir.join(Digest::of(root.as_os_str().as_encoded_bytes()).to_string());
         let _door = open_door(&path.with_extension("door"))?;
         let (member, began) = match Fs::new().try_lock(&path, 0o600).ok()? {
-            // Nobody is in it.
+            // The group is empty.
             TryLock::Held(lock) => {
                 write_time(lock.file(), began)?;
                 // The others hold it, too.
@@ -77,14 +77,14 @@ impl ForceGroup {
     }
 }
 
-/// Removes what groups left of which nobody is any more.
+/// Removes the files of groups without members.
 pub(crate) fn sweep(dir: &Path, is_old: impl Fn(&FileStat) -> bool) {
     let fs = Fs::new();
     let old = fs.list_stats(dir).unwrap_or_default().into_iter().filter(|(_, found)| is_old(found));
     let groups: BTreeSet<PathBuf> = old.map(|(path, _)| path.with_extension("")).collect();
     for path in groups {
         let door = path.with_extension("door");
-        // Nobody joins meanwhile.
+        // Holding the door keeps others from joining.
         let Ok(TryLock::Held(held)) = fs.try_lock(&door, 0o600) else { continue };
         if held.is_at(&door) && (fs.look(&path).is_err() || fs.try_lock_existing(&path).is_some()) {
             let _ = fs.remove(&path);
@@ -97,7 +97,7 @@ fn open_door(path: &Path) -> Option<FileLock> {
     let began = Instant::now();
     loop {
         match Fs::new().try_lock(path, 0o600) {
-            // One that a sweeper has just removed keeps nobody out.
+            // A lock on a file that was just removed excludes no other process.
             Ok(TryLock::Held(lock)) if lock.is_at(path) => return Some(lock),
             Ok(TryLock::Held(_) | TryLock::Busy(_)) if began.elapsed() < PATIENCE => {
                 std::thread::sleep(Duration::from_millis(1))
@@ -145,11 +145,11 @@ mod tests {
         drop((second, third));
         let late = join("/a", 8);
         assert_eq!(late.began(), at(8));
-        // Nobody joins one that began long ago; who comes then begins another, and that one can be joined.
+        // A group that began long ago is closed; a late build begins another, which can be joined.
         assert_eq!(join("/a", 8 + 601).began(), at(8 + 601));
         let again = join("/a", 8 + 602);
         assert_eq!(again.began(), at(8 + 601));
-        // A clock that was set back says nothing.
+        // A time before the group's comes from a clock that was set back.
         assert_eq!(join("/a", 3).began(), at(3));
         assert_eq!(ForceGroup::join(None, Path::new("/a"), at(4)).began(), at(4));
     }
@@ -174,7 +174,7 @@ mod tests {
         sweep(folder.path(), |_| true);
         assert_eq!(left(), 0);
         assert_eq!(join("/here").began(), now);
-        // A door that is held is somebody's who joins.
+        // A held door belongs to a build that joins.
         let mut files = Fs::new().list_stats(folder.path()).unwrap().into_iter().map(|(path, _)| path);
         let door = files.find(|path| path.extension().is_some()).unwrap();
         let Ok(TryLock::Held(_held)) = Fs::new().try_lock(&door, 0o600) else { panic!("held by nobody") };

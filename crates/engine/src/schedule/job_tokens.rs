@@ -1,14 +1,13 @@
 //! How many compilers run at once on this machine, however many processes build.
 //!
 //! ```text
-//! <base>/opkeep-<uid>/slots/0 1 2 ...     one file for each; whoever holds its lock runs a compiler
+//! <base>/opkeep-<uid>/slots/0 1 2 ...     one file for each; its lock is held by a process that runs a compiler
 //! ```
 //!
-//! A token is asked for while a kernel's lock is held, and no kernel's lock is waited for by whoever holds a token: so
-//! processes that wait for each other never form a ring. Whoever takes a token writes that into the file's time; one that
-//! is held for longer than a compile may take is held by a process that was stopped, and those who wait make another in
-//! its place. Tokens save time, and nothing else rests on them: where they cannot be had, each process keeps to its own
-//! number of compilers.
+//! A token is requested while a kernel's lock is held, and a process with a token never waits for a kernel's lock: so waiting
+//! processes form no ring. Taking a token updates the file's time. A token that is held for longer than a compile may take
+//! belongs to a stopped process, and the waiters make another in its place. Tokens only limit the load: without them each
+//! process keeps to its own number of compilers.
 //!
 //! Tokens are in the work directory of this user and not in the runtime directory of a session, which services and containers
 //! do not have: they belong to a machine, not to a session.
@@ -22,27 +21,27 @@ use std::time::{Duration, Instant, SystemTime};
 
 use opkeep_fs::{FileLock, Fs, TryLock, is_out_of_files, private_dir};
 
-/// The longest pause between two times of asking: so much for each slot, between these bounds. A slot is nobody's for that
-/// long, and asking costs a few calls for each: so it takes a hundredth of a processor, however many there are.
+/// The longest pause between two polls: 200 us for each slot, within these bounds. A poll costs a few calls for each slot: so
+/// polling takes a hundredth of a processor, however many slots there are.
 const LONGEST_EACH: Duration = Duration::from_micros(200);
 const LONGEST: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(20));
-/// Who waits looks so often whether those who hold tokens live.
+/// How often a waiter checks whether the holders of tokens are alive.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// The machine's tokens, as one process counts them: those that allow more have the others' and some of their own.
 #[derive(Debug)]
 pub(crate) struct JobTokens {
-    /// None where there is no folder for them: then there is no limit.
+    /// `None` without a directory for them: then there is no limit.
     dir: Option<PathBuf>,
     count: NonZeroUsize,
-    /// Held by the one thread that asks for all that wait: asking costs a few calls for each slot.
+    /// Held by the one thread that polls for all waiters: a poll costs a few calls for each slot.
     asking: Mutex<()>,
 }
 
-/// Leave to run one compiler, until dropped.
+/// The permission to run one compiler, until dropped.
 #[derive(Debug)]
 pub(crate) struct JobToken {
-    /// The locked slot; none where there is no limit.
+    /// The locked slot; `None` without a limit.
     _lock: Option<FileLock>,
 }
 
@@ -56,8 +55,8 @@ impl JobTokens {
         self.count
     }
 
-    /// Takes a token, asking until there is one, as long as `ensure_running` says so. Nobody holds one for longer than
-    /// `patience`.
+    /// Takes a token, polling until there is one, while `ensure_running` returns true. A holder for longer than `patience` is
+    /// stale.
     pub(crate) fn take(
         &self,
         patience: Option<Duration>,
@@ -87,7 +86,7 @@ impl JobTokens {
         }
     }
 
-    /// The leave to ask, if nobody has it; also after a panic of whoever had it, or all others would wait for ever.
+    /// The right to poll, if no thread has it. A panic of its holder does not keep it, or all others would wait for ever.
     fn try_ask(&self) -> Option<MutexGuard<'_, ()>> {
         match self.asking.try_lock() {
             Ok(asking) => Some(asking),
@@ -107,7 +106,7 @@ impl JobTokens {
                     return Some(JobToken { _lock: Some(lock) });
                 }
                 Ok(TryLock::Busy(_)) => {}
-                // Those who compile give back theirs.
+                // Compiles in progress release theirs.
                 Err(error) if is_out_of_files(&error) => return None,
                 Ok(TryLock::Unsupported(_)) | Err(_) => return Some(JobToken { _lock: None }),
             }
@@ -115,8 +114,7 @@ impl JobTokens {
         None
     }
 
-    /// Asks for one slot. Somebody may have tidied up where it was, and a process may live for long: then the folder is
-    /// made anew. Those who hold slots that are gone are not counted until they are done.
+    /// Tries one slot. If the directory was deleted meanwhile, it is made anew. Holders of deleted slots are not counted.
     fn try_slot(&self, dir: &Path, slot: &Path) -> io::Result<TryLock> {
         match Fs::new().try_lock(slot, 0o600) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -128,8 +126,8 @@ impl JobTokens {
         }
     }
 
-    /// Removes the slots that nobody took for as long as `patience`, going by when each was first `seen` as it is: the
-    /// next who asks makes them anew.
+    /// Removes slots that were not taken for as long as `patience`, by the time at which each was first `seen` unchanged. The
+    /// next poll makes them anew.
     fn replace_silent(&self, seen: &mut Vec<(Option<Heartbeat>, Instant)>, patience: Duration) {
         let Some(dir) = &self.dir else { return };
         seen.resize(self.count.get(), (None, Instant::now()));
@@ -139,7 +137,7 @@ impl JobTokens {
             if now != *known {
                 (*known, *since) = (now, Instant::now());
             } else if since.elapsed() >= patience {
-                // Another who waits may just have replaced it: then that one's goes, and one compiler more runs for once.
+                // Another waiter may just have replaced it: then the new file is removed, and one more compiler runs once.
                 let _ = Fs::new().remove(&path);
             }
         }
@@ -173,7 +171,7 @@ mod tests {
         assert!(!is_free());
         let second = tokens.take(Some(Duration::ZERO), || true).unwrap();
         assert!(!is_free());
-        // Who was silent has nothing to give back any more.
+        // A stale holder has nothing left to release.
         drop(silent);
         assert!(!is_free());
         drop(second);
@@ -195,7 +193,7 @@ mod tests {
             assert!(held.iter().all(Option::is_some) && take().is_none(), "{held:?}");
             assert_eq!(Fs::new().list(&dir).unwrap().len(), 2);
         }
-        // Where it cannot be made there is no limit, as where there never was a folder.
+        // If the directory cannot be made, there is no limit.
         let nowhere = JobTokens::new(Some(folder.path().join("no/such/slots")), NonZeroUsize::MIN);
         let held = [nowhere.take(None, || false), nowhere.take(None, || false)];
         assert!(held.iter().all(Option::is_some));
@@ -219,7 +217,7 @@ mod tests {
         let slot = folder.path().join("0");
         let held = tokens.take(None, || true).unwrap();
         let (mut seen, began) = (Vec::new(), Instant::now());
-        // Longer than anybody's patience, and each time another took it.
+        // Longer than the limit, and each time another process took it.
         while began.elapsed() < Duration::from_millis(300) {
             held._lock.iter().for_each(|lock| heartbeat(lock.file()));
             tokens.replace_silent(&mut seen, Duration::from_millis(200));

@@ -1,4 +1,4 @@
-//! A view whose lock was waited for in vain.
+//! A view whose lock could not be taken in time.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,18 +7,18 @@ use opkeep_kernel_meta::ViewError;
 
 use crate::schedule::job_tokens::{Heartbeat, heartbeat_at};
 
-/// Who kept a view locked for longer than one waits: a stopped process, as a rule. Who asks for kernels one by one does
-/// not wait for it again each time, but goes on without the view as long as that one has the lock.
+/// A holder that kept the view locked beyond the wait timeout: usually a stopped process. Requests of single kernels do not
+/// wait for it again, and continue without the view while it has the lock.
 #[derive(Default)]
 pub(crate) struct ContendedLock(Mutex<Option<(PathBuf, Heartbeat)>>);
 
 impl ContendedLock {
-    /// Whether the one that was waited for still is the last who took the lock. It writes its time into the lock's.
+    /// Whether the same holder still has the lock. A holder writes its time into the lock file.
     pub(crate) fn is_known(&self) -> bool {
         self.locked().as_ref().is_some_and(|(lock, beat)| heartbeat_at(lock) == Some(*beat))
     }
 
-    /// Notes what came of asking for the lock.
+    /// Records the outcome of an attempt.
     pub(crate) fn note(&self, placed: &Result<(), ViewError>) {
         *self.locked() = match placed {
             Err(ViewError::Locked { path, .. }) => heartbeat_at(path).map(|beat| (path.clone(), beat)),
@@ -26,7 +26,7 @@ impl ContendedLock {
         };
     }
 
-    /// What is known, also after a panic elsewhere: each change to it is whole.
+    /// The record. A panic elsewhere leaves it consistent.
     fn locked(&self) -> MutexGuard<'_, Option<(PathBuf, Heartbeat)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

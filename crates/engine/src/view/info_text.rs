@@ -1,9 +1,8 @@
-//! What the `.info` files of a view hold, remembered by what they are written from.
+//! Digests of the `.info` files of a view, kept with the descriptors that they are written from.
 //!
-//! A file that is there and intact is not written, but to know that it is one has to know what it should hold; and to
-//! write that anew for each kernel would take longer than to look it up. So its digest and length are kept as long as
-//! the descriptor is the same, from the second time on that a name is asked for: most processes build once and would
-//! never use copies of their descriptors.
+//! An intact file is not rewritten, but recognising one needs its expected content, and rendering that for each kernel takes
+//! longer than the look-up. So its digest and length are kept while the descriptor is the same, from the second request of a
+//! name on: most processes build once and would never use copies of their descriptors.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,11 +13,11 @@ use opkeep_digest::Digest;
 /// So many descriptors are remembered.
 const MAX_KNOWN: usize = 1024;
 
-/// Digests of `.info` files by their names; none yet for a name that was asked for once.
+/// Digests of `.info` files by name; `None` after the first request of a name.
 #[derive(Default)]
 pub(crate) struct InfoTextCache(Mutex<HashMap<String, Option<(Descriptor, Info)>>>);
 
-/// What a file should hold.
+/// The expected content of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Info {
     pub(crate) digest: Digest,
@@ -26,7 +25,7 @@ pub(crate) struct Info {
 }
 
 impl InfoTextCache {
-    /// What the `.info` of `descriptor` should hold under the name `stem`.
+    /// The expected content of the `.info` of `descriptor` under the name `stem`.
     pub(crate) fn of(&self, stem: &str, descriptor: &Descriptor) -> Info {
         if let Some(Some((known, info))) = self.locked().get(stem)
             && known == descriptor
@@ -48,7 +47,7 @@ impl InfoTextCache {
         info
     }
 
-    /// What is remembered, also after a panic elsewhere: each change to it is whole.
+    /// The records. A panic elsewhere leaves them consistent.
     fn locked(&self) -> MutexGuard<'_, HashMap<String, Option<(Descriptor, Info)>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -84,11 +83,11 @@ mod tests {
         for (stem, descriptor) in [("s", &one), ("s", &one), ("s", &other), ("t", &other), ("s", &one)] {
             assert_eq!(infos.of(stem, descriptor), written(stem, descriptor));
         }
-        // A name that was asked for once has no descriptor yet.
+        // A name that was requested once has no descriptor yet.
         let is_kept = |stem: &str| infos.locked()[stem].is_some();
         assert!(is_kept("s") && !is_kept("t"));
         assert_ne!(infos.of("s", &one), infos.of("s", &other));
-        // Equal, and spelled otherwise.
+        // Equal, with another spelling.
         let spelled = |number: &str| {
             let info = include_str!("../../../../fixtures/mindspore/square_12484080525657478220_2.info");
             let attrs = format!(

@@ -1,5 +1,4 @@
-//! Kernels that this store's builds compiled, by their names: a view asks for them where it does not know whether a file is
-//! ours.
+//! Kernels that the store's builds compiled, by name: the view looks them up to recognise files that no manifest lists.
 
 use opkeep_cann_meta::KernelMeta;
 use opkeep_digest::Digest;
@@ -7,7 +6,7 @@ use opkeep_kernel_entry::member::{IMPORTED, JSON, OBJECT};
 use opkeep_kernel_meta::{StoredKernel, StoredKernels};
 use opkeep_store::{Entry, Lookup, Store, TargetStore};
 
-/// Kernels of all targets of a store. Those that were imported are their frameworks', and none of them.
+/// Compiled kernels of all targets of a store. Imported kernels belong to their frameworks.
 pub(crate) struct OwnKernels<'a> {
     pub(crate) store: Option<&'a Store>,
 }
@@ -21,7 +20,7 @@ impl StoredKernels for OwnKernels<'_> {
     }
 }
 
-/// The entries whose key has a number that is in `name`: each kernel of ours is called by its key's.
+/// The entries with a number of `name` in their keys: a compiled kernel's name ends with the number of its key.
 fn entries(store: &TargetStore, name: &str) -> Vec<Entry> {
     let numbers = name.split('_').filter_map(|word| word.parse::<u64>().ok());
     let keys = numbers.flat_map(|number| {

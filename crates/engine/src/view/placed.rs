@@ -1,4 +1,4 @@
-//! Which kernels are in the view by our doing, so that one that is remembered is not put there each time it is asked for.
+//! The kernels that this engine put into the view, so that a repeated request does not write them again.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -23,10 +23,10 @@ struct Known {
 
 type Spots = HashMap<String, Spot>;
 
-/// What is known of a place where kernels are put.
+/// The record of a name in the view.
 #[derive(Default)]
 struct Spot {
-    /// None while somebody puts one there, and if nobody can tell who was last.
+    /// `None` while a kernel is written, and if concurrent writes leave the last one unknown.
     key: Option<Key>,
     /// How many put one there now.
     busy: usize,
@@ -62,7 +62,7 @@ impl PlacementCache {
         self.locked().clear();
     }
 
-    /// What is known, also after a panic elsewhere: each change to it is whole.
+    /// The records. A panic elsewhere leaves them consistent.
     fn locked(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -87,7 +87,7 @@ impl Known {
     fn clear(&mut self) {
         for spots in [&mut self.operators, &mut self.names] {
             spots.retain(|_, spot| spot.busy > 0);
-            // What is put there now counts as little as what was there before.
+            // A write in progress does not count either.
             spots.values_mut().for_each(|spot| spot.mixed = true);
         }
     }
@@ -153,7 +153,7 @@ mod tests {
         assert!(!view.has(&request, key("one")));
     }
 
-    /// Of two that are put there at once nobody knows which was last.
+    /// Of two concurrent writes the last one is unknown.
     #[test]
     fn what_is_put_there_at_once_is_put_there_again() {
         let (view, request) = (PlacementCache::default(), request("net/a"));

@@ -33,7 +33,7 @@ pub(crate) struct ViewWriter<'a> {
     setting: ViewConfig,
     /// The builds that put kernels there: this one alone, if unset.
     group: ViewGroup,
-    /// Knows kernels of ours that the directory does not list.
+    /// The store, which knows kernels that the manifest does not list.
     store: Option<&'a Store>,
     infos: &'a InfoTextCache,
     /// How long other writers are waited for.
@@ -55,7 +55,7 @@ struct Name<'a> {
     kernel: Option<usize>,
     /// The operators that look for it.
     slots: Vec<&'a str>,
-    /// What the first of them says.
+    /// The descriptor of the first of them.
     descriptor: &'a Descriptor,
     /// Whether it is built for what all of them say.
     for_chip: bool,
@@ -204,7 +204,7 @@ impl<'a> ViewWriter<'a> {
         self.write(&batch, &[]);
     }
 
-    /// Puts the rest there, and tells what is there now.
+    /// Writes the rest, and returns what is there now.
     pub(crate) fn finish(self) -> Result<ViewPlacement, ViewError> {
         let batch = std::mem::take(&mut self.progress().batch);
         let conflicting_names: Vec<&String> =
@@ -245,7 +245,7 @@ impl<'a> ViewWriter<'a> {
         })
     }
 
-    /// Writes a batch. Nothing is tried after a failure: the folder is what is wrong, as a rule.
+    /// Writes a batch. Nothing is tried after a failure: usually the directory is the problem.
     fn write(&self, batch: &Batch, conflicting_names: &[&String]) {
         if self.progress().error.is_some() {
             return;
@@ -266,7 +266,7 @@ impl<'a> ViewWriter<'a> {
         }
     }
 
-    /// Writes a batch, and says where, and what came of it.
+    /// Writes a batch. Returns the directory and the report.
     fn try_write(
         &self,
         batch: &Batch,
@@ -295,7 +295,7 @@ impl<'a> ViewWriter<'a> {
             }
         }
         // The same kernel may be there from an earlier build; another one must not be taken for it. A kernel for
-        // debugging that could not be made says nothing of the kernel that is there.
+        // debugging that could not be made does not affect the kernel that is there.
         let failed = batch.failed.iter().flat_map(|(kernel, name)| {
             let stems = self.names_of[*kernel].iter().filter(|stem| !self.names[*stem].debug);
             stems.map(|stem| RetiredKernel { stem, unless: Some(name) })
@@ -315,7 +315,7 @@ impl<'a> ViewWriter<'a> {
     }
 }
 
-/// Whether what a descriptor names is what is built for. A descriptor that names nothing is content with anything.
+/// Whether the descriptor's target is the one that is built for. A descriptor without a target accepts any.
 fn is_same_chip(named: &str, built: &str) -> bool {
     let is_host = |target: &str| target == "cpu" || target.starts_with("cpu-");
     let machines = |target: &str| targets::named(target)?.elf().map(|rules| rules.machines.clone());
