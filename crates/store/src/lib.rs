@@ -128,6 +128,7 @@ pub use repair::{
 };
 pub use size::SizeEstimate;
 pub use stats::Statistics;
+pub use store::directories::is_target_name;
 pub use store::target::TargetStore;
 pub use store::{Access, Store, StoreConfig};
 pub use verify::{Progress, VerifyOptions, VerifyReport};

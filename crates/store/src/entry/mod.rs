@@ -207,7 +207,7 @@ impl Entry {
 
     /// The name and bytes of each member, and whether it is eager. The entry's checksum covers lazy ones; their digests are not
     /// checked.
-    pub(crate) fn members(&self) -> impl Iterator<Item = (&str, &[u8], bool)> {
+    pub fn members(&self) -> impl Iterator<Item = (&str, &[u8], bool)> {
         self.members.iter().filter_map(|member| {
             let name = std::str::from_utf8(&self.file[member.name.clone()]).ok()?;
             Some((name, &self.file[member.body.clone()], member.eager))

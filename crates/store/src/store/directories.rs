@@ -9,8 +9,8 @@ use crate::ownership::OwnerPolicy;
 use crate::{StoreError, files};
 use opkeep_fs::{Dir, RootedFs};
 
-/// Whether `name` is valid as the name of a target.
-pub(super) fn is_target_name(name: &str) -> bool {
+/// Whether a target may have the name `name`: 1 to 100 ASCII letters, digits, `_`, `-` and `.`, and no `.` first.
+pub fn is_target_name(name: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
     !name.is_empty() && name.len() <= 100 && !name.starts_with('.') && name.bytes().all(plain)
 }
