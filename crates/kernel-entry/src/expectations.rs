@@ -39,10 +39,16 @@ impl StoredExpectations {
     }
 
     /// Whether the kernel in `entry` was validated by these expectations and by rules at least as new. An entry without
-    /// the member is from an earlier version, where the target alone determined the expectations.
+    /// the member is from an earlier version, where the target alone determined the expectations. One with the stamp 0 was
+    /// not validated by any rules, whatever this stamp is.
     pub fn covers(&self, entry: &Entry) -> bool {
         let same = entry.member_digest(EXPECTATIONS).is_none_or(|digest| *digest == self.digest);
-        same && entry.validation() >= self.stamp
+        same && entry.validation() > 0 && entry.validation() >= self.stamp
+    }
+
+    /// The members that replace those of an entry when its kernel is validated by these expectations.
+    pub fn renewed_members(&self) -> Vec<(String, Vec<u8>)> {
+        vec![(EXPECTATIONS.to_owned(), self.encoded.clone())]
     }
 
     /// Records in `entry` that its kernel was validated by these expectations. An entry with an equal or higher stamp
@@ -56,5 +62,28 @@ impl StoredExpectations {
             true => store.restamp_with(entry, self.stamp, &[(EXPECTATIONS, &self.encoded)]),
             false => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use opkeep_artifact::{CheckId, Format, MetadataRules, OpaqueRules};
+    use opkeep_store::EntryBuilder;
+
+    use super::*;
+
+    #[test]
+    fn what_no_rules_judged_is_never_covered() {
+        let rules = OpaqueRules::new(*b"", 1).with_check(CheckId::new("nobody-has-it", 1));
+        let expectations = Expectations::new("target", Format::Opaque(rules), MetadataRules::None);
+        let stored = StoredExpectations::new(expectations, &Validator::builtin());
+        assert_eq!(stored.stamp(), 0);
+        let key = Digest::of(b"key");
+        let entry = |stamp| {
+            let entry = EntryBuilder::new(stamp).lazy(EXPECTATIONS, stored.encoded()).encode(&key).unwrap();
+            Entry::decode(entry, Some(&key)).unwrap()
+        };
+        assert!(!stored.covers(&entry(0)));
+        assert!(stored.covers(&entry(1)));
     }
 }

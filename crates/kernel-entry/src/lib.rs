@@ -29,4 +29,4 @@ pub use expectations::StoredExpectations;
 pub use header::Header;
 pub use provenance::Provenance;
 pub use record::{KernelRecord, Origin};
-pub use verify::{EntryVerdict, verify_entry};
+pub use verify::{EntryVerdict, verify_binding, verify_entry};

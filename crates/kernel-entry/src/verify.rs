@@ -68,6 +68,30 @@ pub fn verify_entry(entry: &Entry, target: &str, validator: &Validator) -> Entry
     }
 }
 
+/// Verifies that an entry of `target` with a compiled kernel belongs to its key: by its names, its header and the job that it
+/// was compiled from. The kernel itself is not validated, `expect` only tells its format. For an entry that no local rules
+/// have judged.
+///
+/// # Errors
+/// It belongs to another key or another target, or nothing in it says where it belongs.
+pub fn verify_binding(entry: &Entry, target: &str, expect: &Expectations) -> Result<(), EntryError> {
+    let files = KernelBundle::of_entry(entry).map_err(|member| EntryError::Incomplete { member })?;
+    if let Some(Ok(stored)) = lazy(entry, EXPECTATIONS).map(Expectations::decode)
+        && stored.target != target
+    {
+        return Err(another("target", target, &stored.target));
+    }
+    // Other formats have no names in their metadata.
+    let meta = KernelMeta::parse(files.json()).ok().filter(|_| targets::is_cann_kernel(expect));
+    let names: Vec<&str> = meta.iter().flat_map(KernelMeta::entry_names).collect();
+    judge_names(entry, &names)?;
+    match lazy(entry, HEADER).and_then(Header::parse) {
+        Some(header) => judge_header(entry, &header, target, &names),
+        None if names.is_empty() => Err(EntryError::Incomplete { member: HEADER }),
+        None => Ok(()),
+    }
+}
+
 /// The part that could not be verified, if any.
 fn judge(entry: &Entry, target: &str, validator: &Validator) -> Result<Option<String>, EntryError> {
     let files = KernelBundle::of_entry(entry).map_err(|member| EntryError::Incomplete { member })?;
@@ -103,10 +127,7 @@ fn judge(entry: &Entry, target: &str, validator: &Validator) -> Result<Option<St
         return judge_imported(entry, target).map(|()| unknown);
     }
     let names: Vec<&str> = meta.iter().flat_map(KernelMeta::entry_names).collect();
-    let number = entry.key().prefix_u64();
-    if let Some(other) = names.iter().find(|name| !has_number(name, number)) {
-        return Err(EntryError::NameMismatch { expected: number, found: (*other).to_owned() });
-    }
+    judge_names(entry, &names)?;
     if let Some(header) = lazy(entry, HEADER).and_then(Header::parse) {
         judge_header(entry, &header, target, &names)?;
     }
@@ -115,6 +136,15 @@ fn judge(entry: &Entry, target: &str, validator: &Validator) -> Result<Option<St
 
 fn another(what: &'static str, expected: &str, found: &str) -> EntryError {
     EntryError::HeaderMismatch { what, expected: expected.to_owned(), found: found.to_owned() }
+}
+
+/// Checks that all of the kernel's names contain the number of the entry's key.
+fn judge_names(entry: &Entry, names: &[&str]) -> Result<(), EntryError> {
+    let number = entry.key().prefix_u64();
+    match names.iter().find(|name| !has_number(name, number)) {
+        Some(other) => Err(EntryError::NameMismatch { expected: number, found: (*other).to_owned() }),
+        None => Ok(()),
+    }
 }
 
 /// Checks that the header of an entry matches its key, its target and its kernel.
