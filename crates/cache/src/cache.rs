@@ -2,9 +2,9 @@
 
 use std::fmt;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use opkeep_store::{Access, CacheMode, Store, StoreConfig, StoreError, TargetStore};
+use opkeep_store::{Access, CacheMode, Store, StoreConfig, StoreError, TargetStore, is_target_name};
 
 use crate::error::CacheError;
 use crate::local::{Shared, Target};
@@ -74,17 +74,34 @@ impl Cache {
     /// The part of the cache for the target `name`, such as `cpu-x86_64`. Without a usable store every caller builds.
     ///
     /// # Errors
-    /// The mode requires the store, and its part for this target cannot be used.
+    /// The name is not valid, or the mode requires the store, and its part for this target cannot be used.
     pub fn target(&self, name: &str) -> Result<TargetCache, CacheError> {
-        let mut targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, target)) = targets.iter().find(|(known, _)| known == name) {
-            return Ok(target.clone());
+        if !is_target_name(name) {
+            return Err(CacheError::TargetName { target: name.to_owned() });
         }
+        if let Some(target) = self.known(name) {
+            return Ok(target);
+        }
+        // Not locked meanwhile: it may warn, and the caller's function may ask for a target.
         let store = self.open_target(name)?;
         let shared = Arc::clone(&self.shared);
         let target = TargetCache::new(Target { shared, name: name.to_owned(), store });
-        targets.push((name.to_owned(), target.clone()));
-        Ok(target)
+        let mut targets = self.locked();
+        match targets.iter().find(|(known, _)| known == name) {
+            Some((_, other)) => Ok(other.clone()),
+            None => {
+                targets.push((name.to_owned(), target.clone()));
+                Ok(target)
+            }
+        }
+    }
+
+    fn known(&self, name: &str) -> Option<TargetCache> {
+        self.locked().iter().find(|(known, _)| known == name).map(|(_, target)| target.clone())
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Vec<(String, TargetCache)>> {
+        self.targets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The local store, if it can be used.

@@ -21,6 +21,14 @@ pub enum CacheError {
         /// The store's error.
         source: StoreError,
     },
+    /// The name of a target is not valid: it is a directory of the store and a part of the remote tier's keys.
+    #[error(
+        "`{target}` cannot be the name of a target: expected 1 to 100 letters, digits, `_`, `-` and `.`, not a `.` first"
+    )]
+    TargetName {
+        /// The name.
+        target: String,
+    },
     /// The mode forbids building, and there is no entry that the caller takes.
     #[error("the cache mode `{mode}` forbids building, and no entry can be reused: {why}")]
     NotCached {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use opkeep_digest::Digest;
 use opkeep_fs::CancelToken;
 use opkeep_store::{
-    CacheMode, Entry, EntryBuilder, KeyLock, Lookup, PutOutcome, Store, StoreError, TargetStore,
+    CacheMode, Entry, EntryBuilder, KeyLock, Lookup, Overwrite, PutOutcome, Store, StoreError, TargetStore,
 };
 
 use crate::miss::Miss;
@@ -50,17 +50,26 @@ impl Target {
         store.filter(|_| !self.shared.refuses_writes.load(Ordering::Relaxed))
     }
 
-    /// Looks into the local store. The store counts an entry that the caller takes, and a miss if `counted`.
-    pub(crate) fn look(&self, key: &Digest, query: &Query<'_>, counted: bool) -> Looked {
+    /// Looks into the local store for the first time. The store counts an entry that the caller takes, and a miss if the query
+    /// says so.
+    pub(crate) fn look(&self, key: &Digest, query: &Query<'_>) -> Looked {
+        self.look_once(key, query, query.counted, None)
+    }
+
+    /// Looks with the key locked by this caller if `lock` is given.
+    fn look_once(&self, key: &Digest, query: &Query<'_>, counted: bool, lock: Option<&KeyLock>) -> Looked {
         let Some(store) = &self.store else { return Looked::Missing(Miss::NoStore) };
-        store.refresh(key);
         let mut verdict = Accept::Ignore;
         let found = store.get_if(key, |entry| {
             verdict = (query.accept)(entry);
-            verdict == Accept::Take
+            matches!(verdict, Accept::Take | Accept::Validated { .. })
         });
         match (found, verdict) {
             (Lookup::Hit(entry), Accept::Take) => Looked::Taken(entry),
+            (Lookup::Hit(entry), Accept::Validated { stamp, renewed }) => {
+                self.restamp(&entry, stamp, &renewed, lock);
+                Looked::Taken(entry)
+            }
             (Lookup::Hit(_), Accept::Ignore) => Looked::Missing(Miss::Ignored),
             (Lookup::Hit(_), Accept::Replace(reason)) => Looked::Missing(Miss::Replaced(reason)),
             (Lookup::Miss(miss), _) => {
@@ -75,7 +84,8 @@ impl Target {
 
     /// Looks again after other callers had time to publish. A damaged entry is quarantined if its key is locked.
     pub(crate) fn look_again(&self, key: &Digest, query: &Query<'_>, lock: Option<&KeyLock>) -> Looked {
-        let looked = self.look(key, query, false);
+        self.store.iter().for_each(|store| store.refresh(key));
+        let looked = self.look_once(key, query, false, lock);
         if let (Looked::Missing(Miss::Damaged(entry)), Some(store)) = (&looked, &self.store) {
             let path = store.path(key);
             self.warn(
@@ -93,6 +103,24 @@ impl Target {
             }
         }
         looked
+    }
+
+    /// Records in the local store that the caller validated `entry`. If it cannot be written, the next caller validates again.
+    fn restamp(&self, entry: &Entry, stamp: u32, renewed: &[(String, Vec<u8>)], lock: Option<&KeyLock>) {
+        let Some(store) = self.written_store().filter(|_| entry.validation() < stamp) else { return };
+        let _ = match lock {
+            None => {
+                let renewed: Vec<_> =
+                    renewed.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice())).collect();
+                store.restamp_with(entry, stamp, &renewed)
+            }
+            // A stamp must not make digests for bytes that do not have theirs.
+            Some(_) if entry.names().any(|name| entry.lazy_member(name).is_err()) => Ok(()),
+            Some(_) => {
+                let stamped = validated(entry, stamp, renewed);
+                store.put_replacing(entry.key(), &stamped, Overwrite::Always).map(drop)
+            }
+        };
     }
 
     /// Warns of an entry that is there and cannot be read.
@@ -146,18 +174,20 @@ impl Target {
         let remote = self.read_remote()?;
         let found = remote.get(&self.remote_key(key), cancel_of(query));
         let entry = found.unwrap_or_else(|why| self.remote_failed(why))?;
-        match (query.accept)(&entry) {
-            Accept::Take => {}
+        // It is written with the stamp that it will keep: this caller has the key locked, so it cannot be restamped later.
+        let (stamp, renewed) = match (query.accept)(&entry) {
+            Accept::Take => (entry.validation(), Vec::new()),
+            Accept::Validated { stamp, renewed } => (stamp, renewed),
             Accept::Ignore => return None,
             Accept::Replace(reason) => {
                 return self.remote_failed(format!("an entry of the remote cache cannot be used: {reason}"));
             }
-        }
+        };
         if let Some(store) = &self.store {
             store.count_remote_hit();
         }
         // The hit does not depend on the local store, and an error is already a warning.
-        let _ = self.put(key, &entry.to_builder(), missing);
+        let _ = self.put(key, &validated(&entry, stamp, &renewed), missing);
         Some(Box::new(entry))
     }
 
@@ -175,6 +205,14 @@ impl Target {
         is_there
     }
 
+    /// Counts a renewal of a lease that failed, and warns of it.
+    pub(crate) fn renewal_failed(&self, why: &str) {
+        if let Some(store) = &self.store {
+            store.count_remote_error();
+        }
+        self.warn(WarningKind::Remote, format_args!("{why}; other hosts may build the same"));
+    }
+
     /// Counts a failure of the remote tier, and warns of it.
     pub(crate) fn remote_failed<T>(&self, why: String) -> Option<T> {
         if let Some(store) = &self.store {
@@ -183,6 +221,17 @@ impl Target {
         self.warn(WarningKind::Remote, format_args!("{why}; building without it"));
         None
     }
+}
+
+/// The members of `entry`, with the stamp of the caller and the lazy members `renewed`.
+fn validated<'a>(entry: &'a Entry, stamp: u32, renewed: &'a [(String, Vec<u8>)]) -> EntryBuilder<'a> {
+    let mut stamped = EntryBuilder::new(stamp).created(entry.created()).cost(entry.cost());
+    for (name, bytes, is_eager) in entry.members() {
+        if renewed.iter().all(|(new, _)| new != name) {
+            stamped = if is_eager { stamped.eager(name, bytes) } else { stamped.lazy(name, bytes) };
+        }
+    }
+    renewed.iter().fold(stamped, |stamped, (name, bytes)| stamped.lazy(name, bytes))
 }
 
 /// The token that cancels the remote calls of a query.

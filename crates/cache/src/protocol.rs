@@ -39,10 +39,17 @@ impl Protocol<'_> {
     pub(crate) fn begin(self) -> Result<Claim, CacheError> {
         let target = self.target;
         // Others may have published since the caller last looked: then no lock is needed.
-        let missing = match target.look(self.key, self.query, self.query.counted) {
+        let mut missing = match target.look(self.key, self.query) {
             Looked::Taken(entry) => return Ok(hit(entry, Source::Local)),
             Looked::Missing(missing) => missing,
         };
+        if matches!(missing, Miss::Absent) && target.written_store().is_none() {
+            // No lock follows, under which it would look again.
+            missing = match target.look_again(self.key, self.query, None) {
+                Looked::Taken(entry) => return Ok(hit(entry, Source::Local)),
+                Looked::Missing(missing) => missing,
+            };
+        }
         let mode = target.shared.mode;
         if mode == CacheMode::Require {
             let found = target.look_remote(self.key, self.query, &missing);
@@ -174,7 +181,9 @@ impl Protocol<'_> {
             return self.build(leased);
         }
         let key = self.target.remote_key(self.key);
-        let attempt = remote.lease(&key, hold_limit, cancel_of(self.query));
+        let target = Arc::clone(self.target);
+        let on_failure = move |why: &str| target.renewal_failed(why);
+        let attempt = remote.lease(&key, hold_limit, cancel_of(self.query), Box::new(on_failure));
         match attempt.unwrap_or_else(|why| self.target.remote_failed(why).unwrap_or(LeaseAttempt::None)) {
             LeaseAttempt::Granted(lease) => {
                 // Its last holder may have published since the look.

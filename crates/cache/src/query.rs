@@ -6,6 +6,9 @@ use std::time::{Duration, Instant};
 use opkeep_fs::CancelToken;
 use opkeep_store::Entry;
 
+/// How long a holder may be without a heartbeat, if the query does not say.
+const DEFAULT_STALE_AFTER: Duration = Duration::from_secs(600);
+
 /// A caller's conditions: which entries it takes, and how it waits.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
@@ -15,10 +18,12 @@ pub struct Query<'a> {
     pub accept: &'a dyn Fn(&Entry) -> Accept,
     /// How long the caller's own build may take. Another caller's failure for lack of time is this one's if it has no more.
     pub time_limit: Option<Duration>,
-    /// How long the holder of the key may be without a heartbeat before the caller builds without the lock.
+    /// How long the holder of the key may be without a heartbeat before the caller builds without the lock; ten minutes by
+    /// default, [`Duration::MAX`] for no limit. A holder whose builds take longer calls
+    /// [`Ticket::heartbeat`](crate::Ticket::heartbeat) meanwhile.
     pub stale_after: Duration,
-    /// How long a lease in the remote tier is renewed; one hour if unset. A ticket that is never dropped keeps other hosts
-    /// waiting no longer.
+    /// How long a lease in the remote tier is renewed; one hour if unset, [`Duration::MAX`] for no limit. A ticket that is
+    /// never dropped keeps other hosts waiting no longer.
     pub hold_limit: Option<Duration>,
     /// Whether a miss counts in the store's statistics. Hits always count.
     pub counted: bool,
@@ -29,7 +34,7 @@ pub struct Query<'a> {
 impl<'a> Query<'a> {
     /// A counted query that does not wait, for callers whose builds have no time limit.
     pub fn new(accept: &'a dyn Fn(&Entry) -> Accept) -> Self {
-        let (time_limit, stale_after, hold_limit) = (None, Duration::MAX, None);
+        let (time_limit, stale_after, hold_limit) = (None, DEFAULT_STALE_AFTER, None);
         Self { accept, time_limit, stale_after, hold_limit, counted: true, wait: Wait::Never }
     }
 }
@@ -78,9 +83,18 @@ impl fmt::Debug for Wait<'_> {
 
 /// A caller's verdict on an entry. Its bytes are already checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Accept {
     /// The caller takes it.
     Take,
+    /// The caller takes it, and has validated it by rules of its own: the local store keeps it with that stamp, so the next
+    /// caller need not validate it.
+    Validated {
+        /// The validation stamp, greater than 0.
+        stamp: u32,
+        /// Lazy members that replace those of the same names or are added.
+        renewed: Vec<(String, Vec<u8>)>,
+    },
     /// It is not for this caller, and stays: a build does not replace it.
     Ignore,
     /// It is not the entry that the key stands for, or too old: a build replaces it. The reason is for people.

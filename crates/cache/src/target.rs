@@ -83,8 +83,9 @@ impl TargetCache {
     /// # Errors
     /// As [`get_or_begin`](Self::get_or_begin).
     pub fn resume(&self, pending: PendingKey, query: &Query<'_>) -> Result<Claim, CacheError> {
-        let key = *pending.key();
-        let protocol = Protocol { target: &self.0, key: &key, query };
+        // The key may be another target's: its lock and its lease are there.
+        let (target, key) = (Arc::clone(&pending.target), *pending.key());
+        let protocol = Protocol { target: &target, key: &key, query };
         Ok(protocol.wait(protocol.poll(pending)))
     }
 

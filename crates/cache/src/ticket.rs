@@ -61,8 +61,9 @@ impl Ticket {
         self.target.written_store().is_some() || self.target.written_remote().is_some()
     }
 
-    /// Shows the waiters on this host that the holder is alive. Needed once a second by a holder that does not build yet:
-    /// waiters allow for the time of a build only. Leases are renewed without it.
+    /// Shows the waiters on this host that the holder is alive. That is the holder's duty: a waiter builds for itself if the
+    /// last heartbeat is older than its [`Query::stale_after`](crate::Query::stale_after). Needed once a second by a holder
+    /// that does not build yet, and during builds that take longer than the waiters allow for. Leases are renewed without it.
     pub fn heartbeat(&self) {
         self.lock.iter().for_each(KeyLock::heartbeat);
     }

@@ -8,7 +8,8 @@ use opkeep_digest::Digest;
 use opkeep_fs::CancelToken;
 use opkeep_store::{Entry, MAX_ENTRY_BYTES};
 
-use super::lease::{HeldLease, Renewals};
+use super::call::{deadline_after, guarded};
+use super::lease::{HeldLease, OnFailure, Renewals};
 use super::tier::{Lease, RemoteConfig, RemoteContext, RemoteError, RemoteKey, RemotePolicy};
 
 /// After so many calls in a row that failed or exceeded their time, the tier is not called for a while.
@@ -73,18 +74,20 @@ impl RemoteClient {
         Ok(self.call(None, |context| self.config.tier.put(key, file, context))?.is_some())
     }
 
-    /// Asks for the lease on `key`. One that is granted is renewed for `hold_limit` at most.
+    /// Asks for the lease on `key`. One that is granted is renewed for `hold_limit` at most; renewals that fail are told to
+    /// `on_failure`.
     pub(crate) fn lease(
         &self,
         key: &RemoteKey,
         hold_limit: Duration,
         cancel: Option<&CancelToken>,
+        on_failure: OnFailure,
     ) -> Result<LeaseAttempt, String> {
         let ttl = self.config.lease_ttl;
         let answer = self.call(cancel, |context| self.config.tier.lease(key, ttl, context))?;
         Ok(match answer {
             Some(Lease::Granted(guard)) => {
-                LeaseAttempt::Granted(HeldLease::new(guard, &self.renewals, hold_limit))
+                LeaseAttempt::Granted(HeldLease::new(guard, &self.renewals, hold_limit, on_failure))
             }
             Some(Lease::Held(remaining)) => LeaseAttempt::Held(remaining),
             Some(Lease::Unsupported) | None => LeaseAttempt::None,
@@ -101,11 +104,12 @@ impl RemoteClient {
         if self.health().paused_until.is_some_and(|until| began < until) {
             return Ok(None);
         }
-        let answer = call(&RemoteContext::new(began + self.config.call_timeout, cancel));
+        let context = RemoteContext::new(deadline_after(self.config.call_timeout), cancel);
+        let answer = guarded(|| call(&context));
         // A tier that is full can still be read.
-        let failed = matches!(&answer, Err(error) if *error != RemoteError::Full);
+        let failed = !matches!(&answer, Ok(Ok(_) | Err(RemoteError::Full)));
         self.note(failed || began.elapsed() > self.config.call_timeout);
-        answer.map(Some).map_err(|error| error.to_string())
+        answer?.map(Some).map_err(|error| error.to_string())
     }
 
     fn note(&self, failed: bool) {

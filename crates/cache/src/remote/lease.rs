@@ -5,7 +5,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::call::{deadline_after, guarded};
 use super::tier::{LeaseGuard, RemoteContext};
+
+/// A function that is told why a renewal failed.
+pub(crate) type OnFailure = Box<dyn Fn(&str) + Send + Sync>;
+
+/// The longest time between two renewals.
+const LONGEST_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// A lease that this process holds. It is released when it is dropped; the copy in a forked child releases nothing.
 pub(crate) struct HeldLease {
@@ -17,8 +24,9 @@ pub(crate) struct HeldLease {
 struct HeldGuard {
     /// `None` once it is released or lost.
     guard: Mutex<Option<Box<dyn LeaseGuard>>>,
-    /// Until when it is renewed: a caller may never drop its ticket.
-    until: Instant,
+    /// Until when it is renewed, if not for ever: a caller may never drop its ticket.
+    until: Option<Instant>,
+    on_failure: OnFailure,
 }
 
 /// The leases of a cache. A thread renews them while there are any.
@@ -27,6 +35,17 @@ pub(crate) struct Renewals {
     call_timeout: Duration,
     state: Mutex<State>,
     changed: Condvar,
+}
+
+/// Lets the next lease start another thread if this one panics.
+struct EndOfThread<'a>(&'a Renewals);
+
+impl Drop for EndOfThread<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.locked().has_thread = false;
+        }
+    }
 }
 
 #[derive(Default)]
@@ -41,10 +60,15 @@ struct Due {
 }
 
 impl HeldLease {
-    pub(crate) fn new(guard: Box<dyn LeaseGuard>, renewals: &Arc<Renewals>, hold_limit: Duration) -> Self {
-        let now = Instant::now();
-        let until = now.checked_add(hold_limit).unwrap_or(now);
-        let lease = Arc::new(HeldGuard { guard: Mutex::new(Some(guard)), until });
+    /// Has `guard` renewed for `hold_limit`; for ever if that exceeds what an [`Instant`] can express.
+    pub(crate) fn new(
+        guard: Box<dyn LeaseGuard>,
+        renewals: &Arc<Renewals>,
+        hold_limit: Duration,
+        on_failure: OnFailure,
+    ) -> Self {
+        let until = Instant::now().checked_add(hold_limit);
+        let lease = Arc::new(HeldGuard { guard: Mutex::new(Some(guard)), until, on_failure });
         renewals.add(Arc::downgrade(&lease));
         Self { lease, call_timeout: renewals.call_timeout, process: std::process::id() }
     }
@@ -59,7 +83,8 @@ impl Drop for HeldLease {
         }
         let guard = self.lease.locked().take();
         if let Some(guard) = guard {
-            guard.release(&RemoteContext::new(Instant::now() + self.call_timeout, None));
+            // It ends after its time.
+            let _ = guarded(|| guard.release(&RemoteContext::new(deadline_after(self.call_timeout), None)));
         }
     }
 }
@@ -73,17 +98,24 @@ impl HeldGuard {
     fn renew(&self, ttl: Duration, call_timeout: Duration) -> bool {
         let now = Instant::now();
         let mut guard = self.locked();
-        let Some(held) = guard.as_mut().filter(|_| now < self.until) else { return false };
-        match held.renew(ttl, &RemoteContext::new(now + call_timeout, None)) {
-            Ok(true) => true,
-            Ok(false) => {
+        let Some(held) = guard.as_mut().filter(|_| self.until.is_none_or(|until| now < until)) else {
+            return false;
+        };
+        let renewed = guarded(|| held.renew(ttl, &RemoteContext::new(deadline_after(call_timeout), None)));
+        let why = match renewed {
+            Ok(Ok(true)) => return true,
+            Ok(Ok(false)) => {
                 // Another host builds the same by now: more work, no harm.
                 *guard = None;
-                false
+                return false;
             }
-            // It may answer next time, before the lease ends.
-            Err(_) => true,
-        }
+            Ok(Err(error)) => error.to_string(),
+            Err(panic) => panic,
+        };
+        drop(guard);
+        (self.on_failure)(&why);
+        // It may answer next time, before the lease ends.
+        true
     }
 }
 
@@ -94,7 +126,7 @@ impl Renewals {
 
     /// A third of its time, so that one failed renewal loses no lease.
     fn interval(&self) -> Duration {
-        (self.ttl / 3).max(Duration::from_millis(1))
+        (self.ttl / 3).clamp(Duration::from_millis(1), LONGEST_INTERVAL)
     }
 
     fn add(self: &Arc<Self>, lease: Weak<HeldGuard>) {
@@ -111,6 +143,7 @@ impl Renewals {
     }
 
     fn run(&self) {
+        let _ended = EndOfThread(self);
         let mut state = self.locked();
         loop {
             state.leases.retain(|due| due.lease.strong_count() > 0);

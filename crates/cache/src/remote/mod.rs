@@ -3,6 +3,7 @@
 //! Nothing that a remote tier does fails a build, and none of its entries is believed: each is decoded, all of its digests
 //! are checked, its validation stamp is set to 0, and the caller judges it. A call that fails is a warning and a local build.
 
+mod call;
 mod client;
 mod lease;
 mod tier;

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use opkeep_cache::{Accept, Claim, Failure, Miss, Query, Source, UnsharedReason, Wait, WarningKind};
+use opkeep_cache::{
+    Accept, CacheError, Claim, Failure, Miss, Query, Source, UnsharedReason, Wait, WarningKind,
+};
 use opkeep_fs::CancelToken;
 use opkeep_store::{Entry, PutOutcome};
 
@@ -292,4 +294,61 @@ fn of_a_crowd_one_builds_each_key() {
         resume(&cache, waiter)
     });
     assert_eq!(failure, Failure::new("no"));
+}
+
+#[test]
+fn a_key_is_resumed_on_its_own_target() {
+    let host = Host::new();
+    let cache = opkeep_cache::Cache::open(host.config()).unwrap();
+    let (own, other) = (cache.target(crate::common::TARGET).unwrap(), cache.target("other").unwrap());
+    let ticket = build(claim(&own, "relu"));
+    let waiter = pending(claim(&own, "relu"));
+    publish(ticket, 1);
+    assert_eq!(hit(resume(&other, waiter)), (1, Source::Waited));
+}
+
+#[test]
+fn no_holder_is_waited_for_for_ever_by_default() {
+    assert!(Query::new(&take).stale_after <= Duration::from_secs(3600));
+}
+
+#[test]
+fn a_target_has_a_name_that_a_directory_can_have() {
+    let host = Host::new();
+    for config in [host.config(), opkeep_cache::CacheConfig::default()] {
+        let cache = opkeep_cache::Cache::open(config).unwrap();
+        for bad in ["../../x", "", "a/b", ".hidden"] {
+            let error = cache.target(bad).unwrap_err();
+            assert!(matches!(&error, CacheError::TargetName { target } if target == bad), "{error}");
+        }
+        cache.target("cpu-x86_64").unwrap();
+    }
+    assert!(host.warnings().is_empty());
+}
+
+/// A hit opens its file and nothing else.
+#[test]
+fn a_hit_opens_no_directory() {
+    use rustix::fs::inotify;
+    let host = Host::new();
+    let cache = host.cache();
+    publish(build(claim(&cache, "relu")), 1);
+    hit(claim(&cache, "relu"));
+    let path = cache.store().unwrap().path(&key("relu"));
+    let events = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
+    inotify::add_watch(&events, path.parent().unwrap(), inotify::WatchFlags::OPEN).unwrap();
+    let mut buffer = [std::mem::MaybeUninit::uninit(); 4096];
+    let mut opened = || {
+        let mut reader = inotify::Reader::new(&events, &mut buffer);
+        let mut opened = Vec::new();
+        while let Ok(event) = reader.next() {
+            opened.push(event.events().contains(inotify::ReadFlags::ISDIR));
+        }
+        opened
+    };
+    hit(claim(&cache, "relu"));
+    assert_eq!(opened(), [false]);
+    // A caller that waited looks anew, whatever the file system remembers.
+    cache.store().unwrap().refresh(&key("relu"));
+    assert_eq!(opened(), [true]);
 }

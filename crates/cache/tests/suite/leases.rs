@@ -274,3 +274,67 @@ fn of_a_crowd_on_several_hosts_one_builds_each_key() {
     });
     assert_eq!(built.into_inner(), 3);
 }
+
+#[test]
+fn a_lease_without_a_limit_is_renewed() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let mut config = config(&remote);
+    config.lease_ttl = Duration::from_millis(10);
+    let mut query = Query::new(&take);
+    query.hold_limit = Some(Duration::MAX);
+    let _ticket = build(host.with_remote(&config).get_or_begin(&key("relu"), &query).unwrap());
+    remote.wait_for(RemoteCall::Renew, 2);
+    // Times that no clock can show are as good.
+    config.call_timeout = Duration::MAX;
+    drop(build(claim(&host.with_remote(&config), "sigmoid")));
+}
+
+#[test]
+fn renewals_that_fail_are_errors_of_the_tier_and_go_on() {
+    for panics in [false, true] {
+        let (remote, host) = (FakeRemote::new(), Host::new());
+        let mut config = config(&remote);
+        config.lease_ttl = Duration::from_millis(10);
+        let cache = host.with_remote(&config);
+        let ticket = build(claim(&cache, "relu"));
+        match panics {
+            true => remote.on_call(|call, _| assert!(call != RemoteCall::Renew, "on purpose")),
+            false => remote.set_faults(RemoteFaults { is_gone: true, ..RemoteFaults::default() }),
+        }
+        until("errors", || cache.store().unwrap().statistics().remote_errors >= 2);
+        let warnings = host.warnings();
+        assert!(warnings.iter().all(|(kind, _)| *kind == WarningKind::Remote), "{warnings:?}");
+        drop(ticket);
+    }
+}
+
+/// The function for warnings panics on the thread that renews: that thread ends, and the next lease has another one.
+#[test]
+fn a_renewal_thread_that_panics_is_replaced() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let mut remote_config = config(&remote);
+    remote_config.lease_ttl = Duration::from_millis(10);
+    let mut config = host.config();
+    config.remote = Some(remote_config);
+    config.on_warning = Some(Arc::new(|_, text| panic!("on purpose: {text}")));
+    let cache = crate::common::open(config);
+    remote.on_call(|call, key_| {
+        assert!(call != RemoteCall::Renew || *key_ != remote_key("relu"), "on purpose");
+    });
+    let first = build(claim(&cache, "relu"));
+    remote.wait_for(RemoteCall::Renew, 1);
+    // The flag is reset after the call, and nothing tells when.
+    let mut renewed = false;
+    for number in 0..100 {
+        let ticket = build(claim(&cache, &format!("sigmoid {number}")));
+        let before = remote.count(RemoteCall::Renew);
+        thread::sleep(Duration::from_millis(20));
+        renewed = remote.count(RemoteCall::Renew) > before;
+        drop(ticket);
+        if renewed {
+            break;
+        }
+    }
+    assert!(renewed, "no thread renews");
+    drop(first);
+}

@@ -323,3 +323,45 @@ fn without_a_local_store_entries_come_from_the_tier_and_go_there() {
     assert_eq!(hit(claim(&cache, "relu")), (1, Source::Remote));
     assert_eq!(hit(claim(&host.with_remote(&config(&remote)), "relu")), (1, Source::Remote));
 }
+
+#[test]
+fn an_entry_that_the_caller_validated_is_kept_as_validated() {
+    let (remote, one, other) = (FakeRemote::new(), Host::new(), Host::new());
+    publish(build(claim(&one.with_remote(&config(&remote)), "relu")), 1);
+    let cache = other.with_remote(&config(&remote));
+    let renewed = vec![("rules".to_owned(), b"of this host".to_vec())];
+    let validate = |_: &Entry| Accept::Validated { stamp: 9, renewed: renewed.clone() };
+    let query = Query::new(&validate);
+    assert_eq!(hit(cache.get_or_begin(&key("relu"), &query).unwrap()), (1, Source::Remote));
+    let stored = |cache: &TargetCache| match cache.get(&key("relu")) {
+        opkeep_store::Lookup::Hit(entry) => *entry,
+        opkeep_store::Lookup::Miss(miss) => panic!("{miss}"),
+    };
+    let entry = stored(&cache);
+    assert_eq!((entry.validation(), entry.lazy_member("rules").unwrap()), (9, Some(&b"of this host"[..])));
+    assert_eq!(writer(&entry), 1);
+    // So is one that was in the local store; a lower stamp changes nothing.
+    let cache = one.cache();
+    for (stamp, kept) in [(STAMP - 1, STAMP), (9, 9)] {
+        let validate = |_: &Entry| Accept::Validated { stamp, renewed: Vec::new() };
+        assert_eq!(hit(cache.get_or_begin(&key("relu"), &Query::new(&validate)).unwrap()).1, Source::Local);
+        assert_eq!(stored(&cache).validation(), kept);
+    }
+}
+
+#[test]
+fn a_client_that_panics_fails_no_build() {
+    for panics in [Get, Put, Lease, Release] {
+        let (remote, host) = (FakeRemote::new(), Host::new());
+        remote.on_call(move |call, _| assert!(call != panics, "on purpose"));
+        let cache = host.with_remote(&config(&remote));
+        assert_eq!(publish(build(claim(&cache, "relu")), 1).local, Some(PutOutcome::Published));
+        let warnings = host.warnings();
+        assert_eq!(warnings.is_empty(), panics == Release);
+        assert!(
+            warnings.iter().all(|(kind, text)| *kind == WarningKind::Remote && text.contains("on purpose")),
+            "{warnings:?}"
+        );
+        assert_eq!(cache.store().unwrap().statistics().remote_errors, warnings.len() as u64);
+    }
+}
