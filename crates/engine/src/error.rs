@@ -80,6 +80,14 @@ pub enum KernelError {
         /// The kernel's name.
         kernel: String,
     },
+    /// The stored entry was not made under its key.
+    #[error("what is stored for the kernel `{kernel}` does not belong to its key: {source}")]
+    WrongKey {
+        /// The kernel's name.
+        kernel: String,
+        /// Where it belongs.
+        source: opkeep_kernel_entry::EntryError,
+    },
     /// The mode forbids compiling, and the store has no usable entry.
     #[error(
         "kernel `{kernel}` cannot be reused: {why}; the cache mode `require` forbids compiling it, so build it where \
@@ -183,6 +191,7 @@ impl KernelError {
             }
             Self::Incomplete { .. }
             | Self::UnexpectedImport { .. }
+            | Self::WrongKey { .. }
             | Self::NotCached { .. }
             | Self::HolderFailed { .. }
             | Self::Panicked { .. }

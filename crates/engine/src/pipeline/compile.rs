@@ -13,6 +13,7 @@ use opkeep_cache::Ticket;
 use opkeep_cann_meta::KernelMeta;
 use opkeep_descriptor::{Job, KernelName};
 use opkeep_digest::Digest;
+use opkeep_fs::CancelToken;
 use opkeep_kernel_entry::{KernelBundle, KernelRecord, Origin, encode_entry};
 use opkeep_validator::Severity;
 
@@ -27,6 +28,8 @@ use crate::{KernelError, Outcome};
 /// How long a compile is retried while the process has too many files open.
 const STARVED: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(20);
+/// For so long the fingerprint may be taken again after a compile.
+const RECHECK: Duration = Duration::from_secs(10);
 
 impl KernelPipeline<'_> {
     /// Compiles a kernel and checks it.
@@ -167,7 +170,9 @@ impl KernelPipeline<'_> {
     /// The change of the toolchain or the sources since the key was made, if there is one: then the key is not that of the
     /// kernel's inputs.
     fn moved(&self, job: &Job, keyed: &KeyedKernel) -> Option<String> {
-        let (backend, cx) = (&self.setup.backend, self.runtime.context(self.cancel));
+        // The kernel is finished: a cancel that comes now is no reason to lose it.
+        let (backend, uncancelled) = (&self.setup.backend, CancelToken::new());
+        let cx = self.runtime.context(&uncancelled).with_deadline(Instant::now().checked_add(RECHECK));
         let now = backend
             .toolchain(&cx)
             .and_then(|toolchain| Ok((toolchain, backend.op_sources(&cx, job, &keyed.spec)?)));

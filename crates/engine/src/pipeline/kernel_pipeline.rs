@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, OnceLock};
 
-use opkeep_cache::TargetCache;
+use opkeep_cache::{Accept, TargetCache};
 use opkeep_descriptor::ResolvedSpec;
 use opkeep_fs::CancelToken;
 use opkeep_kernel_entry::member::IMPORTED;
-use opkeep_kernel_entry::{KernelFiles, StoredExpectations, artifact};
+use opkeep_kernel_entry::{KernelFiles, StoredExpectations, artifact, verify_binding};
 use opkeep_store::{Entry, TargetStore};
 
 use crate::plan::KeyedKernel;
@@ -77,13 +77,29 @@ impl<'a> KernelPipeline<'a> {
         }
     }
 
-    /// The kernel in an entry. Its bytes are checked; one that other rules let in is validated again.
+    /// The kernel in an entry of the local store. Its bytes are checked; one that other rules let in is validated again, which
+    /// is recorded.
     pub(super) fn take_entry(
         &self,
         keyed: &KeyedKernel,
         entry: &Entry,
         outcome: Outcome,
     ) -> Result<ReadyKernel, KernelError> {
+        let (ready, accept) = self.judge_entry(keyed, entry, outcome)?;
+        if accept != Accept::Take {
+            let expected = self.expected(&keyed.spec);
+            self.target_of(&keyed.spec.target).inspect(|target| record(&expected, target, entry));
+        }
+        Ok(ready)
+    }
+
+    /// The kernel in an entry, and how the cache is to take the entry.
+    pub(super) fn judge_entry(
+        &self,
+        keyed: &KeyedKernel,
+        entry: &Entry,
+        outcome: Outcome,
+    ) -> Result<(ReadyKernel, Accept), KernelError> {
         let kernel = || keyed.name.to_string();
         if entry.member(IMPORTED).is_some() {
             return Err(KernelError::UnexpectedImport { kernel: kernel() });
@@ -92,12 +108,22 @@ impl<'a> KernelPipeline<'a> {
             artifact(entry).map_err(|member| KernelError::Incomplete { kernel: kernel(), member })?;
         let digests = (object_digest, json_digest);
         let expected = self.expected(&keyed.spec);
+        let mut accept = Accept::Take;
         if !expected.covers(entry) {
+            // Only a CANN kernel is bound to its key by its own bytes, so an entry that no rules have judged may be any other's.
+            if entry.validation() == 0 {
+                verify_binding(entry, &keyed.spec.target, expected.expectations())
+                    .map_err(|source| KernelError::WrongKey { kernel: kernel(), source })?;
+            }
             self.validate(keyed, &artifact)?;
-            self.target_of(&keyed.spec.target).inspect(|target| record(&expected, target, entry));
+            if entry.validation() < expected.stamp() {
+                accept = Accept::Validated { stamp: expected.stamp(), renewed: expected.renewed_members() };
+            }
         }
         let artifact = Arc::new(artifact);
-        Ok(ReadyKernel { artifact, digests, outcome, reason: None, compile_time: None, imported: None })
+        let ready =
+            ReadyKernel { artifact, digests, outcome, reason: None, compile_time: None, imported: None };
+        Ok((ready, accept))
     }
 
     /// What the backend expects of kernels for `spec`.

@@ -117,6 +117,8 @@ impl KernelPipeline<'_> {
         let mut query = Query::new(accept);
         query.time_limit = self.setup.config.compile_timeout;
         query.stale_after = self.stale_after().unwrap_or(Duration::MAX);
+        // Its holder may wait as long for a job token before it compiles.
+        query.hold_limit = Some(query.stale_after.saturating_mul(2));
         // It was counted when the build looked everything up.
         query.counted = false;
         query
@@ -131,10 +133,10 @@ impl KernelPipeline<'_> {
         if !mode.reads() && !since.contains(&entry.created()) {
             return Accept::Replace(format!("cache mode is {mode}"));
         }
-        match self.take_entry(keyed, entry, Outcome::Shared) {
-            Ok(ready) => {
+        match self.judge_entry(keyed, entry, Outcome::Shared) {
+            Ok((ready, accept)) => {
                 taken.replace(Some(ready));
-                Accept::Take
+                accept
             }
             Err(error) => Accept::Replace(format!("the stored kernel is not valid: {error}")),
         }

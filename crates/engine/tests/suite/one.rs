@@ -447,3 +447,16 @@ fn more_time_is_another_builder() {
         .get_or_build(&request("Square", &[3]))
         .unwrap();
 }
+
+#[test]
+fn a_kernel_that_is_finished_when_its_build_is_cancelled_is_kept() {
+    let (bench, cancel) = (Bench::new(), CancelToken::new());
+    let token = cancel.clone();
+    let backend = Arc::new(NullBackend::new(move |_, artifact| {
+        token.cancel();
+        Ok(artifact)
+    }));
+    let report = bench.engine(&backend).with_cancel(cancel).build(&[request("Square", &[3])]).unwrap();
+    assert_eq!((outcomes(&report), report.warnings.as_slice()), (vec!["compiled"], &[][..]));
+    assert_eq!(build(&bench.engine(&backend), &[request("Square", &[3])]), ["reused"]);
+}

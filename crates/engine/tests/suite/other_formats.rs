@@ -10,6 +10,7 @@ use opkeep_artifact::{
     OpaqueRules, Severity,
 };
 use opkeep_backend::{Backend, BackendError, CompileRequest, Context, Support};
+use opkeep_cache::{RemoteConfig, RemoteKey};
 use opkeep_descriptor::{BuildSpec, Job, ResolvedSpec};
 use opkeep_digest::Fingerprint;
 use opkeep_kernel_entry::{EntryError, EntryVerdict, verify_entry};
@@ -18,6 +19,7 @@ use opkeep_store::{
 };
 use opkeep_testkit::NullBackend;
 use opkeep_testkit::elf::host_object;
+use opkeep_testkit::remote::FakeRemote;
 use opkeep_validator::{Code, Validator};
 
 use crate::common::{Bench, build, outcomes, request};
@@ -315,4 +317,65 @@ fn a_kernel_without_a_description_is_not_put_where_frameworks_look() {
     assert_eq!((placed.names.len(), placed.multi_part_names.len()), (0, 1));
     let kernels = crate::common::files(&placed.directory);
     assert!(!kernels.iter().any(|path| path.extension().is_some_and(|end| end == "o")), "{kernels:?}");
+}
+
+fn remote_engine(bench: &Bench, device: &Arc<Device>, remote: &FakeRemote) -> Engine {
+    let remote = RemoteConfig::new(Arc::new(remote.clone()));
+    engine(bench, device).with_config(|config| config.remote = Some(remote))
+}
+
+/// Nothing in its bytes names its key: its header does.
+#[test]
+fn a_kernel_of_another_key_is_not_taken_from_a_remote_tier() {
+    let (one, other, remote, device) = (Bench::new(), Bench::new(), FakeRemote::new(), elf(224));
+    let requests = [3, 4].map(|length| request("Square", &[length]).with_spec(BuildSpec::new(TARGET)));
+    let report = remote_engine(&one, &device, &remote).build(&requests).unwrap();
+    let [first, second] = [0, 1].map(|at: usize| *report.kernels[at].key.unwrap().digest());
+    let name = |key| RemoteKey::new(TARGET, key);
+    let good = Entry::decode(remote.file(&name(first)).unwrap(), Some(&first)).unwrap();
+    let headless = good.members().filter(|(name, ..)| *name != "header");
+    let headless = headless.fold(EntryBuilder::new(1), |entry, (name, bytes, is_eager)| match is_eager {
+        true => entry.eager(name, bytes),
+        false => entry.lazy(name, bytes),
+    });
+    for forged in [good.to_builder(), headless] {
+        remote.set_file(&name(second), forged.encode(&second).unwrap());
+        let host = Bench::new();
+        let report = remote_engine(&host, &device, &remote).build(&requests).unwrap();
+        assert_eq!(outcomes(&report), ["reused", "compiled"]);
+        assert!(report.warnings.iter().any(|text| text.contains("remote cache")), "{:?}", report.warnings);
+    }
+    // What was compiled has replaced it.
+    assert_eq!(build(&remote_engine(&other, &device, &remote), &requests), ["reused", "reused"]);
+}
+
+#[test]
+fn a_kernel_from_a_remote_tier_is_validated_once() {
+    let (one, other, remote, maker) = (Bench::new(), Bench::new(), FakeRemote::new(), ptx(1));
+    build(&remote_engine(&one, &maker, &remote), &square());
+    let device = ptx(1);
+    let runs = || device.check.as_ref().unwrap().runs.load(Ordering::SeqCst);
+    assert_eq!(build(&remote_engine(&other, &device, &remote), &square()), ["reused"]);
+    assert_eq!((runs(), entry(&other).validation()), (1, entry(&one).validation()));
+    assert_eq!(build(&remote_engine(&other, &device, &remote), &square()), ["reused"]);
+    assert_eq!(runs(), 1);
+}
+
+/// The check that is named is not there: what the format says is judged all the same.
+#[test]
+fn without_the_check_a_remote_kernel_is_still_validated() {
+    let (one, other, remote, maker) = (Bench::new(), Bench::new(), FakeRemote::new(), ptx(1));
+    let report = remote_engine(&one, &maker, &remote).build(&square()).unwrap();
+    let key = *report.kernels[0].key.unwrap().digest();
+    let file = remote.file(&RemoteKey::new(TARGET, key)).unwrap();
+    let good = Entry::decode(file, Some(&key)).unwrap();
+    let bad = good.members().fold(EntryBuilder::new(1), |entry, (name, bytes, is_eager)| match is_eager {
+        true => entry.eager(name, if name == "object" { b"// no PTX" } else { bytes }),
+        false => entry.lazy(name, bytes),
+    });
+    remote.set_file(&RemoteKey::new(TARGET, key), bad.encode(&key).unwrap());
+    let format = Mutex::new(ptx_rules(1));
+    let object = maker.object.clone();
+    let without = Arc::new(Device { null: NullBackend::default(), object, format, check: None });
+    assert_eq!(build(&remote_engine(&other, &without, &remote), &square()), ["compiled"]);
 }
