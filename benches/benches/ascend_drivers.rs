@@ -67,7 +67,9 @@ fn main() {
 /// How long a kernel takes, in milliseconds.
 fn each(config: &AscendConfig, driver: Driver, kernels: usize, threads: usize, log: &Installation) -> f64 {
     let before = log.compiles().unwrap().len();
-    let backend = AscendBackend::open(&AscendConfig { driver, ..config.clone() }, SOC).unwrap();
+    let mut config = config.clone();
+    config.driver = driver;
+    let backend = AscendBackend::open(&config, SOC).unwrap();
     let backend: Arc<dyn Backend> = Arc::new(backend);
     let spec = backend.resolve(&TestContext::new().cx(), &BuildSpec::new(SOC)).unwrap();
     let caller = TestContext::new();

@@ -57,6 +57,8 @@ pub struct AscendBackend {
     /// Where this host has such a chip.
     loader: OnceLock<Option<AscendLoader>>,
     scratch: PathBuf,
+    /// The file system whose clock workers go by.
+    fs: Fs,
     jobs_each: u32,
     /// What the user says that counts.
     inputs: Vec<PathBuf>,
@@ -100,6 +102,7 @@ impl AscendBackend {
             warnings,
             loader: OnceLock::new(),
             scratch,
+            fs: config.fs.clone(),
             jobs_each: config.jobs_each,
             inputs: config.inputs.iter().cloned().map(absolute).collect(),
             externals: Mutex::default(),

@@ -2,11 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use opkeep_fs::Fs;
+
 use crate::toolkit::find::Search;
 use crate::worker::op_query_cache;
 
 /// How the backend finds its toolkit, and how it drives it.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct AscendConfig {
     /// Where to look for the toolkit.
     pub search: Search,
@@ -21,6 +24,9 @@ pub struct AscendConfig {
     pub jobs_each: u32,
     /// Files, and directories of files, that the toolkit reads for some kernels only: they count by content.
     pub inputs: Vec<PathBuf>,
+    /// The file system whose clock decides which modules of the toolkit were changed just now: a worker that imported such
+    /// a module compiles once, then it is replaced.
+    pub fs: Fs,
 }
 
 /// How the compiler is driven. Kernels are the same either way.
@@ -39,7 +45,15 @@ impl AscendConfig {
     /// Finds the toolkit by `search`. Nothing is kept between processes.
     pub fn new(search: Search) -> Self {
         let scratch = std::env::temp_dir();
-        Self { search, driver: Driver::Auto, scratch, answers: None, jobs_each: 256, inputs: Vec::new() }
+        Self {
+            search,
+            driver: Driver::Auto,
+            scratch,
+            answers: None,
+            jobs_each: 256,
+            inputs: Vec::new(),
+            fs: Fs::new(),
+        }
     }
 
     /// Keeps what operators answer in this user's folder below `folder`, which may be one for temporary files.

@@ -72,6 +72,7 @@ impl AscendBackend {
             jobs_each: self.jobs_each,
             guards,
             scratch: self.scratch.clone(),
+            fs: self.fs.clone(),
             reach: OnceLock::new(),
         }
     }

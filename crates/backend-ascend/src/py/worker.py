@@ -54,7 +54,9 @@ class Wire:
 class Sources:
     """The files that modules were imported from, and whether they are still what was imported."""
 
-    def __init__(self, roots):
+    def __init__(self, roots, clock_offset):
+        """`clock_offset` is what the caller's clock is ahead of the system's, in nanoseconds."""
+        self.clock_offset = clock_offset
         self.roots = tuple(os.path.join(root, "") for root in roots)
         self.seen = {}
         self.doubtful = False
@@ -72,7 +74,7 @@ class Sources:
                 continue
             state = self._state(path)
             self.seen[name] = (path, state)
-            if state is None or max(state[2:]) > time.time_ns() - RECENT:
+            if state is None or max(state[2:]) > time.time_ns() + self.clock_offset - RECENT:
                 self.doubtful = True
 
     def have_changed(self):
@@ -128,7 +130,7 @@ def select_format(request):
 
 
 def serve(wire, arguments):
-    sources = Sources(arguments["roots"])
+    sources = Sources(arguments["roots"], arguments["clock_offset"])
     domain = Domain(arguments["files"], arguments["beneath"])
     try:
         opc_api = start(arguments["tool_folder"])

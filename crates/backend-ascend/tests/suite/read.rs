@@ -22,7 +22,8 @@ fn spec(options: Value) -> BuildSpec {
 #[test]
 fn both_ways_are_the_same() {
     let place = Place::new();
-    let config = AscendConfig { driver: Driver::Process, ..AscendConfig::new(place.search()) };
+    let mut config = AscendConfig::new(place.search());
+    config.driver = Driver::Process;
     let backend = AscendBackend::open(&config, SOC).unwrap();
     let framework = read_info(SQUARE).unwrap().spec.retarget(SOC);
     for spec in [

@@ -32,8 +32,9 @@ fn ascend(common: &CompileArgs) -> anyhow::Result<AscendConfig> {
         "process" => Driver::Process,
         _ => Driver::Auto,
     };
-    let config = env::ascend_config(common.cann.clone(), &common.toolchain_inputs)?;
-    Ok(AscendConfig { driver, ..config })
+    let mut config = env::ascend_config(common.cann.clone(), &common.toolchain_inputs)?;
+    config.driver = driver;
+    Ok(config)
 }
 
 /// An engine as the flags have it.

@@ -88,8 +88,9 @@ pub(crate) fn cpu_config(patience: Duration, declared: &[PathBuf]) -> anyhow::Re
 
 /// CANN, in `explicit`, else where the environment says; `declared` counts as a part of it.
 pub(crate) fn ascend_config(explicit: Option<PathBuf>, declared: &[PathBuf]) -> anyhow::Result<AscendConfig> {
-    let config = AscendConfig::new(ascend_search(explicit)).keep_answers_below(&std::env::temp_dir());
-    Ok(AscendConfig { inputs: toolchain_inputs(declared)?, ..config })
+    let mut config = AscendConfig::new(ascend_search(explicit)).keep_answers_below(&std::env::temp_dir());
+    config.inputs = toolchain_inputs(declared)?;
+    Ok(config)
 }
 
 /// Where to look for CANN: in `explicit`, else where the environment says.

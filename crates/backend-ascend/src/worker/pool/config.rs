@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use opkeep_backend::BackendError;
 use opkeep_fs::Fs;
@@ -45,15 +45,27 @@ pub(crate) struct WorkerConfig {
     pub(crate) guards: Guards,
     /// Where its directory is made.
     pub(crate) scratch: PathBuf,
+    /// The file system whose clock decides which modules were changed just now.
+    pub(crate) fs: Fs,
     /// What it may read, once that is needed.
     pub(crate) reach: OnceLock<Reach>,
 }
 
 impl PartialEq for WorkerConfig {
     fn eq(&self, other: &Self) -> bool {
-        // What it may reach follows from the domain.
-        let Self { interpreter, bytecode, domain, tool_folder, roots, jobs_each, guards, scratch, reach: _ } =
-            self;
+        // What it may reach follows from the domain; a backend has one file system.
+        let Self {
+            interpreter,
+            bytecode,
+            domain,
+            tool_folder,
+            roots,
+            jobs_each,
+            guards,
+            scratch,
+            fs: _,
+            reach: _,
+        } = self;
         (interpreter, bytecode, domain) == (&other.interpreter, &other.bytecode, &other.domain)
             && (tool_folder, roots, jobs_each) == (&other.tool_folder, &other.roots, &other.jobs_each)
             && (guards, scratch) == (&other.guards, &other.scratch)
@@ -83,7 +95,17 @@ impl WorkerConfig {
         beneath.extend([text(directory), text(&Fs::new().resolved(directory))]);
         json!({"tool_folder": self.tool_folder.as_deref().map(text),
             "roots": self.roots.iter().map(|root| text(root)).collect::<Vec<_>>(),
+            "clock_offset": self.clock_offset(),
             "files": paths(&self.domain.files), "beneath": beneath})
+    }
+
+    /// How far the clock of `fs` is ahead of the system's, in nanoseconds.
+    fn clock_offset(&self) -> i64 {
+        let ahead = match self.fs.now().duration_since(SystemTime::now()) {
+            Ok(ahead) => i64::try_from(ahead.as_nanos()),
+            Err(behind) => i64::try_from(behind.duration().as_nanos()).map(i64::wrapping_neg),
+        };
+        ahead.unwrap_or(0)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::sync::OnceLock;
 
+use opkeep_fs::Fs;
 use opkeep_testkit::TestContext;
 use tempfile::TempDir;
 
@@ -30,6 +31,7 @@ fn pool(and_then: &str) -> (TempDir, Pool, Arc<WorkerConfig>) {
         jobs_each: 9,
         guards: Guards::none("the shell is not probed"),
         scratch: folder.path().to_owned(),
+        fs: Fs::new(),
         reach: OnceLock::new(),
     };
     (folder, Pool::new().unwrap(), Arc::new(setup))

@@ -6,8 +6,9 @@ use super::*;
 pub(crate) fn many_out_of_date() {
     // Compiles take long enough for all of them to be on at once.
     let plan = Toolkit::new().compile_time(Duration::from_secs(2));
-    let bench = Bench::of(Place::of(&plan), Driver::Workers);
-    std::thread::sleep(Duration::from_millis(2100));
+    let place = Place::of(&plan);
+    let config = settled(&place, Driver::Workers);
+    let bench = Bench::with(place, &config);
     std::thread::scope(|scope| {
         for count in 1..8 {
             let bench = &bench;
@@ -29,8 +30,7 @@ fn pids(bench: &Bench) -> Vec<u32> {
 
 /// What is no module may have been read when the worker was started.
 pub(crate) fn dismissed() {
-    let bench = Bench::new(Driver::Workers);
-    std::thread::sleep(Duration::from_millis(2100));
+    let bench = Bench::settled(Driver::Workers);
     bench.backend.toolchain(&TestContext::new().cx()).unwrap();
     bench.made(&square());
     bench.backend.toolchain(&TestContext::new().cx()).unwrap();
@@ -46,8 +46,7 @@ pub(crate) fn dismissed() {
 
 /// Two users' folders have a package of the same name, with the same module in it that operators import.
 pub(crate) fn namesakes() {
-    let bench = Bench::new(Driver::Workers);
-    std::thread::sleep(Duration::from_millis(2100));
+    let bench = Bench::settled(Driver::Workers);
     let text = std::fs::read_to_string(bench.place.installed.impl_file("dynamic/square.py")).unwrap();
     let own = |user: &str| {
         let base = bench.place.below(user);
@@ -77,7 +76,6 @@ pub(crate) fn namesakes() {
     // What they import is watched as the toolkit's own modules are.
     let helper = bench.place.below("ann/own_impl/helper.py");
     let before = pids(&bench).len();
-    std::thread::sleep(Duration::from_millis(2100));
     let first = bench.made(&jobs[0]).object;
     bench.made(&jobs[0]);
     std::fs::write(&helper, "USER = 'somebody else'\n").unwrap();
@@ -114,8 +112,9 @@ pub(crate) fn relative() {
 
 pub(crate) fn recycled() {
     let place = Place::new();
-    let config = AscendConfig { jobs_each: 3, ..driven(&place, Driver::Workers) };
-    // Files that were just written are doubted, and so is who has read them.
+    let mut config = driven(&place, Driver::Workers);
+    config.jobs_each = 3;
+    // A worker that has read files that were written just now compiles once. This test waits by the real clock.
     std::thread::sleep(Duration::from_millis(2100));
     let bench = Bench::with(place, &config);
     (1..8).for_each(|count| drop(bench.made(&job("Square", &[&[count]]))));

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::common::{Place, SOC, driven};
 use libtest_mimic::{Failed, Trial};
@@ -19,7 +19,7 @@ use opkeep_backend::{Backend, BackendError, CompileRequest};
 use opkeep_backend_ascend::{AscendBackend, AscendConfig, Driver};
 use opkeep_cann_meta::KernelMeta;
 use opkeep_descriptor::{BuildSpec, Job, KernelName, KeyParts, ResolvedSpec};
-use opkeep_fs::CancelToken;
+use opkeep_fs::{CancelToken, Clock, Fs};
 use opkeep_testkit::toolkit::{self, Fault, Layout, Part, Rule, Toolkit, Vendor};
 use opkeep_testkit::{TestContext, job};
 use serde_json::{Value, json};
@@ -76,6 +76,22 @@ pub(crate) fn trials() -> Vec<Trial> {
     cases.iter().map(trial).collect()
 }
 
+/// A clock that is an hour ahead.
+struct HourAhead;
+
+impl Clock for HourAhead {
+    fn now(&self) -> SystemTime {
+        SystemTime::now() + Duration::from_secs(3600)
+    }
+}
+
+/// As [`driven`], by a clock to which all files of the place are old.
+fn settled(place: &Place, driver: Driver) -> AscendConfig {
+    let mut config = driven(place, driver);
+    config.fs = Fs::new().with_clock(Arc::new(HourAhead));
+    config
+}
+
 /// A backend with a folder to work in.
 struct Bench {
     place: Place,
@@ -89,6 +105,13 @@ type Outcome = (TempDir, Result<Artifact, BackendError>);
 impl Bench {
     fn new(driver: Driver) -> Self {
         Self::of(Place::new(), driver)
+    }
+
+    /// One whose workers take no file for one that was changed just now.
+    fn settled(driver: Driver) -> Self {
+        let place = Place::new();
+        let config = settled(&place, driver);
+        Self::with(place, &config)
     }
 
     fn of(place: Place, driver: Driver) -> Self {
@@ -425,8 +448,7 @@ fn crashes() {
 
 fn edited() {
     for driver in DRIVERS {
-        let bench = Bench::new(driver);
-        std::thread::sleep(Duration::from_millis(2100));
+        let bench = Bench::settled(driver);
         let first = bench.made(&square()).object;
         assert_eq!(bench.made(&square()).object, first);
         let file = bench.place.installed.impl_file("dynamic/square.py");
@@ -526,7 +548,9 @@ fn hold(folder: &Path) {
     let mut search = crate::common::search_below(folder);
     search.environment.extend([("PATH".to_owned(), std::env::var_os("PATH").unwrap())]);
     search.environment.extend(toolkit::python().map(|path| ("HI_PYTHON".to_owned(), path.into_os_string())));
-    let backend = AscendBackend::open(&AscendConfig { driver, ..AscendConfig::new(search) }, SOC).unwrap();
+    let mut config = AscendConfig::new(search);
+    config.driver = driver;
+    let backend = AscendBackend::open(&config, SOC).unwrap();
     let spec = backend.resolve(&TestContext::new().cx(), &BuildSpec::new(SOC)).unwrap();
     let work_dir = folder.join("work");
     let job = square();

@@ -76,7 +76,9 @@ pub(crate) fn driven(place: &Place, driver: Driver) -> AscendConfig {
     let mut search = place.search();
     search.environment.extend([("PATH".to_owned(), std::env::var_os("PATH").unwrap_or_default())]);
     search.environment.extend(toolkit::python().map(|path| ("HI_PYTHON".to_owned(), path.into_os_string())));
-    AscendConfig { driver, ..AscendConfig::new(search) }.keep_answers_below(&ANSWERS)
+    let mut config = AscendConfig::new(search).keep_answers_below(&ANSWERS);
+    config.driver = driver;
+    config
 }
 
 /// Begins empty with each run of these tests.
