@@ -20,7 +20,7 @@ use crate::toolchain::{DEPENDENCY_FLAGS, Means, Toolchain, environment, foreign,
 use crate::work_dir::{read_made, write_source};
 
 /// The help for a file that no key covers.
-const HELP: &str = "declare it as an input of the toolchain (--toolchain-input), so that it counts";
+const HELP: &str = "declare it as an input of the toolchain: then the key covers it";
 /// The help for a path that was looked up in vain.
 const HELP_MISSING: &str = "; for a path that does not exist, declare its directory";
 /// The help for a program that a wrapper starts.

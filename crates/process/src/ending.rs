@@ -74,7 +74,7 @@ fn killed() -> String {
     if let Some(Memory { bytes, kills, path }) = own_memory() {
         return format!(
             "its control group `{}` has {bytes} bytes of memory at most, and for want of it the system has killed {kills} of \
-             its programs so far: give it more memory, or run fewer compilers at once (--jobs)",
+             its programs so far: give it more memory, or run fewer compilers at once",
             path.display()
         );
     }
@@ -84,7 +84,7 @@ fn killed() -> String {
              memory (`dmesg` says)"
         );
     }
-    "another program killed it, or the system for want of memory (`dmesg` says): run fewer compilers at once (--jobs)"
+    "another program killed it, or the system for want of memory (`dmesg` says): run fewer compilers at once"
         .to_owned()
 }
 

@@ -11,8 +11,8 @@ use crate::worker::pool::WorkerConfig;
 
 /// What to do about a read that no key covers.
 pub(crate) const HELP: &str = "neither importing the toolkit nor an import in the operator's sources leads there: import \
-    it by its name, keep it beside the operators, or declare it as an input of the toolchain (--toolchain-input), so \
-    that it counts";
+    it by its name, keep it beside the operators, or declare it as an input of the toolchain: then the \
+    key covers it";
 
 /// What a compile is begun with.
 pub(crate) struct Ready {

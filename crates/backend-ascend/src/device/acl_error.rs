@@ -74,18 +74,18 @@ impl AclError {
     pub fn help(&self) -> String {
         let help = match self {
             Self::NoLibrary { .. } => {
-                "name the chip (`--target Ascend910B1`): compiling needs no device; to use one, install the package \
+                "name the chip as the target, such as `Ascend910B1`: compiling needs no device; to use one, install the package \
                  Ascend-cann-toolkit, and the driver"
             }
             Self::Unloadable { .. } => {
-                "name the chip (`--target Ascend910B1`): compiling needs no device; to use one, install the driver, \
+                "name the chip as the target, such as `Ascend910B1`: compiling needs no device; to use one, install the driver, \
                  whose libraries this one needs, or add the folder of the library that is missing to LD_LIBRARY_PATH"
             }
             Self::Stub { .. } => {
                 "take `devlib` and `stub` folders out of LD_LIBRARY_PATH, or put the toolkit's `lib64` before them"
             }
             Self::NoDevice { .. } => {
-                "name the chip (`--target Ascend910B1`): compiling needs no device; to use one, see with `npu-smi info` \
+                "name the chip as the target, such as `Ascend910B1`: compiling needs no device; to use one, see with `npu-smi info` \
                  whether the driver and the device work, and whether this user or container may use them"
             }
             Self::Symbol { since, .. } => return format!("install CANN {since} or later"),

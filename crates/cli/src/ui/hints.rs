@@ -1,6 +1,7 @@
 //! What to do about an error by the arguments of this command: a library names none of them.
 
 use opkeep::{BuildError, KernelError, ViewError};
+use opkeep_backend::BackendError;
 use opkeep_cache::CacheError;
 use opkeep_onnx::{ModelError, OnnxError};
 use opkeep_store::StoreError;
@@ -15,6 +16,8 @@ pub(crate) fn hints(error: &anyhow::Error) -> Vec<String> {
             of_build(error)
         } else if let Some(error) = cause.downcast_ref() {
             of_view(error)
+        } else if let Some(error) = cause.downcast_ref() {
+            of_backend(error)
         } else if let Some(OnnxError::Model(error)) = cause.downcast_ref() {
             of_model(error)
         } else {
@@ -45,6 +48,7 @@ fn of_build(error: &BuildError) -> Option<String> {
         BuildError::Cache(CacheError::NoStore { .. }) => {
             Some("--op_compiler_cache_dir DIR or OPKEEP_CACHE_DIR chooses a store".to_owned())
         }
+        BuildError::Backend(error) => of_backend(error),
         BuildError::ViewInStore { .. } => {
             let view = "--kernel-meta DIR or MS_COMPILER_CACHE_PATH chooses another directory for kernels";
             Some(format!("{view}; {OTHER_STORE}"))
@@ -53,8 +57,18 @@ fn of_build(error: &BuildError) -> Option<String> {
     }
 }
 
+fn of_backend(error: &BackendError) -> Option<String> {
+    match error {
+        BackendError::UnkeyedRead { .. } => {
+            Some("--toolchain-input PATH or OPKEEP_TOOLCHAIN_INPUTS declares an input of the toolchain".to_owned())
+        }
+        _ => None,
+    }
+}
+
 pub(crate) fn of_kernel(error: &KernelError) -> Option<String> {
     match error {
+        KernelError::Backend(error) => of_backend(error),
         KernelError::WorkDir { .. } => Some("TMPDIR chooses another directory for compilers".to_owned()),
         _ => None,
     }

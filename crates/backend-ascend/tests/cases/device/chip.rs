@@ -59,7 +59,7 @@ fn no_device_says_why() {
     let error = stub.runtime().soc_name().unwrap_err();
     assert!(matches!(&error, AclError::NoDevice { library, .. } if *library == stub.library()));
     assert!(error.to_string().ends_with("finds no device: can not init soc version"), "{error}");
-    assert!(error.help().contains("npu-smi info") && error.help().contains("--target"));
+    assert!(error.help().contains("npu-smi info") && error.help().contains("as the target"));
 
     let stub = Stub::new().told("soc -\nfail aclrtGetDeviceCount 0 507899 EL0003 driver is not there");
     let error = stub.runtime().soc_name().unwrap_err();

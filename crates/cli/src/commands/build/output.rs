@@ -9,6 +9,7 @@ use opkeep_kernel_entry::Provenance;
 use serde::Serialize;
 
 use super::left::{LeftOutput, left_outputs};
+use super::report::reason;
 use crate::input::model::Unreadable;
 use crate::ui::json::{self, FileError, Milliseconds};
 use crate::ui::output::chain;
@@ -148,7 +149,7 @@ fn kernel_output(kernel: &KernelReport) -> KernelOutput {
         op_type: kernel.op_type.clone(),
         operators: kernel.requested_by.clone(),
         outcome: kernel.outcome.name(),
-        reason: kernel.reason.clone(),
+        reason: reason(kernel),
         imported: kernel.imported.as_ref().map(ImportedOutput::from),
         compile_ms: kernel.compile_time.map(Milliseconds),
         bytes: kernel.bytes,

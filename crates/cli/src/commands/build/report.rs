@@ -138,6 +138,15 @@ pub(crate) fn report_text(report: &BuildReport) -> Text {
     text
 }
 
+/// The reason of a kernel's outcome, with what to do about it by the arguments of this command.
+pub(super) fn reason(kernel: &KernelReport) -> Option<String> {
+    let reason = kernel.reason.clone()?;
+    Some(match kernel.error.as_deref().and_then(hints::of_kernel) {
+        Some(hint) => format!("{reason}; {hint}"),
+        None => reason,
+    })
+}
+
 /// Why a kernel failed; with the end of its compiler's log, if that is why.
 fn failure_text(kernel: &KernelReport) -> Text {
     let reason = format!("    {}", kernel.reason.as_deref().unwrap_or("no reason was given"));
