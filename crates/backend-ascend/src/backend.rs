@@ -114,7 +114,7 @@ impl AscendBackend {
     /// The full name of the chip in this machine.
     ///
     /// # Errors
-    /// There is none, or nobody to ask.
+    /// There is no device, or no runtime library that could be asked.
     pub fn device(config: &AscendConfig) -> Result<String, BackendError> {
         let toolkit = config.search.find()?;
         let name = Runtime::open(Some(&toolkit)).and_then(|runtime| runtime.soc_name());
@@ -142,7 +142,7 @@ impl AscendBackend {
     /// backend for its chip would say, which needs a toolkit.
     ///
     /// # Errors
-    /// An option that is out of range, or that means a folder: what was in it then, nobody knows.
+    /// An option that is out of range, or that names a directory: its content at that time is unknown.
     pub fn read(spec: &BuildSpec) -> Result<ResolvedSpec, BackendError> {
         let options = options::resolve(spec)?;
         if let Some((name, value)) =
@@ -151,8 +151,9 @@ impl AscendBackend {
             return Err(BackendError::Option {
                 name: name.clone(),
                 value: value.clone(),
-                expected: "none, for a kernel that is there already: what was in that folder is not known"
-                    .to_owned(),
+                expected:
+                    "none, for a kernel that is there already: the content of that directory is unknown"
+                        .to_owned(),
             });
         }
         Ok(ResolvedSpec { target: spec.target.clone(), options, debug: debug_enabled(spec) })
@@ -216,7 +217,7 @@ impl AscendBackend {
         })
     }
 
-    /// Who knows the toolkit as it was makes nothing any more.
+    /// Workers that imported an older state of the toolkit compile no more.
     fn dismiss_workers(&self) {
         if let Means::Workers(pool) = &self.driver {
             pool.dismiss();
@@ -235,7 +236,7 @@ impl AscendBackend {
                 return Err(BackendError::Option {
                     name: name.to_owned(),
                     value: path.clone(),
-                    expected: "a folder that is there: the compiler would go on without a word".to_owned(),
+                    expected: "an existing directory: the compiler reports no missing one".to_owned(),
                 });
             }
             // The compiler runs elsewhere, and would not find what is named from here.

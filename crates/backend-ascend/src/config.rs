@@ -17,15 +17,15 @@ pub struct AscendConfig {
     pub driver: Driver,
     /// Where workers keep temporary files.
     pub scratch: PathBuf,
-    /// Where answers of operators are kept, which the next process need not ask again, and beside them what importing the
-    /// toolkit takes, and its bytecode: a directory that only this user can write to. Nowhere if None.
+    /// Where answers of operators are kept, which the next process need not ask again, and beside them what importing
+    /// the toolkit takes, and its bytecode: a directory that only this user can write to. Nowhere if None.
     pub answers: Option<PathBuf>,
     /// After how many jobs a worker is replaced: what operators leave behind in it does not add up for long.
     pub jobs_each: u32,
     /// Files, and directories of files, that the toolkit reads for some kernels only: they count by content.
     pub inputs: Vec<PathBuf>,
-    /// The file system whose clock decides which modules of the toolkit were changed just now: a worker that imported such
-    /// a module compiles once, then it is replaced.
+    /// The file system whose clock decides which modules of the toolkit were changed just now: a worker that imported
+    /// such a module compiles once, then it is replaced.
     pub fs: Fs,
 }
 
@@ -56,7 +56,7 @@ impl AscendConfig {
         }
     }
 
-    /// Keeps what operators answer in this user's folder below `folder`, which may be one for temporary files.
+    /// Keeps what operators answer in this user's directory below `folder`, which may be one for temporary files.
     #[must_use]
     pub fn keep_answers_below(self, folder: &Path) -> Self {
         Self { answers: op_query_cache::file_below(folder), ..self }

@@ -10,7 +10,7 @@ use thiserror::Error;
 use crate::name::NAME;
 
 /// What to do where no usable toolkit is.
-const INSTALL: &str = "install the package Ascend-cann-toolkit, or set ASCEND_HOME_PATH to the folder that has `opp`, \
+const INSTALL: &str = "install the package Ascend-cann-toolkit, or set ASCEND_HOME_PATH to the directory that has `opp`, \
     `compiler` and `python` in it";
 
 /// Why the toolkit cannot be used, or not for this.
@@ -60,7 +60,7 @@ pub enum AscendError {
         asked: String,
         /// Names that look like it.
         nearest: Vec<String>,
-        /// The folder that has a file for each chip.
+        /// The directory that has a file for each chip.
         folder: PathBuf,
     },
     /// The toolkit has nothing that computes the operator.
@@ -111,7 +111,7 @@ pub enum PathOrigin {
     Caller,
     /// A variable of the environment.
     Variable(&'static str),
-    /// Nobody: it is where toolkits usually are.
+    /// Neither: it is a usual place of toolkits.
     Nobody,
 }
 
@@ -157,7 +157,7 @@ impl AscendError {
         match self {
             Self::NotFound { .. } => INSTALL.to_owned(),
             Self::NotAToolkit { named_by, .. } => match named_by {
-                PathOrigin::Variable(name) => format!("set {name} to the toolkit's folder, or unset it"),
+                PathOrigin::Variable(name) => format!("set {name} to the toolkit's directory, or unset it"),
                 PathOrigin::Caller | PathOrigin::Nobody => INSTALL.to_owned(),
             },
             Self::Incomplete { .. } => {

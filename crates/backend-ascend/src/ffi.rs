@@ -358,7 +358,7 @@ impl Memory<'_> {
 impl Drop for Memory<'_> {
     fn drop(&mut self) {
         // SAFETY: `aclError aclrtFree(void *)`; it came from aclrtMalloc, and is freed here only. That it could not be
-        // freed is the runtime's loss: there is nobody to tell, and nothing to be done.
+        // freed stays with the runtime: a drop cannot report it.
         unsafe {
             if let Ok(free) = self.acl.function::<unsafe extern "C" fn(*mut c_void) -> c_int>("aclrtFree") {
                 free(self.at.0.as_ptr());
@@ -454,7 +454,7 @@ impl Stream<'_> {
 impl Drop for Stream<'_> {
     fn drop(&mut self) {
         // SAFETY: `aclError aclrtDestroyStream(aclrtStream)`; it came from aclrtCreateStream and is destroyed here only.
-        // A failure concerns nobody any more.
+        // A drop cannot report a failure.
         unsafe {
             if let Ok(destroy) =
                 self.acl.function::<unsafe extern "C" fn(*mut c_void) -> c_int>("aclrtDestroyStream")

@@ -1,39 +1,39 @@
-//! The Ascend backend: finds CANN, Huawei's toolkit, fingerprints all that its kernels depend on, and has its compiler
-//! make them.
+//! The Ascend backend: finds CANN, Huawei's toolkit, fingerprints everything that its kernels depend on, and compiles
+//! kernels with its compiler.
 //!
-//! Nothing here needs a device. What is known of the toolkit was read in published installs of CANN 8.1 and 9.1; nothing
-//! here was tried on a real one.
+//! Compiling needs no device. The facts about the toolkit come from published installs of CANN 8.1 and 9.1; the backend
+//! has not been run on a real one.
 //!
-//! # Finding it
+//! # Finding the toolkit
 //!
 //! [`Search::find`] takes the place that the caller names, else the one that `ASCEND_HOME_PATH`, `ASCEND_TOOLKIT_HOME`
-//! or `ASCEND_OPP_PATH` names, else the first complete one of the usual places. Who names a place gets that one or an
-//! error, never another. Links are kept as they are (`latest` is one), so that an upgrade that moves one is noticed.
-//! [`Toolkit::variables`] is what the toolkit's `set_env.sh` would set: nobody has to source it.
+//! or `ASCEND_OPP_PATH` names, else the first complete one of the usual places. If a place is named, no other
+//! place is searched. Links are kept as they are (`latest` is one), so that an upgrade that moves a link is noticed.
+//! [`Toolkit::variables`] has the values that the toolkit's `set_env.sh` would set; sourcing it is not necessary.
 //!
 //! # Fingerprints
 //!
-//! [`toolchain`] is what all kernels share, part by part: versions with the time they were built, the compiler, the
-//! Python packages that make code, what is known of chips and operators, knowledge banks in the order in which they are
-//! asked, packages of vendors. [`Sources::fingerprint`] is what one job's kernel depends on besides: the modules of its
-//! operators, their twins for unknown shapes, Ascend C sources, and everything that these import of the operators'
-//! package. Both hold contents and names below a package, never a folder: the same toolkit elsewhere has the same
-//! fingerprints. What Python and locks leave behind (`__pycache__`, `*.pyc`, `*.lock`) does not count.
+//! [`toolchain`] covers what all kernels share, part by part: versions with their build time, the compiler, the Python
+//! packages that generate code, the files that describe chips and operators, knowledge banks in the order in which they
+//! are read, packages of vendors. [`Sources::fingerprint`] covers what one job's kernel depends on besides: the modules of
+//! its operators, their variants for unknown shapes, Ascend C sources, and everything that these import of the operators'
+//! package. Both hold contents and names below a package, never a path outside it: the same toolkit in another directory
+//! has the same fingerprints. Files that Python and locks leave behind (`__pycache__`, `*.pyc`, `*.lock`) do not count.
 //!
-//! # Driving it
+//! # Driving the compiler
 //!
-//! [`AscendBackend`] compiles one operator a job, by one of two [drivers](Driver) that make the same kernels: a process of
-//! `opc` each time, or workers, Python processes that import the toolkit once. A worker that crashes fails its own job
-//! and is replaced; one whose modules were changed since it imported them is replaced before it compiles anything. All
-//! processes end with us, whatever becomes of us.
+//! [`AscendBackend`] compiles one operator a job, by one of two [drivers](Driver) that make the same kernels: a process
+//! of `opc` each time, or workers, Python processes that import the toolkit once. A worker that crashes fails its own
+//! job and is replaced; one whose modules were changed since it imported them is replaced before it compiles anything.
+//! All processes end when this process ends, even if it is killed.
 //!
-//! The toolkit tells by no exit status whether a compile went well: what counts is that both files are there. Its log is
-//! read for the reason; [`slog`] finds codes and texts in it.
+//! The toolkit's exit status does not show whether a compile succeeded: a compile succeeded if both files exist. The
+//! reason of a failure is in its log; [`slog`] finds codes and texts in it.
 //!
 //! # A device
 //!
-//! None is needed, but for two things: [`Runtime::soc_name`] asks it which chip it is, and [`AscendLoader`] loads kernels
-//! onto it. Both go through `libascendcl.so`, which is loaded when they are asked for and not before.
+//! Two things need a device: [`Runtime::soc_name`] returns the name of its chip, and [`AscendLoader`] loads kernels onto
+//! it. Both use `libascendcl.so`, which is loaded at their first call.
 //!
 //! # Networks
 //!

@@ -52,7 +52,7 @@ pub fn cause(parse_log: &[LogMessage]) -> Option<&LogMessage> {
     errors().find(|error| error.code.is_some()).or_else(|| errors().next()).or(parse_log.first())
 }
 
-/// What somebody can do about a complaint, where that is known.
+/// The help for a log message, if there is one.
 pub fn hint(text: &str) -> Option<&'static str> {
     HINTS.iter().find(|(sign, _)| text.contains(sign)).map(|(_, hint)| *hint)
 }

@@ -22,7 +22,7 @@ use crate::loader::CpuLoader;
 use crate::source_cache::{Source, SourceCache};
 use crate::toolchain::{Ahead, SharedQuery, Toolchain};
 
-/// What a kernel is called while nobody knows its name.
+/// The name of a kernel for a question that has no kernel name.
 const STAND_IN: &str = "KERNEL";
 
 /// The CPU reference backend.
@@ -114,7 +114,7 @@ impl CpuBackend {
     }
 }
 
-/// What nobody came to ask for is not killed amid its work: that would leave the compiler's temporary files behind.
+/// A question without a caller is not killed amid its work: that would leave the compiler's temporary files behind.
 impl Drop for CpuBackend {
     fn drop(&mut self) {
         if let Some(ahead) = self.ahead().take() {

@@ -1,4 +1,4 @@
-//! One compile: C and object in the work folder, then the artifact.
+//! One compile: C and object in the work directory, then the artifact.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -122,9 +122,9 @@ impl Compile<'_> {
         Ok(succeeded(&run, run.wait_with_output().map_err(backend_error)?)?)
     }
 
-    /// Denies what the probe did not read. A compiler to which something is denied fails, or says so, or goes on without
-    /// it; so whatever is not as usual is run once more and observed, to name the file. One with a wrapper is observed at
-    /// once: the wrapper decides by more than what can be denied.
+    /// Denies what the probe did not read. A compiler to which something is denied fails, or says so, or goes on
+    /// without it; so whatever is not as usual is run once more and observed, to name the file. One with a wrapper is
+    /// observed at once: the wrapper decides by more than what can be denied.
     fn confined(&self, args: &[OsString]) -> Result<ProcessOutput, CompileError> {
         let domain = match self.inputs().domain(self.request.work_dir) {
             Ok(domain) => domain,

@@ -79,7 +79,7 @@ impl Loader for CpuLoader {
     }
 }
 
-/// The bytes in a file that lives in memory and that nobody can change any more, ourselves included.
+/// The bytes in a sealed file in memory: no process can change it, this one included.
 fn sealed(bytes: &[u8]) -> std::io::Result<std::os::fd::OwnedFd> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let mut file = std::fs::File::from(rustix::fs::memfd_create("opkeep-kernel", flags)?);

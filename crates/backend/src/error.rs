@@ -9,7 +9,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum BackendError {
-    /// The job is none for this backend.
+    /// The backend does not compile the job.
     #[error("{0}")]
     Unsupported(#[from] Unsupported),
     /// There is no usable toolchain.
@@ -66,10 +66,10 @@ pub enum BackendError {
         /// A file with all of its output that was kept.
         log: Option<PathBuf>,
     },
-    /// Nobody waits any more.
+    /// The caller cancelled the call.
     #[error("cancelled")]
     Cancelled,
-    /// The compiler reported success but did not leave what it should.
+    /// The compiler reported success but its output is missing or wrong.
     #[error("`{command}` ended without an error, but {problem}{}{}", tail(log_tail), kept(log))]
     MissingOutput {
         /// The program and its arguments.
@@ -81,7 +81,7 @@ pub enum BackendError {
         /// A file with all of its output that was kept.
         log: Option<PathBuf>,
     },
-    /// A compile read what is in no key.
+    /// A compile read or looked up a file that no key covers.
     #[error(
         "the compiler reads or looks up {} for this kernel, which it did not when the toolchain was probed, so that no \
          key covers it; {help}; the command was `{command}`",
@@ -100,7 +100,7 @@ pub enum BackendError {
     Io {
         /// What was tried, such as `write`.
         action: &'static str,
-        /// On what.
+        /// The path.
         path: PathBuf,
         /// Why not.
         source: std::io::Error,

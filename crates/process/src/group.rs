@@ -73,7 +73,7 @@ impl ProcessGroup {
         self.id().and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
     }
 
-    /// Asks all of the group to end. Whoever does not goes on.
+    /// Sends SIGTERM to all of the group. A process that ignores it goes on.
     pub(crate) fn ask_to_end(&self) {
         self.signal(Signal::TERM);
     }
@@ -104,7 +104,7 @@ impl ProcessGroup {
 
 impl Drop for ProcessGroup {
     fn drop(&mut self) {
-        // Nobody waits for how it ended.
+        // A drop needs no status.
         let _ = self.end();
     }
 }

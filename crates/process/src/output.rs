@@ -39,7 +39,7 @@ impl BoundedBuffer {
     }
 }
 
-/// Output that is being read, to be taken at any time by whoever wants it.
+/// Output that is being read; any thread may take it at any time.
 #[derive(Clone, Default)]
 pub struct Output(Arc<Mutex<BoundedBuffer>>);
 

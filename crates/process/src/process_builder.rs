@@ -33,7 +33,7 @@ pub struct ProcessBuilder<'a> {
     pub log: Option<&'a Path>,
     /// When it must have ended.
     pub deadline: Option<Instant>,
-    /// Says when nobody waits for it any more.
+    /// Cancels the run.
     pub cancel: &'a CancelToken,
     /// What confines and observes it.
     pub sandbox: Sandbox<'a>,
@@ -43,14 +43,13 @@ impl ProcessBuilder<'_> {
     /// Runs the program to its end, or to its deadline; then it and all its children are ended.
     ///
     /// # Errors
-    /// It could not be started, did not end in time, or nobody waits for it any more. That it says by its status that it
-    /// failed is none.
+    /// It could not be started, did not end in time, or was cancelled. A status other than 0 is no error here.
     pub fn wait_with_output(&self) -> Result<ProcessOutput, ProcessError> {
         self.spawn()?.wait_with_output()
     }
 
-    /// Starts the program, to be waited for later. It ends with the thread that calls this. Until it is waited for nobody
-    /// reads what it writes.
+    /// Starts the program, to be waited for later. It ends with the thread that calls this. Its output is not
+    /// read until it is waited for.
     ///
     /// # Errors
     /// It could not be started.

@@ -20,7 +20,7 @@ const SELDOM: Duration = Duration::from_millis(20);
 /// For how long its output gathers. Compilers write word by word, and each word would wake us.
 const GATHER: Duration = Duration::from_millis(1);
 
-/// Who writes so much at a time is read at once: it would wait for us.
+/// The output of a program that writes so much at a time is read at once: the program would wait for the reader.
 const FLOOD: usize = 32 * 1024;
 
 /// How often it is looked after that has closed its outputs, where the system does not tell of ends.
@@ -64,15 +64,15 @@ impl RunningProcess {
         Self { launch, group, end, pipe: Some(pipe), output: BoundedBuffer::default() }
     }
 
-    /// From now on somebody waits for it: to `deadline`, as long as `cancel` does not say otherwise. That it did not end
-    /// before says nothing: nobody read what it writes, and a pipe takes only so much.
+    /// Sets the limits of a wait that begins now: `deadline` and `cancel`. The time before does not count: the output was
+    /// not read, and a full pipe blocks the program.
     #[must_use]
     pub fn set_deadline(self, deadline: Option<Instant>, cancel: &CancelToken) -> Self {
         let launch = Launch { deadline, cancel: cancel.clone(), began: Instant::now(), ..self.launch };
         Self { launch, ..self }
     }
 
-    /// Ends it, since nobody wants to know any more. Unlike one that is dropped it is given a moment to end by itself, and
+    /// Ends it, since its result is not needed. Unlike one that is dropped it is given a moment to end by itself, and
     /// is asked to before it is killed: compilers remove their temporary files then.
     pub fn terminate(mut self) {
         self.read_rest(PARTING);
@@ -85,7 +85,7 @@ impl RunningProcess {
     /// Waits for its end, as [`ProcessBuilder::wait_with_output`](crate::ProcessBuilder::wait_with_output) does.
     ///
     /// # Errors
-    /// It did not end in time, or nobody waits for it any more.
+    /// It did not end in time, or was cancelled.
     pub fn wait_with_output(mut self) -> Result<ProcessOutput, ProcessError> {
         let ended = self.wait();
         let status = self.group.end();
@@ -106,7 +106,7 @@ impl RunningProcess {
         }
     }
 
-    /// Waits for the end without reaping; `None` if the deadline passes or nobody waits any more.
+    /// Waits for the end without reaping; `None` if the deadline passes or the run is cancelled.
     fn wait(&mut self) -> Option<io::Result<()>> {
         let mut gathers = false;
         loop {

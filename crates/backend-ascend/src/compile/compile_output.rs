@@ -1,4 +1,4 @@
-//! What a compile left: the kernel's files, taken from the output folder.
+//! What a compile left: the kernel's files, taken from the output directory.
 
 use std::path::Path;
 
@@ -97,7 +97,7 @@ mod tests {
     fn left(files: &[(&str, Value)]) -> TempDir {
         let folder = TempDir::new().unwrap();
         for (name, content) in files {
-            // Objects are texts here: nobody looks into them.
+            // The test writes texts as objects: their content is not read.
             let bytes = content.as_str().map_or_else(|| content.to_string(), str::to_owned);
             std::fs::write(folder.path().join(name), bytes).unwrap();
         }

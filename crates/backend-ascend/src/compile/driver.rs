@@ -32,7 +32,7 @@ pub(crate) fn environment(toolkit: &Toolkit, config: &AscendConfig) -> Vec<(OsSt
         ("PYTHONPYCACHEPREFIX", OsStr::new("/dev/null")),
         ("PYTHONDONTWRITEBYTECODE", OsStr::new("1")),
         ("TMPDIR", scratch.as_os_str()),
-        // Errors would go to files below the home folder.
+        // Errors would go to files below the home directory.
         ("ASCEND_SLOG_PRINT_TO_STDOUT", OsStr::new("1")),
         ("ASCEND_GLOBAL_LOG_LEVEL", OsStr::new("3")),
         ("ASCEND_GLOBAL_EVENT_ENABLE", OsStr::new("0")),

@@ -22,7 +22,7 @@ use crate::toolkit::interpreter::with_temporary;
 use crate::toolkit::knowledge_bank;
 use crate::worker::pool::{Answer, Asked, Pool, WorkerConfig, WorkerError, WorkerOptions};
 
-/// What the compiler is told, whoever tells it.
+/// The input of the compiler, the same for both drivers.
 pub(crate) struct CompilerInput<'a> {
     cx: &'a Context<'a>,
     pub(crate) request: &'a CompileRequest<'a>,
@@ -31,7 +31,7 @@ pub(crate) struct CompilerInput<'a> {
     pub(crate) parameters: Value,
     /// The file of an operator that the compiler would not find by its type, and the function in it.
     pub(crate) file: Option<(PathBuf, String)>,
-    /// The folder that its package is imported from.
+    /// The directory that its package is imported from.
     base: PathBuf,
     /// The attempt's own directory.
     folder: PathBuf,
@@ -40,8 +40,8 @@ pub(crate) struct CompilerInput<'a> {
 }
 
 impl<'a> CompilerInput<'a> {
-    /// For attempt number `attempt`, which has a directory of its own: what a killed attempt leaves in the directory for
-    /// debugging keeps the next one out.
+    /// For attempt number `attempt`, which has a directory of its own: what a killed attempt leaves in the directory
+    /// for debugging keeps the next one out.
     pub(crate) fn new(
         cx: &'a Context<'a>,
         request: &'a CompileRequest<'a>,
@@ -72,7 +72,7 @@ impl<'a> CompilerInput<'a> {
             ("deterministic", option("deterministic").unwrap_or("false").into()),
         ];
         let number = |name: &str| option(name).and_then(|text| text.parse::<u32>().ok());
-        // Level 4 is level 3 and a file that nobody compiles from.
+        // Level 4 is level 3 and a file that no compile reads.
         all.extend(number("op_debug_level").map(|level| ("op_debug_level", level.min(3).into())));
         all.extend(number("aicore_num").map(|cores| ("aicore_num", cores.into())));
         for name in ["op_debug_config", "core_type"] {

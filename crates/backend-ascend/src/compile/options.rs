@@ -57,7 +57,7 @@ pub(crate) fn resolve(spec: &BuildSpec) -> Result<BTreeMap<String, String>, Back
             KNOWN.iter().find(|known| known.name == given || known.others.contains(&given.as_str()))
         else {
             if !WITHOUT_EFFECT.contains(&given.as_str()) {
-                // Nobody here knows what it does.
+                // The effect of such an option is unknown here.
                 effective.insert(given.clone(), value);
             }
             continue;

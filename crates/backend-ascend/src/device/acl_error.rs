@@ -79,10 +79,10 @@ impl AclError {
             }
             Self::Unloadable { .. } => {
                 "name the chip as the target, such as `Ascend910B1`: compiling needs no device; to use one, install the driver, \
-                 whose libraries this one needs, or add the folder of the library that is missing to LD_LIBRARY_PATH"
+                 whose libraries this one needs, or add the directory of the library that is missing to LD_LIBRARY_PATH"
             }
             Self::Stub { .. } => {
-                "take `devlib` and `stub` folders out of LD_LIBRARY_PATH, or put the toolkit's `lib64` before them"
+                "take `devlib` and `stub` directories out of LD_LIBRARY_PATH, or put the toolkit's `lib64` before them"
             }
             Self::NoDevice { .. } => {
                 "name the chip as the target, such as `Ascend910B1`: compiling needs no device; to use one, see with `npu-smi info` \

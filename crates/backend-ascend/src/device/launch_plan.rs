@@ -103,7 +103,7 @@ fn entry(meta: &KernelMeta) -> Result<String, BackendError> {
         let name = meta.kernel_name.as_deref().unwrap_or("?");
         return Err(refuse(
             name,
-            "it is split into two objects (`jsonList`), which nobody launches as one".into(),
+            "it is split into two objects (`jsonList`), which cannot be launched as one".into(),
         ));
     }
     match meta.entry_names().as_slice() {

@@ -1,7 +1,7 @@
 //! Loading kernels onto the device, and launching them.
 //!
-//! What can be launched is what needs no tiling function: kernels for shapes that were known when they were compiled. The
-//! arguments are addresses, as the vendor's own callers pass them: inputs, outputs, workspaces.
+//! What can be launched is what needs no tiling function: kernels for shapes that were known when they were compiled.
+//! The arguments are addresses, as the vendor's own callers pass them: inputs, outputs, workspaces.
 
 use std::ffi::CString;
 use std::io::Write;
@@ -33,7 +33,8 @@ pub struct AscendLoader {
 impl AscendLoader {
     /// A loader for the device of `runtime`.
     ///
-    /// CANN 8.1 loads from files only; they are put into folders of their own in `scratch` for as long as that takes.
+    /// CANN 8.1 loads from files only; they are put into directories of their own in `scratch` for as long as that
+    /// takes.
     ///
     /// # Errors
     /// There is no device, or it cannot be used.
@@ -73,7 +74,8 @@ impl Loader for AscendLoader {
 }
 
 impl AscendLoader {
-    /// By way of a pair of files that nobody else can have made or changed. The runtime reads a few fields of the `.json`.
+    /// By way of a pair of files that no other user can create or change. The runtime reads a few fields of the
+    /// `.json`.
     fn load_from_file(
         &self,
         bound: &Bound<'_>,
@@ -170,7 +172,7 @@ impl LoadedKernel for AscendKernel {
 
 impl Drop for AscendKernel {
     fn drop(&mut self) {
-        // A failure concerns nobody any more.
+        // A drop cannot report a failure.
         if let Ok(bound) = self.session.bind() {
             let _ = bound.acl.unload(&self.binary);
         }

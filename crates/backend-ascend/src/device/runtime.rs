@@ -1,6 +1,6 @@
 //! The device of this machine, if it has one: which chip it is, and calls made in its context.
 //!
-//! Nothing here is needed to compile. Who asks for `--target ascend` asks the device; who loads kernels needs one.
+//! Compiling needs none of this. The target `ascend` is the chip of the device; loading kernels needs a device.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -72,7 +72,7 @@ impl Runtime {
         self.acl.device_count()
     }
 
-    /// The name of the device's chip, as `--target` takes it: `Ascend910B1`.
+    /// The name of the device's chip, as a target names it: `Ascend910B1`.
     ///
     /// # Errors
     /// [`AclError::NoDevice`] without a driver or a device, [`AclError::Stub`] for the library that is none.

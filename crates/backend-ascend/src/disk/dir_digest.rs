@@ -1,4 +1,4 @@
-//! The content of a folder as one digest: names below it, and what the files hold.
+//! The content of a directory as one digest: names below it, and what the files hold.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -12,7 +12,7 @@ use opkeep_fs::Fs;
 use crate::disk::tree;
 use crate::error::AscendError;
 
-/// The digest of a folder.
+/// The digest of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DirDigest {
     pub(crate) digest: Digest,
@@ -28,7 +28,7 @@ impl DirDigest {
 }
 
 /// Digests all files below `folder`, except those that `counts` leaves out by their path from there, and what using the
-/// toolkit leaves behind. None if there is no such folder.
+/// toolkit leaves behind. None if there is no such directory.
 pub(crate) fn digest(
     folder: &Path,
     counts: impl Fn(&Path) -> bool,
@@ -51,8 +51,8 @@ pub(crate) fn digest(
     Ok(Some(DirDigest { digest: hasher.finish(), files: paths.len() }))
 }
 
-/// Whether a file is none of those that a directory's digest has: what using the toolkit leaves behind, or bytecode beside
-/// its source.
+/// Whether a file is none of those that a directory's digest has: what using the toolkit leaves behind, or bytecode
+/// beside its source.
 pub(crate) fn is_left_out(path: &Path) -> bool {
     let is_folder = |name: &OsStr| is_residue(name, true);
     let is_bytecode = has_ending(path, "pyc") && Fs::new().is_file(&path.with_extension("py"));

@@ -24,7 +24,7 @@ pub(crate) struct TensorForms<'a> {
     names: HashSet<String>,
 }
 
-/// Who needs a tensor in another form: a node and its port, or an output of the network.
+/// The reader of a tensor in another form: a node and its port, or an output of the network.
 #[derive(Clone, Copy)]
 struct Reader<'n> {
     name: &'n str,

@@ -16,7 +16,7 @@ RECENT = 2_000_000_000
 
 
 class Lost(Exception):
-    """Nobody asks any more."""
+    """The caller closed the pipe."""
 
 
 class Wire:
@@ -62,12 +62,12 @@ class Sources:
         self.doubtful = False
 
     def watch(self, folder):
-        """Modules of this folder count too."""
+        """Modules of this directory count too."""
         if folder is not None and os.path.join(folder, "") not in self.roots:
             self.roots += (os.path.join(folder, ""),)
 
     def look(self):
-        """Takes note of modules that were imported since."""
+        """Records the modules that were imported since the last call."""
         for name, module in list(sys.modules.items()):
             path = getattr(module, "__file__", None)
             if name in self.seen or not path or not path.startswith(self.roots):
@@ -160,7 +160,7 @@ def serve(wire, arguments):
             answer["problem"] = "%s: %s" % (type(problem).__name__, problem)
         answer["beyond"] = domain.beyond(WATCH, request.get("folder", os.devnull), request.get("domain", domain.NOTHING))
         sources.look()
-        # Who may have read a file just before it was changed is good for one compile, as a process would be.
+        # A worker that may have read a file just before a change compiles once, as a process would.
         last = answer["last"] = sources.doubtful
         sys.stdout.flush()
         sys.stderr.flush()

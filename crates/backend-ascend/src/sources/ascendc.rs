@@ -1,5 +1,5 @@
-//! Sources of operators in Ascend C, which is C++ for the device: the folder that an operator's module names, and what the
-//! files in it include of the other operators' folders.
+//! Sources of operators in Ascend C, which is C++ for the device: the directory that an operator's module names, and
+//! what the files in it include of the other operators' directories.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::disk::files;
 use crate::disk::tree;
 use crate::error::AscendError;
 
-/// The folder below a package that such sources are in.
+/// The directory below a package that such sources are in.
 pub(crate) const FOLDER: &str = "ascendc";
 
 /// Headers that every operator may include without a path.
@@ -73,7 +73,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// The files of a folder that is called so, or all that stands where a file is that is called so.
+    /// The files of a directory that is called so, or all that stands where a file is that is called so.
     fn named(&self, name: &str) -> Vec<PathBuf> {
         let own = Path::new(FOLDER).join(name);
         let folders = match self.all.get(name) {
@@ -108,7 +108,7 @@ impl Search<'_> {
             let exact: Vec<PathBuf> =
                 exact.filter(|path| Fs::new().is_file(&self.package.join(path))).collect();
             if exact.is_empty() {
-                // By a folder that the compiler is told to look in: any that ends so.
+                // By a directory that the compiler is told to look in: any that ends so.
                 let last = name.rsplit('/').next().unwrap_or(name);
                 found.extend(self.all.get(last).into_iter().flatten().cloned());
             }
@@ -123,7 +123,7 @@ fn is_source(path: &Path) -> bool {
     ["cpp", "cc", "c", "cce", "h", "hpp", "inc"].contains(&ending)
 }
 
-/// Whether a text may be the name of a folder or file.
+/// Whether a text may be the name of a directory or file.
 fn is_name(text: &str) -> bool {
     !text.is_empty() && !text.contains('/') && text != "." && text != ".." && text != FOLDER
 }

@@ -25,7 +25,7 @@ use crate::error::AscendError;
 use crate::sources::externals;
 use crate::sources::imports::{self, Import, ImportKind, Scan};
 
-/// A folder that packages with operators are imported from.
+/// A directory that packages with operators are imported from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Base {
     pub(crate) folder: PathBuf,
@@ -257,7 +257,7 @@ impl<'a> Closure<'a> {
                 }
             }
             Task::Opened(package) | Task::Whole(package) if self.init_of(&package).is_none() => {
-                // A package without `__init__` is nothing but its folder.
+                // A package without `__init__` is nothing but its directory.
                 let _ = package;
             }
             Task::Opened(package) => self.run_init(&package, true, |_| true)?,
@@ -317,7 +317,8 @@ impl<'a> Closure<'a> {
         }
     }
 
-    /// Follows an import of the file `from` in `package`. From an `__init__` that is only opened, siblings do not count.
+    /// Follows an import of the file `from` in `package`. From an `__init__` that is only opened, siblings do not
+    /// count.
     fn follow(&mut self, import: &Import, from: &Module, package: Option<&Module>, is_opened: bool) {
         let here = || format!("{} line {}", self.name_of(from, ".py"), import.line);
         match &import.what {
@@ -441,8 +442,8 @@ impl<'a> Closure<'a> {
         Ok(Some(Module { base: package.base, path }))
     }
 
-    /// What Python would import by this name, in the order in which it looks: a package, something that is not in Python,
-    /// a source, bytecode without one, a directory by itself.
+    /// What Python would import by this name, in the order in which it looks: a package, something that is not in
+    /// Python, a source, bytecode without one, a directory by itself.
     fn place(&self, module: &Module) -> Place {
         let folder = self.folder_of(module);
         let (Some(within), Some(name)) = (folder.parent(), module.path.last()) else { return Place::Nothing };

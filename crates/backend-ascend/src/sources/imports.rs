@@ -8,7 +8,7 @@ use crate::sources::python::{self, Statement, Token};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Scan {
     pub(crate) imports: Vec<Import>,
-    /// Short texts in it: names of files and folders may be among them.
+    /// Short texts in it: names of files and directories may be among them.
     pub(crate) texts: BTreeSet<String>,
 }
 
@@ -171,7 +171,7 @@ fn late(tokens: &[Token]) -> Option<String> {
     tokens.iter().enumerate().find_map(suspect)
 }
 
-/// Whether `sys` is followed by `.path`: new folders for modules.
+/// Whether `sys` is followed by `.path`: new directories for modules.
 fn changes_path(rest: &[Token]) -> bool {
     matches!(rest, [Token::Sign(b'.'), Token::Name(name), ..] if name == "path")
 }
@@ -277,7 +277,7 @@ mod tests {
     #[test]
     fn python_finds_the_same_imports() {
         let output = std::process::Command::new("python3").args(["-c", ASK]).output();
-        // Whoever has no Python has no toolkit either.
+        // A host without Python has no toolkit either.
         let Some(output) = output.ok().filter(|output| output.status.success()) else { return };
         let text = String::from_utf8(output.stdout).unwrap();
         let mut count = 0;

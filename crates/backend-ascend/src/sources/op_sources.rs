@@ -21,7 +21,7 @@ pub(crate) const BUILT_IN: &str = "impl";
 /// Where an operator is implemented.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Implementation {
-    /// The folder that its package is imported from.
+    /// The directory that its package is imported from.
     pub base: PathBuf,
     /// The package, as Python names it: `impl`, `customize_impl`; empty for a file by itself.
     pub package: String,
@@ -54,7 +54,7 @@ impl Sources {
     }
 
     /// Where an operator of a job is implemented: in the file that the job names, if that is here; else in the first
-    /// package of a vendor that has a module for it; else in a folder that the job names; else in the toolkit.
+    /// package of a vendor that has a module for it; else in a directory that the job names; else in the toolkit.
     ///
     /// # Errors
     /// [`AscendError::NoImplementation`].
@@ -152,7 +152,8 @@ impl Sources {
         }
     }
 
-    /// What only this job's kernel depends on: each file by its name below the folder that packages are imported from.
+    /// What only this job's kernel depends on: each file by its name below the directory that packages are imported
+    /// from.
     ///
     /// # Errors
     /// [`AscendError::NoImplementation`]; a file that cannot be read.
@@ -196,7 +197,8 @@ impl Sources {
         Ok((fingerprint, externals))
     }
 
-    /// All folders that something may be imported from. Those that only the job names come first, as they do for Python.
+    /// All directories that something may be imported from. Those that only the job names come first, as they do for
+    /// Python.
     fn bases_with(&self, found: &[Implementation]) -> Vec<Base> {
         let mut bases: Vec<Base> = Vec::new();
         for Implementation { base, package, .. } in found {

@@ -21,7 +21,7 @@ pub struct Variable {
 pub enum Value {
     /// This, whatever was there.
     Set(OsString),
-    /// These folders, before those that were there.
+    /// These directories, before those that were there.
     Before(Vec<PathBuf>),
 }
 
@@ -82,7 +82,7 @@ impl Toolkit {
         self.variables().into_iter().map(value).collect()
     }
 
-    /// The folders that Python imports the toolkit and its operators from.
+    /// The directories that Python imports the toolkit and its operators from.
     pub fn python_path(&self) -> Vec<PathBuf> {
         vec![self.site_packages.clone(), self.tbe.clone()]
     }

@@ -31,17 +31,17 @@ pub const VARIABLES: [&str; 10] = [
     "PYTHONPATH",
 ];
 
-/// The folders of the operators' Python, below the op package.
+/// The directories of the operators' Python, below the op package.
 const TBE: &str = "built-in/op_impl/ai_core/tbe";
 
 /// Where to look for the toolkit.
 #[derive(Clone, Debug)]
 pub struct Search {
-    /// The place that somebody asked for: the toolkit's root, or the folder that it was installed to.
+    /// The path that the caller names: the toolkit's root, or the directory that it was installed to.
     pub explicit: Option<PathBuf>,
     /// What the environment has for [`VARIABLES`]. An empty value counts as none.
     pub environment: BTreeMap<String, OsString>,
-    /// The user's home folder.
+    /// The user's home directory.
     pub home: Option<PathBuf>,
     /// Where toolkits are installed for all users.
     pub system: PathBuf,
@@ -62,7 +62,7 @@ impl Search {
         self.with_absolute_paths().find_it()
     }
 
-    /// The same for programs that run in other folders: what is named from here is named from the root.
+    /// The same for programs that run in other directories: what is named from here is named from the root.
     fn with_absolute_paths(&self) -> Self {
         let mut search = self.clone();
         let from_root = |path: &str| absolute(PathBuf::from(path)).into_os_string();
@@ -92,9 +92,9 @@ impl Search {
         if let Some(named) = self.named() {
             let root = root_at(&named.path).ok_or_else(|| AscendError::NotAToolkit {
                 problem: if Fs::new().is_dir(&named.path) {
-                    "the folder has neither `opp` nor `compiler`"
+                    "the directory has neither `opp` nor `compiler`"
                 } else {
-                    "there is no such folder"
+                    "there is no such directory"
                 },
                 path: named.path.clone(),
                 named_by: named.named_by,
@@ -127,7 +127,7 @@ impl Search {
         })
     }
 
-    /// Where toolkits are if nobody says: both layouts, for all users and for this one.
+    /// The usual paths of toolkits: both layouts, for all users and for this one.
     fn usual(&self) -> Vec<PathBuf> {
         let home = self.home.as_ref().map(|home| home.join("Ascend"));
         let folders = std::iter::once(self.system.clone()).chain(home);
@@ -140,12 +140,12 @@ impl Search {
     }
 }
 
-/// A path that other folders' processes understand. Links stay.
+/// A path that other directories' processes understand. Links stay.
 pub(crate) fn absolute(path: PathBuf) -> PathBuf {
     std::path::absolute(&path).unwrap_or(path)
 }
 
-/// The root at `path`, or in one of the folders in which installers put it there.
+/// The root at `path`, or in one of the directories in which installers put it there.
 fn root_at(path: &Path) -> Option<PathBuf> {
     let below = ["latest", "ascend-toolkit/latest", "cann"].map(|name| path.join(name));
     std::iter::once(path.to_owned()).chain(below).find(|path| is_root(path))
@@ -175,15 +175,15 @@ pub struct Toolkit {
     pub named_by: PathOrigin,
     /// The op package.
     pub opp: PathBuf,
-    /// The folder in the op package from which `impl` is imported, with `config` and `impl_mode` in it.
+    /// The directory in the op package from which `impl` is imported, with `config` and `impl_mode` in it.
     pub tbe: PathBuf,
     /// The compiler of single operators.
     pub opc: Option<PathBuf>,
     /// The same of newer releases.
     pub asc_opc: Option<PathBuf>,
-    /// The device compiler's folder, with `bin` in it.
+    /// The device compiler's directory, with `bin` in it.
     pub ccec: PathBuf,
-    /// The folder of the toolkit's Python packages.
+    /// The directory of the toolkit's Python packages.
     pub site_packages: PathBuf,
     /// The chips.
     pub platforms: Platforms,
@@ -193,9 +193,9 @@ pub struct Toolkit {
     pub banks: Vec<KnowledgeBank>,
     /// The versions when it was found; [`toolchain`](crate::toolchain) reads them again.
     pub versions: Versions,
-    /// What is odd about it, and stops nobody.
+    /// Warnings about the toolkit.
     pub warnings: Vec<String>,
-    /// The home folder that it was found by.
+    /// The home directory that it was found by.
     pub(crate) home: Option<PathBuf>,
     /// The environment that it was found by.
     pub(crate) environment: BTreeMap<String, OsString>,
@@ -291,7 +291,7 @@ impl Toolkit {
         Fs::new().resolved(&self.root)
     }
 
-    /// The folder of what is for this kind of host: `<root>/x86_64-linux`.
+    /// The directory of what is for this kind of host: `<root>/x86_64-linux`.
     pub fn host(&self) -> PathBuf {
         host(&self.root)
     }

@@ -46,7 +46,7 @@ pub fn toolchain(toolkit: &Toolkit, files: &dyn FileDigests) -> Result<Fingerpri
     for bank in &toolkit.banks {
         knowledge_bank::fingerprint(bank.named_by, &bank.folder, files, &mut parts.fingerprint)?;
     }
-    // Read again: somebody may install a package while a build is on.
+    // Read again: a package may be installed during a build.
     let listed = vendors::listed_in(&toolkit.opp)?;
     if !listed.is_empty() {
         parts.fingerprint.text("vendors/config.ini", listed.join(","));

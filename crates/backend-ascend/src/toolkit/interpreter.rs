@@ -33,7 +33,7 @@ pub(crate) struct Interpreter {
 }
 
 impl Interpreter {
-    /// The interpreter behind `named`. Of a script nobody knows what it reads, so it is run to see what it starts.
+    /// The interpreter behind `named`. It is unknown what a script reads, so the script is run to see what it starts.
     ///
     /// # Errors
     /// There is no such program, or the script does not start a Python.

@@ -1,5 +1,5 @@
-//! Knowledge banks: what tuning has found out about operators. Compilers take it from the first that knows something, so
-//! kernels differ by it.
+//! Knowledge banks: what tuning has found out about operators. Compilers take it from the first that knows something,
+//! so kernels differ by it.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -17,12 +17,12 @@ pub(crate) const CACHE_VARIABLE: &str = "ASCEND_CACHE_PATH";
 /// Options that name a bank for one build.
 pub(crate) const OPTIONS: [&str; 2] = ["op_bank_path", "mdl_bank_path"];
 
-/// A folder that may be a knowledge bank.
+/// A directory that may be a knowledge bank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnowledgeBank {
     /// What named it.
     pub named_by: &'static str,
-    /// The folder.
+    /// The directory.
     pub folder: PathBuf,
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn find<'a>(
         if !Fs::new().is_dir(&folder) {
             let folder = folder.display();
             warnings.push(format!(
-                "{BANK_VARIABLE} names `{folder}`, and there is no such folder: nothing is known from it"
+                "{BANK_VARIABLE} names `{folder}`, and there is no such directory: the bank is not used"
             ));
         }
         add(BANK_VARIABLE, folder);

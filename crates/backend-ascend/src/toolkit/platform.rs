@@ -37,7 +37,7 @@ impl Soc {
         self.combine.split(',').any(|word| word.trim() == "split")
     }
 
-    /// The family in lower case, as folders are called after it: `ascend910b`.
+    /// The family in lower case, as directories are called after it: `ascend910b`.
     pub fn family(&self) -> String {
         self.short.to_lowercase()
     }
@@ -116,7 +116,7 @@ impl Platforms {
         Ok(Self { folder, names })
     }
 
-    /// The folder with a file for each chip.
+    /// The directory with a file for each chip.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -149,9 +149,9 @@ impl Platforms {
         files.digest(&path).map_err(|source| AscendError::io("read", &path, source))
     }
 
-    /// What to warn about before building for `soc`: that its name is also that of another family of chips. `Ascend910B`
-    /// is a chip of the first generation, and `Ascend910B1` one of the family `Ascend910B`: no kernel for one runs on the
-    /// other.
+    /// What to warn about before building for `soc`: that its name is also that of another family of chips.
+    /// `Ascend910B` is a chip of the first generation, and `Ascend910B1` one of the family `Ascend910B`: no kernel for
+    /// one runs on the other.
     pub fn warning(&self, soc: &Soc) -> Option<String> {
         if soc.short == soc.name {
             return None;

@@ -12,23 +12,23 @@ use crate::toolkit::version;
 /// A package of custom operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vendor {
-    /// The name of its folder.
+    /// The name of its directory.
     pub name: String,
-    /// The folder, with `op_impl` in it.
+    /// The directory, with `op_impl` in it.
     pub folder: PathBuf,
     /// What named it.
     pub named_by: &'static str,
     /// The compiler it was made with, if it says.
     pub version: Option<String>,
-    /// The folder that its Python packages are imported from.
+    /// The directory that its Python packages are imported from.
     pub tbe: PathBuf,
     /// Its Python packages with operators: `<name>_impl`.
     pub packages: Vec<String>,
 }
 
 impl Vendor {
-    /// Whether its operators have to be named by their files: the compiler finds those of `vendors/` by their types, and
-    /// of others no more than what they take.
+    /// Whether its operators have to be named by their files: the compiler finds those of `vendors/` by their types,
+    /// and of others no more than what they take.
     pub(crate) fn is_custom(&self) -> bool {
         self.named_by == CUSTOM_VARIABLE
     }
@@ -57,7 +57,7 @@ pub(crate) fn find(
             vendors.push(Vendor::read(folder, named_by)?);
         } else {
             let folder = folder.display();
-            warnings.push(format!("{named_by} names `{folder}`, and there is no such folder"));
+            warnings.push(format!("{named_by} names `{folder}`, and there is no such directory"));
         }
     }
     Ok(vendors)

@@ -71,7 +71,7 @@ impl Formats for OpQuery<'_> {
             Some(answer) => answer,
             None => {
                 let answer = self.ask(job, op, &message, &implementation)?;
-                // Nobody knows what was asked if it was edited meanwhile.
+                // If the module was edited meanwhile, it is unknown which version answered.
                 if self.question(job, &message, &OnceDigests::default())? == question {
                     self.answers.add(&question, answer.clone());
                 }

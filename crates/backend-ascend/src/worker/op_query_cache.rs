@@ -50,7 +50,7 @@ impl OpQueryCache {
         if !std::mem::take(&mut known.changed) {
             return;
         }
-        // Which are of use tomorrow nobody knows; so many never come together.
+        // It is unknown which answers a later build needs; a toolkit never has so many.
         while known.answers.len() > MOST {
             known.answers.pop_first();
         }
@@ -77,7 +77,7 @@ fn parse(bytes: &[u8]) -> Option<BTreeMap<String, Option<String>>> {
     (whole["digest"] == digest(body).as_str()).then(|| serde_json::from_value(body.clone()).ok())?
 }
 
-/// The file in which a user's answers are, below a folder for temporary files.
+/// The file in which a user's answers are, below a directory for temporary files.
 pub(crate) fn file_below(folder: &Path) -> Option<PathBuf> {
     private_user_dir(folder).ok().map(|own| own.join("ascend-answers.json"))
 }

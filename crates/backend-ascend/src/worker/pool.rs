@@ -38,12 +38,12 @@ const WAITING: usize = 4;
 /// Whom something is asked.
 #[derive(Clone, Copy)]
 pub(crate) struct WorkerOptions<'a> {
-    /// What it may read besides. Only workers that may read the same get it, and that did nothing else: modules of other
-    /// places may have the same names.
+    /// What it may read besides. Only workers that may read the same get it, and that did nothing else: modules of
+    /// other places may have the same names.
     pub(crate) extra: &'a Extra,
-    /// A folder whose modules must be what they were, beside the toolkit's.
+    /// A directory whose modules must be what they were, beside the toolkit's.
     pub(crate) watched: Option<&'a Path>,
-    /// Nobody else is to get the worker: it may have read what changes without its knowledge.
+    /// No other job gets the worker: it may have read files that change without its knowledge.
     pub(crate) is_last: bool,
     /// Where what the worker wrote is moved, and nothing is yet; nowhere if None.
     pub(crate) left_at: Option<&'a Path>,

@@ -67,7 +67,7 @@ fn who_names_a_place_gets_that_one_or_an_error() {
         let search = Search { explicit: Some(one.below(path)), ..one.search() };
         assert!(search.find().unwrap().root.starts_with(one.below(path)), "{path}");
     }
-    for (path, says) in [("none", "no such folder"), ("home", "neither `opp` nor `compiler`")] {
+    for (path, says) in [("none", "no such directory"), ("home", "neither `opp` nor `compiler`")] {
         fs::create_dir_all(one.below("home")).unwrap();
         let stale = environment(&[("ASCEND_HOME_PATH", &one.below(path))]);
         let error = Search { environment: stale, ..one.search() }.find().unwrap_err();

@@ -11,7 +11,7 @@ use super::driver_query::unusable;
 use super::programs::find_program;
 use crate::config::CpuConfig;
 
-/// Programs that run a compiler for somebody: they keep objects, or send sources elsewhere. By the names of their files.
+/// Launchers of compilers: they keep objects, or send sources to other hosts. By the names of their files.
 const LAUNCHERS: [&str; 9] =
     ["ccache", "sccache", "distcc", "icecc", "icerun", "buildcache", "colorgcc", "cachecc1", "fastbuild"];
 

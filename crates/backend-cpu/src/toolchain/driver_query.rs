@@ -50,7 +50,7 @@ struct Asking {
 }
 
 impl PendingQuery {
-    /// Nobody wants to know any more.
+    /// No caller waits for the answer.
     pub(crate) fn terminate(self) {
         self.steps.running.terminate();
     }
@@ -109,7 +109,7 @@ impl<'a> DriverQuery<'a> {
     fn said(&self, asking: Asking) -> Result<Option<String>, BackendError> {
         match asking.running.set_deadline(self.deadline(), self.cx.cancel).wait_with_output() {
             Ok(ended) => Ok(ended.status.success().then_some(ended.output)),
-            // Somebody waited for all children of this process, this one too; or it is a child of who forked this process.
+            // Another thread has waited for all children of this process; or the process was forked and the child belongs to its parent.
             Err(ProcessError::Io { .. }) => Ok(None),
             Err(error) => Err(self.unanswered(error)),
         }

@@ -1,8 +1,8 @@
 //! Which shared libraries a program loads.
 //!
-//! Compilers see an environment without `LD_LIBRARY_PATH`, so libraries come from the folders that the program names
-//! itself and from those of the system. A library that is not found where it is looked for does not count; the loader
-//! would not find it either, or finds it by its cache in a folder that `/etc/ld.so.conf` names.
+//! Compilers see an environment without `LD_LIBRARY_PATH`, so libraries come from the directories that the program
+//! names itself and from those of the system. A library that is not found where it is looked for does not count; the
+//! loader would not find it either, or finds it by its cache in a directory that `/etc/ld.so.conf` names.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ type Header = FileHeader64<object::LittleEndian>;
 
 /// Where libraries are, as far as it was asked.
 pub(crate) struct Libraries {
-    /// The system's folders.
+    /// The system's directories.
     usual: Vec<PathBuf>,
     /// What is in those: all programs need the C library.
     known: HashMap<String, Option<PathBuf>>,
@@ -48,7 +48,7 @@ impl Libraries {
     }
 }
 
-/// The folders that a program names itself, in lists.
+/// The directories that a program names itself, in lists.
 fn own_folders(path: &Path, lists: &[String]) -> Vec<PathBuf> {
     if lists.is_empty() {
         return Vec::new();
@@ -59,7 +59,7 @@ fn own_folders(path: &Path, lists: &[String]) -> Vec<PathBuf> {
     folders.map(|folder| folder.replace("$ORIGIN", &origin).replace("${ORIGIN}", &origin).into()).collect()
 }
 
-/// Names of needed libraries, and lists of folders to look for them in.
+/// Names of needed libraries, and lists of directories to look for them in.
 fn read(path: &Path) -> Option<(Vec<String>, Vec<String>)> {
     let data = ReadCache::new(Fs::new().open(path).ok()?);
     let header = Header::parse(&data).ok()?;
@@ -80,9 +80,9 @@ fn read(path: &Path) -> Option<(Vec<String>, Vec<String>)> {
     Some((names, folders))
 }
 
-/// The system's folders for libraries of the target `triple`.
+/// The system's directories for libraries of the target `triple`.
 pub(crate) fn usual_folders(triple: &str) -> Vec<PathBuf> {
-    // Debian's folders leave the vendor out: x86_64-pc-linux-gnu is x86_64-linux-gnu there.
+    // Debian's directories leave the vendor out: x86_64-pc-linux-gnu is x86_64-linux-gnu there.
     let parts: Vec<&str> = triple.split('-').collect();
     let multiarch = match parts.as_slice() {
         [arch, _, rest @ ..] if rest.len() > 1 => format!("{arch}-{}", rest.join("-")),
@@ -128,7 +128,7 @@ mod tests {
         }
     }
 
-    /// Libraries of libraries are found by whoever follows them; here, by the folder that a program names.
+    /// Libraries of libraries are found when those are followed; here, by the directory that a program names.
     #[test]
     fn folders_that_a_program_names_are_looked_in() {
         let folder = tempfile::tempdir().unwrap();

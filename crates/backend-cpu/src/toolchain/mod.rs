@@ -114,7 +114,7 @@ impl Ahead {
         Ok(Some(Self { cc, begun }))
     }
 
-    /// Ends what nobody waits for.
+    /// Ends a question that no caller waits for.
     pub(crate) fn terminate(self) {
         self.begun.terminate();
     }
@@ -280,7 +280,7 @@ impl Toolchain {
         }
         fingerprint.text("launch ABI", LAUNCH_ABI.to_string());
         if let Some(why) = unkept {
-            // Another each time: what is compiled by it is found by nobody, and not kept.
+            // Another each time: no look-up finds a kernel of such a toolchain, and it is not kept.
             static NEXT: AtomicU64 = AtomicU64::new(0);
             let next = NEXT.fetch_add(1, Ordering::Relaxed);
             fingerprint.text("what cannot be known", format!("{why} ({}-{next})", std::process::id()));

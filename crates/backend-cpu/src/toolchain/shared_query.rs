@@ -1,4 +1,4 @@
-//! What the compiler is asked once, whoever wants to know, and however many at a time; and again once that no longer holds.
+//! A question to the compiler that is asked once for all callers, and again when its answer no longer holds.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

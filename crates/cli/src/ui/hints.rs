@@ -59,9 +59,9 @@ fn of_build(error: &BuildError) -> Option<String> {
 
 fn of_backend(error: &BackendError) -> Option<String> {
     match error {
-        BackendError::UnkeyedRead { .. } => {
-            Some("--toolchain-input PATH or OPKEEP_TOOLCHAIN_INPUTS declares an input of the toolchain".to_owned())
-        }
+        BackendError::UnkeyedRead { .. } => Some(
+            "--toolchain-input PATH or OPKEEP_TOOLCHAIN_INPUTS declares an input of the toolchain".to_owned(),
+        ),
         _ => None,
     }
 }

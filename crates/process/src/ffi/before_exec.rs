@@ -75,7 +75,7 @@ fn close_inherited() -> io::Result<()> {
     if done.is_ok() {
         return Ok(());
     }
-    // Linux before 5.11. Nobody has more descriptors than the limit of this process.
+    // Linux before 5.11. No process has more descriptors than its limit.
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(1 << 20);
     for fd in FIRST_INHERITED..u32::try_from(limit).unwrap_or(1 << 20).min(1 << 20) {
         // SAFETY: setting a descriptor's flag touches no memory; one that is not open is an error without effect.
