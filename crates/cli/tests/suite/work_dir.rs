@@ -41,7 +41,7 @@ fn one_that_others_can_write_to_is_named_with_owner_and_mode() {
             own.display().to_string(),
             format!("user {user}"),
             format!("mode {mode:04o}"),
-            "TMPDIR".to_owned(),
+            "another work directory".to_owned(),
         ];
         says.iter().for_each(|says| assert!(warning.contains(says), "{warning}"));
         assert!(

@@ -256,7 +256,7 @@ fn a_lock_that_is_closed_to_us_concerns_one_kernel() {
     let config = StoreConfig { watcher, ..StoreConfig::new(bench.root()) };
     let report = bench.engine(&backend).with_config(|it| it.store = Some(config)).build(&requests).unwrap();
     assert_eq!(report.warnings.len(), 1, "{:?}", report.warnings);
-    let said = format!("the lock `{}` is another user's", closed.display());
+    let said = format!("the lock `{}` belongs to another user", closed.display());
     assert!(report.warnings[0].contains(&said), "{:?}", report.warnings);
     assert_eq!(bench.entries().len(), 5);
 }

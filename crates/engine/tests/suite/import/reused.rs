@@ -19,7 +19,7 @@ fn a_build_that_trusts_reuses_it_and_says_so() {
         let imported = kernel.imported.as_ref().unwrap();
         assert_eq!(kernel.outcome.name(), "reused");
         let reason = kernel.reason.as_ref().unwrap();
-        for said in ["imported from", &imported.directory, &imported.name, "r1.7 to r2.0", "not known"] {
+        for said in ["imported from", &imported.directory, &imported.name, "r1.7 to r2.0", "unknown"] {
             assert!(reason.contains(said), "{said}: {reason}");
         }
         assert!(imported.directory.ends_with("rank_0/kernel_meta") && imported.has_options);
