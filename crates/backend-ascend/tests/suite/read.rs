@@ -52,5 +52,5 @@ fn both_ways_are_the_same() {
 fn a_kernel_of_a_knowledge_bank_is_refused() {
     let spec = spec(json!({"op_bank_path": "/tmp"}));
     let error = AscendBackend::read(&spec).unwrap_err().to_string();
-    assert!(error.contains("op_bank_path") && error.contains("not known"), "{error}");
+    assert!(error.contains("op_bank_path") && error.contains("is unknown"), "{error}");
 }
