@@ -5,11 +5,11 @@
 //!
 //! ```
 //! use opkeep_store::{StoreConfig, Store};
-//! use opkeep_testkit::Directory;
+//! use opkeep_testkit::Folder;
 //! use opkeep_testkit::fault::{Fault, FaultyDisk};
 //!
 //! let directory = tempfile::tempdir()?;
-//! let before = Directory::of(directory.path())?;
+//! let before = Folder::of(directory.path())?;
 //! let disk = FaultyDisk::new(directory.path());
 //! let open = || Store::open(StoreConfig { watcher: Some(disk.clone()), ..StoreConfig::new(directory.path()) });
 //! open()?;
