@@ -74,7 +74,7 @@ impl AscendBackend {
         let implementation = self.sources.implementation(op, &ops)?;
         let parameters =
             parameters::parameters(request.job, request.name.as_str(), info, &request.spec.options)?;
-        let told = CompilerInput::new(cx, request, op, parameters, &implementation, &self.toolkit, number);
+        let input = CompilerInput::new(cx, request, op, parameters, &implementation, &self.toolkit, number);
         let mut ready = self.ready(cx, request.job, request.spec)?;
         if kept != Kept::ByAll {
             let guards = match kept {
@@ -87,9 +87,9 @@ impl AscendBackend {
         let made = match &self.driver {
             Means::Process { program, has_banks } => {
                 let environment = &record.interpreter().for_programs(&self.environment);
-                Process { program, has_banks: *has_banks, environment, setup, extra }.compile(&told)
+                Process { program, has_banks: *has_banks, environment, setup, extra }.compile(&input)
             }
-            Means::Workers(pool) => invocation::by_worker(pool, setup, extra, &told),
+            Means::Workers(pool) => invocation::by_worker(pool, setup, extra, &input),
         };
         Ok((made, ready.record))
     }

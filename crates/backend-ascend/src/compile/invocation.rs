@@ -168,47 +168,47 @@ pub(crate) struct Process<'a> {
 }
 
 impl Process<'_> {
-    pub(crate) fn compile(&self, told: &CompilerInput<'_>) -> Made {
-        self.try_compile(told).unwrap_or_else(|error| Made::of(Err(error)))
+    pub(crate) fn compile(&self, input: &CompilerInput<'_>) -> Made {
+        self.try_compile(input).unwrap_or_else(|error| Made::of(Err(error)))
     }
 
-    fn try_compile(&self, told: &CompilerInput<'_>) -> Result<Made, BackendError> {
-        for folder in [&told.folder, &told.output, &told.debug] {
+    fn try_compile(&self, input: &CompilerInput<'_>) -> Result<Made, BackendError> {
+        for folder in [&input.folder, &input.output, &input.debug] {
             files::create_dir(folder)?;
         }
-        let parameters = told.folder.join("params.json");
-        files::write(&parameters, told.parameters.to_string().as_bytes())?;
+        let parameters = input.folder.join("params.json");
+        files::write(&parameters, input.parameters.to_string().as_bytes())?;
         let mut args: Vec<OsString> = Vec::new();
-        if let Some((file, function)) = &told.file {
+        if let Some((file, function)) = &input.file {
             args.push(file.into());
             args.push(format!("--main_func={function}").into());
         }
         args.push(option("input_param", parameters.as_os_str()));
-        args.push(option("output", told.output.as_os_str()));
-        args.push(option("debug_dir", told.debug.as_os_str()));
-        for (name, value) in told.options(self.has_banks)? {
+        args.push(option("output", input.output.as_os_str()));
+        args.push(option("debug_dir", input.debug.as_os_str()));
+        for (name, value) in input.options(self.has_banks)? {
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             args.push(option(name, OsStr::new(&text)));
         }
-        let log = told.log();
+        let log = input.log();
         // Another attempt must find nothing of this one.
-        let sandbox = self.setup.sandbox(self.extra, &told.folder)?;
-        let environment = with_temporary(self.environment, &told.folder);
+        let sandbox = self.setup.sandbox(self.extra, &input.folder)?;
+        let environment = with_temporary(self.environment, &input.folder);
         let run = ProcessBuilder {
             program: self.program,
             args: &args,
             environment: &environment,
-            dir: &told.folder,
+            dir: &input.folder,
             log: Some(&log),
-            deadline: told.cx.deadline,
-            cancel: told.cx.cancel,
+            deadline: input.cx.deadline,
+            cancel: input.cx.cancel,
             sandbox: Sandbox::default(),
         };
         let ended = ProcessBuilder { sandbox: sandbox.as_run(), ..run }.wait_with_output();
         let command = run.to_string();
         let (beyond, needs_own) = sandbox.finish(self.setup.reach(), self.extra)?;
         let (artifact, is_transient) = match ended {
-            Ok(ended) => (self.judged(told, &run, &ended, &log), is_transient(&ended.output)),
+            Ok(ended) => (self.judged(input, &run, &ended, &log), is_transient(&ended.output)),
             Err(error) => (Err(backend_error(error)), false),
         };
         Ok(Made { artifact, is_transient, beyond, needs_own, command })
@@ -216,13 +216,13 @@ impl Process<'_> {
 
     fn judged(
         &self,
-        told: &CompilerInput<'_>,
+        input: &CompilerInput<'_>,
         run: &ProcessBuilder<'_>,
         ended: &ProcessOutput,
         log: &Path,
     ) -> Result<Artifact, BackendError> {
         let crashed = !ended.status.success();
-        told.judge(&ended.output, &|missing| match missing {
+        input.judge(&ended.output, &|missing| match missing {
             Some(problem) if !crashed => backend_error(run.missing_output_error(ended, problem)),
             _ => BackendError::Compile {
                 command: run.to_string(),
@@ -245,38 +245,38 @@ pub(crate) fn by_worker(
     pool: &Pool,
     setup: &Arc<WorkerConfig>,
     extra: &Extra,
-    told: &CompilerInput<'_>,
+    input: &CompilerInput<'_>,
 ) -> Made {
-    let request = told.request;
-    let mut options: Map<String, Value> = match told.options(true) {
+    let request = input.request;
+    let mut options: Map<String, Value> = match input.options(true) {
         Ok(options) => options.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         Err(error) => return Made::of(Err(error)),
     };
     options.insert("bin_filename".to_owned(), request.name.as_str().into());
-    if let Some((file, function)) = &told.file {
+    if let Some((file, function)) = &input.file {
         options.insert("op_path".to_owned(), file.to_string_lossy().into());
         options.insert("main_func".to_owned(), function.as_str().into());
     }
-    let message = json!({"do": "compile", "parameters": told.parameters, "options": options});
+    let message = json!({"do": "compile", "parameters": input.parameters, "options": options});
     let whom = WorkerOptions {
         extra,
-        watched: told.file.is_some().then_some(told.base.as_path()),
+        watched: input.file.is_some().then_some(input.base.as_path()),
         // What a bank holds is read once.
         is_last: knowledge_bank::OPTIONS.iter().any(|option| request.spec.options.contains_key(*option)),
-        left_at: Some(&told.folder),
+        left_at: Some(&input.folder),
     };
     let command = || format!("opc_tool.opc_api.compile_op ({})", request.name.as_str());
-    let Asked { answer, beyond, needs_own } = pool.ask(setup, &message, whom, told.cx);
+    let Asked { answer, beyond, needs_own } = pool.ask(setup, &message, whom, input.cx);
     let (artifact, is_transient) = match answer {
-        Ok(Answer { content, output }) => judged(told, &content, output, &command),
-        Err(trouble) => (Err(failure(trouble, command(), told)), false),
+        Ok(Answer { content, output }) => judged(input, &content, output, &command),
+        Err(trouble) => (Err(failure(trouble, command(), input)), false),
     };
     Made { artifact, is_transient, beyond, needs_own, command: command() }
 }
 
 /// What a worker's answer comes to, and whether another attempt may go well.
 fn judged(
-    told: &CompilerInput<'_>,
+    input: &CompilerInput<'_>,
     content: &Value,
     output: String,
     command: &dyn Fn() -> String,
@@ -284,25 +284,25 @@ fn judged(
     let problem = content["problem"].as_str().unwrap_or_default();
     let output = if problem.is_empty() { output } else { format!("{output}\n{problem}") };
     let done = content["done"] == true;
-    let made = told.judge(&output, &|missing| match missing {
+    let made = input.judge(&output, &|missing| match missing {
         Some(problem) if done => BackendError::MissingOutput {
             command: command(),
             problem,
             log_tail: shown(&output),
-            log: keep_log(&told.log(), &output),
+            log: keep_log(&input.log(), &output),
         },
         _ => BackendError::Compile {
             command: command(),
             status: "it says that the compile failed".to_owned(),
             log_tail: shown(&output),
-            log: keep_log(&told.log(), &output),
+            log: keep_log(&input.log(), &output),
         },
     });
     (made, is_transient(&output))
 }
 
-fn failure(trouble: WorkerError, command: String, told: &CompilerInput<'_>) -> BackendError {
-    let log = |output: &str| keep_log(&told.log(), output);
+fn failure(trouble: WorkerError, command: String, input: &CompilerInput<'_>) -> BackendError {
+    let log = |output: &str| keep_log(&input.log(), output);
     match trouble {
         WorkerError::Died { status, output } => BackendError::Compile {
             command,
