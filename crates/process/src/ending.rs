@@ -1,4 +1,5 @@
-//! How a program ended, in words; where a limit of the system ended it, with the limit's name, its value and what to do.
+//! The status of a program in words. If a limit of the system ended it, also the limit's name, its value, and how to
+//! raise it.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -8,14 +9,13 @@ use rustix::process::{Resource, Signal, getrlimit};
 
 use opkeep_fs::Fs;
 
-/// Shells end with this and the number of the signal that ended their program.
+/// A shell exits with this plus the number of the signal that ended its program.
 const BY_SIGNAL: i32 = 128;
 
-/// No text of the system about control groups is longer.
+/// Upper bound of the size of the system's files about control groups.
 const MAX_TEXT: u64 = 1 << 20;
 
-/// How a program ended that wrote `output`. Limits are those of this process, which are the program's unless it sets its
-/// own.
+/// Describes the status of a program that wrote `output`. It assumes that the program has this process's limits.
 pub fn ending(status: ExitStatus, output: &str) -> String {
     let signal = status.signal().or_else(|| status.code().map(|code| code - BY_SIGNAL));
     let is = |one: Signal| signal == Some(one.as_raw());
@@ -69,7 +69,7 @@ fn address_space() -> Option<String> {
     ))
 }
 
-/// What may be behind SIGKILL: mostly the system, for lack of memory.
+/// The possible reasons for SIGKILL: usually the system lacks memory.
 fn killed() -> String {
     if let Some(Memory { bytes, kills, path }) = own_memory() {
         return format!(
@@ -88,7 +88,7 @@ fn killed() -> String {
         .to_owned()
 }
 
-/// A limit on memory that has killed programs.
+/// A memory limit because of which the system has killed programs.
 #[derive(Debug, PartialEq, Eq)]
 struct Memory {
     bytes: u64,
@@ -96,15 +96,15 @@ struct Memory {
     path: PathBuf,
 }
 
-/// The limit on memory of the nearest control group of this process that has one and has killed for it.
+/// The nearest control group of this process that has a memory limit and because of it has killed programs.
 fn own_memory() -> Option<Memory> {
     let groups = text(Path::new("/proc/self/cgroup"))?;
     let mounted = Path::new("/sys/fs/cgroup");
     groups.lines().find_map(|line| memory_of(line, mounted))
 }
 
-/// The same of one line of `/proc/self/cgroup`, where control groups are at `mounted`: `0::/a/b` is of version 2,
-/// `4:memory:/a/b` of version 1.
+/// The same for one line of `/proc/self/cgroup`, with control groups mounted at `mounted`: `0::/a/b` is version 2,
+/// `4:memory:/a/b` version 1.
 fn memory_of(line: &str, mounted: &Path) -> Option<Memory> {
     let mut fields = line.splitn(3, ':').skip(1);
     let (controllers, group) = (fields.next()?, fields.next()?);
@@ -115,7 +115,7 @@ fn memory_of(line: &str, mounted: &Path) -> Option<Memory> {
         }
         _ => return None,
     };
-    // In a container the group's own path may be that of the host.
+    // In a container, the group's path may be the host's.
     let own = root.join(group.trim_start_matches('/'));
     own.ancestors().take_while(|path| path.starts_with(&root)).find_map(|path| {
         let bytes = text(&path.join(limit))?.trim().parse().ok()?;

@@ -1,25 +1,25 @@
-//! What can go wrong when a program is run.
+//! The error type of this crate.
 
 use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// Why a program did not do what it should. Each backend makes an error of its own of it.
+/// The failure of a program. Each backend converts it to its own error.
 #[derive(Debug, Error)]
 pub enum ProcessError {
-    /// It ended with another status than 0.
+    /// The exit status was not 0.
     #[error("`{command}` failed: {status}\n{log_tail}")]
     Failed {
         /// The program and its arguments.
         command: String,
-        /// How it ended: `exit status: 1`, `signal: 11 (SIGSEGV)`.
+        /// Its status: `exit status: 1`, `signal: 11 (SIGSEGV)`.
         status: String,
         /// The end of its output.
         log_tail: String,
-        /// A file with all of its output that was kept.
+        /// The file that keeps all of its output.
         log: Option<PathBuf>,
     },
-    /// It did not end in time, and was killed with all its children.
+    /// It did not end in time and was killed with all its children.
     #[error("`{command}` did not end within its deadline of {seconds:.1} s and was killed\n{log_tail}")]
     TimedOut {
         /// The program and its arguments.
@@ -28,10 +28,10 @@ pub enum ProcessError {
         seconds: f64,
         /// The end of its output.
         log_tail: String,
-        /// A file with all of its output that was kept.
+        /// The file that keeps all of its output.
         log: Option<PathBuf>,
     },
-    /// It ended with status 0, but did not leave what it should.
+    /// Its exit status was 0, but an expected result is missing.
     #[error("`{command}` ended without an error, but {problem}\n{log_tail}")]
     MissingOutput {
         /// The program and its arguments.
@@ -40,7 +40,7 @@ pub enum ProcessError {
         problem: String,
         /// The end of its output.
         log_tail: String,
-        /// A file with all of its output that was kept.
+        /// The file that keeps all of its output.
         log: Option<PathBuf>,
     },
     /// The caller cancelled it.
@@ -49,11 +49,11 @@ pub enum ProcessError {
     /// It could not be started or waited for.
     #[error("cannot {action} `{path}`: {source}")]
     Io {
-        /// What was tried, such as `run`.
+        /// The action that failed, such as `run`.
         action: &'static str,
-        /// On what.
+        /// The path that it concerned.
         path: PathBuf,
-        /// Why not.
+        /// The system's error.
         source: std::io::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! A program in a process group of its own, so that it ends with all its children.
+//! A program in its own process group, so that it ends with all its children.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -12,16 +12,16 @@ use rustix::process::{
 use crate::ffi::{self, BeforeExec};
 use crate::{Domain, Observer, Sandbox};
 
-/// What becomes of a program whose parent dies before it, however that happens.
+/// The fate of a program whose parent exits first, for any reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnParentExit {
-    /// It is killed; what it had started may run to its own end.
+    /// The kernel kills it; its children may run on.
     Kill,
-    /// It is told by SIGTERM, and sees to the rest of its group itself.
+    /// The kernel sends SIGTERM to it; it ends its group itself.
     Terminate,
 }
 
-/// A running program and whatever it starts. When this is dropped, all of them are killed.
+/// A running program with all its children. They are killed when this is dropped.
 #[derive(Debug)]
 pub struct ProcessGroup {
     child: Child,
@@ -29,7 +29,7 @@ pub struct ProcessGroup {
 }
 
 impl ProcessGroup {
-    /// Starts a program in a group of its own. The parent that its fate hangs on is the thread that calls this.
+    /// Starts a program in its own process group. The parent of [`OnParentExit`] is the calling thread.
     ///
     /// # Errors
     /// It could not be started.
@@ -53,10 +53,10 @@ impl ProcessGroup {
         &mut self.child
     }
 
-    /// Whether the program itself has ended. It is not reaped, so that its number stays its own.
+    /// Whether the program itself has ended. It is not reaped, so that its process number stays its own.
     ///
     /// # Errors
-    /// The system does not say.
+    /// The system cannot tell.
     pub fn has_ended(&self) -> io::Result<bool> {
         let Some(pid) = self.id() else { return Ok(true) };
         let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
@@ -67,21 +67,21 @@ impl ProcessGroup {
         }
     }
 
-    /// What can be waited for: there is something to read in it when the program itself has ended. None where the system
-    /// has no such thing (Linux before 5.3), or no file to spare.
+    /// A descriptor that becomes readable when the program itself ends; `None` if the system has none (Linux before
+    /// 5.3) or no descriptor is free.
     pub(crate) fn tells_of_its_end(&self) -> Option<OwnedFd> {
         self.id().and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
     }
 
-    /// Sends SIGTERM to all of the group. A process that ignores it goes on.
+    /// Sends SIGTERM to the whole group. A process may ignore it.
     pub(crate) fn ask_to_end(&self) {
         self.signal(Signal::TERM);
     }
 
-    /// Kills whatever of the group still runs, and says how the program itself ended.
+    /// Kills the rest of the group and returns the status of the program itself.
     ///
     /// # Errors
-    /// The system does not say.
+    /// The system cannot tell the status.
     pub fn end(&mut self) -> io::Result<ExitStatus> {
         self.signal(Signal::KILL);
         let status = self.child.wait()?;
@@ -90,9 +90,9 @@ impl ProcessGroup {
     }
 
     fn signal(&self, signal: Signal) {
-        // While the program is not reaped its number cannot be another's, so this meets its own children only.
+        // Until the program is reaped, no other process has its number, so this signals only its own group.
         if let Some(group) = self.id().filter(|_| !self.reaped) {
-            // The group is gone already, as a rule.
+            // Usually the group is already gone.
             let _ = kill_process_group(group, signal);
         }
     }
@@ -104,7 +104,7 @@ impl ProcessGroup {
 
 impl Drop for ProcessGroup {
     fn drop(&mut self) {
-        // A drop needs no status.
+        // The status is not needed.
         let _ = self.end();
     }
 }

@@ -1,9 +1,9 @@
-//! Runs compilers for backends: with exactly the environment that the backend gives, to a deadline, with bounded output,
-//! and without leaving a process behind. It names no compiler, since several backends use it.
+//! Runs compilers for backends: with exactly the environment that the backend gives, until a deadline, with bounded
+//! output, and without leaving a process behind. It names no compiler, since several backends use it.
 //!
-//! [`ProcessBuilder`] starts a program, [`RunningProcess`] waits for it. A [`ProcessGroup`] is a long-lived program with
-//! everything that it starts in turn. A [`Sandbox`] confines a program to the files that a key covers, or observes what
-//! the program reads.
+//! [`ProcessBuilder`] starts a program, [`RunningProcess`] waits for it. A [`ProcessGroup`] is a long-lived program
+//! with all its children. A [`Sandbox`] confines a program to the files that a key covers, or observes which files it
+//! reads.
 
 mod ending;
 mod error;

@@ -1,14 +1,14 @@
-//! Keeps the output of compiles that failed.
+//! The log of a failed compile.
 
 use std::path::{Path, PathBuf};
 
 use opkeep_fs::Fs;
 
-/// What is smaller stays when room is made for a log.
+/// The size from which a file is removed when a log needs space.
 const SMALL: u64 = 256 * 1024;
 
-/// Keeps the output of a compile that failed; where it is, unless it cannot be written, which must not hide the failure
-/// itself. Where there is no room, what the compile left beside it is removed: directories, and files that are not small.
+/// Writes the output of a failed compile to `path`, and returns `path` if that succeeded: an error here must not hide
+/// the compile's own. On a full disk, the compile's directories and large files beside the log are removed first.
 pub fn keep_log(path: &Path, output: &str) -> Option<PathBuf> {
     let keep = || Fs::new().write(path, output.as_bytes()).is_ok();
     if !keep() {

@@ -1,16 +1,16 @@
-//! What a program writes: all of it is read, and the beginning and the end are kept.
+//! The output of a program: all of it is read; its beginning and its end are kept.
 
 use std::collections::VecDeque;
 use std::io::Read;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Output is kept up to this much from its beginning and as much from its end; a flood in between is read and dropped.
+/// The number of bytes that are kept of the beginning, and of the end; the bytes between them are read and dropped.
 const KEPT: usize = 32 * 1024;
-/// The end of the output that an error message shows.
+/// The end of the output that an error message shows, in lines and in bytes.
 const TAIL_LINES: usize = 20;
 const TAIL_BYTES: usize = 4 * 1024;
 
-/// Output so far.
+/// The output so far.
 #[derive(Debug, Default)]
 pub(crate) struct BoundedBuffer {
     head: Vec<u8>,
@@ -39,20 +39,20 @@ impl BoundedBuffer {
     }
 }
 
-/// Output that is being read; any thread may take it at any time.
+/// The output of a running program; any thread may take it at any time.
 #[derive(Clone, Default)]
 pub struct Output(Arc<Mutex<BoundedBuffer>>);
 
 impl Output {
-    /// What came since it was last taken.
+    /// The output since the last call.
     pub fn take(&self) -> String {
         std::mem::take(&mut *self.bounded()).text()
     }
 
-    /// Has a thread of its own read `from` to its end.
+    /// Starts a thread that reads `from` to its end.
     ///
     /// # Errors
-    /// There is no thread to be had.
+    /// No thread can be started.
     pub fn follow(&self, from: impl Read + Send + 'static) -> std::io::Result<()> {
         let output = self.clone();
         std::thread::Builder::new().spawn(move || output.drain(from)).map(drop)
@@ -76,7 +76,7 @@ impl Output {
     }
 }
 
-/// The end of the output, for a message.
+/// The end of the output, for an error message.
 pub fn tail(output: &str) -> String {
     let output = output.trim_end();
     let from = output.ceil_char_boundary(output.len().saturating_sub(TAIL_BYTES));

@@ -1,9 +1,10 @@
-//! Work directories for probes, and for workers that serve many jobs: runs of a toolchain that belong to no one kernel.
+//! Work directories of probes, and of workers that serve many jobs: runs of a toolchain that belong to no single
+//! kernel.
 //!
 //! ```text
-//! <place>/opkeep-<uid>/        this user's, and no other user can write to it
-//!   probe-<pid>-<n>/           one probe's directory, empty when it begins
-//!   probe-<pid>-<n>.lock       locked while its process lives; a later probe removes both of one that was killed
+//! <place>/opkeep-<uid>/        belongs to this user; no other user can write to it
+//!   probe-<pid>-<n>/           the directory of one probe, empty at its start
+//!   probe-<pid>-<n>.lock       locked while its process lives; after a kill, a later probe removes both
 //! ```
 
 use std::fs::{File, Permissions};
@@ -14,13 +15,13 @@ use std::time::Duration;
 
 use opkeep_fs::{FileLock, Fs, NotPrivate, TryLock, private_user_dir, unique_name};
 
-/// What the names of probes begin with.
+/// The prefix of the names of probes.
 const PREFIX: &str = "probe-";
 
-/// A lock younger than this may be between its making and its locking.
+/// A younger lock file may have been created but not locked yet.
 const SETTLED: Duration = Duration::from_secs(60);
 
-/// A directory for one probe or worker that only this user can enter. It is removed when this is dropped.
+/// A directory for one probe or worker, which only this user can enter. Removed when dropped.
 #[derive(Debug)]
 pub struct ProbeDir(Kind);
 
@@ -28,15 +29,15 @@ pub struct ProbeDir(Kind);
 enum Kind {
     /// In the directory of this user.
     Common { dir: PathBuf, lock: PathBuf, _held: File },
-    /// On its own, where that directory belongs to another user.
+    /// On its own, because that directory belongs to another user.
     Alone(tempfile::TempDir),
 }
 
 impl ProbeDir {
-    /// Makes one below the first of `places` that has room for the files of a small compile.
+    /// Creates one below the first of `places` that has enough free space for the files of a small compile.
     ///
     /// # Errors
-    /// That of the last place.
+    /// The error of the last place.
     pub fn create(places: &[&Path]) -> io::Result<Self> {
         let mut failed = io::Error::from(io::ErrorKind::NotFound);
         for place in places {
@@ -48,7 +49,7 @@ impl ProbeDir {
         Err(failed)
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         match &self.0 {
             Kind::Common { dir, .. } => dir,
@@ -61,7 +62,7 @@ impl ProbeDir {
         let common = match private_user_dir(place) {
             Ok(common) => common,
             Err(NotPrivate::Io { path, source }) if fs.look(&path).is_err() => return Err(source),
-            // What has this name is not ours.
+            // Another user's file or directory has this name.
             Err(_) => return Self::create_alone(place),
         };
         prune(&common);
@@ -78,21 +79,21 @@ impl ProbeDir {
                     }
                     return Ok(Self(Kind::Common { dir, lock, _held: held }));
                 }
-                // That of a killed process with the same number.
+                // A killed process with the same number left it.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Makes one with a name that no other user can foresee.
+    /// Creates one with a name that no other user can predict.
     fn create_alone(place: &Path) -> io::Result<Self> {
         let private = Permissions::from_mode(0o700);
         let dir = tempfile::Builder::new().prefix("opkeep-probe-").permissions(private).tempdir_in(place)?;
         Ok(Self(Kind::Alone(dir)))
     }
 
-    /// Whether the files of a small compile can be written.
+    /// Fails if the files of a small compile cannot be written.
     fn has_room(&self) -> io::Result<()> {
         const ROOM: usize = 2048;
         let file = self.path().join("room");
@@ -109,7 +110,7 @@ impl Drop for ProbeDir {
     }
 }
 
-/// Removes the directories of probes whose processes are gone.
+/// Removes the directories of probes whose processes have exited.
 fn prune(common: &Path) {
     for (name, _) in Fs::new().list(common).unwrap_or_default() {
         let lock = common.join(&name);
@@ -123,7 +124,7 @@ fn prune(common: &Path) {
     }
 }
 
-/// Locks a file that no process holds, if it is not young.
+/// Locks a file that is not young and that no process holds.
 fn take_stale(lock: &Path) -> Option<FileLock> {
     let file = Fs::new().open_lock(lock, None).ok()?;
     if !file.metadata().ok()?.modified().ok()?.elapsed().is_ok_and(|age| age >= SETTLED) {
@@ -158,7 +159,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let living = ProbeDir::create(&[place.path()]).unwrap();
         std::fs::write(living.path().join("kernel.o"), "x").unwrap();
-        // The lock of a killed process is held by no one.
+        // No process holds the lock of a killed one.
         let left = living.path().with_file_name("probe-1-0");
         std::fs::create_dir_all(left.join("plain")).unwrap();
         let lock = left.with_extension("lock");
@@ -175,7 +176,7 @@ mod tests {
     fn a_lock_that_was_just_made_is_left() {
         let place = tempfile::tempdir().unwrap();
         let first = ProbeDir::create(&[place.path()]).unwrap();
-        // Between making the file and locking it.
+        // The file is created but not locked yet.
         let young = first.path().with_file_name("probe-1-0.lock");
         std::fs::write(&young, "").unwrap();
         drop(ProbeDir::create(&[place.path()]).unwrap());

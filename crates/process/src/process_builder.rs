@@ -1,4 +1,4 @@
-//! Running a program to its end.
+//! The description of a program to run.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -18,38 +18,38 @@ use crate::process_output::ProcessOutput;
 use crate::running_process::{Launch, RunningProcess};
 use crate::sandbox::Sandbox;
 
-/// A program to run, and how.
+/// A program to run, with its settings.
 #[derive(Clone, Copy, Debug)]
 pub struct ProcessBuilder<'a> {
     /// The program.
     pub program: &'a Path,
     /// Its arguments.
     pub args: &'a [OsString],
-    /// All of its environment.
+    /// Its complete environment.
     pub environment: &'a [(&'a OsStr, &'a OsStr)],
-    /// Where it runs.
+    /// Its working directory.
     pub dir: &'a Path,
-    /// Where its output is kept if it does not end in time.
+    /// The file that keeps its output if it does not end in time.
     pub log: Option<&'a Path>,
-    /// When it must have ended.
+    /// The time at which it is killed.
     pub deadline: Option<Instant>,
     /// Cancels the run.
     pub cancel: &'a CancelToken,
-    /// What confines and observes it.
+    /// Confines and observes it.
     pub sandbox: Sandbox<'a>,
 }
 
 impl ProcessBuilder<'_> {
-    /// Runs the program to its end, or to its deadline; then it and all its children are ended.
+    /// Runs the program until it ends or its deadline passes; then it and all its children are killed.
     ///
     /// # Errors
-    /// It could not be started, did not end in time, or was cancelled. A status other than 0 is no error here.
+    /// It could not be started, did not end in time, or was cancelled. An exit status other than 0 is no error here.
     pub fn wait_with_output(&self) -> Result<ProcessOutput, ProcessError> {
         self.spawn()?.wait_with_output()
     }
 
-    /// Starts the program, to be waited for later. It ends with the thread that calls this. Its output is not
-    /// read until it is waited for.
+    /// Starts the program without waiting for it. The kernel kills it when the calling thread ends. Its output is not
+    /// read before the wait.
     ///
     /// # Errors
     /// It could not be started.
@@ -68,7 +68,7 @@ impl ProcessBuilder<'_> {
         Ok(RunningProcess::new(launch, group, output))
     }
 
-    /// The error of a program that ended and failed.
+    /// The error of a program that ended with another status than 0.
     pub fn exit_error(&self, ended: &ProcessOutput) -> ProcessError {
         ProcessError::Failed {
             command: self.to_string(),
@@ -78,7 +78,7 @@ impl ProcessBuilder<'_> {
         }
     }
 
-    /// The error of a program that ended well and did not do what it should.
+    /// The error of a program that ended with status 0 without its expected result.
     pub fn missing_output_error(&self, ended: &ProcessOutput, problem: impl Into<String>) -> ProcessError {
         ProcessError::MissingOutput {
             command: self.to_string(),
@@ -95,12 +95,13 @@ impl ProcessBuilder<'_> {
         fcntl_setfl(&from, OFlags::NONBLOCK)?;
         let for_stderr = for_stdout.try_clone()?;
         command.stdin(Stdio::null()).stdout(for_stdout).stderr(for_stderr);
-        // Our ends of the pipe close with `command`; else what is read would have no end.
+        // Dropping `command` closes this process's write ends of the pipe: if they stayed open, reading would never
+        // end.
         Ok((ProcessGroup::start(&mut command, OnParentExit::Kill, self.sandbox)?, from))
     }
 }
 
-/// The command as one would type it.
+/// The command line as a user would type it.
 impl fmt::Display for ProcessBuilder<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.program.display())?;

@@ -1,20 +1,20 @@
-//! The result of a program that ended by itself.
+//! The result of a program that was not killed.
 
 use std::process::ExitStatus;
 
 use crate::ending::ending;
 
-/// A program that ended by itself.
+/// The result of a program that was not killed.
 #[derive(Debug)]
 pub struct ProcessOutput {
-    /// How it ended.
+    /// Its exit status.
     pub status: ExitStatus,
-    /// What it wrote to its outputs, both, bounded.
+    /// The text that it wrote to its two outputs, bounded.
     pub output: String,
 }
 
 impl ProcessOutput {
-    /// How it ended, and the limit that it met, if it met one.
+    /// Its status in words, with the limit of the system that it exceeded, if any.
     pub fn ending(&self) -> String {
         ending(self.status, &self.output)
     }

@@ -1,4 +1,4 @@
-//! A program that runs, and is waited for.
+//! A running program, and the wait for its end.
 
 use std::io::{self, PipeReader, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,25 +14,25 @@ use crate::log::keep_log;
 use crate::output::{BoundedBuffer, tail};
 use crate::process_output::ProcessOutput;
 
-/// How long a program is left alone that says nothing.
+/// The time between two looks at a program that writes nothing.
 const SELDOM: Duration = Duration::from_millis(20);
 
-/// For how long its output gathers. Compilers write word by word, and each word would wake us.
+/// The time in which output accumulates. Compilers write word by word, and each word would wake this thread.
 const GATHER: Duration = Duration::from_millis(1);
 
-/// The output of a program that writes so much at a time is read at once: the program would wait for the reader.
+/// From this much output at a time on, it is read at once: the program would wait for the reader.
 const FLOOD: usize = 32 * 1024;
 
-/// How often it is looked after that has closed its outputs, where the system does not tell of ends.
+/// The time between two looks at a program that has closed its outputs, if the system does not report its end.
 const OFTEN: Duration = Duration::from_micros(500);
 
-/// A child that left the group could hold the pipe open: it does not hold us for longer.
+/// The longest wait for a child that left the group and holds the pipe open.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// So long may who is given up take to end by itself, and as long again once it is asked to.
+/// The time in which a cancelled program may end by itself, and again after SIGTERM.
 const PARTING: Duration = Duration::from_millis(250);
 
-/// What was started, and how long it may run.
+/// A started program, and its limits.
 #[derive(Debug)]
 pub(crate) struct Launch {
     pub(crate) program: PathBuf,
@@ -45,35 +45,35 @@ pub(crate) struct Launch {
     pub(crate) began: Instant,
 }
 
-/// A program that was started and is to be waited for. When this is dropped, it and all its children are killed.
+/// A started program whose end is to be awaited. When dropped, it and all its children are killed.
 #[derive(Debug)]
 pub struct RunningProcess {
     launch: Launch,
     group: ProcessGroup,
-    /// Tells when the program ends; none where the system has no such thing.
+    /// Readable when the program ends; `None` if the system does not report ends.
     end: Option<OwnedFd>,
-    /// What it writes; none once all is read.
+    /// Its output; `None` once all is read.
     pipe: Option<PipeReader>,
     output: BoundedBuffer,
 }
 
 impl RunningProcess {
-    /// `pipe` must not block.
+    /// Waits for a program in `group`, whose output comes through the non-blocking `pipe`.
     pub(crate) fn new(launch: Launch, group: ProcessGroup, pipe: PipeReader) -> Self {
         let end = group.tells_of_its_end();
         Self { launch, group, end, pipe: Some(pipe), output: BoundedBuffer::default() }
     }
 
-    /// Sets the limits of a wait that begins now: `deadline` and `cancel`. The time before does not count: the output was
-    /// not read, and a full pipe blocks the program.
+    /// Sets the limits of a wait that begins now: `deadline` and `cancel`. The time before it does not count, since the
+    /// output was not read and a full pipe blocks the program.
     #[must_use]
     pub fn set_deadline(self, deadline: Option<Instant>, cancel: &CancelToken) -> Self {
         let launch = Launch { deadline, cancel: cancel.clone(), began: Instant::now(), ..self.launch };
         Self { launch, ..self }
     }
 
-    /// Ends it, since its result is not needed. Unlike one that is dropped it is given a moment to end by itself, and
-    /// is asked to before it is killed: compilers remove their temporary files then.
+    /// Ends it because its result is not needed. A dropped one is killed at once; this one first has a moment to end by
+    /// itself, then receives SIGTERM, so that a compiler can remove its temporary files.
     pub fn terminate(mut self) {
         self.read_rest(PARTING);
         if self.pipe.is_some() {
@@ -133,7 +133,7 @@ impl RunningProcess {
         }
     }
 
-    /// Reads what is there, and says how much that was.
+    /// Reads the available output and returns its length.
     fn read(&mut self) -> usize {
         let (mut came, mut buffer) = (0, [0; 8192]);
         while let Some(pipe) = self.pipe.as_mut().filter(|_| came < FLOOD) {
@@ -150,7 +150,7 @@ impl RunningProcess {
         came
     }
 
-    /// Reads to the end of what is written by who has ended or soon will, but for no longer than `at_most`.
+    /// Reads the rest of the output of a program that has ended or is about to, for at most `at_most`.
     fn read_rest(&mut self, at_most: Duration) {
         let began = Instant::now();
         loop {
@@ -164,11 +164,11 @@ impl RunningProcess {
     }
 }
 
-/// Waits until there is something to read from one of these, or it is over.
+/// Waits until one of these is readable, or `most` has passed.
 fn wait_for(any: [Option<BorrowedFd<'_>>; 2], most: Duration) {
     let mut any: Vec<PollFd<'_>> =
         any.into_iter().flatten().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
-    // All callers look for themselves, so that it does not matter what came of this.
+    // The result does not matter: all callers look for themselves.
     let _ = Timespec::try_from(most).map(|most| poll(&mut any, Some(&most)));
 }
 
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
     use crate::{ProcessBuilder, Sandbox};
 
-    /// Runs a shell script; `change` is made to the running program before it is waited for.
+    /// Runs a shell script; `change` is applied to the running program before the wait.
     fn ran(script: &str, change: impl Fn(&mut RunningProcess)) -> ProcessOutput {
         let args = ["-c", script].map(OsString::from);
         let environment = [(OsStr::new("PATH"), OsStr::new("/usr/bin:/bin"))];
@@ -204,7 +204,7 @@ mod tests {
         running.wait_with_output().unwrap()
     }
 
-    /// How often this thread waited for something.
+    /// How many times this thread has waited.
     fn waits() -> usize {
         let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(ran("echo out; echo err >&2", pause).output, "out\nerr\n");
     }
 
-    /// Each word of a compiler that writes word by word is not worth waking up for.
+    /// One wake-up for each word of a compiler would cost too much.
     #[test]
     fn words_gather() {
         const WORDS: usize = 20_000;
@@ -244,12 +244,12 @@ mod tests {
         let script = format!("i=0; while [ $i -lt {WORDS} ]; do printf x; i=$((i + 1)); done");
         let ended = ran(&script, |_| {});
         assert_eq!(ended.output, "x".repeat(WORDS));
-        // Once for what begins to come, once while it gathers; however long all takes.
+        // One wake-up when output begins, one while it accumulates, whatever the duration.
         let (waits, gathered) = (waits() - before, began.elapsed().as_millis() / GATHER.as_millis());
         assert!(waits as u128 <= 50 + 2 * gathered, "{waits} waits in {gathered} ms");
     }
 
-    /// Its children, too; and who does not obey is killed.
+    /// Its children end, too; a process that ignores SIGTERM is killed.
     #[test]
     fn who_is_given_up_is_asked_to_end() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Errors of a moment.
+//! Errors that come from a momentary lack of resources.
 
 use std::error::Error;
 use std::io;
@@ -9,8 +9,8 @@ use rustix::io::Errno;
 const SHORT: [Errno; 7] =
     [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOSPC, Errno::DQUOT, Errno::AGAIN, Errno::INTR];
 
-/// Whether an error, or what caused it, reports that there is too little of something now (open files, memory, room), and
-/// nothing of what the host has.
+/// Whether an error, or a cause of it, reports a momentary lack of a resource (open files, memory, disk space) and not
+/// a property of the host.
 pub fn is_short_of_resources(error: &io::Error) -> bool {
     let is_short =
         |error: &io::Error| Errno::from_io_error(error).is_some_and(|errno| SHORT.contains(&errno));

@@ -1,4 +1,4 @@
-//! What a child does between fork and exec.
+//! The steps of a child between fork and exec.
 
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
@@ -13,29 +13,29 @@ use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 use super::notify;
 use super::system_call::call;
 
-/// Descriptors from here on belong to this process, not to the programs that it runs.
+/// The first descriptor that belongs to this process and not to the programs that it runs.
 const FIRST_INHERITED: libc::c_uint = 3;
 
-/// What becomes of a child before its program starts.
+/// Settings that a child applies before its program starts.
 #[derive(Debug)]
 pub(crate) struct BeforeExec {
-    /// The signal that the kernel sends to it when the thread that starts it ends, however that happens.
+    /// The signal that the kernel sends to it when the thread that started it ends for any reason.
     pub(crate) when_orphaned: Signal,
     /// A Landlock ruleset.
     pub(crate) ruleset: Option<Arc<OwnedFd>>,
-    /// Where the descriptor goes that its system calls are reported to.
+    /// The socket that takes the descriptor of its reported system calls.
     pub(crate) observer: Option<Arc<OwnedFd>>,
 }
 
-/// Has `command` do so in the child, between fork and exec. Descriptors that this process inherited or left open are
-/// closed in the program: what it reads through them could be in no key.
+/// Makes `command` apply `steps` in the child, between fork and exec. Descriptors that this process inherited or left
+/// open are closed in the program: no key could cover the data that it reads through them.
 pub(crate) fn before_exec(command: &mut Command, steps: BeforeExec) {
     let parent = getpid();
     let is_confined = steps.ruleset.is_some() || steps.observer.is_some();
     let filter = is_confined.then(|| notify::filter(steps.observer.is_some()));
     let prepare = move || {
         set_parent_process_death_signal(Some(steps.when_orphaned))?;
-        // A parent that was gone before the call sends no signal.
+        // If the parent was gone before the call, no signal comes.
         if getppid() != Some(parent) {
             return Err(rustix::io::Errno::SRCH.into());
         }
@@ -65,8 +65,8 @@ pub(crate) fn before_exec(command: &mut Command, steps: BeforeExec) {
     unsafe { command.pre_exec(prepare) };
 }
 
-/// Marks each descriptor but the first three to be closed when the program starts. Closing them here would close the one
-/// through which the standard library learns that the program could not be started.
+/// Marks each descriptor except the first three as close-on-exec. Closing them now would close the one through which
+/// the standard library learns that the program could not be started.
 fn close_inherited() -> io::Result<()> {
     let flags = libc::CLOSE_RANGE_CLOEXEC;
     // SAFETY: the call takes numbers only.
@@ -75,7 +75,7 @@ fn close_inherited() -> io::Result<()> {
     if done.is_ok() {
         return Ok(());
     }
-    // Linux before 5.11. No process has more descriptors than its limit.
+    // Linux before 5.11 lacks the call. No process has more descriptors than its limit.
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(1 << 20);
     for fd in FIRST_INHERITED..u32::try_from(limit).unwrap_or(1 << 20).min(1 << 20) {
         // SAFETY: setting a descriptor's flag touches no memory; one that is not open is an error without effect.

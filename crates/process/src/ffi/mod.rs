@@ -1,4 +1,5 @@
-//! The only `unsafe` code of this crate: what a child does before it starts its program, and the system calls of seccomp.
+//! The only `unsafe` code of this crate: the steps of a child before its program starts, and the system calls of
+//! seccomp.
 #![expect(
     unsafe_code,
     reason = "a child is confined between fork and exec, and no crate wraps seccomp's user notification"

@@ -1,4 +1,5 @@
-//! Seccomp's user notification: a program's system calls that name files wait until they were looked at, and then go on.
+//! Seccomp's user notification: a system call that names a file waits until the observer has looked at it, then
+//! continues.
 //!
 //! Linux 5.5 and later. The numbers and structures are those of `linux/seccomp.h`.
 
@@ -9,30 +10,30 @@ use std::os::unix::ffi::OsStringExt;
 
 use super::system_call::call;
 
-/// A path is at most this long (`PATH_MAX` of Linux), its zero byte included.
+/// The maximal length of a path (`PATH_MAX` of Linux), with its zero byte.
 const MAX_PATH: usize = 4096;
-/// The arguments of a program are read up to this many, and up to this many bytes together.
+/// The maximal number of arguments of a program that are read, and their maximal size together.
 const MAX_ARGS: usize = 1 << 14;
 const MAX_ARG_BYTES: usize = 1 << 22;
-/// Memory is readable or not page by page.
+/// The unit in which memory is readable or not.
 const PAGE: u64 = 4096;
 
-/// Calls that name a file: where its directory's descriptor is among the arguments, and where the name is.
+/// A call that names a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Call {
-    /// Opened with these flags.
+    /// Opens it with these flags.
     Open { flags: libc::c_int },
-    /// Executed.
+    /// Executes it.
     Exec,
-    /// Asked for its properties, or whether it is there.
+    /// Reads its properties, or whether it exists.
     Look,
-    /// Given another name, or a second one: its content is at that name then.
+    /// Renames it, or gives it a second name: then its content is at that name.
     Rename,
-    /// Made, if nothing is there: a directory.
+    /// Creates a directory, unless the path exists.
     MakeDirectory,
 }
 
-/// What names the file in the arguments of a call.
+/// The positions of the arguments that name a file: its directory's descriptor, and its name.
 #[derive(Clone, Copy)]
 struct Arguments {
     dir: Option<usize>,
@@ -43,7 +44,7 @@ const AT: Arguments = Arguments { dir: Some(0), name: 1 };
 #[cfg(target_arch = "x86_64")]
 const PLAIN: Arguments = Arguments { dir: None, name: 0 };
 
-/// The calls that wait. What a call opens or asks is seen by its arguments alone.
+/// The calls that wait. The arguments alone show which file a call opens or looks at.
 #[rustfmt::skip]
 const WATCHED: &[libc::c_long] = &[
     libc::SYS_openat, libc::SYS_openat2, libc::SYS_execve, libc::SYS_execveat, libc::SYS_faccessat,
@@ -60,8 +61,8 @@ const WATCHED: &[libc::c_long] = &[
     #[cfg(target_arch = "x86_64")] libc::SYS_mkdir,
 ];
 
-/// The calls that fail with "not permitted": each is a way to open a file, or to give a path another meaning, that the
-/// observer does not see.
+/// The calls that fail with "not permitted": with each of them a program can open a file, or change the meaning of a
+/// path, unseen by the observer.
 const REFUSED: &[libc::c_long] = &[
     libc::SYS_io_uring_setup,
     libc::SYS_open_by_handle_at,
@@ -78,8 +79,8 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_unshare,
 ];
 
-/// The calls that fail with "not supported", as on a file system without extended attributes: these are content of a file
-/// that no digest covers.
+/// The calls that fail with "not supported", as on a file system without extended attributes: no digest covers these
+/// attributes.
 const UNSUPPORTED: &[libc::c_long] = &[
     libc::SYS_getxattr,
     libc::SYS_lgetxattr,
@@ -89,8 +90,9 @@ const UNSUPPORTED: &[libc::c_long] = &[
     libc::SYS_flistxattr,
 ];
 
-/// The first number of calls that are newer than this list (`setxattrat` of Linux 6.13; numbers from 424 on are the same
-/// for all architectures). They fail with "not implemented", as on an older kernel: programs have another way.
+/// The first number of calls that are newer than this list (`setxattrat` of Linux 6.13; numbers from 424 on are the
+/// same for all architectures). They fail with "not implemented", as on an older kernel, for which programs have an
+/// alternative.
 const FIRST_UNKNOWN: u32 = 463;
 
 /// `AUDIT_ARCH_*` of `linux/audit.h`: the ELF machine, 64 bits, little-endian.
@@ -114,12 +116,12 @@ const X32: u32 = 0x4000_0000;
 const SET_FLAGS: libc::Ioctl = 0x4008_2104;
 const SYNC_WAKE_UP: libc::c_ulong = 1;
 
-/// Where the number and the architecture are in what a filter sees (`struct seccomp_data`).
+/// The offsets of the number and the architecture in a filter's input (`struct seccomp_data`).
 const NUMBER: u32 = 0;
 const ARCHITECTURE: u32 = 4;
 
-/// The filter: refused calls fail; watched ones wait if they are `observed`; all others go on. Calls of another
-/// architecture name files in other ways: they fail, too, and the observer hears of them first.
+/// The filter: refused calls fail; watched calls wait if `observed`; all others continue. Calls of another architecture
+/// name files in other ways: they are reported to the observer, and fail.
 pub(crate) fn filter(observed: bool) -> Vec<libc::sock_filter> {
     let load = |offset| statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset);
     let give = |value| statement(libc::BPF_RET | libc::BPF_K, value);
@@ -150,16 +152,16 @@ fn jump(test: u32, value: u32, then: u8, other: u8) -> libc::sock_filter {
     libc::sock_filter { code: (libc::BPF_JMP | test | libc::BPF_K) as u16, jt: then, jf: other, k: value }
 }
 
-/// Sets `filter` for this thread and all that it starts, and gives the descriptor that calls are reported to. Allocates
-/// nothing: it is called between fork and exec.
+/// Sets `filter` for this thread and all that it starts, and returns the descriptor to which calls are reported.
+/// Allocates nothing, since it runs between fork and exec.
 pub(super) fn listen(filter: &[libc::sock_filter]) -> io::Result<OwnedFd> {
     let fd = set(filter, libc::SECCOMP_FILTER_FLAG_NEW_LISTENER)?;
     // SAFETY: the call gave a new descriptor that nothing else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-/// Whether this process may set filters that report calls. The kernel looks at what is asked for before it looks at the
-/// filter, so that one at no address is refused for its address only then.
+/// Whether this process may set filters that report calls. The kernel checks permissions before the filter: only if it
+/// permits them, it fails because the filter's address is null.
 pub(crate) fn can_listen() -> bool {
     let (listener, nothing) = (libc::SECCOMP_FILTER_FLAG_NEW_LISTENER, std::ptr::null::<libc::sock_fprog>());
     // SAFETY: the kernel refuses the null pointer, and changes nothing.
@@ -178,7 +180,7 @@ pub(super) fn set(filter: &[libc::sock_filter], flags: libc::c_ulong) -> io::Res
     })
 }
 
-/// Where calls are reported.
+/// The descriptor to which calls are reported.
 #[derive(Debug)]
 pub(crate) struct Listener(OwnedFd);
 
@@ -188,7 +190,7 @@ impl AsFd for Listener {
     }
 }
 
-/// A call that waits.
+/// A call that waits for an answer.
 pub(crate) struct Waiting {
     id: u64,
     architecture: u32,
@@ -199,15 +201,15 @@ pub(crate) struct Waiting {
 }
 
 impl Listener {
-    /// Has the kernel run the observer on the processor of the call that waits for it: one of the two always waits for the
-    /// other. Kernels before Linux 6.6 do not know that, and go on without it.
+    /// Makes the kernel run the observer on the processor of the waiting call: one of the two always waits for the
+    /// other. Kernels before Linux 6.6 lack this flag and continue without it.
     pub(crate) fn new(fd: OwnedFd) -> Self {
         // SAFETY: the descriptor is open, and this request takes the flags themselves.
         unsafe { libc::ioctl(fd.as_raw_fd(), SET_FLAGS, SYNC_WAKE_UP) };
         Self(fd)
     }
 
-    /// The next call; none if the one that was reported is gone, as is its process then.
+    /// The next call; `None` if the reported call is gone, because its process is.
     pub(crate) fn receive(&self) -> io::Result<Option<Waiting>> {
         // SAFETY: the structure is of integers alone, for which zeros are values; the kernel wants it zeroed.
         let mut found: libc::seccomp_notif = unsafe { std::mem::zeroed() };
@@ -226,7 +228,7 @@ impl Listener {
         }
     }
 
-    /// Whether the call still waits: only then was what its thread's number told about it.
+    /// Whether the call still waits. Only then, the information that was read by its thread's number belongs to it.
     pub(crate) fn still_waits(&self, waiting: &Waiting) -> bool {
         let id = waiting.id;
         // SAFETY: the descriptor is open, and this request reads one number.
@@ -236,7 +238,7 @@ impl Listener {
         .is_ok()
     }
 
-    /// Lets the call go on; one of another architecture fails.
+    /// Lets the call continue; a call of another architecture fails.
     pub(crate) fn answer(&self, waiting: &Waiting) {
         // SAFETY: as above.
         let mut answer: libc::seccomp_notif_resp = unsafe { std::mem::zeroed() };
@@ -252,12 +254,12 @@ impl Listener {
 }
 
 impl Waiting {
-    /// Whether it is a call of another architecture, such as one of a 32-bit program.
+    /// Whether its architecture is another, such as that of a 32-bit program.
     pub(crate) fn is_foreign(&self) -> bool {
         self.architecture != ARCH || self.number as u32 >= X32
     }
 
-    /// What the call does.
+    /// The kind of the call.
     pub(crate) fn call(&self) -> io::Result<Call> {
         Ok(match self.number {
             libc::SYS_openat => Call::Open { flags: self.args[2] as i32 },
@@ -275,13 +277,13 @@ impl Waiting {
         })
     }
 
-    /// The directory's descriptor that the name is relative to; none for the working directory.
+    /// The descriptor of the directory that the name is relative to; `None` for the working directory.
     pub(crate) fn dir(&self) -> Option<i32> {
         let dir = self.arguments().dir.map(|at| self.args[at] as i32)?;
         (dir != libc::AT_FDCWD).then_some(dir)
     }
 
-    /// The file's name as it stands; empty where the descriptor itself is meant.
+    /// The file's name as given; empty if the call means the descriptor itself.
     pub(crate) fn name(&self) -> io::Result<OsString> {
         match self.args[self.arguments().name] {
             0 => Ok(OsString::new()),
@@ -289,7 +291,7 @@ impl Waiting {
         }
     }
 
-    /// Of a call that gives a file another name: that name, and the directory's descriptor that it is relative to.
+    /// The new name that a call gives to a file, and the descriptor of the directory that it is relative to.
     pub(crate) fn new_name(&self) -> io::Result<(Option<i32>, OsString)> {
         let (dir, name) = match self.arguments().dir {
             Some(_) => (Some(self.args[2] as i32), self.args[3]),
@@ -317,7 +319,7 @@ impl Waiting {
             bytes += arg.len();
             args.push(arg);
         }
-        Err(io::Error::other("a program has more arguments than are looked at"))
+        Err(io::Error::other("a program has too many arguments to be observed"))
     }
 
     fn arguments(&self) -> Arguments {
@@ -345,7 +347,7 @@ impl Waiting {
         let mut text = Vec::new();
         while text.len() < at_most {
             let from = address.wrapping_add(text.len() as u64);
-            // The page behind the text may not be there.
+            // The page after the text may be missing.
             let mut piece = vec![0; (PAGE - from % PAGE) as usize];
             self.read(from, &mut piece)?;
             if let Some(end) = piece.iter().position(|byte| *byte == 0) {
@@ -354,7 +356,7 @@ impl Waiting {
             }
             text.append(&mut piece);
         }
-        Err(io::Error::other("a text is longer than is looked at"))
+        Err(io::Error::other("an argument of a system call is too long to be observed"))
     }
 
     /// Fills `buffer` from the memory of the thread's process.

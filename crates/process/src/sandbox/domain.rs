@@ -1,4 +1,4 @@
-//! What a program may read, enforced by Landlock.
+//! The limits on what a program may read, enforced by Landlock.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -11,12 +11,12 @@ use landlock::{
 };
 use thiserror::Error;
 
-/// A set of files and directories. A program that is started in it, and all that it starts in turn, can read, execute and
-/// list nothing else; it may write anywhere.
+/// A set of files and directories. A program that is started in it, with all that it starts in turn, can read, execute
+/// and list nothing else; it may write anywhere.
 #[derive(Clone, Debug)]
 pub struct Domain(Arc<OwnedFd>);
 
-/// Why there is no such domain.
+/// The reason why a domain cannot be made.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum DomainError {
@@ -28,7 +28,7 @@ pub enum DomainError {
     Path {
         /// The path.
         path: PathBuf,
-        /// Why not.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -39,7 +39,7 @@ impl From<RulesetError> for DomainError {
     }
 }
 
-/// Collects what may be read.
+/// Collects the paths that may be read.
 #[derive(Debug)]
 pub struct DomainBuilder(RulesetCreated);
 
@@ -52,13 +52,13 @@ impl Domain {
         let read = AccessFs::Execute | AccessFs::ReadFile | AccessFs::ReadDir;
         let ruleset =
             Ruleset::default().set_compatibility(CompatLevel::HardRequirement).handle_access(read)?;
-        // Where the kernel knows it, moving files between directories is denied unless it is allowed by name.
+        // If the kernel knows this right, moving files between directories is denied unless a rule allows it.
         let ruleset = ruleset.set_compatibility(CompatLevel::BestEffort).handle_access(AccessFs::Refer)?;
         let builder = DomainBuilder(ruleset.create()?);
         builder.add(Path::new("/"), AccessFs::Refer.into())
     }
 
-    /// Whether this host has Landlock, for what can be known without a program that is confined.
+    /// Whether this host has Landlock, as far as that shows without a confined program.
     pub fn is_available() -> bool {
         Self::builder().is_ok()
     }
@@ -69,26 +69,26 @@ impl Domain {
 }
 
 impl DomainBuilder {
-    /// Lets a file be read and executed.
+    /// Allows reading and executing a file.
     ///
     /// # Errors
-    /// [`DomainError::Path`], if it is not there.
+    /// [`DomainError::Path`], if it is missing.
     pub fn file(self, path: &Path) -> Result<Self, DomainError> {
         self.add(path, AccessFs::Execute | AccessFs::ReadFile)
     }
 
-    /// Lets a directory be listed, and those below it.
+    /// Allows listing a directory and those below it.
     ///
     /// # Errors
-    /// [`DomainError::Path`], if it is not there.
+    /// [`DomainError::Path`], if it is missing.
     pub fn list(self, path: &Path) -> Result<Self, DomainError> {
         self.add(path, AccessFs::ReadDir.into())
     }
 
-    /// Lets all below a directory be read, executed and listed; or, if it is a file, the file.
+    /// Allows reading, executing and listing all below a directory; of a file, reading and executing it.
     ///
     /// # Errors
-    /// [`DomainError::Path`], if it is not there.
+    /// [`DomainError::Path`], if it is missing.
     pub fn beneath(self, path: &Path) -> Result<Self, DomainError> {
         self.add(path, AccessFs::Execute | AccessFs::ReadFile | AccessFs::ReadDir)
     }
@@ -111,7 +111,7 @@ impl DomainBuilder {
             };
             DomainError::Path { path: path.to_owned(), source }
         })?;
-        // Rights that a file cannot have, such as to be listed, are left out of its rule.
+        // Landlock leaves out rights that a file cannot have, such as listing.
         Ok(Self(self.0.add_rule(PathBeneath::new(fd, access))?))
     }
 }

@@ -1,4 +1,5 @@
-//! What a toolchain's observation comes to: files that count, and what must stay as it is for it to hold.
+//! The inputs of a toolchain, derived from observations: the files that count, and the state that must hold for the
+//! observations to stay true.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -13,34 +14,34 @@ use thiserror::Error;
 use super::listing::{all_below, names};
 use super::{Domain, DomainError, Found, Observation, UNKEYED, Unkeyed};
 
-/// Files below a directory that is declared are looked at up to this many.
+/// The maximal number of files below a declared directory.
 const MAX_DECLARED: usize = 10_000;
 
-/// The files that a toolchain reads, and everything else that it looked at to come by them.
+/// The files that a toolchain reads, and every other path that it looked at to find them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inputs {
-    /// Files that count by content.
+    /// Files whose content counts.
     read: BTreeMap<PathBuf, Hex>,
-    /// Files that may be read and do not count. If one changes, the toolchain is to be observed anew.
+    /// Files that may be read and do not count. If one changes, the toolchain must be observed again.
     watched: BTreeMap<PathBuf, Hex>,
-    /// The names in directories that were listed, as one digest.
+    /// A digest of the names in each listed directory.
     listed: BTreeMap<PathBuf, Hex>,
-    /// What was found at each path that was looked at, or looked for in vain.
+    /// The state of each path that the toolchain looked at, also of those it did not find.
     looked_at: BTreeMap<PathBuf, Found>,
 }
 
-/// A file that a user declares to count, or a directory below one that is declared.
+/// A file that a user declares as an input, or a directory below a declared one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declared {
-    /// A name that does not say where it lies: its path from the directory of what was declared.
+    /// A name that is independent of its location: the path relative to the parent of the declared root.
     pub name: String,
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// What is in it; of a directory the names.
+    /// The digest of its content; of a directory, the digest of its names.
     pub digest: Digest,
     /// Whether it is a directory.
     pub is_directory: bool,
-    /// Its mode and owner in words: a program that only looks may go by these.
+    /// Its mode and owner in words, since a program may decide by these.
     pub permissions: String,
 }
 
@@ -63,11 +64,11 @@ impl TryFrom<String> for Hex {
     }
 }
 
-/// Why an observation gives no inputs.
+/// The reason why observations give no inputs.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum InputsError {
-    /// Something may have been missed.
+    /// The observation may be incomplete.
     #[error("a program could not be observed: {0}")]
     Incomplete(Arc<io::Error>),
     /// A pipe, a device or a socket was read.
@@ -81,28 +82,28 @@ pub enum InputsError {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// Whether inputs are as they were.
+/// Whether inputs are in their old state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unchanged {
-    /// All are.
+    /// They are.
     Yes,
-    /// The first path at which something else was found.
+    /// They are not; the first path that differs.
     No(PathBuf),
 }
 
-/// Gives the SHA-256 of a file, which the caller may remember.
+/// Returns the SHA-256 of a file; the caller may cache it.
 pub type DigestFile<'a> = dyn Fn(&Path) -> io::Result<Digest> + 'a;
 
 impl Inputs {
-    /// What `observations` of one toolchain come to together.
+    /// Combines `observations` of one toolchain.
     ///
     /// # Errors
-    /// [`InputsError`]: they are not complete, or did not stay true while they were made.
+    /// [`InputsError`]: they are incomplete, or a file changed meanwhile.
     pub fn of(observations: &[&Observation], files: &DigestFile<'_>) -> Result<Self, InputsError> {
         let mut inputs = Self::default();
         for observation in observations {
@@ -140,7 +141,7 @@ impl Inputs {
             return Err(InputsError::NotAFile(path.to_owned()));
         }
         let digest = files(path).map_err(|source| InputsError::Io { path: path.to_owned(), source })?;
-        // What was digested is what was read only if the file did not change since it was opened.
+        // The digest is that of the content that the program read only if the file did not change since it was opened.
         if !found.is_same(path) {
             return Err(InputsError::Changed(path.to_owned()));
         }
@@ -149,12 +150,12 @@ impl Inputs {
         Ok(())
     }
 
-    /// Takes out paths that are another each time (see [`Observation::made_up`]).
+    /// Removes paths that differ in each run (see [`Observation::made_up`]).
     pub fn leave_out(&mut self, made_up: &BTreeSet<PathBuf>) {
         self.looked_at.retain(|path, _| !made_up.contains(path));
     }
 
-    /// Of files that count by content, permissions are not watched from now on: no program goes by them.
+    /// From now on, ignores the permissions of files that count by content: no program decides by them.
     pub fn ignore_permissions(&mut self) {
         self.looked_at.retain(|_, found| found.is_link() || !found.is_by_permissions());
         for found in self.looked_at.values_mut().filter(|found| found.is_by_permissions()) {
@@ -162,7 +163,7 @@ impl Inputs {
         }
     }
 
-    /// The same less the files that count and that `is_read` denies.
+    /// A copy without those files that count and that `is_read` rejects.
     pub fn only(&self, is_read: impl Fn(&Path) -> bool) -> Self {
         let mut some = self.clone();
         some.read.retain(|path, _| is_read(path));
@@ -186,7 +187,7 @@ impl Inputs {
         Ok(digest)
     }
 
-    /// Adds what a user declares, as [`Inputs::declared`] found it.
+    /// Adds files and directories that [`Inputs::declared`] has found.
     pub fn add_declared(&mut self, declared: &[Declared]) {
         for Declared { path, digest, is_directory, .. } in declared {
             let counted = if *is_directory { &mut self.listed } else { &mut self.read };
@@ -211,11 +212,11 @@ impl Inputs {
         Ok(())
     }
 
-    /// The files and directories that a user declares by `roots`: each root, and for a directory all below it, up to 10 000.
-    /// Links to directories are not followed.
+    /// Lists the files and directories that a user declares by `roots`: each root, and all below it if it is a
+    /// directory, at most 10 000. Links to directories are not followed.
     ///
     /// # Errors
-    /// The root that cannot be read, and why.
+    /// The root that cannot be read, and the reason.
     pub fn declared(
         roots: &[PathBuf],
         files: &DigestFile<'_>,
@@ -238,7 +239,7 @@ impl Inputs {
         Ok(found)
     }
 
-    /// The files that count by content, and their digests.
+    /// The files that count by content, with their digests.
     pub fn files(&self) -> impl Iterator<Item = (&Path, Digest)> {
         self.read.iter().map(|(path, Hex(digest))| (path.as_path(), *digest))
     }
@@ -253,15 +254,15 @@ impl Inputs {
         self.watched.keys().map(PathBuf::as_path)
     }
 
-    /// How many paths were looked at without being read.
+    /// The number of paths that were looked at without being read.
     pub fn looked_at(&self) -> usize {
         self.looked_at.len() + self.listed.len()
     }
 
-    /// Whether all is as it was when the toolchain was observed. Costs a call for each path while `files` remembers the
-    /// digests.
+    /// Compares all inputs with their state at the observation. With cached digests in `files`, it takes one system
+    /// call for each path.
     pub fn unchanged(&self, files: &DigestFile<'_>) -> Unchanged {
-        // A pipe that took a file's place has no digest, and reading it would never end.
+        // A pipe at the path of a file has no digest, and reading it would never end.
         let is_as_it_was = |(path, Hex(digest)): &(&PathBuf, &Hex)| {
             Found::at(path).is_file() && files(path).is_ok_and(|now| now == *digest)
         };
@@ -277,7 +278,7 @@ impl Inputs {
         moved.map_or(Unchanged::Yes, |path| Unchanged::No(path.clone()))
     }
 
-    /// What a run read or listed that is not among these, and may not be read unkeyed.
+    /// The paths that a run read or listed although they are neither inputs nor readable unkeyed.
     pub fn beyond<'o>(&self, observation: &'o Observation) -> BTreeSet<&'o Path> {
         let is_known = |path: &Path| {
             Unkeyed::covering(path).is_some()
@@ -292,19 +293,20 @@ impl Inputs {
         read.chain(listed).collect()
     }
 
-    /// The same for programs that may go by another name of a file that is among these: where that leads is not watched.
+    /// The same for programs that may decide by another name of an input file: no input records where such a name
+    /// leads.
     pub fn beyond_by_name<'o>(&self, observation: &'o Observation) -> BTreeSet<&'o Path> {
         let read = observation.read.keys().map(PathBuf::as_path);
         let read = read.filter(|path| Unkeyed::covering(path).is_none() && !self.read.contains_key(*path));
         self.beyond(observation).into_iter().chain(read).collect()
     }
 
-    /// Whether what is at `path` counts, or need not.
+    /// Whether `path` is an input or need not be one.
     pub fn covers(&self, path: &Path) -> bool {
         Unkeyed::covering(path).is_some() || self.read.contains_key(path) || self.is_real_path_of_a_file(path)
     }
 
-    /// Whether a file that counts is at `path` under another name, as by `..` or a symbolic link.
+    /// Whether `path` is another name of a file that counts, such as through `..` or a symbolic link.
     fn is_real_path_of_a_file(&self, path: &Path) -> bool {
         let id = |path: &Path| Fs::new().metadata(path).ok().map(|found| FileId::of(&found));
         let name = path.file_name();
@@ -312,10 +314,10 @@ impl Inputs {
         self.read.keys().filter(|known| known.file_name() == name).any(|known| is_same(known))
     }
 
-    /// A domain in which these can be read, what needs no key, and all in `work_dir`.
+    /// A domain in which these inputs, the unkeyed files, and all files in `work_dir` can be read.
     ///
     /// # Errors
-    /// [`DomainError`]: there is no Landlock, or a file is gone.
+    /// [`DomainError`]: Landlock is not available, or a file is missing.
     pub fn domain(&self, work_dir: &Path) -> Result<Domain, DomainError> {
         let mut domain = Domain::builder()?.beneath(work_dir)?;
         for path in self.read.keys() {

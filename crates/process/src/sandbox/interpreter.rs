@@ -1,4 +1,4 @@
-//! What the kernel opens besides to execute a program.
+//! The interpreter that the kernel opens to execute a program.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 
 use opkeep_fs::Fs;
 
-/// How a script begins, and how much of its first line the kernel reads.
+/// The beginning of a script, and how much of its first line the kernel reads.
 const SCRIPT: &[u8] = b"#!";
 const SCRIPT_LINE: usize = 256;
 
-/// What the kernel opens besides to execute the program at `path`, and whether that is since it is a script: the
-/// interpreter of its first line, or of its ELF header.
+/// The interpreter that the kernel opens to execute the program at `path`, from a script's first line or from an ELF
+/// header; and whether the program is a script.
 pub(super) fn interpreter(path: &Path) -> io::Result<Option<(PathBuf, bool)>> {
     let mut head = Vec::new();
     let mut file = Fs::new().open(path)?;
@@ -27,7 +27,7 @@ pub(super) fn interpreter(path: &Path) -> io::Result<Option<(PathBuf, bool)>> {
     Ok(elf_interpreter(&head, &mut file)?.map(|path| (path, false)))
 }
 
-/// The dynamic loader that a 64-bit little-endian ELF file names (`PT_INTERP`); none for any other file.
+/// The dynamic loader that a 64-bit little-endian ELF file names (`PT_INTERP`); `None` for any other file.
 fn elf_interpreter(head: &[u8], file: &mut File) -> io::Result<Option<PathBuf>> {
     const PT_INTERP: u64 = 3;
     let number = |bytes: &[u8], at: usize, length: usize| {

@@ -1,4 +1,4 @@
-//! What is in directories.
+//! The content of directories.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use opkeep_digest::Digest;
 use opkeep_fs::{FileKind, Fs};
 
-/// A digest of the names in a directory, in their order, each with whether it is a file, a directory or a link.
+/// A digest of the sorted names in a directory, each with whether it is a file, a directory or a link.
 pub(super) fn names(path: &Path) -> io::Result<Digest> {
     let mut names = Fs::new().list(path)?;
     names.sort_unstable();
@@ -27,7 +27,7 @@ pub(super) fn names(path: &Path) -> io::Result<Digest> {
     Ok(Digest::of(&bytes))
 }
 
-/// All files below the directory `path` and all directories, itself included, each in the order of their names. Links to
+/// All files below the directory `path`, and all directories including itself, each list sorted by name. Links to
 /// directories are not followed.
 pub(super) fn all_below(path: &Path, at_most: usize) -> io::Result<(Vec<PathBuf>, Vec<PathBuf>)> {
     let fs = Fs::new();

@@ -1,4 +1,4 @@
-//! What was seen of a program and all that it started.
+//! The result of observing a program and all that it started.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -12,28 +12,28 @@ use opkeep_digest::Digest;
 use opkeep_fs::Fs;
 use serde::{Deserialize, Serialize};
 
-/// What a program and all that it started looked at, outside their work directory.
+/// The files outside their work directory that a program and all that it started looked at.
 #[derive(Clone, Debug, Default)]
 pub struct Observation {
-    /// The programs in the order in which they were started. One that executes another is two.
+    /// The programs in the order of their start. A process that executes another program counts as two.
     pub programs: Vec<Program>,
-    /// What was found at each path that was opened for reading, or executed.
+    /// The state of each path that was opened for reading, or executed.
     pub read: BTreeMap<PathBuf, Found>,
-    /// Directories whose entries were listed, with a digest of their names.
+    /// Directories that were listed, with a digest of their names.
     pub listed: BTreeMap<PathBuf, Digest>,
-    /// What was found at each path that was looked at otherwise: properties asked for, looked for in vain, or where a
-    /// link leads.
+    /// The state of each path that was looked at in another way: its properties were read, it was not found, or it is a
+    /// link.
     pub looked_at: BTreeMap<PathBuf, Found>,
-    /// Paths at which the programs looked in vain before they made something there, and removed it: temporary files, or
+    /// Paths that were missing until the programs created something there, and removed it again: temporary files, or
     /// locks.
     pub temporary: BTreeSet<PathBuf>,
-    /// Files outside the work directory that the programs made, and opened to be read. A [`Domain`](super::Domain) denies
-    /// that unless it covers them.
+    /// Files outside the work directory that the programs created and opened for reading. A [`Domain`](super::Domain)
+    /// denies that unless it covers them.
     pub own: BTreeSet<PathBuf>,
-    /// Why something may have been missed.
+    /// The reason why the observation may be incomplete.
     pub incomplete: Option<Arc<io::Error>>,
-    /// A program whose system calls are of another architecture, as those of 32-bit programs: these cannot be observed,
-    /// and were denied.
+    /// A program whose system calls are of another architecture, such as 32-bit programs: they cannot be observed, and
+    /// were denied.
     pub foreign: Option<PathBuf>,
 }
 
@@ -42,11 +42,11 @@ pub struct Observation {
 pub struct Program {
     /// Its file; empty for a process that was forked and executed nothing.
     pub path: PathBuf,
-    /// Its arguments, its name included.
+    /// Its arguments, with its name.
     pub args: Vec<OsString>,
-    /// Files that it read: itself, its interpreters, and what it opened, in the order of the first time.
+    /// Files that it read, in the order of their first use: itself, its interpreters, and those that it opened.
     pub read: Vec<PathBuf>,
-    /// Digests of the files in the work directory that it read, as they were when it opened them.
+    /// Digests of the files in the work directory that it read, as of their opening.
     pub intermediate: Vec<Digest>,
     /// Paths that it looked at without reading.
     pub looked_at: BTreeSet<PathBuf>,
@@ -54,15 +54,15 @@ pub struct Program {
     pub listed: BTreeSet<PathBuf>,
     /// Whether it is a script.
     pub is_script: bool,
-    /// Whether another program executed it in its own process, and so ended.
+    /// Whether it was executed by another program in the same process, which ended that program.
     pub replaces_program: bool,
 }
 
-/// What was found at a path.
+/// The state of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
     what: What,
-    /// Where it leads, if it is a symbolic link.
+    /// The link's target, if it is a symbolic link.
     link: Option<PathBuf>,
 }
 
@@ -70,7 +70,7 @@ pub struct Found {
 enum What {
     Nothing,
     File(FileState),
-    /// A file of which nothing else matters.
+    /// A file of which only the existence matters.
     AnyFile,
     /// A file whose content counts elsewhere.
     Permissions {
@@ -83,19 +83,19 @@ enum What {
         user: u32,
         group: u32,
     },
-    /// A pipe, a socket or a device: the bits of its kind and of its permissions.
+    /// A pipe, a socket or a device, with the bits of its kind and its permissions.
     Other {
         mode: u32,
     },
 }
 
-/// What must be the same for a file to be the same, and what programs ask of one that they do not read.
+/// The identity of an unchanged file, and the properties that a program can see without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct FileState {
     dev: u64,
     ino: u64,
     size: u64,
-    /// Since 1970, in nanoseconds.
+    /// In nanoseconds since 1970.
     modified: i64,
     changed: i64,
     /// The bits of its permissions.
@@ -121,7 +121,7 @@ impl FileState {
 }
 
 impl Found {
-    /// What is found where nothing is.
+    /// The state of a missing path.
     pub const fn nothing() -> Self {
         Self { what: What::Nothing, link: None }
     }
@@ -141,17 +141,17 @@ impl Found {
         Self { what, link }
     }
 
-    /// Whether nothing is there.
+    /// Whether the path is missing.
     pub fn is_nothing(&self) -> bool {
         self.what == What::Nothing
     }
 
-    /// Whether a file is there.
+    /// Whether it is a file.
     pub fn is_file(&self) -> bool {
         matches!(self.what, What::File(_))
     }
 
-    /// Whether a directory is there.
+    /// Whether it is a directory.
     pub fn is_directory(&self) -> bool {
         matches!(self.what, What::Directory { .. })
     }
@@ -161,8 +161,8 @@ impl Found {
         self.link.is_some()
     }
 
-    /// What decides for a program that looks, in words: nothing, or the kind, permissions and owner; of a file that no
-    /// program reads the size; and where a link leads.
+    /// In words, the properties that a program can see without reading: whether it is missing, or its kind, permissions
+    /// and owner; the size of a file that no program reads; and a link's target.
     pub fn in_words(&self) -> String {
         let what = match &self.what {
             What::Nothing => "nothing".to_owned(),
@@ -185,8 +185,8 @@ impl Found {
         Self::at(path) == *self
     }
 
-    /// Whether a program that looks, and does not read, finds the same: nothing, a directory, or a file of the same size,
-    /// date, permissions and owner.
+    /// Whether a program that looks at `path` without reading sees the same: that it is missing, a directory, or a file
+    /// with the same size, date, permissions and owner.
     pub(crate) fn still_holds(&self, path: &Path) -> bool {
         let (now, link) = metadata_and_link(path);
         let same = match (&self.what, now) {
@@ -211,7 +211,7 @@ impl Found {
         same && link == self.link
     }
 
-    /// The same, but of a file only that it is there: it is the toolchain's own doing.
+    /// The same state; of a file, only that it exists, since the toolchain itself writes it.
     pub(crate) fn by_presence(self) -> Self {
         match self.what {
             What::File(_) | What::Permissions { .. } => Self { what: What::AnyFile, ..self },
@@ -219,7 +219,7 @@ impl Found {
         }
     }
 
-    /// The same, but of a file only its mode and owner: its content counts elsewhere.
+    /// The same state; of a file, only its mode and owner, since its content counts elsewhere.
     pub(crate) fn by_permissions(self) -> Self {
         match self.what {
             What::File(FileState { mode, user, group, .. }) => {
@@ -235,15 +235,15 @@ impl Found {
 }
 
 impl Observation {
-    /// Why something may have been missed: with the number of the system's error, where it has one.
+    /// The reason why the observation may be incomplete, with the system's error number if there is one.
     pub fn error(&self) -> Option<io::Error> {
         let why = self.incomplete.as_ref()?;
         let numbered = why.raw_os_error().map(io::Error::from_raw_os_error);
         Some(numbered.unwrap_or_else(|| io::Error::other(Arc::clone(why))))
     }
 
-    /// The paths at which one of two runs of the same program found nothing, and the other did not look: names that it makes
-    /// up, for temporary files, in each run others.
+    /// The paths that only one of two runs of the same program looked at, and did not find: names of temporary files,
+    /// which differ in each run.
     pub fn made_up(&self, other: &Self) -> BTreeSet<PathBuf> {
         let only_in = |one: &Self, other: &Self| -> Vec<PathBuf> {
             let missing = one.looked_at.iter().filter(|(_, found)| found.is_nothing()).map(|(path, _)| path);
@@ -258,8 +258,8 @@ impl Observation {
     }
 }
 
-/// What is at `path`, links followed, and where the link leads that is at `path` itself. Where there is no link this is one
-/// call: after each compile all paths that its toolchain looked at are looked at.
+/// The properties of `path` with links followed, and the link's target if `path` itself is one. Without a link it is
+/// one system call, because each compile ends with a look at all these paths of its toolchain.
 fn metadata_and_link(path: &Path) -> (Option<Metadata>, Option<PathBuf>) {
     let fs = Fs::new();
     match fs.symlink_metadata(path) {

@@ -1,9 +1,9 @@
 //! Observes the files that a program looks at, by seccomp's user notification.
 //!
-//! Needs no privilege, and takes some microseconds for each call that names a file. What a call will do is read from its
-//! arguments, resolved as the kernel resolves them, and looked at before the call goes on. A program that changes its
-//! arguments in between deceives the observer: it guards against accidents of toolchains, not against attackers, who could
-//! write another kernel as well.
+//! Needs no privilege, and takes some microseconds for each call that names a file. The observer reads a call's effect
+//! from its arguments, resolves names as the kernel does, and looks at the file before the call continues. A program
+//! that changes its arguments in between deceives it: it guards against accidents of toolchains, not against attackers,
+//! who could as well write another kernel.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IoSliceMut};
@@ -29,17 +29,17 @@ use super::proc::{link, process_of, resolve};
 use super::{Observation, Program};
 use crate::ffi::{Call, Listener, Waiting, can_listen};
 
-/// The clock that dates files stands still for so long at most.
+/// The resolution of the clock that dates files.
 const CLOCK_STEP: Duration = Duration::from_millis(20);
 
 /// A script may name a script as its interpreter, and so on; the kernel follows five.
 const MAX_INTERPRETERS: usize = 6;
 
-/// Observes one run of a program. Give it to the run's [`Sandbox`](super::Sandbox), and ask it to
+/// The observer of one run of a program. Put it into the run's [`Sandbox`](super::Sandbox), and call
 /// [`finish`](Self::finish) when the run has ended.
 #[derive(Debug)]
 pub struct Observer {
-    /// The child sends the descriptor here that its calls are reported to.
+    /// The child sends the descriptor of its reported calls through it.
     socket: Arc<OwnedFd>,
     /// Closed to end the thread.
     stop: io::PipeWriter,
@@ -48,10 +48,10 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Begins to wait for a program whose work directory is `work_dir`: what it reads and writes there is not observed.
+    /// Waits for a program whose work directory is `work_dir`: its files there are not observed.
     ///
     /// # Errors
-    /// No socket, pipe or thread is to be had.
+    /// No socket, pipe or thread can be created.
     pub fn start(work_dir: &Path) -> io::Result<Self> {
         let (ours, childs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
@@ -77,18 +77,17 @@ impl Observer {
         Ok(Self { socket: Arc::new(childs), stop, watch, thread })
     }
 
-    /// What was observed since this was last called, of a program that goes on. A system call that has returned was
-    /// observed.
+    /// The observation since the last call, of a program that continues. It covers every system call that has returned.
     pub fn take(&self) -> Observation {
         locked(&self.watch).take()
     }
 
-    /// Whether this host lets programs be observed, for what can be known without one.
+    /// Whether this host lets programs be observed, as far as that shows without a program.
     pub fn is_available() -> bool {
         can_listen()
     }
 
-    /// What was observed. A program that still runs is not observed any more, and fails.
+    /// The observation. From now on, a program that still runs is not observed, and its calls fail.
     pub fn finish(self) -> Observation {
         drop((self.stop, self.socket));
         let mut watch = match self.thread.join() {
@@ -107,19 +106,19 @@ impl Observer {
     }
 }
 
-/// What the thread works on.
+/// The state of the observer's thread.
 #[derive(Debug)]
 struct Watch {
-    /// The work directory as it is named, and as it is.
+    /// The work directory by its given path and by its real path.
     work_dirs: [PathBuf; 2],
     seen: Observation,
     /// Files that are opened for writing.
     written: BTreeSet<PathBuf>,
-    /// Files and directories outside the work directory that the programs were about to make, links resolved.
+    /// Files and directories outside the work directory that the programs were about to create, with links resolved.
     created: BTreeSet<PathBuf>,
-    /// When that began, in nanoseconds since 1970: what is older was there before.
+    /// The start of the observation, in nanoseconds since 1970: older files existed before.
     since: i64,
-    /// The program that each process is now, by its number.
+    /// The index of each process's current program, by process number.
     order: BTreeMap<i32, usize>,
     /// The process of each thread.
     threads: BTreeMap<i32, i32>,
@@ -127,7 +126,7 @@ struct Watch {
     began: Vec<i32>,
 }
 
-/// Looks at each call until the program and all that it started have ended, or the caller stops it.
+/// Observes each call until the program and all that it started have ended, or the caller stops it.
 fn observe(watch: &Mutex<Watch>, socket: &OwnedFd, stopped: &io::PipeReader) -> io::Result<()> {
     if !is_ready(socket, stopped)? {
         return Ok(());
@@ -135,7 +134,7 @@ fn observe(watch: &Mutex<Watch>, socket: &OwnedFd, stopped: &io::PipeReader) -> 
     let Some(listener) = receive(socket)? else { return Ok(()) };
     while is_ready(&listener, stopped)? {
         let Some(waiting) = listener.receive()? else {
-            // All of its processes have ended, or the one that waited did.
+            // All of its processes have ended, or only the one that waited.
             if has_ended(&listener)? {
                 return Ok(());
             }
@@ -143,7 +142,7 @@ fn observe(watch: &Mutex<Watch>, socket: &OwnedFd, stopped: &io::PipeReader) -> 
         };
         let mut watch = locked(watch);
         let found = watch.look(&waiting);
-        // A thread that is gone may have given its number to another by now.
+        // The thread may be gone, and its number be another thread's by now.
         if listener.still_waits(&waiting)
             && let Err(error) = found
         {
@@ -155,7 +154,7 @@ fn observe(watch: &Mutex<Watch>, socket: &OwnedFd, stopped: &io::PipeReader) -> 
     Ok(())
 }
 
-/// Files that are made from now on are no older than this.
+/// The least time that a file which is created from now on can have.
 fn just_now() -> i64 {
     let now = unix(SystemTime::now()).saturating_sub(CLOCK_STEP);
     i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)
@@ -180,7 +179,7 @@ impl Watch {
         let name = waiting.name()?;
         let path = match resolve(waiting, waiting.dir(), name)? {
             Some(path) => path,
-            // The open file itself is meant: it was looked at when it was opened, or is no file.
+            // The call means the open file itself, which was observed when it was opened, or is no file.
             None if call != Call::Exec => return Ok(()),
             None => return Err(io::Error::other("a program without a name was executed")),
         };
@@ -189,20 +188,20 @@ impl Watch {
             Call::Exec => self.execute(waiting, &path),
             Call::Open { flags } => self.open(waiting, path, flags),
             Call::Look => self.look_by(waiting, path),
-            // A file that comes into the work directory by another name was not opened, and is read all the same.
             Call::MakeDirectory if Found::at(&path).is_nothing() => {
                 self.add_created(path);
                 Ok(())
             }
-            // A lock that another process holds, by timing and not by content.
+            // Another process holds this lock: a matter of timing, not of content.
             Call::MakeDirectory => Ok(()),
             Call::Rename => {
                 if self.is_ours(&path) || self.is_created(&path) {
                     let (dir, name) = waiting.new_name()?;
-                    // A call that finds something there may fail.
+                    // The call may fail if the new name exists.
                     let new = resolve(waiting, dir, name)?.filter(|path| Found::at(path).is_nothing());
                     new.into_iter().for_each(|path| self.add_created(path));
                 }
+                // A file that is renamed into the work directory can be read there without being opened here.
                 self.open(waiting, path, libc::O_RDONLY)
             }
         }
@@ -210,7 +209,7 @@ impl Watch {
 
     fn execute(&mut self, waiting: &Waiting, path: &Path) -> io::Result<()> {
         if !Found::at(path).is_file() {
-            // The search along PATH.
+            // A step of the search along PATH.
             self.look_at(path.to_owned());
             return Ok(());
         }
@@ -259,16 +258,16 @@ impl Watch {
             return Ok(());
         }
         let path = self.outside(path);
-        // One that may be opened for reading without O_EXCL is read if it appears later.
+        // A file that may be opened for reading without O_EXCL is read if another process creates it meanwhile.
         let creates = flags & libc::O_CREAT != 0 && (replaces || flags & libc::O_EXCL != 0);
         let appends = flags & libc::O_CREAT != 0 && flags & libc::O_EXCL == 0 && replaces;
         if creates && found.is_nothing() {
-            // Made by the toolchain itself: what it reads there later is its own.
+            // The toolchain itself creates it, and may read back its own bytes.
             if flags & libc::O_ACCMODE == libc::O_RDWR {
                 self.seen.own.insert(path.clone());
             }
             if flags & libc::O_EXCL != 0 {
-                // It fails where something is.
+                // The call fails if the file exists.
                 self.program(waiting)?.looked_at.insert(path.clone());
                 self.look_at(path.clone());
             }
@@ -278,10 +277,10 @@ impl Watch {
             && found.is_file()
             && Fs::new().is_writable(&path)
         {
-            // Nothing of what was there is left.
+            // None of the old content remains.
             self.add_created(path);
         } else if appends && found.is_file() {
-            // A log: whether it was there before says nothing to the program.
+            // A log: the program does not learn whether it existed before.
         } else if replaces || found.is_nothing() || flags & libc::O_PATH != 0 {
             self.program(waiting)?.looked_at.insert(path.clone());
             self.look_at(path);
@@ -299,8 +298,8 @@ impl Watch {
         Ok(())
     }
 
-    /// The path of what is not in the work directory: a name there, or in a directory that the programs made, that leads
-    /// out of it is another for each run.
+    /// The path to record for a file outside the work directory: the real path if a link in the work directory, or in a
+    /// directory that the programs created, leads to it, since the link's own path differs in each run.
     fn outside(&self, path: PathBuf) -> PathBuf {
         let is_made = || path.parent().is_some_and(|parent| self.is_created(parent));
         match self.work_dirs.iter().any(|dir| path.starts_with(dir)) || is_made() {
@@ -309,7 +308,7 @@ impl Watch {
         }
     }
 
-    /// What `/proc` says of an observed process under its number, by the name that is the same for each run.
+    /// Replaces an observed process's number in a path below `/proc` by `self`, which is the same for each run.
     fn by_self(&self, path: PathBuf) -> PathBuf {
         let Ok(below) = path.strip_prefix("/proc") else { return path };
         let mut parts = below.components();
@@ -329,7 +328,7 @@ impl Watch {
     }
 
     fn look_at(&mut self, path: PathBuf) {
-        // The directories above the work directory are there as long as it is, and are others for another run.
+        // The directories above the work directory exist as long as it does, and differ in another run.
         if self.work_dirs.iter().any(|dir| dir.starts_with(&path)) {
             return;
         }
@@ -337,15 +336,15 @@ impl Watch {
         self.seen.looked_at.insert(path, found);
     }
 
-    /// What is in the work directory needs no note.
+    /// Records a path that the programs create, unless it is in the work directory.
     fn add_created(&mut self, path: PathBuf) {
         if !self.is_ours(&path) {
             self.created.insert(resolved(&path));
         }
     }
 
-    /// Whether the programs made a file, or a directory above it. The call that was to make it may have failed, and a link
-    /// may lead to another file: what did not change since they began is not theirs.
+    /// Whether the programs created a file, or a directory above it. The call that was to create it may have failed,
+    /// and a link may lead to another file: a file that has not changed since the start is not theirs.
     fn is_created(&self, path: &Path) -> bool {
         if self.created.is_empty() {
             return false;
@@ -355,11 +354,11 @@ impl Watch {
             && !Fs::new().metadata(&path).is_ok_and(|found| FileState::of(&found).ctime < self.since)
     }
 
-    /// Whether a path is in the work directory, whatever leads there.
+    /// Whether a path is in the work directory, by whatever name.
     fn is_ours(&self, path: &Path) -> bool {
         let is_within = |path: &Path| self.work_dirs.iter().any(|dir| path.starts_with(dir));
         let is_plain = path.components().all(|part| part != Component::ParentDir);
-        // A link in the work directory may lead out of it, and one elsewhere into it.
+        // A link in the work directory may lead out of it, and a link elsewhere into it.
         match Fs::new().real_path(path) {
             Ok(real) => is_within(&real),
             Err(_) => is_plain && is_within(path),
@@ -393,12 +392,12 @@ impl Watch {
         at
     }
 
-    /// What was seen since this was last called. Programs that run at the same time are put in the order of their
-    /// processes' numbers, which does not depend on which of them was quicker. Numbers begin anew when they are used up.
+    /// The observation since the last call. Programs that run at the same time are sorted by their process numbers, so
+    /// that the order does not depend on their speed. Process numbers wrap around.
     fn take(&mut self) -> Observation {
         const MOST_PROCESSES: i32 = 1 << 22;
         let (mut seen, began) = (std::mem::take(&mut self.seen), std::mem::take(&mut self.began));
-        // What was missed may concern all that comes later, too.
+        // A missed call may affect all later observations, too.
         self.seen.incomplete.clone_from(&seen.incomplete);
         let written = &self.written;
         self.order.clear();
@@ -412,7 +411,7 @@ impl Watch {
         programs.sort_by_key(|(since, _)| *since);
         seen.programs = programs.into_iter().map(|(_, program)| program).collect();
         let Observation { read, looked_at, temporary, .. } = &mut seen;
-        // A temporary file, of another name for each run.
+        // A temporary file, with another name in each run.
         let is_temporary = |path: &Path, found: &Found| {
             found.is_nothing() && self.created.contains(&resolved(path)) && Found::at(path).is_nothing()
         };
@@ -422,11 +421,11 @@ impl Watch {
             if written.contains(path) {
                 *found = found.clone().by_presence();
             } else if read.contains_key(path) {
-                // It counts by content; a program that looked may go by its mode, or by where its name leads.
+                // It counts by content, but a program that looks at it may decide by its mode or its link.
                 *found = found.clone().by_permissions();
             }
         }
-        // What one job of a worker left is not the next one's own.
+        // Files that one job of a worker leaves behind do not belong to the next one.
         self.created.clear();
         self.written.clear();
         self.since = just_now();
@@ -434,7 +433,7 @@ impl Watch {
     }
 }
 
-/// A path without links; of one that leads nowhere, its directory's.
+/// A path without links; if it is missing, its parent without links.
 fn resolved(path: &Path) -> PathBuf {
     let real = |path| Fs::new().real_path(path);
     if let Ok(real) = real(path) {
@@ -450,7 +449,7 @@ fn digest(path: &Path) -> io::Result<Digest> {
     Digest::of_reader(Fs::new().open(path)?)
 }
 
-/// Waits until there is something to read; false when it is over.
+/// Waits until there is something to read; false if the observation is stopped or nothing more can come.
 fn is_ready(fd: &impl AsFd, stopped: &io::PipeReader) -> io::Result<bool> {
     loop {
         let mut fds = [PollFd::new(fd, PollFlags::IN), PollFd::new(stopped, PollFlags::IN)];
@@ -476,7 +475,7 @@ fn has_ended(listener: &Listener) -> io::Result<bool> {
     Ok(fds[0].revents().contains(PollFlags::HUP))
 }
 
-/// The descriptor that a child sends; none if it ended before.
+/// The descriptor that a child sends; `None` if the child ended before.
 fn receive(socket: &OwnedFd) -> io::Result<Option<Listener>> {
     let mut byte = [0];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -484,7 +483,7 @@ fn receive(socket: &OwnedFd) -> io::Result<Option<Listener>> {
     let mut parts = [IoSliceMut::new(&mut byte)];
     let received = recvmsg(socket, &mut parts, &mut buffer, RecvFlags::CMSG_CLOEXEC)?;
     if received.flags.contains(ReturnFlags::CTRUNC) {
-        // The kernel could not open it in this process.
+        // This process has too many open files to receive it.
         return Err(rustix::io::Errno::MFILE.into());
     }
     let mut fds = buffer.drain().filter_map(|message| match message {

@@ -1,4 +1,4 @@
-//! What `/proc` says of the processes that are observed, and paths that lead through it.
+//! Information from `/proc` about observed processes, and paths that lead through it.
 
 use std::ffi::OsString;
 use std::io;
@@ -8,10 +8,10 @@ use opkeep_fs::Fs;
 
 use crate::ffi::Waiting;
 
-/// So many links of `/proc` are followed in one path, as the kernel does.
+/// The maximal number of links of `/proc` in one path, as in the kernel.
 const MAX_LINKS: usize = 40;
 
-/// No text of `/proc` about one thread is longer.
+/// Upper bound of the size of a file of `/proc` about one thread.
 const MAX_STATUS: u64 = 1 << 16;
 
 /// The process that a thread belongs to.
@@ -22,17 +22,17 @@ pub(super) fn process_of(thread: i32) -> io::Result<i32> {
         .ok_or_else(|| io::Error::other("a thread has no process"))
 }
 
-/// Where a symbolic link leads.
+/// The target of a symbolic link.
 pub(super) fn link(path: &Path) -> Option<PathBuf> {
     Fs::new().read_link(path).ok()
 }
 
-/// The path that a call names in the directory of the descriptor `dir`, made absolute; none if it names none.
+/// The absolute path that a call names relative to the descriptor `dir`; `None` if it names none.
 pub(super) fn resolve(waiting: &Waiting, dir: Option<i32>, name: OsString) -> io::Result<Option<PathBuf>> {
     let process = format!("/proc/{}", waiting.thread);
     let name = PathBuf::from(name);
     if name.as_os_str().is_empty() {
-        // Executed by descriptor (`fexecve`).
+        // Executed by its descriptor (`fexecve`).
         let by_fd = || link(Path::new(&format!("{process}/fd/{}", dir?)));
         return Ok(by_fd().filter(|path| waiting.is_exec() && path.is_absolute()));
     }
@@ -58,17 +58,17 @@ pub(super) fn resolve(waiting: &Waiting, dir: Option<i32>, name: OsString) -> io
     Err(io::Error::other("links of /proc lead on and on"))
 }
 
-/// What a path is that may lead through `/proc`.
+/// The result of following one link of `/proc`.
 enum Proc {
-    /// It does not.
+    /// The path does not lead through one.
     Itself(PathBuf),
-    /// It is a link, and leads there.
+    /// The path continues here.
     Elsewhere(PathBuf),
-    /// An open file, which was looked at when it was opened, or is a pipe.
+    /// The link is an open file, which was observed when it was opened, or a pipe.
     OpenFile,
 }
 
-/// Follows a link of `/proc`, which leads elsewhere for each process that follows it.
+/// Follows a link of `/proc`, whose target differs for each process that follows it.
 fn through_proc(path: PathBuf, thread: i32) -> Proc {
     const STANDARD: [(&str, &str); 4] = [
         ("/dev/stdin", "/proc/self/fd/0"),
@@ -104,7 +104,7 @@ fn through_proc(path: PathBuf, thread: i32) -> Proc {
                 dir.extend(parts.next());
             }
             Some(name @ ("fd" | "map_files")) => {
-                // A file that was opened in a way that reads nothing can be read through this.
+                // The link makes a file readable that was opened without being read.
                 let target = parts.next().and_then(|part| link(&dir.join(name).join(part)));
                 return match target.filter(|target| target.is_absolute() && Fs::new().exists(target)) {
                     Some(target) => Proc::Elsewhere(target),

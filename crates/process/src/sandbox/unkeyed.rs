@@ -1,15 +1,15 @@
-//! What programs may read although it is in no key.
+//! Files that programs may read although no key covers them.
 
 use std::path::Path;
 
-/// A file, or a directory with all below it, that may be read and does not count, and why that is sound.
+/// A file, or a directory with all below it, that may be read and does not count, with the reason why that is sound.
 #[derive(Clone, Copy, Debug)]
 pub struct Unkeyed {
-    /// Where it is.
+    /// The path.
     pub path: &'static str,
-    /// Why what it says reaches no kernel, or reaches it by what counts elsewhere.
+    /// The reason why its content does not affect a kernel, or only through inputs that count.
     pub reason: &'static str,
-    /// Whether its content is the machine's state at the moment, so that a change of it says nothing.
+    /// Whether its content is momentary state of the machine, so that a change means nothing.
     pub is_volatile: bool,
 }
 
@@ -21,8 +21,8 @@ const fn volatile(path: &'static str, reason: &'static str) -> Unkeyed {
     Unkeyed { path, reason, is_volatile: true }
 }
 
-/// All of them. What is not volatile is looked at when an observation is used again: if it changed, the toolchain is
-/// observed anew, since it may now read other files.
+/// All of them. Those that are not volatile are compared before an observation is used again: if one has changed, the
+/// toolchain is observed again, since it may now read other files.
 pub const UNKEYED: &[Unkeyed] = &[
     settled("/etc/ld.so.cache", "says where a library is; the library that is loaded counts by content"),
     settled("/etc/ld.so.conf", "the same"),
@@ -53,18 +53,18 @@ pub const UNKEYED: &[Unkeyed] = &[
     volatile("/sys", "the state of the machine: its processors and memory"),
 ];
 
-/// What `/proc` says of one process that is its own, and no state of the machine.
+/// Files of `/proc/<number>` that belong to one process and are no state of the machine.
 const OF_A_PROCESS: [&str; 3] = ["environ", "cmdline", "mem"];
 
 impl Unkeyed {
-    /// What covers `path`, if anything does.
+    /// The entry that covers `path`, if any.
     pub fn covering(path: &Path) -> Option<&'static Self> {
         UNKEYED.iter().find(|unkeyed| path.starts_with(unkeyed.path)).filter(|_| !is_of_a_process(path))
     }
 }
 
-/// Whether a path is the environment, the arguments or the memory of a process that is called by its number: perhaps
-/// another than the one that asks, such as the one that started it.
+/// Whether a path is the environment, the arguments or the memory of a process that is named by its number: it may be
+/// another process than the reading one, such as its parent.
 fn is_of_a_process(path: &Path) -> bool {
     let Ok(below) = path.strip_prefix("/proc") else { return false };
     let mut parts = below.iter().filter_map(|part| part.to_str());

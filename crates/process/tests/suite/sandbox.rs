@@ -1,4 +1,4 @@
-//! What programs read is observed, and what they may not read is denied: with real programs.
+//! With real programs: their reads are observed, and reads outside the domain are denied.
 #![expect(clippy::unwrap_used, reason = "helpers fail the test that calls them")]
 #![expect(clippy::disallowed_methods, reason = "tests lay files and run programs over them")]
 
@@ -20,7 +20,7 @@ fn files(path: &Path) -> io::Result<Digest> {
     fs::read(path).map(|bytes| Digest::of(&bytes))
 }
 
-/// A directory with a work directory in it, and what is run there.
+/// A directory for the files of a test, with a work directory in it.
 struct Bench {
     dir: tempfile::TempDir,
 }
@@ -74,7 +74,7 @@ impl Bench {
         (ended, seen)
     }
 
-    /// What a script comes to in the domain of what `observed` read.
+    /// The result of a script in the domain of the files that `observed` read.
     fn confined(&self, observed: &str, script: &str) -> ProcessOutput {
         let (_, seen) = self.observe(observed);
         let inputs = Inputs::of(&[&seen], &files).unwrap();
@@ -100,7 +100,7 @@ fn all_that_a_compiler_reads_is_seen() {
     assert!(seen.read.contains_key(&nested), "{names:?}");
     // Its temporary files are not among them.
     assert!(seen.read.keys().all(|path| !path.starts_with(bench.path("work"))));
-    // Steps come in their order, with their arguments.
+    // The steps are in their order, with their arguments.
     let steps: Vec<&str> = seen.programs.iter().filter_map(|p| p.path.file_name()?.to_str()).collect();
     let at = |name: &str| steps.iter().position(|step| step.ends_with(name));
     assert!(at("cc1") < at("as") && at("as") < at("ld"), "{steps:?}");
@@ -126,7 +126,7 @@ fn what_is_looked_for_in_vain_is_seen() {
     }
 }
 
-/// As linkers look at the directories of libraries, where `/lib` is a link.
+/// As linkers look at the directories of libraries when `/lib` is a link.
 #[test]
 fn a_directory_is_the_same_by_whatever_name() {
     let bench = Bench::new();
@@ -151,7 +151,7 @@ fn every_change_of_what_was_read_or_listed_is_noticed() {
     let inputs = Inputs::of(&[&seen], &files).unwrap();
     let moved = || matches!(inputs.unchanged(&files), Unchanged::No(_));
     assert!(!moved());
-    // What cannot matter: times, growth of what is only looked at, the same bytes.
+    // Changes without effect: times, growth of a file that is only looked at, the same bytes.
     fs::write(&read, "-O2").unwrap();
     bench.write("unrelated", "");
     assert!(!moved());
@@ -222,7 +222,7 @@ fn what_another_run_reads_beyond_is_named() {
     assert_eq!(inputs.digest(&known), Some(Digest::of(b"")));
 }
 
-/// Names of temporary files are others in each run, and nothing is at them; all else that is looked at is watched.
+/// Temporary files have other names in each run and nothing is at them; all other paths are watched.
 #[test]
 fn names_that_a_program_makes_up_are_not_watched() {
     let bench = Bench::new();
@@ -420,7 +420,7 @@ fn what_was_there_before_is_nobodys_own() {
     }
 }
 
-/// What could not be truncated is as it was. (Root can write to whatever has no such flag.)
+/// A file that could not be truncated keeps its content. (Root can write to every file without this flag.)
 #[test]
 fn a_file_that_cannot_be_replaced_is_nobodys_own() {
     let bench = Bench::new();
