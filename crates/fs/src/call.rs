@@ -1,4 +1,4 @@
-//! Calls to the file system, and what may watch them.
+//! Calls to the file system, and the hook that watches them.
 
 use std::fmt;
 use std::io;
@@ -21,7 +21,7 @@ pub enum FsOp {
     CreateDir,
     /// Read the state of an open file.
     Stat,
-    /// Read the state of what a path names.
+    /// Read the state of a path.
     Look,
     /// List a directory.
     List,
@@ -47,7 +47,7 @@ pub enum FsOp {
     Remove,
     /// Remove an empty directory.
     RemoveDir,
-    /// Remove a directory with all that is in it.
+    /// Remove a directory with its content.
     RemoveTree,
     /// Copy a file.
     Copy,
@@ -87,7 +87,7 @@ pub trait Watcher: Send + Sync {
     fn before(&self, call: &FsCall<'_>) -> Permit;
 }
 
-/// A watcher, if there is one.
+/// The watcher, if there is one.
 #[derive(Clone, Default)]
 pub(crate) struct Watch(Option<Arc<dyn Watcher>>);
 
@@ -104,17 +104,17 @@ impl Watch {
         self.0.is_some()
     }
 
-    /// Whether a call may be made.
+    /// Asks the watcher whether a call may be made.
     pub(crate) fn may(&self, op: FsOp, path: &Path) -> io::Result<()> {
         self.permit(op, path, None, 0).map(drop)
     }
 
-    /// The same for a name in a directory. The path is only joined for a watcher.
+    /// The same for a name in a directory. The path is joined only if there is a watcher.
     pub(crate) fn may_in(&self, op: FsOp, dir: &Path, name: impl AsRef<Path>) -> io::Result<()> {
         if self.is_watched() { self.may(op, &dir.join(name)) } else { Ok(()) }
     }
 
-    /// Whether a call may be made, and with how many bytes if not with all.
+    /// Asks the watcher whether a call may be made; `Some` if it limits the number of bytes.
     pub(crate) fn permit(
         &self,
         op: FsOp,

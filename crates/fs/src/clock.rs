@@ -11,8 +11,8 @@ pub trait Clock: Send + Sync {
     fn now(&self) -> SystemTime;
 }
 
-/// The file system's clock, continued by this machine's between one look at it and the next. The clock of a file server
-/// may be minutes away from ours.
+/// The file system's clock, continued by this machine's clock between two looks at it. The clock of a file server may
+/// differ from ours by minutes.
 pub struct FileClock {
     injected: Option<Arc<dyn Clock>>,
     since: Instant,

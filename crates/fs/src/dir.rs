@@ -1,4 +1,4 @@
-//! One open directory: everything in it is reached by name, and no link is followed.
+//! An open directory: files in it are reached by name, and no link is followed.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -14,18 +14,18 @@ use rustix::io::{Errno, retry_on_intr};
 use crate::call::{FsOp, Watch};
 use crate::state::{FileKind, FileStat, FileState};
 
-/// How often a file that changes while it is read is read again.
+/// How many times a file is read that changes meanwhile.
 const READS: usize = 3;
 
 /// An open directory.
 ///
-/// Another process may rename it, or put a link in its place: the names in it stay those of the directory that was opened.
+/// Another process may rename it, or put a link in its place: the names still are those in the opened directory.
 #[derive(Debug)]
 pub struct Dir {
     path: PathBuf,
     fd: OwnedFd,
     watch: Watch,
-    /// Reading leaves times of access as they are, where this user may see to that.
+    /// Reading leaves access times unchanged, if this user may do so.
     is_quiet: bool,
 }
 
@@ -44,8 +44,8 @@ impl Dir {
         Self::open_watched(path, &Watch::none(), false)
     }
 
-    /// The same, but reading in it, and in directories below it, leaves times of access as they are, where this user may
-    /// see to that: some programs use these times to find unused files.
+    /// Like [`open`](Self::open), but reading in it, and in directories below it, leaves access times unchanged if this
+    /// user may do so: some programs use these times to find unused files.
     ///
     /// # Errors
     /// That of the system.
@@ -72,7 +72,7 @@ impl Dir {
         Ok(Self::new(&self.path, self.fd.try_clone()?, self.watch.clone(), self.is_quiet))
     }
 
-    /// The same directory, in which reading leaves times of access as they are.
+    /// The same directory, with access times left unchanged by reading.
     #[must_use]
     pub fn quiet(mut self) -> Self {
         self.is_quiet = true;
@@ -92,12 +92,12 @@ impl Dir {
         Ok(Self::new(&self.path.join(name), fd, self.watch.clone(), self.is_quiet))
     }
 
-    /// Where it was opened.
+    /// The path by which it was opened.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What the system says of the directory itself.
+    /// The state of the directory itself.
     ///
     /// # Errors
     /// That of the system.
@@ -106,7 +106,7 @@ impl Dir {
         Ok(FileStat::of(&rustix::fs::fstat(&self.fd)?))
     }
 
-    /// What the system says of `name`; of a link, of the link itself.
+    /// The state of `name`; of a link, that of the link itself.
     ///
     /// # Errors
     /// That of the system.
@@ -130,7 +130,7 @@ impl Dir {
         self.look(name).is_ok_and(|found| matches!(found.kind, FileKind::File | FileKind::Link))
     }
 
-    /// Whether something is called `name`, or that is unknown because of an error.
+    /// Whether `name` exists, or cannot be looked at.
     pub fn may_exist(&self, name: impl AsRef<OsStr>) -> bool {
         !matches!(self.look(name), Err(error) if error.kind() == io::ErrorKind::NotFound)
     }
@@ -144,7 +144,8 @@ impl Dir {
         self.names_of(rustix::fs::Dir::read_from(&self.fd)?)
     }
 
-    /// The same, once. This user need not be allowed to enter the directory: it is not opened again.
+    /// Like [`list`](Self::list), but usable once: the directory is not opened again, so this user need not be allowed
+    /// to enter it.
     pub(crate) fn list_once(self) -> io::Result<Names> {
         self.watch.may(FsOp::List, &self.path)?;
         self.names_of(rustix::fs::Dir::new(self.fd.try_clone()?)?)
@@ -159,7 +160,7 @@ impl Dir {
                 continue;
             }
             let kind = match entry.file_type() {
-                // Some file systems do not say.
+                // Some file systems do not report kinds.
                 FileType::Unknown => self
                     .raw_stat(OsStr::from_bytes(name))
                     .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode)),
@@ -171,7 +172,7 @@ impl Dir {
         Ok(names)
     }
 
-    /// The same, each with memory of its own.
+    /// The same, each with its own memory.
     ///
     /// # Errors
     /// That of the system.
@@ -180,7 +181,7 @@ impl Dir {
         Ok(self.list()?.iter().map(entry).collect())
     }
 
-    /// Opens the file called `name` to read it, whatever it is. A pipe does not block.
+    /// Opens the file called `name` for reading, whatever its kind. A pipe does not block.
     ///
     /// # Errors
     /// That of the system; `ELOOP` if it is a link.
@@ -192,8 +193,8 @@ impl Dir {
         open_with(self.is_quiet, flags, open).map(File::from)
     }
 
-    /// Opens the file called `name` to lock or to change it, created with the mode `create` if that is given and the file
-    /// is missing.
+    /// Opens the file called `name` for locking or changing it. If it is missing and `create` is given, creates it with
+    /// that mode.
     ///
     /// # Errors
     /// That of the system.
@@ -228,8 +229,8 @@ impl Dir {
         Ok(rustix::fs::mkdirat(&self.fd, name, Mode::from_raw_mode(mode))?)
     }
 
-    /// Reads the file called `name` into `buffer`, at most `limit` bytes. One that changes meanwhile is read again, three
-    /// times in all.
+    /// Reads at most `limit` bytes of the file called `name` into `buffer`, up to three times if the file changes
+    /// meanwhile.
     pub fn read(&self, name: impl AsRef<OsStr>, limit: u64, buffer: &mut Vec<u8>) -> FileRead {
         let name = name.as_ref();
         for _ in 0..READS {
@@ -244,7 +245,7 @@ impl Dir {
         FileRead::Changing
     }
 
-    /// None if it changed while it was read.
+    /// One attempt; `None` if the file changed meanwhile.
     fn read_once(&self, name: &OsStr, limit: u64, buffer: &mut Vec<u8>) -> io::Result<Option<FileRead>> {
         let file = self.open_file(name)?;
         let stat = FileStat::of(&rustix::fs::fstat(&file)?);
@@ -256,9 +257,10 @@ impl Dir {
         if before.len > limit {
             return Ok(Some(FileRead::TooLarge(before)));
         }
-        // Room for one byte more than there is: so the end is met without asking again.
+        // One byte more than the length, so that the end is reached without another call.
         buffer.try_reserve(usize::try_from(before.len).unwrap_or(usize::MAX).saturating_add(1))?;
-        // A read that leaves room has met the end, unless it is one of those that give less than there is.
+        // A read that does not fill the buffer has reached the end, except on file systems that return less than is
+        // available.
         let mut more = true;
         while more {
             let room = buffer.capacity() - buffer.len();
@@ -270,7 +272,7 @@ impl Dir {
         Ok((before == after && buffer.len() as u64 == before.len).then_some(FileRead::Complete(before)))
     }
 
-    /// Gives the file called `name` the name `new` in the directory `to`, replacing what had it.
+    /// Gives the file called `name` the name `new` in the directory `to`, replacing an existing file.
     ///
     /// # Errors
     /// That of the system.
@@ -283,7 +285,7 @@ impl Dir {
     /// Gives the file called `name` the name `new` in the directory `to`, which must be free.
     ///
     /// # Errors
-    /// That of the system: `EEXIST` if it is taken; `EINVAL`, `ENOSYS` or `ENOTSUP` where renames always replace.
+    /// That of the system: `EEXIST` if the name exists; `EINVAL`, `ENOSYS` or `ENOTSUP` if renames always replace.
     pub fn rename_new(&self, name: impl AsRef<OsStr>, to: &Self, new: impl AsRef<OsStr>) -> io::Result<()> {
         let (name, new) = (name.as_ref(), new.as_ref());
         self.may_move(FsOp::Rename, name, to, new)?;
@@ -338,7 +340,7 @@ impl Dir {
         Ok(rustix::fs::utimensat(&self.fd, name, &times, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
-    /// Makes the names in it durable.
+    /// Makes the directory's names durable.
     ///
     /// # Errors
     /// That of the system: not every file system can.
@@ -347,8 +349,8 @@ impl Dir {
         Ok(rustix::fs::fsync(&self.fd)?)
     }
 
-    /// Gives what was created in this directory to the directory's owner and group: so the
-    /// programs of the owner can use files that an administrator creates. Best effort: only administrators may.
+    /// Changes the owner and group of `created`, a new file in this directory, to the directory's: so the owner's
+    /// programs can use files that an administrator creates. Best effort, since only administrators may do so.
     pub fn give(&self, created: impl AsFd) {
         let (Ok(dir), Ok(found)) = (rustix::fs::fstat(&self.fd), rustix::fs::fstat(&created)) else { return };
         if (dir.st_uid, dir.st_gid) != (found.st_uid, found.st_gid) {
@@ -362,8 +364,8 @@ impl Dir {
     }
 }
 
-/// Opens by `open`, which is given flags, so that the time of access stays if `is_quiet`; where only the owner may see to
-/// that, without.
+/// Calls `open` with `flags`; if `is_quiet`, such that access times stay unchanged, unless only the file's owner may do
+/// that.
 pub(crate) fn open_with(
     is_quiet: bool,
     flags: OFlags,
@@ -380,25 +382,25 @@ pub(crate) fn open_with(
     Ok(opened?)
 }
 
-/// A name in a directory, and what it stands for.
+/// A name in a directory, with its kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DirEntry {
     /// The name.
     pub name: OsString,
-    /// What it stands for; a link is not followed.
+    /// Its kind; a link is not followed.
     pub kind: FileKind,
 }
 
-/// Names in a directory and what each stands for, all in two pieces of memory.
+/// Names in a directory with their kinds, in two allocations.
 #[derive(Debug, Default)]
 pub struct Names {
     text: Vec<u8>,
-    /// Where each ends.
+    /// The end of each name.
     list: Vec<(usize, FileKind)>,
 }
 
 impl Names {
-    /// Each name with what it stands for.
+    /// Each name with its kind.
     pub fn iter(&self) -> impl Iterator<Item = (&OsStr, FileKind)> {
         let mut begin = 0;
         self.list.iter().map(move |&(end, kind)| {
@@ -427,7 +429,7 @@ impl Names {
 /// The outcome of reading a file.
 #[derive(Debug)]
 pub enum FileRead {
-    /// The buffer holds it; this was its state before and after.
+    /// The buffer holds its content; it had this state before and after.
     Complete(FileState),
     /// It is larger than the limit.
     TooLarge(FileState),

@@ -1,16 +1,16 @@
 //! The floor under all I/O of the workspace. No other product crate calls `std::fs`.
 //!
-//! Three types reach files, each for another kind of path:
+//! Three types reach files, each for its kind of path:
 //!
-//! - [`Fs`]: paths that a caller or the environment gave. Links are followed, as every other program does.
+//! - [`Fs`]: paths from a caller or the environment. Links are followed, as in every other program.
 //! - [`RootedFs`]: paths below a root that must not be left. No link is followed, neither on the way nor at the end.
-//! - [`Dir`]: names in one open directory. A rename of the directory, or a link put in its place, changes nothing.
+//! - [`Dir`]: names in one open directory. Renaming the directory, or putting a link in its place, changes nothing.
 //!
-//! A [`Watcher`] is called before each call to the system and may refuse it: tests fail, count, or kill a process at
-//! every single one. A [`Clock`] replaces the time, so that no test has to wait for it.
+//! A [`Watcher`] is called before each call to the system and may refuse it: so tests fail, count, or kill a process at
+//! each single one. A [`Clock`] replaces the time, so that no test has to wait.
 //!
-//! Beside these: [`FileLock`] (released on drop, also where a forked child has the file open), [`parallel`](map) work with
-//! a bounded number of threads, [`CancelToken`], and directories that only [this user](private_dir) can write to.
+//! Also here: [`FileLock`] (released on drop, even if a forked child has the file open), [`parallel`](map) work with a
+//! bounded number of threads, [`CancelToken`], and directories that only [this user](private_dir) can write to.
 //!
 //! ```
 //! use opkeep_fs::{Fs, TryLock};

@@ -5,12 +5,12 @@ use std::io;
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
-/// How many files this process may have open.
+/// The number of files that this process may have open.
 pub fn max_open_files() -> usize {
     getrlimit(Resource::Nofile).current.map_or(usize::MAX, |max| usize::try_from(max).unwrap_or(usize::MAX))
 }
 
-/// Whether a file cannot be opened since too many are open, in the process or on the machine.
+/// Whether a file cannot be opened because the process, or the machine, has too many open files.
 pub fn is_out_of_files(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }

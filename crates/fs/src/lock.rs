@@ -10,19 +10,19 @@ use crate::call::{FsOp, Watch};
 use crate::limits::has_no_locks;
 use crate::state::FileId;
 
-/// A locked file, unlocked when dropped. Closing it would not be enough: a child process that another thread is starting
-/// has the file open for a moment, too. The copy in a forked child only closes the file when it is dropped: the lock is its
-/// parent's.
+/// A locked file, unlocked when dropped. Closing it would not suffice: a child process that another thread is starting
+/// has the file open for a moment, too. Dropping the copy in a forked child only closes the file, since the lock
+/// belongs to the parent.
 #[derive(Debug)]
 pub struct FileLock {
     file: File,
     /// The process that locked it.
     process: u32,
-    /// For a watcher only.
+    /// For the watcher of the unlock call.
     watched: Option<(Watch, PathBuf)>,
 }
 
-/// The outcome of an attempt to lock. None of these is an error.
+/// The outcome of an attempt to lock. None of them is an error.
 #[derive(Debug)]
 pub enum TryLock {
     /// The lock is held now.
@@ -37,15 +37,15 @@ impl FileLock {
     /// Tries to lock an open file, without waiting.
     ///
     /// # Errors
-    /// That of the system, but for a file system without locks.
+    /// That of the system. A file system without locks is no error.
     pub fn try_exclusive(file: File) -> io::Result<TryLock> {
         Self::tried(file.try_lock(), file, None)
     }
 
-    /// Tries to lock an open file together with others that lock it so, without waiting.
+    /// Tries to take a shared lock of an open file, without waiting.
     ///
     /// # Errors
-    /// That of the system, but for a file system without locks.
+    /// That of the system. A file system without locks is no error.
     pub fn try_shared(file: File) -> io::Result<TryLock> {
         Self::tried(file.try_lock_shared(), file, None)
     }
@@ -78,13 +78,13 @@ impl FileLock {
         &self.file
     }
 
-    /// Whether this process locked the file, and not one that it was forked from.
+    /// Whether this process locked the file, and not its parent before a fork.
     pub fn is_own(&self) -> bool {
         self.process == std::process::id()
     }
 
-    /// Whether the locked file still is the one at `path`: another process may have removed it, and a file that it created
-    /// since may have the name now.
+    /// Whether the locked file is still at `path`: another process may have removed it, and a new file may have the
+    /// name.
     pub fn is_at(&self, path: &Path) -> bool {
         let found = std::fs::symlink_metadata(path).map(|found| FileId::of(&found));
         let own = self.file.metadata().map(|own| FileId::of(&own));

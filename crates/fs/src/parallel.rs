@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Mapped<T> {
-    /// The results in the order of the items; without those of items that were not reached.
+    /// The results in the order of the items, without those of items that were not reached.
     pub results: Vec<T>,
     /// Whether it was cancelled before the last item.
     pub is_cancelled: bool,
 }
 
-/// Calls `work` with each index below `items`, on up to `threads` threads, until `is_cancelled`. The calling thread works,
-/// too; if the system starts fewer threads, these do all the work. A panic of `work` continues in the caller.
+/// Calls `work` with each index below `items`, on up to `threads` threads, until `is_cancelled`. The calling thread
+/// works, too; if the system cannot start a thread, the others do its work. A panic of `work` continues in the caller.
 pub fn map<T: Send>(
     items: usize,
     threads: NonZeroUsize,

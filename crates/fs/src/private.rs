@@ -9,11 +9,11 @@ use rustix::fs::OFlags;
 use rustix::process::geteuid;
 use thiserror::Error;
 
-/// Why a directory cannot be one of this user's own.
+/// The reason why a directory is not private.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum NotPrivate {
-    /// Another user may change what is in it.
+    /// Another user may change its content.
     #[error(
         "`{}` belongs to user {owner} and has mode {mode:04o}, expected user {user} and a mode in which only the owner \
          writes, such as 0700; remove it, or give it this owner and mode",
@@ -34,7 +34,7 @@ pub enum NotPrivate {
     Io {
         /// The directory.
         path: PathBuf,
-        /// Why not.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -48,7 +48,8 @@ impl From<NotPrivate> for io::Error {
     }
 }
 
-/// Creates the directory `path` for this user, or takes the existing one if it is this user's and no other can write to it.
+/// Creates the directory `path` for this user, or accepts an existing one that belongs to this user and that no other
+/// can write to.
 ///
 /// # Errors
 /// [`NotPrivate`].
@@ -68,7 +69,7 @@ pub fn private_dir(path: &Path) -> Result<(), NotPrivate> {
     Ok(())
 }
 
-/// The directory of this user below `base`, which several users share: `<base>/opkeep-<uid>`, created by [`private_dir`].
+/// The directory of this user in `base`, which several users share: `<base>/opkeep-<uid>`, created by [`private_dir`].
 ///
 /// # Errors
 /// [`NotPrivate`].

@@ -1,7 +1,8 @@
-//! File systems that hold no files of users: what walks a tree that a user named does not enter them.
+//! File systems that hold no files of users: walks of a tree that a user named do not enter them.
 //!
-//! `/proc` alone has as many directories as a large data set, most of them closed, and what is read there may change,
-//! block or be a device. Everything else is entered, also volumes that are mounted below the tree.
+//! `/proc` alone has as many directories as a large data set, most of them closed, and reading its files may change
+//! something, block, or reach a device. All other file systems are entered, also volumes that are mounted below the
+//! tree.
 
 use std::ffi::OsStr;
 use std::io;
@@ -12,7 +13,8 @@ use rustix::fs::{fstat, fstatfs, major, minor};
 
 use crate::{Dir, Fs};
 
-/// `f_type` of statfs(2), from Linux's `uapi/linux/magic.h` and the sources of the file systems that are not listed there.
+/// `f_type` of statfs(2), from Linux's `uapi/linux/magic.h`; for file systems that are not listed there, from their
+/// sources.
 const PSEUDO: [(u32, &str); 31] = [
     (0x0000_9fa0, "proc"),
     (0x6265_6572, "sysfs"),
@@ -47,36 +49,37 @@ const PSEUDO: [(u32, &str); 31] = [
     (0x0000_9fa2, "usbdevfs"),
 ];
 
-/// Where the kernel's own tree of devices lives shows by no magic: it is a tmpfs, or a ramfs.
+/// The types of tmpfs and ramfs: the kernel's tree of devices is one of them, and has no type of its own.
 const MEMORY: [u32; 2] = [0x0102_1994, 0x8584_58f6];
 
-/// The pseudo file system that the open directory `dir` is on, if it is on one.
+/// The pseudo file system that contains the open directory `dir`, if any.
 pub fn pseudo_file_system(dir: impl AsFd) -> Option<&'static str> {
-    // The type has as many bits as a word, some file systems' magic has the sign of 32 bits.
+    // The type has the width of a word; some file systems sign-extend their 32 bits.
     let kind = fstatfs(dir.as_fd()).ok()?.f_type as u32;
     let known = PSEUDO.iter().find(|(magic, _)| *magic == kind).map(|(_, name)| *name);
     known.or_else(|| (MEMORY.contains(&kind) && is_devtmpfs(&dir)).then_some("devtmpfs"))
 }
 
-/// The same, of a directory `dir` in `above`, which is on none: asks only where another file system begins.
+/// The same for a directory `dir` in `above`, which is on no pseudo file system: asks only if another file system
+/// begins there.
 pub fn pseudo_below(above: impl AsFd, dir: impl AsFd) -> Option<&'static str> {
     let device = |dir: &dyn Fn() -> rustix::io::Result<rustix::fs::Stat>| dir().ok().map(|stat| stat.st_dev);
     let is_same = device(&|| fstat(above.as_fd())) == device(&|| fstat(dir.as_fd()));
     if is_same { None } else { pseudo_file_system(dir) }
 }
 
-/// The directory called `name` in `dir`; none if it is on a pseudo file system, which begins there.
+/// The directory called `name` in `dir`; `None` if a pseudo file system begins there.
 pub fn descend(dir: &Dir, name: &OsStr) -> io::Result<Option<Dir>> {
     let below = dir.below(name)?;
     Ok(if pseudo_below(dir, &below).is_some() { None } else { Some(below) })
 }
 
-/// What is mounted for this process, a line each (proc(5), `mountinfo`); nothing, where that cannot be read.
+/// The mounts of this process, one a line (proc(5), `mountinfo`); empty if they cannot be read.
 fn mount_table() -> String {
     Fs::new().read_text(Path::new("/proc/self/mountinfo"), 64 << 20).unwrap_or_default()
 }
 
-/// Whether the mount of a directory is one of devtmpfs, as the mount table says.
+/// Whether the mount table says that a directory is on a devtmpfs.
 fn is_devtmpfs(dir: impl AsFd) -> bool {
     let Ok(stat) = fstat(dir) else { return false };
     let device = format!("{}:{}", major(stat.st_dev), minor(stat.st_dev));
@@ -98,7 +101,7 @@ mod tests {
 
     #[test]
     fn every_pseudo_file_system_of_this_machine_is_known_and_no_other() {
-        /// Those that hold files: on disks, in memory, on the network, and what composes others.
+        /// Those that hold files: on disks, in memory, on the network, and those that compose others.
         const ORDINARY: [&str; 18] = [
             "ext2", "ext3", "ext4", "xfs", "btrfs", "tmpfs", "ramfs", "overlay", "9p", "fuse", "nfs", "nfs4",
             "virtiofs", "squashfs", "vfat", "zfs", "f2fs", "erofs",
@@ -107,7 +110,7 @@ mod tests {
         for line in mount_table().lines() {
             let path = line.split(' ').nth(4).unwrap();
             let kind = line.split_once(" - ").unwrap().1.split(' ').next().unwrap();
-            // Others mounted over it, or it is closed to us.
+            // Another file system may be mounted over it, or this user may not enter it.
             let top =
                 mount_table().lines().rfind(|line| line.split(' ').nth(4) == Some(path)).map(str::to_owned);
             let Some(dir) = File::open(path).ok().filter(|_| top.as_deref() == Some(line)) else { continue };
@@ -132,7 +135,7 @@ mod tests {
         assert_eq!(pseudo_file_system(open("/proc/self/task")), Some("proc"));
         assert_eq!(pseudo_below(open("/"), open("/proc")), Some("proc"));
         assert_eq!(pseudo_below(open("/"), open("/usr")), None);
-        // What a link of it leads to is where it leads.
+        // The target of a link of it is on the target's file system.
         assert_eq!(pseudo_file_system(open("/proc/self/cwd")), None);
     }
 

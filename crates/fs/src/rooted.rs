@@ -1,7 +1,7 @@
 //! Paths below a root that must not be left.
 //!
-//! Once the root is [entered](RootedFs::enter), no part of a path may be a symbolic link. The kernel enforces it (`openat2`,
-//! Linux 5.6). Without that call, each path is opened part by part.
+//! After the root is [entered](RootedFs::enter), no part of a path may be a symbolic link. The kernel enforces this
+//! (`openat2`, Linux 5.6). Without that call, each path is opened part by part.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -23,17 +23,17 @@ use crate::lock::{FileLock, TryLock};
 use crate::state::{FileId, FileStat};
 use crate::temp::TempFile;
 
-/// The file system below a root. No link is followed once the root is entered.
+/// The file system below a root. No link is followed after the root is entered.
 #[derive(Clone, Default)]
 pub struct RootedFs {
     watch: Watch,
-    /// In place of the file system's clock.
+    /// Replaces the file system's clock.
     clock: Option<Arc<dyn Clock>>,
-    /// The system refuses links.
+    /// Whether the kernel refuses links.
     without_links: bool,
-    /// The root, once it is entered.
+    /// The root, after it is entered.
     root: Option<Arc<Path>>,
-    /// Reading leaves times of access as they are, where this user may see to that.
+    /// Reading leaves access times unchanged, if this user may do so.
     is_quiet: bool,
 }
 
@@ -43,34 +43,34 @@ impl RootedFs {
         Self { watch: Watch::new(watcher), clock, without_links: false, root: None, is_quiet: false }
     }
 
-    /// The same file system, in which reading leaves times of access as they are if `is_quiet`.
+    /// The same file system; if `is_quiet`, reading leaves access times unchanged.
     #[must_use]
     pub fn quiet(self, is_quiet: bool) -> Self {
         Self { is_quiet, ..self }
     }
 
-    /// The path without links that leads where `path` does.
+    /// The path without links that leads to the same file as `path`.
     ///
     /// # Errors
-    /// That of the system; so for all functions of this type.
+    /// That of the system, as for all functions of this type.
     pub fn real_path(&self, path: &Path) -> io::Result<PathBuf> {
         self.watch.may(FsOp::Look, path)?;
         std::fs::canonicalize(path)
     }
 
-    /// Where a link leads, as it says.
+    /// The target of a link, as stored.
     pub fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
         self.watch.may(FsOp::Look, path)?;
         std::fs::read_link(path)
     }
 
-    /// Opens the root at its real path. From now on nothing is reached through a link.
+    /// Opens the root by its real path. From now on, nothing is reached through a link.
     pub fn enter(&mut self, root: &Path) -> io::Result<Dir> {
         self.without_links = true;
         self.root = Some(root.into());
         let opened = self.open_dir(root);
         match opened.as_ref().err().and_then(Errno::from_io_error) {
-            // An older kernel, or a container that does not let the call through.
+            // An older kernel, or a container that denies the call.
             Some(Errno::NOSYS | Errno::PERM) => {
                 self.without_links = false;
                 self.open_dir(root)
@@ -79,7 +79,7 @@ impl RootedFs {
         }
     }
 
-    /// Opens what `path` names, unless that is a link, or a link leads there.
+    /// Opens `path`, unless it or a part of it is a link.
     fn open_path(&self, path: &Path, flags: OFlags, mode: Mode) -> rustix::io::Result<OwnedFd> {
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         if self.without_links {
@@ -92,7 +92,7 @@ impl RootedFs {
         else {
             return retry_on_intr(|| rustix::fs::open(path, flags, mode));
         };
-        // What the system does not do at once is done part by part.
+        // Without `openat2`, part by part.
         let walking = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut at = retry_on_intr(|| rustix::fs::open(root, walking, Mode::empty()))?;
         for part in dirs {
@@ -101,7 +101,7 @@ impl RootedFs {
         retry_on_intr(|| rustix::fs::openat(&at, name, flags, mode))
     }
 
-    /// The open directory and the name of `path`, for an operation on the name itself.
+    /// The open parent directory and the name of `path`, for an operation on the name itself.
     fn parent_of<'p>(&self, path: &'p Path) -> io::Result<ParentAndName<'p>> {
         match path.parent().zip(path.file_name()).filter(|_| self.root.is_some()) {
             Some((dir, name)) => {
@@ -112,14 +112,14 @@ impl RootedFs {
         }
     }
 
-    /// Opens a file to read it. A pipe does not block.
+    /// Opens a file for reading. A pipe does not block.
     pub fn open(&self, path: &Path) -> io::Result<File> {
         self.watch.may(FsOp::Open, path)?;
         let flags = OFlags::RDONLY | OFlags::NONBLOCK;
         open_with(self.is_quiet, flags, |flags| self.open_path(path, flags, Mode::empty())).map(File::from)
     }
 
-    /// Opens a directory, so that what is looked at is what is used.
+    /// Opens a directory, so that later operations apply to the directory that was checked.
     pub fn open_dir(&self, path: &Path) -> io::Result<Dir> {
         self.watch.may(FsOp::OpenDir, path)?;
         self.open_dir_unwatched(path)
@@ -136,7 +136,7 @@ impl RootedFs {
         TempFile::create(self.open_dir_unwatched(dir)?, prefix, 0o600)
     }
 
-    /// Opens a file to lock or to change it; created with the mode `create`, if that is given and it is missing.
+    /// Opens a file for locking or changing it. If it is missing and `create` is given, creates it with that mode.
     pub fn open_lock(&self, path: &Path, create: Option<u32>) -> io::Result<File> {
         self.watch.may(FsOp::OpenLock, path)?;
         let created = if create.is_some() { OFlags::CREATE } else { OFlags::empty() };
@@ -151,29 +151,29 @@ impl RootedFs {
         Ok(rustix::fs::mkdirat(place.dir(), place.name, Mode::from_raw_mode(mode))?)
     }
 
-    /// What the system says of an open file.
+    /// The state of an open file.
     pub fn stat(&self, file: &File, path: &Path) -> io::Result<FileStat> {
         self.watch.may(FsOp::Stat, path)?;
         Ok(FileStat::of(&rustix::fs::fstat(file)?))
     }
 
-    /// What a path names, itself and not where a link points.
+    /// The state of a path; of a link, that of the link itself.
     pub fn look(&self, path: &Path) -> io::Result<FileStat> {
         self.watch.may(FsOp::Look, path)?;
         let place = self.parent_of(path)?;
         Ok(FileStat::of(&rustix::fs::statat(place.dir(), place.name, AtFlags::SYMLINK_NOFOLLOW)?))
     }
 
-    /// Which file a path names, if it names one that can be looked at.
+    /// The identity of the file at a path, if it can be looked at.
     pub fn id_at(&self, path: &Path) -> Option<FileId> {
         self.look(path).map(|found| found.state.id).ok()
     }
 
-    /// Reads up to `limit` bytes into `bytes`, which are empty and have room for them: by one call, but for a file system
-    /// that gives less at a time.
+    /// Reads up to `limit` bytes into `bytes`, which must be empty with enough capacity: by one call, except on a file
+    /// system that returns less at a time.
     pub fn read(&self, file: &File, path: &Path, limit: usize, bytes: &mut Vec<u8>) -> io::Result<()> {
         let limit = self.watch.permit(FsOp::Read, path, None, limit)?.unwrap_or(limit);
-        // `read_to_end` would begin with 8 KiB, and ask for more and more.
+        // `read_to_end` would begin with 8 KiB and grow in steps.
         while bytes.len() < limit {
             match rustix::io::read(file, spare_capacity(bytes)) {
                 Ok(0) => break,
@@ -234,14 +234,14 @@ impl RootedFs {
         Ok(rustix::fs::fchmod(dir, Mode::from_raw_mode(mode))?)
     }
 
-    /// Sets both times of a file to now, by the file system's own clock; each user who may write to it may do that.
+    /// Sets both times of a file to now, by the file system's own clock. Each user who may write to the file may do so.
     pub fn touch(&self, file: &File, path: &Path) -> io::Result<()> {
         self.watch.may(FsOp::SetTime, path)?;
         let now = self.now();
         Ok(rustix::fs::futimens(file, &Timestamps { last_access: now, last_modification: now })?)
     }
 
-    /// Touches a name in an open directory, itself and not where a link points.
+    /// Touches a name in an open directory; of a link, the link itself.
     pub fn touch_in(&self, dir: &Dir, name: impl AsRef<OsStr>) -> io::Result<()> {
         dir.set_times(name, self.now())
     }
@@ -263,14 +263,14 @@ impl RootedFs {
         file.sync_data()
     }
 
-    /// Renames, replacing what has the new name.
+    /// Renames, replacing an existing file of the new name.
     pub fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.watch.permit(FsOp::Rename, from, Some(to), 0)?;
         let (from, to) = (self.parent_of(from)?, self.parent_of(to)?);
         Ok(rustix::fs::renameat(from.dir(), from.name, to.dir(), to.name)?)
     }
 
-    /// Renames `name` in an open directory to the path `to`, replacing what has that name.
+    /// Renames `name` in an open directory to the path `to`, replacing an existing file.
     pub fn rename_out(&self, dir: &Dir, name: &str, to: &Path) -> io::Result<()> {
         if self.watch.is_watched() {
             self.watch.permit(FsOp::Rename, &dir.path().join(name), Some(to), 0)?;
@@ -279,7 +279,7 @@ impl RootedFs {
         Ok(rustix::fs::renameat(dir, name, to.dir(), to.name)?)
     }
 
-    /// Renames, unless the new name is taken.
+    /// Renames, unless the new name exists.
     pub fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.watch.permit(FsOp::Rename, from, Some(to), 0)?;
         let (from, to) = (self.parent_of(from)?, self.parent_of(to)?);
@@ -294,7 +294,7 @@ impl RootedFs {
         Ok(rustix::fs::linkat(from.dir(), from.name, to.dir(), to.name, AtFlags::empty())?)
     }
 
-    /// Removes a file, or a link, never what it points to. A missing one is fine.
+    /// Removes a file, or a link itself. A missing one is fine.
     pub fn remove(&self, path: &Path) -> io::Result<()> {
         self.watch.may(FsOp::Remove, path)?;
         let place = self.parent_of(path)?;
@@ -304,7 +304,7 @@ impl RootedFs {
         }
     }
 
-    /// Removes a directory, if it is empty.
+    /// Removes an empty directory.
     pub fn remove_dir(&self, path: &Path) -> io::Result<()> {
         self.watch.may(FsOp::RemoveDir, path)?;
         let place = self.parent_of(path)?;
@@ -325,7 +325,7 @@ impl fmt::Debug for RootedFs {
 
 /// A name in a directory.
 struct ParentAndName<'p> {
-    /// Open, so that no link is on the way to it. None: the name is a whole path.
+    /// Open, so that no link is on the way to it. `None`: the name is a whole path.
     dir: Option<OwnedFd>,
     name: &'p Path,
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::{FileType, Stat};
 
-/// Which file it is, by whatever path it is reached.
+/// The identity of a file, whatever its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId {
     /// The device number of its file system.
@@ -22,7 +22,7 @@ impl FileId {
     }
 }
 
-/// Which file it is, and in which state: a write, truncation, rename or change of times makes another state.
+/// The identity and the state of a file: a write, truncation, rename or change of times gives another state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FileState {
     /// Which file it is.
@@ -31,7 +31,7 @@ pub struct FileState {
     pub len: u64,
     /// When its content was last written, or its times were set, in nanoseconds since 1970.
     pub mtime: i64,
-    /// When anything of it last changed, its name included, in nanoseconds since 1970.
+    /// When its content or its metadata, including its name, last changed, in nanoseconds since 1970.
     pub ctime: i64,
 }
 
@@ -46,7 +46,7 @@ impl FileState {
         }
     }
 
-    /// Whether it is the same file with the same content, wherever it was moved: a rename changes `ctime` only.
+    /// Whether it is the same file with the same content, even if it was moved: a rename changes only `ctime`.
     pub fn is_same_content(&self, other: &Self) -> bool {
         let of = |file: &Self| (file.id, file.len, file.mtime);
         of(self) == of(other)
@@ -58,14 +58,14 @@ impl FileState {
         (self.len, self.mtime) == (other.len, other.mtime)
     }
 
-    /// Whether `looks`, two at one file, saw the `other`, unwritten since and wherever it was moved. Some file systems in
-    /// user space give a file a new inode number at each look.
+    /// Whether two looks at one file saw the content of `other`, even if it was moved. Some file systems in user space
+    /// report a new inode number at each look.
     pub fn are_of(looks: [Option<Self>; 2], other: &Self) -> bool {
         let [Some(found), Some(again)] = looks else { return false };
         (found.id.ino == other.id.ino || found.id.ino != again.id.ino) && found.is_as_long_and_old(other)
     }
 
-    /// Whether the file has rested for `time`, so that a change after `now` must show in its times.
+    /// Whether the file has been unchanged for `time`, so that a change after `now` shows in its times.
     pub fn rested(&self, now: SystemTime, time: Duration) -> bool {
         is_before(self.ctime.max(self.mtime), now, time)
     }
@@ -75,7 +75,7 @@ impl FileState {
         time_of(self.mtime)
     }
 
-    /// When anything of it last changed, its name included.
+    /// When its content or its metadata, including its name, last changed.
     pub fn changed(&self) -> SystemTime {
         time_of(self.ctime)
     }
@@ -86,7 +86,7 @@ impl FileState {
     }
 }
 
-/// What a name stands for.
+/// The kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FileKind {
     /// A regular file.
@@ -110,14 +110,14 @@ impl From<FileType> for FileKind {
     }
 }
 
-/// What the system says of a file or directory.
+/// The state of a file or directory, as the system reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileStat {
-    /// What it is.
+    /// Its kind.
     pub kind: FileKind,
-    /// Which file it is, and in which state.
+    /// Its identity and state.
     pub state: FileState,
-    /// When it was last read, as far as its file system notes that, in nanoseconds since 1970.
+    /// When it was last read, as far as its file system records that, in nanoseconds since 1970.
     pub atime: i64,
     /// Its permissions.
     pub mode: u32,

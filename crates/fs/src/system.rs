@@ -1,4 +1,4 @@
-//! Paths that a caller or the environment gave: links are followed.
+//! Paths from a caller or the environment: links are followed.
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
@@ -22,7 +22,7 @@ use crate::state::{FileKind, FileStat};
 /// The prefix of the names of temporary files.
 const TEMP: &str = ".new-";
 
-// Without NONBLOCK a pipe would block until a process writes to it.
+// Without NONBLOCK, opening a pipe would block until a process writes to it.
 const READ: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK);
 
 /// The file system by paths. Links are followed unless a function says otherwise.
@@ -59,7 +59,7 @@ impl Fs {
         self.clock.as_ref().map_or_else(SystemTime::now, |clock| clock.now())
     }
 
-    /// What the system says of what `path` leads to.
+    /// The metadata of the file that `path` leads to.
     ///
     /// # Errors
     /// That of the system.
@@ -68,7 +68,7 @@ impl Fs {
         std::fs::metadata(path)
     }
 
-    /// The same; of a link, of the link itself.
+    /// The same; of a link, that of the link itself.
     ///
     /// # Errors
     /// That of the system.
@@ -77,7 +77,7 @@ impl Fs {
         std::fs::symlink_metadata(path)
     }
 
-    /// What the system says of what `path` names; of a link, of the link itself.
+    /// The state of `path`; of a link, that of the link itself.
     ///
     /// # Errors
     /// That of the system.
@@ -86,7 +86,7 @@ impl Fs {
         Ok(FileStat::of(&rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)?))
     }
 
-    /// Whether something can be found at `path`.
+    /// Whether `path` leads to something.
     pub fn exists(&self, path: &Path) -> bool {
         self.metadata(path).is_ok()
     }
@@ -106,12 +106,12 @@ impl Fs {
         self.metadata(path).is_ok_and(|found| found.is_file() && found.mode() & 0o111 != 0)
     }
 
-    /// Whether this user may write to what is at `path`.
+    /// Whether this user may write to the file at `path`.
     pub fn is_writable(&self, path: &Path) -> bool {
         self.watch.may(FsOp::Look, path).is_ok() && rustix::fs::access(path, Access::WRITE_OK).is_ok()
     }
 
-    /// The path without links that leads where `path` does.
+    /// The path without links that leads to the same file as `path`.
     ///
     /// # Errors
     /// That of the system.
@@ -120,12 +120,12 @@ impl Fs {
         std::fs::canonicalize(path)
     }
 
-    /// The same; `path` as it is if it leads nowhere.
+    /// The same; `path` unchanged if it leads nowhere.
     pub fn resolved(&self, path: &Path) -> PathBuf {
         self.real_path(path).unwrap_or_else(|_| path.to_owned())
     }
 
-    /// Where the link at `path` leads, as it says.
+    /// The target of the link at `path`, as stored.
     ///
     /// # Errors
     /// That of the system.
@@ -134,7 +134,7 @@ impl Fs {
         std::fs::read_link(path)
     }
 
-    /// The names in the directory `path` and what each stands for, in no order. Links in it are not followed.
+    /// The names in the directory `path` with their kinds, in no order. Links in it are not followed.
     ///
     /// # Errors
     /// That of the system.
@@ -143,8 +143,8 @@ impl Fs {
         Ok(names.iter().map(|(name, kind)| (name.to_owned(), kind)).collect())
     }
 
-    /// The path of each name in the directory `path` and what the system says of it, in no order. Links in it are not
-    /// followed; what is removed meanwhile is left out.
+    /// The path and the state of each file in the directory `path`, in no order. Links in it are not followed; files
+    /// that are removed meanwhile are left out.
     ///
     /// # Errors
     /// That of the system.
@@ -162,7 +162,7 @@ impl Fs {
         Dir::open_watched(path, &self.watch, false)
     }
 
-    /// Opens what is at `path` to read it. A pipe does not block.
+    /// Opens the file at `path` for reading. A pipe does not block.
     ///
     /// # Errors
     /// That of the system.
@@ -171,7 +171,7 @@ impl Fs {
         Ok(retry_on_intr(|| openat(CWD, path, READ, Mode::empty()))?.into())
     }
 
-    /// Opens the regular file at `path` to read it.
+    /// Opens the regular file at `path` for reading.
     ///
     /// # Errors
     /// That of the system, and for a directory, a pipe or a device.
@@ -184,8 +184,8 @@ impl Fs {
         Ok((file, metadata))
     }
 
-    /// Opens the file `inner` below the directory `dir`. With a link on the way it is not opened: so it is in that
-    /// directory, even if another process changes names at the same time.
+    /// Opens the file `inner` below the directory `dir`, unless a link is on the way: so it is in that directory, even
+    /// if another process changes names at the same time.
     ///
     /// # Errors
     /// That of the system: `ELOOP` or `ENOTDIR` for a link.
@@ -200,7 +200,7 @@ impl Fs {
         Ok(openat(&at, name, READ | OFlags::NOFOLLOW, Mode::empty())?.into())
     }
 
-    /// The content of the regular file at `path`, of no more than `limit` bytes.
+    /// The content of the regular file at `path`, at most `limit` bytes.
     ///
     /// # Errors
     /// That of the system, and if the file is larger or no regular file.
@@ -209,7 +209,7 @@ impl Fs {
         self.read_all(path, file, &metadata, limit)
     }
 
-    /// The same as text; bytes that are no UTF-8 are replaced.
+    /// The same as text; bytes that are not UTF-8 are replaced.
     ///
     /// # Errors
     /// As those of [`read`](Self::read).
@@ -218,7 +218,7 @@ impl Fs {
         Ok(String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into()))
     }
 
-    /// The content of a file that this user owns, of no more than `limit` bytes. `path` must not be a link.
+    /// The content of a file that this user owns, at most `limit` bytes. `path` must not be a link.
     ///
     /// # Errors
     /// That of the system, and if it is larger, not a regular file, or another user's.
@@ -239,7 +239,7 @@ impl Fs {
             return Err(io::Error::other(format!("it has {length} bytes, at most {limit} are read")));
         }
         self.watch.permit(FsOp::Read, path, None, length as usize)?;
-        // Files of /proc have no length.
+        // Files of /proc report no length.
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(usize::try_from(length).unwrap_or(usize::MAX))?;
         file.take(limit).read_to_end(&mut bytes)?;
@@ -252,7 +252,7 @@ impl Fs {
         self.open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok() && head == magic
     }
 
-    /// Writes a file in place. A crash may leave a part of it: for files that no other process reads.
+    /// Writes a file in place. After a crash, a part of it may be there: for files that no other process reads.
     ///
     /// # Errors
     /// That of the system.
@@ -279,7 +279,7 @@ impl Fs {
         temp.persist(path).map(drop).map_err(|error| error.error)
     }
 
-    /// Whether `name` is that of a file that [`replace`](Self::replace) did not finish.
+    /// Whether `name` is that of a file that an interrupted [`replace`](Self::replace) left.
     pub fn is_temporary(name: &str) -> bool {
         name.starts_with(TEMP)
     }
@@ -302,7 +302,7 @@ impl Fs {
         DirBuilder::new().recursive(true).mode(mode).create(path)
     }
 
-    /// Renames a file or directory, replacing what has the new name.
+    /// Renames a file or directory, replacing an existing one of the new name.
     ///
     /// # Errors
     /// That of the system.
@@ -323,8 +323,8 @@ impl Fs {
         }
     }
 
-    /// Opens the file at `path`, which must not be a link, to lock or to change it; created with the mode `create` if that
-    /// is given and the file is missing.
+    /// Opens the file at `path`, which must not be a link, for locking or changing it. If it is missing and `create` is
+    /// given, creates it with that mode.
     ///
     /// # Errors
     /// That of the system.
@@ -341,20 +341,21 @@ impl Fs {
     /// Tries to lock the file at `path`, created with `mode` if missing, without waiting.
     ///
     /// # Errors
-    /// That of the system, but for a file system without locks.
+    /// That of the system. A file system without locks is no error.
     pub fn try_lock(&self, path: &Path, mode: u32) -> io::Result<TryLock> {
         FileLock::try_watched(self.open_lock(path, Some(mode))?, path, &self.watch)
     }
 
-    /// Tries to lock the existing file at `path`. None if another process holds it, replaced it, or it cannot be opened.
+    /// Tries to lock the existing file at `path`. `None` if another process holds it, replaced it, or it cannot be
+    /// opened.
     pub fn try_lock_existing(&self, path: &Path) -> Option<FileLock> {
         let tried = FileLock::try_watched(self.open_lock(path, None).ok()?, path, &self.watch).ok()?;
         let TryLock::Held(lock) = tried else { return None };
         lock.is_at(path).then_some(lock)
     }
 
-    /// Creates a file, which must be missing, and locks it. Where there are no locks, it is only created: no process takes it
-    /// for abandoned there.
+    /// Creates a file, which must be missing, and locks it. On a file system without locks, it is only created: no
+    /// process takes it for abandoned there.
     ///
     /// # Errors
     /// That of the system.

@@ -1,7 +1,6 @@
 //! New files under temporary names, published by one rename.
 //!
-//! An error of closing a temporary file is not looked at: the file was synced before, so nothing is left that closing
-//! could fail to write.
+//! Errors of closing a temporary file are ignored: the file was synced before, so closing has nothing left to write.
 
 use std::borrow::Borrow;
 use std::fs::{File, Permissions};
@@ -21,7 +20,7 @@ use crate::state::{FileId, FileState};
 pub struct TempFile<D: Borrow<Dir>> {
     dir: D,
     name: String,
-    /// Until it is closed.
+    /// `None` after it is closed.
     file: Option<File>,
     is_published: bool,
 }
@@ -36,7 +35,7 @@ impl<D: Borrow<Dir>> TempFile<D> {
             let name = unique_name(prefix);
             match dir.borrow().create_file(&name, mode) {
                 Ok(file) => return Ok(Self { dir, name, file: Some(file), is_published: false }),
-                // A dead process of this number left it, or one of another host has it.
+                // A dead process with this number left it, or a process of another host has it.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
@@ -109,13 +108,13 @@ impl<D: Borrow<Dir>> TempFile<D> {
         self.file = None;
     }
 
-    /// Gives it the name `name` in `to`, replacing what had it.
+    /// Gives it the name `name` in `to`, replacing an existing file.
     ///
     /// # Errors
     /// That of the system.
     pub fn publish(mut self, to: &Dir, name: &str) -> io::Result<()> {
         if let Err(error) = self.dir.borrow().rename(&self.name, to, name) {
-            // A file server may have done it, lost its answer, and then refused to do it twice.
+            // A file server may have renamed it, lost its answer, and refused the repeated request.
             let own = self.file.as_ref().and_then(|file| Some(FileId::of(&file.metadata().ok()?)));
             if own.is_none() || to.look(name).ok().map(|found| found.state.id) != own {
                 return Err(error);
@@ -125,7 +124,7 @@ impl<D: Borrow<Dir>> TempFile<D> {
         Ok(())
     }
 
-    /// Gives it the name `name` in `to`, unless that is taken; whether it did.
+    /// Gives it the name `name` in `to`, unless that exists; returns whether it did.
     ///
     /// # Errors
     /// That of the system.
@@ -135,7 +134,7 @@ impl<D: Borrow<Dir>> TempFile<D> {
         Ok(named != Named::Taken)
     }
 
-    /// The same in the directory that it is in.
+    /// The same in its own directory.
     ///
     /// # Errors
     /// That of the system.
@@ -162,7 +161,7 @@ fn name_new(dir: &Dir, temporary: &str, to: &Dir, name: &str) -> io::Result<Name
     };
     match named {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Named::Taken),
-        // Neither such renames nor links: what remains is to look first.
+        // The file system has neither such renames nor links: look first.
         Err(error) if cannot_link(&error) && to.may_exist(name) => Ok(Named::Taken),
         Err(error) if cannot_link(&error) => dir.rename(temporary, to, name).map(|()| Named::Renamed),
         named => named,
@@ -172,7 +171,7 @@ fn name_new(dir: &Dir, temporary: &str, to: &Dir, name: &str) -> io::Result<Name
 impl<D: Borrow<Dir>> Drop for TempFile<D> {
     fn drop(&mut self) {
         if !self.is_published {
-            // What cannot be removed is pruned later.
+            // A file that cannot be removed is pruned later.
             let _ = self.dir.borrow().remove(&self.name);
         }
     }
@@ -184,7 +183,7 @@ pub fn unique_name(prefix: &str) -> String {
     format!("{prefix}{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Whether a file system, or the kernel, has no rename that keeps what has the name.
+/// Whether a file system, or the kernel, has no rename that keeps an existing file.
 pub fn cannot_rename_new(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP))
 }

@@ -1,4 +1,4 @@
-//! Whole trees: removed, moved, made smaller.
+//! Directory trees: removing, moving, shrinking.
 
 use std::fs::Permissions;
 use std::io;
@@ -10,8 +10,8 @@ use crate::state::FileKind;
 use crate::system::Fs;
 
 impl Fs {
-    /// Removes the directory `path` with all that is in it; links in it are removed, not followed. A missing one is fine.
-    /// Directories that are closed to this user, as a compiler may have left them, are opened first.
+    /// Removes the directory `path` with its content; links in it are removed, not followed. A missing one is fine.
+    /// Directories that this user may not enter, as a compiler may have left them, are made accessible first.
     ///
     /// # Errors
     /// That of the system.
@@ -27,7 +27,7 @@ impl Fs {
         }
     }
 
-    /// Lets this user enter a directory of his, and those in it.
+    /// Lets this user enter a directory, and those in it.
     fn open_up(&self, path: &Path) {
         let mut open = vec![path.to_owned()];
         while let Some(dir) = open.pop() {
@@ -39,7 +39,7 @@ impl Fs {
         }
     }
 
-    /// Moves a directory to `to`, which must be missing, to another file system if need be.
+    /// Moves a directory to `to`, which must be missing, to another file system if necessary.
     ///
     /// # Errors
     /// That of the system.
@@ -52,7 +52,7 @@ impl Fs {
         self.remove_tree(from)
     }
 
-    /// Copies files, directories and links; pipes, devices and sockets are left out.
+    /// Copies files, directories and links, but no pipes, devices and sockets.
     fn copy_tree(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.create_dir(to, 0o777)?;
         for (name, kind) in self.list(from)? {
@@ -70,8 +70,7 @@ impl Fs {
         Ok(())
     }
 
-    /// Removes the largest files of the directory `path` and of those in it, until no more than `bytes` are left. Best
-    /// effort.
+    /// Removes the largest files below the directory `path` until at most `bytes` are left. Best effort.
     pub fn shrink_tree(&self, path: &Path, bytes: u64) {
         let (mut files, mut open) = (Vec::new(), vec![path.to_owned()]);
         while let Some(dir) = open.pop() {
@@ -105,7 +104,7 @@ mod tests {
 
     use super::*;
 
-    /// Does something as a user whom permissions stop. Only this thread becomes one.
+    /// Runs `act` in a thread whose user is bound by permissions.
     fn as_a_user(act: impl FnOnce() + Send) {
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
@@ -140,7 +139,7 @@ mod tests {
             Fs::new().remove_tree(&work).unwrap();
         });
         assert!(!work.exists());
-        // What a link leads to stays as it was.
+        // The targets of links are unchanged.
         assert!(others.join("file").exists());
         assert_eq!(fs::metadata(&others).unwrap().mode() & 0o777, 0o500);
         assert!(Fs::new().remove_tree(&work).is_ok(), "a missing one is fine");

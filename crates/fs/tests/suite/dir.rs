@@ -104,6 +104,6 @@ fn names_are_given_and_taken() {
     dir.remove_dir("below").unwrap();
     assert_eq!(dir.remove("below").unwrap_err().kind(), ErrorKind::NotFound);
     dir.sync().unwrap();
-    // What has the directory's owner already stays as it is.
+    // A file that already has the directory's owner stays unchanged.
     dir.give(dir.create_file("own", 0o600).unwrap());
 }

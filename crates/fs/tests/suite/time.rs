@@ -1,4 +1,4 @@
-//! Clocks, tokens and threads.
+//! Clocks, cancel tokens and threads.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a watcher sees, and refuses.
+//! The calls that a watcher sees and refuses.
 #![expect(clippy::disallowed_methods, reason = "these tests look at what the calls did")]
 
 use std::fs;
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use opkeep_fs::{Fs, FsCall, FsOp, Permit, RootedFs, Watcher};
 
-/// Notes each call, refuses removals, and lets three bytes through.
+/// Records each call, refuses removals, and permits three bytes at a time.
 #[derive(Default)]
 struct Strict(Mutex<Vec<(FsOp, PathBuf)>>);
 
