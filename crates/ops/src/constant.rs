@@ -1,15 +1,15 @@
-//! Elements that are known when a graph is made.
+//! Elements that are known when a graph is created.
 
 use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-/// The elements of a constant tensor. Nothing is read or expanded until a caller asks for them.
+/// The elements of a constant tensor. They are read or expanded only on demand.
 #[derive(Clone, Debug)]
 pub enum Constant {
-    /// Every element is this one, as its bytes in memory.
+    /// Every element equals this one, given as its bytes in memory.
     Fill(Vec<u8>),
-    /// Each has its own.
+    /// Each element has its own value.
     Elements(Arc<dyn Elements>),
 }
 
@@ -18,12 +18,12 @@ pub trait Elements: fmt::Debug + Send + Sync {
     /// Writes all elements, dense, row-major, little-endian; `out` has exactly their size.
     ///
     /// # Errors
-    /// They cannot be read, or are not as many.
+    /// They cannot be read, or their size is not that of `out`.
     fn copy_to(&self, out: &mut [u8]) -> io::Result<()>;
 }
 
 impl Constant {
-    /// Elements that are in memory already.
+    /// Elements that are in memory.
     pub fn of_bytes(bytes: impl Into<Arc<[u8]>>) -> Self {
         Self::Elements(Arc::new(InMemory(bytes.into())))
     }
@@ -31,7 +31,7 @@ impl Constant {
     /// Writes all elements; `out` has exactly their size.
     ///
     /// # Errors
-    /// They cannot be read, or are not as many.
+    /// They cannot be read, or their size is not that of `out`.
     pub fn copy_to(&self, out: &mut [u8]) -> io::Result<()> {
         match self {
             Self::Fill(element) if element.is_empty() || !out.len().is_multiple_of(element.len()) => {
@@ -47,7 +47,7 @@ impl Constant {
     }
 }
 
-/// Constants are equal if they fill alike, or have one source.
+/// Constants are equal if they have the same fill or share one source.
 impl PartialEq for Constant {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {

@@ -1,7 +1,7 @@
 //! Element types.
 
-/// An element type: its name, the bytes of an element, and the number by which CANN's graph engine knows it
-/// (`ge::DataType`, as in `Cast`'s `dst_type`).
+/// An element type: its name, the bytes of an element, and its number in CANN's graph engine (`ge::DataType`, as in
+/// `Cast`'s `dst_type`).
 const DTYPES: [(&str, usize, i64); 14] = [
     ("float32", 4, 0),
     ("float16", 2, 1),
@@ -39,7 +39,7 @@ pub fn of_bfloat16(bits: u16) -> f64 {
     widened(bits, 7)
 }
 
-/// A float of 16 bits of which so many are the fraction.
+/// The value of a 16-bit float with `fraction_bits` bits of fraction.
 fn widened(bits: u16, fraction_bits: u32) -> f64 {
     let infinite = (1u32 << (15 - fraction_bits)) - 1;
     let bias = (infinite >> 1) as i32;
@@ -55,12 +55,12 @@ fn widened(bits: u16, fraction_bits: u32) -> f64 {
     if bits >> 15 == 0 { size } else { -size }
 }
 
-/// The number by which CANN's graph engine knows `dtype`.
+/// The number of `dtype` in CANN's graph engine.
 pub fn ge_number(dtype: &str) -> Option<i64> {
     DTYPES.iter().find(|(name, ..)| *name == dtype).map(|(.., number)| *number)
 }
 
-/// The element type behind such a number.
+/// The element type with that number.
 pub(crate) fn of_ge_number(number: i64) -> Option<&'static str> {
     DTYPES.iter().find(|(.., known)| *known == number).map(|(name, ..)| *name)
 }

@@ -1,30 +1,30 @@
-//! Why an operator cannot be.
+//! The error type of this crate.
 
 use thiserror::Error;
 
-/// Why an operator cannot be.
+/// The reason why an operator is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum OpsError {
     /// The table has no such operator.
     #[error("operator type `{op_type}` is not in the operator table")]
     UnknownOp {
-        /// The IR type asked for.
+        /// The requested IR type.
         op_type: String,
     },
-    /// Another number of inputs or outputs than the operator has.
+    /// An unexpected number of inputs or outputs.
     #[error("`{op_type}` has {expected} {what}, found {found}")]
     Count {
         /// The operator's IR type.
         op_type: String,
         /// `inputs` or `outputs`.
         what: &'static str,
-        /// How many the table says.
+        /// The number in the table.
         expected: usize,
-        /// How many there are.
+        /// The number found.
         found: usize,
     },
-    /// A position that holds another number of tensors than it may.
+    /// A position with an unexpected number of tensors.
     #[error("`{op_type}`: {what} `{name}` must be {expected}, found {found}")]
     Port {
         /// The operator's IR type.
@@ -33,19 +33,19 @@ pub enum OpsError {
         what: &'static str,
         /// Its name in the table.
         name: &'static str,
-        /// What may stand there: `one tensor`, `one tensor or none`, `one tensor or more`.
+        /// The allowed number: `one tensor`, `one tensor or none`, `one tensor or more`.
         expected: &'static str,
-        /// How many tensors there are.
+        /// The number of tensors found.
         found: usize,
     },
-    /// Inputs of different element types where the operator wants one.
+    /// Inputs whose element types differ although the operator requires one.
     #[error("`{op_type}`: input `{name}` is {found}, expected {expected}")]
     Dtype {
         /// The operator's IR type.
         op_type: String,
         /// The input's name in the table.
         name: &'static str,
-        /// What fits the other inputs.
+        /// The element type of the other inputs.
         expected: String,
         /// This input's element type.
         found: String,
@@ -59,7 +59,7 @@ pub enum OpsError {
         op_type: String,
         /// One input's shape.
         left: Vec<i64>,
-        /// The other's.
+        /// The other input's shape.
         right: Vec<i64>,
     },
     /// A dimension that is not a size.
@@ -69,18 +69,18 @@ pub enum OpsError {
         op_type: String,
         /// The shape.
         shape: Vec<i64>,
-        /// The most elements that a tensor may have.
+        /// The largest number of elements of a tensor.
         limit: u64,
     },
-    /// Shapes and attributes that do not go together.
+    /// Shapes and attributes that do not fit each other.
     #[error("`{op_type}`: {problem}")]
     Misfit {
         /// The operator's IR type.
         op_type: String,
-        /// What does not fit what, with both values.
+        /// The parts that do not fit, with their values.
         problem: String,
     },
-    /// An input whose value the compiler needs, and that is not a constant.
+    /// An input whose value the compiler needs, but which is not a constant.
     #[error("`{op_type}`: the value of input `{name}` must be known when the kernel is compiled")]
     NotConstant {
         /// The operator's IR type.
@@ -95,9 +95,9 @@ pub enum OpsError {
         op_type: String,
         /// The output's name in the table.
         name: &'static str,
-        /// What follows from the inputs.
+        /// The type and shape that follow from the inputs.
         expected: String,
-        /// What the descriptor says.
+        /// The type and shape in the descriptor.
         found: String,
     },
     /// An attribute that the operator does not have.
@@ -107,10 +107,10 @@ pub enum OpsError {
         op_type: String,
         /// The attribute.
         attr: String,
-        /// Those it has.
+        /// The attributes of the operator.
         known: Vec<&'static str>,
     },
-    /// A required attribute that is not given.
+    /// A required attribute that is unset.
     #[error("`{op_type}`: attribute `{attr}` is required and not given")]
     MissingAttr {
         /// The operator's IR type.
@@ -118,16 +118,16 @@ pub enum OpsError {
         /// The attribute.
         attr: &'static str,
     },
-    /// An attribute of another type than the table says.
+    /// An attribute whose type differs from the table's.
     #[error("`{op_type}`: attribute `{attr}` must be {expected}, found {found}")]
     AttrType {
         /// The operator's IR type.
         op_type: String,
         /// The attribute.
         attr: &'static str,
-        /// The type the table says.
+        /// The type in the table.
         expected: &'static str,
-        /// The value given.
+        /// The value found.
         found: String,
     },
     /// An attribute with a value that the operator does not have.
@@ -137,9 +137,9 @@ pub enum OpsError {
         op_type: String,
         /// The attribute.
         attr: &'static str,
-        /// What it may be.
+        /// The allowed values.
         expected: &'static str,
-        /// The value given.
+        /// The value found.
         found: String,
     },
     /// A tensor id of another graph.
@@ -147,33 +147,33 @@ pub enum OpsError {
     NoSuchTensor {
         /// The id.
         id: usize,
-        /// How many tensors the graph has.
+        /// The number of tensors of the graph.
         count: usize,
     },
-    /// A view with another number of elements than what it shows.
+    /// A view whose number of elements differs from its source's.
     #[error("a tensor of shape {from:?} cannot be seen as {to:?}: they differ in their number of elements")]
     View {
         /// The tensor's shape.
         from: Vec<i64>,
-        /// The shape asked for.
+        /// The requested shape.
         to: Vec<i64>,
     },
     /// A shape that has no such storage format.
     #[error("a tensor of shape {shape:?} and type {dtype} cannot be stored as `{format}`")]
     Storage {
-        /// The shape, as operators mean it.
+        /// The logical shape.
         shape: Vec<i64>,
         /// The element type.
         dtype: String,
-        /// The format asked for.
+        /// The requested format.
         format: String,
     },
-    /// A tensor whose elements do not lie side by side, where nothing else will do.
+    /// A tensor in a blocked format where a plain one is required.
     #[error("{what} must be stored as the network has it, and is stored as `{format}`: convert it first")]
     NotPlain {
-        /// What: `a tensor that is seen in another shape`, or the output of the network.
+        /// The tensor: `a tensor that is seen in another shape`, or the output of the network.
         what: String,
-        /// How it is stored.
+        /// Its format.
         format: String,
     },
 }

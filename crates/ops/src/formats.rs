@@ -1,10 +1,10 @@
-//! How tensors lie in memory: storage formats, and the shapes that go with them.
+//! Storage formats of tensors, and the shapes that belong to them.
 //!
-//! A plain format has the tensor's dimensions, in the order that its letters say (`ND`: as they are). A blocked one cuts
-//! channels, or the last two dimensions, into blocks that a chip's matrix units take at once, and fills the last block
-//! up: `NC1HWC0` has `C1` blocks of `C0` channels. The rules are those of CANN's graph engine (`metadef`,
+//! A plain format has the tensor's dimensions in the order of its letters (`ND`: in their own order). A blocked format
+//! divides channels, or the last two dimensions, into blocks that a chip's matrix units process at once, and pads the
+//! last block: `NC1HWC0` has `C1` blocks of `C0` channels. The rules are those of CANN's graph engine (`metadef`,
 //! `transfer_shape_utils`, and `expand_dimension` for fewer dimensions), the sizes of blocks those of its
-//! `platform_config` (`[DtypeMKN]`), which are the same for all chips whose files were read.
+//! `platform_config` (`[DtypeMKN]`), which are equal for all chips whose files were read.
 
 use std::borrow::Cow;
 
@@ -12,42 +12,42 @@ use opkeep_descriptor::Tensor;
 
 use crate::OpsError;
 
-/// Rows of a block, whatever the element type.
+/// The rows of a block, for every element type.
 const ROWS: i64 = 16;
 
 const BLOCKED: [&str; 5] = ["NC1HWC0", "NDC1HWC0", "FRACTAL_Z", "FRACTAL_Z_3D", "FRACTAL_NZ"];
 const ORDERED: [&str; 7] = ["NCHW", "NHWC", "HWCN", "CHWN", "NCDHW", "NDHWC", "DHWCN"];
 
-/// The field of a tensor for groups of weights, which only some tensors have.
+/// The field for a tensor's groups of weights; only some tensors have it.
 const SUB_FORMAT: &str = "sub_format";
 
-/// How a tensor is stored.
+/// The storage of a tensor.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Storage {
     /// Element type.
     pub dtype: String,
     /// Format.
     pub format: String,
-    /// Groups of a convolution's weights in `FRACTAL_Z`; else 1.
+    /// Groups of a convolution's weights in `FRACTAL_Z`; 1 in other formats.
     pub groups: i64,
 }
 
 impl Storage {
-    /// Without groups.
+    /// A storage without groups.
     pub fn new(dtype: impl Into<String>, format: impl Into<String>) -> Self {
         Self { dtype: dtype.into(), format: format.into(), groups: 1 }
     }
 
-    /// How `tensor` is stored.
+    /// The storage of `tensor`.
     pub fn of(tensor: &Tensor) -> Self {
         let groups = tensor.extra.get(SUB_FORMAT).and_then(|groups| groups.as_i64()).unwrap_or(1);
         Self { dtype: tensor.dtype.clone(), format: tensor.format.clone(), groups }
     }
 
-    /// What `tensor` holds, stored like this.
+    /// The same logical tensor in this storage.
     ///
     /// # Errors
-    /// [`OpsError::Storage`]: a tensor of that shape has no such format.
+    /// [`OpsError::Storage`]: the shape has no such format.
     pub fn apply(&self, tensor: &Tensor) -> Result<Tensor, OpsError> {
         let logical = logical(tensor);
         let ordered = ordered(&logical);
@@ -71,24 +71,24 @@ impl Storage {
     }
 }
 
-/// Whether `format` cuts dimensions into blocks.
+/// Whether `format` divides dimensions into blocks.
 pub fn is_blocked(format: &str) -> bool {
     BLOCKED.contains(&format)
 }
 
-/// The order of a tensor's dimensions as the framework has them: `NCHW`, ...
+/// The order of a tensor's dimensions in the framework: `NCHW`, ...
 pub fn ordered(tensor: &Tensor) -> &str {
     let said = tensor.ori_format.as_deref().unwrap_or(&tensor.format);
     let rank = tensor.ori_shape.as_ref().unwrap_or(&tensor.shape).len();
     match said {
-        // Frameworks say the same of all their tensors.
+        // Frameworks give all their tensors the same format.
         "NCHW" | "ND" if rank == 5 => "NCDHW",
         "ND" if rank == 4 => "NCHW",
         said => said,
     }
 }
 
-/// How many channels are a block, `C0`.
+/// The number of channels in a block, `C0`.
 ///
 /// ```
 /// assert_eq!(["float16", "float32", "int8"].map(opkeep_ops::block), [16, 16, 32]);
@@ -103,8 +103,8 @@ pub fn block(dtype: &str) -> i64 {
     }
 }
 
-/// A tensor as operators mean it, without blocks and in the framework's order. It is the tensor itself unless that is
-/// stored otherwise.
+/// A tensor in its logical form, without blocks and in the framework's order. It is the tensor itself if it is stored
+/// that way.
 pub fn logical(tensor: &Tensor) -> Cow<'_, Tensor> {
     let Some(shape) = tensor.ori_shape.as_ref().filter(|_| is_stored_otherwise(tensor)) else {
         return Cow::Borrowed(tensor);
@@ -127,10 +127,10 @@ fn is_stored_otherwise(tensor: &Tensor) -> bool {
     is_blocked(&tensor.format) || reordered
 }
 
-/// The shape in memory of a tensor whose dimensions are `shape` in the order `ordered`. -1 stays a dynamic dimension.
+/// The shape in memory of a tensor whose dimensions are `shape` in the order `ordered`. A dynamic dimension stays -1.
 ///
-/// One dimension alone is taken for the channels, three of `NCHW` for all but `N`. None for a shape that has no such
-/// format; which ones two dimensions are, only a view can say.
+/// A single dimension counts as the channels, three dimensions of `NCHW` as all but `N`. `None` for a shape without
+/// such a format; two dimensions need a view that names them.
 ///
 /// ```
 /// use opkeep_ops::{Storage, storage_shape};
@@ -163,7 +163,7 @@ pub fn storage_shape(shape: &[i64], ordered: &str, storage: &Storage) -> Option<
                 Some([outer, &[blocks(*columns, c0), blocks(*rows, ROWS), ROWS, c0]].concat())
             }
         },
-        // One dimension has one order.
+        // The order of a single dimension does not matter.
         format if ORDERED.contains(&format) && shape.len() < format.len() => {
             (ordered == format).then(|| shape.to_vec())
         }
@@ -175,7 +175,7 @@ pub fn storage_shape(shape: &[i64], ordered: &str, storage: &Storage) -> Option<
     }
 }
 
-/// Dimensions by what they mean.
+/// Dimensions by their meaning.
 struct Axes {
     n: i64,
     d: i64,
@@ -222,7 +222,7 @@ impl Axes {
         }
     }
 
-    /// `FRACTAL_Z`: blocks of 16 filters and `c0` channels. Groups of few filters or channels share a block.
+    /// `FRACTAL_Z`: blocks of 16 filters and `c0` channels. Groups with few filters or channels share a block.
     fn weights(&self, c0: i64, groups: i64) -> Option<Vec<i64>> {
         let (mut filters, mut channels, mut parts) = (self.n, self.c, 1);
         if groups > 1 && filters >= groups && channels > 0 {
@@ -239,7 +239,7 @@ impl Axes {
     }
 }
 
-/// How many blocks of `size` hold `dim`.
+/// The number of blocks of `size` that hold `dim`.
 fn blocks(dim: i64, size: i64) -> i64 {
     if dim < 0 { -1 } else { dim / size + i64::from(dim % size != 0) }
 }
@@ -261,7 +261,7 @@ mod tests {
         storage_shape(shape, ordered, &Storage::new(dtype, format))
     }
 
-    /// Descriptions of tensors in the tests of the vendor's own operators (canndev, `ops/built-in/tests`).
+    /// Descriptions of tensors from the tests of the vendor's own operators (canndev, `ops/built-in/tests`).
     #[test]
     fn shapes_are_those_of_the_vendors_own_descriptions() {
         for (dims, ordered, dtype, format, stored) in [
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn other_shapes_follow_the_vendors_rules() {
-        // One dimension is the channels, as `expand_dimension` has it.
+        // A single dimension is the channels, as in `expand_dimension`.
         assert_eq!(shape(&[64], "NCHW", "float32", "NC1HWC0"), Some(vec![1, 4, 1, 1, 16]));
         assert_eq!(shape(&[64, 3, 2], "NCHW", "float16", "NC1HWC0"), Some(vec![1, 4, 3, 2, 16]));
         assert_eq!(shape(&[1, 3, 5, 7], "NCHW", "float32", "NHWC"), Some(vec![1, 5, 7, 3]));
@@ -317,9 +317,9 @@ mod tests {
         let of = |dims: &[i64], groups| {
             storage_shape(dims, "NCHW", &Storage { groups, ..Storage::new("float16", "FRACTAL_Z") })
         };
-        // Each of 32 channels by itself: 16 go into a block.
+        // Each of 32 channels is a group: 16 of them fill a block.
         assert_eq!(of(&[32, 1, 3, 3], 32), Some(vec![2 * 9, 1, 16, 16]));
-        // 4 groups of 8 filters and 8 channels: two fill a block.
+        // 4 groups of 8 filters and 8 channels: two of them fill a block.
         assert_eq!(of(&[32, 8, 1, 1], 4), Some(vec![2, 1, 16, 16]));
         // Groups that fill their blocks.
         assert_eq!(of(&[64, 16, 3, 3], 2), Some(vec![2 * 9, 2, 16, 16]));
@@ -336,14 +336,14 @@ mod tests {
         assert_eq!((stored.dtype.as_str(), Storage::of(&stored)), ("float16", storage));
         let back = logical(&stored);
         assert_eq!(Tensor { dtype: "float32".into(), ..back.into_owned() }, plain);
-        // Another blocked format of the same.
+        // Another blocked format of the same tensor.
         let again = Storage::new("float16", "NC1HWC0").apply(&stored).unwrap();
         assert_eq!(
             (again.shape.as_slice(), again.ori_shape.as_deref()),
             (&[1, 1, 8, 8, 16][..], Some(&[1, 3, 8, 8][..]))
         );
         assert!(again.extra.is_empty());
-        // A framework's tensor whose formats differ in name only is not stored otherwise.
+        // A framework's tensor whose formats differ only in name has its logical storage.
         let mut line = Tensor::new("float32", [3]);
         (line.ori_format, line.ori_shape) = (Some("NCHW".into()), Some(vec![3]));
         assert!(matches!(logical(&line), Cow::Borrowed(_)));

@@ -1,8 +1,8 @@
 //! The operator table (Ascend IR types) and the operator graph.
 //!
-//! One row an operator: ordered inputs, outputs and attributes with types and defaults, and the rule that gives the
-//! outputs' element types and shapes. Front ends make jobs from it, backends read what a job means from it; what code
-//! an operator becomes is each backend's own affair.
+//! Each operator has a row: ordered inputs, outputs and attributes with types and defaults, and the rule that gives the
+//! outputs' element types and shapes. Front ends create jobs from it, and backends read a job's meaning from it; the
+//! code of an operator is each backend's own matter.
 //!
 //! ```
 //! use opkeep_ops::Graph;
@@ -62,7 +62,7 @@ impl OpSpec {
     /// Checks `op` against this row: counts, element types, shapes, attributes.
     ///
     /// # Errors
-    /// [`OpsError`], the first thing that does not fit.
+    /// [`OpsError`], the first mismatch.
     pub fn check(&self, op: &Op) -> Result<(), OpsError> {
         let expected = Call::of(op)?.infer()?;
         if op.outputs.len() != expected.len() {
@@ -95,10 +95,10 @@ impl OpSpec {
         Ok(())
     }
 
-    /// The value of the attribute `name`: as given, or the default.
+    /// The value of the attribute `name`, or its default.
     ///
     /// # Errors
-    /// Unknown, required but not given, or of another type.
+    /// It is unknown, required but unset, or of another type.
     pub fn attr(&self, op: &Op, name: &str) -> Result<AttrValue, OpsError> {
         Call::of(op)?.attr(name)
     }

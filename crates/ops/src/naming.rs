@@ -1,10 +1,10 @@
-//! From an IR type to the function that implements it.
+//! The functions that implement IR types.
 
 /// The function that implements `op_type`, by the vendor's rule and its exceptions.
 ///
-/// The rule is the engine's (CANN GE, `tbe_op_info.cc`): an underscore before each capital that begins a word, digits
-/// glue the capitals that follow them, and everything in lower case. The exceptions are those of the operator
-/// information library of Ascend910B (CANN 8.1).
+/// The rule is that of CANN's graph engine (`tbe_op_info.cc`): an underscore before each capital that begins a word, no
+/// underscore between digits and the capitals that follow them, and all in lower case. The exceptions are those of the
+/// operator information library of Ascend910B (CANN 8.1).
 ///
 /// ```
 /// use opkeep_ops::func_name;
@@ -88,7 +88,7 @@ mod tests {
         ] {
             assert_eq!(func_name(op_type), func);
         }
-        // Where the exceptions table is needed at all, the plain rule gives something else.
+        // The exceptions are needed: the rule alone gives another name.
         assert_eq!(by_rule("LRN"), "l_rn");
         assert_eq!(by_rule("BNInfer"), "b_n_infer");
         assert_eq!(by_rule("GatherV2D"), "gather_v2d");

@@ -1,10 +1,11 @@
-//! A graph made from another: the same network, with tensors stored otherwise and conversions between them.
+//! A graph derived from another: the same network, with other storage formats and conversions between them.
 //!
-//! A [`Rewriter`] checks what a backend must not break: nodes keep their order, names and attributes, what they read
-//! and make keeps its logical shape, and inputs and outputs of the network stay as they were.
+//! A [`Rewriter`] checks what a backend must not change: the order, names and attributes of nodes, the logical shapes
+//! of the tensors that they read and compute, and the inputs and outputs of the network.
 //!
-//! A tensor is described as it is stored. Its logical shape is beside that (`ori_shape`), and output shapes are
-//! inferred from the logical one. A view shows elements in the order in which they are stored, so a tensor stored in
+//! A tensor is described in its storage. `ori_shape` holds its logical shape, from which output shapes are inferred. A
+//! view shows elements in their stored order, so a tensor stored in blocks has no views. `formats.rs` lists the storage
+//! shapes.
 //! blocks has no views. Which storage shapes there are is in `formats.rs`.
 
 use std::borrow::Cow;
@@ -25,27 +26,27 @@ pub struct Conversion<'a> {
     pub op_type: &'a str,
     /// Its attributes.
     pub attrs: &'a [Attr],
-    /// What implements it.
+    /// The function that implements it.
     pub function: Option<Function>,
 }
 
-/// Makes a graph from another, node by node.
+/// Creates a graph from another, node by node.
 ///
-/// What a caller must not break is checked here: nodes come in their order with their names, types and attributes, what
-/// they read and make has the shape it had, and the network's inputs and outputs are what they were. What conversions
-/// stand between nodes, and how tensors are stored there, is the caller's choice.
+/// Checks what a caller must not change: nodes come in their order with their names, types and attributes, the tensors
+/// that they read and compute keep their shapes, and the network keeps its inputs and outputs. The caller chooses the
+/// conversions between nodes and the storage there.
 ///
-/// Ids of the graph that is rewritten are called old, those of the one that is made, new.
+/// Ids of the original graph are called old, those of the derived graph new.
 #[derive(Debug)]
 pub struct Rewriter<'a> {
     from: &'a Graph,
     to: Graph,
-    /// By old id: what has taken its place.
+    /// The replacement of each old id.
     current: Vec<Option<TensorId>>,
 }
 
 impl<'a> Rewriter<'a> {
-    /// Begins with the inputs and the constants of `from`.
+    /// Starts with the inputs and the constants of `from`.
     pub fn new(from: &'a Graph) -> Self {
         let mut to = Graph::new(from.name());
         let mut current = vec![None; from.len()];
@@ -62,18 +63,18 @@ impl<'a> Rewriter<'a> {
         Self { from, to, current }
     }
 
-    /// The graph as it is so far.
+    /// The graph so far.
     pub fn graph(&self) -> &Graph {
         &self.to
     }
 
-    /// What has taken the place of an old tensor: an input, a constant, what a node that was kept makes, a view that was
-    /// shown again.
+    /// The replacement of an old tensor: an input, a constant, an output of a kept node, or a view that was shown
+    /// again.
     pub fn current(&self, old: TensorId) -> Option<TensorId> {
         self.current.get(old.index()).copied().flatten()
     }
 
-    /// Shows the old view `old` again: the elements of `of`, in its shape.
+    /// Shows the old view `old` again: the elements of `of`, in the view's shape.
     ///
     /// # Errors
     /// [`OpsError::NotPlain`], if `of` is stored in blocks.
@@ -83,7 +84,7 @@ impl<'a> Rewriter<'a> {
         Ok(new)
     }
 
-    /// Shows a tensor in another shape of as many elements.
+    /// Shows a tensor in another shape with the same number of elements.
     ///
     /// # Errors
     /// As [`Graph::view`].
@@ -91,10 +92,10 @@ impl<'a> Rewriter<'a> {
         self.to.view(of, shape)
     }
 
-    /// The same elements under the name of another plain format: `ND` for `NCHW`. No element moves.
+    /// The same elements under the name of another plain format, such as `ND` for `NCHW`. No element moves.
     ///
     /// # Errors
-    /// [`OpsError::Storage`], if the dimensions have another order there.
+    /// [`OpsError::Storage`], if that format has another order of dimensions.
     pub fn label(&mut self, of: TensorId, format: &str) -> Result<TensorId, OpsError> {
         let tensor = self.to.tensor(of);
         let storage = Storage { format: format.to_owned(), ..Storage::of(tensor) };
@@ -106,15 +107,15 @@ impl<'a> Rewriter<'a> {
         Ok(self.to.push(labelled, Origin::View(of)))
     }
 
-    /// Whole numbers that compilers of nodes need to know, as [`Graph::parameter`].
+    /// Whole numbers that compilers of nodes need, as [`Graph::parameter`].
     pub fn parameter(&mut self, dtype: &str, values: &[i64]) -> TensorId {
         self.to.parameter(dtype, values)
     }
 
-    /// Adds a node that converts `input`; what it makes is what `means` means, stored as `storage` says.
+    /// Adds a node that converts `input` to the logical tensor `means`, stored as `storage`.
     ///
     /// # Errors
-    /// An operator that cannot take `input`, or makes another type or number of elements; a shape that has no such
+    /// An operator that does not accept `input`, or computes another type or number of elements; a shape without such a
     /// format.
     pub fn convert(
         &mut self,
@@ -150,10 +151,10 @@ impl<'a> Rewriter<'a> {
         Ok(self.push(node, vec![output])[0])
     }
 
-    /// Adds the old node `at`, reading new tensors; its outputs are stored as `storages` say.
+    /// Adds the old node `at` with new inputs; its outputs are stored as `storages`.
     ///
     /// # Errors
-    /// Inputs that do not mean what the old ones do, storages that are not as many as its outputs, or that its outputs
+    /// Inputs whose logical tensors differ from the old ones, or storages whose number is wrong or that the outputs
     /// cannot have.
     pub fn keep(
         &mut self,
@@ -181,10 +182,10 @@ impl<'a> Rewriter<'a> {
         Ok(new)
     }
 
-    /// The graph, with `outputs` as what the network gives.
+    /// The graph, with `outputs` as the network's outputs.
     ///
     /// # Errors
-    /// Nodes that were left out, or outputs that are not stored as the network had them.
+    /// Nodes that were left out, or outputs that are not stored as in the original network.
     pub fn finish(mut self, outputs: &[TensorId]) -> Result<Graph, OpsError> {
         let is_kept = |node: &&Node| node.outputs.iter().all(|id| self.current(*id).is_some());
         let kept = self.from.nodes().iter().filter(is_kept).count();

@@ -1,6 +1,6 @@
-//! Shapes, and how two of them broadcast.
+//! Shapes, and the broadcast of two shapes.
 
-/// The most elements of a tensor: its bytes must fit a signed 64-bit offset with room to spare.
+/// The largest number of elements of a tensor: its size in bytes is well below 2^63.
 pub const MAX_ELEMENTS: u64 = 1 << 48;
 
 /// Element type and shape of a tensor.
@@ -12,7 +12,8 @@ pub struct TensorType {
     pub shape: Vec<i64>,
 }
 
-/// The shape to which `left` and `right` broadcast: aligned at the last dimension, each pair equal or one of them 1.
+/// The shape to which `left` and `right` broadcast: aligned at the last dimension, with each pair equal or one of them
+/// 1.
 ///
 /// ```
 /// assert_eq!(opkeep_ops::broadcast(&[4, 1, 3], &[2, 1]), Some(vec![4, 2, 3]));
@@ -34,14 +35,14 @@ pub fn broadcast(left: &[i64], right: &[i64]) -> Option<Vec<i64>> {
         .collect()
 }
 
-/// How many elements a static shape has; `None` for a dynamic one, or one beyond [`MAX_ELEMENTS`].
+/// The number of elements of a static shape; `None` for a dynamic one, or one above [`MAX_ELEMENTS`].
 ///
 /// ```
 /// assert_eq!(opkeep_ops::elements(&[2, 3]), Some(6));
 /// assert_eq!(opkeep_ops::elements(&[-1, 3]), None);
 /// ```
 pub fn elements(shape: &[i64]) -> Option<u64> {
-    // A dimension of 0 must not hide an absurd one beside it: strides are computed from both.
+    // A dimension of 0 must not hide an absurd one beside it, since strides are computed from both.
     let extent = shape.iter().try_fold(1u64, |product, dim| {
         let dim = u64::try_from(*dim).ok()?.max(1);
         product.checked_mul(dim).filter(|elements| *elements <= MAX_ELEMENTS)

@@ -1,4 +1,4 @@
-//! What a row of the operator table says.
+//! The types of the operator table.
 
 use opkeep_descriptor::{AttrValue, Float};
 
@@ -13,7 +13,7 @@ pub struct OpSpec {
     pub outputs: &'static [Port],
     /// The attributes, in order.
     pub attrs: &'static [AttrSpec],
-    /// How element types and shapes of outputs follow.
+    /// The rule for element types and shapes of outputs.
     pub rule: Rule,
 }
 
@@ -22,11 +22,11 @@ pub struct OpSpec {
 pub struct Port {
     /// Its name.
     pub name: &'static str,
-    /// How many tensors stand there.
+    /// The number of tensors there.
     pub kind: PortKind,
 }
 
-/// How many tensors stand at a position.
+/// The number of tensors at a position, and whether the compiler needs their values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortKind {
     /// One.
@@ -42,7 +42,7 @@ pub enum PortKind {
 }
 
 impl PortKind {
-    /// The `param_type` of its tensors, in a descriptor's words.
+    /// The `param_type` of its tensors in a descriptor.
     pub const fn param_type(self) -> &'static str {
         match self {
             Self::Required | Self::Value => "required",
@@ -51,7 +51,7 @@ impl PortKind {
         }
     }
 
-    /// Whether `count` tensors may stand there.
+    /// Whether `count` tensors are allowed there.
     pub(crate) const fn takes(self, count: usize) -> bool {
         match self {
             Self::Required | Self::Value => count == 1,
@@ -74,7 +74,7 @@ impl PortKind {
     }
 }
 
-/// How the outputs' element types and shapes follow from inputs and attributes.
+/// The rule that gives the outputs' element types and shapes from inputs and attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// Inputs broadcast to the output, element by element; one element type for all.
@@ -83,19 +83,19 @@ pub enum Rule {
     Predicate,
     /// As [`Elementwise`](Self::Elementwise), but the first input is `bool` and chooses between the others.
     Select,
-    /// As the first input, whatever the others broadcast to it.
+    /// Like the first input, to which the others broadcast.
     Clip,
-    /// The first input's shape, the element type that `dst_type` names.
+    /// The first input's shape, with the element type of `dst_type`.
     Cast,
-    /// Any number of tensors, added up.
+    /// The sum of any number of tensors.
     Accumulate,
     /// [`Conv2d`](crate::Conv2d).
     Conv2d,
     /// [`Pool`](crate::Pool).
     Pool,
-    /// As the first input; the others have one value a channel.
+    /// Like the first input; the others have one value for each channel.
     PerChannel,
-    /// As the only input.
+    /// Like the only input.
     Same,
     /// [`LayerNorm`](crate::LayerNorm).
     LayerNorm,
@@ -103,9 +103,9 @@ pub enum Rule {
     MatMul,
     /// [`Reduce`](crate::Reduce).
     Reduce,
-    /// Dimensions in the order of `perm`.
+    /// The dimensions in the order of `perm`.
     Transpose,
-    /// Tensors side by side along `concat_dim`.
+    /// The tensors joined along `concat_dim`.
     Concat,
     /// [`Gather`](crate::Gather).
     Gather,
@@ -117,11 +117,11 @@ pub enum Rule {
     SplitV,
     /// [`Pad`](crate::Pad).
     Pad,
-    /// The value of the second input in the shape that the first one holds.
+    /// The value of the second input in the shape given by the first.
     Fill,
-    /// The first input broadcast to the shape that the second one holds.
+    /// The first input broadcast to the shape given by the second.
     BroadcastTo,
-    /// The first input repeated as often as the second one says.
+    /// The first input repeated as often as the second states.
     Tile,
 }
 
@@ -174,7 +174,7 @@ impl AttrSpec {
         }
     }
 
-    /// The attribute's type in a descriptor's words.
+    /// The attribute's type in a descriptor.
     pub fn dtype(&self) -> &'static str {
         match self.default {
             AttrDefault::RequiredFloat | AttrDefault::Float(_) => "float32",

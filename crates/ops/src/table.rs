@@ -1,7 +1,7 @@
 //! The operator table.
 //!
-//! Signatures are those of the Ascend IR (CANN op protos and per-operator documentation, 6.x to 8.x); where those are
-//! silent, of the 8.1.RC1 kernels.
+//! Signatures are those of the Ascend IR (CANN op protos and per-operator documentation, 6.x to 8.x), or of the 8.1.RC1
+//! kernels if these state none.
 
 use crate::{AttrDefault, AttrSpec, OpSpec, Port, PortKind, Rule};
 
@@ -70,7 +70,7 @@ const fn row(
     OpSpec { op_type, inputs, outputs: Y, attrs, rule }
 }
 
-/// A reduction. `noop_with_empty_axes`: whether no axes means nothing or everything.
+/// A reduction. `noop_with_empty_axes`: whether an empty list of axes means no axis or all.
 const fn reduce(op_type: &'static str) -> OpSpec {
     const ATTRS: &[AttrSpec] = &[boolean("keep_dims", false), boolean("noop_with_empty_axes", true)];
     row(op_type, X_AXES, ATTRS, Rule::Reduce)

@@ -1,4 +1,4 @@
-//! The values of a call: of its attributes, and of the inputs that must be constant.
+//! The values of a call: of its attributes, and of inputs that must be constant.
 
 use opkeep_descriptor::{Attr, AttrValue};
 
@@ -16,7 +16,7 @@ impl Call<'_> {
         value.ok_or_else(|| OpsError::NotConstant { op_type: self.op_type(), name })
     }
 
-    /// The one number of an input that the compiler needs.
+    /// The single number of an input that the compiler needs.
     ///
     /// # Errors
     /// As [`values`](Self::values); or it is not one number.
@@ -30,10 +30,10 @@ impl Call<'_> {
         }
     }
 
-    /// The attribute `name`: as given, or the default.
+    /// The attribute `name`: its value or the default.
     ///
     /// # Errors
-    /// Unknown, required but not given, or of another type.
+    /// It is unknown, required but unset, or of another type.
     pub fn attr(&self, name: &str) -> Result<AttrValue, OpsError> {
         let Some(spec) = self.spec.attrs.iter().find(|spec| spec.name == name) else {
             return Err(OpsError::UnknownAttr {
@@ -116,7 +116,7 @@ impl Call<'_> {
         }
     }
 
-    /// An attribute whose value is none of those that it may have.
+    /// The error for an attribute with a value that the operator does not have.
     pub(crate) fn attr_value(
         &self,
         attr: &'static str,

@@ -6,7 +6,7 @@ use opkeep_descriptor::{Arg, Attr, Op, Tensor};
 
 use crate::{OpSpec, OpsError, PortKind};
 
-/// An operator applied to tensors: its row of the table, what stands at each input, its attributes.
+/// An operator applied to tensors: its row of the table, the tensors at each input, its attributes.
 ///
 /// Accessors by number follow the order of [`OpSpec::inputs`]; those by name, [`OpSpec::attrs`].
 #[derive(Clone, Debug)]
@@ -20,7 +20,7 @@ impl<'a> Call<'a> {
     /// `spec` applied to `inputs`, one list a position.
     ///
     /// # Errors
-    /// A position with another number of tensors than it takes, or an attribute that the operator does not have.
+    /// A position with an unexpected number of tensors, or an attribute that the operator does not have.
     pub fn new(
         spec: &'static OpSpec,
         inputs: Vec<Vec<&'a Tensor>>,
@@ -56,10 +56,10 @@ impl<'a> Call<'a> {
         Ok(call)
     }
 
-    /// What `op` of a job applies to what.
+    /// The call that `op` of a job makes.
     ///
     /// # Errors
-    /// As [`Call::new`]; and an operator that the table does not have.
+    /// As [`Call::new`]; also for an operator that is not in the table.
     pub fn of(op: &'a Op) -> Result<Self, OpsError> {
         let spec = OpSpec::of(op)?;
         let tensors = |arg: &'a Arg<_>| match arg {
@@ -68,7 +68,7 @@ impl<'a> Call<'a> {
             Arg::Absent(_) => Vec::new(),
         };
         let mut inputs: Vec<_> = op.inputs.iter().map(tensors).collect();
-        // Descriptors may leave out optional inputs at the end.
+        // Descriptors may omit optional inputs at the end.
         let optional = |kind| matches!(kind, PortKind::Optional | PortKind::OptionalValue);
         while spec.inputs.get(inputs.len()).is_some_and(|port| optional(port.kind)) {
             inputs.push(Vec::new());
@@ -86,10 +86,10 @@ impl<'a> Call<'a> {
         &self.inputs
     }
 
-    /// The tensor at a position that always has one; of a variadic one, the first.
+    /// The tensor at a position that always has one; at a variadic position, the first.
     ///
     /// # Errors
-    /// There is no such position, or nothing stands there.
+    /// There is no such position, or it is empty.
     pub fn tensor(&self, at: usize) -> Result<&'a Tensor, OpsError> {
         self.optional(at).ok_or_else(|| OpsError::Count {
             op_type: self.op_type(),
@@ -109,7 +109,7 @@ impl<'a> Call<'a> {
         self.inputs.get(at).map_or(&[], Vec::as_slice)
     }
 
-    /// Something in this call that does not fit.
+    /// The error for parts of this call that do not fit each other.
     pub(crate) fn misfit(&self, problem: impl Into<String>) -> OpsError {
         OpsError::Misfit { op_type: self.op_type(), problem: problem.into() }
     }
@@ -118,7 +118,7 @@ impl<'a> Call<'a> {
         self.spec.op_type.to_owned()
     }
 
-    /// The attributes that were given; `isRef` is a mark of the framework's, not an attribute.
+    /// The attributes that are set. `isRef` is a mark of the framework, not an attribute.
     fn given(&self) -> impl Iterator<Item = &'a Attr> + use<'a> {
         self.attrs.iter().filter(|attr| attr.valid != Some(false) && attr.name != "isRef")
     }

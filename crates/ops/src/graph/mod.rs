@@ -1,4 +1,4 @@
-//! The operator graph: what front ends make, `prepare` rewrites, and engines run.
+//! The operator graph: front ends create it, `prepare` rewrites it, engines run it.
 
 mod prune;
 
@@ -24,7 +24,7 @@ impl TensorId {
 
 /// A network of operators with a shape for every tensor.
 ///
-/// A scalar is described as one element, shape `[1]`, as frameworks do; views give it back its rank.
+/// A scalar is described as one element, shape `[1]`, as in frameworks; views restore its rank.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Graph {
     name: String,
@@ -35,21 +35,21 @@ pub struct Graph {
     nodes: Vec<Node>,
 }
 
-/// Where a tensor's elements come from.
+/// The origin of a tensor's elements.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Origin {
     /// Given by the caller: an index into [`Graph::inputs`].
     Input(usize),
-    /// Known when the graph is made.
+    /// Known when the graph is created.
     Constant(Constant),
-    /// Computed by a node: an index into [`Graph::nodes`], and which of its outputs.
+    /// Computed by a node: an index into [`Graph::nodes`], and into its outputs.
     Node {
         /// The node.
         node: usize,
         /// Index in [`Node::outputs`].
         output: usize,
     },
-    /// The same elements as another tensor's, seen in another shape.
+    /// The same elements as another tensor's, in another shape.
     View(TensorId),
 }
 
@@ -60,28 +60,29 @@ pub struct Node {
     pub name: String,
     /// Its IR type.
     pub op_type: String,
-    /// What it reads, one list a position of the operator: empty where an optional input is not given.
+    /// The tensors that it reads, one list for each position of the operator; empty if an optional input is omitted.
     pub inputs: Vec<Vec<TensorId>>,
-    /// What it makes, variadic outputs opened.
+    /// The tensors that it computes, with variadic outputs expanded.
     pub outputs: Vec<TensorId>,
-    /// Its attributes, every one, in the table's order.
+    /// All of its attributes, in the table's order.
     pub attrs: Vec<Attr>,
-    /// What implements it, once a backend has said so. Until then jobs name what the vendor's rule gives.
+    /// The function that implements it, after a backend has chosen one. Until then, jobs name the one that follows from
+    /// the vendor's rule.
     pub function: Option<Function>,
 }
 
-/// What implements a node on a target.
+/// The function that implements a node on a target.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Function {
     /// Its module, such as `impl.square`.
     pub module: String,
     /// Its name.
     pub name: String,
-    /// How it is compiled.
+    /// The flags of its compilation.
     pub flags: OpFlags,
-    /// The attributes that it takes, in its order.
+    /// Its attributes, in its order.
     pub attrs: Vec<Attr>,
-    /// How many inputs it takes; those behind the operator's are optional and not given.
+    /// The number of its inputs; those after the operator's are optional and omitted.
     pub inputs: usize,
 }
 
@@ -96,7 +97,7 @@ impl Graph {
         &self.name
     }
 
-    /// The nodes, each after those it reads from.
+    /// The nodes, each after those whose outputs it reads.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
@@ -111,7 +112,7 @@ impl Graph {
         &self.outputs
     }
 
-    /// How many tensors there are.
+    /// The number of tensors.
     pub fn len(&self) -> usize {
         self.tensors.len()
     }
@@ -121,61 +122,61 @@ impl Graph {
         self.tensors.is_empty()
     }
 
-    /// Every tensor, each after those it is computed from.
+    /// Every tensor, each after those that it is computed from.
     pub fn tensors(&self) -> impl Iterator<Item = TensorId> + use<> {
         (0..self.tensors.len()).map(TensorId)
     }
 
     /// A tensor's description.
     ///
-    /// An id of another graph gives this graph's tensor of that number, or its last.
+    /// For an id of another graph, this graph's tensor with that number, or its last.
     pub fn tensor(&self, id: TensorId) -> &Tensor {
         static NONE: std::sync::LazyLock<Tensor> = std::sync::LazyLock::new(|| Tensor::new("", []));
         self.tensors.get(id.0).or(self.tensors.last()).unwrap_or(&NONE)
     }
 
-    /// Where a tensor's elements come from; for an id of another graph, a view of itself.
+    /// The origin of a tensor's elements; for an id of another graph, a view of itself.
     pub fn origin(&self, id: TensorId) -> Origin {
         self.origins.get(id.0).cloned().unwrap_or(Origin::View(id))
     }
 
-    /// The tensor whose elements `id` shows: itself, unless it is a view.
+    /// The tensor whose elements `id` shows: for a view its source, for others itself.
     pub fn source(&self, mut id: TensorId) -> TensorId {
-        // Views show tensors that were there before them, so this ends.
+        // A view shows an older tensor, so this ends.
         while let Some(Origin::View(of)) = self.origins.get(id.0) {
             id = *of;
         }
         id
     }
 
-    /// Adds an input. Formats are a framework's for that rank: NCHW for four dimensions, else ND.
+    /// Adds an input. Its format is the framework's for its rank: NCHW for four dimensions, ND for others.
     pub fn input(&mut self, name: &str, dtype: &str, shape: impl Into<Vec<i64>>) -> TensorId {
         let id = self.push(described(dtype, shape.into()), Origin::Input(self.inputs.len()));
         self.add_input(name, id);
         id
     }
 
-    /// Adds a tensor whose elements are known and that no compiler needs to know: weights.
+    /// Adds a tensor whose elements are known, but not needed by a compiler: weights.
     pub fn constant(&mut self, dtype: &str, shape: impl Into<Vec<i64>>, value: Constant) -> TensorId {
         self.push(described(dtype, shape.into()), Origin::Constant(value))
     }
 
-    /// Adds whole numbers that the compiler of a node is to know: axes, shapes, pads. They are part of its job.
+    /// Adds whole numbers that the compiler of a node needs: axes, shapes, pads. They are part of its job.
     pub fn parameter(&mut self, dtype: &str, values: &[i64]) -> TensorId {
         let bytes = values.iter().flat_map(|value| match dtype {
             "int64" => value.to_le_bytes().to_vec(),
             _ => (*value as i32).to_le_bytes().to_vec(),
         });
-        // One number is a scalar; so is its description.
+        // A single number is described as a scalar.
         let mut tensor = described(dtype, vec![values.len() as i64]);
         tensor.const_value = Some(ConstValue::ints(dtype, values));
         self.push(tensor, Origin::Constant(Constant::of_bytes(bytes.collect::<Vec<u8>>())))
     }
 
-    /// Shows `source` in another shape of as many elements.
+    /// Shows `source` in another shape with the same number of elements.
     ///
     /// # Errors
-    /// They differ in their number of elements.
+    /// The numbers of elements differ.
     pub fn view(&mut self, source: TensorId, shape: impl Into<Vec<i64>>) -> Result<TensorId, OpsError> {
         let (count, shape) = (self.tensors.len(), shape.into());
         let from = self.tensors.get(source.0).ok_or(OpsError::NoSuchTensor { id: source.0, count })?;
@@ -190,7 +191,7 @@ impl Graph {
         Ok(if from.shape == tensor.shape { source } else { self.push(tensor, Origin::View(source)) })
     }
 
-    /// Names an output.
+    /// Declares an output with a name.
     ///
     /// # Errors
     /// An id of another graph.
@@ -202,10 +203,10 @@ impl Graph {
         Ok(())
     }
 
-    /// Adds a node all of whose inputs are given, and gives its first output.
+    /// Adds a node with all of its inputs, and returns its first output.
     ///
     /// # Errors
-    /// An operator that the table does not have, or inputs or attributes that do not fit it.
+    /// An operator that is not in the table, or inputs or attributes that do not fit it.
     pub fn node(
         &mut self,
         name: &str,
@@ -218,12 +219,11 @@ impl Graph {
         Ok(outputs[0])
     }
 
-    /// Adds a node. Inputs are given in the operator's order, `None` where an optional one is left out; a variadic
-    /// input, always the last one, takes all that follow. Attributes that are not given get their defaults. Gives the
-    /// outputs, of which there is at least one.
+    /// Adds a node. Inputs are in the operator's order, `None` for an omitted optional one; a variadic input, which is
+    /// always the last, takes all that follow. Unset attributes get their defaults. Returns the outputs, at least one.
     ///
     /// # Errors
-    /// An operator that the table does not have, or inputs or attributes that do not fit it.
+    /// An operator that is not in the table, or inputs or attributes that do not fit it.
     pub fn add(
         &mut self,
         name: &str,
@@ -264,7 +264,7 @@ impl Graph {
         Ok(outputs)
     }
 
-    /// One job a node, with the node's name.
+    /// One job for each node, with the node's name.
     pub fn jobs(&self) -> Vec<(String, Job)> {
         self.nodes.iter().map(|node| (node.name.clone(), self.job_of(node))).collect()
     }
@@ -294,7 +294,7 @@ impl Graph {
         self.nodes.push(node);
     }
 
-    /// The job of `node`: its data are the node's inputs, in order, those that are not given left out.
+    /// The job of `node`: its data are the node's inputs in their order, without omitted ones.
     fn job_of(&self, node: &Node) -> Job {
         let kinds: &[_] = find(&node.op_type).map_or(&[], |spec| spec.inputs);
         let described = |id: &TensorId, kind: PortKind| Tensor {
@@ -316,7 +316,7 @@ impl Graph {
             let fed = tensors.iter().enumerate();
             let fed = fed.map(|(at, tensor)| Input { tensor: tensor.clone(), source: source(at) });
             inputs.push(grouped(port.kind, fed.collect()));
-            // As descriptors have it: the tensors of a group one by one.
+            // As in descriptors: the tensors of a group one by one.
             data.push(Data { outputs: tensors.into_iter().map(Arg::One).collect(), extra: Extra::new() });
         }
         if let Some(function) = &node.function {
@@ -325,7 +325,7 @@ impl Graph {
         Job { data, ops: vec![self.op(node, inputs)], l1_size: -1, extra: Extra::new() }
     }
 
-    /// A tensor as the input of a node. A value is the compiler's affair only where it needs to know it.
+    /// A tensor as the input of a node. Its value is included only if the compiler needs it.
     fn described_for(&self, id: TensorId, kind: PortKind) -> Tensor {
         let mut tensor = self.tensor(id).clone();
         if !kind.is_value() {
@@ -361,7 +361,7 @@ impl Graph {
 }
 
 impl Node {
-    /// What the vendor's rule says implements it.
+    /// The implementing function by the vendor's rule.
     pub fn by_rule(&self) -> Function {
         let name = func_name(&self.op_type);
         Function {
@@ -374,7 +374,7 @@ impl Node {
     }
 }
 
-/// How many positions there are up to the last one where something stands.
+/// The number of positions up to the last one that is not empty.
 fn given(inputs: &[Arg<Input>]) -> usize {
     inputs.iter().rposition(|input| !matches!(input, Arg::Absent(_))).map_or(0, |last| last + 1)
 }
@@ -406,7 +406,7 @@ fn grouped<T>(kind: PortKind, mut items: Vec<T>) -> Arg<T> {
     }
 }
 
-/// A tensor as frameworks describe one of that rank: NCHW for four dimensions, else ND; a scalar is one element.
+/// A tensor as frameworks describe one of that rank: NCHW for four dimensions, ND for others; a scalar is one element.
 fn described(dtype: &str, shape: Vec<i64>) -> Tensor {
     let mut tensor = Tensor::new(dtype, shape);
     if tensor.shape.is_empty() {
@@ -419,7 +419,7 @@ fn described(dtype: &str, shape: Vec<i64>) -> Tensor {
     tensor
 }
 
-/// A float attribute. The dtype is the table's in the end; see [`Graph::add`].
+/// A float attribute. [`Graph::add`] gives it the table's dtype.
 pub fn float_attr(name: &str, value: f32) -> Attr {
     Attr::new(name, "float32", AttrValue::Float(opkeep_descriptor::Float::new(f64::from(value))))
 }

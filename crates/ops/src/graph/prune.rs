@@ -3,8 +3,8 @@
 use super::{Graph, Origin, TensorId};
 
 impl Graph {
-    /// The graph without the nodes and constants that no output needs; its inputs stay. Nodes keep their order. Tensors
-    /// keep theirs, too, and get new numbers.
+    /// The graph without the nodes and constants that no output needs; its inputs stay. Nodes and tensors keep their
+    /// order; tensors get new numbers.
     #[must_use]
     pub fn pruned(self) -> Self {
         let live = Live::of(&self);
@@ -34,7 +34,7 @@ impl Graph {
     }
 }
 
-/// What leads to an output, and the inputs.
+/// The nodes and tensors that lead to an output, and the inputs.
 struct Live {
     /// By tensor. All outputs of a node are live if one of them is.
     tensors: Vec<bool>,
@@ -64,7 +64,7 @@ impl Live {
     }
 }
 
-/// The place of each live element among the live ones.
+/// The index of each live element among the live ones.
 fn places(live: &[bool]) -> Vec<usize> {
     let before = |count: &mut usize, live: &bool| {
         let place = *count;
@@ -74,7 +74,7 @@ fn places(live: &[bool]) -> Vec<usize> {
     live.iter().scan(0, before).collect()
 }
 
-/// The live ones of `all`.
+/// The live elements of `all`.
 fn kept<'l, T: 'l>(all: Vec<T>, live: &'l [bool]) -> impl Iterator<Item = T> + 'l {
     all.into_iter().zip(live).filter_map(|(one, live)| live.then_some(one))
 }

@@ -3,13 +3,14 @@
 use crate::shape::broadcast;
 use crate::{Call, OpsError};
 
-/// A `MatMulV2` or `BatchMatMulV2`, as code generators want it: for each batch, `y[m][n] = sum over k of
-/// x1[m][k] * x2[k][n]`, plus a bias for each column.
+/// A `MatMulV2` or `BatchMatMulV2` for code generators: for each batch, `y[m][n] = sum over k of x1[m][k] * x2[k][n]`,
+/// plus a bias for each column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MatMul {
     /// The batch dimensions of the output.
     pub batch: Vec<u64>,
-    /// Matrices that one step in each batch dimension moves in the first operand; 0 where it broadcasts.
+    /// The number of matrices by which one step in each batch dimension advances in the first operand; 0 if that
+    /// dimension broadcasts.
     pub left_steps: Vec<u64>,
     /// The same for the second operand.
     pub right_steps: Vec<u64>,
@@ -23,12 +24,12 @@ pub struct MatMul {
     pub left_transposed: bool,
     /// The second operand is stored as `[n][k]`.
     pub right_transposed: bool,
-    /// Whether there is a bias, one value a column.
+    /// Whether there is a bias, one value for each column.
     pub bias: bool,
 }
 
 impl MatMul {
-    /// The product that `call` is.
+    /// The product that `call` describes.
     ///
     /// # Errors
     /// Shapes that do not fit each other.
@@ -88,7 +89,8 @@ impl MatMul {
     }
 }
 
-/// How many items of `shape` one step in each dimension of `output` moves; 0 where it broadcasts.
+/// The number of items of `shape` by which one step in each dimension of `output` advances; 0 if that dimension
+/// broadcasts.
 pub(crate) fn steps(shape: &[i64], output: &[i64]) -> Vec<u64> {
     let mut steps = vec![0; output.len()];
     let mut step = 1u64;

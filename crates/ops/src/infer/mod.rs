@@ -1,5 +1,5 @@
-//! Element types and shapes of outputs. Each rule of the table is a branch of [`Call::infer`]; the rules with parameters
-//! that code generators need as well have a type, such as [`Conv2d`].
+//! Element types and shapes of outputs. Each rule of the table is a branch of [`Call::infer`]; a rule whose parameters
+//! code generators need has its own type, such as [`Conv2d`].
 
 mod matmul;
 mod movement;
@@ -18,10 +18,10 @@ use crate::shape::{MAX_ELEMENTS, TensorType, broadcast, elements};
 use crate::{Call, OpsError, Rule};
 
 impl Call<'_> {
-    /// The outputs that follow, one list a position.
+    /// The types of the outputs, one list for each position.
     ///
     /// # Errors
-    /// Inputs or attributes that this operator cannot take together.
+    /// Inputs or attributes that this operator cannot combine.
     pub fn infer(&self) -> Result<Vec<Vec<TensorType>>, OpsError> {
         for tensor in self.inputs().iter().flatten() {
             self.static_shape(&tensor.shape)?;
@@ -108,8 +108,8 @@ impl Call<'_> {
         }
     }
 
-    /// Floating-point operations of a matrix product or a convolution: a multiplication and an addition for each tap.
-    /// None for other operators, whose time is not in arithmetic.
+    /// The floating-point operations of a matrix product or a convolution: a multiplication and an addition for each
+    /// tap. `None` for other operators, whose time is not in arithmetic.
     pub fn flops(&self) -> Option<u64> {
         let product = |dims: &[u64]| dims.iter().try_fold(2u64, |product, dim| product.checked_mul(*dim));
         match self.spec().rule {
@@ -142,7 +142,7 @@ impl Call<'_> {
         ports.flat_map(|(port, tensors)| tensors.iter().map(|tensor| (port.name, *tensor)))
     }
 
-    /// The shape to which all tensors from position `from` on broadcast; they have one element type.
+    /// The shape to which all tensors from position `from` on broadcast, after a check that they have one element type.
     fn all_broadcast(&self, from: usize) -> Result<Vec<i64>, OpsError> {
         self.one_dtype_from(from)?;
         let mut shape: Option<Vec<i64>> = None;
@@ -199,7 +199,8 @@ impl Call<'_> {
         Ok(vec![vec![TensorType { dtype: self.tensor(1)?.dtype.clone(), shape }]])
     }
 
-    /// Every input but the first has one value a channel; for `PRelu`, one for all is as good.
+    /// Checks that every input except the first has one value for each channel; for `PRelu`, a single value is also
+    /// allowed.
     fn per_channel(&self) -> Result<(), OpsError> {
         self.one_dtype()?;
         let shape = &self.tensor(0)?.shape;

@@ -1,4 +1,4 @@
-//! Operators that move elements and change none.
+//! Operators that move elements without changing them.
 
 use super::reduce::axis;
 use crate::{Call, OpsError};
@@ -7,7 +7,7 @@ fn dims(shape: &[i64]) -> Vec<u64> {
     shape.iter().map(|dim| dim.unsigned_abs()).collect()
 }
 
-/// The axis that a number names.
+/// The axis with the number `given`.
 fn one_axis(call: &Call<'_>, what: &str, given: i64, shape: &[i64]) -> Result<usize, OpsError> {
     axis(given, shape.len()).ok_or_else(|| call.misfit(format!("{what} {given} is no axis of {shape:?}")))
 }
@@ -29,7 +29,7 @@ pub fn permutation(call: &Call<'_>) -> Result<Vec<usize>, OpsError> {
         .ok_or_else(|| call.misfit(format!("perm {given:?} does not have each dimension of {shape:?} once")))
 }
 
-/// Refuses another number of inputs than `N` says.
+/// Refuses a number of inputs that differs from `N`.
 pub(crate) fn counted(call: &Call<'_>, inputs: usize) -> Result<(), OpsError> {
     match call.int("N")? {
         count if usize::try_from(count) == Ok(inputs) => Ok(()),
@@ -37,7 +37,7 @@ pub(crate) fn counted(call: &Call<'_>, inputs: usize) -> Result<(), OpsError> {
     }
 }
 
-/// Refuses a value for the output's elements that is not one element of their type.
+/// Refuses a fill value that is not a single element of the output's type.
 pub(crate) fn one_element(call: &Call<'_>, at: usize, dtype: &str) -> Result<(), OpsError> {
     match call.optional(at) {
         Some(value) if value.dtype != dtype || value.shape.iter().any(|dim| *dim != 1) => {
@@ -51,7 +51,7 @@ pub(crate) fn one_element(call: &Call<'_>, at: usize, dtype: &str) -> Result<(),
 /// The axis of a `ConcatD`, and the output's shape.
 ///
 /// # Errors
-/// Inputs that differ in more than that dimension.
+/// Inputs that differ in another dimension.
 pub fn concat(call: &Call<'_>) -> Result<(usize, Vec<i64>), OpsError> {
     let inputs = call.group(0);
     let mut shape = call.tensor(0)?.shape.clone();
@@ -68,17 +68,17 @@ pub fn concat(call: &Call<'_>) -> Result<(usize, Vec<i64>), OpsError> {
     Ok((at, shape))
 }
 
-/// A `GatherV2`, as code generators want it: of each of `outer` blocks of `size` items of `inner` elements, the items
-/// that the indices name.
+/// A `GatherV2` for code generators: from each of `outer` blocks of `size` items with `inner` elements, the items that
+/// the indices name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gather {
     /// Blocks.
     pub outer: u64,
-    /// Items of a block; an index is from `-size` (with `negative`) or 0 to `size - 1`.
+    /// Items of a block; an index is from 0, or from `-size` if `negative`, to `size - 1`.
     pub size: u64,
     /// Elements of an item.
     pub inner: u64,
-    /// How many indices there are.
+    /// The number of indices.
     pub indices: u64,
     /// Whether negative indices count from the end.
     pub negative: bool,
@@ -87,7 +87,7 @@ pub struct Gather {
 }
 
 impl Gather {
-    /// The gathering that `call` is.
+    /// The gathering that `call` describes.
     ///
     /// # Errors
     /// An axis that the input does not have, or indices that are not whole numbers.
@@ -118,21 +118,21 @@ impl Gather {
     }
 }
 
-/// A `StridedSliceV2`, as code generators want it: along each dimension, `count` elements from `start` on, `step` apart.
+/// A `StridedSliceV2` for code generators: along each dimension, `count` elements from `start` on, `step` apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slice {
     /// The input's dimensions.
     pub input: Vec<u64>,
-    /// The first element taken; any number where none is.
+    /// The first element that is taken; arbitrary if none is.
     pub start: Vec<u64>,
-    /// How many are taken.
+    /// The number of elements that are taken.
     pub count: Vec<u64>,
     /// Their distance, backwards if negative.
     pub step: Vec<i64>,
 }
 
 impl Slice {
-    /// The slice that `call` is.
+    /// The slice that `call` describes.
     ///
     /// # Errors
     /// Bounds that do not fit the input, or masks.
@@ -179,10 +179,10 @@ impl Slice {
     }
 }
 
-/// Where a slice of a dimension of `size` elements begins, and how many elements it has; `step` is not 0. Bounds beyond
-/// the dimension are cut off; negative ones count from its end.
+/// The start and the number of elements of a slice of a dimension of `size` elements; `step` is not 0. Bounds beyond
+/// the dimension are clamped; negative ones count from its end.
 pub fn slice_range(begin: i64, end: i64, step: i64, size: i64) -> (u64, u64) {
-    // In 128 bits nothing overflows.
+    // 128 bits, so that nothing overflows.
     let (size, step) = (i128::from(size), i128::from(step));
     let from_start = |bound: i64| if bound < 0 { i128::from(bound) + size } else { i128::from(bound) };
     let (least, most) = if step > 0 { (0, size) } else { (-1, size - 1) };
@@ -191,23 +191,23 @@ pub fn slice_range(begin: i64, end: i64, step: i64, size: i64) -> (u64, u64) {
     (u64::try_from(begin).unwrap_or(0), u64::try_from(count).unwrap_or(0))
 }
 
-/// How a `PadV3` or `MirrorPad` fills the edge.
+/// The values with which a `PadV3` or `MirrorPad` fills the edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PadMode {
-    /// With one value, the third input, else zero.
+    /// The third input, or zero if it is omitted.
     Constant,
-    /// With what lies as far inside, the outermost element left out.
+    /// The elements mirrored at the edge, without the outermost element.
     Reflect,
-    /// With what lies as far inside, the outermost element included.
+    /// The elements mirrored at the edge, with the outermost element.
     Symmetric,
-    /// With the outermost element.
+    /// The outermost element.
     Edge,
 }
 
-/// A padding, as code generators want it. Negative pads cut off.
+/// A padding for code generators. Negative pads remove elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pad {
-    /// How the edge is filled.
+    /// The values at the edge.
     pub mode: PadMode,
     /// The input's dimensions.
     pub input: Vec<u64>,
@@ -218,7 +218,7 @@ pub struct Pad {
 }
 
 impl Pad {
-    /// The padding that `call` is.
+    /// The padding that `call` describes.
     ///
     /// # Errors
     /// Pads that do not fit the input.
@@ -236,7 +236,7 @@ impl Pad {
             let problem = format!("`paddings` must have two values a dimension of {shape:?}, found {pads:?}");
             return Err(call.misfit(problem));
         }
-        // In pairs, or all before the dimensions and then all behind them.
+        // In pairs, or first all before the dimensions and then all after them.
         let pairs = call.spec().op_type != "PadV3" || call.boolean("paddings_contiguous")?;
         let pad = |at: usize| match pairs {
             true => (pads[2 * at], pads[2 * at + 1]),
@@ -269,7 +269,7 @@ impl Pad {
 /// The axis of a `Split` or `SplitV`, and the size of each piece.
 ///
 /// # Errors
-/// Pieces that do not make up the whole.
+/// The sizes do not add up to the dimension.
 pub fn pieces(call: &Call<'_>) -> Result<(usize, Vec<i64>), OpsError> {
     let count = call.int("num_split")?;
     let even = call.spec().op_type == "Split";
@@ -277,7 +277,7 @@ pub fn pieces(call: &Call<'_>) -> Result<(usize, Vec<i64>), OpsError> {
     let shape = &call.tensor(x)?.shape;
     let at = one_axis(call, "split_dim", call.value(dim)?, shape)?;
     let sizes = match (even, usize::try_from(count)) {
-        // As many pieces as there are elements is the most that makes sense.
+        // More pieces than elements make no sense.
         (true, Ok(pieces))
             if count >= 1 && shape[at] % count == 0 && (count <= shape[at] || shape[at] == 0) =>
         {
@@ -299,10 +299,10 @@ pub fn pieces(call: &Call<'_>) -> Result<(usize, Vec<i64>), OpsError> {
     Ok((at, sizes))
 }
 
-/// How often a `Tile` repeats each dimension.
+/// The number of repetitions of each dimension by a `Tile`.
 ///
 /// # Errors
-/// Another number of dimensions than the input has.
+/// The number of values differs from that of the input's dimensions.
 pub fn multiples(call: &Call<'_>) -> Result<Vec<u64>, OpsError> {
     let shape = &call.tensor(0)?.shape;
     let given = call.values(1)?;

@@ -21,19 +21,19 @@ fn axes(call: &Call<'_>, given: &[i64], shape: &[i64]) -> Result<Vec<usize>, Ops
     Ok(found)
 }
 
-/// A reduction over some axes, as code generators want it.
+/// A reduction over some axes, for code generators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reduce {
     /// The input's dimensions.
     pub shape: Vec<u64>,
-    /// The axes that are reduced, sorted.
+    /// The reduced axes, sorted.
     pub axes: Vec<usize>,
-    /// Whether they stay as dimensions of 1.
+    /// Whether they stay as dimensions of size 1.
     pub keep: bool,
 }
 
 impl Reduce {
-    /// The reduction that `call` is: one of the `Reduce...` operators, or a softmax, which reduces on the way.
+    /// The reduction that `call` describes: one of the `Reduce...` operators, or a softmax, which contains one.
     ///
     /// # Errors
     /// Axes that the input does not have.
@@ -49,7 +49,7 @@ impl Reduce {
         Ok(Self { shape: shape.iter().map(|dim| dim.unsigned_abs()).collect(), axes, keep })
     }
 
-    /// The shape of the result; a result without dimensions is one element.
+    /// The shape of the result; one element if no dimension is left.
     pub fn output(&self) -> Vec<i64> {
         let dim = |(at, dim): (usize, &u64)| match (self.axes.contains(&at), self.keep) {
             (false, _) => Some(dim.cast_signed()),
@@ -61,21 +61,21 @@ impl Reduce {
     }
 }
 
-/// A `LayerNorm`, as code generators want it: each of `rows` runs of `length` elements is normalised by itself.
+/// A `LayerNorm` for code generators: each of `rows` runs of `length` elements is normalised separately.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LayerNorm {
-    /// How many runs there are.
+    /// The number of runs.
     pub rows: u64,
     /// Elements of a run, and of scale and offset.
     pub length: u64,
-    /// Added to the variance.
+    /// The number that is added to the variance.
     pub epsilon: f32,
     /// The shape of mean and variance.
     pub statistics: Vec<i64>,
 }
 
 impl LayerNorm {
-    /// The normalisation that `call` is.
+    /// The normalisation that `call` describes.
     ///
     /// # Errors
     /// Axes or parameters that do not fit the input.

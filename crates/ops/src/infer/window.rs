@@ -21,17 +21,17 @@ pub struct Window {
     pub after: u64,
 }
 
-/// How a window is laid over an image's edge.
+/// The position of windows at an image's edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Edge {
-    /// Padding as given; `ceil`: a last window that is only partly on the image counts.
+    /// The given padding; with `ceil`, a last window that is only partly on the image counts.
     Padded { before: u64, after: u64, ceil: bool },
-    /// As much padding as gives `ceil(input / stride)` windows, the odd one after.
+    /// As much padding as gives `ceil(input / stride)` windows, with an odd element after the image.
     Same,
 }
 
 impl Window {
-    /// A window's place on an image of `input` elements; `None` if it does not fit at all.
+    /// A window on an image of `input` elements; `None` if the kernel does not fit.
     pub(crate) fn new(input: u64, kernel: u64, stride: u64, dilation: u64, edge: Edge) -> Option<Self> {
         if kernel == 0 || stride == 0 || dilation == 0 {
             return None;
@@ -47,7 +47,7 @@ impl Window {
             Edge::Padded { before, after, ceil } => {
                 let room = input.checked_add(before)?.checked_add(after)?.checked_sub(reach)?;
                 let mut output = if ceil { room.div_ceil(stride) } else { room / stride } + 1;
-                // A window that begins in the padding behind the image would see nothing of it.
+                // A window that begins in the padding after the image would contain none of its elements.
                 if ceil && (output - 1).checked_mul(stride)? >= input + before {
                     output -= 1;
                 }
@@ -58,21 +58,21 @@ impl Window {
     }
 }
 
-/// Pads, kernel sizes, strides and dilations as the IR gives them, for the last `rank` dimensions of a tensor whose
+/// Pads, kernel sizes, strides and dilations in the order of the IR, for the last `rank` dimensions of a tensor whose
 /// first two are batch and channels.
 pub(crate) struct Geometry<'c> {
     pub(crate) call: &'c Call<'c>,
     pub(crate) rank: usize,
     pub(crate) strides: Vec<i64>,
     pub(crate) dilations: Vec<i64>,
-    /// In pairs, before and after, a dimension each.
+    /// A pair for each dimension: before and after.
     pub(crate) pads: Vec<i64>,
     pub(crate) ceil: bool,
     pub(crate) same: bool,
 }
 
 impl Geometry<'_> {
-    /// The windows of a kernel of sizes `kernel` on an image of sizes `image`.
+    /// The windows of a kernel with the sizes `kernel` on an image with the sizes `image`.
     pub(crate) fn windows(&self, image: &[i64], kernel: &[i64]) -> Result<Vec<Window>, OpsError> {
         let Self { call, rank, strides, dilations, pads, .. } = self;
         for (name, values, expected) in
@@ -114,12 +114,12 @@ impl Geometry<'_> {
     }
 }
 
-/// A `Conv2D`, as code generators want it. Tensors are NCHW, the filter is OIHW.
+/// A `Conv2D` for code generators. Tensors are NCHW, the filter is OIHW.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conv2d {
     /// Images in the batch.
     pub batch: u64,
-    /// Groups of channels that do not see each other.
+    /// Groups of channels, each computed separately.
     pub groups: u64,
     /// Input channels of one group.
     pub in_channels: u64,
@@ -129,12 +129,12 @@ pub struct Conv2d {
     pub y: Window,
     /// Horizontal.
     pub x: Window,
-    /// Whether there is a bias, one value an output channel.
+    /// Whether there is a bias, one value for each output channel.
     pub bias: bool,
 }
 
 impl Conv2d {
-    /// The convolution that `call` is.
+    /// The convolution that `call` describes.
     ///
     /// # Errors
     /// Shapes or attributes that contradict each other.
@@ -197,35 +197,35 @@ impl Conv2d {
     }
 }
 
-/// What a pooling makes of a window.
+/// The value that a pooling computes from a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolKind {
     /// Its greatest element.
     Max,
-    /// Its mean; with `padding`, elements of the padding count as zeros, else not at all.
+    /// Its mean; elements of the padding count as zeros if `padding`, and do not count if not.
     Average {
         /// Whether padding counts.
         padding: bool,
-        /// What sums are divided by, if not by the number of elements.
+        /// The divisor of sums, if it is not the number of elements.
         divisor: Option<u64>,
     },
 }
 
-/// A pooling, as code generators want it. Tensors are NCHW or NCDHW.
+/// A pooling for code generators. Tensors are NCHW or NCDHW.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pool {
-    /// What becomes of a window.
+    /// The value computed from a window.
     pub kind: PoolKind,
     /// Images in the batch.
     pub batch: u64,
-    /// Channels; each is pooled by itself.
+    /// Channels, each pooled separately.
     pub channels: u64,
     /// The spatial dimensions: two, or three.
     pub windows: Vec<Window>,
 }
 
 impl Pool {
-    /// The pooling that `call` is.
+    /// The pooling that `call` describes.
     ///
     /// # Errors
     /// Shapes or attributes that contradict each other.
@@ -285,7 +285,7 @@ impl Pool {
     }
 }
 
-/// Refuses tensors that are not laid out channels first.
+/// Refuses tensors whose channels are not the second dimension.
 fn nchw(call: &Call<'_>) -> Result<(), OpsError> {
     let format = call.text("data_format")?;
     match format.as_str() {

@@ -1,9 +1,9 @@
-//! What the tests share: inputs, and what an operator makes of them.
+//! Shared by the tests: inputs, and the outputs of an operator.
 
 use opkeep_descriptor::{Attr, ConstValue, Tensor};
 use opkeep_ops::{Call, OpsError, find};
 
-/// Inputs of an operator, one list a position.
+/// Inputs of an operator, one list for each position.
 pub(crate) type Inputs = Vec<Vec<Tensor>>;
 
 /// Float tensors.
@@ -33,7 +33,7 @@ pub(crate) fn with<T>(
     look(&Call::new(find(op_type).unwrap(), inputs, attrs)?)
 }
 
-/// The outputs: element type and shape of each, variadic ones opened.
+/// The outputs: element type and shape of each, with variadic ones expanded.
 pub(crate) fn made(
     op_type: &str,
     inputs: Inputs,
@@ -51,7 +51,7 @@ pub(crate) fn shape(op_type: &str, inputs: Inputs, attrs: &[Attr]) -> Vec<i64> {
     }
 }
 
-/// The misfit's words.
+/// The message of the misfit.
 pub(crate) fn misfit(op_type: &str, inputs: Inputs, attrs: &[Attr]) -> String {
     match made(op_type, inputs, attrs) {
         Err(OpsError::Misfit { problem, .. }) => problem,
@@ -59,12 +59,12 @@ pub(crate) fn misfit(op_type: &str, inputs: Inputs, attrs: &[Attr]) -> String {
     }
 }
 
-/// Whole numbers that are not known.
+/// Whole numbers with unknown values.
 pub(crate) fn of_unknown() -> Vec<Tensor> {
     of("int64", &[1])
 }
 
-/// Expects a refusal of a kind.
+/// Expects an error of one kind.
 macro_rules! refused {
     ($made:expr, $kind:pat) => {
         match $made {

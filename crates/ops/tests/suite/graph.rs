@@ -1,10 +1,10 @@
-//! Graphs: what is in a node's job, and what is not.
+//! Graphs, and the parts of a node that are in its job.
 
 use crate::common::{of, refused, x};
 use opkeep_descriptor::{Arg, Attr};
 use opkeep_ops::{Constant, Graph, OpsError, bool_attr, int_attr, ints_attr};
 
-/// A graph of one slice, whose begin and weights can be chosen.
+/// A graph of one slice, with variable begin and weights.
 fn slice_of(begin: i64, weight: u8) -> Graph {
     let mut graph = Graph::new("g");
     let x = graph.input("x", "float32", [4, 5]);
@@ -24,7 +24,7 @@ fn values_that_compilers_need_are_in_the_key_and_weights_are_not() {
     assert_eq!(digests(&one)[0], digests(&other)[0]);
     assert_ne!(digests(&one)[1], digests(&other)[1]);
     assert_eq!(digests(&one), digests(&heavy));
-    // A value that only some nodes need is in their jobs alone.
+    // A value that only some nodes need is only in their jobs.
     let mut graph = Graph::new("g");
     let (x, shape) = (graph.input("x", "int64", [1]), graph.parameter("int64", &[7]));
     let sum = graph.node("sum", "Add", &[x, shape], []).unwrap();
@@ -45,7 +45,7 @@ fn values_that_compilers_need_are_in_the_key_and_weights_are_not() {
 fn absent_inputs_and_groups_are_where_they_belong() {
     let (_, job) = slice_of(1, 1).jobs().swap_remove(1);
     assert!(matches!(job.ops[0].inputs[3], Arg::Absent(_)));
-    // Data has no place for what is not given.
+    // Data omits absent inputs.
     assert_eq!((job.ops[0].inputs.len(), job.data.len()), (5, 4));
 
     let mut graph = Graph::new("g");
@@ -59,7 +59,7 @@ fn absent_inputs_and_groups_are_where_they_belong() {
     assert_eq!(graph.tensor(parts[1]).shape, [2, 3]);
     let jobs = graph.jobs();
     assert!(matches!(&jobs[0].1.ops[0].inputs[0], Arg::Many(inputs) if inputs.len() == 3));
-    // Frameworks write what feeds a group tensor by tensor: only so is it one job with theirs.
+    // As in frameworks, the data of a group are written tensor by tensor, so that both make the same job.
     assert!(matches!(&jobs[0].1.data[0].outputs[..], [Arg::One(_), Arg::One(_), Arg::One(_)]));
     assert!(matches!(&jobs[1].1.ops[0].outputs[0], Arg::Many(outputs) if outputs.len() == 2));
     for (name, job) in &jobs {
@@ -126,7 +126,7 @@ fn views_show_the_same_elements() {
     refused!(other.output("y", z), OpsError::NoSuchTensor { .. });
 }
 
-/// A graph of two slices and a split; `dead` puts nodes, views and constants between that lead to no output.
+/// A graph of two slices and a split; `dead` adds nodes, views and constants that lead to no output.
 fn with_dead_parts(dead: bool) -> Graph {
     let mut graph = Graph::new("g");
     let unread = |graph: &mut Graph, from| {
@@ -162,7 +162,7 @@ fn a_pruned_graph_is_one_that_never_had_the_rest() {
     // Elements in memory are equal only to themselves.
     assert_eq!(format!("{:?}", with_dead_parts(true).pruned()), format!("{whole:?}"));
     assert_eq!(whole.clone().pruned(), whole);
-    // What no output needs is nothing, but for the inputs.
+    // Of a graph without needed nodes, only the inputs are left.
     let mut unread = Graph::new("g");
     let x = unread.input("x", "float32", [2]);
     unread.node("dead", "Relu", &[x], []).unwrap();

@@ -1,4 +1,4 @@
-//! The tests of the operator table, its rules and the graph, one module a subject.
+//! The tests of the operator table, its rules and the graph, one module for each subject.
 
 #[cfg(test)]
 mod common;

@@ -50,11 +50,11 @@ fn orders_pieces_and_items() {
     assert!(misfit("GatherV2", two, &[]).contains("one number"));
 }
 
-/// Python's `list(range(size))[begin:end:step]`, by walking.
+/// Python's `list(range(size))[begin:end:step]`, element by element.
 fn python(size: i64, begin: i64, end: i64, step: i64) -> Vec<i64> {
     let place = |bound: i64| if bound < 0 { (bound + size).max(-1) } else { bound };
     let at = if step > 0 { place(begin).max(0) } else { place(begin).min(size - 1) };
-    // Before the first element there is nothing, not the last one again.
+    // No element is before the first one; -1 must not mean the last one.
     let end = if end < 0 && end + size < 0 { -1 } else { place(end) };
     let mut at = if begin < 0 && begin + size < 0 && step < 0 { -1 } else { at };
     let mut taken = Vec::new();
@@ -161,12 +161,12 @@ fn pads_fit_their_mode() {
     };
     assert_eq!(padded(&[2, 3], &[1, 0, 2, 4], "constant").unwrap().output, [3, 9]);
     assert_eq!(padded(&[2, 3], &[1, 0, -1, -1], "constant").unwrap().output, [3, 1]);
-    // The most that each mode has, and one more.
+    // The largest pad of each mode, and one more.
     for (mode, most) in [("reflect", 2), ("symmetric", 3)] {
         assert_eq!(padded(&[3], &[most, most], mode).unwrap().output, [3 + 2 * most]);
         refused!(padded(&[3], &[most + 1, 0], mode), OpsError::Misfit { .. });
         refused!(padded(&[3], &[0, most + 1], mode), OpsError::Misfit { .. });
-        // Nothing is added to nothing.
+        // An empty dimension has nothing to mirror.
         assert_eq!(padded(&[0, 3], &[0, 0, 1, 0], mode).unwrap().output, [0, 4]);
         refused!(padded(&[0], &[1, 0], mode), OpsError::Misfit { .. });
     }
@@ -193,7 +193,7 @@ fn pads_fit_their_mode() {
     assert_eq!(mirrored("REFLECT").unwrap()[0].1, [3, 4]);
     refused!(mirrored("CONSTANT"), OpsError::AttrValue { .. });
 
-    // The value is one element of the tensor's type: kernels read exactly that.
+    // The value is one element of the tensor's type, as kernels read it.
     let value = |value: Vec<Tensor>| made("PadV3", vec![x(&[2]), known(&[1, 1]), value], &[]);
     assert!(value(x(&[1])).is_ok() && value(x(&[])).is_ok());
     for other in [x(&[0]), x(&[2]), of("int32", &[1]), of("float64", &[1])] {

@@ -1,11 +1,11 @@
-//! Graphs made from others: what must stay, and what is refused.
+//! Graphs derived from others: the parts that must stay, and the refusals.
 
 use crate::common::refused;
 use opkeep_ops::{
     Constant, Conversion, Function, Graph, OpsError, Origin, Rewriter, Storage, TensorId, int_attr, str_attr,
 };
 
-/// `relu(x + w)`, seen flat, whose sum is an output, too.
+/// `relu(x + w)`, viewed as flat, with the sum as another output.
 fn network() -> (Graph, [TensorId; 4]) {
     let mut graph = Graph::new("g");
     let x = graph.input("x", "float32", [1, 20, 4, 4]);
@@ -65,7 +65,7 @@ fn conversions_stand_between_nodes_that_mean_what_they_did() {
         ..graph.nodes()[0].by_rule()
     };
     let sum = to.keep(0, inputs.to_vec(), &[blocked()], Some(function)).unwrap()[0];
-    // In blocks it can neither be seen in another shape nor leave, nor be called plain.
+    // A blocked tensor has no other shape, no plain format, and cannot be an output.
     refused!(to.show(flat, sum), OpsError::NotPlain { .. });
     refused!(to.label(sum, "ND"), OpsError::Storage { .. });
     let back = convert(&mut to, "out", sum, &plain()).unwrap();
@@ -98,7 +98,7 @@ fn what_would_change_the_network_is_refused() {
     refused!(to.keep(0, vec![vec![x], vec![flat]], &[plain()], None), OpsError::Misfit { .. });
     let none = Storage::new("float32", "FRACTAL_Z_3D");
     refused!(to.keep(0, vec![vec![x], vec![w]], &[none], None), OpsError::Storage { .. });
-    // A conversion makes what it says.
+    // A conversion computes the declared type and shape.
     let tensor = to.graph().tensor(x).clone();
     let attrs = [int_attr("dst_type", 1)];
     let cast = Conversion { name: "cast", op_type: "Cast", attrs: &attrs, function: None };
@@ -129,7 +129,7 @@ fn outputs_are_those_of_the_network() {
         finish(&|to, y, sum| vec![y, convert(to, "in", sum, &blocked()).unwrap()]),
         OpsError::NotPlain { .. }
     );
-    // An order that no shape tells.
+    // Two dimensions have the same size, so the shape does not show their order.
     let mut cube = Graph::new("g");
     let x = cube.input("x", "float32", [1, 4, 4, 4]);
     let y = cube.node("relu", "Relu", &[x], []).unwrap();
@@ -138,11 +138,11 @@ fn outputs_are_those_of_the_network() {
     let x = to.current(x).unwrap();
     let y = to.keep(0, vec![vec![x]], &[Storage::new("float32", "NHWC")], None).unwrap();
     refused!(to.finish(&y), OpsError::NotPlain { .. });
-    // A node that was left out.
+    // A node is missing.
     refused!(Rewriter::new(&graph).finish(&[x, x]), OpsError::Misfit { .. });
 }
 
-/// A graph may hold tensors in blocks; what follows from them is what follows from what they mean.
+/// A graph may hold blocked tensors; shapes follow from their logical tensors.
 #[test]
 fn shapes_follow_from_what_tensors_mean() {
     let (graph, [x, w, ..]) = network();

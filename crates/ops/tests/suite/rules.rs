@@ -1,4 +1,4 @@
-//! What follows from an operator's inputs and attributes, and what does not fit.
+//! The outputs that follow from inputs and attributes, and the refusals.
 
 use crate::common::{Inputs, known, made, misfit, of, of_unknown, refused, shape, with, x};
 use opkeep_descriptor::{Attr, ConstValue, Tensor};
@@ -67,7 +67,7 @@ fn attributes_are_checked() {
     refused!(adds(&[]), OpsError::MissingAttr { attr: "value", .. });
     refused!(adds(&[int_attr("value", 1)]), OpsError::AttrType { attr: "value", .. });
     refused!(adds(&[float_attr("value", 1.0), int_attr("axis", 1)]), OpsError::UnknownAttr { .. });
-    // Marks of the framework's, and attributes that were not given, are none.
+    // Marks of the framework, and attributes without a value, are no attributes.
     let mut absent = int_attr("axis", 1);
     absent.valid = Some(false);
     assert!(adds(&[float_attr("value", 1.0), bool_attr("isRef", true), absent]).is_ok());
@@ -156,7 +156,7 @@ fn normalisations() {
     assert_eq!(shapes, [vec![2, 3], vec![1, 1], vec![1, 1]]);
 }
 
-/// Whatever an operator is given, it is refused, or what it makes has a size.
+/// For any input, an operator is refused or its outputs have a size.
 #[test]
 fn no_operator_trips_over_odd_sizes() {
     let odd = [i64::MIN, -1, 0, 1, 3, 1 << 24, 1 << 48, i64::MAX];

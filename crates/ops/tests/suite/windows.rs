@@ -48,7 +48,7 @@ fn convolutions() {
         OpsError::AttrValue { attr: "data_format", .. }
     );
 
-    // Numbers that arithmetic trips over.
+    // Numbers that overflow arithmetic.
     for odd in [i64::MIN, -1, 0, i64::MAX] {
         for attrs in [
             window([odd, 1], [0; 4], [1, 1]),
@@ -68,13 +68,13 @@ fn convolutions() {
     );
 }
 
-/// How many windows there are, counted one by one.
+/// The number of windows, counted one by one.
 fn windows(size: i64, kernel: i64, stride: i64, before: i64, after: i64, ceil: bool) -> i64 {
     let mut count = 0;
     loop {
         let begin = count * stride - before;
         let whole = begin + kernel <= size + after;
-        // A window that is only partly there counts if it begins on the image, or before it.
+        // A window that is partly outside counts if it begins on the image, or before it.
         let partly = ceil && begin < size && begin + kernel - stride < size + after;
         if !whole && !partly {
             return count;
