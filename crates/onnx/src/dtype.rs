@@ -2,7 +2,7 @@
 
 use crate::wire::proto::data_type;
 
-/// Numbers, names here, and names in ONNX for what tensors here cannot have.
+/// ONNX's numbers of element types: with this product's name, or the ONNX name of a type that tensors here cannot have.
 const DTYPES: [(i32, Result<&str, &str>); 26] = [
     (data_type::FLOAT, Ok("float32")),
     (data_type::UINT8, Ok("uint8")),
@@ -32,12 +32,12 @@ const DTYPES: [(i32, Result<&str, &str>); 26] = [
     (26, Err("int2")),
 ];
 
-/// The element type of that number, if tensors here may have it.
+/// The element type with that number, if tensors here may have it.
 pub(crate) fn of_onnx(number: i32) -> Option<&'static str> {
     find(number).and_then(Result::ok)
 }
 
-/// What to call an element type of that number in a message.
+/// The name of the element type with that number, for a message.
 pub(crate) fn shown(number: i32) -> String {
     match find(number) {
         Some(Ok(name) | Err(name)) => name.to_owned(),

@@ -1,4 +1,4 @@
-//! What can go wrong with models and tensors.
+//! The errors of reading models and tensors, and of writing tensors.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use crate::model_error::{Listed, ModelError, Problem};
 
-/// Why a model or a tensor cannot be had from a file, or not be written to one.
+/// The reason why a model or a tensor cannot be read or written.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum OnnxError {
@@ -15,45 +15,45 @@ pub enum OnnxError {
     /// A file operation failed.
     #[error("cannot {action} `{path}`: {source}")]
     Io {
-        /// What was tried, such as `read`.
+        /// The action that failed, such as `read`.
         action: &'static str,
-        /// On what.
+        /// The path that it concerned.
         path: PathBuf,
-        /// Why not.
+        /// The system's error.
         source: io::Error,
     },
     /// A directory, a pipe or a device.
     #[error("`{path}` is {found}, expected a file")]
     NotAFile {
-        /// Where.
+        /// Its path.
         path: PathBuf,
-        /// What is there.
+        /// Its kind.
         found: &'static str,
     },
-    /// More bytes than are read.
+    /// A file that exceeds the size limit.
     #[error("`{path}` has {bytes} bytes, more than the {limit} that {expected} may have; {help}")]
     TooLarge {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// Its size.
         bytes: u64,
-        /// The largest that is read.
+        /// The size limit.
         limit: u64,
-        /// What the file should be.
+        /// The expected content.
         expected: &'static str,
-        /// What to do.
+        /// A remedy.
         help: &'static str,
     },
 
-    // What is in it.
-    /// The file is something else.
+    // Its content.
+    /// The file has another format.
     #[error("`{path}` is not {expected}: it is {found}")]
     NotOnnx {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What it should be.
+        /// The expected content.
         expected: &'static str,
-        /// What it is, and what to do.
+        /// The content found, with a remedy.
         found: &'static str,
     },
     /// The file ends before its content does.
@@ -62,152 +62,152 @@ pub enum OnnxError {
          the file complete?"
     )]
     Truncated {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What it should be.
+        /// The expected content.
         expected: &'static str,
-        /// The field that is not complete.
+        /// The incomplete field.
         within: String,
-        /// Where that field begins.
+        /// The start of that field.
         at: usize,
-        /// At least how many bytes are missing.
+        /// The least number of missing bytes.
         missing: u64,
     },
-    /// The content is not what the format allows.
+    /// The content violates the format.
     #[error("`{path}` is not {expected}, or is damaged: {problem}")]
     Malformed {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What it should be.
+        /// The expected content.
         expected: &'static str,
-        /// Where, and what is there.
+        /// The position, and the content found.
         problem: String,
     },
-    /// The content would take out of all proportion more memory than the file has bytes.
+    /// Decoding the content would need disproportionately more memory than the file's size.
     #[error(
         "`{path}`, a file of {bytes} bytes, would take more than {limit} bytes of memory besides its tensors, by {within} \
          at byte {at}; no exporter is known to write such models"
     )]
     Exhausting {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// Its size.
         bytes: u64,
-        /// What its content may take.
+        /// The memory limit.
         limit: u64,
-        /// The field that is one too many.
+        /// The field that exceeds the limit.
         within: String,
-        /// Where that field begins.
+        /// The start of that field.
         at: usize,
     },
-    /// The file has NumPy's magic and is not what NumPy writes, or not a tensor that there can be here.
+    /// The file has NumPy's magic, but NumPy does not write such a file, or its array is not supported.
     #[error("`{path}` is not a NumPy file that can be read: {problem}")]
     Npy {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         #[source]
         problem: NpyError,
     },
 
     // Tensors.
-    /// A tensor of a model is not what it says.
+    /// A tensor of a model contradicts itself.
     #[error(transparent)]
     Tensor(#[from] TensorError),
-    /// The tensor of a file of its own is not what it says.
+    /// The tensor in its own file contradicts itself.
     #[error("`{path}`: {problem}")]
     TensorFile {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         #[source]
         problem: TensorProblem,
     },
 
     // Networks.
-    /// The graph does not hold together.
+    /// The graph is inconsistent.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// Nodes that cannot be mapped, every one.
+    /// All nodes that cannot be mapped.
     #[error("{}", Listed(.0))]
     Unmappable(Vec<Problem>),
 }
 
-/// Which tensor of a model is not what it says, and why.
+/// The tensor of a model that is invalid, and the reason.
 #[derive(Debug, Error)]
 #[error("tensor `{tensor}`: {problem}")]
 pub struct TensorError {
-    /// Its name, the beginning of a long one.
+    /// Its name, truncated if long.
     pub tensor: String,
-    /// What is wrong.
+    /// The problem.
     #[source]
     pub problem: TensorProblem,
 }
 
-/// What is wrong with a tensor.
+/// A problem of a tensor.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TensorProblem {
-    /// Elements of a type that no operator here has.
+    /// Elements of a type that no supported operator has.
     #[error(
         "its elements are of type {found}, expected float32, float16, bfloat16, float64, bool, or integers of 8 to 64 bits"
     )]
     DataType {
-        /// The type as ONNX calls it, or its number there.
+        /// The type's ONNX name or number.
         found: String,
     },
-    /// A dimension below zero.
+    /// A negative dimension.
     #[error("dimension {index} is {found}, expected 0 or more")]
     NegativeDim {
-        /// Which.
+        /// Its index.
         index: usize,
         /// Its size.
         found: i64,
     },
-    /// More dimensions than any framework has.
+    /// More dimensions than frameworks support.
     #[error("it has {found} dimensions, expected at most {limit}")]
     Rank {
-        /// How many.
+        /// The number of dimensions.
         found: usize,
-        /// How many there may be.
+        /// The limit.
         limit: usize,
     },
-    /// More elements than any memory holds.
+    /// More elements than fit into memory.
     #[error("its dimensions {dims:?} make more than {limit} elements")]
     TooManyElements {
         /// Its shape.
         dims: Vec<i64>,
-        /// How many elements there may be.
+        /// The limit.
         limit: u64,
     },
-    /// No elements, where the shape has some.
+    /// No elements, although the shape has some.
     #[error("it has {expected} elements by its shape, and none in the file")]
     NoData {
-        /// How many elements the shape makes.
+        /// The number of elements of the shape.
         expected: u64,
     },
-    /// Elements in more than one place.
+    /// Elements in more than one field.
     #[error("its elements are in both `{first}` and `{second}`, expected one of them")]
     Mixed {
-        /// One place.
+        /// One field.
         first: &'static str,
-        /// Another.
+        /// The other field.
         second: &'static str,
     },
-    /// Elements in the field for other types.
+    /// Elements in a field for other types.
     #[error("its elements are in `{found}`, expected {dtype} in `{expected}` or `raw_data`")]
     WrongField {
         /// The element type.
         dtype: &'static str,
-        /// Where they should be.
+        /// The expected field.
         expected: &'static str,
-        /// Where they are.
+        /// The field found.
         found: &'static str,
     },
-    /// Another number of elements than the shape makes.
+    /// A number of elements that differs from the shape's.
     #[error("`{field}` has {found} {unit}, expected {expected} for {dtype} {dims:?}")]
     Size {
-        /// Where the elements are.
+        /// The field with the elements.
         field: &'static str,
         /// The element type.
         dtype: &'static str,
@@ -215,57 +215,57 @@ pub enum TensorProblem {
         dims: Vec<i64>,
         /// `bytes` or `values`.
         unit: &'static str,
-        /// How many the shape makes.
+        /// The number for the shape.
         expected: u64,
-        /// How many there are.
+        /// The number found.
         found: u64,
     },
-    /// Packed numbers that are none.
+    /// Packed numbers that cannot be decoded.
     #[error("`{field}` is damaged: it does not consist of whole numbers of at most 64 bits")]
     Packed {
         /// The field.
         field: &'static str,
     },
-    /// A place for elements that ONNX does not know.
+    /// A location of elements that ONNX does not define.
     #[error("its `data_location` is {found}, expected 0 (in the model) or 1 (in a file beside it)")]
     Location {
         /// The number.
         found: i32,
     },
-    /// More than is read at once.
+    /// More bytes than are read at once.
     #[error("it has {bytes} bytes of elements, more than the {limit} that are read at once")]
     TooLarge {
-        /// How many.
+        /// The number of bytes.
         bytes: u64,
-        /// How many there may be.
+        /// The limit.
         limit: u64,
     },
     /// Its elements could not be read.
     #[error("its elements cannot be read: {source}")]
     Io {
-        /// Why not.
+        /// The system's error.
         source: io::Error,
     },
-    /// Its elements should be in a file beside the model, and cannot be had from there.
+    /// Its elements should be in a file beside the model, but cannot be read from it.
     #[error(transparent)]
     External(#[from] ExternalError),
 }
 
-/// Why a tensor's elements cannot be had from a file beside the model.
+/// The reason why a tensor's elements cannot be read from a file beside the model.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ExternalError {
-    /// The model did not come from a file.
+    /// The model was not read from a file.
     #[error("its elements are in a file beside the model's, and the model was not read from a file")]
     NoDirectory,
-    /// An entry of `external_data` is missing, doubled, or not what it should be.
+    /// An entry of `external_data` is missing, repeated, or invalid.
     #[error("`{key}` of its external data is {found}, expected {expected}")]
     Entry {
         /// The entry.
         key: &'static str,
-        /// What should stand there.
+        /// The expected value.
         expected: &'static str,
-        /// What does.
+        /// The value found.
         found: String,
     },
     /// A file that is not below the model's directory.
@@ -276,7 +276,7 @@ pub enum ExternalError {
     Outside {
         /// The file, as the model names it.
         path: PathBuf,
-        /// What the links on the way lead to.
+        /// The target of the links on the way.
         leads_to: PathBuf,
         /// The model's directory.
         directory: PathBuf,
@@ -286,26 +286,26 @@ pub enum ExternalError {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The system's error.
         source: io::Error,
     },
     /// A directory, a pipe or a device.
     #[error("its elements should be in `{path}`, which is {found}, expected a file")]
     NotAFile {
-        /// Where.
+        /// The file.
         path: PathBuf,
-        /// What is there.
+        /// Its kind.
         found: &'static str,
     },
-    /// Another number of bytes than the tensor has.
+    /// A length that differs from the tensor's.
     #[error("`length` of its external data is {found}, expected {expected} bytes by its type and shape")]
     Length {
-        /// What the type and the shape make.
+        /// The length by type and shape.
         expected: u64,
-        /// What the entry says.
+        /// The length in the entry.
         found: u64,
     },
-    /// The file ends before the tensor does.
+    /// The file ends before the tensor.
     #[error(
         "its {bytes} bytes begin at byte {offset} of `{path}`, which has {found} bytes; is that file complete, and of this \
          model?"
@@ -313,68 +313,68 @@ pub enum ExternalError {
     TooShort {
         /// The file.
         path: PathBuf,
-        /// Where the tensor begins.
+        /// The start of the tensor.
         offset: u64,
-        /// How many bytes it has.
+        /// The tensor's length in bytes.
         bytes: u64,
-        /// How many the file has.
+        /// The file's length in bytes.
         found: u64,
     },
 }
 
-/// What is wrong with a NumPy file.
+/// A problem of a NumPy file.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum NpyError {
     /// The file ends within its header.
     #[error("it ends after {found} bytes, within a header of {expected}; is the file complete?")]
     Truncated {
-        /// How many bytes the header has.
+        /// The header's length in bytes.
         expected: u64,
-        /// How many the file has.
+        /// The file's length in bytes.
         found: u64,
     },
-    /// A format that is not read.
+    /// An unsupported version of the format.
     #[error("its format is {major}.{minor}, expected 1.0, 2.0 or 3.0")]
     Version {
-        /// The first number.
+        /// The major version.
         major: u8,
-        /// The second.
+        /// The minor version.
         minor: u8,
     },
-    /// A header that is longer than any of a tensor.
+    /// A header that exceeds the limit for a tensor's header.
     #[error("its header has {found} bytes, expected at most {limit}")]
     LongHeader {
-        /// How long it is.
+        /// The header's length.
         found: u64,
-        /// How long it may be.
+        /// The limit.
         limit: u64,
     },
-    /// A header that is no description of an array.
+    /// A header that does not describe an array.
     #[error("byte {at} of its header: expected {expected}")]
     Header {
-        /// Where in the header.
+        /// The position in the header.
         at: usize,
-        /// What should stand there.
+        /// The expected text.
         expected: &'static str,
     },
-    /// Elements of a type that no operator here has.
+    /// Elements of a type that no supported operator has.
     #[error(
         "its elements are `{found}`, expected b1, i1, i2, i4, i8, u1, u2, u4, u8, f2, f4, f8, or V2 for bfloat16"
     )]
     DataType {
-        /// The type as NumPy describes it.
+        /// NumPy's description of the type.
         found: String,
     },
-    /// A shape that no tensor has, or another number of bytes than it makes.
+    /// A shape that no tensor has, or a number of bytes that differs from the shape's.
     #[error(transparent)]
     Tensor(#[from] TensorProblem),
 }
 
-/// How much of a name that a file gives is repeated in a message.
+/// The length to which a text from a file is truncated in a message.
 const MAX_SHOWN_BYTES: usize = 200;
 
-/// What is shown of a text that a file gives.
+/// A text from a file for a message, truncated.
 pub(crate) fn shortened(text: &str) -> String {
     if text.len() <= MAX_SHOWN_BYTES {
         return text.to_owned();

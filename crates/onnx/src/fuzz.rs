@@ -1,4 +1,4 @@
-//! What the fuzzer calls.
+//! The body of the fuzz target.
 
 use prost::bytes::Bytes;
 
@@ -9,19 +9,19 @@ use crate::tensor::file::parse;
 use crate::tensor::{self, TensorData};
 use crate::wire::proto::{GraphProto, TensorProto};
 
-/// Larger tensors are not copied.
+/// The size above which a tensor is not copied.
 const MAX_COPIED_BYTES: u64 = 1 << 20;
 
-/// Reads `bytes` as a model and as a tensor, as far as they are, and copies the elements that are found.
+/// Reads `bytes` as a model and as a tensor, and copies the elements that are found.
 ///
 /// # Panics
-/// Elements that were said to be there are not, or there is another mistake.
+/// If announced elements are missing, or another invariant does not hold.
 pub fn fuzz(bytes: &[u8]) {
     let file = Bytes::copy_from_slice(bytes);
     if let Ok(model) = decode_model(&file) {
         let tensors = model.graph.iter().flat_map(tensors);
         tensors.filter_map(|proto| tensor::read(proto, None).ok()).for_each(|data| copy(&data));
-        // Whether it is a model is its own affair: it returns, whatever it says.
+        // Any result is fine, if the function returns.
         let _ = translate(&model, None, &Options::default());
     }
     if let Ok(tensor) = parse(&file, None) {

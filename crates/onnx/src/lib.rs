@@ -1,18 +1,18 @@
 //! ONNX networks as graphs of Ascend IR operators.
 //!
-//! [`read`] takes a model's file, [`from_bytes`] what is in one, and both translate it: every tensor gets a shape, every
-//! node becomes an operator of [`opkeep_ops`] or a few, and what is known is computed on the way. Which operator
-//! becomes what is one table, [`operators`]. A model either can be translated as a whole, or all nodes that cannot be
-//! are reported at once. [`read_tensor`] takes a file of one tensor.
+//! [`read`] reads a model's file, [`from_bytes`] the content of one, and both translate it: every tensor gets a shape,
+//! every node becomes one or a few operators of [`opkeep_ops`], and values that are known are computed. [`operators`]
+//! is the table of the supported operators. A model is translated completely, or all nodes that cannot be mapped are
+//! reported at once. [`read_tensor`] reads a file of one tensor.
 //!
-//! - Files come from anywhere, so nothing in them is believed: what decoding takes is counted before it is taken, and
-//!   what a tensor says of itself is checked against what is there.
-//! - Weights are not touched: a constant stays in the one buffer that the file was read into, or in the file beside it,
-//!   until a caller asks for it, and a constant of one value stays that value and a shape, however large it is. Only
-//!   small ones, such as shapes and axes, are ever looked at.
-//! - What changes no element makes no kernel: reshapes and the like are views, and what does nothing is left out, as is
-//!   what leads to no output.
-//! - Results are those of ONNX; where the standard leaves room, those of ONNX Runtime.
+//! - Files are not trusted: the memory for decoding is counted before it is used, and the properties of a tensor are
+//! checked against its elements.
+//! - Weights are not copied: a constant stays in the single buffer of the file, or in the file beside it, until a
+//! caller reads it, and a uniform constant stays one value with a shape, whatever its size. Only small tensors, such as
+//! shapes and axes, are decoded.
+//! - An operator that changes no element needs no kernel: reshapes and the like are views, and operators without an
+//! effect are left out, as are those that lead to no output.
+//! - Results are those of ONNX; where the standard leaves a choice, those of ONNX Runtime.
 
 mod dtype;
 mod error;

@@ -12,28 +12,28 @@ use crate::wire::message_size::{self, Damage, DamageKind, Fields};
 use crate::wire::proto::ModelProto;
 use crate::{OnnxError, sniff};
 
-/// The largest file that is read: protobuf has no larger messages.
+/// The largest file that is read: protobuf messages are not larger.
 pub const MAX_FILE_BYTES: u64 = (1 << 31) - 1;
 
-/// What a model's file should be.
+/// The expected content of a model's file.
 const MODEL: &str = "an ONNX model";
 
 /// Reads the model in the file `path`.
 ///
-/// The file is read once, into one buffer, where the elements of its tensors stay. Those in files beside it are not
-/// read, only looked at: whether they are all there. Until the graph is made, no more memory is in use than four times
-/// the file's size and 64 MiB.
+/// The file is read once, into one buffer, which holds the elements of its tensors. Elements in files beside it are not
+/// read; only their sizes are checked. Until the graph is complete, at most four times the file's size and 64 MiB of
+/// memory are used.
 ///
 /// # Errors
-/// The file cannot be read, is no model, is damaged, or would take too much memory; a tensor is not what it says, or
-/// the model is one that cannot be had as a graph.
+/// The file cannot be read, is not a model, is damaged, or would need too much memory; a tensor is invalid, or the
+/// model cannot be translated.
 pub fn read(path: &Path, options: &Options) -> Result<Network, OnnxError> {
     let help = "keep its weights in a file of their own: `onnx.save(..., save_as_external_data=True)`";
     from_bytes(read_file(path, MODEL, help)?, Some(path), options)
 }
 
-/// Reads the model that `file` holds, the content of the file `path` if there is one. Only a model in a file can have
-/// elements in files beside it.
+/// Reads the model in `file`, which is the content of the file `path` if there is one. Only a model from a file can
+/// have elements in files beside it.
 ///
 /// # Errors
 /// As for [`read`].
@@ -52,14 +52,14 @@ pub(crate) fn decode_model(file: &Bytes) -> Result<ModelProto, Undecoded> {
     }
 }
 
-/// The message that is the whole file.
+/// The message that consists of the whole file.
 pub(crate) fn decode<M: Message + Default>(file: &Bytes, fields: Fields) -> Result<M, Undecoded> {
     message_size::check(file, fields).map_err(Undecoded::Damage)?;
-    // From `Bytes`, so that the messages share the buffer.
+    // Decoded from `Bytes`, so that the messages share the buffer.
     M::decode(file.clone()).map_err(Undecoded::Field)
 }
 
-/// A whole file, in a buffer of just its size.
+/// The content of a file, in a buffer of exactly its size.
 pub(crate) fn read_file(path: &Path, expected: &'static str, help: &'static str) -> Result<Bytes, OnnxError> {
     let cannot = |source| OnnxError::Io { action: "read", path: path.to_owned(), source };
     let opened = Opened::at(path).map_err(|unopened| match unopened {
@@ -73,13 +73,13 @@ pub(crate) fn read_file(path: &Path, expected: &'static str, help: &'static str)
     opened.read().map(Bytes::from).map_err(cannot)
 }
 
-/// Why bytes are not the message that they should be.
+/// The reason why bytes are not the expected message.
 #[derive(Debug)]
 pub(crate) enum Undecoded {
     Damage(Damage),
-    /// A text that is none, or a field of another type.
+    /// An invalid text, or a field of another type.
     Field(prost::DecodeError),
-    /// A message, but another.
+    /// Another message.
     Other(&'static str),
 }
 

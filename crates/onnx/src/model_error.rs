@@ -1,20 +1,20 @@
-//! What can be wrong with a model's graph.
+//! Errors of a model's graph.
 
 use std::fmt;
 
 use thiserror::Error;
 
-/// Why a model is none that can be translated, whatever its operators are.
+/// The reason why a model cannot be translated, whatever its operators are.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ModelError {
     /// There is no graph.
     #[error("the model has no graph")]
     NoGraph,
-    /// The graph computes nothing.
+    /// The graph has no outputs.
     #[error("the model's graph has no outputs")]
     NoOutputs,
-    /// A version of the default operators that is not known here.
+    /// A version of the default operators that is not supported.
     #[error(
         "the model is of operator set {found}, expected {oldest} to {newest}; convert it with \
          `onnx.version_converter`, or export it anew"
@@ -22,9 +22,9 @@ pub enum ModelError {
     Opset {
         /// The version that the model imports; 0 if it imports none.
         found: i64,
-        /// The oldest that is known.
+        /// The oldest supported version.
         oldest: i64,
-        /// The newest.
+        /// The newest supported version.
         newest: i64,
     },
     /// An operator set that is imported in two versions.
@@ -37,10 +37,10 @@ pub enum ModelError {
         /// The other.
         second: i64,
     },
-    /// Weights in a form of their own.
+    /// Sparse weights.
     #[error("the model has {count} sparse initializers, expected none; make them dense")]
     Sparse {
-        /// How many.
+        /// Their number.
         count: usize,
     },
     /// Two definitions of a name.
@@ -48,12 +48,12 @@ pub enum ModelError {
     DefinedTwice {
         /// The name.
         name: String,
-        /// Where the first definition is.
+        /// The kind of the first definition.
         first: String,
-        /// Where the second is.
+        /// The kind of the second definition.
         second: String,
     },
-    /// A name that nothing defines.
+    /// A name without a definition.
     #[error(
         "`{name}`, which {reader} reads, is neither an input nor an initializer nor the output of a node"
     )]
@@ -63,26 +63,26 @@ pub enum ModelError {
         /// The node or output that reads it.
         reader: String,
     },
-    /// Nodes that wait for each other.
+    /// Nodes that form a cycle.
     #[error("nodes wait for each other's outputs: {}", .nodes.join(" -> "))]
     Cycle {
-        /// The nodes, each reading from the one before it, the first again at the end.
+        /// The nodes, each reading from the one before it; the first is repeated at the end.
         nodes: Vec<String>,
     },
     /// A graph output without a name, or listed twice.
     #[error("output {index} of the graph is `{name}`, expected a name that no other output has")]
     Output {
-        /// Which.
+        /// Its index.
         index: usize,
         /// Its name.
         name: String,
     },
-    /// An input that is no tensor, or not described.
+    /// An input that is not a tensor, or has no description.
     #[error("input `{input}` {problem}")]
     Input {
         /// The input's name.
         input: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
     /// Dimensions without a size.
@@ -92,7 +92,7 @@ pub enum ModelError {
         .dims.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     )]
     Dims {
-        /// Those that need one.
+        /// The dimensions that need a size.
         dims: Vec<OpenDim>,
     },
     /// A size for a dimension that the model does not have.
@@ -102,10 +102,10 @@ pub enum ModelError {
     NoSuchDim {
         /// The name that was given.
         name: String,
-        /// Those that there are.
+        /// The dimensions without a size.
         known: Vec<String>,
     },
-    /// A size that is none.
+    /// A size that is negative.
     #[error("the size given for dimension `{name}` is {size}, expected 0 or more")]
     DimSize {
         /// The dimension.
@@ -125,15 +125,15 @@ pub enum ModelError {
         /// Element type and shape as computed.
         computed: String,
     },
-    /// The graph could not be put together.
+    /// An operator's call is invalid.
     #[error(transparent)]
     Graph(#[from] opkeep_ops::OpsError),
 }
 
-/// A dimension of an input that has no size in the model.
+/// A dimension of an input without a size in the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenDim {
-    /// What to call it when giving a size: its name in the model, or `input:axis`.
+    /// The name by which a size is given: its name in the model, or `input:axis`.
     pub name: String,
     /// The inputs that have it, with the axis.
     pub places: Vec<(String, usize)>,
@@ -147,7 +147,7 @@ impl fmt::Display for OpenDim {
     }
 }
 
-/// A node that cannot be mapped, and why.
+/// A node that cannot be mapped, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// The node's name; if it has none, its operator with a number.
@@ -158,7 +158,7 @@ pub struct Problem {
     pub domain: String,
     /// The version of that domain which the model imports; 0 if it imports none.
     pub opset: i64,
-    /// Why it cannot be mapped.
+    /// The reason.
     pub why: String,
 }
 
@@ -172,7 +172,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Problems, a line each, as many as are read.
+/// Problems, one on each line, up to a limit.
 pub(crate) struct Listed<'a>(pub(crate) &'a [Problem]);
 
 impl Listed<'_> {

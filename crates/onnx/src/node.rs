@@ -1,4 +1,4 @@
-//! A node of a model, as what maps it sees it.
+//! A node of a model, as its mapping sees it.
 
 use std::path::Path;
 
@@ -10,30 +10,30 @@ use crate::number::{self, Numbers};
 use crate::value::{MAX_RANK, Value, count, described};
 use crate::wire::proto::{AttributeProto, NodeProto, attribute_type};
 
-/// The values of a node's outputs, as many as its operator has here, or why it cannot be mapped.
+/// The values of a node's outputs, as many as its operator has here, or the reason why it cannot be mapped.
 pub(crate) type Mapped = Result<Vec<Value>, String>;
 
-/// A node of a model, and the graph that it becomes part of.
+/// A node of a model, with the graph that it becomes a part of.
 pub(crate) struct Node<'t> {
     pub(crate) proto: &'t NodeProto,
-    /// What to call it; see [`crate::model::order::node_name`].
+    /// Its name; see [`crate::model::order::node_name`].
     pub(crate) name: String,
     /// The version of its operator set.
     pub(crate) opset: i64,
-    /// Its inputs, `None` where an optional one is not given; none of these at the end.
+    /// Its inputs, `None` for an omitted optional one, but not at the end.
     pub(crate) inputs: Vec<Option<Value>>,
     pub(crate) graph: &'t mut Graph,
-    /// Where the model is, for tensors in files beside it.
+    /// The path of the model's file, for tensors in files beside it.
     pub(crate) base: Option<&'t Path>,
-    /// Which of its outputs are read by anyone.
+    /// For each output, whether it is read.
     pub(crate) used: Vec<bool>,
-    /// How many more bytes may be computed when the model is translated.
+    /// The number of bytes that may still be computed during translation.
     pub(crate) budget: &'t mut usize,
 }
 
 /// Inputs.
 impl Node<'_> {
-    /// An input that has to be there.
+    /// A required input.
     pub(crate) fn input(&self, at: usize) -> Result<Value, String> {
         self.optional(at).ok_or_else(|| format!("input {at} is not given"))
     }
@@ -42,12 +42,12 @@ impl Node<'_> {
         self.inputs.get(at).cloned().flatten()
     }
 
-    /// All inputs of an operator that takes any number of them.
+    /// All inputs of an operator with any number of them.
     pub(crate) fn all(&self) -> Result<Vec<Value>, String> {
         (0..self.inputs.len()).map(|at| self.input(at)).collect()
     }
 
-    /// The whole numbers that the optional input `at` holds, which have to be known.
+    /// The whole numbers in the optional input `at`, which must be known.
     pub(crate) fn known(&self, at: usize, what: &str) -> Result<Option<Vec<i64>>, String> {
         let Some(value) = self.optional(at) else { return Ok(None) };
         let found = match self.numbers(value.id)? {
@@ -61,7 +61,7 @@ impl Node<'_> {
         ))
     }
 
-    /// As [`known`](Self::known), of an input that has to be there.
+    /// As [`known`](Self::known), for a required input.
     pub(crate) fn required(&self, at: usize, what: &str) -> Result<Vec<i64>, String> {
         self.known(at, what)?.ok_or_else(|| format!("input {at}, its {what}, is not given"))
     }
@@ -76,18 +76,18 @@ impl Node<'_> {
         &self.graph.tensor(id).dtype
     }
 
-    /// Whether tensors are of a float type.
+    /// Whether the elements of a tensor are floats.
     pub(crate) fn is_float(&self, id: TensorId) -> bool {
         matches!(self.dtype(id), "float16" | "bfloat16" | "float32" | "float64")
     }
 
-    /// Whether anyone reads the output `at`.
+    /// Whether the output `at` is read.
     pub(crate) fn is_used(&self, at: usize) -> bool {
         self.used.get(at).copied().unwrap_or(false)
     }
 }
 
-/// Attributes. Of those that are not given, a default, or `None`.
+/// Attributes: if unset, a default or `None`.
 impl Node<'_> {
     pub(crate) fn int(&self, name: &str, default: i64) -> Result<i64, String> {
         Ok(self.attr(name, attribute_type::INT, "a whole number")?.map_or(default, |attr| attr.i))
@@ -129,7 +129,7 @@ impl Node<'_> {
         shown: &str,
     ) -> Result<Option<&AttributeProto>, String> {
         let found = self.proto.attribute.iter().find(|attr| attr.name == name);
-        // Early files do not say which field holds the value.
+        // Early files do not state which field holds the value.
         match found.filter(|attr| ![0, expected].contains(&attr.r#type)) {
             Some(other) => Err(format!("attribute `{name}` is not {shown} (type {})", other.r#type)),
             None => Ok(found),
@@ -137,9 +137,9 @@ impl Node<'_> {
     }
 }
 
-/// What the node becomes.
+/// The result of the mapping.
 impl Node<'_> {
-    /// The operator that the node is first of all; it gets the node's name.
+    /// Adds the main operator of the node, which gets the node's name.
     pub(crate) fn emit(
         &mut self,
         op_type: &str,
@@ -150,7 +150,7 @@ impl Node<'_> {
         self.emit_all(op_type, &inputs, attrs).map(|outputs| outputs[0])
     }
 
-    /// Another operator that the node takes; `what` says which.
+    /// Adds a further operator of the node, whose name ends with `what`.
     pub(crate) fn help(
         &mut self,
         what: &str,
@@ -163,7 +163,7 @@ impl Node<'_> {
         self.add(&name, op_type, &inputs, attrs.into()).map(|outputs| outputs[0])
     }
 
-    /// As [`emit`](Self::emit), for operators with optional inputs or several outputs.
+    /// As [`emit`](Self::emit), for an operator with optional inputs or several outputs.
     pub(crate) fn emit_all(
         &mut self,
         op_type: &str,
@@ -191,7 +191,7 @@ impl Node<'_> {
         }
     }
 
-    /// The value of a tensor under an ONNX shape of as many elements.
+    /// The value of a tensor with an ONNX shape of the same number of elements.
     pub(crate) fn value(&mut self, id: TensorId, shape: impl Into<Vec<i64>>) -> Result<Value, String> {
         let shape = shape.into();
         if shape.len() > MAX_RANK {
@@ -204,23 +204,23 @@ impl Node<'_> {
         if self.graph.tensor(id).shape == target {
             return Ok(Value { id, shape });
         }
-        // Of the source, so that views do not pile up.
+        // A view of the source, so that views do not chain.
         let source = self.graph.source(id);
         let id = self.graph.view(source, target).map_err(|error| error.to_string())?;
         Ok(Value { id, shape })
     }
 
-    /// The tensor of `value` seen in another shape.
+    /// The tensor of `value` in another shape.
     pub(crate) fn view(&mut self, value: &Value, shape: &[i64]) -> Result<TensorId, String> {
         self.value(value.id, shape).map(|value| value.id)
     }
 
-    /// Whole numbers that an operator's kernel is made for.
+    /// Whole numbers that an operator's compiler needs.
     pub(crate) fn parameter(&mut self, dtype: &str, values: &[i64]) -> TensorId {
         self.graph.parameter(dtype, values)
     }
 
-    /// A constant that is one number throughout.
+    /// A uniform constant.
     pub(crate) fn fill(&mut self, dtype: &str, shape: &[i64], number: f64) -> Result<Value, String> {
         let element = number::of_float(dtype, number)
             .ok_or_else(|| format!("a constant of type {dtype} is needed, which nothing is known about"))?;
@@ -234,7 +234,7 @@ impl Node<'_> {
         Ok(Value { id, shape: shape.to_vec() })
     }
 
-    /// A constant that is computed here.
+    /// A constant that is computed during translation.
     pub(crate) fn computed(&mut self, dtype: &str, shape: &[i64], bytes: Vec<u8>) -> Result<Value, String> {
         let left = self.budget.checked_sub(bytes.len());
         *self.budget =
@@ -243,7 +243,7 @@ impl Node<'_> {
         self.constant(dtype, shape, value)
     }
 
-    /// A constant of whole numbers, whatever the type that they are to have.
+    /// A constant of whole numbers in any element type.
     pub(crate) fn int_constant(
         &mut self,
         dtype: &str,

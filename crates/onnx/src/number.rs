@@ -2,18 +2,18 @@
 
 use opkeep_ops::{dtype_bytes, of_bfloat16, of_float16};
 
-/// Elements of one type. What is computed with them is rounded, or wraps, when they become bytes again.
+/// Elements of one type. Results are rounded, or wrap, when they are encoded as bytes again.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Numbers {
-    /// Of an integer type or `bool`.
+    /// Elements of an integer type or `bool`.
     Ints(Vec<i64>),
-    /// Of a float type. A sum, difference, product, quotient or root of two `float32` that is rounded to `float64`
-    /// and then to `float32` is what `float32` arithmetic gives.
+    /// Elements of a float type. The sum, difference, product, quotient or root of two `float32`, rounded to `float64`
+    /// and then to `float32`, equals the result of `float32` arithmetic.
     Floats(Vec<f64>),
 }
 
 impl Numbers {
-    /// The elements that `bytes` are; `None` for types that nothing is computed with when a model is translated.
+    /// Decodes `bytes`; `None` for types with which nothing is computed during translation.
     pub(crate) fn decode(dtype: &str, bytes: &[u8]) -> Option<Self> {
         macro_rules! all {
             ($type:ty, $into:ty) => {
@@ -42,7 +42,7 @@ impl Numbers {
         })
     }
 
-    /// The elements as bytes of type `dtype`: integers wrap, floats are rounded, and what is between them is cut.
+    /// The elements as bytes of type `dtype`: integers wrap, floats are rounded, and conversions between them truncate.
     pub(crate) fn encode(&self, dtype: &str) -> Option<Vec<u8>> {
         let mut bytes = Vec::new();
         match self {
@@ -55,7 +55,7 @@ impl Numbers {
     }
 }
 
-/// Elements of 16 bits, each widened.
+/// Elements of 16 bits, widened.
 fn short(bytes: &[u8], widen: fn(u16) -> f64) -> Vec<f64> {
     bytes.as_chunks::<2>().0.iter().map(|word| widen(u16::from_le_bytes(*word))).collect()
 }
@@ -70,7 +70,7 @@ fn put_int(bytes: &mut Vec<u8>, dtype: &str, int: i64) -> Option<()> {
         "bool" => bytes.push(u8::from(int != 0)),
         "float32" => bytes.extend((int as f32).to_le_bytes()),
         "float16" | "bfloat16" | "float64" => put_float(bytes, dtype, int as f64)?,
-        // The low bytes are those of any narrower type.
+        // The low bytes are those of every narrower type.
         _ if dtype.starts_with("int") || dtype.starts_with("uint") => {
             bytes.extend(int.to_le_bytes().get(..dtype_bytes(dtype)?)?);
         }
@@ -91,19 +91,19 @@ fn put_float(bytes: &mut Vec<u8>, dtype: &str, float: f64) -> Option<()> {
     Some(())
 }
 
-/// A float of 16 bits with so many bits of exponent and of fraction; ties go to even.
+/// A 16-bit float with the given bits of exponent and fraction; ties round to even.
 fn half(float: f64, exponent_bits: u32, fraction_bits: u32) -> u16 {
     let sign = u16::from(float.is_sign_negative()) << 15;
     let infinity = ((1u16 << exponent_bits) - 1) << fraction_bits;
     if float.is_nan() {
         return sign | infinity | 1 << (fraction_bits - 1);
     }
-    // The exponent of the smallest normal number; what is below has the same distance to its neighbours as it.
+    // The exponent of the smallest normal number; smaller numbers have the same distance to their neighbours.
     let least = 2 - (1 << (exponent_bits - 1));
     let exponent = (float.abs().to_bits() >> 52) as i32 - 1023;
     let exponent = exponent.max(least);
-    // Steps of the last place. A power of two, so nothing is lost but by rounding; that carries into the exponent by
-    // itself, up to infinity.
+    // The number in units of the last place. Scaling by a power of two is exact, so only the rounding loses bits; it
+    // carries into the exponent, up to infinity.
     let steps = (float.abs() / 2f64.powi(exponent - fraction_bits as i32)).round_ties_even();
     let bits = steps + f64::from((exponent - least) << fraction_bits);
     sign | if bits < f64::from(infinity) { bits as u16 } else { infinity }
@@ -143,7 +143,7 @@ mod tests {
                 assert_eq!(of_float(dtype, *float), Some(bits.to_le_bytes().to_vec()), "{dtype} {bits:#06x}");
             }
             let fraction = if dtype == "float16" { 10 } else { 7 };
-            // Two signs, every fraction but that of infinity.
+            // Two signs, and every fraction except that of infinity.
             assert_eq!(floats.iter().filter(|float| float.is_nan()).count(), 2 * ((1 << fraction) - 1));
         }
     }

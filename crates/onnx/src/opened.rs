@@ -1,4 +1,4 @@
-//! Files that are open to be read, and their state when they were opened.
+//! Files that are open for reading, with their state at that time.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use opkeep_fs::{FileState, Fs};
 
-/// Why a file is not opened.
+/// The reason why a file is not opened.
 #[derive(Debug)]
 pub(crate) enum Unopened {
     Io(io::Error),
@@ -15,7 +15,7 @@ pub(crate) enum Unopened {
     NotAFile(&'static str),
 }
 
-/// An open file, and its state when it was opened.
+/// An open file, with its state when it was opened.
 #[derive(Debug)]
 pub(crate) struct Opened {
     file: File,
@@ -28,7 +28,7 @@ impl Opened {
         Fs::new().open(path).map_err(Unopened::Io).and_then(Self::of)
     }
 
-    /// Opens the file `inner` below `dir`, unless there is a link on the way.
+    /// Opens the file `inner` below `dir`, unless a link is on the way.
     pub(crate) fn beneath(dir: &Path, inner: &Path) -> Result<Self, Unopened> {
         Fs::new().open_beneath(dir, inner).map_err(Unopened::Io).and_then(Self::of)
     }
@@ -43,7 +43,7 @@ impl Opened {
         Ok(Self { file, state: FileState::of(&metadata) })
     }
 
-    /// The whole file, in a buffer of exactly its size.
+    /// The content of the file, in a buffer of exactly its size.
     pub(crate) fn read(&self) -> io::Result<Vec<u8>> {
         let length = self.state.len;
         let mut bytes = Vec::new();
@@ -52,7 +52,7 @@ impl Opened {
         if bytes.len() as u64 == length { Ok(bytes) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
 
-    /// Fills `out` with what begins at `offset`.
+    /// Fills `out` with the bytes from `offset` on.
     pub(crate) fn read_at(&self, out: &mut [u8], offset: u64) -> io::Result<()> {
         self.file.read_exact_at(out, offset)
     }

@@ -1,9 +1,9 @@
-//! What a file is that is not what it should be.
+//! The actual format of a file that does not have the expected one.
 
-/// How much of a file is looked at.
+/// The number of bytes that are examined.
 const BEGINNING: usize = 512;
 
-/// Where a kind of file has which bytes, and what to say of it.
+/// A format's offset and magic, and its description in a message.
 const MAGICS: [(usize, &[u8], &str); 17] = [
     (
         0,
@@ -34,7 +34,7 @@ const MAGICS: [(usize, &[u8], &str); 17] = [
 
 const PICKLE: &str = "a Python pickle, as PyTorch saved models; export with torch.onnx.export";
 
-/// What `file` looks like, and what to do about it.
+/// The apparent format of `file`, with a remedy.
 pub(crate) fn looks_like(file: &[u8]) -> Option<&'static str> {
     let beginning = &file[..file.len().min(BEGINNING)];
     if beginning.is_empty() {
@@ -52,11 +52,11 @@ pub(crate) fn looks_like(file: &[u8]) -> Option<&'static str> {
     Some("a text")
 }
 
-/// The beginning of a file as text, if it is.
+/// The beginning of a file as text, if it is text.
 fn text(beginning: &[u8]) -> Option<&str> {
     let text = match std::str::from_utf8(beginning) {
         Ok(text) => text,
-        // The last character may be cut off.
+        // The last character may be truncated.
         Err(error) if error.error_len().is_none() && beginning.len() == BEGINNING => {
             std::str::from_utf8(&beginning[..error.valid_up_to()]).ok()?
         }

@@ -9,15 +9,15 @@ use crate::mapping::{
 };
 use crate::node::{Mapped, Node};
 
-/// The versions of the default operators that are known.
+/// The oldest supported version of the default operators.
 pub(crate) const OLDEST: i64 = 7;
-/// The newest of them.
+/// The newest supported version.
 pub(crate) const NEWEST: i64 = 25;
 
 /// ONNX Runtime's own operators.
 const MICROSOFT: &str = "com.microsoft";
 
-/// A row of the table: an operator as it is in some versions of its operator set.
+/// A row of the table: an operator in some versions of its operator set.
 #[derive(Debug)]
 pub struct Operator {
     /// Its name in ONNX.
@@ -26,23 +26,23 @@ pub struct Operator {
     pub domain: &'static str,
     /// The first version of the operator set that this row is for.
     pub since: i64,
-    /// The last.
+    /// The last version that this row is for.
     pub until: i64,
     /// The least and the greatest number of its inputs.
     pub inputs: (usize, usize),
     /// Its attributes.
     pub attributes: &'static [&'static str],
-    /// What it becomes.
+    /// The operators that it becomes.
     pub becomes: &'static str,
     pub(crate) map: fn(&mut Node<'_>) -> Mapped,
 }
 
-/// The ONNX operators that can be translated, each with what it becomes.
+/// The ONNX operators that can be translated, with the operators that they become.
 pub fn operators() -> impl Iterator<Item = &'static Operator> {
     TABLE.iter().copied().flatten()
 }
 
-/// The row for an operator, or why there is none.
+/// The row for an operator, or the reason why there is none.
 pub(crate) fn find(domain: &str, op_type: &str, opset: i64) -> Result<&'static Operator, String> {
     static ROWS: LazyLock<HashMap<&str, Vec<&Operator>>> = LazyLock::new(|| {
         let mut rows: HashMap<_, Vec<_>> = HashMap::new();
@@ -62,7 +62,7 @@ pub(crate) fn find(domain: &str, op_type: &str, opset: i64) -> Result<&'static O
     }
 }
 
-/// Why an operator is not in the table.
+/// The reason why an operator is not in the table.
 fn why_not(domain: &str, op_type: &str) -> String {
     if !matches!(domain, "" | MICROSOFT) {
         return format!("its domain `{domain}` is not known");
@@ -111,7 +111,7 @@ const fn row(
     Operator { op_type, domain: "", since, until, inputs, attributes, becomes, map }
 }
 
-/// An operator of one input that has one in the IR, without attributes in either.
+/// An operator with one input and its equivalent in the IR, both without attributes.
 macro_rules! unary {
     ($onnx:literal, $since:literal, $ir:literal) => {
         row($onnx, ($since, NEWEST), (1, 1), NONE, $ir, |node| each::unary(node, $ir))
@@ -125,7 +125,7 @@ macro_rules! binary {
     };
 }
 
-/// A reduction; the version in which its axes became an input, and what it becomes.
+/// A reduction, with the version in which its axes became an input, and the operator that it becomes.
 macro_rules! reduction {
     ($onnx:literal, $input:literal, $becomes:literal, $map:expr) => {
         &[
@@ -145,7 +145,7 @@ const MAX_POOL: &[&str] =
     &["auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "storage_order", "strides"];
 const GEMM: &[&str] = &["alpha", "beta", "transA", "transB"];
 
-/// By family.
+/// Rows by family.
 #[rustfmt::skip]
 static TABLE: &[&[Operator]] = &[
     // Convolutions and pools.

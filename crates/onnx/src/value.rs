@@ -2,7 +2,7 @@
 
 use opkeep_ops::{TensorId, elements};
 
-/// A tensor under its ONNX shape. The graph's is the same, but for a scalar: it is described as one element there.
+/// A tensor with its ONNX shape. The graph's shape differs only for a scalar, which has one element there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Value {
     pub(crate) id: TensorId,
@@ -15,20 +15,20 @@ impl Value {
     }
 }
 
-/// The shape by which the graph knows a tensor of ONNX shape `shape`.
+/// The graph's shape of a tensor with the ONNX shape `shape`.
 pub(crate) fn described(shape: &[i64]) -> Vec<i64> {
     if shape.is_empty() { vec![1] } else { shape.to_vec() }
 }
 
-/// The most dimensions of a tensor: as many as NumPy has.
+/// The largest number of dimensions of a tensor, as in NumPy.
 pub(crate) const MAX_RANK: usize = 64;
 
-/// How many elements a shape has; `None` if it is not a shape, or absurdly large.
+/// The number of elements of a shape; `None` if it is invalid or overflows.
 pub(crate) fn count(shape: &[i64]) -> Option<u64> {
     if shape.len() > MAX_RANK { None } else { elements(shape) }
 }
 
-/// The product of dimensions of a shape that [`count`] has found to be one.
+/// The product of dimensions of a shape that [`count`] accepts.
 pub(crate) fn product(dims: &[i64]) -> i64 {
     dims.iter().fold(1i64, |product, dim| product.saturating_mul(*dim))
 }

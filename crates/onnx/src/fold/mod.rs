@@ -1,7 +1,7 @@
-//! What is known is computed when a model is translated: shapes, axes, masks.
+//! Folding: values that are known when a model is translated are computed then, such as shapes, axes and masks.
 //!
-//! Only what is small is computed, or what is one value throughout: that stays so, however large it is. Operators
-//! that round in ways of their own are left to their kernels.
+//! Only small tensors are computed, and uniform ones, which stay a single value whatever their size. Operators whose
+//! rounding is specific to their kernels are not folded.
 
 mod moves;
 mod operand;
@@ -14,10 +14,10 @@ use opkeep_ops::{dtype_bytes, find};
 use self::operand::Operand;
 use crate::value::count;
 
-/// The most elements of a tensor that is looked at or computed when a model is translated.
+/// The largest number of elements of a tensor that is read or computed during translation.
 pub(crate) const LIMIT: u64 = 1 << 16;
 
-/// The most bytes that are computed for one model.
+/// The largest number of bytes that are computed for one model.
 pub(crate) const BUDGET: usize = 64 << 20;
 
 /// A tensor whose elements were computed.
@@ -50,7 +50,7 @@ fn constant(graph: &Graph, id: TensorId) -> Option<Constant> {
     }
 }
 
-/// The outputs of an operator, if it is one that is computed here and everything that it takes is known.
+/// The outputs of an operator, if it can be folded and all of its inputs are known.
 ///
 /// # Errors
 /// A constant cannot be read.
@@ -65,7 +65,7 @@ pub(crate) fn fold(
     let Some(spec) = find(op_type).filter(|spec| known && is_computed(spec.rule)) else { return Ok(None) };
     let positions = positions(spec, inputs);
     let tensors = positions.iter().map(|ids| ids.iter().map(|id| graph.tensor(*id)).collect()).collect();
-    // What does not fit is refused, with a reason, when the operator is added to the graph.
+    // The graph refuses a misfit, with a reason, when the operator is added.
     let Ok(call) = Call::new(spec, tensors, attrs) else { return Ok(None) };
     let Ok(types) = call.infer() else { return Ok(None) };
     let types: Vec<TensorType> = types.into_iter().flatten().collect();
@@ -78,7 +78,7 @@ pub(crate) fn fold(
     }
     let sizes = types.iter().map(|made| count(&made.shape));
     let read = data.iter().map(|id| count(&graph.tensor(*id).shape));
-    // Many operands may be one and the same.
+    // All operands may be the same tensor.
     if !is_little(sizes, LIMIT) || !is_little(read, 4 * LIMIT) {
         return Ok(None);
     }
@@ -89,7 +89,7 @@ pub(crate) fn fold(
         operands.push(Operand { dtype, shape, bytes });
     }
     let Some(computed) = compute(&call, &operands, &types) else { return Ok(None) };
-    // What is read takes time, as what is made takes memory.
+    // Reading takes time, as writing takes memory.
     let cost =
         made_bytes(&computed).saturating_add(operands.iter().map(|operand| 8 * operand.bytes.len()).sum());
     let Some(left) = budget.checked_sub(cost) else { return Ok(None) };
@@ -106,7 +106,7 @@ fn is_little(mut sizes: impl Iterator<Item = Option<u64>>, limit: u64) -> bool {
     sizes.try_fold(0u64, |sum, size| sum.checked_add(size?)).is_some_and(|sum| sum <= limit)
 }
 
-/// A single element is one value throughout.
+/// A single element is uniform.
 fn folded(TensorType { dtype, shape }: TensorType, bytes: Vec<u8>) -> Folded {
     let value = match count(&shape) {
         Some(1) => Constant::Fill(bytes),
@@ -142,7 +142,7 @@ fn is_computed(rule: Rule) -> bool {
     is_pointwise(rule) || is_move(rule) || rule == Rule::Reduce
 }
 
-/// The one element that all outputs consist of, if the inputs are one value each throughout.
+/// The single value of all outputs, if each input is uniform.
 fn uniform(graph: &Graph, call: &Call<'_>, types: &[TensorType], data: &[TensorId]) -> Option<Vec<u8>> {
     let element = |id: &TensorId| match constant(graph, *id)? {
         Constant::Fill(element) => Some(element),
@@ -163,7 +163,7 @@ fn uniform(graph: &Graph, call: &Call<'_>, types: &[TensorType], data: &[TensorI
     let moved = if rule == Rule::Gather { &data[..1] } else { data };
     let first = element(moved.first()?)?;
     let alike = moved.iter().all(|id| element(id).as_ref() == Some(&first));
-    // Where no value is given, zeros come in at the edge.
+    // If no value is given, the edge is filled with zeros.
     let edge = rule == Rule::Pad && Pad::of(call).ok()?.mode == PadMode::Constant;
     let zero_edge = !edge || data.len() > 1 || first.iter().all(|byte| *byte == 0);
     (alike && zero_edge).then_some(first)

@@ -1,4 +1,4 @@
-//! Operators that move elements and change none, whatever their type.
+//! Operators that move elements without changing them, for all element types.
 
 use opkeep_ops::{Call, Gather, Pad, PadMode, Rule, Slice, TensorType};
 use opkeep_ops::{concat, dtype_bytes, multiples, permutation, pieces};
@@ -19,7 +19,7 @@ pub(super) fn compute(call: &Call<'_>, operands: &[Operand], types: &[TensorType
         }
         Rule::BroadcastTo => pick(places(&made.shape, &broadcast(&x.shape, made.shape.len()), 0))?,
         Rule::Tile => {
-            // Each dimension becomes two: how often it is repeated, and itself.
+            // Each dimension becomes two: its repetitions, and itself.
             let pairs = multiples(call).ok()?.into_iter().zip(&x.shape);
             let shape: Vec<i64> = pairs.flat_map(|(times, dim)| [times.cast_signed(), *dim]).collect();
             let steps: Vec<i64> = steps.into_iter().flat_map(|step| [0, step]).collect();
@@ -28,7 +28,7 @@ pub(super) fn compute(call: &Call<'_>, operands: &[Operand], types: &[TensorType
         Rule::Slice => {
             let Slice { start, step, .. } = Slice::of(call).ok()?;
             let start = start.iter().zip(&steps).map(|(start, step)| start.cast_signed() * step).sum();
-            // A step that is never made may be of any size.
+            // A step that is never made may have any size.
             let steps: Vec<i64> =
                 steps.iter().zip(step).map(|(along, step)| along.wrapping_mul(step)).collect();
             pick(places(&made.shape, &steps, start))?
@@ -99,7 +99,7 @@ fn pad(call: &Call<'_>, x: &Operand, value: Option<&Operand>, made: &TensorType)
     if value.len() != size {
         return None;
     }
-    // Where each element of the output comes from; from nowhere at an edge that is filled.
+    // The source of each element of the output; `None` at an edge that is filled.
     let mut sources = vec![Some(0i64)];
     for ((dim, step), (before, size)) in
         made.shape.iter().zip(dense(&x.shape)).zip(before.iter().zip(&x.shape))
@@ -122,7 +122,7 @@ fn pad(call: &Call<'_>, x: &Operand, value: Option<&Operand>, made: &TensorType)
     Some(padded)
 }
 
-/// Which element of a dimension of `size` elements stands at `at`, which may lie beyond its edges.
+/// The index of the element at `at`, which may be beyond the edges of a dimension of `size` elements.
 fn reflected(mode: PadMode, at: i64, size: i64) -> Option<i64> {
     match mode {
         _ if (0..size).contains(&at) => Some(at),

@@ -1,15 +1,16 @@
-//! The tensors that an operator is computed on, and where their elements are.
+//! The operands of folding.
 
-/// An operand: elements in memory.
+/// An operand: its elements in memory.
 pub(super) struct Operand {
     pub(super) dtype: String,
     pub(super) shape: Vec<i64>,
     pub(super) bytes: Vec<u8>,
 }
 
-/// Where each element of a tensor of shape `shape` lies if one step along each dimension is so many elements.
+/// The index of each element of a tensor of shape `shape`, if one step along each dimension advances by the given
+/// number of elements.
 pub(super) fn places(shape: &[i64], steps: &[i64], start: i64) -> Vec<usize> {
-    // Other dimensions of an empty tensor may be of any size.
+    // The other dimensions of an empty tensor may have any size.
     let mut places = if shape.contains(&0) { Vec::new() } else { vec![start] };
     for (dim, step) in shape.iter().zip(steps) {
         places = places.iter().flat_map(|place| (0..*dim).map(move |at| place + at * step)).collect();
@@ -26,7 +27,7 @@ pub(super) fn dense(shape: &[i64]) -> Vec<i64> {
     steps
 }
 
-/// The steps of a dense tensor where it is broadcast to `rank` dimensions.
+/// The steps of a dense tensor that is broadcast to `rank` dimensions.
 pub(super) fn broadcast(shape: &[i64], rank: usize) -> Vec<i64> {
     let steps = shape.iter().zip(dense(shape)).map(|(dim, step)| if *dim == 1 { 0 } else { step });
     std::iter::repeat_n(0, rank.saturating_sub(shape.len())).chain(steps).collect()

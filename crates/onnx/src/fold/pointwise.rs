@@ -27,7 +27,7 @@ pub(super) fn compute(call: &Call<'_>, operands: &[Operand], made: &TensorType) 
             let mut sum = spread(&numbers(first)?, &places(first));
             for operand in rest {
                 sum = binary("Add", &sum, &spread(&numbers(operand)?, &places(operand)))?;
-                // Each sum is rounded by itself, as in a kernel.
+                // Each sum is rounded separately, as in a kernel.
                 sum = Numbers::decode(&made.dtype, &sum.encode(&made.dtype)?)?;
             }
             sum.encode(&made.dtype)
@@ -103,7 +103,7 @@ fn binary(op_type: &str, a: &Numbers, b: &Numbers) -> Option<Numbers> {
     }
 }
 
-/// Which orders make a comparison true; two numbers have none if one of them is NaN.
+/// The orders for which a comparison holds; there is no order if one of the numbers is NaN.
 fn comparison(op_type: &str) -> Option<fn(Option<std::cmp::Ordering>) -> bool> {
     Some(match op_type {
         "Equal" => |order| order.is_some_and(|order| order.is_eq()),
@@ -116,7 +116,7 @@ fn comparison(op_type: &str) -> Option<fn(Option<std::cmp::Ordering>) -> bool> {
     })
 }
 
-/// `None` for what has no value, such as a quotient by zero: that is left to run time.
+/// `None` if there is no value, such as for a quotient by zero, which is left to run time.
 fn of_ints(op_type: &str, a: i64, b: i64) -> Option<i64> {
     if let Some(holds) = comparison(op_type) {
         return Some(i64::from(holds(Some(a.cmp(&b)))));
@@ -125,7 +125,7 @@ fn of_ints(op_type: &str, a: i64, b: i64) -> Option<i64> {
         "Add" => a.wrapping_add(b),
         "Sub" => a.wrapping_sub(b),
         "Mul" => a.wrapping_mul(b),
-        // Quotients are cut.
+        // Quotients are truncated.
         "RealDiv" if b != 0 => a.wrapping_div(b),
         "Mod" if b != 0 => a.wrapping_rem(b),
         // The remainder has the divisor's sign.
@@ -165,14 +165,14 @@ pub(super) fn reduce(call: &Call<'_>, x: &Operand, made: &TensorType) -> Option<
         _ => return None,
     };
     let Reduce { axes, .. } = Reduce::of(call).ok()?;
-    // The output with the reduced axes kept, as long as one element: there, steps along them lead nowhere.
+    // The output with the reduced axes kept as single elements, along which the steps are 0.
     let kept: Vec<i64> =
         x.shape.iter().enumerate().map(|(at, dim)| if axes.contains(&at) { 1 } else { *dim }).collect();
     let mut steps = dense(&kept);
     axes.iter().for_each(|at| steps[*at] = 0);
     let slots = places(&x.shape, &steps, 0);
     let count = usize::try_from(crate::value::product(&made.shape)).ok()?;
-    // Whole numbers wrap at the end as they would on the way.
+    // Whole numbers wrap at the end as they would after each step.
     let results = match (Numbers::decode(&x.dtype, &x.bytes)?, x.dtype.as_str()) {
         (Numbers::Ints(ints), _) => {
             Numbers::Ints(joined(&ints, &slots, count, start, |a, b| of_ints(op_type, a, b))?)
@@ -192,7 +192,7 @@ pub(super) fn reduce(call: &Call<'_>, x: &Operand, made: &TensorType) -> Option<
     results.encode(&made.dtype)
 }
 
-/// Elements that share a slot, joined in order; `start` is what a slot without any has.
+/// Elements that share a slot, combined in order; a slot without any has the value `start`.
 fn joined<T: Copy>(
     elements: &[T],
     slots: &[usize],

@@ -9,7 +9,7 @@ use crate::tensor;
 use crate::value::{Value, count, product};
 use crate::wire::proto::attribute_type;
 
-/// The value is one of several attributes.
+/// The value is in one of several attributes.
 pub(crate) fn constant(node: &mut Node<'_>) -> Mapped {
     let [attribute] = node.proto.attribute.as_slice() else {
         return Err(format!("it has {} values, expected one", node.proto.attribute.len()));
@@ -40,7 +40,7 @@ pub(crate) fn constant(node: &mut Node<'_>) -> Mapped {
     Ok(vec![value])
 }
 
-/// A tensor that stands in an attribute.
+/// A tensor in an attribute.
 fn tensor_attribute(node: &mut Node<'_>, name: &str) -> Result<Option<Value>, String> {
     let base = node.base;
     let attr = node.attr(name, attribute_type::TENSOR, "a tensor")?;
@@ -49,7 +49,7 @@ fn tensor_attribute(node: &mut Node<'_>, name: &str) -> Result<Option<Value>, St
     node.constant(data.dtype, &data.shape, data.constant).map(Some)
 }
 
-/// One value in a shape that is known: the value stays one.
+/// A uniform value of a known shape stays uniform.
 pub(crate) fn constant_of_shape(node: &mut Node<'_>) -> Mapped {
     let shape = node.required(0, "shape")?;
     let Some(value) = tensor_attribute(node, "value")? else {
@@ -78,7 +78,7 @@ pub(crate) fn size(node: &mut Node<'_>) -> Mapped {
     Ok(vec![node.int_constant("int64", &[], vec![product(&x.shape)])?])
 }
 
-/// From a start to a limit, which is not reached, in steps.
+/// The numbers from a start in steps, up to a limit that is not included.
 pub(crate) fn range(node: &mut Node<'_>) -> Mapped {
     let mut numbers = Vec::new();
     for (at, what) in ["start", "limit", "delta"].into_iter().enumerate() {
@@ -104,7 +104,7 @@ pub(crate) fn range(node: &mut Node<'_>) -> Mapped {
         [Numbers::Floats(start), Numbers::Floats(limit), Numbers::Floats(delta)] => {
             let (start, limit, delta) = (start[0], limit[0], delta[0]);
             let count = ((limit - start) / delta).ceil();
-            // Steps of nothing are as many as there is no number for.
+            // The number of steps of size zero is infinite or NaN.
             if count.is_nan() || count > LIMIT as f64 {
                 return Err(too_many());
             }
@@ -119,7 +119,7 @@ pub(crate) fn range(node: &mut Node<'_>) -> Mapped {
     Ok(vec![node.computed(&dtype, &[count], bytes)?])
 }
 
-/// How many steps of `delta` begin within `span`; `None` if they lead nowhere.
+/// The number of steps of `delta` that begin within `span`; `None` if `delta` is 0.
 fn steps(span: i128, delta: i128) -> Option<i128> {
     match delta {
         0 => None,
@@ -127,7 +127,7 @@ fn steps(span: i128, delta: i128) -> Option<i128> {
     }
 }
 
-/// The places of what is not zero, a column each, if that is known.
+/// The indices of the elements that are not zero, one column for each, if they are known.
 pub(crate) fn non_zero(node: &mut Node<'_>) -> Mapped {
     let x = node.input(0)?;
     let numbers =

@@ -6,7 +6,7 @@ use super::window::Window;
 use crate::node::{Mapped, Node};
 use crate::value::Value;
 
-/// Over one axis, it is a convolution of images of height 1.
+/// A convolution over one axis is a convolution of images of height 1.
 pub(crate) fn conv(node: &mut Node<'_>) -> Mapped {
     let (x, filter) = (node.input(0)?, node.input(1)?);
     let rank = spatial(&x)?;
@@ -25,7 +25,7 @@ pub(crate) fn conv(node: &mut Node<'_>) -> Mapped {
     Ok(vec![lowered(node, y, rank)?])
 }
 
-/// The sizes of a filter along the axes of the images `x`, of which there are one or two.
+/// The sizes of a filter along the axes of the images `x`, which have one or two.
 pub(super) fn kernel_of(node: &Node<'_>, x: &Value, filter: &Value) -> Result<Vec<i64>, String> {
     if filter.rank() != x.rank() {
         return Err(format!(
@@ -45,7 +45,7 @@ pub(super) fn kernel_of(node: &Node<'_>, x: &Value, filter: &Value) -> Result<Ve
     }
 }
 
-/// How many axes an image has besides batch and channels.
+/// The number of axes of an image after batch and channels.
 pub(super) fn spatial(x: &Value) -> Result<usize, String> {
     match x.rank() {
         rank @ 3.. => Ok(rank - 2),
@@ -53,14 +53,14 @@ pub(super) fn spatial(x: &Value) -> Result<usize, String> {
     }
 }
 
-/// `x` with axes of one element after batch and channels, so that there are `rank` axes besides these.
+/// `x` with axes of one element after batch and channels, so that `rank` axes follow these.
 pub(super) fn lifted(node: &mut Node<'_>, x: &Value, rank: usize) -> Result<opkeep_ops::TensorId, String> {
     let (outer, image) = x.shape.split_at(2);
     let shape = [outer, &vec![1; rank.saturating_sub(image.len())], image].concat();
     node.view(x, &shape)
 }
 
-/// The result of an operator on a [`lifted`] image, with `rank` axes besides batch and channels.
+/// The result of an operator on a [`lifted`] image, with `rank` axes after batch and channels.
 pub(super) fn lowered(node: &mut Node<'_>, y: opkeep_ops::TensorId, rank: usize) -> Result<Value, String> {
     let (outer, image) = node.graph.tensor(y).shape.split_at(2);
     let shape = [outer, &image[image.len().saturating_sub(rank)..]].concat();

@@ -1,4 +1,4 @@
-//! Transposed convolutions, for which the table of the IR has no row: each is a convolution of a stretched image.
+//! Transposed convolutions, for which the IR's table has no row: each becomes a convolution of a stretched image.
 
 use opkeep_ops::{TensorId, bool_attr, int_attr, ints_attr, str_attr};
 
@@ -8,8 +8,8 @@ use super::window::Window;
 use crate::node::{Mapped, Node};
 use crate::value::Value;
 
-/// The image is stretched by zeros between its elements, and the filter turned around; then every tap of the filter
-/// adds to the same outputs as if it were laid over one element.
+/// Zeros are inserted between the elements of the image, and the filter is reversed; then every tap of the filter adds
+/// to the same outputs as in a transposed convolution.
 pub(crate) fn conv_transpose(node: &mut Node<'_>) -> Mapped {
     let (x, filter) = (node.input(0)?, node.input(1)?);
     let rank = spatial(&x)?;
@@ -27,7 +27,7 @@ pub(crate) fn conv_transpose(node: &mut Node<'_>) -> Mapped {
     let image = lifted(node, &x, 2)?;
     let image = node.graph.tensor(image).shape.clone();
     let mut stretched = stretched(node, &x, &image, &window.strides)?;
-    // Taps reach over the edge, where nothing is; but not as far as the outputs that are cut off.
+    // Taps reach over the edge, but not as far as the outputs that are cut off.
     let edge = |at: usize| {
         let over = window.reach(at)? - 1;
         let (before, after) = (over.checked_sub(window.before[at])?, over.checked_sub(window.after[at])?);
@@ -51,7 +51,7 @@ pub(crate) fn conv_transpose(node: &mut Node<'_>) -> Mapped {
     Ok(vec![lowered(node, y, rank)?])
 }
 
-/// The window, with what is cut off the output as its padding, and what is added to the output's end.
+/// The window, whose padding is the part that is cut off the output, and the size that is added to the output's end.
 fn window(node: &Node<'_>, image: &[i64], kernel: Vec<i64>) -> Result<(Window, Vec<i64>), String> {
     let rank = image.len();
     let mut window = Window::of(node, image, kernel)?;
@@ -77,7 +77,7 @@ fn window(node: &Node<'_>, image: &[i64], kernel: Vec<i64>) -> Result<(Window, V
         let cut = full().ok_or_else(|| format!("an output of {size} elements is absurdly large"))?;
         let less = cut / 2;
         (window.before[at], window.after[at]) = match auto.as_str() {
-            // What is missing is added at the end, if that size was asked for.
+            // Missing elements are added at the end, if the size was requested.
             _ if cut < 0 => (0, if is_asked { cut } else { 0 }),
             "SAME_UPPER" => (less, cut - less),
             _ => (cut - less, less),
@@ -86,7 +86,7 @@ fn window(node: &Node<'_>, image: &[i64], kernel: Vec<i64>) -> Result<(Window, V
     Ok((window, extra))
 }
 
-/// An image with as many zeros behind each element, along each axis, as make the distance a stride.
+/// An image with zeros after each element, along each axis, so that the distance between its elements is the stride.
 fn stretched(node: &mut Node<'_>, x: &Value, image: &[i64], strides: &[i64]) -> Result<TensorId, String> {
     if strides == [1, 1] {
         return node.view(x, image);
@@ -98,12 +98,12 @@ fn stretched(node: &mut Node<'_>, x: &Value, image: &[i64], strides: &[i64]) -> 
     let pads = node.parameter("int64", &pads);
     let attrs = [str_attr("mode", "constant"), bool_attr("paddings_contiguous", false)];
     let padded = node.help("stretched", "PadV3", &[apart, pads], attrs)?;
-    // That there are as many elements, the padding has shown.
+    // The padding has checked that the size fits.
     let shape = [batch, channels, height * strides[0], width * strides[1]];
     node.value(padded, shape).map(|value| value.id)
 }
 
-/// An image without what lies beyond negative edges.
+/// An image without the elements beyond negative edges.
 fn cropped(node: &mut Node<'_>, image: TensorId, edges: &[(i64, i64)]) -> Result<TensorId, String> {
     if edges.iter().all(|(before, after)| *before >= 0 && *after >= 0) {
         return Ok(image);
@@ -117,7 +117,7 @@ fn cropped(node: &mut Node<'_>, image: TensorId, edges: &[(i64, i64)]) -> Result
     node.help("cropped", "StridedSliceV2", &[image, begin, end, axes, steps], [])
 }
 
-/// A filter with the roles of its channels swapped within each group, and its taps in reverse.
+/// A filter with input and output channels swapped within each group, and its taps reversed.
 fn turned(node: &mut Node<'_>, filter: &Value, groups: i64) -> Result<TensorId, String> {
     let taps = lifted(node, filter, 2)?;
     let shape = node.graph.tensor(taps).shape.clone();

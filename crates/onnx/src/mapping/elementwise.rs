@@ -50,7 +50,7 @@ pub(crate) fn hard_sigmoid(node: &mut Node<'_>) -> Mapped {
     with(node, "HardSigmoid", vec![float_attr("alpha", alpha), float_attr("beta", beta)])
 }
 
-/// `Selu` has its numbers built in; others make it an `Elu`.
+/// `Selu` of the IR has fixed coefficients; for others, `Elu` is used.
 pub(crate) fn selu(node: &mut Node<'_>) -> Mapped {
     const ALPHA: f32 = 1.673_263_2;
     const GAMMA: f32 = 1.050_701;
@@ -92,7 +92,7 @@ pub(crate) fn is_inf(node: &mut Node<'_>) -> Mapped {
     Ok(vec![node.value(y, x.shape)?])
 }
 
-/// The remainder has the divisor's sign, as in Python, or with `fmod` the dividend's, as in C.
+/// The remainder has the divisor's sign, as in Python; with `fmod` the dividend's, as in C.
 pub(crate) fn modulo(node: &mut Node<'_>) -> Mapped {
     let x = node.input(0)?;
     match node.flag("fmod", false)? {
@@ -104,7 +104,7 @@ pub(crate) fn modulo(node: &mut Node<'_>) -> Mapped {
     }
 }
 
-/// The exponent may be of another type; the result is of the base's.
+/// The exponent may have another type; the result has the base's.
 pub(crate) fn pow(node: &mut Node<'_>) -> Mapped {
     let (base, exponent) = (node.input(0)?, node.input(1)?);
     let shape = broadcast(&[&base, &exponent])?;
@@ -113,7 +113,7 @@ pub(crate) fn pow(node: &mut Node<'_>) -> Mapped {
         let exponent = cast(node, "exponent", exponent.id, &dtype)?;
         node.emit("Pow", &[base.id, exponent], [])?
     } else {
-        // A fraction of an exponent counts, so it is not cut before.
+        // A fraction of the exponent counts, so it must not be truncated first.
         let base = cast(node, "base", base.id, "float64")?;
         let exponent = cast(node, "exponent", exponent.id, "float64")?;
         let power = node.help("power", "Pow", &[base, exponent], [])?;
@@ -131,7 +131,7 @@ pub(super) fn cast(node: &mut Node<'_>, what: &str, x: TensorId, dtype: &str) ->
     }
 }
 
-/// `saturate` and `round_mode` matter for floats of 8 bits only, which are no type here.
+/// `saturate` and `round_mode` matter only for 8-bit floats, which are not supported.
 pub(crate) fn cast_to(node: &mut Node<'_>) -> Mapped {
     let to = node.int("to", 0)?;
     let number = i32::try_from(to).unwrap_or_default();
@@ -140,7 +140,7 @@ pub(crate) fn cast_to(node: &mut Node<'_>) -> Mapped {
     cast_as(node, target)
 }
 
-/// To the type of another tensor.
+/// A cast to the type of another tensor.
 pub(crate) fn cast_like(node: &mut Node<'_>) -> Mapped {
     let like = node.input(1)?;
     let target = node.dtype(like.id).to_owned();
@@ -156,7 +156,7 @@ fn cast_as(node: &mut Node<'_>, target: &str) -> Mapped {
     with(node, "Cast", vec![int_attr("dst_type", number)])
 }
 
-/// One slope for all, or one a channel; any other shape takes three kernels.
+/// One slope for all elements, or one for each channel; any other shape needs three kernels.
 pub(crate) fn prelu(node: &mut Node<'_>) -> Mapped {
     let (x, slope) = (node.input(0)?, node.input(1)?);
     let shape = broadcast(&[&x, &slope])?;
@@ -167,7 +167,7 @@ pub(crate) fn prelu(node: &mut Node<'_>) -> Mapped {
         ));
     }
     let elements = product(&slope.shape);
-    // Shapes are aligned at their ends, so the channels of the input stand where it has that many dimensions more.
+    // Shapes are aligned at their ends, so the index of the channel dimension is less by the difference of the ranks.
     let channel = (1 + slope.rank()).checked_sub(x.rank()).and_then(|at| slope.shape.get(at));
     let per_channel = x.rank() >= 2 && channel == Some(&elements) && x.shape[1] == elements;
     let y = if elements == 1 || per_channel {
@@ -183,7 +183,7 @@ pub(crate) fn prelu(node: &mut Node<'_>) -> Mapped {
     Ok(vec![node.value(y, shape)?])
 }
 
-/// `op_type` of the first two inputs, then of that and the third, and so on.
+/// `op_type` of the first two inputs, then of the result and the third, and so on.
 pub(crate) fn chain(node: &mut Node<'_>, op_type: &str) -> Mapped {
     let values = node.all()?;
     let Some((last, rest)) = values.split_last().filter(|(_, rest)| !rest.is_empty()) else {
@@ -228,7 +228,7 @@ fn accumulate(node: &mut Node<'_>, values: &[Value], what: Option<&str>) -> Resu
     node.value(sum, shape)
 }
 
-/// Bounds are attributes, and there by default: what is infinite becomes finite.
+/// Bounds are attributes with finite defaults, which make infinities finite.
 pub(crate) fn clip_between(node: &mut Node<'_>) -> Mapped {
     let (min, max) = (node.float("min", f32::MIN)?, node.float("max", f32::MAX)?);
     let x = node.input(0)?;
@@ -238,7 +238,7 @@ pub(crate) fn clip_between(node: &mut Node<'_>) -> Mapped {
     Ok(vec![node.value(y, x.shape)?])
 }
 
-/// Bounds are inputs, each of which may be left out.
+/// Bounds are optional inputs.
 pub(crate) fn clip(node: &mut Node<'_>) -> Mapped {
     let x = node.input(0)?;
     let bounds = (node.optional(1), node.optional(2));
@@ -273,7 +273,7 @@ pub(crate) fn select(node: &mut Node<'_>) -> Mapped {
     Ok(vec![node.value(y, shape)?])
 }
 
-/// Outside of training it does nothing.
+/// Outside of training it has no effect.
 pub(crate) fn dropout(node: &mut Node<'_>) -> Mapped {
     let x = node.input(0)?;
     if node.opset >= 12
@@ -285,7 +285,7 @@ pub(crate) fn dropout(node: &mut Node<'_>) -> Mapped {
     if !node.is_used(1) {
         return Ok(vec![x]);
     }
-    // Before version 12 the mask is of the input's type, or not said to be anything in particular when not training.
+    // Before version 12, the mask has the input's type, or is undefined outside of training.
     if node.opset < 12 {
         return Err("its mask is used, which version 12 was the first to define".to_owned());
     }

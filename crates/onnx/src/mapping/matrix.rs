@@ -5,7 +5,7 @@ use opkeep_ops::{TensorId, bool_attr, float_attr};
 use crate::node::{Mapped, Node};
 use crate::value::Value;
 
-/// A vector on the left is a row, one on the right a column; the dimension that this adds is gone from the result.
+/// A vector on the left is a row, a vector on the right a column; the result lacks the added dimension.
 pub(crate) fn mat_mul(node: &mut Node<'_>) -> Mapped {
     let y = batched(node, false, false, None)?;
     Ok(vec![y])
@@ -38,7 +38,7 @@ fn batched(
     if a.rank() == 0 || b.rank() == 0 {
         return Err(format!("a product of {:?} and {:?}, expected vectors or matrices", a.shape, b.shape));
     }
-    // There is nothing to turn in a vector.
+    // A vector cannot be transposed.
     let (row, column) = (a.rank() == 1, b.rank() == 1);
     let left = if row { node.view(&a, &[1, a.shape[0]])? } else { a.id };
     let right = if column { node.view(&b, &[b.shape[0], 1])? } else { b.id };
@@ -65,7 +65,7 @@ pub(crate) fn gemm(node: &mut Node<'_>) -> Mapped {
         bool_attr("transpose_x1", node.flag("transA", false)?),
         bool_attr("transpose_x2", node.flag("transB", false)?),
     ];
-    // What is multiplied by zero may be left out.
+    // A term that is multiplied by zero is left out.
     let c = node.optional(2).filter(|_| beta != 0.0);
     // The last of the operators gets the node's name.
     let mut steps = 1 + usize::from(alpha != 1.0) + usize::from(c.is_some());

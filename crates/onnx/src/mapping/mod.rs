@@ -1,8 +1,8 @@
-//! What each ONNX operator becomes, by family.
+//! The mapping of each ONNX operator, by family.
 //!
-//! A node becomes the operators for which kernels are compiled, where the vendor's parser first makes others:
-//! BatchNormalization is `BNInfer` at once, global pooling is `ReduceMean` or `ReduceMax`. `auto_pad` becomes pads. Dilated
-//! max pooling becomes `MaxPool3D`, since `MaxPoolV3` has no dilations.
+//! A node becomes the operators for which kernels are compiled, while the vendor's parser first creates intermediate
+//! ones: BatchNormalization directly becomes `BNInfer`, global pooling `ReduceMean` or `ReduceMax`. `auto_pad` becomes
+//! explicit pads. Dilated max pooling becomes `MaxPool3D`, since `MaxPoolV3` has no dilations.
 
 pub(crate) mod constants;
 pub(crate) mod conv;

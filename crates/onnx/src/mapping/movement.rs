@@ -1,4 +1,4 @@
-//! Operators that move elements and change none.
+//! Operators that move elements without changing them.
 
 use opkeep_ops::{axis, bool_attr, int_attr, str_attr};
 
@@ -7,7 +7,7 @@ use super::views::{axes, one_axis};
 use crate::node::{Mapped, Node};
 use crate::value::{Value, count, product};
 
-/// Inputs without elements add nothing.
+/// Inputs without elements are left out.
 pub(crate) fn concat(node: &mut Node<'_>) -> Mapped {
     let values = node.all()?;
     let rank = values[0].rank();
@@ -54,7 +54,7 @@ pub(crate) fn gather(node: &mut Node<'_>) -> Mapped {
     Ok(vec![node.value(y, shape)?])
 }
 
-/// The reversed order if the attribute is unset.
+/// The order is reversed if the attribute is unset.
 pub(crate) fn transpose(node: &mut Node<'_>) -> Mapped {
     let x = node.input(0)?;
     let perm = match node.ints("perm")? {
@@ -69,7 +69,7 @@ pub(crate) fn transpose(node: &mut Node<'_>) -> Mapped {
     Ok(vec![y])
 }
 
-/// `x` with its axes in another order. If those that are longer than 1 stay in theirs, no element moves.
+/// `x` with its axes in another order. If the axes longer than 1 keep their order, no element moves.
 pub(super) fn transposed(
     node: &mut Node<'_>,
     x: &Value,
@@ -95,7 +95,7 @@ pub(crate) fn expand(node: &mut Node<'_>) -> Mapped {
     let asked = node.required(1, "shape")?;
     let shape = opkeep_ops::broadcast(&x.shape, &asked)
         .ok_or_else(|| format!("shape {:?} cannot be expanded to {asked:?}", x.shape))?;
-    // Dimensions of 1 before the others are no work.
+    // Leading dimensions of 1 need no kernel.
     if count(&shape).is_some() && product(&shape) == product(&x.shape) {
         return Ok(vec![node.value(x.id, shape)?]);
     }
@@ -104,7 +104,7 @@ pub(crate) fn expand(node: &mut Node<'_>) -> Mapped {
     Ok(vec![node.value(y, shape)?])
 }
 
-/// `x` expanded to `shape`, for another operator.
+/// `x` expanded to `shape`, as an input of another operator.
 pub(super) fn expand_to(node: &mut Node<'_>, x: &Value, shape: &[i64], what: &str) -> Result<Value, String> {
     if opkeep_ops::broadcast(&x.shape, shape).as_deref() != Some(shape) {
         return Err(format!("its {what} has shape {:?}, which does not expand to {shape:?}", x.shape));
@@ -134,8 +134,8 @@ pub(crate) fn tile(node: &mut Node<'_>) -> Mapped {
     Ok(vec![node.value(y, shape)?])
 }
 
-/// Sizes are an attribute, since version 13 an input; without them the pieces are equal. Since version 18, so many
-/// pieces may be asked for that the last one is smaller.
+/// Sizes are an attribute, and an input since version 13; without them the pieces are equal. Since version 18, a number
+/// of pieces may be given, and the last may be smaller.
 pub(crate) fn split(node: &mut Node<'_>) -> Mapped {
     let x = node.input(0)?;
     let at = one_axis(node.int("axis", 0)?, x.rank())?;
@@ -188,8 +188,8 @@ pub(crate) fn split(node: &mut Node<'_>) -> Mapped {
     made.into_iter().zip(&each).map(piece).collect()
 }
 
-/// Pads and mode are attributes before version 11, in the IR's words: in pairs, and a reflection is an operator of its
-/// own. Later pads are an input, as ONNX orders them, of all axes or of some.
+/// Before version 11, pads and mode are attributes, and the IR has the same modes. Later, pads are an input in ONNX's
+/// order, for all axes or for some. The IR takes pads in pairs, and reflection is a separate operator.
 pub(crate) fn pad(node: &mut Node<'_>) -> Mapped {
     let x = node.input(0)?;
     let mode = node.text("mode", "constant")?;
@@ -239,7 +239,7 @@ pub(crate) fn pad(node: &mut Node<'_>) -> Mapped {
     Ok(vec![node.value(y, shape)?])
 }
 
-/// What a constant padding is filled with; nothing if that is zeros by default.
+/// The value of a constant padding; `None` for the default, zeros.
 fn edge_value(node: &mut Node<'_>, x: &Value, mode: &str) -> Result<Option<opkeep_ops::TensorId>, String> {
     if mode != "constant" {
         return Ok(None);
@@ -256,7 +256,7 @@ fn edge_value(node: &mut Node<'_>, x: &Value, mode: &str) -> Result<Option<opkee
     node.view(&value, &[]).map(Some)
 }
 
-/// Blocks of channels become squares of elements.
+/// Rearranges blocks of channels into squares of elements.
 pub(crate) fn depth_to_space(node: &mut Node<'_>) -> Mapped {
     let (x, [n, c, h, w], b) = picture(node)?;
     let mode = node.text("mode", "DCR")?;
@@ -272,7 +272,7 @@ pub(crate) fn depth_to_space(node: &mut Node<'_>) -> Mapped {
     regrouped(node, &x, &split, &order, [Some(n), Some(rest), h.checked_mul(b), w.checked_mul(b)])
 }
 
-/// Squares of elements become blocks of channels.
+/// Rearranges squares of elements into blocks of channels.
 pub(crate) fn space_to_depth(node: &mut Node<'_>) -> Mapped {
     let (x, [n, c, h, w], b) = picture(node)?;
     if h % b != 0 || w % b != 0 {
@@ -291,7 +291,7 @@ pub(crate) fn space_to_depth(node: &mut Node<'_>) -> Mapped {
 fn picture(node: &Node<'_>) -> Result<(Value, [i64; 4], i64), String> {
     let x = node.input(0)?;
     let block = node.int("blocksize", 0)?;
-    // The square of a block must be a number, too.
+    // The square of a block must not overflow.
     if !(1..=1 << 24).contains(&block) {
         return Err(format!("attribute `blocksize` is {block}, expected 1 or more"));
     }
@@ -314,7 +314,7 @@ fn regrouped(
     Ok(vec![node.value(moved.id, shape)?])
 }
 
-/// The part of a matrix on one side of a diagonal; the rest is zeros.
+/// The part of a matrix on one side of a diagonal; the rest becomes zeros.
 pub(crate) fn triangle(node: &mut Node<'_>) -> Mapped {
     let x = node.input(0)?;
     let upper = node.flag("upper", true)?;

@@ -27,7 +27,7 @@ pub(crate) fn batch_norm(node: &mut Node<'_>) -> Mapped {
     Ok(vec![node.value(y, inputs[0].shape.clone())?])
 }
 
-/// `x` seen as runs of `length` elements, each of them normalised by itself, and not scaled.
+/// `x` viewed as runs of `length` elements, each normalised separately, without scale.
 fn normalised(node: &mut Node<'_>, x: &Value, runs: i64, length: i64, epsilon: f32) -> Result<Value, String> {
     let dtype = node.dtype(x.id).to_owned();
     let (one, zero) = (node.fill(&dtype, &[length], 1.0)?, node.fill(&dtype, &[length], 0.0)?);
@@ -38,7 +38,8 @@ fn normalised(node: &mut Node<'_>, x: &Value, runs: i64, length: i64, epsilon: f
     node.value(y, [runs, length])
 }
 
-/// `y * scale + shift`, with one of either for each of `count` slices along the second axis of `y` seen as `shape`.
+/// `y * scale + shift`, with one scale and one shift for each of `count` slices along the second axis of `y` viewed as
+/// `shape`.
 fn scaled(
     node: &mut Node<'_>,
     y: &Value,
@@ -57,7 +58,7 @@ fn scaled(
     node.value(y, shape)
 }
 
-/// Each channel of each image by itself.
+/// Normalises each channel of each image separately.
 pub(crate) fn instance_norm(node: &mut Node<'_>) -> Mapped {
     let (x, scale, shift) = (node.input(0)?, node.input(1)?, node.input(2)?);
     spatial(&x)?;
@@ -68,8 +69,8 @@ pub(crate) fn instance_norm(node: &mut Node<'_>) -> Mapped {
     Ok(vec![node.value(y.id, x.shape)?])
 }
 
-/// Groups of channels of each image by themselves. Scale and shift are one a group in version 18, and one a channel
-/// since version 21.
+/// Normalises groups of channels of each image separately. There is one scale and one shift for each group in version
+/// 18, and for each channel since version 21.
 pub(crate) fn group_norm(node: &mut Node<'_>) -> Mapped {
     let (x, scale, shift) = (node.input(0)?, node.input(1)?, node.input(2)?);
     spatial(&x)?;
@@ -87,7 +88,7 @@ pub(crate) fn group_norm(node: &mut Node<'_>) -> Mapped {
     Ok(vec![node.value(y.id, x.shape)?])
 }
 
-/// What is optional in ONNX is added: a shift of zeros, and the inverse of the deviation.
+/// Optional parts of ONNX are added: a shift of zeros, and the inverse of the deviation.
 pub(crate) fn layer_norm(node: &mut Node<'_>) -> Mapped {
     let (x, scale) = (node.input(0)?, node.input(1)?);
     let (at, epsilon) = (one_axis(node.int("axis", -1)?, x.rank())?, node.float("epsilon", 1e-5)?);
@@ -110,7 +111,7 @@ pub(crate) fn layer_norm(node: &mut Node<'_>) -> Mapped {
         let sum = node.help("variance", "Adds", &[made[2]], [float_attr("value", epsilon)])?;
         let inverse = node.help("inverse", "Rsqrt", &[sum], [])?;
         for (what, id) in [("mean_type", made[1]), ("inverse_type", inverse)] {
-            // ONNX has them as floats of 32 bits if the attribute is unset.
+            // ONNX defines them as 32-bit floats if the attribute is unset.
             let stash = node.int("stash_type", 1)?;
             let stash = crate::dtype::of_onnx(i32::try_from(stash).unwrap_or_default());
             let id = cast(node, what, id, stash.ok_or("attribute `stash_type` is no element type here")?)?;
@@ -120,7 +121,7 @@ pub(crate) fn layer_norm(node: &mut Node<'_>) -> Mapped {
     Ok(outputs)
 }
 
-/// Divided by the root of the mean of squares.
+/// Divides by the root of the mean of squares.
 pub(crate) fn rms_norm(node: &mut Node<'_>) -> Mapped {
     let (x, scale) = (node.input(0)?, node.input(1)?);
     let (at, epsilon) = (one_axis(node.int("axis", -1)?, x.rank())?, node.float("epsilon", 1e-5)?);
@@ -136,7 +137,8 @@ pub(crate) fn rms_norm(node: &mut Node<'_>) -> Mapped {
     Ok(vec![node.value(y, x.shape)?])
 }
 
-/// Over neighbouring channels. The IR wants the share of each in alpha, and half the number of neighbours.
+/// Normalises over neighbouring channels. The IR expects alpha divided by `size`, and half the number of
+/// neighbours.
 pub(crate) fn lrn(node: &mut Node<'_>) -> Mapped {
     let x = node.input(0)?;
     spatial(&x)?;
@@ -161,7 +163,7 @@ pub(crate) fn lrn(node: &mut Node<'_>) -> Mapped {
     Ok(vec![node.value(y, x.shape)?])
 }
 
-/// Over one axis; before version 13, over it and all that follow, which are seen as one.
+/// Over one axis; before version 13, over it and all that follow, which are viewed as one.
 pub(crate) fn softmax(node: &mut Node<'_>, op_type: &str) -> Mapped {
     let x = node.input(0)?;
     let one = node.opset >= 13;
@@ -169,7 +171,7 @@ pub(crate) fn softmax(node: &mut Node<'_>, op_type: &str) -> Mapped {
     if x.rank() == 0 {
         return Err("its input is a scalar".to_owned());
     }
-    // Where the input is a vector, the axis that old versions have by default is the one behind it.
+    // For a vector, the default axis of old versions is after its last one.
     if !one && given == x.rank() as i64 {
         let shape = [product(&x.shape), 1];
         return softmax_over(node, op_type, &x, &shape, 1);

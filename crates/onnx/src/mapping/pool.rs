@@ -10,12 +10,12 @@ use crate::fold::LIMIT;
 use crate::node::{Mapped, Node};
 use crate::value::{Value, product};
 
-/// A pool's window, on an image lifted to at least two axes.
+/// A pool's window on an image that is lifted to at least two axes.
 struct Pool {
     window: Window,
     /// The image's axes.
     image: Vec<i64>,
-    /// How many windows there are.
+    /// The numbers of windows.
     counts: Vec<i64>,
 }
 
@@ -25,7 +25,7 @@ impl Pool {
         let kernel = node.ints("kernel_shape")?.ok_or("attribute `kernel_shape` is not given")?;
         let mut window = Window::of(node, &x.shape[2..], kernel)?;
         for (apart, _) in window.dilations.iter_mut().zip(&window.kernel).filter(|(_, taps)| **taps == 1) {
-            // A single tap has nothing to lie apart from.
+            // The dilation of a single tap has no effect.
             *apart = 1;
         }
         let padded_whole = |at: usize| {
@@ -50,8 +50,8 @@ impl Pool {
         })
     }
 
-    /// The window with as much padding at the far end as gives just that many windows if the last one has to lie
-    /// wholly on the padded image.
+    /// The window with enough padding after the image for that number of windows, if the last one must lie completely
+    /// on the padded image.
     fn reached(&self) -> Result<Window, String> {
         let after = |at: usize| match self.window.count(at, self.image[at], false) {
             Ok(count) if count == self.counts[at] => Some(self.window.after[at]),
@@ -63,7 +63,7 @@ impl Pool {
     }
 }
 
-/// `1, 1` for batch and channels, and `values` for the axes behind them.
+/// `1, 1` for batch and channels, then `values` for the other axes.
 fn full(values: &[i64]) -> Vec<i64> {
     [&[1, 1], values].concat()
 }
@@ -79,15 +79,15 @@ fn flat(window: &Window) -> Vec<Attr> {
     ]
 }
 
-/// Over one axis, it is a pool of images of height 1. With taps that lie apart it is a pool of volumes of depth 1,
-/// which has dilations where that of images has none.
+/// A pool over one axis is a pool of images of height 1. With dilations it is a pool of volumes of depth 1, since the
+/// IR's pool of images has none.
 pub(crate) fn max_pool(node: &mut Node<'_>) -> Mapped {
     let x = node.input(0)?;
     if node.is_used(1) {
         return Err("its second output, the places of the maxima, is used".to_owned());
     }
     let rank = spatial(&x)?;
-    // Padding is never a maximum, so that it may be as wide as windows reach.
+    // Padding is never a maximum, so it may be as wide as windows reach.
     let window = Pool::of(node, &x)?.reached()?;
     let y = match (rank, window.dilations.iter().all(|dilation| *dilation == 1)) {
         (1 | 2, true) => {
@@ -112,8 +112,8 @@ pub(crate) fn max_pool(node: &mut Node<'_>) -> Mapped {
     Ok(vec![lowered(node, y, rank)?])
 }
 
-/// What counts as part of a window: the image, or with `count_include_pad` the padding that was asked for, too. What
-/// windows reach over behind that never counts.
+/// The elements of the image count, and with `count_include_pad` those of the requested padding. Elements beyond that
+/// never count.
 pub(crate) fn average_pool(node: &mut Node<'_>) -> Mapped {
     let x = node.input(0)?;
     let rank = spatial(&x)?;
@@ -155,7 +155,7 @@ fn average(
     node.emit("AvgPoolV2", &[image], attrs)
 }
 
-/// An image with its padding as zeros of its own.
+/// An image with its padding as explicit zeros.
 fn padded(node: &mut Node<'_>, image: TensorId, window: &Window) -> Result<TensorId, String> {
     let pads = [&[0, 0], &window.before[..], &[0, 0], &window.after[..]].concat();
     let pads = node.parameter("int64", &pads);
@@ -163,8 +163,8 @@ fn padded(node: &mut Node<'_>, image: TensorId, window: &Window) -> Result<Tenso
     node.help("padded", "PadV3", &[image, pads], attrs)
 }
 
-/// An average of taps that lie apart, for which the IR has no pool: their sum, by a convolution with ones, divided by
-/// how many of them count.
+/// A dilated average, for which the IR has no pool: the sum, by a convolution with ones, divided by the number of taps
+/// that count.
 fn spread_average(
     node: &mut Node<'_>,
     x: &Value,
@@ -198,7 +198,7 @@ fn spread_average(
     node.emit("RealDiv", &[by_rows, columns.id], [])
 }
 
-/// How many taps of each window on one axis count.
+/// The number of taps that count in each window on one axis.
 fn taps(pool: &Pool, at: usize, padding_counts: bool) -> Result<Vec<i64>, String> {
     let (window, count) = (&pool.window, pool.counts[at]);
     let work = count.saturating_mul(window.kernel[at]);
@@ -219,7 +219,7 @@ fn taps(pool: &Pool, at: usize, padding_counts: bool) -> Result<Vec<i64>, String
     Ok((0..count).map(|place| counted(place * window.strides[at] - window.before[at]) as i64).collect())
 }
 
-/// A reduction over all axes but batch and channels: the IR's own global pools have no kernels.
+/// A reduction over all axes except batch and channels: the IR's own global pools have no kernels.
 pub(crate) fn global(node: &mut Node<'_>, op_type: &str) -> Mapped {
     let x = node.input(0)?;
     let axes: Vec<usize> = (2..spatial(&x)? + 2).collect();

@@ -6,8 +6,8 @@ use super::views::{axes, given_axes, one_axis};
 use crate::node::{Mapped, Node};
 use crate::value::Value;
 
-/// The reduction `op_type` over axes, by the operator that is named after `what`, or else after the node. Over axes of
-/// one element there is nothing to do.
+/// The reduction `op_type` over axes, by an operator that is named after `what`, or after the node if `what` is not
+/// given. A reduction over axes of one element has no effect.
 pub(super) fn over(
     node: &mut Node<'_>,
     op_type: &str,
@@ -35,7 +35,7 @@ pub(super) fn over(
     node.value(y, shape)
 }
 
-/// What a reduction is over, and whether the reduced axes stay.
+/// The axes of a reduction, and whether they stay.
 struct Over {
     x: Value,
     axes: Vec<usize>,
@@ -61,7 +61,7 @@ pub(crate) fn reduce(node: &mut Node<'_>, op_type: &str, input_since: i64) -> Ma
     Ok(vec![over(node, op_type, None, &x, &axes, keep)?])
 }
 
-/// A sum of what `before` makes of the elements, and what `after` makes of that.
+/// The sum of `before` applied to the elements, with `after` applied to the sum.
 pub(crate) fn sum_of(node: &mut Node<'_>, before: Option<&str>, after: Option<&str>) -> Mapped {
     let Over { x, axes, keep } = Over::of(node, 18)?;
     let id = match before {
@@ -75,11 +75,11 @@ pub(crate) fn sum_of(node: &mut Node<'_>, before: Option<&str>, after: Option<&s
     Ok(vec![node.value(y, sum.shape)?])
 }
 
-/// The logarithm of a sum of powers of e. The largest exponent is taken off before, so that no power is infinite.
+/// The logarithm of a sum of powers of e. The largest exponent is subtracted first, so that no power is infinite.
 pub(crate) fn log_sum_exp(node: &mut Node<'_>) -> Mapped {
     let Over { x, axes, keep } = Over::of(node, 18)?;
     let most = over(node, "ReduceMax", Some("max"), &x, &axes, true)?;
-    // An infinite one, taken off itself, would be nothing.
+    // An infinite exponent minus itself would be NaN.
     let dtype = node.dtype(x.id).to_owned();
     let finite = node.help("finite", "IsFinite", &[most.id], [])?;
     let zero = node.fill(&dtype, &[], 0.0)?;
@@ -94,9 +94,9 @@ pub(crate) fn log_sum_exp(node: &mut Node<'_>) -> Mapped {
     Ok(vec![node.value(y, sum.shape)?])
 }
 
-/// The place of the greatest element along one axis, or of the least; of several the first, unless an attribute asks
-/// for the last. The IR's table has no row for that: places are chosen where an element is the greatest, and the least
-/// of them is left.
+/// The index of the greatest or least element along one axis; of several the first, or the last if an attribute says
+/// so. The IR's table has no such operator: the indices of the greatest elements are selected, and the least of them
+/// remains.
 pub(crate) fn place_of(node: &mut Node<'_>, op_type: &str) -> Mapped {
     let x = node.input(0)?;
     let at = one_axis(node.int("axis", 0)?, x.rank())?;
@@ -110,7 +110,7 @@ pub(crate) fn place_of(node: &mut Node<'_>, op_type: &str) -> Mapped {
     let mut along = vec![1; x.rank() - at];
     along[0] = size;
     let places = node.int_constant("int64", &along, (0..size).collect())?;
-    // Within the axis, whatever comes: beside what is not a number nothing is the greatest.
+    // Limited to the axis in any case: if an element is NaN, no element is the greatest.
     let (nowhere, choose) = if last { (0.0, "ReduceMax") } else { ((size - 1) as f64, "ReduceMin") };
     let nowhere = node.fill("int64", &[], nowhere)?;
     let chosen = node.help("places", "SelectV2", &[is_it, places.id, nowhere.id], [])?;

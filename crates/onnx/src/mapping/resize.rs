@@ -1,4 +1,4 @@
-//! Resized images. Which elements a result is made of is known beforehand: one, or two with their shares.
+//! Resized images. The elements that contribute to a result are known in advance: one, or two with weights.
 
 use opkeep_ops::{TensorId, bool_attr};
 
@@ -8,21 +8,21 @@ use crate::node::{Mapped, Node};
 use crate::number::Numbers;
 use crate::value::Value;
 
-/// How a result is made of the elements around it.
+/// The way in which a result is computed from the elements around it.
 #[derive(Clone, Copy, PartialEq)]
 enum Mode {
     Nearest,
     Linear,
 }
 
-/// Where the results lie on the image, by ONNX's names.
+/// The positions of the results on the image, by ONNX's names.
 struct Grid {
     mode: Mode,
     coordinates: String,
     rounding: String,
 }
 
-/// Along one axis: how many elements there are, how many there are to be, and by what that is more.
+/// One axis: its size, its new size, and the scale.
 struct Axis {
     at: usize,
     from: i64,
@@ -30,7 +30,7 @@ struct Axis {
     scale: f32,
 }
 
-/// `Upsample` up to version 9, and `Resize` of version 10, which is its successor.
+/// `Upsample` up to version 9, and its successor `Resize` of version 10.
 pub(crate) fn upsample(node: &mut Node<'_>) -> Mapped {
     let x = node.input(0)?;
     let scales = match node.floats("scales")? {
@@ -43,7 +43,7 @@ pub(crate) fn upsample(node: &mut Node<'_>) -> Mapped {
     resized(node, x, &grid, &axes)
 }
 
-/// `Resize` since version 11: to sizes, or by scales; of all axes, or since version 18 of some.
+/// `Resize` since version 11: to sizes or by scales, of all axes, or since version 18 of some.
 pub(crate) fn resize(node: &mut Node<'_>) -> Mapped {
     let x = node.input(0)?;
     for (name, plain) in [("antialias", 0), ("exclude_outside", 0)] {
@@ -64,7 +64,7 @@ pub(crate) fn resize(node: &mut Node<'_>) -> Mapped {
         Some(given) => given.iter().map(|at| one_axis(*at, x.rank())).collect::<Result<Vec<_>, _>>()?,
         None => (0..x.rank()).collect(),
     };
-    // What is not given may be given as nothing.
+    // An empty input counts as omitted.
     let sizes = node.known(3, "sizes")?.filter(|sizes| !sizes.is_empty());
     let axes = match (scales(node, 2)?, sizes) {
         (Some(scales), None) => scaled(&x, &along, &scales)?,
@@ -90,7 +90,7 @@ fn mode(node: &Node<'_>) -> Result<Mode, String> {
     }
 }
 
-/// The scales that input `at` holds.
+/// The scales in input `at`.
 fn scales(node: &Node<'_>, at: usize) -> Result<Option<Vec<f32>>, String> {
     let Some(value) = node.optional(at) else { return Ok(None) };
     match node.numbers(value.id)? {
@@ -106,7 +106,7 @@ fn scaled(x: &Value, along: &[usize], scales: &[f32]) -> Result<Vec<Axis>, Strin
     }
     let axis = |(at, scale): (&usize, &f32)| {
         let from = x.shape[*at];
-        // In floats of 32 bits, as ONNX Runtime has it, which do not hold every size.
+        // In 32-bit floats, as in ONNX Runtime, although they do not represent every size.
         let to = if *scale == 1.0 { from } else { (from as f32 * scale).floor() as i64 };
         Axis { at: *at, from, to, scale: *scale }
     };
@@ -140,8 +140,8 @@ fn resized(node: &mut Node<'_>, x: Value, grid: &Grid, axes: &[Axis]) -> Mapped 
     Ok(vec![y])
 }
 
-/// Where a result lies on the image. In floats of 32 bits, as ONNX Runtime has it: on an edge between two elements,
-/// the last bit decides.
+/// The position of a result on the image. In 32-bit floats, as in ONNX Runtime: on the edge between two elements, the
+/// last bit decides.
 fn place_of(grid: &Grid, axis: &Axis, at: i64) -> Result<f32, String> {
     let (x, to) = (at as f32, axis.to as f32);
     let half_pixel = (x + 0.5) / axis.scale - 0.5;
@@ -196,7 +196,7 @@ fn taken(
     node.value(y, shape)
 }
 
-/// Of each place, the elements on both sides of it, by how near they are.
+/// For each position, the elements on both sides, weighted by their distance.
 fn between(
     node: &mut Node<'_>,
     x: &Value,

@@ -5,25 +5,26 @@ use opkeep_ops::slice_range;
 use super::views::one_axis;
 use crate::node::{Mapped, Node};
 
-/// What a slice takes of one axis.
+/// The part of one axis that a slice takes.
 struct Part {
     axis: usize,
     begin: i64,
     end: i64,
     step: i64,
-    /// How many elements that are.
+    /// The number of its elements.
     count: i64,
 }
 
 impl Part {
-    /// Bounds beyond the axis are cut off, and negative ones count from its end. The result's are not negative, but
-    /// for an end before the first element, which no other number names.
+    /// Bounds beyond the axis are clamped, and negative ones count from its end. The resulting bounds are not negative,
+    /// except for an end before the first element, which no other number denotes.
     fn of(axis: usize, size: i64, begin: i64, end: i64, step: i64) -> Self {
         let from_start = |bound: i64| if bound < 0 { bound.saturating_add(size) } else { bound };
-        // Backwards, a slice that begins before the first element begins at it, and one may end before it.
+        // Backwards, a slice whose begin is before the first element begins at the first, while its end may be before
+        // it.
         let (first, least, most) = if step > 0 { (0, 0, size) } else { (0.min(size - 1), -1, size - 1) };
         let (begin, end) = (from_start(begin).clamp(first, most), from_start(end).clamp(least, most));
-        // Before the first element there is no number but one below the negative ones.
+        // Only a number below all negative indices denotes the position before the first element.
         let end = if end < 0 { -size - 1 } else { end };
         let (_, count) = slice_range(begin, end, step, size);
         match i64::try_from(count).unwrap_or(i64::MAX) {
@@ -33,7 +34,7 @@ impl Part {
     }
 }
 
-/// Bounds are attributes before version 10, and inputs since, with steps.
+/// Before version 10, bounds are attributes; since then, inputs with steps.
 pub(crate) fn slice(node: &mut Node<'_>) -> Mapped {
     let x = node.input(0)?;
     let (begins, ends, along, steps) = if node.opset < 10 {
@@ -61,7 +62,7 @@ pub(crate) fn slice(node: &mut Node<'_>) -> Mapped {
         shape[axis] = part.count;
         parts.push(part);
     }
-    // Whatever is taken whole is not sliced. Backwards, that is so for an axis of one element.
+    // An axis that is taken completely is not sliced; backwards, that holds for an axis of one element.
     parts.retain(|part| part.count != x.shape[part.axis] || (part.step < 0 && part.count > 1));
     if parts.is_empty() {
         return Ok(vec![x]);

@@ -1,4 +1,4 @@
-//! Operators that change shapes and no elements.
+//! Operators that change shapes but no elements.
 
 use opkeep_ops::axis;
 
@@ -24,7 +24,7 @@ pub(crate) fn identity(node: &mut Node<'_>) -> Mapped {
     Ok(vec![node.input(0)?])
 }
 
-/// 0 stands for the input's dimension unless `allowzero` is set, -1 for what is left.
+/// 0 stands for the input's dimension unless `allowzero` is set, -1 for the remaining elements.
 pub(crate) fn reshape(node: &mut Node<'_>) -> Mapped {
     let x = node.input(0)?;
     let asked = node.required(1, "shape")?;
@@ -45,11 +45,11 @@ pub(crate) fn reshape(node: &mut Node<'_>) -> Mapped {
     Ok(vec![node.value(x.id, shape)?])
 }
 
-/// All dimensions before an axis become one, and all from it on.
+/// The dimensions before an axis become one, and those from it on become another.
 pub(crate) fn flatten(node: &mut Node<'_>) -> Mapped {
     let x = node.input(0)?;
     let given = node.int("axis", 1)?;
-    // The axis may lie behind the last dimension.
+    // The axis may be after the last dimension.
     let at = match usize::try_from(given) {
         Ok(at) if at == x.rank() => at,
         _ => one_axis(given, x.rank())?,

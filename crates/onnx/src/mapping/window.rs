@@ -1,8 +1,8 @@
-//! Windows of convolutions and pools: however ONNX states their padding, here it is explicit.
+//! Windows of convolutions and pools, with explicit padding for each of ONNX's ways to state it.
 
 use crate::node::Node;
 
-/// A window that slides over an image, one value an axis.
+/// A window that slides over an image, with one value for each axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Window {
     pub(super) kernel: Vec<i64>,
@@ -15,7 +15,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// The window of `kernel` taps that `node` lays over an image of sizes `image`.
+    /// The window of `kernel` taps of `node`, on an image of the sizes `image`.
     pub(super) fn of(node: &Node<'_>, image: &[i64], kernel: Vec<i64>) -> Result<Self, String> {
         let rank = image.len();
         let list = |name: &str, count: usize, default: i64, least: i64| {
@@ -54,12 +54,12 @@ impl Window {
         Ok(Self { kernel, strides, dilations, before, after })
     }
 
-    /// The pads as the IR has them: in pairs, an axis each.
+    /// The pads in the IR's order: a pair for each axis.
     pub(super) fn pads(&self) -> Vec<i64> {
         self.before.iter().zip(&self.after).flat_map(|(before, after)| [*before, *after]).collect()
     }
 
-    /// The same window on an image with `axes` more axes of one element before its own.
+    /// The same window on an image with `axes` additional leading axes of one element.
     pub(super) fn lifted(&self, axes: usize) -> Self {
         let lift = |values: &[i64], value: i64| [&vec![value; axes], values].concat();
         Self {
@@ -71,13 +71,13 @@ impl Window {
         }
     }
 
-    /// Elements from a window's first tap to its last, on one axis; `None` for absurdly many.
+    /// The number of elements from a window's first tap to its last on one axis; `None` if it overflows.
     pub(super) fn reach(&self, at: usize) -> Option<i64> {
         reach(self.kernel[at], self.dilations[at])
     }
 
-    /// How many windows there are on one axis of `size` elements. With `ceil`, a last window that is only partly on the
-    /// padded image counts, if it does not begin behind the image.
+    /// The number of windows on one axis of `size` elements. With `ceil`, a last window that is only partly on the
+    /// padded image counts, unless it begins after the image.
     pub(super) fn count(&self, at: usize, size: i64, ceil: bool) -> Result<i64, String> {
         let room = || {
             let padded = size.checked_add(self.before[at])?.checked_add(self.after[at])?;
@@ -100,7 +100,7 @@ impl Window {
         Ok(if is_behind { last } else { last + 1 })
     }
 
-    /// The padding after the last element with which, on one axis of `size` elements, there are just `count` windows.
+    /// The padding after the last element that gives exactly `count` windows on one axis of `size` elements.
     pub(super) fn after_for(&self, at: usize, size: i64, count: i64) -> Option<i64> {
         let last = (count - 1).checked_mul(self.strides[at])?.checked_add(self.reach(at)?)?;
         Some((last - size - self.before[at]).max(0))
@@ -111,8 +111,8 @@ fn reach(kernel: i64, dilation: i64) -> Option<i64> {
     (kernel - 1).checked_mul(dilation)?.checked_add(1)
 }
 
-/// The padding with which an axis of `size` elements has a window every `stride` elements; the odd one goes before the
-/// first element if `lower`.
+/// The padding with which an axis of `size` elements has a window every `stride` elements; an odd element is added
+/// before the first one if `lower`.
 fn same(size: i64, kernel: i64, stride: i64, dilation: i64, lower: bool) -> Option<(i64, i64)> {
     let windows = size / stride + i64::from(size % stride != 0);
     let needed = (windows - 1).max(0).checked_mul(stride)?.checked_add(reach(kernel, dilation)?)?;

@@ -1,4 +1,4 @@
-//! What a model declares of its inputs and outputs.
+//! The declared inputs and outputs of a model.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -7,14 +7,14 @@ use crate::model::network::{Options, ValueInfo};
 use crate::model_error::{ModelError, OpenDim};
 use crate::wire::proto::{DimensionProto, TensorTypeProto, ValueInfoProto};
 
-/// Sizes for dimensions that have none in the model.
+/// Sizes for dimensions without a size in the model.
 pub(crate) struct Sizes<'o> {
     options: &'o Options,
-    /// Those that were not given one.
+    /// The dimensions that still need a size.
     open: Vec<OpenDim>,
-    /// Where each of them is in that list.
+    /// The index of each of them in that list.
     places: HashMap<String, usize>,
-    /// The names of all that have none in the model.
+    /// The names of all dimensions without a size in the model.
     names: BTreeSet<String>,
 }
 
@@ -23,7 +23,7 @@ impl<'o> Sizes<'o> {
         Self { options, open: Vec::new(), places: HashMap::new(), names: BTreeSet::new() }
     }
 
-    /// An input as it is declared. Dimensions without a size are 0 here: [`check`](Self::check) reports them.
+    /// An input by its declaration. Dimensions without a size are 0 here: [`check`](Self::check) reports them.
     pub(crate) fn input(&mut self, info: &ValueInfoProto) -> Result<ValueInfo, ModelError> {
         let problem = |problem: String| ModelError::Input { input: info.name.clone(), problem };
         let tensor =
@@ -61,7 +61,7 @@ impl<'o> Sizes<'o> {
         }
     }
 
-    /// Checks that every dimension has a size, and that every size that was given is one's.
+    /// Checks that every dimension has a size, and that every given size belongs to a dimension.
     pub(crate) fn check(self) -> Result<(), ModelError> {
         if let Some(name) = self.options.dims.keys().find(|name| !self.names.contains(*name)) {
             let known = self.names.into_iter().collect();
@@ -74,7 +74,7 @@ impl<'o> Sizes<'o> {
     }
 }
 
-/// Checks what is declared of an output against what was computed. A dimension without a size agrees with any.
+/// Checks the declaration of an output against the computed output. A dimension without a size agrees with any.
 pub(crate) fn check_output(declared: &ValueInfoProto, computed: &ValueInfo) -> Result<(), ModelError> {
     let Some(tensor) = tensor_type(declared) else { return Ok(()) };
     let declared_dtype = dtype::of_onnx(tensor.elem_type);

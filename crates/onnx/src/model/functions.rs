@@ -7,7 +7,7 @@ use prost::Message;
 use crate::model::order::short;
 use crate::wire::proto::ModelProto;
 
-/// A function, as far as it is read: what its operator is called.
+/// A function, of which only the name of its operator is read.
 #[derive(Clone, PartialEq, Message)]
 struct FunctionProto {
     #[prost(string, tag = "1")]
@@ -16,8 +16,8 @@ struct FunctionProto {
     domain: String,
 }
 
-/// The domains and names of a model's functions. One that is damaged has none: nodes that call it are refused all the
-/// same, as no other operator has its name.
+/// The domains and names of a model's functions. A damaged function is left out: nodes that call it are refused in any
+/// case, since no other operator has its name.
 pub(crate) fn functions(model: &ModelProto) -> HashSet<(String, String)> {
     let functions = model.functions.iter().filter_map(|bytes| FunctionProto::decode(bytes.clone()).ok());
     functions.map(|function| (short(&function.domain).to_owned(), function.name)).collect()

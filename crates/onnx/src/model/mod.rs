@@ -1,4 +1,4 @@
-//! From a model to a graph: its declared inputs and outputs, the order of its nodes, the translation of each.
+//! Translation of a model to a graph: its declared inputs and outputs, the order of its nodes, and each node.
 
 pub(crate) mod declared;
 pub(crate) mod functions;

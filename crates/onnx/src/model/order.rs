@@ -1,4 +1,4 @@
-//! What defines each name of a graph, which nodes lead to an output, and in which order they compute.
+//! The definitions of a graph's names, the nodes that lead to an output, and their order.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
@@ -6,7 +6,7 @@ use std::collections::{BinaryHeap, HashMap, HashSet};
 use crate::ModelError;
 use crate::wire::proto::{GraphProto, NodeProto};
 
-/// What a name stands for.
+/// The definition of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Definition {
     /// An input of the graph: its index.
@@ -20,9 +20,9 @@ pub(crate) enum Definition {
 /// The part of a graph that its outputs need.
 #[derive(Debug)]
 pub(crate) struct Plan<'g> {
-    /// Names, and what they stand for.
+    /// The definition of each name.
     pub(crate) definitions: HashMap<&'g str, Definition>,
-    /// The nodes that lead to an output, each after those it reads from; as in the model wherever that is so there.
+    /// The nodes that lead to an output, each after those whose outputs it reads; in the model's order if possible.
     pub(crate) nodes: Vec<usize>,
     /// The names that these nodes read, and those of the outputs.
     pub(crate) read: HashSet<&'g str>,
@@ -32,7 +32,7 @@ impl<'g> Plan<'g> {
     /// The plan for `graph`.
     ///
     /// # Errors
-    /// Names that are defined twice or not at all, outputs without a name of their own, nodes that wait for each other.
+    /// Names that are defined twice or not at all, outputs without a unique name, nodes that form a cycle.
     pub(crate) fn of(graph: &'g GraphProto) -> Result<Self, ModelError> {
         check_outputs(graph)?;
         let definitions = definitions(graph)?;
@@ -42,7 +42,7 @@ impl<'g> Plan<'g> {
     }
 }
 
-/// What to call a node in a message and in the graph that is made.
+/// The name of a node in messages and in the graph.
 pub(crate) fn node_name(index: usize, node: &NodeProto) -> String {
     match node.name.as_str() {
         "" => format!("{}_{index}", node.op_type),
@@ -50,12 +50,12 @@ pub(crate) fn node_name(index: usize, node: &NodeProto) -> String {
     }
 }
 
-/// A domain; the default one has two names, of which this is the empty one.
+/// A domain; the default domain has two names, of which this returns the empty one.
 pub(crate) fn short(domain: &str) -> &str {
     if domain == "ai.onnx" { "" } else { domain }
 }
 
-/// The names that a node reads; an input that is not given has none.
+/// The names that a node reads; an omitted input has none.
 pub(crate) fn reads(node: &NodeProto) -> impl Iterator<Item = &str> {
     node.input.iter().map(String::as_str).filter(|name| !name.is_empty())
 }
@@ -99,14 +99,14 @@ fn described(graph: &GraphProto, definition: Definition) -> String {
     }
 }
 
-/// Which nodes lead to an output, and the names that are read on the way.
+/// The nodes that lead to an output, and the names that are read on the way.
 fn needed<'g>(
     graph: &'g GraphProto,
     definitions: &HashMap<&'g str, Definition>,
 ) -> Result<(Vec<bool>, HashSet<&'g str>), ModelError> {
     let mut needed = vec![false; graph.node.len()];
     let mut read = HashSet::new();
-    // Names to look at, each with the node that reads it.
+    // Names still to be visited, each with the node that reads it.
     let mut open: Vec<(&str, Option<usize>)> =
         graph.output.iter().map(|info| (info.name.as_str(), None)).collect();
     while let Some((name, reader)) = open.pop() {
@@ -130,7 +130,7 @@ fn needed<'g>(
     Ok((needed, read))
 }
 
-/// The needed nodes, each after those it reads from; where there is a choice, the one that comes first in the model.
+/// The needed nodes, each after those whose outputs it reads; if there is a choice, the first in the model.
 fn sorted(
     graph: &GraphProto,
     definitions: &HashMap<&str, Definition>,
@@ -169,7 +169,7 @@ fn sorted(
     }
 }
 
-/// The cycle that one comes to from node `at`, which waits, by going on to a node that it waits for.
+/// The cycle that is reached from the waiting node `at` by following the nodes that are waited for.
 fn cycle(graph: &GraphProto, mut at: usize, waits_for: impl Fn(usize) -> Option<usize>) -> ModelError {
     let mut path: Vec<usize> = Vec::new();
     let mut place: HashMap<usize, usize> = HashMap::new();
@@ -179,10 +179,10 @@ fn cycle(graph: &GraphProto, mut at: usize, waits_for: impl Fn(usize) -> Option<
         }
         place.insert(at, path.len());
         path.push(at);
-        // A node that waits has one that it waits for.
+        // A waiting node always waits for another.
         at = waits_for(at).unwrap_or(at);
     };
-    // The walk went against the direction of the data.
+    // The walk went against the data flow.
     let name = |at: &usize| node_name(*at, &graph.node[*at]);
     ModelError::Cycle { nodes: std::iter::once(&at).chain(path[start..].iter().rev()).map(name).collect() }
 }

@@ -1,4 +1,4 @@
-//! From a model to a graph.
+//! Translation of a model to a graph.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::value::{Value, count, described};
 use crate::wire::proto::{GraphProto, ModelProto, NodeProto, TensorProto};
 use crate::{OnnxError, table, tensor};
 
-/// Translates a model; `base` is where it was read from, for tensors in files beside it.
+/// Translates a model; `base` is the path of its file, for tensors in files beside it.
 pub(crate) fn translate(
     model: &ModelProto,
     base: Option<&Path>,
@@ -49,7 +49,7 @@ pub(crate) fn translate(
     Ok(Network { graph: translation.graph.pruned(), inputs, outputs })
 }
 
-/// Versions by domain. Both names of the default one are the empty one.
+/// Versions by domain. Both names of the default domain count as the empty one.
 fn opsets(model: &ModelProto) -> Result<HashMap<&str, i64>, ModelError> {
     let mut opsets = HashMap::new();
     for import in &model.opset_import {
@@ -80,15 +80,15 @@ struct Translation<'m> {
     functions: HashSet<(String, String)>,
     plan: &'m Plan<'m>,
     graph: Graph,
-    /// What names stand for. `None` for the outputs of nodes that cannot be mapped, and of those that need them.
+    /// The values of names. `None` for the outputs of nodes that cannot be mapped, and of nodes that need them.
     values: HashMap<&'m str, Option<Value>>,
     problems: Vec<Problem>,
-    /// How many more bytes may be computed.
+    /// The number of bytes that may still be computed.
     budget: usize,
 }
 
 impl<'m> Translation<'m> {
-    /// The inputs that the model gives no value.
+    /// The inputs that have no value in the model.
     fn inputs(&mut self, options: &Options) -> Result<Vec<ValueInfo>, ModelError> {
         let mut sizes = Sizes::new(options);
         let mut inputs = Vec::new();
@@ -124,7 +124,7 @@ impl<'m> Translation<'m> {
         Ok(())
     }
 
-    /// Translates a node; if that cannot be done, notes why.
+    /// Translates a node, or records why it cannot be translated.
     fn node(&mut self, at: usize) {
         let proto: &'m NodeProto = &self.proto.node[at];
         let name = node_name(at, proto);
@@ -144,7 +144,7 @@ impl<'m> Translation<'m> {
         }
     }
 
-    /// The values of a node's outputs; `None` if one of its inputs is of a node that cannot be mapped.
+    /// The values of a node's outputs; `None` if an input comes from a node that cannot be mapped.
     fn mapped(&mut self, proto: &'m NodeProto, name: &str) -> Result<Option<Vec<Value>>, String> {
         let mut inputs = Vec::with_capacity(proto.input.len());
         for input in &proto.input {
@@ -225,7 +225,7 @@ fn check(row: &table::Operator, inputs: &[Option<Value>], proto: &NodeProto) -> 
     }
 }
 
-/// A reason that is not longer than anyone reads: it may quote any number of values, for each of any number of nodes.
+/// A reason, truncated: it may quote any number of values, for each of any number of nodes.
 fn shortened(mut why: String) -> String {
     const MOST: usize = 500;
     if why.len() > MOST {

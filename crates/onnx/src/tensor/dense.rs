@@ -5,7 +5,7 @@
 pub struct Tensor {
     /// Its name; NumPy's files have none.
     pub name: String,
-    /// Its element type, as the operator table calls it.
+    /// Its element type, by its name in the operator table.
     pub dtype: String,
     /// Its shape.
     pub shape: Vec<i64>,

@@ -1,14 +1,13 @@
 //! Elements in files beside the model.
 //!
-//! A model names these files itself, and a model may come from anybody. So a name leads only to files below the
-//! model's directory: it has no `..` and does not begin at the root, and where links lead is looked at before anything is
-//! opened. One link out of the directory is allowed. Where the model's own file is a link, the files that it names may be
-//! links into the directory where the model really is: the caches of model hubs keep every file so, under another name
-//! among others of the same download.
+//! A model names these files, and a model is not trusted. So a name leads only to files below the model's directory: it
+//! is relative and has no `..`, and the targets of links are checked before a file is opened. One link out of the
+//! directory is allowed: if the model's own file is a link, the files that it names may be links into the directory of
+//! the link's target, as in the caches of model hubs, which keep every file of a download under another name.
 //!
-//! The directory is opened first, and then name by name without following links, so that what was looked at is what is
-//! read. A file is not kept open, since there are models with a file for each of thousands of tensors; when its
-//! elements are asked for, it must still be the one that was looked at.
+//! The directory is opened first, then each name in turn without following links, so that the file that was checked is
+//! the file that is read. A file is not kept open, since a model may have a file for each of thousands of tensors; when
+//! its elements are read, it must still be the same file.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,10 +20,10 @@ use crate::opened::{Opened, Unopened};
 use crate::tensor::payload::{self, Truth};
 use crate::wire::proto::StringStringEntryProto;
 
-/// Longer names are no files'.
+/// The limit on the length of a name.
 const MAX_LOCATION_BYTES: usize = 4096;
 
-/// The elements of a tensor that has `bytes` bytes, in a file beside `model`.
+/// The elements of a tensor of `bytes` bytes in a file beside `model`.
 pub(crate) fn elements(
     entries: &[StringStringEntryProto],
     bytes: u64,
@@ -46,7 +45,7 @@ pub(crate) fn elements(
     Ok(External { file, state, offset, bytes, truth })
 }
 
-/// What stands in `external_data`. Its `checksum` is not looked at: for that the whole file would have to be read.
+/// The content of `external_data`. Its `checksum` is not compared, since that would take reading the whole file.
 struct Entries<'a> {
     location: &'a str,
     offset: u64,
@@ -82,7 +81,7 @@ impl<'a> Entries<'a> {
     }
 }
 
-/// The name of a file below the directory, as far as the name shows.
+/// Checks, by the name alone, that a file is below the directory.
 fn checked_location(location: Option<&str>) -> Result<&str, ExternalError> {
     let wrong = |found: String| ExternalError::Entry {
         key: "location",
@@ -100,9 +99,9 @@ fn checked_location(location: Option<&str>) -> Result<&str, ExternalError> {
 /// A file beside a model.
 #[derive(Debug)]
 struct Beside {
-    /// Its path as the model names it: for people.
+    /// Its path as the model names it, for messages.
     named: PathBuf,
-    /// A directory where it may be, and its path from there. Neither has a link.
+    /// The directory that contains it, and its path from there, both without links.
     directory: PathBuf,
     inner: PathBuf,
 }
@@ -115,7 +114,7 @@ impl Beside {
         };
         let leads_to = real(&named)?;
         let directory = real(directory_of(model))?;
-        // The second is another directory only if the model's file is a link.
+        // The second directory differs only if the model's file is a link.
         for directory in [&directory, directory_of(&real(model)?)] {
             if let Ok(inner) = leads_to.strip_prefix(directory) {
                 return Ok(Self { named, directory: directory.to_owned(), inner: inner.to_owned() });
@@ -135,7 +134,7 @@ impl Beside {
     }
 }
 
-/// The directory that a file is in.
+/// The directory that contains a file.
 fn directory_of(file: &Path) -> &Path {
     match file.parent() {
         Some(directory) if !directory.as_os_str().is_empty() => directory,
@@ -143,7 +142,7 @@ fn directory_of(file: &Path) -> &Path {
     }
 }
 
-/// Elements in a file beside the model, which are there for sure, and are read when they are asked for.
+/// Elements in an existing file beside the model, read on demand.
 #[derive(Debug)]
 pub(crate) struct External {
     file: Beside,
@@ -193,7 +192,7 @@ mod tests {
         external.copy_to(&mut out).unwrap();
         assert_eq!(&out, b"cde");
         assert_eq!(external.copy_to(&mut [0; 4]).unwrap_err().kind(), io::ErrorKind::InvalidData);
-        // Another file of the same size, and another content of the same file.
+        // Another file of the same size, and other content in the same file.
         write(&weights, b"ghijkl");
         let error = external.copy_to(&mut out).unwrap_err().to_string();
         assert!(error.ends_with("w.bin` has changed since the model was read"), "{error}");
@@ -201,7 +200,7 @@ mod tests {
         let file = std::fs::OpenOptions::new().append(true).open(&weights).unwrap();
         file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
         assert!(external.copy_to(&mut out).is_err());
-        // A link in its place is not followed, wherever it leads.
+        // A link in its place is not followed.
         let external = found(Some(&model)).unwrap();
         std::os::unix::fs::symlink("w.bin", directory.path().join("link")).unwrap();
         external.copy_to(&mut out).unwrap();

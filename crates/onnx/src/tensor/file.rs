@@ -12,13 +12,13 @@ use crate::load::{MAX_FILE_BYTES, Undecoded, decode, read_file};
 use crate::wire::message_size;
 use crate::wire::proto::TensorProto;
 
-/// What such a file should be.
+/// The expected content of such a file.
 const TENSOR: &str = "a tensor (`.pb` of ONNX, or `.npy`)";
 
-/// Reads the tensor in the file `path`: a `TensorProto`, or an array of NumPy. The content decides which.
+/// Reads the tensor in the file `path`: a `TensorProto`, or an array of NumPy. The content determines which.
 ///
 /// # Errors
-/// The file cannot be read, is neither, is damaged or larger than [`MAX_FILE_BYTES`], or the tensor is not what it says.
+/// The file cannot be read, is neither, is damaged or larger than [`MAX_FILE_BYTES`], or the tensor is invalid.
 pub fn read_tensor(path: &Path) -> Result<Tensor, OnnxError> {
     let file = read_file(path, TENSOR, "such tensors belong into a model, as external data")?;
     parse(&file, Some(path)).map_err(|unread| match unread {
@@ -28,10 +28,10 @@ pub fn read_tensor(path: &Path) -> Result<Tensor, OnnxError> {
     })
 }
 
-/// Writes `tensor` to the file `path`, in NumPy's format. One that is there is replaced, in the end and as a whole.
+/// Writes `tensor` to the file `path` in NumPy's format. An existing file is replaced at once.
 ///
 /// # Errors
-/// The tensor has another number of bytes than its shape makes, or the file cannot be written.
+/// The number of bytes differs from the shape's, or the file cannot be written.
 pub fn write_npy(path: &Path, tensor: &Tensor) -> Result<(), OnnxError> {
     let header =
         npy::header(tensor).map_err(|problem| OnnxError::TensorFile { path: path.to_owned(), problem })?;
@@ -43,7 +43,7 @@ pub fn write_npy(path: &Path, tensor: &Tensor) -> Result<(), OnnxError> {
     })
 }
 
-/// Why bytes are no tensor.
+/// The reason why bytes are not a tensor.
 #[derive(Debug)]
 pub(crate) enum Unread {
     Undecoded(Undecoded),

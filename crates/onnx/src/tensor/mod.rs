@@ -1,4 +1,4 @@
-//! Tensors: what they say of themselves, checked against what is there.
+//! Tensors: their properties, checked against their elements.
 
 pub(crate) mod dense;
 pub(crate) mod external;
@@ -19,20 +19,20 @@ use crate::tensor::payload::{Dense, Truth, Varints, total};
 use crate::value::MAX_RANK;
 use crate::wire::proto::{StringStringEntryProto, TensorProto};
 
-/// A tensor that is what it says.
+/// A valid tensor.
 #[derive(Debug)]
 pub(crate) struct TensorData {
-    /// Its element type, as the operator table calls it.
+    /// Its element type, by its name in the operator table.
     pub(crate) dtype: &'static str,
-    /// No dimension is below zero.
+    /// Its shape, without negative dimensions.
     pub(crate) shape: Vec<i64>,
-    /// As many elements as the shape makes. Nothing is copied until they are asked for.
+    /// As many elements as the shape has. They are copied only on demand.
     pub(crate) constant: Constant,
     bytes: u64,
 }
 
 impl TensorData {
-    /// How many bytes its elements have.
+    /// The size of its elements in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -59,7 +59,7 @@ pub(crate) fn data(proto: &TensorProto, base: Option<&Path>) -> Result<TensorDat
     Ok(TensorData { dtype: layout.dtype, shape: proto.dims.clone(), constant, bytes: layout.bytes() })
 }
 
-/// How many elements a tensor of shape `dims` has.
+/// The number of elements of a tensor of shape `dims`.
 pub(crate) fn elements(dims: &[i64]) -> Result<u64, TensorProblem> {
     if dims.len() > MAX_RANK {
         return Err(TensorProblem::Rank { found: dims.len(), limit: MAX_RANK });
@@ -69,7 +69,7 @@ pub(crate) fn elements(dims: &[i64]) -> Result<u64, TensorProblem> {
     for (index, dim) in dims.iter().enumerate() {
         let dim = u64::try_from(*dim).map_err(|_| TensorProblem::NegativeDim { index, found: *dim })?;
         count = count.saturating_mul(dim);
-        // Without the zeros: code that goes through the dimensions one by one multiplies the others too.
+        // Without zeros, since code that walks the dimensions also multiplies the others.
         all = all.saturating_mul(dim.max(1));
     }
     if all > MAX_ELEMENTS {
@@ -78,7 +78,7 @@ pub(crate) fn elements(dims: &[i64]) -> Result<u64, TensorProblem> {
     Ok(count)
 }
 
-/// What a tensor says of its elements.
+/// The properties of a tensor's elements.
 struct Layout<'a> {
     dtype: &'static str,
     dims: &'a [i64],
@@ -97,7 +97,7 @@ impl<'a> Layout<'a> {
         Ok(Self { dtype, dims: &proto.dims, count: elements(&proto.dims)?, width })
     }
 
-    /// The field for its elements, unless they are in `raw_data`.
+    /// The field for its elements if they are not in `raw_data`.
     fn field(&self) -> &'static str {
         match self.dtype {
             "float32" => "float_data",
@@ -122,7 +122,7 @@ impl<'a> Layout<'a> {
             return Err(TensorProblem::WrongField { dtype, expected, found: field });
         }
         if matches!(field, "float_data" | "double_data") {
-            // Numbers of fixed size are packed just as they are in memory.
+            // Packed numbers of fixed size have the same form as in memory.
             return self.dense(field, chunks);
         }
         let numbers =
@@ -151,16 +151,16 @@ impl<'a> Layout<'a> {
     }
 }
 
-/// Where elements are.
+/// The location of elements.
 enum Source<'a> {
     Raw(&'a Bytes),
-    /// Packed, in a field for some types.
+    /// Packed, in a field for some element types.
     Typed(&'static str, &'a [Bytes]),
     External(&'a [StringStringEntryProto]),
 }
 
-/// The one place where the elements are. What `external_data` says counts only if `data_location` says so: tools that
-/// take elements back into the model leave the entries.
+/// The single location of the elements. `external_data` counts only if `data_location` states it: tools that move
+/// elements back into the model leave the entries.
 fn source(proto: &TensorProto) -> Result<Option<Source<'_>>, TensorProblem> {
     if !matches!(proto.data_location, 0 | 1) {
         return Err(TensorProblem::Location { found: proto.data_location });

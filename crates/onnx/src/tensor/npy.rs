@@ -1,7 +1,7 @@
 //! NumPy's files of one array.
 //!
-//! NumPy has no bfloat16. The package that gives it one, `ml_dtypes`, has such arrays in files as two bytes without a
-//! meaning, `V2`; so have we.
+//! NumPy has no bfloat16. The package `ml_dtypes` adds it, and its files describe such elements as two bytes without
+//! meaning, `V2`; the same is written and read here.
 
 use crate::error::{NpyError, TensorProblem, shortened};
 use crate::tensor::dense::Tensor;
@@ -9,16 +9,16 @@ use crate::tensor::elements;
 use crate::tensor::npy_header::{self, Header};
 use crate::tensor::payload::Truth;
 
-/// How every such file begins.
+/// The beginning of every such file.
 pub(crate) const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// Longer headers describe records of many fields.
+/// The limit on the header's length. Longer headers describe records with many fields.
 const MAX_HEADER_BYTES: u64 = 1 << 16;
 
-/// The elements of a file that we write begin at a multiple of this, as in NumPy's.
+/// The alignment of the elements in a written file, as in NumPy's own.
 const ALIGNMENT: usize = 64;
 
-/// Element types: as NumPy describes them without the order of bytes, and as the operator table calls them.
+/// Element types: NumPy's description without the byte order, and the name in the operator table.
 const DTYPES: [(&str, &str, usize); 13] = [
     ("f4", "float32", 4),
     ("f2", "float16", 2),
@@ -35,7 +35,7 @@ const DTYPES: [(&str, &str, usize); 13] = [
     ("u8", "uint64", 8),
 ];
 
-/// The array in `file`, which has the magic.
+/// The array in `file`, which begins with the magic.
 pub(crate) fn parse(file: &[u8]) -> Result<Tensor, NpyError> {
     let (header, data) = split(file)?;
     let header = npy_header::parse(header)?;
@@ -54,7 +54,7 @@ pub(crate) fn parse(file: &[u8]) -> Result<Tensor, NpyError> {
     Ok(Tensor { name: String::new(), dtype: dtype.to_owned(), shape: header.shape, bytes })
 }
 
-/// The header, and what follows it.
+/// The header, and the bytes after it.
 fn split(file: &[u8]) -> Result<(&[u8], &[u8]), NpyError> {
     let rest = file.get(MAGIC.len()..).unwrap_or_default();
     let found = file.len() as u64;
@@ -73,7 +73,7 @@ fn split(file: &[u8]) -> Result<(&[u8], &[u8]), NpyError> {
     rest.split_at_checked(length as usize).ok_or_else(|| truncated(before + length))
 }
 
-/// An element type, its size, and whether its bytes are in the other order.
+/// An element type, its size, and whether its bytes must be swapped.
 fn dtype(descr: &str) -> Result<(&'static str, usize, bool), NpyError> {
     let known = descr.strip_prefix(['<', '>', '|', '=']).unwrap_or(descr);
     match DTYPES.iter().find(|(numpy, ..)| *numpy == known) {
@@ -82,12 +82,12 @@ fn dtype(descr: &str) -> Result<(&'static str, usize, bool), NpyError> {
     }
 }
 
-/// The elements with the last index running fastest.
+/// The elements in row-major order.
 fn in_c_order(header: &Header, data: &[u8], width: usize) -> Vec<u8> {
     if !header.fortran_order || data.is_empty() {
         return data.to_vec();
     }
-    // How far apart in `data` the elements are whose indices differ by one. The sizes were checked together.
+    // The distance in `data` between elements whose indices differ by one. The product of the sizes was checked.
     let sizes: Vec<usize> = header.shape.iter().map(|dim| *dim as usize).collect();
     let steps: Vec<usize> = sizes
         .iter()
@@ -111,7 +111,7 @@ fn in_c_order(header: &Header, data: &[u8], width: usize) -> Vec<u8> {
     bytes
 }
 
-/// What stands before the elements of `tensor` in a file.
+/// The part of a file before the elements of `tensor`.
 pub(crate) fn header(tensor: &Tensor) -> Result<Vec<u8>, TensorProblem> {
     let Some((numpy, dtype, width)) = DTYPES.iter().find(|(_, dtype, _)| *dtype == tensor.dtype) else {
         return Err(TensorProblem::DataType { found: shortened(&tensor.dtype) });

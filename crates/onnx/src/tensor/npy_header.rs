@@ -1,13 +1,13 @@
-//! The header of a NumPy file: a Python dictionary, of which only as much is read as NumPy writes.
+//! The header of a NumPy file: a Python dictionary, of which only the subset that NumPy writes is read.
 
 use crate::error::NpyError;
 
-/// What a header says of the array.
+/// The content of a header.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     /// The element type.
     pub(crate) descr: String,
-    /// Whether the first index runs fastest.
+    /// Whether the order is column-major.
     pub(crate) fortran_order: bool,
     pub(crate) shape: Vec<i64>,
 }
@@ -59,7 +59,7 @@ impl<'a> Parser<'a> {
         self.at += self.rest().iter().take_while(|byte| b" \t\r\n".contains(byte)).count();
     }
 
-    /// Whether `token` is next; it is then read.
+    /// Skips `token` if it is next; returns whether it was.
     fn eat(&mut self, token: &[u8]) -> bool {
         self.skip_space();
         let is_next = self.rest().starts_with(token);
@@ -86,7 +86,7 @@ impl<'a> Parser<'a> {
         Ok(string)
     }
 
-    /// Records have a list here, and are no tensors.
+    /// A record has a list here, and is not a tensor.
     fn descr(&mut self) -> Result<String, NpyError> {
         let at = self.at;
         let descr = self.string("an element type in quotes")?;
@@ -106,7 +106,7 @@ impl<'a> Parser<'a> {
         self.expect(b"(", "a shape in parentheses")?;
         while !self.eat(b")") {
             shape.push(self.number()?);
-            // Python 2 wrote long numbers so.
+            // Python 2 wrote long numbers in this form.
             self.eat(b"L");
             if !self.eat(b",") {
                 self.expect(b")", "`,` or `)`")?;

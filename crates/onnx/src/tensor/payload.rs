@@ -8,13 +8,12 @@ use prost::bytes::Bytes;
 
 use crate::wire::varint;
 
-/// Whether elements are truth values. Those are a byte of 0 or 1 in memory, and nothing keeps a file from having others:
-/// they count as 1, as in C.
+/// Whether elements are truth values. In memory they are a byte of 0 or 1; other values in a file count as 1, as in C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Truth(pub(crate) bool);
 
 impl Truth {
-    /// Makes truth values of bytes, if that is what they are.
+    /// Converts bytes to truth values, if the elements are such.
     pub(crate) fn settle(self, out: &mut [u8]) {
         if self.0 {
             out.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
@@ -22,7 +21,7 @@ impl Truth {
     }
 }
 
-/// Whether `out` is as large as the elements are.
+/// Checks that `out` has the size of the elements.
 pub(crate) fn fits(bytes: u64, out: &[u8]) -> io::Result<()> {
     if bytes == out.len() as u64 {
         return Ok(());
@@ -31,14 +30,14 @@ pub(crate) fn fits(bytes: u64, out: &[u8]) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::InvalidData, problem))
 }
 
-/// Elements that stand in the file as they do in memory.
+/// Elements with the same form in the file and in memory.
 pub(crate) struct Dense {
-    /// As a rule one.
+    /// Usually one.
     pub(crate) chunks: Vec<Bytes>,
     pub(crate) truth: Truth,
 }
 
-/// How many bytes there are.
+/// The number of bytes.
 pub(crate) fn total(chunks: &[Bytes]) -> u64 {
     chunks.iter().map(|chunk| chunk.len() as u64).sum()
 }
@@ -62,7 +61,7 @@ impl fmt::Debug for Dense {
     }
 }
 
-/// Whole numbers as protobuf packs them, of which each element has the low bytes. Floats of 16 bits are among them, as
+/// Whole numbers in protobuf's packed form, of which each element has the low bytes. They include 16-bit floats, as
 /// their bits.
 pub(crate) struct Varints {
     chunks: Vec<Bytes>,
@@ -87,7 +86,7 @@ impl Varints {
         Some(Self { chunks: chunks.to_vec(), count, width, truth })
     }
 
-    /// How many numbers there are.
+    /// The number of numbers.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
@@ -105,7 +104,7 @@ impl Elements for Varints {
             let (value, bytes) = varint(rest).map_err(|_| io::ErrorKind::InvalidData)?;
             rest = &rest[bytes..];
             if self.truth.0 {
-                // All of the number counts, not only what is kept.
+                // All bytes of the number count, not only the kept ones.
                 slot.fill(u8::from(value != 0));
             } else {
                 slot.copy_from_slice(&value.to_le_bytes()[..self.width]);

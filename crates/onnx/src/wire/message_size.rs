@@ -1,11 +1,11 @@
-//! Counts what decoding a file would take, before it is decoded.
+//! Counts the memory for decoding a file, before it is decoded.
 //!
 //! Two bytes of a file can become a message of hundreds: an attribute without a field, a dimension without a size. So
-//! the messages are counted first, by the tables below, each with what it becomes in memory. A file that would take
-//! more than [`RATIO`] times its size and [`ALLOWANCE`] is refused. With the file's own bytes that makes, at any time,
-//! at most four times the file's size and 64 MiB. Elements of tensors are not decoded, and do not count.
+//! the messages are counted first, with their sizes in memory from the tables below. A file that would need more than
+//! [`RATIO`] times its size plus [`ALLOWANCE`] is refused. With the file's own bytes, at most four times the file's
+//! size and 64 MiB are used at any time. Elements of tensors are not decoded and do not count.
 //!
-//! The walk takes no memory, and ends however the file is made: no message of these tables is part of itself.
+//! The walk needs no memory and ends for every file: no message of these tables contains itself.
 
 use std::mem::size_of;
 
@@ -17,20 +17,20 @@ use crate::wire::proto::{
 };
 use crate::wire::{Reader, Value, WireError};
 
-/// How many bytes a byte of the file may become.
+/// The number of bytes that a byte of the file may become.
 const RATIO: u64 = 3;
 
-/// What any file may take besides: small files are made of structure, large ones of weights.
+/// An additional allowance for any file: small files consist of structure, large ones of weights.
 const ALLOWANCE: u64 = 64 << 20;
 
-/// A list that grows item by item has room for four from the start. Later its room doubles, and for a moment the old
-/// is there besides the new. So an item takes at most four times its size.
+/// A list that grows item by item starts with space for four. Later its capacity doubles, and for a moment the old list
+/// exists beside the new one. So an item takes at most four times its size.
 const GROWTH: u64 = 4;
 
-/// The smallest piece of memory that a text takes.
+/// The smallest allocation for a text.
 const MIN_TEXT: u64 = 8;
 
-/// What is known of a message: the fields that take memory.
+/// The fields of a message that take memory.
 pub(crate) type Fields = &'static [Field];
 
 /// A field that takes memory when it is decoded.
@@ -41,15 +41,15 @@ pub(crate) struct Field {
 }
 
 enum Kind {
-    /// A message of so many bytes, besides what is in its fields.
+    /// A message of that size, without the content of its fields.
     Message(u64, Fields),
-    /// Bytes that are copied, and so many to find them by.
+    /// Bytes that are copied, and the size of the type that owns them.
     Text(u64),
-    /// Bytes that stay in the file's buffer, and so many to find them by.
+    /// Bytes that stay in the file's buffer, and the size of the type that refers to them.
     Shared(u64),
-    /// Numbers of so many bytes each.
+    /// Numbers of that size each.
     Varints(u64),
-    /// The same; four bytes in the file.
+    /// The same, with four bytes each in the file.
     Floats(u64),
 }
 
@@ -59,7 +59,7 @@ const fn field(number: u32, name: &'static str, kind: Kind) -> Field {
     Field { number, name, kind }
 }
 
-/// An item of a list.
+/// The size of an item of a list.
 const fn item<T>() -> u64 {
     GROWTH * size_of::<T>() as u64
 }
@@ -120,28 +120,28 @@ static SHAPE: Fields = &[field(1, "dim", Message(item::<DimensionProto>(), DIMEN
 
 static DIMENSION: Fields = &[field(2, "dim_param", Text(0))];
 
-/// Why a file is not decoded.
+/// The reason why a file is not decoded.
 #[derive(Debug)]
 pub(crate) struct Damage {
-    /// How far into the file.
+    /// The position in the file.
     pub(crate) at: usize,
-    /// In which fields, the innermost first.
+    /// The enclosing fields, innermost first.
     pub(crate) within: Vec<&'static str>,
     pub(crate) kind: DamageKind,
 }
 
-/// What is wrong.
+/// The kind of damage.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum DamageKind {
-    /// The file ends where the outermost message has not: so many bytes are missing.
+    /// The file ends before the outermost message; the number of missing bytes.
     Cut { missing: u64 },
-    /// These are not fields.
+    /// An invalid field.
     Wire(WireError),
     /// Decoding would take more than this many bytes.
     TooMuch { limit: u64 },
 }
 
-/// Goes through `file`, a message of these fields.
+/// Walks `file`, a message with these fields.
 pub(crate) fn check(file: &[u8], fields: Fields) -> Result<(), Damage> {
     let limit = (file.len() as u64).saturating_mul(RATIO).saturating_add(ALLOWANCE);
     MessageSize { taken: 0, limit }.message(Reader::new(file), fields, true)
@@ -158,7 +158,7 @@ impl MessageSize {
             let at = reader.at();
             let damage = |kind| Damage { at, within: Vec::new(), kind };
             let wire = |error| match error {
-                // The outermost message ends where the file does; those within it end where they said they would.
+                // The outermost message ends with the file; inner messages have stated lengths.
                 WireError::EndsEarly { missing } if outermost => damage(DamageKind::Cut { missing }),
                 other => damage(DamageKind::Wire(other)),
             };
@@ -184,9 +184,9 @@ impl MessageSize {
 }
 
 impl Kind {
-    /// What `value` takes at most. One of another wire type than the field has is refused when it is decoded.
+    /// The most memory that `value` takes. Decoding refuses a value of another wire type than the field's.
     fn bytes(&self, value: Value<'_>) -> u64 {
-        // Three times for what is in the list, for the same reason as GROWTH, and room for the first.
+        // Three times the list's items, for the same reason as GROWTH, and space for the first.
         let list =
             |count: u64, bytes: u64| if count == 0 { 0 } else { (3 * count + 1).saturating_mul(bytes) };
         let Value::Block(block) = value else {

@@ -1,17 +1,17 @@
-//! Protobuf's wire format, as far as a file is looked through before it is decoded.
+//! Protobuf's wire format, as far as it is needed to check a file before it is decoded.
 
 pub(crate) mod message_size;
 pub(crate) mod proto;
 
 use std::fmt;
 
-/// A number of 64 bits has at most so many bytes.
+/// The largest length of a 64-bit number.
 const MAX_VARINT_BYTES: usize = 10;
 
-/// Why bytes are not what the wire format allows.
+/// The reason why bytes violate the wire format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WireError {
-    /// So many bytes more were announced than there are.
+    /// More bytes were announced than exist.
     EndsEarly {
         missing: u64,
     },
@@ -33,7 +33,7 @@ impl fmt::Display for WireError {
     }
 }
 
-/// The number that `bytes` begin with, and how many bytes it takes.
+/// The number at the beginning of `bytes`, and its length.
 pub(crate) fn varint(bytes: &[u8]) -> Result<(u64, usize), WireError> {
     let mut value = 0;
     for (index, byte) in bytes.iter().take(MAX_VARINT_BYTES).enumerate() {
@@ -49,14 +49,14 @@ pub(crate) fn varint(bytes: &[u8]) -> Result<(u64, usize), WireError> {
     Err(WireError::EndsEarly { missing: 1 })
 }
 
-/// What stands before a field's value.
+/// The part of a field before its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     pub(crate) number: u32,
     wire_type: u8,
 }
 
-/// A field's value, as far as the wire format says.
+/// A field's value, as far as the wire format determines it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Value<'a> {
     Varint,
@@ -66,7 +66,7 @@ pub(crate) enum Value<'a> {
     Block(Reader<'a>),
 }
 
-/// Goes through the fields of one message.
+/// Reads the fields of one message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'a> {
     file: &'a [u8],
@@ -75,17 +75,17 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// The message that is the whole file.
+    /// The message that consists of the whole file.
     pub(crate) fn new(file: &'a [u8]) -> Self {
         Self { file, at: 0, end: file.len() }
     }
 
-    /// How far into the file.
+    /// The position in the file.
     pub(crate) fn at(&self) -> usize {
         self.at
     }
 
-    /// What has not been read yet.
+    /// The unread rest.
     pub(crate) fn rest(&self) -> &'a [u8] {
         &self.file[self.at..self.end]
     }
@@ -153,7 +153,7 @@ mod tests {
         most[9] = 2;
         assert_eq!(varint(&most), Err(WireError::LongVarint));
         assert_eq!(varint(&[0x80; 11]), Err(WireError::LongVarint));
-        // Longer than need be, yet a number.
+        // Longer than necessary, but valid.
         assert_eq!(varint(&[0x85, 0x80, 0x00]), Ok((5, 3)));
         for cut in 0..10 {
             assert_eq!(varint(&[0x80; 10][..cut]), Err(WireError::EndsEarly { missing: 1 }), "{cut}");

@@ -1,14 +1,15 @@
 //! The ONNX messages, as far as they are read.
 //!
-//! Field numbers are those of the ONNX specification (`onnx.proto3`, IR version 13). Fields that are not here are
-//! skipped when a file is read. Payloads are [`Bytes`], which share the buffer that the file was read into.
+//! Field numbers are those of the ONNX specification (`onnx.proto3`, IR version 13). Other fields are skipped. Payloads
+//! are [`Bytes`], which share the buffer of the file.
 //!
-//! What is read here takes memory, which [`crate::wire::message_size`] counts before: a new field belongs in its tables too.
+//! Decoding takes memory, which [`crate::wire::message_size`] counts in advance: a new field also needs a row in its
+//! tables.
 
 use prost::Message;
 use prost::bytes::Bytes;
 
-/// A file: one network and the operator sets that it is written in.
+/// A file: one network, and the operator sets that it uses.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ModelProto {
     #[prost(int64, tag = "1")]
@@ -17,7 +18,7 @@ pub(crate) struct ModelProto {
     pub(crate) opset_import: Vec<OperatorSetIdProto>,
     #[prost(message, optional, tag = "7")]
     pub(crate) graph: Option<GraphProto>,
-    /// Functions are operators that the model defines itself; only their number is of interest.
+    /// Functions are operators that the model defines itself; only their names matter.
     #[prost(bytes = "bytes", repeated, tag = "25")]
     pub(crate) functions: Vec<Bytes>,
 }
@@ -66,7 +67,7 @@ pub(crate) struct NodeProto {
 pub(crate) struct AttributeProto {
     #[prost(string, tag = "1")]
     pub(crate) name: String,
-    /// Which of the fields below holds the value; [`attribute_type`] has the numbers. 0 in files of early versions.
+    /// The field below that holds the value; [`attribute_type`] has the numbers. 0 in files of early versions.
     #[prost(int32, tag = "20")]
     pub(crate) r#type: i32,
     #[prost(float, tag = "2")]
@@ -75,7 +76,7 @@ pub(crate) struct AttributeProto {
     pub(crate) i: i64,
     #[prost(bytes = "bytes", tag = "4")]
     pub(crate) s: Bytes,
-    /// In a box: few attributes have one, and it is larger than all the rest.
+    /// Boxed: few attributes have one, and it is larger than the rest.
     #[prost(message, optional, boxed, tag = "5")]
     pub(crate) t: Option<Box<TensorProto>>,
     #[prost(float, repeated, tag = "7")]
@@ -96,8 +97,8 @@ pub(crate) mod attribute_type {
     pub(crate) const INTS: i32 = 7;
 }
 
-/// A tensor. The specification declares the fields of typed elements as packed: what is kept of each is the packed form
-/// as it stands in the file, in one piece as a rule.
+/// A tensor. The specification declares the fields of typed elements as packed: each is kept in its packed form,
+/// usually in one piece.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct TensorProto {
     #[prost(int64, repeated, tag = "1")]
@@ -119,10 +120,10 @@ pub(crate) struct TensorProto {
     pub(crate) double_data: Vec<Bytes>,
     #[prost(bytes = "bytes", repeated, tag = "11")]
     pub(crate) uint64_data: Vec<Bytes>,
-    /// Keys and values that say where elements are that are not in this file.
+    /// Keys and values that state where elements in another file are.
     #[prost(message, repeated, tag = "13")]
     pub(crate) external_data: Vec<StringStringEntryProto>,
-    /// 0: elements are here; 1: they are in another file.
+    /// 0: elements are in this file; 1: they are in another file.
     #[prost(int32, tag = "14")]
     pub(crate) data_location: i32,
 }
@@ -182,7 +183,7 @@ pub(crate) struct TensorShapeProto {
     pub(crate) dim: Vec<DimensionProto>,
 }
 
-/// A dimension: a size, or a name for one that is not known.
+/// A dimension: a size, or a name for an unknown size.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct DimensionProto {
     #[prost(int64, optional, tag = "1")]

@@ -1,4 +1,4 @@
-//! Models and tensors that others made: `OPKEEP_CORPUS` names the directory that holds them.
+//! Models and tensors of other origin, in the directory that `OPKEEP_CORPUS` names.
 #![expect(clippy::disallowed_methods, reason = "a test reads files, and where the corpus is")]
 
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ fn count(files: &[PathBuf], extension: &str) -> usize {
     files.iter().filter(|path| is(path, extension)).count()
 }
 
-/// Each is read, and so are pieces of it.
+/// Each file is read, and so are pieces of it.
 fn check(path: &Path) -> Result<(), Failed> {
     if is(path, "pb") {
         read_tensor(path)?;

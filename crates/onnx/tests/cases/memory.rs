@@ -1,4 +1,4 @@
-//! Files that are made to exhaust memory. The allocator counts it.
+//! Files that are made to exhaust memory. The allocator counts the memory.
 
 #![expect(clippy::disallowed_methods, reason = "these tests write the files that are read")]
 #![expect(
@@ -39,7 +39,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     tests.into_iter().map(trial).collect()
 }
 
-/// What any file may take, and what it may take besides for each of its bytes.
+/// The allowance for any file, and the additional allowance for each of its bytes.
 const ALLOWANCE: usize = 64 << 20;
 const RATIO: usize = 4;
 
@@ -59,12 +59,12 @@ fn file(content: &Message) -> File {
     File { _directory: directory, path, bytes: content.0.len() }
 }
 
-/// Reads a model; at most how many bytes that took.
+/// Reads a model; returns the largest amount of memory in use meanwhile.
 fn read_model(file: &File) -> (Result<(), OnnxError>, usize) {
     most_bytes(|| read(&file.path, &Options::default()).map(drop))
 }
 
-/// Whether a model was decoded; that it makes no sense as a network is another matter.
+/// Whether a model was decoded, even if it is no valid network.
 fn is_decoded(result: &Result<(), OnnxError>) -> bool {
     matches!(result, Ok(()) | Err(OnnxError::Model(_)))
 }
@@ -102,7 +102,7 @@ fn in_model(content: Message) -> Message {
     Message(model(Message::default()).0.into_iter().chain(content.0).collect())
 }
 
-/// Every field that becomes more in memory than it is in the file.
+/// Every field that takes more memory than its size in the file.
 const BOMBS: [Bomb; 23] = [
     Bomb { name: "opset imports", item: &[0x42, 0], around: in_model },
     Bomb { name: "functions", item: &[0xca, 1, 0], around: in_model },
@@ -134,9 +134,9 @@ impl Bomb {
         file(&(self.around)(Message::default().repeat(self.item, items)))
     }
 
-    /// As many items as are read, or nearly: from a file with so many that it is refused.
+    /// About the largest number of items that is accepted, found by a file with so many that it is refused.
     fn largest(&self) -> usize {
-        // Small items need to be many.
+        // Small items must be many.
         let (file, (result, most)) = [1 << 20, 12 << 20]
             .into_iter()
             .map(|items| self.of(items))
@@ -149,7 +149,7 @@ impl Bomb {
         };
         assert_eq!(bytes, file.bytes as u64);
         assert!(most <= file.bytes + LITTLE, "{}: {most} bytes for a file that is refused", self.name);
-        // What the items up to there were counted as, and so what one is.
+        // The counted size of the accepted items, and so of one.
         let counted = limit as f64 / (at as f64 / self.item.len() as f64);
         let ratio = (RATIO - 1) * self.item.len();
         (ALLOWANCE as f64 / (counted - ratio as f64) * 0.99) as usize
@@ -163,7 +163,7 @@ fn memory_is_bounded_by_the_files_size() {
         assert!(!matches!(result, Err(OnnxError::Exhausting { .. })), "{}: {result:?}", bomb.name);
         let limit = RATIO * file.bytes + ALLOWANCE;
         assert!(most <= limit, "{}: {most} bytes, expected {limit} for {}", bomb.name, file.bytes);
-        // What is counted is not far from what is taken, else the limit would keep out what there is room for.
+        // The counted size is close to the actual one; if it were much larger, valid files would be refused.
         assert!(most >= limit / 3, "{}: {most} bytes of {limit}", bomb.name);
     }
 }
@@ -236,7 +236,7 @@ fn tensors_files_are_bounded_too() {
     let (error, most, bytes) = read(tensor("t", FLOAT, &[]).repeat(&[0x6a, 0], 8 << 20));
     assert!(matches!(error, OnnxError::Exhausting { .. }), "{error}");
     assert!(most <= bytes + LITTLE, "{most}");
-    // Sizes and headers that promise much.
+    // Small files that announce large sizes and headers.
     let (error, most, _) = read(tensor("t", FLOAT, &[1 << 40]).bytes(9, [0; 16]));
     assert!(matches!(error, OnnxError::TensorFile { .. }) && most < LITTLE, "{error}: {most}");
     let array =

@@ -1,4 +1,4 @@
-//! Networks that we may not redistribute, from the directory that `OPKEEP_CORPUS` names.
+//! Networks that may not be redistributed, from the directory that `OPKEEP_CORPUS` names.
 
 #![expect(clippy::disallowed_methods, reason = "tests on files that the environment points to")]
 
@@ -16,7 +16,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 }
 
 fn trials_in(directory: &Path) -> Vec<Trial> {
-    // Of a directory that cannot be listed there are none.
+    // A directory that cannot be listed counts as empty.
     let models = corpus::files_ending(directory, &["onnx"]).unwrap_or_default();
     let count = models.len();
     let trial = |file: PathBuf| {
@@ -24,7 +24,7 @@ fn trials_in(directory: &Path) -> Vec<Trial> {
         Trial::test(format!("network::{name}"), move || check(&file))
     };
     let mut trials: Vec<Trial> = models.into_iter().map(trial).collect();
-    // A wrong directory is not a corpus in which everything passes.
+    // A wrong directory must not pass as an empty corpus.
     trials.push(Trial::test("the corpus has networks", move || match count {
         0 => Err("no .onnx file".into()),
         _ => Ok(()),
@@ -32,7 +32,7 @@ fn trials_in(directory: &Path) -> Vec<Trial> {
     trials
 }
 
-/// Such a network has one image as input, a thousand classes as output, and weights that its nodes make.
+/// Such a network has one image as input, a thousand classes as output, and weights that its nodes compute.
 fn check(file: &Path) -> Result<(), Failed> {
     let network = from_bytes(std::fs::read(file)?.into(), None, &Options::default())?;
     let shapes = |infos: &[opkeep_onnx::ValueInfo]| -> Vec<Vec<i64>> {

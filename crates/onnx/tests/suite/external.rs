@@ -10,7 +10,7 @@ use crate::common::wire::Message;
 use opkeep_onnx::{ExternalError, OnnxError, TensorProblem, read_tensor};
 use tempfile::TempDir;
 
-/// 24 bytes, none like another.
+/// 24 different bytes.
 const WEIGHTS: &[u8] = b"abcdefghijklmnopqrstuvwx";
 
 struct Folder {
@@ -18,7 +18,7 @@ struct Folder {
 }
 
 impl Folder {
-    /// `model/weights.bin`, and things beside the directory `model`.
+    /// `model/weights.bin`, and files beside the directory `model`.
     fn new() -> Self {
         let all = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(all.path().join("model/sub")).unwrap();
@@ -40,7 +40,7 @@ impl Folder {
         read(&path)
     }
 
-    /// The same, of which nothing but the place is said.
+    /// The same with only a location.
     fn at(&self, location: &str) -> Result<Vec<u8>, ExternalError> {
         self.read(&[("location", location)])
     }
@@ -114,7 +114,7 @@ fn links_lead_nowhere_else() {
         assert!(matches!(error, ExternalError::Outside { .. }), "{location}: {error}");
         assert!(error.to_string().ends_with("put the file itself into that directory"), "{error}");
     }
-    // Within the directory they may lead anywhere.
+    // Within the directory, links may lead anywhere.
     symlink("sub/w", directory.path("model/in")).unwrap();
     symlink("sub", directory.path("model/also")).unwrap();
     assert_eq!(directory.at("in").unwrap(), &WEIGHTS[..16]);
@@ -140,7 +140,7 @@ fn a_cache_of_links_is_read() {
     symlink("../blobs/1234", directory.path("model/t.pb")).unwrap();
     symlink("../blobs/5678", directory.path("model/t.data")).unwrap();
     assert_eq!(read(&directory.path("model/t.pb")).unwrap(), &WEIGHTS[..16]);
-    // Yet not to other places.
+    // But not to other directories.
     std::fs::remove_file(directory.path("model/t.data")).unwrap();
     symlink("../secret", directory.path("model/t.data")).unwrap();
     assert!(matches!(read(&directory.path("model/t.pb")), Err(ExternalError::Outside { .. })));

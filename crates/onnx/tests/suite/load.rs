@@ -26,7 +26,7 @@ fn message(bytes: &[u8]) -> String {
 fn a_model_is_read() {
     let (_directory, path) = with_file(&small_model().0);
     read(&path, &Options::default()).unwrap();
-    // Through a link as well: hubs keep models so.
+    // Also through a link, as in the caches of model hubs.
     let link = path.with_file_name("link.onnx");
     std::os::unix::fs::symlink("model.onnx", &link).unwrap();
     read(&link, &Options::default()).unwrap();
@@ -34,7 +34,7 @@ fn a_model_is_read() {
 
 #[test]
 fn fields_in_pieces_are_one() {
-    // What protobuf says of a message that is there twice: it is one, with the fields of both.
+    // In protobuf, two copies of a message are one message with the fields of both.
     let node = |op: &str, input: &str, output: &str| {
         Message::default().message(1, Message::default().bytes(1, input).bytes(2, output).bytes(4, op))
     };
@@ -69,7 +69,7 @@ fn other_files_are_named() {
 
 #[test]
 fn a_message_without_a_graph_is_no_model() {
-    // A tensor's file, and a model's without its graph.
+    // A tensor's file, and a model without its graph.
     let found = message(&Message::default().varint(1, 300).varint(2, 7).bytes(9, [0; 8]).0);
     assert!(found.contains("a protobuf message without a graph"), "{found}");
     let found = message(&Message::default().varint(1, 8).0);
@@ -85,13 +85,13 @@ fn damage_is_located() {
         "`MODEL` is not an ONNX model, or was cut off: the field `graph` at byte 2 is 5 bytes longer than the file; is \
          the file complete?"
     );
-    // A node of 5 bytes whose name says that it has 9.
+    // A node of 5 bytes whose name has a stated length of 9.
     let node = Message(vec![0x1a, 9, b'a', b'b', b'c']);
     let found = message(&model(Message::default().message(1, node.clone()).message(1, node)).0);
     let expected = "`MODEL` is not an ONNX model, or is damaged: the field `graph.node.name` at byte 6: 6 bytes more were \
                     announced than there are";
     assert_eq!(found, expected);
-    // A name that is no text.
+    // A name that is not text.
     let found = message(&model(Message::default().bytes(2, [0xc3, 0x28])).0);
     assert!(found.contains("GraphProto.name") && found.contains("UTF-8"), "{found}");
     // A number where a message belongs.
@@ -109,7 +109,7 @@ fn what_cannot_be_opened() {
     let error = read(&missing);
     let OnnxError::Io { action: "read", path, source } = &error else { panic!("{error}") };
     assert_eq!((path, source.kind()), (&missing, std::io::ErrorKind::NotFound));
-    // Nobody writes to this pipe.
+    // No process writes to this pipe.
     let pipe = directory.path().join("pipe");
     let mode = rustix::fs::Mode::from_raw_mode(0o600);
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();

@@ -1,4 +1,4 @@
-//! The tests of the ONNX reader, one module a subject.
+//! The tests of the ONNX reader, one module for each subject.
 
 #[cfg(test)]
 mod common;

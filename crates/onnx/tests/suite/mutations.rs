@@ -20,7 +20,7 @@ impl Random {
     fn for_each_seed(base: u64) -> impl Iterator<Item = Self> {
         mutation_seeds().into_iter().map(move |seed| {
             let mut random = Self(base ^ (u64::from(seed) << 32));
-            // The first numbers of two seeds are alike.
+            // The first numbers for two similar seeds are similar.
             (0..8).for_each(|_| _ = random.next());
             random
         })
@@ -59,7 +59,7 @@ fn seeds() -> Vec<Vec<u8>> {
 
 #[test]
 fn seeds_are_read() {
-    // Otherwise the tests below would only look at refusals.
+    // If one were refused, the tests below would only see refusals.
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");
     for (index, seed) in seeds().iter().enumerate() {
@@ -118,7 +118,7 @@ fn mixed_up_at_random() {
     }
 }
 
-/// Overwrites, inserts, removes, or repeats something somewhere.
+/// Overwrites, inserts, removes, or repeats bytes at some position.
 fn change(bytes: &mut Vec<u8>, random: &mut Random) {
     let at = random.below(bytes.len());
     let end = at + random.below((bytes.len() - at).min(16) + 1);

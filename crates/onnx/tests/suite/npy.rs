@@ -21,7 +21,7 @@ fn described(descr: &str, order: &str, shape: &str) -> String {
 
 fn with_file(bytes: &[u8]) -> (TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
-    // The name says something else.
+    // The file's name has another suffix.
     let path = directory.path().join("array.pb");
     std::fs::write(&path, bytes).unwrap();
     (directory, path)
@@ -102,7 +102,7 @@ fn the_other_order_of_indices() {
     }
     let content = file(2, &described(">u2", "True", "(2, 3, 4)"), &data);
     assert_eq!(read(&content).unwrap(), tensor("uint16", &[2, 3, 4], &expected));
-    // Of a matrix, what NumPy shows as [[1, 3, 5], [2, 4, 6]].
+    // The column-major elements of the matrix [[1, 3, 5], [2, 4, 6]].
     let content = file(1, &described("|u1", "True", "(2, 3)"), &[1, 2, 3, 4, 5, 6]);
     assert_eq!(read(&content).unwrap().bytes, [1, 3, 5, 2, 4, 6]);
 }
@@ -132,7 +132,7 @@ fn files_that_are_damaged() {
     assert!(matches!(huge, NpyError::Tensor(TensorProblem::TooManyElements { .. })));
     let nothing = problem(&file(1, &described("<f8", "True", "(0, 4611686018427387904, 4)"), &[]));
     assert!(matches!(nothing, NpyError::Tensor(TensorProblem::TooManyElements { .. })));
-    // The message has the file and the way out.
+    // The message names the file and a remedy.
     let found = read(&whole[..20]).unwrap_err().to_string();
     assert!(
         found.contains("array.pb` is not a NumPy file that can be read: it ends after 20 bytes"),
@@ -158,11 +158,11 @@ fn what_is_written_is_read() {
         write_npy(&path, &tensor).unwrap();
         assert_eq!(read_tensor(&path).unwrap(), tensor);
     }
-    // Nothing else is left.
+    // No other file is left.
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
 }
 
-/// Byte by byte what NumPy 2.4 writes.
+/// The bytes that NumPy 2.4 writes.
 #[test]
 fn numpys_own_bytes() {
     let directory = tempfile::tempdir().unwrap();
@@ -200,7 +200,7 @@ fn what_is_not_written() {
     assert!(!path.exists());
     let found = problem(&directory.path().join("no/out.npy"), &tensor("int8", &[1], &[1]));
     assert!(matches!(found, OnnxError::Io { action: "write", .. }), "{found}");
-    // What is there stays until there is something better.
+    // An existing file stays if the new one cannot be written.
     write_npy(&path, &tensor("int8", &[1], &[1])).unwrap();
     problem(&path, &tensor("int8", &[1], &[1, 2]));
     assert_eq!(read_tensor(&path).unwrap().bytes, [1]);

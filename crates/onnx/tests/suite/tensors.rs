@@ -1,4 +1,4 @@
-//! Tensors in ONNX's files: every element type in every place, and tensors that are not what they say.
+//! Tensors in ONNX's files: every element type in every field, and invalid tensors.
 
 #![expect(clippy::disallowed_methods, reason = "these tests write the files that are read")]
 
@@ -20,7 +20,7 @@ fn problem(content: &Message) -> TensorProblem {
     }
 }
 
-/// An element type, a field for it with three values as protobuf has them, and their bytes in memory.
+/// An element type, a field for it with three values in protobuf's form, and their bytes in memory.
 type Case = (u64, &'static str, Message, &'static [u8]);
 
 /// The bytes were worked out by hand, from IEEE 754 and two's complement.
@@ -91,7 +91,7 @@ fn elements_in_the_field_for_their_type() {
 #[test]
 fn elements_as_raw_data() {
     for (number, dtype, _, bytes) in cases() {
-        // Wherever they begin in the file.
+        // At every offset in the file.
         for name in ["", "t", "tensor"] {
             let found = read(&tensor(name, number, &[3]).bytes(9, bytes)).unwrap();
             assert_eq!((&*found.dtype, &found.bytes[..]), (dtype, bytes), "{name}");
@@ -107,7 +107,7 @@ fn truth_values_are_0_or_1() {
 
 #[test]
 fn elements_in_several_pieces() {
-    // What a writer may do that has them bit by bit.
+    // Other valid forms of the same values.
     let ints = tensor("t", 7, &[5]).packed(7, [1, 300]).packed(7, []).packed(7, [-1]).packed(7, [4, 5]);
     let expected: Vec<u8> = [1_i64, 300, -1, 4, 5].into_iter().flat_map(i64::to_le_bytes).collect();
     assert_eq!(read(&ints).unwrap().bytes, expected);
@@ -119,7 +119,7 @@ fn elements_in_several_pieces() {
 #[test]
 fn scalars_and_nothing() {
     assert_eq!(read(&tensor("t", 7, &[]).packed(7, [9])).unwrap().bytes, [9, 0, 0, 0, 0, 0, 0, 0]);
-    // Sizes as protobuf packs them, too.
+    // Also with packed sizes.
     let packed = Message::default().packed(1, [0, 3]).varint(2, 1);
     let found = read(&packed).unwrap();
     assert_eq!((found.shape, found.bytes.len()), (vec![0, 3], 0));
@@ -148,7 +148,7 @@ fn elements_in_the_wrong_place() {
     let both = tensor("t", 7, &[1]).packed(7, [1]).varint(14, 1);
     assert!(matches!(problem(&both), TensorProblem::Mixed { second: "external_data", .. }));
     assert!(matches!(problem(&tensor("t", 7, &[1]).varint(14, 2)), TensorProblem::Location { found: 2 }));
-    // Entries that a tool left behind when it took the elements in.
+    // Entries that a tool left when it moved the elements into the model.
     let entry = Message::default().bytes(1, "location").bytes(2, "gone");
     assert_eq!(read(&tensor("t", 2, &[1]).packed(5, [3]).message(13, entry)).unwrap().bytes, [3]);
 }
@@ -157,7 +157,7 @@ fn elements_in_the_wrong_place() {
 fn shapes_that_no_tensor_has() {
     let found = problem(&tensor("t", 1, &[2, u64::MAX]).bytes(9, [0; 8])).to_string();
     assert_eq!(found, "dimension 1 is -1, expected 0 or more");
-    // Products that do not fit, or would be beyond any memory; with a zero among them, too.
+    // Products that overflow, or exceed any memory; also with a zero among them.
     let cases: [&[u64]; 4] = [&[1 << 48, 2], &[1 << 62, 4], &[0, 1 << 62, 1 << 62], &[u64::MAX >> 1; 64]];
     for dims in cases {
         assert!(matches!(problem(&tensor("t", 2, dims)), TensorProblem::TooManyElements { .. }), "{dims:?}");
@@ -175,7 +175,7 @@ fn element_types_that_nothing_here_has() {
     }
     let found = problem(&tensor("t", 27, &[1])).to_string();
     assert!(found.starts_with("its elements are of type 27, "), "{found}");
-    // Below zero, as protobuf has it.
+    // Negative numbers in protobuf's form.
     let found = problem(&tensor("t", i64::from(i32::MIN) as u64, &[1])).to_string();
     assert!(found.starts_with("its elements are of type -2147483648, "), "{found}");
 }
@@ -202,7 +202,7 @@ fn other_files_are_no_tensors() {
     let whole = tensor("t", 1, &[4]).bytes(9, [0; 16]).0;
     let found = message(&Message(whole[..whole.len() - 3].to_vec()));
     assert!(found.contains("the field `raw_data` at byte 7 is 3 bytes longer than the file"), "{found}");
-    // Elements one by one, which the specification does not have.
+    // Unpacked elements, which the specification does not have.
     let found = message(&tensor("t", 1, &[1]).fixed32(4, 1.0_f32.to_le_bytes()));
     assert!(found.contains("TensorProto.float_data"), "{found}");
 }

@@ -1,4 +1,4 @@
-//! What the tests share. No test uses all of it.
+//! Shared by the tests; not every test uses all of it.
 #![allow(dead_code, reason = "each test file uses another part")]
 
 pub(crate) mod wire;
@@ -28,7 +28,7 @@ pub(crate) fn value(name: &str, dims: &[u64]) -> Message {
     Message::default().bytes(1, name).message(2, Message::default().message(1, tensor))
 }
 
-/// A model with a bit of everything: `y = Softmax(Reshape(x + w, [6]), axis=0) + constant`.
+/// A model with several kinds of content: `y = Softmax(Reshape(x + w, [6]), axis=0) + constant`.
 pub(crate) fn small_model() -> Message {
     let w: Vec<u8> = [1.5_f32, -2.0, 0.25, 8.0, -0.5, 3.0].into_iter().flat_map(f32::to_le_bytes).collect();
     let node = |op: &str, inputs: &[&str], output: &str| {

@@ -1,4 +1,4 @@
-//! A writer of protobuf's wire format that does what it is told, sense or not.
+//! A writer of protobuf's wire format that also writes invalid messages.
 
 /// A message.
 #[derive(Clone, Debug, Default)]
@@ -27,24 +27,24 @@ impl Message {
         self
     }
 
-    /// A message within.
+    /// An inner message.
     pub(crate) fn message(self, field: u32, message: Message) -> Self {
         self.bytes(field, message.0)
     }
 
-    /// Whole numbers in one piece; those below zero as protobuf has them.
+    /// Packed whole numbers; negative ones as in protobuf.
     pub(crate) fn packed(self, field: u32, values: impl IntoIterator<Item = i64>) -> Self {
         let mut bytes = Vec::new();
         values.into_iter().for_each(|value| push_varint(&mut bytes, value as u64));
         self.bytes(field, bytes)
     }
 
-    /// Floats in one piece.
+    /// Packed floats.
     pub(crate) fn packed_floats(self, field: u32, values: impl IntoIterator<Item = f32>) -> Self {
         self.bytes(field, values.into_iter().flat_map(f32::to_le_bytes).collect::<Vec<u8>>())
     }
 
-    /// The same bytes again and again.
+    /// Repeated bytes.
     pub(crate) fn repeat(mut self, bytes: &[u8], times: usize) -> Self {
         self.0.extend(bytes.repeat(times));
         self

@@ -1,11 +1,11 @@
-//! What is known when a model is translated.
+//! Values that are known when a model is translated.
 
 use opkeep_ops::{Constant, Origin};
 
 use super::model::{BOOL, FLOAT, INT32, INT64, Model, float, floats, int, ints, unary, value, word};
 use super::render::{elements, float32s, int64s, nodes, outputs};
 
-/// A model of known values, and what comes out of it.
+/// A model of known values, and its outputs.
 fn known(model: Model) -> Vec<i64> {
     let network = model.outputs(&["y"]).network();
     assert_eq!(nodes(&network), Vec::<String>::new());
@@ -37,7 +37,7 @@ fn a_hundred_megabytes_stay_one_value() {
     let network = Model::new(9)
         .ints("shape", &[25, 1024, 1024])
         .node("ConstantOfShape", &["shape"], &["c"], &[value("value", FLOAT, &[1], &2.5f32.to_le_bytes())])
-        // Nor do they become more when they are worked with.
+        // Operators keep uniform constants uniform.
         .node("Unsqueeze", &["c"], &["u"], &[ints("axes", &[0])])
         .node("Transpose", &["u"], &["t"], &[])
         .node("Mul", &["t", "t"], &["m"], &[])
@@ -78,7 +78,7 @@ fn what_is_unlike_itself_is_not_one_value() {
     };
     assert_eq!(outputs(&pad(1.0, Some(1.0))), ["1 float32 [301, 301]"]);
     assert_eq!(nodes(&pad(1.0, Some(2.0))).len(), 1);
-    // Zeros come in where no value is given.
+    // Zeros are the default at the edge.
     assert_eq!(outputs(&pad(0.0, None)), ["0 float32 [301, 301]"]);
     assert_eq!(nodes(&pad(1.0, None)).len(), 1);
 }
@@ -90,7 +90,7 @@ fn shapes_are_worked_out() {
     assert_eq!(known(x().node("Shape", &["x"], &["y"], &[int("start", 1), int("end", -1)])), [3, 4]);
     assert_eq!(known(x().node("Shape", &["x"], &["y"], &[int("start", 9)])), [0; 0]);
     assert_eq!(known(x().node("Size", &["x"], &["y"], &[])), [120]);
-    // What a node computes is not needed where only its shape is.
+    // The elements of a computed tensor are not needed if only its shape is read.
     let shape_of_node = x().node("Relu", &["x"], &["r"], &[]).node("Shape", &["r"], &["y"], &[]);
     assert_eq!(known(shape_of_node), [2, 3, 4, 5]);
 }

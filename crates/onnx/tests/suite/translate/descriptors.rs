@@ -1,10 +1,10 @@
-//! A node, and the descriptor that a framework writes of the same operator, are one job: it is compiled once.
+//! A node, and a framework's descriptor of the same operator, are one job: it is compiled once.
 
 use opkeep_descriptor::read_info;
 
 use super::model::unary;
 
-/// MindSpore's example, of which a relu would differ in these words only.
+/// MindSpore's example; that of a relu would differ only in these names.
 const SQUARE: &str = include_str!("../../../../../fixtures/mindspore/square_12484080525657478220_2.info");
 
 #[test]
@@ -12,7 +12,7 @@ fn a_node_and_the_frameworks_descriptor_are_one_job() {
     let job = unary(14, "Relu", &[3], &[]).network().graph.jobs().remove(0).1;
     let relu = SQUARE.replace("Square", "Relu").replace("square", "relu");
     let digest = |text: &str| read_info(text.as_bytes()).unwrap().job.digest();
-    // The fusion pattern of an operator that is not fused is the framework's own note.
+    // The fusion pattern of an operator that is not fused has no meaning here.
     for pattern in ["Opaque", "ElemWise", "CommReduce"] {
         let noted = relu.replace("\"pattern\": \"Opaque\"", &format!("\"pattern\": \"{pattern}\""));
         assert!(noted.contains(pattern));

@@ -1,4 +1,4 @@
-//! Models that want more than they are worth.
+//! Models that would need disproportionate time or memory.
 
 use opkeep_onnx::{Options, from_bytes};
 
@@ -56,7 +56,7 @@ fn absurd_numbers_do_not_overflow() {
         ],
         vec![ints("kernel_shape", &[2, 2]), ints("strides", &[i64::MAX, 1]), int("ceil_mode", 1)],
     ] {
-        // Refused or not, they come back.
+        // The call returns in any case.
         let _ = unary(19, "MaxPool", &[1, 1, 4, 4], &attrs).read();
         let _ = unary(19, "AveragePool", &[1, 1, 4, 4], &attrs).read();
     }
@@ -119,7 +119,7 @@ fn reasons_are_short() {
     assert!(why.chars().count() <= 501);
 }
 
-/// Each of these nodes would make half a megabyte of a few bytes of the model.
+/// Each of these nodes would compute half a megabyte from a few bytes of the model.
 #[test]
 fn what_is_computed_is_bounded() {
     let mut model =
@@ -128,7 +128,7 @@ fn what_is_computed_is_bounded() {
     let names: Vec<String> = (0..200).map(|at| format!("y{at}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let model = names.iter().fold(model, |model, name| model.node("Add", &["r", "one"], &[name], &[]));
-    // Each is half a MiB and reads as much, which counts eightfold; of 64 MiB the range has taken half a one.
+    // Each computes half a MiB and reads as much, which counts eightfold; the range has used half of one of 64 MiB.
     assert_eq!(model.outputs(&names).network().graph.nodes().len(), 200 - 14);
     let many: Vec<&str> = vec!["w"; 100];
     let sum = Model::new(13).weight("w", &[1 << 12]).node("Sum", &many, &["y"], &[]).outputs(&["y"]);
@@ -149,7 +149,7 @@ fn dimensions_are_numbered() {
     assert!(ones.why().contains("absurdly large"));
 }
 
-/// Whatever a byte of a model is changed to, what comes is a network or an error.
+/// After any change of a byte of a model, the result is a network or an error.
 #[test]
 fn changed_bytes_do_no_harm() {
     let model = Model::new(13)

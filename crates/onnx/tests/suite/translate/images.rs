@@ -1,4 +1,4 @@
-//! Images that are stretched: transposed convolutions and other sizes.
+//! Stretched images: transposed convolutions and resizing.
 
 use opkeep_ops::Origin;
 
@@ -45,7 +45,7 @@ fn a_transposed_convolution_is_one_of_a_stretched_image() {
 
 #[test]
 fn what_is_cut_off_is_not_computed() {
-    // Of 7 outputs, 2 at the start and 1 at the end are cut off, where 1 tap reaches over.
+    // Of 7 outputs, 2 at the start and 1 at the end are cut off, where 1 tap reaches over the edge.
     let network = transposed(&[1, 1, 6], &[1, 1, 2], &[ints("pads", &[2, 1])]).network();
     assert_eq!(
         nodes(&network),
@@ -59,7 +59,7 @@ fn what_is_cut_off_is_not_computed() {
 
 #[test]
 fn the_size_of_a_transposed_convolution_may_be_asked_for() {
-    // 2 * 3 + 3 = 9 outputs; of the odd one that is too much, the start loses it unless told otherwise.
+    // 2 * 3 + 3 = 9 outputs; by default, the odd surplus element is removed at the start.
     for (attrs, pads) in [
         (vec![ints("output_shape", &[8])], "pads=[0, 0, 1, 1]"),
         (vec![ints("output_shape", &[8]), word("auto_pad", "SAME_UPPER")], "pads=[0, 0, 2, 0]"),
@@ -82,7 +82,7 @@ fn the_size_of_a_transposed_convolution_may_be_asked_for() {
     }
 }
 
-/// What becomes of 0, 1, 2, 3 by a scale.
+/// The result of scaling 0, 1, 2, 3.
 fn resized(scale: f32, attrs: &[Vec<u8>]) -> Vec<f32> {
     let network = Model::new(13)
         .weight("x", &[1, 1, 1, 4])

@@ -38,7 +38,7 @@ fn gemm(opset: u64, c: Option<&[i64]>, attrs: &[Vec<u8>]) -> Model {
 fn a_general_product_takes_what_it_needs() {
     assert_eq!(gemm(11, None, &[]).becomes(), ["MatMulV2(a, b) -> [2, 4]"]);
     assert_eq!(gemm(13, Some(&[4]), &[]).becomes(), ["MatMulV2(a, b) -> [2, 4]", "Add(%0, c) -> [2, 4]"]);
-    // Alpha counts without C, too.
+    // Alpha also counts without C.
     assert_eq!(
         gemm(11, None, &[float("alpha", 0.5)]).becomes(),
         ["MatMulV2(a, b) -> [2, 4]", "Muls(%0) value=0.5 -> [2, 4]"]

@@ -1,4 +1,4 @@
-//! Models of a few nodes, and what they become. Expectations are worked out by hand from the ONNX and IR documents.
+//! Models of a few nodes, and their operators. Expectations are worked out by hand from the ONNX and IR documents.
 
 mod constants;
 mod descriptors;

@@ -9,7 +9,7 @@ pub(crate) const STRING: u64 = 8;
 pub(crate) const BOOL: u64 = 9;
 pub(crate) const DOUBLE: u64 = 11;
 
-/// A model in the making.
+/// A model under construction.
 #[derive(Clone, Default)]
 pub(crate) struct Model {
     opsets: Vec<u8>,
@@ -18,7 +18,7 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    /// A model of that version of the default operators.
+    /// A model with that version of the default operators.
     pub(crate) fn new(opset: u64) -> Self {
         Self::default().import("", opset)
     }
@@ -109,7 +109,7 @@ impl Model {
         self
     }
 
-    /// Outputs of which nothing is declared.
+    /// Outputs without a declaration.
     pub(crate) fn outputs(mut self, names: &[&str]) -> Self {
         names.iter().for_each(|name| message(&mut self.graph, 12, &text(1, name)));
         self
@@ -136,12 +136,12 @@ impl Model {
         self.read().unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// What the model's nodes become, a line each.
+    /// The operators of the model's nodes, one on each line.
     pub(crate) fn becomes(&self) -> Vec<String> {
         super::render::nodes(&self.network())
     }
 
-    /// Why the model's nodes cannot be mapped.
+    /// The reasons why the model's nodes cannot be mapped.
     pub(crate) fn problems(&self) -> Vec<Problem> {
         match self.read() {
             Err(OnnxError::Unmappable(problems)) => problems,
@@ -150,7 +150,7 @@ impl Model {
         }
     }
 
-    /// Why the model's only bad node cannot be mapped.
+    /// The reason why the model's only bad node cannot be mapped.
     pub(crate) fn why(&self) -> String {
         match self.problems().as_slice() {
             [problem] => problem.why.clone(),
@@ -159,7 +159,7 @@ impl Model {
     }
 }
 
-/// A node of one input `x` of that shape, and one output.
+/// A node with one input `x` of that shape, and one output.
 pub(crate) fn unary(opset: u64, op_type: &str, shape: &[i64], attrs: &[Vec<u8>]) -> Model {
     Model::new(opset).input("x", shape).node(op_type, &["x"], &["y"], attrs).outputs(&["y"])
 }
@@ -189,7 +189,7 @@ pub(crate) fn text(tag: u64, text: &str) -> Vec<u8> {
     bytes
 }
 
-/// A declaration. Of a dimension, a number is its size, `?` nothing, anything else its name.
+/// A declaration. A number is a dimension's size, `?` an unnamed dimension, anything else a name.
 fn info(name: &str, dtype: u64, dims: Option<&[&str]>) -> Vec<u8> {
     let mut shape = Vec::new();
     for dim in dims.unwrap_or_default() {

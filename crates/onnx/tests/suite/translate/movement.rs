@@ -49,7 +49,7 @@ fn gathering_along_an_axis() {
     let node = "negative_index_support=true ->";
     let network = gather(&[2, 3], -2);
     assert_eq!(render::nodes(&network), [format!("GatherV2(x, i, int32[1]) {node} [4, 2, 3, 6]")]);
-    // A scalar index takes its axis away.
+    // A scalar index removes its axis.
     let network = gather(&[], 1);
     assert_eq!(render::nodes(&network), [format!("GatherV2(x, i, int32[1]) {node} [4, 1, 6]")]);
     assert_eq!(render::outputs(&network), ["%0 as [4, 6] float32 [4, 6]"]);
@@ -85,20 +85,20 @@ fn slices_count_from_the_start() {
         ),
         (slice([&[-3], &[9]], Some(&[-1]), None), "int64[2], int64[5], int64[1], int64[1]", [8, 3]),
         (slice([&[1], &[8]], Some(&[0]), Some(&[3])), "int64[1], int64[8], int64[0], int64[3]", [3, 5]),
-        // In any order of axes; what is taken whole is left out.
+        // In any order of axes; an axis that is taken completely is left out.
         (slice([&[1, 0], &[4, 8]], Some(&[1, 0]), None), "int64[1], int64[4], int64[1], int64[1]", [8, 3]),
         (
             slice([&[1, 2], &[4, 5]], Some(&[1, 0]), None),
             "int64[2, 1], int64[5, 4], int64[0, 1], int64[1, 1]",
             [3, 3],
         ),
-        // Backwards, down to the first element: before it there is no number but one below the negative ones.
+        // Backwards, down to the first element: only a number below all negative indices denotes the end before it.
         (
             slice([&[-1], &[i64::MIN]], Some(&[0]), Some(&[-2])),
             "int64[7], int64[-9], int64[0], int64[-2]",
             [4, 5],
         ),
-        // One that begins before the first element begins at it.
+        // A slice whose begin is before the first element begins at the first.
         (
             slice([&[-10], &[-100]], Some(&[0]), Some(&[-1])),
             "int64[0], int64[-9], int64[0], int64[-1]",
@@ -169,7 +169,7 @@ fn pieces_are_equal_or_as_told() {
     assert_eq!(split(13, None, &[axis()], &["a", "b", "c"]).becomes(), equal);
     assert_eq!(split(11, None, &[axis(), ints("split", &[1, 5])], &["a", "b"]).becomes(), told);
     assert_eq!(split(13, Some(&[1, 5]), &[axis()], &["a", "b"]).becomes(), told);
-    // A number that does not divide the axis leaves less for the last piece.
+    // A number that does not divide the axis leaves a smaller last piece.
     assert_eq!(
         split(18, None, &[axis(), int("num_outputs", 4)], &["a", "b", "c", "d"]).why(),
         "axis 1, of 6 elements, cannot be split into 4 pieces"
@@ -239,7 +239,7 @@ fn repeating_and_expanding() {
     };
     assert_eq!(with("Tile", &[2, 3], &[2, 1]).becomes(), ["Tile(x, int64[2, 1]) -> [4, 3]"]);
     assert_eq!(with("Expand", &[3, 1], &[2, 1, 4]).becomes(), ["Expand(x, int64[2, 3, 4]) -> [2, 3, 4]"]);
-    // The shape may be 1 where the input is not.
+    // The requested shape may be 1 where the input's is not.
     assert_eq!(with("Expand", &[3, 1], &[1, 4]).becomes(), ["Expand(x, int64[3, 4]) -> [3, 4]"]);
     assert!(with("Tile", &[2, 3], &[2]).why().contains("expected one for each axis"));
     assert!(with("Tile", &[2], &[-1]).why().contains("expected one for each axis"));

@@ -4,16 +4,16 @@ use opkeep_descriptor::AttrValue;
 use opkeep_onnx::Network;
 use opkeep_ops::{Constant, Graph, Node, Origin, TensorId, dtype_bytes, find};
 
-/// A line a node: its operator, what it reads, attributes that are not at their defaults, and the shapes of its
-/// outputs, with their types if those are not floats.
+/// One line for each node: its operator, its inputs, the attributes that differ from their defaults, and the shapes of
+/// its outputs, with their types if they are not floats.
 ///
-/// Inputs are `x` (of that name), `%0` (the first node's output; `%0.1` its second), whole numbers that a kernel is
-/// made for (`int64[1, 2]`), `2.5` (a constant of one value) or `const`; with `as [..]` where they are views.
+/// Inputs are `x` (by name), `%0` (the first node's output; `%0.1` its second), whole numbers that a compiler needs
+/// (`int64[1, 2]`), `2.5` (a uniform constant) or `const`; followed by `as [..]` for views.
 pub(crate) fn nodes(network: &Network) -> Vec<String> {
     network.graph.nodes().iter().map(|made| node(&network.graph, made)).collect()
 }
 
-/// The network's outputs, by the same words, with their ONNX shapes.
+/// The network's outputs in the same form, with their ONNX shapes.
 pub(crate) fn outputs(network: &Network) -> Vec<String> {
     let outputs = network.graph.outputs().iter().zip(&network.outputs);
     outputs
@@ -74,7 +74,7 @@ fn tensor(graph: &Graph, id: TensorId) -> String {
     }
 }
 
-/// The elements of an output that is known.
+/// The elements of a known output.
 pub(crate) fn elements(network: &Network, output: usize) -> Vec<u8> {
     let id = network.graph.outputs()[output].1;
     let shown = network.graph.tensor(id);

@@ -1,4 +1,4 @@
-//! Graphs as such: names, order, declarations, and what cannot be mapped.
+//! The structure of graphs: names, order, declarations, and nodes that cannot be mapped.
 
 use std::collections::BTreeMap;
 
@@ -76,7 +76,7 @@ fn what_leads_nowhere_is_left_out() {
     let network = model.network();
     assert_eq!(render::nodes(&network), ["Relu(x) -> [2]"]);
     assert_eq!(network.graph.len(), 2);
-    // Inputs stay: whoever runs the network gives them all.
+    // Inputs stay, since a caller passes all of them.
     let unused =
         Model::new(13).input("x", &[2]).input("u", &[3]).node("Relu", &["x"], &["y"], &[]).outputs(&["y"]);
     assert_eq!(unused.network().inputs.len(), 2);
@@ -146,13 +146,13 @@ fn names_stand_for_something() {
 #[test]
 fn outputs_have_names_of_their_own() {
     assert_eq!(model_error(&Model::new(13).input("x", &[2])), ModelError::NoOutputs);
-    // Nothing but an operator set.
+    // Only an operator set.
     assert!(from_bytes(vec![0x42, 0x02, 0x10, 0x0d].into(), None, &Options::default()).is_err());
     let twice = unary(13, "Relu", &[2], &[]).outputs(&["y"]);
     assert_eq!(model_error(&twice), ModelError::Output { index: 1, name: "y".to_owned() });
     let nameless = unary(13, "Relu", &[2], &[]).outputs(&[""]);
     assert_eq!(model_error(&nameless), ModelError::Output { index: 1, name: String::new() });
-    // An output may be an input, or known.
+    // An output may be an input, or a constant.
     let network = Model::new(13).input("x", &[2]).weight("w", &[3]).outputs(&["x", "w"]).network();
     assert_eq!(render::outputs(&network), ["x float32 [2]", "const float32 [3]"]);
 }
@@ -228,12 +228,12 @@ fn dimensions_without_a_size_are_asked_for_all_together() {
     assert!(one.contains("one dimension has no size: `x:2` (axis 2 of `x`)"), "{one}");
     let all = [("batch", 2), ("x:2", 5), ("length", 7)];
     assert_eq!(with_dims(&model, &all).unwrap(), [vec![2, 3, 5], vec![2, 7]]);
-    // The size of one place goes before that of its name.
+    // A size for one axis takes precedence over one for its name.
     let place = [&all[..], &[("m:0", 1)]].concat();
     assert_eq!(with_dims(&model, &place).unwrap(), [vec![2, 3, 5], vec![1, 7]]);
     let unknown = with_dims(&model, &[&all[..], &[("bacth", 1)]].concat()).unwrap_err().to_string();
     assert!(unknown.contains("`bacth`") && unknown.contains("\"batch\""), "{unknown}");
-    // A size that the model has is not given another.
+    // A size that the model has cannot be replaced.
     assert!(with_dims(&model, &[&all[..], &[("x:1", 1)]].concat()).is_err());
     let negative = with_dims(&model, &[("batch", -1)]).unwrap_err().to_string();
     assert!(negative.contains("the size given for dimension `batch` is -1"), "{negative}");

@@ -1,4 +1,4 @@
-//! Operators that change shapes and no elements: none of them makes a kernel.
+//! Operators that change shapes but no elements need no kernel.
 
 use super::model::{Model, int, ints, unary};
 use super::render;
@@ -25,7 +25,7 @@ fn reshaping_fills_in_what_is_open() {
     assert_eq!(view(&reshape(&[2, 3, 4], &[-1, 0, 2], &[])), "x as [4, 3, 2] float32 [4, 3, 2]");
     assert_eq!(view(&reshape(&[1, 1], &[], &[])), "x as [1] float32 []");
     assert_eq!(view(&reshape(&[2, 3], &[2, 3], &[])), "x float32 [2, 3]");
-    // With `allowzero`, a 0 is a 0.
+    // With `allowzero`, a 0 means 0.
     assert_eq!(view(&reshape(&[0, 3], &[3, 0], &[int("allowzero", 1)])), "x as [3, 0] float32 [3, 0]");
     assert_eq!(view(&reshape(&[0, 3], &[0, 3], &[])), "x float32 [0, 3]");
     for (shape, target, attrs) in [

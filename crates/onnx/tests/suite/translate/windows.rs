@@ -56,10 +56,10 @@ fn automatic_padding_is_made_explicit() {
             format!("Conv2D(x, const) strides=[1, 1, 2, 2] pads={pads} data_format=NCHW -> {shape}");
         assert_eq!(conv(&[1, 1, 7, 8], &[1, 1, 4, 4], &attrs).becomes(), [expected]);
     }
-    // Steps beyond the window need no padding, and none is taken away.
+    // Strides longer than the window need no padding, and remove none.
     let attrs = [word("auto_pad", "SAME_UPPER"), ints("strides", &[5, 5])];
     assert!(conv(&[1, 1, 7, 7], &[1, 1, 1, 1], &attrs).becomes()[0].contains("pads=[0, 0, 0, 0]"));
-    // What lies between spread taps counts: 5 + 4 columns for 5 windows.
+    // Elements between dilated taps count: 5 + 4 columns for 5 windows.
     let attrs = [word("auto_pad", "SAME_UPPER"), ints("dilations", &[2, 2])];
     assert!(conv(&[1, 1, 5, 5], &[1, 1, 3, 3], &attrs).becomes()[0].contains("pads=[2, 2, 2, 2]"));
 }
@@ -133,14 +133,14 @@ fn a_last_window_on_the_edge_becomes_padding() {
         ];
         unary(12, op_type, &[1, 1, size], &[&attrs[..], more].concat()).becomes()
     };
-    // 7 elements in steps of 3: a third window sees the last element only.
+    // 7 elements with stride 3: a third window contains only the last element.
     assert_eq!(
         pool("MaxPool", 7, 3, 3, &[0, 0], &[]),
         [
             "MaxPoolV3(x as [1, 1, 1, 7]) ksize=[1, 1, 1, 3] strides=[1, 1, 1, 3] pads=[0, 0, 0, 2] -> [1, 1, 1, 3]"
         ]
     );
-    // A window that would begin behind the image does not count, even if there is padding for it.
+    // A window that would begin after the image does not count, even if there is padding for it.
     assert_eq!(
         pool("MaxPool", 7, 2, 8, &[0, 3 - 2], &[]),
         [
@@ -153,7 +153,7 @@ fn a_last_window_on_the_edge_becomes_padding() {
             "MaxPoolV3(x as [1, 1, 1, 4]) ksize=[1, 1, 1, 2] strides=[1, 1, 1, 2] pads=[0, 0, 0, 1] -> [1, 1, 1, 2]"
         ]
     );
-    // Of an average, padding that was asked for counts, and what a window reaches over behind it does not.
+    // In an average, requested padding counts, and elements beyond it do not.
     assert_eq!(
         pool("AveragePool", 7, 4, 3, &[2, 1], &[int("count_include_pad", 1)]),
         [
@@ -184,7 +184,7 @@ fn spread_windows_are_pooled_in_three_dimensions_or_summed() {
         ["MaxPool3D(x as [1, 2, 1, 5, 6]) ksize=[1, 1, 1, 2, 3] strides=[1, 1, 1, 1, 1] padding=CALCULATED \
           pads=[0, 0, 1, 1, 0, 0] dilation=[1, 1, 1, 2, 1] data_format=NCDHW -> [1, 2, 1, 5, 4]"]
     );
-    // The first and the last row of windows see one row of the image, the others two: 3 or 6 elements.
+    // The first and the last row of windows contain one row of the image, the others two: 3 or 6 elements.
     assert_eq!(
         unary(19, "AveragePool", &[1, 2, 5, 6], &attrs).becomes(),
         [
@@ -209,7 +209,7 @@ fn pools_that_cannot_be_mapped_say_why() {
         .node("MaxPool", &["x"], &["y", "places"], &[kernel()])
         .outputs(&["y", "places"]);
     assert!(places.why().contains("the places of the maxima"));
-    // Nobody reads them: then how they would be counted does not matter, either.
+    // No node reads them, so their interpretation does not matter.
     let unread = Model::new(12)
         .input("x", &[1, 1, 4, 4])
         .node("MaxPool", &["x"], &["y", "places"], &[kernel(), int("storage_order", 1)])
@@ -287,7 +287,7 @@ fn instances_and_groups_are_normalised_as_layers() {
             "Add(%1, const as [6, 1]) -> [2, 6, 20]".to_owned(),
         ]
     );
-    // Three groups of two channels: scales are one a group in version 18, one a channel in version 21.
+    // Three groups of two channels: one scale for each group in version 18, for each channel in version 21.
     assert_eq!(
         scaled("GroupNormalization", 18, 3, &[int("num_groups", 3)])[..2],
         [
@@ -319,7 +319,7 @@ fn layers_get_what_onnx_leaves_out() {
         [norm, "Adds(%0.2) value=0.5 -> [2, 1, 1]", "Rsqrt(%1) -> [2, 1, 1]"]
     );
     assert_eq!(super::render::outputs(&statistics), ["%0.1 float32 [2, 1, 1]", "%2 float32 [2, 1, 1]"]);
-    // A scale that is shorter is spread.
+    // A shorter scale is broadcast.
     let spread = Model::new(17)
         .input("x", &[2, 3, 4])
         .input("s", &[4])
