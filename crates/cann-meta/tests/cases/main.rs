@@ -1,6 +1,6 @@
-//! Genuine `.json` files, which are not ours to redistribute: `OPKEEP_CORPUS` names the folder that holds them.
+//! Genuine `.json` files, which may not be redistributed: `OPKEEP_CORPUS` names the directory that holds them.
 //!
-//! Without it every test here is ignored, and none passes.
+//! Without it, every test here shows as ignored, never as passed.
 
 #![expect(clippy::disallowed_methods, reason = "a test may read its corpus, and where it is")]
 
@@ -11,7 +11,7 @@ use opkeep_cann_meta::{CoreType, Effect, KernelMeta, Magic, fe_lints, fuzz, mind
 use opkeep_testkit::corpus;
 use serde_json::Value;
 
-/// The fewest kernels' files that a complete corpus has.
+/// The least number of kernels' files in a complete corpus.
 const FEWEST: usize = 19;
 
 fn main() {
@@ -21,7 +21,7 @@ fn main() {
 }
 
 fn trials(root: &Path) -> Vec<Trial> {
-    // Of a folder that cannot be listed there are too few.
+    // A directory that cannot be listed has too few files.
     let files = corpus::files_ending(root, &["json"]).unwrap_or_default();
     let kernels = files.iter().filter(|file| is_kernel(file)).count();
     let mut trials = vec![Trial::test("the corpus is complete", move || {
@@ -70,7 +70,7 @@ fn check(bytes: &[u8]) -> Result<(), Failed> {
     ensure(worst < Some(Effect::Refuse), || format!("MindSpore 2.0 would {worst:?} it"))
 }
 
-/// A kernel for the host is not for FE.
+/// FE reads no kernel for the host.
 fn host(bytes: &[u8]) -> Result<(), Failed> {
     let complaints = mindspore_lints(bytes);
     ensure(complaints.is_empty(), || format!("{complaints:?}"))?;

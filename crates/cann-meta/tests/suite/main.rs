@@ -1,4 +1,4 @@
-//! What the reader of a `.json` promises.
+//! Properties of the reader of a `.json`.
 
 #[cfg(test)]
 mod properties;

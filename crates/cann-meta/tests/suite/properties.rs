@@ -1,4 +1,4 @@
-//! Documents that nobody wrote.
+//! Random documents.
 
 use opkeep_cann_meta::{
     BlockDim, CoreType, Flag, Json, KernelEntry, KernelMeta, Magic, Parameter, TaskRation, Word, Workspace,
@@ -13,7 +13,7 @@ const DOCUMENTS: [&str; 2] = [
     include_str!("documents/every_field.json"),
 ];
 
-/// Names that mean something, so that the values below them are looked at.
+/// Names of known fields, so that the values below them are read.
 const NAMES: [&str; 24] = [
     "KBHit",
     "binFileName",
@@ -68,7 +68,7 @@ fn scalar() -> impl Strategy<Value = String> {
     ]
 }
 
-/// JSON, with white space where it may stand.
+/// JSON, with optional white space.
 fn json() -> impl Strategy<Value = String> {
     let members = |value: BoxedStrategy<String>| {
         vec((name(), "[ \n]?", value), 0..6).prop_map(|members| {
@@ -164,19 +164,19 @@ proptest! {
         fuzz(&bytes);
     }
 
-    /// What is written comes back.
+    /// Written documents read back equal.
     #[test]
     fn any_description_comes_back(meta in meta()) {
         prop_assert_eq!(KernelMeta::parse(meta.to_json().as_bytes()), Ok(meta));
     }
 
-    /// What is not known is spelled as it was.
+    /// Unknown fields keep their spelling.
     #[test]
     fn unknown_fields_stay_as_they_are(value in json()) {
         let meta = KernelMeta::parse(format!("{{\"unknown\":{value}}}").as_bytes()).unwrap();
         let (kept, read): (serde_json::Value, serde_json::Value) = match serde_json::from_str(&value) {
             Ok(read) => (serde_json::from_str(meta.extra["unknown"].text()).unwrap(), read),
-            // Half of a character is not for serde_json's trees.
+            // serde_json's values cannot hold an unpaired surrogate.
             Err(_) => return Ok(()),
         };
         prop_assert_eq!(kept, read);
@@ -199,7 +199,7 @@ fn flipped_bits_do_no_harm() {
     for document in DOCUMENTS {
         let mut bytes = document.trim_end().as_bytes().to_vec();
         for at in 0..bytes.len() {
-            // All bits of the short one, one in each byte of the long one.
+            // All bits of the short document, one in each byte of the long one.
             let bits = if bytes.len() < 1000 { 0..8 } else { at % 8..at % 8 + 1 };
             for bit in bits {
                 bytes[at] ^= 1 << bit;
@@ -210,7 +210,7 @@ fn flipped_bits_do_no_harm() {
     }
 }
 
-/// Time and memory grow with the file, and no faster.
+/// Time and memory grow linearly with the file.
 #[test]
 fn large_documents_are_read_in_linear_time() {
     let start = opkeep_testkit::CpuTime::start();
@@ -232,6 +232,6 @@ fn large_documents_are_read_in_linear_time() {
     ] {
         fuzz(document.as_bytes());
     }
-    // Seconds where nothing is optimised; hours if anything were quadratic.
+    // Seconds without optimisation; quadratic time would take hours.
     assert!(start.elapsed() < std::time::Duration::from_secs(60), "{:?}", start.elapsed());
 }
