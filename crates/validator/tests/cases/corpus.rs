@@ -1,6 +1,6 @@
-//! Genuine kernels, which are not ours to redistribute: `OPKEEP_CORPUS` names the folder that holds them.
+//! Genuine kernels, which may not be redistributed: `OPKEEP_CORPUS` names the directory that holds them.
 //!
-//! Without it every test here is ignored, and none passes.
+//! Without it, every test here shows as ignored, never as passed.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::hostile::beside_others;
 
-/// Folders of the corpus, what they hold, and the fewest pairs that must be there.
+/// Directories of the corpus, the kind of their files, and the least number of pairs.
 const SETS: [(&str, Set, usize); 3] = [
     ("cann", Set::Ascend, 6),
     ("mindspore/wheel270-ascend", Set::Ascend, 7),
@@ -70,7 +70,7 @@ fn trials_of(root: &Path, (folder, set, fewest): (&'static str, Set, usize)) -> 
     trials
 }
 
-/// Every object under `folder` with the `.json` beside it; in a folder that cannot be listed there are none.
+/// Every object under `directory` with the `.json` beside it; none if the directory cannot be listed.
 fn find_pairs(folder: &Path) -> Vec<(PathBuf, PathBuf)> {
     let objects = corpus::files_ending(folder, &["o", "so"]).unwrap_or_default();
     let pairs = objects.into_iter().map(|object| (object.with_extension("json"), object));
@@ -96,7 +96,7 @@ fn ensure(holds: bool, message: impl FnOnce() -> String) -> Result<(), Failed> {
     if holds { Ok(()) } else { Err(message().into()) }
 }
 
-/// Every finding, none left out.
+/// All findings.
 fn told(report: &Report) -> String {
     report.findings.iter().map(|finding| format!("\n{} {finding}", finding.severity())).collect()
 }
@@ -112,12 +112,12 @@ fn verdict(Pair { set, json, object, .. }: &Pair) -> Result<(), Failed> {
     let report = validate_full(json, object, &expect(*set));
     ensure(report.cross_check.is_some_and(|cross_check| cross_check.kernels > 0), || told(&report))?;
     ensure(report.worst() <= Some(Severity::Note), || told(&report))?;
-    // Whoever knows nothing of the pair expects the same of it.
+    // The same expectations follow without knowledge of the pair.
     let guessed = expectations_of(Some(json), object);
     ensure(guessed == expect(*set), || format!("{guessed:?}"))
 }
 
-/// What the object says is what the `.json` says, read here by another way.
+/// The object's statements equal those of the `.json`, which is read here in another way.
 fn facts(Pair { set, path, json, object }: &Pair) -> Result<(), Failed> {
     let report = validate(json, object, &expect(*set));
     let found = report.object.as_ref().ok_or("no facts")?;
@@ -158,7 +158,7 @@ fn facts(Pair { set, path, json, object }: &Pair) -> Result<(), Failed> {
         })?;
         let found_ratio = meta.task_ratio.map(|ratio| ratio.to_string()).unwrap_or_default();
         ensure(found_ratio == said_ratio, || format!("{said_ratio}: {meta:?}"))?;
-        // Workspace and tiling data come last, behind a pointer for each parameter.
+        // Workspace and tiling data come last, after a pointer for each parameter.
         let last: Vec<&str> = meta.arguments.iter().rev().take(2).map(|argument| argument.name()).collect();
         ensure(last == ["tiling", "workspace"], || format!("{:?}", meta.arguments))?;
         if let Some(bytes) = kernel.argument_bytes {
@@ -180,7 +180,7 @@ fn facts(Pair { set, path, json, object }: &Pair) -> Result<(), Failed> {
     ensure(path.contains("310p") || found.stack_bytes == Some(32768), || format!("{:?}", found.stack_bytes))
 }
 
-/// The same kernel for another machine or chip, and one name that the object does not have.
+/// The same kernel for another machine or chip, and with one name that the object does not have.
 fn elsewhere(Pair { set, json, object, .. }: &Pair) -> Result<(), Failed> {
     let refused = |code: Code, report: Report| {
         ensure(report.errors().map(|finding| finding.code()).eq([code]), || told(&report))
@@ -213,7 +213,7 @@ fn flips(Pair { set, json, object, .. }: &Pair) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Cut off anywhere, and with a digest that fits, an object is still seen to be torn.
+/// Truncated at any byte, and with a matching digest, an object is still recognised as truncated.
 fn cuts(Pair { set, json, object, .. }: &Pair) -> Result<(), Failed> {
     let meta = KernelMeta::parse(json)?;
     for end in (0..object.len()).step_by(object.len() / 50) {

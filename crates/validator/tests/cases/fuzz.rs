@@ -1,6 +1,7 @@
-//! The bodies of the fuzz targets `object` and `kernel_json`, with genuine and made kernels, whole and mixed up.
+//! The bodies of the fuzz targets `object` and `kernel_json`, with genuine and generated kernels, unchanged and
+//! mutated.
 //!
-//! `OPKEEP_CORPUS` names the folder that holds the genuine ones. Without it, those tests are ignored.
+//! `OPKEEP_CORPUS` names the directory of the genuine ones. Without it, their tests show as ignored.
 
 use std::path::Path;
 
@@ -10,11 +11,11 @@ use opkeep_testkit::corpus;
 
 use crate::hostile::beside_others;
 
-/// Folders of the corpus, and the fewest files that must be there.
+/// Directories of the corpus, and the least number of files.
 const SETS: [(&str, usize); 4] =
     [("cann", 16), ("mindspore/wheel270-ascend", 16), ("mindspore/akg-cpu", 16), ("mindspore/seeds-json", 4)];
 
-/// How often each file is mixed up.
+/// The number of mutations of each file.
 const MIXES: usize = 200;
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -28,7 +29,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials
 }
 
-/// Both bodies with the same bytes: each target gets the other's inputs too.
+/// Both bodies with the same bytes: each target also gets the other's inputs.
 fn both(bytes: &[u8]) {
     opkeep_validator::fuzz(bytes);
     opkeep_cann_meta::fuzz(bytes);
@@ -38,7 +39,7 @@ fn made_kernels() -> Result<(), Failed> {
     let mut files = Vec::new();
     let others = [fat_binary("f"), container("c")];
     for pair in zoo().into_iter().map(|(_, pair)| pair).chain(others) {
-        // A `.json`, a zero, and its object: so the target knows which is which.
+        // A `.json`, a zero, and its object, so that the target can split them.
         files.push([pair.json.as_slice(), b"\0", pair.object.as_slice()].concat());
         files.extend([pair.json, pair.object]);
     }
@@ -58,7 +59,7 @@ fn genuine_files(folder: &Path, fewest: usize) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Each file as it is; cut, with bytes changed, and with pieces of the others.
+/// Each file unchanged, truncated, with changed bytes, and with pieces of the others.
 fn mix_up(files: &[Vec<u8>]) {
     let _others = beside_others();
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;

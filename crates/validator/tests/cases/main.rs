@@ -1,4 +1,4 @@
-//! Tests on genuine kernels, which show as ignored without them, and those that measure memory and time.
+//! Tests on genuine kernels, which show as ignored without them, and tests that measure memory and time.
 
 #![expect(
     clippy::unwrap_used,

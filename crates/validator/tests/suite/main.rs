@@ -1,4 +1,4 @@
-//! What the validator accepts, and what it refuses.
+//! The kernels that the validator accepts, and those that it refuses.
 
 #[cfg(test)]
 mod made_kernels;

@@ -9,7 +9,7 @@ use opkeep_artifact::{
 use opkeep_testkit::elf::host_object;
 use opkeep_validator::{CheckStatus, Code, RULES_VERSION, Report, Validator};
 
-/// Where `e_machine` and `e_flags` are in a 64-bit ELF header.
+/// Offsets of `e_machine` and `e_flags` in a 64-bit ELF header.
 const MACHINE: usize = 18;
 const FLAGS: usize = 48;
 
@@ -88,7 +88,7 @@ fn a_description_may_be_any_json() {
     assert_eq!((judged("{"), judged("")), (vec![Code::FIELD], vec![Code::FIELD]));
 }
 
-/// Accepts objects that end in a line end, and doubts those with a tab.
+/// Accepts objects that end in a line end, and warns about those with a tab.
 struct Lines(u32);
 
 impl ArtifactCheck for Lines {
@@ -120,7 +120,7 @@ fn a_backends_own_check_is_asked_where_it_is_known() {
     assert_eq!(message, "lines (version 2): found a tab\\n");
     assert!(validator.stamp(&expected) > RULES_VERSION);
 
-    // Without it, or with another version of it, nothing that it would refuse is called damaged.
+    // Without it, or with another version of it, no object is reported as damaged.
     for other in [Validator::builtin(), Validator::builtin().with(Arc::new(Lines(1)))] {
         let report = other.validate(&text("x"), &expected);
         assert_eq!(codes(&report), [Code::UNVERIFIED]);

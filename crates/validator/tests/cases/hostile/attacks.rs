@@ -1,4 +1,4 @@
-//! Named attacks with objects, each of whatever size.
+//! Attacks by objects, each of variable size.
 
 use object::elf;
 use opkeep_testkit::ascend::{Chip, Kernel, Metadata, metadata_section};
@@ -8,15 +8,15 @@ use opkeep_validator::Code;
 
 use crate::hostile::Files;
 
-/// An attack, of a size that is about the number of bytes.
+/// An attack of a size that is about the number of bytes.
 pub(crate) struct Attack {
     pub(crate) name: &'static str,
     pub(crate) make: fn(usize) -> Files,
-    /// What is found in one of [`SIZE`].
+    /// The codes that are found at [`SIZE`].
     pub(crate) codes: &'static [Code],
 }
 
-/// Large enough that each is one.
+/// A size that makes each of them an attack.
 pub(crate) const SIZE: usize = 70 << 10;
 
 pub(crate) const ATTACKS: [Attack; 15] = [
@@ -63,7 +63,7 @@ pub(crate) fn finish(mut image: Image, symbols: Vec<Symbol>) -> Vec<u8> {
     image.write()
 }
 
-/// One kernel `k`, and whatever else `add` adds.
+/// One kernel `k`, and the additions of `add`.
 fn with_one_kernel(add: impl FnOnce(&mut Image, &mut Vec<Symbol>)) -> Files {
     let (mut image, mut symbols) = image_with(std::iter::once("k".to_owned()));
     add(&mut image, &mut symbols);
@@ -146,7 +146,7 @@ fn empty_records(bytes: usize) -> Files {
     })
 }
 
-/// As many as records can hold, in as many records as there is room for.
+/// As many arguments as records can hold, in as many records as fit.
 fn empty_arguments(bytes: usize) -> Files {
     let value = [0, 5, 0, 0].repeat(16_000);
     let record = |metadata: Metadata, _| metadata.record(4, value.len() as u16, &value);
@@ -170,7 +170,7 @@ fn comments(bytes: usize) -> Files {
     })
 }
 
-/// No byte of it is NUL, and the file ends with it.
+/// It contains no NUL, and ends the file.
 fn name_without_end(bytes: usize) -> Files {
     let mut files = with_one_kernel(|_, _| {});
     let object = &mut files.object;

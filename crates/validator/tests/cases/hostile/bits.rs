@@ -1,4 +1,4 @@
-//! Files in which one bit is another.
+//! Files with one flipped bit.
 
 use opkeep_digest::Digest;
 use opkeep_testkit::ascend::{Chip, Kernel, Library, Pair, library, zoo};
@@ -6,7 +6,7 @@ use opkeep_validator::{Code, validate, validate_full};
 
 use crate::hostile::{Files, beside_others, expect, is_blank};
 
-/// Small ones, so that each of their bits can be tried.
+/// Small files, so that each bit can be tried.
 fn small() -> Vec<Pair> {
     let tiny = |chip| Kernel::new(chip, "a").code_bytes(4);
     vec![
@@ -36,7 +36,7 @@ pub(super) fn a_flipped_bit_of_an_object_never_goes_unnoticed() {
     }
 }
 
-/// With a digest that fits, an object with a flipped bit is refused, or it still has the kernel where it was said to be.
+/// With a matching digest, an object with a flipped bit is refused, or still has its kernel at the stated position.
 pub(super) fn a_flipped_bit_of_an_object_is_no_surprise() {
     let _others = beside_others();
     for pair in small() {
@@ -54,7 +54,7 @@ pub(super) fn a_flipped_bit_of_an_object_is_no_surprise() {
                 continue;
             }
             accepted += 1;
-            // In a part, something of that name may be left.
+            // In a part, another symbol of that name may be left.
             let is_hidden = report.find(Code::NOT_VISIBLE).is_some();
             let meta = report.meta.unwrap();
             let kernels = report.object.unwrap().kernels;
@@ -63,7 +63,7 @@ pub(super) fn a_flipped_bit_of_an_object_is_no_surprise() {
                 assert!(is_there || is_hidden, "{at}: {name}");
             }
         }
-        // Both happen: in the code nothing can be noticed, in the tables much is.
+        // Both cases occur: in the code no flip is noticed, in the tables many are.
         assert!(accepted > 100 && refused > 500, "{accepted} accepted, {refused} refused");
     }
 }

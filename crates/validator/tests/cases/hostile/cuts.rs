@@ -1,19 +1,19 @@
-//! Files that end too early, as after a full disk or a killed compiler.
+//! Truncated files, as after a full disk or a killed compiler.
 
 use opkeep_testkit::ascend::{Chip, Kernel, Pair, split_mix, zoo};
 use opkeep_validator::{Code, validate, validate_full, validate_json, validate_object};
 
 use crate::hostile::{beside_others, expect, is_blank};
 
-/// One of each kind, as small as it can be.
+/// One small file of each kind.
 fn small() -> Vec<(&'static str, Pair)> {
     let mut pairs = zoo();
     pairs.push(("910A, tiny", Kernel::new(Chip::Ascend910, "a").code_bytes(4).build()));
     pairs
 }
 
-/// Its digest says so. And if whoever cut it made that fit, it is refused for its own sake: the tables of all these files
-/// are at their ends.
+/// The digest shows it. If the digest is adjusted, the truncation itself is refused, since the tables of all these
+/// files are at their ends.
 pub(super) fn a_cut_object_is_refused_twice() {
     let _others = beside_others();
     for (kind, pair) in small() {
@@ -29,7 +29,7 @@ pub(super) fn a_cut_object_is_refused_twice() {
     }
 }
 
-/// The same with a digest that fits, and nothing but the object: fewer, since neither changes what is read of it.
+/// The same with a matching digest, and for the object alone: fewer, since neither changes how the object is read.
 pub(super) fn a_cut_object_with_its_own_digest_is_refused_too() {
     let _others = beside_others();
     for (kind, pair) in small() {

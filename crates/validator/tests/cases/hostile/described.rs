@@ -11,7 +11,7 @@ fn pair() -> Pair {
     Kernel::new(Chip::Ascend910B, "k").build()
 }
 
-/// The `.json` of a kernel with `text` in front of its other fields.
+/// The `.json` of a kernel with `text` before its other fields.
 fn with_text(text: &str) -> Files {
     let pair = pair();
     let rest = String::from_utf8(pair.json).unwrap();
@@ -19,7 +19,7 @@ fn with_text(text: &str) -> Files {
     Files { json: json.into_bytes(), object: pair.object }
 }
 
-/// Text of about so many bytes.
+/// A text of about this number of bytes.
 type Make = fn(usize) -> String;
 
 fn repeated(item: &str, bytes: usize) -> String {
@@ -44,7 +44,7 @@ const TEXTS: [(&str, Make); 12] = [
     ("one field again and again", |bytes| repeated(r#""blockDim":1"#, bytes)),
 ];
 
-/// Fields that are lists, one item at a time.
+/// Fields that are lists, with a function for one item.
 const LISTS: [(&str, &str); 6] = [
     ("parameters", "null"),
     ("parameters", r#"{"dtype":"float32","init_value":0}"#),
@@ -61,7 +61,7 @@ fn replaced(field: &str, value: &str) -> Files {
     Files { json: json.into_bytes(), object: pair.object }
 }
 
-/// Every one of them, of about so many bytes.
+/// All of them, of about this number of bytes.
 fn all(bytes: usize) -> impl Iterator<Item = (String, Files)> {
     let texts = TEXTS.into_iter().map(move |(name, make)| (name.to_owned(), with_text(&make(bytes))));
     let lists = LISTS.into_iter().map(move |(field, item)| {
@@ -79,7 +79,7 @@ pub(super) fn memory_is_bounded_by_the_descriptions_size() {
     for (name, files) in all(512 << 10) {
         for ask in [Files::validate, Files::validate_full] {
             let (_, most) = most_bytes(|| ask(&files));
-            // An item of a list is a few bytes in the file, and a record of many optional fields in memory.
+            // An item of a list takes a few bytes in the file, and a record of many optional fields in memory.
             let limit = 96 * files.bytes() + (256 << 10);
             assert!(most <= limit, "{name}: {most} bytes for {}", files.bytes());
         }
@@ -104,11 +104,11 @@ pub(super) fn depth_is_no_danger() {
             assert!(refused.is_some(), "{name}: {:?}", report.findings);
         }
     }
-    // What real ones have is no depth.
+    // Genuine depths are accepted.
     assert!(with_text(r#""u":[[[[[[[[1]]]]]]]]"#).validate().is_valid());
 }
 
-/// Each kernel is asked for by each of many names.
+/// Many names are looked up among many kernels.
 pub(super) fn many_names_are_found_among_many_kernels() {
     let _alone = alone();
     let time = |count: u64| {
@@ -139,7 +139,7 @@ pub(super) fn many_names_are_found_among_many_kernels() {
     }
 }
 
-/// In a fat binary each item has a key, and each object all the names.
+/// In a fat binary each item has a key, and each object has all the names.
 pub(super) fn many_keys_are_found_among_many_objects() {
     let _alone = alone();
     let small = pair().object;
@@ -148,7 +148,7 @@ pub(super) fn many_keys_are_found_among_many_objects() {
         let offsets = (0..count).map(|at| (table + at * small.len()) as u64);
         let words = std::iter::once(count as u64).chain(0..count as u64).chain(offsets);
         let object: Vec<u8> = words.flat_map(u64::to_le_bytes).chain(small.repeat(count)).collect();
-        // Half of the items ask for an object that there is not, and get the first.
+        // Half of the items have the key of a missing object, and get the first one.
         let items: Vec<_> =
             (0..count).map(|at| serde_json::json!({"kernelName": "k_0", "configKey": at * 2})).collect();
         let pair = pair().with_object(|file| *file = object).with_field("kernelList", items);
@@ -165,7 +165,7 @@ pub(super) fn many_keys_are_found_among_many_objects() {
     assert!(many < few * 24, "{few:?}, then {many:?}");
 }
 
-/// Offsets may be alike, and keys too: then there are fewer objects, not more work.
+/// Equal offsets and equal keys mean fewer objects, not more work.
 pub(super) fn a_table_of_one_object_costs_one_object() {
     let _others = beside_others();
     let count = 10_000;
@@ -209,7 +209,7 @@ pub(super) fn names_that_lead_elsewhere_are_refused() {
         let report = validate(&pair.json, &pair.object, &expect());
         assert!(!report.is_valid(), "{suffix:?} is accepted");
     }
-    // Of a master, the files that it names.
+    // The files that a master names.
     for name in ["../k.json", "/k.json", "k\0.json", ""] {
         let json = serde_json::json!({"jsonList": [{"coreType": "AIC", "jsonFileName": name}]}).to_string();
         let report = validate(json.as_bytes(), &[], &expect());
@@ -247,7 +247,7 @@ pub(super) fn a_digest_of_something_else_is_no_digest() {
     }
 }
 
-/// Of each name that is missing it matters whether all objects could be read to their ends.
+/// For each missing name it matters whether all objects were read completely.
 pub(super) fn many_names_are_missing_in_many_objects() {
     let _alone = alone();
     let header = pair().object[..64].to_vec();

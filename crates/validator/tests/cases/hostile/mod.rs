@@ -1,6 +1,6 @@
-//! Files made to exhaust or mislead whoever reads them: each is refused or accepted, and costs what its size is worth.
+//! Files made to exhaust or mislead readers: each is refused or accepted, at a cost proportional to its size.
 //!
-//! Memory is counted by the allocator and time by comparing inputs of two sizes, so tests that measure run alone.
+//! Memory is counted by the allocator, and times of two sizes are compared, so tests that measure run alone.
 
 mod attacks;
 mod bits;
@@ -59,7 +59,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 
 static MEASURING: RwLock<()> = RwLock::new(());
 
-/// Holds up all other tests, which take memory and time too.
+/// Blocks all other tests, which also use memory and time.
 fn alone() -> RwLockWriteGuard<'static, ()> {
     MEASURING.write().unwrap_or_else(PoisonError::into_inner)
 }
@@ -69,7 +69,7 @@ pub(crate) fn beside_others() -> RwLockReadGuard<'static, ()> {
     MEASURING.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether there is nothing but zeroes around a place: in a page between two sections, one is like the other.
+/// Whether only zeros surround an offset: in a page between two sections, offsets are equivalent.
 fn is_blank(bytes: &[u8], at: usize) -> bool {
     bytes[at.saturating_sub(64)..bytes.len().min(at + 64)].iter().all(|byte| *byte == 0)
 }
@@ -107,7 +107,7 @@ impl Files {
         validate_object(&self.object, None)
     }
 
-    /// Everything that can be asked of them.
+    /// All public functions that take them.
     fn ask(&self) {
         let asked = [self.validate(), self.validate_full(), self.validate_object()];
         for report in asked {
@@ -123,7 +123,7 @@ impl From<Pair> for Files {
     }
 }
 
-/// Anything that any of the files here is for.
+/// A target that one of these files is for.
 fn expect() -> Expectations {
     let machines = [targets::ASCEND, targets::AARCH64];
     targets::cann_kernel(targets::ANY_ASCEND, machines, ElfLayout::Contiguous, &Magic::ALL)

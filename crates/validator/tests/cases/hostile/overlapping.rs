@@ -1,4 +1,4 @@
-//! Objects in which many things are the same bytes: reading each of them would take the square of the file.
+//! Objects in which many structures share the same bytes: reading each would take time quadratic in the file's size.
 
 use object::elf;
 use opkeep_testkit::ascend::{Metadata, metadata_section};
@@ -41,7 +41,7 @@ pub(crate) const OVERLAPPING: [Attack; 9] = [
     Attack { name: "relocations and groups in the same bytes", make: relocations, codes: &[] },
 ];
 
-/// Lets every section after the first `skip` whose name starts with `prefix` be the bytes of the largest of them.
+/// Makes every section after the first `skip` whose name starts with `prefix` share the bytes of the largest of them.
 fn overlap(object: &mut [u8], prefix: &str) {
     let named: Vec<usize> = (1..patch::section_count(object))
         .map(|number| patch::section_header(object, number))
@@ -102,7 +102,7 @@ fn section_names(bytes: usize) -> Files {
     Files::of(object, "k")
 }
 
-/// Kernels whose metadata is the same bytes.
+/// Kernels that share the bytes of their metadata.
 fn kernels_sharing(bytes: usize, shared: Metadata) -> Files {
     let count = (bytes / 400).min(60_000);
     let (mut image, symbols) = image_with((0..count).map(|at| format!("k{at}")));

@@ -1,4 +1,4 @@
-//! What attacks cost.
+//! The cost of attacks.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::hostile::attacks::{ATTACKS, Attack, SIZE};
 use crate::hostile::overlapping::OVERLAPPING;
 use crate::hostile::{Files, alone, beside_others};
 
-/// For each byte of the files at most so many of memory, and a little besides.
+/// The bytes of memory for each byte of the files, plus a small constant.
 const RATIO: usize = 12;
 const LITTLE: usize = 256 << 10;
 
@@ -32,7 +32,7 @@ pub(super) fn the_smallest_attacks_are_attacks_too() {
         for bytes in [1 << 10, 4 << 10, SIZE] {
             let files = (attack.make)(bytes);
             files.ask();
-            // There is something of everything, however small.
+            // A small constant amount in any case.
             let (least, most) = (bytes / 5, 5 * bytes + (70 << 10));
             assert!((least..most).contains(&files.bytes()), "{}: {} of {bytes}", attack.name, files.bytes());
         }
@@ -45,7 +45,7 @@ pub(super) fn each_attack_is_taken_for_what_it_is() {
         let report = (attack.make)(SIZE).validate();
         let found: BTreeSet<Code> = report.findings.iter().map(|finding| finding.code()).collect();
         assert_eq!(found, attack.codes.iter().copied().collect(), "{}: {:?}", attack.name, report.findings);
-        // However many there are, a report is one that can be read.
+        // A report stays readable for any number of findings.
         assert!(report.findings.len() <= 8 * found.len(), "{}: {}", attack.name, report.findings.len());
     }
 }
@@ -62,7 +62,7 @@ pub(super) fn memory_is_bounded_by_the_files_size() {
     }
 }
 
-/// The least of some times: others use the machine too.
+/// The least of several times, since others use the machine, too.
 fn least(mut run: impl FnMut()) -> Duration {
     let time = |_| {
         let start = opkeep_testkit::CpuTime::start();
@@ -72,7 +72,7 @@ fn least(mut run: impl FnMut()) -> Duration {
     (0..4).map(time).min().unwrap()
 }
 
-/// An input of eight times the size takes eight times as long, where the square would be 64.
+/// An input of eight times the size takes about eight times as long; quadratic time would be 64 times.
 pub(super) fn time_grows_with_the_files_size() {
     const FACTOR: usize = 8;
     const TOLERATED: u32 = 3 * FACTOR as u32;
@@ -101,7 +101,7 @@ pub(super) fn there_may_be_a_million_symbols_and_sixty_thousand_sections() {
     assert!(report.is_valid(), "{:?}", report.findings);
     assert_eq!(report.object.unwrap().sections, 60_004);
 
-    // More than a header can count: ELF has another place for their number, the Ascend runtime does not look there.
+    // More sections than a header can count: ELF stores their number elsewhere, where the Ascend runtime does not look.
     let files = sections(70 * 100_000);
     let report = files.validate();
     let codes: Vec<Code> = report.errors().map(|finding| finding.code()).collect();

@@ -1,4 +1,4 @@
-//! Bytes that no compiler wrote, and some that one did.
+//! Mutated objects, and some unchanged ones.
 
 use opkeep_cann_meta::targets;
 use opkeep_validator::{Code, Report, fuzz, validate, validate_full, validate_object};
@@ -7,7 +7,7 @@ use crate::made_kernels::ascend::{Kernel, NOTE, Section, tlv};
 use crate::made_kernels::codes;
 use crate::made_kernels::made::{KERNEL, expect, meta, object, object_with};
 
-/// Judges an altered object with a description that has its digest, so that the digest does not hide the rest.
+/// Judges a mutated object with a description that has its digest, so that the digest does not hide other findings.
 fn judge(object: &[u8]) -> Report {
     validate(meta(object).to_json().as_bytes(), object, &expect())
 }
@@ -22,13 +22,13 @@ fn every_truncation_is_refused() {
         let code = if end < 4 { Code::NOT_ELF } else { Code::MALFORMED };
         assert!(!report.is_valid() && report.find(code).is_some(), "{end}: {report:?}");
         assert_eq!(validate_object(cut, None).cross_check, None);
-        // The digest alone would do.
+        // The digest alone would suffice.
         let report = validate(meta(&object).to_json().as_bytes(), cut, &expect());
         assert!(report.find(Code::SHA256).is_some(), "{end}: {report:?}");
     }
 }
 
-/// What must hold for any bytes: no panic, and no quarrel between the parsers over what is otherwise fine.
+/// Invariants for any bytes: no panic, and no disagreement of the parsers without another error.
 fn survives(object: &[u8], what: &dyn std::fmt::Display) -> bool {
     let json = meta(object).to_json();
     let quick = validate(json.as_bytes(), object, &expect());
@@ -51,12 +51,12 @@ fn no_flip_of_a_bit_panics() {
         object[bit / 8] ^= 1 << (bit % 8);
         refused += usize::from(!survives(&object, &format_args!("bit {bit}")));
     }
-    // Some flips are harmless, such as those in the padding, but not those in the identification, in the kernel's
-    // name and symbol, and in where the sections are.
+    // Some flips are harmless, such as those in the padding, but not those in the identification, in the kernel's name
+    // and symbol, and in the sections' offsets.
     assert!(refused > 500, "{refused}");
 }
 
-/// Numbers that are at the edge of something, written over several fields at once.
+/// Boundary values, written over several fields at once.
 #[test]
 fn no_overwritten_field_panics() {
     let base = object();
@@ -76,11 +76,11 @@ fn no_overwritten_field_panics() {
         }
         accepted += usize::from(survives(&object, &format_args!("round {round}")));
     }
-    // Were all refused at the door, nothing would have been tried.
+    // If all were refused at the header, nothing would have been tested.
     assert!((1_000..19_000).contains(&accepted), "{accepted}");
 }
 
-/// An object may lie anywhere in memory: in the store it stands somewhere within an entry.
+/// An object may have any alignment in memory: in the store it is somewhere within an entry.
 #[test]
 fn alignment_does_not_matter() {
     let object = object();
@@ -104,7 +104,7 @@ fn a_name_that_is_no_text_is_only_goblins_problem() {
     assert_eq!(report.object.unwrap().kernels[1].name, "odd\u{fffd}");
 }
 
-/// The bits of a kernel with metadata, one by one: each flip is refused, or told, or means nothing to any rule.
+/// The bits of a kernel with metadata, one by one: each flip is refused, reported, or has no meaning to any rule.
 #[test]
 fn no_flip_of_a_bit_of_a_device_kernel_panics() {
     let kernel = Kernel::mixed();
@@ -135,7 +135,7 @@ fn the_fuzz_targets_body_holds_for_what_is_made_here() {
     fuzz(&[b'['; 100_000]);
 }
 
-/// The time that `work` takes, the quickest of a few.
+/// The least time that `work` takes in several runs.
 fn quickest(work: impl Fn()) -> std::time::Duration {
     let time = |_| {
         let began = opkeep_testkit::CpuTime::start();
@@ -145,7 +145,7 @@ fn quickest(work: impl Fn()) -> std::time::Duration {
     (0..5).map(time).min().unwrap()
 }
 
-/// Ten times as many sections, which all share one name and one content, do not take a hundred times as long.
+/// Ten times as many sections that share one name and one content do not take a hundred times as long.
 #[test]
 fn sections_that_share_everything_take_no_square_of_time() {
     let shared = |sections: usize| {
@@ -175,7 +175,7 @@ fn a_million_symbols_are_read_in_time() {
     for at in 0..1_000_000 {
         let mut symbol = symbol.clone();
         symbol.name = format!("k{at}");
-        // Every other one reaches out of `.text`: a finding each, were they all kept.
+        // Every other one exceeds `.text`: each would be a finding if all were kept.
         symbol.value = 4096 * (at % 2);
         kernel.symbols.push(symbol);
     }
@@ -189,7 +189,7 @@ fn a_million_symbols_are_read_in_time() {
     assert_eq!((out.len(), out.last().unwrap().more), (8, 500_000 - 8));
 }
 
-/// A section whose numbers overflow, and one that is longer than any file.
+/// A section whose fields overflow, and one that is longer than any file.
 #[test]
 fn huge_sections_are_refused() {
     let kernel = Kernel::vector(1);

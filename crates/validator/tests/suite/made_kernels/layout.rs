@@ -1,4 +1,4 @@
-//! What the Ascend runtime asks of an object that it loads as it is.
+//! The Ascend runtime's requirements on an object that it loads directly.
 
 use opkeep_cann_meta::{Architecture, targets};
 use opkeep_validator::{
@@ -10,7 +10,7 @@ use crate::made_kernels::ascend::{
 };
 use crate::made_kernels::codes;
 
-/// By what the chips expect that the kernel is for.
+/// Expectations for the kernel's chip.
 fn judge(kernel: &Kernel) -> Report {
     judge_for(if kernel.is_first_generation() { "Ascend910A" } else { "Ascend910B1" }, kernel)
 }
@@ -19,7 +19,7 @@ fn judge_for(target: &str, kernel: &Kernel) -> Report {
     validate(kernel.json().as_bytes(), &kernel.object(), &targets::ascend(target))
 }
 
-/// The findings after `change` to a kernel that has none.
+/// The findings after `change` to a kernel without findings.
 #[track_caller]
 fn changed(mut kernel: Kernel, change: impl FnOnce(&mut Kernel)) -> Vec<Code> {
     assert_eq!(codes(&judge(&kernel)), []);
@@ -57,7 +57,7 @@ fn facts_are_told() {
 fn text_comes_first_and_at_zero() {
     let code = [Code::TEXT_PLACE];
     assert_eq!(changed(Kernel::vector(1), |kernel| kernel.section(".text").address = 0x10), {
-        // Then the kernel is before its section, and `.data` is as far as before.
+        // Then the kernel is before its section, and `.data` keeps its distance.
         [Code::KERNEL_RANGE, Code::TEXT_PLACE]
     });
     let moved = |kernel: &mut Kernel| {
@@ -65,7 +65,7 @@ fn text_comes_first_and_at_zero() {
         kernel.symbols[0].value = 0x10;
     };
     assert_eq!(changed(Kernel::vector(1), moved), code);
-    // Something else is loaded before it.
+    // Another section is loaded before it.
     let before = |kernel: &mut Kernel| {
         kernel.section(".text").address = 0x10;
         kernel.symbols.iter_mut().for_each(|symbol| symbol.section += 1);
@@ -73,7 +73,7 @@ fn text_comes_first_and_at_zero() {
         kernel.sections.insert(0, Section::new(".rodata", PROGBITS, ALLOC, &[1; 16]));
     };
     assert_eq!(changed(Kernel::vector(1), before), code);
-    // Empty sections do not count, nor those that are not loaded.
+    // Empty sections do not count, nor do those that are not loaded.
     let harmless = |kernel: &mut Kernel| {
         kernel.symbols.iter_mut().for_each(|symbol| symbol.section += 2);
         kernel.sections.insert(0, Section::new(".rodata", PROGBITS, ALLOC, &[]));
@@ -84,7 +84,7 @@ fn text_comes_first_and_at_zero() {
 
 #[test]
 fn loaded_sections_are_one_piece() {
-    // Its header then says another address than where it stands.
+    // Then its header's address does not match its offset.
     let kernel = Kernel::vector(1);
     let mut object = kernel.object();
     let at = object.len() - 64 * (kernel.sections.len() + 3) + 2 * 64 + 16;
@@ -116,12 +116,12 @@ fn nothing_is_left_for_a_loader_to_do() {
         assert_eq!(changed(Kernel::vector(1), link(info)), [Code::UNDEFINED], "{info:#x}");
     }
     assert_eq!(changed(Kernel::vector(1), link(0)), [], "local symbols need no definition");
-    // Relocations stay in linked objects, as information.
+    // Linked objects may keep relocations as information.
     let relocations = Section { info: 1, link: 8, ..Section::new(".rela.text", RELA, 0x40, &[0; 24]) };
     assert_eq!(changed(Kernel::vector(1), add(relocations)), []);
 }
 
-/// What is still to be linked may be laid out as it likes.
+/// An object that must still be linked may have any layout.
 #[test]
 fn parts_are_exempt() {
     let relocations = Section { info: 1, link: 3, ..Section::new(".rela.text", RELA, 0x40, &[0; 24]) };
@@ -179,7 +179,7 @@ fn one_name_is_one_kernel() {
     assert_eq!(again(16), [Code::CONTESTED]);
 }
 
-/// Very many sections are counted in the first of them, where the runtime does not look.
+/// The number of very many sections is stored in the first of them, where the runtime does not look.
 #[test]
 fn sections_that_are_counted_elsewhere() {
     let kernel = Kernel::vector(1);
@@ -219,7 +219,7 @@ fn the_runtimes_own_refusals_are_errors() {
         changed(Kernel::vector(1), |kernel| kernel.symbols[0].info = 0x10)[..2],
         [Code::NO_FUNCTION, Code::KERNEL]
     );
-    // A function that is not visible is one for the runtime, but nothing to launch.
+    // The runtime counts an invisible function, but cannot launch it.
     assert_eq!(
         changed(Kernel::vector(1), |kernel| kernel.symbols[0].other = 2)[..2],
         [Code::KERNEL, Code::STRAY_METADATA]
@@ -228,11 +228,11 @@ fn the_runtimes_own_refusals_are_errors() {
         changed(Kernel::first_generation(), |kernel| kernel.symbols[0].other = 2),
         [Code::KERNEL, Code::NO_KERNEL]
     );
-    // Of other sections, a wrong link is only odd.
+    // For other sections, a wrong link is only a warning.
     assert_eq!(changed(Kernel::vector(1), |kernel| kernel.section(".comment").link = 200), [Code::LINK]);
 }
 
-/// A table that cannot be read is told, and nothing that only follows from it.
+/// An unreadable table is reported, but not its consequences.
 #[test]
 fn what_follows_from_a_torn_table_is_not_told() {
     let kernel = Kernel::vector(2);
@@ -273,7 +273,7 @@ fn types_that_no_compiler_writes() {
     assert_eq!(shared, [Code::UNUSUAL_TYPE]);
 }
 
-/// Flags that are known are compared with the chip and the magic, others with nothing.
+/// Known flags are compared with the chip and the magic, others with nothing.
 #[test]
 fn flags_are_compared_only_where_they_are_known() {
     let mut kernel = Kernel::vector(1);
@@ -289,7 +289,7 @@ fn flags_are_compared_only_where_they_are_known() {
         let found = codes(&judge_for(target, &kernel));
         assert_eq!(found, if odd { vec![Code::CHIP] } else { vec![] }, "{target}");
     }
-    // A chip of which no object is known is compared with nothing, and that is reported.
+    // A chip without a known object is compared with nothing, and that is reported.
     assert_eq!(codes(&judge_for("Ascend610", &kernel)), [Code::UNKNOWN_CHIP]);
     kernel.flags = 0x94_0000;
     assert_eq!(codes(&judge(&kernel)), [Code::ARCHITECTURE]);

@@ -1,4 +1,4 @@
-//! A kernel made here: an x86-64 object with one kernel and one of each symbol that is none.
+//! A generated kernel: an x86-64 object with one kernel, and one symbol of each other kind.
 
 use object::write::{Object, Symbol, SymbolSection};
 use object::{Architecture, BinaryFormat, Endianness, SectionKind, SymbolFlags, SymbolKind, SymbolScope};
@@ -34,7 +34,7 @@ pub(crate) fn object_with(kernels: &[&str]) -> Vec<u8> {
     let dynamic = SymbolScope::Dynamic;
     object.add_symbol(symbol("hidden", code, SymbolKind::Text, SymbolScope::Linkage));
     object.add_symbol(symbol("local", code, SymbolKind::Text, SymbolScope::Compilation));
-    // By default an undefined symbol has no type; this one is to be a function but for its section.
+    // By default an undefined symbol has no type; this one is a function in all but its section.
     let undefined = symbol("undefined", SymbolSection::Undefined, SymbolKind::Text, dynamic);
     object.add_symbol(Symbol {
         flags: SymbolFlags::Elf { st_info: global_function(), st_other: default() },
@@ -73,7 +73,7 @@ pub(crate) fn meta(object: &[u8]) -> KernelMeta {
     }
 }
 
-/// What the made kernel's target expects.
+/// The expectations of the generated kernel's target.
 pub(crate) fn expect() -> Expectations {
     targets::host("cpu-x86_64", 62)
 }
@@ -83,7 +83,7 @@ pub(crate) fn word(object: &[u8], at: usize) -> usize {
     u64::from_le_bytes(object[at..at + 8].try_into().unwrap()) as usize
 }
 
-/// Where the header of the first section of type `sh_type` stands.
+/// The offset of the header of the first section of type `sh_type`.
 pub(crate) fn section_header(object: &[u8], sh_type: u8) -> usize {
     let headers = word(object, 0x28);
     (headers..object.len()).step_by(64).find(|at| object[at + 4] == sh_type).unwrap()

@@ -1,4 +1,4 @@
-//! What the metadata says beside the `.json`.
+//! Comparison of the metadata with the `.json`.
 
 use opkeep_cann_meta::targets;
 use opkeep_validator::{Code, KernelProblem, Problem, TaskRatio, validate};
@@ -13,7 +13,7 @@ fn judge(kernel: &Kernel) -> Vec<Code> {
     codes(&validate(kernel.json().as_bytes(), &kernel.object(), &expect))
 }
 
-/// The findings after `change` to a kernel that has none.
+/// The findings after `change` to a kernel without findings.
 #[track_caller]
 fn changed(mut kernel: Kernel, change: impl FnOnce(&mut Kernel)) -> Vec<Code> {
     assert_eq!(judge(&kernel), []);
@@ -21,7 +21,7 @@ fn changed(mut kernel: Kernel, change: impl FnOnce(&mut Kernel)) -> Vec<Code> {
     judge(&kernel)
 }
 
-/// The findings when the kernel's entry in the list says otherwise.
+/// The findings if the kernel's entry in the list differs.
 fn entry(field: &str, value: serde_json::Value) -> Vec<Code> {
     changed(Kernel::mixed(), |kernel| kernel.json["kernelList"][0][field] = value)
 }
@@ -35,11 +35,11 @@ fn the_kind_of_core_is_compared() {
             kernel.json["magic"] = "RT_DEV_BINARY_MAGIC_ELF".into();
         })
     };
-    // Mixed kernels have this magic, and on these chips no others.
+    // Only mixed kernels have this magic on these chips.
     assert_eq!(core("VectorCore"), [Code::MAGIC_MISFIT]);
     assert_eq!(core("AiCore"), [Code::KERNEL_TYPE, Code::MAGIC_MISFIT]);
     assert_eq!(core("CubeCore"), [Code::KERNEL_TYPE, Code::MAGIC_MISFIT]);
-    // A mixed binary may have a kernel for one side; and of new words nothing is known.
+    // A mixed binary may have a kernel for one side; an unknown word is compared with nothing.
     assert_eq!(core("MIX"), []);
     assert_eq!(core("QuantumCore"), [Code::UNKNOWN_CORE]);
 
@@ -47,7 +47,7 @@ fn the_kind_of_core_is_compared() {
         let section = move |kernel: &mut Kernel| kernel.section(".ascend.meta.add_0").bytes[4] = number;
         changed(Kernel::vector(1), section)
     };
-    // 1 is what chips say whose cores do everything, though their magic is then another.
+    // Compilers for chips with one kind of core write 1, although the magic differs then.
     for (number, found) in [
         (1, vec![]),
         (2, vec![Code::MAGIC_MISFIT, Code::KERNEL_TYPE]),
@@ -91,9 +91,9 @@ fn what_the_entry_says_is_compared() {
     assert_eq!(entry("crossCoreSync", json!(0)), [Code::CROSS_CORE_SYNC; 2]);
     assert_eq!(entry("deterministic", json!("false")), [Code::DETERMINISTIC; 2]);
     assert_eq!(entry("deterministic", json!("ignore")), []);
-    // The name and the metadata of both sides say 3.
+    // The name and the metadata of both sides state 3.
     assert_eq!(entry("tilingKey", json!(4)), [Code::TILING_KEY; 3]);
-    // Without an entry of its own, a kernel is as the whole says.
+    // Without its own entry, a kernel has the properties of the whole.
     let whole = |text: &str| {
         changed(Kernel::mixed(), |kernel| {
             kernel.json["taskRation"] = text.into();
@@ -114,7 +114,7 @@ fn what_the_entry_says_is_compared() {
     assert_eq!(report.findings[0].problem, problem);
 }
 
-/// A key without its flag says nothing.
+/// A key without its flag is ignored.
 #[test]
 fn keys_count_only_with_their_flag() {
     let key = |flag: u8| {

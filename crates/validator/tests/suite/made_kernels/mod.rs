@@ -1,4 +1,4 @@
-//! Kernels that are made here, whole and broken.
+//! Generated kernels, valid and damaged.
 
 mod ascend;
 mod hostile;
@@ -9,7 +9,7 @@ mod refusals;
 
 use opkeep_validator::{Code, Report};
 
-/// The codes of all findings, the gravest first.
+/// The codes of all findings, the most severe first.
 pub(crate) fn codes(report: &Report) -> Vec<Code> {
     report.findings.iter().map(|finding| finding.code()).collect()
 }

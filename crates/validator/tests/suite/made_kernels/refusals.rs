@@ -1,4 +1,4 @@
-//! Each rule, broken alone, is refused by its own name.
+//! Each rule, violated alone, gives its own finding.
 
 use opkeep_cann_meta::{KernelEntry, KernelMeta, Magic, targets};
 use opkeep_validator::{
@@ -107,7 +107,7 @@ fn each_item_of_a_kernel_list_must_be_there() {
     let report = check(&meta, &object);
     assert!(report.findings.is_empty() && kernels(&report).len() == 3);
 
-    // Each that is not there is told.
+    // Each missing one is reported.
     meta.kernel_list = Some(vec![entry("add_1_0"), entry("add_1_2"), entry("add_1_3")]);
     let report = check(&meta, &object);
     let expected: Vec<_> = report
@@ -187,7 +187,7 @@ fn the_short_form_is_for_hosts_only() {
         );
         codes(&validate(json.as_bytes(), &object, &expect))
     };
-    // This object is relocatable, which the one of the two that is loaded is not.
+    // This object is relocatable, but the one of the two that is loaded is not.
     assert_eq!(judge(digest, other, expect()), [Code::SHA256, Code::NO_MAGIC]);
     assert_eq!(judge(other, digest, expect()), [Code::NO_MAGIC]);
     assert_eq!(judge(other, other, expect()), [Code::SHA256, Code::NO_MAGIC]);
@@ -198,14 +198,14 @@ fn the_short_form_is_for_hosts_only() {
         &[opkeep_cann_meta::Magic::ElfAicpu],
     );
     assert_eq!(judge(digest, other, elsewhere)[0], Code::MISSING);
-    // On a chip nobody reads the other digest.
+    // For a chip, the other digest has no reader.
     let device = crate::made_kernels::ascend::Kernel::first_generation();
     let json =
         format!(r#"{{"sha256": "{other}", "objSha256": "{}","#, opkeep_digest::Digest::of(&device.object()));
     let json = device.json.to_string().replacen('{', &json, 1);
     let ascend = targets::ascend("Ascend910A");
     assert_eq!(codes(&validate(json.as_bytes(), &device.object(), &ascend)), [Code::SHA256]);
-    // Neither is it what a file called `.so` should be.
+    // Nor is it a shared object, as a file called `.so` should be.
     let json = format!(
         r#"{{"kernelName": "{KERNEL}", "objSha256": "{digest}", "sha256": "{other}", "threadNumber": "null"}}"#
     );
@@ -216,7 +216,7 @@ fn the_short_form_is_for_hosts_only() {
     };
     assert_eq!(called("add_1.o"), [Code::NO_MAGIC]);
     assert_eq!(called("add_1.so"), [Code::TYPE, Code::NO_MAGIC]);
-    // With names for files it is the long form, which has a magic.
+    // With file names it is the long form, which has a magic.
     let long = described(|meta| meta.magic = None);
     assert_eq!(only(&long), &Problem::Description(DescriptionProblem::Missing { field: "magic" }));
 }
@@ -232,7 +232,7 @@ fn all_problems_are_told_the_gravest_first() {
     assert_eq!(found, [Code::UNSAFE_NAME, Code::MISSING, Code::SHA256, Code::NOT_ELF, Code::BIN_NAME]);
 }
 
-/// An empty file is said to be empty first: that its digest is another follows from it.
+/// An empty file is reported as empty, without the finding about its digest, which follows from it.
 #[test]
 fn an_empty_object_is_called_empty_before_its_digest_is_called_wrong() {
     let report = check(&meta(&object()), b"");
@@ -254,12 +254,12 @@ fn names_that_would_leave_the_folder_are_refused() {
         );
         assert!(!refusal.to_string().contains('\n'));
     }
-    // The suffix is a part of what may have 255 bytes.
+    // The suffix counts towards the limit of 255 bytes.
     let long = |bytes: usize| codes(&described(|meta| meta.bin_file_name = Some("a".repeat(bytes))));
     assert_eq!(long(253), [Code::BIN_NAME]);
     assert_eq!(long(254), [Code::UNSAFE_NAME, Code::BIN_NAME]);
     assert_eq!(codes(&described(|meta| meta.bin_file_name = Some(String::new()))), [Code::ODD_VALUE]);
-    // Another name than the kernel's is worth a note.
+    // A name that differs from the kernel's is a note.
     assert_eq!(codes(&described(|meta| meta.bin_file_name = Some("other".into()))), [Code::BIN_NAME]);
     assert!(described(|meta| meta.bin_file_suffix = Some(".so".into())).findings.is_empty());
     for (suffix, code) in
@@ -306,7 +306,7 @@ fn identification_bytes_are_judged_one_by_one() {
     assert_eq!(only(&patched(4, &[1])), &Problem::Object(ObjectProblem::Class { found: 1 }));
     assert_eq!(only(&patched(5, &[2])), &Problem::Object(ObjectProblem::Endianness { found: 2 }));
     assert!(only(&patched(6, &[0])).to_string().contains("EI_VERSION"));
-    // Padding and OS ABI are anybody's.
+    // Padding and OS ABI are free.
     assert!(patched(7, &[3, 9, 9]).findings.is_empty());
 }
 
@@ -318,7 +318,7 @@ fn machine_and_type_are_judged() {
         found: Machine(0x1029),
     });
     assert_eq!(only(&patched(18, &[0x29, 0x10])), &machine);
-    // A loader of libraries takes no program.
+    // A loader of libraries loads no program.
     for found in [2, 4] {
         let report = patched(16, &[found]);
         assert!(
@@ -372,11 +372,11 @@ fn malformed_structures_are_named() {
     let last = word(&base, symbols + 24) + word(&base, symbols + 32) - 24;
     assert_eq!(structure(last, &[0xff; 4]), "symbol table");
     assert_eq!(structure(last + 6, &[77, 0]), "symbol table");
-    // Its string table: no section, then no string table. Without it the symbols cannot be read.
+    // Its string table: no section, then not a string table. Without it the symbols cannot be read.
     let report = patched(symbols + 40, &[200]);
     assert_eq!(codes(&report), [Code::MALFORMED, Code::LINK]);
     assert_eq!(structure(symbols + 40, &[1]), "symbol table");
-    // A section that lies outside is told as such, and the table that it holds too.
+    // A section outside the file is reported as such, and so is the table in it.
     let report = patched(symbols + 24, &[0xff; 8]);
     let told: Vec<String> = report.errors().map(|finding| finding.problem.to_string()).collect();
     assert_eq!(told.len(), 2, "{told:?}");
@@ -387,7 +387,7 @@ fn malformed_structures_are_named() {
 
 #[test]
 fn places_of_nothing_do_not_matter() {
-    // The null section's size may be the number of sections; its offset means nothing.
+    // The null section's size may be the number of sections; its offset has no meaning.
     assert!(patched(word(&object(), 0x28) + 24, &[0xff; 16]).is_valid());
     // .data, emptied.
     let data = section_header(&object(), 1) + 64;
@@ -401,7 +401,7 @@ fn places_of_nothing_do_not_matter() {
     assert_eq!((cross_check.sections, cross_check.kernels), (6, 0));
 }
 
-/// With more sections than a symbol can count, their numbers stand in a table of their own.
+/// If there are more sections than a symbol can refer to, their numbers are in a separate table.
 #[test]
 fn extended_section_indexes_are_read() {
     let mut object = object();
@@ -413,7 +413,7 @@ fn extended_section_indexes_are_read() {
     let without = check(&meta(&object), &object);
     assert!(only(&without).to_string().contains("symbol table"), "{without:?}");
 
-    // .data becomes the table: a number for each symbol, and only the last, the kernel's, counts.
+    // .data becomes that table: a number for each symbol, of which only the last, the kernel's, counts.
     let end = object.len();
     object[data + 4] = 18;
     object[data + 24..data + 32].copy_from_slice(&(end as u64).to_le_bytes());
@@ -426,7 +426,7 @@ fn extended_section_indexes_are_read() {
     assert!(report.is_valid() && report.find(Code::SECOND_PARSER).is_some(), "{report:?}");
 }
 
-/// Ten thousand names that are all the tail of one long name: reading each would take the square of the file.
+/// Ten thousand names that are suffixes of one long name: reading each would take quadratic time.
 #[test]
 fn names_that_overlap_without_end_are_refused() {
     let long = "x".repeat(200_000);
@@ -448,7 +448,7 @@ fn names_that_overlap_without_end_are_refused() {
     assert_eq!(validate_object(&object, None).cross_check, None);
 }
 
-/// What the vendors' own readers would say is told to people, and decides nothing.
+/// The vendors' lints are information, and decide nothing.
 #[test]
 fn lints_are_for_people() {
     let device = crate::made_kernels::ascend::Kernel::first_generation();
@@ -469,7 +469,7 @@ fn lints_are_for_people() {
     assert!(with("debugOptions", "printf".into()).contains(&Code::FE_REFUSES));
     assert_eq!(with("taskRation", "1:2".into()), [Code::MINDSPORE_LINT]);
     assert_eq!(with("oriOpParaSize", "a".into()), [Code::FE_LINT]);
-    // None of CANN's readers meets a kernel for the host.
+    // No reader of CANN reads a kernel for the host.
     let object = object();
     let report =
         validate_full(meta(&object).to_json().as_bytes(), &object, &crate::made_kernels::made::expect());

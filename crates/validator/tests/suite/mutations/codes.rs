@@ -1,4 +1,4 @@
-//! Every code is found by some test, or there is a reason why none here can.
+//! Every code is found by some test, or a reason is given why none here can find it.
 
 use std::collections::BTreeSet;
 
@@ -9,16 +9,16 @@ use serde_json::json;
 use crate::mutations::table::{base, kinds, notes_of};
 use crate::mutations::tables;
 
-/// Codes of what is found beside the two files. Whoever looks at files adds them, and tests them.
+/// Codes of findings beside the two files: added and tested by the crates that read files.
 const OF_FILES: [Code; 4] = [Code::FILE_NAME, Code::NO_OBJECT, Code::ALONE, Code::PART];
 
-/// Codes of the other readers, which only `validate_full` asks: see the tests below.
+/// Codes of the lints, which only `validate_full` gives: see the tests below.
 const OF_EXAMINE: [Code; 4] = [Code::SECOND_PARSER, Code::FE_REFUSES, Code::FE_LINT, Code::MINDSPORE_LINT];
 
-/// Of the target that is asked for, whatever the files are: see `made_kernels/layout.rs`.
+/// A code that depends only on the target: see `made_kernels/layout.rs`.
 const OF_TARGETS: [Code; 1] = [Code::UNKNOWN_CHIP];
 
-/// Of kernels that are described otherwise than CANN does: see `other_formats.rs`.
+/// Codes of kernels without a CANN description: see `other_formats.rs`.
 const OF_OTHER_FORMATS: [Code; 7] = [
     Code::FLAGS,
     Code::OPAQUE_START,
@@ -29,7 +29,7 @@ const OF_OTHER_FORMATS: [Code; 7] = [
     Code::UNVERIFIED,
 ];
 
-/// Two parsers that disagree on a file that both can read: none is known.
+/// No file is known that two parsers read differently.
 const UNKNOWN: [Code; 1] = [Code::DISAGREE];
 
 #[test]
@@ -63,7 +63,7 @@ fn the_second_parser_reads_only_text() {
     assert_eq!(validate(&pair.json, &pair.object, &expect).findings, []);
 }
 
-/// What one of the vendor's readers trips over, and nothing of ours does.
+/// A flaw for a vendor's reader that no rule here finds.
 #[test]
 fn the_vendors_readers_have_their_say() {
     for (code, field, value) in [
@@ -77,7 +77,7 @@ fn the_vendors_readers_have_their_say() {
         let report = validate_full(&pair.json, &pair.object, &expect);
         assert!(report.find(code).is_some(), "{code}: {:?}", report.findings);
         assert!(report.is_valid(), "{:?}", report.findings);
-        // On the path of a build nobody asks them.
+        // A build does not ask for lints.
         assert_eq!(validate(&pair.json, &pair.object, &expect).findings, []);
     }
 }

@@ -176,7 +176,7 @@ pub(crate) const FIELDS: &[Mutation] = &[
     fields("910B mix 0:1, at the top", "a ratio of nothing", &[Code::TASK_RATIO], |fields| {
         set(fields, "taskRation", "0:0");
     }),
-    // Compilers have written numbers too: only the vendor's own readers know which of them they take.
+    // Compilers have also written numbers: only the lints know which reader accepts them.
     fields("910B mix 0:1, at the top", "a ratio that is none", &[], |fields| {
         set(fields, "taskRation", "half");
     }),
@@ -210,7 +210,7 @@ pub(crate) const FIELDS: &[Mutation] = &[
     fields(VECTOR, "tiling data of null", &[], |fields| set(fields, "opParaSize", Value::Null)),
     fields(VECTOR, "blocks of null", &[Code::UNSAID], |fields| set(fields, "blockDim", Value::Null)),
     fields(VECTOR, "a list of no parts", &[], |fields| set(fields, "jsonList", json!([]))),
-    // It has an object of its own, and so is no master.
+    // It has its own object, so it is no master.
     fields(VECTOR, "parts without a digest", &[Code::MISSING], |fields| {
         fields.remove("sha256");
         set(fields, "jsonList", json!([{"coreType": "AIC", "jsonFileName": "k.json"}]));

@@ -1,4 +1,4 @@
-//! Flaws that matter to the Ascend runtime: where sections are, and what is said of kernels.
+//! Flaws that matter to the Ascend runtime: the positions of sections, and the metadata of kernels.
 
 use opkeep_testkit::ascend::Metadata;
 use opkeep_testkit::patch::{bytes_of, get, header, put, section, section_named, symbol, symbol_named};
@@ -33,7 +33,7 @@ fn rename(object: &mut [u8], name: &str, other: &str) {
     put(object, at, other);
 }
 
-/// Where sections and kernels are.
+/// The positions of sections and kernels.
 pub(crate) const LAYOUT: &[Mutation] = &[
     object(VECTOR, "code by another name", &[Code::TEXT_PLACE, Code::KERNEL_SECTION], |object| {
         rename(object, ".text", ".tex2");
@@ -87,7 +87,7 @@ pub(crate) const LAYOUT: &[Mutation] = &[
     object("950 vector", "for cores that were never seen", &[], |object| {
         put(object, header::FLAGS, [0, 0, 0x9a]);
     }),
-    // A part is not loaded: how it lies is its linker's affair.
+    // A part is not loaded: its layout is the linker's matter.
     object("910B part, vector", "memory that nobody defines", &[], |object| {
         let at = symbol_named(object, "g_vecTPipePtr");
         put(object, at + symbol::SECTION, [0, 0]);
@@ -95,7 +95,7 @@ pub(crate) const LAYOUT: &[Mutation] = &[
     object("910B part, vector", "code by another name", &[], |object| rename(object, ".text", ".tex2")),
 ];
 
-/// What sections say of kernels.
+/// Sections with information about kernels.
 pub(crate) const METADATA: &[Mutation] = &[
     object(VECTOR, "a record that does not end in time", &[Code::METADATA], |object| {
         fill(object, VECTOR_META, 10, [0xff, 0xff]);
@@ -138,7 +138,8 @@ pub(crate) const METADATA: &[Mutation] = &[
     object(CUBE, "for vector cores", &[Code::KERNEL_TYPE, Code::MAGIC_MISFIT], |object| {
         fill(object, CUBE_META, 4, [3]);
     }),
-    // Of a mixed kernel without cube cores, compilers may say that it is a vector kernel, and call it `MIX_AIC`.
+    // Compilers may call a mixed kernel without cube cores a vector kernel in the metadata, and `MIX_AIC` in the
+    // `.json`.
     object("910B mix 0:1, in the list", "vector cores only", &[], |object| {
         fill(object, ".ascend.meta.TransposeKvCache_f57d_0_mix_aiv", 4, [3]);
     }),
@@ -182,7 +183,7 @@ pub(crate) const METADATA: &[Mutation] = &[
             spoken(&metadata).with_field("kernelList", list)
         }),
     },
-    // The runtime passes over what it does not know.
+    // The runtime skips unknown records.
     Mutation {
         of: VECTOR,
         name: "a record of tomorrow",

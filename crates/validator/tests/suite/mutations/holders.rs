@@ -8,7 +8,7 @@ use crate::mutations::table::{Change, Mutation, base, fields, object};
 const CONTAINER: &str = "container";
 const FAT: &str = "fat binary";
 
-/// Where the second of two objects begins in a fat binary, and where the table has that number.
+/// The offset of the second of two objects in a fat binary, and that of its entry in the table.
 const SECOND: usize = 8 + 2 * 8 + 8;
 
 /// Overwrites a field of the kernel's symbol in the second object.
@@ -60,7 +60,7 @@ pub(crate) const HOLDERS: &[Mutation] = &[
     object(FAT, "a kernel that does not end in time", &[Code::KERNEL_RANGE], |object| {
         kernel(object, symbol::SIZE, [0xff; 8]);
     }),
-    // One of the two still has it, and the other is of no use.
+    // One of the two still has it, and the other cannot be used.
     object(
         FAT,
         "a hidden kernel",
@@ -107,7 +107,7 @@ fn each_object_of_a_fat_binary_is_told() {
     assert_eq!(guessed.elf().map(|rules| &rules.machines), expect.elf().map(|rules| &rules.machines));
 }
 
-/// Each item is compared with the object that has its key, though all have one name.
+/// Each item is compared with the object of its key, although all have one name.
 #[test]
 fn a_kernel_is_looked_for_in_the_object_with_its_key() {
     let (pair, expect) = base(FAT);

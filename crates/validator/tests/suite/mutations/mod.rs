@@ -1,4 +1,4 @@
-//! Good kernels of every kind are accepted; broken in one place, each is refused or graded by the code of its flaw.
+//! Good kernels of every kind are accepted; with one flaw, each has the finding of that flaw.
 
 mod codes;
 mod described;
@@ -39,7 +39,7 @@ fn good_kernels_are_accepted() {
             notes_of(kind).into_iter().collect(),
             "{kind}"
         );
-        // That a file holds several objects, only its `.json` says.
+        // Only the `.json` shows that a file holds several objects.
         let alone = if kind == "fat binary" { BTreeSet::from([Code::NOT_ELF]) } else { BTreeSet::new() };
         assert_eq!(codes(&validate_object(&pair.object, None)), alone, "{kind}");
     }
@@ -53,7 +53,7 @@ fn each_flaw_has_its_code() {
         let broken = mutation.apply(pair.clone());
         assert_ne!(broken, pair, "{}: {}: nothing is changed", mutation.of, mutation.name);
         let report = validate(&broken.json, &broken.object, &expect);
-        // Exactly these: what is graded is neither hidden by what else is found, nor does it bring on more.
+        // Exactly these codes: a flaw is neither hidden by other findings nor causes more.
         let expected: BTreeSet<Code> = mutation.codes.iter().copied().chain(notes_of(mutation.of)).collect();
         if codes(&report) != expected {
             let list =
@@ -68,7 +68,7 @@ fn each_flaw_has_its_code() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-/// Whoever changes an object and not its digest is found out, whatever else is wrong.
+/// An object that was changed without its digest is detected, whatever else is wrong.
 #[test]
 fn a_changed_object_is_not_the_one_described() {
     for mutation in tables() {
@@ -81,7 +81,7 @@ fn a_changed_object_is_not_the_one_described() {
     }
 }
 
-/// The second parser, which reads what the first has read, has no other opinion on any of these.
+/// The second parser, which reads the objects that the first has read completely, agrees on all of these.
 #[test]
 fn two_parsers_agree_on_every_flaw() {
     for mutation in tables() {

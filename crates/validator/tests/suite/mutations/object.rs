@@ -1,4 +1,4 @@
-//! Flaws of ELF files, whatever they are for.
+//! Flaws of ELF files for any target.
 
 use opkeep_testkit::patch::{
     bytes_of, get, header, put, section, section_named, section_number, symbol, symbol_named,
@@ -9,14 +9,14 @@ use crate::mutations::table::{Change, Mutation, object};
 
 const VECTOR: &str = "910B vector";
 const VECTOR_KERNEL: &str = "ReshapeAndCache_69cf_0";
-/// Of two kernels.
+/// An object of two kernels.
 const CUBE: &str = "910B cube";
 const CUBE_KERNEL: &str = "MoeGroupedMatmul_3461_11";
 
 const PART: &str = "910B part, vector";
 const PART_KERNEL: &str = "ReshapeAndCache_69cf_relocatable_0";
 
-/// What is found when one of two kernels is none any more.
+/// The codes if one of two kernels no longer is one.
 const LOST: &[Code] = &[Code::KERNEL, Code::STRAY_METADATA, Code::ARGUMENT_RECORD];
 
 /// Overwrites a field of a section's header.
@@ -47,7 +47,7 @@ pub(crate) const FILE: &[Mutation] = &[
     object(VECTOR, "no endianness", &[Code::ENDIANNESS], |object| put(object, header::DATA, [0])),
     object(VECTOR, "a later ELF", &[Code::MALFORMED], |object| put(object, header::IDENT_VERSION, [2])),
     object(VECTOR, "for x86-64", &[Code::MACHINE], |object| put(object, header::MACHINE, [62, 0])),
-    // Of another machine's layout nothing is known.
+    // The layout for another machine is unknown.
     object(VECTOR, "for x86-64, with an odd layout", &[Code::MACHINE], |object| {
         put(object, header::MACHINE, [62, 0]);
         set(object, ".data", section::ADDRESS, [0xff; 8]);
@@ -163,7 +163,7 @@ pub(crate) const TABLES: &[Mutation] = &[
         },
     ),
     object(CUBE, "a weak kernel", LOST, |object| kernel(object, symbol::INFO, [0x22])),
-    // Whoever asks a dynamic loader for a weak function gets it, and a linker takes it.
+    // Dynamic loaders and linkers accept a weak function.
     object("cpu", "a weak kernel", &[], |object| {
         let at = symbol_named(object, "kernel0");
         put(object, at + symbol::INFO, [0x22]);
@@ -190,7 +190,7 @@ pub(crate) const TABLES: &[Mutation] = &[
     object(CUBE, "a kernel that is nothing", LOST, |object| kernel(object, symbol::INFO, [0x10])),
     object(CUBE, "a hidden kernel", LOST, |object| kernel(object, symbol::OTHER, [2])),
     object(CUBE, "an internal kernel", LOST, |object| kernel(object, symbol::OTHER, [1])),
-    // One stands for the other, so the other's name is gone.
+    // One replaces the other, so the other's name is missing.
     object(
         CUBE,
         "two kernels of one name",
@@ -228,7 +228,7 @@ pub(crate) const TABLES: &[Mutation] = &[
     object(CUBE, "a kernel at the end of all memory", &[Code::KERNEL_RANGE], |object| {
         kernel(object, symbol::VALUE, (u64::MAX - 3).to_le_bytes());
     }),
-    // A label at the end, as assemblers leave them.
+    // A label at the end, as assemblers write it.
     object(CUBE, "a kernel of no length at the end", &[], |object| {
         let bytes = bytes_of(object, section_named(object, ".text")).len() as u64;
         kernel(object, symbol::VALUE, bytes.to_le_bytes());
@@ -286,14 +286,14 @@ pub(crate) const TABLES: &[Mutation] = &[
         put(object, header::PHOFF, end.to_le_bytes());
     }),
     object("cpu", "memory that is loaded from behind the end", &[Code::MALFORMED], |object| {
-        // `p_filesz` of the first, which stands right behind the file's header.
+        // `p_filesz` of the first, which directly follows the file's header.
         let end = object.len() as u64 + 1;
         put(object, 64 + 32, end.to_le_bytes());
     }),
     object("AI CPU", "memory that is loaded from beyond all files", &[Code::MALFORMED], |object| {
         put(object, 64 + 8, [0xff; 8]);
     }),
-    // What nothing depends on.
+    // Fields that nothing depends on.
     object(VECTOR, "another system", &[], |object| put(object, 7, [3, 9, 9])),
     object(VECTOR, "the stack in the version", &[], |object| {
         put(object, header::VERSION, [1, 1, 0x5a, 0x5a])

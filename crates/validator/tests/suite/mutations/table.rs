@@ -1,4 +1,4 @@
-//! What a row of the tables is.
+//! The rows of the tables.
 
 use opkeep_artifact::Expectations;
 use opkeep_cann_meta::targets;
@@ -8,19 +8,19 @@ use serde_json::{Map, Value};
 
 /// A good kernel and one flaw.
 pub(crate) struct Mutation {
-    /// What is wrong.
+    /// A description of the flaw.
     pub(crate) name: &'static str,
-    /// Which kernel it is put into.
+    /// The kernel that gets it.
     pub(crate) of: &'static str,
     /// The flaw.
     pub(crate) change: Change,
-    /// The codes that are found, whatever their severity, besides those of the kernel itself.
+    /// The expected codes of any severity, in addition to those of the kernel itself.
     pub(crate) codes: &'static [Code],
 }
 
 #[derive(Clone, Copy)]
 pub(crate) enum Change {
-    /// In the object; the digest in the `.json` is made to fit.
+    /// In the object; the digest in the `.json` is adjusted.
     Object(fn(&mut Vec<u8>)),
     /// In the fields of the `.json`.
     Fields(fn(&mut Map<String, Value>)),
@@ -30,7 +30,7 @@ pub(crate) enum Change {
     Pair(fn(Pair) -> Pair),
 }
 
-/// What is found in a good kernel of a kind.
+/// The codes of a good kernel of a kind.
 pub(crate) fn notes_of(kind: &str) -> Option<Code> {
     match kind {
         "deterministic twin" | "AI CPU" | "cpu" => Some(Code::BIN_NAME),
@@ -79,7 +79,7 @@ pub(crate) fn kinds() -> impl Iterator<Item = &'static str> {
     zoo().into_iter().map(|(kind, _)| kind).chain(["cpu", "AKG", "container", "fat binary"])
 }
 
-/// The good kernel of a kind, and what its target expects.
+/// The good kernel of a kind, and the expectations of its target.
 pub(crate) fn base(kind: &str) -> (Pair, Expectations) {
     let pair = match kind {
         "cpu" => library(Library::Host(targets::X86_64), "add", &["kernel0"]),
@@ -101,7 +101,7 @@ pub(crate) fn base(kind: &str) -> (Pair, Expectations) {
     (pair, expect)
 }
 
-/// A CPU kernel with as short a description as AKG writes.
+/// A CPU kernel with AKG's short description.
 fn akg() -> Pair {
     let pair = library(Library::Host(targets::X86_64), "Fused_Add", &["Fused_Add_kernel"]);
     pair.with_fields(|fields| {
@@ -113,7 +113,7 @@ fn akg() -> Pair {
     })
 }
 
-/// A kernel with its cores, sync and repeatability written in its metadata, where compilers may write them.
+/// A kernel with its cores, synchronisation and determinism in its metadata, where compilers may write them.
 pub(crate) fn spoken(metadata: &opkeep_testkit::ascend::Metadata) -> Pair {
     let pair = Kernel::new(Chip::Ascend910B, "Spoken").build();
     let metadata = metadata.clone();
