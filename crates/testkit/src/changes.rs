@@ -1,4 +1,4 @@
-//! Something done at each single change to the file system.
+//! A hook before each change of the file system.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use opkeep_fs::{Fs, FsCall, FsOp, Permit, Watcher};
 
 /// A file system that calls `act` before each call that creates, renames, links or removes a name, and before the first
-/// call after each of them. What happens there, happens between two calls of the code under test.
+/// call after each of them: `act` runs between two calls of the code under test.
 pub fn at_each_change(act: impl Fn(&FsCall<'_>) + Send + Sync + 'static) -> Fs {
     Fs::new().with_watcher(Arc::new(Changes { act, has_changed: AtomicBool::new(false) }))
 }

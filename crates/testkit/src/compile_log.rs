@@ -1,27 +1,27 @@
-//! What a compiler writes down of itself, so that several processes' compiles can be counted without asking them.
+//! A log of compiles, so that those of several processes can be counted.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// A file to which any number of processes add a line for each compile that begins.
+/// A file to which any number of processes append a line for each compile that begins.
 #[derive(Debug)]
 pub struct CompileLog(File);
 
-/// A compile that was begun.
+/// A compile that was started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoggedCompile {
     /// The kernel's name.
     pub kernel: String,
     /// The process that compiled it.
     pub process: u32,
-    /// When it began, since 1970.
+    /// Its start, since 1970.
     pub began: Duration,
 }
 
 impl CompileLog {
-    /// The log in the file at `path`, made if need be.
+    /// The log in the file at `path`, created if missing.
     ///
     /// # Errors
     /// It cannot be opened.
@@ -29,7 +29,7 @@ impl CompileLog {
         OpenOptions::new().append(true).create(true).open(path).map(Self)
     }
 
-    /// Adds a compile that begins now. One write: lines of several processes do not mix.
+    /// Adds a compile that starts now, in one write, so that lines of several processes do not mix.
     ///
     /// # Errors
     /// It cannot be written.
@@ -43,10 +43,10 @@ impl CompileLog {
         }
     }
 
-    /// What the log at `path` says, in the order in which it was written.
+    /// The content of the log at `path`, in the order of writing.
     ///
     /// # Errors
-    /// It cannot be read, or holds something else.
+    /// It cannot be read, or is malformed.
     pub fn read(path: &Path) -> io::Result<Vec<LoggedCompile>> {
         #[expect(clippy::disallowed_methods, reason = "reading the log is what this is for")]
         let text = std::fs::read_to_string(path)?;
@@ -62,7 +62,7 @@ fn parse(line: &str) -> Option<LoggedCompile> {
     Some(LoggedCompile { began, process, kernel: words.next()?.to_owned() })
 }
 
-/// The time since 1970, as a log has it.
+/// The time since 1970 in the resolution of a log.
 pub fn since_1970(time: SystemTime) -> Duration {
     time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }

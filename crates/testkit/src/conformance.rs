@@ -1,7 +1,7 @@
-//! What every backend must do.
+//! The conformance suite, which every backend must pass.
 //!
-//! A backend's test is a file with `harness = false` that hands its backend and a few cases to [`main`]. What a
-//! backend does not claim (a loader, say) shows as ignored, never as passed.
+//! A backend's test is a program with `harness = false` that passes its backend and a few cases to [`main`]. Tests of
+//! optional features that the backend lacks, such as a loader, show as ignored, never as passed.
 
 use std::num::NonZeroUsize;
 use std::process::ExitCode;
@@ -19,40 +19,40 @@ use opkeep_validator::{Finding, validate};
 
 use crate::{TestContext, job};
 
-/// A job that the backend must compile, and what its kernel must compute.
+/// A job that the backend must compile, with the results of its kernel.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// What to call it.
+    /// Its name.
     pub name: &'static str,
     /// The job.
     pub job: Job,
     /// The inputs.
     pub inputs: Vec<Vec<f32>>,
-    /// The output. Varied, so that a kernel that does nothing, or too little, is seen.
+    /// The output, with varied values, so that a kernel that does nothing, or too little, fails.
     pub expected: Vec<f32>,
 }
 
 /// A backend under test.
 #[derive(Clone)]
 pub struct Subject {
-    /// Makes the backend again.
+    /// Creates the backend again.
     pub backend: Arc<dyn Fn() -> Arc<dyn Backend> + Send + Sync>,
-    /// What to build for.
+    /// The target and options.
     pub spec: BuildSpec,
-    /// What it must compile; at least two different jobs.
+    /// The jobs that it must compile; at least two different ones.
     pub cases: Vec<Case>,
-    /// What the backend must warn of; none, if it warns of nothing.
+    /// Options that the backend must warn about, if it has warnings.
     pub oddity: Option<Oddity>,
 }
 
-/// A backend and options about which a user must be warned.
+/// A backend, and options that must cause a warning.
 #[derive(Clone)]
 pub struct Oddity {
-    /// Makes the backend.
+    /// Creates the backend.
     pub backend: Arc<dyn Fn() -> Arc<dyn Backend> + Send + Sync>,
-    /// What to build for.
+    /// The target and options.
     pub spec: BuildSpec,
-    /// What the warning must contain.
+    /// A part of the warning's text.
     pub warning: &'static str,
 }
 
@@ -84,7 +84,8 @@ pub fn main_for(subjects: &[(&str, Subject)], ignored: bool) -> ExitCode {
     finish(trials_for(subjects, ignored))
 }
 
-/// The suite for each subject, by its name; every trial shows as ignored if this machine lacks what they need.
+/// The suite for each subject, with its name. With `ignored`, every trial shows as ignored, since this machine lacks a
+/// requirement.
 pub fn trials_for(subjects: &[(&str, Subject)], ignored: bool) -> Vec<Trial> {
     let all = subjects.iter().flat_map(|(name, subject)| match ignored {
         true => CHECKS
@@ -100,7 +101,7 @@ fn finish(trials: Vec<Trial>) -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
-/// The suite for one subject, each trial's name after `prefix`.
+/// The suite for one subject, with `prefix` before each trial's name.
 pub fn trials(prefix: &str, subject: &Subject) -> Vec<Trial> {
     let mut trials: Vec<Trial> = CHECKS
         .iter()
@@ -219,7 +220,7 @@ fn compiling(subject: &Subject) -> Result<(), Failed> {
     Ok(())
 }
 
-/// The description of a kernel with which nothing is wrong, nor odd.
+/// The metadata of a kernel without errors and warnings.
 fn valid(artifact: &Artifact, expectations: &Expectations) -> Result<KernelMeta, Failed> {
     let report = validate(&artifact.metadata, &artifact.object, expectations);
     let told: Vec<String> = report.findings.iter().map(Finding::to_string).collect();
@@ -233,7 +234,7 @@ fn repeating(subject: &Subject) -> Result<(), Failed> {
         let (_, one) = compile(&*(subject.backend)(), &spec, &case.job).map_err(fail)?;
         let (_, two) = compile(&*(subject.backend)(), &spec, &case.job).map_err(fail)?;
         ensure(one.object == two.object, || format!("{}: the objects differ", case.name))?;
-        // A tool may write where it worked into the `.json`; what a launch needs must be the same.
+        // A tool may write its work directory into the `.json`; the fields for a launch must be equal.
         let needed = |artifact: &Artifact| {
             KernelMeta::parse(&artifact.metadata)
                 .map(|meta| (meta.kernel_name, meta.block_dim, meta.sha256, meta.magic))
@@ -275,14 +276,14 @@ fn cancelling(subject: &Subject) -> Result<(), Failed> {
     }
 }
 
-/// A caller that does not wait any longer.
+/// A cancelled caller.
 fn cancelled() -> TestContext {
     let caller = TestContext::new();
     caller.cancel.cancel();
     caller
 }
 
-/// Nothing of a cancelled call stays: the same call of the same backend succeeds afterwards.
+/// A cancelled call leaves no state: the same call of the same backend succeeds afterwards.
 fn cancelling_every_call(subject: &Subject) -> Result<(), Failed> {
     let (backend, job) = ((subject.backend)(), &subject.cases[0].job);
     let spec = resolve(&*backend, &subject.spec)?;
@@ -298,7 +299,7 @@ fn cancelling_every_call(subject: &Subject) -> Result<(), Failed> {
     ];
     for (name, call) in calls {
         let cancelled = call(&cancelled().cx());
-        // An answer that is known already needs no time.
+        // A known answer needs no time.
         ensure(matches!(cancelled, Ok(()) | Err(BackendError::Cancelled)), || {
             format!("a cancelled `{name}` gives {cancelled:?}")
         })?;
@@ -312,7 +313,7 @@ fn cancelling_every_call(subject: &Subject) -> Result<(), Failed> {
 fn timing_out(subject: &Subject) -> Result<(), Failed> {
     let (backend, job) = ((subject.backend)(), &subject.cases[0].job);
     let spec = resolve(&*backend, &subject.spec)?;
-    // On a backend that knows its toolchain already, and on one that has to look for it first.
+    // On a backend that knows its toolchain, and on one that must find it first.
     backend.toolchain(&TestContext::new().cx()).map_err(fail)?;
     for backend in [&backend, &(subject.backend)()] {
         match compile_with(&**backend, &spec, job, &TestContext::new().with_deadline(Some(Instant::now()))) {
@@ -345,7 +346,7 @@ fn warning(subject: &Subject) -> Result<(), Failed> {
     Ok(())
 }
 
-/// The options of `spec` as they take effect.
+/// The effective options of `spec`.
 fn resolve(backend: &dyn Backend, spec: &BuildSpec) -> Result<ResolvedSpec, Failed> {
     backend.resolve(&TestContext::new().cx(), spec).map_err(fail)
 }
@@ -368,7 +369,7 @@ fn running(subject: &Subject, case: &Case) -> Result<(), Failed> {
     misfits(case, &*kernel, &input_bytes)
 }
 
-/// Launches whose buffers do not fit: each is refused, and nothing runs.
+/// Launches with buffers that do not fit: each is refused, and the kernel does not run.
 fn misfits(case: &Case, kernel: &dyn LoadedKernel, inputs: &[&[u8]]) -> Result<(), Failed> {
     let bytes = case.expected.len() * 4;
     let mut output = Buffer::zeroed(bytes + 1);
@@ -418,7 +419,7 @@ fn compile_with(
     made.map_err(|source| BackendError::Io { action: "make", path: work_dir.clone(), source })?;
     let request = CompileRequest { job, spec, name: &name, work_dir: &work_dir };
     let artifact = backend.compile(&caller.cx(), &request)?;
-    // Whatever it wrote, it wrote into its directory, not beside it.
+    // All files that it wrote are in its directory, none beside it.
     #[expect(clippy::disallowed_methods, reason = "looking at what a compiler left")]
     let beside = std::fs::read_dir(folder.path()).map_or(0, |entries| entries.count());
     if beside != 1 {
@@ -429,7 +430,7 @@ fn compile_with(
     Ok((name, artifact))
 }
 
-/// Elementwise cases that any backend should have: one input, two inputs, and broadcasting.
+/// Elementwise cases for any backend: one input, two inputs, and broadcasting.
 pub fn elementwise_cases() -> Vec<Case> {
     vec![
         Case {

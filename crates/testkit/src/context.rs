@@ -1,4 +1,4 @@
-//! What a test lends to a backend.
+//! The context that a test passes to a backend.
 
 use std::sync::Mutex;
 use std::time::Instant;
@@ -8,7 +8,7 @@ use opkeep_fs::CancelToken;
 
 use crate::digests::PlainDigests;
 
-/// A caller of a backend: it digests files each time, and keeps the warnings.
+/// A caller of a backend: it digests files on each call and keeps the warnings.
 #[derive(Debug, Default)]
 pub struct TestContext {
     /// Digests files, and counts them.

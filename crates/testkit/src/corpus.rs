@@ -1,6 +1,6 @@
-//! Files that are not ours to redistribute: `OPKEEP_CORPUS` names the directory that holds them.
+//! Files that may not be redistributed: `OPKEEP_CORPUS` names the directory that holds them.
 //!
-//! Tests on them show as [`absent`] without it, never as passed.
+//! Without it, tests on them show as [`absent`], never as passed.
 #![expect(clippy::disallowed_methods, reason = "a test may read its corpus, and where it is")]
 
 use std::io;
@@ -13,12 +13,12 @@ pub fn directory() -> Option<PathBuf> {
     std::env::var_os("OPKEEP_CORPUS").map(PathBuf::from)
 }
 
-/// What stands for the tests called `name` where there is no corpus: an ignored one, which fails if it is run.
+/// The stand-in for the tests called `name` if there is no corpus: an ignored test, which fails if it is run.
 pub fn absent(name: impl Into<String>) -> Trial {
     Trial::test(name, || Err("OPKEEP_CORPUS is not set".into())).with_ignored_flag(true)
 }
 
-/// The files below `directory`, in order.
+/// The files below `directory`, sorted.
 ///
 /// # Errors
 /// A directory that cannot be listed.
@@ -36,7 +36,7 @@ pub fn files(directory: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// [`files`] whose names end so.
+/// [`files`] with one of the extensions.
 ///
 /// # Errors
 /// A directory that cannot be listed.

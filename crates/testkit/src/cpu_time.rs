@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// The processor time of the thread that started it. Tests use it that bound how time grows with size: other work on the
-/// machine does not count.
+/// The processor time of the thread that started it. For tests of how time grows with size: other work on the machine
+/// does not count.
 #[derive(Clone, Copy, Debug)]
 pub struct CpuTime(Duration);
 
 impl CpuTime {
-    /// Starts to count.
+    /// Starts the measurement.
     pub fn start() -> Self {
         Self(now())
     }

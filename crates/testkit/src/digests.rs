@@ -7,14 +7,14 @@ use std::sync::Mutex;
 use opkeep_backend::FileDigests;
 use opkeep_digest::Digest;
 
-/// Digests files each time it is asked, and counts how often.
+/// Digests files on each call, and counts them.
 #[derive(Debug, Default)]
 pub struct PlainDigests {
     asked: Mutex<HashMap<PathBuf, usize>>,
 }
 
 impl PlainDigests {
-    /// How many files were asked for, each once.
+    /// The number of different files that were digested.
     pub fn files(&self) -> usize {
         self.asked.lock().map_or(0, |asked| asked.len())
     }

@@ -8,7 +8,7 @@ pub const HOST_MACHINE: u16 = if cfg!(target_arch = "aarch64") { 183 } else { 62
 
 /// A relocatable object for this host with the functions `kernels`, each of which returns at once.
 ///
-/// The text of `note` stands in a comment section, so that objects differ.
+/// The text of `note` is in a comment section, so that objects differ.
 pub fn host_object(kernels: &[&str], note: &str) -> Vec<u8> {
     let (architecture, code): (_, &[u8]) = if cfg!(target_arch = "aarch64") {
         (Architecture::Aarch64, &[0xc0, 0x03, 0x5f, 0xd6]) // ret

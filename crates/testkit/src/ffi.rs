@@ -1,4 +1,4 @@
-//! An allocator that counts, and processes on which the system's means of confinement are lost.
+//! An allocator that counts, and processes that lack the system's means of confinement.
 #![expect(
     unsafe_code,
     reason = "an allocator is an unsafe trait, whose calls go to the system's; and a child is prepared between fork and exec"
@@ -14,7 +14,7 @@ static NOW: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
 static TIMES: AtomicUsize = AtomicUsize::new(0);
 
-/// The system's allocator, counting. A test program that measures has it as its `#[global_allocator]`.
+/// The system's allocator with counters. A test program that measures declares it as its `#[global_allocator]`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counting;
 
@@ -36,13 +36,13 @@ unsafe impl GlobalAlloc for Counting {
         unsafe { System.dealloc(pointer, layout) }
     }
 
-    // `realloc` is the trait's own: a new piece, a copy, and the old piece back. So both count while it lasts.
+    // `realloc` is the trait's default: allocate, copy, free. So both pieces count while it lasts.
 }
 
-/// What `run` gives, and how many bytes it had at most at a time, besides those that were there before.
+/// The result of `run`, and the largest number of bytes that it had allocated at a time.
 ///
 /// # Panics
-/// [`Counting`] is not the program's allocator: then nothing would be counted, and every bound kept.
+/// If [`Counting`] is not the program's allocator: then nothing would be counted, and every bound would hold.
 pub fn most_bytes<T>(run: impl FnOnce() -> T) -> (T, usize) {
     let before = NOW.load(Relaxed);
     must_be_counting();
@@ -51,7 +51,7 @@ pub fn most_bytes<T>(run: impl FnOnce() -> T) -> (T, usize) {
     (result, MOST.load(Relaxed) - before)
 }
 
-/// What `run` gives, and how many pieces of memory it asked for, larger ones in place of smaller ones included.
+/// The result of `run`, and the number of its allocations, including those that enlarge an earlier one.
 ///
 /// # Panics
 /// As [`most_bytes`].
@@ -66,12 +66,13 @@ fn must_be_counting() {
     assert_ne!(TIMES.load(Relaxed), 0, "`Counting` is not this program's allocator");
 }
 
-/// Runs `run` in a forked child of this process and waits for its end. Whether it ended without a panic.
+/// Runs `run` in a forked child of this process and waits for its end; returns whether it ended without a panic.
 ///
-/// For test programs with one thread: a forked child has no other, and locks that others held stay locked there.
+/// For test programs with one thread: a forked child has only the calling thread, and locks of others stay locked in
+/// it.
 ///
 /// # Panics
-/// There is no other process to be had.
+/// If no process can be started.
 pub fn in_forked_child(run: impl FnOnce()) -> bool {
     // SAFETY: the child goes on with a copy of the only thread, and ends by `_exit` below: it returns to no code of its caller.
     let child = unsafe { libc::fork() };
@@ -87,18 +88,18 @@ pub fn in_forked_child(run: impl FnOnce()) -> bool {
     waited == child && libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
 }
 
-/// What programs are confined, observed or started by, as a host may lack it.
+/// A means by which programs are confined, observed or started, and which a host may lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Means {
     /// Landlock: Linux before 5.13, or a container's policy.
     Landlock,
-    /// Seccomp's user notification: Linux before 5.5, or one that observes us already.
+    /// Seccomp's user notification: Linux before 5.5, or a process that is already observed.
     Notification,
-    /// Other processes: a limit on their number. Threads are started as ever.
+    /// Other processes: a limit on their number. Threads can still be started.
     Processes,
 }
 
-/// Has the program that `command` starts, and all that it starts, find a host without these means.
+/// Makes the program of `command`, and all that it starts, see a host without these means.
 pub fn without_means(command: &mut Command, means: &[Means]) {
     let filter = without(means);
     let prepare = move || {
@@ -120,9 +121,9 @@ pub fn without_means(command: &mut Command, means: &[Means]) {
     unsafe { command.pre_exec(prepare) };
 }
 
-/// A filter under which the calls of these means fail as on a host without them.
+/// A filter that makes the calls of these means fail as on a host without them.
 fn without(means: &[Means]) -> Vec<libc::sock_filter> {
-    // Offsets in what a filter sees: the call's number, and the lower halves of its first two arguments.
+    // Offsets in a filter's input: the call's number, and the lower halves of its first two arguments.
     const NUMBER: u32 = 0;
     const FIRST_ARGUMENT: u32 = 16;
     const SECOND_ARGUMENT: u32 = 24;
@@ -147,7 +148,7 @@ fn without(means: &[Means]) -> Vec<libc::sock_filter> {
     }
     let allow = statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW);
     if means.contains(&Means::Processes) {
-        // The C library takes `clone` where there is no `clone3`, whose flags a filter cannot see.
+        // Without `clone3`, whose flags a filter cannot see, the C library uses `clone`.
         let number = libc::SYS_clone3 as u32;
         program.extend([load(NUMBER), skip_unless(libc::BPF_JEQ, number, 1), fail(libc::ENOSYS)]);
         #[cfg(target_arch = "x86_64")]

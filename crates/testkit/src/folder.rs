@@ -1,4 +1,4 @@
-//! What is in a directory, kept in memory, to be compared or restored.
+//! The content of a directory, kept in memory to be compared or restored.
 #![expect(clippy::disallowed_methods, reason = "this is the crate's I/O module")]
 
 use std::collections::BTreeMap;
@@ -8,11 +8,11 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Files and directories at some path and below, or that nothing is there. Two are equal if names, bytes, modes, links
-/// and the times of files are.
+/// The files and directories at a path and below, or that the path is missing. Two are equal if names, bytes, modes,
+/// links and the times of files are equal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Folder {
-    /// By path from the top; the top's own is empty.
+    /// By path relative to the top, whose own path is empty.
     nodes: BTreeMap<PathBuf, Node>,
 }
 
@@ -24,10 +24,10 @@ enum Node {
 }
 
 impl Folder {
-    /// What is at `top` and below.
+    /// The content of `top`.
     ///
     /// # Errors
-    /// Something there can not be read, or is neither file, directory nor link.
+    /// A file cannot be read, or is neither file, directory nor link.
     pub fn of(top: &Path) -> io::Result<Self> {
         let mut image = Self::default();
         match Node::at(top) {
@@ -37,18 +37,18 @@ impl Folder {
         Ok(image)
     }
 
-    /// All paths, from the top; the top's own is empty.
+    /// All paths relative to the top, whose own path is empty.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
         self.nodes.keys().map(PathBuf::as_path)
     }
 
-    /// The paths of all files, from the top.
+    /// The paths of all files, relative to the top.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
         let is_file = |(_, node): &(_, &Node)| matches!(node, Node::File { .. });
         self.nodes.iter().filter(is_file).map(|(path, _)| path.as_path())
     }
 
-    /// The same with all files of one time, and with other paths.
+    /// The same with one time for all files, and with renamed paths.
     #[must_use]
     pub fn alike(self, rename: impl Fn(PathBuf) -> PathBuf) -> Self {
         let of_one_time = |node| match node {
@@ -70,10 +70,10 @@ impl Folder {
         Ok(())
     }
 
-    /// Makes `top` what it was. What is that way already is left alone.
+    /// Restores `top` to this state. Unchanged files are not touched.
     ///
     /// # Errors
-    /// Something there cannot be written or removed.
+    /// A file cannot be written or removed.
     pub fn restore(&self, top: &Path) -> io::Result<()> {
         if self.nodes.is_empty() {
             return remove(top);
@@ -152,12 +152,12 @@ fn names(folder: &Path) -> io::Result<Vec<std::ffi::OsString>> {
     fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name())).collect()
 }
 
-/// The number of what is at `path`, itself and not where a link points.
+/// The inode number of the file at `path`; of a link, that of the link itself.
 pub(crate) fn inode(path: &Path) -> Option<u64> {
     fs::symlink_metadata(path).ok().map(|meta| meta.ino())
 }
 
-/// Removes what is at `path`, whatever it is; that there is nothing is fine.
+/// Removes the file, link or directory at `path`; a missing one is fine.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.is_dir() => fs::remove_dir_all(path),
@@ -171,7 +171,7 @@ pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(from, to)
 }
 
-/// Changes the bytes of a file, if it is there.
+/// Changes the bytes of a file, if it exists.
 pub(crate) fn change(path: &Path, new: impl FnOnce(Vec<u8>) -> Vec<u8>) -> io::Result<()> {
     match fs::read(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),

@@ -1,7 +1,8 @@
-//! Writing ELF files section by section, in whatever order and with whatever numbers they are asked for.
+//! A writer of ELF files that gives control over the order and the fields of sections.
 //!
-//! [`elf::host_object`](crate::elf::host_object) is enough for most. Kernels for devices need more than the writers of
-//! objects offer: executables for a machine that no toolchain here knows, string tables that share a section, code at
+//! [`elf::host_object`](crate::elf::host_object) suffices for most tests. Kernels for devices need more than common
+//! writers of objects offer: executables for an uncommon machine, string tables that share a section, code at address 0
+//! after the headers, and deliberate errors.
 //! address 0 behind the headers, and the mistakes that a test wants made.
 
 use std::collections::HashMap;
@@ -26,7 +27,7 @@ pub struct Image {
     pub flags: u32,
     /// The sections, without the null section: the first is number 1.
     pub sections: Vec<Section>,
-    /// The program headers, with numbers that the caller makes fit.
+    /// The program headers; the caller ensures that their fields fit.
     pub segments: Vec<Segment>,
     /// The number of the section that holds the names of sections.
     pub names: u32,
@@ -43,7 +44,7 @@ pub struct Section {
     pub flags: u64,
     /// `sh_addr`.
     pub address: u64,
-    /// Where it must stand in the file. If it is not said: where there is room, aligned.
+    /// Its offset in the file. `None`: the next free one, aligned.
     pub offset: Option<u64>,
     /// `sh_addralign`.
     pub align: u64,
@@ -51,26 +52,26 @@ pub struct Section {
     pub entry_size: u64,
     /// `sh_link`.
     pub link: u32,
-    /// `sh_info`. That of a symbol table is counted.
+    /// `sh_info`. For a symbol table, it is computed.
     pub info: u32,
-    /// What it holds.
+    /// Its content.
     pub content: Content,
 }
 
-/// What a [`Section`] holds.
+/// The content of a [`Section`].
 #[derive(Clone, Debug)]
 pub enum Content {
     /// These bytes.
     Bytes(Vec<u8>),
-    /// Nothing in the file, and so many bytes in memory.
+    /// No bytes in the file, and this number of bytes in memory.
     Reserved(u64),
-    /// A null symbol and these. The section's `link` is the number of the one that holds their names.
+    /// A null symbol and these. The section's `link` is the number of the section that holds their names.
     Symbols(Vec<Symbol>),
-    /// The names that are needed here.
+    /// The names that refer to this section.
     Strings,
 }
 
-/// A symbol of an [`Image`]; local ones go first.
+/// A symbol of an [`Image`]; local symbols come first.
 #[derive(Clone, Debug)]
 pub struct Symbol {
     /// Its name.
@@ -81,7 +82,7 @@ pub struct Symbol {
     pub kind: elf::SymbolType,
     /// `STV_...`.
     pub visibility: elf::SymbolVisibility,
-    /// The number of its section; 0 is undefined, `SHN_ABS` and the like are as they are.
+    /// The number of its section; 0 is undefined, `SHN_ABS` and the like keep their meaning.
     pub section: u16,
     /// `st_value`.
     pub value: u64,
@@ -151,7 +152,7 @@ impl Section {
         Self { align, ..self }
     }
 
-    /// The same, at an address, which stands at an offset in the file.
+    /// The same at an address, with an offset in the file.
     pub fn at(self, address: u64, offset: u64) -> Self {
         Self { address, offset: Some(offset), ..self }
     }
@@ -186,7 +187,7 @@ impl Symbol {
 }
 
 impl Image {
-    /// Adds a section; its number.
+    /// Adds a section and returns its number.
     pub fn add(&mut self, section: Section) -> u32 {
         self.sections.push(section);
         u32::try_from(self.sections.len()).unwrap_or(u32::MAX)
@@ -194,8 +195,8 @@ impl Image {
 
     /// The file.
     ///
-    /// Sections that are loaded stand first in it, string tables last, as compilers have it; the rest in between, in
-    /// their order.
+    /// Loaded sections come first in it, string tables last, as compilers write them; the others are between, in their
+    /// order.
     pub fn write(&self) -> Vec<u8> {
         let encoder = Encoder::new(Endianness::Little, true, elf::Machine(self.machine));
         let bodies = self.bodies(encoder);
@@ -262,7 +263,7 @@ impl Image {
         }
     }
 
-    /// What each section holds in the file, and where each section's name is.
+    /// The bytes of each section in the file, and the offset of each section's name.
     fn bodies<'a>(&'a self, encoder: Encoder<Endianness>) -> Bodies {
         let mut tables: HashMap<u32, Strings<'a>> = HashMap::new();
         let names = tables.entry(self.names).or_default();
@@ -285,7 +286,7 @@ impl Image {
         Bodies { of, section_names }
     }
 
-    /// Where each section stands in the file, and where the last ends.
+    /// The offset of each section in the file, and the end of the last.
     fn place(&self, bodies: &[Vec<u8>]) -> (Vec<u64>, u64) {
         let rank = |section: &Section| match section.content {
             _ if section.is_loaded() => 0,
@@ -311,7 +312,7 @@ struct Bodies {
     section_names: Vec<u32>,
 }
 
-/// A string table; each text is there once.
+/// A string table that contains each text once.
 struct Strings<'a> {
     bytes: Vec<u8>,
     known: HashMap<&'a str, u32>,

@@ -5,24 +5,24 @@ use std::time::Duration;
 
 use opkeep_fs::{FsCall, Permit, Watcher};
 
-/// What one thread does. Whatever asks the watcher that it is given stops at each call, until it is its turn again.
+/// The work of one thread. Each call that asks the given watcher waits for the thread's turn.
 pub type Body<'a> = Box<dyn FnOnce(Arc<dyn Watcher>) + Send + 'a>;
 
-/// How long a thread may run between two calls before it counts as stuck.
+/// The longest time between two calls before a thread counts as stuck.
 const STUCK: Duration = Duration::from_secs(20);
 
-/// Runs `bodies`, each in a thread, one at a time: after each call to the disk another may go on. `order` says which,
-/// counting round those that are not done, and begins again at its end. `between` is called whenever all stand still,
-/// with the number of the one that ran.
+/// Runs `bodies`, each in a thread, one at a time: after each call to the disk, another may continue. `order` selects
+/// it, counting round the unfinished ones, and starts again at its end. `between` is called whenever all threads wait,
+/// with the number of the last one that ran.
 ///
-/// The same bodies in the same order do the same, so that what fails can be repeated and made smaller.
+/// The same bodies in the same order do the same, so that a failure can be repeated and reduced.
 ///
 /// # Panics
-/// As a body does; or if one waits for another without a call to the disk, which here means for ever.
+/// If a body panics, or if one waits for another without a call to the disk, which here would be for ever.
 pub fn interleave(order: &[u8], bodies: Vec<Body<'_>>, mut between: impl FnMut(usize)) {
     let board = Arc::new(Board { state: Mutex::new(State::new(bodies.len())), changed: Condvar::new() });
     std::thread::scope(|scope| {
-        // However this ends, no thread waits for a turn that never comes.
+        // At any exit, no thread waits for a turn that never comes.
         let _end = Free(&board);
         for (me, body) in bodies.into_iter().enumerate() {
             let seat = Seat { board: Arc::clone(&board), me };
@@ -49,7 +49,7 @@ struct Board {
 }
 
 struct State {
-    /// Whose turn it is.
+    /// The thread whose turn it is.
     turn: Option<usize>,
     done: Vec<bool>,
     /// Releases every waiting thread.
@@ -71,7 +71,7 @@ impl Board {
         self.state().done.iter().enumerate().filter(|(_, done)| !**done).map(|(who, _)| who).collect()
     }
 
-    /// Gives `who` the turn, until it comes back.
+    /// Gives the turn to `who`, and waits until it is returned.
     fn run(&self, who: usize) {
         let mut state = self.state();
         state.turn = Some(who);
@@ -121,7 +121,7 @@ impl Watcher for Seat {
     }
 }
 
-/// Gives the turn back for good, also when the body panics.
+/// Returns the turn for good, also if the body panics.
 struct Done(Seat);
 
 impl Drop for Done {

@@ -1,22 +1,21 @@
 //! Test support, used from `tests/` directories only: never published, never part of a product.
 //!
 //! * [`conformance`]: one suite that every backend must pass.
-//! * [`NullBackend`]: a backend that compiles anything to a kernel that does nothing, at once, without a compiler; it
-//!   can be made to fail, to return wrong results or to take its time. [`CompileLog`]: what it compiled, in whichever
-//!   process.
-//! * [`TestContext`]: what a test lends to a backend.
+//! * [`NullBackend`]: a backend that compiles any job at once, without a compiler, to a kernel that does nothing; it
+//! can be made to fail, to return wrong results or to be slow. [`CompileLog`]: its compiles, in all processes.
+//! * [`TestContext`]: the context that a test passes to a backend.
 //! * [`elf`]: writes small, valid kernel objects for this host.
-//! * [`ascend`]: writes kernels for Ascend chips, as the vendor's compilers leave them; [`image`]: any ELF file;
-//!   [`patch`]: changes one field of it.
+//! * [`ascend`]: writes kernels for Ascend chips as the vendor's compilers do; [`image`]: any ELF file; [`patch`]:
+//! changes one field of it.
 //! * [`caches`]: kernels as frameworks leave them in their caches.
 //! * [`toolkit`]: a stand-in for the CANN toolkit, whose `opc` compiles without CANN.
 //! * [`toolchain_mutations`]: compilers, headers, libraries and wrappers that change between builds.
-//! * [`fault`]: a disk that fails, dies or loses power at any call that is chosen; [`Folder`] keeps and puts back its
-//!   files.
-//! * [`corpus`]: where files are that we may not redistribute. [`Counting`], [`most_bytes`] and [`allocations`]: how
-//!   much memory is used.
+//! * [`fault`]: a disk that fails, dies or loses power at a chosen call; [`Folder`] keeps and restores its files.
+//! * [`corpus`]: files that may not be redistributed. [`Counting`], [`most_bytes`] and [`allocations`]: the memory that
+//! code uses.
 //! * [`remote`]: a remote tier in memory that can be slow, wrong, full or gone.
-//! * [`interleave`](mod@interleave): runs threads one at a time, changing over at calls to the disk in an order that is given.
+//! * [`interleave`](mod@interleave): runs threads one at a time, and switches between them at calls to the disk in a
+//! given order.
 
 pub mod ascend;
 pub mod caches;
@@ -53,7 +52,7 @@ pub use null::NullBackend;
 use opkeep_descriptor::{BuildSpec, Descriptor, Envelope, Job};
 use opkeep_ops::Graph;
 
-/// The job of one operator on float32 inputs of the given shapes. An operator that does not fit is a test's mistake.
+/// The job of one operator on float32 inputs of the given shapes. Panics if the operator does not fit.
 pub fn job(op_type: &str, shapes: &[&[i64]]) -> Job {
     let mut graph = Graph::new("test");
     let inputs: Vec<_> = shapes
@@ -68,7 +67,7 @@ pub fn job(op_type: &str, shapes: &[&[i64]]) -> Job {
     graph.jobs().remove(0).1
 }
 
-/// The descriptor of [`job`], as a program makes it, called `name`.
+/// The descriptor of [`job`] with the name `name`, as a program creates it.
 pub fn descriptor(name: &str, op_type: &str, shapes: &[&[i64]]) -> Descriptor {
     Descriptor {
         job: job(op_type, shapes),

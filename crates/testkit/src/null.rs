@@ -32,14 +32,15 @@ impl Default for NullBackend {
 }
 
 impl NullBackend {
-    /// A backend whose compiles end as `hook` has it: it may pass the artifact on, change it, fail, or take its time.
+    /// A backend whose `hook` determines the result of compiles: it may pass the artifact on, change it, fail, or be
+    /// slow.
     pub fn new(
         hook: impl Fn(&CompileRequest<'_>, Artifact) -> Result<Artifact, BackendError> + Send + Sync + 'static,
     ) -> Self {
         Self::in_context(move |_, request, artifact| hook(request, artifact))
     }
 
-    /// The same, with a `hook` that gets the context of each compile.
+    /// The same with a `hook` that gets the context of each compile.
     pub fn in_context(
         hook: impl Fn(&Context<'_>, &CompileRequest<'_>, Artifact) -> Result<Artifact, BackendError>
         + Send
@@ -56,8 +57,8 @@ impl NullBackend {
         }
     }
 
-    /// A backend whose compiles take as long as `time` says of their job, and use no processor meanwhile: any number of
-    /// them run at once on any machine.
+    /// A backend whose compiles take the `time` of their job without using a processor: any number of them run at once
+    /// on any machine.
     pub fn sleeping(time: impl Fn(&Job) -> Duration + Send + Sync + 'static) -> Self {
         Self::new(move |request, artifact| {
             std::thread::sleep(time(request.job));
@@ -65,14 +66,14 @@ impl NullBackend {
         })
     }
 
-    /// Has `log` say of each compile when it begins.
+    /// Adds each compile to `log` at its start.
     #[must_use]
     pub fn logging(mut self, log: CompileLog) -> Self {
         self.log = Some(log);
         self
     }
 
-    /// How many compiles were begun.
+    /// The number of started compiles.
     pub fn compiles(&self) -> usize {
         self.compiles.load(Ordering::SeqCst)
     }
@@ -87,7 +88,7 @@ impl NullBackend {
         set(&self.source, source);
     }
 
-    /// Warns of `text` whenever its toolchain is asked for.
+    /// Warns with `text` on each call of `toolchain`.
     pub fn warn_of(&self, text: &str) {
         if let Ok(mut warning) = self.warning.lock() {
             *warning = Some(text.to_owned());

@@ -1,12 +1,11 @@
-//! Finding the fields of an ELF file by hand, to overwrite one.
+//! Finds the fields of an ELF file by hand, to overwrite one.
 //!
-//! Readers of objects hand out what they read, not where they read it; and what a test breaks should not be found by
-//! the reader that is tested.
+//! Readers of objects return values, not offsets; and a test should not locate its damage with the reader under test.
 #![expect(clippy::panic, reason = "a test that asks for the impossible has to be mended")]
 
 use std::ops::Range;
 
-/// Where fields of the file's header are.
+/// Offsets of the file header's fields.
 pub mod header {
     /// `EI_CLASS`.
     pub const CLASS: usize = 4;
@@ -38,7 +37,7 @@ pub mod header {
     pub const SHSTRNDX: usize = 62;
 }
 
-/// Where fields of a section's header are in it.
+/// Offsets of a section header's fields.
 pub mod section {
     /// `sh_name`, 4 bytes.
     pub const NAME: usize = 0;
@@ -62,7 +61,7 @@ pub mod section {
     pub const ENTRY_SIZE: usize = 56;
 }
 
-/// Where fields of a symbol are in it.
+/// Offsets of a symbol's fields.
 pub mod symbol {
     /// `st_name`, 4 bytes.
     pub const NAME: usize = 0;
@@ -89,12 +88,12 @@ pub fn get(object: &[u8], at: usize, bytes: usize) -> usize {
     object[at..at + bytes].iter().rev().fold(0, |number, byte| number << 8 | usize::from(*byte))
 }
 
-/// Where the header of section `number` is.
+/// The offset of the header of section `number`.
 pub fn section_header(object: &[u8], number: usize) -> usize {
     get(object, header::SHOFF, 8) + 64 * number
 }
 
-/// How many sections there are, with the null section.
+/// The number of sections, with the null section.
 pub fn section_count(object: &[u8]) -> usize {
     get(object, header::SHNUM, 2)
 }
@@ -110,18 +109,18 @@ pub fn section_number(object: &[u8], name: &str) -> usize {
         .unwrap_or_else(|| panic!("there is no section `{name}`"))
 }
 
-/// Where the header of the first section called `name` is.
+/// The offset of the header of the first section called `name`.
 pub fn section_named(object: &[u8], name: &str) -> usize {
     section_header(object, section_number(object, name))
 }
 
-/// The bytes that the section with its header at `header` has in the file.
+/// The range in the file of the section whose header is at `header`.
 pub fn bytes_of(object: &[u8], header: usize) -> Range<usize> {
     let offset = get(object, header + section::OFFSET, 8);
     offset..offset + get(object, header + section::SIZE, 8)
 }
 
-/// Where the symbol called `name` is, in `.symtab`, or else in `.dynsym`.
+/// The offset of the symbol called `name` in `.symtab`, or in `.dynsym` if there is no `.symtab`.
 pub fn symbol_named(object: &[u8], name: &str) -> usize {
     let is_table =
         |number: &usize| matches!(get(object, section_header(object, *number) + section::TYPE, 4), 2 | 11);

@@ -1,4 +1,4 @@
-//! A terminal, as a person has one.
+//! Runs programs in a terminal.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -9,30 +9,30 @@ use rustix::fs::OFlags;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-/// Columns of the terminal that [`shown_by`] has.
+/// The number of columns of the terminal of [`shown_by`].
 pub const COLUMNS: u16 = 100;
 
-/// Runs `command` in a terminal: all that it writes there, control sequences included, and how it ended.
+/// Runs `command` in a terminal; returns its status and all its output, with control sequences.
 ///
 /// # Errors
-/// There is no terminal to be had, or the command does not start.
+/// No terminal is available, or the command does not start.
 pub fn shown_by(mut command: Command) -> io::Result<(ExitStatus, String)> {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
     grantpt(&master)?;
     unlockpt(&master)?;
     tcsetwinsize(&master, Winsize { ws_row: 30, ws_col: COLUMNS, ws_xpixel: 0, ws_ypixel: 0 })?;
     let name = ptsname(&master, Vec::new())?.into_string().map_err(io::Error::other)?;
-    // Otherwise it may become the controlling terminal of the tests, which get a hangup when it closes.
+    // Without this flag it may become the controlling terminal of the tests, which would get a hangup when it closes.
     let own = OFlags::NOCTTY.bits().cast_signed();
     let screen = OpenOptions::new().read(true).write(true).custom_flags(own).open(name)?;
     command.env("TERM", "xterm").stdin(screen.try_clone()?).stdout(screen.try_clone()?).stderr(screen);
     let mut child = command.spawn()?;
-    // Ours must be closed, or the terminal never ends.
+    // As long as this copy is open, reading from the terminal does not end.
     drop(command);
     let (mut master, mut shown, mut buffer) = (File::from(master), Vec::new(), [0; 4096]);
     loop {
         match master.read(&mut buffer) {
-            // What a terminal reports that no process has open any more.
+            // The terminal's error after its last process has closed it.
             Err(error) if error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) => break,
             Ok(0) => break,
             Ok(read) => shown.extend_from_slice(&buffer[..read]),

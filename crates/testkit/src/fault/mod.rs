@@ -1,7 +1,7 @@
-//! A disk on which things go wrong: for tests of anything that asks a [`Watcher`] before each access.
+//! A disk with faults: for tests of any code that asks a [`Watcher`] before each access.
 //!
-//! [`FaultyDisk`] numbers the calls of an operation and springs one trap at one of them: an error, half a read or
-//! write, the end of the process, or another process that comes first. Trying every fault at every number is then a loop:
+//! [`FaultyDisk`] numbers the calls of an operation and causes one fault at one of them: an error, a short read or
+//! write, the end of the process, or an interruption by another process. So a loop tries every fault at every call:
 //!
 //! ```
 //! use opkeep_store::{StoreConfig, Store};
@@ -28,21 +28,22 @@
 //! # Death
 //!
 //! After [`Fault::Death`] every call is refused, so nothing is cleaned up and nothing more reaches the disk, whatever
-//! the code does about its errors. The operation must be left to return: that closes its files, and so ends its locks,
-//! which is what the kernel does for a process that was killed.
+//! the code does about its errors. Let the operation return: that closes its files and so releases its locks, as the
+//! kernel does for a killed process.
 //!
 //! # Loss of power
 //!
-//! The disk also remembers what was not synced, from [`FaultyDisk::arm`] on: what was there before is safe. After a
-//! death, [`FaultyDisk::losses`] lists what a power cut at that moment could have left, and [`Loss::apply`] does it to
-//! the real files. [`Folder`](crate::Folder) keeps them, to try the next. The model, worse than any one file system:
+//! The disk also records the changes since [`FaultyDisk::arm`] that were not synced; older files are safe. After a
+//! death, [`FaultyDisk::losses`] lists the possible results of a power cut at that moment, and [`Loss::apply`] applies
+//! one to the real files. [`Folder`](crate::Folder) restores them for the next. The model is worse than any single file
+//! system:
 //!
-//! * The bytes of a file that was written to and not synced since are all there, none, half, or garbage of the same
-//!   length.
-//! * Each new name, rename and removal is done or undone, unless its directory was synced since; for a rename that is the
-//!   directory of the new name. Up to four changes: every combination. Up to sixteen: each alone, and all since each.
-//!   More: none, all, the oldest alone and the newest alone; what all since one would leave, a death there leaves too.
-//! * Modes and times are as they were set, since no promise rests on them.
+//! * Of a file that was written to and not synced since, all bytes are there, none, half, or garbage of the same
+//! length.
+//! * Each new name, rename and removal is done or undone, unless its directory was synced since; for a rename that is
+//! the directory of the new name. Up to four changes: every combination. Up to sixteen: each alone, and each with all
+//! later ones. More: none, all, only the oldest and only the newest; a death at an earlier call covers the rest.
+//! * Modes and times keep their set values, since no promise depends on them.
 
 mod power;
 
@@ -55,12 +56,12 @@ use rustix::io::Errno;
 
 use power::Journal;
 
-/// What goes wrong with one call.
+/// The fault of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The call is not made, and fails so.
+    /// The call is not made, and fails with this error.
     Error(Errno),
-    /// Half of the bytes are read or written. A write fails then, for want of space.
+    /// Half of the bytes are read or written. A write then fails as on a full disk.
     Short,
     /// The process ends before the call.
     Death,
@@ -69,12 +70,12 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Errors of a failing disk, a full one, one of another user, a busy process, a server that was exchanged, and a
-    /// file system without locks.
+    /// Errors of a failing disk, a full disk, another user's disk, a busy process, an exchanged server, and a file
+    /// system without locks.
     pub const ERRORS: [Errno; 6] =
         [Errno::IO, Errno::NOSPC, Errno::ACCESS, Errno::MFILE, Errno::STALE, Errno::NOLCK];
 
-    /// Every fault that a call of this kind can meet.
+    /// Every fault that is possible for a call of this kind.
     pub fn all_for(op: FsOp) -> Vec<Self> {
         let mut faults: Vec<_> = Self::ERRORS.map(Self::Error).into();
         faults.push(Self::Death);
@@ -93,7 +94,7 @@ impl Fault {
     }
 }
 
-/// Makes one call go wrong. Give it to one operation at a time: only then do numbers mean the same each time.
+/// Causes a fault in one call. Use it for one operation at a time: only then the numbers of calls are reproducible.
 pub struct FaultyDisk {
     state: Mutex<State>,
 }
@@ -111,13 +112,13 @@ enum Trap {
 }
 
 impl FaultyDisk {
-    /// A disk on which nothing goes wrong yet. What is below `root` can be lost with the power; other files cannot.
+    /// A disk without a fault yet. A power cut affects the files below `root`, and no others.
     pub fn new(root: &Path) -> Arc<Self> {
         let state = State { calls: Vec::new(), trap: None, dead: false, journal: Journal::new(root) };
         Arc::new(Self { state: Mutex::new(state) })
     }
 
-    /// Has the call number `at` from now meet `fault`; the first is 1. Everything before is forgotten, death included.
+    /// Sets `fault` for the call number `at` from now; the first is 1. Earlier calls are forgotten, also a death.
     pub fn arm(&self, at: usize, fault: Fault) {
         self.set(Some((at, Trap::Fault(fault))));
     }
@@ -127,7 +128,7 @@ impl FaultyDisk {
         self.set(Some((at, Trap::Meanwhile(Box::new(deed)))));
     }
 
-    /// Has nothing go wrong from now on. Everything before is forgotten, death included.
+    /// Removes the fault. Earlier calls are forgotten, also a death.
     pub fn disarm(&self) {
         self.set(None);
     }
@@ -140,23 +141,23 @@ impl FaultyDisk {
         state.trap = trap;
     }
 
-    /// What was called since then, refused calls of the dead left out.
+    /// The calls since then, without the refused calls of a dead process.
     pub fn calls(&self) -> Vec<FsOp> {
         self.state().calls.clone()
     }
 
-    /// Whether the call that was to go wrong has come.
+    /// Whether the call with the fault was made.
     pub fn has_sprung(&self) -> bool {
         self.state().trap.is_none()
     }
 
-    /// What was changed and not synced, in the order of time, in words: from equal files with equal words here, the
-    /// same can be left.
+    /// The changes that were not synced, in their order, as texts: equal files with equal texts have the same possible
+    /// losses.
     pub fn at_risk(&self) -> Vec<String> {
         self.state().journal.at_risk()
     }
 
-    /// What can be left if the power fails now, that all is well included; nothing if nothing is at risk.
+    /// The possible results of a power cut now, including no loss; empty if there are no unsynced changes.
     pub fn losses(&self) -> Vec<Loss> {
         self.state().journal.losses()
     }
@@ -188,7 +189,7 @@ impl Watcher for FaultyDisk {
                 half
             }
             Some(Trap::Meanwhile(deed)) => {
-                // The other process may ask this disk for something.
+                // The other process may use this disk, too.
                 drop(state);
                 deed();
                 state = self.state();

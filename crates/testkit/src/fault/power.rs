@@ -1,4 +1,4 @@
-//! What a power cut leaves of changes that were not synced.
+//! The possible results of a power cut for changes that were not synced.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -11,28 +11,28 @@ use opkeep_fs::{FsCall, FsOp};
 
 use crate::folder::{self, Folder};
 
-/// How many changes are tried in every combination, and how many each alone.
+/// The number of changes that are tried in every combination, and the number that are tried alone.
 const COMBINED: usize = 4;
 const EACH: usize = 16;
 
-/// A file, whatever it is called.
+/// A file, whatever its name.
 type FileId = usize;
 
-/// Which file each path names; a path that its file has left still says which one that was.
+/// The file at each path; a path that its file has left keeps the file's number.
 type Names = BTreeMap<PathBuf, FileId>;
 
-/// What was changed and not synced yet.
+/// The changes that were not synced yet.
 pub(super) struct Journal {
     root: PathBuf,
     changes: Vec<Arc<Change>>,
-    /// What the last call changes, if it succeeds: seen when the next one comes.
+    /// The change of the last call, if it succeeds, which shows at the next call.
     awaited: Option<Change>,
     names: Names,
     unsynced: BTreeSet<FileId>,
     next: FileId,
 }
 
-/// A change to a directory, with what undoing it takes.
+/// A change to a directory, with the data for undoing it.
 enum Change {
     Added {
         path: PathBuf,
@@ -61,7 +61,7 @@ impl Journal {
         *self = Self::new(&self.root);
     }
 
-    /// Takes down a call that is about to be made.
+    /// Records a call that is about to be made.
     pub(super) fn note(&mut self, call: &FsCall<'_>) {
         self.settle();
         let path = call.path;
@@ -105,7 +105,7 @@ impl Journal {
         }
     }
 
-    /// Sees whether the last call did what it was to do.
+    /// Checks whether the last call succeeded.
     fn settle(&mut self) {
         let Some(change) = self.awaited.take().filter(Change::is_done) else { return };
         if let Change::Renamed { to, id, .. } = &change {
@@ -121,7 +121,7 @@ impl Journal {
         })
     }
 
-    /// What is at risk, a line each.
+    /// The unsynced changes, one on each line.
     pub(super) fn at_risk(&mut self) -> Vec<String> {
         self.settle();
         let names = self.names.iter().filter(|(_, id)| self.unsynced.contains(id));
@@ -150,7 +150,7 @@ impl Journal {
     }
 }
 
-/// Which of so many changes are undone, in every way that is tried; none of them first.
+/// The sets of changes to undo that are tried; the empty set first.
 fn choices(count: usize) -> Vec<Vec<bool>> {
     let of = |undone: &dyn Fn(usize) -> bool| (0..count).map(undone).collect::<Vec<bool>>();
     if count <= COMBINED {
@@ -178,7 +178,7 @@ impl Change {
         }
     }
 
-    /// What undoing it brings back that is not visible now, in short.
+    /// In short, the invisible content that undoing the change brings back.
     fn hidden(&self) -> String {
         let gone = match self {
             Self::Added { .. } => return String::new(),
@@ -189,7 +189,7 @@ impl Change {
         format!(" {:016x}", hasher.finish())
     }
 
-    /// The directory whose sync makes it last.
+    /// The directory whose sync makes the change durable.
     fn folder(&self) -> Option<&Path> {
         match self {
             Self::Added { path } | Self::Removed { path, .. } | Self::Renamed { to: path, .. } => {
@@ -198,12 +198,12 @@ impl Change {
         }
     }
 
-    /// Undoes it, as far as what came later lets it: a name that was given away since cannot be taken back.
+    /// Undoes it, as far as later changes allow: a name that another file has by now cannot be taken back.
     fn undo(&self, names: &mut Names) -> io::Result<()> {
         match self {
             Self::Added { path } => folder::remove(path),
             Self::Renamed { from, to, id, over, over_id, .. } => {
-                // By what was recorded, not by inode numbers: files that were restored have others.
+                // By the records, not by inode numbers: restored files have other numbers.
                 let is_there = names.get(to) == Some(id) && folder::inode(to).is_some();
                 if !is_there || folder::inode(from).is_some() {
                     return Ok(());
@@ -216,7 +216,7 @@ impl Change {
                 over.restore(to)
             }
             Self::Removed { path, gone } => {
-                // Whatever was in a directory that is gone for good went with it.
+                // The content of a lost directory is lost with it.
                 let has_a_place = path.parent().is_none_or(|parent| folder::inode(parent).is_some());
                 if folder::inode(path).is_none() && has_a_place { gone.restore(path) } else { Ok(()) }
             }
@@ -234,7 +234,7 @@ impl fmt::Display for Change {
     }
 }
 
-/// What becomes of bytes that were not synced.
+/// The result for bytes that were not synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tear {
     None,
@@ -251,14 +251,14 @@ impl Tear {
             Self::None => {}
             Self::Empty => bytes.clear(),
             Self::Half => bytes.truncate(bytes.len() / 2),
-            // Blocks of another file; from the second byte on, so that no magic number gives it away.
+            // Blocks of another file; from the second byte on, so that the magic number is no evidence.
             Self::Garbage => bytes.iter_mut().skip(1).for_each(|byte| *byte = byte.rotate_left(3) ^ 0x5a),
         }
         bytes
     }
 }
 
-/// One way in which a power cut can leave the files.
+/// One possible result of a power cut.
 pub struct Loss {
     undone: Vec<Arc<Change>>,
     tear: Tear,
@@ -267,7 +267,7 @@ pub struct Loss {
 }
 
 impl Loss {
-    /// Does it to the files, which must be as they were when it was listed.
+    /// Applies it to the files, which must be in the state in which it was listed.
     ///
     /// # Errors
     /// The files could not be changed.

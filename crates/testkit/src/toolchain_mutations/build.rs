@@ -14,10 +14,10 @@ use super::disk;
 use super::system::system_path;
 use crate::descriptor;
 
-/// What is built: the first calls the math library, the second does not.
+/// The operators that are built: the first calls the math library, the second does not.
 const OPERATORS: [&str; 2] = ["Exp", "Relu"];
 
-/// The descriptors that all cases build.
+/// Writes the descriptors that all cases build.
 pub(super) fn write_network(dir: &Path) -> io::Result<()> {
     OPERATORS.iter().try_for_each(|op_type| {
         let text = write_info(&descriptor(&op_type.to_lowercase(), op_type, &[&[5]]));
@@ -33,12 +33,12 @@ pub(super) struct World<'a> {
     pub(super) runs: AtomicUsize,
 }
 
-/// What a build came to.
+/// The result of a build.
 #[derive(Debug)]
 pub(super) struct Built {
     /// By operator.
     pub(super) kernels: BTreeMap<String, Kernel>,
-    /// What was not built, with the reason.
+    /// Operators that were not built, with the reason.
     pub(super) refused: Vec<String>,
 }
 
@@ -68,7 +68,7 @@ impl<'a> World<'a> {
     }
 
     fn build_in_order(&self, call: &Call, input: &Path) -> io::Result<Built> {
-        // Each run has an empty view, which gets what the run ends with.
+        // Each run has an empty view, which receives the kernels of the run.
         let run = self.runs.fetch_add(1, Ordering::Relaxed);
         let view = self.dir.join(format!("view_{run}"));
         disk::directory(&view)?;

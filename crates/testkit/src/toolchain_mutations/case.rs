@@ -1,4 +1,4 @@
-//! What a case is made of.
+//! The definition of a case.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,45 +9,45 @@ use super::place::Place;
 #[derive(Clone, Copy)]
 pub(super) struct Case {
     pub(super) name: &'static str,
-    /// What changes and how it reaches the object, in a few words.
+    /// The change and its way to the object, in a few words.
     pub(super) about: &'static str,
     pub(super) expect: Expect,
-    /// What this machine must have; without it the case shows as ignored.
+    /// The machine's features that it needs; without them the case shows as ignored.
     pub(super) needs: &'static [Need],
-    /// The product may refuse this toolchain, or single kernels. Then nothing is compared, and the case is counted apart.
+    /// The product may refuse this toolchain, or single kernels. Then nothing is compared, and the case is counted
+    /// separately.
     pub(super) may_refuse: bool,
-    /// An unchanged toolchain must reuse what it built. False where compiling itself changes the toolchain.
+    /// An unchanged toolchain must reuse its kernels. False if compiling itself changes the toolchain.
     pub(super) reusable: bool,
     /// Whether the case can also start with the changed toolchain.
     pub(super) reversible: bool,
-    /// Lays a toolchain in [`Place::root`] and returns how the driver is called. Two calls leave the same bytes.
+    /// Creates a toolchain in [`Place::root`] and returns the call of its driver. Two runs create the same bytes.
     pub(super) setup: fn(&Place) -> io::Result<Call>,
-    /// Changes it. All that it makes is in [`Place::root`] or beside it.
+    /// Changes it. All new files are in [`Place::root`] or beside it.
     pub(super) change: fn(&Place, &mut Call) -> io::Result<()>,
 }
 
-/// What a change may do to kernels.
+/// The effect that a change may have on kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expect {
-    /// It changes the code of at least one kernel, or what is refused. The harness sees that it does.
+    /// It changes the code of at least one kernel, or a refusal. The harness checks that it does.
     Matters,
-    /// It is of a kind that matters, though perhaps not for these kernels: both a rebuild and reuse of equal objects are
-    /// right.
+    /// It can matter, but perhaps not for these kernels: both a rebuild and the reuse of equal objects are right.
     MayMatter,
     /// No kernel can depend on it: everything must be reused.
     CannotMatter,
 }
 
-/// What a case needs of the machine.
+/// A requirement of a case on the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Need {
     /// A program in `PATH`.
     Program(&'static str),
-    /// A gcc whose files lie as in its own releases, so that a copy of the tree works.
+    /// A gcc whose files are at the places of its own releases, so that a copy of the tree works.
     GccTree,
-    /// Clang as LLVM 14 and later install it: a small program and its libraries.
+    /// Clang with a small program and its libraries, as installed since LLVM 14.
     ClangTree,
-    /// A Python that can run the stand-in toolkit, too.
+    /// A Python that can also run the stand-in toolkit.
     Python,
     /// Static C library.
     StaticLibc,
@@ -65,7 +65,7 @@ pub(super) enum Need {
     ToolchainInput,
 }
 
-/// How `opkeep` is called: all that differs from a plain `opkeep build`.
+/// The call of `opkeep`: all differences from a plain `opkeep build`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Call {
     /// `CC`; unset if empty.
@@ -76,13 +76,13 @@ pub(super) struct Call {
     pub(super) env: Vec<(&'static str, String)>,
     /// Further arguments.
     pub(super) args: Vec<String>,
-    /// Another working directory than the store's.
+    /// A working directory other than the store's.
     pub(super) cwd: Option<PathBuf>,
-    /// Another `TMPDIR` than the store's.
+    /// A `TMPDIR` other than the store's.
     pub(super) tmp: Option<PathBuf>,
     /// A command that runs `opkeep` as its last arguments.
     pub(super) launcher: Vec<String>,
-    /// Operators to build; all if empty. They are built in this order, by a process each.
+    /// Operators to build; all if empty. They are built in this order, each by its own process.
     pub(super) one_by_one: Vec<&'static str>,
 }
 
@@ -107,7 +107,7 @@ impl Call {
     }
 }
 
-/// A change that matters: the rest of a case is one struct literal.
+/// The defaults of a change that matters.
 pub(super) const MATTERS: Case = Case {
     name: "",
     about: "",
@@ -120,8 +120,8 @@ pub(super) const MATTERS: Case = Case {
     change: |_, _| Ok(()),
 };
 
-/// The same for a change that is not seen in these kernels.
+/// The defaults of a change that may not show in these kernels.
 pub(super) const MAY_MATTER: Case = Case { expect: Expect::MayMatter, ..MATTERS };
 
-/// The same for a change that cannot matter.
+/// The defaults of a change that cannot matter.
 pub(super) const HARMLESS: Case = Case { expect: Expect::CannotMatter, ..MATTERS };

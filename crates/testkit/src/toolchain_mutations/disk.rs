@@ -16,7 +16,7 @@ pub(super) fn rename(from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(from, to)
 }
 
-/// Writes a file and the directories that lead to it. A file that exists keeps its inode.
+/// Writes a file and creates the directories above it. An existing file keeps its inode.
 pub(super) fn write(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
     make_parent(path)?;
     fs::write(path, bytes)
@@ -37,7 +37,7 @@ pub(super) fn chown(path: &Path, uid: u32) -> io::Result<()> {
     Ok(chownat(CWD, path, Some(rustix::fs::Uid::from_raw(uid)), None, AtFlags::empty())?)
 }
 
-/// Makes a symbolic link, in place of one that exists.
+/// Creates a symbolic link, replacing an existing file.
 pub(super) fn link(target: &str, path: &Path) -> io::Result<()> {
     make_parent(path)?;
     remove(path)?;
@@ -76,7 +76,7 @@ pub(super) fn append(path: &Path, text: &str) -> io::Result<()> {
     OpenOptions::new().append(true).open(path)?.write_all(text.as_bytes())
 }
 
-/// The entries of a directory; none if there is no such directory.
+/// The entries of a directory; none if it is missing.
 pub(super) fn entries(directory: &Path) -> Vec<PathBuf> {
     let found = fs::read_dir(directory).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = found.map(|entry| entry.path()).collect();
@@ -84,7 +84,7 @@ pub(super) fn entries(directory: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// Everything below a directory, links not followed; a directory comes after its content.
+/// All files below a directory, without following links; a directory comes after its content.
 pub(super) fn tree(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for path in entries(directory) {
@@ -108,7 +108,7 @@ pub(super) fn exists(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
 }
 
-/// When a file was modified: seconds and nanoseconds.
+/// The modification time of a file: seconds and nanoseconds.
 pub(super) fn modified(path: &Path) -> io::Result<(i64, i64)> {
     let metadata = fs::symlink_metadata(path)?;
     Ok((metadata.mtime(), metadata.mtime_nsec()))
@@ -135,7 +135,7 @@ fn make_parent(path: &Path) -> io::Result<()> {
     path.parent().map_or(Ok(()), fs::create_dir_all)
 }
 
-/// Makes a FIFO that nothing writes to.
+/// Creates a FIFO without a writer.
 pub(super) fn fifo(path: &Path) -> io::Result<()> {
     make_parent(path)?;
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;

@@ -1,4 +1,4 @@
-//! Whether a case went as it must: build, build again, change, build, build with a fresh store, change back, build.
+//! Plays and judges a case: build, build again, change, build, build with a fresh store, change back, build.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -12,31 +12,31 @@ use super::objects::content_of;
 use super::place::Place;
 use super::variant::Variant;
 
-/// Programs may trust a file's dates once they are older than this.
+/// From this age on, programs may trust a file's times.
 const SETTLED: Duration = Duration::from_millis(2100);
 
-/// What a case came to.
+/// The result of a case.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Verdict {
     pub(super) faults: Vec<Fault>,
-    /// The toolchain was refused, as it may be.
+    /// The toolchain was refused, which the case allows.
     pub(super) refused: Option<String>,
     /// Both toolchains compiled.
     pub(super) compiled_twice: bool,
 }
 
-/// What must not be.
+/// A failure of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// A kernel is not what the toolchain makes.
+    /// A kernel differs from the toolchain's own.
     Stale(String),
-    /// A kernel that was made before was made again.
+    /// A kernel was built again although the store has it.
     Needless(String),
     /// A toolchain that works was refused.
     Refused(String),
-    /// The case changes nothing where it must, or something where it must not.
+    /// The change has no effect although it must have one, or has one although it must not.
     Vacuous(String),
-    /// A build did not work at all.
+    /// A build failed completely.
     Broken(String),
 }
 
@@ -53,12 +53,12 @@ impl fmt::Display for Fault {
     }
 }
 
-/// A case whose toolchain lies there, so that its files grow old while others run.
+/// A case whose toolchain is created, so that its files age while others run.
 pub(super) struct Prepared {
     case: &'static Case,
     variant: Variant,
     place: Place,
-    /// How the driver is called before and after the change.
+    /// The driver's call before and after the change.
     before: Call,
     after: Call,
     since: Instant,
@@ -109,8 +109,8 @@ impl Prepared {
         Ok(())
     }
 
-    /// Waits until the toolchain's files are old, or lays it again, so that the first build and the change see young
-    /// ones.
+    /// Waits until the toolchain's files are old, or creates it again, so that the first build and the change see young
+    /// files.
     fn wait_or_renew(&mut self) -> io::Result<()> {
         if !self.variant.young {
             std::thread::sleep(SETTLED.saturating_sub(self.since.elapsed()));
@@ -124,7 +124,7 @@ impl Prepared {
         }
     }
 
-    /// Makes the toolchain the original one, or the other.
+    /// Restores the original toolchain, or applies the change.
     fn turn(&mut self, to_original: bool) -> io::Result<()> {
         let times = self.place.times();
         if to_original {
@@ -171,7 +171,7 @@ impl Prepared {
     }
 }
 
-/// What differs from a build with the same toolchain and the same store before.
+/// The differences from an earlier build with the same toolchain and the same store.
 fn unlike(built: &Built, before: &Built, when: &str) -> Vec<Fault> {
     let mut faults = same(built, before, when);
     if before.refused.is_empty() {
@@ -181,20 +181,20 @@ fn unlike(built: &Built, before: &Built, when: &str) -> Vec<Fault> {
     faults
 }
 
-/// What was refused though it can be built.
+/// Kernels that were refused although they can be built.
 fn refused(built: &Built, when: &str) -> Option<Fault> {
     let reasons = || Fault::Refused(format!("{when}: {}", built.refused.join("; ")));
     (!built.refused.is_empty()).then(reasons)
 }
 
-/// Kernels that were made though they were there.
+/// Kernels that were built although the store has them.
 fn needless(built: &Built, when: &str) -> Option<Fault> {
     let made: Vec<&str> =
         built.kernels.iter().filter(|(_, kernel)| !kernel.reused).map(|(name, _)| name.as_str()).collect();
     (!made.is_empty()).then(|| Fault::Needless(format!("{when}, {} is made again", made.join(", "))))
 }
 
-/// Kernels that are not those which a fresh store gets.
+/// Kernels that differ from those of a fresh store.
 fn same(built: &Built, expected: &Built, when: &str) -> Vec<Fault> {
     let judged = built.kernels.iter().filter_map(|(name, kernel)| {
         let how = if kernel.reused { "reused" } else { "made" };
@@ -219,7 +219,7 @@ fn same(built: &Built, expected: &Built, when: &str) -> Vec<Fault> {
     judged.map(Fault::Stale).collect()
 }
 
-/// Kernels that the change makes into others, names left out.
+/// Kernels whose code changes, apart from names.
 fn changed(old: &Built, new: &Built) -> Vec<String> {
     let names: HashSet<&String> = old.kernels.keys().chain(new.kernels.keys()).collect();
     let content = |built: &Built, name| built.kernels.get(name).map(|kernel| content_of(&kernel.object));

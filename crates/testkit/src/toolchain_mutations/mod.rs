@@ -1,29 +1,30 @@
-//! Toolchains that change between builds: whatever a compiler reads must count, and nothing else.
+//! Toolchains that change between builds: every file that a compiler reads must count, and nothing else.
 //!
-//! Each case lays a toolchain in a directory of its own and changes something about it. The real `opkeep` builds two
+//! Each case creates a toolchain in its own directory and changes something about it. The real `opkeep` builds two
 //! kernels, of which one calls the math library:
 //!
-//! 1. in a store, and once more: everything must be reused;
+//! 1. in a store, twice: the second build must reuse everything;
 //! 2. after the change, in that store with the same `TMPDIR` and home directory, and in a fresh store with fresh ones;
-//! 3. after the change is taken back, in the first store.
+//! 3. after the change is undone, in the first store.
 //!
-//! # What is judged
+//! # Failures
 //!
-//! * *stale*: a kernel, reused or made, that has another object or another key than in the fresh store; a kernel where the
-//!   fresh store refuses the toolchain. Objects are compared, not names.
-//! * *needless*: a kernel that is made again though nothing that matters changed.
-//! * *refused*: a toolchain that works is refused, and the case does not allow that. Where it does, it is counted apart.
-//! * *vacuous*: a case that promises to change an object does not, by the fresh store; or one that must not does.
+//! * *stale*: a kernel, reused or built, whose object or key differs from the fresh store's; a kernel although the
+//! fresh store refuses the toolchain. Objects are compared, not names.
+//! * *needless*: a kernel that is built again although nothing that matters changed.
+//! * *refused*: a working toolchain is refused, and the case does not allow that. If it does, it is counted separately.
+//! * *vacuous*: a case that must change an object does not, as the fresh store shows; or one that must not does.
 //!
-//! Each case is played in one of eight ways, by its name and a seed: forth, or back, so that what appears disappears; with a
-//! toolchain that is older than any clock's grain, or one that is laid, built with and changed within a second; with
-//! modification times restored, or not. Where the content of a file changes, its size as a rule does not. A seed plays one
-//! case in three, and one in two of those that cannot matter: `OPKEEP_MUTATION_SEEDS=0,1,2` plays each once or twice,
-//! `OPKEEP_MUTATION_SEEDS=all` each in every way. CI takes the seed from the commit.
+//! Each case is played in one of eight ways, chosen by its name and a seed: forwards, or backwards, so that files
+//! disappear instead of appearing; with a toolchain that is older than any clock's resolution, or one that is created,
+//! used and changed within a second; with modification times restored, or not. A change of a file's content usually
+//! keeps its size. A seed plays one case in three, and one in two of those that cannot matter:
+//! `OPKEEP_MUTATION_SEEDS=0,1,2` plays each once or twice, `OPKEEP_MUTATION_SEEDS=all` each in every way. CI takes the
+//! seed from the commit.
 //!
 //! # How to add a case
 //!
-//! One struct literal in the file whose subject it is:
+//! Add one struct literal to the file of its subject:
 //!
 //! ```text
 //! Case {
@@ -39,8 +40,8 @@
 //! }
 //! ```
 //!
-//! `..HARMLESS` is for changes that cannot matter, `..MAY_MATTER` for those that matter in general and perhaps not for
-//! these kernels. What a case needs of the machine stands in `needs`; without it the case shows as ignored, with the
+//! `..HARMLESS` is for changes that cannot matter, `..MAY_MATTER` for those that can matter, but perhaps not for these
+//! kernels. `needs` lists the requirements of a case on the machine; without them the case shows as ignored, with the
 //! reason.
 
 mod build;

@@ -1,4 +1,4 @@
-//! What this machine has of what cases need.
+//! The requirements of cases that this machine meets.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,7 @@ use super::system::{program, python, run};
 /// Whether `opkeep` has `--toolchain-input` and `OPKEEP_TOOLCHAIN_INPUTS`: the cases of `declared.rs` are for them.
 const TOOLCHAIN_INPUT: bool = true;
 
-/// What was found out of this machine.
+/// The features of this machine.
 pub(super) struct Machine {
     gcc_tree: bool,
     clang_tree: bool,
@@ -62,7 +62,7 @@ impl Machine {
     }
 }
 
-/// Whether a driver of the compiled parts does what it is for here.
+/// Whether a compiled driver works here.
 fn works(dir: &Path, parts: &Parts, driver: &str) -> bool {
     let (copy, flags) = (dir.join("drivers").join(driver), dir.join("drivers/flags"));
     let laid =

@@ -1,4 +1,4 @@
-//! What a kernel's object does, without its name: the name of our kernels follows from their key.
+//! The content of a kernel's object, without its name, which follows from the key.
 
 use object::{Object, ObjectSection};
 
@@ -10,7 +10,7 @@ pub(super) fn content_of(bytes: &[u8]) -> Option<Vec<(String, Vec<u8>)>> {
         let (Ok(name), Ok(data)) = (section.name(), section.data()) else { continue };
         match name {
             ".dynstr" => content.push((name.to_owned(), strings(data))),
-            // Addresses, hashes and offsets, which move with the length of the name.
+            // Addresses, hashes and offsets, which depend on the length of the name.
             ".dynsym" | ".dynamic" | ".plt" | ".shstrtab" | ".symtab" | ".strtab" => {}
             _ if [".got", ".rel", ".hash", ".gnu", ".eh_frame"].iter().any(|p| name.starts_with(p)) => {}
             _ => content.push((format!("{name} aligned to {}", section.align()), data.to_owned())),

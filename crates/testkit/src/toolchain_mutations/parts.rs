@@ -1,5 +1,5 @@
-//! What cases need compiled: libraries, plug-ins and programs. Each is made once, by the system's compilers, when a case
-//! first asks for it; equal names have equal bytes.
+//! Compiled files for cases: libraries, plug-ins and programs. Each is built once, by the system's compilers, on its
+//! first use; equal names have equal bytes.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ pub(super) struct Parts {
     gcc: OnceLock<Result<GccTree, String>>,
 }
 
-/// Where the files of the system's gcc are.
+/// The places of the system's gcc's files.
 #[derive(Clone, Debug)]
 pub(super) struct GccTree {
     pub(super) driver: PathBuf,
@@ -39,7 +39,7 @@ pub(super) struct GccTree {
 }
 
 impl GccTree {
-    /// Where its files belong in a copy of the tree.
+    /// The place of its files in a copy of the tree.
     pub(super) fn library(&self, dir: &str) -> String {
         format!("{dir}/lib/gcc/{}/{}", self.machine, self.version)
     }
@@ -87,12 +87,12 @@ impl Parts {
             }
             ("pass", _) => self.gcc(path, include_str!("parts/pass.c"), &library),
             ("preload", _) => self.gcc(path, include_str!("parts/preload.c"), &library),
-            // One name for the loader, whatever the mark.
+            // One soname, whatever the mark.
             ("libflag", _) => {
                 let args = [&library[..], &["-Wl,-soname,libflag_1.so"]].concat();
                 self.gcc(path, include_str!("parts/flag.c"), &args)
             }
-            // gcc writes other bytes each time.
+            // gcc writes other bytes in each run.
             ("header", "gch") => {
                 let source = path.with_extension("h");
                 disk::write(&source, header(mark.parse().map_err(io::Error::other)?))?;
@@ -105,7 +105,7 @@ impl Parts {
 
     /// A driver that is a program.
     fn driver(&self, kind: &str, how: &str, path: &Path) -> io::Result<()> {
-        // In the C of one operator's kernels, and in no small source of a probe.
+        // This text is in the C of one operator's kernels, and in no source of a probe.
         const ONLY: &str = "-DONLY=\"relu_\"";
         let how_defined = format!("-DHOW_{}", how.to_uppercase());
         let gcc = format!("-DGCC=\"{}\"", program("gcc")?);
@@ -132,11 +132,12 @@ impl Parts {
     fn gcc(&self, path: &Path, source: &str, args: &[&str]) -> io::Result<()> {
         let file = path.with_extension("c");
         disk::write(&file, source)?;
-        // Options may end in libraries, which count only behind what needs them.
+        // Options may end in libraries, which must come after the files that need them.
         run(Command::new(program("gcc")?).arg("-o").arg(path).arg(&file).args(args))
     }
 
-    /// The system's gcc, if a copy of its tree works: driver, programs and libraries in the places of gcc's releases.
+    /// The system's gcc, if a copy of its tree works: driver, programs and libraries are at the places of gcc's
+    /// releases.
     pub(super) fn gcc_tree(&self) -> io::Result<&GccTree> {
         let found = self.gcc.get_or_init(|| find_gcc().map_err(|error| error.to_string()));
         found.as_ref().map_err(|error| io::Error::other(error.clone()))
@@ -175,7 +176,7 @@ fn said_by_gcc(args: &[&str]) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// The flags that a precompiled header must have in common with the compiles that use it.
+/// The flags that a precompiled header and the compiles that use it must have in common.
 const PRECOMPILED: [&str; 12] = [
     "-std=c11",
     "-O3",

@@ -1,4 +1,4 @@
-//! The private directory of a case, and what cases do there.
+//! The private directory of a case, and the operations on it.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -33,7 +33,7 @@ impl Place {
         Ok(place)
     }
 
-    /// Where the toolchain lies.
+    /// The directory of the toolchain.
     pub(super) fn root(&self) -> PathBuf {
         self.dir.join("home/t")
     }
@@ -43,7 +43,7 @@ impl Place {
         self.dir.join("home").join(name)
     }
 
-    /// The working directory of a sequence of builds: `s` for those that are judged, `f` for the fresh one.
+    /// The working directory of a sequence of builds: `s` for the judged builds, `f` for the fresh store.
     pub(super) fn world(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
@@ -71,7 +71,8 @@ impl Place {
         self.write(name, header(mark))
     }
 
-    /// A shell script that ends as `gcc "$@"` with `extra` behind; `$T` is the toolchain's directory, `$GCC` the compiler.
+    /// A shell script that ends in `gcc "$@"` followed by `extra`; `$T` is the toolchain's directory, `$GCC` the
+    /// compiler.
     pub(super) fn wrapper(&self, name: &str, before: &str, extra: &str) -> io::Result<()> {
         self.script(name, "/bin/sh", &format!("{before}\nexec \"$GCC\" \"$@\" {extra}"))
     }
@@ -119,7 +120,7 @@ impl Place {
         self.rename(&beside, name)
     }
 
-    /// Puts a compiled part there (see [`Parts`]), in place of what exists.
+    /// Copies a compiled part (see [`Parts`]) there, replacing an existing file.
     pub(super) fn part(&self, part: &str, name: &str) -> io::Result<()> {
         let made = self.parts.get(part)?;
         let beside = self.path(&format!("{name}.new"));
@@ -127,8 +128,8 @@ impl Place {
         disk::rename(&beside, &self.path(name))
     }
 
-    /// A gcc of its own in `dir`: the driver is a copy, the files that it runs and reads are links to the system's. Gives
-    /// the driver.
+    /// A private gcc in `dir`: the driver is a copy, the files that it runs and reads are links to the system's.
+    /// Returns the driver.
     pub(super) fn gcc_tree(&self, dir: &str) -> io::Result<String> {
         let gcc = self.parts.gcc_tree()?;
         let library = gcc.library(dir);
@@ -143,12 +144,12 @@ impl Place {
         Ok(self.text(&driver))
     }
 
-    /// Where `cc1` is in a gcc of its own.
+    /// The directory of `cc1` in a private gcc.
     pub(super) fn gcc_library(&self, dir: &str) -> io::Result<String> {
         Ok(self.parts.gcc_tree()?.library(dir))
     }
 
-    /// The target's directory of assembler and linker in a gcc of its own.
+    /// The target's directory of assembler and linker in a private gcc.
     pub(super) fn gcc_tools(&self, dir: &str) -> io::Result<String> {
         Ok(format!("{dir}/{}/bin", self.parts.gcc_tree()?.machine))
     }
@@ -163,7 +164,7 @@ impl Place {
         self.parts.gcc_program(name)
     }
 
-    /// A clang of its own in `dir`, called `name`.
+    /// A private clang in `dir`, called `name`.
     pub(super) fn clang_tree(&self, dir: &str, name: &str) -> io::Result<String> {
         let (driver, library) = self.parts.clang_tree()?;
         for file in disk::entries(&library) {
@@ -190,13 +191,13 @@ impl Place {
         disk::remove(&from)
     }
 
-    /// Makes an archive that only names `object`.
+    /// Creates an archive that only refers to `object`.
     pub(super) fn thin_archive(&self, name: &str, object: &str) -> io::Result<()> {
         let (archive, object) = (self.path(name), self.path(object));
         run(Command::new(program("ar")?).args(["rcDT"]).arg(archive).arg(object))
     }
 
-    /// Mounts `from` over `to`, until the toolchain is wiped.
+    /// Mounts `from` over `to` until the toolchain is wiped.
     pub(super) fn bind(&self, from: &str, to: &str) -> io::Result<()> {
         let to = self.path(to);
         run(Command::new("mount").arg("--bind").arg(self.path(from)).arg(&to))?;
@@ -212,7 +213,7 @@ impl Place {
         Ok(())
     }
 
-    /// Removes the toolchain and what was moved out of it.
+    /// Removes the toolchain and the files that were moved out of it.
     pub(super) fn wipe(&self) -> io::Result<()> {
         self.unmount()?;
         disk::remove(&self.dir.join("home"))?;
@@ -232,7 +233,7 @@ impl Place {
         tree.into_iter().filter_map(|path| Some((path.clone(), disk::modified(&path).ok()?))).collect()
     }
 
-    /// Gives the files their `times` back; new ones get that of a file that was there.
+    /// Restores the files' `times`; a new file gets the time of an existing one.
     pub(super) fn restore_times(&self, times: &HashMap<PathBuf, (i64, i64)>) -> io::Result<()> {
         let Some(oldest) = times.values().min() else { return Ok(()) };
         let mut tree = disk::tree(&self.root()).into_iter();
@@ -242,7 +243,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // What stays mounted would be emptied.
+        // Removing a mounted directory would empty it.
         if self.unmount().is_ok() {
             let _ = disk::remove(&self.dir);
         }

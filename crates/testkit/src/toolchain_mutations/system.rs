@@ -26,13 +26,13 @@ pub(super) fn program(name: &str) -> io::Result<String> {
     found.and_then(|path| path.to_str().map(str::to_owned)).ok_or_else(missing)
 }
 
-/// The Python of the system, not a script that looks for one.
+/// The system's Python, not a script that searches for one.
 pub(super) fn python() -> io::Result<String> {
     let found = crate::toolkit::python().and_then(|path| path.to_str().map(str::to_owned));
     found.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "there is no python3"))
 }
 
-/// The `PATH` that builds have, less what a case adds.
+/// The `PATH` of builds, without a case's additions.
 pub(super) fn system_path() -> String {
     #[expect(clippy::disallowed_methods, reason = "compilers are where the tests' environment has them")]
     std::env::var("PATH").unwrap_or_else(|_| "/usr/local/bin:/usr/bin:/bin".to_owned())

@@ -16,25 +16,25 @@ use super::place::Place;
 use super::variant::{HARMLESS_SHARE, SHARE, Variant, mutation_seeds};
 use super::{CASES, build, disk};
 
-/// How many cases must have shown what they are for.
+/// The least numbers of cases that must have shown their effect.
 const MIN_MATTER: usize = 60;
 const MIN_COMPILED_TWICE: usize = 40;
 const MIN_CANNOT_MATTER: usize = 25;
 
-/// Where the toolchains of the trials are, for as long as they run, and what the trials showed.
+/// The directory of the trials' toolchains, which lasts as long as they run, and the results of the trials.
 pub struct Laboratory {
     _dir: TempDir,
     tally: Arc<Tally>,
 }
 
 impl Laboratory {
-    /// Prints what the trials showed.
+    /// Prints the results of the trials.
     pub fn show(&self) {
         self.tally.show();
     }
 }
 
-/// A trial for each case with the `opkeep` at `program`, as far as `args` ask for it.
+/// A trial for each case that `args` select, with the `opkeep` at `program`.
 ///
 /// # Errors
 /// The toolchains cannot be prepared.
@@ -83,7 +83,7 @@ pub fn trials(program: &Path, args: &Arguments) -> io::Result<(Vec<Trial>, Labor
     Ok((trials, Laboratory { _dir: dir, tally }))
 }
 
-/// Each case in the ways that the seeds ask for.
+/// Each case in the ways that the seeds select.
 fn plays() -> impl Iterator<Item = (&'static Case, Variant)> {
     mutation_seeds().into_iter().flat_map(|seed| {
         let all = CASES.iter().copied().flatten();
@@ -103,13 +103,13 @@ fn trial_name(case: &Case, variant: Variant) -> String {
     format!("{kind}/{}/{}", case.name, variant.name())
 }
 
-/// Whether a trial will run: only those lay their toolchain.
+/// Whether a trial will run: only those create their toolchain.
 fn is_asked_for(args: &Arguments, name: &str) -> bool {
     let is = |text: &String| if args.exact { name == text } else { name.contains(text.as_str()) };
     args.filter.as_ref().is_none_or(is) && !args.skip.iter().any(is) && !args.ignored
 }
 
-/// What the trials came to.
+/// The results of the trials.
 #[derive(Default)]
 struct Tally {
     counts: Mutex<Counts>,
@@ -119,7 +119,7 @@ struct Tally {
 #[derive(Clone, Debug, Default)]
 struct Counts {
     waiting: usize,
-    /// Cases, however often they were played.
+    /// Each case once, however often it was played.
     matter: HashSet<&'static str>,
     compiled_twice: HashSet<&'static str>,
     may_matter: HashSet<&'static str>,
@@ -138,7 +138,7 @@ impl Tally {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for all others, which began before.
+    /// Waits for all others, which started earlier.
     fn judge(&self) -> Result<(), Failed> {
         let counts = self.locked();
         let counts = self
@@ -180,7 +180,7 @@ impl Tally {
     }
 }
 
-/// A trial that is to come. One that does not run, or ends in a panic, is not waited for.
+/// A pending trial. One that does not run, or panics, is not waited for.
 struct Turn {
     tally: Arc<Tally>,
     case: &'static Case,

@@ -1,11 +1,11 @@
-//! Which cases are played, and how: which toolchain comes first, how old its files are, and whether dates give a change
-//! away.
+//! The selection of cases, and the ways to play them: which toolchain comes first, how old its files are, and whether
+//! times show a change.
 
-/// Seeds after which everything repeats.
+/// The number of seeds before everything repeats.
 const SEEDS: u32 = 24;
 
-/// One case in so many is played for a seed, so that a test run takes a minute and a half. All have their turn within as many
-/// neighbouring seeds.
+/// One in this number of cases is played for a seed, so that a test run takes a minute and a half. Any that many
+/// neighbouring seeds play all.
 pub(super) const SHARE: u32 = 3;
 
 /// The same for changes that cannot matter, of which there are fewer.
@@ -22,12 +22,12 @@ pub fn mutation_seeds() -> Vec<u32> {
     if seeds.is_empty() { vec![0] } else { seeds }
 }
 
-/// Whether a case of this name is played: each seed chooses one in three.
+/// Whether a case of this name is played: each seed selects one in three.
 pub fn is_played(name: &str) -> bool {
     mutation_seeds().into_iter().any(|seed| Variant::new(name, seed, true, SHARE).is_some())
 }
 
-/// Whether the `nth` of `of` parts of a long test is played: each seed chooses one.
+/// Whether the `nth` of `of` parts of a long test is played: each seed selects one.
 pub fn is_turn(nth: usize, of: usize) -> bool {
     mutation_seeds().into_iter().any(|seed| seed as usize % of == nth % of)
 }
@@ -35,16 +35,16 @@ pub fn is_turn(nth: usize, of: usize) -> bool {
 /// One way to play a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Variant {
-    /// Begin with the changed toolchain, and change it to the original: what appeared disappears.
+    /// Start with the changed toolchain and change it to the original, so that files disappear instead of appearing.
     pub(super) reversed: bool,
-    /// The toolchain is laid just before the first build, and changed within the same second.
+    /// The toolchain is created just before the first build, and changed within the same second.
     pub(super) young: bool,
-    /// All modification times are as before the change, those of directories, too.
+    /// All modification times are restored after the change, also those of directories.
     pub(super) restores_times: bool,
 }
 
 impl Variant {
-    /// The way to play the case called `name` for a seed, if it is the turn of that one of `share` cases.
+    /// The way to play the case called `name` for a seed, if the seed selects it as one of `share` cases.
     pub(super) fn new(name: &str, seed: u32, reversible: bool, share: u32) -> Option<Self> {
         let hash = name.bytes().fold(17_u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
         let way = (hash >> 8).wrapping_add(seed / share);

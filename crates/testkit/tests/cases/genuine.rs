@@ -1,6 +1,7 @@
-//! Whether made objects are like genuine ones, section by section. `OPKEEP_CORPUS` names the directory that holds those.
+//! Generated objects resemble genuine ones, section by section. `OPKEEP_CORPUS` names the directory of the genuine
+//! ones.
 //!
-//! Without it every test here is ignored, and none passes.
+//! Without it, every test here shows as ignored, never as passed.
 
 #![expect(clippy::disallowed_methods, reason = "a test may read its corpus, and where it is")]
 
@@ -11,7 +12,7 @@ use libtest_mimic::{Failed, Trial};
 use opkeep_testkit::ascend::{Chip, Cores, Era, Kernel};
 use opkeep_testkit::corpus;
 
-/// A genuine object, and the knobs that make one like it.
+/// A genuine object, and the settings for generating a similar one.
 struct Twin {
     path: &'static str,
     chip: Chip,
@@ -120,7 +121,7 @@ fn compare(path: &Path, twin: &Twin) -> Result<(), Failed> {
     Err(format!("{} and {} lines, of which first differ: {first:#?}", genuine.len(), made.len()).into())
 }
 
-/// What an object is like, but for sizes, places, and names of its own.
+/// The form of an object, without sizes, offsets, and individual names.
 fn described(object: &[u8]) -> goblin::error::Result<Vec<String>> {
     let elf = Elf::parse(object)?;
     let header = &elf.header;
@@ -137,7 +138,7 @@ fn described(object: &[u8]) -> goblin::error::Result<Vec<String>> {
     }));
     for section in elf.section_headers.iter().skip(1) {
         let name = common(&elf.shdr_strtab[section.sh_name]);
-        // Constants: not every kernel has some.
+        // Constants, which not every kernel has.
         if name != ".rodata" {
             let (kind, flags, align) = (section.sh_type, section.sh_flags, section.sh_addralign);
             let place = section.sh_addr & 0xfff;
@@ -148,7 +149,7 @@ fn described(object: &[u8]) -> goblin::error::Result<Vec<String>> {
         let name = common(&elf.strtab[symbol.st_name]);
         let section =
             elf.section_headers.get(symbol.st_shndx).map_or("-", |section| &elf.shdr_strtab[section.sh_name]);
-        // Some have more variables in reserved memory, all of them alike.
+        // Some kernels have several variables in reserved memory, all of the same form.
         if !section.starts_with(".bl") || name == "g_sysWorkspaceReserved" {
             let (info, other) = (symbol.st_info, symbol.st_other);
             lines.push(format!("symbol {name} {info:#x} {other} in {}", common(section)));
@@ -157,7 +158,7 @@ fn described(object: &[u8]) -> goblin::error::Result<Vec<String>> {
     Ok(lines)
 }
 
-/// A name without what is the operator's own in it.
+/// A name without its operator-specific part.
 fn common(name: &str) -> String {
     let side = ["_mix_aic", "_mix_aiv"].into_iter().find(|side| name.ends_with(side)).unwrap_or_default();
     match name {

@@ -1,4 +1,4 @@
-//! Tests that need files or programs which a machine may lack; they show as ignored without them.
+//! Tests that need files or programs which a machine may lack; without them they show as ignored.
 
 mod genuine;
 mod null_conformance;

@@ -1,4 +1,4 @@
-//! The faulty disk does what it says: seen with publishers so small that it is plain which of them are broken.
+//! The faulty disk keeps its promises: tested with publishers that are so small that their faults are obvious.
 
 #![expect(clippy::disallowed_methods, reason = "these publishers write files themselves")]
 
@@ -17,7 +17,7 @@ use rustix::io::Errno;
 const OLD: &[u8] = b"what was there";
 const NEW: &[u8] = b"what is published instead of it";
 
-/// Files below a directory, each access asked for as the store does it.
+/// Files below a directory; each access is announced to the disk as in the store.
 struct Files {
     root: PathBuf,
     disk: Arc<FaultyDisk>,
@@ -82,7 +82,7 @@ impl Files {
 
 type Publisher = fn(&Files) -> io::Result<()>;
 
-/// As it is to be done.
+/// The correct order.
 fn publish(files: &Files) -> io::Result<()> {
     let temp = files.create("tmp/new")?;
     files.write(&temp, "tmp/new", NEW)?;
@@ -91,7 +91,7 @@ fn publish(files: &Files) -> io::Result<()> {
     files.sync_folder("entries")
 }
 
-/// The bytes may come to the disk long after the name.
+/// The bytes may reach the disk long after the name.
 fn publish_without_sync(files: &Files) -> io::Result<()> {
     let temp = files.create("tmp/new")?;
     files.write(&temp, "tmp/new", NEW)?;
@@ -99,7 +99,7 @@ fn publish_without_sync(files: &Files) -> io::Result<()> {
     files.sync_folder("entries")
 }
 
-/// The bytes are safe when the name has been theirs for a while.
+/// The bytes become durable only after the name.
 fn publish_before_sync(files: &Files) -> io::Result<()> {
     let temp = files.create("tmp/new")?;
     files.write(&temp, "tmp/new", NEW)?;
@@ -129,7 +129,7 @@ fn publish_by_link(files: &Files) -> io::Result<()> {
     files.remove("tmp/new")
 }
 
-/// The same name twice; the second stays when the first is undone.
+/// The same name twice; the second name remains if the first is undone.
 fn publish_twice(files: &Files) -> io::Result<()> {
     for (temp, bytes) in [("tmp/first", OLD), ("tmp/second", NEW)] {
         let file = files.create(temp)?;
@@ -147,7 +147,7 @@ fn publish_into_a_new_folder(files: &Files) -> io::Result<()> {
     files.sync(&file, "entries/new/y")
 }
 
-/// What a publisher is tried on: `entries/x`, which is old, and an empty `tmp`.
+/// The files for a publisher: an old `entries/x`, and an empty `tmp`.
 struct Bench {
     _folder: tempfile::TempDir,
     files: Files,
@@ -169,7 +169,7 @@ impl Bench {
         &self.files.root
     }
 
-    /// The calls of a publisher that nothing happens to.
+    /// The calls of a publisher without a fault.
     fn calls(&self, publisher: Publisher) -> Vec<FsOp> {
         self.before.restore(self.root()).unwrap();
         self.files.disk.disarm();
@@ -177,7 +177,7 @@ impl Bench {
         self.files.disk.calls()
     }
 
-    /// What can be found at `name` when the power fails before the call number `at`, the first being 1.
+    /// The possible contents of `name` if the power fails before the call number `at`; the first is 1.
     fn after_power_cut(&self, publisher: Publisher, at: usize, name: &str) -> BTreeSet<Found> {
         self.before.restore(self.root()).unwrap();
         self.files.disk.arm(at, Fault::Death);
@@ -188,7 +188,7 @@ impl Bench {
         losses
             .iter()
             .map(|loss| {
-                // All of them new: what is lost must not hang on the files being the same.
+                // All files are new: losses must not depend on the identity of files.
                 Folder::default().restore(self.root()).unwrap();
                 dead.restore(self.root()).unwrap();
                 loss.apply().unwrap();
@@ -197,7 +197,7 @@ impl Bench {
             .collect()
     }
 
-    /// The same, whenever the power fails.
+    /// The same for a power cut before any call.
     fn after_any_power_cut(&self, publisher: Publisher, name: &str) -> BTreeSet<Found> {
         let calls = self.calls(publisher).len();
         (1..=calls + 1).flat_map(|at| self.after_power_cut(publisher, at, name)).collect()
@@ -237,10 +237,10 @@ fn a_right_publisher_survives_any_power_cut() {
     assert_eq!(bench.after_any_power_cut(publish, "entries/x"), [Old, New].into());
     let calls = bench.calls(publish);
     assert_eq!(calls, [FsOp::Create, FsOp::Write, FsOp::SyncData, FsOp::Rename, FsOp::SyncDir]);
-    // Renamed, it may be there or not; once the directory is synced, it is.
+    // After the rename, it may or may not exist; after the directory's sync, it exists.
     assert_eq!(bench.after_power_cut(publish, 5, "entries/x"), [Old, New].into());
     assert_eq!(bench.after_power_cut(publish, 6, "entries/x"), [New].into());
-    // The temp may be there as long as its removal, which is the rename, may not.
+    // The temporary file may exist as long as its removal, which is the rename, may be undone.
     assert_eq!(bench.after_power_cut(publish, 3, "tmp/new"), [Nothing, Empty, Half, Garbage, New].into());
     assert_eq!(bench.after_power_cut(publish, 4, "tmp/new"), [Nothing, New].into());
     assert_eq!(bench.after_power_cut(publish, 6, "tmp/new"), [Nothing].into());
@@ -252,7 +252,7 @@ fn a_publisher_that_does_not_sync_is_caught() {
     let all = || [Old, New, Empty, Half, Garbage].into();
     assert_eq!(bench.after_any_power_cut(publish_without_sync, "entries/x"), all());
     assert_eq!(bench.after_any_power_cut(publish_before_sync, "entries/x"), all());
-    // Even when all else is done.
+    // Even after all other calls.
     let end = bench.calls(publish_without_sync).len() + 1;
     assert_eq!(
         bench.after_power_cut(publish_without_sync, end, "entries/x"),
@@ -268,7 +268,7 @@ fn a_publisher_that_leaves_a_gap_is_caught() {
     let found = bench.after_any_power_cut(publish_by_removing_first, "entries/x");
     assert_eq!(found, [Nothing, Old, New].into());
     assert!(bench.after_power_cut(publish_by_removing_first, 5, "entries/x").contains(&Old), "it comes back");
-    // Garbage and half of it are as long as before.
+    // Garbage and its half keep the length.
     let found = bench.after_any_power_cut(publish_in_place, "entries/x");
     assert!(found.contains(&Empty) && found.contains(&Half), "{found:?}");
 }
@@ -279,7 +279,7 @@ fn a_second_name_is_lost_by_itself_and_torn_with_the_first() {
     let end = bench.calls(publish_by_link).len() + 1;
     let found = bench.after_power_cut(publish_by_link, end, "entries/y");
     assert_eq!(found, [Nothing, New, Empty, Half, Garbage].into());
-    // Its removal undone, the first name is back, with the same bytes.
+    // If its removal is undone, the first name is back with the same bytes.
     let found = bench.after_power_cut(publish_by_link, end, "tmp/new");
     assert_eq!(found, [Nothing, New, Empty, Half, Garbage].into());
 }
@@ -337,7 +337,7 @@ fn each_error_meets_the_call_that_it_is_meant_for() {
             let found = publish(&bench.files).unwrap_err();
             assert_eq!(Errno::from_io_error(&found), Some(error));
             assert_eq!(bench.files.disk.calls().len(), at);
-            // Only this one.
+            // Only this one changes.
             bench.files.remove("entries/x").unwrap();
         }
     }
@@ -373,7 +373,7 @@ fn somebody_else_comes_first() {
     assert_eq!(Found::at(&bench.root().join("entries/x")), New);
 }
 
-/// A failed sync is no sync: what it was for may still be lost.
+/// After a failed sync, the data may still be lost.
 #[test]
 fn a_sync_that_failed_makes_nothing_safe() {
     let bench = Bench::new();
@@ -381,7 +381,7 @@ fn a_sync_that_failed_makes_nothing_safe() {
     publish(&bench.files).unwrap_err();
     assert_eq!(bench.files.disk.losses().len(), 2 * 4, "the new name or not, its bytes in four ways");
     assert_eq!(bench.files.disk.at_risk().len(), 2);
-    // What happens elsewhere is not this disk's.
+    // Calls elsewhere do not concern this disk.
     let elsewhere = tempfile::tempdir().unwrap();
     bench.files.disk.disarm();
     let path = elsewhere.path().join("file");

@@ -1,9 +1,9 @@
-//! As goblin sees them, against what genuine objects of each kind are like.
+//! Objects as goblin reads them, compared with genuine objects of each kind.
 
 use goblin::elf::{Elf, sym};
 use opkeep_testkit::ascend::{Chip, Cores, Kernel, Pair, zoo};
 
-/// Of each kind: type, flags, program headers, sections with some names cut short.
+/// For each kind: type, flags, program headers, and sections, with some names shortened.
 const KINDS: [(&str, u16, u32, usize, &str); 10] = [
     ("910A static", 1, 0, 0, ".strtab .text .comment .note.GNU-stack .llvm_addrsig .symtab"),
     (
@@ -87,7 +87,7 @@ fn headers_and_sections_are_those_of_genuine_objects() {
     }
 }
 
-/// The rules that held for every linked object that was looked at.
+/// The rules that hold for all linked objects that were examined.
 #[test]
 fn what_is_loaded_is_one_piece_from_address_0() {
     for (kind, pair) in zoo() {
@@ -134,7 +134,7 @@ fn kernels_are_global_functions_with_code_of_their_own() {
         ("K_18446744073709551615_mix_aiv", 36, 12, 1),
     ];
     assert_eq!(functions, expected);
-    // Local symbols go first, and their count is in the table's header.
+    // Local symbols come first, and their number is in the table's header.
     let table = elf.section_headers.iter().find(|header| header.sh_type == 2).unwrap();
     let locals = elf.syms.iter().take_while(|symbol| symbol.st_bind() == sym::STB_LOCAL).count();
     assert_eq!(table.sh_info as usize, locals);
@@ -191,7 +191,7 @@ fn a_library_says_where_its_symbols_are() {
     assert_eq!(names, ["", "RunCpuKernel", "RunCpuKernelWithBlock"]);
     let code = elf.section_headers.iter().find(|header| header.is_executable()).unwrap().vm_range();
     assert!(elf.dynsyms.iter().skip(1).all(|symbol| code.contains(&(symbol.st_value as usize))));
-    // A name so long that the tables need more than a page.
+    // A name so long that the tables exceed a page.
     let long = "f".repeat(5000);
     let pair = opkeep_testkit::ascend::library(opkeep_testkit::ascend::Library::Host(62), "x", &[&long]);
     let elf = Elf::parse(&pair.object).unwrap();

@@ -1,4 +1,4 @@
-//! The faulty disk, and the objects that the test kit writes, read by readers that had no part in writing them.
+//! The faulty disk, and objects that the test kit writes, read by independent readers.
 
 #[cfg(test)]
 mod fault;

@@ -1,4 +1,4 @@
-//! As binutils sees them, where it is installed.
+//! Objects as binutils reads them, if installed.
 
 #![expect(clippy::disallowed_methods, reason = "readelf reads files")]
 
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use opkeep_testkit::ascend::zoo;
 
-/// What `readelf` says of `object`, and what it complains about.
+/// The output of `readelf` for `object`, and its complaints.
 fn readelf(object: &[u8]) -> Option<(String, String)> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("object");
@@ -33,7 +33,7 @@ fn readelf_has_nothing_to_complain_about() {
         }
         assert!(said.contains("FUNC    GLOBAL DEFAULT"), "{kind}: {said}");
     }
-    // It does complain, if there is a reason.
+    // It does complain about a damaged object.
     let mut broken = zoo().swap_remove(0).1.object;
     let last = broken.len() - 64;
     broken.truncate(last);

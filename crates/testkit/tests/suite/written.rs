@@ -1,4 +1,4 @@
-//! What is written beside sections and symbols: metadata, digests, descriptions.
+//! Content other than sections and symbols: metadata, digests, descriptions.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ fn section<'a>(object: &'a [u8], name: &str) -> &'a [u8] {
     &object[header.file_range().unwrap()]
 }
 
-/// As genuine objects have it, word for word, with fewer arguments.
+/// The metadata of a genuine object, with fewer arguments.
 #[test]
 fn metadata_is_spelt_as_compilers_do() {
     let mix = Kernel::new(Chip::Ascend910B, "K")

@@ -1,4 +1,4 @@
-//! What clang reads and gcc does not.
+//! Files that clang reads and gcc does not.
 
 use crate::toolchain_mutations::case::{Call, Case, MATTERS, MAY_MATTER, Need};
 use crate::toolchain_mutations::system::{flag, header, program};

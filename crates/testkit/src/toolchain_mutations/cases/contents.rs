@@ -1,4 +1,4 @@
-//! One path, another content: every way to write it. The file is one that only the compiler's preprocessor sees.
+//! One path with other content: every way to write it. Only the compiler's preprocessor reads the file.
 
 use std::io;
 
@@ -16,7 +16,7 @@ fn headers(place: &Place) -> io::Result<Call> {
     Ok(Call::cc(format!("gcc -include {}", place.text("a.h"))))
 }
 
-/// The same behind a wrapper, which is what is in CC.
+/// The same behind a wrapper, which CC names.
 fn behind_a_wrapper(place: &Place) -> io::Result<Call> {
     headers(place)?;
     place.wrapper("cc", "", "-include \"$T/a.h\"")?;

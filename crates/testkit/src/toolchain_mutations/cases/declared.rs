@@ -1,4 +1,5 @@
-//! What a user adds on purpose: files that no probe could see, named by `--toolchain-input` or `OPKEEP_TOOLCHAIN_INPUTS`.
+//! Inputs that a user declares: files that no probe could see, named by `--toolchain-input` or
+//! `OPKEEP_TOOLCHAIN_INPUTS`.
 
 use std::io;
 
@@ -8,7 +9,8 @@ use crate::toolchain_mutations::system::flag;
 
 const DECLARED: &[Need] = &[Need::ToolchainInput];
 
-/// A wrapper that reads its flags for some kernels only. The program that reads them it runs for all: a program counts, too.
+/// A wrapper that reads its flags for some kernels only, but runs the reading program for all, since a program counts,
+/// too.
 fn wrapper(place: &Place) -> io::Result<Call> {
     place.write("flags/one", flag(1))?;
     let read = "cat < /dev/null; more=; grep -qs relu_ kernel.c && more=$(cat \"$T\"/flags/*)";

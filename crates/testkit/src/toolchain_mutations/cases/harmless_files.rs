@@ -10,7 +10,7 @@ use crate::toolchain_mutations::system::flag;
 
 const TREE: &[Need] = &[Need::GccTree];
 
-/// A wrapper that finds itself, its flags and a header by its own name, so that it works wherever it lies.
+/// A wrapper that finds itself, its flags and a header by its own name, so that it works at any path.
 fn wrapper(place: &Place) -> io::Result<Call> {
     let gcc = place.gcc()?;
     let body = format!(

@@ -1,4 +1,4 @@
-//! Surroundings that no kernel can depend on: environment, directories, memory of earlier builds, order.
+//! Surroundings that no kernel can depend on: environment, directories, remembered state of earlier builds, order.
 
 use std::io;
 
@@ -13,7 +13,7 @@ fn wrapper(place: &Place) -> io::Result<Call> {
     place.header("b.h", 1)?;
     place.part("libm_1.a", "lib/libm.a")?;
     place.wrapper("cc", "", "-include \"$T/a.h\" -L\"$T/lib\"")?;
-    // What compilers would take, if they got the variables that name it.
+    // Compilers would use it if they got the variables that name it.
     place.header("other/stdc-predef.h", 3)?;
     place.header("other/b.h", 3)?;
     place.part("libm_2.a", "other/libm.a")?;

@@ -1,4 +1,4 @@
-//! Headers that arguments name, and what these include.
+//! Headers that arguments name, and the headers that these include.
 
 use crate::toolchain_mutations::case::{Call, Case, MATTERS, MAY_MATTER};
 use crate::toolchain_mutations::disk;

@@ -9,7 +9,7 @@ use crate::toolchain_mutations::system::{flag, program, python};
 const PYTHON: &[Need] = &[Need::Python];
 const PERL: &[Need] = &[Need::Program("perl")];
 
-/// A wrapper in Python, whose list `more` `body` makes. It writes no bytecode.
+/// A wrapper in Python, whose list `more` is set by `body`. It writes no bytecode.
 fn python_wrapper(place: &Place, body: &str) -> io::Result<Call> {
     let (gcc, root) = (place.gcc()?, place.root());
     let text = format!(
@@ -20,7 +20,7 @@ fn python_wrapper(place: &Place, body: &str) -> io::Result<Call> {
     Ok(Call::cc(place.text("cc")))
 }
 
-/// A wrapper in Perl, whose `@more` `body` makes.
+/// A wrapper in Perl, whose `@more` is set by `body`.
 fn perl_wrapper(place: &Place, body: &str) -> io::Result<Call> {
     let (gcc, root) = (place.gcc()?, place.text("."));
     let perl = program("perl")?;

@@ -3,7 +3,7 @@
 use crate::toolchain_mutations::case::{Call, Case, MATTERS, MAY_MATTER, Need};
 use crate::toolchain_mutations::place::Place;
 
-/// Gcc that looks for libraries in the directories, in this order.
+/// Gcc that searches libraries in the directories, in this order.
 fn looks_in(place: &Place, directories: &[&str]) -> Call {
     let flags: Vec<String> = directories.iter().map(|dir| format!("-L{}", place.text(dir))).collect();
     Call::cc(format!("gcc {}", flags.join(" ")))

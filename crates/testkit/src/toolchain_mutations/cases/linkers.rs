@@ -5,7 +5,7 @@ use std::io;
 use crate::toolchain_mutations::case::{Call, Case, MATTERS, MAY_MATTER, Need};
 use crate::toolchain_mutations::place::Place;
 
-/// A linker called `name` that gives objects the name of a mark.
+/// A linker called `name` that writes a mark into objects.
 fn linker(place: &Place, name: &str, real: &str, mark: u32) -> io::Result<()> {
     let real = place.gcc_program(real)?;
     place.script(name, "/bin/sh", &format!("exec {real} \"$@\" -soname m{mark}"))
@@ -84,7 +84,7 @@ pub(super) const CASES: &[Case] = &[
             call.cc = "gcc -fuse-ld=gold".to_owned();
             Ok(())
         },
-        // gold knows no `-z noseparate-code`, and is refused before anything is compiled.
+        // gold lacks `-z noseparate-code`, and is refused before anything is compiled.
         may_refuse: true,
         ..MATTERS
     },

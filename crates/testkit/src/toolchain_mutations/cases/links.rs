@@ -1,4 +1,4 @@
-//! Symbolic links, directories that change places, and compilers that are found by name.
+//! Symbolic links, directories that exchange names, and compilers that are found by name.
 
 use crate::toolchain_mutations::case::{Call, Case, MATTERS};
 use crate::toolchain_mutations::disk;

@@ -1,7 +1,7 @@
-//! Wrappers that go by what they look at, and read nothing: for the kernels of one operator.
+//! Wrappers that decide by looking at files without reading them: for the kernels of one operator.
 //!
-//! `PAIRS` has two for each kind of look: one looks for every kernel, so that the probe sees it look; the other only where it
-//! needs the answer, and may be refused. Those of `DETAILS` look for every kernel.
+//! `PAIRS` has two cases for each kind of look: one wrapper looks for every kernel, so that the probe observes it; the
+//! other looks only if it needs the answer, and may be refused. Those of `DETAILS` look for every kernel.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use crate::toolchain_mutations::case::{Call, Case, MATTERS};
 use crate::toolchain_mutations::disk;
 use crate::toolchain_mutations::place::Place;
 
-/// A wrapper that `$call` makes, once `$lay` is laid.
+/// A wrapper that `$call` creates, after `$lay` has created its files.
 macro_rules! case {
     ($name:expr, $about:expr, $may_refuse:literal, $lay:expr, $call:expr, $change:expr) => {
         Case {
@@ -28,7 +28,7 @@ macro_rules! case {
     };
 }
 
-/// A script that goes by a test of the shell, made for each kernel.
+/// A script that decides by a test of the shell, which it makes for each kernel.
 macro_rules! script {
     ($what:literal, $about:literal, $test:literal, $lay:expr, $change:expr) => {
         case!(
@@ -45,7 +45,7 @@ macro_rules! script {
     };
 }
 
-/// Two scripts: the second makes the test only where it needs the answer.
+/// Two scripts: the second makes the test only if it needs the answer.
 macro_rules! scripts {
     ($what:literal, $about:literal, $test:literal, $lay:expr, $change:expr) => {
         [
@@ -62,7 +62,7 @@ macro_rules! scripts {
     };
 }
 
-/// Two programs that go by a system call, each a part of that name.
+/// Two programs that decide by a system call; each is a compiled part of that name.
 macro_rules! programs {
     ($what:literal, $about:literal, $how:literal, $lay:expr, $change:expr) => {
         [
@@ -149,7 +149,7 @@ const PAIRS: [[Case; 2]; 11] = [
 
 pub(super) const CASES: &[Case] = PAIRS.as_flattened();
 
-/// Looks that are easily taken for equal: at several paths, at directories, at links.
+/// Looks that seem equal but are not: at several paths, at directories, at links.
 pub(super) const DETAILS: &[Case] = &[
     script!(
         "which_of_two_directories",

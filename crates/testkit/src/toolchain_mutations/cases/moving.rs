@@ -1,4 +1,4 @@
-//! Toolchains that change while a build runs: by the compiler itself, at a known point.
+//! Toolchains that change during a build: the compiler itself changes them, at a known point.
 
 use std::io;
 
@@ -6,8 +6,8 @@ use crate::toolchain_mutations::case::{Call, Case, MAY_MATTER};
 use crate::toolchain_mutations::place::Place;
 use crate::toolchain_mutations::system::header;
 
-/// A wrapper around gcc with a header, which does `before` and `after` the first compile of a kernel. Dry runs and probes
-/// leave everything as it is, and run and read what that compile will.
+/// A wrapper around gcc with a header, which runs `before` and `after` the first compile of a kernel. Dry runs and
+/// probes change nothing, but run and read the same files as that compile.
 fn wrapper(place: &Place, before: &str, after: &str) -> io::Result<Call> {
     place.write("a.h", "#include \"b.h\"\n")?;
     place.header("b.h", 1)?;

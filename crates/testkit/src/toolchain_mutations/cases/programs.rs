@@ -1,4 +1,4 @@
-//! Wrappers that are programs: by which system calls they learn their flag, and which libraries they load.
+//! Wrappers that are programs: the system calls by which they get their flag, and the libraries that they load.
 
 use std::io;
 

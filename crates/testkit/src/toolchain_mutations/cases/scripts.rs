@@ -1,4 +1,4 @@
-//! Wrappers in shell: where they take their flags from.
+//! Wrappers in shell: the sources of their flags.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use crate::toolchain_mutations::disk;
 use crate::toolchain_mutations::place::Place;
 use crate::toolchain_mutations::system::flag;
 
-/// A wrapper `cc` that does `before` and adds `extra`.
+/// A wrapper `cc` that runs `before` and adds `extra`.
 fn wrapper(place: &Place, before: &str, extra: &str) -> io::Result<Call> {
     place.wrapper("cc", before, extra)?;
     Ok(Call::cc(place.text("cc")))

@@ -1,4 +1,4 @@
-//! A toolkit in a directory of its own, and what is compiled with it.
+//! A toolkit in its own directory, and compiles with it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ pub(crate) fn python() -> PathBuf {
     PYTHON.clone()
 }
 
-/// How a program ended.
+/// The status and the output of a program.
 pub(crate) struct Run {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
@@ -42,7 +42,7 @@ impl Bench {
         Self { folder, installed }
     }
 
-    /// Where programs run.
+    /// The working directory of programs.
     pub(crate) fn work(&self) -> PathBuf {
         self.folder.path().join("work")
     }
@@ -56,7 +56,7 @@ impl Bench {
         let mut command = Command::new(program);
         command.current_dir(self.work()).env_clear().env("HOME", self.folder.path().join("home"));
         command.envs(self.installed.environment(&std::env::var("PATH").unwrap()));
-        // Without this, what stands for Python on the path may itself be a slow script.
+        // Without this, the `python3` in the path may be a slow script itself.
         command.env("HI_PYTHON", python()).env("ASCEND_SLOG_PRINT_TO_STDOUT", "1");
         command
     }
@@ -66,7 +66,7 @@ impl Bench {
         run(self.command(&self.installed.tool("opc")).args(arguments))
     }
 
-    /// `opc` for `params`, into `output`, once, and with these options besides.
+    /// `opc` for `params`, into `output`, once, with additional options.
     pub(crate) fn compile(&self, soc: &str, params: &Value, options: &[&str]) -> Run {
         let mut arguments = self.arguments(soc, params);
         if !options.iter().any(|option| option.starts_with("--deterministic")) {
@@ -82,7 +82,7 @@ impl Bench {
         self.opc(&arguments)
     }
 
-    /// What `opc` needs to be told.
+    /// The arguments that `opc` always needs.
     pub(crate) fn arguments(&self, soc: &str, params: &Value) -> Vec<String> {
         let path = self.work().join("params.json");
         fs::write(&path, params.to_string()).unwrap();
@@ -93,13 +93,13 @@ impl Bench {
         ]
     }
 
-    /// The `.json` and the object of a kernel, if both are there.
+    /// The `.json` and the object of a kernel, if both exist.
     pub(crate) fn pair(&self, kernel: &str) -> Option<(Vec<u8>, Vec<u8>)> {
         let read = |suffix: &str| fs::read(self.output(&format!("{kernel}.{suffix}"))).ok();
         Some((read("json")?, read("o")?))
     }
 
-    /// Compiles, and gives the object and the `.json`.
+    /// Compiles, and returns the object and the `.json`.
     pub(crate) fn compiled(&self, soc: &str, params: &Value, options: &[&str]) -> (Vec<u8>, Value) {
         let kernel = params["op_list"][0]["bin_filename"].as_str().unwrap();
         let _ = fs::remove_dir_all(self.work().join("output"));
@@ -111,7 +111,7 @@ impl Bench {
     }
 }
 
-/// What the validator has to say of a pair. Of a genuine kernel that is nothing.
+/// The validator's findings for a pair. A genuine kernel has none.
 pub(crate) fn report(soc: &str, json: &[u8], object: &[u8]) -> Report {
     validate(json, object, &targets::ascend(soc))
 }
@@ -140,7 +140,7 @@ pub(crate) fn params(op_type: &str, inputs: &[Value], outputs: &[Value], attrs: 
         {"bin_filename": kernel, "inputs": inputs, "outputs": outputs, "attrs": attrs}]})
 }
 
-/// The same of an operator whose output is like its only input.
+/// The same for an operator whose output resembles its only input.
 pub(crate) fn unary(op_type: &str, x: &Value, attrs: &[Value]) -> Value {
     params(op_type, slice::from_ref(x), slice::from_ref(x), attrs)
 }
@@ -151,7 +151,7 @@ pub(crate) fn square() -> Value {
     unary("Square", &x, &[])
 }
 
-/// `ReduceSum`, which can compute the same twice.
+/// `ReduceSum`, which has a deterministic variant.
 pub(crate) fn reduce_sum() -> Value {
     let (x, axes) = (tensor("float32", "ND", &[4, 8]), tensor("int32", "ND", &[1]));
     params("ReduceSum", &[x.clone(), axes], &[x], &[attr("keep_dims", "bool", true)])
@@ -172,7 +172,7 @@ pub(crate) fn conv2d(format: &str, shape: &[i64]) -> Value {
     params("Conv2D", &[image.clone(), filter, Value::Null, Value::Null], &[image], &attrs)
 }
 
-/// The same with the format that it takes.
+/// The same with the accepted format.
 pub(crate) fn good_conv2d() -> Value {
     conv2d("NC1HWC0", &[1, 1, 8, 8, 16])
 }

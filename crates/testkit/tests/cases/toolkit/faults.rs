@@ -1,4 +1,4 @@
-//! Each thing that may go wrong does, for those compiles that it is for.
+//! Each fault of the stand-in happens, and only to the selected compiles.
 
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Stdio};
@@ -61,9 +61,9 @@ fn variable() {
 fn crashes() {
     let bench = Bench::new();
     bench.installed.rules(&[Rule::new(Fault::Crash).times(1)]).unwrap();
-    // The shell around it tells of the signal by its code.
+    // The shell that runs it reports the signal in its exit code.
     assert_eq!(compile(&bench).code, Some(128 + Signal::SEGV.as_raw()));
-    // The lock of the dead one is still there.
+    // The lock file of the dead process still exists.
     assert!(compile(&bench).stdout.contains("Another process is using this dir"));
     bench.compiled("Ascend910B1", &square(), &["--debug_dir=other"]);
     let [crashed, well] = bench.installed.compiles().unwrap().try_into().unwrap();
@@ -77,7 +77,7 @@ fn crashes() {
     assert_eq!(bench.installed.compiles().unwrap(), []);
 }
 
-/// Starts `opc` in a group of its own, and waits until it compiles.
+/// Starts `opc` in its own process group, and waits until it compiles.
 fn start(bench: &Bench) -> (Child, Pid) {
     let mut command = bench.command(&bench.installed.tool("opc"));
     command.args(bench.arguments("Ascend910B1", &square())).stdout(Stdio::null()).process_group(0);
@@ -92,13 +92,13 @@ fn start(bench: &Bench) -> (Child, Pid) {
     (child, Pid::from_raw(compiling.try_into().unwrap()).unwrap())
 }
 
-/// Ends what `start` started.
+/// Kills the process group that `start` created.
 fn end(mut child: Child) {
     kill_process_group(Pid::from_child(&child), Signal::KILL).unwrap();
     assert_eq!(child.wait().unwrap().signal(), Some(Signal::KILL.as_raw()));
 }
 
-/// Waits until `holds`, as long as the child runs, and not for ever.
+/// Waits until `holds`, for as long as the child runs and up to a limit.
 fn wait(child: &mut Child, holds: impl Fn() -> bool) {
     for _ in 0..12_000 {
         assert_eq!(child.try_wait().unwrap(), None);
@@ -118,7 +118,7 @@ fn is_deaf(pid: Pid) -> bool {
     u64::from_str_radix(ignored, 16).unwrap() & 1 << (Signal::TERM.as_raw() - 1) != 0
 }
 
-/// Whether the compiler that a process started has stopped itself.
+/// Whether the compiler of a process has stopped itself.
 fn has_stopped(pid: i32) -> bool {
     let read =
         |pid: i32, name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
@@ -149,7 +149,7 @@ fn left() {
     let bench = Bench::new();
     for own_session in [false, true] {
         bench.installed.rules(&[Rule::new(Fault::Leave { seconds: 600, own_session }).times(1)]).unwrap();
-        // Not waited for with `output`: what was left holds the pipe open.
+        // `output` would not return, because a leftover process holds the pipe open.
         let mut command = bench.command(&bench.installed.tool("opc"));
         command.args(bench.arguments("Ascend910B1", &square())).stdout(Stdio::null()).stderr(Stdio::null());
         assert!(command.process_group(0).status().unwrap().success());
@@ -218,7 +218,7 @@ fn wrong() {
     assert!(codes(Fault::OtherKernel).unwrap().contains("OPV050"));
     assert!(codes(Fault::CutObject { bytes: 1000 }).unwrap().contains("OPV005"));
     assert_eq!(codes(Fault::CutJson { bytes: 100 }).as_deref(), Some("OPV001"));
-    // A fault is no habit.
+    // The fault happens once.
     bench.installed.rules(&[]).unwrap();
     bench.compiled("Ascend910B1", &square(), &[]);
 }
@@ -281,7 +281,7 @@ fn split() {
     }
 }
 
-/// That they take at least as long; how long at most is not looked at.
+/// Checks that they take at least this long; there is no upper bound.
 fn times() {
     let mut bench = Bench::new();
     let (long, short) = (Duration::from_millis(300), Duration::ZERO);

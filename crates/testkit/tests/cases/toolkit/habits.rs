@@ -1,4 +1,4 @@
-//! What the toolkit does that one would not expect.
+//! Unexpected behaviour of the toolkit.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -29,7 +29,7 @@ fn formats() {
     let expected = "the format of parameter[x] should be one of [NC1HWC0], but actually is [NCHW].";
     assert!(run.stdout.contains("'errCode': 'E60004'") && run.stdout.contains(expected), "{}", run.stdout);
     assert!(bench.pair("Conv2D_0123abcd").is_none());
-    // Five dimensions are what such a format has.
+    // The format requires five dimensions.
     let run = bench.compile("Ascend910B1", &conv2d("NC1HWC0", &[1, 16, 8, 8]), &[]);
     assert!(run.stdout.contains("'errCode': 'E80012'"), "{}", run.stdout);
     bench.compiled("Ascend910B1", &good_conv2d(), &[]);
@@ -55,7 +55,7 @@ fn twins() {
     assert_eq!(codes, ["OPV010"]);
     let asked: Vec<_> = bench.installed.compiles().unwrap().into_iter().map(|it| it.deterministic).collect();
     assert_eq!(asked, ["true", "false"]);
-    // Of others there is one.
+    // Other operators have one.
     bench.installed.forget().unwrap();
     bench.compiled("Ascend910B1", &square(), &["--deterministic=all"]);
     assert!(bench.pair("Square_0123abcd_deterministic").is_none());
@@ -66,7 +66,7 @@ fn odd_mode() {
     let bench = Bench::new();
     bench.compile("Ascend910B1", &square(), &[]);
     let mode = fs::metadata(bench.work().join("output")).unwrap().permissions().mode() & 0o7777;
-    // 750 in decimal, less what the process may not give.
+    // 750 in decimal, less the process's umask.
     assert_eq!(mode & 0o700, 0o300, "{mode:o}");
 }
 
@@ -125,7 +125,7 @@ fn environment() {
     assert_eq!(run_without_path.code, Some(1));
     assert!(run_without_path.stderr.contains("No module named 'tbe'"), "{}", run_without_path.stderr);
     assert!(without("ASCEND_OPP_PATH").stdout.contains("op Square op_func_attr is None."));
-    // Where there is no Python, the shell says so.
+    // Without Python, the shell reports the error.
     let mut command = bench.command("/bin/sh".as_ref());
     command.arg(&opc).env("HI_PYTHON", "no-such-python");
     let run = run(&mut command);

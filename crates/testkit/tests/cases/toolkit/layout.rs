@@ -1,4 +1,4 @@
-//! What is installed, and where.
+//! The installed files and their places.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -99,7 +99,7 @@ fn environment() {
     }
     for (name, value) in bench.installed.environment(&path) {
         let line = run.stdout.lines().find(|line| line.starts_with(&format!("{name}="))).unwrap();
-        // Where there was nothing before, the script leaves a colon.
+        // If the variable was empty, the script leaves a colon.
         assert_eq!(line.trim_end_matches(':'), format!("{name}={}", value.to_str().unwrap()));
     }
 }
@@ -134,7 +134,7 @@ fn chips() {
     assert_eq!(value("Ascend910B1", "CCEC_VECTOR_version").as_deref(), Some("dav-c220-vec"));
     assert_eq!(value("Ascend910B1", "cube_vector_combine").as_deref(), Some("split"));
     assert_eq!(value("Ascend910B1", "vector_core_cnt").as_deref(), Some("48"));
-    // The trap.
+    // Without a further digit, it is a chip of the first generation.
     assert_eq!(value("Ascend910B", "Short_SoC_version").as_deref(), Some("Ascend910"));
     assert_eq!(value("Ascend910B", "CCEC_AIC_version").as_deref(), Some("dav-c100"));
     assert_eq!(value("Ascend910B", "cube_vector_combine"), None);
@@ -164,7 +164,7 @@ fn op_info() {
             assert!(bench.installed.impl_file(&file).exists(), "{file}");
         }
     }
-    // The vendor's own: convolutions list nothing, and are not compiled from their dynamic twins.
+    // Of the vendor's own operators, convolutions list nothing, and are not compiled from their dynamic variants.
     let conv = &new["Conv2D"];
     assert_eq!(conv["attr"]["list"], "strides,pads,dilations,groups,data_format,offset_x");
     assert_eq!((&conv["dynamicFormat"]["flag"], conv.get("dynamicCompileStatic")), (&json!("true"), None));
@@ -229,16 +229,16 @@ fn vendors() {
     bench.installed.edit(&config, |_| "load_priority = first \n".to_owned()).unwrap();
     assert!(bench.compiled("Ascend910B1", &add, &[]).0 == first);
     bench.installed.edit(&config, |_| "load_priority=second,first\n".to_owned()).unwrap();
-    // Its file is found by the rule for names.
+    // Its file is found by the naming rule.
     assert!(vendors.join("first/op_impl/ai_core/tbe/first_impl/n_ms_square.py").exists());
     bench.compiled("Ascend910B1", &unary("NMSSquare", &x, &[]), &[]);
-    // A vendor's operator goes before the built-in one of the same type.
+    // A vendor's operator takes precedence over the built-in one of the same type.
     let sub = params("Sub", &[x.clone(), x.clone()], std::slice::from_ref(&x), &[]);
     let theirs = bench.compiled("Ascend910B1", &sub, &[]).0;
     bench.installed.remove(&config).unwrap();
     assert!(bench.compiled("Ascend910B1", &sub, &[]).0 != theirs);
 
-    // Of a package that a variable names, only files that are named are found.
+    // In a package that a variable names, only explicitly named files are found.
     let folder = bench.folder.path().join("custom");
     bench.installed.write_vendor(&Vendor::new("custom").op("CubeCustom", "Square"), &folder).unwrap();
     let cube = unary("CubeCustom", &x, &[]);

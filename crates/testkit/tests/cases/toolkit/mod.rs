@@ -1,4 +1,4 @@
-//! The stand-in toolkit, run for real. Where there is no Python, every test is ignored, and none passes.
+//! The stand-in toolkit, actually run. Without Python, every test shows as ignored, never as passed.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests are not themselves marked as tests")]
 #![expect(clippy::disallowed_methods, reason = "tests look at what programs left")]
@@ -15,7 +15,7 @@ mod worker;
 use libtest_mimic::{Failed, Trial};
 use opkeep_testkit::toolkit;
 
-/// A test: its name, and what it does.
+/// A test: its name, and its function.
 type Case = (&'static str, fn());
 
 pub(crate) fn trials() -> Vec<Trial> {

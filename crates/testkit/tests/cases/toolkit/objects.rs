@@ -1,4 +1,4 @@
-//! What is compiled: objects as genuine as those that Rust writes.
+//! The stand-in's objects are as genuine as those that Rust writes.
 
 use std::io::Write as _;
 use std::process::Stdio;
@@ -107,7 +107,7 @@ fn cores() {
     assert_eq!(magic(&square(), &["--core_type=AiCore"]), [elf("_AICUBE"), json!("AiCore"), Value::Null]);
     assert_eq!(magic(&good_conv2d(), &[]), [elf("_AICUBE"), json!("AiCore"), Value::Null]);
     assert_eq!(magic(&attention(16), &[]), [elf(""), json!("MIX"), json!("tilingKey")]);
-    // Vector cores multiply no matrices.
+    // Vector cores have no matrix multiplication.
     let run = bench.compile(soc, &good_conv2d(), &["--core_type=VectorCore"]);
     assert!(run.stdout.contains("have no cube unit"), "{}", run.stdout);
 }
@@ -137,7 +137,7 @@ fn unseen() {
         assert_eq!(run.code, Some(0));
         assert!(run.stdout.contains("the stand-in writes no objects for"), "{}", run.stdout);
     }
-    // Python's own words, where it is not even a chip.
+    // Python's own message, if the name is not even a chip.
     let unknown =
         run(bench.command(&bench.installed.tool("opc")).args(bench.arguments("Ascend9", &square())));
     assert_eq!(unknown.code, Some(1));

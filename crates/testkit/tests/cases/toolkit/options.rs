@@ -1,4 +1,4 @@
-//! The options of `opc`, how it ends, and what it says.
+//! The options of `opc`, its exit status, and its output.
 
 use serde_json::{Value, json};
 
@@ -63,7 +63,7 @@ fn checks() {
     ] {
         assert!(said(&[option]).contains(text), "{option}");
     }
-    // Placeholders that are not known are passed over.
+    // Unknown placeholders are left unchanged.
     let run = bench.compile("Ascend910B1", &square(), &["--optional_input_mode=some"]);
     assert!(run.stdout.is_empty() || bench.pair("Square_0123abcd").is_some(), "{}", run.stdout);
 }
@@ -107,7 +107,7 @@ fn attributes() {
     let x = tensor("float32", "ND", &[4]);
     let exp = |attrs: &[Value]| unary("Exp", &x, attrs);
     let (full, json) = bench.compiled("Ascend910B1", &exp(&[attr("base", "float", 2.0)]), &[]);
-    // What is filled in is the text of the operator information.
+    // The text of the operator information is inserted.
     let attrs = json["supportInfo"]["attrs"].clone();
     assert_eq!(attrs[1], json!({"name": "scale", "dtype": "float", "value": "1.0", "mode": "value"}));
     let dropped = [attr("base", "float", 2.0), attr("color", "string", "red")];
@@ -130,7 +130,7 @@ fn no_attributes() {
     let x = tensor("float32", "ND", &[4]);
     let run = bench.compile("Ascend910B1", &unary("Exp", &x, &[]), &[]);
     assert_eq!((run.code, bench.pair("Exp_0123abcd").is_none()), (Some(0), true), "{}", run.stdout);
-    // It is called after the function now.
+    // The object is now named after the function.
     let json: Value = serde_json::from_slice(&bench.pair("exp").unwrap().0).unwrap();
     assert_eq!(json["kernelName"], "exp__kernel0");
 }

@@ -1,4 +1,4 @@
-//! What changes a kernel's bytes, and what does not.
+//! Inputs that change a kernel's bytes, and those that do not.
 
 use std::fs;
 
@@ -55,7 +55,7 @@ fn same() {
     assert!(
         elsewhere.compiled("Ascend910B1", &square(), &["--debug_dir=elsewhere", "--log=info"]).0 == object
     );
-    // What an operator does not report, it does not depend on.
+    // An operator does not depend on an input that it does not report.
     assert!(bench.compiled("Ascend910B1", &square(), &["--deterministic=true"]).0 == object);
     assert!(bench.compiled("Ascend910B1", &square(), &["--impl_mode=high_precision"]).0 == object);
     bench.installed.append(&bench.installed.impl_file("dynamic/relu.py"), "# new\n").unwrap();
@@ -87,20 +87,20 @@ fn sources() {
         // It imports its neighbour.
         (div.clone(), "dynamic/mul.py", "# new\n"),
         (div, "util/util_broadcast.py", "# new\n"),
-        // By a name that is put together.
+        // By a name that is computed at run time.
         (matmul, "util/util_cube_910b.py", "# new\n"),
         (norm.clone(), "ascendc/add_rms_norm/add_rms_norm.cpp", "// new\n"),
         (norm, "ascendc/add_rms_norm/add_rms_norm.h", "// new\n"),
         (attention(16), "ascendc/flash_attention_score/flash_attention_score.cpp", "// new\n"),
     ];
-    // Each in a process of its own, since one that runs never sees an edit.
+    // Each in its own process, since a running one does not see edits.
     for (params, file, text) in cases {
         let before = Worker::start(&bench).object("Ascend910B1", &params, &json!({}));
         installed.append(&installed.impl_file(file), text).unwrap();
         let after = Worker::start(&bench).object("Ascend910B1", &params, &json!({}));
         assert!(before != after, "{file}");
     }
-    // Its own module stands for both kinds of shapes, except for those that have two.
+    // An operator's module serves both kinds of shapes, unless it has two modules.
     let (object, _) = bench.compiled("Ascend910B1", &square(), &[]);
     installed.append(&installed.impl_file("square.py"), "# new\n").unwrap();
     assert!(bench.compiled("Ascend910B1", &square(), &[]).0 == object);

@@ -1,4 +1,4 @@
-//! The same from a process that runs on: `opc_tool.opc_api.compile_op`.
+//! The same in a long-running process: `opc_tool.opc_api.compile_op`.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -37,13 +37,13 @@ pub(crate) struct Worker<'a> {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
-    /// What it printed besides answers.
+    /// Its output other than answers.
     printed: String,
 }
 
 impl Drop for Worker<'_> {
     fn drop(&mut self) {
-        // The end of its input is the end of it.
+        // It exits at the end of its input.
         self.stdin = None;
         let _ = self.child.wait();
     }
@@ -70,7 +70,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Whether `params` compile; `options` go before those that are always needed.
+    /// Whether `params` compile; `options` come before the mandatory ones.
     fn compile(&mut self, soc: &str, params: &Value, options: &Value) -> bool {
         let work = self.bench.work();
         let mut all = json!({"soc_version": soc, "output": work.join("output"), "debug_dir": work.join("debug"),
@@ -99,7 +99,7 @@ fn as_opc() {
         );
         let mut other: Value = serde_json::from_slice(&bench.pair(kernel).unwrap().0).unwrap();
         assert_eq!(json, other);
-        // Elsewhere only one field differs.
+        // In other places only one field differs.
         let elsewhere = bench.work().join("elsewhere");
         assert!(worker.compile("Ascend910B1", &params, &json!({"output": elsewhere})));
         other = serde_json::from_slice(&fs::read(elsewhere.join(format!("{kernel}.json"))).unwrap()).unwrap();
@@ -132,7 +132,7 @@ fn told() {
     assert!(worker.printed.contains("bin_filename is empty."), "{}", worker.printed);
     assert!(worker.compile("Ascend910B1", &square(), &json!({"unheard_of": 1})));
     assert!(worker.printed.contains("build_options unheard_of not supported."), "{}", worker.printed);
-    // A failure is no end of it.
+    // The worker survives a failure.
     assert!(!worker.compile("Ascend910B1", &super::bench::conv2d("NCHW", &[1, 16, 8, 8]), &json!({})));
     assert!(worker.compile("Ascend910B1", &square(), &json!({})));
 }
@@ -150,7 +150,7 @@ fn shape_of(format: &str) -> Vec<i64> {
     ]
 }
 
-/// The first form of each port, as the operator information or the operator itself lists them.
+/// The first form of each port, as listed by the operator information or by the operator itself.
 fn first_forms(worker: &mut Worker<'_>, entry: &Value, module: &str) -> [Vec<Value>; 2] {
     let is_asked = entry["dynamicFormat"]["flag"] == "true";
     let count = |side: &str| (0..).take_while(|at| entry.get(format!("{side}{at}")).is_some()).count();
