@@ -1,7 +1,8 @@
 //! `cargo xtask conformance`: opkeep beside ONNX Runtime.
 //!
-//! The scripts in `fixtures/conformance` make networks and single operators with references, and judge. They run in an
-//! environment of their own below `target/`, which is made the first time; that needs Python and the network.
+//! The scripts in `fixtures/conformance` create networks and single operators with references, and judge the results.
+//! They run in their own environment below `target/`, which is created on the first run; that needs Python and the
+//! network.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +12,7 @@ use crate::disk;
 const SCRIPTS: &str = "fixtures/conformance";
 const SCRATCH: &str = "target/conformance";
 
-/// The networks that the onnx package has the graphs of, the quick ones first.
+/// The networks whose graphs the onnx package has, the fastest first.
 const NETWORKS: [&str; 9] = [
     "light_squeezenet",
     "light_resnet50",
@@ -24,11 +25,11 @@ const NETWORKS: [&str; 9] = [
     "light_vgg19",
 ];
 
-/// What the command line asks for.
+/// The arguments of the command line.
 #[derive(Debug, PartialEq)]
 struct Wanted {
     seed: u64,
-    /// Cases of single operators.
+    /// The number of cases with single operators.
     count: u64,
     networks: Vec<String>,
 }

@@ -8,14 +8,14 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// What `cargo metadata` says about the members. Needs no network: nothing is resolved.
+/// The output of `cargo metadata` about the members. Needs no network: nothing is resolved.
 pub(crate) fn metadata() -> Result<Value, String> {
     let json = output("cargo", &["metadata", "--format-version", "1", "--no-deps", "--offline"], None)?;
     serde_json::from_slice(&json).map_err(|error| format!("`cargo metadata` wrote no JSON: {error}"))
 }
 
-/// The files in git, and those that would go in with the next `git add`, relative to `root`; sorted. A file that
-/// git still lists but that is gone from the disk is not among them, nor is a symbolic link.
+/// The files in git, and those that the next `git add` would add, relative to `root`; sorted. A file that git lists but
+/// that is missing on disk is left out, as is a symbolic link.
 pub(crate) fn files(root: &Path) -> Result<Vec<String>, String> {
     let list = output("git", &["ls-files", "-z", "-co", "--exclude-standard"], Some(root))?;
     let names = list.split(|byte| *byte == 0).filter(|name| !name.is_empty());
@@ -28,8 +28,8 @@ pub(crate) fn files(root: &Path) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// The names directly below the root that `files` lead to, sorted; a directory's ends in `/`. What git ignores, such as
-/// kernels that a build left, is not looked at.
+/// The names directly below the root, derived from `files`; sorted. A directory's name ends in `/`. Files that git
+/// ignores, such as kernels that a build left, do not count.
 pub(crate) fn top_level(files: &[String]) -> Vec<String> {
     let first = |file: &String| file.split_inclusive('/').next().unwrap_or_default().to_owned();
     let mut names: Vec<String> = files.iter().map(first).collect();
@@ -43,7 +43,7 @@ pub(crate) fn bytes(root: &Path, path: &str) -> Result<Vec<u8>, String> {
     fs::read(root.join(path)).map_err(|error| format!("cannot read `{path}`: {error}"))
 }
 
-/// The text of `path` below `root`, or nothing if it does not exist.
+/// The text of `path` below `root`; `None` if the file is missing.
 pub(crate) fn text_if_there(root: &Path, path: &str) -> Result<Option<String>, String> {
     match fs::read_to_string(root.join(path)) {
         Ok(text) => Ok(Some(text)),
@@ -57,7 +57,7 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), String> {
     fs::write(path, text).map_err(|error| format!("cannot write `{}`: {error}", path.display()))
 }
 
-/// Makes the directory, with nothing in it.
+/// Creates an empty directory, removing an existing one.
 pub(crate) fn empty_directory(path: &Path) -> Result<(), String> {
     let told = |error| format!("cannot make `{}` anew: {error}", path.display());
     match fs::remove_dir_all(path) {
@@ -67,7 +67,7 @@ pub(crate) fn empty_directory(path: &Path) -> Result<(), String> {
     fs::create_dir_all(path).map_err(told)
 }
 
-/// What a program says. It has to do well.
+/// The output of a program, which must succeed.
 pub(crate) fn output(program: &str, args: &[&str], directory: Option<&Path>) -> Result<Vec<u8>, String> {
     let line = format!("{program} {}", args.join(" "));
     let directory = directory.map_or_else(|| PathBuf::from("."), Path::to_path_buf);

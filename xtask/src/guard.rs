@@ -1,10 +1,10 @@
-//! `cargo xtask guard`: how many instructions a hit, a put, a key, a validation and a warm build take, beside the figures
-//! that were committed.
+//! `cargo xtask guard`: counts the instructions of a hit, a put, a key, a validation and a warm build, and compares
+//! them with the committed counts.
 //!
-//! Callgrind counts them, so neither the machine's speed nor other processes matter. It knows no SHA instructions: what
-//! is counted is SHA-256 in plain ones, ten times as many, so it is counted apart. Nor does an older one know
-//! `openat2`, so the store opens directory by directory. The compiler and the valgrind that the figures were counted
-//! with stand beside them, since others give others: with those, differences are printed and fail nothing.
+//! Callgrind counts them, so neither the machine's speed nor other processes matter. It does not know SHA instructions,
+//! so SHA-256 runs in plain instructions, ten times as many, and is counted separately. An older one also lacks
+//! `openat2`, so the store opens directory by directory. The committed file names its compiler and valgrind: with other
+//! ones, differences are printed but do not fail.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,26 +15,26 @@ use serde_json::{Value, json};
 use crate::disk;
 
 pub(crate) const FIGURES: &str = "benches/guard/instructions.json";
-/// How often each workload is done.
+/// The number of runs of each workload.
 const TIMES: u64 = 10;
-/// What is counted apart.
+/// The part that is counted separately.
 const HASHING: &str = "SHA-256";
-/// The function that is counted, by its plain name or a compiler's.
+/// The function that is counted, by its plain or its mangled name.
 const COUNTED: &str = "--toggle-collect=*opkeep_guard*measured*";
 const USAGE: &str = "usage: cargo xtask guard [--update]";
 
-/// What was counted, and with what.
+/// Counts, with the versions of compiler and valgrind.
 #[derive(Clone, Debug, PartialEq)]
 struct Figures {
     valgrind: String,
     rustc: String,
-    /// By how many percent a figure may grow.
+    /// The percentage by which a count may grow.
     tolerance: f64,
     instructions: BTreeMap<String, u64>,
 }
 
-/// Countings of the same code differed by up to 0.2 %: numbers of processes are texts of several lengths, and maps are
-/// seeded again in each. A changed layout of code elsewhere moves a little more.
+/// Repeated counts of the same code differ by up to 0.2 %: process numbers have several lengths as text, and maps are
+/// seeded in each process. A changed code layout elsewhere causes a little more.
 const TOLERANCE: f64 = 2.0;
 
 pub(crate) fn guard(args: &[String]) -> Result<(), String> {
@@ -56,7 +56,7 @@ pub(crate) fn guard(args: &[String]) -> Result<(), String> {
     verdict
 }
 
-/// For `ci`: prints that it was skipped where there is no valgrind.
+/// For `ci`: skips, with a message, if valgrind is missing.
 pub(crate) fn guard_if_possible(args: &[String]) -> Result<(), String> {
     match valgrind() {
         Some(_) => guard(args),
@@ -67,7 +67,7 @@ pub(crate) fn guard_if_possible(args: &[String]) -> Result<(), String> {
     }
 }
 
-/// What valgrind calls itself, if it is there.
+/// The version of valgrind, if it is installed.
 fn valgrind() -> Option<String> {
     disk::output("valgrind", &["--version"], None).ok().map(|text| trimmed(&text))
 }
@@ -88,7 +88,7 @@ fn count(valgrind: String) -> Result<Figures, String> {
     Ok(Figures { valgrind, rustc, tolerance: TOLERANCE, instructions })
 }
 
-/// The program of the workloads, optimised as frameworks build the crates.
+/// Builds the program of the workloads, optimised as frameworks build the crates.
 fn build() -> Result<PathBuf, String> {
     let args =
         ["bench", "--profile", "guard", "--package", "opkeep-guard", "--bench", "workloads", "--no-run"];
@@ -102,7 +102,7 @@ fn build() -> Result<PathBuf, String> {
     program.ok_or_else(|| "cargo built no program `workloads`".to_owned())
 }
 
-/// The instructions of one workload, by what is counted apart.
+/// The instructions of one workload, split into those of SHA-256 and all others.
 fn count_one(program: &Path, name: &str) -> Result<Vec<(String, u64)>, String> {
     let place = program.with_file_name(format!("guard-{name}.callgrind"));
     let mut command = Command::new("valgrind");
@@ -124,7 +124,7 @@ fn count_one(program: &Path, name: &str) -> Result<Vec<(String, u64)>, String> {
     Ok(found)
 }
 
-/// The instructions in a profile. SHA-256 is apart: it is most of them, and would hide what the rest does.
+/// The instructions in a profile. Those of SHA-256 are separate: they are most of them, and would hide the others.
 #[derive(Debug, PartialEq)]
 struct Counts {
     hashing: u64,
@@ -132,9 +132,9 @@ struct Counts {
 }
 
 impl Counts {
-    /// Adds up what was counted in each function itself. In callgrind's format `fn=(number) name` begins a function,
-    /// whose name is there the first time only; lines of numbers are a place and the instructions there; the one behind
-    /// `calls=` is what was counted in the function that was called.
+    /// Adds up the counts of each function's own instructions. In callgrind's format, `fn=(number) name` starts a
+    /// function, whose name is given only the first time; a line of numbers is a position and its instructions; the
+    /// line after `calls=` holds the instructions of the called function.
     fn of(profile: &str) -> Result<Self, String> {
         let mut names: BTreeMap<&str, &str> = BTreeMap::new();
         let (mut counts, mut is_hashing, mut is_call) = (Self { hashing: 0, rest: 0 }, false, false);
@@ -193,7 +193,7 @@ impl Figures {
     }
 }
 
-/// A table of both, and whether anything grew by more than it may.
+/// A table of both, and an error if a count grew by more than the tolerance.
 fn compare(committed: &Figures, now: &Figures) -> (String, Result<(), String>) {
     let mut table = format!("{:<26} {:>12} {:>12} {:>8}\n", "instructions", "committed", "now", "change");
     let mut grown = Vec::new();

@@ -1,4 +1,4 @@
-//! How many names each library makes public. Prints counts, and fails nothing.
+//! Counts the public names of each library. It only prints them, and never fails.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -25,7 +25,7 @@ pub(crate) fn public_items(args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// Adds what the module in `file`, whose children are in `dir`, makes public.
+/// Adds the public names of the module in `file`, whose children are in `dir`.
 fn collect(
     root: &Path,
     file: &str,

@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::task::{Task, no_arguments};
 use crate::{guard, tidy};
 
-/// The steps of `ci`. What fails in the least time comes first; the tests come last, so that a caller can leave them out.
+/// The steps of `ci`. The fastest come first; the tests come last, so that a caller can leave them out.
 const CI: &[(&str, Task)] = &[
     ("fmt", fmt_check),
     ("tidy", tidy::tidy),
@@ -71,8 +71,8 @@ pub(crate) fn test(args: &[String]) -> Result<(), String> {
     cargo(&line, &[])
 }
 
-/// How long and how large tests are that take a part of that per change: the store's processes that are killed (the
-/// histories take a third of it), the entries of its largest directory, the mutated networks of each seed.
+/// Durations and sizes of tests that are shortened in `ci`: the store's killed processes (histories take a third of
+/// it), the entries of its largest directory, the mutated networks of each seed.
 const LONG: &[(&str, &str)] =
     &[("OPKEEP_SOAK_SECONDS", "600"), ("OPKEEP_MANY_ENTRIES", "100000"), ("OPKEEP_MUTATION_ROUNDS", "20000")];
 const CORPUS: &str = "OPKEEP_CORPUS";

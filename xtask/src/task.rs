@@ -1,9 +1,9 @@
-//! What a task is.
+//! Tasks.
 
 /// A task: it gets the arguments after its name, and its error is a message.
 pub(crate) type Task = fn(&[String]) -> Result<(), String>;
 
-/// An error for a task without arguments that got some.
+/// The error of a task without arguments that got some.
 pub(crate) fn no_arguments(args: &[String]) -> Result<(), String> {
     match args.first() {
         None => Ok(()),

@@ -1,10 +1,10 @@
-//! How often words occur that the vocabulary has others for. Prints counts, and fails nothing: some uses are right.
+//! Counts words that the vocabulary replaces. It only prints the counts, since some uses are right.
 
 use std::path::Path;
 
 use crate::disk;
 
-/// A word to look for, as it is written in lower case, and what to write instead.
+/// A word in lower case, and its replacement.
 const WORDS: &[(&str, &str)] = &[
     ("already there", "existing entry"),
     ("anew", "again, new"),
@@ -74,7 +74,7 @@ fn is_prose(path: &str) -> bool {
     is_text && !path.starts_with("fixtures/") && path != "xtask/src/words.rs"
 }
 
-/// How often `word` stands in `text` by itself; an underscore ends a word.
+/// The number of times that `word` occurs separately in `text`; an underscore separates words.
 fn occurrences(text: &str, word: &str) -> usize {
     let is_letter = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
     text.match_indices(word)

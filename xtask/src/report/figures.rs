@@ -1,4 +1,4 @@
-//! What benchmarks wrote down for programs.
+//! The figures that benchmarks write for programs.
 
 use std::path::Path;
 
@@ -21,20 +21,20 @@ pub(crate) struct Figure {
     pub(crate) budget: Option<Budget>,
 }
 
-/// What is allowed, and what came of it.
+/// A budget and its result.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Budget {
     pub(crate) allowed: String,
     pub(crate) verdict: String,
-    /// What was measured, by what is allowed.
+    /// The measured value divided by the budget.
     pub(crate) of_budget: f64,
 }
 
-/// What came of a budget.
+/// The result of a budget.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Outcome {
     Met,
-    /// By the middle of the turns it is missed, by a quarter of them met.
+    /// The median exceeds the budget, but at least a quarter of the turns meet it.
     JustAbout,
     Missed,
     NotMeasured,
@@ -62,7 +62,7 @@ impl Figure {
         })
     }
 
-    /// What it is about, in words.
+    /// Its subject in words.
     pub(crate) fn title(&self) -> String {
         let mut title = self.row.clone();
         if let Some(entries) = self.entries {
@@ -93,7 +93,7 @@ impl Figure {
 }
 
 impl Budget {
-    /// Whether it is met, and if it is not, by how much.
+    /// Whether the budget is met, and if not, by how much it is exceeded.
     pub(crate) fn met(&self) -> String {
         let over = (self.of_budget - 1.0) * 100.0;
         match self.outcome() {
@@ -115,7 +115,7 @@ impl Budget {
         }
     }
 
-    /// How bad it is: by what was said of it, and then by how close it comes.
+    /// The order from best to worst: by the outcome, then by the ratio to the budget.
     fn badness(&self) -> (u8, f64) {
         let said = match self.outcome() {
             Outcome::Missed => 2,
@@ -126,12 +126,12 @@ impl Budget {
     }
 }
 
-/// So many percent; what would be shown as none is not none.
+/// A percentage; a small one is not shown as zero.
 pub(crate) fn share(percent: f64) -> String {
     if percent < 1.0 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
 }
 
-/// The one that comes closest to its budget, or exceeds it most.
+/// The figure that comes closest to its budget, or exceeds it most.
 pub(crate) fn worst<'a>(figures: &[&'a Figure]) -> Option<&'a Figure> {
     let badness = |figure: &Figure| figure.budget.as_ref().map_or((0, 0.0), Budget::badness);
     let order = |one: &Figure, other: &Figure| {
@@ -159,7 +159,7 @@ pub(crate) fn parse(text: &str, name: &str) -> Result<Vec<Figure>, String> {
         .collect()
 }
 
-/// A time in the unit that fits.
+/// A time in a fitting unit.
 pub(crate) fn seconds(value: f64) -> String {
     let (number, unit) = match value {
         value if value < 1e-6 => (value * 1e9, "ns"),
@@ -170,13 +170,13 @@ pub(crate) fn seconds(value: f64) -> String {
     format!("{number:.1} {unit}")
 }
 
-/// What was counted: whole, unless it is a mean.
+/// A count: a whole number, unless it is a mean.
 fn count(value: f64) -> String {
     let whole = (value.round() - value).abs() < 0.005;
     if whole { thousands(value.round() as u64) } else { format!("{value:.2}") }
 }
 
-/// So many bytes in the unit that fits, without `.0`.
+/// A size in a fitting unit, without `.0`.
 pub(crate) fn size(bytes: f64) -> String {
     let (number, unit) = match bytes {
         bytes if bytes < 1024.0 => (bytes, "B"),
@@ -186,7 +186,7 @@ pub(crate) fn size(bytes: f64) -> String {
     format!("{} {unit}", format!("{number:.1}").trim_end_matches(".0"))
 }
 
-/// A number with its thousands apart, by a narrow space at which no line ends.
+/// A number with its thousands separated by a narrow no-break space.
 pub(crate) fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let groups: Vec<&str> =
@@ -249,7 +249,7 @@ mod tests {
             budget: Some(Budget { allowed: String::new(), verdict: verdict.to_owned(), of_budget }),
             ..Figure::default()
         };
-        // A median that is far over may still be no miss, if a quarter of the turns is within the budget.
+        // A median far above the budget is no miss if a quarter of the turns meets it.
         let figures = [with("kept", 0.9), with("BROKEN", 1.1), with("just about", 3.0), Figure::default()];
         assert_eq!(worst(&figures.iter().collect::<Vec<_>>()), Some(&figures[1]));
         assert_eq!(worst(&[&figures[0], &figures[2]]), Some(&figures[2]));

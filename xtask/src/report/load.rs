@@ -2,18 +2,18 @@
 
 use crate::disk;
 
-/// More than this of the processors' time by others, or taken by the host, is noise.
+/// The share of the processors' time that counts as noise, if others use it or the host takes it.
 const MUCH: f64 = 0.1;
 
-/// What the kernel has counted so far, in its ticks.
+/// The kernel's counters, in its ticks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Ticks {
-    /// Of all processors, whether they worked or not.
+    /// Of all processors, idle or not.
     all: u64,
     worked: u64,
-    /// Given to another machine by the host.
+    /// Time that the host gave to another machine.
     stolen: u64,
-    /// Of this process and those that it started and waited for.
+    /// Of this process and the children that it waited for.
     ours: u64,
 }
 
@@ -29,7 +29,8 @@ impl Ticks {
         };
         let all = numbers(all.lines().next()?.strip_prefix("cpu ")?);
         let [user, nice, system, idle, waiting, interrupt, soft, stolen, ..] = all[..] else { return None };
-        // The name is in brackets, and may hold anything; what was used is the 14th field and the three behind it.
+        // The name is in parentheses and may contain anything; the used time is in the 14th field and the three after
+        // it.
         let own = own.rsplit_once(')')?.1.split_whitespace().skip(11).take(4);
         let ours: Vec<u64> = own.map_while(|number| number.parse().ok()).collect();
         let worked = user + nice + system + interrupt + soft;
@@ -37,7 +38,7 @@ impl Ticks {
         (ours.len() == 4).then(|| Self { all, worked, stolen, ours: ours.iter().sum() })
     }
 
-    /// The shares of the processors' time since `before` that others used, and that the host took.
+    /// The shares of the processors' time since `before` that others used and that the host took.
     pub(crate) fn others_since(self, before: Self) -> [f64; 2] {
         let all = self.all.saturating_sub(before.all).max(1) as f64;
         let worked = self.worked.saturating_sub(before.worked);
@@ -46,8 +47,8 @@ impl Ticks {
     }
 }
 
-/// What of it makes figures worse and less steady, if anything does: the load before the run, on so many processors, and
-/// the shares of others and of the host meanwhile.
+/// The disturbances that make figures worse and less steady: the load before the run, on that number of processors, and
+/// the shares of others and of the host during it.
 pub(crate) fn noise(load: f64, processors: f64, [others, stolen]: [f64; 2]) -> Vec<String> {
     let mut noise = Vec::new();
     if load > processors {
@@ -62,12 +63,12 @@ pub(crate) fn noise(load: f64, processors: f64, [others, stolen]: [f64; 2]) -> V
     noise
 }
 
-/// How many processes wanted a processor in the last minute, and in 5 and 15.
+/// The average numbers of processes that wanted a processor, over 1, 5 and 15 minutes.
 pub(crate) fn averages() -> Result<String, String> {
     Ok(kernel_says("loadavg")?.split_whitespace().take(3).collect::<Vec<_>>().join(" "))
 }
 
-/// What is in `/proc/<what>`.
+/// The content of `/proc/<what>`.
 pub(crate) fn kernel_says(what: &str) -> Result<String, String> {
     let bytes = disk::bytes(std::path::Path::new("/proc"), what)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -87,7 +88,7 @@ mod tests {
     fn what_is_not_ours_is_others() {
         let before = ticks("100 0 50 800 50 0 0 10 5 0", "10 5 20 5");
         let after = ticks("180 0 70 850 50 0 0 60 5 0", "20 15 40 15");
-        // Of 200 ticks 100 were worked, 50 of them for us, and 50 were given away.
+        // Of 200 ticks 100 were used, 50 of them by this process, and 50 were stolen.
         assert_eq!(after.others_since(before), [0.25, 0.25]);
         assert_eq!(Ticks::of("cpu  1 2 3\n", "7 (a) S"), None);
         assert!(Ticks::now().unwrap().all > 0);

@@ -1,30 +1,30 @@
-//! What figures were measured on.
+//! The machine on which figures are measured.
 
 use serde_json::{Value, json};
 
 use super::load::{Ticks, averages, kernel_says, noise};
 use crate::disk;
 
-/// A machine, what ran on it and how that went: names and what they are, in the order of the report.
+/// A machine, its software, and the course of a run: names and values, in the order of the report.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Machine {
     pub(crate) facts: Vec<(String, String)>,
-    /// Benchmarks that ended in a failure.
+    /// Benchmarks that failed.
     pub(crate) failed: Vec<String>,
-    /// What disturbed the run.
+    /// Disturbances of the run.
     pub(crate) noise: Vec<String>,
-    /// How long it took, without what was built for it.
+    /// The duration of the run, without building.
     pub(crate) seconds: f64,
 }
 
-/// A run may take no longer.
+/// The longest duration of a run.
 pub(crate) const MOST_SECONDS: f64 = 600.0;
 
-/// Facts that are asked for by their names.
+/// Facts that are looked up by name.
 const LOAD: &str = "load before";
 const PROCESSORS: &str = "processors";
 
-/// Programs whose versions are in the report: the first line of output counts.
+/// Programs whose versions are in the report, by the first line of their output.
 const PROGRAMS: [(&str, &str, &[&str]); 4] = [
     ("commit", "git", &["describe", "--always", "--dirty", "--abbrev=12"]),
     ("compiler", "rustc", &["--version"]),
@@ -32,7 +32,7 @@ const PROGRAMS: [(&str, &str, &[&str]); 4] = [
     ("date", "date", &["-u", "+%Y-%m-%d %H:%M UTC"]),
 ];
 
-/// How a benchmark came out.
+/// The result of a benchmark.
 pub(crate) struct Run {
     pub(crate) bench: &'static str,
     pub(crate) seconds: f64,
@@ -40,7 +40,7 @@ pub(crate) struct Run {
 }
 
 impl Machine {
-    /// Before anything runs.
+    /// The machine before a run.
     pub(crate) fn look() -> Result<Self, String> {
         let said = |program: &str, args: &[&str]| {
             let said = disk::output(program, args, None).unwrap_or_default();
@@ -59,7 +59,7 @@ impl Machine {
         Ok(Self { facts, failed: Vec::new(), noise: Vec::new(), seconds: 0.0 })
     }
 
-    /// And when all of them have run, of which the first began at `began`.
+    /// The same after the run, which started at `began`.
     pub(crate) fn after(mut self, runs: &[Run], began: Ticks) -> Result<Self, String> {
         let shares @ [others, stolen] = Ticks::now()?.others_since(began);
         let number = |name: &str| self.fact(name).split(' ').next()?.parse::<f64>().ok();
@@ -75,12 +75,12 @@ impl Machine {
         Ok(self)
     }
 
-    /// The fact called so.
+    /// The fact with that name.
     pub(crate) fn fact(&self, name: &str) -> &str {
         self.facts.iter().find(|(found, _)| found == name).map_or("?", |(_, value)| value)
     }
 
-    /// That it took longer than it may.
+    /// A message if the run took longer than it may.
     pub(crate) fn over_time(&self) -> Option<String> {
         (self.seconds > MOST_SECONDS).then(|| {
             let [took, may] = [self.seconds, MOST_SECONDS].map(|seconds| seconds / 60.0);

@@ -1,7 +1,7 @@
-//! `cargo xtask bench-report`: runs the benchmarks that the design's budgets are about, and writes `benches/REPORT.md`
-//! and a plot beside it.
+//! `cargo xtask bench-report`: runs the benchmarks that have budgets, and writes `benches/REPORT.md` and a plot beside
+//! it.
 //!
-//! Benchmarks write what they find, line by line as JSON, to the directory that `OPKEEP_FIGURES` names. What they print
+//! Benchmarks write their figures as lines of JSON to the directory that `OPKEEP_FIGURES` names. Their printed output
 //! is for people and is not read.
 
 mod figures;
@@ -28,18 +28,18 @@ use rows::BENCHES;
 
 const REPORT: &str = "benches/REPORT.md";
 const PLOT: &str = "benches/REPORT.svg";
-/// What people say of budgets that are missed: a section for each, headed as its row.
+/// Explanations of missed budgets: a section for each, with the row's name as its heading.
 const NOTES: &str = "benches/REPORT-NOTES.md";
-/// Of the last run of the harness for other caches.
+/// Figures of the last run of the harness for other caches.
 const PEERS: &str = "benches/peers.json";
 const USAGE: &str = "usage: cargo xtask bench-report [--peers RESULTS.json] [--from-last-run]";
 
-/// What the command line asks for.
+/// The arguments of the command line.
 #[derive(Debug, Default, PartialEq)]
 struct Wanted {
-    /// What the harness wrote.
+    /// The harness's results.
     peers: Option<String>,
-    /// Nothing is run.
+    /// Run nothing.
     from_last_run: bool,
 }
 
@@ -63,7 +63,7 @@ impl Wanted {
 pub(crate) fn bench_report(args: &[String]) -> Result<(), String> {
     let wanted = Wanted::of(args)?;
     let root = Path::new("");
-    // Before anything is written, or the commit would not be what is measured.
+    // Before anything is written, since a changed file would show as uncommitted.
     let before = if wanted.from_last_run { None } else { Some(Machine::look()?) };
     let peers = match &wanted.peers {
         Some(path) => {
@@ -105,18 +105,18 @@ pub(crate) fn bench_report(args: &[String]) -> Result<(), String> {
         .map_err(|told| format!("both are written, but in `{NOTES}` something is missing:\n  {told}"))
 }
 
-/// Where benchmarks write what they find. Absolute, since they run in a directory of their own.
+/// The directory for figures. Absolute, since benchmarks run in their own directory.
 fn figures_directory() -> Result<PathBuf, String> {
     let metadata = disk::metadata()?;
     let target = metadata["target_directory"].as_str().ok_or("`cargo metadata` names no target directory")?;
     Ok(Path::new(target).join("bench-figures"))
 }
 
-/// Everything that runs: the time that takes is not the run's.
+/// Builds all programs in advance, so that building does not count as time of the run.
 fn build_all() -> Result<(), String> {
     let named = BENCHES.iter().flat_map(|bench| ["--bench", bench]);
     cargo(Command::new("cargo").args(["bench", "--package", "opkeep-benches", "--no-run"]).args(named))?;
-    // It would be built in the middle of its measurement.
+    // The command would be built during its own measurement.
     let command = ["build", "--quiet", "--release", "--package", "opkeep-cli", "--bin", "opkeep"];
     cargo(Command::new("cargo").args(command))
 }
@@ -129,16 +129,16 @@ fn cargo(command: &mut Command) -> Result<(), String> {
     }
 }
 
-/// Runs one benchmark. Its failure is no failure here: it means a missed budget, which the report shows.
+/// Runs one benchmark. A failure is no error here: it means a missed budget, which the report shows.
 fn run_one(bench: &'static str, directory: &Path) -> Result<Run, String> {
     println!("==> {bench}");
     let start = Instant::now();
     let mut command = Command::new("cargo");
     command.args(["bench", "--quiet", "--package", "opkeep-benches", "--bench", bench, "--"]);
-    // Criterion's own rows, of which the report shows nothing: no name is like that.
+    // Selects none of criterion's own rows, which the report does not show.
     command.arg("none, only the table");
     if bench == "store_counts" {
-        // A million take longer than the rest, and show the same.
+        // A million entries take longer than all others and show the same.
         command.args(["--most", "100000"]);
     }
     let status = command.env("OPKEEP_FIGURES", directory).env("RUST_BACKTRACE", "0").status();
@@ -148,7 +148,7 @@ fn run_one(bench: &'static str, directory: &Path) -> Result<Run, String> {
     Ok(Run { bench, seconds, did_well })
 }
 
-/// Hits by size, puts by how many entries there are, and hits beside other caches.
+/// Hits by size, puts by number of entries, and hits beside other caches.
 fn panels(figures: &[Figure], peers: Option<&Peers>) -> [Panel; 3] {
     let hits = |figure: &Figure| (figure.bench == "store_hit").then_some(figure.bytes? as f64);
     let puts = |figure: &Figure| {
@@ -172,7 +172,8 @@ fn panels(figures: &[Figure], peers: Option<&Peers>) -> [Panel; 3] {
     ]
 }
 
-/// Ours and the floor's, by what `across` says. Of several with the same place the first counts.
+/// The lines of opkeep and of the floor by the quantity `across`. Of several figures with the same quantity, the first
+/// counts.
 fn lines(figures: &[Figure], across: impl Fn(&Figure) -> Option<f64>, names: [&'static str; 2]) -> Vec<Line> {
     let mut found: Vec<(f64, &Figure)> =
         figures.iter().filter_map(|figure| Some((across(figure)?, figure))).collect();

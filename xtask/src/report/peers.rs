@@ -1,4 +1,4 @@
-//! Hits of other caches beside ours, from a run of the harness that measures them all.
+//! Hits of other caches beside opkeep's, from a run of the harness that measures them all.
 
 use std::collections::BTreeMap;
 
@@ -6,26 +6,26 @@ use serde_json::{Value, json};
 
 use super::figures::{Outcome, share, thousands};
 
-/// What is kept of a run.
+/// The kept part of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Peers {
-    /// When it was, and on how many processors, in the harness's words.
+    /// The time of the run, and the number of processors, as the harness states them.
     time: String,
     cores: u64,
     kernel: String,
-    /// When it began.
+    /// The load at its start.
     load: Option<f64>,
-    /// Contender, and number of entries, to the median of a hit in microseconds.
+    /// For each contender and number of entries, the median of a hit in microseconds.
     hits: BTreeMap<String, BTreeMap<u64, f64>>,
 }
 
-/// Our own contender is called so on the harness's command line: `--contender 'ours=...'`.
+/// The name of opkeep on the harness's command line: `--contender 'ours=...'`.
 const OURS: &str = "ours";
 
-/// Where the harness puts entries; the first is the quickest.
+/// The harness's locations for entries, the fastest first.
 const MEDIA: [&str; 2] = ["shm", "disk"];
 
-/// Another cache, how many entries, and how we must compare: its time by ours is no less than that.
+/// Another cache, the number of entries, and the bound: its time divided by opkeep's is at least that.
 const BOUNDS: &[(&str, u64, f64, &str)] = &[
     ("triton FileCacheManager", 1000, 6.0, "6 times faster"),
     ("JAX LRUCache max_size set", 1000, 15.0, "15 times faster"),
@@ -35,7 +35,7 @@ const BOUNDS: &[(&str, u64, f64, &str)] = &[
     ("python diskcache (SQLite)", 10_000, 1.0, "faster"),
 ];
 
-/// Those that return what they find, whatever it is.
+/// Caches that return entries unchecked.
 const UNCHECKED: [&str; 2] = ["triton FileCacheManager", "python diskcache (SQLite)"];
 
 /// Shown for scale.
@@ -46,15 +46,15 @@ const FLOOR: &str = "floor1 (Rust, 1 packed file + sha256)";
 pub(crate) struct Compared {
     pub(crate) with: String,
     pub(crate) bound: &'static str,
-    /// Ours and theirs in microseconds, and theirs by ours.
+    /// The times of opkeep and of the other cache in microseconds, and their ratio.
     pub(crate) times: Option<(f64, f64, f64)>,
-    /// What is missing to the bound, of it.
+    /// The difference to the bound, relative to it.
     short: f64,
     pub(crate) outcome: Outcome,
 }
 
 impl Compared {
-    /// Whether the bound is met, and if it is not, by how much.
+    /// Whether the bound is met, and if not, by how much it is missed.
     pub(crate) fn met(&self) -> String {
         match self.outcome {
             Outcome::NotMeasured => "not measured: not in that run".to_owned(),
@@ -65,7 +65,7 @@ impl Compared {
 }
 
 impl Peers {
-    /// What the harness wrote. Of several media that one counts in which ours was measured: memory before the disk.
+    /// Reads the harness's results. Of several locations, memory counts before the disk, if opkeep was measured there.
     pub(crate) fn of_results(text: &str) -> Result<Self, String> {
         let results: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
         let contenders = results["inproc"].as_object().ok_or("there is no `inproc`")?;
@@ -104,7 +104,7 @@ impl Peers {
         json!({ "time": time, "cores": cores, "kernel": kernel, "load": load, "hit_median_us": hits })
     }
 
-    /// What [`to_json`](Self::to_json) made.
+    /// Reads the output of [`to_json`](Self::to_json).
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let kept: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
         let entries = |times: &Value| {
@@ -121,23 +121,23 @@ impl Peers {
         Ok(Self { time, cores, kernel, load, hits: hits().ok_or("there is no `hit_median_us` of numbers")? })
     }
 
-    /// That other work disturbed it, if any did.
+    /// A message if other work disturbed the run.
     pub(crate) fn noise(&self) -> Option<String> {
         let load = self.load.filter(|load| *load > self.cores as f64)?;
         Some(format!("the load was {load:.2} before it began, on {} processors", self.cores))
     }
 
-    /// Where and when.
+    /// The machine and the time of the run.
     pub(crate) fn run(&self) -> String {
         format!("{}, {} processors, Linux {}", self.time, self.cores, self.kernel)
     }
 
-    /// Our hits and the floor's with 1 000 entries.
+    /// The hits of opkeep and of the floor with 1 000 entries.
     pub(crate) fn ours_and_floor(&self) -> (Option<f64>, Option<f64>) {
         (self.hit(OURS, 1000), self.hit(FLOOR, 1000))
     }
 
-    /// Hits with 1 000 entries in seconds, the fastest first of those that are neither ours nor the floor's.
+    /// Hits with 1 000 entries in seconds: opkeep, the floor, then the others from the fastest on.
     pub(crate) fn bars(&self) -> Vec<(String, f64)> {
         let of = |name: &str, shown: &str| {
             let checks = if UNCHECKED.contains(&name) { ", no checks" } else { "" };
@@ -172,7 +172,7 @@ impl Peers {
         BOUNDS.iter().map(compared).collect()
     }
 
-    /// What all comparisons are called.
+    /// The names of all comparisons.
     pub(crate) fn names() -> impl Iterator<Item = String> {
         BOUNDS.iter().map(|(name, entries, ..)| title(name, *entries))
     }

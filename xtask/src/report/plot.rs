@@ -1,4 +1,4 @@
-//! The report's picture as SVG: lines on logarithmic axes two in a row, and bars over the whole width.
+//! The report's picture as SVG: lines on logarithmic axes, two panels in a row, and bars over the whole width.
 
 use plotters::coord::ranged1d::SegmentValue;
 use plotters::coord::types::RangedCoordf64;
@@ -13,11 +13,11 @@ pub(crate) enum Panel {
     Bars(Bars),
 }
 
-/// Lines on logarithmic axes; upward are times.
+/// Lines on logarithmic axes; times are vertical.
 pub(crate) struct Lines {
     pub(crate) title: &'static str,
     pub(crate) across: Across,
-    /// Ours, then the floor.
+    /// Opkeep's, then the floor's.
     pub(crate) lines: Vec<Line>,
 }
 
@@ -36,18 +36,18 @@ pub(crate) enum Across {
 /// Times as bars from zero, each with its name.
 pub(crate) struct Bars {
     pub(crate) title: &'static str,
-    /// Ours, then the floor, then the others.
+    /// Opkeep, then the floor, then the others.
     pub(crate) bars: Vec<(String, f64)>,
 }
 
 const WIDTH: u32 = 460;
 const HEIGHT: u32 = 320;
-/// The height of one bar with the space around it, and that of the title.
+/// The height of one bar with its space, and of the title.
 const STEP: u32 = 26;
 const TITLE: u32 = 42;
-/// The width of a letter, about.
+/// The approximate width of a letter.
 const LETTER: f64 = 6.2;
-/// Ours, the floor, others: distinct in greyscale, too.
+/// Opkeep, the floor, others: distinct in greyscale, too.
 const COLOURS: [RGBColor; 3] = [RGBColor(9, 105, 218), RGBColor(188, 76, 0), RGBColor(140, 149, 159)];
 const RULE: RGBColor = RGBColor(216, 222, 228);
 const FONT: &str = "sans-serif";
@@ -100,7 +100,7 @@ impl Across {
         }
     }
 
-    /// The base of the powers at which the axis has marks.
+    /// The base of the powers that the axis marks.
     fn base(&self) -> f64 {
         match self {
             Self::Bytes(_) => 4.0,
@@ -116,12 +116,12 @@ impl Across {
     }
 }
 
-/// The whole powers of `base` around the positive ones of `values`; none if there are none.
+/// The whole powers of `base` around the positive numbers of `values`; `None` if there are none.
 fn powers_around(values: impl Iterator<Item = f64>, base: f64) -> Option<(f64, f64)> {
     let values: Vec<f64> = values.filter(|value| *value > 0.0).collect();
     let least = values.iter().copied().reduce(f64::min)?;
     let most = values.iter().copied().reduce(f64::max)?;
-    // Logarithms of whole powers are a little beside whole numbers.
+    // The computed logarithms of whole powers differ slightly from whole numbers.
     let (from, to) = ((least.log(base) + 1e-9).floor(), (most.log(base) - 1e-9).ceil());
     Some((base.powf(from), base.powf(to.max(from + 1.0))))
 }
@@ -153,7 +153,7 @@ impl Lines {
             .y_label_formatter(&|y| seconds(*y).replace(".0 ", " "))
             .label_style((FONT, 11))
             .draw()?;
-        // The last is drawn first, so that ours is above the floor.
+        // In reverse, so that opkeep's line is above the floor's.
         for (at, line) in self.lines.iter().enumerate().rev() {
             let colour = COLOURS[at.min(COLOURS.len() - 1)];
             let style = colour.stroke_width(2);
@@ -211,7 +211,7 @@ impl Bars {
             .label_style((FONT, 11))
             .draw()?;
         let label = (FONT, 11).into_font().color(&BLACK).pos(Pos::new(HPos::Left, VPos::Center));
-        // Segments are counted upward, and the first bar is at the top.
+        // Segments are counted upwards, and the first bar is at the top.
         for (at, (_, time)) in self.bars.iter().enumerate() {
             let place = count - 1 - at;
             let colour = COLOURS[at.min(COLOURS.len() - 1)];

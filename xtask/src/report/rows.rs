@@ -1,8 +1,8 @@
-//! The budgets, each with the figures that judge it.
+//! The budgets, each with its figures.
 
 use super::figures::{Figure, Outcome, worst};
 
-/// The benchmarks of the report, in the order in which it shows them.
+/// The benchmarks of the report, in its order.
 pub(crate) const BENCHES: &[&str] = &[
     "store_hit",
     "digest",
@@ -24,14 +24,14 @@ pub(crate) const BENCHES: &[&str] = &[
     "fingerprint",
 ];
 
-/// A budget, apart from those beside other caches.
+/// A budget, except those beside other caches.
 pub(crate) struct Row {
-    /// What it is about; what people say of it in their notes is headed by the same words.
+    /// Its subject, which is also the heading of its note.
     pub(crate) what: &'static str,
     pub(crate) bound: &'static str,
     pub(crate) bench: &'static str,
     picks: fn(&Figure) -> bool,
-    /// Why there may be no figure.
+    /// The reason why a figure may be missing.
     pub(crate) needs: &'static str,
 }
 
@@ -49,7 +49,7 @@ const fn row(
     Row { what, bound, bench, picks, needs }
 }
 
-/// All of them, and what the tables are headed.
+/// All of them, with the headings of the tables.
 pub(crate) const TABLES: [(&str, &[Row]); 2] =
     [("The whole", THE_WHOLE), ("Single parts, beyond that", SINGLE_PARTS)];
 
@@ -241,17 +241,17 @@ const SINGLE_PARTS: &[Row] = &[
 ];
 
 impl Row {
-    /// Whether `figure` is about it.
+    /// Whether `figure` belongs to it.
     pub(crate) fn has(&self, figure: &Figure) -> bool {
         figure.bench == self.bench && (self.picks)(figure)
     }
 
-    /// The figures about it.
+    /// Its figures.
     pub(crate) fn of<'a>(&self, figures: &'a [Figure]) -> Vec<&'a Figure> {
         figures.iter().filter(|figure| self.has(figure)).collect()
     }
 
-    /// How it came out: by the worst of its figures.
+    /// Its result: that of the worst of its figures.
     pub(crate) fn outcome(&self, figures: &[Figure]) -> Outcome {
         match worst(&self.of(figures)).and_then(|figure| figure.budget.as_ref()) {
             Some(budget) => budget.outcome(),
@@ -281,7 +281,7 @@ mod tests {
         assert_eq!(of("validator, objects"), (3, Outcome::JustAbout));
         assert_eq!(of("validator, smaller"), (1, Outcome::Missed));
         assert_eq!(of("cold build"), (0, Outcome::NotMeasured));
-        // What says no size is of no size.
+        // A figure without a size belongs to no row of a size.
         let sizeless = Figure { bytes: None, ..validated(0, "kept") };
         assert!(rows().all(|row| row.of(std::slice::from_ref(&sizeless)).is_empty()));
     }

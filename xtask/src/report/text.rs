@@ -8,12 +8,12 @@ use super::notes::Notes;
 use super::peers::{Compared, Peers};
 use super::rows::{BENCHES, Row, TABLES, rows};
 
-/// Everything that is in it.
+/// The content of the report.
 pub(crate) struct Report {
     pub(crate) machine: Machine,
     pub(crate) figures: Vec<Figure>,
     pub(crate) peers: Option<Peers>,
-    /// Of rows that miss their budget.
+    /// Explanations of missed budgets.
     pub(crate) notes: Notes,
     /// The committed instruction counts.
     pub(crate) guard: Option<String>,
@@ -44,7 +44,7 @@ impl Report {
         format!("{}\n", sections.concat().trim_end())
     }
 
-    /// What counts, in a few lines.
+    /// The main results in a few lines.
     fn summary(&self) -> String {
         let ours = tally("budgets", rows().map(|row| row.outcome(&self.figures)));
         let others = match self.compared() {
@@ -68,7 +68,7 @@ impl Report {
         )
     }
 
-    /// Why the figures may not be what they should be.
+    /// Reasons to doubt the figures.
     fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if !self.machine.noise.is_empty() {
@@ -154,13 +154,13 @@ impl Report {
         format!("## Beside other caches\n\nRun of {run}.{scale}\n\n{noise}{}{rows}\n", table(&names))
     }
 
-    /// Figures over a budget that are in no row.
+    /// Figures over a budget that belong to no row.
     fn over_in_no_row(&self) -> impl Iterator<Item = &Figure> {
         let has_row = |figure: &Figure| rows().any(|row| row.has(figure));
         self.figures.iter().filter(move |figure| is_over(figure) && !has_row(figure))
     }
 
-    /// What misses its budget, if only in the middle of the turns: by its name, and figure by figure.
+    /// Rows that miss their budget, at least by the median: the name, with its figures.
     fn misses(&self) -> Vec<(String, Vec<String>)> {
         let shown = |figure: &Figure| format!("{}: {}, {}", figure.title(), cells(figure)[0], met(figure));
         let of_ours = rows().map(|row| {
@@ -188,7 +188,7 @@ impl Report {
         format!("## Missed\n\n{}", told.collect::<String>())
     }
 
-    /// Misses without a note, and notes whose heading is no row.
+    /// An error for misses without a note, and for notes whose heading is no row.
     pub(crate) fn unexplained(&self) -> Result<(), String> {
         let misses: Vec<String> = self.misses().into_iter().map(|(what, _)| what).collect();
         let names = rows().map(|row| row.what.to_owned()).chain(Peers::names()).chain(misses.clone());
@@ -246,7 +246,7 @@ impl Report {
     }
 }
 
-/// How many of how many are met, and what became of the others.
+/// The number of met budgets, of all, and the results of the others.
 fn tally(what: &str, outcomes: impl Iterator<Item = Outcome>) -> String {
     let outcomes: Vec<Outcome> = outcomes.collect();
     let count = |wanted| outcomes.iter().filter(|outcome| **outcome == wanted).count();
@@ -264,7 +264,7 @@ fn tally(what: &str, outcomes: impl Iterator<Item = Outcome>) -> String {
     format!("**{} of {} {what} are met**{others}", count(Outcome::Met), outcomes.len())
 }
 
-/// What a figure is called that is in no row.
+/// The name of a figure that belongs to no row.
 fn beside_rows(figure: &Figure) -> String {
     format!("`{}`: {}", figure.bench, figure.title())
 }
@@ -273,7 +273,7 @@ fn outcome(figure: &Figure) -> Option<Outcome> {
     figure.budget.as_ref().map(Budget::outcome)
 }
 
-/// Whether it is over its budget at least in the middle of the turns.
+/// Whether its median, at least, exceeds the budget.
 fn is_over(figure: &Figure) -> bool {
     matches!(outcome(figure), Some(Outcome::Missed | Outcome::JustAbout))
 }
@@ -282,7 +282,7 @@ fn met(figure: &Figure) -> String {
     figure.budget.as_ref().map_or("-".to_owned(), |budget| budget.met())
 }
 
-/// Ours, what it stands beside, and the ratio.
+/// Opkeep's value, the value beside it, and the ratio.
 fn cells(figure: &Figure) -> [String; 3] {
     let beside = figure.floor.map_or("-".to_owned(), |floor| figure.shown(floor));
     [figure.shown(figure.ours), beside, figure.shown_ratio()]
@@ -355,7 +355,7 @@ mod tests {
         let text = noted.markdown();
         assert!(text.contains(&format!("{told}\nThe parser.\n\nTried: less.\n\n## ")), "{text}");
         assert_eq!(noted.unexplained(), Ok(()));
-        // Over in the middle of the turns is over, and has to be explained as well.
+        // A median over the budget is a miss that needs an explanation, too.
         let close = report(vec![figure("parse_info", "Square, parse", "just about", 1.1)], "");
         assert!(close.markdown().contains(&format!("### {what}\n\n- Square, parse: 70.0 us, just about")));
         assert!(close.unexplained().is_err() && close.markdown().contains("not by a missed budget"));

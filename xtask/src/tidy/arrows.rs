@@ -1,7 +1,8 @@
-//! Which crate may depend on which: ARCHITECTURE.md says so, the manifests must agree, in both directions.
+//! The allowed dependencies between crates: ARCHITECTURE.md lists them, and the manifests must agree, in both
+//! directions.
 //!
-//! The document holds a fenced block opened with "```arrows". A line is a crate, `->`, and the workspace crates it
-//! may depend on; a crate that may depend on none has a line without targets. Lines that begin with `#` are notes.
+//! The document holds a fenced block opened with "```arrows". A line is a crate, `->`, and the workspace crates that it
+//! may depend on; a crate without any has a line without targets. Lines that begin with `#` are notes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +13,7 @@ use super::manifest::line_of;
 
 pub(super) const DOCUMENT: &str = "ARCHITECTURE.md";
 
-/// Helps the tests of every crate, and must never reach a user.
+/// Helps the tests of every crate, and must never be part of a product.
 const TESTKIT: &str = "opkeep-testkit";
 
 /// A member of the workspace, as far as the checks need it.
@@ -111,7 +112,7 @@ pub(super) fn check(document: &str, packages: &[Package]) -> Vec<Finding> {
 
 type Arrows<'a> = BTreeMap<&'a str, (usize, BTreeSet<&'a str>)>;
 
-/// Crate, line and targets, or nothing if there is no block.
+/// The line and the targets of each crate; `None` if there is no block.
 fn parse<'a>(document: &'a str, findings: &mut Vec<Finding>) -> Option<Arrows<'a>> {
     let mut arrows = None;
     let mut inside = false;

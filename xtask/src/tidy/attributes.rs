@@ -20,7 +20,7 @@ pub(super) fn attributes(item: &Item) -> &[Attribute] {
     }
 }
 
-/// Whether something is compiled for tests only: `#[test]`, `#[cfg(test)]`, `#[cfg(all(test, ...))]`.
+/// Whether an item is compiled for tests only: `#[test]`, `#[cfg(test)]`, `#[cfg(all(test, ...))]`.
 pub(super) fn is_for_tests(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let Ok(list) = attribute.meta.require_list() else { return attribute.path().is_ident("test") };

@@ -1,7 +1,8 @@
 //! Product code reaches files through `opkeep-fs`: its watcher sees every call, and its tests make each call fail.
 //!
-//! Other crates name only the types of `std::fs` that are handles or plain data. clippy.toml bans the functions, and an
-//! exception from that ban stands in tests only, in `opkeep-fs`, and where the command line reads the environment.
+//! Other crates name only the types of `std::fs` that are handles or plain data. clippy.toml bans the functions, and
+//! exceptions from that ban are allowed only in tests, in `opkeep-fs`, and where the command line reads the
+//! environment.
 
 use syn::visit::{self, Visit};
 use syn::{Attribute, Item, UseTree};
@@ -13,7 +14,7 @@ use super::finding::Finding;
 const TYPES: [&str; 5] = ["File", "FileType", "Metadata", "Permissions", "TryLockError"];
 /// The crate that reaches files.
 const FLOOR: &str = "crates/fs/";
-/// Where the command line reads the environment and ends the process.
+/// The part of the command line that reads the environment and ends the process.
 const ENVIRONMENT: &str = "crates/cli/src/ui/";
 /// Support for tests, which damages files as other programs do.
 const TESTKIT: &str = "crates/testkit/";
@@ -29,7 +30,7 @@ fn concerns(path: &str) -> bool {
 }
 
 pub(super) fn check(path: &str, text: &str) -> Vec<Finding> {
-    // A file that is not parsed is a finding of the module graph.
+    // The module graph reports a file that cannot be parsed.
     let Some(file) = concerns(path).then(|| syn::parse_file(text).ok()).flatten() else { return Vec::new() };
     let mut uses = Uses::default();
     uses.attributes(&file.attrs);
@@ -50,7 +51,7 @@ pub(super) fn check(path: &str, text: &str) -> Vec<Finding> {
     found.chain(exceptions).collect()
 }
 
-/// What a file names outside its tests.
+/// The names that a file uses outside its tests.
 #[derive(Default)]
 struct Uses {
     /// Items of `std::fs` with their lines; an empty name is the module itself.
@@ -69,7 +70,7 @@ impl Uses {
         }
     }
 
-    /// Notes `names` if they are an item of `std::fs` that other crates do not name.
+    /// Records `names` if they are an item of `std::fs` that other crates must not name.
     fn note(&mut self, names: &[String], line: usize) {
         let ["std", "fs", rest @ ..] = &names.iter().map(String::as_str).collect::<Vec<_>>()[..] else {
             return;

@@ -1,4 +1,4 @@
-//! Members say `workspace = true`, and nothing else, about everything that the root manifest decides.
+//! Members take everything that the root manifest decides from it, by `workspace = true`.
 
 use std::iter;
 
@@ -7,15 +7,15 @@ use toml::de::{DeString, DeTable, DeValue};
 
 use super::finding::Finding;
 
-/// What `[package]` takes from the workspace.
+/// The fields of `[package]` that come from the workspace.
 const INHERITED: [&str; 4] = ["version", "edition", "license", "rust-version"];
 
 const DEPENDENCIES: [&str; 3] = ["dependencies", "dev-dependencies", "build-dependencies"];
 
-/// What a dependency has if it comes from elsewhere than the root manifest.
+/// The keys of a dependency that does not come from the root manifest.
 const SOURCES: [&str; 4] = ["version", "path", "git", "registry"];
 
-/// A key with what stands under it.
+/// A key with its value.
 type Entry<'a> = (&'a Spanned<DeString<'a>>, &'a Spanned<DeValue<'a>>);
 
 pub(super) fn check(path: &str, text: &str) -> Vec<Finding> {
@@ -58,7 +58,7 @@ pub(super) fn line_of(text: &str, name: &str) -> usize {
     dependencies(&parse(text)).find(|(key, _)| key.get_ref() == name).map_or(1, |entry| line(text, entry))
 }
 
-/// What a manifest holds. Cargo itself has read the file before, so that there are no errors to report.
+/// The content of a manifest. Cargo has read the file before, so there are no errors to report.
 fn parse(text: &str) -> DeTable<'_> {
     DeTable::parse_recoverable(text).0.into_inner()
 }
@@ -75,7 +75,7 @@ fn inherits((_, value): Entry<'_>) -> bool {
     value.get_ref().get("workspace").and_then(|it| it.get_ref().as_bool()) == Some(true)
 }
 
-/// The line on which an entry begins: that of its first value, which may stand below a header.
+/// The line on which an entry begins: that of its first value, which may follow a header.
 fn line(text: &str, (key, value): Entry<'_>) -> usize {
     let below = value.get_ref().as_table().and_then(|it| it.keys().map(|key| key.span().start).min());
     text[..below.unwrap_or(key.span().start)].matches('\n').count() + 1

@@ -1,7 +1,7 @@
-//! Which module of a crate uses which, so that no two use each other.
+//! The uses between modules of a crate, so that no two use each other.
 //!
-//! A module is a file. It uses another one if a path in it, outside tests, leads to an item that is defined there: an item
-//! that is only re-exported counts where it is defined. A parent that declares a child does not use it by that.
+//! A module is a file. It uses another one if a path in it, outside tests, leads to an item that is defined there: for
+//! a re-exported item, its definition counts. A parent that declares a child does not use it by that.
 
 mod graph;
 mod scan;
@@ -82,7 +82,7 @@ mod tests {
         for other in others {
             assert!(found(&[LIB, ("a", other), b]).is_empty(), "{other}");
         }
-        // The tests of a module may stand in a file of their own.
+        // The tests of a module may be in a separate file.
         let a = ("a", "pub struct A;\n#[cfg(test)]\nmod tests;");
         assert!(found(&[LIB, a, b, ("a/tests", "use crate::B; use super::A;")]).is_empty());
     }

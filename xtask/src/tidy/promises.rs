@@ -1,7 +1,8 @@
-//! Every promise in a `PROMISES.md` names tests, and they are there.
+//! Every promise in a `PROMISES.md` names existing tests.
 //!
 //! A row ends in a cell of names: `file::test` is a test of the crate's `tests/suite/file.rs`, `tests/cases/file.rs` or
-//! `tests/file.rs`, or of a file in a directory `file` there; `src/file::test` one beside the code; `other: file::test` one of the crate in `crates/other`.
+//! `tests/file.rs`, or of a file in a directory `file` there; `src/file::test` is a test beside the code; `other:
+//! file::test` is a test of the crate in `crates/other`.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +42,7 @@ pub(super) fn check(path: &str, text: &str, sources: &Sources) -> Vec<Finding> {
     findings
 }
 
-/// What stands in backquotes in the last cell of a row; nothing if the line is no row of promises.
+/// The names in backquotes in the last cell of a row; `None` if the line is no row of promises.
 fn row(line: &str) -> Option<Vec<&str>> {
     let cells: Vec<&str> = line.strip_prefix('|')?.strip_suffix('|')?.split('|').map(str::trim).collect();
     let last = *cells.last()?;
@@ -87,7 +88,7 @@ fn is_note(line: &str) -> bool {
     line.starts_with("#[") || line.starts_with("//")
 }
 
-/// Whether a program with its own `main` lists a test of this name: it is the first argument of something.
+/// Whether a program with its own `main` lists a test of this name: as the first argument of a call.
 fn is_listed(text: &str, test: &str) -> bool {
     text.contains(&format!("(\"{test}\",")) || text.lines().any(|line| line.trim() == format!("\"{test}\","))
 }

@@ -1,6 +1,6 @@
-//! Just enough of Rust's lexical rules to separate code from comments and literals.
+//! The part of Rust's lexical rules that separates code from comments and literals.
 
-/// `text` with comments and literals blanked out; lines stay lines, so line numbers hold.
+/// `text` with comments and literals blanked out, and line numbers unchanged.
 pub(super) fn code_only(text: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
     let mut code = String::with_capacity(text.len());
@@ -12,7 +12,7 @@ pub(super) fn code_only(text: &str) -> String {
                 at = end;
             }
             None => {
-                // A word goes as a whole, so that the `r` of `for` does not begin a raw string.
+                // A word is copied as a whole, so that the `r` of `for` does not begin a raw string.
                 let end = if is_word(chars[at]) { end_of_word(&chars, at) } else { at + 1 };
                 code.extend(&chars[at..end]);
                 at = end;
@@ -48,7 +48,7 @@ fn end_of_word(chars: &[char], at: usize) -> usize {
     chars[at..].iter().position(|c| !is_word(*c)).map_or(chars.len(), |len| at + len)
 }
 
-/// Where the comment or literal that begins at `at` ends, if one does.
+/// The end of the comment or literal that begins at `at`, if one does.
 fn end_of_literal(chars: &[char], at: usize) -> Option<usize> {
     let next = chars.get(at + 1).copied().unwrap_or_default();
     match chars[at] {
@@ -98,7 +98,7 @@ fn end_of_quoted(chars: &[char], mut at: usize, quote: char) -> usize {
     (at + 1).min(chars.len())
 }
 
-/// `hashes` is where the `#`s, or the quote, of a raw string should be; `r#name` is no raw string.
+/// `hashes` is the position where the `#`s, or the quote, of a raw string should be; `r#name` is no raw string.
 fn end_of_raw(chars: &[char], hashes: usize) -> Option<usize> {
     let open = find(chars, hashes, |c| c != '#');
     if chars.get(open) != Some(&'"') {

@@ -1,17 +1,17 @@
-//! What every Rust file keeps to.
+//! Rules for every Rust file.
 
 use super::finding::Finding;
 use super::rust::{code_only, tokens};
 
-/// Longer files have a second subject that wants a file of its own.
+/// The largest number of lines: a longer file has a second subject, which belongs in its own file.
 const MAX_LINES: usize = 600;
 
-/// How far above its `unsafe` a `// SAFETY:` comment may end.
+/// The largest distance of a `// SAFETY:` comment from its `unsafe`.
 const NEAR: usize = 3;
 
 const UNFINISHED: [&str; 3] = ["todo", "unimplemented", "dbg"];
 
-/// Whether `path` is a Rust file of ours.
+/// Whether `path` is a Rust file of this project.
 pub(super) fn concerns(path: &str) -> bool {
     path.ends_with(".rs")
         && ["crates/", "xtask/", "benches/"].iter().any(|directory| path.starts_with(directory))
@@ -70,7 +70,7 @@ pub(super) fn check(path: &str, text: &str) -> Vec<Finding> {
     findings
 }
 
-/// Whether a comment that says why stands at most [`NEAR`] lines above, or reaches down to there.
+/// Whether a justifying comment is at most [`NEAR`] lines above, or extends to there.
 fn is_justified(above: &[&str], function: bool) -> bool {
     let is_note = |line: &str| line.starts_with("//") || line.starts_with("#[");
     let mut within_note = false;

@@ -1,14 +1,14 @@
-//! Test programs: few, as each is linked by itself; and each file of one is a module of another file there, or it would
-//! never be compiled.
+//! Test programs: few of them, since each is linked separately; and each file of one is a module of another file there,
+//! since a file that is none would never be compiled.
 
 use std::collections::BTreeMap;
 
 use super::finding::Finding;
 use super::promises::Sources;
 
-/// The most test programs of a crate: a suite, and cases that change the state of their process.
+/// The largest number of test programs of a crate: a suite, and cases that change the state of their process.
 const MOST: usize = 2;
-/// The store's fault table is a program of its own.
+/// The store has a third one for its fault table.
 const MOST_OF_THE_STORE: usize = 3;
 
 pub(super) fn check(sources: &Sources) -> Vec<Finding> {
@@ -38,7 +38,7 @@ fn too_many(sources: &Sources) -> Vec<Finding> {
     too_many.map(finding).collect()
 }
 
-/// The files that no test program has.
+/// The files that belong to no test program.
 fn forgotten(sources: &Sources) -> Vec<Finding> {
     let forgotten = sources.keys().filter_map(|path| {
         let (crates, file) = path.split_once("/tests/")?;

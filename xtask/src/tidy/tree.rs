@@ -1,4 +1,4 @@
-//! Where files are, and what must stand in no file.
+//! The places of files, and text that no file may contain.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ const FILES: [&str; 12] = [
 
 const DIRECTORIES: [&str; 7] = ["benches/", "crates/", "docs/", "fixtures/", "fuzz/", "target/", "xtask/"];
 
-/// Homes of the machines we build on. Spelt in pieces, so that this file holds none.
+/// Home directories of the machines on which the project is built. Written in pieces, so that this file contains none.
 const HOMES: [&str; 2] = [concat!("/ro", "ot/"), concat!("/wo", "rk/")];
 
 /// The one file that is about a machine.
@@ -44,7 +44,7 @@ pub(super) fn fixture_directories(files: &[String]) -> BTreeSet<String> {
     files.iter().filter_map(directory).map(|name| format!("fixtures/{name}")).collect()
 }
 
-/// Checks that the README.md of a directory exists and says something.
+/// Checks that the README.md of a directory exists and has content.
 pub(super) fn readme(dir: &str, readme: Option<&str>, help: &str) -> Option<Finding> {
     let says_something =
         |text: &str| text.lines().any(|line| !line.trim().is_empty() && !line.starts_with('#'));
@@ -66,8 +66,7 @@ pub(super) fn home_paths(path: &str, bytes: &[u8]) -> Vec<Finding> {
     for (number, line) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
         for home in HOMES {
             let starts = |at: &usize| line[*at..].starts_with(home.as_bytes());
-            // In a text, `target/work/` is below some other directory. In other files, what stands before may be a
-            // length.
+            // In a text, `target/work/` is below some other directory. In other files, the byte before may be a length.
             let is_whole = |at: &usize| {
                 let before = at.checked_sub(1).and_then(|before| line.get(before));
                 !is_text || !before.is_some_and(|byte| byte.is_ascii_alphanumeric() || b"_-.}".contains(byte))

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use super::scan::{Path, Scan};
 use crate::tidy::finding::Finding;
 
-/// Longer chains of re-exports do not occur.
+/// The longest chain of re-exports that is followed.
 const MAX_STEPS: usize = 16;
 
 /// A crate: its files by the module that each is.
@@ -14,12 +14,12 @@ pub(super) struct Crate<'a> {
     files: BTreeMap<Path, (&'a str, Scan)>,
 }
 
-/// Modules that use each other, directly or over others.
+/// Modules that use each other, directly or through others.
 #[derive(Debug)]
 pub(super) struct Cycle {
-    /// The shortest way from the first module back to it.
+    /// The shortest path from the first module back to it.
     pub(super) path: Vec<String>,
-    /// Where the first module uses the second.
+    /// The file and line in which the first module uses the second.
     pub(super) file: String,
     pub(super) line: usize,
 }
@@ -84,7 +84,7 @@ impl<'a> Crate<'a> {
         arrows
     }
 
-    /// The file in which the item at `path` is defined; none if that is another crate.
+    /// The file in which the item at `path` is defined; `None` if that is another crate.
     fn defining(&self, path: &[String], steps: usize) -> Option<Path> {
         let mut at = 0;
         while at < path.len() && self.is_module(&path[..=at]) {
@@ -121,7 +121,7 @@ impl<'a> Crate<'a> {
         self.files.contains_key(path) || self.files.values().any(|(_, scan)| scan.inline.contains(path))
     }
 
-    /// The file that `module` is in.
+    /// The file that contains `module`.
     fn file_of(&self, module: &[String]) -> Option<Path> {
         (0..=module.len()).rev().map(|end| module[..end].to_vec()).find(|path| self.files.contains_key(path))
     }
@@ -139,7 +139,7 @@ fn reached<'a>(arrows: &'a Arrows, from: &'a Path) -> BTreeSet<&'a Path> {
     reached
 }
 
-/// The shortest way from `module` back to it.
+/// The shortest path from `module` back to it.
 fn shortest_way<'a>(arrows: &'a Arrows, module: &'a Path) -> Vec<&'a Path> {
     let mut open = VecDeque::from([vec![module]]);
     let mut seen = BTreeSet::new();
@@ -158,7 +158,7 @@ fn shortest_way<'a>(arrows: &'a Arrows, module: &'a Path) -> Vec<&'a Path> {
     vec![module]
 }
 
-/// The module that the file is.
+/// The module of a file.
 fn module_of(file: &str) -> Path {
     let inside = file.split_once("/src/").map_or(file, |(_, inside)| inside).trim_end_matches(".rs");
     let inside = inside.strip_suffix("/mod").unwrap_or(inside);

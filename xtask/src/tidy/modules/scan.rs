@@ -1,4 +1,4 @@
-//! What one file says: its modules, its items, what it imports, and the paths that it uses.
+//! The content of one file: its modules, its items, its imports, and the paths that it uses.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,27 +8,27 @@ use syn::{Item, UseTree};
 
 use crate::tidy::attributes::{attributes, is_for_tests};
 
-/// A path from the crate's root, in the names of modules and at most one item at its end.
+/// A path from the crate's root: names of modules, and at most one item at its end.
 pub(super) type Path = Vec<String>;
 
 /// A file, parsed.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
-    /// Modules that are written in the file itself, tests left out.
+    /// Modules that are written in the file itself, without tests.
     pub(super) inline: BTreeSet<Path>,
     /// Modules that are compiled for tests only.
     pub(super) tests: BTreeSet<Path>,
-    /// What each module of the file defines itself.
+    /// The items that each module of the file defines.
     pub(super) items: BTreeSet<(Path, String)>,
-    /// What each module imports: its name there, and the path; none if it is of another crate.
+    /// The imports of each module: the name there, and the path; `None` for another crate.
     pub(super) imports: BTreeMap<(Path, String), Option<Path>>,
-    /// The modules that each module imports everything from.
+    /// The modules from which each module imports everything.
     pub(super) globs: Vec<(Path, Path)>,
     /// Each path that is used, with its line.
     pub(super) uses: Vec<(Path, usize)>,
-    /// The module that is visited.
+    /// The module being visited.
     at: Path,
-    /// Names of modules that the file declares, by the module that they are in.
+    /// Names of modules that the file declares, with the module that contains them.
     declared: BTreeSet<(Path, String)>,
 }
 
@@ -42,7 +42,7 @@ impl Scan {
         Ok(scan)
     }
 
-    /// Notes the modules and items of one module, so that paths that come before them find them.
+    /// Records the modules and items of one module in advance, so that earlier paths find them.
     fn declare(&mut self, items: &[Item]) {
         for item in items {
             let name = match item {
@@ -74,7 +74,8 @@ impl Scan {
         path
     }
 
-    /// The path from the crate's root that `names` mean here; none if they lead to another crate or to a local item.
+    /// The path from the crate's root that `names` denote here; `None` if they lead to another crate or to a local
+    /// item.
     fn absolute(&self, names: &[String]) -> Option<Path> {
         let (first, rest) = names.split_first()?;
         let (mut path, mut rest) = match first.as_str() {
@@ -125,7 +126,7 @@ impl Scan {
         }
     }
 
-    /// Notes the paths in what a macro is given: it is not parsed, so only those count that say where they begin.
+    /// Records the paths in a macro's input. It is not parsed, so only paths with an explicit root count.
     fn tokens(&mut self, tokens: TokenStream) {
         let mut names: Vec<String> = Vec::new();
         let (mut colons, mut line) = (0, 0);
