@@ -1,9 +1,9 @@
 //! Question: how much faster are workers, which import the toolkit once, than a process of `opc` for each kernel?
 //!
-//! On the stand-in toolkit, configured to take 1.5 s for its import and 20 ms for a compile, the time of small operators
-//! of the real one by published reports. As many threads as there are processors compile small kernels, each in
-//! a directory of its own; a kernel's time is that of all of them, by their number. Workers compile 200 of them, their
-//! own start included; processes a few, since each takes as long.
+//! The stand-in toolkit is configured to take 1.5 s for its import and 20 ms for a compile, the times of the real one
+//! for small operators by published reports. As many threads as processors compile small kernels, each in its own
+//! directory; a kernel's time is the total time divided by their number. Workers compile 200 of them, including the
+//! workers' start; processes compile a few, since each takes as long.
 //!
 //! Budget: ten times the rate, so a tenth of the time.
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot be set up has no figures")]
@@ -25,7 +25,7 @@ use opkeep_testkit::{TestContext, job};
 const SOC: &str = "Ascend910B1";
 const START_UP: Duration = Duration::from_millis(1500);
 const COMPILE: Duration = Duration::from_millis(20);
-/// Of the time of a process for each.
+/// The share of the time of separate processes.
 const SHARE: f64 = 0.1;
 
 fn main() {
@@ -36,7 +36,7 @@ fn main() {
     let scratch = directory().unwrap();
     let plan = Toolkit::new().start_up(START_UP).compile_time(COMPILE);
     let installed = plan.write(&scratch.path().join("Ascend")).unwrap();
-    // Workers doubt files that were written just before they read them.
+    // Workers do not trust files that were written just before they read them.
     std::thread::sleep(Duration::from_millis(2100));
     let path = std::env::var_os("PATH").unwrap_or_default();
     let variables = [("PATH", path), ("HI_PYTHON", python.into_os_string())];
@@ -64,7 +64,7 @@ fn main() {
     budgets.settle();
 }
 
-/// How long a kernel takes, in milliseconds.
+/// The time of a kernel, in milliseconds.
 fn each(config: &AscendConfig, driver: Driver, kernels: usize, threads: usize, log: &Installation) -> f64 {
     let before = log.compiles().unwrap().len();
     let mut config = config.clone();

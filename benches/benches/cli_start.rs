@@ -1,10 +1,10 @@
-//! Question: what does the command cost as a process: to say its version, and to build a light network of which nothing
-//! is new?
+//! Question: what does the command cost as a process: to print its version, and to build a light network in which
+//! nothing is new?
 //!
-//! Each iteration is a whole process, from its start until it was waited for, with no more environment than a search path
-//! and directories of its own in memory. The floor starts `true`, which does nothing. Memory is the most that was
-//! resident at a time. Networks are in `fixtures/networks`; `light_resnet50` is the one of the ONNX project, and needs
-//! `OPKEEP_CORPUS`. With a view, the files that a framework reads are there and intact.
+//! Each iteration is a whole process, from its start until its end was awaited, with an environment of only a search
+//! path and private directories in memory. The floor starts `true`, which does nothing. Memory is the peak of resident
+//! memory. Networks are in `fixtures/networks`; `light_resnet50` is the ONNX project's and needs `OPKEEP_CORPUS`. With
+//! a view, the files for a framework exist and are intact.
 //!
 //! Budget: 12 ms and 40 MB for a build.
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot be set up has no figures")]
@@ -50,7 +50,7 @@ fn main() {
     budgets.settle();
 }
 
-/// The command, and directories of its own.
+/// The command with its private directories.
 struct Setting {
     directory: TempDir,
     opkeep: PathBuf,
@@ -61,7 +61,7 @@ impl Setting {
         Self { directory: directory().unwrap(), opkeep: opkeep.to_owned() }
     }
 
-    /// The first process finds nothing, and the next what changed a moment ago.
+    /// The first process finds nothing, and the next one finds files that were changed a moment ago.
     fn prepare(&self, arguments: &[&str]) {
         self.run(arguments);
         if is_measured() {

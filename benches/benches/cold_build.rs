@@ -1,14 +1,15 @@
-//! Question: how long does this process work in a build in which everything is new, beside the compilers?
+//! Question: how long does this process work in a build in which everything is new, compared with the compilers?
 //!
-//! Networks of ours are built for this machine by the CPU backend, each time with a new store. What our own threads used
-//! of the processor, as the kernel counts it, is put beside what the compilers used that they started: so it matters less
-//! other processes that want the processor. Starting a process is in what we used; finding the compiler and digesting
-//! it is not, since that is remembered.
+//! Networks from `fixtures` are built for this machine by the CPU backend, each time with a new store. The processor
+//! time of this process's threads, as the kernel counts it, is compared with that of the compilers that they started:
+//! so other processes matter less. Starting a process counts as this process's time; finding and digesting the compiler
+//! does not count, since the result is cached.
 //!
-//! In the rows of `sleep` the compiler of the null backend sleeps for so long instead: what we need for a kernel, without
-//! processes to start and with as many at once as on a large machine; what it slept stands for what a compiler uses.
+//! In the rows of `sleep`, the null backend's compiler sleeps for that time instead: this shows the cost of a kernel
+//! without starting processes, and with as many at once as on a large machine; the sleep stands for the compiler's
+//! time.
 //!
-//! Budget: 3 % of what the compilers used.
+//! Budget: 3 % of the compilers' time.
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot be set up has no figures")]
 #![expect(clippy::print_stdout, reason = "the table is what this is for")]
 
@@ -76,7 +77,7 @@ fn row(name: &str, budgets: &mut Budgets) {
     let (mut wall, mut ours, mut theirs) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
     let (mut builds, mut kernels) = (0, 0);
     let mut shares = Vec::new();
-    // The first build also finds the compiler and digests it, and is not counted.
+    // The first build also finds and digests the compiler, and does not count.
     let rounds = if is_measured() { 5 } else { 1 };
     let directory = directory().unwrap();
     for round in 0..=rounds {
@@ -98,7 +99,7 @@ fn row(name: &str, budgets: &mut Budgets) {
     print(name, kernels, shares, [wall, theirs, ours], budgets);
 }
 
-/// Shows the means of what was measured in so many builds as there are shares.
+/// Prints the means of as many builds as there are shares.
 fn print(
     name: &str,
     kernels: usize,

@@ -1,10 +1,10 @@
-//! Question: how much longer does a compile take that may read only what its key covers?
+//! Question: how much longer does a compile take if it may read only the files that its key covers?
 //!
-//! Each kernel of a network of ours is compiled by the CPU backend as in a cold build. Beside it the same kernel is
-//! compiled for debugging at level 1, which is the same compile by the same flags, and is confined by nothing since its
-//! kernel is not kept. `probe` is what a machine pays once for a toolchain.
+//! Each kernel of a network is compiled by the CPU backend as in a cold build. For comparison, the same kernel is
+//! compiled for debugging at level 1: the same compile with the same flags, but unconfined, since its kernel is not
+//! kept. `probe` is the cost that a machine pays once for a toolchain.
 //!
-//! Budget: 3 % more than the compiles that are not confined.
+//! Budget: 3 % more than the unconfined compiles.
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot be set up has no figures")]
 #![expect(clippy::print_stdout, reason = "the table is what this is for")]
 
@@ -86,7 +86,7 @@ fn probe() {
     );
 }
 
-/// How long a compile takes, and its object.
+/// The time of a compile, and its object.
 fn compile(backend: &CpuBackend, job: &Job, spec: &ResolvedSpec) -> (Duration, Vec<u8>) {
     let dir = directory().unwrap();
     let (toolchain, sources) = (Fingerprint::new(), Fingerprint::new());

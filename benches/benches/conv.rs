@@ -1,7 +1,7 @@
-//! Question: how fast are convolutions and matrix products, beside the loops of their definitions?
+//! Question: how fast are convolutions and matrix products, compared with the loops of their definitions?
 //!
 //! The loops are compiled by the same compiler with the same flags, and run by the same loader: a stand-in compiler
-//! puts them in the place of the generated C. Elements a second are floating-point operations a second.
+//! replaces the generated C by them. Elements per second are floating-point operations per second.
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot be set up has no figures")]
 
 use std::num::NonZeroUsize;
@@ -17,7 +17,7 @@ use opkeep_digest::Fingerprint;
 use opkeep_ops::{Graph, bool_attr, int_attr, ints_attr, str_attr};
 use opkeep_testkit::TestContext;
 
-/// An operator: its job, the loops of its definition, and how many multiplications and additions they make.
+/// An operator: its job, the loops of its definition, and the number of their multiplications and additions.
 struct Operator {
     name: &'static str,
     job: Job,
@@ -25,7 +25,7 @@ struct Operator {
     steps: i64,
 }
 
-/// A convolution of one image, both dimensions alike, as much padding as keeps the size at stride 1.
+/// A convolution of one image with equal dimensions, padded so that stride 1 keeps the size.
 fn conv(
     name: &'static str,
     [groups, inputs, outputs]: [i64; 3],
@@ -121,7 +121,7 @@ void SYMBOL(const void *const *inputs, void *const *outputs, void *workspace, un
 "
     );
     write(&directory.join("loops.c"), c.as_bytes()).unwrap();
-    // Asked to compile a kernel, it compiles the loops under the kernel's name; all other questions go on.
+    // If it is to compile a kernel, it compiles the loops under the kernel's name; other calls are passed on.
     let script = r#"
 [ -f kernel.c ] || exec cc "$@"
 symbol=$(sed -n 's/^void \([a-z0-9_A-Z]*\)(const void.*/\1/p' kernel.c)
@@ -160,7 +160,7 @@ fn rows(c: &mut Criterion) {
     }
 }
 
-/// Numbers of both signs, none of them so small that the machine takes its time.
+/// Numbers of both signs, without denormals, which would be slow.
 fn noise(count: usize) -> Buffer {
     let number = |at: usize| (at as u32).wrapping_mul(2_654_435_761) as f32 / u32::MAX as f32 - 0.5;
     Buffer::of_f32(&(0..count).map(number).collect::<Vec<_>>())

@@ -1,11 +1,11 @@
 //! Question: what does hashing cost: bytes, a file, and a structure of many fields?
 //!
-//! `bytes` is SHA-256 of so many of them; its floor adds them up as numbers, so it is what touching them costs, and the
-//! bytes a second say whether the processor's own SHA-256 is in use (above a gigabyte a second it is). `file` is opened,
-//! read and hashed; its floor does the same with one read of just the right size. `fields` hashes numbers and texts, each
-//! with its tag and length; its floor is SHA-256 of as many bytes as those are.
+//! `bytes` is SHA-256 of that number of bytes; its floor adds them up as numbers, which is the cost of reading them,
+//! and the bytes per second show whether the processor's SHA-256 instructions are used (above a gigabyte per second
+//! they are). `file` is opened, read and hashed; its floor does the same with one read of exactly the right size.
+//! `fields` hashes numbers and texts, each with its tag and length; its floor is SHA-256 of the same number of bytes.
 //!
-//! There are no budgets: those of hits and keys hold these.
+//! There are no budgets: those of hits and keys include these.
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot be set up has no figures")]
 #![expect(clippy::print_stdout, reason = "the table is what this is for")]
 
@@ -41,7 +41,7 @@ fn touch(bytes: &[u8]) -> u64 {
     words.fold(0, u64::wrapping_add)
 }
 
-/// So many numbers and texts, by turns.
+/// Numbers and texts, alternating.
 fn fields(count: usize) -> Digest {
     let mut hasher = Hasher::new("bench");
     for at in 0..count {
@@ -50,7 +50,7 @@ fn fields(count: usize) -> Digest {
     hasher.finish()
 }
 
-/// What is in those fields.
+/// The number of bytes in those fields.
 fn bytes_of(count: usize) -> usize {
     count.div_ceil(2) * 8 + count / 2 * TEXT.len()
 }

@@ -1,7 +1,7 @@
-//! Question: what does it cost to know that nothing changed in a CANN toolkit, with a thousand operators' files?
+//! Question: what does it cost to find that nothing changed in a CANN toolkit with the files of a thousand operators?
 //!
-//! Budget: 50 ms for all of it, the toolchain and the widest operator, when every digest is remembered. The floor is one
-//! stat a file. `a new process` begins with the memo as it is in its file. It ends in a failure if the budget is broken.
+//! Budget: 50 ms for all of it, the toolchain and the widest operator, if every digest is cached. The floor is one stat
+//! for each file. `a new process` starts with the cache file. It fails if the budget is broken.
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot be set up has no figures")]
 #![expect(clippy::print_stdout, reason = "the table is what this is for")]
 #![expect(clippy::disallowed_methods, reason = "the floor is plain file calls")]
@@ -23,10 +23,10 @@ const SOC: &str = "Ascend910B1";
 const MORE_OPS: usize = 1000;
 const BUDGET: Duration = Duration::from_millis(50);
 
-/// Whose name is put together when it runs: all of `impl` counts.
+/// An operator whose imports are computed at run time, so that all of `impl` counts.
 const WIDE: &str = "BatchMatMulV2";
 
-/// Notes which files are asked for.
+/// Records the files that are digested.
 struct Asked<'a>(&'a FileDigestCache, Mutex<Vec<PathBuf>>);
 
 impl FileDigests for Asked<'_> {
@@ -74,7 +74,7 @@ fn main() {
     let system = place.path().join("Ascend");
     let _installed = toolkit::Toolkit::new().more_ops(MORE_OPS).write(&system).unwrap();
     if is_measured() {
-        // What has just been written is not remembered.
+        // Digests of new files are not cached.
         std::thread::sleep(Duration::from_millis(2100));
     }
     let file = place.path().join("digests");

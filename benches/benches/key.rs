@@ -1,8 +1,9 @@
-//! Question: what does the key of a descriptor cost that was read before?
+//! Question: what does the key of a descriptor cost after it was read?
 //!
-//! The vendor's 6 KB Square descriptor, and jobs of many operators, each of which takes what the one before it gives. The
-//! key covers backend, job, spec, toolchain and sources; the toolchain's fingerprint is there already, as in a build.
-//! The floor is SHA-256 of as many bytes as that comes to: about 1 KiB an operator, and half of one for the rest.
+//! The vendor's 6 KB Square descriptor, and jobs of many operators, each of which takes the output of the one before
+//! it. The key covers backend, job, spec, toolchain and sources; the toolchain's fingerprint is computed in advance, as
+//! in a build. The floor is SHA-256 of the same number of bytes: about 1 KiB for each operator, and half of that for
+//! the rest.
 //!
 //! Budget: 10 us for the Square descriptor.
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot be set up has no figures")]
@@ -23,7 +24,7 @@ use opkeep_descriptor::{Descriptor, Diff, Generation, KernelName, read_info};
 use opkeep_digest::Digest;
 
 const BUDGET: Duration = Duration::from_micros(10);
-/// What is hashed of an operator like Square with all its fields and tags, and of everything else, in bytes.
+/// The hashed bytes of an operator like Square with all its fields and tags, and of the rest.
 const OPERATOR: usize = 1 << 10;
 const REST: usize = 1 << 9;
 

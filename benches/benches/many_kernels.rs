@@ -1,15 +1,15 @@
-//! Question: how much memory does a build of many kernels need, that keeps none of them?
+//! Question: how much memory does a build of many kernels need if it keeps none of them?
 //!
-//! The compiler makes kernels of 64 KiB at once. Each row is a process of its own; `heap` is the most that was allocated
-//! at a time, counted by the allocator, besides the requests; `resident` is by how much the process grew (`VmHWM`).
+//! The compiler returns kernels of 64 KiB at once. Each row is a separate process; `heap` is the peak of allocated
+//! memory, as counted by the allocator, without the requests; `resident` is the growth of the process (`VmHWM`).
 //!
 //! * `kept`: the report holds every kernel.
 //! * `streamed`: it holds none (`keep_artifacts(false)`).
-//! * `streamed, view`: and they are put where a framework looks for them.
-//! * `one by one`: each is asked for with `get_or_build`, which may remember 16 MiB of them.
+//! * `streamed, view`: the same, and they are written into a view.
+//! * `one by one`: each is requested with `get_or_build`, which may cache 16 MiB of them.
 //!
-//! Budgets: 10 000 kernels that are not kept take no more than 4 KiB each, for their names, keys and reports; with a view
-//! twice that, and two batches of kernels besides. Those that are asked for one by one, twice what may be remembered.
+//! Budgets: 10 000 kernels that are not kept take at most 4 KiB each, for their names, keys and reports; with a view
+//! twice that, plus two batches of kernels. Those that are requested one by one take twice the size of the cache.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot be set up has no figures")]
 #![expect(clippy::print_stdout, reason = "the table is what this is for")]
 
@@ -35,7 +35,7 @@ static ALLOCATOR: Counting = Counting;
 
 const KERNEL_BYTES: usize = 64 << 10;
 const EACH: u64 = 4 << 10;
-/// What waits to be put where a framework looks for it, and what `get_or_build` may remember.
+/// The size of a batch for a view, and of the cache of `get_or_build`.
 const BATCH: u64 = 16 << 20;
 
 fn main() {
@@ -49,7 +49,7 @@ fn main() {
     );
     for kernels in if is_measured() { [1000, 10_000] } else { [10, 20] } {
         for what in ["kept", "streamed", "streamed, view", "one by one"] {
-            // The store, the view, and memory of as many.
+            // The store, the view, and the same amount of memory.
             if has_room(kernels * KERNEL_BYTES as u64 * 2) {
                 row(kernels, what, &mut budgets);
             } else {
@@ -74,7 +74,7 @@ fn row(kernels: u64, what: &str, budgets: &mut Budgets) {
         "streamed, view" => Some(kernels * EACH * 2 + BATCH * 2),
         _ => Some(BATCH * 2),
     };
-    // A few kernels say nothing of many: there the machine's processors count, each of which has one in hand.
+    // A few kernels are no measure for many: the processors dominate, each of which holds one kernel.
     let allowed = allowed.filter(|_| kernels == 10_000);
     let verdict = allowed.map(|allowed| budgets.judge_count(heap, allowed));
     let limit = allowed.unwrap_or(u64::MAX);
@@ -92,7 +92,7 @@ fn row(kernels: u64, what: &str, budgets: &mut Budgets) {
     );
 }
 
-/// Builds, and prints what that took.
+/// Builds, and prints the memory that it took.
 fn other_process(arguments: &[String]) {
     let [root, what, kernels] = arguments else { panic!("{arguments:?}") };
     let root = Path::new(root);
@@ -130,7 +130,7 @@ fn build(engine: &Engine, requests: &[Request], what: &str) {
     assert!(!matches!(&report.view, Some(Err(_))), "{:?}", report.view);
 }
 
-/// The same kernel with so many unused bytes behind it.
+/// The same kernel with unused bytes appended.
 fn padded(artifact: Artifact) -> Artifact {
     let mut object = artifact.object;
     object.resize(KERNEL_BYTES, 0);

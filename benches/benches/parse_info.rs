@@ -1,10 +1,9 @@
 //! Question: what does it cost to read a descriptor, and to read it and make its key?
 //!
-//! The vendor's 6 KB Square descriptor; and, where `OPKEEP_CORPUS` names the directory that holds them, the smallest and
-//! the largest genuine ones that are not ours to redistribute. The floor reads the same bytes into serde_json's own
-//! values.
+//! The vendor's 6 KB Square descriptor; and, from the directory that `OPKEEP_CORPUS` names, the smallest and the
+//! largest genuine ones that may not be redistributed. The floor reads the same bytes into serde_json's own values.
 //!
-//! Budget: reading Square's takes no longer than the floor.
+//! Budget: reading Square's takes at most as long as the floor.
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot be set up has no figures")]
 #![expect(clippy::print_stdout, reason = "the table is what this is for")]
 
@@ -50,7 +49,7 @@ fn table(_: &mut Criterion) {
     budgets.settle();
 }
 
-/// Those of the corpus that can be read, by size; none without one.
+/// The readable descriptors of the corpus, by size; none without a corpus.
 fn genuine() -> Vec<Vec<u8>> {
     let Some(root) = corpus::directory() else { return Vec::new() };
     let files = corpus::files_ending(&root.join("mindspore"), &["info"]).unwrap();

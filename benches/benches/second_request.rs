@@ -1,11 +1,11 @@
-//! Question: what does it cost to ask for a kernel that is in memory, beside comparing what was asked for?
+//! Question: what does a request cost for a kernel that is in memory, compared with comparing the request?
 //!
-//! A framework that compiles as it goes asks with `get_or_build` each time it comes upon an operator: nearly always for
-//! one that it has asked for before. What is asked for is one operator, or a job of 40 fused ones. The floor compares the
-//! request with an equal one, which no map can spare itself. With two threads, each of them asks as often, and the time
-//! is that of one call.
+//! A framework that compiles during execution calls `get_or_build` each time it meets an operator: nearly always for
+//! one that it has requested before. A request is for one operator, or for a job of 40 fused ones. The floor compares
+//! the request with an equal one, which no map can avoid. With two threads, each of them makes as many requests, and
+//! the time is that of one call.
 //!
-//! Every two seconds a key is computed again: `longest` is what that request took.
+//! Every two seconds a key is computed again: `longest` is the time of such a request.
 //!
 //! Budget: a microsecond, for one operator.
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot be set up has no figures")]

@@ -1,12 +1,13 @@
-//! Question: what can be counted of what the store does, whatever the machine's mood: pieces of memory, reads and writes,
-//! and how much memory at a time?
+//! Question: which costs of the store can be counted, independent of the machine's speed: allocations, reads and
+//! writes, and peak memory?
 //!
-//! Each row is a process of its own, with a store of so many entries: files of one byte, since none of these looks into
-//! them. `heap` is the most that was allocated at a time, counted by the allocator; `resident` is by how much the
-//! process grew (`VmHWM`), in whole pages. Reads and writes are the kernel's own count.
+//! Each row is a separate process, with a store of that number of entries: files of one byte, since none of these
+//! operations reads them. `heap` is the peak of allocated memory, as counted by the allocator; `resident` is the growth
+//! of the process (`VmHWM`), in whole pages. Reads and writes are the kernel's own counts.
 //!
-//! Budgets: opening a store of 100 000 entries takes no more than 5 MB, and a hit reads once. What a hit allocates, and
-//! what opening takes with 1 000 entries, is shown beside. `-- --most 100000` leaves out what takes a minute.
+//! Budgets: opening a store of 100 000 entries takes at most 5 MB, and a hit reads once. The allocations of a hit, and
+//! the memory for opening 1 000 entries, are shown for comparison. `-- --most 100000` leaves out the rows that take a
+//! minute.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot be set up has no figures")]
 #![expect(clippy::print_stdout, reason = "the table is what this is for")]
 
@@ -27,11 +28,11 @@ use opkeep_testkit::{Counting, allocations, most_bytes};
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Of an entry that is looked up.
+/// The key of an entry that is looked up.
 const KEY: Digest = Digest::from_bytes([7; 32]);
-/// A multiple of how many puts are noted together.
+/// A multiple of the number of puts that are recorded together.
 const PUTS: usize = 640;
-/// What opening a store may take.
+/// The memory that opening a store may take.
 const OPEN_BYTES: u64 = 5_000_000;
 
 fn main() {
@@ -49,7 +50,7 @@ fn main() {
     let most = most();
     let mut there = 0;
     for entries in sizes.into_iter().filter(|entries| *entries <= most) {
-        // An empty file takes a kilobyte in memory, one that is not a page more.
+        // In memory, an empty file takes a kilobyte, and another file a page more.
         if !has_room(entries * (5 << 10)) {
             println!("{:>9} are left out: there is no room for them in memory", thousands(entries));
             break;
@@ -63,7 +64,7 @@ fn main() {
     budgets.settle();
 }
 
-/// How many entries there may be: what stands behind `--most`.
+/// The largest number of entries: the argument after `--most`.
 fn most() -> u64 {
     let number = std::env::args().skip_while(|argument| argument != "--most").nth(1);
     number.map_or(u64::MAX, |number| number.parse().unwrap())
@@ -103,7 +104,7 @@ fn row(root: &Path, what: &str, entries: u64, budgets: &mut Budgets) {
     );
 }
 
-/// Counts, and prints what it counted.
+/// Counts, and prints the counts.
 fn other_process(arguments: &[String]) {
     let [what, root, entries] = arguments else { panic!("{arguments:?}") };
     let root = Path::new(root);
@@ -113,7 +114,7 @@ fn other_process(arguments: &[String]) {
         "hit" | "miss" => {
             let (store, kernel) = (open(config(root, AMPLE)), Kernel::new(Kernel::USUAL));
             store.put(&KEY, &draft(&kernel)).unwrap();
-            // Its directory is looked at once.
+            // The first hit checks its directory.
             assert!(matches!(store.get(&KEY), Lookup::Hit(_)));
             let wanted = if what == "hit" { KEY } else { Digest::of(b"absent") };
             print(1000, || store.get(&wanted));
@@ -146,7 +147,7 @@ fn other_process(arguments: &[String]) {
     }
 }
 
-/// Runs `run` so many times, and prints what it took on an average; and at most, where it is memory.
+/// Runs `run` that many times, and prints the mean of its counts, and the peak of its memory.
 fn print<T>(times: usize, mut run: impl FnMut() -> T) {
     // Reading the counts is counted, too.
     let [first, second] = [reads_and_writes().unwrap(), reads_and_writes().unwrap()];

@@ -1,8 +1,9 @@
-//! Question: what does a store hit with all its checks cost, beside reading the same file and hashing what is returned?
+//! Question: what does a store hit with all its checks cost, compared with reading the same file and hashing the
+//! returned bytes?
 //!
-//! A hit returns the object and 1 KiB of description, checked by SHA-256; 6 KiB of descriptor lie behind them in the
-//! same file, checked by a checksum. The floor is one open, one stat and one read of the entry's own file, and SHA-256
-//! of the object and the description. `bare` is the same of a file that holds no more than what is returned.
+//! A hit returns the object and 1 KiB of description, checked by SHA-256; 6 KiB of descriptor follow them in the same
+//! file, checked by a checksum. The floor is one open, one stat and one read of the entry's own file, and SHA-256 of
+//! the object and the description. `bare` is the same for a file that holds only the returned bytes.
 //!
 //! Budget: 1.25 times the floor with an object of 8 KiB. The other sizes have none.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot be set up has no figures")]
@@ -26,7 +27,7 @@ use tempfile::TempDir;
 
 const BUDGET: f64 = 1.25;
 
-/// A store, and beside it files of what a hit returns.
+/// A store, and beside it files with the bytes that a hit returns.
 struct Setting {
     directory: TempDir,
     store: TargetStore,
@@ -42,7 +43,7 @@ impl Setting {
         Self { directory, store, kernel: Kernel::new(object_bytes), keys: Vec::new(), bare: Vec::new() }
     }
 
-    /// Puts entries until there are so many.
+    /// Puts entries up to this number.
     fn grow(&mut self, entries: usize) {
         let needed = self.kernel.needed();
         for number in self.keys.len()..entries {
@@ -62,7 +63,7 @@ impl Setting {
         }
     }
 
-    /// Reads the entry's file, and hashes what a hit returns: it ends before the descriptor.
+    /// Reads the entry's file, and hashes the bytes that a hit returns, which end before the descriptor.
     fn packed(&self, paths: &[PathBuf], at: usize) {
         let file = read(&paths[at]).unwrap();
         let end = file.len() - self.kernel.info.len();
@@ -86,8 +87,8 @@ impl Setting {
     }
 }
 
-/// Entries in random order, another one for each seed: so no way regularly finds in the processor's caches what another
-/// way read a moment ago.
+/// Entries in random order, another one for each seed, so that no way regularly finds in the processor's caches the
+/// data that another way read a moment ago.
 fn shuffled(entries: usize, mut seed: u64) -> impl FnMut() -> usize {
     move || {
         seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
@@ -183,12 +184,12 @@ fn row(setting: &Setting, budgets: &mut Budgets) {
     );
 }
 
-/// What a hit and a miss do on the disk, besides closing what they opened.
+/// The calls to the disk of a hit and a miss, without closing files.
 fn calls(setting: &Setting) {
     let heard = Arc::new(Calls::default());
     let root = setting.directory.path().join("store");
     let store = open(StoreConfig { watcher: Some(heard.clone()), ..config(&root, AMPLE) });
-    // Directories are looked at once each.
+    // The first look at each directory checks it.
     setting.keys.iter().take(5000).for_each(|key| drop(store.get(key)));
     let mut next = shuffled(setting.keys.len().min(5000), 1);
     println!("        a hit: {}", heard.of(1000, || store.get(&setting.keys[next()])));

@@ -1,13 +1,13 @@
-//! Question: what does a put cost, and does it grow with the store? And beside writing, syncing and renaming the same
-//! bytes?
+//! Question: what does a put cost, does it grow with the store, and how does it compare with writing, syncing and
+//! renaming the same bytes?
 //!
-//! A put writes one entry of an 8 KiB object, 1 KiB of description and 6 KiB of descriptor, under a key that is not
-//! there, into a store of so many entries; then it is removed again, which does not count. All stores and the floor take
-//! turns. The floor hashes nothing, looks for nothing and checks no directory.
+//! A put writes one entry of an 8 KiB object, 1 KiB of description and 6 KiB of descriptor, under a missing key, into a
+//! store of that number of entries; then the entry is removed again, which does not count. All stores and the floor
+//! take turns. The floor hashes nothing, looks up nothing and checks no directory.
 //!
-//! Then the same of objects of 2 KiB to 4 MiB, in a store of few entries.
+//! Then the same for objects of 2 KiB to 4 MiB, in a store of few entries.
 //!
-//! Budget: at 100 000 entries 1.3 times as long as at 1 000.
+//! Budget: 1.3 times as long at 100 000 entries as at 1 000.
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot be set up has no figures")]
 #![expect(clippy::print_stdout, reason = "the table is what this is for")]
 
@@ -33,7 +33,7 @@ const SIZES_OF_OBJECTS: [usize; 5] = [2 << 10, 16 << 10, 64 << 10, 512 << 10, 4 
 /// Puts in each turn.
 const EACH: u32 = 32;
 
-/// Keys that no store has.
+/// Keys that are in no store.
 struct Fresh(Cell<u64>);
 
 impl Fresh {
@@ -110,7 +110,7 @@ fn table(_: &mut Criterion) {
     budgets.settle();
 }
 
-/// How long one of so many writes takes of `bytes` to new files, synced and renamed, in the mean.
+/// The mean time of a write of `bytes` to a new file, synced and renamed.
 fn floor(directory: &TempDir, fresh: &Fresh, bytes: &[u8], each: u32) -> Duration {
     let paths: Vec<PathBuf> = (0..each).map(|_| directory.path().join(fresh.next().to_string())).collect();
     let took = time(|| paths.iter().for_each(|path| publish(directory.path(), path, bytes).unwrap()));
@@ -118,7 +118,7 @@ fn floor(directory: &TempDir, fresh: &Fresh, bytes: &[u8], each: u32) -> Duratio
     took / each
 }
 
-/// The same of puts.
+/// The same for puts.
 fn put(store: &TargetStore, fresh: &Fresh, kernel: &Kernel, each: u32) -> Duration {
     let keys: Vec<Digest> = (0..each).map(|_| fresh.next()).collect();
     let took = time(|| {
@@ -156,7 +156,7 @@ fn place(directory: &TempDir) -> &'static str {
     if directory.path().starts_with("/dev/shm") { "memory" } else { "the directory for temporary files" }
 }
 
-/// What a put does on the disk, besides closing what it opened.
+/// The calls to the disk of a put, without closing files.
 fn calls(directory: &TempDir, kernel: &Kernel) {
     let heard = Arc::new(Calls::default());
     let root: &Path = &directory.path().join("counted");

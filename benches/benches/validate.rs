@@ -1,9 +1,9 @@
-//! Question: what does it cost to decide whether a kernel is what its `.json` says, beside hashing its object, which
-//! has to be done anyway?
+//! Question: what does it cost to decide whether a kernel matches its `.json`, compared with hashing its object, which
+//! is necessary anyway?
 //!
 //! Budgets: 1.5 times SHA-256 of the object from 64 KiB up, 30 us more than it below. Genuine kernels are measured if
-//! `OPKEEP_CORPUS` names the directory that holds them; made ones of 2 KiB to 4 MiB always are. The table after the rows
-//! of criterion takes turns between both sides, so that a machine that slows down slows both. It ends in a failure if a
+//! `OPKEEP_CORPUS` names the directory that holds them; generated ones of 2 KiB to 4 MiB always are. The table after
+//! criterion's rows takes turns between both sides, so that a slowdown of the machine affects both. It fails if a
 //! budget is broken.
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot be set up has no figures")]
 #![expect(clippy::print_stdout, reason = "the table is what this is for")]
@@ -20,15 +20,15 @@ use opkeep_testkit::ascend::{Chip, Cores, Kernel};
 use opkeep_testkit::corpus;
 use opkeep_validator::{expectations_of, validate};
 
-/// From here up, the budget is a ratio.
+/// From this size on, the budget is a ratio.
 const LARGE: usize = 64 << 10;
 const RATIO: f64 = 1.5;
-/// Below, it is so much more.
+/// Below, it is an additional time.
 const MORE: Duration = Duration::from_micros(30);
 
-/// A kernel's description, its object, and what they are called.
+/// A kernel's description, its object, and their names.
 struct Pair {
-    /// The directory that they are in, and the object's name.
+    /// Their directory, and the object's name.
     name: String,
     json: Vec<u8>,
     object: Vec<u8>,
@@ -51,7 +51,7 @@ fn genuine_pairs() -> Vec<Pair> {
     pairs
 }
 
-/// A kernel of about so many bytes, and one of the same size in many small ones.
+/// A kernel of about this number of bytes, and one of the same size that consists of many small ones.
 fn made_pairs() -> Vec<Pair> {
     let mut pairs = Vec::new();
     for bytes in [2 << 10, 16 << 10, LARGE, 256 << 10, 1 << 20, 4 << 20] {
@@ -71,7 +71,7 @@ fn made_pairs() -> Vec<Pair> {
     pairs
 }
 
-/// The smallest, the largest and two between, of those that are always there. The table has all.
+/// The smallest, the largest and two between of the generated kernels. The table has all.
 fn rows(c: &mut Criterion) {
     let mut group = c.benchmark_group("validate");
     group.sample_size(20).warm_up_time(Duration::from_millis(200)).measurement_time(Duration::from_secs(1));

@@ -1,8 +1,9 @@
-//! Question: what does it cost to check a cache of kernels of another program, beside reading and hashing the same bytes?
+//! Question: what does it cost to check another program's cache of kernels, compared with reading and hashing the same
+//! bytes?
 //!
-//! 10 000 kernels of 15 KiB, as MindSpore has them: an object of 9.6 KiB, a `.json`, a descriptor of 4.6 KiB. Both sides
-//! read every file with all processors. Budget: 1.5 times. The table takes turns between both, so that a machine that
-//! slows down slows both. It ends in a failure if the budget is broken.
+//! 10 000 kernels of 15 KiB, in MindSpore's form: an object of 9.6 KiB, a `.json`, a descriptor of 4.6 KiB. Both sides
+//! read every file with all processors. Budget: 1.5 times. The table takes turns between both, so that a slowdown of
+//! the machine affects both. It fails if the budget is broken.
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot be set up has no figures")]
 #![expect(clippy::print_stdout, reason = "the table is what this is for")]
 
@@ -19,7 +20,7 @@ use opkeep_framework_cache::scan::{ItemState, ScanOptions, find, scan};
 use opkeep_testkit::caches::Rank;
 
 const KERNELS: u32 = 10_000;
-/// What makes a kernel of 15 KiB.
+/// The size that makes a kernel of 15 KiB.
 const CODE_BYTES: usize = 9_000;
 const RATIO: f64 = 1.5;
 
@@ -27,7 +28,7 @@ fn threads() -> NonZeroUsize {
     available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
-/// A rank's directory with the kernels; how many bytes they have.
+/// A rank's directory with the kernels; returns their size in bytes.
 fn cache(base: &Path) -> u64 {
     let rank = Rank::new(0);
     let mut bytes = 0;
@@ -39,7 +40,7 @@ fn cache(base: &Path) -> u64 {
     bytes as u64
 }
 
-/// Reads and hashes every file; how many there were.
+/// Reads and hashes every file; returns their number.
 fn floor(files: &[PathBuf]) -> usize {
     let next = AtomicUsize::new(0);
     let run = || {

@@ -1,18 +1,17 @@
-//! Question: what does a build cost in which nothing is new, beside the sum of its store hits?
+//! Question: what does a build cost in which nothing is new, compared with the sum of its store hits?
 //!
-//! Networks are built for this machine by the CPU backend, and then again and again, in process: keys are made from
-//! scratch, every kernel is looked up and checked, and a report is written. The floor is a hit for each kernel, one after
-//! the other, of a store that was just opened: so is a build's, and each of its directories is checked once. With a
-//! view, the files that a framework reads are there and intact; that floor has one look at each of them as well.
-//! `again` is the sum of the same hits of a store that knows its directories, and `keys` what backend and descriptors
-//! need for the keys alone, one after the other.
+//! Networks are built for this machine by the CPU backend, and then again and again, in process: keys are computed from
+//! scratch, every kernel is looked up and checked, and a report is written. The floor is a hit for each kernel in turn,
+//! from a newly opened store, as in a build, so each of its directories is checked once. With a view, the files for a
+//! framework exist and are intact; that floor has one look at each of them as well. `again` is the sum of the same hits
+//! from a store that knows its directories, and `keys` the time of backend and descriptors for the keys alone, one
+//! after the other.
 //!
-//! `resnet50` is the one of the ONNX project, and needs `OPKEEP_CORPUS`. `made` is as large, and every one of its nodes
-//! is another kernel, of the null backend: that is a floor of as many small hits, and keys that cost nothing but
-//! hashing.
+//! `resnet50` is the ONNX project's and needs `OPKEEP_CORPUS`. `made` is as large, and every one of its nodes is a
+//! different kernel of the null backend: its floor is that number of small hits, and its keys cost only hashing.
 //!
-//! Budgets: 3 times the floor, with and without a view, for networks of this size. In small ones it shows what a build
-//! costs in which there is nothing to do: half a millisecond, to look at the compiler, the store and the work directory.
+//! Budgets: 3 times the floor, with and without a view, for networks of this size. Small ones show the cost of a build
+//! with nothing to do: half a millisecond, to look at the compiler, the store and the work directory.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot be set up has no figures")]
 #![expect(clippy::print_stdout, reason = "the table is what this is for")]
 
@@ -91,7 +90,7 @@ impl Setting {
         assert!(!matches!(&report.view, Some(Err(_))), "{:?}", report.view);
     }
 
-    /// Its part of the store, which knows nothing yet.
+    /// Its part of the store, newly opened.
     fn open(&self) -> TargetStore {
         Store::open(self.config.clone()).unwrap().target(&self.target).unwrap()
     }
@@ -105,7 +104,7 @@ impl Setting {
         }
     }
 
-    /// What the keys of all jobs need.
+    /// Computes the keys of all jobs.
     fn make_keys(&self) -> usize {
         let (backend, files) = (&self.backend, FileDigestCache::open(self.directory.path().join("digests")));
         let cancel = CancelToken::new();

@@ -7,21 +7,21 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::files::read_stat;
 
-/// Of this process: all of its threads so far.
+/// The processor time of this process so far, with all of its threads.
 pub fn own_cpu() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     let part = |number: i64| u64::try_from(number).unwrap_or_default();
     Duration::from_secs(part(time.tv_sec)) + Duration::from_nanos(part(time.tv_nsec))
 }
 
-/// Of processes that this one started, and those that they started, as far as they have ended and were waited for; in
-/// hundredths of a second.
+/// The processor time of the children of this process, and of their children, as far as they have ended and were
+/// awaited; in hundredths of a second.
 ///
 /// # Errors
-/// The kernel does not say.
+/// The kernel does not report it.
 pub fn children_cpu() -> io::Result<Duration> {
     let stat = read_stat()?;
-    // The name is in brackets, and may hold anything.
+    // The name is in parentheses, and may contain anything.
     let fields = stat.rsplit_once(')').map(|(_, fields)| fields).unwrap_or_default();
     let ticks: Option<Vec<u64>> =
         fields.split_whitespace().skip(13).take(2).map(|field| field.parse().ok()).collect();

@@ -1,4 +1,4 @@
-//! What a process that this one started has used, as the kernel says when it is waited for.
+//! The resources that a child process used, as the kernel reports them at the end of the wait.
 #![expect(unsafe_code, reason = "`wait4` is in no safe library that we have")]
 
 use std::ffi::{c_int, c_long};
@@ -40,26 +40,26 @@ unsafe extern "C" {
     fn wait4(process: c_int, status: *mut c_int, options: c_int, usage: *mut Usage) -> c_int;
 }
 
-/// How a process ended, and what it used.
+/// The status of a process, and the resources that it used.
 #[derive(Clone, Copy, Debug)]
 pub struct Ended {
-    /// Whether it did well.
+    /// Its status.
     pub status: ExitStatus,
-    /// How long the processor worked for it and those it waited for.
+    /// The processor time of it and of the children that it awaited.
     pub cpu: Duration,
-    /// The most memory that it had at a time, in bytes; no less than what this process has, from which it was made.
+    /// Its peak of resident memory, in bytes; at least that of this process, from which it was forked.
     pub most_resident: u64,
 }
 
 /// Waits for `child`.
 ///
 /// # Errors
-/// It was waited for already.
+/// It was awaited before.
 pub fn wait(child: Child) -> io::Result<Ended> {
     let process = c_int::try_from(child.id()).map_err(io::Error::other)?;
     let (mut status, mut usage) = (0, Usage::default());
     loop {
-        // SAFETY: both pointers are to values of ours that outlive the call, and as large as the kernel takes them to be.
+        // SAFETY: both pointers are to values that outlive the call, and have the sizes that the kernel expects.
         let ended = unsafe { wait4(process, &raw mut status, 0, &raw mut usage) };
         if ended == process {
             break;

@@ -1,5 +1,5 @@
-//! What a benchmark found, for programs that read it: `cargo xtask bench-report` makes its tables of this, and of nothing
-//! that people read.
+//! Figures of a benchmark for programs: `cargo xtask bench-report` makes its tables of these alone, and not of the
+//! printed text.
 #![expect(clippy::print_stderr, reason = "a figure that is lost is told")]
 
 use std::time::Duration;
@@ -10,8 +10,8 @@ use crate::files;
 
 /// One row of a benchmark.
 ///
-/// Noted, it is a line of JSON in the file `<bench>.jsonl` of the directory that `OPKEEP_FIGURES` names; where the
-/// variable is not set, nothing is written.
+/// [`note`](Self::note) writes it as a line of JSON to the file `<bench>.jsonl` in the directory that `OPKEEP_FIGURES`
+/// names; if the variable is not set, nothing is written.
 #[derive(Debug)]
 #[must_use = "it is written down by `note`"]
 pub struct Figure {
@@ -20,44 +20,44 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// A row of `bench`, called so.
+    /// A row of `bench`.
     pub fn new(bench: &'static str, row: impl Into<String>) -> Self {
         let figure = Self { bench, fields: Map::new() };
         figure.with("bench", bench).with("row", row.into())
     }
 
-    /// How many entries, kernels or operators there were.
+    /// The number of entries, kernels or operators.
     pub fn entries(self, entries: usize) -> Self {
         self.with("entries", entries)
     }
 
-    /// How many bytes an iteration is about.
+    /// The number of bytes of an iteration.
     pub fn bytes(self, bytes: usize) -> Self {
         self.with("bytes", bytes)
     }
 
-    /// How long we took, and the floor.
+    /// The measured time, and the floor's.
     pub fn times(self, ours: Duration, floor: Duration) -> Self {
         self.values("s", ours.as_secs_f64(), floor.as_secs_f64())
     }
 
-    /// The same of anything else, in `unit`.
+    /// Other values in `unit`.
     pub fn values(self, unit: &str, ours: f64, floor: f64) -> Self {
         self.value(unit, ours).with("floor", floor)
     }
 
-    /// Ours alone: there is no floor.
+    /// A value without a floor.
     pub fn value(self, unit: &str, ours: f64) -> Self {
         self.with("unit", unit).with("ours", ours)
     }
 
-    /// How many times the floor: lower quartile, median, upper quartile.
+    /// The ratio to the floor: lower quartile, median, upper quartile.
     pub fn ratio(self, [low, median, high]: [f64; 3]) -> Self {
         self.with("low", low).with("ratio", median).with("high", high)
     }
 
-    /// What is allowed, in words; what `measured` is of the `limit`; and what [`Budgets`](crate::Budgets) said of it,
-    /// where there is a budget.
+    /// The budget in words; the measured value with the `limit`; and the verdict of [`Budgets`](crate::Budgets), if
+    /// there is a budget.
     pub fn budget<'a>(
         self,
         allowed: impl Into<String>,
@@ -73,7 +73,7 @@ impl Figure {
         }
     }
 
-    /// Writes it down.
+    /// Writes it to the file.
     pub fn note(self) {
         if let Some(directory) = files::figures_directory() {
             let (path, line) =

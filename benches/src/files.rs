@@ -1,4 +1,4 @@
-//! Directories to measure in, and the least that has to be done to files: what the store is measured beside.
+//! Directories to measure in, and the floors of the store: the least work on files.
 #![expect(
     clippy::disallowed_methods,
     reason = "floors are measured with plain file calls, and compilers are where the environment says"
@@ -17,16 +17,16 @@ use tempfile::TempDir;
 
 const MEMORY: &str = "/dev/shm";
 
-/// A directory in memory where there is such a place, so that a disk's mood is not measured.
+/// A directory in memory if possible, so that the disk's speed does not matter.
 ///
 /// # Errors
-/// No directory can be made.
+/// No directory can be created.
 pub fn directory() -> io::Result<TempDir> {
     let memory = Path::new(MEMORY);
     if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() }
 }
 
-/// Whether [`directory`]s are in memory, and there is room for `bytes` bytes twice over.
+/// Whether [`directory`]s are in memory, with space for `bytes` bytes twice over.
 pub fn has_room(bytes: u64) -> bool {
     rustix::fs::statvfs(MEMORY).is_ok_and(|room| room.f_bavail.saturating_mul(room.f_frsize) / 2 >= bytes)
 }
@@ -51,7 +51,7 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Writes `bytes` beside `target`, syncs the data and renames: the least that a safe put does.
+/// Writes `bytes` beside `target`, syncs the data and renames: the least work of a safe put.
 ///
 /// # Errors
 /// It cannot be written.
@@ -80,7 +80,7 @@ pub fn look(path: &Path) -> io::Result<()> {
     std::fs::symlink_metadata(path).map(drop)
 }
 
-/// The files of a framework's kernels in a directory, without those of ours.
+/// The files of a framework's kernels in a directory, without opkeep's own.
 ///
 /// # Errors
 /// The directory cannot be listed.
@@ -111,8 +111,8 @@ pub fn lines(path: &Path) -> io::Result<Vec<String>> {
     Ok(std::fs::read_to_string(path)?.lines().map(str::to_owned).collect())
 }
 
-/// Makes a compiler at `path` that is the system's, and adds a line to the file beside it that ends in `.log` for each
-/// kernel that it compiles.
+/// Creates a compiler at `path` that calls the system's, and appends a line to the file beside it that ends in `.log`
+/// for each kernel that it compiles.
 ///
 /// # Errors
 /// It cannot be written.
@@ -126,8 +126,8 @@ pub fn make_compiler(path: &Path) -> io::Result<()> {
     std::fs::set_permissions(path, Permissions::from_mode(0o755))
 }
 
-/// Lists each directory in `directory` and looks at each file in those, and at nothing else. How many there are, and
-/// their bytes.
+/// Lists each directory in `directory` and looks at each file in those, and at nothing else. Returns the number and the
+/// total size of the files.
 ///
 /// # Errors
 /// A directory cannot be listed.
@@ -151,16 +151,16 @@ pub fn bare_walk(directory: &Path) -> io::Result<(u64, u64)> {
     Ok((files, bytes))
 }
 
-/// How often this thread has read and written so far, as the kernel counts.
+/// The numbers of reads and writes by this thread so far, as the kernel counts them.
 ///
 /// # Errors
-/// The kernel does not count.
+/// The kernel does not report them.
 pub fn reads_and_writes() -> io::Result<[u64; 2]> {
     let text = std::fs::read_to_string("/proc/thread-self/io")?;
     Ok([number(&text, "syscr:")?, number(&text, "syscw:")?])
 }
 
-/// Where benchmarks write down what they found for programs, if anybody asked.
+/// The directory for figures, if requested.
 pub(crate) fn figures_directory() -> Option<PathBuf> {
     std::env::var_os("OPKEEP_FIGURES").filter(|directory| !directory.is_empty()).map(PathBuf::from)
 }
@@ -172,31 +172,31 @@ pub(crate) fn append_line(path: &Path, line: &str) -> io::Result<()> {
     file.write_all(format!("{line}\n").as_bytes())
 }
 
-/// What the kernel says of this process in one line.
+/// The kernel's line about this process.
 pub(crate) fn read_stat() -> io::Result<String> {
     std::fs::read_to_string("/proc/self/stat")
 }
 
-/// The most memory that this process has had so far, in bytes.
+/// The peak of resident memory of this process, in bytes.
 ///
 /// # Errors
-/// The kernel does not say.
+/// The kernel does not report it.
 pub fn most_resident() -> io::Result<u64> {
     Ok(number(&std::fs::read_to_string("/proc/self/status")?, "VmHWM:")? * 1024)
 }
 
-/// The number behind a name, at the beginning of a line.
+/// The number after a name at the beginning of a line.
 fn number(text: &str, name: &str) -> io::Result<u64> {
     let found =
         text.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse().ok());
     found.ok_or_else(|| io::Error::other(format!("no `{name}` where the kernel should say it")))
 }
 
-/// The program `name` of the package `package`, built now with the profile of this one: what is measured is never an
-/// older one.
+/// The program `name` of the package `package`, built now with the profile of this one, so that no older one is
+/// measured.
 ///
 /// # Errors
-/// It cannot be built, or is not where cargo puts programs.
+/// It cannot be built, or is not at cargo's place for programs.
 pub fn command_of(package: &str, name: &str) -> io::Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
@@ -212,7 +212,7 @@ pub fn command_of(package: &str, name: &str) -> io::Result<PathBuf> {
     found.filter(|path| path.is_file()).ok_or_else(|| io::Error::other(format!("there is no `{name}`")))
 }
 
-/// Where programs are, as the caller's environment says.
+/// The search path of the caller's environment.
 pub fn search_path() -> OsString {
     std::env::var_os("PATH").unwrap_or_default()
 }

@@ -3,7 +3,7 @@
 /// An object, its description and its descriptor.
 #[derive(Clone, Debug)]
 pub struct Kernel {
-    /// The object: bytes that do not compress, with an ELF's first ones.
+    /// The object: bytes that do not compress, after the first ones of ELF.
     pub object: Vec<u8>,
     /// The description: 1 KiB.
     pub json: Vec<u8>,
@@ -12,10 +12,10 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Bytes of the object of a usual kernel.
+    /// The size of a usual kernel's object.
     pub const USUAL: usize = 8 << 10;
 
-    /// A kernel with an object of `bytes` bytes, a multiple of 8 and no less than that.
+    /// A kernel with an object of `bytes` bytes, which must be a multiple of 8 and at least 8.
     pub fn new(bytes: usize) -> Self {
         let mut state = 0x2545_f491_4f6c_dd1d_u64;
         let words = std::iter::repeat_with(|| {
@@ -29,12 +29,12 @@ impl Kernel {
         Self { object, json: vec![b'j'; 1 << 10], info: vec![b'i'; 6 << 10] }
     }
 
-    /// What a hit returns.
+    /// The bytes that a hit returns.
     pub fn needed(&self) -> Vec<u8> {
         [&self.json[..], &self.object[..]].concat()
     }
 
-    /// Everything.
+    /// All bytes.
     pub fn whole(&self) -> Vec<u8> {
         [&self.json[..], &self.object[..], &self.info[..]].concat()
     }

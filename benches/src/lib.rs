@@ -1,10 +1,9 @@
-//! What the benchmarks share: kernels of the size that real operators have, directories in memory, the floors that they
-//! are measured beside, and how that is done.
+//! Shared by the benchmarks: kernels of the size of real operators, directories in memory, floors, and measurement.
 //!
 //! Run them with `cargo bench -p opkeep-benches`, one with `cargo bench -p opkeep-benches --bench store_hit`. Each
-//! asks one question. What has a budget is measured in [`Turns`], and a broken budget ends the program in a failure.
-//! Compare figures of one run only: machines differ, and so do days. `cargo xtask bench-report` runs those that design
-//! budgets are about and writes `REPORT.md`; see [`Figure`].
+//! answers one question. Values with a budget are measured in [`Turns`], and a broken budget makes the program fail.
+//! Compare figures of one run only: machines differ, and so do days. `cargo xtask bench-report` runs those that have
+//! design budgets and writes `REPORT.md`; see [`Figure`].
 
 mod cpu;
 mod ffi;

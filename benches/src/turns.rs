@@ -1,4 +1,4 @@
-//! Ways to do a thing, measured side by side.
+//! Several ways to do the same, measured side by side.
 #![expect(
     clippy::print_stdout,
     clippy::panic,
@@ -8,37 +8,36 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// Whether figures are asked for, by `cargo bench`. Under `cargo test` everything runs once and no budget counts.
+/// Whether figures are requested, by `cargo bench`. Under `cargo test` everything runs once and no budget counts.
 pub fn is_measured() -> bool {
     let given = |wanted: &str| std::env::args().any(|argument| argument == wanted);
     given("--bench") && !given("--test")
 }
 
-/// How long `run` takes, with the time to forget what it gives.
+/// The time that `run` takes, including dropping its result.
 pub fn time<T>(run: impl FnOnce() -> T) -> Duration {
     let start = Instant::now();
     let _ = black_box(run());
     start.elapsed()
 }
 
-/// How long each of `N` ways took, turn by turn. All of them have one go in each turn, so that a machine that slows down
-/// slows all.
+/// The times of `N` ways, turn by turn. Each turn runs all of them, so that a slowdown of the machine affects all.
 #[derive(Debug)]
 pub struct Turns<const N: usize>(Vec<[Duration; N]>);
 
 impl<const N: usize> Turns<N> {
-    /// Takes turns for about `total`, and at least 5; without [`is_measured`] just one. Each way says itself how long it
-    /// took, so that what it has to prepare or tidy up does not count.
+    /// Takes turns for about `total`, at least 5; without [`is_measured`] only one. Each way returns its own time, so
+    /// that preparation and cleaning up do not count.
     pub fn take(total: Duration, mut ways: [&mut dyn FnMut() -> Duration; N]) -> Self {
         let (start, mut turns) = (Instant::now(), Vec::new());
         if is_measured() {
-            // The first time of all is another matter.
+            // The very first run is not typical.
             ways.iter_mut().for_each(|way| _ = way());
         }
         while turns.is_empty() || is_measured() && (turns.len() < 5 || start.elapsed() < total) {
             let mut times = [Duration::ZERO; N];
             for at in 0..N {
-                // The first of a turn is the last of the next.
+                // The order is reversed in every other turn.
                 let way = if turns.len() % 2 == 0 { at } else { N - 1 - at };
                 times[way] = ways[way]();
             }
@@ -47,25 +46,24 @@ impl<const N: usize> Turns<N> {
         Self(turns)
     }
 
-    /// How many turns there were.
+    /// The number of turns.
     pub fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// The middle of the times that `way` took.
+    /// The median of the times of `way`.
     pub fn median(&self, way: usize) -> Duration {
         let mut times: Vec<Duration> = self.0.iter().map(|times| times[way]).collect();
         times.sort_unstable();
         times[times.len() / 2]
     }
 
-    /// The times that `way` took, in seconds: the lower quartile, the middle and the upper quartile.
+    /// The times of `way` in seconds: lower quartile, median, upper quartile.
     pub fn quartiles(&self, way: usize) -> [f64; 3] {
         quartiles(self.0.iter().map(|times| times[way].as_secs_f64()))
     }
 
-    /// How many times as long as `floor` `way` took: the lower quartile, the middle and the upper quartile of the turns'
-    /// ratios.
+    /// The ratios of `way` to `floor` in each turn: lower quartile, median, upper quartile.
     pub fn ratio(&self, way: usize, floor: usize) -> [f64; 3] {
         quartiles(self.0.iter().map(|times| times[way].as_secs_f64() / times[floor].as_secs_f64()))
     }
@@ -77,15 +75,15 @@ fn quartiles(numbers: impl Iterator<Item = f64>) -> [f64; 3] {
     [1, 2, 3].map(|quarter| numbers[(numbers.len() * quarter / 4).min(numbers.len() - 1)])
 }
 
-/// What has to be kept.
+/// The budgets of a benchmark, judged so far.
 #[derive(Debug, Default)]
 pub struct Budgets {
     broken: usize,
 }
 
 impl Budgets {
-    /// Says whether a [`ratio`](Turns::ratio), or a time in [`quartiles`](Turns::quartiles), is within `budget`. It is
-    /// broken if it is in three quarters of the turns: one that is met by a hair must not fail on a busy machine.
+    /// Judges whether a [`ratio`](Turns::ratio), or a time in [`quartiles`](Turns::quartiles), is within `budget`. It
+    /// is broken if three quarters of the turns exceed it: a budget that is barely met must not fail on a busy machine.
     pub fn judge(&mut self, [low, median, _]: [f64; 3], budget: f64) -> &'static str {
         if !is_measured() {
             return "not measured";
@@ -98,15 +96,15 @@ impl Budgets {
         }
     }
 
-    /// Says whether what was counted is within `budget`.
+    /// Judges whether a count is within `budget`.
     pub fn judge_count(&mut self, count: u64, budget: u64) -> &'static str {
         self.judge([count as f64; 3], budget as f64)
     }
 
-    /// Ends the program in a failure if a budget was broken.
+    /// Ends the program with a failure if a budget was broken.
     ///
     /// # Panics
-    /// One was.
+    /// If a budget was broken.
     pub fn settle(self) {
         println!();
         if self.broken > 0 {
@@ -115,7 +113,7 @@ impl Budgets {
     }
 }
 
-/// `number` with its thousands apart.
+/// `number` with its thousands separated.
 pub fn thousands(number: impl TryInto<u64>) -> String {
     let digits = number.try_into().unwrap_or(u64::MAX).to_string();
     let groups: Vec<&str> =

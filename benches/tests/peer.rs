@@ -1,4 +1,4 @@
-//! The contender speaks the harness's protocol, returns no damaged entry, and counts what went wrong.
+//! The contender follows the harness's protocol, returns no damaged entry, and counts errors.
 #![expect(clippy::unwrap_used, reason = "helpers of tests are not themselves marked as tests")]
 #![expect(clippy::disallowed_methods, reason = "these tests damage files")]
 
@@ -19,7 +19,7 @@ impl Peer {
         Self(TempDir::new().unwrap())
     }
 
-    /// With so many entries in it.
+    /// With that number of entries.
     fn of(entries: u64) -> Self {
         let peer = Self::new();
         peer.object(&["put", "--n", &entries.to_string()]);
@@ -35,7 +35,7 @@ impl Peer {
         command.arg(system).args(arguments).arg("--root").arg(self.0.path()).output().unwrap()
     }
 
-    /// What the harness reads: the last line that begins like an object.
+    /// The line that the harness reads: the last one that begins like an object.
     #[track_caller]
     fn object(&self, arguments: &[&str]) -> Value {
         self.object_as("store", arguments)
@@ -66,7 +66,7 @@ impl Peer {
     }
 }
 
-/// Changes a byte in the object, or wherever `from_end` is.
+/// Changes a byte in the object, or at `from_end`.
 fn damage(path: &Path, from_end: usize) {
     let mut bytes = fs::read(path).unwrap();
     let at = bytes.len() - from_end;
@@ -90,7 +90,7 @@ fn put_stores_the_entries_that_it_is_told_to() {
     assert_percentiles(&line, 30);
     assert!(line["total_s"].as_f64().unwrap() > 0.0, "{line}");
     assert_eq!(peer.entries().len(), 30);
-    // Entries 5 to 34 are there, 0 to 4 are not.
+    // Entries 5 to 34 exist, 0 to 4 are missing.
     let line = peer.object(&["get", "--n", "5", "--lookups", "40"]);
     assert_eq!((&line["hits"], &line["bytes"]), (&0.into(), &0.into()));
 }

@@ -1,4 +1,4 @@
-//! Descriptors to read and to make keys of.
+//! Descriptors for reading and for making keys.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use opkeep_digest::Fingerprint;
 pub(crate) const SQUARE: &[u8] =
     include_bytes!("../../../fixtures/mindspore/square_12484080525657478220_2.info");
 
-/// What keys are made of besides descriptors.
+/// The inputs of keys other than descriptors.
 pub(crate) struct Rest {
     spec: ResolvedSpec,
     toolchain: Arc<Fingerprint>,

@@ -1,4 +1,4 @@
-//! Stores to measure, and an ear at their calls to the disk.
+//! Stores to measure, and a counter of their calls to the disk.
 #![allow(dead_code, reason = "each benchmark uses its own part of this")]
 #![allow(clippy::unwrap_used, reason = "a benchmark that cannot be set up has no figures")]
 
@@ -18,7 +18,7 @@ pub(crate) fn key(number: u64) -> Digest {
     Digest::of(&number.to_le_bytes())
 }
 
-/// What is put of a kernel.
+/// The members of a kernel's entry.
 pub(crate) fn draft(kernel: &Kernel) -> EntryBuilder<'_> {
     EntryBuilder::new(1)
         .eager("json", &kernel.json)
@@ -26,25 +26,25 @@ pub(crate) fn draft(kernel: &Kernel) -> EntryBuilder<'_> {
         .lazy("info", &kernel.info)
 }
 
-/// A configuration with a limit of so many MB.
+/// A configuration with a limit in MB.
 pub(crate) fn config(root: &Path, megabytes: u64) -> StoreConfig {
     let limits = LimitSettings { max_op_cache_size: Some(megabytes.to_string()), ..LimitSettings::default() };
     StoreConfig { limits, ..StoreConfig::new(root) }
 }
 
-/// More than any benchmark puts, so that there is a limit and nothing goes.
+/// More than any benchmark stores, so that there is a limit and nothing is evicted.
 pub(crate) const AMPLE: u64 = 1 << 20;
 
 pub(crate) fn open(config: StoreConfig) -> TargetStore {
     Store::open(config).unwrap().target("bench").unwrap()
 }
 
-/// Makes files by the names of entries `from..to`: one byte each, for callers that read no entry's content.
+/// Creates files with the names of entries `from..to`, of one byte each, for benchmarks that read no entry.
 pub(crate) fn fill(store: &TargetStore, from: u64, to: u64) {
     (from..to).for_each(|number| write(&store.path(&key(number)), b"-").unwrap());
 }
 
-/// A clock that is fast: an entry that was put a moment ago looks as if it had been idle for so long.
+/// A clock that is ahead: a new entry looks idle for that time.
 pub(crate) struct Fast(pub(crate) Duration);
 
 impl Clock for Fast {
@@ -70,12 +70,12 @@ impl Watcher for Calls {
 }
 
 impl Calls {
-    /// How many there were since the last look.
+    /// The number of calls since the last one of this function.
     pub(crate) fn take(&self) -> u64 {
         std::mem::take(&mut *self.0.lock().unwrap()).values().sum()
     }
 
-    /// What is done on an average of `times` runs.
+    /// The calls of one run, averaged over `times` runs.
     pub(crate) fn of<T>(&self, times: u64, mut run: impl FnMut() -> T) -> String {
         self.0.lock().unwrap().clear();
         (0..times).for_each(|_| drop(run()));
@@ -91,7 +91,7 @@ impl Calls {
 /// The first argument of a benchmark that is run as another process.
 const CHILD: &str = "--child";
 
-/// The arguments behind [`CHILD`], if this process is the other one.
+/// The arguments after [`CHILD`], if this process is the other one.
 pub(crate) fn child_arguments() -> Option<Vec<String>> {
     let mut arguments = std::env::args().skip(1);
     (arguments.next().as_deref() == Some(CHILD)).then(|| arguments.collect())

@@ -1,4 +1,4 @@
-//! Operators to build: of networks, and made ones.
+//! Operators to build: of networks, and generated ones.
 #![allow(dead_code, reason = "each benchmark uses its own part of this")]
 #![allow(clippy::unwrap_used, reason = "a benchmark that cannot be set up has no figures")]
 
@@ -16,15 +16,15 @@ pub(crate) fn cpu() -> CpuBackend {
     CpuBackend::new(CpuConfig::new(search_path()))
 }
 
-/// Networks that are ours.
+/// The directory of the project's own networks.
 const OURS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/networks");
 
-/// The network called `name` of ours.
+/// The project's own network called `name`.
 pub(crate) fn ours(name: &str) -> Graph {
     read(&Path::new(OURS).join(name).join("model.onnx"))
 }
 
-/// The network of the ONNX project called `name`, if there is a directory of files that are not ours.
+/// The ONNX project's network called `name`, if there is a corpus.
 pub(crate) fn theirs(name: &str) -> Option<Graph> {
     let path = corpus::directory()?.join("onnx").join(name);
     path.is_file().then(|| read(&path))
@@ -34,17 +34,17 @@ fn read(path: &Path) -> Graph {
     opkeep_onnx::read(path, &opkeep_onnx::Options::default()).unwrap().graph
 }
 
-/// What a framework asks for that runs `graph` on this machine.
+/// The requests of a framework that runs `graph` on this machine.
 pub(crate) fn of(graph: &Graph) -> Vec<Request> {
     requests(graph, &BuildSpec::new("cpu"))
 }
 
-/// So many different operators of one type.
+/// Different operators of one type.
 pub(crate) fn alike(kernels: usize) -> Vec<Request> {
     (1..=kernels as i64).map(|length| Request::new(descriptor("node", "Square", &[&[length]]))).collect()
 }
 
-/// One job of so many operators, each of which takes what the one before it gives.
+/// One job of several operators, each of which takes the output of the one before it.
 pub(crate) fn fused(operators: usize) -> Request {
     let mut request = alike(1).remove(0);
     let job = &mut request.descriptor.job;

@@ -1,20 +1,20 @@
-//! Question: what does it cost when many processes that start cold build the same kernels on one store, beside one
-//! process that may run as many compilers?
+//! Question: what does it cost if many processes start cold and build the same kernels with one store, compared with
+//! one process that may run as many compilers?
 //!
-//! 8 processes wait until all of them are ready, and are let go at once; the time is until the last of them is done. The
-//! floor is one process, treated alike. Each run has a new store. First the compiler sleeps: so 8 of them run at once on
-//! any machine, and what is measured is how well the processes share the work. In the rows of `mixed` kernels it
-//! sleeps for 5 to 100 ms, as is known from an earlier build, so that the longest begin first; the same is shown of one
-//! process that does not know. Last, a network of ours is compiled by this machine's compiler on its cores.
+//! 8 processes wait until all of them are ready, and start at once; the time ends with the last of them. The floor is
+//! one process, treated in the same way. Each run has a new store. First the compiler sleeps: so 8 of them run at once
+//! on any machine, and the rows show how well the processes share the work. In the rows of `mixed` kernels it sleeps
+//! for 5 to 100 ms, which is known from an earlier build, so that the longest start first; a further row shows one
+//! process that does not know it. Last, a network is compiled by this machine's compiler on its cores.
 //!
-//! What processors worked for all processes is shown beside: each of them has every kernel to look up, to wait for and to
-//! check, which one process has to do once. Compilers that sleep leave the processors to that, as many as there are.
+//! The processor time of all processes is shown, too: each of them must look up, await and check every kernel, which
+//! one process does once. While compilers sleep, all processors are free for that.
 //!
 //! Then a process is killed while it compiles; see [`takeover`].
 //!
-//! Every kernel must be compiled exactly once, as the compiler itself says; else this fails, measured or not.
+//! Every kernel must be compiled exactly once, as the compiler's log shows; if not, this fails, measured or not.
 //!
-//! Budgets: 1.15 times the floor; 50 ms until another takes over.
+//! Budgets: 1.15 times the floor; 50 ms until another process takes over.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot be set up has no figures")]
 #![expect(clippy::print_stdout, reason = "the tables are what this is for, and processes talk to each other")]
 
@@ -67,7 +67,7 @@ fn main() {
     budgets.settle();
 }
 
-/// A compiler that writes down what it compiles.
+/// A compiler that logs its compiles.
 struct Compiler {
     path: PathBuf,
     _directory: TempDir,
@@ -82,7 +82,7 @@ impl Compiler {
     }
 }
 
-/// Where runs are made, each with a store of its own.
+/// The directory of runs, each with its own store.
 struct Setting {
     directory: TempDir,
     order: Order,
@@ -103,7 +103,7 @@ impl Setting {
         Self { directory, order, kernels: keys.len() }
     }
 
-    /// How long it takes so many processes until all have all kernels, and how long processors worked for that.
+    /// The time of that number of processes until all have all kernels, and the processor time that they used.
     fn run(&self, processes: usize, jobs: usize) -> (Duration, Duration) {
         let order = Order { jobs, ..self.order.clone() };
         let mut ranks: Vec<Rank> = (0..processes).map(|_| Rank::start(&order)).collect();
@@ -119,7 +119,7 @@ impl Setting {
         (took, done.iter().map(|done| done.cpu).sum())
     }
 
-    /// Every process has every kernel, and each was compiled once, as the compiler says.
+    /// Every process has every kernel, and each was compiled once, as the compiler's log shows.
     fn check(&self, outcomes: &[Vec<usize>]) {
         let kernels = self.kernels;
         let compiled: usize = outcomes.iter().map(|counts| counts[1]).sum();
@@ -128,9 +128,9 @@ impl Setting {
             let [reused, compiled, shared, failed, bypassed] = counts[..] else { panic!("{counts:?}") };
             assert_eq!((reused + compiled + shared, failed + bypassed), (kernels, 0));
         }
-        // A network's kernels are there, and there were as many compiles: so each had one.
+        // The network's kernels exist, and there were as many compiles, so each had one.
         let mut compiles = lines(&self.order.log).unwrap();
-        // One of the processes finds out what the compiler reads, by compiles that are no kernel's.
+        // One of the processes probes the compiler's inputs, by compiles that belong to no kernel.
         compiles.retain(|dir| !dir.contains("/probe-"));
         assert_eq!(compiles.len(), kernels, "{compiles:?}");
         if !matches!(self.order.work, Work::Network(..)) {
@@ -143,7 +143,7 @@ impl Setting {
 
 fn row(work: &Work, processes: usize, jobs: usize, machine_jobs: usize, budgets: &mut Budgets) {
     let setting = Setting::new(work, machine_jobs);
-    // Learns what compiles take, and what is where on this machine.
+    // Records the times of compiles, and the toolchain of this machine.
     setting.run(1, machine_jobs);
     let mut cpu = [Vec::new(), Vec::new()];
     let [of_one, of_all] = &mut cpu;
@@ -188,7 +188,7 @@ fn title(work: &Work, kernels: usize) -> String {
     }
 }
 
-/// One process that does not know what its kernels take, beside one that does.
+/// One process that does not know the times of its kernels, compared with one that does.
 fn what_knowing_is_worth(work: &Work) {
     let known = Setting::new(work, 8);
     known.run(1, 8);

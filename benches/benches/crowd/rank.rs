@@ -19,18 +19,18 @@ use opkeep_testkit::{CompileLog, NullBackend, descriptor};
 use crate::common::child;
 use crate::networks;
 
-/// What is built.
+/// The kernels that are built.
 #[derive(Clone, Debug)]
 pub(crate) enum Work {
-    /// So many kernels, each of which takes so many milliseconds.
+    /// A number of kernels, each of which takes this time in milliseconds.
     Equal(usize, u64),
-    /// So many kernels of [`MIXED`].
+    /// A number of kernels of [`MIXED`].
     Mixed(usize),
-    /// A network's kernels, compiled by this compiler, which says itself what it compiles.
+    /// A network's kernels, compiled by this compiler, which logs its compiles.
     Network(String, PathBuf),
 }
 
-/// Operators whose kernels take from 5 to 100 ms, those of one type all the same.
+/// Operators whose kernels take from 5 to 100 ms, with equal times for one type.
 const MIXED: [&str; 8] = ["Abs", "Exp", "Neg", "Relu", "Sigmoid", "Sqrt", "Square", "Tanh"];
 
 fn mixed_cost(job: &Job) -> Duration {
@@ -87,11 +87,11 @@ impl fmt::Display for Work {
     }
 }
 
-/// Where and how a rank builds.
+/// The settings of a rank.
 #[derive(Clone, Debug)]
 pub(crate) struct Order {
     pub(crate) store: PathBuf,
-    /// Where processes agree on how many compilers run, and remember what compiles take.
+    /// The directory in which processes share the number of running compilers and the times of compiles.
     pub(crate) base: PathBuf,
     pub(crate) log: PathBuf,
     pub(crate) work: Work,
@@ -99,15 +99,15 @@ pub(crate) struct Order {
     pub(crate) machine_jobs: usize,
 }
 
-/// What came of a build.
+/// The result of a build.
 pub(crate) struct Done {
-    /// How many kernels had each outcome, by [`Outcome::ALL`].
+    /// The number of kernels with each outcome of [`Outcome::ALL`].
     pub(crate) counts: Vec<usize>,
-    /// How long the processor worked for it, compilers that are processes apart.
+    /// Its processor time, without compilers that are processes.
     pub(crate) cpu: Duration,
 }
 
-/// A rank that runs.
+/// A running rank.
 pub(crate) struct Rank {
     child: Child,
     stdin: ChildStdin,
@@ -115,7 +115,7 @@ pub(crate) struct Rank {
 }
 
 impl Rank {
-    /// Starts a rank, and has it read what it is to build.
+    /// Starts a rank and makes it read its requests.
     pub(crate) fn start(order: &Order) -> Self {
         let Order { store, base, log, work, jobs, machine_jobs } = order;
         let paths = [store, base, log].map(|path| path.to_str().unwrap().to_owned());
@@ -126,12 +126,12 @@ impl Rank {
         Self { child, stdin, lines: BufReader::new(stdout) }
     }
 
-    /// Waits until it says so.
+    /// Waits until it prints that line.
     pub(crate) fn await_line(&mut self, expected: &str) {
         assert_eq!(self.line(), expected);
     }
 
-    /// Has it build.
+    /// Starts its build.
     pub(crate) fn go(&mut self) {
         self.stdin.write_all(b"\n").unwrap();
     }
@@ -166,7 +166,7 @@ impl Rank {
     }
 }
 
-/// What a rank does.
+/// The work of a rank.
 pub(crate) fn run(arguments: &[String]) {
     let [store, base, log, work, jobs, machine_jobs] = arguments else { panic!("{arguments:?}") };
     let number = |text: &String| text.parse::<NonZeroUsize>().unwrap();

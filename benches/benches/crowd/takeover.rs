@@ -1,4 +1,4 @@
-//! How long a kernel has no builder after the process that compiles it dies.
+//! The time without a builder after the process that compiles a kernel dies.
 
 use std::thread;
 use std::time::{Duration, SystemTime};
@@ -33,7 +33,7 @@ fn take_over(waiters: usize, round: u64) -> f64 {
         rank.go();
         rank.await_line("waiting");
     }
-    // By then they ask as seldom as they ever do; and not always at the same point between two times of asking.
+    // By then, they poll at their longest interval; the round varies the position within it.
     thread::sleep(Duration::from_millis(100 + round * 7 % 40));
     let died = since_1970(SystemTime::now());
     holder.kill();

@@ -1,17 +1,16 @@
-//! Question: what does eviction cost, beside looking at every file once, and by how much is a limit exceeded until it
-//! begins?
+//! Question: what does eviction cost, compared with looking at every file once, and by how much is a limit exceeded
+//! before it starts?
 //!
-//! The walk is a whole `gc` that finds nothing to do, in a store where all entries are idle, so that each is listed. Its
-//! floor lists the same directories and looks at each file, and keeps nothing. Then `gc` deletes half of the entries; its
-//! floor is the loop that deletes as many files by their names, with no walk, no lock and no second look. The walk with
-//! that loop is measured as well, and the number of calls for each entry. Last, processes put entries where there is a
-//! limit; see
-//! [`overshoot`].
+//! The walk is a whole `gc` without work, in a store where all entries are idle, so that each is listed. Its floor
+//! lists the same directories and looks at each file, and keeps nothing. Then `gc` deletes half of the entries; its
+//! floor is the loop that deletes as many files by name, without a walk, a lock or a second look. The walk followed by
+//! that loop is measured, too, and the number of calls for each entry. Last, processes put entries into a store with a
+//! limit; see [`overshoot`].
 //!
-//! `cargo bench --bench store_gc -- evictions` measures the second of these only.
+//! `cargo bench --bench store_gc -- evictions` measures only the second of these.
 //!
-//! Budgets: the walk of 100 000 entries 3 times the bare one; evicting half of the entries 2 times the loop; the limit is
-//! exceeded by no more than what every process may keep to itself.
+//! Budgets: the walk of 100 000 entries takes 3 times the bare walk; evicting half of the entries 2 times the loop; the
+//! limit is exceeded by at most the amount that every process may leave unreported.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot be set up has no figures")]
 #![expect(clippy::print_stdout, reason = "the tables are what this is for")]
 
@@ -31,7 +30,7 @@ use opkeep_benches::{
 use opkeep_store::{GcOptions, GcReport, StoreConfig, TargetStore};
 
 const BUDGET: f64 = 3.0;
-/// Of an eviction, times the loop that deletes the same files.
+/// The time of an eviction, divided by that of the loop that deletes the same files.
 const EVICTION_BUDGET: f64 = 2.0;
 
 fn main() {

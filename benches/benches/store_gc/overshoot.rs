@@ -1,13 +1,13 @@
-//! By how much a limit is exceeded.
+//! The amount by which a limit is exceeded.
 //!
-//! Each process hears its own calls to the disk, and writes down when it writes how many bytes and when it deletes them.
-//! What all of them wrote down, put in order, says how much there was at any time: nothing escapes between two samples.
-//! Everything that is put is idle at once, so only the writers keep the store below its limit.
+//! Each process watches its own calls to the disk, and logs the time and the size of writes and deletions. All logs
+//! together, sorted by time, give the store's size at any time, without gaps between samples. Every new entry is idle
+//! at once, so only the writers keep the store below its limit.
 //!
-//! Nobody waits for whoever makes room. A process tells the others what it put after 64 puts or 16 MiB, so that is what
-//! each may exceed the limit by; a put every 10 ms, ten times as often as a compiler has something to put, leaves
-//! whoever makes room ahead of all others. In the rows without a pause they put faster than anybody can delete, until
-//! they are done: those show the worst, and have no budget.
+//! No process waits for the one that evicts. A process reports its puts to the others after 64 puts or 16 MiB, so each
+//! may exceed the limit by that amount. With a put every 10 ms, ten times the rate of a compiler, eviction keeps pace.
+//! In the rows without a pause, the processes put faster than any process can delete until they are done: those rows
+//! show the worst case, and have no budget.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -21,16 +21,16 @@ use opkeep_store::StoreConfig;
 
 use crate::common::{child, config, draft, idle, key, open};
 
-/// Objects of so many bytes, a limit of so many MB, of which half is left, and the time between two puts.
+/// The size of objects, the limit in MB, of which half is left, and the time between two puts.
 const CASES: [(usize, u64, Duration); 3] =
     [(8 << 10, 2, PAUSE), (256 << 10, 16, PAUSE), (8 << 10, 2, Duration::ZERO)];
 const UNSAID_PUTS: u64 = 64;
 const UNSAID_BYTES: u64 = 16 << 20;
 const PAUSE: Duration = Duration::from_millis(10);
-/// By each process.
+/// The number of puts of each process.
 const PUTS: u64 = 200;
 
-/// When how many bytes came, or went.
+/// The times and sizes of writes (positive) and deletions (negative).
 #[derive(Default)]
 struct Log(Mutex<Vec<(u128, i64)>>);
 
@@ -39,7 +39,7 @@ impl Watcher for Log {
         let name = call.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let bytes = match call.op {
             FsOp::Write if name.starts_with("put-") => call.bytes as i64,
-            // All are of one size.
+            // All entries have one size.
             FsOp::Remove if name.starts_with("evict-") => -1,
             _ => return Permit::Go,
         };
@@ -49,7 +49,7 @@ impl Watcher for Log {
     }
 }
 
-/// Puts entries, and prints what it wrote down.
+/// Puts entries, and prints its log.
 pub(crate) fn other_process(arguments: &[String]) {
     let [root, process, megabytes, puts, object_bytes, pause] = arguments else { panic!("{arguments:?}") };
     let number = |text: &String| text.parse::<u64>().unwrap();
@@ -66,7 +66,7 @@ pub(crate) fn other_process(arguments: &[String]) {
     log.iter().for_each(|(when, bytes)| println!("{when} {bytes}"));
 }
 
-/// The most bytes that there were, how many were put, and how many are left.
+/// The peak size of the store, and the numbers of entries that were put and that are left.
 fn run(processes: u64, puts: u64, (object_bytes, megabytes, pause): (usize, u64, Duration)) -> [u64; 3] {
     let directory = directory().unwrap();
     let argument = |process: u64| {

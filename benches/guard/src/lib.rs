@@ -1,9 +1,9 @@
-//! Where instructions are counted.
+//! The function whose instructions are counted.
 //!
 //! `cargo xtask guard` runs the program `workloads` under `valgrind --tool=callgrind`, once for each workload, and sets
-//! it to count from the beginning of [`measured`] to its end: what prepares a workload does not count.
+//! it to count from the beginning of [`measured`] to its end: the preparation of a workload does not count.
 
-/// Runs `work` so many times. This is the function whose instructions are counted: it is never inlined, it is called
+/// Runs `work` that many times. This is the function whose instructions are counted: it is never inlined, it is called
 /// once in a process, and it is found by its name.
 #[inline(never)]
 pub fn measured(times: u32, work: &mut dyn FnMut()) {

@@ -1,4 +1,4 @@
-//! A backend that costs nothing: its kernels are objects for this host that do nothing.
+//! A backend without cost: its kernels are objects for this host that do nothing.
 
 use object::write::{Object, StandardSection, Symbol, SymbolSection};
 use object::{Architecture, BinaryFormat, Endianness, SymbolFlags, SymbolKind, SymbolScope};

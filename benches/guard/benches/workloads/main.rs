@@ -1,8 +1,9 @@
 //! Question: how many instructions do a hit, a put, a key, a validation and a warm build take?
 //!
-//! One workload a process: `workloads NAME TIMES` prepares it, runs it once, so that the first run is not counted, and
-//! then TIMES times in [`measured`]. Nothing is timed; `cargo xtask guard` counts. One thread does the work, and only
-//! it is counted. Without arguments, as `cargo bench` runs it, each workload runs once, and nothing is counted.
+//! One workload for each process: `workloads NAME TIMES` prepares it, runs it once, so that the first run does not
+//! count, and then TIMES times in [`measured`]. Nothing is timed; `cargo xtask guard` counts. One thread does the work,
+//! and only it is counted. Without arguments, as `cargo bench` runs it, each workload runs once, and nothing is
+//! counted.
 //!
 //! The process keeps to one processor, so that a build has no reason to start threads.
 
@@ -25,12 +26,12 @@ use opkeep_validator::{expectations_of, validate};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use tempfile::TempDir;
 
-/// Something that is done.
+/// The work of one run.
 type Work = Box<dyn FnMut()>;
-/// What prepares it.
+/// Prepares the work.
 type Prepare = fn() -> Work;
 
-/// What is counted: its name, and what prepares it.
+/// The workloads: the name, and the preparation.
 const WORKLOADS: &[(&str, Prepare)] = &[
     ("hit", || hit(usual())),
     ("hit_small", || hit(small())),
@@ -108,12 +109,12 @@ fn small() -> Kernel {
     Kernel { object: vec![1; 64], json: vec![2; 64], info: vec![3; 64] }
 }
 
-/// A directory in memory where the machine has one.
+/// A directory in memory, if the machine has one.
 fn directory() -> TempDir {
     TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).unwrap()
 }
 
-/// A store with a kernel in it, in a directory that is kept.
+/// A store with a kernel in it, and its directory.
 fn stored(kernel: &Kernel) -> (TargetStore, TempDir) {
     let directory = directory();
     let store =
@@ -147,7 +148,7 @@ fn put(kernel: Kernel) -> Work {
     })
 }
 
-/// The key of what the vendor's descriptor says.
+/// Computes the key for the vendor's descriptor.
 fn key_of(descriptor: &Descriptor, toolchain: &Arc<Fingerprint>) {
     let spec = ResolvedSpec { target: "Ascend910A".into(), ..ResolvedSpec::default() };
     let parts = KeyParts::new("bench", &descriptor.job, &spec, toolchain.clone(), Fingerprint::new());
@@ -175,7 +176,7 @@ fn validation([json, object]: [&'static [u8]; 2]) -> Work {
     Box::new(move || assert!(validate(black_box(json), object, &expect).is_valid()))
 }
 
-/// A build in which every kernel is there, of a backend that costs nothing.
+/// A build in which every kernel is stored, of a backend without cost.
 fn warm_build(view: bool) -> Work {
     let directory = directory();
     let shapes = 1..=KERNELS;
@@ -196,7 +197,7 @@ fn warm_build(view: bool) -> Work {
     };
     assert_eq!(engine.build(&requests).unwrap().count(Outcome::Compiled), requests.len());
     if view {
-        // Files that changed a moment ago are read again, and these would be in some runs and not in others.
+        // Files that changed a moment ago are read again, which would happen in some runs and not in others.
         std::thread::sleep(std::time::Duration::from_millis(2200));
     }
     Box::new(move || {

@@ -8,7 +8,7 @@ const JSON: usize = 1024;
 const INFO: usize = 6144;
 /// Bytes of all three bodies.
 pub(crate) const WHOLE: usize = OBJECT + JSON + INFO;
-/// Where an object has its entry's number.
+/// The position of its number in an object.
 const NUMBER: usize = 64;
 
 /// The key of an entry.
@@ -42,7 +42,7 @@ pub(crate) struct Made {
     info: Vec<u8>,
 }
 
-/// Makes entries: their objects differ in their numbers alone.
+/// Generates entries, whose objects differ only in their numbers.
 pub(crate) struct Maker(Vec<u8>);
 
 impl Maker {
@@ -63,7 +63,7 @@ impl Maker {
     }
 }
 
-/// `start` with as much of `filling` behind it as makes `length` bytes of JSON.
+/// `start` with enough of `filling` appended for `length` bytes of JSON.
 fn padded(start: String, filling: u8, length: usize) -> Vec<u8> {
     let mut text = start.into_bytes();
     text.resize(length - 2, filling);
@@ -72,13 +72,13 @@ fn padded(start: String, filling: u8, length: usize) -> Vec<u8> {
 }
 
 impl Made {
-    /// As a build puts a kernel.
+    /// The draft that a build makes of a kernel.
     pub(crate) fn draft(&self) -> EntryBuilder<'_> {
         EntryBuilder::new(1).eager("json", &self.json).eager("object", &self.object).lazy("info", &self.info)
     }
 }
 
-/// Whether bodies are those of an entry: as long as they should be, and the object has its number.
+/// Whether bodies are those of an entry: of the right length, and with its number in the object.
 pub(crate) fn is_of(number: u64, json: &[u8], object: &[u8]) -> bool {
     [json.len(), object.len()] == [JSON, OBJECT] && object[NUMBER..NUMBER + 8] == number.to_le_bytes()
 }

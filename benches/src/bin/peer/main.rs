@@ -1,16 +1,15 @@
-//! Our store as a contender beside other caches, in a harness that measures them all alike.
+//! The store as a contender beside other caches, in a harness that measures them all in the same way.
 //!
 //! ```text
 //! peer <store|store-info> <put|get|scan|evict|worker> --root DIR [--n N] [--start I] [--lookups L] [--seed S]
 //!                         [--target-bytes B] [--id I] [--seconds S] [--start-at UNIX]
 //! ```
 //!
-//! The harness starts a process for each operation and reads one JSON object from its output. Times are taken in here,
-//! around the one call, in microseconds; making the entry is outside. Everything goes through the store's public
-//! interface, with every check on. `store` does what a build does: all three bodies are read, `.json` and `.o` are
-//! checked by SHA-256, and the `.info`, which a build has no use for, by the checksum that covers it. `store-info` asks
-//! for the
-//! `.info`, too, which is then checked by SHA-256 as well.
+//! The harness starts a process for each operation and reads one JSON object from its output. Times are taken here,
+//! around the one call, in microseconds, without generating the entry. Everything goes through the store's public
+//! interface, with every check on. `store` does the same as a build: all three bodies are read, `.json` and `.o` are
+//! checked by SHA-256, and the `.info`, which a build does not use, by the checksum that covers it. `store-info`
+//! requests the `.info`, too, which is then also checked by SHA-256.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,

@@ -1,4 +1,4 @@
-//! What one process does alone: put, get, scan, evict.
+//! The operations of a single process: put, get, scan, evict.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,13 +13,13 @@ use serde_json::{Value, json};
 
 use crate::entries::{Maker, Numbers, WHOLE, is_of, key};
 
-/// Entries that `get` touches before it takes times: as many as the harness's own contenders.
+/// The number of entries that `get` touches before it measures, as in the harness's own contenders.
 const TOUCHED: u64 = 20_000;
 
-/// What stands behind the operation.
+/// The arguments after the operation.
 pub(crate) struct Options {
     root: PathBuf,
-    /// Whether a look-up asks for the `.info`.
+    /// Whether a look-up requests the `.info`.
     pub(crate) with_info: bool,
     others: BTreeMap<String, String>,
 }
@@ -39,18 +39,18 @@ impl Options {
         Ok(Self { root, with_info, others })
     }
 
-    /// The number called `name`, or its default if it is not given.
+    /// The number called `name`, or its default if it is missing.
     pub(crate) fn number<T: FromStr>(&self, name: &str, otherwise: T) -> Result<T, String> {
         let Some(text) = self.others.get(name) else { return Ok(otherwise) };
         text.parse().map_err(|_| format!("`--{name} {text}` is no number, or not one that fits"))
     }
 
-    /// The store, with a limit that nothing here reaches.
+    /// The store, with a limit that is not reached.
     pub(crate) fn open(&self) -> Result<TargetStore, String> {
         self.open_at(None)
     }
 
-    /// The same, in which every entry has been idle for half an hour: others may not be evicted.
+    /// The same, but every entry has been idle for half an hour: others may not be evicted.
     fn open_idle(&self) -> Result<TargetStore, String> {
         self.open_at(Some(Arc::new(HalfAnHourLater)))
     }
@@ -63,7 +63,7 @@ impl Options {
     }
 }
 
-/// A clock that is fast.
+/// A clock that is ahead.
 struct HalfAnHourLater;
 
 impl Clock for HalfAnHourLater {
@@ -72,11 +72,11 @@ impl Clock for HalfAnHourLater {
     }
 }
 
-/// What a look-up came to, for the harness.
+/// The result of a look-up, for the harness.
 pub(crate) enum Got {
-    /// All three bodies, and how many bytes they have.
+    /// All three bodies, with their size in bytes.
     Whole(usize),
-    /// Returned, or to be returned, with wrong bytes.
+    /// Wrong bytes were returned, or were found in the entry.
     Torn,
     Absent,
     Io,
@@ -98,7 +98,7 @@ pub(crate) fn look_up(store: &TargetStore, number: u64, key: &Digest, with_info:
             Ok(Some(info)) => json.len() + object.len() + info.len(),
             _ => return Got::Torn,
         },
-        // It is in memory all the same, behind the others.
+        // It was read into memory all the same, after the others.
         false => entry.file_bytes().min(WHOLE),
     };
     if read == WHOLE && is_of(number, json, object) { Got::Whole(read) } else { Got::Torn }
@@ -136,7 +136,7 @@ pub(crate) fn get(options: &Options) -> Result<Value, String> {
     Ok(times.add_to(json!({ "op": "get", "n": n, "hits": hits, "bytes": bytes })))
 }
 
-/// One walk over everything, which removes nothing.
+/// One walk over everything that removes nothing.
 pub(crate) fn scan(options: &Options) -> Result<Value, String> {
     let store = options.open_idle()?;
     let options = GcOptions { dry_run: true, max_bytes: Some(0), ..GcOptions::default() };
@@ -181,7 +181,7 @@ impl Times {
         result
     }
 
-    /// `line` with percentiles, in microseconds; without, if nothing was timed.
+    /// `line` with percentiles in microseconds, or unchanged if nothing was timed.
     fn add_to(mut self, mut line: Value) -> Value {
         self.0.sort_unstable();
         let count = self.0.len();

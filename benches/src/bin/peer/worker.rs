@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::entries::{Maker, Numbers, key};
 use crate::operations::{Got, Options, look_up};
 
-/// What a worker did, and what came of it.
+/// The operations of a worker, and their results.
 #[derive(Default)]
 struct Counts {
     gets: u64,
@@ -47,12 +47,12 @@ fn since_1970() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// An entry that is missing and that all processes want: another one every 5 ms.
+/// A missing entry that all processes request: another one every 5 ms.
 fn hot() -> u64 {
     5_000_000 + u64::try_from(since_1970().as_millis()).unwrap_or_default() / 5 % 1_000_000
 }
 
-/// Of ten, one puts a known entry again, one puts a hot one, one gets a hot one, and seven get a known one.
+/// Of ten steps, one puts a known entry again, one puts a hot one, one gets a hot one, and seven get a known one.
 fn step(
     store: &TargetStore,
     maker: &Maker,
