@@ -37,6 +37,7 @@
 //! ```
 
 mod chips;
+pub mod file_names;
 mod fuzz;
 mod json;
 mod lint;

@@ -7,14 +7,10 @@
 //! - [`fill`], which gives ranks the kernels that other ranks have;
 //! - [`import`], which puts kernels into a store;
 //! - [`FrameworkFiles`], which judges and keeps what a [`View`](opkeep_kernel_meta::View) replaces.
-//!
-//! [`gc`] limits the size of CANN's caches. It judges no kernel: it has to see every file and read little.
 
 pub mod fill;
-pub mod gc;
 pub mod import;
 mod occupant;
-mod open_files;
 pub mod quarantine;
 pub mod restore;
 pub mod scan;

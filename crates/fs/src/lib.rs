@@ -10,7 +10,8 @@
 //! each single one. A [`Clock`] replaces the time, so that no test has to wait.
 //!
 //! Also here: [`FileLock`] (released on drop, even if a forked child has the file open), [`parallel`](map) work with a
-//! bounded number of threads, [`CancelToken`], and directories that only [this user](private_dir) can write to.
+//! bounded number of threads, [`CancelToken`], the [files](OpenFiles) that other processes have open, and directories that
+//! only [this user](private_dir) can write to.
 //!
 //! ```
 //! use opkeep_fs::{Fs, TryLock};
@@ -32,6 +33,7 @@ mod clock;
 mod dir;
 mod limits;
 mod lock;
+mod open_files;
 mod parallel;
 mod private;
 mod pseudo;
@@ -47,6 +49,7 @@ pub use clock::{Clock, FileClock, idle, unix};
 pub use dir::{Dir, DirEntry, FileRead, Names};
 pub use limits::{has_no_locks, is_out_of_files, max_open_files};
 pub use lock::{FileLock, TryLock};
+pub use open_files::OpenFiles;
 pub use parallel::{Mapped, map};
 pub use private::{NotPrivate, private_dir, private_user_dir};
 pub use pseudo::{descend, pseudo_below, pseudo_file_system};

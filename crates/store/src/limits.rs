@@ -1,16 +1,14 @@
 //! The limits of a target's directory: their sources and values.
+//!
+//! CANN's own cache has the same file and variables with other rules of reading: see [`LimitRules`].
 
 use std::path::Path;
-use std::str::FromStr;
 
 use thiserror::Error;
 
 use crate::limits_file::LimitsFile;
 use opkeep_fs::RootedFs;
 
-/// CANN's defaults.
-const DEFAULT_MEGABYTES: u64 = 500;
-const DEFAULT_PERCENT: u8 = 50;
 /// The number of characters of a value that a message shows at most.
 const SHOWN: usize = 60;
 
@@ -37,7 +35,7 @@ pub struct LimitSettings {
     pub max_entries: Option<String>,
 }
 
-/// A setting of limits that does not count. The store works without it.
+/// A setting of limits that does not count, or counts otherwise than it reads. The store works without it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum LimitWarning {
@@ -57,6 +55,18 @@ pub enum LimitWarning {
         /// The value if unset.
         default: &'static str,
     },
+    /// The value begins with a number, which counts.
+    #[error("`{value}` for `{name}`{place} counts as {number}, as CANN reads it: write the number alone")]
+    Trailing {
+        /// The value, or its beginning.
+        value: String,
+        /// The name of the parameter.
+        name: &'static str,
+        /// The file, if the value is in one.
+        place: String,
+        /// The number at its beginning.
+        number: i64,
+    },
     /// The file sets one of two parameters that only count together.
     #[error("`{path}` sets `{set}` but not `{missing}`: only both together count; add `{missing}=...`")]
     Alone {
@@ -68,10 +78,7 @@ pub enum LimitWarning {
         missing: &'static str,
     },
     /// A line of the file is not a setting.
-    #[error(
-        "line {line} of `{path}` does not count: `{text}`; expected `max_op_cache_size=...`, \
-         `remain_cache_size_ratio=...` or `max_op_cache_entries=...`"
-    )]
+    #[error("line {line} of `{path}` does not count: `{text}`; expected {expected}")]
     Line {
         /// The file.
         path: String,
@@ -79,6 +86,8 @@ pub enum LimitWarning {
         line: usize,
         /// The line, or its beginning.
         text: String,
+        /// Valid lines.
+        expected: &'static str,
     },
     /// A section of the file is not read.
     #[error(
@@ -102,63 +111,169 @@ pub enum LimitWarning {
     },
 }
 
-/// A parameter, which the file and the environment can set.
-struct Parameter<T: 'static> {
-    in_file: &'static str,
-    in_environment: &'static str,
-    range: &'static str,
-    default: &'static str,
-    parse: fn(&str) -> Option<T>,
+/// A parameter of limits: its name in one place, and its valid values.
+#[derive(Clone, Copy, Debug)]
+pub struct LimitParameter {
+    /// Its name.
+    pub name: &'static str,
+    /// The valid values, in words.
+    pub range: &'static str,
+    /// The value if unset, in words.
+    pub default: &'static str,
+    /// Whether a value is valid.
+    pub is_valid: fn(i64) -> bool,
 }
 
-/// `None` inside is -1, no limit at all.
-const SIZE: Parameter<Option<u64>> = Parameter {
-    in_file: "max_op_cache_size",
-    in_environment: "ASCEND_MAX_OP_CACHE_SIZE",
+/// The rules by which a cache's limits are read. A pair is the parameter in the file, and the one in the environment.
+#[derive(Clone, Copy, Debug)]
+pub struct LimitRules {
+    /// The size in MB; -1 is no limit.
+    pub size: [LimitParameter; 2],
+    /// The part that an eviction leaves, in percent.
+    pub ratio: [LimitParameter; 2],
+    /// The number of entries, where it can be limited.
+    pub entries: Option<[LimitParameter; 2]>,
+    /// A text behind a number is ignored with a warning: `500MB` is 500.
+    pub trailing_text: bool,
+    /// The valid lines of the file, in words.
+    pub lines: &'static str,
+}
+
+const SIZE: LimitParameter = LimitParameter {
+    name: "max_op_cache_size",
     range: "a whole number of MB in [1, 2147483647], or -1 for no aging",
     default: "500",
-    parse: |text| match number::<i64>(text)? {
-        -1 => Some(None),
-        megabytes @ 1..=2_147_483_647 => Some(Some(megabytes.unsigned_abs() << 20)),
-        _ => None,
-    },
+    is_valid: |megabytes| matches!(megabytes, -1 | 1..=2_147_483_647),
 };
-
-const RATIO: Parameter<u8> = Parameter {
-    in_file: "remain_cache_size_ratio",
-    in_environment: "ASCEND_REMAIN_CACHE_SIZE_RATIO",
+const RATIO: LimitParameter = LimitParameter {
+    name: "remain_cache_size_ratio",
     range: "a whole number of percent in [1, 100]",
     default: "50",
-    parse: |text| number(text).filter(|percent| (1..=100).contains(percent)),
+    is_valid: |percent| matches!(percent, 1..=100),
 };
-
-const ENTRIES: Parameter<u64> = Parameter {
-    in_file: "max_op_cache_entries",
-    in_environment: "OPKEEP_MAX_CACHE_ENTRIES",
+const ENTRIES: LimitParameter = LimitParameter {
+    name: "max_op_cache_entries",
     range: "a whole number of 1 or more",
     default: "no limit",
-    parse: |text| number(text).filter(|entries| *entries > 0),
+    is_valid: |entries| entries > 0,
 };
 
-fn number<T: FromStr>(text: &str) -> Option<T> {
-    text.trim().parse().ok()
+impl LimitRules {
+    /// The rules of a store.
+    pub const STORE: Self = Self {
+        size: [SIZE, LimitParameter { name: "ASCEND_MAX_OP_CACHE_SIZE", ..SIZE }],
+        ratio: [RATIO, LimitParameter { name: "ASCEND_REMAIN_CACHE_SIZE_RATIO", ..RATIO }],
+        entries: Some([ENTRIES, LimitParameter { name: "OPKEEP_MAX_CACHE_ENTRIES", ..ENTRIES }]),
+        trailing_text: false,
+        lines: "`max_op_cache_size=...`, `remain_cache_size_ratio=...` or `max_op_cache_entries=...`",
+    };
+
+    /// The limits that result from a file and the environment, and whether size and ratio are the file's.
+    ///
+    /// The file is first, then the environment, then the default. Size and ratio of the file count only together. `warnings`
+    /// gets what does not count.
+    pub fn resolve(
+        &self,
+        file: &LimitsFile,
+        path: &str,
+        environment: &LimitSettings,
+        warnings: &mut Vec<LimitWarning>,
+    ) -> (Limits, bool) {
+        warnings.extend(file.unknown.iter().map(|(line, text)| LimitWarning::Line {
+            path: path.to_owned(),
+            line: *line,
+            text: shortened(text),
+            expected: self.lines,
+        }));
+        warnings.extend(file.sections.iter().map(|(line, section)| LimitWarning::Section {
+            path: path.to_owned(),
+            line: *line,
+            section: shortened(section),
+        }));
+        let alone = match (&file.size, &file.ratio) {
+            (Some(_), None) => Some((&self.size, &self.ratio)),
+            (None, Some(_)) => Some((&self.ratio, &self.size)),
+            _ => None,
+        };
+        warnings.extend(alone.map(|([set, _], [missing, _])| LimitWarning::Alone {
+            path: path.to_owned(),
+            set: set.name,
+            missing: missing.name,
+        }));
+        let mut read = |parameter: &LimitParameter, text: &Option<String>, file: Option<&str>| {
+            parameter.read(text.as_deref(), file, self.trailing_text, warnings)
+        };
+        let ([size_in_file, size_in_environment], [ratio_in_file, ratio_in_environment]) =
+            (&self.size, &self.ratio);
+        let in_file =
+            (read(size_in_file, &file.size, Some(path)), read(ratio_in_file, &file.ratio, Some(path)));
+        let is_file = matches!(in_file, (Some(_), Some(_)));
+        let (size, ratio) = match is_file {
+            true => in_file,
+            false => (
+                read(size_in_environment, &environment.max_op_cache_size, None),
+                read(ratio_in_environment, &environment.remain_cache_size_ratio, None),
+            ),
+        };
+        let mut limits = Limits::default();
+        if let Some(megabytes) = size {
+            limits.max_bytes = u64::try_from(megabytes).ok().map(|megabytes| megabytes << 20);
+        }
+        if let Some(percent) = ratio.and_then(|percent| u8::try_from(percent).ok()) {
+            limits.remain_percent = percent;
+        }
+        if let Some([in_file, in_environment]) = &self.entries {
+            let entries = read(in_file, &file.entries, Some(path))
+                .or_else(|| read(in_environment, &environment.max_entries, None));
+            limits.max_entries = entries.and_then(|entries| u64::try_from(entries).ok());
+        }
+        (limits, is_file)
+    }
 }
 
-impl<T> Parameter<T> {
-    /// The value of `text`, if there is one and it is valid. An invalid one adds a warning.
-    fn read(&self, text: Option<&str>, file: Option<&str>, warnings: &mut Vec<LimitWarning>) -> Option<T> {
+fn shortened(text: &str) -> String {
+    text.chars().take(SHOWN).collect()
+}
+
+impl LimitParameter {
+    /// The value of `text`, if there is one and it is valid.
+    fn read(
+        &self,
+        text: Option<&str>,
+        file: Option<&str>,
+        trailing_text: bool,
+        warnings: &mut Vec<LimitWarning>,
+    ) -> Option<i64> {
         let text = text?;
-        let value = (self.parse)(text);
-        if value.is_none() {
-            warnings.push(LimitWarning::Value {
-                value: text.chars().take(SHOWN).collect(),
-                name: if file.is_some() { self.in_file } else { self.in_environment },
-                place: file.map(|file| format!(" in `{file}`")).unwrap_or_default(),
-                range: self.range,
-                default: self.default,
-            });
+        let Self { name, range, default, is_valid } = *self;
+        let value = || shortened(text);
+        let place = || file.map(|file| format!(" in `{file}`")).unwrap_or_default();
+        match leading_number(text).filter(|(number, _)| is_valid(*number)) {
+            Some((number, "")) => Some(number),
+            Some((number, _)) if trailing_text => {
+                warnings.push(LimitWarning::Trailing { value: value(), name, place: place(), number });
+                Some(number)
+            }
+            _ => {
+                warnings.push(LimitWarning::Value { value: value(), name, place: place(), range, default });
+                None
+            }
         }
-        value
+    }
+}
+
+/// The number at the beginning of a text, and the text behind it.
+fn leading_number(text: &str) -> Option<(i64, &str)> {
+    let text = text.trim();
+    let sign = usize::from(text.starts_with(['-', '+']));
+    let end = text[sign..].find(|letter: char| !letter.is_ascii_digit()).map_or(text.len(), |at| at + sign);
+    Some((text[..end].parse().ok()?, &text[end..]))
+}
+
+/// CANN's defaults.
+impl Default for Limits {
+    fn default() -> Self {
+        Self { max_bytes: Some(500 << 20), remain_percent: 50, max_entries: None }
     }
 }
 
@@ -171,57 +286,13 @@ impl Limits {
         environment: &LimitSettings,
     ) -> (Self, Vec<LimitWarning>) {
         let path = LimitsFile::path(root).display().to_string();
-        match LimitsFile::load(fs, root, make) {
-            Ok(ini) => Self::resolve(&ini, &path, environment),
-            Err(error) => {
-                let (limits, mut warnings) = Self::resolve(&LimitsFile::default(), &path, environment);
-                warnings.insert(0, LimitWarning::Unread { path, problem: error.to_string() });
-                (limits, warnings)
-            }
-        }
-    }
-
-    /// File, then environment, then default. Size and ratio of the file count only together.
-    fn resolve(ini: &LimitsFile, path: &str, environment: &LimitSettings) -> (Self, Vec<LimitWarning>) {
-        let mut warnings: Vec<_> = ini
-            .strange
-            .iter()
-            .map(|(line, text)| LimitWarning::Line {
-                path: path.to_owned(),
-                line: *line,
-                text: text.chars().take(SHOWN).collect(),
-            })
-            .collect();
-        let cut = |text: &String| text.chars().take(SHOWN).collect();
-        warnings.extend(ini.sections.iter().map(|(line, section)| LimitWarning::Section {
-            path: path.to_owned(),
-            line: *line,
-            section: cut(section),
-        }));
-        let told = &mut warnings;
-        let file = Some(path);
-        let in_file =
-            (SIZE.read(ini.size.as_deref(), file, told), RATIO.read(ini.ratio.as_deref(), file, told));
-        let alone = |set, missing| LimitWarning::Alone { path: path.to_owned(), set, missing };
-        match (&ini.size, &ini.ratio) {
-            (Some(_), None) => told.push(alone(SIZE.in_file, RATIO.in_file)),
-            (None, Some(_)) => told.push(alone(RATIO.in_file, SIZE.in_file)),
-            _ => {}
-        }
-        let (max_bytes, remain_percent) = match in_file {
-            (Some(size), Some(ratio)) => (size, ratio),
-            _ => (
-                SIZE.read(environment.max_op_cache_size.as_deref(), None, told)
-                    .unwrap_or(Some(DEFAULT_MEGABYTES << 20)),
-                RATIO
-                    .read(environment.remain_cache_size_ratio.as_deref(), None, told)
-                    .unwrap_or(DEFAULT_PERCENT),
-            ),
-        };
-        let max_entries = ENTRIES
-            .read(ini.entries.as_deref(), file, told)
-            .or_else(|| ENTRIES.read(environment.max_entries.as_deref(), None, told));
-        (Self { max_bytes, remain_percent, max_entries }, warnings)
+        let mut warnings = Vec::new();
+        let file = LimitsFile::load(fs, root, make).unwrap_or_else(|error| {
+            warnings.push(LimitWarning::Unread { path: path.clone(), problem: error.to_string() });
+            LimitsFile::default()
+        });
+        let (limits, _) = LimitRules::STORE.resolve(&file, &path, environment, &mut warnings);
+        (limits, warnings)
     }
 
     /// Whether a directory with this content exceeds the limits.
@@ -230,7 +301,7 @@ impl Limits {
     }
 
     /// The part of `limit` to which an eviction reduces the directory.
-    pub(crate) fn remaining_of(&self, limit: u64) -> u64 {
+    pub fn remaining_of(&self, limit: u64) -> u64 {
         let percent = u128::from(self.remain_percent);
         u64::try_from(u128::from(limit) * percent / 100).unwrap_or(limit)
     }
@@ -251,9 +322,15 @@ mod tests {
         }
     }
 
+    fn resolved(ini: &str, path: &str, environment: &LimitSettings) -> (Limits, Vec<LimitWarning>) {
+        let mut warnings = Vec::new();
+        let (limits, _) =
+            LimitRules::STORE.resolve(&LimitsFile::parse(ini), path, environment, &mut warnings);
+        (limits, warnings)
+    }
+
     fn resolve(ini: &str, (size, ratio): (&str, &str)) -> (Option<u64>, u8, Vec<String>) {
-        let (limits, warnings) =
-            Limits::resolve(&LimitsFile::parse(ini), "/c/op_cache.ini", &environment(size, ratio));
+        let (limits, warnings) = resolved(ini, "/c/op_cache.ini", &environment(size, ratio));
         let warnings = warnings.iter().map(ToString::to_string).collect();
         (limits.max_bytes, limits.remain_percent, warnings)
     }
@@ -330,7 +407,7 @@ mod tests {
         let ini = "[cache]\nmax_op_cache_size=9\n[op_compiler_cache]\nmax_op_cache_size=0\nremain_cache_size_ratio=101\n\
                    max_op_cache_entries=-1\nmax_op_cache_size 5\n";
         let texts = LimitSettings { max_entries: Some("0".into()), ..environment("many", "0") };
-        let (limits, warnings) = Limits::resolve(&LimitsFile::parse(ini), "f", &texts);
+        let (limits, warnings) = resolved(ini, "f", &texts);
         assert_eq!((limits.max_bytes, limits.remain_percent, limits.max_entries), (Some(500 * MB), 50, None));
         let warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
         let expected = [
@@ -355,7 +432,7 @@ mod tests {
     fn entries_are_limited_by_themselves() {
         let find = |ini: &str, text: Option<&str>| {
             let texts = LimitSettings { max_entries: text.map(str::to_owned), ..LimitSettings::default() };
-            let (limits, warnings) = Limits::resolve(&LimitsFile::parse(ini), "f", &texts);
+            let (limits, warnings) = resolved(ini, "f", &texts);
             (limits.max_entries, warnings.len())
         };
         assert_eq!(find("", None), (None, 0));
@@ -374,5 +451,12 @@ mod tests {
         assert_eq!(limits.remaining_of(10), 3);
         assert_eq!(limits.remaining_of(u64::MAX), 6_087_425_544_324_152_032);
         assert!(!Limits { max_bytes: None, ..limits }.are_exceeded_by(u64::MAX, u64::MAX));
+    }
+
+    #[test]
+    fn a_part_of_the_limit_remains() {
+        let limits = Limits { remain_percent: 33, ..Limits::default() };
+        assert_eq!(limits.remaining_of(10), 3);
+        assert_eq!(limits.remaining_of(u64::MAX), 6_087_425_544_324_152_032);
     }
 }

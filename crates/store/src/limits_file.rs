@@ -15,10 +15,10 @@ use crate::layout::LIMITS_FILE;
 use opkeep_fs::RootedFs;
 
 /// The only section that is read.
-const SECTION: &str = "op_compiler_cache";
+pub const LIMITS_SECTION: &str = "op_compiler_cache";
 const MAX_BYTES: u64 = 64 * 1024;
-/// The number of unknown lines that are reported; a file of another kind has many.
-const MAX_STRANGE: usize = 3;
+/// The number of unknown lines, and of sections, that are reported; a file of another kind has many.
+const MAX_UNKNOWN: usize = 3;
 
 /// The content of a new file. It sets nothing, since its values would override the environment.
 pub(crate) const TEMPLATE: &str = "\
@@ -41,16 +41,33 @@ pub(crate) const TEMPLATE: &str = "\
 # max_op_cache_entries=100000
 ";
 
-/// The values in a file, as text.
+/// The values in an `op_cache.ini`, as text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct LimitsFile {
-    pub(crate) size: Option<String>,
-    pub(crate) ratio: Option<String>,
-    pub(crate) entries: Option<String>,
+pub struct LimitsFile {
+    /// The size.
+    pub size: Option<String>,
+    /// The part that an eviction leaves.
+    pub ratio: Option<String>,
+    /// The number of entries.
+    pub entries: Option<String>,
     /// The first unknown lines, with their numbers.
-    pub(crate) strange: Vec<(usize, String)>,
+    pub unknown: Vec<(usize, String)>,
     /// Other sections with lines in them, and the line where each begins.
-    pub(crate) sections: Vec<(usize, String)>,
+    pub sections: Vec<(usize, String)>,
+}
+
+/// A line of an `op_cache.ini` that is neither empty, a comment nor the begin of a section.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct LimitLine<'a> {
+    /// Its number, from 1.
+    pub number: usize,
+    /// The section that it is in: the number of the line where that begins, and its name. `None` before the first.
+    pub section: Option<(usize, &'a str)>,
+    /// Its text, without the comment.
+    pub text: &'a str,
+    /// Its key and value, if it is a setting.
+    pub setting: Option<(&'a str, &'a str)>,
 }
 
 impl LimitsFile {
@@ -80,40 +97,44 @@ impl LimitsFile {
         }
     }
 
+    /// The lines of `text`.
+    pub fn lines(text: &str) -> impl Iterator<Item = LimitLine<'_>> {
+        let mut section = None;
+        text.lines().zip(1..).filter_map(move |(line, number)| {
+            let text = line.split('#').next().unwrap_or_default().trim();
+            if let Some(name) = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')) {
+                section = Some((number, name.trim()));
+                return None;
+            }
+            let setting = text.split_once('=').map(|(key, value)| (key.trim(), value.trim()));
+            (!text.is_empty()).then_some(LimitLine { number, section, text, setting })
+        })
+    }
+
+    /// Adds what is not read to `list`, up to a limit and each only once.
+    pub fn note(list: &mut Vec<(usize, String)>, line: usize, text: &str) {
+        if list.len() < MAX_UNKNOWN && list.last().is_none_or(|(last, _)| *last != line) {
+            list.push((line, text.to_owned()));
+        }
+    }
+
     pub(crate) fn parse(text: &str) -> Self {
         let mut found = Self::default();
-        // The other section that the line is in; None in the known section, and before the first.
-        let mut other: Option<(usize, &str)> = None;
-        for (number, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
-            let line = line.split('#').next().unwrap_or_default().trim();
-            if line.is_empty() || line.starts_with(';') {
-                continue;
-            }
-            if let Some(section) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
-                other = Some((number + 1, section.trim())).filter(|(_, name)| *name != SECTION);
-                continue;
-            }
-            let is_known = match other {
-                None => found.take(line),
-                Some((begin, name)) => {
-                    let section = (begin, name.to_owned());
-                    if found.sections.last() != Some(&section) && found.sections.len() < MAX_STRANGE {
-                        found.sections.push(section);
-                    }
-                    true
-                }
-            };
-            if !is_known && found.strange.len() < MAX_STRANGE {
-                found.strange.push((number + 1, line.to_owned()));
+        let lines = Self::lines(text.trim_start_matches('\u{feff}'));
+        for line in lines.filter(|line| !line.text.starts_with(';')) {
+            match line.section {
+                Some((begin, name)) if name != LIMITS_SECTION => Self::note(&mut found.sections, begin, name),
+                _ if found.set(line.setting) => {}
+                _ => Self::note(&mut found.unknown, line.number, line.text),
             }
         }
         found
     }
 
-    /// Reads one line. False if it is not a setting.
-    fn take(&mut self, line: &str) -> bool {
-        let Some((key, value)) = line.split_once('=') else { return false };
-        let place = match key.trim() {
+    /// Takes the value of a setting. False if it is not one of a store's.
+    fn set(&mut self, setting: Option<(&str, &str)>) -> bool {
+        let Some((key, value)) = setting else { return false };
+        let place = match key {
             "max_op_cache_size" | "ascend_max_op_cache_size" => &mut self.size,
             "remain_cache_size_ratio" | "ascend_remain_cache_size_ratio" => &mut self.ratio,
             "max_op_cache_entries" => &mut self.entries,
@@ -121,7 +142,7 @@ impl LimitsFile {
             "adk_version" | "ops_version" => return true,
             _ => return false,
         };
-        *place = Some(value.trim()).filter(|value| !value.is_empty()).map(str::to_owned);
+        *place = Some(value).filter(|value| !value.is_empty()).map(str::to_owned);
         true
     }
 }
@@ -153,7 +174,7 @@ mod tests {
         assert_eq!(sizes(old), both("7", "9"));
         let vendors = "[op_compiler_cache]\nadk_version=7.7\nops_version=7.7\nmax_op_cache_size=7\nremain_cache_size_ratio=9\n";
         assert_eq!(sizes(vendors), both("7", "9"));
-        assert!(LimitsFile::parse(vendors).strange.is_empty());
+        assert!(LimitsFile::parse(vendors).unknown.is_empty());
         assert_eq!(
             sizes("max_op_cache_size=1\nmax_op_cache_size=2\nremain_cache_size_ratio=\n").0,
             Some("2".into())
@@ -170,8 +191,8 @@ mod tests {
             "[op_compiler_cache]\nmax_op_cache_sze=7\n\nmax_op_cache_size 500\nremain_cache_size_ratio=9\n",
         );
         let expected = [(2, "max_op_cache_sze=7".to_owned()), (4, "max_op_cache_size 500".to_owned())];
-        assert_eq!(ini.strange, expected);
-        assert_eq!(LimitsFile::parse(&"\u{1}junk\n".repeat(9999)).strange.len(), MAX_STRANGE);
+        assert_eq!(ini.unknown, expected);
+        assert_eq!(LimitsFile::parse(&"\u{1}junk\n".repeat(9999)).unknown.len(), MAX_UNKNOWN);
     }
 
     #[test]
@@ -180,8 +201,8 @@ mod tests {
             "[op_cache]\nmax_op_cache_size=7\nratio=1\n[empty]\n# x\n[op_compiler_cache]\n[ Old ]\nx\n",
         );
         assert_eq!(ini.sections, [(1, "op_cache".to_owned()), (7, "Old".to_owned())]);
-        assert_eq!((ini.size, ini.strange.len()), (None, 0));
-        assert_eq!(LimitsFile::parse(&"[a]\nb=c\n".repeat(9)).sections.len(), MAX_STRANGE);
+        assert_eq!((ini.size, ini.unknown.len()), (None, 0));
+        assert_eq!(LimitsFile::parse(&"[a]\nb=c\n".repeat(9)).sections.len(), MAX_UNKNOWN);
     }
 
     #[test]
@@ -237,7 +258,7 @@ mod tests {
         fn no_text_is_too_strange(text in "\\PC{0,200}", bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             LimitsFile::parse(&text);
             let ini = LimitsFile::parse(&String::from_utf8_lossy(&bytes));
-            prop_assert!(ini.strange.len() <= MAX_STRANGE);
+            prop_assert!(ini.unknown.len() <= MAX_UNKNOWN);
         }
     }
 }

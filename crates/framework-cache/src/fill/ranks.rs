@@ -11,8 +11,8 @@ use crate::fill::scanned::ScannedCache;
 use crate::fill::source_kernel::{MAX_TEXT, Soc, SourceKernel};
 use crate::fill::stem::Stem;
 use crate::quarantine::locked_cache::beside;
-use crate::scan::file_set::FileSet;
 use crate::scan::{Item, ItemKind, ItemState, Kernel};
+use opkeep_cann_meta::file_names::FileSet;
 use opkeep_fs::{Dir, FileKind, FileRead, Fs};
 use opkeep_kernel_meta::{QUARANTINE, RunId};
 

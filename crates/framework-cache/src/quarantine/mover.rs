@@ -5,7 +5,6 @@ use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-use crate::open_files::OpenFiles;
 use crate::quarantine::RepairError;
 use crate::quarantine::dir::Quarantine;
 use crate::quarantine::journal::{Entry, Made, Role};
@@ -16,6 +15,7 @@ use crate::quarantine::plan::{Plan, Set, plan};
 use crate::quarantine::progress::QuarantineProgress;
 use crate::quarantine::skipped::{SkipCause, SkippedItem};
 use crate::scan::{CacheScan, Item, ItemKind};
+use opkeep_fs::OpenFiles;
 use opkeep_fs::{Dir, FileState};
 use opkeep_kernel_meta::{InUse, RunId, rename_new};
 
@@ -144,7 +144,7 @@ fn entries(sets: &[Set<'_>]) -> Vec<Entry> {
 
 /// Leaves what some process has opened since it was judged.
 fn leave_open(sets: &mut Vec<Set<'_>>, left: &mut Vec<SkippedItem>) {
-    let open = OpenFiles::look();
+    let open = OpenFiles::of_others();
     sets.retain(|set| {
         let holder = set.files.iter().find_map(|(_, file)| open.holder(file));
         left.extend(holder.map(|process| set.left(SkipCause::InProgress(InUse::Open { process }))));
@@ -220,7 +220,7 @@ impl Mover<'_> {
 
     /// Looks at what was moved once more: what somebody wrote to meanwhile, who had it open, goes back.
     fn look_again(&mut self, done: &mut [(&Set<'_>, Taken)]) {
-        let open = if self.options.force { OpenFiles::default() } else { OpenFiles::look() };
+        let open = if self.options.force { OpenFiles::default() } else { OpenFiles::of_others() };
         for (set, taken) in done.iter_mut().filter(|(_, taken)| !taken.is_empty()) {
             let to = self.quarantine.folder(set.item.below);
             let is_changed = |(file, judged): &(String, FileState)| {

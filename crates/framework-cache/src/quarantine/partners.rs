@@ -1,13 +1,13 @@
 //! The files of a kernel that must not be another kernel's: a description and the objects that it may be about.
 
-use crate::scan::file_set::FileSet;
+use opkeep_cann_meta::file_names::FileSet;
 use opkeep_fs::Dir;
 use opkeep_kernel_meta::displace::{digest_of, stated};
 
 /// The objects of the name of a description; the descriptions of the name of an object; of other files, nothing.
 pub(crate) fn partners(file: &str) -> Vec<String> {
     if let Some(stem) = file.strip_suffix(".json") {
-        return FileSet::OBJECTS.files(stem, None);
+        return FileSet::OBJECTS.names(stem).collect();
     }
     let Some(stem) = [".o", ".so", ".ptx"].iter().find_map(|suffix| file.strip_suffix(suffix)) else {
         return Vec::new();

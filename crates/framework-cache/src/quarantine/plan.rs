@@ -158,8 +158,8 @@ impl Item {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scan::file_set::FileSet;
     use crate::scan::{Effect, FrameworkBehavior, Orphan};
+    use opkeep_cann_meta::file_names::FileSet;
 
     #[test]
     fn what_is_locked_stays_even_by_force() {

@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 
 use opkeep_digest::Digest;
 
-use crate::open_files::OpenFiles;
 use crate::quarantine::dir::Quarantine;
 use crate::quarantine::journal::{Entry, Made, Role};
 use crate::quarantine::locked_cache::LockedCache;
 use crate::quarantine::mover::{Taken, move_judged, put_back};
 use crate::quarantine::partners::partners;
 use crate::quarantine::{RepairError, SkipCause};
+use opkeep_fs::OpenFiles;
 use opkeep_fs::{Dir, FileState, Fs};
 use opkeep_kernel_meta::{InUse, Replaced, RunId};
 
@@ -90,7 +90,7 @@ pub(crate) fn keep(
     let quarantine = Quarantine::open(&locked_cache, run, &entries, Made::default())?;
     let mut done: Vec<Result<Taken, SkipCause>> =
         sets.iter().map(|set| take(&locked_cache, &quarantine, set)).collect();
-    let open = if force { OpenFiles::default() } else { OpenFiles::look() };
+    let open = if force { OpenFiles::default() } else { OpenFiles::of_others() };
     for (moved, set) in done.iter_mut().zip(&sets) {
         let Ok(taken) = moved else { continue };
         let Some(why) = disturbed(&quarantine, taken, &open) else { continue };

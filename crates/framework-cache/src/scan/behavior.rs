@@ -7,8 +7,9 @@ use opkeep_cann_meta::Effect as Reads;
 use opkeep_validator::Code;
 
 use crate::scan::cache_dir::Kind;
-use crate::scan::file_set::{FileSet, is_skipped};
+use crate::scan::file_set::is_skipped;
 use crate::scan::item::{Effect, FrameworkBehavior, ItemKind, ItemProblem, ItemState, Note, Orphan};
+use opkeep_cann_meta::file_names::FileSet;
 
 /// What both frameworks compare before they take a kernel. Nothing else keeps them from loading it.
 const COMPARED: [Code; 2] = [Code::SHA256, Code::MISSING];

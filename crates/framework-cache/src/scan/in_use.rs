@@ -6,9 +6,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::process::{Flock, FlockType, fcntl_getlk};
 
-use crate::open_files::OpenFiles;
-use crate::scan::file_set::FileSet;
 use crate::scan::item::{Item, ItemState};
+use opkeep_cann_meta::file_names::FileSet;
+use opkeep_fs::OpenFiles;
 use opkeep_fs::{Dir, FileState};
 use opkeep_kernel_meta::InUse;
 
@@ -26,7 +26,7 @@ impl Watch {
     pub(crate) fn mark(&mut self, dir: &Dir, items: &mut [Item], now: SystemTime) {
         for item in items {
             if matches!(item.verdict, ItemState::Damaged(_) | ItemState::Orphan(_)) {
-                let open = self.open.get_or_insert_with(OpenFiles::look);
+                let open = self.open.get_or_insert_with(OpenFiles::of_others);
                 item.busy = busy(dir, item, open, now);
             }
         }
@@ -55,8 +55,8 @@ fn age(file: &FileState, now: SystemTime) -> Duration {
 
 /// Whether somebody holds one of the item's lock files, as CANN does while it copies a kernel there.
 fn is_locked(dir: &Dir, item: &Item) -> bool {
-    let locks = item.members.only(FileSet::LOCK.with(FileSet::PRE_LOCK)).files(&item.name, None);
-    locks.iter().any(|lock| dir.open_file(OsStr::new(lock)).is_ok_and(|lock| holder(&lock).is_some()))
+    let mut locks = item.members.only(FileSet::LOCK.with(FileSet::PRE_LOCK)).names(&item.name);
+    locks.any(|lock| dir.open_file(OsStr::new(&lock)).is_ok_and(|lock| holder(&lock).is_some()))
 }
 
 /// The process that holds a POSIX lock on the file.

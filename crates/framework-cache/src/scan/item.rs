@@ -8,7 +8,7 @@ use opkeep_digest::Digest;
 use opkeep_validator::Finding;
 
 use crate::scan::chip::{Chip, OtherChip};
-use crate::scan::file_set::FileSet;
+use opkeep_cann_meta::file_names::FileSet;
 use opkeep_fs::FileState;
 use opkeep_kernel_meta::InUse;
 
@@ -252,7 +252,7 @@ pub struct Kernel {
 impl Item {
     /// Its files, without folders.
     pub fn files(&self) -> Vec<String> {
-        self.members.files(&self.name, self.object.as_deref())
+        self.members.names(&self.name).chain(self.object.as_deref().map(str::to_owned)).collect()
     }
 
     /// Whether something is wrong with it, for good as far as can be told.

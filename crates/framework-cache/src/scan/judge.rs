@@ -10,8 +10,9 @@ use opkeep_validator::{Code, Finding, Report, sub_kernel_files, validate_object,
 use crate::scan::behavior;
 use crate::scan::cache_dir::Kind;
 use crate::scan::chip::Chip;
-use crate::scan::file_set::{FileSet, is_skipped};
+use crate::scan::file_set::is_skipped;
 use crate::scan::item::{Item, ItemKind, ItemProblem, ItemState, Kernel, Note, Orphan, UNSAFE_NAME};
+use opkeep_cann_meta::file_names::FileSet;
 use opkeep_fs::{Dir, FileRead, FileState};
 use opkeep_kernel_meta::manifest::MAX_TEXT;
 
@@ -111,8 +112,8 @@ impl JudgeScratch<'_> {
                 if now != members {
                     return Some(self.item(stem, now, Seen::new(ItemState::InUse)));
                 }
-                is_back =
-                    missing(&seen.verdict).any(|file| now.hold(stem, file) || self.dir.is_file_or_link(file));
+                is_back = missing(&seen.verdict)
+                    .any(|file| now.has_name(stem, file) || self.dir.is_file_or_link(file));
             }
             let json = format!("{stem}.json");
             // Between reading its two files, the framework may have replaced both; or one was gone only for a moment.
@@ -241,7 +242,7 @@ impl JudgeScratch<'_> {
         let Some((name, identity)) = found else {
             return Seen::damaged(ItemProblem::NoObject { expected: names.join(" or ") });
         };
-        let object = (!members.hold(stem, name)).then(|| name.as_str().into());
+        let object = (!members.has_name(stem, name)).then(|| name.as_str().into());
         let seen = match self.kind {
             Kind::Cann | Kind::Package | Kind::Work if name.ends_with(".so") => {
                 library(&meta, judge_cache, identity.len)
@@ -382,7 +383,7 @@ impl JudgeScratch<'_> {
         let header =
             suffix.map(|suffix| format!("{}{suffix}", meta.bin_file_name.as_deref().unwrap_or(stem)));
         let own = FileSet::OBJECTS.with(FileSet::HEADER);
-        let names = objects.iter().chain(&header).filter(|name| !own.hold(stem, name));
+        let names = objects.iter().chain(&header).filter(|name| !own.has_name(stem, name));
         names.map(|name| name.as_str().into()).collect()
     }
 

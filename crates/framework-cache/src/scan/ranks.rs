@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use opkeep_descriptor::{Descriptor, ForeignName, Generation, read_info};
 
-use crate::scan::file_set::FileSet;
 use crate::scan::item::Item;
 use crate::scan::{CacheScan, ItemState};
+use opkeep_cann_meta::file_names::FileSet;
 use opkeep_fs::{Dir, FileKind, FileRead};
 use opkeep_kernel_meta::manifest::MAX_TEXT;
 

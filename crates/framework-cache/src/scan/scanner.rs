@@ -8,11 +8,12 @@ use std::thread::{Builder, scope};
 use std::time::SystemTime;
 
 use crate::scan::cache_dir::{CacheDir, FOLDERS, Kind, PREBUILT};
-use crate::scan::file_set::{self, ClassifiedNames, FileSet};
+use crate::scan::file_set::{self, ClassifiedNames};
 use crate::scan::in_use::Watch;
 use crate::scan::item::{Item, ItemKind, ItemProblem, ItemState, Orphan};
 use crate::scan::judge::{self, JudgeCache, JudgeScratch};
 use crate::scan::{chip_comparison, shared_files};
+use opkeep_cann_meta::file_names::FileSet;
 use opkeep_fs::{Dir, FileKind, FileRead};
 use opkeep_kernel_meta::manifest::MAX_TEXT;
 
@@ -246,7 +247,7 @@ impl JudgeScratch<'_> {
 
     /// What a trial compile said, if it is not in order.
     fn trial(&self, stem: &str, members: FileSet, buffer: &mut Vec<u8>) -> Option<Item> {
-        let file = members.without(FileSet::PRE_LOCK).files(stem, None).pop()?;
+        let file = members.without(FileSet::PRE_LOCK).names(stem).last()?;
         let verdict = match self.dir.read(&file, MAX_TEXT, buffer) {
             FileRead::Complete(_) => judge::text_verdict(buffer),
             FileRead::Missing => None,

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use crate::scan::behavior;
 use crate::scan::cache_dir::Kind;
-use crate::scan::file_set::FileSet;
 use crate::scan::item::{Item, ItemKind, ItemProblem, ItemState, Orphan};
+use opkeep_cann_meta::file_names::FileSet;
 use opkeep_fs::Dir;
 
 /// Takes from the items behind `first`, all of one folder, the files that are others'. What was an object or a header
@@ -67,7 +67,7 @@ fn is_rest(item: &Item) -> bool {
 
 /// The files among the `named` ones that an item in order needs.
 fn needed_by<'a>(item: &'a Item, named: &'a HashSet<String>) -> impl Iterator<Item = String> + 'a {
-    let own = item.members.files(&item.name, None).into_iter().filter(|file| named.contains(file));
+    let own = item.members.names(&item.name).filter(|file| named.contains(file));
     own.chain(item.named.iter().map(|name| name.to_string()))
 }
 

@@ -3,12 +3,10 @@
 
 #![expect(clippy::disallowed_methods, reason = "tests make and damage caches by hand, and run themselves")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "these tests are functions without the attribute")]
-#![expect(clippy::print_stdout, clippy::exit, reason = "the other process reports how it is")]
+#![expect(clippy::print_stdout, reason = "the other process reports how it is")]
 
 #[path = "../common/mod.rs"]
 mod common;
-#[path = "../common/kernel_cache.rs"]
-mod laid_caches;
 
 /// Trials that are called as the functions are.
 macro_rules! trials {
@@ -23,7 +21,6 @@ macro_rules! trials {
 mod corpus;
 mod displaced;
 mod foreign;
-mod gc;
 mod meanwhile;
 mod repair;
 mod scan;
@@ -46,12 +43,11 @@ fn main() {
         return other_process(module, arguments);
     }
     type Trials = fn() -> Vec<Trial>;
-    let modules: [(&str, Trials); 12] = [
+    let modules: [(&str, Trials); 11] = [
         ("corpus", corpus::trials),
         ("displaced", displaced::trials),
         ("foreign", foreign::trials),
         ("foreign::undone", foreign::undone::trials),
-        ("gc", gc::trials),
         ("meanwhile", meanwhile::trials),
         ("repair", repair::trials),
         ("scan", scan::trials),
@@ -71,7 +67,6 @@ fn main() {
 /// What this program does as another process of a module.
 fn other_process(module: &str, arguments: &[String]) {
     match module {
-        "gc" => gc::other_process(arguments),
         "repair" => repair::other_process(arguments),
         "view" => view::other_process(arguments),
         "writers" => writers::other_process(arguments),

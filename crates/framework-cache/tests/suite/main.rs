@@ -7,8 +7,6 @@
 mod common;
 #[path = "../common/laid.rs"]
 mod laid;
-#[path = "../common/kernel_cache.rs"]
-mod laid_caches;
 
 #[cfg(test)]
 mod damage;
@@ -16,8 +14,6 @@ mod damage;
 mod fill;
 #[cfg(test)]
 mod fill_traces;
-#[cfg(test)]
-mod kernel_cache;
 #[cfg(test)]
 mod materialise;
 #[cfg(test)]

@@ -6,7 +6,6 @@ use std::num::NonZeroUsize;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use opkeep_descriptor::Generation;
-use opkeep_framework_cache::gc::{GcOptions, LimitSettings, gc};
 use opkeep_framework_cache::scan::{
     CacheScan, Effect, ItemKind, ItemState, ScanOptions, compare, find, scan,
 };
@@ -222,27 +221,4 @@ fn one_lost_descriptor_does_not_make_ranks_strangers() {
     let lacking: Vec<usize> = compare(&surveys)[0].ranks.iter().map(|rank| rank.lacks.len()).collect();
     // Of that one it cannot be told which it is; of the others it can.
     assert_eq!(lacking, [1, 1]);
-}
-
-#[test]
-fn gc_leaves_what_a_description_behind_a_link_may_name() {
-    let cache = Cache::new(CANN);
-    let pair = small("te_add").with_field("binFileName", "te_b");
-    cache.write("te_b.o", &pair.object);
-    fs::write(cache.base.path().join("elsewhere"), &pair.json).unwrap();
-    symlink(cache.base.path().join("elsewhere"), cache.folder.join("te_a.json")).unwrap();
-    let place = find(cache.base.path()).unwrap().places.remove(0);
-    let options = GcOptions {
-        dry_run: false,
-        max_bytes: None,
-        older_than: None,
-        environment: &LimitSettings { max_op_cache_size: None, remain_cache_size_ratio: None },
-        watch: &|_| {},
-        cancelled: &|| false,
-    };
-    gc(&place, &options).unwrap();
-    assert!(cache.folder.join("te_b.o").exists());
-    fs::remove_file(cache.folder.join("te_a.json")).unwrap();
-    gc(&place, &options).unwrap();
-    assert!(!cache.folder.join("te_b.o").exists());
 }

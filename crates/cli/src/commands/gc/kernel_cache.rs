@@ -3,9 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use opkeep_framework_cache::gc::{
-    FileGroupKind, GcOptions, GcProgress, GcReport, IDLE_FOR, LimitSettings, Usage, gc as evict,
-};
+use opkeep_cann_cache::{FileGroupKind, GcOptions, GcProgress, GcReport, IDLE_FOR, Usage, gc as evict};
 use opkeep_framework_cache::scan::{CacheDir, Kind, find, is_set_aside};
 use opkeep_fs::Fs;
 use serde::Serialize;
@@ -27,26 +25,23 @@ pub(crate) fn gc(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
         );
     }
     let places = run.find(&args.dirs);
-    let environment = environment();
+    let environment = env::limits();
     let cancel = interrupt::cancel();
     let progress = Progress::new(output.is_text());
     for place in places {
         let name = place.path.to_string_lossy();
         progress.about(&name);
-        let watch = |step: GcProgress<'_>| match step {
+        let report_progress = |step: GcProgress<'_>| match step {
             GcProgress::Listed { files } => progress.about(&format!("{name}: {files} files")),
             GcProgress::Done { done, of } => progress.at(done, of),
             _ => {}
         };
-        let options = GcOptions {
-            dry_run: args.dry_run,
-            max_bytes: args.max_size,
-            older_than: args.older_than,
-            environment: &environment,
-            watch: &watch,
-            cancelled: &|| cancel.is_cancelled(),
-        };
-        match evict(&place, &options) {
+        let is_cancelled = || cancel.is_cancelled();
+        let mut options = GcOptions::new(&environment);
+        (options.dry_run, options.max_bytes, options.older_than) =
+            (args.dry_run, args.max_size, args.older_than);
+        (options.progress, options.is_cancelled) = (&report_progress, &is_cancelled);
+        match evict(&place.path, &options) {
             Ok(report) => run.add(&place, &report, args),
             Err(error) => run.failed(&place.path, &error),
         }
@@ -59,14 +54,6 @@ pub(crate) fn gc(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     let Run { text, caches, verdict, .. } = run;
     output.print_result(&text, &GcOutput { dry_run: args.dry_run, caches })?;
     Ok(verdict)
-}
-
-fn environment() -> LimitSettings {
-    let limits = env::limits();
-    LimitSettings {
-        max_op_cache_size: limits.max_op_cache_size,
-        remain_cache_size_ratio: limits.remain_cache_size_ratio,
-    }
 }
 
 /// What was done so far.
@@ -132,10 +119,10 @@ impl Run<'_> {
         let name = place.path.to_string_lossy();
         self.text.line(format_args!("{}: {}", name, summary(report, args.dry_run)));
         self.caches.push(OrError::Done(cache_output(place, report)));
-        for notice in &report.notices {
-            self.output.print_warning(&notice.to_string());
+        for warning in &report.warnings {
+            self.output.print_warning(&warning.to_string());
         }
-        if report.limits.is_some_and(|limits| limits.max_bytes.is_none()) && !report.busy {
+        if report.limits.as_ref().is_some_and(|limits| limits.max_bytes.is_none()) && !report.is_locked {
             let text = match args.older_than {
                 None => {
                     "there is no aging: max_op_cache_size is -1 or unknown; only what CANN cannot use is deleted"
@@ -152,14 +139,14 @@ impl Run<'_> {
 
     /// What could not be done, and what is not CANN's.
     fn print_what_stays(&mut self, path: &Path, report: &GcReport) {
-        let GcReport { failure, failed, closed, unread, unknown, unknown_count, .. } = report;
+        let GcReport { failure, failed, unreadable_dirs, unread, unknown, unknown_count, .. } = report;
         if let Some((file, error)) = failure {
             let failed = counted(usize::try_from(*failed).unwrap_or(usize::MAX), "item");
             let file = file.to_string_lossy();
             self.warning(path, &format!("{failed} could not be deleted: `{}`: {error}", file));
             self.problem();
         }
-        for (below, error) in closed {
+        for (below, error) in unreadable_dirs {
             let below = below.to_string_lossy();
             self.warning(path, &format!("`{}` cannot be read: {error}", below));
             self.problem();
@@ -189,10 +176,10 @@ impl Run<'_> {
 }
 
 fn summary(report: &GcReport, dry_run: bool) -> String {
-    if report.busy {
+    if report.is_locked {
         return "another process evicts kernels there".to_owned();
     }
-    let GcReport { before, removed, after, kept, .. } = report;
+    let GcReport { before, removed, after, in_use, .. } = report;
     let would = if dry_run { "would delete" } else { "deleted" };
     let mut text = format!(
         "{would} {} ({}) of {}; {} left ({})",
@@ -202,9 +189,9 @@ fn summary(report: &GcReport, dry_run: bool) -> String {
         things(after),
         bytes(after.total().bytes)
     );
-    let kept = kept.open + kept.locked + kept.changed;
-    if kept > 0 {
-        text.push_str(&format!("; {kept} in use stay"));
+    let in_use = in_use.open + in_use.locked + in_use.changed;
+    if in_use > 0 {
+        text.push_str(&format!("; {in_use} in use stay"));
     }
     if report.still_over {
         text.push_str(
@@ -221,7 +208,7 @@ fn summary(report: &GcReport, dry_run: bool) -> String {
 fn things(usage: &Usage) -> String {
     let word = |what| match what {
         FileGroupKind::Kernel => "kernel",
-        FileGroupKind::Trial => "trial compile",
+        FileGroupKind::Precompile => "trial compile",
         FileGroupKind::Orphan => "orphan",
         FileGroupKind::Temp => "temporary file",
         _ => "stray lock",
@@ -316,31 +303,31 @@ fn cache_output(place: &CacheDir, report: &GcReport) -> CacheOutput {
         path: json::path(path),
         problem: error.to_string(),
     };
-    let kept = &report.kept;
+    let in_use = &report.in_use;
     CacheOutput {
         path: json::path(&place.path),
         soc: place.soc.clone(),
-        busy: report.busy,
-        max_bytes: report.limits.and_then(|limits| limits.max_bytes),
-        remain_percent: report.limits.map(|limits| limits.remain_percent),
-        notices: report.notices.iter().map(ToString::to_string).collect(),
+        busy: report.is_locked,
+        max_bytes: report.limits.as_ref().and_then(|limits| limits.max_bytes),
+        remain_percent: report.limits.as_ref().map(|limits| limits.remain_percent),
+        notices: report.warnings.iter().map(ToString::to_string).collect(),
         before: usage_output(&report.before),
         removed: usage_output(&report.removed),
         after: usage_output(&report.after),
         still_over: report.still_over,
-        in_use: InUseOutput { open: kept.open, locked: kept.locked, changed: kept.changed },
+        in_use: InUseOutput { open: in_use.open, locked: in_use.locked, changed: in_use.changed },
         failed: report.failed,
         failure: report.failure.as_ref().map(problem),
         unread: report.unread,
         not_recognised: UnknownOutput { count: report.unknown_count, first: report.unknown.clone() },
-        closed: report.closed.iter().map(problem).collect(),
+        closed: report.unreadable_dirs.iter().map(problem).collect(),
         interrupted: report.cancelled,
     }
 }
 
 fn usage_output(usage: &Usage) -> UsageOutput {
     let kind = |what: FileGroupKind| {
-        let amount = usage.amount(what);
+        let amount = usage.totals(what);
         (what.name(), KindOutput { count: usage.count(what), files: amount.files, bytes: amount.bytes })
     };
     UsageOutput {

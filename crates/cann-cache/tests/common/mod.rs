@@ -1,4 +1,4 @@
-//! CANN's cache, file by file, with the ages that a test wants.
+//! A cache of CANN, made file by file, with ages.
 
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 #![expect(clippy::disallowed_methods, reason = "tests make caches by hand")]
@@ -9,10 +9,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use opkeep_framework_cache::gc::{GcOptions, GcReport, LimitSettings, gc};
-use opkeep_framework_cache::scan::{CacheDir, Kind};
+use opkeep_cann_cache::{GcOptions, GcReport, gc};
+use opkeep_store::LimitSettings;
 
-/// A cache of its own.
+/// A cache in a temporary directory.
 pub(crate) struct Cache {
     base: tempfile::TempDir,
 }
@@ -24,7 +24,7 @@ impl Cache {
         Self { base }
     }
 
-    pub(crate) fn folder(&self) -> PathBuf {
+    pub(crate) fn dir(&self) -> PathBuf {
         self.base.path().join("kernel_cache/Ascend910B2")
     }
 
@@ -32,26 +32,26 @@ impl Cache {
         self.base.path()
     }
 
-    /// A file that was written and used so many minutes ago.
+    /// A file that was written and used `minutes` ago.
     pub(crate) fn put(&self, name: &str, bytes: impl AsRef<[u8]>, minutes: u64) {
-        let path = self.folder().join(name);
+        let path = self.dir().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, bytes).unwrap();
         set_age(&path, minutes, minutes);
     }
 
-    /// A kernel with an object of so many bytes, last used so many minutes ago and written a day ago.
+    /// A kernel with an object of `bytes`, last used `minutes` ago and written a day ago.
     pub(crate) fn kernel(&self, stem: &str, bytes: usize, minutes: u64) {
         self.put(&format!("{stem}.o"), vec![1; bytes], 1440);
         self.put(&format!("{stem}.json"), json(stem), 1440);
-        set_age(&self.folder().join(format!("{stem}.json")), minutes, 1440);
+        set_age(&self.dir().join(format!("{stem}.json")), minutes, 1440);
     }
 
     pub(crate) fn has(&self, name: &str) -> bool {
-        fs::symlink_metadata(self.folder().join(name)).is_ok()
+        fs::symlink_metadata(self.dir().join(name)).is_ok()
     }
 
-    /// All files, those in folders too, but for the lock of those who make room.
+    /// All files, also in directories below, without the lock of evictions.
     pub(crate) fn files(&self) -> BTreeSet<String> {
         self.sizes().into_keys().collect()
     }
@@ -62,52 +62,40 @@ impl Cache {
 
     fn sizes(&self) -> BTreeMap<String, u64> {
         let mut sizes = BTreeMap::new();
-        collect(&self.folder(), "", &mut sizes);
+        collect(&self.dir(), "", &mut sizes);
         sizes.remove("op_cache_file_del.lock");
         sizes
     }
 
-    pub(crate) fn place(&self) -> CacheDir {
-        place(&self.folder())
-    }
-
     pub(crate) fn gc<'a>(&self, change: impl FnOnce(&mut GcOptions<'a>)) -> GcReport {
-        run(&self.place(), change)
+        run(&self.dir(), change)
     }
 }
 
-pub(crate) fn place(folder: &Path) -> CacheDir {
-    CacheDir { path: folder.to_owned(), kind: Kind::Cann, rank: None, soc: Some("Ascend910B2".to_owned()) }
-}
-
-pub(crate) fn run<'a>(place: &CacheDir, change: impl FnOnce(&mut GcOptions<'a>)) -> GcReport {
-    static UNSET: LimitSettings = LimitSettings { max_op_cache_size: None, remain_cache_size_ratio: None };
-    let mut options = GcOptions {
-        dry_run: false,
-        max_bytes: None,
-        older_than: None,
-        environment: &UNSET,
-        watch: &|_| {},
-        cancelled: &|| false,
-    };
+pub(crate) fn run<'a>(dir: &Path, change: impl FnOnce(&mut GcOptions<'a>)) -> GcReport {
+    let mut options = GcOptions::new(&UNSET);
     change(&mut options);
-    gc(place, &options).unwrap()
+    gc(dir, &options).unwrap()
 }
 
-/// The description of a kernel whose object is called after it.
+/// An environment without limits.
+pub(crate) static UNSET: LimitSettings =
+    LimitSettings { max_op_cache_size: None, remain_cache_size_ratio: None, max_entries: None };
+
+/// The description of a kernel whose object has the same name.
 pub(crate) fn json(stem: &str) -> String {
     format!(r#"{{"binFileName":"{stem}","binFileSuffix":".o","kernelName":"{stem}__kernel0","sha256":""}}"#)
 }
 
-/// Dates a file: used and written so many minutes ago.
+/// Sets the times of the last use and of writing, in minutes before now.
 pub(crate) fn set_age(path: &Path, used: u64, written: u64) {
     let ago = |minutes: u64| SystemTime::now() - Duration::from_secs(60 * minutes);
     let times = fs::FileTimes::new().set_accessed(ago(used)).set_modified(ago(written));
     fs::File::open(path).unwrap().set_times(times).unwrap();
 }
 
-fn collect(folder: &Path, before: &str, sizes: &mut BTreeMap<String, u64>) {
-    for entry in fs::read_dir(folder).unwrap() {
+fn collect(dir: &Path, before: &str, sizes: &mut BTreeMap<String, u64>) {
+    for entry in fs::read_dir(dir).unwrap() {
         let entry = entry.unwrap();
         let name = format!("{before}{}", entry.file_name().to_string_lossy());
         if entry.file_type().unwrap().is_dir() {

@@ -1,7 +1,7 @@
-//! What making room does to the disk: by name, through the folder's descriptor, no link followed.
+//! The calls to the file system: by name, through the directory's descriptor, without following links.
 //!
-//! CANN's locks are POSIX locks: they belong to the process, and closing any descriptor of the file gives them up. So a
-//! lock file is opened once, and only to be locked.
+//! CANN's locks are POSIX locks. They belong to the process, and closing any descriptor of the file releases them. So a lock
+//! file is opened once, and only for locking.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -13,16 +13,16 @@ use rustix::fs::{FlockOperation, Mode, OFlags, Timespec, Timestamps, fcntl_lock,
 use rustix::io::Errno;
 use rustix::process::{Flock, FlockType, fcntl_getlk, geteuid};
 
-/// As CANN makes its lock files.
+/// The mode of CANN's lock files.
 const LOCK_MODE: u32 = 0o640;
-/// The bit of a folder in which only a file's owner may delete it.
+/// The bit of a directory in which only a file's owner may delete it.
 const STICKY: u32 = 0o1000;
-/// No description is larger.
+/// The largest description that is read.
 const MAX_JSON: u64 = 64 << 20;
-/// No file of limits is larger.
+/// The largest file of limits that is read.
 const MAX_INI: u64 = 64 << 10;
 
-/// A regular file as it was when it was listed.
+/// A regular file as of the listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     pub(crate) ino: u64,
@@ -39,41 +39,41 @@ impl Stamp {
         Self { ino: state.id.ino, size: state.len, atime, mtime: state.mtime }
     }
 
-    /// When CANN used it last: it sets the time of access itself, and leaves that of writing.
+    /// The last use by CANN, which sets the access time itself and leaves the other.
     pub(crate) fn used(&self) -> i64 {
         self.atime.max(self.mtime)
     }
 }
 
-/// A file now.
+/// The current state of a file.
 #[derive(Debug)]
-pub(crate) struct Now {
+pub(crate) struct CurrentFile {
     pub(crate) stamp: Stamp,
     pub(crate) state: FileState,
     owner: u32,
 }
 
-/// The regular file called `name`, if that is what it is.
-pub(crate) fn look(dir: &Dir, name: &str) -> io::Result<Option<Now>> {
+/// The regular file called `name`, if there is one.
+pub(crate) fn current_file(dir: &Dir, name: &str) -> io::Result<Option<CurrentFile>> {
     match dir.look(name) {
         Ok(found) if found.is_file() => {
-            Ok(Some(Now { stamp: Stamp::of(&found), state: found.state, owner: found.user }))
+            Ok(Some(CurrentFile { stamp: Stamp::of(&found), state: found.state, owner: found.user }))
         }
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(None),
     }
 }
 
-/// Whether there is nothing called `name`.
-pub(crate) fn is_gone(dir: &Dir, name: &str) -> bool {
+/// Whether nothing is called `name`.
+pub(crate) fn is_missing(dir: &Dir, name: &str) -> bool {
     !dir.may_exist(name)
 }
 
-/// Hands each name in the folder to `take`, with what bears it and, of a regular file, its state.
-pub(crate) fn each(dir: &Dir, mut take: impl FnMut(&OsStr, FileKind, Option<Stamp>)) -> io::Result<()> {
+/// Calls `add` with each name in the directory, its kind and, for a regular file, its state.
+pub(crate) fn for_each(dir: &Dir, mut add: impl FnMut(&OsStr, FileKind, Option<Stamp>)) -> io::Result<()> {
     for (name, _) in dir.list()?.iter() {
         match dir.look(name) {
-            Ok(found) => take(name, found.kind, found.is_file().then(|| Stamp::of(&found))),
+            Ok(found) => add(name, found.kind, found.is_file().then(|| Stamp::of(&found))),
             // It was deleted or renamed meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
@@ -82,29 +82,29 @@ pub(crate) fn each(dir: &Dir, mut take: impl FnMut(&OsStr, FileKind, Option<Stam
     Ok(())
 }
 
-/// Reads a description without counting as a use of it. An error if that cannot be done: only its owner may.
+/// Reads a description, whose access time stays as it is. An error if this user cannot do that: only the owner may.
 pub(crate) fn read_quietly(dir: &Dir, name: &str, buffer: &mut Vec<u8>) -> io::Result<()> {
     let quietly = OFlags::NOATIME | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     read(dir, name, quietly, MAX_JSON, buffer)
 }
 
-/// The text of the file of limits called `name` in the folder above. Whoever set it up may have put a link there.
+/// The text of the file of limits called `name` in the parent directory. It may be a link.
 pub(crate) fn read_ini(dir: &Dir, name: &str) -> io::Result<Option<String>> {
-    /// How often a file is read that is empty: CANN rewrites it in place.
-    const LOOKS: usize = 5;
-    let above = dir.below(OsStr::new(".."))?;
+    /// The number of times that an empty file is read: CANN rewrites it in place.
+    const ATTEMPTS: usize = 5;
+    let parent = dir.below(OsStr::new(".."))?;
     let mut buffer = Vec::new();
-    for _ in 0..LOOKS {
+    for _ in 0..ATTEMPTS {
         let read =
-            |flags, buffer: &mut Vec<u8>| read(&above, name, OFlags::NONBLOCK | flags, MAX_INI, buffer);
-        let quietly = match read(OFlags::NOATIME, &mut buffer) {
-            // Only its owner may.
+            |flags, buffer: &mut Vec<u8>| read(&parent, name, OFlags::NONBLOCK | flags, MAX_INI, buffer);
+        let outcome = match read(OFlags::NOATIME, &mut buffer) {
+            // Only the owner may leave the access time as it is.
             Err(error) if Errno::from_io_error(&error) == Some(Errno::PERM) => {
                 read(OFlags::empty(), &mut buffer)
             }
-            quietly => quietly,
+            outcome => outcome,
         };
-        match quietly {
+        match outcome {
             Ok(()) if buffer.is_empty() => std::thread::sleep(Duration::from_millis(10)),
             Ok(()) => break,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -127,51 +127,46 @@ fn read(dir: &Dir, name: &str, flags: OFlags, limit: u64, buffer: &mut Vec<u8>) 
     Ok(())
 }
 
-/// Whether this user may delete the file `now` from the folder as far as the folder's own rule goes.
-pub(crate) fn may_delete(dir: &Dir, now: &Now) -> io::Result<()> {
+/// An error if a sticky directory keeps this user from deleting `file`.
+pub(crate) fn may_delete(dir: &Dir, file: &CurrentFile) -> io::Result<()> {
     let found = dir.stat()?;
     let user = geteuid();
-    let is_mine = user.is_root() || [found.user, now.owner].contains(&user.as_raw());
-    if found.mode & STICKY != 0 && !is_mine {
+    let is_owner = user.is_root() || [found.user, file.owner].contains(&user.as_raw());
+    if found.mode & STICKY != 0 && !is_owner {
         return Err(Errno::PERM.into());
     }
     Ok(())
 }
 
-/// Removes the file called `name`, itself and not where a link points.
-pub(crate) fn unlink(dir: &Dir, name: &str) -> io::Result<()> {
-    dir.remove(name)
-}
-
-/// What became of trying a lock.
+/// The outcome of an attempt to lock.
 #[derive(Debug)]
-pub(crate) enum Tried {
-    /// It is ours until this is dropped.
+pub(crate) enum LockAttempt {
+    /// This process has the lock until the file is dropped.
     Held(File),
-    /// Another process holds it.
+    /// Another process has the lock.
     Busy,
-    /// There is no such file, or it was replaced while we locked it.
-    Gone,
+    /// There is no such file, or it was replaced meanwhile.
+    Missing,
 }
 
-/// Tries the lock called `name`, its file made if `make` says so, without waiting.
-pub(crate) fn try_lock(dir: &Dir, name: &str, make: bool) -> io::Result<Tried> {
-    let file = match dir.open_lock(name, make.then_some(LOCK_MODE)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Tried::Gone),
+/// Tries to take the lock called `name`, without waiting. A missing file is created if `create`.
+pub(crate) fn try_lock(dir: &Dir, name: &str, create: bool) -> io::Result<LockAttempt> {
+    let file = match dir.open_lock(name, create.then_some(LOCK_MODE)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(LockAttempt::Missing),
         opened => opened?,
     };
     match fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
-        Err(Errno::AGAIN | Errno::ACCESS) => return Ok(Tried::Busy),
+        Err(Errno::AGAIN | Errno::ACCESS) => return Ok(LockAttempt::Busy),
         Err(error) => return Err(error.into()),
     }
-    // Whoever emptied the folder meanwhile left us the lock of a file that nobody can open.
-    let ours = FileState::of(&file.metadata()?).id.ino;
-    let is_current = look(dir, name)?.is_some_and(|now| now.stamp.ino == ours);
-    Ok(if is_current { Tried::Held(file) } else { Tried::Gone })
+    // If the file was deleted before it was locked, other processes lock a new one.
+    let locked = FileState::of(&file.metadata()?).id.ino;
+    let is_current = current_file(dir, name)?.is_some_and(|now| now.stamp.ino == locked);
+    Ok(if is_current { LockAttempt::Held(file) } else { LockAttempt::Missing })
 }
 
-/// Whether another process holds the lock called `name`; without making or taking anything.
+/// Whether another process has the lock called `name`. Nothing is created or locked.
 pub(crate) fn is_locked(dir: &Dir, name: &str) -> io::Result<bool> {
     match dir.open_file(OsStr::new(name)) {
         Ok(file) => Ok(fcntl_getlk(&file, &Flock::from(FlockType::WriteLock))?.is_some()),
@@ -180,7 +175,7 @@ pub(crate) fn is_locked(dir: &Dir, name: &str) -> io::Result<bool> {
     }
 }
 
-/// The time by the clock that stamps the cache's files, which on a network file system is not ours.
+/// The time by the clock of the cache's file system, which on a network is another machine's.
 pub(crate) fn touch(lock: &File) -> SystemTime {
     let now = || Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW };
     let times = Timestamps { last_access: now(), last_modification: now() };
@@ -188,7 +183,7 @@ pub(crate) fn touch(lock: &File) -> SystemTime {
     touched.and_then(|found| found.modified()).unwrap_or_else(|_| SystemTime::now())
 }
 
-/// How long before `now` something was at `then`, in nanoseconds since 1970. What comes from the future was now.
+/// The time from `then`, in nanoseconds since 1970, to `now`; zero if `then` is in the future.
 pub(crate) fn idle(then: i64, now: SystemTime) -> Duration {
     let then = UNIX_EPOCH + Duration::from_nanos(u64::try_from(then).unwrap_or(0));
     now.duration_since(then).unwrap_or_default()

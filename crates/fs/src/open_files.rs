@@ -1,18 +1,19 @@
-//! Which files other processes have open.
+//! The files that other processes have open.
 
 use std::collections::HashMap;
 use std::path::Path;
 
-use opkeep_fs::{Dir, FileId, FileState};
 use rustix::fs::AtFlags;
 
-/// Which files are open, and in which process: as far as this user may know.
+use crate::{Dir, FileId, FileState};
+
+/// The files that other processes have open, as far as this user may know.
 #[derive(Debug, Default)]
-pub(crate) struct OpenFiles(HashMap<FileId, u32>);
+pub struct OpenFiles(HashMap<FileId, u32>);
 
 impl OpenFiles {
-    /// Asks the system. Our own process does not count.
-    pub(crate) fn look() -> Self {
+    /// The open files of all processes but this one.
+    pub fn of_others() -> Self {
         let mut open = HashMap::new();
         let Ok(processes) = Dir::open_quietly(Path::new("/proc")) else { return Self::default() };
         for process in processes.entries().unwrap_or_default() {
@@ -20,7 +21,7 @@ impl OpenFiles {
             if pid == std::process::id() {
                 continue;
             }
-            // Processes end while we look, and others' are closed to us.
+            // It may have ended meanwhile, or be another user's.
             let Ok(files) = Dir::open_quietly(&Path::new("/proc").join(&process.name).join("fd")) else {
                 continue;
             };
@@ -35,7 +36,7 @@ impl OpenFiles {
     }
 
     /// A process that has the file open.
-    pub(crate) fn holder(&self, file: &FileState) -> Option<u32> {
+    pub fn holder(&self, file: &FileState) -> Option<u32> {
         self.0.get(&file.id).copied()
     }
 }

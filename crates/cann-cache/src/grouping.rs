@@ -1,0 +1,400 @@
+//! The grouping of a directory's files.
+//!
+//! A kernel has the files that its description names, and those with its name. A file that two descriptions name stays as
+//! long as one of them does. A file that none names, and that has no description's name, is an orphan if CANN gives such
+//! names.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use opkeep_cann_meta::file_names::{FileSet, NameClass};
+use opkeep_fs::Dir;
+
+use crate::describe::{Description, read_descriptions};
+use crate::disk::{Stamp, idle};
+use crate::file_group::{FileGroup, GroupFile};
+use crate::list::{FilesByStem, ListedDir, UnknownFiles, is_kernel};
+use crate::usage::{FileGroupKind, Usage};
+
+/// The suffixes of the two sides of an old kernel.
+const SIDES: [&str; 2] = ["_mix_aic", "_mix_aiv"];
+
+/// How files are grouped.
+pub(crate) struct Grouping<'a> {
+    pub(crate) now: SystemTime,
+    /// Descriptions are read even if all names fit together.
+    pub(crate) reads_all: bool,
+    /// Kernels and precompiles that were idle for this time may be deleted; if unset, none may.
+    pub(crate) kernel_idle_for: Option<Duration>,
+    /// All other groups that were not written for this time may be deleted.
+    pub(crate) other_idle_for: Duration,
+    pub(crate) is_cancelled: &'a dyn Fn() -> bool,
+}
+
+/// The groups of all directories.
+#[derive(Debug, Default)]
+pub(crate) struct FileGroups {
+    pub(crate) usage: Usage,
+    /// Groups that may be deleted.
+    pub(crate) removable: Vec<FileGroup>,
+    /// The number of descriptions that could not be read. No file of their directories counts as an orphan.
+    pub(crate) unread: u64,
+}
+
+impl FileGroups {
+    /// Adds the files of one directory.
+    pub(crate) fn add_dir(
+        &mut self,
+        dir: &Dir,
+        index: usize,
+        listed: ListedDir,
+        grouping: &Grouping<'_>,
+        unknown: &mut UnknownFiles,
+    ) {
+        let ListedDir { path, files: all, temps, is_linked } = listed;
+        for (name, stamp) in temps {
+            let mut temp = FileGroup::new(FileGroupKind::Temp, index, &name);
+            temp.files.push((GroupFile::Other(name), stamp));
+            self.add(temp, grouping);
+        }
+        let descriptions = match grouping.reads_all || needs_descriptions(&all) {
+            true => read_descriptions(dir, &all, grouping.is_cancelled),
+            false => HashMap::new(),
+        };
+        let unread = descriptions.values().filter(|it| matches!(it, Description::Unread)).count() as u64;
+        self.unread += unread;
+        let described = DescribedDir::new(&all, &descriptions);
+        let mut grouped = GroupedFiles::default();
+        for (stem, files) in &all {
+            if has(files, FileSet::JSON) && !described.is_part(stem) && described.is_kernel(stem) {
+                let kernel = described.kernel(index, stem);
+                grouped.add(stem, &kernel);
+                self.add(kernel, grouping);
+            }
+        }
+        for (stem, files) in &all {
+            let left: Vec<(FileSet, Stamp)> =
+                files.iter().filter(|(member, _)| !grouped.has(stem, *member)).copied().collect();
+            if left.is_empty() {
+                continue;
+            }
+            if is_kernel(stem) {
+                self.add_remains(&described, index, stem, &left, grouping, unread > 0 || is_linked);
+            } else {
+                self.add_unknown(&path, stem, &left, unknown);
+            }
+        }
+    }
+
+    /// Groups the files of a stem that belong to no kernel. None is an orphan if `is_uncertain`: some description is unread.
+    fn add_remains(
+        &mut self,
+        described: &DescribedDir<'_>,
+        index: usize,
+        stem: &str,
+        left: &[(FileSet, Stamp)],
+        grouping: &Grouping<'_>,
+        is_uncertain: bool,
+    ) {
+        let group = |kind, files: FileSet, locks: FileSet| {
+            let mut group = FileGroup::new(kind, index, stem);
+            for (member, stamp) in left {
+                let file = (GroupFile::Own(*member), *stamp);
+                if files.has(*member) {
+                    group.files.push(file);
+                } else if locks.has(*member) {
+                    group.locks.push(file);
+                }
+            }
+            group
+        };
+        let body = FileSet::JSON.with(FileSet::HEADER).with(FileSet::OBJECTS);
+        let mut orphan = group(FileGroupKind::Orphan, body, FileSet::LOCK);
+        let all = orphan.files.len();
+        orphan.files.retain(|(file, _)| described.is_unclaimed(stem, &file.name(stem)));
+        let has_kernel = orphan.files.len() < all || described.owners.contains_key(stem);
+        for (member, stamp) in left.iter().filter(|(member, _)| body.has(*member)) {
+            if !orphan.files.iter().any(|(file, _)| *file == GroupFile::Own(*member)) {
+                // It belongs to several kernels.
+                self.usage.add_files(FileGroupKind::Kernel, 1, stamp.size);
+            }
+        }
+        if !orphan.files.is_empty() {
+            if !has(left, FileSet::JSON) {
+                orphan.missing.push(GroupFile::Own(FileSet::JSON));
+            }
+            if is_uncertain { orphan.count(&mut self.usage) } else { self.add(orphan, grouping) }
+        } else if !orphan.locks.is_empty() {
+            orphan.kind = FileGroupKind::Lock;
+            orphan.missing.extend([FileSet::JSON, FileSet::O, FileSet::SO].map(GroupFile::Own));
+            if has_kernel { orphan.count(&mut self.usage) } else { self.add(orphan, grouping) }
+        }
+        let mut precompile = group(FileGroupKind::Precompile, FileSet::PRE, FileSet::PRE_LOCK);
+        if precompile.files.is_empty() {
+            precompile.kind = FileGroupKind::Lock;
+            precompile.missing.push(GroupFile::Own(FileSet::PRE));
+        }
+        if !(precompile.files.is_empty() && precompile.locks.is_empty()) {
+            self.add(precompile, grouping);
+        }
+    }
+
+    fn add_unknown(
+        &mut self,
+        path: &Path,
+        stem: &str,
+        left: &[(FileSet, Stamp)],
+        unknown: &mut UnknownFiles,
+    ) {
+        for (member, stamp) in left {
+            self.usage.other.add(1, stamp.size);
+            unknown.add(path, OsStr::new(&member.name(stem)));
+        }
+    }
+
+    /// Counts a group, and keeps it if it may be deleted.
+    fn add(&mut self, mut group: FileGroup, grouping: &Grouping<'_>) {
+        group.count(&mut self.usage);
+        let idle_for = match group.kind {
+            FileGroupKind::Kernel | FileGroupKind::Precompile => grouping.kernel_idle_for,
+            FileGroupKind::Orphan | FileGroupKind::Temp | FileGroupKind::Lock => {
+                Some(grouping.other_idle_for)
+            }
+        };
+        if idle_for.is_some_and(|time| idle(group.used(), grouping.now) >= time) {
+            group.order();
+            self.removable.push(group);
+        }
+    }
+}
+
+/// The files that belong to kernels.
+#[derive(Default)]
+struct GroupedFiles<'a> {
+    own: HashMap<&'a str, FileSet>,
+    others: HashSet<Box<str>>,
+}
+
+impl<'a> GroupedFiles<'a> {
+    fn add(&mut self, stem: &'a str, kernel: &FileGroup) {
+        for (file, _) in kernel.files.iter().chain(&kernel.locks) {
+            match file {
+                GroupFile::Own(member) => {
+                    let own = self.own.entry(stem).or_default();
+                    *own = own.with(*member);
+                }
+                GroupFile::Other(name) => drop(self.others.insert(name.clone())),
+            }
+        }
+    }
+
+    fn has(&self, stem: &str, member: FileSet) -> bool {
+        self.own.get(stem).is_some_and(|own| own.has(member))
+            || !self.others.is_empty() && self.others.contains(member.name(stem).as_str())
+    }
+}
+
+/// Whether names alone do not show which files belong together.
+fn needs_descriptions(all: &FilesByStem) -> bool {
+    all.iter().any(|(stem, files)| {
+        let has_json = has(files, FileSet::JSON);
+        let has_object = has(files, FileSet::OBJECTS);
+        let is_incomplete = has_json != has_object || !has_json && has(files, FileSet::HEADER);
+        is_incomplete || has_json && !is_kernel(stem) || base_of(stem).is_some()
+    })
+}
+
+fn has(files: &[(FileSet, Stamp)], any: FileSet) -> bool {
+    files.iter().any(|(member, _)| any.has(*member))
+}
+
+/// The kernel of which `stem` is a side, by its name.
+fn base_of(stem: &str) -> Option<&str> {
+    SIDES.into_iter().find_map(|side| stem.strip_suffix(side))
+}
+
+/// A directory with its descriptions.
+struct DescribedDir<'a> {
+    files: &'a FilesByStem,
+    descriptions: &'a HashMap<Box<str>, Description>,
+    /// The number of descriptions that name a file. Files that only a plain description names are missing here.
+    claims: HashMap<String, u32>,
+    /// The kernel that a part belongs to; nothing inside if there are several.
+    owners: HashMap<&'a str, Option<&'a str>>,
+    /// The parts that belong to one kernel only.
+    parts: HashMap<&'a str, Vec<&'a str>>,
+}
+
+impl<'a> DescribedDir<'a> {
+    fn new(files: &'a FilesByStem, descriptions: &'a HashMap<Box<str>, Description>) -> Self {
+        let (claims, owners, parts) = (HashMap::new(), HashMap::new(), HashMap::new());
+        let mut dir = Self { files, descriptions, claims, owners, parts };
+        if descriptions.is_empty() {
+            return dir;
+        }
+        for (stem, description) in descriptions {
+            if let Description::Kernel { parts, .. } = description {
+                for part in parts {
+                    let owner = dir.owners.entry(part.as_str()).or_insert(Some(stem));
+                    *owner = owner.filter(|owner| *owner == &**stem);
+                }
+            }
+        }
+        for stem in files.keys() {
+            let base =
+                base_of(stem).filter(|base| files.get(*base).is_some_and(|files| has(files, FileSet::JSON)));
+            if let Some(base) = base {
+                dir.owners.entry(stem).or_insert(Some(base));
+            }
+        }
+        for (part, owner) in &dir.owners {
+            if let Some(owner) = owner {
+                dir.parts.entry(owner).or_default().push(part);
+            }
+        }
+        dir.parts.values_mut().for_each(|parts| parts.sort_unstable());
+        for (stem, description) in descriptions {
+            if !matches!(description, Description::Plain) {
+                for name in dir.named_by(stem) {
+                    *dir.claims.entry(name).or_default() += 1;
+                }
+            }
+        }
+        // Plain descriptions are many. Only those count that name a file which another description names, too.
+        for (name, claims) in &mut dir.claims {
+            let stem = name.strip_suffix(".o").unwrap_or_default();
+            *claims += u32::from(matches!(descriptions.get(stem), Some(Description::Plain)));
+        }
+        dir
+    }
+
+    /// The objects and the header of the description called `stem` that exist and have names as CANN gives them.
+    fn named_by(&self, stem: &str) -> Vec<String> {
+        match self.descriptions.get(stem) {
+            Some(Description::Kernel { objects, header, .. }) => {
+                objects.iter().chain(header).filter(|name| self.stamp(name).is_some()).cloned().collect()
+            }
+            Some(Description::Plain) => vec![FileSet::O.name(stem)],
+            // Its files are those of its name.
+            Some(Description::Invalid | Description::Unread) | None => {
+                let wanted = FileSet::OBJECTS.with(FileSet::HEADER);
+                let files = self.files.get(stem).into_iter().flatten();
+                let named = files.filter(|(member, _)| wanted.has(*member));
+                named.map(|(member, _)| member.name(stem)).collect()
+            }
+        }
+    }
+
+    fn stamp(&self, name: &str) -> Option<Stamp> {
+        let NameClass::Kernel(stem, member) = NameClass::in_cann_cache(name) else { return None };
+        self.files.get(stem)?.iter().find(|(listed, _)| *listed == member).map(|(_, stamp)| *stamp)
+    }
+
+    fn is_part(&self, stem: &str) -> bool {
+        base_of(stem).is_some() || self.owners.contains_key(stem)
+    }
+
+    /// Whether a description is of a kernel: by its name, or by its content.
+    fn is_kernel(&self, stem: &str) -> bool {
+        is_kernel(stem)
+            || matches!(self.descriptions.get(stem), Some(Description::Plain | Description::Kernel { .. }))
+    }
+
+    /// Whether the file of this stem is named by no description, and has no description's name.
+    fn is_unclaimed(&self, stem: &str, name: &str) -> bool {
+        let own = u32::from(
+            self.named_by(stem).iter().any(|own| own == name && self.descriptions.contains_key(stem)),
+        );
+        let claims = self.claims.get(name).copied().unwrap_or(0);
+        match base_of(stem) {
+            // The parts of a missing kernel are named only by themselves.
+            Some(_) => !self.owners.contains_key(stem) && claims <= own,
+            None => !self.owners.contains_key(stem) && claims == 0,
+        }
+    }
+
+    /// The kernel whose description is called `stem`, or its remains.
+    fn kernel(&self, index: usize, stem: &str) -> FileGroup {
+        let mut kernel = FileGroup::new(FileGroupKind::Kernel, index, stem);
+        let parts = self.parts.get(stem).map_or(&[][..], Vec::as_slice);
+        let is_complete = self.is_complete(stem);
+        if !is_complete {
+            kernel.kind = FileGroupKind::Orphan;
+            kernel.missing = self.missing(stem);
+        }
+        let named = self.named_by(stem);
+        for (member, stamp) in &self.files[stem] {
+            let file = GroupFile::Own(*member);
+            match *member {
+                FileSet::JSON => kernel.files.push((file, *stamp)),
+                // A precompile is valid without the kernel.
+                FileSet::PRE | FileSet::PRE_LOCK if !is_complete => {}
+                FileSet::PRE => kernel.files.push((file, *stamp)),
+                FileSet::LOCK | FileSet::PRE_LOCK => kernel.locks.push((file, *stamp)),
+                _ if self.is_exclusive(&member.name(stem), &named) => kernel.files.push((file, *stamp)),
+                _ => {}
+            }
+        }
+        self.add_named(&mut kernel, &named, stem);
+        for part in parts {
+            let named = self.named_by(part);
+            for (member, stamp) in self.files.get(*part).into_iter().flatten() {
+                let name = member.name(part);
+                let is_object = FileSet::OBJECTS.with(FileSet::HEADER).has(*member);
+                if FileSet::LOCK.with(FileSet::PRE_LOCK).has(*member) {
+                    kernel.locks.push((GroupFile::Other(name.into()), *stamp));
+                } else if !is_object || self.is_exclusive(&name, &named) {
+                    add_new(&mut kernel, &name, *stamp, stem);
+                }
+            }
+            self.add_named(&mut kernel, &named, stem);
+        }
+        kernel
+    }
+
+    /// Adds those files of `named` that no other description names.
+    fn add_named(&self, kernel: &mut FileGroup, named: &[String], stem: &str) {
+        for name in named {
+            if let Some(stamp) = self.stamp(name).filter(|_| self.is_exclusive(name, named)) {
+                add_new(kernel, name, stamp, stem);
+            }
+        }
+    }
+
+    /// Whether no other description than the one that names `named` names the file.
+    fn is_exclusive(&self, name: &str, named: &[String]) -> bool {
+        let own = u32::from(named.iter().any(|own| own == name));
+        self.claims.get(name).is_none_or(|claims| *claims <= own)
+    }
+
+    /// Whether the object of a description exists, or a part of a master; true if that is unknown.
+    fn is_complete(&self, stem: &str) -> bool {
+        let exists =
+            |part: &String| self.files.get(part.as_str()).is_some_and(|files| has(files, FileSet::JSON));
+        match self.descriptions.get(stem) {
+            Some(Description::Kernel { parts, .. }) if !parts.is_empty() => parts.iter().any(exists),
+            Some(Description::Kernel { has_object, .. }) => *has_object,
+            Some(Description::Invalid) => has(&self.files[stem], FileSet::OBJECTS),
+            Some(Description::Plain | Description::Unread) | None => true,
+        }
+    }
+
+    /// The files that would complete the description called `stem`.
+    fn missing(&self, stem: &str) -> Vec<GroupFile> {
+        match self.descriptions.get(stem) {
+            Some(Description::Kernel { objects, parts, .. }) => {
+                let parts = parts.iter().map(|part| format!("{part}.json"));
+                objects.iter().cloned().chain(parts).map(|name| GroupFile::Other(name.into())).collect()
+            }
+            _ => vec![GroupFile::Own(FileSet::O), GroupFile::Own(FileSet::SO)],
+        }
+    }
+}
+
+fn add_new(kernel: &mut FileGroup, name: &str, stamp: Stamp, stem: &str) {
+    if !kernel.files.iter().any(|(file, _)| file.name(stem) == name) {
+        kernel.files.push((GroupFile::Other(name.into()), stamp));
+    }
+}

@@ -1,0 +1,201 @@
+//! The files of a cache and of the directories below, by the kernels that they belong to.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use opkeep_cann_meta::file_names::{FileSet, NameClass};
+use opkeep_fs::descend;
+use opkeep_fs::{Dir, FileKind};
+use opkeep_kernel_meta::is_quarantine;
+
+use crate::disk::{Stamp, for_each};
+use crate::usage::FileTotals;
+
+/// The depth below which directories are not entered.
+const MAX_DEPTH: usize = 16;
+/// The number of unknown names that are listed.
+const LISTED: usize = 100;
+/// The number of files that are listed between two reports of progress.
+const STRIDE: u64 = 4096;
+
+/// The files of one directory.
+#[derive(Debug, Default)]
+pub(crate) struct ListedDir {
+    /// Its path below the cache's directory.
+    pub(crate) path: PathBuf,
+    pub(crate) files: FilesByStem,
+    /// Temporary files.
+    pub(crate) temps: Vec<(Box<str>, Stamp)>,
+    /// A description is a link. CANN follows it, this crate does not, so the files that it names are unknown.
+    pub(crate) is_linked: bool,
+}
+
+/// The files of each stem.
+pub(crate) type FilesByStem = HashMap<Box<str>, Vec<(FileSet, Stamp)>>;
+
+/// The files of a cache.
+#[derive(Debug, Default)]
+pub(crate) struct Listing {
+    pub(crate) dirs: Vec<ListedDir>,
+    /// All regular files, as CANN counts them.
+    pub(crate) total: FileTotals,
+    /// Files that belong to no kernel.
+    pub(crate) other: FileTotals,
+    pub(crate) unknown: UnknownFiles,
+    /// Directories that could not be read, and why.
+    pub(crate) unreadable_dirs: Vec<(PathBuf, io::Error)>,
+    pub(crate) cancelled: bool,
+}
+
+/// Names of unknown files, which stay.
+#[derive(Debug, Default)]
+pub(crate) struct UnknownFiles {
+    /// The first hundred.
+    pub(crate) names: Vec<String>,
+    pub(crate) count: u64,
+}
+
+impl UnknownFiles {
+    pub(crate) fn add(&mut self, path: &Path, name: &OsStr) {
+        self.count += 1;
+        if self.names.len() < LISTED {
+            self.names.push(path.join(name).to_string_lossy().into_owned());
+        }
+    }
+}
+
+/// The observer of a listing.
+pub(crate) struct ListingObserver<'a> {
+    /// Called with the number of files so far.
+    pub(crate) listed: &'a dyn Fn(u64),
+    pub(crate) is_cancelled: &'a dyn Fn() -> bool,
+}
+
+impl Listing {
+    /// Lists `dir` and the directories below it.
+    ///
+    /// # Errors
+    /// `dir` cannot be listed.
+    pub(crate) fn of(dir: &Dir, observer: &ListingObserver<'_>) -> io::Result<Self> {
+        let mut listing = Self::default();
+        listing.add_dir(dir, Path::new(""), 0, false, observer)?;
+        Ok(listing)
+    }
+
+    /// Lists one directory. Files in quarantine stay, so that they can be restored.
+    fn add_dir(
+        &mut self,
+        dir: &Dir,
+        path: &Path,
+        depth: usize,
+        in_quarantine: bool,
+        observer: &ListingObserver<'_>,
+    ) -> io::Result<()> {
+        let (mut listed, mut below) =
+            (ListedDir { path: path.to_owned(), ..ListedDir::default() }, Vec::new());
+        for_each(dir, |name, kind, stamp| {
+            if let Some(stamp) = stamp {
+                self.add_file(&mut listed, name, stamp, in_quarantine, observer);
+            } else if kind == FileKind::Dir {
+                below.push(name.to_owned());
+            } else {
+                listed.is_linked |= kind == FileKind::Link && name.as_encoded_bytes().ends_with(b".json");
+                self.unknown.add(path, name);
+            }
+        })?;
+        self.dirs.push(listed);
+        below.sort_unstable();
+        for name in below {
+            let path = path.join(&name);
+            if self.cancelled {
+                break;
+            }
+            if depth == MAX_DEPTH {
+                self.unreadable_dirs.push((path, io::Error::other("it is nested too deep")));
+                continue;
+            }
+            let in_quarantine = in_quarantine || is_quarantine(&name);
+            let listed = descend(dir, &name).and_then(|inner| match inner {
+                Some(inner) => self.add_dir(&inner, &path, depth + 1, in_quarantine, observer),
+                None => Ok(()),
+            });
+            if let Err(error) = listed {
+                self.unreadable_dirs.push((path, error));
+            }
+        }
+        Ok(())
+    }
+
+    fn add_file(
+        &mut self,
+        listed: &mut ListedDir,
+        name: &OsStr,
+        stamp: Stamp,
+        in_quarantine: bool,
+        observer: &ListingObserver<'_>,
+    ) {
+        self.total.add(1, stamp.size);
+        if self.total.files.is_multiple_of(STRIDE) {
+            (observer.listed)(self.total.files);
+            self.cancelled |= (observer.is_cancelled)();
+        }
+        let text = name.to_str().filter(|_| !in_quarantine && !self.cancelled);
+        match text.map(|text| (text, NameClass::in_cann_cache(text))) {
+            Some((_, NameClass::Kernel(stem, member))) => match listed.files.get_mut(stem) {
+                Some(files) => files.push((member, stamp)),
+                None => drop(listed.files.insert(stem.into(), vec![(member, stamp)])),
+            },
+            Some((text, NameClass::Temp)) if is_temp(text) => listed.temps.push((text.into(), stamp)),
+            Some((_, NameClass::Known)) => self.other.add(1, stamp.size),
+            _ => {
+                self.other.add(1, stamp.size);
+                if !in_quarantine {
+                    self.unknown.add(&listed.path, name);
+                }
+            }
+        }
+    }
+}
+
+/// Whether CANN names its temporary files so: final name, process, time, random number.
+fn is_temp(name: &str) -> bool {
+    let Some(name) = name.strip_suffix(".temp") else { return false };
+    let is_tail = |tail: &str| {
+        !tail.is_empty() && tail.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    };
+    let is_final =
+        |suffix: &str| name.rsplit_once(suffix).is_some_and(|(stem, tail)| is_kernel(stem) && is_tail(tail));
+    [".json_", ".o_", ".so_", ".h_"].into_iter().any(is_final)
+}
+
+/// Whether CANN names its kernels so. Files of other names belong to a kernel only if a description names them.
+pub(crate) fn is_kernel(stem: &str) -> bool {
+    let name = stem.strip_prefix("lib").unwrap_or(stem);
+    name.len() > 3 && name.starts_with("te_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn temporary_files_of_kernels_are_known_by_their_names() {
+        for (name, expected) in [
+            ("te_add_ab.o_812_1700000000_42.temp", true),
+            ("te_add_ab.json_812_1700000000_42.temp", true),
+            ("libte_add_ab.so_812_1_2.temp", true),
+            ("te_add_ab_pre.json_812_1_2.temp", true),
+            ("te_add_ab.h_8_1_a.temp", true),
+            ("my.o_812_1_2.temp", false),
+            ("te_add_ab.temp", false),
+            ("te_add_ab.o.temp", false),
+            ("te_add_ab.txt_812_1_2.temp", false),
+            ("te_add_ab.o_8 1.temp", false),
+            (".temp", false),
+        ] {
+            assert_eq!(is_temp(name), expected, "{name}");
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! The deletion of file groups.
+//!
+//! A group is deleted only if it is still as listed and no process has one of its files open, and under its locks, which
+//! CANN holds while it writes. If the process is killed here, the remaining files are an orphan for the next collection.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use opkeep_fs::{Dir, OpenFiles};
+
+use crate::disk::{self, LockAttempt, Stamp, idle};
+use crate::file_group::{FileGroup, GroupFile};
+use crate::progress::{GcProgress, IDLE_FOR, InUseCounts};
+use crate::usage::{FileTotals, Usage};
+
+/// The time after which the list of open files is read again.
+const OPEN_FILES_AGE: Duration = Duration::from_secs(2);
+
+/// Deletes file groups.
+pub(crate) struct Remover<'a> {
+    pub(crate) root: &'a Dir,
+    /// The directories of the listing, below the root.
+    pub(crate) dirs: &'a [PathBuf],
+    pub(crate) now: SystemTime,
+    pub(crate) dry_run: bool,
+    pub(crate) progress: &'a dyn Fn(GcProgress<'_>),
+    /// The directory of the last group.
+    open_dir: Option<(usize, Dir)>,
+    /// The open files, and the time when they were read.
+    open_files: Option<(OpenFiles, Instant)>,
+    pub(crate) removed: Usage,
+    pub(crate) in_use: InUseCounts,
+    /// The number of groups that could not be deleted, and the first error.
+    pub(crate) failed: u64,
+    pub(crate) failure: Option<(PathBuf, io::Error)>,
+}
+
+/// Why a group stays.
+enum Refusal {
+    /// A process has one of its files open.
+    Open,
+    /// A process holds one of its locks.
+    Locked,
+    /// It is not as listed.
+    Changed,
+    /// This file could not be deleted or locked.
+    Failed(String, io::Error),
+}
+
+impl<'a> Remover<'a> {
+    pub(crate) fn new(
+        root: &'a Dir,
+        dirs: &'a [PathBuf],
+        now: SystemTime,
+        dry_run: bool,
+        progress: &'a dyn Fn(GcProgress<'_>),
+    ) -> Self {
+        Self {
+            root,
+            dirs,
+            now,
+            dry_run,
+            progress,
+            open_dir: None,
+            open_files: None,
+            removed: Usage::default(),
+            in_use: InUseCounts::default(),
+            failed: 0,
+            failure: None,
+        }
+    }
+
+    /// Deletes a group, or counts why it stays.
+    pub(crate) fn remove(&mut self, group: &FileGroup) {
+        let mut deleted = FileTotals::default();
+        let outcome = self.try_remove(group, &mut deleted);
+        self.removed.add_files(group.kind, deleted.files, deleted.bytes);
+        match outcome {
+            Ok(()) => self.removed.add(group.kind, 0, 0),
+            Err(Refusal::Open) => self.in_use.open += 1,
+            Err(Refusal::Locked) => self.in_use.locked += 1,
+            Err(Refusal::Changed) => self.in_use.changed += 1,
+            Err(Refusal::Failed(file, error)) => {
+                self.failed += 1;
+                if self.failure.is_none() {
+                    let path = self.root.path().join(&self.dirs[group.dir]).join(file);
+                    self.failure = Some((path, error));
+                }
+            }
+        }
+    }
+
+    fn try_remove(&mut self, group: &FileGroup, deleted: &mut FileTotals) -> Result<(), Refusal> {
+        let dir = match self.open_dir.take() {
+            Some((index, dir)) if index == group.dir => dir,
+            _ => open_below(self.root, &self.dirs[group.dir])
+                .map_err(|error| Refusal::Failed(String::new(), error))?,
+        };
+        let open_files = match self.open_files.take() {
+            Some((files, read)) if read.elapsed() <= OPEN_FILES_AGE => (files, read),
+            _ => (OpenFiles::of_others(), Instant::now()),
+        };
+        let outcome = self.remove_in(&dir, &open_files.0, group, deleted);
+        (self.open_dir, self.open_files) = (Some((group.dir, dir)), Some(open_files));
+        outcome
+    }
+
+    fn remove_in(
+        &self,
+        dir: &Dir,
+        open_files: &OpenFiles,
+        group: &FileGroup,
+        deleted: &mut FileTotals,
+    ) -> Result<(), Refusal> {
+        let removal = Removal { dir, group, open_files };
+        let held = removal.lock(self.dry_run)?;
+        // It may have been written before it was locked.
+        removal.check_all()?;
+        // A new lock file belongs to a process that is about to lock it.
+        let is_idle = |lock: &&(GroupFile, Stamp)| idle(lock.1.mtime, self.now) >= IDLE_FOR;
+        for (file, stamp) in group.files.iter().chain(group.locks.iter().filter(is_idle)) {
+            if self.dry_run {
+                deleted.add(1, stamp.size);
+                continue;
+            }
+            removal.delete(file, stamp, deleted)?;
+            (self.progress)(GcProgress::Removed { dir: dir.path(), file: &file.name(&group.stem) });
+        }
+        drop(held);
+        Ok(())
+    }
+}
+
+/// The directory at `path` below the root.
+pub(crate) fn open_below(root: &Dir, path: &Path) -> io::Result<Dir> {
+    let mut dir = root.below(OsStr::new("."))?;
+    for name in path {
+        dir = dir.below(name)?;
+    }
+    Ok(dir)
+}
+
+/// The removal of one group.
+struct Removal<'a> {
+    dir: &'a Dir,
+    group: &'a FileGroup,
+    open_files: &'a OpenFiles,
+}
+
+impl Removal<'_> {
+    /// Checks that every file is as listed, deletable, and not open.
+    fn check_all(&self) -> Result<(), Refusal> {
+        let is_missing = |file: &GroupFile| disk::is_missing(self.dir, &file.name(&self.group.stem));
+        if !self.group.missing.iter().all(is_missing) {
+            return Err(Refusal::Changed);
+        }
+        for (file, stamp) in self.group.files.iter().chain(&self.group.locks) {
+            self.check(file, stamp)?;
+        }
+        Ok(())
+    }
+
+    fn check(&self, file: &GroupFile, stamp: &Stamp) -> Result<(), Refusal> {
+        let name = file.name(&self.group.stem);
+        let now = match disk::current_file(self.dir, &name) {
+            Ok(Some(now)) if now.stamp == *stamp => now,
+            Ok(_) => return Err(Refusal::Changed),
+            Err(error) => return Err(Refusal::Failed(name, error)),
+        };
+        if self.open_files.holder(&now.state).is_some() {
+            return Err(Refusal::Open);
+        }
+        disk::may_delete(self.dir, &now).map_err(|error| Refusal::Failed(name, error))
+    }
+
+    /// Takes all locks of the group; in a dry run, checks that they are free.
+    fn lock(&self, dry_run: bool) -> Result<Vec<File>, Refusal> {
+        let mut held = Vec::new();
+        for (file, _) in &self.group.locks {
+            let name = file.name(&self.group.stem);
+            let attempt = if dry_run {
+                disk::is_locked(self.dir, &name).map(|locked| locked.then_some(LockAttempt::Busy))
+            } else {
+                disk::try_lock(self.dir, &name, false).map(Some)
+            };
+            match attempt {
+                Ok(Some(LockAttempt::Held(lock))) => held.push(lock),
+                Ok(None) => {}
+                Ok(Some(LockAttempt::Busy)) => return Err(Refusal::Locked),
+                Ok(Some(LockAttempt::Missing)) => return Err(Refusal::Changed),
+                Err(error) => return Err(Refusal::Failed(name, error)),
+            }
+        }
+        Ok(held)
+    }
+
+    /// Deletes a file that is still as listed.
+    fn delete(&self, file: &GroupFile, stamp: &Stamp, deleted: &mut FileTotals) -> Result<(), Refusal> {
+        self.check(file, stamp)?;
+        let name = file.name(&self.group.stem);
+        self.dir.remove(&name).map_err(|error| Refusal::Failed(name, error))?;
+        deleted.add(1, stamp.size);
+        Ok(())
+    }
+}
