@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use opkeep_cache::RemoteConfig;
-use opkeep_framework_cache::FrameworkFiles;
-use opkeep_kernel_meta::{View, ViewError};
+use opkeep_kernel_meta::{ForeignFiles, LeaveForeign, View, ViewError};
 use opkeep_store::{CacheMode, StoreConfig, resolve_path};
 
 use crate::BuildError;
@@ -114,6 +113,9 @@ pub struct ViewConfig {
     pub policy: ViewPolicy,
     /// The builds of other backends that share the directory. If unset, this build is alone.
     pub group: Option<ViewGroup>,
+    /// The judge of files that no build wrote. The default leaves all of them as they are, damaged ones too, whatever the
+    /// policy allows: it has no quarantine to keep them in.
+    pub foreign_files: Arc<dyn ForeignFiles>,
 }
 
 /// The directory where a framework looks for kernels.
@@ -142,9 +144,9 @@ pub struct ViewPolicy {
 }
 
 impl ViewConfig {
-    /// Puts kernels into `location`; foreign kernels are left alone.
+    /// Puts kernels into `location`; foreign files are left alone.
     pub fn new(location: ViewLocation) -> Self {
-        Self { location, policy: ViewPolicy::default(), group: None }
+        Self { location, policy: ViewPolicy::default(), group: None, foreign_files: Arc::new(LeaveForeign) }
     }
 
     /// The directory of a rank: `<base>/rank_<rank>/kernel_meta`.
@@ -163,6 +165,6 @@ impl ViewConfig {
             ViewLocation::Rank { base, rank } => View::of(base, rank),
             ViewLocation::Directory(dir) => View::at(dir),
         };
-        Ok(view?.with_foreign_files(Arc::new(FrameworkFiles)))
+        Ok(view?.with_foreign_files(Arc::clone(&self.foreign_files)))
     }
 }

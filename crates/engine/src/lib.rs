@@ -172,7 +172,8 @@ pub use memory::cache::BuiltKernel;
 pub use network::requests::{BuiltNetwork, requests};
 pub use network::session::{NodeTiming, RunError, Session};
 pub use opkeep_kernel_meta::{
-    DirectoryRisk, ForeignKernel, LeftKernel, LeftReason, STAYS_DISPLACED, ViewError,
+    DirectoryRisk, ForeignFiles, ForeignKernel, LeaveForeign, LeftKernel, LeftReason, STAYS_DISPLACED,
+    ViewError,
 };
 pub use outcome::Outcome;
 pub use report::{BuildReport, KernelReport, ViewPlacement};

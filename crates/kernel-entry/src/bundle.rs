@@ -57,6 +57,11 @@ impl<'a> KernelBundle<'a> {
         self.extra.iter().copied()
     }
 
+    /// The name of the kernel's files without a suffix, as its `.json` states it.
+    pub fn file_stem(&self) -> Option<String> {
+        KernelMeta::parse(self.json).ok()?.bin_file_name
+    }
+
     /// The expectations that the bytes alone determine.
     pub fn expectations(&self) -> Expectations {
         expectations_of(Some(self.json), self.object)
@@ -101,8 +106,11 @@ impl<'a> KernelBundle<'a> {
         if let Some(error) = report.errors().next() {
             return Err(error.to_string());
         }
-        let names = report.meta.iter().flat_map(KernelMeta::entry_names);
-        match names.into_iter().find(|found| kernel.is_some_and(|kernel| !KernelName::owns(kernel, found))) {
+        match report
+            .entry_names()
+            .into_iter()
+            .find(|found| kernel.is_some_and(|kernel| !KernelName::owns(kernel, found)))
+        {
             Some(other) => Err(format!("it holds `{other}`, which is another kernel")),
             None => Ok(()),
         }

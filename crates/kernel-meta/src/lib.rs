@@ -76,6 +76,7 @@
 //! ```
 
 mod checked;
+mod chip;
 mod compare;
 mod content;
 mod decide;
@@ -98,6 +99,7 @@ mod stored;
 mod view;
 pub mod view_dir;
 
+pub use chip::is_same_chip;
 pub use content::{FileContent, KernelFiles, RetiredKernel};
 pub use displace::STAYS_DISPLACED;
 pub use error::{IoCause, ViewError};

@@ -60,6 +60,11 @@ impl Report {
         self.findings.iter().map(Finding::severity).max()
     }
 
+    /// The names of the kernels in the `.json`; empty for metadata of another form.
+    pub fn entry_names(&self) -> Vec<&str> {
+        self.meta.iter().flat_map(KernelMeta::entry_names).collect()
+    }
+
     /// The first finding with a code.
     pub fn find(&self, code: Code) -> Option<&Finding> {
         self.findings.iter().find(|finding| finding.code() == code)

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use opkeep_artifact::Artifact;
 use opkeep_backend::{BackendError, CompileRequest};
 use opkeep_cache::Ticket;
-use opkeep_cann_meta::KernelMeta;
 use opkeep_descriptor::{Job, KernelName};
 use opkeep_digest::Digest;
 use opkeep_fs::CancelToken;
@@ -133,11 +132,10 @@ impl KernelPipeline<'_> {
                 &format!("the kernel `{}` is valid, but odd: {doubt}", kernel()),
             );
         }
-        // A kernel without a CANN description has no names to compare.
-        let names: Vec<&str> = report.meta.iter().flat_map(KernelMeta::entry_names).collect();
-        match names.iter().find(|name| !KernelName::owns(keyed.name.as_str(), name)) {
+        let is_other = |name: &&str| !KernelName::owns(keyed.name.as_str(), name);
+        match report.entry_names().into_iter().find(is_other) {
             Some(other) => {
-                Err(KernelError::NameMismatch { kernel: kernel(), found: (*other).to_owned(), left: None })
+                Err(KernelError::NameMismatch { kernel: kernel(), found: other.to_owned(), left: None })
             }
             None => Ok(report.sha256.unwrap_or_else(|| Digest::of(&artifact.object))),
         }

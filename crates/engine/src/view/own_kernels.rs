@@ -1,8 +1,8 @@
 //! Kernels that the store's builds compiled, by name: the view looks them up to recognise files that no manifest lists.
 
-use opkeep_cann_meta::KernelMeta;
 use opkeep_digest::Digest;
-use opkeep_kernel_entry::member::{IMPORTED, JSON, OBJECT};
+use opkeep_kernel_entry::KernelBundle;
+use opkeep_kernel_entry::member::IMPORTED;
 use opkeep_kernel_meta::{StoredKernel, StoredKernels};
 use opkeep_store::{Entry, Lookup, Store, TargetStore};
 
@@ -38,7 +38,7 @@ fn kernel(entry: &Entry, name: &str) -> Option<StoredKernel> {
     if entry.member(IMPORTED).is_some() {
         return None;
     }
-    let json = entry.member(JSON)?;
-    let is_named = KernelMeta::parse(json).ok()?.bin_file_name.as_deref() == Some(name);
-    is_named.then_some(StoredKernel { object: Digest::of(entry.member(OBJECT)?), json: json.to_vec() })
+    let files = KernelBundle::of_entry(entry).ok()?;
+    let is_named = files.file_stem().as_deref() == Some(name);
+    is_named.then(|| StoredKernel { object: Digest::of(files.object()), json: files.json().to_vec() })
 }

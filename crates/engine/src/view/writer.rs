@@ -9,11 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use opkeep_artifact::{Artifact, is_safe_file_name};
-use opkeep_cann_meta::targets;
 use opkeep_descriptor::{Descriptor, write_info_named};
 use opkeep_digest::Digest;
 use opkeep_kernel_meta::{
-    DirectoryRisk, FileContent, KernelFiles, LeftKernel, RetiredKernel, ViewError, ViewReport,
+    DirectoryRisk, FileContent, KernelFiles, LeftKernel, RetiredKernel, ViewError, ViewReport, is_same_chip,
 };
 use opkeep_store::Store;
 
@@ -313,14 +312,6 @@ impl<'a> ViewWriter<'a> {
     fn progress(&self) -> MutexGuard<'_, Progress> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Whether the descriptor's target is the one that is built for. A descriptor without a target accepts any.
-fn is_same_chip(named: &str, built: &str) -> bool {
-    let is_host = |target: &str| target == "cpu" || target.starts_with("cpu-");
-    let machines = |target: &str| targets::named(target)?.elf().map(|rules| rules.machines.clone());
-    let is_same_host = || is_host(named) && is_host(built) && machines(named) == machines(built);
-    named.is_empty() || named.eq_ignore_ascii_case(built) || is_same_host()
 }
 
 /// Whether a name can be that of files. A framework's own mostly are.

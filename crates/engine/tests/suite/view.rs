@@ -8,6 +8,7 @@ use crate::common::{Bench, failure, request};
 use opkeep::{BuildReport, Request, ViewConfig, ViewPlacement};
 use opkeep_cann_meta::KernelMeta;
 use opkeep_digest::Digest;
+use opkeep_framework_cache::FrameworkFiles;
 use opkeep_testkit::NullBackend;
 
 /// Builds `requests` for a rank.
@@ -134,6 +135,40 @@ fn a_failure_or_a_cancel_keeps_the_kernel_that_belongs_there() {
         assert!(unbuilt == [2, 0] || unbuilt == [0, 2], "{unbuilt:?}");
         assert_eq!(names(&report.view.unwrap().unwrap()).len(), 6);
     }
+}
+
+/// A view without a judge cannot know what a file of another program is, and has nowhere to keep it.
+#[test]
+fn without_a_judge_no_foreign_file_is_replaced() {
+    let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
+    let requests = [named("Square", 3, "square_1_0"), named("Relu", 3, "relu_1_0")];
+    let (_, placed) = build(&bench, &backend, "0", &requests);
+    // One damaged by another program, and one that another program wrote.
+    let foreign = [("square_1_0.o", &b"cut"[..]), ("relu_1_0.o", b"theirs"), ("relu_1_0.json", b"{}")];
+    let path = |name: &str| placed.directory.join(name);
+    foreign.iter().for_each(|(name, bytes)| std::fs::write(path(name), bytes).unwrap());
+    let with = |replace, judged| {
+        let mut view = ViewConfig::directory(&placed.directory);
+        view.policy.replace = replace;
+        if judged {
+            view.foreign_files = Arc::new(FrameworkFiles);
+        }
+        let engine = bench.engine(&backend).with_config(|config| config.view = Some(view));
+        engine.build(&requests).unwrap().view.unwrap().unwrap()
+    };
+    for replace in [false, true] {
+        let there = with(replace, false);
+        assert_eq!((there.left.len(), there.names.len(), there.quarantine), (2, 0, None), "{:?}", there.left);
+        for (name, bytes) in foreign {
+            assert_eq!(std::fs::read(path(name)).unwrap(), bytes, "{name}");
+        }
+    }
+    // With the judge they are replaced, and kept.
+    let there = with(true, true);
+    assert_eq!((there.left.len(), there.names.len()), (0, 2), "{:?}", there.left);
+    let kept = crate::common::files(&there.quarantine.unwrap());
+    let kept: Vec<Vec<u8>> = kept.into_iter().map(|path| std::fs::read(path).unwrap()).collect();
+    assert!(foreign.iter().all(|(_, bytes)| kept.iter().any(|kept| kept == bytes)));
 }
 
 #[test]

@@ -5,8 +5,10 @@ pub(crate) mod output;
 pub(crate) mod report;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use opkeep::{Outcome, ViewConfig, ViewGroup, ViewPolicy};
+use opkeep_framework_cache::FrameworkFiles;
 
 use self::output::{BuildOutput, UnreadableOutput};
 use crate::flags::ENVIRONMENT;
@@ -103,6 +105,7 @@ fn view(args: &Args, group: &ViewGroup) -> anyhow::Result<Option<ViewConfig>> {
     };
     view.policy = ViewPolicy { replace: args.replace, guessed_target: !args.common.chooses_target() };
     view.group = Some(group.clone());
+    view.foreign_files = Arc::new(FrameworkFiles);
     Ok(Some(view))
 }
 

@@ -1,0 +1,37 @@
+//! Whether a kernel is for the chip that its descriptor names.
+
+use opkeep_cann_meta::targets;
+
+/// Whether a kernel that was built for the target `built` is for the target `named`, which its descriptor names. A
+/// descriptor without a target accepts any; hosts with the same machine are the same.
+pub fn is_same_chip(named: &str, built: &str) -> bool {
+    let is_host = |target: &str| target == "cpu" || target.starts_with("cpu-");
+    let machines = |target: &str| targets::named(target)?.elf().map(|rules| rules.machines.clone());
+    let is_same_host = || is_host(named) && is_host(built) && machines(named) == machines(built);
+    named.is_empty() || named.eq_ignore_ascii_case(built) || is_same_host()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chips_are_the_same_by_name_and_hosts_by_machine() {
+        for (named, built) in [
+            ("", "sm_90"),
+            ("ascend910b1", "Ascend910B1"),
+            ("cpu", "cpu-native"),
+            ("cpu-x86_64", "cpu-x86_64-v3"),
+        ] {
+            assert!(is_same_chip(named, built), "{named} {built}");
+        }
+        for (named, built) in [
+            ("Ascend910B1", "Ascend910B2"),
+            ("cpu-x86_64", "cpu-aarch64"),
+            ("cpu", "aicpu"),
+            ("sm_90", "cpu"),
+        ] {
+            assert!(!is_same_chip(named, built), "{named} {built}");
+        }
+    }
+}
