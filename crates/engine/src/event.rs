@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use opkeep_artifact::Artifact;
 
-use crate::{KernelError, Outcome};
+use crate::{KernelError, Outcome, WarningKind};
 
 /// The observer of a build.
 pub(crate) type Observer = dyn Fn(Event<'_>) + Send + Sync;
@@ -80,7 +80,9 @@ pub enum Event<'a> {
     },
     /// A problem that does not stop the build. Each is sent once.
     Warning {
-        /// What.
+        /// Its subject.
+        kind: WarningKind,
+        /// The problem, for people.
         text: &'a str,
     },
 }
@@ -118,7 +120,7 @@ impl fmt::Display for Event<'_> {
             Self::Failed { kernel, error, .. } => write!(f, "failed {kernel}: {error}"),
             Self::Skipped { kernel, first } => write!(f, "skipped {kernel}, since {first} failed"),
             Self::Cancelled { kernel, .. } => write!(f, "cancelled {kernel}"),
-            Self::Warning { text } => write!(f, "warning: {text}"),
+            Self::Warning { text, .. } => write!(f, "warning: {text}"),
         }
     }
 }

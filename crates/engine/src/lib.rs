@@ -157,7 +157,8 @@ mod runtime;
 mod schedule;
 mod setup;
 mod view;
-mod warnings;
+mod warning;
+mod warning_log;
 mod work_dir;
 
 pub use config::{Config, ViewConfig, ViewLocation, ViewPolicy};
@@ -179,6 +180,7 @@ pub use outcome::Outcome;
 pub use report::{BuildReport, KernelReport, ViewPlacement};
 pub use request::Request;
 pub use view::group::ViewGroup;
+pub use warning::{Warning, WarningKind};
 
 // What a framework or a backend of its own needs besides, so that it depends on this crate and a backend.
 pub use opkeep_artifact::{

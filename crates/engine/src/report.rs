@@ -11,10 +11,10 @@ use opkeep_digest::Digest;
 use opkeep_kernel_entry::Provenance;
 use opkeep_kernel_meta::{DirectoryRisk, LeftKernel, ViewError};
 
-use crate::KernelError;
 use crate::outcome::Outcome;
 use crate::plan::PlannedKernel;
 use crate::ready::ReadyKernel;
+use crate::{KernelError, Warning};
 
 /// The report of a build.
 #[derive(Debug, Default)]
@@ -30,8 +30,8 @@ pub struct BuildReport {
     pub kernels: Vec<KernelReport>,
     /// The kernel of each request: an index into `kernels`.
     pub kernel_of: Vec<usize>,
-    /// Warnings: problems that stopped nothing.
-    pub warnings: Vec<String>,
+    /// Problems that stopped nothing.
+    pub warnings: Vec<Warning>,
     /// The directory where a framework looks for kernels, if [`Config::view`](crate::Config::view) names one.
     pub view: Option<Result<ViewPlacement, ViewError>>,
     /// How long it took.

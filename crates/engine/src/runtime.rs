@@ -15,7 +15,8 @@ use crate::schedule::compile_times::CompileTimes;
 use crate::schedule::force_group::ForceGroup;
 use crate::schedule::job_tokens::JobTokens;
 use crate::setup::Setup;
-use crate::warnings::{WarningKind, WarningLog};
+use crate::warning::WarningKind;
+use crate::warning_log::WarningLog;
 use crate::work_dir::WorkDirs;
 use crate::{BuildError, FileDigestCache};
 
@@ -68,12 +69,12 @@ impl Runtime {
         let memo = memo.with_answers(answers);
         let costs = CompileTimes::new(work.as_ref().ok().map(WorkDirs::costs));
         if let Some(warning) = work.as_ref().ok().and_then(WorkDirs::warning) {
-            warnings.warn_once(WarningKind::Work, &warning);
+            warnings.warn_once(WarningKind::WorkDir, &warning);
         }
         let common = |find: fn(&WorkDirs) -> Result<PathBuf, NotPrivate>, lost: &str| {
             let found = find(work.as_ref().ok()?);
             found
-                .map_err(|why| warnings.warn_once(WarningKind::Work, &format!("{why}: without it {lost}")))
+                .map_err(|why| warnings.warn_once(WarningKind::WorkDir, &format!("{why}: without it {lost}")))
                 .ok()
         };
         let slots = common(WorkDirs::slots, "this build does not count the compilers of other builds");
@@ -109,7 +110,7 @@ fn open_cache(setup: &Setup, warnings: &Arc<WarningLog>) -> Result<Cache, BuildE
     config.store.clone_from(&setup.config.store);
     config.remote.clone_from(&setup.config.remote);
     config.mode = setup.config.mode;
-    config.on_warning = Some(Arc::new(move |kind, text| match WarningKind::of(kind) {
+    config.on_warning = Some(Arc::new(move |kind, text| match kind.into() {
         // Each is to be mended by itself.
         WarningKind::Limits => log.warn_each(WarningKind::Limits, &[text.to_owned()]),
         kind => log.warn_once(kind, text),

@@ -9,7 +9,7 @@ use opkeep_backend::Backend;
 use crate::config::Config;
 use crate::event::{Event, Observer};
 use crate::plan::job_digests::JobDigestCache;
-use crate::warnings::BackendWarnings;
+use crate::warning_log::BackendWarnings;
 
 /// A thread is worth this many look-ups: with a view, whose descriptors are compared, they take a millisecond.
 const LOOKUPS_PER_THREAD: usize = 24;

@@ -1,6 +1,6 @@
 //! What to do about an error by the arguments of this command: a library names none of them.
 
-use opkeep::{BuildError, KernelError, ViewError};
+use opkeep::{BuildError, KernelError, ViewError, WarningKind};
 use opkeep_backend::BackendError;
 use opkeep_cache::CacheError;
 use opkeep_onnx::{ModelError, OnnxError};
@@ -66,20 +66,34 @@ fn of_backend(error: &BackendError) -> Option<String> {
     }
 }
 
+const OTHER_WORK_DIR: &str = "TMPDIR chooses another directory for compilers";
+
 pub(crate) fn of_kernel(error: &KernelError) -> Option<String> {
     match error {
         KernelError::Backend(error) => of_backend(error),
-        KernelError::WorkDir { .. } => Some("TMPDIR chooses another directory for compilers".to_owned()),
+        KernelError::WorkDir { .. } => Some(OTHER_WORK_DIR.to_owned()),
         _ => None,
     }
 }
 
+const OTHER_VIEW: &str =
+    "--kernel-meta DIR or MS_COMPILER_CACHE_PATH chooses another directory, --no-kernel-meta none";
+
 pub(crate) fn of_view(error: &ViewError) -> Option<String> {
     match error {
-        ViewError::NotAFolder { .. } | ViewError::NotWritable { .. } | ViewError::Io { .. } => Some(
-            "--kernel-meta DIR or MS_COMPILER_CACHE_PATH chooses another directory, --no-kernel-meta none"
-                .to_owned(),
-        ),
+        ViewError::NotAFolder { .. } | ViewError::NotWritable { .. } | ViewError::Io { .. } => {
+            Some(OTHER_VIEW.to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// The help for a warning of a build. Other kinds name what is wrong, and no argument changes that.
+pub(crate) fn of_warning(kind: WarningKind) -> Option<&'static str> {
+    match kind {
+        WarningKind::Store | WarningKind::Write => Some(OTHER_STORE),
+        WarningKind::WorkDir => Some(OTHER_WORK_DIR),
+        WarningKind::View | WarningKind::ViewDirectory => Some(OTHER_VIEW),
         _ => None,
     }
 }

@@ -7,12 +7,12 @@ use std::io::{ErrorKind, Write};
 
 use anyhow::Context;
 use clap::ValueEnum;
-use opkeep::KernelError;
+use opkeep::{KernelError, Warning};
 use opkeep_backend::BackendError;
 use serde::Serialize;
 
 use crate::ui::file_limit::FileLimit;
-use crate::ui::hints::hints;
+use crate::ui::hints::{hints, of_warning};
 use crate::ui::text::{Text, shown_json};
 
 /// How results are printed.
@@ -117,10 +117,26 @@ impl Output {
     ///
     /// Once: chips share a file of limits, and targets a store.
     pub(crate) fn print_warning(&self, text: &str) {
+        self.print_new_warning(text);
+    }
+
+    /// As [`print_warning`](Self::print_warning). Returns whether it is new.
+    fn print_new_warning(&self, text: &str) -> bool {
         let mut warned = self.warnings.borrow_mut();
-        if !warned.iter().any(|known| known == text) {
+        let is_new = !warned.iter().any(|known| known == text);
+        if is_new {
             print_line("warning", text);
             warned.push(text.to_owned());
+        }
+        is_new
+    }
+
+    /// A warning of a build, and the help for it.
+    pub(crate) fn print_build_warning(&self, warning: &Warning) {
+        if self.print_new_warning(&warning.text)
+            && let Some(hint) = of_warning(warning.kind)
+        {
+            self.print_help(hint);
         }
     }
 

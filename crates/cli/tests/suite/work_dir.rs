@@ -24,6 +24,7 @@ fn warned(place: &Place, args: &[&str]) -> String {
     for ran in [&text, &json] {
         assert_eq!(ran.stderr.matches(&format!("warning: {warning}\n")).count(), 1, "{ran:?}");
         assert_eq!(ran.stderr.matches("warning:").count(), 1, "{ran:?}");
+        assert_eq!(ran.stderr.matches("help: TMPDIR chooses").count(), 1, "{ran:?}");
     }
     warning.to_owned()
 }

@@ -15,7 +15,7 @@ use crate::runtime::Runtime;
 use crate::schedule::compile_times::CompileTimes;
 use crate::schedule::queue::TaskPoll;
 use crate::view::writer::ViewWriter;
-use crate::warnings::WarningKind;
+use crate::warning::WarningKind;
 use crate::{Engine, KernelError, Outcome, Request};
 
 /// The pause between two polls of another process.
@@ -159,8 +159,8 @@ impl Engine {
                 let left = there.left.iter().map(|LeftKernel { stem, why, .. }| {
                     format!("the kernel `{stem}` was not put where the framework reads it: {why}")
                 });
-                risk.for_each(|text| runtime.warnings.warn_once(WarningKind::Directory, &text));
-                left.for_each(|text| runtime.warnings.warn_once(WarningKind::Left, &text));
+                risk.for_each(|text| runtime.warnings.warn_once(WarningKind::ViewDirectory, &text));
+                left.for_each(|text| runtime.warnings.warn_once(WarningKind::ForeignFiles, &text));
             })
         });
         if contended && matches!(placed, Err(ViewError::Locked { .. })) {

@@ -20,7 +20,7 @@ use super::kernel_pipeline::{KernelPipeline, MissReason};
 use crate::event::Event;
 use crate::plan::{KeyedKernel, PlannedKernel};
 use crate::ready::ReadyKernel;
-use crate::warnings::WarningKind;
+use crate::warning::WarningKind;
 use crate::work_dir::{WorkDir, WorkDirs};
 use crate::{KernelError, Outcome};
 
@@ -128,7 +128,7 @@ impl KernelPipeline<'_> {
         }
         if let Some(doubt) = report.findings.iter().find(|finding| finding.severity() == Severity::Warning) {
             self.runtime.warnings.warn_once(
-                WarningKind::Doubt,
+                WarningKind::UnusualKernel,
                 &format!("the kernel `{}` is valid, but odd: {doubt}", kernel()),
             );
         }
@@ -154,7 +154,7 @@ impl KernelPipeline<'_> {
         }
         if let Some(moved) = self.moved(planned.job, keyed) {
             let text = format!("kernels are not kept: {moved} while compiling");
-            self.runtime.warnings.warn_once(WarningKind::Moved, &text);
+            self.runtime.warnings.warn_once(WarningKind::ToolchainChanged, &text);
             return;
         }
         let expected = self.expected(&keyed.spec);

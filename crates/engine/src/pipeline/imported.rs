@@ -19,7 +19,7 @@ use crate::import_query::ImportQuery;
 use crate::plan::PlannedKernel;
 use crate::ready::ReadyKernel;
 use crate::report::KernelReport;
-use crate::warnings::WarningKind;
+use crate::warning::WarningKind;
 
 impl KernelPipeline<'_> {
     /// The imported kernel of the same job, if it may be used.
@@ -56,7 +56,7 @@ impl KernelPipeline<'_> {
                      quarantines it, and it can be imported again",
                     path.display()
                 );
-                self.runtime.warnings.warn_once(WarningKind::Reading, &text);
+                self.runtime.warnings.warn_once(WarningKind::Read, &text);
                 format!("an imported kernel cannot be used: {miss}")
             }
         };

@@ -50,7 +50,7 @@ impl Engine {
             requests: requests.len(),
             kernel_of: plan.kernel_of,
             kernels,
-            warnings: runtime.warnings.texts(),
+            warnings: runtime.warnings.all(),
             view,
             elapsed: began.elapsed(),
             cancelled,

@@ -343,7 +343,11 @@ fn a_kernel_of_another_key_is_not_taken_from_a_remote_tier() {
         let host = Bench::new();
         let report = remote_engine(&host, &device, &remote).build(&requests).unwrap();
         assert_eq!(outcomes(&report), ["reused", "compiled"]);
-        assert!(report.warnings.iter().any(|text| text.contains("remote cache")), "{:?}", report.warnings);
+        assert!(
+            report.warnings.iter().any(|warning| warning.text.contains("remote cache")),
+            "{:?}",
+            report.warnings
+        );
     }
     // What was compiled has replaced it.
     assert_eq!(build(&remote_engine(&other, &device, &remote), &requests), ["reused", "reused"]);

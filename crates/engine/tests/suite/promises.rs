@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::common::{Bench, build, outcomes, request};
-use opkeep::{Config, Engine, Request};
+use opkeep::{Config, Engine, Request, WarningKind};
 use opkeep_descriptor::BuildSpec;
 use opkeep_digest::Digest;
 use opkeep_fs::{FsCall, FsOp, Permit, Watcher};
@@ -154,7 +154,11 @@ fn who_waited_too_long_compiles_without_the_lock() {
         .build(&requests)
         .unwrap();
     assert_eq!(outcomes(&report), ["compiled"]);
-    assert!(report.warnings.len() == 1 && report.warnings[0].contains("too long"), "{:?}", report.warnings);
+    assert!(
+        report.warnings.len() == 1 && report.warnings[0].text.contains("too long"),
+        "{:?}",
+        report.warnings
+    );
     assert!(matches!(shelf.get(&key), Lookup::Hit(_)), "it is kept all the same");
     drop(held);
 }
@@ -175,7 +179,7 @@ fn an_operator_that_is_edited_while_it_is_compiled_is_not_kept() {
     let requests = [request("Square", &[3])];
     let report = bench.engine(&backend).build(&requests).unwrap();
     assert_eq!(outcomes(&report), ["compiled"]);
-    assert!(report.warnings[0].contains("edited meanwhile"), "{:?}", report.warnings);
+    assert!(report.warnings[0].text.contains("edited meanwhile"), "{:?}", report.warnings);
     assert!(bench.entries().is_empty());
     // From now on it is what it is.
     assert_eq!(build(&bench.engine(&backend), &requests), ["compiled"]);
@@ -191,7 +195,9 @@ fn that_there_are_no_locks_is_said_once() {
     let report = watched(&bench, &backend, &watch).build(&requests).unwrap();
     assert_eq!(outcomes(&report), ["compiled"; 6]);
     let [warning] = &report.warnings[..] else { panic!("{:?}", report.warnings) };
-    assert!(warning.contains("has no locks") && !warning.contains("more like it"), "{warning}");
+    assert_eq!(warning.kind, WarningKind::Locks);
+    let text = &warning.text;
+    assert!(text.contains("has no locks") && !text.contains("more like it"), "{text}");
     assert_eq!(build(&watched(&bench, &backend, &watch), &requests), ["reused"; 6]);
     let damaged = bench.entries()[0].clone();
     std::fs::write(damaged, "damaged").unwrap();

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use opkeep::{CacheMode, Engine, Event, Outcome};
+use opkeep::{CacheMode, Engine, Event, Outcome, WarningKind};
 use opkeep_cache::{RemoteConfig, RemoteKey};
 use opkeep_descriptor::Key;
 use opkeep_store::Entry;
@@ -56,7 +56,11 @@ fn a_kernel_of_another_key_is_not_taken_from_the_tier() {
     remote.set_file(&name(key(1)), forged);
     let report = engine(&other, &backend, &remote).build(&requests).unwrap();
     assert_eq!([report.kernels[0].outcome, report.kernels[1].outcome], [Outcome::Reused, Outcome::Compiled]);
-    assert!(report.warnings.iter().any(|text| text.contains("remote cache")), "{:?}", report.warnings);
+    assert!(
+        report.warnings.iter().any(|warning| warning.text.contains("remote cache")),
+        "{:?}",
+        report.warnings
+    );
     // What was compiled has replaced it.
     let third = Bench::new();
     assert_eq!(build(&engine(&third, &backend, &remote), &requests), ["reused"; 2]);
@@ -71,7 +75,8 @@ fn a_tier_that_is_gone_is_one_warning() {
     let report = engine(&bench, &backend, &remote).build(&requests).unwrap();
     assert!(report.kernels.iter().all(|kernel| kernel.outcome == Outcome::Compiled));
     let [warning] = &report.warnings[..] else { panic!("{:?}", report.warnings) };
-    assert!(warning.contains("cannot be reached"), "{warning}");
+    assert_eq!(warning.kind, WarningKind::Remote);
+    assert!(warning.text.contains("cannot be reached"), "{warning}");
 }
 
 /// Key lock, lease, job token: a process that waits for a lease must not keep others from compiling.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::common::{Bench, build, failure, outcomes, request, with_mode};
-use opkeep::{CacheMode, KernelError};
+use opkeep::{CacheMode, KernelError, WarningKind};
 use opkeep_cann_meta::KernelMeta;
 use opkeep_fs::{FsCall, FsOp, Permit, Watcher};
 use opkeep_store::{EntryBuilder, Store, StoreConfig};
@@ -45,7 +45,7 @@ fn damage_is_set_aside_with_its_reason_and_told_once() {
     assert_eq!(outcomes(&report), ["compiled"]);
     assert_eq!(report.warnings.len(), 1, "{:?}", report.warnings);
     assert!(
-        report.warnings[0].contains("damaged") && report.warnings[0].contains("100"),
+        report.warnings[0].text.contains("damaged") && report.warnings[0].text.contains("100"),
         "{}",
         report.warnings[0]
     );
@@ -151,7 +151,9 @@ fn an_odd_kernel_is_kept_with_a_warning() {
     let report = bench.engine(&backend).build(&[request("Square", &[3]), request("Neg", &[3])]).unwrap();
     assert_eq!(outcomes(&report), ["compiled", "compiled"]);
     let [warning] = &report.warnings[..] else { panic!("{:?}", report.warnings) };
-    assert!(warning.contains("OPV009") && warning.contains("(and 1 more like it)"), "{warning}");
+    assert_eq!(warning.kind, WarningKind::UnusualKernel);
+    let text = &warning.text;
+    assert!(text.contains("OPV009") && text.contains("(and 1 more like it)"), "{text}");
     assert_eq!(bench.entries().len(), 2);
 }
 
@@ -190,7 +192,8 @@ fn a_toolchain_that_changes_while_compiling_is_not_trusted() {
     cell.set(Arc::clone(&backend)).ok();
     let report = bench.engine(&backend).build(&[request("Square", &[3])]).unwrap();
     assert_eq!(outcomes(&report), ["compiled"]);
-    assert!(report.warnings[0].contains("upgraded meanwhile"), "{:?}", report.warnings);
+    assert_eq!(report.warnings[0].kind, WarningKind::ToolchainChanged);
+    assert!(report.warnings[0].text.contains("upgraded meanwhile"), "{:?}", report.warnings);
     assert!(bench.entries().is_empty());
 }
 
@@ -257,7 +260,7 @@ fn a_lock_that_is_closed_to_us_concerns_one_kernel() {
     let report = bench.engine(&backend).with_config(|it| it.store = Some(config)).build(&requests).unwrap();
     assert_eq!(report.warnings.len(), 1, "{:?}", report.warnings);
     let said = format!("the lock `{}` belongs to another user", closed.display());
-    assert!(report.warnings[0].contains(&said), "{:?}", report.warnings);
+    assert!(report.warnings[0].text.contains(&said), "{:?}", report.warnings);
     assert_eq!(bench.entries().len(), 5);
 }
 
@@ -282,7 +285,7 @@ fn many_kernels_with_one_cause_are_one_warning() {
     }
     let report = bench.engine(&backend).build(&requests).unwrap();
     assert_eq!((report.warnings.len(), report.count(opkeep::Outcome::Compiled)), (1, 9));
-    assert!(report.warnings[0].ends_with("(and 8 more like it)"), "{:?}", report.warnings);
+    assert!(report.warnings[0].text.ends_with("(and 8 more like it)"), "{:?}", report.warnings);
 }
 
 /// What is in the store can be taken without a place to compile.

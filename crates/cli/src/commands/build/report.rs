@@ -58,7 +58,7 @@ fn not_built(report: &BuildReport) -> usize {
 /// not the one that the user `chose`.
 pub(crate) fn print_report(report: &BuildReport, chose: bool, output: &Output) -> bool {
     for warning in &report.warnings {
-        output.print_warning(warning);
+        output.print_build_warning(warning);
     }
     match &report.view {
         None => true,

@@ -303,6 +303,6 @@ fn a_damaged_kernel_of_ours_is_not_hidden_by_an_imported_one() {
     ));
     let report = place.build(&place.trusting(), &[square(1)]);
     assert_eq!(report.kernels[0].outcome.name(), "compiled");
-    assert!(report.warnings.iter().any(|warning| warning.contains("damaged")), "{:?}", report.warnings);
+    assert!(report.warnings.iter().any(|warning| warning.text.contains("damaged")), "{:?}", report.warnings);
     assert_eq!(place.outcome(&place.trusting(), &square(1)), ("reused", false));
 }

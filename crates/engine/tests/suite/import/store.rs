@@ -113,7 +113,7 @@ fn a_damaged_one_is_compiled_repaired_and_imported_again() {
     assert!(problem.contains("damaged"), "{problem}");
     let report = place.build(&place.trusting(), &[square(1)]);
     assert_eq!(report.kernels[0].outcome.name(), "compiled");
-    assert!(report.warnings.iter().any(|warning| warning.contains("repair")), "{:?}", report.warnings);
+    assert!(report.warnings.iter().any(|warning| warning.text.contains("repair")), "{:?}", report.warnings);
     let repaired = place.shelf().repair(&RepairOptions {
         verify: VerifyOptions { check: &judge, ..VerifyOptions::default() },
         ..RepairOptions::default()

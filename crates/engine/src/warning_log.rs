@@ -1,0 +1,109 @@
+//! The warnings of a build.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use opkeep_backend::Diagnostics;
+
+use crate::event::{Event, Observer};
+use crate::warning::{Warning, WarningKind};
+
+/// Warnings, one of each kind: a network of four hundred operators on a full disk has one problem, not four hundred.
+pub(crate) struct WarningLog {
+    /// Each with the number of further ones of its kind.
+    logged: Mutex<Vec<(Warning, usize)>>,
+    observer: Option<Arc<Observer>>,
+    backend: Arc<BackendWarnings>,
+}
+
+/// Warnings of a backend, each text reported once by all builds of an engine.
+#[derive(Default)]
+pub(crate) struct BackendWarnings {
+    state: Mutex<Texts>,
+}
+
+#[derive(Default)]
+struct Texts {
+    known: BTreeSet<String>,
+    /// Those of calls outside of a build, for the next build to report.
+    pending: Vec<String>,
+}
+
+impl BackendWarnings {
+    fn state(&self) -> MutexGuard<'_, Texts> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Keeps what a backend warns of outside of a build.
+impl Diagnostics for BackendWarnings {
+    fn warn(&self, text: String) {
+        let mut state = self.state();
+        if state.known.insert(text.clone()) {
+            state.pending.push(text);
+        }
+    }
+}
+
+/// Reports what a backend warns of during a build.
+impl Diagnostics for WarningLog {
+    fn warn(&self, text: String) {
+        if self.backend.state().known.insert(text.clone()) {
+            self.warn_each(WarningKind::Backend, &[text]);
+        }
+    }
+}
+
+impl WarningLog {
+    pub(crate) fn new(observer: Option<Arc<Observer>>, backend: Arc<BackendWarnings>) -> Self {
+        Self { logged: Mutex::default(), observer, backend }
+    }
+
+    /// Reports what the backend warned of before this build.
+    pub(crate) fn warn_pending(&self) {
+        let pending = std::mem::take(&mut self.backend.state().pending);
+        self.warn_each(WarningKind::Backend, &pending);
+    }
+
+    /// Reports each of `texts`: they have one cause, and each is to be mended by itself.
+    pub(crate) fn warn_each(&self, kind: WarningKind, texts: &[String]) {
+        for text in texts {
+            self.push(self.logged(), kind, text);
+        }
+    }
+
+    /// Reports `text`, unless a warning of this kind was reported before; then it is counted.
+    pub(crate) fn warn_once(&self, kind: WarningKind, text: &str) {
+        let mut logged = self.logged();
+        if let Some((known, more)) = logged.iter_mut().find(|(known, _)| known.kind == kind) {
+            *more += usize::from(known.text != text);
+            return;
+        }
+        self.push(logged, kind, text);
+    }
+
+    /// Adds a warning. `logged` is locked since it was searched: two threads may report the same.
+    fn push(&self, mut logged: Logged<'_>, kind: WarningKind, text: &str) {
+        logged.push((Warning { kind, text: text.to_owned() }, 0));
+        drop(logged);
+        if let Some(observer) = &self.observer {
+            observer(Event::Warning { kind, text });
+        }
+    }
+
+    /// All warnings.
+    pub(crate) fn all(&self) -> Vec<Warning> {
+        let warning = |(warning, more): &(Warning, usize)| match more {
+            0 => warning.clone(),
+            more => Warning { text: format!("{warning} (and {more} more like it)"), ..warning.clone() },
+        };
+        self.logged().iter().map(warning).collect()
+    }
+
+    /// The records. A panic elsewhere leaves them consistent.
+    fn logged(&self) -> Logged<'_> {
+        self.logged.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+type Logged<'a> = MutexGuard<'a, Vec<(Warning, usize)>>;
