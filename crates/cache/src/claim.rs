@@ -5,6 +5,7 @@ use opkeep_store::Entry;
 use crate::failure::Failure;
 use crate::pending::PendingKey;
 use crate::ticket::Ticket;
+use crate::unshared::UnsharedReason;
 
 /// The answer to a caller that asks for a key.
 #[derive(Debug)]
@@ -22,9 +23,9 @@ pub enum Claim {
     Pending(PendingKey),
     /// The holder failed while this caller waited, for a reason that this caller would meet as well.
     HolderFailed(Failure),
-    /// The deadline of [`Wait::Until`](crate::Wait::Until) passed.
+    /// The query's deadline passed during the wait.
     TimedOut(PendingKey),
-    /// The token of [`Wait::Until`](crate::Wait::Until) was cancelled.
+    /// The query's token was cancelled, and no entry was found.
     Cancelled,
 }
 
@@ -48,22 +49,4 @@ pub enum Source {
     Waited,
     /// It was in the remote tier, and is in the local store now if that is written.
     Remote,
-}
-
-/// Why others may build the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum UnsharedReason {
-    /// There is no local store, or none that can be used.
-    NoStore,
-    /// The local store is not written, by its mode or since its disk refuses writes.
-    ReadOnly,
-    /// The store's file system has no locks.
-    NoLocks,
-    /// The lock of this key could not be taken.
-    LockFailed,
-    /// The holder gave no heartbeat for too long: it is stopped, or hangs.
-    HolderStale,
-    /// The caller chose not to wait any longer.
-    NotAwaited,
 }

@@ -19,6 +19,9 @@
 //!   └─────────────────────────────────────────────> Build(Ticket) ─ publish, abandon, or drop
 //! ```
 //!
+//! A host without locks asks the remote tier for a lease all the same; if it gets one, it has a `Build` ticket. With the mode
+//! `force` no host takes what another one publishes, and no leases are used.
+//!
 //! Each key is locked with a file lock of the store, so of all processes of a host that miss an entry one builds it; if it
 //! dies, one of the waiters takes over within 50 ms. No hit rests on a lock. Where a store cannot be written, or has no
 //! locks, a caller gets an unshared ticket and a warning. A store that is opened for reading has no locks: no waiter could find
@@ -59,10 +62,11 @@ mod query;
 mod remote;
 mod target;
 mod ticket;
+mod unshared;
 mod warning;
 
 pub use cache::{Cache, CacheConfig};
-pub use claim::{Claim, Hit, Source, UnsharedReason};
+pub use claim::{Claim, Hit, Source};
 pub use error::{CacheError, PublishError};
 pub use failure::Failure;
 pub use miss::Miss;
@@ -73,4 +77,5 @@ pub use remote::{
 };
 pub use target::TargetCache;
 pub use ticket::{Published, Ticket};
+pub use unshared::UnsharedReason;
 pub use warning::{OnWarning, WarningKind};

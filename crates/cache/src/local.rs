@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use opkeep_digest::Digest;
-use opkeep_fs::CancelToken;
 use opkeep_store::{
-    CacheMode, Entry, EntryBuilder, KeyLock, Lookup, Overwrite, PutOutcome, Store, StoreError, TargetStore,
+    CacheMode, DamagedEntry, Entry, EntryBuilder, KeyLock, Lookup, Overwrite, PutOutcome, Store, StoreError,
+    TargetStore,
 };
 
 use crate::miss::Miss;
-use crate::query::{Accept, Query, Wait};
-use crate::remote::{RemoteClient, RemoteKey};
+use crate::query::{Accept, Query};
+use crate::remote::{Limits, RemoteClient, RemoteKey};
 use crate::warning::{WarningKind, Warnings};
 
 /// The state that all targets of a cache share.
@@ -53,56 +53,68 @@ impl Target {
     /// Looks into the local store for the first time. The store counts an entry that the caller takes, and a miss if the query
     /// says so.
     pub(crate) fn look(&self, key: &Digest, query: &Query<'_>) -> Looked {
-        self.look_once(key, query, query.counted, None)
-    }
-
-    /// Looks with the key locked by this caller if `lock` is given.
-    fn look_once(&self, key: &Digest, query: &Query<'_>, counted: bool, lock: Option<&KeyLock>) -> Looked {
-        let Some(store) = &self.store else { return Looked::Missing(Miss::NoStore) };
-        let mut verdict = Accept::Ignore;
-        let found = store.get_if(key, |entry| {
-            verdict = (query.accept)(entry);
-            matches!(verdict, Accept::Take | Accept::Validated { .. })
-        });
-        match (found, verdict) {
-            (Lookup::Hit(entry), Accept::Take) => Looked::Taken(entry),
-            (Lookup::Hit(entry), Accept::Validated { stamp, renewed }) => {
-                self.restamp(&entry, stamp, &renewed, lock);
-                Looked::Taken(entry)
+        self.look_once(key, query, None).unwrap_or_else(|miss| {
+            if let Some(store) = self.store.as_ref().filter(|_| query.counted) {
+                store.count_miss(&miss);
+                self.warn_of(&miss);
             }
-            (Lookup::Hit(_), Accept::Ignore) => Looked::Missing(Miss::Ignored),
-            (Lookup::Hit(_), Accept::Replace(reason)) => Looked::Missing(Miss::Replaced(reason)),
-            (Lookup::Miss(miss), _) => {
-                if counted {
-                    store.count_miss(&miss);
-                    self.warn_of(&miss);
-                }
-                Looked::Missing(miss.into())
-            }
-        }
+            Looked::Missing(miss.into())
+        })
     }
 
     /// Looks again after other callers had time to publish. A damaged entry is quarantined if its key is locked.
     pub(crate) fn look_again(&self, key: &Digest, query: &Query<'_>, lock: Option<&KeyLock>) -> Looked {
         self.store.iter().for_each(|store| store.refresh(key));
-        let looked = self.look_once(key, query, false, lock);
-        if let (Looked::Missing(Miss::Damaged(entry)), Some(store)) = (&looked, &self.store) {
-            let path = store.path(key);
-            self.warn(
-                WarningKind::Corruption,
-                format_args!(
-                    "a damaged entry is quarantined and built again: `{}`: {}",
-                    path.display(),
-                    entry.corruption
-                ),
-            );
-            if let Some(lock) = lock
-                && let Err(error) = store.quarantine(key, entry, lock)
-            {
-                self.warn(WarningKind::Keeping, error);
+        self.look_once(key, query, lock).unwrap_or_else(|miss| {
+            if let (opkeep_store::Miss::Damaged(entry), Some(store)) = (&miss, &self.store) {
+                self.quarantine(store, key, entry, lock);
             }
+            Looked::Missing(miss.into())
+        })
+    }
+
+    /// Looks with the key locked by this caller if `lock` is given. The error is a miss, which may hold the damaged file open.
+    fn look_once(
+        &self,
+        key: &Digest,
+        query: &Query<'_>,
+        lock: Option<&KeyLock>,
+    ) -> Result<Looked, opkeep_store::Miss> {
+        let Some(store) = &self.store else { return Ok(Looked::Missing(Miss::NoStore)) };
+        let mut verdict = Accept::Ignore;
+        let found = store.get_if(key, |entry| {
+            verdict = (query.accept)(entry);
+            matches!(verdict, Accept::Take | Accept::Validated { .. })
+        });
+        let entry = match found {
+            Lookup::Hit(entry) => entry,
+            Lookup::Miss(miss) => return Err(miss),
+        };
+        Ok(match verdict {
+            Accept::Take => Looked::Taken(entry),
+            Accept::Validated { stamp, renewed } => {
+                self.restamp(&entry, stamp, &renewed, lock);
+                Looked::Taken(entry)
+            }
+            Accept::Ignore => Looked::Missing(Miss::Ignored),
+            Accept::Replace(reason) => Looked::Missing(Miss::Replaced(reason)),
+        })
+    }
+
+    /// Warns of a damaged entry, and quarantines it if its key is locked.
+    fn quarantine(&self, store: &TargetStore, key: &Digest, entry: &DamagedEntry, lock: Option<&KeyLock>) {
+        let path = store.path(key);
+        let text = format_args!(
+            "a damaged entry is quarantined and built again: `{}`: {}",
+            path.display(),
+            entry.corruption
+        );
+        self.warn(WarningKind::Corruption, text);
+        if let Some(lock) = lock
+            && let Err(error) = store.quarantine(key, entry, lock)
+        {
+            self.warn(WarningKind::Keeping, error);
         }
-        looked
     }
 
     /// Records in the local store that the caller validated `entry`. If it cannot be written, the next caller validates again.
@@ -169,10 +181,22 @@ impl Target {
         self.shared.remote.as_ref().filter(|remote| remote.writes() && self.shared.mode.writes())
     }
 
+    /// The remote tier, if it grants leases. In the mode that takes no existing entries there are none: no host would take
+    /// what another one publishes, so each would only wait for the other.
+    pub(crate) fn leases(&self) -> Option<&RemoteClient> {
+        self.written_remote().filter(|_| self.shared.mode.reads())
+    }
+
+    /// The remote tier, if it is used at all.
+    pub(crate) fn remote(&self) -> Option<&RemoteClient> {
+        self.read_remote().or_else(|| self.written_remote())
+    }
+
     /// Looks into the remote tier. An entry that the caller takes is written to the local store as well.
     pub(crate) fn look_remote(&self, key: &Digest, query: &Query<'_>, missing: &Miss) -> Option<Box<Entry>> {
         let remote = self.read_remote()?;
-        let found = remote.get(&self.remote_key(key), cancel_of(query));
+        let found = remote.get(&self.remote_key(key), query.limits());
+        self.warn_of_pause(remote);
         let entry = found.unwrap_or_else(|why| self.remote_failed(why))?;
         // It is written with the stamp that it will keep: this caller has the key locked, so it cannot be restamped later.
         let (stamp, renewed) = match (query.accept)(&entry) {
@@ -192,17 +216,23 @@ impl Target {
     }
 
     /// Publishes an entry to the remote tier. False if it is not there.
-    pub(crate) fn put_remote(&self, key: &Digest, members: &EntryBuilder<'_>) -> bool {
+    pub(crate) fn put_remote(&self, key: &Digest, members: &EntryBuilder<'_>, limits: Limits<'_>) -> bool {
         // With the stamp 0 no rules judged it, and other hosts have none to judge it by either.
         let Some(remote) = self.written_remote().filter(|_| members.validation() > 0) else { return false };
         let Some(file) = members.encode(key) else { return false };
-        let put = remote.put(&self.remote_key(key), &file);
+        let put = remote.put(&self.remote_key(key), &file, limits);
+        self.warn_of_pause(remote);
         let is_there =
             put.unwrap_or_else(|why| self.remote_failed(why).is_some_and(|is_there: bool| is_there));
         if let Some(store) = self.store.as_ref().filter(|_| is_there) {
             store.count_remote_put();
         }
         is_there
+    }
+
+    /// Warns once of a tier that is paused since an earlier cache used it.
+    fn warn_of_pause(&self, remote: &RemoteClient) {
+        remote.new_pause().inspect(|text| self.warn(WarningKind::Remote, text));
     }
 
     /// Counts a renewal of a lease that failed, and warns of it.
@@ -232,12 +262,4 @@ fn validated<'a>(entry: &'a Entry, stamp: u32, renewed: &'a [(String, Vec<u8>)])
         }
     }
     renewed.iter().fold(stamped, |stamped, (name, bytes)| stamped.lazy(name, bytes))
-}
-
-/// The token that cancels the remote calls of a query.
-pub(crate) fn cancel_of<'a>(query: &Query<'a>) -> Option<&'a CancelToken> {
-    match query.wait {
-        Wait::Never => None,
-        Wait::Until { cancel, .. } => Some(cancel),
-    }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use opkeep_store::{DamagedEntry, Overwrite};
+use opkeep_store::{Corruption, Overwrite};
 
 /// Why no entry is taken.
 #[derive(Debug)]
@@ -13,7 +13,7 @@ pub enum Miss {
     /// The local store has none.
     Absent,
     /// The bytes are damaged. The entry is quarantined if the key is locked.
-    Damaged(DamagedEntry),
+    Damaged(Corruption),
     /// An entry cannot be read or is not trusted. It is left alone.
     Unreadable(opkeep_store::StoreError),
     /// The caller ignored what was found.
@@ -38,7 +38,8 @@ impl From<opkeep_store::Miss> for Miss {
     fn from(miss: opkeep_store::Miss) -> Self {
         match miss {
             opkeep_store::Miss::Absent => Self::Absent,
-            opkeep_store::Miss::Damaged(entry) => Self::Damaged(entry),
+            // Its file is closed: a ticket may live for as long as a build.
+            opkeep_store::Miss::Damaged(entry) => Self::Damaged(entry.corruption),
             opkeep_store::Miss::Untrusted(error) | opkeep_store::Miss::Io(error) => Self::Unreadable(error),
         }
     }
@@ -49,7 +50,7 @@ impl fmt::Display for Miss {
         match self {
             Self::NoStore => f.write_str("there is no store that can be used"),
             Self::Absent => f.write_str("not in the store"),
-            Self::Damaged(entry) => write!(f, "damaged: {}", entry.corruption),
+            Self::Damaged(corruption) => write!(f, "damaged: {corruption}"),
             Self::Unreadable(error) => error.fmt(f),
             Self::Ignored => f.write_str("what is stored is not for this caller"),
             Self::Replaced(reason) => f.write_str(reason),

@@ -6,44 +6,53 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use opkeep_digest::Digest;
-use opkeep_store::{KeyLock, LockWaiter};
+use opkeep_fs::CancelToken;
+use opkeep_store::{KeyLock, LockWaiter, OpenFilePermit};
 
 use crate::local::Target;
 use crate::miss::Miss;
+use crate::remote::LeaseWait;
 use crate::ticket::Ticket;
-
-/// How often a holder that waits for another host gives a heartbeat to the waiters on its own.
-const HEARTBEAT: Duration = Duration::from_secs(1);
-/// The longest time between two calls to a remote tier whose lease is another host's.
-const LONGEST_POLL: Duration = Duration::from_millis(250);
-const SHORTEST_POLL: Duration = Duration::from_millis(5);
+use crate::unshared::UnsharedReason;
 
 /// A place among the waiters of a key. [`TargetCache::resume`](crate::TargetCache::resume) asks for the key again; a caller
 /// that drops it waits no longer.
+///
+/// If another host builds the entry, the pending key may hold the key's lock on this host, so that one of its callers asks
+/// the remote tier for all of them. Then it is to be resumed several times a second, or [parked](Self::park).
 #[must_use = "it waits for a key, and may hold its lock"]
 pub struct PendingKey {
     pub(crate) target: Arc<Target>,
     pub(crate) key: Digest,
+    began: Instant,
+    cancel: Option<CancelToken>,
     state: State,
 }
 
 enum State {
     /// Another caller on this host holds the lock.
     Locked(LockWaiter, Miss),
-    /// This caller has the lock, and another host the lease.
+    /// Another host has the lease.
     Leased(Leased),
     /// It was resumed or given up.
     Ended,
 }
 
-/// A key that this caller has locked, while another host may have the lease.
+/// A key that no other caller on this host holds, while another host may have the lease.
 pub(crate) struct Leased {
-    pub(crate) lock: KeyLock,
+    pub(crate) hold: Hold,
     pub(crate) miss: Miss,
-    /// Since when another host is known to have the lease.
-    held_since: Option<Instant>,
-    next_poll: Instant,
-    next_heartbeat: Instant,
+    pub(crate) wait: LeaseWait,
+}
+
+/// How a caller on this host has a key for which it asks the remote tier.
+pub(crate) enum Hold {
+    /// It holds the lock. The permit counts the lock's open file, once the key is pending.
+    Locked(KeyLock, Option<OpenFilePermit>),
+    /// It holds the lock at each attempt only.
+    Parked,
+    /// The key cannot be locked here.
+    Unlocked(UnsharedReason),
 }
 
 /// The state of a pending key that is resumed.
@@ -55,12 +64,31 @@ pub(crate) enum Resumed {
 }
 
 impl PendingKey {
-    pub(crate) fn locked(target: &Arc<Target>, key: &Digest, waiter: LockWaiter, miss: Miss) -> Self {
-        Self { target: Arc::clone(target), key: *key, state: State::Locked(waiter, miss) }
+    pub(crate) fn locked(
+        target: &Arc<Target>,
+        key: &Digest,
+        began: Instant,
+        waiter: LockWaiter,
+        miss: Miss,
+    ) -> Self {
+        let state = State::Locked(waiter, miss);
+        Self { target: Arc::clone(target), key: *key, began, cancel: None, state }
     }
 
-    pub(crate) fn leased(target: &Arc<Target>, key: &Digest, leased: Leased) -> Self {
-        Self { target: Arc::clone(target), key: *key, state: State::Leased(leased) }
+    /// A key that another host has leased. Its lock is kept while the process may have more files open.
+    pub(crate) fn leased(target: &Arc<Target>, key: &Digest, began: Instant, mut leased: Leased) -> Self {
+        if let Hold::Locked(_, permit) = &mut leased.hold {
+            *permit = permit.take().or_else(OpenFilePermit::take);
+            if permit.is_none() {
+                leased.hold = Hold::Parked;
+            }
+        }
+        Self { target: Arc::clone(target), key: *key, began, cancel: None, state: State::Leased(leased) }
+    }
+
+    pub(crate) fn with_cancel(mut self, cancel: Option<&CancelToken>) -> Self {
+        self.cancel = cancel.cloned();
+        self
     }
 
     /// The key.
@@ -70,20 +98,31 @@ impl PendingKey {
 
     /// How long this caller has waited.
     pub fn waited(&self) -> Duration {
-        match &self.state {
-            State::Locked(waiter, _) => waiter.waited(),
-            State::Leased(leased) => leased.waited(),
-            State::Ended => Duration::ZERO,
-        }
+        self.began.elapsed()
     }
 
-    /// Whether the holder gave no heartbeat for `timeout`: it is stopped, or hangs. The holder of a lease gives no heartbeats
-    /// to other hosts, so the time counts from when this caller began to wait.
+    pub(crate) fn began(&self) -> Instant {
+        self.began
+    }
+
+    /// Whether the holder gave no heartbeat for `timeout`: it is stopped, or hangs. The heartbeat of a holder on another host
+    /// is a lease that is renewed.
     pub fn is_stale(&mut self, timeout: Duration) -> bool {
         match &mut self.state {
             State::Locked(waiter, _) => waiter.is_stale(timeout),
-            State::Leased(leased) => leased.is_held_for(timeout),
+            State::Leased(leased) => leased.wait.is_silent_for(timeout, Instant::now()),
             State::Ended => true,
+        }
+    }
+
+    /// Releases the key's lock on this host, if this caller holds it while another host builds: for a caller that will not
+    /// resume the key for some time. The other callers on this host go on asking meanwhile, and the next
+    /// [`resume`](crate::TargetCache::resume) locks the key again.
+    pub fn park(&mut self) {
+        if let State::Leased(leased) = &mut self.state
+            && let Hold::Locked(..) = leased.hold
+        {
+            leased.hold = Hold::Parked;
         }
     }
 
@@ -94,10 +133,11 @@ impl PendingKey {
                 self.cancel_wait(waiter);
                 (None, miss)
             }
-            State::Leased(leased) => (Some(leased.lock), leased.miss),
+            State::Leased(Leased { hold: Hold::Locked(lock, _), miss, .. }) => (Some(lock), miss),
+            State::Leased(leased) => (None, leased.miss),
             State::Ended => (None, Miss::Absent),
         };
-        Ticket::new(&self.target, &self.key, miss, lock)
+        Ticket::new(&self.target, &self.key, miss, lock, self.cancel.take())
     }
 
     pub(crate) fn resume(mut self) -> Resumed {
@@ -125,37 +165,11 @@ impl Drop for PendingKey {
 }
 
 impl Leased {
-    /// A key that was just locked.
-    pub(crate) fn new(lock: KeyLock, miss: Miss) -> Self {
-        let now = Instant::now();
-        Self { lock, miss, held_since: None, next_poll: now, next_heartbeat: now + HEARTBEAT }
-    }
-
-    /// Another host has the lease, for `remaining` unless it is renewed.
-    pub(crate) fn held(mut self, remaining: Duration) -> Self {
-        let now = Instant::now();
-        self.held_since.get_or_insert(now);
-        self.next_poll = now + remaining.clamp(SHORTEST_POLL, LONGEST_POLL);
-        self
-    }
-
-    /// Whether another host is known to have had the lease for `time`.
-    pub(crate) fn is_held_for(&self, time: Duration) -> bool {
-        self.held_since.is_some_and(|since| since.elapsed() >= time)
-    }
-
-    fn waited(&self) -> Duration {
-        self.held_since.map(|since| since.elapsed()).unwrap_or_default()
-    }
-
-    /// Gives a heartbeat if it is due. Returns whether a call to the remote tier is due.
-    pub(crate) fn is_due(&mut self) -> bool {
-        let now = Instant::now();
-        if now >= self.next_heartbeat {
-            self.lock.heartbeat();
-            self.next_heartbeat = now + HEARTBEAT;
+    pub(crate) fn lock(&self) -> Option<&KeyLock> {
+        match &self.hold {
+            Hold::Locked(lock, _) => Some(lock),
+            Hold::Parked | Hold::Unlocked(_) => None,
         }
-        now >= self.next_poll
     }
 }
 

@@ -1,4 +1,15 @@
 //! The way from a key to an entry or a ticket: look, lock, look again, look into the remote tier, lease.
+//!
+//! **Heartbeats.** Other callers on this host wait for the lock's holder while it calls the remote tier. It gives a heartbeat
+//! before and after each call, and they let it be without one for longer than a call may take.
+//!
+//! **How long another host is waited for.** As long as it renews its lease, but no longer than the caller's own build may
+//! take, counted from when the caller began to wait for the key on whichever host. After that, and after
+//! [other ends](crate::remote::LeaseWait) of the wait, the caller builds without the lease. What makes a build fail here makes
+//! it fail for all callers on this host at once; a tier passes no failure on to other hosts.
+//!
+//! **Without a lock.** A host whose store has no locks, or that has no store, asks for a lease all the same. A caller that
+//! builds because the lock's holder is stale does not: that holder may have the lease, too.
 
 use std::sync::Arc;
 use std::thread;
@@ -7,21 +18,24 @@ use std::time::{Duration, Instant};
 use opkeep_digest::Digest;
 use opkeep_store::{CacheMode, Entry, KeyLock, StoreError, TargetStore, TryLockOutcome};
 
-use crate::claim::{Claim, Hit, Source, UnsharedReason};
+use crate::claim::{Claim, Hit, Source};
 use crate::error::CacheError;
 use crate::failure::Failure;
-use crate::local::{Looked, Target, cancel_of};
+use crate::local::{Looked, Target};
 use crate::miss::Miss;
-use crate::pending::{Leased, PendingKey, Resumed};
+use crate::pending::{Hold, Leased, PendingKey, Resumed};
 use crate::query::{Query, Wait};
-use crate::remote::LeaseAttempt;
+use crate::remote::{LeaseAttempt, LeaseWait, RemoteClient};
 use crate::ticket::Ticket;
+use crate::unshared::UnsharedReason;
 use crate::warning::WarningKind;
 
 /// The longest pause between two attempts of a caller that waits. It keeps a takeover below 50 ms.
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 /// How long a lease is renewed if the query does not say.
 const DEFAULT_HOLD_LIMIT: Duration = Duration::from_secs(3600);
+/// What a holder that calls the remote tier may do between two heartbeats, besides the call.
+const CALL_GRACE: Duration = Duration::from_secs(3);
 
 /// One caller's way to one key.
 ///
@@ -32,6 +46,14 @@ pub(crate) struct Protocol<'a> {
     pub(crate) target: &'a Arc<Target>,
     pub(crate) key: &'a Digest,
     pub(crate) query: &'a Query<'a>,
+    /// When the caller began to wait for the key.
+    pub(crate) began: Option<Instant>,
+}
+
+impl<'a> Protocol<'a> {
+    pub(crate) fn new(target: &'a Arc<Target>, key: &'a Digest, query: &'a Query<'a>) -> Self {
+        Self { target, key, query, began: None }
+    }
 }
 
 impl Protocol<'_> {
@@ -53,6 +75,9 @@ impl Protocol<'_> {
         let mode = target.shared.mode;
         if mode == CacheMode::Require {
             let found = target.look_remote(self.key, self.query, &missing);
+            if found.is_none() && self.query.is_cancelled() {
+                return Ok(Claim::Cancelled);
+            }
             let why = || CacheError::NotCached { mode, why: missing.to_string() };
             return found.map(|entry| hit(entry, Source::Remote)).ok_or_else(why);
         }
@@ -61,43 +86,59 @@ impl Protocol<'_> {
                 None => UnsharedReason::NoStore,
                 Some(_) => UnsharedReason::ReadOnly,
             };
-            return Ok(self.unshared(missing, reason));
+            return Ok(self.unshared(missing, reason, LeaseWait::default()));
         };
-        Ok(self.decide(store, store.try_lock(self.key), missing))
+        Ok(self.decide(store, store.try_lock(self.key), missing, LeaseWait::default()))
     }
 
     /// Another attempt.
     pub(crate) fn poll(self, pending: PendingKey) -> Claim {
         match (pending.resume(), &self.target.store) {
             (Resumed::Locked(waiter, missing), Some(store)) => {
-                self.decide(store, store.poll(waiter), missing)
+                self.decide(store, store.poll(waiter), missing, LeaseWait::default())
+            }
+            (Resumed::Leased(leased), _) if !leased.wait.is_due(Instant::now()) => self.pending(leased),
+            (Resumed::Leased(Leased { hold: Hold::Parked, miss, wait }), Some(store)) => {
+                self.decide(store, store.try_lock(self.key), miss, wait)
+            }
+            (Resumed::Leased(Leased { hold: Hold::Unlocked(reason), wait, .. }), _) => {
+                self.unlocked(reason, wait)
             }
             (Resumed::Leased(leased), _) => self.look_further(leased),
-            // Without a store no key is pending.
+            // Without a store no key is locked.
             (Resumed::Locked(..) | Resumed::Ended, _) => {
-                self.unshared(Miss::NoStore, UnsharedReason::NoStore)
+                self.unshared(Miss::NoStore, UnsharedReason::NoStore, LeaseWait::default())
             }
         }
     }
 
     /// Waits, if the query says so, while the key is pending.
     pub(crate) fn wait(self, mut claim: Claim) -> Claim {
-        let Wait::Until { deadline, cancel, mut on_wait } = self.query.wait else { return claim };
+        let mut on_wait = match self.query.wait {
+            Wait::Never => None,
+            Wait::ForHolder { on_wait } => on_wait,
+        };
         let mut pause = Duration::from_millis(1);
         loop {
-            let Claim::Pending(pending) = claim else { return claim };
+            let Claim::Pending(mut pending) = claim else { return claim };
             if let Some(on_wait) = on_wait.take() {
                 on_wait();
             }
-            if cancel.is_cancelled() {
+            if self.query.is_cancelled() {
                 return Claim::Cancelled;
             }
-            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            if let Wait::Never = self.query.wait {
+                return Claim::Pending(pending);
+            }
+            if self.query.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                // The caller may resume it much later.
+                pending.park();
                 return Claim::TimedOut(pending);
             }
             thread::sleep(pause);
             pause = (pause * 2).min(LONGEST_PAUSE);
-            claim = self.poll(pending);
+            let began = Some(pending.began());
+            claim = Self { began, ..self }.poll(pending);
         }
     }
 
@@ -107,14 +148,15 @@ impl Protocol<'_> {
         store: &TargetStore,
         mut attempt: Result<TryLockOutcome, StoreError>,
         missing: Miss,
+        wait: LeaseWait,
     ) -> Claim {
         let without = |reason, text: &str| {
             self.target.warn(WarningKind::Locks, text);
-            self.unlocked(reason)
+            self.unlocked(reason, LeaseWait::default())
         };
         loop {
             match attempt {
-                Ok(TryLockOutcome::Acquired(lock)) => return self.locked(lock),
+                Ok(TryLockOutcome::Acquired(lock)) => return self.locked(lock, wait),
                 Ok(TryLockOutcome::HolderFailed(text)) => {
                     if let Some(failure) = Failure::for_waiter(&text, self.query.time_limit) {
                         return Claim::HolderFailed(failure);
@@ -123,14 +165,16 @@ impl Protocol<'_> {
                     attempt = store.try_lock(self.key);
                 }
                 Ok(TryLockOutcome::Held(mut waiter)) => {
-                    if waiter.is_stale(self.query.stale_after) {
+                    if waiter.is_stale(self.stale_after()) {
                         store.cancel_wait(waiter);
                         return without(
                             UnsharedReason::HolderStale,
                             "another process holds a kernel's lock for too long; compiling without it",
                         );
                     }
-                    return Claim::Pending(PendingKey::locked(self.target, self.key, waiter, missing));
+                    let began = self.began.unwrap_or_else(Instant::now);
+                    let pending = PendingKey::locked(self.target, self.key, began, waiter, missing);
+                    return Claim::Pending(pending.with_cancel(self.query.cancel));
                 }
                 Ok(TryLockOutcome::Unsupported) => {
                     return without(
@@ -140,7 +184,7 @@ impl Protocol<'_> {
                 }
                 Err(error) if error.stops_every_write() => {
                     self.target.stop_writing(&error);
-                    return self.unlocked(UnsharedReason::ReadOnly);
+                    return self.unlocked(UnsharedReason::ReadOnly, wait);
                 }
                 Err(error) => {
                     return without(
@@ -152,76 +196,130 @@ impl Protocol<'_> {
         }
     }
 
+    /// How long the lock's holder may be without a heartbeat.
+    fn stale_after(self) -> Duration {
+        let call = self.target.remote().map(|remote| remote.call_timeout().saturating_add(CALL_GRACE));
+        call.map_or(self.query.stale_after, |call| call.max(self.query.stale_after))
+    }
+
     /// Looks again under the lock, then into the remote tier.
-    fn locked(self, lock: KeyLock) -> Claim {
+    fn locked(self, lock: KeyLock, wait: LeaseWait) -> Claim {
         match self.target.look_again(self.key, self.query, Some(&lock)) {
             Looked::Taken(entry) if lock.waited() => hit(entry, Source::Waited),
             Looked::Taken(entry) => hit(entry, Source::Local),
-            Looked::Missing(missing) => self.look_further(Leased::new(lock, missing)),
+            Looked::Missing(miss) => self.look_further(Leased { hold: Hold::Locked(lock, None), miss, wait }),
         }
     }
 
-    /// Looks into the remote tier and asks it for the right to build, with the key locked.
+    /// Looks into the remote tier and asks it for the right to build.
     fn look_further(self, mut leased: Leased) -> Claim {
-        if !leased.is_due() {
-            return self.pending(leased);
-        }
-        if let Some(entry) = self.target.look_remote(self.key, self.query, &leased.miss) {
+        if let Some(entry) = self.look_remote(&leased) {
             return hit(entry, Source::Remote);
         }
-        let Some(remote) = self.target.written_remote() else { return self.build(leased) };
+        let is_stale = matches!(leased.hold, Hold::Unlocked(UnsharedReason::HolderStale));
+        let Some(remote) = self.target.leases().filter(|_| !is_stale) else { return self.build(leased) };
         let hold_limit = self.query.hold_limit.unwrap_or(DEFAULT_HOLD_LIMIT);
-        // A holder that renews for longer ignores the limit, or the tier's answers are wrong.
-        let longest = hold_limit.saturating_add(remote.lease_ttl());
-        if leased.is_held_for(longest.min(self.query.stale_after)) {
-            self.target.warn(
-                WarningKind::Remote,
-                "another host holds the lease of a kernel for too long; compiling without it",
-            );
-            return self.build(leased);
-        }
         let key = self.target.remote_key(self.key);
         let target = Arc::clone(self.target);
         let on_failure = move |why: &str| target.renewal_failed(why);
-        let attempt = remote.lease(&key, hold_limit, cancel_of(self.query), Box::new(on_failure));
+        let asked = Instant::now();
+        let attempt = with_heartbeats(leased.lock(), || {
+            remote.lease(&key, hold_limit, self.query.limits(), Box::new(on_failure))
+        });
         match attempt.unwrap_or_else(|why| self.target.remote_failed(why).unwrap_or(LeaseAttempt::None)) {
             LeaseAttempt::Granted(lease) => {
                 // Its last holder may have published since the look.
-                match self.target.look_remote(self.key, self.query, &leased.miss) {
+                match self.look_remote(&leased) {
                     Some(entry) => hit(entry, Source::Remote),
-                    None => Claim::Build(self.ticket(leased.miss, Some(leased.lock)).with_lease(lease)),
+                    None if self.query.is_cancelled() => Claim::Cancelled,
+                    None => {
+                        let (lock, miss) = (lock_of(leased.hold), leased.miss);
+                        Claim::Build(self.ticket(miss, lock).with_lease(lease))
+                    }
                 }
             }
-            LeaseAttempt::Held(remaining) => self.pending(leased.held(remaining)),
+            LeaseAttempt::Held { remaining, holder } => {
+                leased.wait.note(asked, holder, remaining, remote.lease_ttl());
+                if leased.wait.was_released() {
+                    // Its holder may have published since the look.
+                    return match self.look_remote(&leased) {
+                        Some(entry) => hit(entry, Source::Remote),
+                        None => self.build(leased),
+                    };
+                }
+                if !leased.wait.is_stale(asked) && !self.has_waited_enough(remote, hold_limit) {
+                    return self.pending(leased);
+                }
+                self.target.warn(
+                    WarningKind::Remote,
+                    "another host holds the lease of a kernel for too long; compiling without it",
+                );
+                self.build(leased)
+            }
             LeaseAttempt::None => self.build(leased),
         }
     }
 
+    /// Whether the caller has waited for as long as it would build.
+    fn has_waited_enough(self, remote: &RemoteClient, hold_limit: Duration) -> bool {
+        let longest = self.query.time_limit.map_or(hold_limit, |limit| limit.min(hold_limit));
+        // A holder that ends without releasing its lease keeps it for its time to live.
+        let longest = longest.saturating_add(remote.lease_ttl());
+        self.began.is_some_and(|began| began.elapsed() >= longest)
+    }
+
+    fn look_remote(self, leased: &Leased) -> Option<Box<Entry>> {
+        self.target.read_remote()?;
+        with_heartbeats(leased.lock(), || self.target.look_remote(self.key, self.query, &leased.miss))
+    }
+
     /// Looks once more, then goes on without the lock.
-    fn unlocked(self, reason: UnsharedReason) -> Claim {
+    fn unlocked(self, reason: UnsharedReason, wait: LeaseWait) -> Claim {
         match self.target.look_again(self.key, self.query, None) {
             Looked::Taken(entry) => hit(entry, Source::Waited),
-            Looked::Missing(missing) => self.unshared(missing, reason),
+            Looked::Missing(missing) => self.unshared(missing, reason, wait),
         }
     }
 
-    fn unshared(self, missing: Miss, reason: UnsharedReason) -> Claim {
-        match self.target.look_remote(self.key, self.query, &missing) {
-            Some(entry) => hit(entry, Source::Remote),
-            None => Claim::Unshared(self.ticket(missing, None), reason),
-        }
+    fn unshared(self, miss: Miss, reason: UnsharedReason, wait: LeaseWait) -> Claim {
+        self.look_further(Leased { hold: Hold::Unlocked(reason), miss, wait })
     }
 
+    /// The caller builds, without a lease.
     fn build(self, leased: Leased) -> Claim {
-        Claim::Build(self.ticket(leased.miss, Some(leased.lock)))
+        if self.query.is_cancelled() {
+            return Claim::Cancelled;
+        }
+        let Leased { hold, miss, .. } = leased;
+        match hold {
+            Hold::Unlocked(reason) => Claim::Unshared(self.ticket(miss, None), reason),
+            hold => Claim::Build(self.ticket(miss, lock_of(hold))),
+        }
     }
 
     fn pending(self, leased: Leased) -> Claim {
-        Claim::Pending(PendingKey::leased(self.target, self.key, leased))
+        let began = self.began.unwrap_or_else(Instant::now);
+        let pending = PendingKey::leased(self.target, self.key, began, leased);
+        Claim::Pending(pending.with_cancel(self.query.cancel))
     }
 
     fn ticket(self, missing: Miss, lock: Option<KeyLock>) -> Ticket {
-        Ticket::new(self.target, self.key, missing, lock)
+        Ticket::new(self.target, self.key, missing, lock, self.query.cancel.cloned())
+    }
+}
+
+/// Calls the remote tier. Those that wait for `lock` see heartbeats on both sides of the call.
+fn with_heartbeats<T>(lock: Option<&KeyLock>, call: impl FnOnce() -> T) -> T {
+    lock.inspect(|lock| lock.heartbeat());
+    let answer = call();
+    lock.inspect(|lock| lock.heartbeat());
+    answer
+}
+
+fn lock_of(hold: Hold) -> Option<KeyLock> {
+    match hold {
+        Hold::Locked(lock, _) => Some(lock),
+        Hold::Parked | Hold::Unlocked(_) => None,
     }
 }
 

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use opkeep_digest::Digest;
-use opkeep_store::{Lookup, TargetStore};
+use opkeep_store::{Entry, Lookup, TargetStore};
 
 use crate::claim::Claim;
 use crate::error::CacheError;
 use crate::local::Target;
+use crate::miss::Miss;
 use crate::pending::PendingKey;
 use crate::protocol::Protocol;
 use crate::query::Query;
@@ -65,6 +66,12 @@ impl TargetCache {
         self.0.store.iter().for_each(|store| store.count_miss(miss));
     }
 
+    /// Looks into the remote tier only, without a lock or a lease. An entry that the caller takes is written to the local
+    /// store. For a caller that would make do with less than that entry, and not build.
+    pub fn get_remote(&self, key: &Digest, query: &Query<'_>) -> Option<Box<Entry>> {
+        self.0.look_remote(key, query, &Miss::Absent)
+    }
+
     /// Gets an entry that the caller takes, or begins to build it.
     ///
     /// In this order: look into the local store; lock the key; look again; look into the remote tier; ask it for a lease. So
@@ -74,7 +81,7 @@ impl TargetCache {
     /// # Errors
     /// The mode forbids building, and there is no entry that the caller takes.
     pub fn get_or_begin(&self, key: &Digest, query: &Query<'_>) -> Result<Claim, CacheError> {
-        let protocol = Protocol { target: &self.0, key, query };
+        let protocol = Protocol::new(&self.0, key, query);
         protocol.begin().map(|claim| protocol.wait(claim))
     }
 
@@ -85,7 +92,7 @@ impl TargetCache {
     pub fn resume(&self, pending: PendingKey, query: &Query<'_>) -> Result<Claim, CacheError> {
         // The key may be another target's: its lock and its lease are there.
         let (target, key) = (Arc::clone(&pending.target), *pending.key());
-        let protocol = Protocol { target: &target, key: &key, query };
+        let protocol = Protocol { began: Some(pending.began()), ..Protocol::new(&target, &key, query) };
         Ok(protocol.wait(protocol.poll(pending)))
     }
 

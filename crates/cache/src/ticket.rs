@@ -2,16 +2,17 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use opkeep_digest::Digest;
+use opkeep_fs::CancelToken;
 use opkeep_store::{EntryBuilder, KeyLock, PutOutcome};
 
 use crate::error::PublishError;
 use crate::failure::Failure;
 use crate::local::Target;
 use crate::miss::Miss;
-use crate::remote::HeldLease;
+use crate::remote::{HeldLease, Limits};
 
 /// The duty to build the entry under a key, while others wait.
 ///
@@ -24,6 +25,7 @@ pub struct Ticket {
     miss: Miss,
     lock: Option<KeyLock>,
     lease: Option<HeldLease>,
+    cancel: Option<CancelToken>,
 }
 
 /// The places where [`Ticket::publish`] wrote an entry.
@@ -37,8 +39,14 @@ pub struct Published {
 }
 
 impl Ticket {
-    pub(crate) fn new(target: &Arc<Target>, key: &Digest, miss: Miss, lock: Option<KeyLock>) -> Self {
-        Self { target: Arc::clone(target), key: *key, miss, lock, lease: None }
+    pub(crate) fn new(
+        target: &Arc<Target>,
+        key: &Digest,
+        miss: Miss,
+        lock: Option<KeyLock>,
+        cancel: Option<CancelToken>,
+    ) -> Self {
+        Self { target: Arc::clone(target), key: *key, miss, lock, lease: None, cancel }
     }
 
     pub(crate) fn with_lease(mut self, lease: HeldLease) -> Self {
@@ -76,15 +84,35 @@ impl Ticket {
     }
 
     /// Writes the entry to the local store, which ends the wait of this host's waiters, then to the remote tier, which is
-    /// best effort.
+    /// best effort: it ends when the token of the ticket's [`Query`](crate::Query::cancel) is cancelled.
     ///
     /// # Errors
     /// The local store could not write it.
     pub fn publish(self, members: &EntryBuilder<'_>) -> Result<Published, PublishError> {
-        let Self { target, key, miss, lock, lease } = self;
+        self.publish_within(members, None)
+    }
+
+    /// As [`publish`](Self::publish), and waits for the remote tier until `deadline` at most.
+    ///
+    /// # Errors
+    /// As [`publish`](Self::publish).
+    pub fn publish_before(
+        self,
+        members: &EntryBuilder<'_>,
+        deadline: Instant,
+    ) -> Result<Published, PublishError> {
+        self.publish_within(members, Some(deadline))
+    }
+
+    fn publish_within(
+        self,
+        members: &EntryBuilder<'_>,
+        deadline: Option<Instant>,
+    ) -> Result<Published, PublishError> {
+        let Self { target, key, miss, lock, lease, cancel } = self;
         let local = target.put(&key, members, &miss);
         drop(lock);
-        let remote = target.put_remote(&key, members);
+        let remote = target.put_remote(&key, members, Limits { deadline, cancel: cancel.as_ref() });
         drop(lease);
         Ok(Published { local: local?, remote })
     }

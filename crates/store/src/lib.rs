@@ -119,7 +119,7 @@ pub use inventory::{FileTotals, TargetUsage};
 pub use kernel_cache::resolve_path;
 pub use limits::{LimitParameter, LimitRules, LimitSettings, LimitWarning, Limits};
 pub use limits_file::{LIMITS_SECTION, LimitLine, LimitsFile};
-pub use lock::{KeyLock, LockOutcome, LockWaiter, TryLockOutcome, WaitOptions};
+pub use lock::{KeyLock, LockOutcome, LockWaiter, OpenFilePermit, TryLockOutcome, WaitOptions};
 pub use marker::{is_store, is_target_directory};
 pub use mode::{CacheMode, ParseModeError};
 pub use outcome::{DamagedEntry, Lookup, Miss, Overwrite, PutOutcome};

@@ -257,12 +257,14 @@ impl LockWaiter {
 /// The number of files that the waiters of all stores keep open: the limit is that of the process.
 static OPEN_FILES: AtomicUsize = AtomicUsize::new(0);
 
-/// A permit to keep a file open during a wait, until dropped.
+/// A permit to keep a lock's file open during a wait, until dropped. All waits of a process together keep a fourth of the
+/// files open that it may open.
 #[derive(Debug)]
-struct OpenFilePermit(());
+pub struct OpenFilePermit(());
 
 impl OpenFilePermit {
-    fn take() -> Option<Self> {
+    /// A permit, unless so many files are open already.
+    pub fn take() -> Option<Self> {
         let most = max_open_files() / 4;
         let one_more = |taken| (taken < most).then_some(taken + 1);
         OPEN_FILES.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).ok().map(|_| Self(()))

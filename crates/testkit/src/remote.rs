@@ -8,19 +8,20 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use opkeep_cache::{Lease, LeaseGuard, RemoteContext, RemoteError, RemoteKey, RemoteTier};
+use opkeep_fs::CancelToken;
 
-/// What a [`FakeRemote`] does wrong. Nothing, by default.
+/// The faults of a [`FakeRemote`]; none by default.
 #[derive(Clone, Debug, Default)]
 pub struct RemoteFaults {
     /// Every call fails: it cannot be reached.
     pub is_gone: bool,
     /// No entry is put: it has no space.
     pub is_full: bool,
-    /// So long each call takes. A call that would exceed its deadline ends then, without an answer.
+    /// So long each call takes. A call ends without an answer at its deadline, or when its token is cancelled.
     pub delay: Duration,
-    /// The calls ignore their deadlines.
+    /// The calls ignore their deadlines and tokens.
     pub ignores_deadlines: bool,
-    /// One bit of each entry that it returns is another one: that at this place, counted from the start and round again.
+    /// One bit of each entry that it returns is flipped: the one at this position, modulo the number of bits.
     pub flips_bit: Option<usize>,
     /// So many bytes of each entry that it returns are missing at the end.
     pub cuts: usize,
@@ -65,7 +66,7 @@ struct Shared {
 struct State {
     faults: RemoteFaults,
     entries: HashMap<RemoteKey, Vec<u8>>,
-    /// Who has each lease, and until when.
+    /// The number of the grant of each lease, and its end.
     leases: HashMap<RemoteKey, (u64, Duration)>,
     granted: u64,
     now: Duration,
@@ -79,7 +80,7 @@ impl FakeRemote {
         Self::default()
     }
 
-    /// What it does wrong from now on.
+    /// Sets its faults from now on.
     pub fn set_faults(&self, faults: RemoteFaults) {
         self.state().faults = faults;
     }
@@ -135,32 +136,50 @@ impl FakeRemote {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes a call, and meets the faults that every call meets.
+    /// Records a call, and applies the faults that every call has.
     fn begin(
         &self,
         call: RemoteCall,
         key: &RemoteKey,
         context: &RemoteContext<'_>,
     ) -> Result<RemoteFaults, RemoteError> {
-        let (faults, on_call) = {
+        let on_call = {
             let mut state = self.state();
             state.calls.push(call);
-            (state.faults.clone(), state.on_call.clone())
+            state.on_call.clone()
         };
         self.0.called.notify_all();
         if let Some(on_call) = on_call {
             on_call(call, key);
         }
-        let left = context.deadline.saturating_duration_since(Instant::now());
-        let is_late = faults.delay > left && !faults.ignores_deadlines;
-        std::thread::sleep(if is_late { left } else { faults.delay });
-        if is_late {
-            return Err(RemoteError::TimedOut);
+        let faults = self.state().faults.clone();
+        if faults.ignores_deadlines {
+            std::thread::sleep(faults.delay);
+        } else {
+            take_time(faults.delay, context)?;
         }
         match faults.is_gone {
             true => Err(RemoteError::Unreachable { reason: "connection refused".to_owned() }),
             false => Ok(faults),
         }
+    }
+}
+
+/// Takes `time`, within the limits of a call.
+fn take_time(time: Duration, context: &RemoteContext<'_>) -> Result<(), RemoteError> {
+    let began = Instant::now();
+    loop {
+        if context.cancel.is_some_and(CancelToken::is_cancelled) {
+            return Err(RemoteError::Cancelled);
+        }
+        let left = time.saturating_sub(began.elapsed());
+        if left.is_zero() {
+            return Ok(());
+        }
+        if Instant::now() >= context.deadline {
+            return Err(RemoteError::TimedOut);
+        }
+        std::thread::sleep(left.min(Duration::from_millis(1)));
     }
 }
 
@@ -197,15 +216,15 @@ impl RemoteTier for FakeRemote {
             return Ok(Lease::Unsupported);
         }
         if let Some(remaining) = faults.holds_every_lease {
-            return Ok(Lease::Held(remaining));
+            return Ok(Lease::Held { remaining, holder: 0 });
         }
         let mut state = self.state();
         let now = state.now;
-        if let Some((_, until)) = state.leases.get(key)
+        if let Some((holder, until)) = state.leases.get(key)
             && *until > now
             && !faults.grants_every_lease
         {
-            return Ok(Lease::Held(*until - now));
+            return Ok(Lease::Held { remaining: *until - now, holder: *holder });
         }
         state.granted += 1;
         let number = state.granted;

@@ -1,12 +1,35 @@
-//! What every call to a client of a remote cache is guarded by.
+//! The limits of a call to a client of a remote cache, and the guard against its panics.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
+use opkeep_fs::CancelToken;
+
 /// The deadline of a call whose timeout exceeds what an [`Instant`] can express.
 const LONGEST_CALL: Duration = Duration::from_secs(24 * 3600);
 
-/// When a call has to return that begins now.
+/// The caller's limits, besides the timeout of each call.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Limits<'a> {
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) cancel: Option<&'a CancelToken>,
+}
+
+impl Limits<'_> {
+    /// Whether the caller waits no longer.
+    pub(super) fn are_over(&self) -> bool {
+        self.cancel.is_some_and(CancelToken::is_cancelled)
+            || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    /// When a call has to return that begins now.
+    pub(super) fn end_of_call(&self, timeout: Duration) -> Instant {
+        let end = deadline_after(timeout);
+        self.deadline.map_or(end, |deadline| deadline.min(end))
+    }
+}
+
+/// The end of `timeout`, which begins now.
 pub(super) fn deadline_after(timeout: Duration) -> Instant {
     Instant::now() + timeout.min(LONGEST_CALL)
 }

@@ -1,48 +1,41 @@
 //! Calls to a remote tier: limited in time, counted, and stopped for a while if they fail.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use opkeep_digest::Digest;
-use opkeep_fs::CancelToken;
 use opkeep_store::{Entry, MAX_ENTRY_BYTES};
 
-use super::call::{deadline_after, guarded};
+use super::call::{Limits, guarded};
+use super::health::{CallEnd, PAUSE};
 use super::lease::{HeldLease, OnFailure, Renewals};
 use super::tier::{Lease, RemoteConfig, RemoteContext, RemoteError, RemoteKey, RemotePolicy};
-
-/// After so many calls in a row that failed or exceeded their time, the tier is not called for a while.
-const MAX_FAILURES: u32 = 3;
-const PAUSE: Duration = Duration::from_secs(30);
 
 /// A remote tier as the cache uses it.
 pub(crate) struct RemoteClient {
     config: RemoteConfig,
-    health: Mutex<Health>,
     renewals: Arc<Renewals>,
-}
-
-/// How the last calls ended.
-#[derive(Default)]
-struct Health {
-    failures: u32,
-    paused_until: Option<Instant>,
+    /// Some call of this client failed, or its user knows that the tier is paused.
+    has_warned: AtomicBool,
 }
 
 /// The answer to a request for a lease.
 pub(crate) enum LeaseAttempt {
     Granted(HeldLease),
-    /// Another host has it, for so long unless it is renewed.
-    Held(Duration),
+    /// Another host has it.
+    Held {
+        remaining: Duration,
+        holder: u64,
+    },
     /// No lease can be had: the caller builds without.
     None,
 }
 
 impl RemoteClient {
     pub(crate) fn new(config: RemoteConfig) -> Self {
-        let renewals = Arc::new(Renewals::new(config.lease_ttl, config.call_timeout));
-        Self { config, health: Mutex::default(), renewals }
+        Self { renewals: Arc::new(Renewals::new(config.clone())), config, has_warned: AtomicBool::new(false) }
     }
 
     pub(crate) fn reads(&self) -> bool {
@@ -57,10 +50,26 @@ impl RemoteClient {
         self.config.lease_ttl
     }
 
+    pub(crate) fn call_timeout(&self) -> Duration {
+        self.config.call_timeout
+    }
+
+    /// Why the tier is not called, if the user is to be warned of that.
+    pub(crate) fn new_pause(&self) -> Option<String> {
+        let is_new = self.config.health.is_paused() && !self.has_warned.swap(true, Ordering::Relaxed);
+        is_new.then(|| {
+            let seconds = PAUSE.as_secs();
+            format!(
+                "the remote cache is not used: its last calls failed or took too long; one call in \
+                 {seconds} s tries it again"
+            )
+        })
+    }
+
     /// The entry under `key`, with all digests checked and the validation stamp 0. The error, for people, says
     /// why an entry cannot be used.
-    pub(crate) fn get(&self, key: &RemoteKey, cancel: Option<&CancelToken>) -> Result<Option<Entry>, String> {
-        let Some(found) = self.call(cancel, |context| self.config.tier.get(key, context))? else {
+    pub(crate) fn get(&self, key: &RemoteKey, limits: Limits<'_>) -> Result<Option<Entry>, String> {
+        let Some(found) = self.call(limits, |context| self.config.tier.get(key, context))? else {
             return Ok(None);
         };
         let Some(file) = found else { return Ok(None) };
@@ -70,62 +79,61 @@ impl RemoteClient {
         }
     }
 
-    pub(crate) fn put(&self, key: &RemoteKey, file: &[u8]) -> Result<bool, String> {
-        Ok(self.call(None, |context| self.config.tier.put(key, file, context))?.is_some())
+    pub(crate) fn put(&self, key: &RemoteKey, file: &[u8], limits: Limits<'_>) -> Result<bool, String> {
+        Ok(self.call(limits, |context| self.config.tier.put(key, file, context))?.is_some())
     }
 
-    /// Asks for the lease on `key`. One that is granted is renewed for `hold_limit` at most; renewals that fail are told to
-    /// `on_failure`.
+    /// Asks for the lease on `key`. One that is granted is renewed for `hold_limit` at most; `on_failure` is
+    /// called with the cause of each renewal that fails.
     pub(crate) fn lease(
         &self,
         key: &RemoteKey,
         hold_limit: Duration,
-        cancel: Option<&CancelToken>,
+        limits: Limits<'_>,
         on_failure: OnFailure,
     ) -> Result<LeaseAttempt, String> {
         let ttl = self.config.lease_ttl;
-        let answer = self.call(cancel, |context| self.config.tier.lease(key, ttl, context))?;
+        let answer = self.call(limits, |context| self.config.tier.lease(key, ttl, context))?;
         Ok(match answer {
             Some(Lease::Granted(guard)) => {
                 LeaseAttempt::Granted(HeldLease::new(guard, &self.renewals, hold_limit, on_failure))
             }
-            Some(Lease::Held(remaining)) => LeaseAttempt::Held(remaining),
+            Some(Lease::Held { remaining, holder }) => LeaseAttempt::Held { remaining, holder },
             Some(Lease::Unsupported) | None => LeaseAttempt::None,
         })
     }
 
-    /// One call. `None` while the tier is not called.
+    /// One call. `None` if the tier is paused, or if the caller waited no longer for it.
     fn call<T>(
         &self,
-        cancel: Option<&CancelToken>,
+        limits: Limits<'_>,
         call: impl FnOnce(&RemoteContext<'_>) -> Result<T, RemoteError>,
     ) -> Result<Option<T>, String> {
-        let began = Instant::now();
-        if self.health().paused_until.is_some_and(|until| began < until) {
+        if limits.are_over() {
             return Ok(None);
         }
-        let context = RemoteContext::new(deadline_after(self.config.call_timeout), cancel);
+        let (health, timeout) = (&self.config.health, self.config.call_timeout);
+        let began = Instant::now();
+        let Some(permit) = health.begin(began) else { return Ok(None) };
+        let context = RemoteContext::new(limits.end_of_call(timeout), limits.cancel);
         let answer = guarded(|| call(&context));
-        // A tier that is full can still be read.
-        let failed = !matches!(&answer, Ok(Ok(_) | Err(RemoteError::Full)));
-        self.note(failed || began.elapsed() > self.config.call_timeout);
-        answer?.map(Some).map_err(|error| error.to_string())
-    }
-
-    fn note(&self, failed: bool) {
-        let mut health = self.health();
-        if !failed {
-            *health = Health::default();
-            return;
-        }
-        health.failures += 1;
-        if health.failures >= MAX_FAILURES {
-            *health = Health { failures: 0, paused_until: Some(Instant::now() + PAUSE) };
-        }
-    }
-
-    fn health(&self) -> std::sync::MutexGuard<'_, Health> {
-        self.health.lock().unwrap_or_else(PoisonError::into_inner)
+        let now = Instant::now();
+        let is_late = now - began > timeout;
+        let end = match &answer {
+            // A tier that is full can still be read.
+            Ok(Ok(_) | Err(RemoteError::Full)) if !is_late => CallEnd::Answered,
+            Ok(Err(_)) if !is_late && limits.are_over() => CallEnd::Ended,
+            _ => CallEnd::Failed,
+        };
+        health.end(permit, end, now);
+        let failure = match answer {
+            Ok(Ok(answer)) => return Ok(Some(answer)),
+            Ok(Err(_)) if end == CallEnd::Ended => return Ok(None),
+            Ok(Err(error)) => error.to_string(),
+            Err(panic) => panic,
+        };
+        self.has_warned.store(true, Ordering::Relaxed);
+        Err(failure)
     }
 }
 
@@ -135,8 +143,8 @@ impl fmt::Debug for RemoteClient {
     }
 }
 
-/// Decodes the bytes that a remote tier returned, checks every digest, and sets the stamp to 0: at most it tells of rules
-/// that another host applied.
+/// Decodes the bytes that a remote tier returned, checks every digest, and sets the stamp to 0: it is that of rules that
+/// another host applied.
 fn checked(file: Vec<u8>, key: &Digest) -> Result<Entry, String> {
     if file.len() as u64 > MAX_ENTRY_BYTES {
         return Err(format!("it has {} bytes, at most {MAX_ENTRY_BYTES} are allowed", file.len()));

@@ -6,46 +6,43 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::call::{deadline_after, guarded};
-use super::tier::{LeaseGuard, RemoteContext};
+use super::tier::{LeaseGuard, RemoteConfig, RemoteContext};
 
-/// A function that is told why a renewal failed.
+/// A function that is called with the cause of a renewal that failed.
 pub(crate) type OnFailure = Box<dyn Fn(&str) + Send + Sync>;
 
 /// The longest time between two renewals.
 const LONGEST_INTERVAL: Duration = Duration::from_secs(3600);
+/// How long a release may take. A cancelled build should end soon, and a lease that is not released ends after its time.
+const LONGEST_RELEASE: Duration = Duration::from_secs(1);
 
 /// A lease that this process holds. It is released when it is dropped; the copy in a forked child releases nothing.
 pub(crate) struct HeldLease {
     lease: Arc<HeldGuard>,
-    call_timeout: Duration,
+    config: RemoteConfig,
     process: u32,
 }
 
 struct HeldGuard {
-    /// `None` once it is released or lost.
-    guard: Mutex<Option<Box<dyn LeaseGuard>>>,
+    guard: Mutex<Guard>,
     /// Until when it is renewed, if not for ever: a caller may never drop its ticket.
     until: Option<Instant>,
     on_failure: OnFailure,
 }
 
-/// The leases of a cache. A thread renews them while there are any.
-pub(crate) struct Renewals {
-    ttl: Duration,
-    call_timeout: Duration,
-    state: Mutex<State>,
-    changed: Condvar,
+enum Guard {
+    Idle(Box<dyn LeaseGuard>),
+    /// The thread that renews it has it, so that no caller waits for the tier's answer.
+    InRenewal,
+    /// Released or lost. If it is in renewal, the thread that renews it releases it.
+    Ended,
 }
 
-/// Lets the next lease start another thread if this one panics.
-struct EndOfThread<'a>(&'a Renewals);
-
-impl Drop for EndOfThread<'_> {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            self.0.locked().has_thread = false;
-        }
-    }
+/// The leases of a cache. A thread renews them while there are any.
+pub(crate) struct Renewals {
+    config: RemoteConfig,
+    state: Mutex<State>,
+    changed: Condvar,
 }
 
 #[derive(Default)]
@@ -68,9 +65,9 @@ impl HeldLease {
         on_failure: OnFailure,
     ) -> Self {
         let until = Instant::now().checked_add(hold_limit);
-        let lease = Arc::new(HeldGuard { guard: Mutex::new(Some(guard)), until, on_failure });
+        let lease = Arc::new(HeldGuard { guard: Mutex::new(Guard::Idle(guard)), until, on_failure });
         renewals.add(Arc::downgrade(&lease));
-        Self { lease, call_timeout: renewals.call_timeout, process: std::process::id() }
+        Self { lease, config: renewals.config.clone(), process: std::process::id() }
     }
 }
 
@@ -81,52 +78,82 @@ impl Drop for HeldLease {
             mem::forget(Arc::clone(&self.lease));
             return;
         }
-        let guard = self.lease.locked().take();
-        if let Some(guard) = guard {
-            // It ends after its time.
-            let _ = guarded(|| guard.release(&RemoteContext::new(deadline_after(self.call_timeout), None)));
+        let guard = mem::replace(&mut *self.lease.locked(), Guard::Ended);
+        if let Guard::Idle(guard) = guard {
+            release(guard, &self.config);
         }
     }
 }
 
+/// Releases a lease, unless the tier is paused: then it ends after its time.
+fn release(guard: Box<dyn LeaseGuard>, config: &RemoteConfig) {
+    if !config.health.is_paused() {
+        let context = RemoteContext::new(deadline_after(config.call_timeout.min(LONGEST_RELEASE)), None);
+        let _ = guarded(|| guard.release(&context));
+    }
+}
+
 impl HeldGuard {
-    fn locked(&self) -> MutexGuard<'_, Option<Box<dyn LeaseGuard>>> {
+    fn locked(&self) -> MutexGuard<'_, Guard> {
         self.guard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Renews the lease. False if it is not to be renewed any more.
-    fn renew(&self, ttl: Duration, call_timeout: Duration) -> bool {
+    /// Takes the lease to renew it, if it is to be renewed.
+    fn take(&self) -> Option<Box<dyn LeaseGuard>> {
         let now = Instant::now();
+        if self.until.is_some_and(|until| now >= until) {
+            return None;
+        }
         let mut guard = self.locked();
-        let Some(held) = guard.as_mut().filter(|_| self.until.is_none_or(|until| now < until)) else {
+        match mem::replace(&mut *guard, Guard::InRenewal) {
+            Guard::Idle(held) => Some(held),
+            other => {
+                *guard = other;
+                None
+            }
+        }
+    }
+
+    /// Renews the lease. False if it is not to be renewed any more.
+    fn renew(&self, config: &RemoteConfig) -> bool {
+        let Some(mut held) = self.take() else { return false };
+        let context = RemoteContext::new(deadline_after(config.call_timeout), None);
+        let renewed = guarded(|| held.renew(config.lease_ttl, &context));
+        let mut guard = self.locked();
+        if matches!(*guard, Guard::Ended) {
+            drop(guard);
+            release(held, config);
             return false;
-        };
-        let renewed = guarded(|| held.renew(ttl, &RemoteContext::new(deadline_after(call_timeout), None)));
+        }
         let why = match renewed {
-            Ok(Ok(true)) => return true,
             Ok(Ok(false)) => {
                 // Another host builds the same by now: more work, no harm.
-                *guard = None;
+                *guard = Guard::Ended;
                 return false;
             }
-            Ok(Err(error)) => error.to_string(),
-            Err(panic) => panic,
+            Ok(Ok(true)) => None,
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(panic) => Some(panic),
         };
+        *guard = Guard::Idle(held);
         drop(guard);
-        (self.on_failure)(&why);
-        // It may answer next time, before the lease ends.
+        if let Some(why) = why {
+            // The caller's function for warnings may panic, and the thread has other leases to renew.
+            let _ = guarded(|| (self.on_failure)(&why));
+        }
+        // If it failed, it may succeed next time, before the lease ends.
         true
     }
 }
 
 impl Renewals {
-    pub(crate) fn new(ttl: Duration, call_timeout: Duration) -> Self {
-        Self { ttl, call_timeout, state: Mutex::default(), changed: Condvar::new() }
+    pub(crate) fn new(config: RemoteConfig) -> Self {
+        Self { config, state: Mutex::default(), changed: Condvar::new() }
     }
 
     /// A third of its time, so that one failed renewal loses no lease.
     fn interval(&self) -> Duration {
-        (self.ttl / 3).clamp(Duration::from_millis(1), LONGEST_INTERVAL)
+        (self.config.lease_ttl / 3).clamp(Duration::from_millis(1), LONGEST_INTERVAL)
     }
 
     fn add(self: &Arc<Self>, lease: Weak<HeldGuard>) {
@@ -143,7 +170,6 @@ impl Renewals {
     }
 
     fn run(&self) {
-        let _ended = EndOfThread(self);
         let mut state = self.locked();
         loop {
             state.leases.retain(|due| due.lease.strong_count() > 0);
@@ -170,7 +196,7 @@ impl Renewals {
     /// Renews leases, with nothing locked that a caller waits for. Those that are to be renewed again.
     fn renew_all(&self, due: Vec<Due>) -> Vec<Due> {
         let renewed = due.into_iter().filter_map(|Due { lease, .. }| {
-            let renewed = lease.upgrade()?.renew(self.ttl, self.call_timeout);
+            let renewed = lease.upgrade()?.renew(&self.config);
             renewed.then(|| Due { at: Instant::now() + self.interval(), lease })
         });
         renewed.collect()

@@ -8,7 +8,12 @@ use opkeep_digest::Digest;
 use opkeep_fs::CancelToken;
 use thiserror::Error;
 
+use super::health::Health;
+
 /// A remote tier, and how it is used.
+///
+/// Clones share what is known of the tier's health. A tier whose calls failed three times in a row is not called for 30 s,
+/// also not by caches that are opened meanwhile; after that one call tries it.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct RemoteConfig {
@@ -20,19 +25,20 @@ pub struct RemoteConfig {
     pub lease_ttl: Duration,
     /// How long one call may take; 10 s by default.
     pub call_timeout: Duration,
+    pub(super) health: Arc<Health>,
 }
 
 impl RemoteConfig {
     /// Reads and writes through `tier`.
     pub fn new(tier: Arc<dyn RemoteTier>) -> Self {
         let (lease_ttl, call_timeout) = (Duration::from_secs(30), Duration::from_secs(10));
-        Self { tier, policy: RemotePolicy::ReadWrite, lease_ttl, call_timeout }
+        Self { tier, policy: RemotePolicy::ReadWrite, lease_ttl, call_timeout, health: Arc::default() }
     }
 }
 
 impl fmt::Debug for RemoteConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { tier: _, policy, lease_ttl, call_timeout } = self;
+        let Self { tier: _, policy, lease_ttl, call_timeout, health: _ } = self;
         f.debug_struct("RemoteConfig")
             .field("policy", policy)
             .field("lease_ttl", lease_ttl)
@@ -54,7 +60,8 @@ pub enum RemotePolicy {
     ReadWrite,
 }
 
-/// A client of a cache on other hosts. Its calls may block until the deadline of their context, not longer.
+/// A client of a cache on other hosts. Its calls may block until the deadline of their context or until their token is
+/// cancelled, not longer.
 pub trait RemoteTier: Send + Sync {
     /// Gets the encoded entry under `key`: the bytes that [`put`](Self::put) was given. `None` if there is none.
     ///
@@ -103,7 +110,7 @@ impl RemoteKey {
 pub struct RemoteContext<'a> {
     /// When the call has to return.
     pub deadline: Instant,
-    /// Ends the call early, if the caller can be cancelled.
+    /// Ends the call early, if the caller can be cancelled: the client looks at it a few times a second.
     pub cancel: Option<&'a CancelToken>,
 }
 
@@ -125,8 +132,14 @@ impl fmt::Debug for RemoteContext<'_> {
 pub enum Lease {
     /// The caller builds.
     Granted(Box<dyn LeaseGuard>),
-    /// Another host has it, for so long unless it is renewed.
-    Held(Duration),
+    /// Another host has it.
+    Held {
+        /// How long it lasts unless it is renewed.
+        remaining: Duration,
+        /// Which grant it is: the same number in all answers about one lease, another for the next lease on the key. A client
+        /// may derive it from the token that it stores with a lease.
+        holder: u64,
+    },
     /// The tier has no leases: hosts may build the same.
     Unsupported,
 }
@@ -135,7 +148,9 @@ impl fmt::Debug for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Granted(_) => f.write_str("Granted"),
-            Self::Held(remaining) => f.debug_tuple("Held").field(remaining).finish(),
+            Self::Held { remaining, holder } => {
+                f.debug_struct("Held").field("remaining", remaining).field("holder", holder).finish()
+            }
             Self::Unsupported => f.write_str("Unsupported"),
         }
     }
@@ -166,6 +181,9 @@ pub enum RemoteError {
     /// It did not answer before the call's deadline.
     #[error("the remote cache did not answer in time")]
     TimedOut,
+    /// The call's token was cancelled.
+    #[error("the call to the remote cache was cancelled")]
+    Cancelled,
     /// It has no space for the entry.
     #[error("the remote cache has no space")]
     Full,

@@ -17,12 +17,13 @@ fn main() {
         let arguments: Vec<String> = arguments.collect();
         return processes::other_process(&arguments);
     }
-    let tests: [(&str, fn()); 6] = [
+    let tests: [(&str, fn()); 7] = [
         ("one_of_four_takes_over_from_a_killed_holder", processes::one_of_four_takes_over),
         ("waiters_of_other_processes_share_a_failure", processes::waiters_share_a_failure),
         ("a_stopped_holder_is_waited_for_as_long_as_asked", processes::a_stopped_holder),
         ("a_ticket_in_a_forked_child_releases_nothing", processes::a_forked_child),
         ("a_cold_crowd_of_processes_builds_each_key_once", processes::a_cold_crowd),
+        ("pending_keys_keep_a_fourth_of_the_files_open", processes::pending_keys),
         ("nothing_is_corrupt_lost_or_built_twice", soak::nothing_is_corrupt_lost_or_built_twice),
     ];
     let trials = tests.into_iter().map(|(name, body)| {

@@ -4,13 +4,17 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use opkeep_cache::{CacheConfig, Claim, Failure, Query, Source, TargetCache, UnsharedReason, Wait};
+use opkeep_cache::{
+    CacheConfig, Claim, Failure, Query, RemoteConfig, Source, TargetCache, UnsharedReason, Wait,
+};
 use opkeep_fs::CancelToken;
 use opkeep_store::StoreConfig;
 use opkeep_testkit::in_forked_child;
-use rustix::process::{Pid, Signal, kill_process};
+use opkeep_testkit::remote::{FakeRemote, RemoteFaults};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 
 use crate::common::{
     Host, build, claim, failed, hit, key, open, pending, publish, resume, settle, take, text, until,
@@ -51,6 +55,7 @@ pub(crate) fn other_process(arguments: &[String]) {
         },
         // Goes where no thread but this one is.
         "fork" => fork(&cache, file),
+        "pending" => hold_pending(Path::new(root)),
         "crowd" => crowd(&cache, file),
         "soak" => crate::soak::work(&cache, file),
         other => panic!("{other}"),
@@ -66,7 +71,8 @@ fn at(root: &Path) -> TargetCache {
 fn wait(cache: &TargetCache, on_wait: &(dyn Fn() + Sync)) -> Claim {
     let cancel = CancelToken::new();
     let mut query = Query::new(&take);
-    query.wait = Wait::Until { deadline: None, cancel: &cancel, on_wait: Some(on_wait) };
+    query.cancel = Some(&cancel);
+    query.wait = Wait::ForHolder { on_wait: Some(on_wait) };
     cache.get_or_begin(&key("relu"), &query).unwrap()
 }
 
@@ -148,7 +154,8 @@ pub(crate) fn a_stopped_holder() {
     let cache = host.cache();
     let cancel = CancelToken::new();
     let mut query = Query::new(&take);
-    query.wait = Wait::Until { deadline: None, cancel: &cancel, on_wait: None };
+    query.cancel = Some(&cancel);
+    query.wait = Wait::ForHolder { on_wait: None };
     query.stale_after = Duration::from_millis(100);
     let began = Instant::now();
     let Claim::Unshared(ticket, reason) = cache.get_or_begin(&key("relu"), &query).unwrap() else { panic!() };
@@ -221,4 +228,41 @@ fn crowd(cache: &TargetCache, log: &Path) {
             other => assert_eq!(hit(other).0, number, "{}", text(number)),
         }
     }
+}
+
+/// Waits for more keys of other hosts than it may have files open.
+fn hold_pending(root: &Path) {
+    const LIMIT: u64 = 128;
+    let limit = Rlimit { current: Some(LIMIT), ..getrlimit(Resource::Nofile) };
+    setrlimit(Resource::Nofile, limit).unwrap();
+    let remote = FakeRemote::new();
+    let held = Some(Duration::from_secs(3600));
+    remote.set_faults(RemoteFaults { holds_every_lease: held, ..RemoteFaults::default() });
+    let mut config = CacheConfig::new(StoreConfig::new(root));
+    config.remote = Some(RemoteConfig::new(Arc::new(remote.clone())));
+    let cache = open(config);
+    let mut waiters: Vec<_> =
+        (0..2 * LIMIT).map(|number| pending(claim(&cache, &format!("relu {number}")))).collect();
+    let open_locks = || {
+        let paths = fs::read_dir("/proc/self/fd").unwrap().flatten();
+        let paths = paths.filter_map(|file| fs::read_link(file.path()).ok());
+        paths.filter(|path| path.starts_with(root) && path.to_string_lossy().contains("/locks/")).count()
+    };
+    assert_eq!(open_locks(), LIMIT as usize / 4);
+    // A wait that ends leaves its place to another one.
+    waiters.truncate(1);
+    assert_eq!(open_locks(), 1);
+    waiters.extend((0..LIMIT).map(|number| pending(claim(&cache, &format!("sigmoid {number}")))));
+    assert_eq!(open_locks(), LIMIT as usize / 4);
+    // Those without a place are resumed as the others are.
+    remote.set_faults(RemoteFaults::default());
+    for waiter in waiters {
+        drop(build(settle(&cache, Claim::Pending(waiter))));
+    }
+}
+
+pub(crate) fn pending_keys() {
+    let host = Host::new();
+    let mut child = spawn("pending", &host, host.dir.path());
+    assert!(child.wait().unwrap().success());
 }

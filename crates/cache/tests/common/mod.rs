@@ -74,6 +74,14 @@ impl Host {
         self.target_dir().join("locks").join(key.to_string())
     }
 
+    /// The files of the store that this process has open.
+    pub(crate) fn open_files(&self) -> Vec<PathBuf> {
+        let descriptors = fs::read_dir("/proc/self/fd").unwrap().flatten();
+        // One may be closed by another thread meanwhile.
+        let paths = descriptors.filter_map(|descriptor| fs::read_link(descriptor.path()).ok());
+        paths.filter(|path| path.starts_with(self.dir.path()) && !path.is_dir()).collect()
+    }
+
     pub(crate) fn target_dir(&self) -> PathBuf {
         self.dir.path().join("v1").join(TARGET)
     }

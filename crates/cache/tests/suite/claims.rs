@@ -80,7 +80,8 @@ fn wait_for(
                     };
                     let mut query = Query::new(&take);
                     query.time_limit = Some(Duration::from_secs(1));
-                    query.wait = Wait::Until { deadline: None, cancel, on_wait: Some(&on_wait) };
+                    query.cancel = Some(cancel);
+                    query.wait = Wait::ForHolder { on_wait: Some(&on_wait) };
                     match host.cache().get_or_begin(&key("relu"), &query).unwrap() {
                         Claim::Build(ticket) => {
                             built.fetch_add(1, Ordering::SeqCst);
@@ -146,11 +147,13 @@ fn a_wait_ends_at_its_deadline_and_can_go_on() {
     let ticket = build(claim(&cache, "relu"));
     let cancel = CancelToken::new();
     let mut query = Query::new(&take);
-    query.wait = Wait::Until { deadline: Some(Instant::now()), cancel: &cancel, on_wait: None };
+    query.deadline = Some(Instant::now());
+    query.cancel = Some(&cancel);
+    query.wait = Wait::ForHolder { on_wait: None };
     let Claim::TimedOut(late) = cache.get_or_begin(&key("relu"), &query).unwrap() else { panic!() };
     let Claim::TimedOut(late) = cache.resume(late, &query).unwrap() else { panic!() };
     publish(ticket, 1);
-    query.wait = Wait::Until { deadline: None, cancel: &cancel, on_wait: None };
+    query.deadline = None;
     assert_eq!(hit(cache.resume(late, &query).unwrap()), (1, Source::Waited));
 }
 
@@ -166,7 +169,8 @@ fn a_wait_ends_when_it_is_cancelled() {
         cancel.cancel();
     };
     let mut query = Query::new(&take);
-    query.wait = Wait::Until { deadline: None, cancel: &cancel, on_wait: Some(&on_wait) };
+    query.cancel = Some(&cancel);
+    query.wait = Wait::ForHolder { on_wait: Some(&on_wait) };
     assert!(matches!(cache.get_or_begin(&key("relu"), &query).unwrap(), Claim::Cancelled));
     assert_eq!(told.into_inner(), 1);
     // That it waited is counted.
@@ -259,6 +263,20 @@ fn a_damaged_entry_is_quarantined_and_built_again_once() {
     assert_eq!(hit(claim(&cache, "relu")), (2, Source::Local));
     let statistics = cache.store().unwrap().statistics();
     assert_eq!((statistics.misses_damaged, statistics.quarantines), (1, 1));
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "this test damages an entry")]
+fn a_ticket_keeps_no_damaged_file_open() {
+    let host = Host::new();
+    let cache = host.cache();
+    publish(build(claim(&cache, "relu")), 1);
+    std::fs::write(cache.store().unwrap().path(&key("relu")), "damaged").unwrap();
+    let ticket = build(claim(&cache, "relu"));
+    assert!(matches!(ticket.miss(), Miss::Damaged(_)));
+    assert_eq!(host.open_files(), [host.lock_path(&key("relu"))]);
+    drop(ticket);
+    assert!(host.open_files().is_empty());
 }
 
 /// Many threads that want the same keys at the same moment.

@@ -8,7 +8,11 @@ mod claims;
 #[cfg(test)]
 mod interleave;
 #[cfg(test)]
+mod lease_waits;
+#[cfg(test)]
 mod leases;
+#[cfg(test)]
+mod limits;
 #[cfg(test)]
 mod races;
 #[cfg(test)]

@@ -6,13 +6,18 @@ use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use opkeep_cache::{Cache, CacheConfig, CacheError, Claim, Miss, Query, Source, TargetCache, Ticket};
-use opkeep_cache::{UnsharedReason, WarningKind};
+use opkeep_cache::{
+    Cache, CacheConfig, CacheError, Claim, Miss, Query, RemoteConfig, RemoteKey, Source, TargetCache, Ticket,
+    UnsharedReason, WarningKind,
+};
 use opkeep_fs::{FsCall, FsOp, Permit, Watcher};
 use opkeep_store::{CacheMode, PutOutcome, StoreConfig};
+use opkeep_testkit::remote::{FakeRemote, RemoteCall};
 use rustix::io::Errno;
 
-use crate::common::{Host, TARGET, build, builder, claim, hit, key, open, publish, take, text};
+use crate::common::{
+    Host, TARGET, build, builder, claim, hit, key, open, pending, publish, resume, settle, take, text, until,
+};
 
 fn unshared(claim: Claim) -> (Ticket, UnsharedReason) {
     match claim {
@@ -63,6 +68,30 @@ fn a_file_system_without_locks_costs_the_locks_only() {
     assert_eq!(publish(second, 2).local, Some(PutOutcome::Existing));
     assert_eq!(hit(claim(&cache, "relu")), (1, Source::Local));
     assert_eq!(host.warned(), [WarningKind::Locks; 2]);
+}
+
+#[test]
+fn hosts_without_locks_share_by_leases_and_warn_once() {
+    let (remote, host, other) = (FakeRemote::new(), Host::new(), Host::new());
+    let tier = RemoteConfig::new(Arc::new(remote.clone()));
+    let disk = Refusing::new(FsOp::Lock, Errno::NOLCK);
+    let mut config = host.config();
+    config.store = Some(StoreConfig { watcher: Some(disk.clone()), ..StoreConfig::new(host.dir.path()) });
+    config.remote = Some(tier.clone());
+    let cache = open(config);
+    disk.refuses.store(true, Ordering::SeqCst);
+    let ticket = build(claim(&other.with_remote(&tier), "relu"));
+    let mut waiter = Some(pending(claim(&cache, "relu")));
+    let asked = remote.count(RemoteCall::Lease);
+    until("another question", || {
+        waiter = waiter.take().map(|waiter| pending(resume(&cache, waiter)));
+        remote.count(RemoteCall::Lease) > asked
+    });
+    assert_eq!(host.warned(), [WarningKind::Locks]);
+    drop(ticket);
+    let ticket = build(settle(&cache, Claim::Pending(waiter.unwrap())));
+    assert!(remote.is_leased(&RemoteKey::new(TARGET, key("relu"))));
+    assert!(publish(ticket, 1).remote);
 }
 
 #[test]

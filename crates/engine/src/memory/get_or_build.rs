@@ -99,7 +99,7 @@ impl Engine {
         let report = pipeline.look_up(planned).unwrap_or_else(|missing| {
             let mut wait = None;
             loop {
-                match pipeline.make(planned, &missing, wait.take()) {
+                match pipeline.make(planned, &missing, wait.take(), &|| {}) {
                     TaskPoll::Ready(report) => break report,
                     TaskPoll::Pending(busy) => wait = Some(busy),
                 }

@@ -1,11 +1,12 @@
 //! Imported kernels in a build: used where the store has no compiled kernel, and where imports are trusted.
 //!
-//! A build looks for an imported kernel only where there is no compiled one, and never with `force`, `disable` or debug
+//! A build looks for an imported kernel only where there is no compiled one, neither in the store nor in the remote tier
+//! (which has no imported ones), and never with `force`, `disable` or debug
 //! options. Its outcome is `Reused`, with the provenance. Where the entry of a compiled kernel
 //! is damaged, the kernel is compiled again, which repairs the entry; only `require`, which never compiles, uses an
 //! imported kernel in its place.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use opkeep_cache::TargetCache;
 use opkeep_descriptor::ResolvedSpec;
@@ -16,7 +17,7 @@ use super::kernel_pipeline::{KernelPipeline, MissReason, record};
 use crate::Outcome;
 use crate::event::Event;
 use crate::import_query::ImportQuery;
-use crate::plan::PlannedKernel;
+use crate::plan::{KeyedKernel, PlannedKernel};
 use crate::ready::ReadyKernel;
 use crate::report::KernelReport;
 use crate::warning::WarningKind;
@@ -33,10 +34,16 @@ impl KernelPipeline<'_> {
         let Some(target) = self.target_of(&spec.target) else { return Err(missing) };
         let Some(store) = target.store() else { return Err(missing) };
         let wanted = ImportQuery::new(job, spec);
-        let mut taken = None;
+        let (mut taken, mut compiled) = (None, None);
         let found = store.get_if(wanted.key.digest(), |entry| {
-            taken.insert(self.take_imported(target, &wanted, spec, entry)).is_ok()
+            let usable = taken.insert(self.take_imported(target, &wanted, spec, entry)).is_ok();
+            compiled = planned.keyed().filter(|_| usable).and_then(|keyed| self.remote_kernel(target, keyed));
+            usable && compiled.is_none()
         });
+        if let Some(made) = compiled {
+            self.setup.notify(Event::Hit { kernel: planned.name(), artifact: &made.artifact });
+            return Ok(KernelReport::new(planned, Ok(made)));
+        }
         let why = match found {
             Lookup::Hit(entry) => {
                 match taken.unwrap_or_else(|| self.take_imported(target, &wanted, spec, &entry)) {
@@ -62,6 +69,15 @@ impl KernelPipeline<'_> {
         };
         missing.reason = format!("{}; {why}", missing.reason);
         Err(missing)
+    }
+
+    /// The compiled kernel that the remote tier has in place of an imported one.
+    fn remote_kernel(&self, target: &TargetCache, keyed: &KeyedKernel) -> Option<ReadyKernel> {
+        let taken = Mutex::new(None);
+        let accept = |entry: &Entry| self.accept(keyed, entry, &taken);
+        target.get_remote(keyed.key.digest(), &self.query(&accept))?;
+        let made = taken.into_inner().unwrap_or_else(PoisonError::into_inner)?;
+        Some(ReadyKernel { outcome: Outcome::Reused, ..made })
     }
 
     fn take_imported(

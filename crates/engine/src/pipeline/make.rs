@@ -1,7 +1,6 @@
 //! A kernel that is missing: taken from another process that makes it, or compiled and published.
 
-use std::cell::RefCell;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use opkeep_cache::{Accept, CacheError, Claim, Failure, PendingKey, Query, Source, Ticket};
@@ -22,16 +21,18 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 const GRACE: Duration = Duration::from_secs(3);
 
 impl KernelPipeline<'_> {
-    /// Builds a missing kernel. If another process builds it, returns the value for the next attempt.
+    /// Builds a missing kernel. If another process builds it, returns the value for the next attempt. `before_build` is called
+    /// before this thread is busy for long.
     pub(crate) fn make(
         &self,
         planned: &PlannedKernel<'_>,
         missing: &MissReason,
         pending: Option<PendingKey>,
+        before_build: &dyn Fn(),
     ) -> TaskPoll<KernelReport, PendingKey> {
         let began = Instant::now();
         let waited = pending.as_ref().map(PendingKey::waited).unwrap_or_default();
-        let made = match self.try_make(planned, missing, pending) {
+        let made = match self.try_make(planned, missing, pending, before_build) {
             Ok(TaskPoll::Pending(pending)) => return TaskPoll::Pending(pending),
             Ok(TaskPoll::Ready(made)) => Ok(made),
             Err(error) => Err(error),
@@ -61,6 +62,7 @@ impl KernelPipeline<'_> {
         planned: &PlannedKernel<'_>,
         missing: &MissReason,
         pending: Option<PendingKey>,
+        before_build: &dyn Fn(),
     ) -> Result<TaskPoll<ReadyKernel, PendingKey>, Arc<KernelError>> {
         let keyed = match &planned.state {
             KeyState::Refused(refused) => return Err(Arc::clone(&refused.error)),
@@ -72,10 +74,13 @@ impl KernelPipeline<'_> {
         let Some(target) = self.target_of(&keyed.spec.target).filter(|_| !keyed.spec.debug) else {
             return match self.setup.config.mode {
                 CacheMode::Require => Err(not_cached().into()),
-                _ => Ok(TaskPoll::Ready(self.compile_alone(planned, keyed, missing)?)),
+                _ => {
+                    before_build();
+                    Ok(TaskPoll::Ready(self.compile_alone(planned, keyed, missing)?))
+                }
             };
         };
-        let taken = RefCell::new(None);
+        let taken = Mutex::new(None);
         let accept = |entry: &Entry| self.accept(keyed, entry, &taken);
         let query = self.query(&accept);
         let is_first = pending.is_none();
@@ -89,6 +94,7 @@ impl KernelPipeline<'_> {
         });
         match claim? {
             Claim::Build(ticket) | Claim::Unshared(ticket, _) => {
+                before_build();
                 Ok(TaskPoll::Ready(self.make_with(ticket, planned, keyed, missing)?))
             }
             Claim::Pending(pending) => {
@@ -100,32 +106,38 @@ impl KernelPipeline<'_> {
             Claim::HolderFailed(Failure { reason, .. }) => Err(KernelError::HolderFailed { reason }.into()),
             Claim::Hit(hit) => {
                 // It was judged when it was accepted.
-                let ready = match taken.into_inner() {
+                let ready = match taken.into_inner().unwrap_or_else(PoisonError::into_inner) {
                     Some(ready) => ready,
                     None => self.take_entry(keyed, &hit.entry, Outcome::Shared)?,
                 };
                 let outcome = if hit.source == Source::Remote { Outcome::Reused } else { Outcome::Shared };
                 Ok(TaskPoll::Ready(ReadyKernel { outcome, ..ready }))
             }
-            // Of a query that does not wait.
+            // A query that does not wait does not time out.
             _ => Err(KernelError::Cancelled.into()),
         }
     }
 
     /// A query that returns at once.
-    fn query<'q>(&self, accept: &'q dyn Fn(&Entry) -> Accept) -> Query<'q> {
+    pub(super) fn query<'q>(&'q self, accept: &'q (dyn Fn(&Entry) -> Accept + Sync)) -> Query<'q> {
         let mut query = Query::new(accept);
         query.time_limit = self.setup.config.compile_timeout;
         query.stale_after = self.stale_after().unwrap_or(Duration::MAX);
         // Its holder may wait as long for a job token before it compiles.
         query.hold_limit = Some(query.stale_after.saturating_mul(2));
+        query.cancel = Some(self.cancel);
         // It was counted when the build looked everything up.
         query.counted = false;
         query
     }
 
     /// Judges what another process has published since this one looked, and keeps the kernel in it if it will do.
-    fn accept(&self, keyed: &KeyedKernel, entry: &Entry, taken: &RefCell<Option<ReadyKernel>>) -> Accept {
+    pub(super) fn accept(
+        &self,
+        keyed: &KeyedKernel,
+        entry: &Entry,
+        taken: &Mutex<Option<ReadyKernel>>,
+    ) -> Accept {
         // With `force`, only what was made since this build began is new enough, or one that it overlaps.
         // A time in the future comes from another clock and decides nothing.
         let since = self.runtime.group.began()..=SystemTime::now();
@@ -135,7 +147,7 @@ impl KernelPipeline<'_> {
         }
         match self.judge_entry(keyed, entry, Outcome::Shared) {
             Ok((ready, accept)) => {
-                taken.replace(Some(ready));
+                *taken.lock().unwrap_or_else(PoisonError::into_inner) = Some(ready);
                 accept
             }
             Err(error) => Accept::Replace(format!("the stored kernel is not valid: {error}")),

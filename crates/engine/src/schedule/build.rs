@@ -3,6 +3,8 @@
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
+use opkeep_cache::PendingKey;
+
 use crate::engine::EngineState;
 use crate::event::Event;
 use crate::explain::nearest::{self, NearestSearch};
@@ -118,13 +120,14 @@ impl BuildExecutor<'_> {
         }
         let options = WorkerOptions { threads: self.threads(), nice: self.setup.config.nice.min(19) };
         let (made, mut nearest) = nearest::search_while(self.searches(missing), SEARCH_LIMIT, || {
-            queue::run_to_completion(self.order(missing), options, |index, wait| {
+            let make = |index: usize, wait, before_build: &dyn Fn()| {
                 let (at, miss) = &missing[index];
-                match self.pipeline.make(&self.plan.kernels[*at], miss, wait) {
+                match self.pipeline.make(&self.plan.kernels[*at], miss, wait, before_build) {
                     TaskPoll::Ready(report) => TaskPoll::Ready(self.done(*at, report)),
                     TaskPoll::Pending(wait) => TaskPoll::Pending(wait),
                 }
-            })
+            };
+            queue::run_to_completion(self.order(missing), options, PendingKey::park, make)
         });
         let with_reason = |(index, mut report): (usize, KernelReport)| {
             if let Some(nearest) = nearest.remove(&index)

@@ -1,6 +1,10 @@
 //! A queue of tasks that another process may be working on. Such a task is put back, others are tried first, and it is
 //! polled again from time to time. So a few threads wait for many tasks, and none of them waits while there is work.
+//!
+//! A pending task may keep other processes waiting. When all threads are busy for long, none polls: the pending tasks are
+//! parked.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -30,15 +34,16 @@ pub(crate) struct WorkerOptions {
 }
 
 /// Calls `work` with each of `items`, in that order, until all are done. Returns the results with their items, in no
-/// order.
+/// order. `work` calls its last argument before it takes long; `park` prepares a pending task for not being polled soon.
 pub(crate) fn run_to_completion<T: Send, W: Send>(
     items: Vec<usize>,
     options: WorkerOptions,
-    work: impl Fn(usize, Option<W>) -> TaskPoll<T, W> + Sync,
+    park: impl Fn(&mut W) + Sync,
+    work: impl Fn(usize, Option<W>, &dyn Fn()) -> TaskPoll<T, W> + Sync,
 ) -> Vec<(usize, T)> {
     let threads = options.threads.get().min(items.len());
     let queue = Queue::new(items);
-    let run = || queue.run(&work);
+    let run = || queue.run(&park, &work);
     if threads <= 1 && options.nice == 0 {
         return run();
     }
@@ -74,6 +79,9 @@ struct KeyState<W> {
     busy: Vec<Busy<W>>,
     /// How many tasks are being worked on. Each may come back.
     running: usize,
+    /// How many threads there are, and how many of them take long.
+    threads: usize,
+    occupied: usize,
     /// The last task was a pending one; the next is a fresh one.
     asked: bool,
     /// A thread panicked: no more tasks are begun, so that the panic reaches the caller soon.
@@ -102,21 +110,34 @@ enum Next<W> {
 
 impl<W> Queue<W> {
     fn new(items: Vec<usize>) -> Self {
-        let state =
-            KeyState { fresh: items.into(), busy: Vec::new(), running: 0, asked: false, stopped: false };
+        let state = KeyState {
+            fresh: items.into(),
+            busy: Vec::new(),
+            running: 0,
+            threads: 0,
+            occupied: 0,
+            asked: false,
+            stopped: false,
+        };
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    fn run<T>(&self, work: &(impl Fn(usize, Option<W>) -> TaskPoll<T, W> + Sync)) -> Vec<(usize, T)> {
+    fn run<T>(
+        &self,
+        park: &impl Fn(&mut W),
+        work: &impl Fn(usize, Option<W>, &dyn Fn()) -> TaskPoll<T, W>,
+    ) -> Vec<(usize, T)> {
+        self.locked().threads += 1;
         let mut done = Vec::new();
         while let Some((item, wait, pause)) = self.take() {
-            let running = Running { queue: self };
-            match work(item, wait) {
+            let running = Running { queue: self, is_occupied: Cell::new(false) };
+            match work(item, wait, &|| running.occupy(park)) {
                 TaskPoll::Ready(result) => done.push((item, result)),
                 TaskPoll::Pending(wait) => self.put_back(item, wait, pause),
             }
             drop(running);
         }
+        self.locked().threads -= 1;
         done
     }
 
@@ -181,12 +202,25 @@ impl<W> KeyState<W> {
 /// A task that is being worked on, until this is dropped.
 struct Running<'a, W> {
     queue: &'a Queue<W>,
+    is_occupied: Cell<bool>,
+}
+
+impl<W> Running<'_, W> {
+    /// Notes that this thread takes long from now on. If all do, the pending tasks are parked.
+    fn occupy(&self, park: &impl Fn(&mut W)) {
+        let mut state = self.queue.locked();
+        state.occupied += usize::from(!self.is_occupied.replace(true));
+        if state.occupied == state.threads {
+            state.busy.iter_mut().for_each(|busy| park(&mut busy.wait));
+        }
+    }
 }
 
 impl<W> Drop for Running<'_, W> {
     fn drop(&mut self) {
         let mut state = self.queue.locked();
         state.running -= 1;
+        state.occupied -= usize::from(self.is_occupied.get());
         state.stopped |= std::thread::panicking();
         drop(state);
         self.queue.changed.notify_all();
@@ -203,23 +237,31 @@ mod tests {
         WorkerOptions { threads: NonZeroUsize::new(threads).unwrap(), nice: 0 }
     }
 
+    /// Runs tasks that are not parked.
+    fn run<T: Send, W: Send>(
+        items: Vec<usize>,
+        options: WorkerOptions,
+        work: impl Fn(usize, Option<W>) -> TaskPoll<T, W> + Sync,
+    ) -> Vec<(usize, T)> {
+        run_to_completion(items, options, |_| {}, |item, wait, _| work(item, wait))
+    }
+
     #[test]
     fn everything_is_done_once_whatever_the_threads() {
         for threads in [1, 2, 9] {
-            let mut done = run_to_completion((0..50).collect(), options(threads), |item, _: Option<()>| {
-                TaskPoll::Ready(item * 2)
-            });
+            let mut done =
+                run((0..50).collect(), options(threads), |item, _: Option<()>| TaskPoll::Ready(item * 2));
             done.sort_unstable();
             assert_eq!(done, (0..50).map(|item| (item, item * 2)).collect::<Vec<_>>());
         }
-        assert!(run_to_completion(Vec::new(), options(3), |_, _: Option<()>| TaskPoll::Ready(())).is_empty());
+        assert!(run(Vec::new(), options(3), |_, _: Option<()>| TaskPoll::Ready(())).is_empty());
     }
 
     #[test]
     fn one_thread_goes_in_order_and_comes_back_to_what_was_busy() {
         let order = Mutex::new(Vec::new());
         let tries = AtomicUsize::new(0);
-        let done = run_to_completion(vec![3, 1, 2], options(1), |item, wait: Option<usize>| {
+        let done = run(vec![3, 1, 2], options(1), |item, wait: Option<usize>| {
             order.lock().unwrap().push(item);
             // Item 3 is pending for a while; its value comes back.
             if item == 3 && wait.unwrap_or(0) < 3 {
@@ -238,7 +280,7 @@ mod tests {
     fn after_a_panic_nothing_more_is_begun() {
         let begun = AtomicUsize::new(0);
         let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            run_to_completion((0..400).collect(), options(2), |item, wait: Option<()>| {
+            run((0..400).collect(), options(2), |item, wait: Option<()>| {
                 begun.fetch_add(1, Ordering::Relaxed);
                 assert_ne!(item, 0, "on purpose");
                 // Meanwhile the other thread comes to its panic.
@@ -254,11 +296,59 @@ mod tests {
     #[test]
     fn a_panic_reaches_the_caller_and_nothing_hangs() {
         let caught = std::panic::catch_unwind(|| {
-            run_to_completion((0..20).collect(), options(4), |item, _: Option<()>| {
+            run((0..20).collect(), options(4), |item, _: Option<()>| {
                 assert_ne!(item, 7, "on purpose");
                 TaskPoll::Ready(())
             })
         });
         assert!(caught.is_err());
+    }
+
+    #[test]
+    fn pending_tasks_are_parked_when_all_threads_take_long() {
+        for takes_long in [false, true] {
+            let park = |parked: &mut bool| *parked = true;
+            let done =
+                run_to_completion(vec![0, 1], options(1), park, |item, wait, before_long| match item {
+                    0 => wait.map_or(TaskPoll::Pending(false), TaskPoll::Ready),
+                    _ => {
+                        if takes_long {
+                            before_long();
+                            before_long();
+                        }
+                        TaskPoll::Ready(false)
+                    }
+                });
+            assert!(done.contains(&(0, takes_long)), "{done:?}");
+        }
+    }
+
+    #[test]
+    fn pending_tasks_are_not_parked_while_a_thread_polls() {
+        let polls = AtomicUsize::new(0);
+        let done = run_to_completion(
+            vec![0, 1],
+            options(2),
+            |parked| *parked = true,
+            |item, wait, before_long| {
+                if item == 1 {
+                    // The other thread may still be starting: then this one is all there are.
+                    while polls.load(Ordering::SeqCst) < 1 {
+                        std::thread::yield_now();
+                    }
+                    before_long();
+                    while polls.load(Ordering::SeqCst) < 5 {
+                        std::thread::yield_now();
+                    }
+                    return TaskPoll::Ready(false);
+                }
+                match wait {
+                    Some(parked) if polls.fetch_add(1, Ordering::SeqCst) >= 5 => TaskPoll::Ready(parked),
+                    Some(parked) => TaskPoll::Pending(parked),
+                    None => TaskPoll::Pending(false),
+                }
+            },
+        );
+        assert!(done.contains(&(0, false)), "{done:?}");
     }
 }

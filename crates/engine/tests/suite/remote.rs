@@ -3,12 +3,15 @@
 #![expect(clippy::disallowed_methods, reason = "tests look at locks")]
 
 use std::fs::File;
+use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use opkeep::{CacheMode, Engine, Event, Outcome, WarningKind};
-use opkeep_cache::{RemoteConfig, RemoteKey};
+use opkeep_cache::{Lease, RemoteConfig, RemoteContext, RemoteKey, RemoteTier};
 use opkeep_descriptor::Key;
+use opkeep_fs::CancelToken;
 use opkeep_store::Entry;
 use opkeep_testkit::NullBackend;
 use opkeep_testkit::remote::{FakeRemote, RemoteCall, RemoteFaults};
@@ -109,4 +112,75 @@ fn a_job_token_is_taken_after_the_lease() {
     });
     assert_eq!(build(&engine, &[request("Square", &[3])]), ["compiled"]);
     assert_eq!((leases.load(Ordering::SeqCst), started.load(Ordering::SeqCst)), (1, 1));
+}
+
+#[test]
+fn a_tier_that_is_gone_is_not_called_by_the_next_builds() {
+    let (bench, remote) = (Bench::new(), FakeRemote::new());
+    remote.set_faults(RemoteFaults { is_gone: true, ..RemoteFaults::default() });
+    let backend = Arc::new(NullBackend::default());
+    let engine = engine(&bench, &backend, &remote);
+    for length in 1..=4 {
+        let report = engine.build(&[request("Square", &[length])]).unwrap();
+        assert_eq!(report.warnings.len(), 1, "{length}: {:?}", report.warnings);
+    }
+    assert_eq!(remote.calls().len(), 3);
+}
+
+#[test]
+fn a_cancelled_build_waits_for_no_call_to_the_tier() {
+    const LONG: Duration = Duration::from_secs(3600);
+    for call in [RemoteCall::Get, RemoteCall::Lease, RemoteCall::Put] {
+        let (bench, remote, cancel) = (Bench::new(), FakeRemote::new(), CancelToken::new());
+        let backend = Arc::new(NullBackend::default());
+        let mut tier = RemoteConfig::new(Arc::new(remote.clone()));
+        tier.call_timeout = LONG;
+        let engine = bench.engine(&backend).with_config(|config| config.remote = Some(tier));
+        let (slow, token) = (remote.clone(), cancel.clone());
+        remote.on_call(move |made, _| {
+            if made == call {
+                slow.set_faults(RemoteFaults { delay: LONG, ..RemoteFaults::default() });
+                token.cancel();
+            }
+        });
+        let outcomes = build(&engine.with_cancel(cancel), &[request("Square", &[3])]);
+        // A finished kernel is kept.
+        let expected = if call == RemoteCall::Put { "compiled" } else { "cancelled" };
+        assert_eq!(outcomes, [expected], "{call:?}");
+        assert_eq!(bench.entries().len(), usize::from(call == RemoteCall::Put));
+    }
+}
+
+/// The only thread compiles one kernel while another host compiles the other: meanwhile this host's processes may ask for
+/// that one.
+#[test]
+fn a_key_of_another_host_is_not_locked_while_all_threads_compile() {
+    let (bench, remote) = (Bench::new(), FakeRemote::new());
+    let backend = Arc::new(NullBackend::default());
+    let requests = [1, 2].map(|length| request("Square", &[length]));
+    let plan = Bench::new().engine(&backend).build(&requests[..1]).unwrap();
+    let key = RemoteKey::new(&*plan.targets[0], *plan.kernels[0].key.unwrap().digest());
+    let limits = RemoteContext::new(Instant::now() + Duration::from_secs(60), None);
+    let lease = remote.lease(&key, Duration::from_secs(60), &limits).unwrap();
+    let Lease::Granted(other_host) = lease else { panic!("{lease:?}") };
+    let (root, held) = (bench.root(), Mutex::new(Some(other_host)));
+    let engine = engine(&bench, &backend, &remote).with_config(|config| {
+        config.jobs = NonZeroUsize::new(1);
+        config.machine_jobs = NonZeroUsize::new(1);
+    });
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let events = Arc::clone(&seen);
+    let engine = engine.with_observer(move |event| match event {
+        Event::Waiting { .. } => events.lock().unwrap().push(("waiting", 0)),
+        Event::Started { .. } => {
+            let locks = files(&root).into_iter().filter(|path| path.to_string_lossy().contains("/locks/"));
+            let locked = locks.filter(|path| File::open(path).unwrap().try_lock().is_err()).count();
+            events.lock().unwrap().push(("compiling", locked));
+            let limits = RemoteContext::new(Instant::now() + Duration::from_secs(60), None);
+            held.lock().unwrap().take().into_iter().for_each(|lease| lease.release(&limits));
+        }
+        _ => {}
+    });
+    assert_eq!(build(&engine, &requests), ["compiled"; 2]);
+    assert_eq!(*seen.lock().unwrap(), [("waiting", 0), ("compiling", 1), ("compiling", 1)]);
 }

@@ -1,10 +1,14 @@
 //! No entry of one kind is taken for one of the other.
 
+use std::sync::Arc;
+
+use opkeep_cache::{RemoteConfig, RemoteKey};
 use opkeep_digest::Digest;
 use opkeep_kernel_entry::{EntryError, verify_entry};
 use opkeep_store::{Entry, EntryBuilder, Lookup, Overwrite, TargetStore};
 use opkeep_testkit::ascend::Chip;
 use opkeep_testkit::caches::Rank;
+use opkeep_testkit::remote::FakeRemote;
 use opkeep_validator::RULES_VERSION;
 use opkeep_validator::Validator;
 
@@ -165,4 +169,19 @@ fn one_that_older_rules_let_in_is_validated_again() {
         Some(if name == "object" { b"no kernel".to_vec() } else { bytes })
     });
     assert_eq!(place.outcome(&place.trusting(), &square(1)), ("compiled", false));
+}
+
+#[test]
+fn an_imported_kernel_of_the_remote_tier_replaces_no_compiled_one() {
+    let (place, imported, ours) = both();
+    let (shelf, remote) = (place.shelf(), FakeRemote::new());
+    let forged = entry(&shelf, &imported).to_builder().encode(&ours).unwrap();
+    remote.set_file(&RemoteKey::new(TARGET, ours), forged);
+    let tier = RemoteConfig::new(Arc::new(remote.clone()));
+    let trusting = place.trusting().with_config(|config| config.remote = Some(tier));
+    assert_eq!(place.outcome(&trusting, &square(1)), ("reused", false));
+    assert_eq!(remote.calls(), []);
+    std::fs::write(shelf.path(&ours), "damaged").unwrap();
+    assert_eq!(place.outcome(&trusting, &square(1)), ("compiled", false));
+    verify_entry(&entry(&shelf, &ours), TARGET, &Validator::builtin()).into_result().unwrap();
 }

@@ -1,8 +1,11 @@
 //! Who reuses an imported kernel.
 
-use opkeep::{CacheMode, CacheStatus, ViewConfig};
+use opkeep::{CacheMode, CacheStatus, Engine, ViewConfig};
+use opkeep_cache::RemoteConfig;
 use opkeep_descriptor::{Attr, AttrValue, Generation};
 use opkeep_testkit::caches::Rank;
+use opkeep_testkit::remote::FakeRemote;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::{Place, counts, request, square};
@@ -305,4 +308,18 @@ fn a_damaged_kernel_of_ours_is_not_hidden_by_an_imported_one() {
     assert_eq!(report.kernels[0].outcome.name(), "compiled");
     assert!(report.warnings.iter().any(|warning| warning.text.contains("damaged")), "{:?}", report.warnings);
     assert_eq!(place.outcome(&place.trusting(), &square(1)), ("reused", false));
+}
+
+#[test]
+fn a_compiled_kernel_of_the_remote_tier_comes_before_an_imported_one() {
+    let (remote, other, place) = (FakeRemote::new(), Place::new(), Place::with_squares(2));
+    place.import();
+    let tier = RemoteConfig::new(Arc::new(remote));
+    let shared = |engine: Engine| engine.with_config(|config| config.remote = Some(tier.clone()));
+    assert_eq!(other.outcome(&shared(other.engine()), &square(1)), ("compiled", false));
+    assert_eq!(place.outcome(&shared(place.trusting()), &square(1)), ("reused", false));
+    // It is in this store from now on.
+    assert_eq!(place.outcome(&place.trusting(), &square(1)), ("reused", false));
+    // The tier does not have this one.
+    assert_eq!(place.outcome(&shared(place.trusting()), &square(2)), REUSED);
 }

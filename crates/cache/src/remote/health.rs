@@ -1,0 +1,149 @@
+//! The health of a remote tier: one that fails is not called for a while, and one call finds out whether it works again.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// After so many calls in a row that failed or exceeded their time, the tier is not called for a while.
+const MAX_FAILURES: u32 = 3;
+pub(super) const PAUSE: Duration = Duration::from_secs(30);
+
+/// How the last calls ended.
+#[derive(Debug, Default)]
+pub(super) struct Health(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// Failures in a row.
+    failures: u32,
+    /// The tier is paused until one call that begins after this time has succeeded.
+    paused_until: Option<Instant>,
+    /// That call is under way.
+    is_probed: bool,
+}
+
+/// The permission for one call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Permit {
+    /// One of any number.
+    Call,
+    /// The call that decides whether a pause ends.
+    Probe,
+}
+
+/// The end of one call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CallEnd {
+    Answered,
+    Failed,
+    /// The caller waited no longer. That says nothing about the tier.
+    Ended,
+}
+
+impl Health {
+    /// The permission to call the tier at `now`. Each is passed to [`end`](Self::end).
+    pub(super) fn begin(&self, now: Instant) -> Option<Permit> {
+        let mut state = self.state();
+        let Some(until) = state.paused_until else { return Some(Permit::Call) };
+        if now < until || state.is_probed {
+            return None;
+        }
+        state.is_probed = true;
+        Some(Permit::Probe)
+    }
+
+    /// Notes how a call ended. During a pause only the probe counts: other calls began before it.
+    pub(super) fn end(&self, permit: Permit, end: CallEnd, now: Instant) {
+        let mut state = self.state();
+        match (permit, end) {
+            (Permit::Call, _) if state.paused_until.is_some() => {}
+            (Permit::Call, CallEnd::Ended) => {}
+            // The next call is the probe.
+            (Permit::Probe, CallEnd::Ended) => state.is_probed = false,
+            (_, CallEnd::Answered) => *state = State::default(),
+            (Permit::Call, CallEnd::Failed) => {
+                state.failures += 1;
+                if state.failures >= MAX_FAILURES {
+                    state.paused_until = Some(now + PAUSE);
+                }
+            }
+            (Permit::Probe, CallEnd::Failed) => {
+                *state = State { paused_until: Some(now + PAUSE), ..State::default() };
+            }
+        }
+    }
+
+    /// Whether the tier is not called.
+    pub(super) fn is_paused(&self) -> bool {
+        self.state().paused_until.is_some()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CallEnd::{Answered, Ended, Failed};
+    use super::*;
+
+    /// A tier that failed until `now`, and is paused.
+    fn paused(now: Instant) -> Health {
+        let health = Health::default();
+        for _ in 0..MAX_FAILURES {
+            health.end(health.begin(now).unwrap(), Failed, now);
+        }
+        health
+    }
+
+    #[test]
+    fn failures_in_a_row_pause_it() {
+        let (health, now) = (Health::default(), Instant::now());
+        for end in [Failed, Failed, Answered, Failed, Failed, Ended] {
+            assert!(!health.is_paused());
+            health.end(health.begin(now).unwrap(), end, now);
+        }
+        health.end(health.begin(now).unwrap(), Failed, now);
+        assert!(health.is_paused());
+        assert_eq!(health.begin(now + PAUSE - Duration::from_millis(1)), None);
+    }
+
+    #[test]
+    fn one_probe_decides_after_the_pause() {
+        let now = Instant::now();
+        let (health, later) = (paused(now), now + PAUSE);
+        assert_eq!(health.begin(later), Some(Permit::Probe));
+        assert_eq!(health.begin(later), None, "others do not call it meanwhile");
+        health.end(Permit::Probe, Failed, later);
+        assert_eq!(health.begin(later + PAUSE - Duration::from_millis(1)), None, "one failure is enough");
+        let later = later + PAUSE;
+        assert_eq!(health.begin(later), Some(Permit::Probe));
+        health.end(Permit::Probe, Answered, later);
+        assert_eq!([health.begin(later), health.begin(later)], [Some(Permit::Call); 2]);
+        assert!(!health.is_paused());
+    }
+
+    #[test]
+    fn a_probe_that_its_caller_ended_decides_nothing() {
+        let now = Instant::now();
+        let (health, later) = (paused(now), now + PAUSE);
+        health.end(health.begin(later).unwrap(), Ended, later);
+        assert!(health.is_paused());
+        assert_eq!(health.begin(later), Some(Permit::Probe));
+    }
+
+    #[test]
+    fn calls_that_began_before_the_pause_decide_nothing() {
+        let now = Instant::now();
+        let health = Health::default();
+        let calls: Vec<_> = (0..8).map(|_| health.begin(now).unwrap()).collect();
+        for permit in &calls[..3] {
+            health.end(*permit, Failed, now);
+        }
+        health.end(calls[3], Answered, now);
+        let later = now + PAUSE - Duration::from_secs(1);
+        health.end(calls[4], Failed, later);
+        assert_eq!(health.begin(later), None);
+        assert_eq!(health.begin(now + PAUSE), Some(Permit::Probe));
+    }
+}

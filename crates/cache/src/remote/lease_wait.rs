@@ -1,0 +1,144 @@
+//! The wait for a lease that another host has.
+//!
+//! A wait goes on while the holder gives signs of life: a remaining time that grew, as it does when the lease is renewed, or
+//! another holder. Without one for as long as a lease lasts, the tier's answers are wrong, and the wait ends.
+//!
+//! The wait also ends if a lease is released before its time, no entry was published, and a third host has the lease by
+//! then. The holder failed, or could not publish, and so may the next one; a tier has no way to pass on the reason. All hosts
+//! that waited build at once, rather than one after the other. A lease that expired says nothing of the kind: its holder
+//! died, and the next one is waited for.
+
+use std::time::{Duration, Instant};
+
+/// The longest time between two calls to a remote tier whose lease is another host's.
+const LONGEST_POLL: Duration = Duration::from_millis(250);
+const SHORTEST_POLL: Duration = Duration::from_millis(5);
+
+/// One caller's wait for the lease on one key.
+#[derive(Debug, Default)]
+pub(crate) struct LeaseWait {
+    held: Option<Held>,
+    next_poll: Option<Instant>,
+    was_released: bool,
+}
+
+/// The lease as the tier last described it.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    holder: u64,
+    remaining: Duration,
+    /// When it ends at the earliest, unless it is renewed.
+    ends: Option<Instant>,
+    /// The last sign of life, and how long the next may take.
+    seen_alive: Instant,
+    alive_for: Duration,
+}
+
+impl LeaseWait {
+    /// Whether a call to the tier is due.
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
+        self.next_poll.is_none_or(|next| now >= next)
+    }
+
+    /// Notes the answer that `holder` has the lease for `remaining`, to a question of the time `asked`. Leases last for `ttl`.
+    pub(crate) fn note(&mut self, asked: Instant, holder: u64, remaining: Duration, ttl: Duration) {
+        let alive = match self.held {
+            Some(before) if before.holder == holder => remaining > before.remaining,
+            Some(before) => {
+                self.was_released |= before.ends.is_none_or(|ends| asked < ends);
+                true
+            }
+            None => true,
+        };
+        let (seen_alive, alive_for) = match self.held.filter(|_| !alive) {
+            Some(before) => (before.seen_alive, before.alive_for),
+            None => (asked, remaining.max(ttl)),
+        };
+        let ends = asked.checked_add(remaining);
+        self.held = Some(Held { holder, remaining, ends, seen_alive, alive_for });
+        self.next_poll = Some(asked + remaining.clamp(SHORTEST_POLL, LONGEST_POLL));
+    }
+
+    /// Whether a lease was released before its time, and another host has the next.
+    pub(crate) fn was_released(&self) -> bool {
+        self.was_released
+    }
+
+    /// Whether the holder gives no sign of life for longer than a lease lasts.
+    pub(crate) fn is_stale(&self, now: Instant) -> bool {
+        self.held.is_some_and(|held| self.is_silent_for(held.alive_for, now))
+    }
+
+    /// Whether the holder gave no sign of life for `time`.
+    pub(crate) fn is_silent_for(&self, time: Duration, now: Instant) -> bool {
+        self.held.is_some_and(|held| now.saturating_duration_since(held.seen_alive) >= time)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TTL: Duration = Duration::from_secs(30);
+
+    fn seconds(number: u64) -> Duration {
+        Duration::from_secs(number)
+    }
+
+    #[test]
+    fn a_renewed_lease_is_alive_and_a_constant_one_is_not() {
+        let (mut wait, began) = (LeaseWait::default(), Instant::now());
+        // It is renewed every ten seconds, for an hour.
+        for at in 0..3600 {
+            let now = began + seconds(at);
+            assert!(!wait.is_stale(now), "{at}");
+            wait.note(now, 1, TTL - seconds(at % 10), TTL);
+        }
+        let last = began + seconds(3590);
+        for at in 0..60 {
+            wait.note(last + seconds(at), 1, seconds(5), TTL);
+        }
+        assert!(!wait.is_stale(last + TTL - Duration::from_millis(1)));
+        assert!(wait.is_stale(last + TTL));
+        assert!(!wait.was_released());
+    }
+
+    #[test]
+    fn a_lease_may_last_longer_than_ours() {
+        let (mut wait, began) = (LeaseWait::default(), Instant::now());
+        wait.note(began, 1, seconds(100), TTL);
+        wait.note(began + seconds(90), 1, seconds(10), TTL);
+        assert!(!wait.is_stale(began + seconds(99)) && wait.is_stale(began + seconds(100)));
+    }
+
+    #[test]
+    fn another_holder_is_alive() {
+        let (mut wait, began) = (LeaseWait::default(), Instant::now());
+        wait.note(began, 1, seconds(5), TTL);
+        // The first died: its lease expired before the second got it.
+        wait.note(began + seconds(6), 2, seconds(4), TTL);
+        assert!(!wait.was_released());
+        assert!(!wait.is_stale(began + seconds(35)) && wait.is_stale(began + seconds(36)));
+    }
+
+    #[test]
+    fn a_lease_that_passes_on_before_its_end_was_released() {
+        let (mut wait, began) = (LeaseWait::default(), Instant::now());
+        wait.note(began, 1, TTL, TTL);
+        wait.note(began + seconds(1), 1, TTL - seconds(1), TTL);
+        assert!(!wait.was_released());
+        wait.note(began + seconds(2), 2, TTL, TTL);
+        assert!(wait.was_released());
+    }
+
+    #[test]
+    fn polls_come_between_5_and_250_ms() {
+        let (mut wait, now) = (LeaseWait::default(), Instant::now());
+        assert!(wait.is_due(now));
+        for (remaining, pause) in [(0, 5), (100, 100), (30_000, 250)] {
+            wait.note(now, 1, Duration::from_millis(remaining), TTL);
+            let pause = Duration::from_millis(pause);
+            assert!(!wait.is_due(now + pause - Duration::from_micros(1)) && wait.is_due(now + pause));
+        }
+    }
+}

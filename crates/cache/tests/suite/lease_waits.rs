@@ -1,0 +1,282 @@
+//! The waits for leases of other hosts: what ends them, and what a caller holds meanwhile.
+
+#![expect(clippy::disallowed_methods, reason = "these tests look at locks")]
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use opkeep_cache::{
+    CacheConfig, Claim, Failure, PendingKey, Query, RemoteConfig, Source, TargetCache, UnsharedReason, Wait,
+    WarningKind,
+};
+use opkeep_store::{CacheMode, TryLockOutcome};
+use opkeep_testkit::remote::{FakeRemote, RemoteCall, RemoteFaults};
+
+use crate::common::{
+    Host, build, claim, failed, hit, key, open, pending, publish, resume, settle, take, until,
+};
+
+fn config(remote: &FakeRemote) -> RemoteConfig {
+    RemoteConfig::new(Arc::new(remote.clone()))
+}
+
+/// A cache without a local store.
+fn nowhere(remote: &FakeRemote) -> TargetCache {
+    let mut settings = CacheConfig::default();
+    settings.remote = Some(config(remote));
+    open(settings)
+}
+
+/// Resumes a key until the tier was asked `times` times for a lease, or the key is not pending.
+fn asked(remote: &FakeRemote, cache: &TargetCache, pending: PendingKey, times: usize) -> Claim {
+    let mut claimed = Claim::Pending(pending);
+    until("another question", || {
+        if let Claim::Pending(pending) = std::mem::replace(&mut claimed, Claim::Cancelled) {
+            claimed = resume(cache, pending);
+            return remote.count(RemoteCall::Lease) >= times;
+        }
+        true
+    });
+    claimed
+}
+
+fn is_locked(cache: &TargetCache, name: &str) -> bool {
+    !matches!(cache.store().unwrap().try_lock(&key(name)).unwrap(), TryLockOutcome::Acquired(_))
+}
+
+/// A caller that compiles something else keeps no other caller of its host waiting.
+#[test]
+fn a_parked_key_is_locked_by_whoever_asks() {
+    let (remote, one, other) = (FakeRemote::new(), Host::new(), Host::new());
+    let ticket = build(claim(&one.with_remote(&config(&remote)), "relu"));
+    let cache = other.with_remote(&config(&remote));
+    let mut parked = pending(claim(&cache, "relu"));
+    assert!(is_locked(&cache, "relu"));
+    parked.park();
+    assert!(!is_locked(&cache, "relu"));
+    let second = pending(claim(&cache, "relu"));
+    assert!(is_locked(&cache, "relu"));
+    publish(ticket, 1);
+    assert_eq!(hit(settle(&cache, Claim::Pending(second))), (1, Source::Remote));
+    // It is in the local store by now, where a parked key is looked for as well.
+    let gets = remote.count(RemoteCall::Get);
+    assert!(matches!(hit(settle(&cache, Claim::Pending(parked))), (1, Source::Local | Source::Waited)));
+    assert_eq!(remote.count(RemoteCall::Get), gets);
+}
+
+#[test]
+fn a_parked_key_is_locked_again_when_it_is_resumed() {
+    let (remote, one, other) = (FakeRemote::new(), Host::new(), Host::new());
+    let ticket = build(claim(&one.with_remote(&config(&remote)), "relu"));
+    let cache = other.with_remote(&config(&remote));
+    let mut parked = pending(claim(&cache, "relu"));
+    parked.park();
+    let times = remote.count(RemoteCall::Lease) + 1;
+    let mut waiter = pending(asked(&remote, &cache, parked, times));
+    assert!(is_locked(&cache, "relu"));
+    // While another caller has it locked, that one is waited for.
+    waiter.park();
+    let held = cache.store().unwrap().try_lock(&key("relu")).unwrap();
+    let second = pending(asked(&remote, &cache, waiter, times));
+    drop(ticket);
+    drop(held);
+    drop(build(settle(&cache, Claim::Pending(second))));
+}
+
+#[test]
+fn a_wait_that_timed_out_locks_nothing() {
+    let (remote, one, other) = (FakeRemote::new(), Host::new(), Host::new());
+    let _ticket = build(claim(&one.with_remote(&config(&remote)), "relu"));
+    let cache = other.with_remote(&config(&remote));
+    let mut query = Query::new(&take);
+    query.wait = Wait::ForHolder { on_wait: None };
+    query.deadline = Some(std::time::Instant::now() + Duration::from_millis(300));
+    let Claim::TimedOut(late) = cache.get_or_begin(&key("relu"), &query).unwrap() else { panic!() };
+    assert!(!is_locked(&cache, "relu"));
+    drop(pending(resume(&cache, late)));
+}
+
+/// Before and after each call to the tier, since each may last for as long as the other callers on the host wait.
+#[test]
+fn the_lock_gets_a_heartbeat_on_both_sides_of_each_call() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let other = build(claim(&Host::new().with_remote(&config(&remote)), "relu"));
+    let cache = host.with_remote(&config(&remote));
+    let waiter = pending(claim(&cache, "relu"));
+    let path = host.lock_path(&key("relu"));
+    let long_ago = SystemTime::now() - Duration::from_secs(3600);
+    let age = move |path: &Path| {
+        let lock = fs::File::options().write(true).open(path).unwrap();
+        lock.set_modified(long_ago).unwrap();
+    };
+    let is_old = move |path: &Path| {
+        fs::metadata(path).unwrap().modified().unwrap() < long_ago + Duration::from_secs(60)
+    };
+    age(&path);
+    let lock = path.clone();
+    let was_late = Arc::new(AtomicBool::new(false));
+    let late = Arc::clone(&was_late);
+    remote.on_call(move |call, _| {
+        if matches!(call, RemoteCall::Get | RemoteCall::Lease) {
+            late.fetch_or(is_old(&lock), Ordering::SeqCst);
+            age(&lock);
+        }
+    });
+    let times = remote.count(RemoteCall::Lease) + 2;
+    let waiter = pending(asked(&remote, &cache, waiter, times));
+    assert!(!was_late.load(Ordering::SeqCst), "no heartbeat before a call");
+    assert!(!is_old(&path), "no heartbeat after a call");
+    drop((waiter, other));
+}
+
+/// The holder may be in a call to the tier, which takes its time.
+#[test]
+fn a_holder_is_not_stale_before_a_call_to_the_tier_may_end() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let _ticket = build(claim(&host.cache(), "relu"));
+    let mut query = Query::new(&take);
+    query.stale_after = Duration::ZERO;
+    let cache = host.with_remote(&config(&remote));
+    let waiter = pending(cache.get_or_begin(&key("relu"), &query).unwrap());
+    let waiter = pending(cache.resume(waiter, &query).unwrap());
+    drop(waiter);
+    // Without a tier it is.
+    let cache = host.cache();
+    let claimed = cache.get_or_begin(&key("relu"), &query).unwrap();
+    let Claim::Unshared(_, UnsharedReason::HolderStale) = claimed else { panic!("{claimed:?}") };
+}
+
+#[test]
+fn hosts_without_a_store_share_by_leases() {
+    let remote = FakeRemote::new();
+    let (one, other) = (nowhere(&remote), nowhere(&remote));
+    let ticket = build(claim(&one, "relu"));
+    let waiter = pending(claim(&other, "relu"));
+    let waiter = pending(resume(&other, waiter));
+    publish(ticket, 1);
+    assert_eq!(hit(settle(&other, Claim::Pending(waiter))), (1, Source::Remote));
+}
+
+/// A stopped process of this host may have the lease as well: its other callers do not wait for it by another way.
+#[test]
+fn a_caller_whose_lock_holder_is_stale_does_not_wait_for_its_lease() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let mut config = config(&remote);
+    config.call_timeout = Duration::ZERO;
+    let cache = host.with_remote(&config);
+    let _held = cache.store().unwrap().try_lock(&key("relu")).unwrap();
+    remote.set_faults(RemoteFaults {
+        holds_every_lease: Some(Duration::from_secs(30)),
+        ..RemoteFaults::default()
+    });
+    let mut waiter = pending(claim(&cache, "relu"));
+    until("a stale holder", || waiter.is_stale(Duration::from_secs(3)));
+    let mut query = Query::new(&take);
+    query.stale_after = Duration::ZERO;
+    let claimed = cache.resume(waiter, &query).unwrap();
+    let Claim::Unshared(_, UnsharedReason::HolderStale) = claimed else { panic!("{claimed:?}") };
+    assert_eq!(remote.count(RemoteCall::Lease), 0);
+}
+
+#[test]
+fn with_force_no_host_waits_for_another() {
+    let (remote, one, other) = (FakeRemote::new(), Host::new(), Host::new());
+    let forced = |host: &Host| {
+        let mut settings = host.config();
+        settings.mode = CacheMode::Force;
+        settings.remote = Some(config(&remote));
+        open(settings)
+    };
+    let (first, second) = (forced(&one), forced(&other));
+    let tickets = [build(claim(&first, "relu")), build(claim(&second, "relu"))];
+    assert_eq!(remote.calls(), []);
+    // On one host one builds at a time, as before.
+    drop(pending(claim(&first, "relu")));
+    for (number, ticket) in (1..).zip(tickets) {
+        assert!(publish(ticket, number).remote);
+    }
+}
+
+/// One host after the other fails in the same way: all that waited for the first build at once.
+#[test]
+fn a_failure_makes_no_queue_of_hosts() {
+    let remote = FakeRemote::new();
+    let hosts: Vec<Host> = (0..5).map(|_| Host::new()).collect();
+    let caches: Vec<_> = hosts.iter().map(|host| host.with_remote(&config(&remote))).collect();
+    let first = build(claim(&caches[0], "relu"));
+    let mut waiters: Vec<_> = caches[1..].iter().map(|cache| pending(claim(cache, "relu"))).collect();
+    let local = pending(claim(&caches[4], "relu"));
+    first.abandon(Failure::new("no int4 kernel"));
+    // The next host has the lease, and keeps it.
+    let second = build(settle(&caches[1], Claim::Pending(waiters.remove(0))));
+    let mut tickets: Vec<_> = (caches[2..].iter().zip(waiters))
+        .map(|(cache, waiter)| build(settle(cache, Claim::Pending(waiter))))
+        .collect();
+    assert!(hosts.iter().all(|host| host.warnings().is_empty()));
+    // The other callers of a host share its failure.
+    tickets.pop().unwrap().abandon(Failure::new("no int4 kernel"));
+    assert_eq!(failed(settle(&caches[4], Claim::Pending(local))).reason, "no int4 kernel");
+    drop(second);
+}
+
+/// A host that published in time, and another one that has the lease by now, which would find the entry.
+#[test]
+fn an_entry_that_was_published_with_the_release_is_taken() {
+    let (remote, one, other) = (FakeRemote::new(), Host::new(), Host::new());
+    let ticket = build(claim(&one.with_remote(&config(&remote)), "relu"));
+    let cache = other.with_remote(&config(&remote));
+    let waiter = pending(claim(&cache, "relu"));
+    // Between the look and the question for the lease the holder publishes, and a third host gets the lease.
+    let (held, third, tier) = (Arc::new(std::sync::Mutex::new(Some(ticket))), Host::new(), remote.clone());
+    remote.on_call(move |call, key| {
+        let ticket = held.lock().unwrap().take_if(|_| call == RemoteCall::Lease);
+        if let Some(ticket) = ticket {
+            let file = tier.clone();
+            drop(ticket);
+            let cache = third.with_remote(&config(&tier));
+            std::mem::forget(build(claim(&cache, "relu")));
+            let object = crate::common::text(1);
+            file.set_file(key, crate::common::builder(&object).encode(&key.digest).unwrap());
+        }
+    });
+    assert_eq!(hit(settle(&cache, Claim::Pending(waiter))), (1, Source::Remote));
+}
+
+/// A host that renews its lease is waited for; a host waits no longer than it would build.
+#[test]
+fn a_renewed_lease_is_waited_for_within_the_time_limit() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let mut config = config(&remote);
+    config.lease_ttl = Duration::from_millis(60);
+    let cache = host.with_remote(&config);
+    let held = |remaining| RemoteFaults { holds_every_lease: Some(remaining), ..RemoteFaults::default() };
+    let mut remaining = Duration::from_millis(20);
+    remote.set_faults(held(remaining));
+    let stop = Arc::new(AtomicBool::new(false));
+    // Whatever the caller lets local holders be without a heartbeat.
+    let mut query = Query::new(&take);
+    query.stale_after = Duration::from_millis(1);
+    let longest = Duration::from_millis(600);
+    query.time_limit = Some(longest);
+    query.wait = Wait::ForHolder { on_wait: None };
+    let (tier, ended) = (remote.clone(), Arc::clone(&stop));
+    let renewals = thread::spawn(move || {
+        // Each question finds a remaining time that is longer than that of the last one.
+        while !ended.load(Ordering::SeqCst) {
+            remaining += Duration::from_millis(1);
+            tier.set_faults(held(remaining));
+            thread::sleep(Duration::from_millis(1));
+        }
+    });
+    let began = std::time::Instant::now();
+    let claimed = cache.get_or_begin(&key("relu"), &query).unwrap();
+    stop.store(true, Ordering::SeqCst);
+    renewals.join().unwrap();
+    drop(build(claimed));
+    assert!(began.elapsed() >= longest, "{:?}", began.elapsed());
+    assert_eq!(host.warned(), [WarningKind::Remote]);
+}
