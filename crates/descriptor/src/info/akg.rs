@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 use crate::info::describe;
 use crate::info::fields::{FieldError, Fields, Position, each, ints, list, string, wrong};
 use crate::info::labels;
-use crate::info::link::{Linked, SHARED_NAMES, link, place, sources};
-use crate::info::node::{Node, place_of};
+use crate::info::link::{SHARED_NAMES, link, place, sources};
+use crate::info::node::Node;
 use crate::info::tensors::{AttrWords, listed_args, operator_type, read_attrs, stated, unlinked};
 use crate::info::{ignored, write};
 use crate::model::descriptor::Descriptor;
@@ -35,9 +35,12 @@ const OUTPUTS: &str = "akg.output_desc";
 
 pub(crate) fn read(document: Node<'_>) -> Result<Descriptor, FieldError> {
     let mut top = Fields::of(document, Position::Root)?;
-    let data = top.req("input_desc", |value, at| list(value, at, read_data))?;
-    let ops = top.req("op_desc", |value, at| list(value, at, read_op))?;
-    let Linked { data, ops, data_labels, op_labels, shared } = link(data, ops);
+    let (mut data_labels, mut op_labels) = (Vec::new(), Vec::new());
+    let data =
+        top.req("input_desc", |value, at| list(value, at, |item, at| read_data(item, at, &mut data_labels)))?;
+    let mut ops =
+        top.req("op_desc", |value, at| list(value, at, |item, at| read_op(item, at, &mut op_labels)))?;
+    let shared = link(&mut ops, &data_labels, &op_labels);
     let (names, _) = sources(&data_labels, &op_labels);
     let outputs =
         top.req("output_desc", |value, at| list(value, at, |item, at| anonymous(item, at, &names)))?;
@@ -66,36 +69,35 @@ pub(crate) fn read(document: Node<'_>) -> Result<Descriptor, FieldError> {
 fn read_spec(top: &mut Fields<'_>) -> Result<BuildSpec, FieldError> {
     let mut options = BTreeMap::new();
     let mut target = top.req("process", string)?;
-    if let Some(mut target_info) = top.raw("target_info") {
-        if let Node::Object(members) = &mut target_info
-            && let Some(place) = place_of(members, "arch")
-            && let (_, Node::Text(arch)) = &mut members[place]
+    if let Some(mut target_info) = top.raw("target_info").map(Value::from) {
+        if let Some(members) = target_info.as_object_mut()
+            && let Some(Value::String(arch)) = members.get_mut("arch")
         {
-            let process = std::mem::replace(&mut target, std::mem::take(arch).into_owned());
+            let process = std::mem::replace(&mut target, std::mem::take(arch));
             options.insert("process".to_owned(), process.into());
-            members.remove(place);
+            members.remove("arch");
         }
-        options.insert("target_info".to_owned(), target_info.into());
+        options.insert("target_info".to_owned(), target_info);
     }
     options.extend(top.raw("platform").map(|platform| ("platform".to_owned(), platform.into())));
     Ok(BuildSpec { target, options })
 }
 
-fn read_data(value: Node<'_>, at: Position<'_>) -> Result<(Data, OpLabels), FieldError> {
+fn read_data(value: Node<'_>, at: Position<'_>, data_labels: &mut Vec<OpLabels>) -> Result<Data, FieldError> {
     let mut labels = OpLabels::default();
-    let tensors = list_of_tensors(value, at, &mut labels.outputs)?;
-    let outputs = tensors.into_iter().map(Arg::One).collect();
-    Ok((Data { outputs, extra: Extra::new() }, labels))
+    let outputs = tensors_of(value, at, &mut labels.outputs)?;
+    data_labels.push(labels);
+    Ok(Data { outputs, extra: Extra::new() })
 }
 
-fn read_op(value: Node<'_>, at: Position<'_>) -> Result<(Op, OpLabels), FieldError> {
+fn read_op(value: Node<'_>, at: Position<'_>, op_labels: &mut Vec<OpLabels>) -> Result<Op, FieldError> {
     let mut fields = Fields::of(value, at)?;
     let mut labels =
         OpLabels { ignored: ignored::take(&mut fields, Generation::Akg, "op_desc[]"), ..OpLabels::default() };
     let inputs = fields.req("input_desc", |value, at| {
-        listed_args(value, at, |item, at| read_tensor(item, at, &mut labels.inputs).map(Arg::One))
+        listed_args(value, at, |item, at| read_tensor(item, at, &mut labels.inputs).map(Arg::One), unlinked)
     })?;
-    let outputs = fields.req("output_desc", |value, at| list_of_tensors(value, at, &mut labels.outputs))?;
+    let outputs = fields.req("output_desc", |value, at| tensors_of(value, at, &mut labels.outputs))?;
     let op_type = fields.req("name", operator_type)?;
     let op = Op {
         func_name: op_type.clone(),
@@ -103,21 +105,22 @@ fn read_op(value: Node<'_>, at: Position<'_>) -> Result<(Op, OpLabels), FieldErr
         module_name: String::new(),
         module_path: fields.opt("impl_path", string)?,
         flags: OpFlags::default(),
-        inputs: inputs.into_iter().map(unlinked).collect(),
-        outputs: outputs.into_iter().map(Arg::One).collect(),
+        inputs,
+        outputs,
         attrs: read_attrs(&mut fields, &WORDS, &mut labels)?,
         extra: fields.rest(PREFIX),
     };
-    Ok((op, labels))
+    op_labels.push(labels);
+    Ok(op)
 }
 
-fn list_of_tensors(
+fn tensors_of(
     value: Node<'_>,
     at: Position<'_>,
     labels: &mut Vec<TensorLabel>,
-) -> Result<Vec<Tensor>, FieldError> {
+) -> Result<Vec<Arg<Tensor>>, FieldError> {
     match value {
-        Node::List(items) => each(items, at, |item, at| read_tensor(item, at, labels)),
+        Node::List(items) => each(items, at, |item, at| read_tensor(item, at, labels).map(Arg::One)),
         other => Err(wrong(at, "a list of tensors", other)),
     }
 }
@@ -149,10 +152,10 @@ fn read_tensor(
 fn anonymous(value: Node<'_>, at: Position<'_>, names: &HashMap<&str, Source>) -> Result<Value, FieldError> {
     let mut fields = Fields::of(value, at)?;
     if let Some(value) = fields.peek(PLACE) {
-        return Err(wrong(Position::Field(&at, PLACE), "a field of another name", value.clone()));
+        return Err(wrong(Position::Field(&at, PLACE), "a field of another name", value));
     }
     let source = match fields.peek("tensor_name") {
-        Some(Node::Text(name)) => names.get(name.as_ref()),
+        Some(Node::Text(name)) => names.get(name),
         _ => None,
     };
     if source.is_some() {

@@ -19,9 +19,9 @@ pub(crate) const ATTRS: &str = "attr_desc";
 
 /// Takes the repeated outputs out of `fields`, if they add nothing to the outputs.
 pub(crate) fn take_outputs(fields: &mut Fields<'_>, outputs: &[Arg<Tensor>]) -> Option<RepeatedOutputs> {
-    let value = fields.peek(OUTPUTS)?.clone();
+    let value = fields.peek(OUTPUTS)?;
     let mut labels = Vec::new();
-    let twin = args(value, Position::Root, &mut labels).ok()?;
+    let twin = args(value, Position::Root, &mut labels, |arg| arg).ok()?;
     let found = [false, true].into_iter().find(|described_only| {
         let expected: Vec<_> = repeated(outputs, *described_only).collect();
         expected.len() == twin.len() && expected.iter().zip(&twin).all(|(one, other)| is_repeated(one, other))
@@ -71,7 +71,7 @@ pub(crate) fn of_outputs(labels: &[TensorLabel]) -> RepeatedOutputs {
 pub(crate) fn take_attrs(fields: &mut Fields<'_>, attrs: Option<&[Attr]>) -> Option<RepeatedAttrs> {
     let value = fields.peek(ATTRS)?;
     let attrs = attrs.unwrap_or_default();
-    let value = Value::from(value.clone());
+    let value = Value::from(value);
     let found = [RepeatedAttrs::WithoutRef, RepeatedAttrs::All]
         .into_iter()
         .find(|twin| value == Value::from(write_attrs(attrs, *twin)))?;

@@ -1,5 +1,7 @@
 //! The reason why bytes are not a descriptor.
 
+use serde::de::Error as _;
+use serde_json::Value;
 use thiserror::Error;
 
 use crate::info::fields::{FieldError, Problem};
@@ -116,7 +118,13 @@ const TORN: &str = "it is truncated: delete it and run the framework again";
 const STRANGE: &str = "is this a descriptor?";
 
 impl InfoError {
-    pub(crate) fn json(error: &serde_json::Error, bytes: &[u8]) -> Self {
+    /// The JSON library's error for bytes that the scanner refused.
+    pub(crate) fn json(bytes: &[u8]) -> Self {
+        let error = match serde_json::from_slice::<Value>(bytes) {
+            Err(error) => error,
+            // Tests compare the scanner with the library.
+            Ok(_) => serde_json::Error::custom("the JSON cannot be read"),
+        };
         let (line, column) = (error.line(), error.column());
         let problem = error.to_string();
         let problem = problem.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&problem);

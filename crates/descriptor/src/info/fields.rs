@@ -1,12 +1,11 @@
 //! Reading of JSON objects field by field, with errors that name the path.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 
 use serde_json::{Map, Value};
 
-use crate::info::node::{Member, Node, map, place_of};
+use crate::info::node::{Items, Members, Node, map};
 use crate::model::job::Extra;
 
 /// A position in a document: `job_content.op_list[1].shape`. Built on the stack; rendered only in an error.
@@ -79,30 +78,63 @@ pub(crate) enum Problem {
 /// The fields of an object: fields that are not taken are unknown, and count.
 pub(crate) struct Fields<'a> {
     at: Position<'a>,
-    members: Vec<Member<'a>>,
+    members: Members<'a>,
+    /// The number of fields that are not taken.
+    left: usize,
+    taken: Positions,
+}
+
+/// A set of positions. Known names are few, also in an object of many members.
+#[derive(Default)]
+struct Positions {
+    /// The positions below 64, a bit each.
+    low: u64,
+    high: Vec<usize>,
+}
+
+impl Positions {
+    fn insert(&mut self, position: usize) {
+        match position {
+            0..64 => self.low |= 1 << position,
+            _ => self.high.push(position),
+        }
+    }
+
+    fn contains(&self, position: usize) -> bool {
+        match position {
+            0..64 => self.low & (1 << position) != 0,
+            _ => self.high.contains(&position),
+        }
+    }
 }
 
 impl<'a> Fields<'a> {
     pub(crate) fn of(value: Node<'a>, at: Position<'a>) -> Result<Self, FieldError> {
         match value {
-            Node::Object(members) => Ok(Self { at, members }),
+            Node::Object(members) => {
+                Ok(Self { at, members, left: members.len(), taken: Positions::default() })
+            }
             other => Err(wrong(at, "an object", other)),
         }
     }
 
-    pub(crate) fn peek(&self, name: &str) -> Option<&Node<'a>> {
-        self.find(name).map(|place| &self.members[place].1)
+    pub(crate) fn peek(&self, name: &str) -> Option<Node<'a>> {
+        self.find(name).map(|(_, value)| value)
     }
 
     /// Takes the field unparsed.
     pub(crate) fn raw(&mut self, name: &str) -> Option<Node<'a>> {
-        // The order is not kept: the unknown fields are sorted later.
-        self.find(name).map(|place| self.members.swap_remove(place).1)
+        let (position, value) = self.find(name)?;
+        self.taken.insert(position);
+        self.left -= 1;
+        Some(value)
     }
 
-    /// Objects have about twenty members, fewer with each field taken: a linear search is fastest.
-    fn find(&self, name: &str) -> Option<usize> {
-        place_of(&self.members, name)
+    fn find(&self, name: &str) -> Option<(usize, Node<'a>)> {
+        if self.left == 0 {
+            return None;
+        }
+        self.members.find(name).filter(|(position, _)| !self.taken.contains(*position))
     }
 
     /// Takes the field and parses it by `read`; `None` if absent.
@@ -137,28 +169,30 @@ impl<'a> Fields<'a> {
         Ok(text.unwrap_or_default())
     }
 
-    /// The remaining fields, their names with `prefix`.
+    /// The remaining fields, their names with `prefix`. Few remain, usually none: single insertions are cheaper than
+    /// collecting and sorting.
     pub(crate) fn rest(self, prefix: &str) -> Extra {
-        self.left(|name| [prefix, &name].concat())
-    }
-
-    /// The remaining fields.
-    pub(crate) fn extra(self) -> Extra {
-        self.left(Cow::into_owned)
-    }
-
-    /// Few fields remain, usually none: single insertions are cheaper than collecting and sorting.
-    fn left(self, named: impl Fn(Cow<'a, str>) -> String) -> Extra {
         let mut extra = Extra::new();
-        for (name, value) in self.members {
-            extra.insert(named(name), value.into());
+        for (name, value) in self.left() {
+            extra.insert([prefix, name].concat(), value.into());
         }
         extra
     }
 
+    /// The remaining fields.
+    pub(crate) fn extra(self) -> Extra {
+        self.rest("")
+    }
+
     /// The remaining fields as an object.
     pub(crate) fn object(self) -> Map<String, Value> {
-        map(self.members)
+        map(self.left())
+    }
+
+    fn left(self) -> impl Iterator<Item = (&'a str, Node<'a>)> {
+        let members = self.members.enumerate();
+        let left = members.filter(move |(position, _)| !self.taken.contains(*position));
+        left.map(|(_, member)| member).take(self.left)
     }
 }
 
@@ -191,7 +225,7 @@ pub(crate) fn short(value: &Value) -> String {
 
 pub(crate) fn string(value: Node<'_>, at: Position<'_>) -> Result<String, FieldError> {
     match value {
-        Node::Text(text) => Ok(text.into_owned()),
+        Node::Text(text) => Ok(text.to_owned()),
         other => Err(wrong(at, "a string", other)),
     }
 }
@@ -218,24 +252,18 @@ pub(crate) fn list<T>(
     }
 }
 
-/// The largest number of items that are allocated in advance.
-const SHORT: usize = 16;
+/// The largest number of items that are allocated in advance: most lists are short, and hostile ones fail early.
+const SHORT: usize = 64;
 
 /// The items of the list at `at`, parsed by `read`.
 pub(crate) fn each<T>(
-    items: Vec<Node<'_>>,
+    items: Items<'_>,
     at: Position<'_>,
     mut read: impl FnMut(Node<'_>, Position<'_>) -> Result<T, FieldError>,
 ) -> Result<Vec<T>, FieldError> {
-    let read = items.into_iter().enumerate().map(|(index, item)| read(item, Position::Item(&at, index)));
-    // `collect` reuses the allocation of a long list of numbers, but allocates space for four items in a short list of
-    // tensors, which are large.
-    if read.len() > SHORT {
-        return read.collect();
-    }
-    let mut all = Vec::with_capacity(read.len());
-    for item in read {
-        all.push(item?);
+    let mut all = Vec::with_capacity(items.len().min(SHORT));
+    for (index, item) in items.enumerate() {
+        all.push(read(item, Position::Item(&at, index))?);
     }
     Ok(all)
 }
@@ -246,4 +274,27 @@ pub(crate) fn ints(value: Node<'_>, at: Position<'_>) -> Result<Vec<i64>, FieldE
 
 pub(crate) fn strings(value: Node<'_>, at: Position<'_>) -> Result<Vec<String>, FieldError> {
     list(value, at, string)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::info::scan::scan;
+
+    #[test]
+    fn each_field_is_taken_once_however_many_there_are() {
+        let text: Vec<String> = (0..130).map(|number| format!("\"{number:03}\":{number}")).collect();
+        let text = format!("{{{}}}", text.join(","));
+        let scanned = scan(text.as_bytes()).unwrap();
+        let mut fields = Fields::of(scanned.document.root(), Position::Root).unwrap();
+        for name in ["000", "063", "064", "100", "129"] {
+            let value = fields.opt(name, int).unwrap();
+            assert_eq!(value, name.parse().ok());
+            assert!(fields.raw(name).is_none() && fields.peek(name).is_none(), "{name}");
+        }
+        assert!(fields.peek("130").is_none() && fields.peek("").is_none() && fields.peek("0640").is_none());
+        let extra = fields.extra();
+        assert_eq!(extra.len(), 125);
+        assert!(!extra.contains_key("064") && extra["065"] == 65);
+    }
 }

@@ -5,34 +5,23 @@ use std::collections::hash_map::Entry;
 
 use serde_json::Value;
 
-use crate::model::job::{Arg, Data, Op, Source};
+use crate::model::job::{Arg, Op, Source};
 use crate::model::metadata::OpLabels;
 
 /// The name in [`Job::extra`](crate::Job::extra) of the list of tensors with shared names.
 pub(crate) const SHARED_NAMES: &str = "(shared names)";
 
-/// `Data` ops and operators, linked.
-pub(crate) struct Linked {
-    pub(crate) data: Vec<Data>,
-    pub(crate) ops: Vec<Op>,
-    pub(crate) data_labels: Vec<OpLabels>,
-    pub(crate) op_labels: Vec<OpLabels>,
-    /// Pairs of a tensor and the earlier tensor of the same name.
-    pub(crate) shared: Vec<Value>,
-}
-
-/// Finds the source of each input by the tensors' names, which have no further meaning.
+/// Sets the source of each input by the tensors' names, which have no further meaning. Returns pairs of a tensor and the
+/// earlier tensor of the same name.
 ///
 /// Fused jobs repeat names: MindSpore writes a `Data` op for each input, even if two inputs are one tensor. An input
 /// refers to the first tensor of its name. Shared names are recorded and count, since a compiler may produce other code
 /// for them.
-pub(crate) fn link(data: Vec<(Data, OpLabels)>, ops: Vec<(Op, OpLabels)>) -> Linked {
-    let (data, data_labels): (Vec<_>, Vec<_>) = data.into_iter().unzip();
-    let (mut ops, op_labels): (Vec<_>, Vec<_>) = ops.into_iter().unzip();
-    let (sources, shared) = sources(&data_labels, &op_labels);
+pub(crate) fn link(ops: &mut [Op], data_labels: &[OpLabels], op_labels: &[OpLabels]) -> Vec<Value> {
+    let (sources, shared) = sources(data_labels, op_labels);
     let mut free: HashMap<&str, usize> = HashMap::new();
     let mut next_free = 0;
-    for (op, labels) in ops.iter_mut().zip(&op_labels) {
+    for (op, labels) in ops.iter_mut().zip(op_labels) {
         let mut names = labels.inputs.iter();
         for input in op.inputs.iter_mut().flat_map(Arg::iter_mut) {
             let name = names.next().and_then(|label| label.name.as_deref());
@@ -45,7 +34,7 @@ pub(crate) fn link(data: Vec<(Data, OpLabels)>, ops: Vec<(Op, OpLabels)>) -> Lin
             };
         }
     }
-    Linked { data, ops, data_labels, op_labels, shared }
+    shared
 }
 
 /// The first tensor of each name, and the tensors that repeat a name.
@@ -61,7 +50,8 @@ pub(crate) fn sources<'a>(
         let outputs = labels.outputs.iter().enumerate();
         outputs.map(move |(output, label)| (Source::Op { op, output }, &label.name))
     });
-    let mut sources: HashMap<&str, Source> = HashMap::new();
+    let tensors = data_labels.iter().chain(op_labels).map(|labels| labels.outputs.len()).sum();
+    let mut sources: HashMap<&str, Source> = HashMap::with_capacity(tensors);
     let mut shared = Vec::new();
     for (source, name) in of_data.chain(of_ops) {
         let Some(name) = name else { continue };
@@ -72,7 +62,6 @@ pub(crate) fn sources<'a>(
             }
         }
     }
-
     (sources, shared)
 }
 

@@ -18,14 +18,12 @@ pub(crate) mod tensors;
 pub(crate) mod tree;
 pub(crate) mod write;
 
-use serde_json::Value;
-
 use crate::info::error::InfoError;
 use crate::info::fields::{path, short};
 use crate::info::limits::MAX_INFO_BYTES;
 use crate::info::limits::{MAX_NESTING, NESTING_OF_FORM, reserved_key, too_deep};
 use crate::info::locate::locate;
-use crate::info::node::{Node, place_of};
+use crate::info::node::Node;
 use crate::info::scan::{Scanned, scan};
 use crate::model::descriptor::Descriptor;
 use crate::model::generation::Form;
@@ -46,17 +44,18 @@ pub fn read_info(bytes: &[u8]) -> Result<Descriptor, InfoError> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Err(InfoError::Empty);
     }
-    if let Some(offset) = reserved_key(bytes) {
+    let scanned = scan(bytes);
+    if scanned.as_ref().is_none_or(|scanned| scanned.may_be_reserved)
+        && let Some(offset) = reserved_key(bytes)
+    {
         return Err(InfoError::reserved_key(offset, bytes));
     }
-    let Scanned { document, depth } = match scan(bytes) {
-        Some(scanned) => scanned,
-        None => parse(bytes)?,
-    };
-    let Node::Object(members) = &document else {
+    let Some(Scanned { document, depth, .. }) = scanned else { return Err(InfoError::json(bytes)) };
+    let document = document.root();
+    let Node::Object(members) = document else {
         return Err(InfoError::generation(short(&document.into()), bytes));
     };
-    let has = |name| place_of(members, name).is_some();
+    let has = |name| members.find(name).is_some();
     let (read, limit): (fn(Node<'_>) -> _, _) = if has("job_content") {
         (read::job_content, MAX_NESTING + NESTING_OF_FORM)
     } else if has("op_info") {
@@ -66,23 +65,16 @@ pub fn read_info(bytes: &[u8]) -> Result<Descriptor, InfoError> {
     } else if has("inputs") && has("outputs") {
         (|document| op_info::read(document, Generation::R1_0), MAX_NESTING)
     } else {
-        let names: Vec<String> =
-            members.iter().take(8).map(|(name, _)| name.chars().take(40).collect()).collect();
+        let names: Vec<String> = members.take(8).map(|(name, _)| name.chars().take(40).collect()).collect();
         return Err(InfoError::generation(format!("an object with the fields {names:?}"), bytes));
     };
     if depth > limit
-        && let Some(steps) = too_deep(&document.clone().into(), limit)
+        && let Some(steps) = too_deep(&document.into(), limit)
     {
         let (line, column) = locate(bytes, &steps);
         return Err(InfoError::TooDeep { field: path(&steps), line, column, limit });
     }
     read(document).map_err(|fault| InfoError::at(fault, bytes))
-}
-
-/// The JSON library's result for bytes that the scanner refused: usually an error; a value that it accepts is used.
-fn parse(bytes: &[u8]) -> Result<Scanned<'_>, InfoError> {
-    let document: Value = serde_json::from_slice(bytes).map_err(|error| InfoError::json(&error, bytes))?;
-    Ok(Scanned { document: document.into(), depth: usize::MAX })
 }
 
 /// Writes a descriptor as the framework of its generation does: sorted keys and a final newline; indented by four

@@ -59,8 +59,8 @@ pub(crate) fn read(document: Node<'_>, generation: Generation) -> Result<Descrip
 fn read_op(mut fields: Fields<'_>, generation: Generation) -> Result<(Op, OpLabels), FieldError> {
     let mut labels =
         OpLabels { ignored: ignored::take(&mut fields, generation, "op_info"), ..OpLabels::default() };
-    let inputs = fields.req("inputs", |value, at| groups(value, at, &mut labels.inputs))?;
-    let outputs = fields.req("outputs", |value, at| groups(value, at, &mut labels.outputs))?;
+    let inputs = fields.req("inputs", |value, at| groups(value, at, &mut labels.inputs, unlinked))?;
+    let outputs = fields.req("outputs", |value, at| groups(value, at, &mut labels.outputs, |arg| arg))?;
     let attrs = read_attrs(&mut fields, &AttrWords::MINDSPORE, &mut labels)?;
     labels.attr_desc = duplicates::take_attrs(&mut fields, attrs.as_deref());
     let func_name = fields.req("name", string)?;
@@ -80,7 +80,7 @@ fn read_op(mut fields: Fields<'_>, generation: Generation) -> Result<(Op, OpLabe
         module_name,
         module_path,
         flags,
-        inputs: inputs.into_iter().map(unlinked).collect(),
+        inputs,
         outputs,
         attrs,
         extra: fields.rest(PREFIX),
@@ -121,12 +121,13 @@ fn feed(inputs: &mut [Input], data: usize, outputs: &mut Vec<Arg<Tensor>>) {
     }
 }
 
-fn groups(
+fn groups<T>(
     value: Node<'_>,
     at: Position<'_>,
     labels: &mut Vec<TensorLabel>,
-) -> Result<Vec<Arg<Tensor>>, FieldError> {
-    listed_args(value, at, |item, at| argument(item, at, labels))
+    of: impl Fn(Arg<Tensor>) -> T,
+) -> Result<Vec<T>, FieldError> {
+    listed_args(value, at, |item, at| argument(item, at, labels), of)
 }
 
 /// A tensor. Later versions mark an omitted tensor by `NULL`; in these files it has no shape.

@@ -1,11 +1,12 @@
 //! The reader of `job_content` descriptors (MindSpore r1.5 and later).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::identity;
 
 use serde_json::Value;
 
 use crate::info::fields::{FieldError, Fields, Position, boolean, int, list, string, strings, wrong};
-use crate::info::link::{Linked, SHARED_NAMES, link};
+use crate::info::link::{SHARED_NAMES, link};
 use crate::info::node::Node;
 use crate::info::tensors::{AttrWords, DATA, args, read_attrs, unlinked};
 use crate::info::{duplicates, ignored};
@@ -22,19 +23,10 @@ pub(crate) fn job_content(document: Node<'_>) -> Result<Descriptor, FieldError> 
     let mut content = Fields::of(top.raw("job_content").unwrap_or(Node::Null), at)?;
 
     let (spec, soc_info) = content.req("SocInfo", |value, at| soc_info(value, at, Generation::R2_1))?;
-    let op_list = content.req("op_list", |value, at| list(value, at, read_item))?;
-    let (mut data, mut ops) = (Vec::new(), Vec::with_capacity(op_list.len()));
-    let mut data_places = Vec::new();
-    for (place, item) in op_list.into_iter().enumerate() {
-        match item {
-            Item::Data(item, labels) => {
-                data.push((item, labels));
-                data_places.push(place);
-            }
-            Item::Op(item, labels) => ops.push((*item, labels)),
-        }
-    }
-    let Linked { data, ops, data_labels, op_labels, shared } = link(data, ops);
+    let mut items = Items::default();
+    content.req("op_list", |value, at| list(value, at, |item, at| items.read(item, at)))?;
+    let Items { data, data_labels, mut data_places, mut ops, op_labels } = items;
+    let shared = link(&mut ops, &data_labels, &op_labels);
     if data_places.last().is_none_or(|last| *last < data.len()) {
         data_places.clear();
     }
@@ -121,38 +113,48 @@ pub(crate) fn soc_info(
     Ok((BuildSpec { target, options }, asked))
 }
 
-/// An item of `op_list`, its inputs not yet linked.
-enum Item {
-    Data(Data, OpLabels),
-    Op(Box<Op>, OpLabels),
+/// The items of `op_list`, the inputs of operators not yet linked.
+#[derive(Default)]
+struct Items {
+    data: Vec<Data>,
+    data_labels: Vec<OpLabels>,
+    /// The places of the `Data` ops.
+    data_places: Vec<usize>,
+    ops: Vec<Op>,
+    op_labels: Vec<OpLabels>,
 }
 
-fn read_item(value: Node<'_>, at: Position<'_>) -> Result<Item, FieldError> {
-    let mut fields = Fields::of(value, at)?;
-    let mut left_out = BTreeSet::new();
-    let labels = OpLabels {
-        name: fields.text("name", &mut left_out)?,
-        ori_name: fields.opt("ori_name", strings)?,
-        op_name: fields.opt("op_name", string)?,
-        left_out,
-        ..OpLabels::default()
-    };
-    match fields.req("type", string)? {
-        op_type if op_type == DATA => read_data(fields, labels),
-        op_type => read_op(op_type, fields, labels),
+impl Items {
+    fn read(&mut self, value: Node<'_>, at: Position<'_>) -> Result<(), FieldError> {
+        let mut fields = Fields::of(value, at)?;
+        let mut left_out = BTreeSet::new();
+        let mut labels = OpLabels {
+            name: fields.text("name", &mut left_out)?,
+            ori_name: fields.opt("ori_name", strings)?,
+            op_name: fields.opt("op_name", string)?,
+            left_out,
+            ..OpLabels::default()
+        };
+        let op_type = fields.req("type", string)?;
+        if op_type != DATA {
+            self.ops.push(read_op(op_type, fields, &mut labels)?);
+            self.op_labels.push(labels);
+            return Ok(());
+        }
+        // A `Data` op has tensors; all its other fields are unknown, and count.
+        let outputs =
+            fields.req("output_desc", |value, at| args(value, at, &mut labels.outputs, identity))?;
+        self.data_places.push(self.data.len() + self.ops.len());
+        self.data.push(Data { outputs, extra: fields.extra() });
+        self.data_labels.push(labels);
+        Ok(())
     }
 }
 
-/// A `Data` op has tensors; all its other fields are unknown, and count.
-fn read_data(mut fields: Fields<'_>, mut labels: OpLabels) -> Result<Item, FieldError> {
-    let outputs = fields.req("output_desc", |value, at| args(value, at, &mut labels.outputs))?;
-    Ok(Item::Data(Data { outputs, extra: fields.extra() }, labels))
-}
-
-fn read_op(op_type: String, mut fields: Fields<'_>, mut labels: OpLabels) -> Result<Item, FieldError> {
-    let inputs = fields.opt("input_desc", |value, at| args(value, at, &mut labels.inputs))?;
-    let outputs = fields.req("output_desc", |value, at| args(value, at, &mut labels.outputs))?;
-    let attrs = read_attrs(&mut fields, &AttrWords::MINDSPORE, &mut labels)?;
+fn read_op(op_type: String, mut fields: Fields<'_>, labels: &mut OpLabels) -> Result<Op, FieldError> {
+    let inputs = fields.opt("input_desc", |value, at| args(value, at, &mut labels.inputs, unlinked))?;
+    let outputs = fields.req("output_desc", |value, at| args(value, at, &mut labels.outputs, identity))?;
+    let attrs = read_attrs(&mut fields, &AttrWords::MINDSPORE, labels)?;
     labels.output_data_desc = duplicates::take_outputs(&mut fields, &outputs);
     labels.attr_desc = duplicates::take_attrs(&mut fields, attrs.as_deref());
     if inputs.is_none() {
@@ -169,16 +171,15 @@ fn read_op(op_type: String, mut fields: Fields<'_>, mut labels: OpLabels) -> Res
         pattern: fields.opt("pattern", string)?,
         unknown_shape: fields.opt("unknown_shape", boolean)?,
     };
-    let op = Op {
+    Ok(Op {
         op_type,
         func_name: fields.req("func_name", string)?,
         module_name: fields.req("module_name", string)?,
         module_path: fields.opt("py_module_path", string)?,
         flags,
-        inputs: inputs.unwrap_or_default().into_iter().map(unlinked).collect(),
+        inputs: inputs.unwrap_or_default(),
         outputs,
         attrs,
         extra: fields.extra(),
-    };
-    Ok(Item::Op(Box::new(op), labels))
+    })
 }

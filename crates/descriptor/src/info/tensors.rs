@@ -1,7 +1,7 @@
 //! Reading of tensors and attributes, shared by all generations.
 
 use crate::info::fields::{FieldError, Fields, Position, boolean, each, int, ints, list, string, wrong};
-use crate::info::node::Node;
+use crate::info::node::{Items, Node};
 use crate::model::job::{
     Arg, Attr, AttrValue, ConstValue, Float, Input, OmittedArg, SliceFields, Source, Tensor,
 };
@@ -22,6 +22,7 @@ pub(crate) fn operator_type(value: Node<'_>, at: Position<'_>) -> Result<String,
 /// The type of ops that only feed tensors to operators.
 pub(crate) const DATA: &str = "Data";
 
+/// An input argument whose sources are not known yet.
 pub(crate) fn unlinked(arg: Arg<Tensor>) -> Arg<Input> {
     let input = |tensor| Input { tensor, source: Source::Free(0) };
     match arg {
@@ -31,39 +32,38 @@ pub(crate) fn unlinked(arg: Arg<Tensor>) -> Arg<Input> {
     }
 }
 
-/// Inputs or outputs since r1.5: a list at a position is a variadic group.
-pub(crate) fn args(
+/// Inputs or outputs since r1.5, each passed to `of`: a list at a position is a variadic group.
+pub(crate) fn args<T>(
     value: Node<'_>,
     at: Position<'_>,
     labels: &mut Vec<TensorLabel>,
-) -> Result<Vec<Arg<Tensor>>, FieldError> {
+    of: impl Fn(Arg<Tensor>) -> T,
+) -> Result<Vec<T>, FieldError> {
     list(value, at, |item, at| match item {
-        Node::List(items) => Ok(Arg::Many(group(items, at, |item, at| tensor(item, at, labels))?)),
-        item => tensor(item, at, labels),
+        Node::List(items) => Ok(of(Arg::Many(group(items, at, |item, at| tensor(item, at, labels))?))),
+        item => tensor(item, at, labels).map(&of),
     })
 }
 
-/// Inputs or outputs before r1.5, and of AKG: every position is a list. A list of one tensor is that tensor, unless the
-/// tensor states that it belongs to a group.
-pub(crate) fn listed_args(
+/// Inputs or outputs before r1.5, and of AKG, each passed to `of`: every position is a list. A list of one tensor is that
+/// tensor, unless the tensor states that it belongs to a group.
+pub(crate) fn listed_args<T>(
     value: Node<'_>,
     at: Position<'_>,
     mut one: impl FnMut(Node<'_>, Position<'_>) -> Result<Arg<Tensor>, FieldError>,
-) -> Result<Vec<Arg<Tensor>>, FieldError> {
+    of: impl Fn(Arg<Tensor>) -> T,
+) -> Result<Vec<T>, FieldError> {
     list(value, at, |item, at| {
-        let mut items = match item {
-            Node::List(items) => items,
-            other => return Err(wrong(at, "a list of tensors", other)),
-        };
+        let Node::List(mut items) = item else { return Err(wrong(at, "a list of tensors", item)) };
         if items.len() == 1
-            && let Some(item) = items.pop()
+            && let Some(item) = items.next()
         {
-            return Ok(match one(item, Position::Item(&at, 0))? {
+            return Ok(of(match one(item, Position::Item(&at, 0))? {
                 Arg::One(tensor) if tensor.param_type == VARIADIC => Arg::Many(vec![tensor]),
                 single => single,
-            });
+            }));
         }
-        Ok(Arg::Many(group(items, at, &mut one)?))
+        group(items, at, &mut one).map(|tensors| of(Arg::Many(tensors)))
     })
 }
 
@@ -72,7 +72,7 @@ const VARIADIC: &str = "dynamic";
 
 /// A variadic group: none of its tensors is optional.
 fn group(
-    items: Vec<Node<'_>>,
+    items: Items<'_>,
     at: Position<'_>,
     mut one: impl FnMut(Node<'_>, Position<'_>) -> Result<Arg<Tensor>, FieldError>,
 ) -> Result<Vec<Tensor>, FieldError> {
@@ -174,7 +174,7 @@ pub(crate) fn read_attrs(
     words: &AttrWords,
     labels: &mut OpLabels,
 ) -> Result<Option<Vec<Attr>>, FieldError> {
-    labels.null_attrs = fields.peek(words.attrs).is_some_and(Node::is_null);
+    labels.null_attrs = fields.peek(words.attrs).is_some_and(|attrs| attrs.is_null());
     if labels.null_attrs {
         fields.raw(words.attrs);
     }
@@ -200,19 +200,19 @@ fn attr_value(value: Node<'_>, float: bool, at: Position<'_>) -> Result<AttrValu
     Ok(match value {
         Node::Null => AttrValue::Null,
         Node::Bool(value) => AttrValue::Bool(value),
-        Node::Text(text) => match text.as_ref() {
+        Node::Text(text) => match text {
             "inf" if float => AttrValue::Float(Float::new(f64::INFINITY)),
             "-inf" if float => AttrValue::Float(Float::new(f64::NEG_INFINITY)),
-            _ => AttrValue::Str(text.into_owned()),
+            _ => AttrValue::Str(text.to_owned()),
         },
-        Node::Number(token) => match whole(&token) {
+        Node::Number(token) => match whole(token) {
             Some(Ok(value)) if !float => AttrValue::Int(value),
             Some(Err(value)) if !float => AttrValue::UInt(value),
-            None if !float && is_whole(&token) => {
+            None if !float && is_whole(token) => {
                 return Err(wrong(at, "a whole number of 64 bits", Node::Number(token)));
             }
             _ => match token.parse::<f64>() {
-                Ok(value) if value.is_finite() => AttrValue::Float(Float::read(value, &token)),
+                Ok(value) if value.is_finite() => AttrValue::Float(Float::read(value, token)),
                 _ => return Err(wrong(at, "a number that fits a float", Node::Number(token))),
             },
         },
