@@ -34,7 +34,7 @@ fn cache(base: &Path) -> u64 {
     let mut bytes = 0;
     for elements in 1..=KERNELS {
         let kernel = rank.own_square_of(elements, CODE_BYTES);
-        kernel.write(&rank.folder(base)).unwrap();
+        kernel.write(&rank.dir(base)).unwrap();
         bytes += kernel.json.len() + kernel.object.len() + kernel.info.map_or(0, |info| info.len());
     }
     bytes as u64

@@ -1,9 +1,11 @@
-//! Caches as frameworks leave them, to be broken by tests.
+//! Caches as frameworks leave them, for tests to damage.
 //!
-//! Kernels are written by the framework's own rules: the name follows from the descriptor, the `.json` has the object's
-//! digest. They compute nothing.
+//! Kernels follow the framework's rules: the name results from the descriptor, and the `.json` has the object's digest.
+//! They compute nothing.
 
-use std::path::Path;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use opkeep_descriptor::{Generation, KernelName, read_info};
@@ -14,7 +16,7 @@ use crate::ascend::{Chip, Kernel};
 /// The documentation's own descriptor, of r1.5.
 const SQUARE: &[u8] = include_bytes!("../../../fixtures/mindspore/square_12484080525657478220_2.info");
 
-/// The files of one kernel, as a framework would have written them.
+/// The files of one kernel, as a framework writes them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CachedKernelFiles {
     /// The stem of their names.
@@ -23,16 +25,16 @@ pub struct CachedKernelFiles {
     pub json: Vec<u8>,
     /// The `.o`.
     pub object: Vec<u8>,
-    /// The `.info`; of MindSpore's only.
+    /// The `.info`, if MindSpore has the kernel.
     pub info: Option<Vec<u8>>,
 }
 
-/// Which rank of which MindSpore.
-#[derive(Clone, Debug)]
+/// A rank of MindSpore.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Rank {
     /// `RANK_ID`.
     pub rank: u32,
-    /// The device's id, which ends the names.
+    /// The device's id, the last part of each name.
     pub device: u32,
     /// The generation of MindSpore: r1.5 or later.
     pub generation: Generation,
@@ -47,26 +49,40 @@ impl Rank {
     }
 
     /// The directory of this rank's kernels below `base`.
-    pub fn folder(&self, base: &Path) -> std::path::PathBuf {
+    pub fn dir(&self, base: &Path) -> PathBuf {
         base.join(format!("rank_{}", self.rank)).join("kernel_meta")
     }
 
-    /// The kernel of Square on `elements` floats, as this rank has it. The object depends on the number of elements only.
+    /// This rank's kernel of Square on `elements` floats. The object depends on the number of elements only.
     pub fn square(&self, elements: u32) -> CachedKernelFiles {
         self.square_of(elements, 64 + 4 * elements as usize)
     }
 
-    /// The same with so many bytes of code.
+    /// The same with `code_bytes` of code.
     pub fn square_of(&self, elements: u32, code_bytes: usize) -> CachedKernelFiles {
-        self.square_called(Some("square"), elements, code_bytes)
+        self.cached_square(true, elements, code_bytes)
     }
 
-    /// The same, but called in its object as in its directory: so frameworks call theirs, and no other rank's is equal.
+    /// The same, with one name in the object and in the directory, as in frameworks: it equals no other rank's.
     pub fn own_square_of(&self, elements: u32, code_bytes: usize) -> CachedKernelFiles {
-        self.square_called(None, elements, code_bytes)
+        self.cached_square(false, elements, code_bytes)
     }
 
-    fn square_called(&self, name: Option<&str>, elements: u32, code_bytes: usize) -> CachedKernelFiles {
+    /// A kernel is made once in a process: tests want the same few some thousand times.
+    fn cached_square(&self, is_shared: bool, elements: u32, code_bytes: usize) -> CachedKernelFiles {
+        type Kernels = HashMap<(Rank, bool, u32, usize), CachedKernelFiles>;
+        static MADE: LazyLock<Mutex<Kernels>> = LazyLock::new(Mutex::default);
+        let made = || MADE.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (self.clone(), is_shared, elements, code_bytes);
+        if let Some(kernel) = made().get(&key) {
+            return kernel.clone();
+        }
+        let kernel = self.make_square(is_shared.then_some("square"), elements, code_bytes);
+        made().insert(key, kernel.clone());
+        kernel
+    }
+
+    fn make_square(&self, name: Option<&str>, elements: u32, code_bytes: usize) -> CachedKernelFiles {
         let mut info: Value = serde_json::from_slice(SQUARE).unwrap_or_default();
         let (rank, device) = (self.rank, self.device);
         reshape(&mut info, elements);
@@ -107,7 +123,10 @@ impl Rank {
         let named = read_info(&indented(info)).map_err(|error| error.to_string()).and_then(|read| {
             KernelName::mindspore(&read, self.generation, self.device).map_err(|e| e.to_string())
         });
-        #[expect(clippy::panic, reason = "the fixture is no descriptor any more: the test has to be mended")]
+        #[expect(
+            clippy::panic,
+            reason = "the fixture is no descriptor any more, so the test needs another one"
+        )]
         match named {
             Ok(name) => name.to_string(),
             Err(error) => panic!("{error}"),
@@ -132,7 +151,7 @@ fn reshape(value: &mut Value, elements: u32) {
     }
 }
 
-/// As MindSpore writes it.
+/// The text as MindSpore writes it.
 fn indented(value: &Value) -> Vec<u8> {
     let mut bytes = Vec::new();
     let format = serde_json::ser::PrettyFormatter::with_indent(b"    ");
@@ -143,7 +162,7 @@ fn indented(value: &Value) -> Vec<u8> {
     bytes
 }
 
-/// The kernel number `number` of an operator, as CANN's cache on `soc` has it.
+/// Kernel `number` of an operator, in CANN's cache for `soc`.
 pub fn cann_kernel(soc: &str, number: u32) -> CachedKernelFiles {
     let hash = opkeep_digest::Digest::of(format!("square {number}").as_bytes());
     let stem = format!("te_square_{hash}");
@@ -160,18 +179,18 @@ impl CachedKernelFiles {
         Self { json: pair.json, object: pair.object, ..self }
     }
 
-    /// Writes the files to `folder`, made if needed, and dates them an hour ago.
+    /// Writes the files to `dir`, created if missing, with times an hour ago.
     ///
     /// # Errors
     /// They cannot be written.
     #[expect(clippy::disallowed_methods, reason = "tests write caches with this")]
-    pub fn write(&self, folder: &Path) -> std::io::Result<()> {
-        std::fs::create_dir_all(folder)?;
-        // In this order frameworks write them.
+    pub fn write(&self, dir: &Path) -> std::io::Result<()> {
+        std::fs::create_dir_all(dir)?;
+        // Frameworks write them in this order.
         let files = [("info", self.info.as_ref()), ("o", Some(&self.object)), ("json", Some(&self.json))];
         for (suffix, bytes) in files {
             if let Some(bytes) = bytes {
-                let path = folder.join(format!("{}.{suffix}", self.stem));
+                let path = dir.join(format!("{}.{suffix}", self.stem));
                 std::fs::write(&path, bytes)?;
                 age(&path)?;
             }
@@ -180,10 +199,10 @@ impl CachedKernelFiles {
     }
 }
 
-/// Dates a file an hour ago, so that it does not look like one that is being written.
+/// Sets the times of a file to an hour ago, so that it is not taken for one that is being written.
 ///
 /// # Errors
-/// It is not ours.
+/// The file belongs to another user.
 #[expect(clippy::disallowed_methods, reason = "tests change caches with this")]
 pub fn age(path: &Path) -> std::io::Result<()> {
     let before = SystemTime::now() - Duration::from_secs(3600);

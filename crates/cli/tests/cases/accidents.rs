@@ -59,7 +59,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 /// Two ranks of MindSpore's with the same kernels.
 fn mindspore(base: &Path) {
     for rank in [Rank::new(0), Rank::new(1)] {
-        (1..=6).for_each(|elements| rank.square(elements).write(&rank.folder(base)).unwrap());
+        (1..=6).for_each(|elements| rank.square(elements).write(&rank.dir(base)).unwrap());
     }
 }
 

@@ -64,12 +64,12 @@ impl Run {
     }
 
     fn keep(&self, rank: &Rank, length: u32) {
-        rank.square(length).write(&rank.folder(&self.base())).unwrap();
+        rank.square(length).write(&rank.dir(&self.base())).unwrap();
     }
 
     fn file(&self, length: u32, ending: &str) -> PathBuf {
         let rank = Rank::new(0);
-        rank.folder(&self.base()).join(format!("{}.{ending}", rank.square(length).stem))
+        rank.dir(&self.base()).join(format!("{}.{ending}", rank.square(length).stem))
     }
 
     fn import(&self, more: &[&str]) -> Ran {
@@ -255,7 +255,7 @@ fn told() {
     // The framework compiles one anew. Of the time of an import, whole seconds are kept.
     std::thread::sleep(Duration::from_secs(2));
     let now = std::time::SystemTime::now();
-    Rank::new(0).square_of(1, 900).write(&Rank::new(0).folder(&run.base())).unwrap();
+    Rank::new(0).square_of(1, 900).write(&Rank::new(0).dir(&run.base())).unwrap();
     for ending in ["info", "o", "json"] {
         let file = std::fs::File::open(run.file(1, ending)).unwrap();
         file.set_times(std::fs::FileTimes::new().set_modified(now)).unwrap();

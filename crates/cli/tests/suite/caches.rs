@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 fn ranks(place: &Place) -> Vec<Rank> {
     let ranks: Vec<Rank> = (0..4).map(Rank::new).collect();
     for rank in &ranks {
-        (1..=5).for_each(|elements| rank.square(elements).write(&rank.folder(&place.path("run"))).unwrap());
+        (1..=5).for_each(|elements| rank.square(elements).write(&rank.dir(&place.path("run"))).unwrap());
     }
     ranks
 }
@@ -65,7 +65,7 @@ fn a_terminal_shows_progress_until_the_table_is_there() {
 fn damage_is_named_with_what_the_framework_would_do() {
     let place = Place::new();
     let ranks = ranks(&place);
-    let torn = ranks[2].folder(&place.path("run")).join(format!("{}.json", ranks[2].square(3).stem));
+    let torn = ranks[2].dir(&place.path("run")).join(format!("{}.json", ranks[2].square(3).stem));
     let bytes = fs::read(&torn).unwrap();
     fs::write(&torn, &bytes[..bytes.len() / 2]).unwrap();
     // It may be in the making; half an hour later it is not.
@@ -94,7 +94,7 @@ fn damage_is_named_with_what_the_framework_would_do() {
 fn kernels_beside_caches_are_checked_too() {
     let place = Place::new();
     let rank = Rank::new(0);
-    rank.square(1).write(&rank.folder(&place.path("run"))).unwrap();
+    rank.square(1).write(&rank.dir(&place.path("run"))).unwrap();
     rank.square(2).write(&place.path("run/copied")).unwrap();
     place.write("run/settings.json", "{\"torn\"");
     let json = place.run(&["verify", "run", "--format", "json"]).ended_with(0).json();
@@ -140,7 +140,7 @@ fn what_may_be_in_the_making_is_not_in_order() {
 fn what_a_repair_set_aside_is_not_judged_again() {
     let place = Place::new();
     let rank = Rank::new(0);
-    rank.square(1).write(&rank.folder(&place.path("run"))).unwrap();
+    rank.square(1).write(&rank.dir(&place.path("run"))).unwrap();
     let aside = place.path("run/rank_0/kernel_meta.opkeep-quarantine/1");
     let mut wrong = rank.square(2);
     wrong.object.push(0);
@@ -156,7 +156,7 @@ fn whole_kernels_at_which_the_framework_chokes_are_told() {
     let mut fields: Value = serde_json::from_slice(&kernel.json).unwrap();
     fields.as_object_mut().unwrap().remove("binFileSuffix");
     kernel.json = serde_json::to_vec(&fields).unwrap();
-    kernel.write(&rank.folder(&place.path("run"))).unwrap();
+    kernel.write(&rank.dir(&place.path("run"))).unwrap();
     let ran = place.run(&["verify", "run"]);
     assert!(ran.stdout.contains(": MindSpore 2.0 would not take this kernel"), "{ran:?}");
     let json = place.run(&["verify", "run", "--format", "json"]).json();

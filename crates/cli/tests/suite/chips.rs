@@ -19,9 +19,9 @@ fn other_chip(rank: &Rank) -> CachedKernelFiles {
 fn run() -> (Place, CachedKernelFiles) {
     let place = Place::new();
     let rank = Rank::new(0);
-    rank.square(2).write(&rank.folder(&place.path("run"))).unwrap();
+    rank.square(2).write(&rank.dir(&place.path("run"))).unwrap();
     let other = other_chip(&rank);
-    other.write(&rank.folder(&place.path("run"))).unwrap();
+    other.write(&rank.dir(&place.path("run"))).unwrap();
     (place, other)
 }
 
@@ -237,7 +237,7 @@ fn rank_naming(place: &Place, soc: &'static str, chips: &[Chip]) -> Vec<CachedKe
     let rank = Rank { soc, ..Rank::new(0) };
     let kernel = |(number, chip): (u32, &Chip)| {
         let kernel = rank.square(number).compiled_for(*chip);
-        kernel.write(&rank.folder(&place.path("run"))).unwrap();
+        kernel.write(&rank.dir(&place.path("run"))).unwrap();
         kernel
     };
     (1..).zip(chips).map(kernel).collect()
@@ -326,7 +326,7 @@ fn nothing_is_valid_for_a_chip_that_is_not_known() {
     }
     // One of a store is judged by what its target is called.
     let rank = Rank { soc: "Ascend910B2", ..Rank::new(0) };
-    rank.square(1).write(&rank.folder(&place.path("run"))).unwrap();
+    rank.square(1).write(&rank.dir(&place.path("run"))).unwrap();
     place.run(&["import", "run"]).ended_with(0);
     fs::rename(place.path("cache/v1/Ascend910B2"), place.path("cache/v1/Ascend910B9")).unwrap();
     let ran = place.run(&["verify"]);

@@ -175,10 +175,10 @@ fn every_command_that_writes_says_so() {
     type Prepare<'a> = &'a dyn Fn(&Place);
     let with_ranks = |place: &Place| {
         for rank in (0..2).map(Rank::new) {
-            (1..=3).for_each(|n| rank.square(n).write(&rank.folder(&place.path("run"))).unwrap());
+            (1..=3).for_each(|n| rank.square(n).write(&rank.dir(&place.path("run"))).unwrap());
         }
         let rank = Rank::new(1);
-        let torn = rank.folder(&place.path("run")).join(format!("{}.json", rank.square(1).stem));
+        let torn = rank.dir(&place.path("run")).join(format!("{}.json", rank.square(1).stem));
         std::fs::write(&torn, "").unwrap();
         age(&torn).unwrap();
     };

@@ -131,10 +131,10 @@ fn json_has_the_fields_that_it_had() {
 
     // Caches of frameworks, some of them damaged.
     for rank in (0..2).map(Rank::new) {
-        (1..=2).for_each(|elements| rank.square(elements).write(&rank.folder(&place.path("run"))).unwrap());
+        (1..=2).for_each(|elements| rank.square(elements).write(&rank.dir(&place.path("run"))).unwrap());
     }
     let rank = Rank::new(1);
-    let torn = rank.folder(&place.path("run")).join(format!("{}.json", rank.square(1).stem));
+    let torn = rank.dir(&place.path("run")).join(format!("{}.json", rank.square(1).stem));
     fs::write(&torn, "").unwrap();
     age(&torn).unwrap();
     let cache = place.path("run/kernel_cache/Ascend910B2");

@@ -293,11 +293,11 @@ fn views(checker: &mut Checker) {
 fn caches(checker: &mut Checker) {
     let place = Place::new();
     for rank in (0..3).map(Rank::new) {
-        (1..=2).for_each(|elements| rank.square(elements).write(&rank.folder(&place.path("run"))).unwrap());
+        (1..=2).for_each(|elements| rank.square(elements).write(&rank.dir(&place.path("run"))).unwrap());
     }
     let ranks: Vec<Rank> = (0..3).map(Rank::new).collect();
     let file = |rank: &Rank, length: u32, ending: &str| {
-        rank.folder(&place.path("run")).join(format!("{}.{ending}", rank.square(length).stem))
+        rank.dir(&place.path("run")).join(format!("{}.{ending}", rank.square(length).stem))
     };
     fs::write(file(&ranks[1], 1, "json"), "").unwrap();
     age(&file(&ranks[1], 1, "json")).unwrap();
@@ -321,7 +321,7 @@ fn caches(checker: &mut Checker) {
     // One that a program wrote again since, and one of a cache that is no directory any more.
     fs::write(file(&ranks[1], 1, "json"), "again").unwrap();
     run("repair --undo", &["repair", "run", "--undo"]);
-    let cache = ranks[1].folder(&place.path("run"));
+    let cache = ranks[1].dir(&place.path("run"));
     fs::rename(&cache, place.path("moved")).unwrap();
     fs::write(&cache, "no directory").unwrap();
     run("repair --undo", &["repair", "run", "--undo"]);
@@ -357,7 +357,7 @@ fn toolkits(checker: &mut Checker) {
 
 /// A kernel that MindSpore compiled, reused for another rank.
 fn imported(checker: &mut Checker, place: &Place, env: &[(&str, &str)]) {
-    let (rank, directory) = (Rank::new(0), Rank::new(0).folder(&place.path("run")));
+    let (rank, directory) = (Rank::new(0), Rank::new(0).dir(&place.path("run")));
     rank.square(1).write(&directory).unwrap();
     run(checker, place, "import", &["import", "run"]);
     let asked = place.write("asked.info", Rank::new(5).square(1).info.unwrap());

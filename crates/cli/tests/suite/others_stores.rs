@@ -193,7 +193,7 @@ fn repair_mends_a_store_and_the_caches_beside_it() {
     place.run(&build).ended_with(0);
     let rank = Rank::new(0);
     let (whole, torn) = (rank.square(1), rank.square(2));
-    let dir = rank.folder(&place.path("project"));
+    let dir = rank.dir(&place.path("project"));
     whole.write(&dir).unwrap();
     torn.write(&dir).unwrap();
     let object = dir.join(format!("{}.o", torn.stem));

@@ -13,7 +13,7 @@ use serde_json::Value;
 fn caches() -> Place {
     let place = Place::new();
     for rank in (0..8).map(Rank::new) {
-        (1..=3).for_each(|elements| rank.square(elements).write(&rank.folder(&place.path("run"))).unwrap());
+        (1..=3).for_each(|elements| rank.square(elements).write(&rank.dir(&place.path("run"))).unwrap());
     }
     put(&torn(&place), "");
     let kernel = cann_kernel("Ascend910B2", 1);
@@ -25,7 +25,7 @@ fn caches() -> Place {
 
 fn torn(place: &Place) -> PathBuf {
     let rank = Rank::new(1);
-    rank.folder(&place.path("run")).join(format!("{}.json", rank.square(1).stem))
+    rank.dir(&place.path("run")).join(format!("{}.json", rank.square(1).stem))
 }
 
 fn put(path: &Path, text: &str) {
@@ -136,7 +136,7 @@ fn what_is_left_is_told_and_counts() {
     // A cache whose quarantine cannot be made does not keep the others.
     put(&torn(&place), "{");
     let rank = Rank::new(2);
-    put(&rank.folder(&place.path("run")).join(format!("{}.json", rank.square(1).stem)), "{");
+    put(&rank.dir(&place.path("run")).join(format!("{}.json", rank.square(1).stem)), "{");
     fs::remove_dir_all(place.path("run/rank_1/kernel_meta.opkeep-quarantine")).unwrap();
     put(&place.path("run/rank_1/kernel_meta.opkeep-quarantine"), "");
     let ran = place.run(&["repair", "run"]).ended_with(1);
@@ -172,8 +172,7 @@ fn ranks_are_filled_from_each_other() {
     assert!(done.len() == 3 && done.iter().all(|one| one["rank"] == "6" && one["donor"] == "0"), "{json}");
     let rank = Rank::new(6);
     assert!(
-        (1..=3)
-            .all(|n| rank.folder(&place.path("run")).join(format!("{}.json", rank.square(n).stem)).exists())
+        (1..=3).all(|n| rank.dir(&place.path("run")).join(format!("{}.json", rank.square(n).stem)).exists())
     );
     has(&place.run(&["repair", "--fill", "run"]).ended_with(0), &["no rank lacks", "no problem is left\n"]);
     place.run(&["verify", "run/rank_6/kernel_meta"]).ended_with(0);

@@ -1,14 +1,14 @@
-//! Caches among several processes. The program runs itself as the other processes, and its trials run one after the
-//! other: between fork and exec a child has all files of this process open, and files that are open are left alone.
+//! Caches that several processes use. The program runs itself as the other processes, and its trials run one after the
+//! other: between fork and exec a child has all files of this process open, and open files are left alone.
 
 #![expect(clippy::disallowed_methods, reason = "tests make and damage caches by hand, and run themselves")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "these tests are functions without the attribute")]
-#![expect(clippy::print_stdout, reason = "the other process reports how it is")]
+#![expect(clippy::print_stdout, reason = "the other process reports its state")]
 
 #[path = "../common/mod.rs"]
 mod common;
 
-/// Trials that are called as the functions are.
+/// Trials with the names of their functions.
 macro_rules! trials {
     ($($test:ident),* $(,)?) => {
         vec![$(Trial::test(stringify!($test), || {
@@ -19,14 +19,9 @@ macro_rules! trials {
 }
 
 mod corpus;
-mod displaced;
 mod foreign;
-mod meanwhile;
 mod repair;
 mod scan;
-mod scan_input;
-mod scene;
-mod undone_builds;
 mod view;
 mod writers;
 
@@ -43,16 +38,12 @@ fn main() {
         return other_process(module, arguments);
     }
     type Trials = fn() -> Vec<Trial>;
-    let modules: [(&str, Trials); 11] = [
+    let modules: [(&str, Trials); 7] = [
         ("corpus", corpus::trials),
-        ("displaced", displaced::trials),
         ("foreign", foreign::trials),
         ("foreign::undone", foreign::undone::trials),
-        ("meanwhile", meanwhile::trials),
         ("repair", repair::trials),
         ("scan", scan::trials),
-        ("scan_input", scan_input::trials),
-        ("undone_builds", undone_builds::trials),
         ("view", view::trials),
         ("writers", writers::trials),
     ];
@@ -64,7 +55,7 @@ fn main() {
     libtest_mimic::run(&arguments, trials.collect()).exit();
 }
 
-/// What this program does as another process of a module.
+/// Runs this program as another process of a module.
 fn other_process(module: &str, arguments: &[String]) {
     match module {
         "repair" => repair::other_process(arguments),

@@ -112,12 +112,12 @@ fn command(what: &str, path: &Path, how: &str) -> Command {
 fn some_broken(base: &Path) {
     let rank = Rank::new(0);
     let kernels: Vec<_> = (1..=3).map(|elements| rank.square(elements)).collect();
-    kernels.iter().for_each(|kernel| kernel.write(&rank.folder(base)).unwrap());
-    let path = |at: usize, suffix: &str| rank.folder(base).join(format!("{}.{suffix}", kernels[at].stem));
+    kernels.iter().for_each(|kernel| kernel.write(&rank.dir(base)).unwrap());
+    let path = |at: usize, suffix: &str| rank.dir(base).join(format!("{}.{suffix}", kernels[at].stem));
     fs::write(path(0, "json"), "{").unwrap();
     fs::remove_file(path(1, "json")).unwrap();
-    fs::create_dir(rank.folder(base).join("tbe_prebuild_res")).unwrap();
-    fs::write(rank.folder(base).join("tbe_prebuild_res/a.json"), "").unwrap();
+    fs::create_dir(rank.dir(base).join("tbe_prebuild_res")).unwrap();
+    fs::write(rank.dir(base).join("tbe_prebuild_res/a.json"), "").unwrap();
     let folder = base.join("kernel_cache/Ascend910B2");
     let kernel = cann_kernel("Ascend910B2", 1);
     kernel.write(&folder).unwrap();
@@ -184,8 +184,8 @@ fn an_undo_of_a_fill_that_is_killed() {
     for kills in 0.. {
         let base = tempfile::tempdir().unwrap();
         let ranks = [0, 1].map(Rank::new);
-        (1..=3).for_each(|elements| ranks[0].square(elements).write(&ranks[0].folder(base.path())).unwrap());
-        ranks[1].square(1).write(&ranks[1].folder(base.path())).unwrap();
+        (1..=3).for_each(|elements| ranks[0].square(elements).write(&ranks[0].dir(base.path())).unwrap());
+        ranks[1].square(1).write(&ranks[1].dir(base.path())).unwrap();
         let before = Folder::of(base.path()).unwrap();
         let report = fill_all(base.path());
         assert_eq!(report.filled.len(), 2, "{report:?}");
@@ -322,11 +322,11 @@ fn who_holds_the_lock_of_a_kernel() {
 fn a_rank_that_is_locked_is_not_filled() {
     let base = tempfile::tempdir().unwrap();
     let ranks = [0, 1].map(Rank::new);
-    ranks[0].square(1).write(&ranks[0].folder(base.path())).unwrap();
-    ranks[0].square(2).write(&ranks[0].folder(base.path())).unwrap();
-    ranks[1].square(2).write(&ranks[1].folder(base.path())).unwrap();
+    ranks[0].square(1).write(&ranks[0].dir(base.path())).unwrap();
+    ranks[0].square(2).write(&ranks[0].dir(base.path())).unwrap();
+    ranks[1].square(2).write(&ranks[1].dir(base.path())).unwrap();
     for lock in ["file.lock", ".opkeep.lock"] {
-        let holder = Holder::of(&ranks[1].folder(base.path()).join(lock), "flock");
+        let holder = Holder::of(&ranks[1].dir(base.path()).join(lock), "flock");
         let before = Folder::of(base.path()).unwrap();
         let report = fill_all(base.path());
         assert!(report.filled.is_empty() && report.unfilled.len() == 1, "{report:?}");
@@ -463,8 +463,8 @@ fn a_full_disk() {
     let rank = Rank::new(0);
     for elements in 1..=2 {
         let kernel = rank.square(elements);
-        kernel.write(&rank.folder(disk.0)).unwrap();
-        fs::write(rank.folder(disk.0).join(format!("{}.json", kernel.stem)), "").unwrap();
+        kernel.write(&rank.dir(disk.0)).unwrap();
+        fs::write(rank.dir(disk.0).join(format!("{}.json", kernel.stem)), "").unwrap();
     }
     age_all(disk.0);
     let filler = fs::File::create(disk.0.join("filler")).unwrap();

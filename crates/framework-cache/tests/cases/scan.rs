@@ -36,7 +36,7 @@ fn whole_caches_have_no_findings() {
     for generation in [Generation::R1_5, Generation::R1_6, Generation::R1_7, Generation::R2_1] {
         let rank = Rank { generation, ..Rank::new(generation as u32) };
         for elements in 1..=5 {
-            rank.square(elements).write(&rank.folder(base.path())).unwrap();
+            rank.square(elements).write(&rank.dir(base.path())).unwrap();
         }
     }
     for number in 0..4 {
@@ -63,7 +63,7 @@ fn whole_caches_have_no_findings() {
 fn broken(harm: impl FnOnce(&Path, &str)) -> (tempfile::TempDir, CacheScan) {
     let base = tempfile::tempdir().unwrap();
     let rank = Rank::new(0);
-    let folder = rank.folder(base.path());
+    let folder = rank.dir(base.path());
     let kernels: Vec<_> = (1..=3).map(|elements| rank.square(elements)).collect();
     kernels.iter().for_each(|kernel| kernel.write(&folder).unwrap());
     harm(&folder, &kernels[0].stem);
@@ -213,7 +213,7 @@ fn what_ranks_lack_is_told_by_name() {
         let base = tempfile::tempdir().unwrap();
         let ranks: Vec<_> = [0, 1, 2, 10].map(|rank| Rank { generation, ..Rank::new(rank) }).into();
         for rank in &ranks {
-            (1..=4).for_each(|elements| rank.square(elements).write(&rank.folder(base.path())).unwrap());
+            (1..=4).for_each(|elements| rank.square(elements).write(&rank.dir(base.path())).unwrap());
         }
         let surveys = || -> Vec<_> { find(base.path()).unwrap().places.iter().map(look).collect() };
         let lacks = |surveys: &[CacheScan]| -> Vec<(String, usize, usize)> {
@@ -225,8 +225,8 @@ fn what_ranks_lack_is_told_by_name() {
         assert_eq!(lacks(&surveys()), [of("0", 4), of("1", 4), of("2", 4), of("10", 4)], "{generation}");
         // A damaged kernel is as good as none; a rank may have lost all.
         let of_1 = ranks[1].square(2).stem;
-        fs::write(ranks[1].folder(base.path()).join(format!("{of_1}.json")), "").unwrap();
-        fs::remove_dir_all(ranks[2].folder(base.path())).unwrap();
+        fs::write(ranks[1].dir(base.path()).join(format!("{of_1}.json")), "").unwrap();
+        fs::remove_dir_all(ranks[2].dir(base.path())).unwrap();
         let surveys = surveys();
         assert_eq!(lacks(&surveys), [of("0", 4), of("1", 3), of("2", 0), of("10", 4)], "{generation}");
         let lack = compare(&surveys).remove(0).ranks[1].lacks[0].clone();

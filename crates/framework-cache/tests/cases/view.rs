@@ -6,6 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{LazyLock, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use crate::CHILD;
@@ -46,17 +47,20 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// The kernels, each of which begins otherwise.
-fn kept() -> Vec<CachedKernelFiles> {
-    (1..=10).map(|elements| Rank::new(0).square(elements)).collect()
+/// The kernels of a framework, each in another state.
+fn theirs() -> &'static [CachedKernelFiles] {
+    static THEIRS: LazyLock<Vec<CachedKernelFiles>> =
+        LazyLock::new(|| (1..=10).map(|elements| Rank::new(0).square(elements)).collect());
+    &THEIRS
 }
 
-/// The kernels of one version; the fifth and the tenth are the same in all.
+/// Our kernels of a version from 1 to 4, with the names of the framework's. The fifth and the tenth are the same in all.
 fn ours(version: u32) -> Vec<Ours> {
-    let of = |(at, kept): (usize, &CachedKernelFiles)| {
-        Ours::of(Chip::Ascend910, kept, if [4, 9].contains(&at) { 2 } else { version })
+    static OURS: [OnceLock<Vec<Ours>>; 4] = [const { OnceLock::new() }; 4];
+    let of = |(at, theirs): (usize, &CachedKernelFiles)| {
+        Ours::of(Chip::Ascend910, theirs, if [4, 9].contains(&at) { 2 } else { version })
     };
-    kept().iter().enumerate().map(of).collect()
+    OURS[version as usize - 1].get_or_init(|| theirs().iter().enumerate().map(of).collect()).clone()
 }
 
 fn place(view: &View, kernels: &[Ours]) -> ViewReport {
@@ -73,22 +77,22 @@ fn begin(base: &Path) -> Vec<Vec<u8>> {
     place(&view(base), &[fifth, eighth]);
     fs::remove_file(dir.join(".opkeep-manifest")).unwrap();
     place(&view(base), &[1, 5, 7, 8, 9].map(|at| ours(1).swap_remove(at)));
-    let kept = kept();
+    let theirs = theirs();
     let mut changed = ours(1)[5].files[0].clone();
     *changed.last_mut().unwrap() ^= 1;
-    fs::write(dir.join(format!("{}.o", kept[5].stem)), &changed).unwrap();
-    fs::write(dir.join(format!("{}.json", kept[6].stem)), &kept[6].json).unwrap();
-    kept[2].write(&dir).unwrap();
-    kept[3].write(&dir).unwrap();
-    let torn = &kept[3].object[..200];
-    fs::write(dir.join(format!("{}.o", kept[3].stem)), torn).unwrap();
+    fs::write(dir.join(format!("{}.o", theirs[5].stem)), &changed).unwrap();
+    fs::write(dir.join(format!("{}.json", theirs[6].stem)), &theirs[6].json).unwrap();
+    theirs[2].write(&dir).unwrap();
+    theirs[3].write(&dir).unwrap();
+    let torn = &theirs[3].object[..200];
+    fs::write(dir.join(format!("{}.o", theirs[3].stem)), torn).unwrap();
     let [ninth, tenth] = [8, 9].map(|at| {
         let extended = extended(&ours(1)[at].files[1]);
-        fs::write(dir.join(format!("{}.json", kept[at].stem)), &extended).unwrap();
+        fs::write(dir.join(format!("{}.json", theirs[at].stem)), &extended).unwrap();
         extended
     });
-    fs::remove_file(dir.join(format!("{}.o", kept[9].stem))).unwrap();
-    let [third, fourth, seventh] = [2, 3, 6].map(|at| kept[at].clone());
+    fs::remove_file(dir.join(format!("{}.o", theirs[9].stem))).unwrap();
+    let [third, fourth, seventh] = [2, 3, 6].map(|at| theirs[at].clone());
     vec![third.object, third.json, torn.to_vec(), fourth.json, changed, seventh.json, tenth, ninth]
 }
 
@@ -186,7 +190,7 @@ fn killed(how: &str) {
 
 /// The files of the kernels that are replaced as a whole: the third on request, and from the fourth on all but the fifth.
 fn replaced(base: &Path, how: &str) -> Vec<(PathBuf, Vec<u8>)> {
-    let stems: Vec<String> = kept().into_iter().map(|kept| kept.stem).collect();
+    let stems: Vec<String> = theirs().iter().map(|theirs| theirs.stem.clone()).collect();
     let mut files = kernels(&base.join("rank_0/kernel_meta"));
     let is_of = |path: &Path, at: usize| path.file_stem().is_some_and(|stem| stem == stems[at].as_str());
     files.retain(|(path, _)| {
@@ -199,7 +203,7 @@ fn replaced(base: &Path, how: &str) -> Vec<(PathBuf, Vec<u8>)> {
 /// What the manifest says of the kernels that are replaced as a whole and were ours.
 fn lines(base: &Path) -> Vec<String> {
     let text = fs::read_to_string(base.join("rank_0/kernel_meta/.opkeep-manifest")).unwrap();
-    let is_of = |line: &str| [5, 7, 8].iter().any(|at| line.starts_with(&kept()[*at].stem));
+    let is_of = |line: &str| [5, 7, 8].iter().any(|at| line.starts_with(&theirs()[*at].stem));
     text.lines().filter(|line| is_of(line)).map(str::to_owned).collect()
 }
 
@@ -375,7 +379,7 @@ fn undo_newest(base: &Path, step: &dyn Fn()) {
 /// quarantine if the killed build moved it alone, since the next build then replaced its object.
 fn undo_all(base: &Path, precious: &[Vec<u8>], step: u64) {
     let options = RestoreOptions { dry_run: false, observe: &|_| {} };
-    let extended = format!("{}.json", kept()[8].stem);
+    let extended = format!("{}.json", theirs()[8].stem);
     let mut kept = Vec::new();
     loop {
         let runs = newest(quarantines(base).unwrap());

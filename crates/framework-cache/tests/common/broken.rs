@@ -19,7 +19,7 @@ pub(crate) fn broken_caches(base: &Path) {
     let cut = |path: &Path| fs::write(path, &fs::read(path).unwrap()[..100]).unwrap();
     for number in [0, 1] {
         let rank = Rank::new(number);
-        let folder = rank.folder(base);
+        let folder = rank.dir(base);
         let kernels: Vec<_> = (1..=6).map(|elements| rank.square(elements)).collect();
         kernels.iter().for_each(|kernel| kernel.write(&folder).unwrap());
         let path = |at: usize, suffix: &str| folder.join(format!("{}.{suffix}", kernels[at].stem));
@@ -135,8 +135,8 @@ impl Torn {
         let base = tempfile::tempdir().unwrap();
         let rank = Rank::new(0);
         let kernel = rank.square(1);
-        rank.square(2).write(&rank.folder(base.path())).unwrap();
-        kernel.write(&rank.folder(base.path())).unwrap();
+        rank.square(2).write(&rank.dir(base.path())).unwrap();
+        kernel.write(&rank.dir(base.path())).unwrap();
         let torn = Self { base, kernel };
         torn.put("json", &torn.kernel.json[..100]);
         torn

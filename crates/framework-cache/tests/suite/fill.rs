@@ -61,13 +61,13 @@ fn ranks(base: &Path, ranks: u32) -> Vec<Rank> {
     let ranks: Vec<Rank> =
         (0..ranks).map(|rank| Rank { device: (rank + 3) % ranks, ..Rank::new(rank) }).collect();
     for rank in &ranks {
-        (1..=5).for_each(|elements| rank.square(elements).write(&rank.folder(base)).unwrap());
+        (1..=5).for_each(|elements| rank.square(elements).write(&rank.dir(base)).unwrap());
     }
     ranks
 }
 
 fn path(base: &Path, rank: &Rank, kernel: &CachedKernelFiles, suffix: &str) -> PathBuf {
-    rank.folder(base).join(format!("{}.{suffix}", kernel.stem))
+    rank.dir(base).join(format!("{}.{suffix}", kernel.stem))
 }
 
 fn remove(base: &Path, rank: &Rank, elements: u32) {
@@ -96,8 +96,7 @@ fn change_info(path: &Path, change: impl FnOnce(&mut Value)) {
 fn half_deleted_ranks_are_whole_again() {
     let base = tempfile::tempdir().unwrap();
     let ranks = ranks(base.path(), 8);
-    let whole: Vec<Folder> =
-        ranks.iter().map(|rank| Folder::of(&rank.folder(base.path())).unwrap()).collect();
+    let whole: Vec<Folder> = ranks.iter().map(|rank| Folder::of(&rank.dir(base.path())).unwrap()).collect();
     // Some lost kernels, in some they are damaged, one has none left that is right, and the last has nothing left.
     for rank in &ranks[..4] {
         (1..=rank.rank + 1).for_each(|elements| remove(base.path(), rank, elements));
@@ -120,7 +119,7 @@ fn half_deleted_ranks_are_whole_again() {
     assert_eq!(findings(base.path()), 0);
 
     for (rank, whole) in ranks.iter().zip(&whole) {
-        let (now, folder) = (Folder::of(&rank.folder(base.path())).unwrap(), rank.folder(base.path()));
+        let (now, folder) = (Folder::of(&rank.dir(base.path())).unwrap(), rank.dir(base.path()));
         let names = |image: &Folder| -> Vec<PathBuf> {
             image.files().filter(|name| !name.ends_with(".opkeep.lock")).map(Path::to_owned).collect()
         };
@@ -156,8 +155,8 @@ fn all_generations_that_can_be_filled_are() {
     for generation in [Generation::R1_5, Generation::R1_6, Generation::R1_7] {
         let base = tempfile::tempdir().unwrap();
         let ranks = [0, 1].map(|rank| Rank { generation, ..Rank::new(rank) });
-        (1..=2).for_each(|elements| ranks[0].square(elements).write(&ranks[0].folder(base.path())).unwrap());
-        ranks[1].square(1).write(&ranks[1].folder(base.path())).unwrap();
+        (1..=2).for_each(|elements| ranks[0].square(elements).write(&ranks[0].dir(base.path())).unwrap());
+        ranks[1].square(1).write(&ranks[1].dir(base.path())).unwrap();
         let report = run(base.path());
         assert_eq!(report.filled.len(), 1, "{generation:?} {report:?}");
         let kernel = ranks[1].square(2);
@@ -169,7 +168,7 @@ fn all_generations_that_can_be_filled_are() {
 fn later_generations_are_refused_and_why_is_told() {
     let base = tempfile::tempdir().unwrap();
     for rank in [0, 1].map(|rank| Rank { generation: Generation::R2_1, ..Rank::new(rank) }) {
-        rank.square(1).write(&rank.folder(base.path())).unwrap();
+        rank.square(1).write(&rank.dir(base.path())).unwrap();
     }
     let before = Folder::of(base.path()).unwrap();
     let report = run(base.path());
@@ -182,10 +181,10 @@ fn later_generations_are_refused_and_why_is_told() {
 fn without_a_descriptor_or_with_another_one_nobody_knows_the_generation() {
     let base = tempfile::tempdir().unwrap();
     let ranks = [0, 1].map(Rank::new);
-    ranks[1].square(2).write(&ranks[1].folder(base.path())).unwrap();
-    ranks[0].square(2).write(&ranks[0].folder(base.path())).unwrap();
+    ranks[1].square(2).write(&ranks[1].dir(base.path())).unwrap();
+    ranks[0].square(2).write(&ranks[0].dir(base.path())).unwrap();
     let kernel = ranks[0].square(1);
-    kernel.write(&ranks[0].folder(base.path())).unwrap();
+    kernel.write(&ranks[0].dir(base.path())).unwrap();
     let info = path(base.path(), &ranks[0], &kernel, "info");
     change_info(&info, |info| info["job_content"]["op_list"][1]["int64mode"] = true.into());
     assert!(unfilled(&run(base.path())).contains("does not follow from its descriptor"));
@@ -216,12 +215,12 @@ fn disagreeing(change: impl FnOnce(&Path, &Rank)) -> (tempfile::TempDir, FillRep
     let ranks = ranks(base.path(), 3);
     remove(base.path(), &ranks[2], 1);
     change(base.path(), &ranks[1]);
-    let before = Folder::of(&ranks[2].folder(base.path())).unwrap();
+    let before = Folder::of(&ranks[2].dir(base.path())).unwrap();
     let report = run(base.path());
     if report.filled.is_empty() {
-        let mut now = Folder::of(&ranks[2].folder(base.path())).unwrap();
-        fs::remove_file(ranks[2].folder(base.path()).join(".opkeep.lock")).unwrap_or_default();
-        now.clone_from(&Folder::of(&ranks[2].folder(base.path())).unwrap());
+        let mut now = Folder::of(&ranks[2].dir(base.path())).unwrap();
+        fs::remove_file(ranks[2].dir(base.path()).join(".opkeep.lock")).unwrap_or_default();
+        now.clone_from(&Folder::of(&ranks[2].dir(base.path())).unwrap());
         assert_eq!(now, before);
     }
     (base, report)
@@ -243,7 +242,7 @@ fn put_pair(base: &Path, rank: &Rank, kernel: &CachedKernelFiles, object: &[u8],
     }
     fs::write(path(base, rank, kernel, "o"), object).unwrap();
     fs::write(path(base, rank, kernel, "json"), serde_json::to_vec(&json).unwrap()).unwrap();
-    age_all(&rank.folder(base));
+    age_all(&rank.dir(base));
 }
 
 #[test]
@@ -312,7 +311,7 @@ fn a_rank_that_was_made_for_another_is_not_filled() {
         let kernel = ranks[1].square(3);
         if file == "Initialize.info" {
             let info = json!({ "source_id": ranks[1].device, "job_content": { "SocInfo": { "socVersion": "Ascend310" } } });
-            fs::write(ranks[1].folder(base.path()).join(file), info.to_string()).unwrap();
+            fs::write(ranks[1].dir(base.path()).join(file), info.to_string()).unwrap();
         } else {
             let info = path(base.path(), &ranks[1], &kernel, "info");
             change_info(&info, |info| info["job_content"]["SocInfo"]["socVersion"] = "Ascend310".into());
@@ -331,7 +330,7 @@ fn a_rank_that_was_made_for_another_is_not_filled() {
     change_info(&info, |info| info["job_content"]["SocInfo"]["coreType"] = "VectorCore".into());
     let init =
         json!({ "source_id": ranks[1].device, "job_content": { "SocInfo": { "socVersion": "Ascend910A" } } });
-    fs::write(ranks[1].folder(base.path()).join("Initialize.info"), init.to_string()).unwrap();
+    fs::write(ranks[1].dir(base.path()).join("Initialize.info"), init.to_string()).unwrap();
     let lacking = |report: &FillReport| report.filled.iter().filter(|filled| filled.rank == "1").count();
     let report = run(base.path());
     assert_eq!(lacking(&report), 1, "{report:?}");
@@ -372,7 +371,7 @@ fn a_kernel_that_calls_itself_otherwise_is_no_donor() {
         let built = Kernel::new(Chip::Ascend910, name).build();
         fs::write(path(base.path(), &ranks[0], &kernel, "o"), built.object).unwrap();
         fs::write(path(base.path(), &ranks[0], &kernel, "json"), built.json).unwrap();
-        age_all(&ranks[0].folder(base.path()));
+        age_all(&ranks[0].dir(base.path()));
         assert_eq!(findings(base.path()), 0);
         let report = run(base.path());
         assert_eq!(report.filled.len(), is_given, "{report:?}");
@@ -388,16 +387,16 @@ fn the_device_is_known_or_asked_for() {
     let base = tempfile::tempdir().unwrap();
     let ranks = ranks(base.path(), 2);
     // Nothing is left that says it.
-    fs::remove_dir_all(ranks[1].folder(base.path())).unwrap();
+    fs::remove_dir_all(ranks[1].dir(base.path())).unwrap();
     let report = run(base.path());
     assert!(unfilled(&report).contains("--device-map 1=DEVICE"));
     assert_eq!(report.unfilled[0].rank.as_deref(), Some("1"));
-    assert!(!ranks[1].folder(base.path()).exists());
+    assert!(!ranks[1].dir(base.path()).exists());
 
     // What MindSpore wrote when it started says it.
     let fresh = || {
-        fs::create_dir_all(ranks[1].folder(base.path())).unwrap();
-        let init = ranks[1].folder(base.path()).join("Initialize.info");
+        fs::create_dir_all(ranks[1].dir(base.path())).unwrap();
+        let init = ranks[1].dir(base.path()).join("Initialize.info");
         fs::write(init, json!({ "source_id": 6, "job_content": {} }).to_string()).unwrap();
     };
     fresh();
@@ -409,8 +408,8 @@ fn the_device_is_known_or_asked_for() {
 
     // A file that says otherwise, whatever else is wrong with it.
     let other = Rank { device: 4, ..Rank::new(1) }.square(1);
-    fs::write(ranks[1].folder(base.path()).join(format!("{}.o", other.stem)), "torn").unwrap();
-    age_all(&ranks[1].folder(base.path()));
+    fs::write(ranks[1].dir(base.path()).join(format!("{}.o", other.stem)), "torn").unwrap();
+    age_all(&ranks[1].dir(base.path()));
     let report = Fill { dry_run: true, ..Fill::new() }.run(base.path());
     let why = unfilled(&report);
     assert!(
@@ -428,7 +427,7 @@ fn the_device_is_known_or_asked_for() {
 fn ranks_that_have_lost_everything_are_filled_if_the_map_names_them() {
     let base = tempfile::tempdir().unwrap();
     let ranks = ranks(base.path(), 4);
-    fs::remove_dir_all(ranks[2].folder(base.path())).unwrap();
+    fs::remove_dir_all(ranks[2].dir(base.path())).unwrap();
     fs::remove_dir_all(base.path().join("rank_3")).unwrap();
     fs::create_dir(base.path().join("rank_table")).unwrap();
     let report = Fill { map: "2=1, 3=2", ..Fill::new() }.run(base.path());
@@ -436,7 +435,7 @@ fn ranks_that_have_lost_everything_are_filled_if_the_map_names_them() {
     for (rank, device) in [(2, 1), (3, 2)] {
         let rank = Rank { device, ..Rank::new(rank) };
         assert!((1..=5).all(|elements| path(base.path(), &rank, &rank.square(elements), "json").exists()));
-        assert_eq!(fs::metadata(rank.folder(base.path())).unwrap().mode() & 0o777, 0o750);
+        assert_eq!(fs::metadata(rank.dir(base.path())).unwrap().mode() & 0o777, 0o750);
     }
     assert_eq!(findings(base.path()), 0);
 
@@ -476,7 +475,7 @@ fn names_that_somebody_has_are_not_taken() {
         let report = Fill { before: &begin, ..Fill::new() }.run(base.path());
         assert!(unfilled(&report).contains("exists already"), "{report:?}");
         assert_eq!(fs::read(&taken).unwrap(), b"theirs");
-        let names = fs::read_dir(ranks[1].folder(base.path())).unwrap().count();
+        let names = fs::read_dir(ranks[1].dir(base.path())).unwrap().count();
         assert_eq!(names, 4 * 3 + 1 + 1, "nothing else, but for the lock");
         fs::remove_file(taken).unwrap();
     }
@@ -488,7 +487,7 @@ fn kernels_whose_names_say_no_device_are_told() {
     let base = tempfile::tempdir().unwrap();
     let ranks = ranks(base.path(), 2);
     let kernel = CachedKernelFiles { stem: "square_12484080525657478220".to_owned(), ..ranks[0].square(1) };
-    ranks.iter().for_each(|rank| kernel.write(&rank.folder(base.path())).unwrap());
+    ranks.iter().for_each(|rank| kernel.write(&rank.dir(base.path())).unwrap());
     let report = run(base.path());
     assert!(report.unfilled.is_empty() && report.filled.is_empty(), "all have it: {report:?}");
     fs::remove_file(path(base.path(), &ranks[1], &kernel, "json")).unwrap();

@@ -38,15 +38,15 @@ fn repair_and_fill(base: &Path, dry_run: bool, map: &str, before: &dyn Fn()) -> 
 fn half_lost(base: &Path, kernels: u32) -> Rank {
     let lost = Rank { device: 5, ..Rank::new(1) };
     for elements in 1..=kernels {
-        Rank::new(0).square(elements).write(&Rank::new(0).folder(base)).unwrap();
-        lost.square(elements).write(&lost.folder(base)).unwrap();
+        Rank::new(0).square(elements).write(&Rank::new(0).dir(base)).unwrap();
+        lost.square(elements).write(&lost.dir(base)).unwrap();
         fs::remove_file(path(base, &lost, elements, "o")).unwrap();
     }
     lost
 }
 
 fn path(base: &Path, rank: &Rank, elements: u32, suffix: &str) -> PathBuf {
-    rank.folder(base).join(format!("{}.{suffix}", rank.square(elements).stem))
+    rank.dir(base).join(format!("{}.{suffix}", rank.square(elements).stem))
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn what_was_set_aside_says_what_the_rank_was_made_for() {
             Repair::new().mend_all(base.path());
         }
         if steps == "lost since" {
-            fs::remove_dir_all(lost.folder(base.path())).unwrap();
+            fs::remove_dir_all(lost.dir(base.path())).unwrap();
         }
         let report = repair_and_fill(base.path(), steps == "dry", "1=5", &|| {});
         assert!(report.filled.is_empty() && report.unfilled.len() == 3, "{steps}: {report:?}");
@@ -86,7 +86,7 @@ fn what_was_set_aside_before_says_which_device_the_rank_has() {
 fn what_an_administrator_fills_and_sets_aside_is_the_owners() {
     let base = tempfile::tempdir().unwrap();
     let lost = half_lost(base.path(), 2);
-    for folder in [base.path(), &base.path().join("rank_1"), &lost.folder(base.path())] {
+    for folder in [base.path(), &base.path().join("rank_1"), &lost.dir(base.path())] {
         if chown(folder, Some(65534), Some(65534)).is_err() {
             // Only administrators can do what is tested here.
             return;
@@ -113,9 +113,9 @@ fn who_starts_while_a_rank_is_filled_does_not_wait_for_all_of_it() {
     const KERNELS: u32 = 200;
     let base = tempfile::tempdir().unwrap();
     let lost = half_lost(base.path(), KERNELS);
-    let lock = lost.folder(base.path()).join("file.lock");
+    let lock = lost.dir(base.path()).join("file.lock");
     File::create(&lock).unwrap();
-    let folder = lost.folder(base.path());
+    let folder = lost.dir(base.path());
     let there = || {
         let files = fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path());
         files.filter(|file| file.extension().is_some_and(|suffix| suffix == "json")).count()

@@ -1,7 +1,5 @@
-//! Caches that frameworks wrote, and what is put there.
-//!
-//! What starts other processes is in `spawning`: between fork and exec a child has all files of this process open, and
-//! files that are open are left alone.
+//! Caches of frameworks, and builds in their directories. Tests that start processes are in `cases`: between fork and exec a
+//! child has all files of this process open, and open files are left alone.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -11,11 +9,15 @@ mod laid;
 #[cfg(test)]
 mod damage;
 #[cfg(test)]
+mod displaced;
+#[cfg(test)]
 mod fill;
 #[cfg(test)]
 mod fill_traces;
 #[cfg(test)]
 mod materialise;
+#[cfg(test)]
+mod meanwhile;
 #[cfg(test)]
 mod quarantine;
 #[cfg(test)]
@@ -25,4 +27,10 @@ mod scan_chips;
 #[cfg(test)]
 mod scan_claims;
 #[cfg(test)]
+mod scan_input;
+#[cfg(test)]
 mod scan_names;
+#[cfg(test)]
+mod scene;
+#[cfg(test)]
+mod undone_builds;

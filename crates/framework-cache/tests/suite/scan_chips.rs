@@ -57,7 +57,7 @@ fn families_refuse_each_other_beside_a_descriptor() {
         for built in Chip::ALL {
             let base = tempfile::tempdir().unwrap();
             let kernel = rank_for(named).square(1).compiled_for(built);
-            kernel.write(&rank_for(named).folder(base.path())).unwrap();
+            kernel.write(&rank_for(named).dir(base.path())).unwrap();
             let scan = only(base.path());
             let item = &scan.items[0];
             if run_each_other(named, built) {
@@ -100,8 +100,8 @@ fn families_refuse_each_other_in_a_directory_for_a_chip() {
 fn one_name_is_a_trap() {
     let base = tempfile::tempdir().unwrap();
     let rank = Rank { soc: "Ascend910B", ..Rank::new(0) };
-    rank.square(1).compiled_for(Chip::Ascend910).write(&rank.folder(base.path())).unwrap();
-    rank.square(2).compiled_for(Chip::Ascend910B).write(&rank.folder(base.path())).unwrap();
+    rank.square(1).compiled_for(Chip::Ascend910).write(&rank.dir(base.path())).unwrap();
+    rank.square(2).compiled_for(Chip::Ascend910B).write(&rank.dir(base.path())).unwrap();
     let scan = only(base.path());
     let other = scan.items.iter().filter(|item| is_other(item)).map(|item| item.name.clone());
     assert_eq!(other.collect::<Vec<_>>(), [rank.square(2).stem]);
@@ -158,7 +158,7 @@ fn the_odd_one_of_a_directory_is_found() {
 fn descriptors_decide() {
     let base = tempfile::tempdir().unwrap();
     let rank = rank_for(Chip::Ascend910);
-    let folder = rank.folder(base.path());
+    let folder = rank.dir(base.path());
     rank.square(1).write(&folder).unwrap();
     for name in ["te_add_1", "te_mul_2"] {
         put_pair(&folder, &Kernel::new(Chip::Ascend910B, name).build());
@@ -169,9 +169,9 @@ fn descriptors_decide() {
     assert_eq!(other, ["te_add_1", "te_mul_2"]);
 
     let base = tempfile::tempdir().unwrap();
-    (1..=3).for_each(|elements| rank.square(elements).write(&rank.folder(base.path())).unwrap());
+    (1..=3).for_each(|elements| rank.square(elements).write(&rank.dir(base.path())).unwrap());
     let second = rank_for(Chip::Ascend910B).square(4);
-    second.write(&rank.folder(base.path())).unwrap();
+    second.write(&rank.dir(base.path())).unwrap();
     let scan = only(base.path());
     assert!(scan.items.iter().all(|item| matches!(item.verdict, ItemState::Intact)), "{:?}", states(&scan));
     let noted = |item: &&Item| item.notes.iter().any(|note| matches!(note, Note::OtherChip(_)));
@@ -202,8 +202,8 @@ fn kernels_for_hosts_are_for_another_chip() {
 fn repair_leaves_it_and_says_so() {
     let base = tempfile::tempdir().unwrap();
     let rank = rank_for(Chip::Ascend910);
-    rank.square(1).write(&rank.folder(base.path())).unwrap();
-    rank.square(2).compiled_for(Chip::Ascend910B).write(&rank.folder(base.path())).unwrap();
+    rank.square(1).write(&rank.dir(base.path())).unwrap();
+    rank.square(2).compiled_for(Chip::Ascend910B).write(&rank.dir(base.path())).unwrap();
     let before = Folder::of(base.path()).unwrap();
     for force in [false, true] {
         let aside = Repair { force, ..Repair::new() }.mend(&only(base.path())).unwrap();
@@ -224,7 +224,7 @@ fn damage_is_damage_on_any_chip() {
     let rank = rank_for(Chip::Ascend910);
     let mut kernel = rank.square(1).compiled_for(Chip::Ascend910B);
     kernel.object.truncate(200);
-    kernel.write(&rank.folder(base.path())).unwrap();
+    kernel.write(&rank.dir(base.path())).unwrap();
     assert_eq!(only(base.path()).items[0].state(), "damaged");
     assert_eq!(Repair::new().mend_all(base.path())[0].moved.len(), 1);
 }
@@ -234,10 +234,10 @@ fn no_rank_is_filled_with_it() {
     let base = tempfile::tempdir().unwrap();
     let [full, lacking] = [0, 1].map(|rank| Rank { soc: "Ascend910A", ..Rank::new(rank) });
     for elements in 1..=2 {
-        full.square(elements).write(&full.folder(base.path())).unwrap();
+        full.square(elements).write(&full.dir(base.path())).unwrap();
     }
-    full.square(3).compiled_for(Chip::Ascend910B).write(&full.folder(base.path())).unwrap();
-    lacking.square(1).write(&lacking.folder(base.path())).unwrap();
+    full.square(3).compiled_for(Chip::Ascend910B).write(&full.dir(base.path())).unwrap();
+    lacking.square(1).write(&lacking.dir(base.path())).unwrap();
     let surveys = look_at_all(base.path());
     let caches: Vec<ScannedCache<'_>> =
         surveys.iter().map(|scan| ScannedCache { scan, moved: &[] }).collect();
@@ -253,7 +253,7 @@ fn no_rank_is_filled_with_it() {
     let report = fill(&caches, &options);
     let filled: Vec<&str> = report.filled.iter().map(|filled| filled.stem.as_str()).collect();
     assert_eq!(filled, [lacking.square(2).stem], "{report:?}");
-    assert!(!lacking.folder(base.path()).join(format!("{}.o", lacking.square(3).stem)).exists());
+    assert!(!lacking.dir(base.path()).join(format!("{}.o", lacking.square(3).stem)).exists());
 }
 
 /// Any nesting of directories, each judged as what it is.

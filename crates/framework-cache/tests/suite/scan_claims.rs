@@ -78,11 +78,11 @@ fn a_kernel_behind_a_link_is_not_called_damaged() {
         let base = tempfile::tempdir().unwrap();
         let (rank, elsewhere) = (Rank::new(0), base.path().join("elsewhere"));
         let kernel = rank.square(1);
-        kernel.write(&rank.folder(base.path())).unwrap();
-        let file = rank.folder(base.path()).join(format!("{}.{suffix}", kernel.stem));
+        kernel.write(&rank.dir(base.path())).unwrap();
+        let file = rank.dir(base.path()).join(format!("{}.{suffix}", kernel.stem));
         fs::rename(&file, &elsewhere).unwrap();
         symlink(&elsewhere, &file).unwrap();
-        let cache = Cache { folder: rank.folder(base.path()), base };
+        let cache = Cache { folder: rank.dir(base.path()), base };
         let states = cache.states();
         assert!(matches!(&states[..], [(_, "unreadable", _)]), "{suffix}: {states:?}");
     }
@@ -210,11 +210,11 @@ fn one_lost_descriptor_does_not_make_ranks_strangers() {
     let base = tempfile::tempdir().unwrap();
     let ranks = [0, 1].map(|rank| Rank { generation: Generation::R2_1, ..Rank::new(rank) });
     for rank in &ranks {
-        (1..=4).for_each(|elements| rank.square(elements).write(&rank.folder(base.path())).unwrap());
+        (1..=4).for_each(|elements| rank.square(elements).write(&rank.dir(base.path())).unwrap());
     }
     let mut stems: Vec<String> = (1..=4).map(|elements| ranks[0].square(elements).stem).collect();
     stems.sort();
-    fs::remove_file(ranks[0].folder(base.path()).join(format!("{}.info", stems[0]))).unwrap();
+    fs::remove_file(ranks[0].dir(base.path()).join(format!("{}.info", stems[0]))).unwrap();
     let options = ScanOptions { threads: NonZeroUsize::MIN, progress: &|_, _| {}, cancelled: &|| false };
     let places = find(base.path()).unwrap().places;
     let surveys: Vec<CacheScan> = places.iter().map(|place| scan(place, &options).unwrap()).collect();

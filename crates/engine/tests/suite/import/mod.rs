@@ -105,12 +105,12 @@ impl Place {
     }
 
     fn keep(&self, rank: &Rank, length: u32) {
-        rank.square(length).write(&rank.folder(&self.base())).unwrap();
+        rank.square(length).write(&rank.dir(&self.base())).unwrap();
     }
 
     fn file(&self, length: u32, ending: &str) -> PathBuf {
         let rank = Rank::new(0);
-        rank.folder(&self.base()).join(format!("{}.{ending}", rank.square(length).stem))
+        rank.dir(&self.base()).join(format!("{}.{ending}", rank.square(length).stem))
     }
 
     fn importer(&self) -> Importer {

@@ -138,7 +138,7 @@ fn a_kernel_for_another_machine() {
 fn kernels_for_other_chips() {
     for chip in Chip::ALL {
         let place = Place::new();
-        Rank::new(0).square(1).compiled_for(chip).write(&Rank::new(0).folder(&place.base())).unwrap();
+        Rank::new(0).square(1).compiled_for(chip).write(&Rank::new(0).dir(&place.base())).unwrap();
         let report = place.import();
         let cache = only(&report);
         if chip == Chip::Ascend910 {
@@ -227,7 +227,7 @@ fn a_kernel_that_is_called_for_another_device_is_imported() {
     let (own, theirs) = (Rank::new(0).square(1), Rank::new(3).square(1));
     let pair = Kernel::new(Chip::Ascend910, &theirs.stem).build();
     CachedKernelFiles { json: pair.json, object: pair.object, ..own }
-        .write(&Rank::new(0).folder(&place.base()))
+        .write(&Rank::new(0).dir(&place.base()))
         .unwrap();
     assert_eq!(counts(&place.import()), (1, 0, 0, vec![]));
 }
@@ -253,7 +253,7 @@ fn an_operator_from_a_source_of_its_own() {
     };
     for custom in ["/home/somebody/square.py", "/usr/local/Ascend/opp/op_impl/custom/ai_core/tbe"] {
         let place = Place::new();
-        from(custom).write(&Rank::new(0).folder(&place.base())).unwrap();
+        from(custom).write(&Rank::new(0).dir(&place.base())).unwrap();
         assert_eq!(counts(&place.import()), (0, 0, 0, vec!["own-source"]));
         assert_eq!(place.outcome(&place.trusting(), &square(1)), ("compiled", false));
         // Nor is it served by the toolkit's.
@@ -269,7 +269,7 @@ fn an_operator_from_a_source_of_its_own() {
         ["/opt/cann/opp/op_impl/built-in/ai_core/tbe/", "/opt/cann/opp/built-in/op_impl/ai_core/tbe", ""]
     {
         let place = Place::new();
-        from(built_in).write(&Rank::new(0).folder(&place.base())).unwrap();
+        from(built_in).write(&Rank::new(0).dir(&place.base())).unwrap();
         assert_eq!(counts(&place.import()), (1, 0, 0, vec![]), "{built_in}");
         assert_eq!(place.outcome(&place.trusting(), &square(1)), ("reused", true));
     }

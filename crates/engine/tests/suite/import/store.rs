@@ -72,7 +72,7 @@ fn of_one_job_the_first_kernel_stays() {
     let CachedKernelFiles { stem, info, .. } = rank.square(1);
     // Another object, whole by itself.
     let CachedKernelFiles { json, object, .. } = rank.square_of(1, 999);
-    CachedKernelFiles { stem, json, object, info }.write(&rank.folder(&place.base())).unwrap();
+    CachedKernelFiles { stem, json, object, info }.write(&rank.dir(&place.base())).unwrap();
     let report = place.import();
     let found: Vec<_> = report.caches.iter().map(|cache| (cache.existing, cache.duplicates)).collect();
     assert_eq!(found, [(1, 0), (0, 1)]);
@@ -252,7 +252,7 @@ fn after_an_import() -> SystemTime {
 
 /// Has a rank's kernel of one length compiled, of so many bytes of code and at that time; its object.
 fn compiled_anew(place: &Place, rank: &Rank, code_bytes: usize, at: SystemTime) -> Vec<u8> {
-    let (kept, folder) = (rank.square_of(1, code_bytes), rank.folder(&place.base()));
+    let (kept, folder) = (rank.square_of(1, code_bytes), rank.dir(&place.base()));
     kept.write(&folder).unwrap();
     for ending in ["info", "o", "json"] {
         let file = File::open(folder.join(format!("{}.{ending}", kept.stem))).unwrap();

@@ -1,6 +1,7 @@
 //! Caches as no framework leaves them: links, pipes, strange names, files that change, and very many of them.
 
-use libtest_mimic::Trial;
+#![expect(clippy::disallowed_methods, reason = "tests make and damage caches by hand")]
+
 use std::ffi::OsStr;
 use std::fs;
 use std::num::NonZeroUsize;
@@ -20,10 +21,11 @@ fn look(base: &Path) -> CacheScan {
     scan(&places[0], &options).unwrap()
 }
 
+#[test]
 fn links_are_not_followed() {
     let base = tempfile::tempdir().unwrap();
     let rank = Rank::new(0);
-    let (folder, kernel) = (rank.folder(base.path()), rank.square(1));
+    let (folder, kernel) = (rank.dir(base.path()), rank.square(1));
     kernel.write(&folder).unwrap();
     // Whether the file behind a link is the right one is not looked at: MindSpore would follow it.
     let object = folder.join(format!("{}.o", kernel.stem));
@@ -45,15 +47,17 @@ fn links_are_not_followed() {
     assert_eq!(look(&base.path().join("rank_2/kernel_meta")).items.len(), 1);
 }
 
+#[test]
 fn pipes_and_folders_stand_in_nobodys_way() {
     let base = tempfile::tempdir().unwrap();
     let rank = Rank::new(0);
-    let (folder, kernel) = (rank.folder(base.path()), rank.square(1));
+    let (folder, kernel) = (rank.dir(base.path()), rank.square(1));
     kernel.write(&folder).unwrap();
     let pipe = |name: &str| {
         let path = folder.join(name);
         let _ = fs::remove_file(&path);
-        assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
     };
     pipe(&format!("{}.o", kernel.stem));
     pipe("b.json");
@@ -63,12 +67,13 @@ fn pipes_and_folders_stand_in_nobodys_way() {
     assert!(matches!(&scan.items[..], [item] if matches!(item.verdict, ItemState::Damaged(_))));
 }
 
+#[test]
 fn names_that_are_no_text_are_nobodys() {
     let base = tempfile::tempdir().unwrap();
     let rank = Rank::new(0);
-    rank.square(1).write(&rank.folder(base.path())).unwrap();
+    rank.square(1).write(&rank.dir(base.path())).unwrap();
     for name in [&b"caf\xe9.json"[..], b"\xff.o", b"\x1b[31m.info\xff"] {
-        fs::write(rank.folder(base.path()).join(OsStr::from_bytes(name)), "").unwrap();
+        fs::write(rank.dir(base.path()).join(OsStr::from_bytes(name)), "").unwrap();
     }
     let scan = look(base.path());
     assert_eq!((scan.items.len(), scan.foreign_count), (1, 3));
@@ -76,10 +81,11 @@ fn names_that_are_no_text_are_nobodys() {
 }
 
 /// Whoever replaces a kernel while we read must not have it called damaged.
+#[test]
 fn a_kernel_that_is_replaced_meanwhile_is_whole_or_in_use() {
     let base = tempfile::tempdir().unwrap();
     let rank = Rank::new(0);
-    let (folder, one) = (rank.folder(base.path()), rank.square_of(1, 8000));
+    let (folder, one) = (rank.dir(base.path()), rank.square_of(1, 8000));
     let other = rank.square_of(1, 9000);
     one.write(&folder).unwrap();
     let done = AtomicBool::new(false);
@@ -109,11 +115,12 @@ fn a_kernel_that_is_replaced_meanwhile_is_whole_or_in_use() {
     });
 }
 
+#[test]
 fn a_million_files_are_looked_through() {
     let memory = Path::new("/dev/shm");
     let base = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap();
     let rank = Rank::new(0);
-    let (folder, kernel) = (rank.folder(base.path()), rank.square(1));
+    let (folder, kernel) = (rank.dir(base.path()), rank.square(1));
     kernel.write(&folder).unwrap();
     let mut source = base.path().join("source0");
     for number in 0..1_000_000 {
@@ -129,14 +136,4 @@ fn a_million_files_are_looked_through() {
     assert_eq!((scan.items.len(), scan.foreign_count), (50_001, 950_000));
     assert_eq!(scan.items.iter().filter(|item| matches!(item.verdict, ItemState::Intact)).count(), 1);
     assert_eq!(scan.foreign.len(), 100);
-}
-
-pub(crate) fn trials() -> Vec<Trial> {
-    trials![
-        links_are_not_followed,
-        pipes_and_folders_stand_in_nobodys_way,
-        names_that_are_no_text_are_nobodys,
-        a_kernel_that_is_replaced_meanwhile_is_whole_or_in_use,
-        a_million_files_are_looked_through
-    ]
 }

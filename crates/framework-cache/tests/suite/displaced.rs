@@ -1,6 +1,7 @@
 //! Displaced files return to their names where they fit, and nothing of others is lost where they cannot.
 
-use libtest_mimic::Trial;
+#![expect(clippy::disallowed_methods, reason = "tests make and damage caches by hand")]
+
 use std::fs;
 
 use opkeep_framework_cache::restore::{RestoreOptions, newest, quarantines, restore};
@@ -13,6 +14,7 @@ use crate::scene::{Operation, Scene, Start};
 
 /// A description that a dead process displaced is not restored beside an object that it does not describe, whatever is
 /// known of it.
+#[test]
 fn a_displaced_description_stays_with_its_object() {
     let cases = [false, true].into_iter().flat_map(|is_lost| [1, 2].map(|first| (is_lost, first)));
     for ((is_lost, first), is_extended) in cases.flat_map(|case| [false, true].map(|it| (case, it))) {
@@ -39,6 +41,7 @@ fn a_displaced_description_stays_with_its_object() {
 }
 
 /// It is restored beside its own object, and where there is none.
+#[test]
 fn a_displaced_description_returns_to_its_object() {
     for has_object in [false, true] {
         let scene = Scene::new();
@@ -57,6 +60,7 @@ fn a_displaced_description_returns_to_its_object() {
 }
 
 /// An undo first settles what a killed build displaced: so does its dry run.
+#[test]
 fn a_dry_run_reports_what_the_undo_of_a_killed_build_does() {
     let (other, ours) = (Operation::Ours(2), Operation::Ours(1));
     for (suffix, what) in [("o", other), ("json", other), ("o", ours)] {
@@ -77,6 +81,7 @@ fn a_dry_run_reports_what_the_undo_of_a_killed_build_does() {
 
 /// A kernel of ours that is withdrawn is quarantined if MindSpore extended its description. If it cannot be, the kernel
 /// stays, that is reported, and a later call finds it.
+#[test]
 fn an_extended_kernel_is_withdrawn_with_a_copy() {
     let scene = Scene::new();
     scene.build(1, || {});
@@ -104,6 +109,7 @@ fn an_extended_kernel_is_withdrawn_with_a_copy() {
 }
 
 /// What MindSpore added to a description stays where its damaged object cannot be quarantined.
+#[test]
 fn an_extended_description_is_not_removed() {
     let scene = Scene::new();
     scene.build(1, || {});
@@ -115,14 +121,4 @@ fn an_extended_description_is_not_removed() {
     let report = view(scene.base.path()).materialise(&[scene.ours(1).files()]).unwrap();
     assert!(matches!(report.left[..], [LeftKernel { why: LeftReason::NotKept { .. }, .. }]), "{report:?}");
     assert_eq!(scene.read("json"), Some(extended));
-}
-
-pub(crate) fn trials() -> Vec<Trial> {
-    trials![
-        a_displaced_description_stays_with_its_object,
-        a_displaced_description_returns_to_its_object,
-        a_dry_run_reports_what_the_undo_of_a_killed_build_does,
-        an_extended_kernel_is_withdrawn_with_a_copy,
-        an_extended_description_is_not_removed
-    ]
 }

@@ -1,6 +1,7 @@
 //! Another program writes a kernel's files while a build, or an undo, is at them: between any two changes.
 
-use libtest_mimic::Trial;
+#![expect(clippy::disallowed_methods, reason = "tests make and damage caches by hand")]
+
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -34,6 +35,7 @@ const BESIDE_A_BUILD: [(&str, Way, Operation); 12] = [
     ("info", Way::Create, Operation::Nonsense),
 ];
 
+#[test]
 fn no_build_mixes_its_kernel_with_what_is_written_meanwhile() {
     let (mut left, mut displaced) = (0, 0);
     for start in STARTS {
@@ -106,6 +108,7 @@ fn no_build_mixes_its_kernel_with_what_is_written_meanwhile() {
 }
 
 /// Another program writes an object that is equal to ours, and a description of its own.
+#[test]
 fn no_build_removes_an_equal_object_of_another_program() {
     for way in [Way::Rename, Way::Truncate, Way::Anew] {
         let mut left = 0;
@@ -129,6 +132,7 @@ fn no_build_removes_an_equal_object_of_another_program() {
 }
 
 /// Another program has a build give up, and writes the object while the build restores what was there.
+#[test]
 fn no_build_restores_a_description_beside_what_is_written_meanwhile() {
     let mut left = 0;
     for first in 0.. {
@@ -157,6 +161,7 @@ fn is_displaced(path: &Path) -> bool {
 }
 
 /// A process that has the description open writes to it, also after the build displaced it.
+#[test]
 fn no_build_removes_what_is_written_to_an_open_file() {
     let mut kept = 0;
     for at in 0.. {
@@ -186,6 +191,7 @@ fn no_build_removes_what_is_written_to_an_open_file() {
 }
 
 /// A kernel whose place another one takes stays as long as that one cannot be written.
+#[test]
 fn a_superseded_kernel_stays_until_its_successor_is_written() {
     let scene = Scene::starting(Start::Ours);
     let other = Ours::of(Chip::Ascend910, &Rank::new(0).square(2), 2);
@@ -215,6 +221,7 @@ const BESIDE_AN_UNDO: [(&str, Way, Operation); 6] = [
     ("json", Way::Truncate, Operation::Extended(1)),
 ];
 
+#[test]
 fn no_undo_mixes_what_it_restores_with_what_is_written_meanwhile() {
     let mut kept = 0;
     for (suffix, way, what) in BESIDE_AN_UNDO {
@@ -251,6 +258,7 @@ fn no_undo_mixes_what_it_restores_with_what_is_written_meanwhile() {
 }
 
 /// The build replaced one file of a kernel and wrote the other: another program writes that one while the first is restored.
+#[test]
 fn no_undo_restores_half_a_kernel_beside_what_is_written_meanwhile() {
     for other in ["o", "json"] {
         let mut kept = 0;
@@ -281,6 +289,7 @@ fn no_undo_restores_half_a_kernel_beside_what_is_written_meanwhile() {
 }
 
 /// A repair quarantined a kernel, and its description is lost there: another program writes one while the object is restored.
+#[test]
 fn no_undo_of_a_repair_restores_an_object_beside_what_is_written_meanwhile() {
     let mut kept = 0;
     for at in 0.. {
@@ -309,6 +318,7 @@ fn no_undo_of_a_repair_restores_an_object_beside_what_is_written_meanwhile() {
 }
 
 /// One program replaces a file of ours, and another one writes under its name once the undo displaced that.
+#[test]
 fn an_undo_reports_what_stays_displaced() {
     let mut displaced = 0;
     for at in 0.. {
@@ -330,6 +340,7 @@ fn an_undo_reports_what_stays_displaced() {
 }
 
 /// Each line of the journal is damaged or missing by itself.
+#[test]
 fn no_undo_with_a_damaged_journal_mixes_kernels() {
     for (line, is_removed) in (1..).flat_map(|line| [(line, false), (line, true)]) {
         let scene = Scene::starting(Start::Theirs);
@@ -350,6 +361,7 @@ fn no_undo_with_a_damaged_journal_mixes_kernels() {
 
 /// An object of which the journal lost the description is not restored beside one that is written meanwhile, and the other
 /// way round.
+#[test]
 fn no_undo_with_a_damaged_journal_mixes_what_is_written_meanwhile() {
     let mut raced = 0;
     for (suffix, other) in [("o", "json"), ("json", "o")] {
@@ -380,20 +392,4 @@ fn no_undo_with_a_damaged_journal_mixes_what_is_written_meanwhile() {
         }
     }
     assert!(raced > 4, "{raced}");
-}
-
-pub(crate) fn trials() -> Vec<Trial> {
-    trials![
-        no_build_mixes_its_kernel_with_what_is_written_meanwhile,
-        no_build_removes_an_equal_object_of_another_program,
-        no_build_restores_a_description_beside_what_is_written_meanwhile,
-        no_build_removes_what_is_written_to_an_open_file,
-        a_superseded_kernel_stays_until_its_successor_is_written,
-        no_undo_mixes_what_it_restores_with_what_is_written_meanwhile,
-        no_undo_restores_half_a_kernel_beside_what_is_written_meanwhile,
-        no_undo_of_a_repair_restores_an_object_beside_what_is_written_meanwhile,
-        an_undo_reports_what_stays_displaced,
-        no_undo_with_a_damaged_journal_mixes_kernels,
-        no_undo_with_a_damaged_journal_mixes_what_is_written_meanwhile
-    ]
 }

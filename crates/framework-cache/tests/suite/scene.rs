@@ -1,5 +1,7 @@
 //! A directory of one kernel, and another program that writes there.
 
+#![expect(clippy::disallowed_methods, reason = "tests make and damage caches by hand")]
+
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::PathBuf;
