@@ -2,20 +2,20 @@
 //!
 //! * [`conformance`]: one suite that every backend must pass.
 //! * [`NullBackend`]: a backend that compiles any job at once, without a compiler, to a kernel that does nothing; it
-//! can be made to fail, to return wrong results or to be slow. [`CompileLog`]: its compiles, in all processes.
+//!   can be made to fail, to return wrong results or to be slow. [`CompileLog`]: its compiles, in all processes.
 //! * [`TestContext`]: the context that a test passes to a backend.
 //! * [`elf`]: writes small, valid kernel objects for this host.
 //! * [`ascend`]: writes kernels for Ascend chips as the vendor's compilers do; [`image`]: any ELF file; [`patch`]:
-//! changes one field of it.
+//!   changes one field of it.
 //! * [`caches`]: kernels as frameworks leave them in their caches.
 //! * [`toolkit`]: a stand-in for the CANN toolkit, whose `opc` compiles without CANN.
 //! * [`toolchain_mutations`]: compilers, headers, libraries and wrappers that change between builds.
 //! * [`fault`]: a disk that fails, dies or loses power at a chosen call; [`Folder`] keeps and restores its files.
 //! * [`corpus`]: files that may not be redistributed. [`Counting`], [`most_bytes`] and [`allocations`]: the memory that
-//! code uses.
+//!   code uses.
 //! * [`remote`]: a remote tier in memory that can be slow, wrong, full or gone.
 //! * [`interleave`](mod@interleave): runs threads one at a time, and switches between them at calls to the disk in a
-//! given order.
+//!   given order.
 
 pub mod ascend;
 pub mod caches;

@@ -39,10 +39,10 @@
 //! system:
 //!
 //! * Of a file that was written to and not synced since, all bytes are there, none, half, or garbage of the same
-//! length.
+//!   length.
 //! * Each new name, rename and removal is done or undone, unless its directory was synced since; for a rename that is
-//! the directory of the new name. Up to four changes: every combination. Up to sixteen: each alone, and each with all
-//! later ones. More: none, all, only the oldest and only the newest; a death at an earlier call covers the rest.
+//!   the directory of the new name. Up to four changes: every combination. Up to sixteen: each alone, and each with all
+//!   later ones. More: none, all, only the oldest and only the newest; a death at an earlier call covers the rest.
 //! * Modes and times keep their set values, since no promise depends on them.
 
 mod power;

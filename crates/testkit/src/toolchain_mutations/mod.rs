@@ -10,7 +10,7 @@
 //! # Failures
 //!
 //! * *stale*: a kernel, reused or built, whose object or key differs from the fresh store's; a kernel although the
-//! fresh store refuses the toolchain. Objects are compared, not names.
+//!   fresh store refuses the toolchain. Objects are compared, not names.
 //! * *needless*: a kernel that is built again although nothing that matters changed.
 //! * *refused*: a working toolchain is refused, and the case does not allow that. If it does, it is counted separately.
 //! * *vacuous*: a case that must change an object does not, as the fresh store shows; or one that must not does.
