@@ -8,30 +8,31 @@ use crate::common::{Place, Ran};
 use serde_json::Value;
 
 const KERNELS: usize = 6;
+const WITH_A_BAD_ONE: usize = 4;
 
-/// Builds [`KERNELS`] kernels with a compiler that does `bad` instead of one of them, the third that is begun.
+/// Builds [`WITH_A_BAD_ONE`] kernels with a compiler that does `bad` instead of one of them, the third that is begun.
 ///
 /// That one fails, for a reason that has all of `says` in it, and the others are built. What is kept is good; and with the
 /// compiler in order the build is too. Gives the reason.
 #[track_caller]
 fn one_is_bad(place: &Place, bad: &str, args: &[&str], says: &[&str]) -> String {
-    network(place, KERNELS);
+    network(place, WITH_A_BAD_ONE);
     // Of two that begin at once one is the third.
     let cc =
         Teller::new(place, &format!("[ $begun -ge 3 ] && mkdir ../../../third 2> /dev/null && {{ {bad}\n}}"));
     let ran = Build::start(place, 0, &cc, args).end().ended_with(1);
     let (failed, built) = (ran.count("failed"), ran.count("compiled"));
-    assert_eq!((failed, built), (1, KERNELS as u64 - 1), "{ran:?}");
+    assert_eq!((failed, built), (1, WITH_A_BAD_ONE as u64 - 1), "{ran:?}");
     let reason = reason(&ran);
     for text in says {
         assert!(reason.contains(text), "no `{text}` in: {reason}");
     }
-    only_good(place, KERNELS - 1);
+    only_good(place, WITH_A_BAD_ONE - 1);
 
     cc.does("");
     let again = Build::start(place, 0, &cc, args).end().ended_with(0);
-    assert_eq!((again.count("reused"), again.count("compiled")), (KERNELS as u64 - 1, 1));
-    only_good(place, KERNELS);
+    assert_eq!((again.count("reused"), again.count("compiled")), (WITH_A_BAD_ONE as u64 - 1, 1));
+    only_good(place, WITH_A_BAD_ONE);
     reason
 }
 

@@ -7,10 +7,10 @@ use crate::common::crowd::{Build, Teller, can_make, network, until, whole_pairs}
 /// Many kernels are made by others at the same time: whoever waits for all of them does not have a file open for each.
 #[test]
 fn who_waits_for_many_kernels_needs_few_files() {
-    const KERNELS: usize = 60;
+    const KERNELS: usize = 45;
     let place = Place::new();
     network(&place, KERNELS);
-    let cc = Teller::new(&place, &format!("until {}; do sleep 0.2; done", can_make(&place.path("go"))));
+    let cc = Teller::new(&place, &format!("until {}; do sleep 0.05; done", can_make(&place.path("go"))));
     let holder = Build::start(&place, 0, &cc, &["--jobs", &KERNELS.to_string()]);
     cc.await_begun(KERNELS);
     let waiter = Build::start_with_files(40, &place, 1, &cc, &["--jobs", "2"]);
@@ -30,7 +30,7 @@ fn who_waits_for_many_kernels_needs_few_files() {
 /// More compiles at once than the files suffice for.
 #[test]
 fn who_compiles_with_few_files_takes_turns() {
-    const KERNELS: usize = 48;
+    const KERNELS: usize = 36;
     let place = Place::new();
     network(&place, KERNELS);
     let cc = Teller::new(&place, "sleep 0.2");

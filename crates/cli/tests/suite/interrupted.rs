@@ -17,11 +17,12 @@ impl Random {
     }
 }
 
-/// Ten builds of fifty kernels, each killed at a random moment; the next one takes what was finished.
+/// Builds of [`KERNELS`] kernels, each killed at a random moment; the next one takes what was finished.
 #[test]
 fn killed_builds_lose_nothing_that_was_finished() {
+    const KERNELS: usize = 25;
     let place = Place::new();
-    for length in 1..=50 {
+    for length in 1..=KERNELS {
         place.write(&format!("net/{length}.info"), square_of(length));
     }
     let compiler = place.logging_compiler("cc-logged", "log");
@@ -37,8 +38,8 @@ fn killed_builds_lose_nothing_that_was_finished() {
         }
         let mut build = place.command(&["build", "net", "--format", "json"]).env("CC", &cc).spawn_quietly();
         // A random moment, by progress and by time: after so many kernels, and a little later.
-        let (begin, progress) = (place.entries().len(), random.below(40) as usize);
-        while place.entries().len() < (begin + progress).min(49) && build.try_wait().unwrap().is_none() {
+        let (begin, progress) = (place.entries().len(), random.below(20) as usize);
+        while place.entries().len() < (begin + progress).min(KERNELS - 1) && build.try_wait().unwrap().is_none() {
             std::thread::sleep(Duration::from_millis(1));
         }
         std::thread::sleep(Duration::from_millis(random.below(30)));
@@ -48,19 +49,20 @@ fn killed_builds_lose_nothing_that_was_finished() {
         interrupted += usize::from(!ended);
 
         let finished = place.entries().len() as u64;
+        let rest = KERNELS as u64 - finished;
         let before = place.compiles("log");
         let next = place.run_with(&["build", "net", "--format", "json"], &[("CC", &cc)]).ended_with(0);
         let compiled = (place.compiles("log") - before) as u64;
         let what = format!("seed {seed}, round {round}: {next:?}");
-        assert_eq!((next.count("reused"), next.count("compiled")), (finished, 50 - finished), "{what}");
-        assert_eq!(compiled, 50 - finished, "{what}");
+        assert_eq!((next.count("reused"), next.count("compiled")), (finished, rest), "{what}");
+        assert_eq!(compiled, rest, "{what}");
         assert_eq!(next.json()["warnings"].as_array().unwrap().len(), 0, "{what}");
 
         // The view is whole, and every pair in it fits together.
         let pairs = crate::common::files(&place.path("rank_0/kernel_meta"));
         let jsons: Vec<_> =
             pairs.iter().filter(|path| path.extension().is_some_and(|e| e == "json")).collect();
-        assert_eq!(jsons.len(), 50, "{what}");
+        assert_eq!(jsons.len(), KERNELS, "{what}");
         for json in jsons {
             let meta: serde_json::Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
             let object = std::fs::read(json.with_extension("o")).unwrap();

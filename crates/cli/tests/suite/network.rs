@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use crate::common::{Place, Ran, square_of};
@@ -34,9 +35,20 @@ fn run_fixture(place: &Place, name: &str, more: &[&str]) -> Ran {
     place.run(&args.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
+/// A place whose store the tests that only run networks have in common: each kernel is compiled once.
+fn compiled() -> Arc<Place> {
+    static COMPILED: Mutex<Weak<Place>> = Mutex::new(Weak::new());
+    let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+    compiled.upgrade().unwrap_or_else(|| {
+        let place = Arc::new(Place::new());
+        *compiled = Arc::downgrade(&place);
+        place
+    })
+}
+
 #[test]
 fn every_network_of_the_fixtures_equals_onnx_runtime_at_every_tap() {
-    let place = Place::new();
+    let place = compiled();
     for name in ["lenet", "squeezenet", "resnet18", "bert"] {
         let ran = run_fixture(&place, name, &["--format", "json"]).ended_with(0);
         let json = ran.json();
@@ -59,7 +71,7 @@ fn every_network_of_the_fixtures_equals_onnx_runtime_at_every_tap() {
 
 #[test]
 fn a_wrong_element_is_found_and_shown() {
-    let place = Place::new();
+    let place = compiled();
     let folder = fixture("lenet");
     let reference = std::fs::read(folder.join("output_0.pb")).unwrap();
     // The raw values come first or last in the file; somewhere among them stands the first probability.
@@ -114,7 +126,7 @@ fn a_huge_reference_allows_nothing_to_the_others() {
 
 #[test]
 fn outputs_are_written_in_order_and_read_back() {
-    let place = Place::new();
+    let place = compiled();
     let ran = run_fixture(&place, "bert", &["--output", "out/deep", "--format", "json"]).ended_with(0);
     let json = ran.json();
     let outputs = json["outputs"].as_array().unwrap();
@@ -136,7 +148,7 @@ fn outputs_are_written_in_order_and_read_back() {
 
 #[test]
 fn inputs_are_given_by_name_by_order_or_made_up() {
-    let place = Place::new();
+    let place = compiled();
     let (model, inputs) = (fixture("bert").join("model.onnx"), numbered(&fixture("bert"), "input"));
     let model = model.to_str().unwrap();
     let reference = fixture("bert").join("output_0.pb");
@@ -176,7 +188,7 @@ fn inputs_are_given_by_name_by_order_or_made_up() {
 
 #[test]
 fn threads_do_not_change_a_bit() {
-    let place = Place::new();
+    let place = compiled();
     for name in ["lenet", "squeezenet", "resnet18", "bert"] {
         let written = |jobs: &str| {
             let folder = format!("{name}_{jobs}");
@@ -192,7 +204,7 @@ fn threads_do_not_change_a_bit() {
 
 #[test]
 fn a_profile_names_every_node() {
-    let place = Place::new();
+    let place = compiled();
     let text = run_fixture(&place, "resnet18", &["--profile"]).ended_with(0).stdout;
     assert!(text.contains("Conv2D") && text.contains("GFLOP/s") && text.contains("conv_1"), "{text}");
     let json = run_fixture(&place, "resnet18", &["--profile", "--format", "json"]).ended_with(0).json();
@@ -219,7 +231,7 @@ fn tiny(op_type: &str, first: &[u8]) -> Vec<u8> {
 
 #[test]
 fn a_network_without_a_kernel_is_a_network() {
-    let place = Place::new();
+    let place = compiled();
     place.write("flat.onnx", tiny("Flatten", &[0x08, 2]));
     let built = place.run(&["build", "flat.onnx", "--format", "json"]).ended_with(0);
     assert_eq!((built.count("operators"), built.count("kernels")), (0, 0));
@@ -229,7 +241,7 @@ fn a_network_without_a_kernel_is_a_network() {
 
 #[test]
 fn open_dimensions_are_given_by_name() {
-    let place = Place::new();
+    let place = compiled();
     place.write("nets/open.onnx", tiny("Relu", &field(2, b"batch")));
     place.write("nets/fixed.onnx", tiny("Relu", &[0x08, 2]));
     place.run(&["build", "nets/open.onnx"]).ended_with(2).says("batch").says("--dim");
@@ -244,7 +256,7 @@ fn open_dimensions_are_given_by_name() {
 /// Everything that cannot be built as it stands is told at once, with what to do.
 #[test]
 fn operators_that_are_not_there_are_told() {
-    let place = Place::new();
+    let place = compiled();
     place.write("odd.onnx", tiny("NoSuchOperator", &[0x08, 2]));
     for command in ["build", "run"] {
         let ran = place.run(&[command, "odd.onnx"]).ended_with(2);
@@ -323,7 +335,7 @@ fn an_edit_of_the_network_recompiles_exactly_what_changed() {
     assert!(fresh > 10 && resized.intersection(&first).count() >= 1, "{fresh} of {}", resized.len());
 }
 
-/// Ten cold builds, each killed at a random moment; the next one takes what was finished and compiles the rest.
+/// Cold builds, each killed at a random moment; the next one takes what was finished and compiles the rest.
 #[test]
 fn killed_builds_of_a_network_lose_nothing_that_was_finished() {
     let place = Place::new();
@@ -334,7 +346,7 @@ fn killed_builds_of_a_network_lose_nothing_that_was_finished() {
     let mut state = u64::from(std::process::id()) | 1;
     let seed = state;
     let mut interrupted = 0;
-    for round in 0..10 {
+    for round in 0..6 {
         // From nothing, or from what is left when somebody deletes half of the store.
         let every = if round % 2 == 0 { 1 } else { 2 };
         place.entries().iter().step_by(every).for_each(|entry| std::fs::remove_file(entry).unwrap());
@@ -364,5 +376,5 @@ fn killed_builds_of_a_network_lose_nothing_that_was_finished() {
             "{what}"
         );
     }
-    assert!(interrupted >= 3, "only {interrupted} of 10 builds were still running when they were killed");
+    assert!(interrupted >= 2, "only {interrupted} of 6 builds were still running when they were killed");
 }

@@ -8,6 +8,7 @@ import traceback
 
 from opkeep_standin import control, faults
 from tbe.common import buildcfg
+from tbe.common import register as tbe_register
 from tbe.common.context import op_context
 from tbe.common.platform import platform_info
 from tbe.common.repository_manager import interface as repository
@@ -141,9 +142,8 @@ class OpCompilation:
 
     def _impl_mode(self, op, function):
         """The mode, where the function takes one. `,optional` only says that it is no part of the match."""
-        import inspect
         mode = op.get("impl_mode") or self.options.get("impl_mode")
-        if mode is None or "impl_mode" not in inspect.signature(function).parameters:
+        if mode is None or "impl_mode" not in _parameters(function):
             return None
         return ",".join(word.strip() for word in mode.split(",") if "optional" not in word)
 
@@ -206,6 +206,11 @@ def _core_type(op_type):
     if said is not None:
         return None
     return "VectorCore" if platform_info.get_soc_spec("cube_vector_combine") == "split" else "AiCore"
+
+
+def _parameters(function):
+    code = tbe_register.unwrapped(function).__code__
+    return code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
 
 
 def _log_trace():

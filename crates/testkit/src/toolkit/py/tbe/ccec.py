@@ -1,13 +1,12 @@
 """Runs the compiler and the linker."""
 import hashlib
 import os
-import platform
 import shutil
 import subprocess
 
 from opkeep_standin import control
 
-HARD_WIRED = "/usr/local/Ascend/CANN-1.84/%s-linux/ccec_compiler/bin" % platform.machine()
+HARD_WIRED = "/usr/local/Ascend/CANN-1.84/%s-linux/ccec_compiler/bin" % os.uname().machine
 
 # What is tried, one after the other, until the compiler takes it.
 RETRIES = ([], ["-mllvm", "-disable-machine-licm"], ["-mllvm", "-disable-lsr", "-fno-unroll-loops"])

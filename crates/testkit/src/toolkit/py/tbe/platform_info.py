@@ -1,36 +1,43 @@
 """What the compiler is to know of the chip: `data/platform_config/<SoC version>.ini`."""
-import configparser
 import hashlib
 import os
-import platform
 
 from tbe.common.utils import log
 
 ROOT = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "..", ".."))
-FOLDER = os.path.join(ROOT, "%s-linux" % platform.machine(), "data", "platform_config")
+FOLDER = os.path.join(ROOT, "%s-linux" % os.uname().machine, "data", "platform_config")
 CURRENT = {}
 
 
 def set_current_compile_soc_info(soc_version, core_type="AiCore", aicore_num=None, l1_fusion=None):
     """Reads the chip's file. `success`, or an exception that says nothing."""
     path = os.path.join(FOLDER, "%s.ini" % soc_version)
-    parser = configparser.ConfigParser(strict=False, interpolation=None)
-    parser.optionxform = str
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
-        parser.read_string(text)
-    except (OSError, configparser.Error) as problem:
+        fields = _fields(text)
+    except (OSError, ValueError) as problem:
         log.error("load platform config of [%s] failed: %s", soc_version, problem)
         raise RuntimeError("set_current_compile_soc_info() return error.") from problem
     CURRENT.clear()
-    for section in parser.sections():
-        CURRENT.update(parser[section])
+    CURRENT.update(fields)
     CURRENT["core_type"] = core_type or "AiCore"
     CURRENT["digest"] = hashlib.sha256(text.encode()).hexdigest()
     if aicore_num not in (None, "", 0, "0"):
         CURRENT["ai_core_cnt"] = str(aicore_num)
     return "success"
+
+
+def _fields(text):
+    """The fields of all sections."""
+    fields = {}
+    for line in map(str.strip, text.splitlines()):
+        if line and line[0] not in "#;[":
+            name, separator, value = line.partition("=")
+            if not separator:
+                raise ValueError("no field: %s" % line)
+            fields[name.strip()] = value.strip()
+    return fields
 
 
 def get_soc_spec(key):

@@ -2,7 +2,6 @@
 import ast
 import functools
 import hashlib
-import inspect
 import sys
 
 OPERATORS = {}
@@ -35,9 +34,16 @@ def get_operator(op_type, package="impl.dynamic"):
     return OPERATORS.get((package, op_type))
 
 
+def unwrapped(func):
+    """The function that decorators were put around."""
+    while hasattr(func, "__wrapped__"):
+        func = func.__wrapped__
+    return func
+
+
 def _sources(func):
     """Digests of the operator's file and of what it imports from operator packages, by path."""
-    func = inspect.unwrap(func)
+    func = unwrapped(func)
     found, open_files = {}, [(func.__module__, func.__code__.co_filename)]
     while open_files:
         name, path = open_files.pop()
