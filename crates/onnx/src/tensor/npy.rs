@@ -2,6 +2,9 @@
 //!
 //! NumPy has no bfloat16. The package `ml_dtypes` adds it, and its files describe such elements as two bytes without
 //! meaning, `V2`; the same is written and read here.
+//!
+//! The crate npyz is not used: it allocates whatever length a header claims, multiplies sizes without a check, and accepts
+//! repeated fields and trailing bytes. All of our checks would stay here, beside its parser generator and big integers.
 
 use crate::error::{NpyError, TensorProblem, shortened};
 use crate::tensor::dense::Tensor;
