@@ -1,8 +1,10 @@
 //! The command line as a whole: the arguments of each command are in its own module.
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::commands::{build, clear, explain, gc, import, inspect, repair, run, stats, targets, verify};
+use crate::commands::{
+    build, clear, completions, explain, gc, import, inspect, repair, run, stats, targets, verify,
+};
 use crate::flags::ENVIRONMENT;
 use crate::ui::output::{Format, Output, Verdict};
 
@@ -33,6 +35,7 @@ pub(crate) enum Command {
     Stats(stats::Args),
     Clear(clear::Args),
     Targets(targets::Args),
+    Completions(completions::Args),
 }
 
 impl Command {
@@ -49,14 +52,13 @@ impl Command {
             Self::Stats(args) => stats::run(args, output),
             Self::Clear(args) => clear::run(args, output),
             Self::Targets(args) => targets::run(args, output),
+            Self::Completions(args) => completions::run(args, Args::command(), output),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     /// Or the command would wrap lines that are wrapped here already.

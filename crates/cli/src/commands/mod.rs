@@ -2,6 +2,7 @@
 
 pub(crate) mod build;
 pub(crate) mod clear;
+pub(crate) mod completions;
 pub(crate) mod explain;
 pub(crate) mod gc;
 pub(crate) mod import;

@@ -17,6 +17,11 @@ impl Text {
         text
     }
 
+    /// A script of our own, with no name in it.
+    pub(crate) fn script(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+
     /// Adds one line, whatever is in it.
     pub(crate) fn line(&mut self, line: impl Display) {
         // Writing to a string cannot fail.

@@ -39,7 +39,9 @@ fn killed_builds_lose_nothing_that_was_finished() {
         let mut build = place.command(&["build", "net", "--format", "json"]).env("CC", &cc).spawn_quietly();
         // A random moment, by progress and by time: after so many kernels, and a little later.
         let (begin, progress) = (place.entries().len(), random.below(20) as usize);
-        while place.entries().len() < (begin + progress).min(KERNELS - 1) && build.try_wait().unwrap().is_none() {
+        while place.entries().len() < (begin + progress).min(KERNELS - 1)
+            && build.try_wait().unwrap().is_none()
+        {
             std::thread::sleep(Duration::from_millis(1));
         }
         std::thread::sleep(Duration::from_millis(random.below(30)));

@@ -192,7 +192,7 @@ const EARLY: &str = "A command that stops early";
 fn stores(checker: &mut Checker) {
     let place = Place::new();
     let mut run = |section: &str, args: &[&str]| run(checker, &place, section, args);
-    for args in [&["stats"][..], &["gc"]] {
+    for args in [&["stats"][..], &["gc"], &["completions", "bash"]] {
         run(args[0], args);
     }
     run("build", &["build", NETWORK, "--target", "cpu"]);

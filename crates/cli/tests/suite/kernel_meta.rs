@@ -263,7 +263,8 @@ fn no_store_is_made_in_canns_cache() {
             let before = files(&cann);
             let ini = std::fs::read(place.path("atc_data/kernel_cache/op_cache.ini")).ok();
             let flags = ["--no-kernel-meta", "--format", "json", "--op_compiler_cache_dir", root];
-            let build = || place.run_with(&[&["build", SQUARE][..], &flags].concat(), &temporary).ended_with(0);
+            let build =
+                || place.run_with(&[&["build", SQUARE][..], &flags].concat(), &temporary).ended_with(0);
             assert_eq!(build().count("compiled"), 1, "{root}");
             assert_eq!(build().count("reused"), 1, "{root}");
             assert!(place.path(store).join("v1").is_dir(), "{root}");

@@ -12,6 +12,8 @@ mod chips;
 #[cfg(test)]
 mod compilers;
 #[cfg(test)]
+mod completions;
+#[cfg(test)]
 mod confined;
 #[cfg(test)]
 mod crowd;

@@ -1,0 +1,41 @@
+//! `opkeep completions`.
+
+use clap_complete::Shell;
+use serde::Serialize;
+
+use crate::ui::output::{Output, Verdict};
+use crate::ui::text::Text;
+
+/// How the shells read the script.
+const SHELLS: &str = "\
+bash        opkeep completions bash > ~/.local/share/bash-completion/completions/opkeep
+zsh         opkeep completions zsh > DIR/_opkeep, with DIR in fpath before compinit
+fish        opkeep completions fish > ~/.config/fish/completions/opkeep.fish
+elvish      opkeep completions elvish > ~/.config/elvish/lib/opkeep.elv, then `use opkeep`
+powershell  opkeep completions powershell >> $PROFILE";
+
+/// Print a script with which a shell completes the commands and flags of opkeep
+#[derive(Debug, clap::Args)]
+#[command(after_help = SHELLS)]
+pub(crate) struct Args {
+    /// The shell that reads the script
+    #[arg(value_name = "SHELL")]
+    shell: Shell,
+}
+
+/// The result for programs.
+#[derive(Serialize)]
+struct CompletionsOutput {
+    shell: String,
+    script: String,
+}
+
+/// Prints the script for `command`, which is opkeep with all its commands.
+pub(crate) fn run(args: &Args, mut command: clap::Command, output: &Output) -> anyhow::Result<Verdict> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut command, "opkeep", &mut script);
+    let script = String::from_utf8(script)?;
+    let json = CompletionsOutput { shell: args.shell.to_string(), script };
+    output.print_result(&Text::script(&json.script), &json)?;
+    Ok(Verdict::Good)
+}
