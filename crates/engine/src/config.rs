@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use opkeep_cache::RemoteConfig;
+use opkeep_fs::Fs;
 use opkeep_kernel_meta::{ForeignFiles, LeaveForeign, View, ViewError};
 use opkeep_store::{CacheMode, StoreConfig, resolve_path};
 
@@ -56,6 +57,9 @@ pub struct Config {
     pub view: Option<ViewConfig>,
     /// The directory below which compilers work. If unset, the system's directory for temporary files.
     pub work_dir: Option<PathBuf>,
+    /// The file system whose clock decides which files of a toolchain changed just now, and until when
+    /// [`get_or_build`](crate::Engine::get_or_build) takes a toolchain for unchanged.
+    pub fs: Fs,
 }
 
 impl Default for Config {
@@ -75,6 +79,7 @@ impl Default for Config {
             memory_bytes: 256 << 20,
             view: None,
             work_dir: None,
+            fs: Fs::new(),
         }
     }
 }

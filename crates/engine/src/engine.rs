@@ -93,7 +93,7 @@ impl Engine {
 impl EngineState {
     fn new(setup: Setup) -> Self {
         Self {
-            memory: MemoryCache::new(setup.config.memory_bytes),
+            memory: MemoryCache::new(setup.config.memory_bytes, setup.config.fs.clock()),
             setup,
             shared_runtime: SharedRuntime::default(),
             placements: PlacementCache::default(),

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use opkeep_backend::FileDigests;
 use opkeep_digest::Digest;
@@ -28,6 +28,7 @@ const SETTLED: Duration = Duration::from_secs(2);
 /// Remembers digests of files, in memory and in a file of this user's.
 #[derive(Debug, Default)]
 pub struct FileDigestCache {
+    fs: Fs,
     file: Option<PathBuf>,
     /// Where answers are remembered, a file each.
     answers: Option<PathBuf>,
@@ -68,13 +69,18 @@ impl KeyState {
 }
 
 impl FileDigestCache {
-    /// A memo that lives in `file`. One that cannot be read, is damaged, or is not this user's counts as empty.
+    /// A cache that is kept in `file`. A file that cannot be read, is damaged, or belongs to another user counts as empty.
     pub fn open(file: impl Into<PathBuf>) -> Self {
+        Self::open_with(Fs::new(), file)
+    }
+
+    /// As [`open`](Self::open), through `fs`, whose clock decides which files changed just now.
+    pub fn open_with(fs: Fs, file: impl Into<PathBuf>) -> Self {
         let file = file.into();
-        let text = Fs::new().read_own(&file, MAX_BYTES).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        let text = fs.read_own(&file, MAX_BYTES).ok().and_then(|bytes| String::from_utf8(bytes).ok());
         let known = text.as_deref().and_then(parse).unwrap_or_default();
         let state = Mutex::new(KeyState { known, ..KeyState::default() });
-        Self { file: Some(file), answers: None, state }
+        Self { fs, file: Some(file), answers: None, state }
     }
 
     /// Remembers backends' answers in the directory `dir`, which must be this user's alone.
@@ -94,7 +100,7 @@ impl FileDigestCache {
             }
             render(&state.known)
         };
-        let _ = Fs::new().replace(file, &[text.as_bytes()], 0o600);
+        let _ = self.fs.replace(file, &[text.as_bytes()], 0o600);
     }
 
     /// The state, also after a panic elsewhere: each change to it is whole.
@@ -105,20 +111,20 @@ impl FileDigestCache {
 
 impl FileDigests for FileDigestCache {
     fn digest(&self, path: &Path) -> io::Result<Digest> {
-        let now = FileState::of(&Fs::new().metadata(path)?);
+        let now = FileState::of(&self.fs.metadata(path)?);
         if let Some(digest) = self.locked().recall(path, now) {
             return Ok(digest);
         }
         // A file that changes while it is read has no digest; a few attempts, then it is an error.
         for _ in 0..4 {
-            let (file, metadata) = Fs::new().open_file(path)?;
+            let (file, metadata) = self.fs.open_file(path)?;
             let before = FileState::of(&metadata);
             let digest = Digest::of_reader(&file)?;
             let after = FileState::of(&file.metadata()?);
             if before != after {
                 continue;
             }
-            if after.rested(SystemTime::now(), SETTLED) {
+            if after.rested(self.fs.now(), SETTLED) {
                 self.locked().note(path, after, digest);
             }
             return Ok(digest);
@@ -127,22 +133,22 @@ impl FileDigests for FileDigestCache {
     }
 
     fn recall(&self, question: &Digest) -> Option<Vec<u8>> {
-        Fs::new().read_own(&self.answers.as_ref()?.join(question.to_string()), MAX_ANSWER).ok()
+        self.fs.read_own(&self.answers.as_ref()?.join(question.to_string()), MAX_ANSWER).ok()
     }
 
     /// The answers that were remembered longest ago make room.
     fn remember(&self, question: &Digest, answer: &[u8]) {
         let Some(dir) = self.answers.as_ref().filter(|_| answer.len() as u64 <= MAX_ANSWER) else { return };
         let file = dir.join(question.to_string());
-        if Fs::new().replace(&file, &[answer], 0o600).is_err() {
+        if self.fs.replace(&file, &[answer], 0o600).is_err() {
             return;
         }
-        let mut others = Fs::new().list_stats(dir).unwrap_or_default();
+        let mut others = self.fs.list_stats(dir).unwrap_or_default();
         others.retain(|(path, _)| *path != file);
         others.sort_by_key(|(_, found)| found.state.mtime);
         let surplus = others.len().saturating_sub(MAX_ANSWERS - 1);
         for (path, _) in others.iter().take(surplus) {
-            let _ = Fs::new().remove(path);
+            let _ = self.fs.remove(path);
         }
     }
 }

@@ -196,7 +196,7 @@ pub use opkeep_descriptor::{
     Arg, BuildSpec, Descriptor, Envelope, Job, KernelName, Key, ResolvedSpec, read_info,
 };
 pub use opkeep_digest::{Digest, Fingerprint};
-pub use opkeep_fs::CancelToken;
+pub use opkeep_fs::{CancelToken, Fs};
 pub use opkeep_ops::Graph;
 pub use opkeep_store::{CacheMode, StoreConfig};
 

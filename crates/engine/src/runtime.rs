@@ -64,7 +64,8 @@ impl Runtime {
         warnings.warn_pending();
         let cache = open_cache(setup, &warnings)?;
         let work = WorkDirs::open(&setup.work_dir);
-        let memo = work.as_ref().map(|work| FileDigestCache::open(work.memo())).unwrap_or_default();
+        let open = |work: &WorkDirs| FileDigestCache::open_with(setup.config.fs.clone(), work.memo());
+        let memo = work.as_ref().map(open).unwrap_or_default();
         let answers = work.as_ref().ok().and_then(WorkDirs::answers);
         let memo = memo.with_answers(answers);
         let costs = CompileTimes::new(work.as_ref().ok().map(WorkDirs::costs));

@@ -14,7 +14,7 @@ use rustix::io::retry_on_intr;
 use rustix::process::geteuid;
 
 use crate::call::{FsOp, Watch, Watcher};
-use crate::clock::Clock;
+use crate::clock::{Clock, FileClock};
 use crate::dir::Dir;
 use crate::lock::{FileLock, TryLock};
 use crate::state::{FileKind, FileStat};
@@ -57,6 +57,11 @@ impl Fs {
     /// The time now.
     pub fn now(&self) -> SystemTime {
         self.clock.as_ref().map_or_else(SystemTime::now, |clock| clock.now())
+    }
+
+    /// A clock that continues from now, whatever the machine's clock is set to meanwhile.
+    pub fn clock(&self) -> FileClock {
+        FileClock::new(self.clock.clone())
     }
 
     /// The metadata of the file that `path` leads to.

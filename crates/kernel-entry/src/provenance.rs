@@ -62,11 +62,11 @@ impl Provenance {
         })
     }
 
-    /// Whether the import is older than a kernel of the same job with the file date `compiled_at`. A date in the future
+    /// Whether the import is older than a kernel of the same job with the file date `compiled_at`. A date after `now`
     /// comes from a wrong clock and decides nothing.
-    pub fn is_older(&self, compiled_at: SystemTime) -> bool {
+    pub fn is_older(&self, compiled_at: SystemTime, now: SystemTime) -> bool {
         let second_ends = self.imported_at.checked_add(Duration::from_secs(1));
-        second_ends.is_some_and(|end| compiled_at > end) && compiled_at <= SystemTime::now()
+        second_ends.is_some_and(|end| compiled_at > end) && compiled_at <= now
     }
 
     /// What is unknown of its compilation, as text.

@@ -6,12 +6,12 @@
 //! reported at once. [`read_tensor`] reads a file of one tensor.
 //!
 //! - Files are not trusted: the memory for decoding is counted before it is used, and the properties of a tensor are
-//! checked against its elements.
+//!   checked against its elements.
 //! - Weights are not copied: a constant stays in the single buffer of the file, or in the file beside it, until a
-//! caller reads it, and a uniform constant stays one value with a shape, whatever its size. Only small tensors, such as
-//! shapes and axes, are decoded.
+//!   caller reads it, and a uniform constant stays one value with a shape, whatever its size. Only small tensors, such as
+//!   shapes and axes, are decoded.
 //! - An operator that changes no element needs no kernel: reshapes and the like are views, and operators without an
-//! effect are left out, as are those that lead to no output.
+//!   effect are left out, as are those that lead to no output.
 //! - Results are those of ONNX; where the standard leaves a choice, those of ONNX Runtime.
 
 mod dtype;

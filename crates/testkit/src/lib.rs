@@ -11,6 +11,7 @@
 //! * [`toolkit`]: a stand-in for the CANN toolkit, whose `opc` compiles without CANN.
 //! * [`toolchain_mutations`]: compilers, headers, libraries and wrappers that change between builds.
 //! * [`fault`]: a disk that fails, dies or loses power at a chosen call; [`Folder`] keeps and restores its files.
+//! * [`TestClock`]: a clock that a test moves.
 //! * [`corpus`]: files that may not be redistributed. [`Counting`], [`most_bytes`] and [`allocations`]: the memory that
 //!   code uses.
 //! * [`remote`]: a remote tier in memory that can be slow, wrong, full or gone.
@@ -20,6 +21,7 @@
 pub mod ascend;
 pub mod caches;
 mod changes;
+mod clock;
 mod compile_log;
 pub mod conformance;
 mod context;
@@ -40,6 +42,7 @@ pub mod toolchain_mutations;
 pub mod toolkit;
 
 pub use changes::at_each_change;
+pub use clock::TestClock;
 pub use compile_log::{CompileLog, LoggedCompile, since_1970};
 pub use context::TestContext;
 pub use cpu_time::CpuTime;

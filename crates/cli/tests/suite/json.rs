@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use opkeep_testkit::caches::{Rank, age, cann_kernel};
 use opkeep_testkit::toolkit::{Part, Toolkit, Vendor, python};
@@ -260,7 +260,9 @@ fn interrupted(checker: &mut Checker) {
     let cc = place.script("cc-mute", &format!("touch '{}'; exec sleep 60", asked.display()));
     let mut build = place.command(&["build", SQUARE, "--target", "cpu", "--format", "json"]);
     let build = build.env("CC", &cc).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let began = Instant::now();
     while !asked.exists() {
+        assert!(began.elapsed() < Duration::from_secs(120), "the compiler was never called");
         std::thread::sleep(Duration::from_millis(5));
     }
     let pid = rustix::process::Pid::from_raw(build.id() as i32).unwrap();

@@ -13,12 +13,13 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use foldhash::fast::RandomState;
 use opkeep_artifact::Artifact;
 use opkeep_descriptor::{Arg, BuildSpec, Job, Key, Tensor};
 use opkeep_digest::Digest;
+use opkeep_fs::{FileClock, unix};
 
 use crate::memory::size;
 use crate::{KernelError, Outcome, Request};
@@ -51,7 +52,7 @@ pub(crate) type KernelResult = Result<Arc<BuiltKernel>, Arc<KernelError>>;
 pub(crate) struct MemoryCache {
     limit: usize,
     hasher: RandomState,
-    began: Instant,
+    clock: FileClock,
     /// Counts uses; what was used later has a higher number.
     uses: AtomicU64,
     known: RwLock<Known>,
@@ -73,7 +74,7 @@ struct Asked {
     key: Key,
     /// What remembering this takes.
     bytes: usize,
-    /// When the key was computed, in milliseconds since the memory began.
+    /// When the key was computed, in milliseconds since 1970.
     at: AtomicU64,
 }
 
@@ -120,11 +121,11 @@ pub(crate) struct InFlight<'a> {
 }
 
 impl MemoryCache {
-    pub(crate) fn new(limit: usize) -> Self {
+    pub(crate) fn new(limit: usize, clock: FileClock) -> Self {
         Self {
             limit,
             hasher: RandomState::default(),
-            began: Instant::now(),
+            clock,
             uses: AtomicU64::new(0),
             known: RwLock::default(),
         }
@@ -225,7 +226,7 @@ impl MemoryCache {
     }
 
     fn now(&self) -> u64 {
-        self.began.elapsed().as_millis() as u64
+        unix(self.clock.now()).as_millis() as u64
     }
 
     /// The maps. A panic elsewhere leaves them consistent.

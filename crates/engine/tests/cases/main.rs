@@ -10,6 +10,7 @@ mod common;
 mod conformance;
 mod downstream;
 mod memory;
+mod windows;
 
 use libtest_mimic::Arguments;
 use opkeep_testkit::Counting;
@@ -22,6 +23,7 @@ fn main() {
         ("conformance", conformance::trials()),
         ("downstream", downstream::trials()),
         ("memory", memory::trials()),
+        ("windows", windows::trials()),
     ];
     let trials = modules
         .into_iter()

@@ -4,11 +4,21 @@
 use std::fs::FileTimes;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use opkeep::FileDigestCache;
 use opkeep_backend::FileDigests;
 use opkeep_digest::Digest;
+use opkeep_fs::Fs;
+use opkeep_testkit::TestClock;
+
+/// A cache to whose clock all files are old.
+fn settled(file: &Path) -> FileDigestCache {
+    let clock = TestClock::default();
+    clock.advance(Duration::from_secs(3600));
+    FileDigestCache::open_with(Fs::new().with_clock(Arc::new(clock)), file)
+}
 
 /// A file that changed just now is read every time: another change could hide in the clock's grain.
 #[test]
@@ -30,8 +40,7 @@ fn a_settled_file_is_remembered_until_it_changes() {
     let folder = tempfile::tempdir().unwrap();
     let (file, memo_file) = (folder.path().join("cc1"), folder.path().join("digests"));
     std::fs::write(&file, "one").unwrap();
-    std::thread::sleep(Duration::from_millis(2300));
-    let memo = FileDigestCache::open(&memo_file);
+    let memo = settled(&memo_file);
     assert_eq!(memo.digest(&file).unwrap(), Digest::of(b"one"));
     memo.save();
     let saved = std::fs::read_to_string(&memo_file).unwrap();
@@ -77,9 +86,8 @@ fn another_file_of_the_same_size_and_dates_is_another() {
             break;
         }
     }
-    std::thread::sleep(Duration::from_millis(2300));
     symlink(&one, &link).unwrap();
-    let memo = FileDigestCache::open(folder.path().join("digests"));
+    let memo = settled(&folder.path().join("digests"));
     assert_eq!(memo.digest(&link).unwrap(), Digest::of(b"one"));
     std::fs::remove_file(&link).unwrap();
     symlink(&two, &link).unwrap();

@@ -12,8 +12,8 @@ use crate::common::{Bench, build, failure, files, outcomes, request};
 use opkeep::{BuildError, CacheMode, Config, Engine, KernelError, Outcome, Request, ViewConfig};
 use opkeep_backend::BackendError;
 use opkeep_descriptor::{Arg, Attr, AttrValue, Key, Tensor};
-use opkeep_fs::CancelToken;
-use opkeep_testkit::NullBackend;
+use opkeep_fs::{CancelToken, Fs};
+use opkeep_testkit::{NullBackend, TestClock};
 
 /// Without a store: whatever is not compiled again was remembered.
 fn alone(bench: &Bench, backend: &Arc<NullBackend>) -> Engine {
@@ -295,16 +295,17 @@ fn memory_is_bounded_and_what_was_used_last_stays() {
 
 #[test]
 fn another_toolchain_is_noticed_after_a_moment() {
-    let bench = Bench::new();
+    let (bench, clock) = (Bench::new(), Arc::<TestClock>::default());
     let backend = Arc::<NullBackend>::default();
-    let engine = alone(&bench, &backend);
+    let fs = Fs::new().with_clock(Arc::<TestClock>::clone(&clock));
+    let engine = alone(&bench, &backend).with_config(|config| config.fs = fs);
     let request = request("Square", &[3]);
     let old = engine.get_or_build(&request).unwrap();
-    std::thread::sleep(Duration::from_millis(2100));
+    clock.advance(Duration::from_millis(2100));
     // Nothing changed: the key is computed anew, and nothing is compiled.
     assert!(Arc::ptr_eq(&engine.get_or_build(&request).unwrap(), &old));
     backend.upgrade("2");
-    std::thread::sleep(Duration::from_millis(2100));
+    clock.advance(Duration::from_millis(2100));
     let new = engine.get_or_build(&request).unwrap();
     assert_ne!(new.key, old.key);
     assert_eq!(backend.compiles(), 2);

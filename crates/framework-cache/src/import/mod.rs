@@ -167,6 +167,11 @@ impl Importer {
         Self { observer: Box::new(observer), ..self }
     }
 
+    /// The time now, by the store's clock.
+    fn now(&self) -> SystemTime {
+        self.store.clock.as_ref().map_or_else(SystemTime::now, |clock| clock.now())
+    }
+
     /// Imports the kernels of all caches at and below `folders`.
     ///
     /// # Errors
@@ -350,7 +355,7 @@ impl ImportRun<'_> {
             framework: generation.to_string(),
             toolchain: said.clone(),
             has_options: *generation != Generation::R1_0,
-            imported_at: SystemTime::now(),
+            imported_at: self.importer.now(),
         };
         let origin = Origin::Imported(&imported);
         let record = KernelRecord { job: &descriptor.job, spec, key, origin };
@@ -435,7 +440,9 @@ impl ImportRun<'_> {
             && entry.member(JSON) == Some(&artifact.metadata[..]);
         Some(match () {
             () if same => ExistingEntry::Same,
-            () if Provenance::of(&entry).is_some_and(|imported| imported.is_older(*compiled_at)) => {
+            () if Provenance::of(&entry)
+                .is_some_and(|imported| imported.is_older(*compiled_at, self.importer.now())) =>
+            {
                 ExistingEntry::Older
             }
             () => ExistingEntry::Duplicate,

@@ -10,6 +10,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime};
 
 use crate::common::Bench;
 use opkeep::{BuildReport, Engine, Request};
@@ -19,7 +20,9 @@ use opkeep_cann_meta::targets;
 use opkeep_descriptor::{BuildSpec, Job, ResolvedSpec, debug_enabled, read_info};
 use opkeep_digest::Fingerprint;
 use opkeep_framework_cache::import::{CacheImport, ImportReport, Importer};
+use opkeep_fs::Clock;
 use opkeep_store::{Store, StoreConfig, TargetStore};
+use opkeep_testkit::TestClock;
 use opkeep_testkit::ascend::{Chip, Kernel};
 use opkeep_testkit::caches::{CachedKernelFiles, Rank};
 
@@ -85,11 +88,14 @@ impl Backend for Compiler {
 struct Place {
     bench: Bench,
     compiler: Arc<Compiler>,
+    /// The clock of imports: behind the machine's, so that tests can move it.
+    clock: Arc<TestClock>,
 }
 
 impl Place {
     fn new() -> Self {
-        Self { bench: Bench::new(), compiler: Arc::default() }
+        let clock = TestClock::behind(Duration::from_secs(3600));
+        Self { bench: Bench::new(), compiler: Arc::default(), clock: Arc::new(clock) }
     }
 
     /// The folder with the ranks' folders in it.
@@ -117,7 +123,15 @@ impl Place {
         let read = |spec: &BuildSpec| {
             spec.target.starts_with("Ascend").then(|| effective(spec).map_err(|error| error.to_string()))
         };
-        Importer::new(StoreConfig::new(self.bench.root()), read).threads(NonZeroUsize::new(2).unwrap())
+        let mut store = StoreConfig::new(self.bench.root());
+        store.clock = Some(Arc::<TestClock>::clone(&self.clock));
+        Importer::new(store, read).threads(NonZeroUsize::new(2).unwrap())
+    }
+
+    /// A time after what was imported: of the time of an import, whole seconds are kept.
+    fn after_an_import(&self) -> SystemTime {
+        self.clock.advance(Duration::from_secs(2));
+        self.clock.now()
     }
 
     fn import(&self) -> ImportReport {

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use opkeep::CacheMode;
 use opkeep_descriptor::Generation;
 use opkeep_framework_cache::import::{CacheImport, ImportReport};
-use opkeep_fs::CancelToken;
+use opkeep_fs::{CancelToken, Clock};
 use opkeep_kernel_entry::verify_entry;
 use opkeep_store::{Entry, GcOptions, LockOutcome, RepairOptions, VerifyOptions, WaitOptions};
 use opkeep_testkit::caches::{CachedKernelFiles, Rank};
@@ -170,14 +170,14 @@ fn a_kernel_that_was_compiled_since_takes_the_place_of_the_old_one() {
         let cache = only(report);
         (cache.imported.len(), cache.replaced.len(), cache.existing, cache.duplicates)
     };
-    let (first, now, minute) = (object(), SystemTime::now(), Duration::from_secs(60));
+    let (first, now, minute) = (object(), place.clock.now(), Duration::from_secs(60));
 
     // Compiled before the import, as another rank's: the first one stays.
     let copy = anew(900, now - minute);
     assert_eq!(replaced(&place.import()), (0, 0, 1, 1));
     assert_eq!(object(), first);
 
-    let newer = anew(1_000, after_an_import());
+    let newer = anew(1_000, place.after_an_import());
     assert!(newer != first && newer != copy);
     let dry = place.importer().dry_run(true).import(&[place.base()]).unwrap();
     assert_eq!((replaced(&dry), object()), ((0, 1, 1, 0), first));
@@ -199,7 +199,7 @@ fn of_files_from_a_clock_that_is_ahead_the_first_stays() {
     assert_eq!(told(&place.import()), [(1, 0, 0, 0), (0, 0, 0, 1)]);
     assert_eq!(told(&place.import()), [(0, 0, 1, 0), (0, 0, 0, 1)]);
     // The clock is put right.
-    let object = compiled_anew(&place, &Rank::new(0), 1_000, after_an_import());
+    let object = compiled_anew(&place, &Rank::new(0), 1_000, place.after_an_import());
     assert_eq!(told(&place.import()), [(0, 1, 0, 0), (0, 0, 0, 1)]);
     let report = place.build(&place.trusting(), &[square(1)]);
     assert!(report.kernels[0].artifact.as_ref().unwrap().object == object);
@@ -209,7 +209,7 @@ fn of_files_from_a_clock_that_is_ahead_the_first_stays() {
 fn a_dry_run_foresees_which_of_several_stays() {
     let place = Place::new();
     for code_bytes in [900, 1_000] {
-        let at = after_an_import();
+        let at = place.after_an_import();
         for rank in [0, 1].map(Rank::new) {
             compiled_anew(&place, &rank, code_bytes, at);
         }
@@ -226,7 +226,7 @@ fn an_older_kernel_is_replaced_under_its_lock() {
     let place = Place::with_squares(1);
     place.import();
     let before = std::fs::read(&place.bench.entries()[0]).unwrap();
-    compiled_anew(&place, &Rank::new(0), 900, after_an_import());
+    compiled_anew(&place, &Rank::new(0), 900, place.after_an_import());
     let shelf = place.shelf();
     let patience = WaitOptions { deadline: None, cancelled: &|| false, on_wait: None };
     let lock = shelf.lock(&shelf.keys(1)[0], patience).unwrap();
@@ -242,12 +242,6 @@ fn an_older_kernel_is_replaced_under_its_lock() {
     assert!(before == std::fs::read(&place.bench.entries()[0]).unwrap());
     drop(lock);
     assert_eq!(told(&place.import()), [(0, 1, 0, 0)]);
-}
-
-/// Now, and later than what was imported: of the time of an import, whole seconds are kept.
-fn after_an_import() -> SystemTime {
-    std::thread::sleep(Duration::from_secs(2));
-    SystemTime::now()
 }
 
 /// Has a rank's kernel of one length compiled, of so many bytes of code and at that time; its object.
