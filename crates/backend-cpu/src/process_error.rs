@@ -1,5 +1,8 @@
 //! Errors of the compiler's processes as errors of this backend.
 
+use std::io;
+use std::path::PathBuf;
+
 use opkeep_backend::BackendError;
 use opkeep_process::ProcessError;
 
@@ -17,5 +20,6 @@ pub(crate) fn backend_error(error: ProcessError) -> BackendError {
         }
         ProcessError::Cancelled => BackendError::Cancelled,
         ProcessError::Io { action, path, source } => BackendError::Io { action, path, source },
+        other => BackendError::Io { action: "run", path: PathBuf::new(), source: io::Error::other(other) },
     }
 }

@@ -172,6 +172,7 @@ pub fn is_chip(name: &str) -> bool {
 
 /// Whether an object is for the chips of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ChipMatch {
     /// It is, or the object does not state a family.
     Match,

@@ -20,6 +20,7 @@ use crate::{CoreType, Vocabulary};
 /// FE's task builder also knows `RT_DEV_BINARY_MAGIC_OM`, an offline model. It is not a kernel and has no variant: FE
 /// reads no `.json` of a model and refuses the name in a `.json`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Magic {
     /// An AI Core kernel, or a mixed one on chips with separate cube and vector cores.
     Elf,

@@ -62,6 +62,7 @@ macro_rules! vocabulary {
     ($(#[$docs:meta])* pub enum $Name:ident { $($(#[$word_docs:meta])* $Word:ident = $text:literal,)* }) => {
         $(#[$docs])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
         pub enum $Name {
             $($(#[$word_docs])* $Word,)*
         }

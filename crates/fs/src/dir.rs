@@ -384,6 +384,7 @@ pub(crate) fn open_with(
 
 /// A name in a directory, with its kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub struct DirEntry {
     /// The name.
     pub name: OsString,

@@ -112,6 +112,7 @@ impl From<FileType> for FileKind {
 
 /// The state of a file or directory, as the system reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FileStat {
     /// Its kind.
     pub kind: FileKind,

@@ -136,6 +136,7 @@ pub enum OnnxError {
 /// The tensor of a model that is invalid, and the reason.
 #[derive(Debug, Error)]
 #[error("tensor `{tensor}`: {problem}")]
+#[non_exhaustive]
 pub struct TensorError {
     /// Its name, truncated if long.
     pub tensor: String,

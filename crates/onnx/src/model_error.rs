@@ -132,6 +132,7 @@ pub enum ModelError {
 
 /// A dimension of an input without a size in the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct OpenDim {
     /// The name by which a size is given: its name in the model, or `input:axis`.
     pub name: String,
@@ -149,6 +150,7 @@ impl fmt::Display for OpenDim {
 
 /// A node that cannot be mapped, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Problem {
     /// The node's name; if it has none, its operator with a number.
     pub node: String,

@@ -19,6 +19,7 @@ const MICROSOFT: &str = "com.microsoft";
 
 /// A row of the table: an operator in some versions of its operator set.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Operator {
     /// Its name in ONNX.
     pub op_type: &'static str,

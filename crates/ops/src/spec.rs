@@ -4,6 +4,7 @@ use opkeep_descriptor::{AttrValue, Float};
 
 /// A row of the operator table.
 #[derive(Debug, PartialEq)]
+#[non_exhaustive]
 pub struct OpSpec {
     /// The IR type.
     pub op_type: &'static str,
@@ -19,6 +20,7 @@ pub struct OpSpec {
 
 /// A position among an operator's inputs or outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Port {
     /// Its name.
     pub name: &'static str,
@@ -28,6 +30,7 @@ pub struct Port {
 
 /// The number of tensors at a position, and whether the compiler needs their values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PortKind {
     /// One.
     Required,
@@ -76,6 +79,7 @@ impl PortKind {
 
 /// The rule that gives the outputs' element types and shapes from inputs and attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Rule {
     /// Inputs broadcast to the output, element by element; one element type for all.
     Elementwise,
@@ -127,6 +131,7 @@ pub enum Rule {
 
 /// An attribute of an operator.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct AttrSpec {
     /// Its name.
     pub name: &'static str,

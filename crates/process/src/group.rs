@@ -14,6 +14,7 @@ use crate::{Domain, Observer, Sandbox};
 
 /// The fate of a program whose parent exits first, for any reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OnParentExit {
     /// The kernel kills it; its children may run on.
     Kill,

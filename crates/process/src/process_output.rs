@@ -6,6 +6,7 @@ use crate::ending::ending;
 
 /// The result of a program that was not killed.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct ProcessOutput {
     /// Its exit status.
     pub status: ExitStatus,

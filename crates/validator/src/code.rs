@@ -29,6 +29,7 @@ impl Code {
 
 /// A row of the table: a code and its meaning.
 #[derive(Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Rule {
     /// The code.
     pub code: Code,

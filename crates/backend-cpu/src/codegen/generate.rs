@@ -86,6 +86,7 @@ fn dispatch(call: &Call<'_>, args: &Args, instead: Option<String>) -> Result<Cod
         Rule::Conv2d => conv::conv2d(call, args),
         Rule::MatMul => matmul::matmul(call, args),
         Rule::Pool => pool::pool(call, args),
+        rule => Err(refused(call, format!("there is no code for the rule {rule:?}"))),
     }
 }
 

@@ -45,13 +45,7 @@ impl Types {
             | Rule::Fill
             | Rule::BroadcastTo
             | Rule::Tile => Self::Any,
-            Rule::Reduce
-            | Rule::Conv2d
-            | Rule::Pool
-            | Rule::PerChannel
-            | Rule::Same
-            | Rule::LayerNorm
-            | Rule::MatMul => Self::Float,
+            _ => Self::Float,
         }
     }
 

@@ -7,6 +7,7 @@ use crate::json::short;
 
 /// A vendor's reader of the `.json`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Vendor {
     /// FE, the front end of CANN's graph engine, as of August 2026.
     Fe,
@@ -16,6 +17,7 @@ pub enum Vendor {
 
 /// A reader's behaviour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Effect {
     /// It continues as if the field were missing.
     Ignore,
@@ -29,6 +31,7 @@ pub enum Effect {
 
 /// One reader's behaviour for one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Lint {
     /// The reader.
     pub vendor: Vendor,

@@ -96,6 +96,7 @@ record! {
 
 /// The preparation of an argument before the launch.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Parameter {
     /// Nothing.
     Null,

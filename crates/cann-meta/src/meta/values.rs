@@ -37,6 +37,7 @@ impl Flag {
 
 /// `taskRation` (the vendor's spelling): how many cube and vector cores work together.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TaskRation {
     /// `"1:2"`.
     Ratio {

@@ -38,9 +38,8 @@ impl Dims {
 
     /// Reads the network at `path`, of which all sizes count that it has dimensions for: the others may be another input's.
     pub(crate) fn read(&mut self, path: &Path) -> Result<Network, OnnxError> {
-        let mut options = opkeep_onnx::Options {
-            dims: self.sizes.iter().map(|(name, size)| (name.clone(), *size)).collect(),
-        };
+        let sizes = self.sizes.iter().map(|(name, size)| (name.clone(), *size));
+        let mut options = opkeep_onnx::Options::new(sizes.collect());
         let read = loop {
             match opkeep_onnx::read(path, &options) {
                 Err(OnnxError::Model(ModelError::NoSuchDim { name, known })) => {

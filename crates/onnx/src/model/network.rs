@@ -6,13 +6,22 @@ use opkeep_ops::Graph;
 
 /// Options for reading a model.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Options {
     /// Sizes of dimensions without a size in the model, by their name there, or by input and axis (`input:axis`).
     pub dims: BTreeMap<String, i64>,
 }
 
+impl Options {
+    /// Options with these sizes of dimensions.
+    pub const fn new(dims: BTreeMap<String, i64>) -> Self {
+        Self { dims }
+    }
+}
+
 /// A network.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Network {
     /// Its operators.
     pub graph: Graph,

@@ -32,6 +32,7 @@ pub struct Inputs {
 
 /// A file that a user declares as an input, or a directory below a declared one.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Declared {
     /// A name that is independent of its location: the path relative to the parent of the declared root.
     pub name: String,

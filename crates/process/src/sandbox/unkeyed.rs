@@ -4,6 +4,7 @@ use std::path::Path;
 
 /// A file, or a directory with all below it, that may be read and does not count, with the reason why that is sound.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Unkeyed {
     /// The path.
     pub path: &'static str,

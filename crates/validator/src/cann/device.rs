@@ -30,6 +30,7 @@ pub const MAX_OTHERS: usize = 32;
 
 /// The cores that a kernel runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum KernelType {
     /// 1: AI cores.
     AiCore,
@@ -132,6 +133,7 @@ impl Argument {
 
 /// The tiling key of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct FunctionEntry {
     /// 0 or 0x80.
     pub flag: u8,
@@ -141,6 +143,7 @@ pub struct FunctionEntry {
 
 /// An item without its own field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct Tlv {
     /// Its kind.
     pub kind: u16,

@@ -10,7 +10,7 @@ pub(crate) fn of(json: &[u8], layout: ElfLayout) -> Vec<Problem> {
     let fe = if layout == ElfLayout::SharedObject { Vec::new() } else { fe_lints(json) };
     let of_fe = |lint: Lint| match lint.effect {
         Effect::Refuse | Effect::Abort => Problem::FeRefuses(lint),
-        Effect::Ignore | Effect::Misread => Problem::FeLint(lint),
+        _ => Problem::FeLint(lint),
     };
     fe.into_iter().map(of_fe).chain(mindspore_lints(json).into_iter().map(Problem::MindsporeLint)).collect()
 }

@@ -207,7 +207,7 @@ fn functions_of_the_model_are_not_mistaken_for_operators() {
 
 fn with_dims(model: &Model, dims: &[(&str, i64)]) -> Result<Vec<Vec<i64>>, OnnxError> {
     let dims: BTreeMap<String, i64> = dims.iter().map(|(name, size)| ((*name).to_owned(), *size)).collect();
-    let network = from_bytes(model.bytes().into(), None, &Options { dims })?;
+    let network = from_bytes(model.bytes().into(), None, &Options::new(dims))?;
     Ok(network.inputs.into_iter().map(|info| info.shape).collect())
 }
 
