@@ -173,8 +173,8 @@ impl Compile<'_> {
         let ended = ended.map_err(backend_error)?;
         let refuse = |paths: BTreeSet<&Path>| self.refuse(paths.into_iter().map(Path::to_owned), &run);
         refuse(match self.toolchain.is_wrapped() {
-            true => self.inputs().beyond_by_name(&seen),
-            false => self.inputs().beyond(&seen),
+            true => self.inputs().uncovered_by_name(&seen),
+            false => self.inputs().uncovered(&seen),
         })?;
         if let Some(program) = seen.foreign {
             // Its calls were denied.

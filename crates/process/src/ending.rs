@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn each_limit_is_named_with_its_value_and_what_to_do() {
+    fn each_limit_is_named_with_its_value_and_a_remedy() {
         let by_signal = ExitStatus::from_raw;
         let by_code = |code: i32| ExitStatus::from_raw(code << 8);
         for (status, output, words) in [

@@ -70,12 +70,12 @@ impl ProcessGroup {
 
     /// A descriptor that becomes readable when the program itself ends; `None` if the system has none (Linux before
     /// 5.3) or no descriptor is free.
-    pub(crate) fn tells_of_its_end(&self) -> Option<OwnedFd> {
+    pub(crate) fn end_descriptor(&self) -> Option<OwnedFd> {
         self.id().and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
     }
 
     /// Sends SIGTERM to the whole group. A process may ignore it.
-    pub(crate) fn ask_to_end(&self) {
+    pub(crate) fn terminate_group(&self) {
         self.signal(Signal::TERM);
     }
 

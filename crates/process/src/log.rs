@@ -12,13 +12,13 @@ const SMALL: u64 = 256 * 1024;
 pub fn keep_log(path: &Path, output: &str) -> Option<PathBuf> {
     let keep = || Fs::new().write(path, output.as_bytes()).is_ok();
     if !keep() {
-        make_room(path.parent()?);
+        free_space(path.parent()?);
         keep().then_some(())?;
     }
     Some(path.to_owned())
 }
 
-fn make_room(dir: &Path) {
+fn free_space(dir: &Path) {
     let fs = Fs::new();
     for (name, _) in fs.list(dir).unwrap_or_default() {
         let path = dir.join(name);

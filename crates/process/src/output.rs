@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn short_output_is_whole() {
+    fn short_output_is_complete() {
         assert_eq!(drained(b"a\nb\n"), "a\nb\n");
         assert_eq!(tail("a\nb\n"), "a\nb");
         let many: String = (0..100).map(|i| format!("{i}\n")).collect();
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_does_not_come_again() {
+    fn taken_output_is_not_returned_again() {
         let output = Output::default();
         output.drain(&b"one"[..]);
         assert_eq!(output.take(), "one");

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_leaves_nothing_and_removes_what_a_killed_one_left() {
+    fn a_probe_leaves_nothing_and_removes_a_killed_ones_directory() {
         let place = tempfile::tempdir().unwrap();
         let living = ProbeDir::create(&[place.path()]).unwrap();
         std::fs::write(living.path().join("kernel.o"), "x").unwrap();

@@ -15,7 +15,7 @@ use crate::output::{BoundedBuffer, tail};
 use crate::process_output::ProcessOutput;
 
 /// The time between two looks at a program that writes nothing.
-const SELDOM: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The time in which output accumulates. Compilers write word by word, and each word would wake this thread.
 const GATHER: Duration = Duration::from_millis(1);
@@ -24,13 +24,13 @@ const GATHER: Duration = Duration::from_millis(1);
 const FLOOD: usize = 32 * 1024;
 
 /// The time between two looks at a program that has closed its outputs, if the system does not report its end.
-const OFTEN: Duration = Duration::from_micros(500);
+const CLOSED_POLL_INTERVAL: Duration = Duration::from_micros(500);
 
 /// The longest wait for a child that left the group and holds the pipe open.
-const GRACE: Duration = Duration::from_secs(2);
+const DRAIN_TIME: Duration = Duration::from_secs(2);
 
 /// The time in which a cancelled program may end by itself, and again after SIGTERM.
-const PARTING: Duration = Duration::from_millis(250);
+const TERMINATE_TIME: Duration = Duration::from_millis(250);
 
 /// A started program, and its limits.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ pub struct RunningProcess {
 impl RunningProcess {
     /// Waits for a program in `group`, whose output comes through the non-blocking `pipe`.
     pub(crate) fn new(launch: Launch, group: ProcessGroup, pipe: PipeReader) -> Self {
-        let end = group.tells_of_its_end();
+        let end = group.end_descriptor();
         Self { launch, group, end, pipe: Some(pipe), output: BoundedBuffer::default() }
     }
 
@@ -75,10 +75,10 @@ impl RunningProcess {
     /// Ends it because its result is not needed. A dropped one is killed at once; this one first has a moment to end by
     /// itself, then receives SIGTERM, so that a compiler can remove its temporary files.
     pub fn terminate(mut self) {
-        self.read_rest(PARTING);
+        self.read_rest(TERMINATE_TIME);
         if self.pipe.is_some() {
-            self.group.ask_to_end();
-            self.read_rest(PARTING);
+            self.group.terminate_group();
+            self.read_rest(TERMINATE_TIME);
         }
     }
 
@@ -89,7 +89,7 @@ impl RunningProcess {
     pub fn wait_with_output(mut self) -> Result<ProcessOutput, ProcessError> {
         let ended = self.wait();
         let status = self.group.end();
-        self.read_rest(GRACE);
+        self.read_rest(DRAIN_TIME);
         let output = self.output.text();
         match (ended, status) {
             (Some(Ok(())), Ok(status)) => Ok(ProcessOutput { status, output }),
@@ -121,12 +121,12 @@ impl RunningProcess {
             {
                 return None;
             }
-            let left = self.launch.deadline.map_or(SELDOM, |deadline| deadline - now);
+            let left = self.launch.deadline.map_or(POLL_INTERVAL, |deadline| deadline - now);
             let output = self.pipe.as_ref().filter(|_| !gathers).map(AsFd::as_fd);
             let most = match (gathers, &self.end, &self.pipe) {
                 (true, ..) => GATHER,
-                (false, None, None) => OFTEN,
-                _ => SELDOM,
+                (false, None, None) => CLOSED_POLL_INTERVAL,
+                _ => POLL_INTERVAL,
             };
             wait_for([self.end.as_ref().map(AsFd::as_fd), output], most.min(left));
             gathers = (1..FLOOD).contains(&self.read());
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_before_anybody_looked_is_there() {
+    fn earlier_output_is_read() {
         let pause = |_: &mut RunningProcess| std::thread::sleep(Duration::from_millis(50));
         assert_eq!(ran("echo out; echo err >&2", pause).output, "out\nerr\n");
     }
@@ -251,9 +251,9 @@ mod tests {
 
     /// Its children end, too; a process that ignores SIGTERM is killed.
     #[test]
-    fn who_is_given_up_is_asked_to_end() {
-        let folder = tempfile::tempdir().unwrap();
-        let (ready, left) = (folder.path().join("ready"), folder.path().join("left"));
+    fn a_program_that_is_not_needed_receives_sigterm() {
+        let dir = tempfile::tempdir().unwrap();
+        let (ready, left) = (dir.path().join("ready"), dir.path().join("left"));
         let tidy = format!("trap \"rm '{}'; exit\" TERM; : > '{0}'", left.display());
         let goes_on = format!(": > '{}'; while :; do sleep 0.01; done", ready.display());
         let stubborn = format!("trap '' TERM; {goes_on}");
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_waited_for_is_ended() {
+    fn a_dropped_program_is_killed() {
         let args = ["-c", "sleep 1000"].map(OsString::from);
         let (program, dir, cancel) = (Path::new("/bin/sh"), Path::new("/"), &CancelToken::new());
         let run = ProcessBuilder {

@@ -280,7 +280,7 @@ impl Inputs {
     }
 
     /// The paths that a run read or listed although they are neither inputs nor readable unkeyed.
-    pub fn beyond<'o>(&self, observation: &'o Observation) -> BTreeSet<&'o Path> {
+    pub fn uncovered<'o>(&self, observation: &'o Observation) -> BTreeSet<&'o Path> {
         let is_known = |path: &Path| {
             Unkeyed::covering(path).is_some()
                 || self.read.contains_key(path)
@@ -296,10 +296,10 @@ impl Inputs {
 
     /// The same for programs that may decide by another name of an input file: no input records where such a name
     /// leads.
-    pub fn beyond_by_name<'o>(&self, observation: &'o Observation) -> BTreeSet<&'o Path> {
+    pub fn uncovered_by_name<'o>(&self, observation: &'o Observation) -> BTreeSet<&'o Path> {
         let read = observation.read.keys().map(PathBuf::as_path);
         let read = read.filter(|path| Unkeyed::covering(path).is_none() && !self.read.contains_key(*path));
-        self.beyond(observation).into_iter().chain(read).collect()
+        self.uncovered(observation).into_iter().chain(read).collect()
     }
 
     /// Whether `path` is an input or need not be one.

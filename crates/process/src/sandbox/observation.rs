@@ -61,13 +61,15 @@ pub struct Program {
 /// The state of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
-    what: What,
+    /// Observations on disk have this name.
+    #[serde(rename = "what")]
+    kind: PathKind,
     /// The link's target, if it is a symbolic link.
     link: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum What {
+enum PathKind {
     Nothing,
     File(FileState),
     /// A file of which only the existence matters.
@@ -123,37 +125,37 @@ impl FileState {
 impl Found {
     /// The state of a missing path.
     pub const fn nothing() -> Self {
-        Self { what: What::Nothing, link: None }
+        Self { kind: PathKind::Nothing, link: None }
     }
 
     /// Looks at `path` now.
     pub fn at(path: &Path) -> Self {
         let (found, link) = metadata_and_link(path);
-        let what = match found {
-            None => What::Nothing,
-            Some(found) if found.is_file() => What::File(FileState::of(&found)),
+        let kind = match found {
+            None => PathKind::Nothing,
+            Some(found) if found.is_file() => PathKind::File(FileState::of(&found)),
             Some(found) if found.is_dir() => {
                 let FileState { mode, user, group, .. } = FileState::of(&found);
-                What::Directory { mode, user, group }
+                PathKind::Directory { mode, user, group }
             }
-            Some(found) => What::Other { mode: found.mode() },
+            Some(found) => PathKind::Other { mode: found.mode() },
         };
-        Self { what, link }
+        Self { kind, link }
     }
 
     /// Whether the path is missing.
     pub fn is_nothing(&self) -> bool {
-        self.what == What::Nothing
+        self.kind == PathKind::Nothing
     }
 
     /// Whether it is a file.
     pub fn is_file(&self) -> bool {
-        matches!(self.what, What::File(_))
+        matches!(self.kind, PathKind::File(_))
     }
 
     /// Whether it is a directory.
     pub fn is_directory(&self) -> bool {
-        matches!(self.what, What::Directory { .. })
+        matches!(self.kind, PathKind::Directory { .. })
     }
 
     /// Whether it is a symbolic link.
@@ -164,19 +166,19 @@ impl Found {
     /// In words, the properties that a program can see without reading: whether it is missing, or its kind, permissions
     /// and owner; the size of a file that no program reads; and a link's target.
     pub fn in_words(&self) -> String {
-        let what = match &self.what {
-            What::Nothing => "nothing".to_owned(),
-            What::File(FileState { size, mode, user, group, .. }) => {
+        let kind = match &self.kind {
+            PathKind::Nothing => "nothing".to_owned(),
+            PathKind::File(FileState { size, mode, user, group, .. }) => {
                 format!("{size} bytes, {mode:o} of {user}:{group}")
             }
-            What::AnyFile => "a file".to_owned(),
-            What::Permissions { mode, user, group } => format!("{mode:o} of {user}:{group}"),
-            What::Directory { mode, user, group } => format!("directory, {mode:o} of {user}:{group}"),
-            What::Other { mode } => format!("no file, {mode:o}"),
+            PathKind::AnyFile => "a file".to_owned(),
+            PathKind::Permissions { mode, user, group } => format!("{mode:o} of {user}:{group}"),
+            PathKind::Directory { mode, user, group } => format!("directory, {mode:o} of {user}:{group}"),
+            PathKind::Other { mode } => format!("no file, {mode:o}"),
         };
         match &self.link {
-            Some(link) => format!("{what} by {}", link.display()),
-            None => what,
+            Some(link) => format!("{kind} by {}", link.display()),
+            None => kind,
         }
     }
 
@@ -189,23 +191,23 @@ impl Found {
     /// with the same size, date, permissions and owner.
     pub(crate) fn still_holds(&self, path: &Path) -> bool {
         let (now, link) = metadata_and_link(path);
-        let same = match (&self.what, now) {
-            (What::Nothing, now) => now.is_none(),
-            (What::File(then), Some(now)) => {
+        let same = match (&self.kind, now) {
+            (PathKind::Nothing, now) => now.is_none(),
+            (PathKind::File(then), Some(now)) => {
                 let state = FileState::of(&now);
                 let seen = |it: &FileState| (it.size, it.modified, it.mode, it.user, it.group);
                 now.is_file() && seen(&state) == seen(then)
             }
-            (What::AnyFile, Some(now)) => now.is_file(),
-            (What::Permissions { mode, user, group }, Some(now)) => {
+            (PathKind::AnyFile, Some(now)) => now.is_file(),
+            (PathKind::Permissions { mode, user, group }, Some(now)) => {
                 let state = FileState::of(&now);
                 now.is_file() && (state.mode, state.user, state.group) == (*mode, *user, *group)
             }
-            (What::Directory { mode, user, group }, Some(now)) => {
+            (PathKind::Directory { mode, user, group }, Some(now)) => {
                 let state = FileState::of(&now);
                 now.is_dir() && (state.mode, state.user, state.group) == (*mode, *user, *group)
             }
-            (What::Other { mode }, Some(now)) => now.mode() == *mode,
+            (PathKind::Other { mode }, Some(now)) => now.mode() == *mode,
             (_, None) => false,
         };
         same && link == self.link
@@ -213,24 +215,24 @@ impl Found {
 
     /// The same state; of a file, only that it exists, since the toolchain itself writes it.
     pub(crate) fn by_presence(self) -> Self {
-        match self.what {
-            What::File(_) | What::Permissions { .. } => Self { what: What::AnyFile, ..self },
+        match self.kind {
+            PathKind::File(_) | PathKind::Permissions { .. } => Self { kind: PathKind::AnyFile, ..self },
             _ => self,
         }
     }
 
     /// The same state; of a file, only its mode and owner, since its content counts elsewhere.
     pub(crate) fn by_permissions(self) -> Self {
-        match self.what {
-            What::File(FileState { mode, user, group, .. }) => {
-                Self { what: What::Permissions { mode, user, group }, ..self }
+        match self.kind {
+            PathKind::File(FileState { mode, user, group, .. }) => {
+                Self { kind: PathKind::Permissions { mode, user, group }, ..self }
             }
             _ => self,
         }
     }
 
     pub(crate) fn is_by_permissions(&self) -> bool {
-        matches!(self.what, What::Permissions { .. })
+        matches!(self.kind, PathKind::Permissions { .. })
     }
 }
 

@@ -183,11 +183,11 @@ impl Watch {
             None if call != Call::Exec => return Ok(()),
             None => return Err(io::Error::other("a program without a name was executed")),
         };
-        let path = self.by_self(path);
+        let path = self.as_self_path(path);
         match call {
             Call::Exec => self.execute(waiting, &path),
             Call::Open { flags } => self.open(waiting, path, flags),
-            Call::Look => self.look_by(waiting, path),
+            Call::Look => self.observe_look(waiting, path),
             Call::MakeDirectory if Found::at(&path).is_nothing() => {
                 self.add_created(path);
                 Ok(())
@@ -195,7 +195,7 @@ impl Watch {
             // Another process holds this lock: a matter of timing, not of content.
             Call::MakeDirectory => Ok(()),
             Call::Rename => {
-                if self.is_ours(&path) || self.is_created(&path) {
+                if self.is_in_work_dir(&path) || self.is_created(&path) {
                     let (dir, name) = waiting.new_name()?;
                     // The call may fail if the new name exists.
                     let new = resolve(waiting, dir, name)?.filter(|path| Found::at(path).is_nothing());
@@ -218,10 +218,10 @@ impl Watch {
         let mut next = Some(path.to_owned());
         for _ in 0..MAX_INTERPRETERS {
             let Some(file) = next.take() else { break };
-            if self.is_ours(&file) || self.is_created(&file) {
+            if self.is_in_work_dir(&file) || self.is_created(&file) {
                 program.intermediate.extend(digest(&file).ok());
             } else {
-                let file = self.outside(file.clone());
+                let file = self.recorded_path(file.clone());
                 self.seen.read.insert(file.clone(), Found::at(&file));
                 program.read.push(file.clone());
             }
@@ -247,7 +247,7 @@ impl Watch {
         }
         let found = Found::at(&path);
         let is_created = self.is_created(&path);
-        if self.is_ours(&path) || is_created {
+        if self.is_in_work_dir(&path) || is_created {
             if is_created && !replaces {
                 self.seen.own.insert(path.clone());
             }
@@ -257,7 +257,7 @@ impl Watch {
             }
             return Ok(());
         }
-        let path = self.outside(path);
+        let path = self.recorded_path(path);
         // A file that may be opened for reading without O_EXCL is read if another process creates it meanwhile.
         let creates = flags & libc::O_CREAT != 0 && (replaces || flags & libc::O_EXCL != 0);
         let appends = flags & libc::O_CREAT != 0 && flags & libc::O_EXCL == 0 && replaces;
@@ -300,7 +300,7 @@ impl Watch {
 
     /// The path to record for a file outside the work directory: the real path if a link in the work directory, or in a
     /// directory that the programs created, leads to it, since the link's own path differs in each run.
-    fn outside(&self, path: PathBuf) -> PathBuf {
+    fn recorded_path(&self, path: PathBuf) -> PathBuf {
         let is_made = || path.parent().is_some_and(|parent| self.is_created(parent));
         match self.work_dirs.iter().any(|dir| path.starts_with(dir)) || is_made() {
             true => Fs::new().real_path(&path).unwrap_or(path),
@@ -309,7 +309,7 @@ impl Watch {
     }
 
     /// Replaces an observed process's number in a path below `/proc` by `self`, which is the same for each run.
-    fn by_self(&self, path: PathBuf) -> PathBuf {
+    fn as_self_path(&self, path: PathBuf) -> PathBuf {
         let Ok(below) = path.strip_prefix("/proc") else { return path };
         let mut parts = below.components();
         let number = parts.next().and_then(|part| part.as_os_str().to_str()?.parse().ok());
@@ -319,8 +319,8 @@ impl Watch {
         }
     }
 
-    fn look_by(&mut self, waiting: &Waiting, path: PathBuf) -> io::Result<()> {
-        if !self.is_ours(&path) && !self.is_created(&path) {
+    fn observe_look(&mut self, waiting: &Waiting, path: PathBuf) -> io::Result<()> {
+        if !self.is_in_work_dir(&path) && !self.is_created(&path) {
             self.program(waiting)?.looked_at.insert(path.clone());
             self.look_at(path);
         }
@@ -338,7 +338,7 @@ impl Watch {
 
     /// Records a path that the programs create, unless it is in the work directory.
     fn add_created(&mut self, path: PathBuf) {
-        if !self.is_ours(&path) {
+        if !self.is_in_work_dir(&path) {
             self.created.insert(resolved(&path));
         }
     }
@@ -355,7 +355,7 @@ impl Watch {
     }
 
     /// Whether a path is in the work directory, by whatever name.
-    fn is_ours(&self, path: &Path) -> bool {
+    fn is_in_work_dir(&self, path: &Path) -> bool {
         let is_within = |path: &Path| self.work_dirs.iter().any(|dir| path.starts_with(dir));
         let is_plain = path.components().all(|part| part != Component::ParentDir);
         // A link in the work directory may lead out of it, and a link elsewhere into it.

@@ -86,7 +86,7 @@ impl Bench {
 const C: &str = "printf 'float f(float x) { return x + 1; }' > k.c && cc -O2 -shared -nostdlib -o k.o k.c";
 
 #[test]
-fn all_that_a_compiler_reads_is_seen() {
+fn a_compilers_reads_are_observed() {
     let bench = Bench::new();
     bench.write("a.h", "#include \"sub/b.h\"\n");
     let nested = bench.write("sub/b.h", "\n");
@@ -110,7 +110,7 @@ fn all_that_a_compiler_reads_is_seen() {
 }
 
 #[test]
-fn what_is_looked_for_in_vain_is_seen() {
+fn searches_for_missing_files_are_observed() {
     let bench = Bench::new();
     let (_, seen) = bench.observe(
         "cat {}/one 2>/dev/null; test -e {}/two; ls {}/three 2>/dev/null; cd {}/four 2>/dev/null; cat ../five 2>/dev/null; \
@@ -138,7 +138,7 @@ fn a_directory_is_the_same_by_whatever_name() {
 }
 
 #[test]
-fn every_change_of_what_was_read_or_listed_is_noticed() {
+fn every_change_of_a_read_file_or_listing_is_noticed() {
     let bench = Bench::new();
     let read = bench.write("flags", "-O2");
     bench.write("list/a", "");
@@ -168,7 +168,7 @@ fn every_change_of_what_was_read_or_listed_is_noticed() {
 }
 
 #[test]
-fn nothing_but_what_was_observed_can_be_read() {
+fn only_observed_files_can_be_read() {
     let bench = Bench::new();
     bench.write("known", "known\n");
     bench.write("secret", "secret\n");
@@ -212,13 +212,13 @@ fn a_confined_compile_gives_the_same_object() {
 }
 
 #[test]
-fn what_another_run_reads_beyond_is_named() {
+fn further_reads_of_another_run_are_named() {
     let bench = Bench::new();
     let (known, extra) = (bench.write("known", ""), bench.write("extra", ""));
     let (_, seen) = bench.observe("cat {}/known; ls {}/work");
     let inputs = Inputs::of(&[&seen], &files).unwrap();
     let (_, more) = bench.observe("cat {}/known {}/work/../known {}/extra; ls {}/work");
-    assert_eq!(inputs.beyond(&more).into_iter().collect::<Vec<_>>(), [extra.as_path()]);
+    assert_eq!(inputs.uncovered(&more).into_iter().collect::<Vec<_>>(), [extra.as_path()]);
     assert_eq!(inputs.digest(&known), Some(Digest::of(b"")));
 }
 
@@ -290,7 +290,7 @@ fn a_program_of_another_architecture_is_named() {
 }
 
 #[test]
-fn what_is_no_file_is_refused() {
+fn pipes_and_devices_are_refused() {
     let bench = Bench::new();
     let (_, seen) = bench.observe("mkfifo {}/pipe; (echo x > {}/pipe) & cat {}/pipe");
     assert!(
@@ -310,7 +310,7 @@ fn the_environment_of_another_process_counts() {
     let inputs = Inputs::of(&[&seen], &files).unwrap();
     let (_, more) = bench.observe(&format!("{own}; cat /proc/$PPID/environ > /dev/null"));
     let path = PathBuf::from(format!("/proc/{}/environ", std::process::id()));
-    assert_eq!(inputs.beyond(&more).into_iter().collect::<Vec<_>>(), [path.as_path()]);
+    assert_eq!(inputs.uncovered(&more).into_iter().collect::<Vec<_>>(), [path.as_path()]);
 }
 
 #[test]
@@ -357,7 +357,7 @@ fn programs_at_the_same_time_have_one_order() {
 
 /// A process that serves many jobs is asked after each what it read.
 #[test]
-fn what_a_program_read_so_far_can_be_taken() {
+fn the_observation_so_far_can_be_taken() {
     let bench = Bench::new();
     for name in ["one", "two"] {
         bench.write(name, "");
@@ -398,7 +398,7 @@ fn files_that_a_program_makes_elsewhere_and_reads_are_its_own() {
 
 /// A call that was to make a file may fail, and what a made name leads to may be another's.
 #[test]
-fn what_was_there_before_is_nobodys_own() {
+fn older_files_are_not_the_programs_own() {
     let bench = Bench::new();
     bench.write("kept", "of before");
     compile(
