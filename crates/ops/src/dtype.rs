@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_floats_are_what_they_mean() {
+    fn short_floats_have_their_values() {
         for (bits, value) in [(0x3c00, 1.0), (0xc000, -2.0), (0x7bff, 65504.0), (1, 2f64.powi(-24)), (0, 0.0)]
         {
             assert_eq!(of_float16(bits), value);

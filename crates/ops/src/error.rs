@@ -13,24 +13,24 @@ pub enum OpsError {
         op_type: String,
     },
     /// An unexpected number of inputs or outputs.
-    #[error("`{op_type}` has {expected} {what}, found {found}")]
+    #[error("`{op_type}` has {expected} {ports}, found {found}")]
     Count {
         /// The operator's IR type.
         op_type: String,
         /// `inputs` or `outputs`.
-        what: &'static str,
+        ports: &'static str,
         /// The number in the table.
         expected: usize,
         /// The number found.
         found: usize,
     },
     /// A position with an unexpected number of tensors.
-    #[error("`{op_type}`: {what} `{name}` must be {expected}, found {found}")]
+    #[error("`{op_type}`: {port} `{name}` must be {expected}, found {found}")]
     Port {
         /// The operator's IR type.
         op_type: String,
         /// `input` or `output`.
-        what: &'static str,
+        port: &'static str,
         /// Its name in the table.
         name: &'static str,
         /// The allowed number: `one tensor`, `one tensor or none`, `one tensor or more`.
@@ -169,10 +169,10 @@ pub enum OpsError {
         format: String,
     },
     /// A tensor in a blocked format where a plain one is required.
-    #[error("{what} must be stored as the network has it, and is stored as `{format}`: convert it first")]
+    #[error("{tensor} must be stored as the network has it, and is stored as `{format}`: convert it first")]
     NotPlain {
         /// The tensor: `a tensor that is seen in another shape`, or the output of the network.
-        what: String,
+        tensor: String,
         /// Its format.
         format: String,
     },

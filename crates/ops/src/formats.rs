@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_otherwise_keeps_what_it_means() {
+    fn a_stored_tensor_keeps_its_logical_form() {
         let mut plain = Tensor::new("float32", [1, 3, 8, 8]);
         (plain.format, plain.ori_format) = ("NCHW".into(), Some("NCHW".into()));
         assert!(matches!(logical(&plain), Cow::Borrowed(_)));

@@ -67,7 +67,7 @@ impl OpSpec {
         let expected = Call::of(op)?.infer()?;
         if op.outputs.len() != expected.len() {
             let (expected, found) = (expected.len(), op.outputs.len());
-            return Err(OpsError::Count { op_type: self.op_type.into(), what: "outputs", expected, found });
+            return Err(OpsError::Count { op_type: self.op_type.into(), ports: "outputs", expected, found });
         }
         for ((port, output), expected) in self.outputs.iter().zip(&op.outputs).zip(&expected) {
             let found: Vec<&Tensor> = output.iter().collect();
@@ -75,7 +75,7 @@ impl OpSpec {
             if !grouped || found.len() != expected.len() {
                 return Err(OpsError::Port {
                     op_type: self.op_type.into(),
-                    what: "output",
+                    port: "output",
                     name: port.name,
                     expected: port.kind.expected(),
                     found: found.len(),

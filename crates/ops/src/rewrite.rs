@@ -169,7 +169,7 @@ impl<'a> Rewriter<'a> {
         self.same_meaning(old, &inputs)?;
         if storages.len() != old.outputs.len() {
             let (expected, found) = (old.outputs.len(), storages.len());
-            return Err(OpsError::Count { op_type: old.op_type.clone(), what: "outputs", expected, found });
+            return Err(OpsError::Count { op_type: old.op_type.clone(), ports: "outputs", expected, found });
         }
         let stored = old.outputs.iter().zip(storages);
         let outputs = stored.map(|(id, storage)| storage.apply(self.from.tensor(*id)));
@@ -198,9 +198,9 @@ impl<'a> Rewriter<'a> {
             let (old, found) = (self.from.tensor(*old), self.to.tensor(*new));
             let plain = matches!(logical(found), Cow::Borrowed(_));
             if !plain || (&old.dtype, &old.shape) != (&found.dtype, &found.shape) {
-                let what = format!("output `{name}`, {} {:?},", old.dtype, old.shape);
+                let tensor = format!("output `{name}`, {} {:?},", old.dtype, old.shape);
                 let format = format!("{} {:?} {}", found.dtype, found.shape, found.format);
-                return Err(OpsError::NotPlain { what, format });
+                return Err(OpsError::NotPlain { tensor, format });
             }
             self.to.output(name, *new)?;
         }

@@ -113,9 +113,9 @@ fn operators_that_do_not_fit_the_table_are_refused() {
     let kind = with(adds(), vec![attr("value", "str", AttrValue::Str("1".into()))]);
     assert!(matches!(invalid(kind), OpsError::AttrType { attr: "value", .. }));
     let count = but(add(), |job| job.ops[0].inputs.truncate(1));
-    assert!(matches!(invalid(count), OpsError::Count { what: "inputs", expected: 2, found: 1, .. }));
+    assert!(matches!(invalid(count), OpsError::Count { ports: "inputs", expected: 2, found: 1, .. }));
     let outputs = but(add(), |job| job.ops[0].outputs.clear());
-    assert!(matches!(invalid(outputs), OpsError::Count { what: "outputs", .. }));
+    assert!(matches!(invalid(outputs), OpsError::Count { ports: "outputs", .. }));
     let absent = but(add(), |job| {
         job.ops[0].inputs[1] = Arg::Absent(OmittedArg { param_type: None, extra: Extra::new() });
     });

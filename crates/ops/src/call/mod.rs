@@ -29,13 +29,13 @@ impl<'a> Call<'a> {
         let op_type = || spec.op_type.to_owned();
         if inputs.len() != spec.inputs.len() {
             let (expected, found) = (spec.inputs.len(), inputs.len());
-            return Err(OpsError::Count { op_type: op_type(), what: "inputs", expected, found });
+            return Err(OpsError::Count { op_type: op_type(), ports: "inputs", expected, found });
         }
         for (port, tensors) in spec.inputs.iter().zip(&inputs) {
             if !port.kind.takes(tensors.len()) {
                 return Err(OpsError::Port {
                     op_type: op_type(),
-                    what: "input",
+                    port: "input",
                     name: port.name,
                     expected: port.kind.expected(),
                     found: tensors.len(),
@@ -93,7 +93,7 @@ impl<'a> Call<'a> {
     pub fn tensor(&self, at: usize) -> Result<&'a Tensor, OpsError> {
         self.optional(at).ok_or_else(|| OpsError::Count {
             op_type: self.op_type(),
-            what: "inputs",
+            ports: "inputs",
             expected: self.spec.inputs.len(),
             found: at,
         })

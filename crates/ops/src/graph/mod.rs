@@ -181,8 +181,8 @@ impl Graph {
         let (count, shape) = (self.tensors.len(), shape.into());
         let from = self.tensors.get(source.0).ok_or(OpsError::NoSuchTensor { id: source.0, count })?;
         if is_blocked(&from.format) {
-            let what = "a tensor that is seen in another shape".to_owned();
-            return Err(OpsError::NotPlain { what, format: from.format.clone() });
+            let tensor = "a tensor that is seen in another shape".to_owned();
+            return Err(OpsError::NotPlain { tensor, format: from.format.clone() });
         }
         let tensor = described(&from.dtype, shape);
         if elements(&from.shape).is_none() || elements(&from.shape) != elements(&tensor.shape) {
@@ -392,7 +392,7 @@ fn positions(spec: &OpSpec, given: &[Option<TensorId>]) -> Result<Vec<Vec<Tensor
         [] => Ok(inputs),
         _ => Err(OpsError::Count {
             op_type: spec.op_type.to_owned(),
-            what: "inputs",
+            ports: "inputs",
             expected: spec.inputs.len(),
             found: given.len(),
         }),

@@ -8,8 +8,8 @@ fn dims(shape: &[i64]) -> Vec<u64> {
 }
 
 /// The axis with the number `given`.
-fn one_axis(call: &Call<'_>, what: &str, given: i64, shape: &[i64]) -> Result<usize, OpsError> {
-    axis(given, shape.len()).ok_or_else(|| call.misfit(format!("{what} {given} is no axis of {shape:?}")))
+fn one_axis(call: &Call<'_>, name: &str, given: i64, shape: &[i64]) -> Result<usize, OpsError> {
+    axis(given, shape.len()).ok_or_else(|| call.misfit(format!("{name} {given} is no axis of {shape:?}")))
 }
 
 /// The order of dimensions of a `Transpose`: dimension `i` of the output is dimension `perm[i]` of the input.

@@ -79,8 +79,8 @@ fn outputs_that_contradict_their_inputs_are_refused() {
         opkeep_ops::OpSpec::of(&op).unwrap().check(&op)
     };
     assert!(changed(&|_| {}).is_ok());
-    refused!(changed(&|op| op.outputs.clear()), OpsError::Count { what: "outputs", .. });
-    refused!(changed(&|op| op.outputs = vec![Arg::Many(x(&[2, 5]))]), OpsError::Port { what: "output", .. });
+    refused!(changed(&|op| op.outputs.clear()), OpsError::Count { ports: "outputs", .. });
+    refused!(changed(&|op| op.outputs = vec![Arg::Many(x(&[2, 5]))]), OpsError::Port { port: "output", .. });
     refused!(changed(&|op| op.outputs = vec![Arg::One(x(&[5, 2]).remove(0))]), OpsError::Output { .. });
     refused!(
         changed(&|op| op.outputs = vec![Arg::One(of("int8", &[2, 5]).remove(0))]),

@@ -51,7 +51,7 @@ fn a_network_that_is_kept_as_it_is_is_the_same() {
 }
 
 #[test]
-fn conversions_stand_between_nodes_that_mean_what_they_did() {
+fn conversions_between_nodes_keep_their_logical_tensors() {
     let (graph, [x, w, _, flat]) = network();
     let mut to = Rewriter::new(&graph);
     let inputs = [x, w].map(|id| {
@@ -87,7 +87,7 @@ fn conversions_stand_between_nodes_that_mean_what_they_did() {
 }
 
 #[test]
-fn what_would_change_the_network_is_refused() {
+fn changes_of_the_network_are_refused() {
     let (graph, [x, w, ..]) = network();
     let mut to = Rewriter::new(&graph);
     let [x, w] = [x, w].map(|id| to.current(id).unwrap());
@@ -144,7 +144,7 @@ fn outputs_are_those_of_the_network() {
 
 /// A graph may hold blocked tensors; shapes follow from their logical tensors.
 #[test]
-fn shapes_follow_from_what_tensors_mean() {
+fn shapes_follow_from_logical_tensors() {
     let (graph, [x, w, ..]) = network();
     let mut to = Rewriter::new(&graph);
     let [x, w] = [x, w].map(|id| to.current(id).unwrap());

@@ -34,8 +34,8 @@ fn sums_clips_and_channels() {
     let n = |count| [int_attr("N", count)];
     assert_eq!(shape("AccumulateNV2", vec![[x(&[2, 1]), x(&[3])].concat()], &n(2)), [2, 3]);
     for count in [1, 3, -2, i64::MIN, i64::MAX] {
-        let told = misfit("AccumulateNV2", vec![[x(&[2]), x(&[2])].concat()], &n(count));
-        assert!(told.contains("2 inputs"), "{told}");
+        let message = misfit("AccumulateNV2", vec![[x(&[2]), x(&[2])].concat()], &n(count));
+        assert!(message.contains("2 inputs"), "{message}");
     }
     refused!(made("AccumulateNV2", vec![vec![]], &n(0)), OpsError::Port { .. });
 
