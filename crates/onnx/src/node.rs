@@ -48,7 +48,7 @@ impl Node<'_> {
     }
 
     /// The whole numbers in the optional input `at`, which must be known.
-    pub(crate) fn known(&self, at: usize, what: &str) -> Result<Option<Vec<i64>>, String> {
+    pub(crate) fn known(&self, at: usize, role: &str) -> Result<Option<Vec<i64>>, String> {
         let Some(value) = self.optional(at) else { return Ok(None) };
         let found = match self.numbers(value.id)? {
             Some(Numbers::Ints(ints)) => return Ok(Some(ints)),
@@ -57,13 +57,13 @@ impl Node<'_> {
         };
         let name = self.proto.input.get(at).map_or("", String::as_str);
         Err(format!(
-            "its {what} (`{name}`): expected a few whole numbers that are known before, found {found}"
+            "its {role} (`{name}`): expected a few whole numbers that are known before, found {found}"
         ))
     }
 
     /// As [`known`](Self::known), for a required input.
-    pub(crate) fn required(&self, at: usize, what: &str) -> Result<Vec<i64>, String> {
-        self.known(at, what)?.ok_or_else(|| format!("input {at}, its {what}, is not given"))
+    pub(crate) fn required(&self, at: usize, role: &str) -> Result<Vec<i64>, String> {
+        self.known(at, role)?.ok_or_else(|| format!("input {at}, its {role}, is not given"))
     }
 
     /// The elements of a tensor, if they are known and few.
@@ -150,16 +150,16 @@ impl Node<'_> {
         self.emit_all(op_type, &inputs, attrs).map(|outputs| outputs[0])
     }
 
-    /// Adds a further operator of the node, whose name ends with `what`.
-    pub(crate) fn help(
+    /// Adds a further operator of the node, whose name ends with `step`.
+    pub(crate) fn add_step(
         &mut self,
-        what: &str,
+        step: &str,
         op_type: &str,
         inputs: &[TensorId],
         attrs: impl Into<Vec<Attr>>,
     ) -> Result<TensorId, String> {
         let inputs: Vec<Option<TensorId>> = inputs.iter().copied().map(Some).collect();
-        let name = format!("{}/{what}", self.name);
+        let name = format!("{}/{step}", self.name);
         self.add(&name, op_type, &inputs, attrs.into()).map(|outputs| outputs[0])
     }
 

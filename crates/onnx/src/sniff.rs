@@ -41,8 +41,8 @@ pub(crate) fn looks_like(file: &[u8]) -> Option<&'static str> {
         return Some("empty");
     }
     let has = |at: usize, magic: &[u8]| beginning.get(at..).is_some_and(|rest| rest.starts_with(magic));
-    if let Some((.., what)) = MAGICS.iter().find(|(at, magic, _)| has(*at, magic)) {
-        return Some(what);
+    if let Some((.., description)) = MAGICS.iter().find(|(at, magic, _)| has(*at, magic)) {
+        return Some(description);
     }
     let text = text(beginning)?.trim_start();
     let tag = text.get(..9).or(text.get(..5)).unwrap_or_default().to_ascii_lowercase();
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_character_may_be_cut_at_the_end_of_what_is_looked_at() {
+    fn a_character_may_be_truncated_at_the_end() {
         let text = "aé".repeat(400);
         assert!(!text.is_char_boundary(BEGINNING));
         assert_eq!(looks_like(text.as_bytes()), Some("a text"));

@@ -372,7 +372,7 @@ mod tests {
         }
     }
     #[test]
-    fn what_operators_become_is_in_the_table_of_the_ir() {
+    fn operators_become_rows_of_the_irs_table() {
         for row in operators() {
             let words = row.becomes.split(|letter: char| !letter.is_ascii_alphanumeric());
             for word in words.filter(|word| word.starts_with(|first: char| first.is_ascii_uppercase())) {

@@ -81,12 +81,12 @@ pub(crate) fn size(node: &mut Node<'_>) -> Mapped {
 /// The numbers from a start in steps, up to a limit that is not included.
 pub(crate) fn range(node: &mut Node<'_>) -> Mapped {
     let mut numbers = Vec::new();
-    for (at, what) in ["start", "limit", "delta"].into_iter().enumerate() {
+    for (at, role) in ["start", "limit", "delta"].into_iter().enumerate() {
         let value = node.input(at)?;
         numbers.push(
             node.numbers(value.id)?
                 .filter(|_| product(&value.shape) == 1)
-                .ok_or_else(|| format!("its {what} must be one known number"))?,
+                .ok_or_else(|| format!("its {role} must be one known number"))?,
         );
     }
     let dtype = node.dtype(node.input(0)?.id).to_owned();

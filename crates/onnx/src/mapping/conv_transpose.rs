@@ -97,7 +97,7 @@ fn stretched(node: &mut Node<'_>, x: &Value, image: &[i64], strides: &[i64]) -> 
     (pads[9], pads[11]) = (strides[0] - 1, strides[1] - 1);
     let pads = node.parameter("int64", &pads);
     let attrs = [str_attr("mode", "constant"), bool_attr("paddings_contiguous", false)];
-    let padded = node.help("stretched", "PadV3", &[apart, pads], attrs)?;
+    let padded = node.add_step("stretched", "PadV3", &[apart, pads], attrs)?;
     // The padding has checked that the size fits.
     let shape = [batch, channels, height * strides[0], width * strides[1]];
     node.value(padded, shape).map(|value| value.id)
@@ -114,7 +114,7 @@ fn cropped(node: &mut Node<'_>, image: TensorId, edges: &[(i64, i64)]) -> Result
         edges.iter().zip(&shape[2..]).map(|((_, after), size)| (size + after.min(&0)).max(0)).collect();
     let (begin, end) = (node.parameter("int64", &begin), node.parameter("int64", &end));
     let (axes, steps) = (node.parameter("int64", &[2, 3]), node.parameter("int64", &[1, 1]));
-    node.help("cropped", "StridedSliceV2", &[image, begin, end, axes, steps], [])
+    node.add_step("cropped", "StridedSliceV2", &[image, begin, end, axes, steps], [])
 }
 
 /// A filter with input and output channels swapped within each group, and its taps reversed.
@@ -133,5 +133,5 @@ fn turned(node: &mut Node<'_>, filter: &Value, groups: i64) -> Result<TensorId, 
     let (begin, end) = ([height - 1, width - 1], [-height - 1, -width - 1]);
     let (begin, end) = (node.parameter("int64", &begin), node.parameter("int64", &end));
     let (axes, steps) = (node.parameter("int64", &[2, 3]), node.parameter("int64", &[-1, -1]));
-    node.help("reversed", "StridedSliceV2", &[taps, begin, end, axes, steps], [])
+    node.add_step("reversed", "StridedSliceV2", &[taps, begin, end, axes, steps], [])
 }

@@ -86,8 +86,8 @@ pub(crate) fn is_inf(node: &mut Node<'_>) -> Mapped {
     };
     let dtype = node.dtype(x.id).to_owned();
     let zero = node.fill(&dtype, &[], 0.0)?;
-    let infinite = node.help("infinite", "IsInf", &[x.id], [])?;
-    let side = node.help("side", side, &[x.id, zero.id], [])?;
+    let infinite = node.add_step("infinite", "IsInf", &[x.id], [])?;
+    let side = node.add_step("side", side, &[x.id, zero.id], [])?;
     let y = node.emit("LogicalAnd", &[infinite, side], [])?;
     Ok(vec![node.value(y, x.shape)?])
 }
@@ -116,17 +116,17 @@ pub(crate) fn pow(node: &mut Node<'_>) -> Mapped {
         // A fraction of the exponent counts, so it must not be truncated first.
         let base = cast(node, "base", base.id, "float64")?;
         let exponent = cast(node, "exponent", exponent.id, "float64")?;
-        let power = node.help("power", "Pow", &[base, exponent], [])?;
+        let power = node.add_step("power", "Pow", &[base, exponent], [])?;
         cast(node, "result", power, &dtype)?
     };
     Ok(vec![node.value(y, shape)?])
 }
 
 /// `x` as elements of type `dtype`.
-pub(super) fn cast(node: &mut Node<'_>, what: &str, x: TensorId, dtype: &str) -> Result<TensorId, String> {
+pub(super) fn cast(node: &mut Node<'_>, step: &str, x: TensorId, dtype: &str) -> Result<TensorId, String> {
     match ge_number(dtype) {
         _ if node.dtype(x) == dtype => Ok(x),
-        Some(number) => node.help(what, "Cast", &[x], [int_attr("dst_type", number)]),
+        Some(number) => node.add_step(step, "Cast", &[x], [int_attr("dst_type", number)]),
         None => Err(format!("{dtype} is not an element type that can be cast to")),
     }
 }
@@ -176,8 +176,8 @@ pub(crate) fn prelu(node: &mut Node<'_>) -> Mapped {
     } else {
         let dtype = node.dtype(x.id).to_owned();
         let zero = node.fill(&dtype, &[], 0.0)?;
-        let negative = node.help("negative", "Less", &[x.id, zero.id], [])?;
-        let sloped = node.help("sloped", "Mul", &[x.id, slope.id], [])?;
+        let negative = node.add_step("negative", "Less", &[x.id, zero.id], [])?;
+        let sloped = node.add_step("sloped", "Mul", &[x.id, slope.id], [])?;
         node.emit("SelectV2", &[negative, sloped, x.id], [])?
     };
     Ok(vec![node.value(y, shape)?])
@@ -192,7 +192,7 @@ pub(crate) fn chain(node: &mut Node<'_>, op_type: &str) -> Mapped {
     let shape = broadcast(&values.iter().collect::<Vec<_>>())?;
     let mut so_far = rest[0].id;
     for (at, value) in rest.iter().enumerate().skip(1) {
-        so_far = node.help(&format!("{at}"), op_type, &[so_far, value.id], [])?;
+        so_far = node.add_step(&format!("{at}"), op_type, &[so_far, value.id], [])?;
     }
     let y = node.emit(op_type, &[so_far, last.id], [])?;
     Ok(vec![node.value(y, shape)?])
@@ -217,12 +217,12 @@ pub(crate) fn mean(node: &mut Node<'_>) -> Mapped {
     Ok(vec![node.value(y, sum.shape)?])
 }
 
-fn accumulate(node: &mut Node<'_>, values: &[Value], what: Option<&str>) -> Result<Value, String> {
+fn accumulate(node: &mut Node<'_>, values: &[Value], step: Option<&str>) -> Result<Value, String> {
     let shape = broadcast(&values.iter().collect::<Vec<_>>())?;
     let ids: Vec<TensorId> = values.iter().map(|value| value.id).collect();
     let count = [int_attr("N", i64::try_from(ids.len()).unwrap_or(i64::MAX))];
-    let sum = match what {
-        Some(what) => node.help(what, "AccumulateNV2", &ids, count)?,
+    let sum = match step {
+        Some(step) => node.add_step(step, "AccumulateNV2", &ids, count)?,
         None => node.emit("AccumulateNV2", &ids, count)?,
     };
     node.value(sum, shape)
@@ -297,7 +297,7 @@ pub(crate) fn dropout(node: &mut Node<'_>) -> Mapped {
 pub(crate) fn bias_gelu(node: &mut Node<'_>) -> Mapped {
     let (x, bias) = (node.input(0)?, node.input(1)?);
     let shape = broadcast(&[&x, &bias])?;
-    let sum = node.help("bias", "Add", &[x.id, bias.id], [])?;
+    let sum = node.add_step("bias", "Add", &[x.id, bias.id], [])?;
     let y = node.emit("GeluV2", &[sum], [str_attr("approximate", "none")])?;
     Ok(vec![node.value(y, shape)?])
 }

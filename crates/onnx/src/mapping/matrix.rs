@@ -32,7 +32,7 @@ fn batched(
     node: &mut Node<'_>,
     turn_left: bool,
     turn_right: bool,
-    what: Option<&str>,
+    step: Option<&str>,
 ) -> Result<Value, String> {
     let (a, b) = (node.input(0)?, node.input(1)?);
     if a.rank() == 0 || b.rank() == 0 {
@@ -43,8 +43,8 @@ fn batched(
     let left = if row { node.view(&a, &[1, a.shape[0]])? } else { a.id };
     let right = if column { node.view(&b, &[b.shape[0], 1])? } else { b.id };
     let attrs = [bool_attr("adj_x1", turn_left && !row), bool_attr("adj_x2", turn_right && !column)];
-    let y = match what {
-        Some(what) => node.help(what, "BatchMatMulV2", &[left, right], attrs)?,
+    let y = match step {
+        Some(step) => node.add_step(step, "BatchMatMulV2", &[left, right], attrs)?,
         None => node.emit("BatchMatMulV2", &[left, right], attrs)?,
     };
     let mut shape = node.graph.tensor(y).shape.clone();
@@ -69,9 +69,13 @@ pub(crate) fn gemm(node: &mut Node<'_>) -> Mapped {
     let c = node.optional(2).filter(|_| beta != 0.0);
     // The last of the operators gets the node's name.
     let mut steps = 1 + usize::from(alpha != 1.0) + usize::from(c.is_some());
-    let mut step = |node: &mut Node<'_>, what: &str, op_type: &str, inputs: &[TensorId], attrs: &[_]| {
+    let mut step = |node: &mut Node<'_>, name: &str, op_type: &str, inputs: &[TensorId], attrs: &[_]| {
         steps -= 1;
-        if steps == 0 { node.emit(op_type, inputs, attrs) } else { node.help(what, op_type, inputs, attrs) }
+        if steps == 0 {
+            node.emit(op_type, inputs, attrs)
+        } else {
+            node.add_step(name, op_type, inputs, attrs)
+        }
     };
     let mut y = step(node, "product", "MatMulV2", &[a.id, b.id], &attrs)?;
     let shape = node.graph.tensor(y).shape.clone();
@@ -87,7 +91,7 @@ pub(crate) fn gemm(node: &mut Node<'_>) -> Mapped {
         }
         let scaled = match beta {
             1.0 => c.id,
-            beta => node.help("beta", "Muls", &[c.id], [float_attr("value", beta)])?,
+            beta => node.add_step("beta", "Muls", &[c.id], [float_attr("value", beta)])?,
         };
         y = step(node, "sum", "Add", &[y, scaled], &[])?;
     }

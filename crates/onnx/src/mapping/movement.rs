@@ -74,7 +74,7 @@ pub(super) fn transposed(
     node: &mut Node<'_>,
     x: &Value,
     order: &[usize],
-    what: Option<&str>,
+    step: Option<&str>,
 ) -> Result<Value, String> {
     let shape: Vec<i64> = order.iter().map(|at| x.shape[*at]).collect();
     let long: Vec<usize> = order.iter().copied().filter(|at| x.shape[*at] != 1).collect();
@@ -83,8 +83,8 @@ pub(super) fn transposed(
     }
     let numbers: Vec<i64> = order.iter().map(|at| *at as i64).collect();
     let perm = node.parameter("int32", &numbers);
-    let y = match what {
-        Some(what) => node.help(what, "Transpose", &[x.id, perm], [])?,
+    let y = match step {
+        Some(step) => node.add_step(step, "Transpose", &[x.id, perm], [])?,
         None => node.emit("Transpose", &[x.id, perm], [])?,
     };
     node.value(y, shape)
@@ -105,15 +105,15 @@ pub(crate) fn expand(node: &mut Node<'_>) -> Mapped {
 }
 
 /// `x` expanded to `shape`, as an input of another operator.
-pub(super) fn expand_to(node: &mut Node<'_>, x: &Value, shape: &[i64], what: &str) -> Result<Value, String> {
+pub(super) fn expand_to(node: &mut Node<'_>, x: &Value, shape: &[i64], step: &str) -> Result<Value, String> {
     if opkeep_ops::broadcast(&x.shape, shape).as_deref() != Some(shape) {
-        return Err(format!("its {what} has shape {:?}, which does not expand to {shape:?}", x.shape));
+        return Err(format!("its {step} has shape {:?}, which does not expand to {shape:?}", x.shape));
     }
     if product(&x.shape) == product(shape) {
         return node.value(x.id, shape);
     }
     let target = node.parameter("int64", shape);
-    let y = node.help(what, "Expand", &[x.id, target], [])?;
+    let y = node.add_step(step, "Expand", &[x.id, target], [])?;
     node.value(y, shape)
 }
 

@@ -34,7 +34,7 @@ fn normalised(node: &mut Node<'_>, x: &Value, runs: i64, length: i64, epsilon: f
     let rows = node.view(x, &[runs, length])?;
     let attrs =
         [int_attr("begin_norm_axis", 1), int_attr("begin_params_axis", 1), float_attr("epsilon", epsilon)];
-    let y = node.help("normalised", "LayerNorm", &[rows, one.id, zero.id], attrs)?;
+    let y = node.add_step("normalised", "LayerNorm", &[rows, one.id, zero.id], attrs)?;
     node.value(y, [runs, length])
 }
 
@@ -53,7 +53,7 @@ fn scaled(
     };
     let (scale, shift) = (column(scale)?, column(shift)?);
     let y = node.view(y, &shape)?;
-    let y = node.help("scaled", "Mul", &[y, scale], [])?;
+    let y = node.add_step("scaled", "Mul", &[y, scale], [])?;
     let y = node.emit("Add", &[y, shift], [])?;
     node.value(y, shape)
 }
@@ -108,13 +108,13 @@ pub(crate) fn layer_norm(node: &mut Node<'_>) -> Mapped {
     let mut outputs = vec![node.value(made[0], x.shape.clone())?];
     if node.is_used(1) || node.is_used(2) {
         let statistics: Vec<i64> = [&x.shape[..at], &vec![1; x.rank() - at]].concat();
-        let sum = node.help("variance", "Adds", &[made[2]], [float_attr("value", epsilon)])?;
-        let inverse = node.help("inverse", "Rsqrt", &[sum], [])?;
-        for (what, id) in [("mean_type", made[1]), ("inverse_type", inverse)] {
+        let sum = node.add_step("variance", "Adds", &[made[2]], [float_attr("value", epsilon)])?;
+        let inverse = node.add_step("inverse", "Rsqrt", &[sum], [])?;
+        for (role, id) in [("mean_type", made[1]), ("inverse_type", inverse)] {
             // ONNX defines them as 32-bit floats if the attribute is unset.
             let stash = node.int("stash_type", 1)?;
             let stash = crate::dtype::of_onnx(i32::try_from(stash).unwrap_or_default());
-            let id = cast(node, what, id, stash.ok_or("attribute `stash_type` is no element type here")?)?;
+            let id = cast(node, role, id, stash.ok_or("attribute `stash_type` is no element type here")?)?;
             outputs.push(node.value(id, statistics.clone())?);
         }
     }
@@ -126,12 +126,12 @@ pub(crate) fn rms_norm(node: &mut Node<'_>) -> Mapped {
     let (x, scale) = (node.input(0)?, node.input(1)?);
     let (at, epsilon) = (one_axis(node.int("axis", -1)?, x.rank())?, node.float("epsilon", 1e-5)?);
     let axes: Vec<usize> = (at..x.rank()).collect();
-    let squares = node.help("squares", "Square", &[x.id], [])?;
+    let squares = node.add_step("squares", "Square", &[x.id], [])?;
     let squares = Value { id: squares, shape: x.shape.clone() };
     let mean = over(node, "ReduceMean", Some("mean"), &squares, &axes, true)?;
-    let sum = node.help("epsilon", "Adds", &[mean.id], [float_attr("value", epsilon)])?;
-    let inverse = node.help("inverse", "Rsqrt", &[sum], [])?;
-    let normalised = node.help("normalised", "Mul", &[x.id, inverse], [])?;
+    let sum = node.add_step("epsilon", "Adds", &[mean.id], [float_attr("value", epsilon)])?;
+    let inverse = node.add_step("inverse", "Rsqrt", &[sum], [])?;
+    let normalised = node.add_step("normalised", "Mul", &[x.id, inverse], [])?;
     let scale = expand_to(node, &scale, &x.shape[at..], "scale")?;
     let y = node.emit("Mul", &[normalised, scale.id], [])?;
     Ok(vec![node.value(y, x.shape)?])

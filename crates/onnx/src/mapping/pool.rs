@@ -160,7 +160,7 @@ fn padded(node: &mut Node<'_>, image: TensorId, window: &Window) -> Result<Tenso
     let pads = [&[0, 0], &window.before[..], &[0, 0], &window.after[..]].concat();
     let pads = node.parameter("int64", &pads);
     let attrs = [str_attr("mode", "constant"), bool_attr("paddings_contiguous", false)];
-    node.help("padded", "PadV3", &[image, pads], attrs)
+    node.add_step("padded", "PadV3", &[image, pads], attrs)
 }
 
 /// A dilated average, for which the IR has no pool: the sum, by a convolution with ones, divided by the number of taps
@@ -183,7 +183,7 @@ fn spread_average(
         int_attr("groups", 1),
         str_attr("data_format", "NCHW"),
     ];
-    let sum = node.help("sum", "Conv2D", &[planes, ones.id], attrs)?;
+    let sum = node.add_step("sum", "Conv2D", &[planes, ones.id], attrs)?;
     let sum = node.value(sum, [&x.shape[..2], &pool.counts].concat())?;
     let taps = |at: usize| taps(pool, at, padding_counts);
     let (rows, columns) = (taps(0)?, taps(1)?);
@@ -193,7 +193,7 @@ fn spread_average(
         return node.emit("Muls", &[sum.id], [float_attr("value", share)]);
     }
     let rows = node.int_constant(&dtype, &[rows.len() as i64, 1], rows)?;
-    let by_rows = node.help("rows", "RealDiv", &[sum.id, rows.id], [])?;
+    let by_rows = node.add_step("rows", "RealDiv", &[sum.id, rows.id], [])?;
     let columns = node.int_constant(&dtype, &[columns.len() as i64], columns)?;
     node.emit("RealDiv", &[by_rows, columns.id], [])
 }

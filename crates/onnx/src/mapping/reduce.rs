@@ -6,12 +6,12 @@ use super::views::{axes, given_axes, one_axis};
 use crate::node::{Mapped, Node};
 use crate::value::Value;
 
-/// The reduction `op_type` over axes, by an operator that is named after `what`, or after the node if `what` is not
-/// given. A reduction over axes of one element has no effect.
+/// The reduction `op_type` over axes, by an operator that is named after `step`, or after the node if there is none. A
+/// reduction over axes of one element has no effect.
 pub(super) fn over(
     node: &mut Node<'_>,
     op_type: &str,
-    what: Option<&str>,
+    step: Option<&str>,
     x: &Value,
     axes: &[usize],
     keep: bool,
@@ -28,8 +28,8 @@ pub(super) fn over(
     let numbers: Vec<i64> = axes.iter().map(|at| *at as i64).collect();
     let numbers = node.parameter("int32", &numbers);
     let attrs = [bool_attr("keep_dims", keep), bool_attr("noop_with_empty_axes", false)];
-    let y = match what {
-        Some(what) => node.help(what, op_type, &[x.id, numbers], attrs)?,
+    let y = match step {
+        Some(step) => node.add_step(step, op_type, &[x.id, numbers], attrs)?,
         None => node.emit(op_type, &[x.id, numbers], attrs)?,
     };
     node.value(y, shape)
@@ -65,7 +65,7 @@ pub(crate) fn reduce(node: &mut Node<'_>, op_type: &str, input_since: i64) -> Ma
 pub(crate) fn sum_of(node: &mut Node<'_>, before: Option<&str>, after: Option<&str>) -> Mapped {
     let Over { x, axes, keep } = Over::of(node, 18)?;
     let id = match before {
-        Some(op_type) => node.help("terms", op_type, &[x.id], [])?,
+        Some(op_type) => node.add_step("terms", op_type, &[x.id], [])?,
         None => x.id,
     };
     let terms = Value { id, shape: x.shape };
@@ -81,14 +81,14 @@ pub(crate) fn log_sum_exp(node: &mut Node<'_>) -> Mapped {
     let most = over(node, "ReduceMax", Some("max"), &x, &axes, true)?;
     // An infinite exponent minus itself would be NaN.
     let dtype = node.dtype(x.id).to_owned();
-    let finite = node.help("finite", "IsFinite", &[most.id], [])?;
+    let finite = node.add_step("finite", "IsFinite", &[most.id], [])?;
     let zero = node.fill(&dtype, &[], 0.0)?;
-    let offset = node.help("offset", "SelectV2", &[finite, most.id, zero.id], [])?;
-    let rest = node.help("rest", "Sub", &[x.id, offset], [])?;
-    let powers: TensorId = node.help("powers", "Exp", &[rest], [])?;
+    let offset = node.add_step("offset", "SelectV2", &[finite, most.id, zero.id], [])?;
+    let rest = node.add_step("rest", "Sub", &[x.id, offset], [])?;
+    let powers: TensorId = node.add_step("powers", "Exp", &[rest], [])?;
     let powers = Value { id: powers, shape: x.shape };
     let sum = over(node, "ReduceSum", Some("sum"), &powers, &axes, keep)?;
-    let log = node.help("log", "Log", &[sum.id], [])?;
+    let log = node.add_step("log", "Log", &[sum.id], [])?;
     let offset = node.value(offset, sum.shape.clone())?;
     let y = node.emit("Add", &[log, offset.id], [])?;
     Ok(vec![node.value(y, sum.shape)?])
@@ -106,14 +106,14 @@ pub(crate) fn place_of(node: &mut Node<'_>, op_type: &str) -> Mapped {
         return Err(format!("axis {at} of {:?}, expected 1 to 65536 elements", x.shape));
     }
     let extreme = over(node, op_type, Some("extreme"), &x, &[at], true)?;
-    let is_it = node.help("is_it", "Equal", &[x.id, extreme.id], [])?;
+    let is_it = node.add_step("is_it", "Equal", &[x.id, extreme.id], [])?;
     let mut along = vec![1; x.rank() - at];
     along[0] = size;
     let places = node.int_constant("int64", &along, (0..size).collect())?;
     // Limited to the axis in any case: if an element is NaN, no element is the greatest.
     let (nowhere, choose) = if last { (0.0, "ReduceMax") } else { ((size - 1) as f64, "ReduceMin") };
     let nowhere = node.fill("int64", &[], nowhere)?;
-    let chosen = node.help("places", "SelectV2", &[is_it, places.id, nowhere.id], [])?;
+    let chosen = node.add_step("places", "SelectV2", &[is_it, places.id, nowhere.id], [])?;
     let chosen = Value { id: chosen, shape: x.shape };
     Ok(vec![over(node, choose, None, &chosen, &[at], keep)?])
 }

@@ -182,15 +182,15 @@ fn taken(
     x: &Value,
     at: usize,
     indices: Vec<i64>,
-    what: Option<&str>,
+    step: Option<&str>,
 ) -> Result<Value, String> {
     let mut shape = x.shape.clone();
     shape[at] = indices.len() as i64;
     let indices = node.int_constant("int64", &[shape[at]], indices)?;
     let axis = node.parameter("int32", &[at as i64]);
     let attrs = [bool_attr("negative_index_support", true)];
-    let y = match what {
-        Some(what) => node.help(what, "GatherV2", &[x.id, indices.id, axis], attrs)?,
+    let y = match step {
+        Some(step) => node.add_step(step, "GatherV2", &[x.id, indices.id, axis], attrs)?,
         None => node.emit("GatherV2", &[x.id, indices.id, axis], attrs)?,
     };
     node.value(y, shape)
@@ -202,7 +202,7 @@ fn between(
     x: &Value,
     axis: &Axis,
     places: &[f32],
-    what: Option<&str>,
+    step: Option<&str>,
 ) -> Result<Value, String> {
     let last = axis.from - 1;
     let places: Vec<f32> = places.iter().map(|place| place.clamp(0.0, last as f32)).collect();
@@ -211,7 +211,7 @@ fn between(
     let share: Vec<f64> =
         places.iter().zip(&before).map(|(place, at)| f64::from(*place) - *at as f64).collect();
     let rest: Vec<f64> = share.iter().map(|share| 1.0 - share).collect();
-    let name = what.unwrap_or("taken");
+    let name = step.unwrap_or("taken");
     let mut part =
         |indices: Vec<i64>, shares: Vec<f64>, side: &str| -> Result<(TensorId, Vec<i64>), String> {
             let dtype = node.dtype(x.id).to_owned();
@@ -221,13 +221,13 @@ fn between(
             let bytes = Numbers::Floats(shares).encode(&dtype);
             let shares =
                 node.computed(&dtype, &shape, bytes.ok_or_else(|| format!("{dtype} has no shares"))?)?;
-            let part = node.help(&format!("{name}_{side}_share"), "Mul", &[taken.id, shares.id], [])?;
+            let part = node.add_step(&format!("{name}_{side}_share"), "Mul", &[taken.id, shares.id], [])?;
             Ok((part, taken.shape))
         };
     let (first, shape) = part(before, rest, "before")?;
     let (second, _) = part(after, share, "after")?;
-    let y = match what {
-        Some(what) => node.help(what, "Add", &[first, second], [])?,
+    let y = match step {
+        Some(step) => node.add_step(step, "Add", &[first, second], [])?,
         None => node.emit("Add", &[first, second], [])?,
     };
     node.value(y, shape)

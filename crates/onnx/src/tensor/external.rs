@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_changed_is_not_read() {
+    fn a_changed_file_is_not_read() {
         let directory = tempfile::tempdir().unwrap();
         let (model, weights) = (directory.path().join("m.onnx"), directory.path().join("w.bin"));
         let write = |path: &Path, bytes: &[u8]| Fs::new().replace(path, &[bytes], 0o666).unwrap();

@@ -67,14 +67,14 @@ impl<'a> Parser<'a> {
         is_next
     }
 
-    fn expect(&mut self, token: &[u8], what: &'static str) -> Result<(), NpyError> {
-        if self.eat(token) { Ok(()) } else { Err(wrong(self.at, what)) }
+    fn expect(&mut self, token: &[u8], expected: &'static str) -> Result<(), NpyError> {
+        if self.eat(token) { Ok(()) } else { Err(wrong(self.at, expected)) }
     }
 
-    fn string(&mut self, what: &'static str) -> Result<&'a [u8], NpyError> {
+    fn string(&mut self, expected: &'static str) -> Result<&'a [u8], NpyError> {
         let quote: &[u8] = if self.eat(b"'") { b"'" } else { b"\"" };
         if quote == b"\"" {
-            self.expect(quote, what)?;
+            self.expect(quote, expected)?;
         }
         let length = self.rest().iter().take_while(|byte| **byte != quote[0] && **byte != b'\\').count();
         let string = &self.rest()[..length];
@@ -168,8 +168,8 @@ mod tests {
         ];
         for (text, at, expected) in cases {
             match parse(text.as_bytes()) {
-                Err(NpyError::Header { at: found, expected: what }) => {
-                    assert!(found == at && what.starts_with(expected), "{text}: byte {found}: {what}");
+                Err(NpyError::Header { at: found, expected: stated }) => {
+                    assert!(found == at && stated.starts_with(expected), "{text}: byte {found}: {stated}");
                 }
                 other => panic!("{text}: {other:?}"),
             }

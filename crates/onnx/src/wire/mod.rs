@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_format_does_not_allow() {
+    fn invalid_fields_are_refused() {
         let error = |bytes: &[u8]| {
             let mut reader = Reader::new(bytes);
             let key = reader.key()?;

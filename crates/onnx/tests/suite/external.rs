@@ -13,11 +13,11 @@ use tempfile::TempDir;
 /// 24 different bytes.
 const WEIGHTS: &[u8] = b"abcdefghijklmnopqrstuvwx";
 
-struct Folder {
+struct ModelDir {
     all: TempDir,
 }
 
-impl Folder {
+impl ModelDir {
     /// `model/weights.bin`, and files beside the directory `model`.
     fn new() -> Self {
         let all = tempfile::tempdir().unwrap();
@@ -62,7 +62,7 @@ fn read(path: &Path) -> Result<Vec<u8>, ExternalError> {
 
 #[test]
 fn elements_are_read_from_where_they_are() {
-    let directory = Folder::new();
+    let directory = ModelDir::new();
     assert_eq!(directory.at("weights.bin").unwrap(), &WEIGHTS[..16]);
     assert_eq!(directory.at("./sub/w").unwrap(), &WEIGHTS[..16]);
     let entries = [("offset", "8"), ("location", "weights.bin"), ("length", "16"), ("checksum", "x")];
@@ -71,7 +71,7 @@ fn elements_are_read_from_where_they_are() {
 
 #[test]
 fn places_outside_are_refused() {
-    let directory = Folder::new();
+    let directory = ModelDir::new();
     let absolute = directory.path("model/weights.bin");
     let cases = [
         "../secret",
@@ -99,7 +99,7 @@ fn places_outside_are_refused() {
 
 #[test]
 fn links_lead_nowhere_else() {
-    let directory = Folder::new();
+    let directory = ModelDir::new();
     let links = [
         ("out", directory.path("secret")),
         ("up", directory.path("model/..")),
@@ -123,7 +123,7 @@ fn links_lead_nowhere_else() {
 
 #[test]
 fn the_models_directory_may_be_a_link() {
-    let directory = Folder::new();
+    let directory = ModelDir::new();
     directory.at("weights.bin").unwrap();
     symlink("model", directory.path("linked")).unwrap();
     assert_eq!(read(&directory.path("linked/t.pb")).unwrap(), &WEIGHTS[..16]);
@@ -132,7 +132,7 @@ fn the_models_directory_may_be_a_link() {
 /// A hub's cache: every file of a download is a link into one directory.
 #[test]
 fn a_cache_of_links_is_read() {
-    let directory = Folder::new();
+    let directory = ModelDir::new();
     std::fs::create_dir(directory.path("blobs")).unwrap();
     let model = external(&[("location", "t.data")]).0;
     std::fs::write(directory.path("blobs/1234"), model).unwrap();
@@ -153,7 +153,7 @@ fn a_cache_of_links_is_read() {
 
 #[test]
 fn only_files_have_elements() {
-    let directory = Folder::new();
+    let directory = ModelDir::new();
     assert!(matches!(directory.at("sub"), Err(ExternalError::NotAFile { found: "a directory", .. })));
     assert!(matches!(directory.at("."), Err(ExternalError::NotAFile { .. } | ExternalError::Io { .. })));
     let mode = rustix::fs::Mode::from_raw_mode(0o600);
@@ -169,7 +169,7 @@ fn only_files_have_elements() {
 
 #[test]
 fn elements_beyond_the_end_are_refused() {
-    let directory = Folder::new();
+    let directory = ModelDir::new();
     for offset in ["9", "24", "25", "18446744073709551615"] {
         let error = directory.read(&[("location", "weights.bin"), ("offset", offset)]).unwrap_err();
         let ExternalError::TooShort { bytes: 16, found: 24, offset: at, .. } = error else {
@@ -181,7 +181,7 @@ fn elements_beyond_the_end_are_refused() {
 
 #[test]
 fn entries_that_make_no_sense() {
-    let directory = Folder::new();
+    let directory = ModelDir::new();
     let cases: [(&[(&str, &str)], &str); 6] = [
         (&[("offset", "0")], "`location` of its external data is not there, "),
         (&[("location", "weights.bin"), ("offset", "-1")], "`offset` of its external data is `-1`, "),
@@ -210,7 +210,7 @@ fn entries_that_make_no_sense() {
 
 #[test]
 fn nothing_needs_no_file() {
-    let directory = Folder::new();
+    let directory = ModelDir::new();
     let path = directory.path("model/none.pb");
     let entry = Message::default().bytes(1, "location").bytes(2, "gone.bin");
     std::fs::write(&path, tensor("t", 1, &[3, 0]).varint(14, 1).message(13, entry).0).unwrap();
@@ -219,7 +219,7 @@ fn nothing_needs_no_file() {
 
 #[test]
 fn truth_values_are_0_or_1_there_too() {
-    let directory = Folder::new();
+    let directory = ModelDir::new();
     let path = directory.path("model/truth.pb");
     let entry = Message::default().bytes(1, "location").bytes(2, "truth.bin");
     std::fs::write(directory.path("model/truth.bin"), [0, 1, 7]).unwrap();

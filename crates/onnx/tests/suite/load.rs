@@ -100,7 +100,7 @@ fn damage_is_located() {
 }
 
 #[test]
-fn what_cannot_be_opened() {
+fn files_that_cannot_be_opened() {
     let directory = tempfile::tempdir().unwrap();
     let read = |path: &Path| read(path, &Options::default()).unwrap_err();
     assert!(matches!(read(directory.path()), OnnxError::NotAFile { found: "a directory", .. }));

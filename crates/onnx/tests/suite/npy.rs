@@ -141,7 +141,7 @@ fn files_that_are_damaged() {
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn written_files_are_read() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("out.npy");
     let bytes: Vec<u8> = (0..48).collect();
@@ -187,7 +187,7 @@ fn numpys_own_bytes() {
 }
 
 #[test]
-fn what_is_not_written() {
+fn invalid_tensors_are_not_written() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("out.npy");
     let problem = |path: &Path, tensor: &Tensor| write_npy(path, tensor).unwrap_err();

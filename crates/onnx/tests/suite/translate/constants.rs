@@ -63,7 +63,7 @@ fn large_weights_are_left_to_kernels() {
 }
 
 #[test]
-fn what_is_unlike_itself_is_not_one_value() {
+fn different_values_are_not_uniform() {
     let pad = |fill: f32, edge: Option<f32>| {
         let model = Model::new(13)
             .ints("shape", &[300, 300])

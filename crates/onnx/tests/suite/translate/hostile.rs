@@ -121,7 +121,7 @@ fn reasons_are_short() {
 
 /// Each of these nodes would compute half a megabyte from a few bytes of the model.
 #[test]
-fn what_is_computed_is_bounded() {
+fn folding_is_bounded() {
     let mut model =
         Model::new(13).ints("one", &[1]).int_tensor("zero", &[], &[0]).int_tensor("end", &[], &[65_536]);
     model = model.int_tensor("step", &[], &[1]).node("Range", &["zero", "end", "step"], &["r"], &[]);

@@ -44,7 +44,7 @@ fn a_transposed_convolution_is_one_of_a_stretched_image() {
 }
 
 #[test]
-fn what_is_cut_off_is_not_computed() {
+fn cut_off_outputs_are_not_computed() {
     // Of 7 outputs, 2 at the start and 1 at the end are cut off, where 1 tap reaches over the edge.
     let network = transposed(&[1, 1, 6], &[1, 1, 2], &[ints("pads", &[2, 1])]).network();
     assert_eq!(

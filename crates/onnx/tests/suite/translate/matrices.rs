@@ -35,7 +35,7 @@ fn gemm(opset: u64, c: Option<&[i64]>, attrs: &[Vec<u8>]) -> Model {
 }
 
 #[test]
-fn a_general_product_takes_what_it_needs() {
+fn a_general_product_has_only_needed_operators() {
     assert_eq!(gemm(11, None, &[]).becomes(), ["MatMulV2(a, b) -> [2, 4]"]);
     assert_eq!(gemm(13, Some(&[4]), &[]).becomes(), ["MatMulV2(a, b) -> [2, 4]", "Add(%0, c) -> [2, 4]"]);
     // Alpha also counts without C.

@@ -161,14 +161,14 @@ fn split(opset: u64, sizes: Option<&[i64]>, attrs: &[Vec<u8>], outputs: &[&str])
 }
 
 #[test]
-fn pieces_are_equal_or_as_told() {
+fn pieces_are_equal_or_have_given_sizes() {
     let axis = || int("axis", -1);
     let equal = ["Split(int32[1], x) num_split=3 -> [2, 2], [2, 2], [2, 2]"];
-    let told = ["SplitV(x, int64[1, 5], int32[1]) num_split=2 -> [2, 1], [2, 5]"];
+    let expected = ["SplitV(x, int64[1, 5], int32[1]) num_split=2 -> [2, 1], [2, 5]"];
     assert_eq!(split(11, None, &[axis()], &["a", "b", "c"]).becomes(), equal);
     assert_eq!(split(13, None, &[axis()], &["a", "b", "c"]).becomes(), equal);
-    assert_eq!(split(11, None, &[axis(), ints("split", &[1, 5])], &["a", "b"]).becomes(), told);
-    assert_eq!(split(13, Some(&[1, 5]), &[axis()], &["a", "b"]).becomes(), told);
+    assert_eq!(split(11, None, &[axis(), ints("split", &[1, 5])], &["a", "b"]).becomes(), expected);
+    assert_eq!(split(13, Some(&[1, 5]), &[axis()], &["a", "b"]).becomes(), expected);
     // A number that does not divide the axis leaves a smaller last piece.
     assert_eq!(
         split(18, None, &[axis(), int("num_outputs", 4)], &["a", "b", "c", "d"]).why(),

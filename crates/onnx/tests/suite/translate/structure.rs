@@ -64,7 +64,7 @@ fn a_message_lists_twenty_problems_and_counts_the_rest() {
 }
 
 #[test]
-fn what_leads_nowhere_is_left_out() {
+fn nodes_without_an_output_are_left_out() {
     let model = Model::new(13)
         .input("x", &[2])
         .weight("unread", &[3])

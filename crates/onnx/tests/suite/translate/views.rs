@@ -19,7 +19,7 @@ fn reshape(shape: &[i64], target: &[i64], attrs: &[Vec<u8>]) -> Model {
 }
 
 #[test]
-fn reshaping_fills_in_what_is_open() {
+fn reshaping_completes_the_shape() {
     assert_eq!(view(&reshape(&[2, 3, 4], &[4, 6], &[])), "x as [4, 6] float32 [4, 6]");
     assert_eq!(view(&reshape(&[2, 3, 4], &[0, -1], &[])), "x as [2, 12] float32 [2, 12]");
     assert_eq!(view(&reshape(&[2, 3, 4], &[-1, 0, 2], &[])), "x as [4, 3, 2] float32 [4, 3, 2]");
@@ -96,7 +96,7 @@ fn views_of_views_show_the_source() {
 }
 
 #[test]
-fn what_moves_no_element_is_a_view() {
+fn operators_that_move_no_element_are_views() {
     let with = |op_type: &str, shape: &[i64], values: &[i64]| {
         let model = Model::new(13).input("x", shape).ints("v", values);
         view(&model.node(op_type, &["x", "v"], &["y"], &[]).outputs(&["y"]))

@@ -302,7 +302,7 @@ fn instances_and_groups_are_normalised_as_layers() {
 }
 
 #[test]
-fn layers_get_what_onnx_leaves_out() {
+fn layers_get_onnxs_defaults() {
     let model = |outputs: &[&str], read: &[&str]| {
         Model::new(17)
             .input("x", &[2, 3, 4])
