@@ -49,7 +49,7 @@ impl fmt::Display for CrossCheck {
 pub(crate) fn of(objects: &[&[u8]]) -> Result<Option<CrossCheck>, Problem> {
     let mut cross_check: Option<CrossCheck> = None;
     for object in objects {
-        let worth = |ours: &Elf<'_>| !ours.torn && !ours.sections.is_empty();
+        let worth = |ours: &Elf<'_>| !ours.is_incomplete && !ours.sections.is_empty();
         let Some(ours) = Elf::read(object, &mut Findings::new()).filter(worth) else { return Ok(None) };
         let outcome = match Theirs::read(object) {
             Ok(theirs) => compare(&ours, &theirs),
@@ -68,8 +68,8 @@ pub(crate) fn of(objects: &[&[u8]]) -> Result<Option<CrossCheck>, Problem> {
 }
 
 fn compare(ours: &Elf<'_>, theirs: &Theirs<'_>) -> Result<CrossCheck, Problem> {
-    let disagree = |what, object: &dyn fmt::Display, goblin: &dyn fmt::Display| {
-        Err(Problem::Disagree { what, object: object.to_string(), goblin: goblin.to_string() })
+    let disagree = |fact, object: &dyn fmt::Display, goblin: &dyn fmt::Display| {
+        Err(Problem::Disagree { fact, object: object.to_string(), goblin: goblin.to_string() })
     };
     // `object` reads only ELF64 here.
     if theirs.class != ELFCLASS64 {
@@ -212,7 +212,7 @@ mod tests {
         ] {
             let verdict = compare(&ours, &theirs);
             assert!(
-                matches!(verdict, Err(Problem::Disagree { what, .. }) if what == fact),
+                matches!(verdict, Err(Problem::Disagree { fact: found, .. }) if found == fact),
                 "{fact}: {verdict:?}"
             );
         }

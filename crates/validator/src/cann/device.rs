@@ -178,8 +178,8 @@ pub(crate) fn kernel(bytes: &[u8]) -> (DeviceMeta, Option<String>) {
     let mut meta = DeviceMeta::default();
     let mut problem = None;
     for item in (Items { bytes, at: 0 }) {
-        if let Err(told) = item.and_then(|(kind, value)| meta.take(kind, value)) {
-            problem.get_or_insert(told);
+        if let Err(message) = item.and_then(|(kind, value)| meta.take(kind, value)) {
+            problem.get_or_insert(message);
         }
     }
     (meta, problem)
@@ -351,9 +351,9 @@ mod tests {
     }
 
     #[test]
-    fn what_overruns_ends_the_list_and_is_told() {
+    fn an_unreadable_item_ends_the_list_and_is_reported() {
         let good = tlv(1, &[3, 0, 0, 0]);
-        for (tail, told) in [
+        for (tail, message) in [
             (&[2, 0, 5, 0, 1, 0, 0, 0][..], "kind 2 at 8 has 5 bytes, 4 are left"),
             (&[9], "1 bytes are left over"),
             (&tlv(1, &[8, 0, 0, 0]), "kernel type 8, expected 1 to 7"),
@@ -363,7 +363,7 @@ mod tests {
             (&tlv(4, &[0, 5, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0]), "kind 4: item 5 of 2 x 8 bytes is cut off"),
         ] {
             let (meta, problem) = kernel(&[&good, tail].concat());
-            assert_eq!((meta.kernel_type, problem.as_deref()), (Some(KernelType::Aiv), Some(told)));
+            assert_eq!((meta.kernel_type, problem.as_deref()), (Some(KernelType::Aiv), Some(message)));
         }
         let (meta, problem) = kernel(&[&good[..], &[0, 0, 0]].concat());
         assert_eq!((meta.kernel_type, problem), (Some(KernelType::Aiv), None));

@@ -33,7 +33,7 @@ pub(crate) fn judge(
     }
     // The runtime reads the number only from the header, not from the null section.
     let uncounted = elf.e_shnum == 0 && expect.layout() == ElfLayout::Contiguous;
-    if uncounted || (elf.sections.is_empty() && !elf.torn) {
+    if uncounted || (elf.sections.is_empty() && !elf.is_incomplete) {
         return findings.add(Code::NO_SECTIONS, || ObjectProblem::NoSections);
     }
     check_functions(elf, expect.layout(), findings);
@@ -113,7 +113,7 @@ fn check_functions(elf: &Elf<'_>, layout: ElfLayout, findings: &mut Findings) {
     if let Some(name) = symbols.contested {
         findings.add(Code::CONTESTED, || KernelProblem::Contested { kernel: shown(name) });
     }
-    if elf.torn {
+    if elf.is_incomplete {
         return;
     }
     if symbols.functions == 0 && layout == ElfLayout::Contiguous {

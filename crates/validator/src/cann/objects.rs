@@ -25,7 +25,7 @@ pub(crate) struct Objects<'a> {
     /// and the position of the first kernel of each name.
     by_name: HashMap<&'a [u8], Place>,
     /// Whether some object was not read completely, so that a missing kernel may still exist.
-    pub(crate) torn: bool,
+    pub(crate) is_incomplete: bool,
 }
 
 /// The position of a kernel: the index of its object, and its index there.
@@ -53,7 +53,7 @@ impl<'a> Objects<'a> {
         };
         if !meta.is_some_and(|meta| fat::is_fat(meta, bytes)) {
             let list: Vec<_> = read(bytes, findings).into_iter().collect();
-            return Self { torn: list.iter().any(|elf| elf.torn), list, ..Self::default() };
+            return Self { is_incomplete: list.iter().any(|elf| elf.is_incomplete), list, ..Self::default() };
         }
         match Fat::read(bytes) {
             Ok(fat) => {
@@ -61,9 +61,9 @@ impl<'a> Objects<'a> {
                 let list: Vec<_> =
                     fat.objects.into_iter().filter_map(|bytes| read(bytes, findings)).collect();
                 // After an unreadable object the indices shift, but the file is invalid in any case.
-                let torn = list.len() < count || list.iter().any(|elf| elf.torn);
+                let is_incomplete = list.len() < count || list.iter().any(|elf| elf.is_incomplete);
                 let by_name = by_name(&list);
-                Self { list, by_key: fat.by_key, by_name, torn }
+                Self { list, by_key: fat.by_key, by_name, is_incomplete }
             }
             Err(problem) => {
                 malformed(bytes, findings, "table of the fat binary", problem);

@@ -66,13 +66,13 @@ pub(crate) fn judge(
     for claim in &claims {
         let found = pair.take(claim, findings) || pair.take_by_key(claim, findings);
         // The definitions of an incompletely read object are unknown.
-        if !found && !objects.torn {
-            pair.tell_missing(claim.name, findings);
+        if !found && !objects.is_incomplete {
+            pair.report_missing(claim.name, findings);
         }
         check_key_in_name(meta, claim, findings);
     }
     if layout == ElfLayout::Contiguous {
-        pair.tell_unlisted(claims.len(), findings);
+        pair.report_unlisted(claims.len(), findings);
         facts.iter().for_each(|facts| check_architecture(meta, facts, findings));
         missing_fields::judge(meta, facts, findings);
     }
@@ -139,7 +139,7 @@ impl<'a> Pair<'a> {
         kernels > 0
     }
 
-    fn tell_missing(&mut self, name: &str, findings: &mut Findings) {
+    fn report_missing(&mut self, name: &str, findings: &mut Findings) {
         let field = if self.meta.listed().is_some() { "kernelList" } else { "kernelName" };
         if self.is_defined(name) {
             let kernel = shown(name.as_bytes());
@@ -165,7 +165,7 @@ impl<'a> Pair<'a> {
         sides.into_iter().any(|side| defined.contains(format!("{name}{side}").as_bytes()))
     }
 
-    fn tell_unlisted(&self, claims: usize, findings: &mut Findings) {
+    fn report_unlisted(&self, claims: usize, findings: &mut Findings) {
         let named = |place: Place| self.named[place.object][place.kernel];
         let others = || self.objects.kernels().filter(|(place, _)| !named(*place));
         let (count, all) = (others().count(), self.objects.kernels().count());

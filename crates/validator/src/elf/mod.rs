@@ -37,7 +37,7 @@ pub(crate) struct Elf<'a> {
     pub(crate) sections: Sections<'a>,
     pub(crate) symbols: Symbols<'a>,
     /// Whether some table was not read completely, so that a missing symbol may still exist.
-    pub(crate) torn: bool,
+    pub(crate) is_incomplete: bool,
 }
 
 impl<'a> Elf<'a> {
@@ -45,8 +45,8 @@ impl<'a> Elf<'a> {
     pub(crate) fn read(bytes: &'a [u8], findings: &mut Findings) -> Option<Self> {
         let mut elf = Self::read_header(bytes, findings)?;
         if elf.read_sections(findings).is_some() {
-            elf.torn = !elf.check_bounds(findings);
-            elf.torn |= !elf.read_symbols(findings);
+            elf.is_incomplete = !elf.check_bounds(findings);
+            elf.is_incomplete |= !elf.read_symbols(findings);
         }
         Some(elf)
     }
@@ -70,7 +70,7 @@ impl<'a> Elf<'a> {
             e_shnum: header.e_shnum(LE),
             sections: Sections::default(),
             symbols: Symbols::default(),
-            torn: true,
+            is_incomplete: true,
         })
     }
 
@@ -92,12 +92,12 @@ impl<'a> Elf<'a> {
 
     /// The sections, if their names can be read: several rules find sections by name.
     fn named_sections(&self) -> Result<Sections<'a>, String> {
-        let told = |error: object::read::Error| error.to_string();
-        let sections = self.header.sections(LE, self.bytes).map_err(told)?;
+        let message = |error: object::read::Error| error.to_string();
+        let sections = self.header.sections(LE, self.bytes).map_err(message)?;
         if sections.is_empty() {
             return Ok(sections);
         }
-        let names = self.header.shstrndx(LE, self.bytes).map_err(told)?;
+        let names = self.header.shstrndx(LE, self.bytes).map_err(message)?;
         let at = SectionIndex(usize::try_from(names).unwrap_or(usize::MAX));
         let holds_names = sections.section(at).is_ok_and(|section| section.sh_type(LE) == elf::SHT_STRTAB);
         if holds_names {
@@ -240,8 +240,8 @@ impl<'a> Symbols<'a> {
         table: elf::SectionType,
         left: &mut usize,
     ) -> Result<(), String> {
-        let told = |error: object::read::Error| error.to_string();
-        let symbols = sections.symbols(LE, bytes, table).map_err(told)?;
+        let message = |error: object::read::Error| error.to_string();
+        let symbols = sections.symbols(LE, bytes, table).map_err(message)?;
         self.total += symbols.len();
         for (index, symbol) in symbols.enumerate() {
             let is_function = symbol.st_type() == elf::STT_FUNC;
@@ -253,11 +253,11 @@ impl<'a> Symbols<'a> {
             if !is_function || !is_visible(symbol) {
                 continue;
             }
-            let Some(section) = symbols.symbol_section(LE, symbol, index).map_err(told)? else { continue };
-            if !holds_code(sections.section(section).map_err(told)?) {
+            let Some(section) = symbols.symbol_section(LE, symbol, index).map_err(message)? else { continue };
+            if !holds_code(sections.section(section).map_err(message)?) {
                 continue;
             }
-            let name = symbols.symbol_name(LE, symbol).map_err(told)?;
+            let name = symbols.symbol_name(LE, symbol).map_err(message)?;
             *left = left
                 .checked_sub(name.len())
                 .ok_or_else(|| "the names of functions exceed the length of the file".to_owned())?;

@@ -56,7 +56,7 @@ impl<'a> Special<'a> {
             if name == b".text" {
                 special.text.get_or_insert(index.0);
             }
-            if !says_something(name) {
+            if !has_information(name) {
                 continue;
             }
             // Sections outside the file have their own finding.
@@ -82,7 +82,7 @@ impl<'a> Special<'a> {
     }
 }
 
-fn says_something(name: &[u8]) -> bool {
+fn has_information(name: &[u8]) -> bool {
     name.starts_with(META)
         || matches!(name, b".ascend.stack.size.record" | b"__CCE_KernelArgSize" | b".comment")
 }
@@ -92,7 +92,7 @@ pub(crate) fn facts(elf: &Elf<'_>, special: &Special<'_>, findings: &mut Finding
     let mut kernels: Vec<KernelFacts> = elf.symbols.kernels.iter().map(|kernel| kernel.facts(elf)).collect();
     take_metas(elf, special, &mut kernels, findings);
     // The number of kernels of an incompletely read object is unknown.
-    if let Some(record) = special.arguments.filter(|_| !elf.torn) {
+    if let Some(record) = special.arguments.filter(|_| !elf.is_incomplete) {
         take_arguments(record, &mut kernels, findings);
     }
     ElfFacts {
@@ -108,7 +108,7 @@ pub(crate) fn facts(elf: &Elf<'_>, special: &Special<'_>, findings: &mut Finding
         stack_bytes: special.stack.and_then(|record| stack(record, findings)),
         binary: special.binary.map(|data| {
             let (meta, problem) = device::binary(data);
-            tell(META, problem, findings);
+            report_problem(META, problem, findings);
             meta
         }),
         kernels,
@@ -158,7 +158,7 @@ pub(crate) fn linkage(elf: &Elf<'_>) -> Linkage {
 fn take_metas(elf: &Elf<'_>, special: &Special<'_>, kernels: &mut [KernelFacts], findings: &mut Findings) {
     for (name, data) in &special.metas {
         let Some(at) = elf.symbols.find(name) else {
-            if !elf.torn {
+            if !elf.is_incomplete {
                 findings
                     .add(Code::STRAY_METADATA, || KernelProblem::StrayMetadata { section: section_of(name) });
             }
@@ -184,7 +184,7 @@ fn section_of(kernel: &[u8]) -> String {
     format!(".ascend.meta.{}", shown(kernel))
 }
 
-fn tell(section: &[u8], problem: Option<String>, findings: &mut Findings) {
+fn report_problem(section: &[u8], problem: Option<String>, findings: &mut Findings) {
     if let Some(problem) = problem {
         findings.add(Code::METADATA, || KernelProblem::Metadata { section: shown(section), problem });
     }

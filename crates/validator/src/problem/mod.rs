@@ -29,10 +29,10 @@ pub enum Problem {
     #[error(transparent)]
     Kernel(#[from] KernelProblem),
     /// Two parsers differ.
-    #[error("two parsers disagree on {what}: `object` sees {object}, `goblin` sees {goblin}")]
+    #[error("two parsers disagree on {fact}: `object` sees {object}, `goblin` sees {goblin}")]
     Disagree {
         /// The first fact in which they differ.
-        what: &'static str,
+        fact: &'static str,
         /// `object`'s value.
         object: String,
         /// `goblin`'s value.

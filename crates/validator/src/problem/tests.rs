@@ -7,7 +7,7 @@ fn kernel(kernels: usize, found: &[&str]) -> String {
 }
 
 #[test]
-fn kernels_that_nobody_names_are_counted() {
+fn unnamed_kernels_are_counted() {
     let unlisted = |named, others, found: &[&str]| {
         let found = found.iter().map(|&name| name.to_owned()).collect();
         KernelProblem::Unlisted { named, others, found }.to_string()
@@ -20,7 +20,7 @@ fn kernels_that_nobody_names_are_counted() {
 }
 
 #[test]
-fn messages_say_what_and_where() {
+fn messages_have_value_and_place() {
     assert!(kernel(0, &[]).ends_with("; it defines no kernel"));
     assert!(kernel(1, &["b"]).ends_with("it defines 1 kernel: `b`"));
     assert!(kernel(6, &["b", "c"]).ends_with("it defines 6 kernels: `b`, `c`, ..."));

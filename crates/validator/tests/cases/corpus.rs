@@ -41,14 +41,14 @@ struct Pair {
 pub(crate) fn trials() -> Vec<Trial> {
     match corpus::directory() {
         Some(root) => SETS.into_iter().flat_map(|set| trials_of(&root, set)).collect(),
-        None => SETS.into_iter().map(|(folder, ..)| corpus::absent(folder)).collect(),
+        None => SETS.into_iter().map(|(directory, ..)| corpus::absent(directory)).collect(),
     }
 }
 
-fn trials_of(root: &Path, (folder, set, fewest): (&'static str, Set, usize)) -> Vec<Trial> {
-    let pairs = find_pairs(&root.join(folder));
+fn trials_of(root: &Path, (directory, set, fewest): (&'static str, Set, usize)) -> Vec<Trial> {
+    let pairs = find_pairs(&root.join(directory));
     let count = pairs.len();
-    let mut trials = vec![Trial::test(format!("{folder}: is complete"), move || {
+    let mut trials = vec![Trial::test(format!("{directory}: is complete"), move || {
         ensure(count >= fewest, || format!("expected at least {fewest} pairs, found {count}"))
     })];
     for (json, object) in pairs {
@@ -71,8 +71,8 @@ fn trials_of(root: &Path, (folder, set, fewest): (&'static str, Set, usize)) -> 
 }
 
 /// Every object under `directory` with the `.json` beside it; none if the directory cannot be listed.
-fn find_pairs(folder: &Path) -> Vec<(PathBuf, PathBuf)> {
-    let objects = corpus::files_ending(folder, &["o", "so"]).unwrap_or_default();
+fn find_pairs(directory: &Path) -> Vec<(PathBuf, PathBuf)> {
+    let objects = corpus::files_ending(directory, &["o", "so"]).unwrap_or_default();
     let pairs = objects.into_iter().map(|object| (object.with_extension("json"), object));
     pairs.filter(|(json, _)| json.is_file()).collect()
 }
@@ -97,21 +97,21 @@ fn ensure(holds: bool, message: impl FnOnce() -> String) -> Result<(), Failed> {
 }
 
 /// All findings.
-fn told(report: &Report) -> String {
+fn message(report: &Report) -> String {
     report.findings.iter().map(|finding| format!("\n{} {finding}", finding.severity())).collect()
 }
 
 /// No error, no warning, and the notes that are known.
 fn verdict(Pair { set, json, object, .. }: &Pair) -> Result<(), Failed> {
     let report = validate(json, object, &expect(*set));
-    ensure(report.is_valid(), || told(&report))?;
+    ensure(report.is_valid(), || message(&report))?;
     let codes: Vec<Code> = report.findings.iter().map(|finding| finding.code()).collect();
     let known: &[Code] = if *set == Set::AkgCpu { &[Code::NO_MAGIC] } else { &[] };
-    ensure(codes == known, || told(&report))?;
+    ensure(codes == known, || message(&report))?;
 
     let report = validate_full(json, object, &expect(*set));
-    ensure(report.cross_check.is_some_and(|cross_check| cross_check.kernels > 0), || told(&report))?;
-    ensure(report.worst() <= Some(Severity::Note), || told(&report))?;
+    ensure(report.cross_check.is_some_and(|cross_check| cross_check.kernels > 0), || message(&report))?;
+    ensure(report.worst() <= Some(Severity::Note), || message(&report))?;
     // The same expectations follow without knowledge of the pair.
     let guessed = expectations_of(Some(json), object);
     ensure(guessed == expect(*set), || format!("{guessed:?}"))
@@ -183,7 +183,7 @@ fn facts(Pair { set, path, json, object }: &Pair) -> Result<(), Failed> {
 /// The same kernel for another machine or chip, and with one name that the object does not have.
 fn elsewhere(Pair { set, json, object, .. }: &Pair) -> Result<(), Failed> {
     let refused = |code: Code, report: Report| {
-        ensure(report.errors().map(|finding| finding.code()).eq([code]), || told(&report))
+        ensure(report.errors().map(|finding| finding.code()).eq([code]), || message(&report))
     };
     let elsewhere = for_machines(expect(*set), vec![183]);
     refused(Code::MACHINE, validate(json, object, &elsewhere))?;
@@ -195,7 +195,7 @@ fn elsewhere(Pair { set, json, object, .. }: &Pair) -> Result<(), Failed> {
         for chip in ["Ascend910A", "Ascend310P3", "Ascend310B4", "Ascend910B1", "Ascend950PR_9599"] {
             let report = validate(json, object, &targets::ascend(chip));
             match own.is_some() && own == Family::of_target(chip) {
-                true => ensure(report.is_valid(), || told(&report))?,
+                true => ensure(report.is_valid(), || message(&report))?,
                 false => refused(Code::CHIP, report)?,
             }
         }
@@ -208,7 +208,7 @@ fn flips(Pair { set, json, object, .. }: &Pair) -> Result<(), Failed> {
         let mut object = object.clone();
         object[at] ^= 1;
         let report = validate(json, &object, &expect(*set));
-        ensure(report.find(Code::SHA256).is_some(), || format!("byte {at}: {}", told(&report)))?;
+        ensure(report.find(Code::SHA256).is_some(), || format!("byte {at}: {}", message(&report)))?;
     }
     Ok(())
 }
@@ -222,7 +222,7 @@ fn cuts(Pair { set, json, object, .. }: &Pair) -> Result<(), Failed> {
         let meta = KernelMeta { sha256, ..meta.clone() };
         let report = validate(meta.to_json().as_bytes(), cut, &expect(*set));
         let code = if end < 4 { Code::NOT_ELF } else { Code::MALFORMED };
-        ensure(report.find(code).is_some(), || format!("{end}: {}", told(&report)))?;
+        ensure(report.find(code).is_some(), || format!("{end}: {}", message(&report)))?;
     }
     Ok(())
 }

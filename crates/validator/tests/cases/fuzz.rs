@@ -20,11 +20,11 @@ const MIXES: usize = 200;
 
 pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = vec![Trial::test("fuzz: made kernels", made_kernels)];
-    trials.extend(SETS.map(|(folder, fewest)| match corpus::directory() {
+    trials.extend(SETS.map(|(directory, fewest)| match corpus::directory() {
         Some(root) => {
-            Trial::test(format!("fuzz: {folder}"), move || genuine_files(&root.join(folder), fewest))
+            Trial::test(format!("fuzz: {directory}"), move || genuine_files(&root.join(directory), fewest))
         }
-        None => corpus::absent(format!("fuzz: {folder}")),
+        None => corpus::absent(format!("fuzz: {directory}")),
     }));
     trials
 }
@@ -49,9 +49,9 @@ fn made_kernels() -> Result<(), Failed> {
     Ok(())
 }
 
-fn genuine_files(folder: &Path, fewest: usize) -> Result<(), Failed> {
+fn genuine_files(directory: &Path, fewest: usize) -> Result<(), Failed> {
     let files: Vec<Vec<u8>> =
-        corpus::files(folder)?.into_iter().map(std::fs::read).collect::<std::io::Result<_>>()?;
+        corpus::files(directory)?.into_iter().map(std::fs::read).collect::<std::io::Result<_>>()?;
     if files.len() < fewest {
         return Err(format!("expected at least {fewest} files, found {}", files.len()).into());
     }

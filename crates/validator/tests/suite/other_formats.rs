@@ -51,9 +51,9 @@ fn any_elf_machine_is_judged_by_its_own_rules() {
         let message = other.findings[0].message();
         assert!(message.contains("0x5b") && message.contains("0x5a or 0x90"), "{message}");
 
-        let mut torn = object(machine, 0);
-        torn.object.truncate(100);
-        assert!(!validator.validate(&torn, &expected).is_valid());
+        let mut truncated = object(machine, 0);
+        truncated.object.truncate(100);
+        assert!(!validator.validate(&truncated, &expected).is_valid());
         assert_eq!(codes(&validator.validate(&text("no ELF"), &expected)), [Code::NOT_ELF]);
     }
 }

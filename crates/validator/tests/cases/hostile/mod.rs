@@ -50,7 +50,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         described::a_digest_of_something_else_is_no_digest,
         described::many_names_are_missing_in_many_objects,
         scale::the_smallest_attacks_are_attacks_too,
-        scale::each_attack_is_taken_for_what_it_is,
+        scale::each_attack_has_its_findings,
         scale::memory_is_bounded_by_the_files_size,
         scale::time_grows_with_the_files_size,
         scale::there_may_be_a_million_symbols_and_sixty_thousand_sections,

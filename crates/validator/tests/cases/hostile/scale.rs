@@ -39,7 +39,7 @@ pub(super) fn the_smallest_attacks_are_attacks_too() {
     }
 }
 
-pub(super) fn each_attack_is_taken_for_what_it_is() {
+pub(super) fn each_attack_has_its_findings() {
     let _others = beside_others();
     for attack in attacks() {
         let report = (attack.make)(SIZE).validate();

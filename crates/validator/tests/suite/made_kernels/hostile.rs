@@ -109,19 +109,19 @@ fn a_name_that_is_no_text_is_only_goblins_problem() {
 fn no_flip_of_a_bit_of_a_device_kernel_panics() {
     let kernel = Kernel::mixed();
     let base = kernel.object();
-    let (mut refused, mut told) = (0, 0);
+    let (mut refused, mut message) = (0, 0);
     for bit in 0..base.len() * 8 {
         let mut object = base.clone();
         object[bit / 8] ^= 1 << (bit % 8);
         let report = validate(kernel.json_of(&object).as_bytes(), &object, &targets::ascend("Ascend"));
         refused += usize::from(!report.is_valid());
-        told += usize::from(report.is_valid() && !report.findings.is_empty());
+        message += usize::from(report.is_valid() && !report.findings.is_empty());
     }
-    assert!(refused > 1000 && told > 300, "{refused} {told}");
+    assert!(refused > 1000 && message > 300, "{refused} {message}");
 }
 
 #[test]
-fn the_fuzz_targets_body_holds_for_what_is_made_here() {
+fn the_fuzz_targets_body_holds_for_generated_kernels() {
     for kernel in [Kernel::vector(2), Kernel::mixed(), Kernel::first_generation()] {
         let object = kernel.object();
         fuzz(&object);

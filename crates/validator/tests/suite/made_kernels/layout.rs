@@ -39,7 +39,7 @@ fn each_kind_of_kernel_is_accepted_without_a_word() {
 }
 
 #[test]
-fn facts_are_told() {
+fn facts_are_reported() {
     let facts = judge(&Kernel::vector(2)).object.unwrap();
     assert_eq!((facts.elf_type, facts.linkage), (Some(ElfType::Executable), Linkage::Final));
     assert_eq!((facts.architecture, facts.flags), (Some(Architecture::C220Vector), 0x93_0000));
@@ -234,7 +234,7 @@ fn the_runtimes_own_refusals_are_errors() {
 
 /// An unreadable table is reported, but not its consequences.
 #[test]
-fn what_follows_from_a_torn_table_is_not_told() {
+fn consequences_of_an_unreadable_table_are_not_reported() {
     let kernel = Kernel::vector(2);
     let object = kernel.object();
     let headers = object.len() - 64 * (kernel.sections.len() + 3);

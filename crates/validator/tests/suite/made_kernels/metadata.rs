@@ -85,7 +85,7 @@ fn magic_and_core_type_go_together() {
 }
 
 #[test]
-fn what_the_entry_says_is_compared() {
+fn the_entrys_statements_are_compared() {
     // Once for each side.
     assert_eq!(entry("taskRation", json!("1:1")), [Code::TASK_RATIO; 2]);
     assert_eq!(entry("crossCoreSync", json!(0)), [Code::CROSS_CORE_SYNC; 2]);
@@ -132,10 +132,10 @@ fn keys_count_only_with_their_flag() {
 
 #[test]
 fn sections_that_are_torn_stray_or_absent() {
-    let torn = |kernel: &mut Kernel| {
+    let truncated = |kernel: &mut Kernel| {
         kernel.section(".ascend.meta.add_0").bytes.pop();
     };
-    assert_eq!(changed(Kernel::vector(1), torn), [Code::METADATA]);
+    assert_eq!(changed(Kernel::vector(1), truncated), [Code::METADATA]);
     let stray = |kernel: &mut Kernel| kernel.section(".ascend.meta.add_0").name.push('9');
     assert_eq!(changed(Kernel::vector(1), stray), [Code::STRAY_METADATA]);
     assert_eq!(changed(Kernel::vector(2), stray), [Code::STRAY_METADATA, Code::NO_METADATA]);

@@ -222,7 +222,7 @@ fn the_short_form_is_for_hosts_only() {
 }
 
 #[test]
-fn all_problems_are_told_the_gravest_first() {
+fn all_problems_are_reported_the_most_severe_first() {
     let object = object();
     let mut meta = meta(&object);
     meta.magic = None;
@@ -241,7 +241,7 @@ fn an_empty_object_is_called_empty_before_its_digest_is_called_wrong() {
 }
 
 #[test]
-fn names_that_would_leave_the_folder_are_refused() {
+fn names_that_would_leave_the_directory_are_refused() {
     for name in ["../add_1", "/etc/passwd", ".", "a b", "add_1\n", "..", "a\0", "a\\b"] {
         let report = described(|meta| meta.bin_file_name = Some(name.into()));
         let refusal = report.errors().next().unwrap();
@@ -378,11 +378,11 @@ fn malformed_structures_are_named() {
     assert_eq!(structure(symbols + 40, &[1]), "symbol table");
     // A section outside the file is reported as such, and so is the table in it.
     let report = patched(symbols + 24, &[0xff; 8]);
-    let told: Vec<String> = report.errors().map(|finding| finding.problem.to_string()).collect();
-    assert_eq!(told.len(), 2, "{told:?}");
+    let message: Vec<String> = report.errors().map(|finding| finding.problem.to_string()).collect();
+    assert_eq!(message.len(), 2, "{message:?}");
     let bounds = format!("section 3: Invalid ELF section size or offset, in {} bytes", base.len());
-    assert!(told[0].ends_with(&bounds), "{told:?}");
-    assert!(told[1].contains("symbol table"), "{told:?}");
+    assert!(message[0].ends_with(&bounds), "{message:?}");
+    assert!(message[1].contains("symbol table"), "{message:?}");
 }
 
 #[test]

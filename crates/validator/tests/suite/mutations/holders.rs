@@ -94,7 +94,7 @@ pub(crate) const HOLDERS: &[Mutation] = &[
 ];
 
 #[test]
-fn each_object_of_a_fat_binary_is_told() {
+fn each_object_of_a_fat_binary_has_findings() {
     let (pair, expect) = base(FAT);
     let report = validate_full(&pair.json, &pair.object, &expect);
     let sizes: Vec<_> =
