@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_lists_and_booleans_are_told_apart() {
+    fn texts_lists_and_booleans_are_distinguished() {
         assert_eq!(text(r#""a\n""#).as_deref(), Some("a\n"));
         assert!(matches!(text("\"a\""), Some(Cow::Borrowed("a"))));
         for (raw, read) in [

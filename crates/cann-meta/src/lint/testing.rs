@@ -35,15 +35,15 @@ pub(super) type Change<'a> = &'a [(&'a str, &'a str)];
 pub(super) type Said<'a> = (Change<'a>, &'a [&'a str]);
 
 /// One row of a reader's table: changes without a lint, and changes with one.
-pub(super) fn row(vendor: Vendor, silent: &[Change<'_>], loud: &[Said<'_>]) {
+pub(super) fn row(vendor: Vendor, without_lints: &[Change<'_>], with_lints: &[Said<'_>]) {
     let lints = match vendor {
         Vendor::Fe => fe_lints,
         Vendor::MindSpore => mindspore_lints,
     };
-    for change in silent {
+    for change in without_lints {
         assert_eq!(said(lints, change), [""; 0], "{change:?}");
     }
-    for (change, expected) in loud {
+    for (change, expected) in with_lints {
         let expected: Vec<String> = expected.iter().map(|text| format!("{vendor} would {text}")).collect();
         assert_eq!(said(lints, change), expected, "{change:?}");
     }

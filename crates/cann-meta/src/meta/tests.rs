@@ -151,7 +151,7 @@ fn wrong_types_are_named() {
 }
 
 #[test]
-fn null_is_no_reason_to_refuse_what_may_be_missing() {
+fn null_counts_as_missing() {
     const FIELDS: [&str; 11] = [
         "blockDim",
         "coreType",
@@ -173,7 +173,7 @@ fn null_is_no_reason_to_refuse_what_may_be_missing() {
 
 /// A field that does not decide which code runs is kept as spelled, whatever its type.
 #[test]
-fn what_is_only_carried_along_is_never_refused() {
+fn carried_fields_are_never_refused() {
     const STRICT: [&str; 16] = [
         "binFileName",
         "binFileSuffix",
@@ -236,8 +236,8 @@ fn a_known_field_among_the_unknown_is_written_once() {
 fn every_truncation_is_a_typed_refusal() {
     for text in [VENDOR.trim_end(), EVERY_FIELD] {
         for end in 0..text.len() {
-            let torn = KernelMeta::parse(&text.as_bytes()[..end]);
-            assert!(matches!(torn, Err(MetaError::Json { .. })), "{end}");
+            let truncated = KernelMeta::parse(&text.as_bytes()[..end]);
+            assert!(matches!(truncated, Err(MetaError::Json { .. })), "{end}");
         }
     }
     let error = KernelMeta::parse(b"{\n \"a\": 1").unwrap_err();
@@ -279,7 +279,7 @@ fn a_byte_order_mark_is_skipped_once() {
 }
 
 #[test]
-fn only_what_ends_early_was_interrupted() {
+fn only_a_truncated_text_counts_as_interrupted() {
     let said = |text: &str| KernelMeta::parse(text.as_bytes()).unwrap_err().to_string();
     assert!(said("{\"a\": 1").ends_with("the writer was probably interrupted"));
     assert!(!said("{\"a\" 1}").contains("interrupted"));

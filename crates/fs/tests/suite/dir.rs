@@ -23,7 +23,7 @@ fn names_are_those_of_the_directory_that_was_opened() {
 }
 
 #[test]
-fn what_a_name_stands_for() {
+fn the_kind_of_a_name() {
     let temp = tempfile::tempdir().unwrap();
     let dir = Dir::open_quietly(temp.path()).unwrap();
     fs::write(temp.path().join("file"), "12345").unwrap();
@@ -65,7 +65,7 @@ fn no_link_is_followed() {
 }
 
 #[test]
-fn files_are_read_whole_or_not_at_all() {
+fn files_are_read_completely_or_not_at_all() {
     let temp = tempfile::tempdir().unwrap();
     let dir = Dir::open(temp.path()).unwrap();
     dir.create_file("file", 0o600).unwrap().write_all(b"content").unwrap();

@@ -58,7 +58,7 @@ fn directories_are_made_and_listed() {
 }
 
 #[test]
-fn a_file_is_replaced_as_a_whole() {
+fn a_file_is_replaced_at_once() {
     let temp = tempfile::tempdir().unwrap();
     let (fs, path, other) = (Fs::new(), temp.path().join("file"), temp.path().join("other"));
     fs.replace(&path, &[b"one ", b"two"], 0o640).unwrap();

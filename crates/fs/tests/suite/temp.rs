@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use opkeep_fs::{Dir, TempFile, cannot_rename_new, unique_name};
 
 #[test]
-fn it_has_its_name_when_it_is_whole() {
+fn it_has_its_name_when_it_is_complete() {
     let temp = tempfile::tempdir().unwrap();
     let dir = Dir::open(temp.path()).unwrap();
     let mut file = TempFile::create(&dir, "new-", 0o600).unwrap();

@@ -4,8 +4,8 @@ use super::fe_lints;
 use crate::lint::Vendor;
 use crate::lint::testing::{self, Change, Said};
 
-fn row(silent: &[Change<'_>], loud: &[Said<'_>]) {
-    testing::row(Vendor::Fe, silent, loud);
+fn row(without_lints: &[Change<'_>], with_lints: &[Said<'_>]) {
+    testing::row(Vendor::Fe, without_lints, with_lints);
 }
 
 #[test]
@@ -13,11 +13,11 @@ fn document() {
     row(&[&[]], &[]);
     let said = |json: &[u8]| fe_lints(json).iter().map(ToString::to_string).collect::<Vec<_>>();
     assert_eq!(said(b"[1]"), ["CANN's FE would refuse: field `(document)`: expected an object, found [1]"]);
-    let torn = said(b"{\"magic\": \"RT_");
-    assert_eq!(torn.len(), 1);
+    let truncated = said(b"{\"magic\": \"RT_");
+    assert_eq!(truncated.len(), 1);
     assert!(
-        torn[0].starts_with("CANN's FE would refuse: field `(document)`: expected JSON, found"),
-        "{torn:?}"
+        truncated[0].starts_with("CANN's FE would refuse: field `(document)`: expected JSON, found"),
+        "{truncated:?}"
     );
     // FE does not open the file.
     assert_eq!(said(br#"{"binFileName": "net", "binFileSuffix": ".om"}"#), [""; 0]);

@@ -4,9 +4,9 @@ use super::mindspore_lints;
 use crate::lint::Vendor;
 use crate::lint::testing::{self, Change};
 
-fn row(silent: &[Change<'_>], loud: &[(Change<'_>, &str)]) {
-    testing::row(Vendor::MindSpore, silent, &[]);
-    for (change, said) in loud {
+fn row(without_lints: &[Change<'_>], with_lints: &[(Change<'_>, &str)]) {
+    testing::row(Vendor::MindSpore, without_lints, &[]);
+    for (change, said) in with_lints {
         testing::row(Vendor::MindSpore, &[], &[(change, &[said])]);
     }
 }
@@ -19,9 +19,12 @@ fn document() {
         said(b"null"),
         ["MindSpore 2.0 would refuse: field `(document)`: expected an object, found null"]
     );
-    let torn = said(b"{\"magic\": \"RT_");
-    assert_eq!(torn.len(), 1);
-    assert!(torn[0].starts_with("MindSpore 2.0 would abort: field `(document)`: expected JSON"), "{torn:?}");
+    let truncated = said(b"{\"magic\": \"RT_");
+    assert_eq!(truncated.len(), 1);
+    assert!(
+        truncated[0].starts_with("MindSpore 2.0 would abort: field `(document)`: expected JSON"),
+        "{truncated:?}"
+    );
 }
 
 #[test]
