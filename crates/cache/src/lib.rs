@@ -79,3 +79,12 @@ pub use target::TargetCache;
 pub use ticket::{Published, Ticket};
 pub use unshared::UnsharedReason;
 pub use warning::{OnWarning, WarningKind};
+
+// The types of other crates in signatures of this one, and all that they lead to.
+pub use opkeep_digest::Digest;
+pub use opkeep_fs::CancelToken;
+pub use opkeep_store::{
+    CacheMode, Corruption, Entry, EntryBuilder, Lookup, PutOutcome, Store, StoreConfig, StoreError,
+    TargetStore,
+};
+pub use {opkeep_digest as digest, opkeep_fs as fs, opkeep_store as store};

@@ -1,4 +1,4 @@
-//! What kernels are judged by: the validator with the checks of the backend, and what the backend expects for each spec.
+//! The rules for kernels: the validator with the checks of the backend, and the backend's expectations for each spec.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,26 +7,26 @@ use opkeep_descriptor::ResolvedSpec;
 use opkeep_kernel_entry::StoredExpectations;
 use opkeep_validator::Validator;
 
-/// The validator of one build, and the expectations that it has asked the backend for.
-pub(crate) struct Judging {
+/// The validator of a build, and the backend's expectations so far.
+pub(crate) struct KernelRules {
     pub(crate) validator: Validator,
     known: Mutex<Vec<(ResolvedSpec, Arc<StoredExpectations>)>>,
 }
 
-impl Judging {
+impl KernelRules {
     pub(crate) fn new(backend: &dyn Backend) -> Self {
         let validator = backend.checks().into_iter().fold(Validator::builtin(), Validator::with);
         Self { validator, known: Mutex::default() }
     }
 
-    /// What `backend` expects of kernels for `spec`. A build has few specs; the backend is called once for each.
+    /// The expectations of `backend` for kernels of `spec`. A build has few specs; the backend is called once for each.
     pub(crate) fn expected(&self, backend: &dyn Backend, spec: &ResolvedSpec) -> Arc<StoredExpectations> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, expected)) = known.iter().find(|(of, _)| of == spec) {
             return Arc::clone(expected);
         }
         let mut expectations = backend.expectations(spec);
-        // The entry is kept with those of this target, whatever the backend calls it.
+        // The entry is stored under this target, whatever the backend calls it.
         expectations.target.clone_from(&spec.target);
         let expected = Arc::new(StoredExpectations::new(expectations, &self.validator));
         known.push((spec.clone(), Arc::clone(&expected)));

@@ -209,8 +209,8 @@ mod tests {
 
     #[test]
     fn what_was_asked_for_longest_ago_goes_first() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("digests");
+        let temp = tempfile::tempdir().unwrap();
+        let file = temp.path().join("digests");
         // Digests do not say which is older.
         let name = |at: usize, kind: &str| PathBuf::from(format!("/{kind}/{at}"));
         let note = |memo: &FileDigestCache, path: &Path| {
@@ -238,8 +238,8 @@ mod tests {
 
     #[test]
     fn a_memo_that_is_written_can_be_read() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("digests");
+        let temp = tempfile::tempdir().unwrap();
+        let file = temp.path().join("digests");
         let memo = FileDigestCache::open(&file);
         for at in 0..3000 {
             memo.locked().note(Path::new(&format!("/{at}/{}", "x".repeat(4000))), STATE, Digest::of(b"it"));

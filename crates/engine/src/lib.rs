@@ -31,9 +31,9 @@
 //! let descriptor = read_info(include_bytes!("../../../fixtures/mindspore/square_12484080525657478220_2.info"))?;
 //! let request = Request::new(descriptor).with_spec(BuildSpec::new("cpu"));
 //!
-//! # let folder = tempfile::tempdir()?;
+//! # let temp = tempfile::tempdir()?;
 //! let backend = CpuBackend::new(CpuConfig::new("/usr/local/bin:/usr/bin:/bin"));
-//! let config = Config::with_store(StoreConfig::new(folder.path().join("cache")));
+//! let config = Config::with_store(StoreConfig::new(temp.path().join("cache")));
 //! let engine = Engine::new(Arc::new(backend), config);
 //! let report = engine.build(&[request.clone()])?;
 //! assert_eq!(report.kernels[0].outcome, Outcome::Compiled);
@@ -57,9 +57,9 @@
 //! # use opkeep_descriptor::BuildSpec;
 //! # use opkeep_ops::Graph;
 //! # use opkeep_store::StoreConfig;
-//! # let folder = tempfile::tempdir()?;
+//! # let temp = tempfile::tempdir()?;
 //! # let backend = CpuBackend::new(CpuConfig::new("/usr/local/bin:/usr/bin:/bin"));
-//! # let config = Config::with_store(StoreConfig::new(folder.path().join("cache")));
+//! # let config = Config::with_store(StoreConfig::new(temp.path().join("cache")));
 //! # let engine = Engine::new(Arc::new(backend), config);
 //! # let mut graph = Graph::new("example");
 //! # let x = graph.input("x", "float32", [8]);
@@ -182,23 +182,32 @@ pub use request::Request;
 pub use view::group::ViewGroup;
 pub use warning::{Warning, WarningKind};
 
-// What a framework or a backend of its own needs besides, so that it depends on this crate and a backend.
+// For a framework, or a backend of its own, that depends on this crate and a backend only: the types of the signatures above.
 pub use opkeep_artifact::{
     Artifact, ArtifactCheck, CheckId, CheckInput, ElfLayout, ElfRules, Expectations, Format, Member,
     MetadataRules, OpaqueRules, Severity,
 };
 pub use opkeep_backend::{
-    Backend, BackendEntry, BackendError, Buffer, CompileRequest, Context, FileDigests, LoadedKernel, Loader,
-    Registry, Support, Unsupported,
+    Backend, BackendEntry, BackendError, Buffer, CompileRequest, Context, Diagnostics, FileDigests,
+    LoadedKernel, Loader, Registry, Support, Unsupported,
 };
-pub use opkeep_cache::{Cache, Ticket};
+pub use opkeep_cache::{Cache, CacheError, RemoteConfig, Ticket};
 pub use opkeep_descriptor::{
-    Arg, BuildSpec, Descriptor, Envelope, Job, KernelName, Key, ResolvedSpec, read_info,
+    Arg, BuildSpec, Descriptor, Diff, Envelope, Job, KernelName, Key, ResolvedSpec, read_info,
 };
-pub use opkeep_digest::{Digest, Fingerprint};
+pub use opkeep_digest::{Digest, Fingerprint, PartChange};
 pub use opkeep_fs::{CancelToken, Fs};
+pub use opkeep_kernel_entry::{EntryError, Provenance};
 pub use opkeep_ops::Graph;
 pub use opkeep_store::{CacheMode, StoreConfig};
+pub use opkeep_validator::Finding;
+// And all that these lead to.
+pub use {
+    opkeep_artifact as artifact, opkeep_backend as backend, opkeep_cache as cache,
+    opkeep_descriptor as descriptor, opkeep_digest as digest, opkeep_fs as fs,
+    opkeep_kernel_entry as kernel_entry, opkeep_kernel_meta as kernel_meta, opkeep_ops as ops,
+    opkeep_store as store, opkeep_validator as validator,
+};
 
 /// The README's example, compiled and run.
 #[cfg(doctest)]

@@ -10,7 +10,7 @@ use opkeep_cache::{Cache, CacheConfig};
 use opkeep_fs::{CancelToken, NotPrivate};
 use opkeep_store::CacheMode;
 
-use crate::expectations::Judging;
+use crate::expectations::KernelRules;
 use crate::schedule::compile_times::CompileTimes;
 use crate::schedule::force_group::ForceGroup;
 use crate::schedule::job_tokens::JobTokens;
@@ -23,10 +23,10 @@ use crate::{BuildError, FileDigestCache};
 /// Opened for each build; for kernels that are requested one at a time, once.
 pub(crate) struct Runtime {
     pub(crate) warnings: Arc<WarningLog>,
-    pub(crate) cache: Cache,
-    pub(crate) judging: Judging,
+    pub(crate) cache: Arc<Cache>,
+    pub(crate) rules: KernelRules,
     /// Without a work directory nothing can be compiled, but stored kernels can be used.
-    pub(crate) work: io::Result<WorkDirs>,
+    pub(crate) work_dirs: io::Result<WorkDirs>,
     pub(crate) memo: FileDigestCache,
     pub(crate) costs: CompileTimes,
     pub(crate) tokens: JobTokens,
@@ -63,17 +63,17 @@ impl Runtime {
         let warnings = Arc::new(WarningLog::new(observer, backend_warnings));
         warnings.warn_pending();
         let cache = open_cache(setup, &warnings)?;
-        let work = WorkDirs::open(&setup.work_dir);
+        let work_dirs = WorkDirs::open(&setup.work_dir);
         let open = |work: &WorkDirs| FileDigestCache::open_with(setup.config.fs.clone(), work.memo());
-        let memo = work.as_ref().map(open).unwrap_or_default();
-        let answers = work.as_ref().ok().and_then(WorkDirs::answers);
+        let memo = work_dirs.as_ref().map(open).unwrap_or_default();
+        let answers = work_dirs.as_ref().ok().and_then(WorkDirs::answers);
         let memo = memo.with_answers(answers);
-        let costs = CompileTimes::new(work.as_ref().ok().map(WorkDirs::costs));
-        if let Some(warning) = work.as_ref().ok().and_then(WorkDirs::warning) {
+        let costs = CompileTimes::new(work_dirs.as_ref().ok().map(WorkDirs::costs));
+        if let Some(warning) = work_dirs.as_ref().ok().and_then(WorkDirs::warning) {
             warnings.warn_once(WarningKind::WorkDir, &warning);
         }
         let common = |find: fn(&WorkDirs) -> Result<PathBuf, NotPrivate>, lost: &str| {
-            let found = find(work.as_ref().ok()?);
+            let found = find(work_dirs.as_ref().ok()?);
             found
                 .map_err(|why| warnings.warn_once(WarningKind::WorkDir, &format!("{why}: without it {lost}")))
                 .ok()
@@ -88,8 +88,9 @@ impl Runtime {
             }
             _ => ForceGroup::alone(began),
         };
-        let judging = Judging::new(&*setup.backend);
-        Ok(Self { warnings, cache, judging, work, memo, costs, tokens, group })
+        let rules = KernelRules::new(&*setup.backend);
+        let cache = Arc::new(cache);
+        Ok(Self { warnings, cache, rules, work_dirs, memo, costs, tokens, group })
     }
 
     /// The context of a call of the backend.

@@ -98,7 +98,7 @@ impl WorkDirs {
     }
 
     /// A new, empty directory.
-    pub(crate) fn folder(&self) -> io::Result<WorkDir> {
+    pub(crate) fn create(&self) -> io::Result<WorkDir> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let mut made_anew = false;
         loop {
@@ -124,11 +124,11 @@ impl WorkDirs {
     }
 
     /// Keeps the files of a failed compile, and returns their path; a temporary directory keeps nothing.
-    pub(crate) fn keep_failed(&self, folder: &WorkDir, kernel: &str) -> Option<PathBuf> {
-        if self.temporary.is_some() || Fs::new().list(&folder.dir).unwrap_or_default().is_empty() {
+    pub(crate) fn keep_failed(&self, work_dir: &WorkDir, kernel: &str) -> Option<PathBuf> {
+        if self.temporary.is_some() || Fs::new().list(&work_dir.dir).unwrap_or_default().is_empty() {
             return None;
         }
-        Fs::new().shrink_tree(&folder.dir, KEPT_BYTES);
+        Fs::new().shrink_tree(&work_dir.dir, KEPT_BYTES);
         let failed = self.dir.join("failed");
         private_dir(&failed).ok()?;
         let own = format!("-{}", std::process::id());
@@ -145,7 +145,7 @@ impl WorkDirs {
         }
         let place = failed.join(format!("{kernel}{own}"));
         let _ = Fs::new().remove_tree(&place);
-        Fs::new().rename(&folder.dir, &place).ok()?;
+        Fs::new().rename(&work_dir.dir, &place).ok()?;
         Some(place)
     }
 

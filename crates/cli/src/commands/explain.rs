@@ -149,25 +149,25 @@ fn changes(diff: &Diff) -> Vec<ChangeOutput> {
 }
 
 fn outcome(kernel: &Explanation) -> &'static str {
-    match kernel.fate {
+    match kernel.status {
         CacheStatus::Hit => "hit",
         CacheStatus::Miss { .. } => "miss",
         CacheStatus::Bypassed => "bypassed",
-        CacheStatus::Refused(_) => "refused",
+        CacheStatus::Unsupported(_) => "refused",
         _ => "unknown",
     }
 }
 
 fn text_of(kernel: &Explanation) -> Text {
-    let Explanation { name, op_type, requested_by, fate, .. } = kernel;
+    let Explanation { name, op_type, requested_by, status, .. } = kernel;
     let others =
         if requested_by.len() > 1 { format!(", {} operators", requested_by.len()) } else { String::new() };
     let mut text = Text::of(format_args!("{:8} {name} ({op_type}{others})", outcome(kernel)));
-    match fate {
+    match status {
         CacheStatus::Bypassed => {
             text.line("  kernels with debug options are compiled each time and never kept");
         }
-        CacheStatus::Refused(why) => text.line(format_args!("  {why}")),
+        CacheStatus::Unsupported(why) => text.line(format_args!("  {why}")),
         CacheStatus::Miss { why, nearest } => {
             text.line(format_args!("  {why}"));
             text.extend(nearest.iter().map(|nearest| nearest_text(nearest)));
@@ -175,7 +175,7 @@ fn text_of(kernel: &Explanation) -> Text {
         _ => {}
     }
     if let Some(imported) = &kernel.imported {
-        let would = match fate {
+        let would = match status {
             CacheStatus::Hit => "it is",
             _ => "an imported kernel matches: --trust-imported would reuse it;",
         };
@@ -186,8 +186,8 @@ fn text_of(kernel: &Explanation) -> Text {
 }
 
 fn kernel_output(kernel: &Explanation) -> KernelOutput {
-    let (reason, nearest) = match &kernel.fate {
-        CacheStatus::Refused(why) => (Some(why.to_string()), None),
+    let (reason, nearest) = match &kernel.status {
+        CacheStatus::Unsupported(why) => (Some(why.to_string()), None),
         CacheStatus::Miss { why, nearest } => {
             (Some(why.as_str().to_owned()), Some(nearest.as_ref().map(|nearest| nearest_output(nearest))))
         }

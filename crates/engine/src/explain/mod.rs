@@ -30,7 +30,7 @@ pub struct Explanation {
     /// The names of its requests.
     pub requested_by: Vec<String>,
     /// Hit or miss, and why.
-    pub fate: CacheStatus,
+    pub status: CacheStatus,
     /// The imported kernel that is the hit; or that would be one, if such were [trusted](crate::Config::trust_imported).
     pub imported: Option<Provenance>,
     /// Why an imported kernel of the same job cannot be used.
@@ -52,8 +52,8 @@ pub enum CacheStatus {
     },
     /// It has debug options: it would be compiled, and not kept.
     Bypassed,
-    /// The backend does not take it.
-    Refused(Arc<KernelError>),
+    /// The backend does not compile it.
+    Unsupported(Arc<KernelError>),
 }
 
 impl Engine {
@@ -100,13 +100,13 @@ impl<'a> StoreTargets<'a> {
         let (name, op_type) = (planned.name().to_owned(), planned.op_type());
         let requested_by = planned.requested_by.iter().map(|name| (*name).to_owned()).collect();
         let key = planned.keyed().map(|keyed| Key::from(*keyed.key.digest()));
-        let fate = match &planned.state {
-            KeyState::Keyed(keyed) => self.fate(keyed),
-            KeyState::Refused(refused) => CacheStatus::Refused(Arc::clone(&refused.error)),
+        let status = match &planned.state {
+            KeyState::Keyed(keyed) => self.status(keyed),
+            KeyState::Refused(refused) => CacheStatus::Unsupported(Arc::clone(&refused.error)),
         };
         let mut explanation =
-            Explanation { name, key, op_type, requested_by, fate, imported: None, imported_problem: None };
-        if let CacheStatus::Miss { .. } | CacheStatus::Refused(_) = explanation.fate {
+            Explanation { name, key, op_type, requested_by, status, imported: None, imported_problem: None };
+        if let CacheStatus::Miss { .. } | CacheStatus::Unsupported(_) = explanation.status {
             self.add_imported(planned, &mut explanation);
         }
         explanation
@@ -125,7 +125,7 @@ impl<'a> StoreTargets<'a> {
             Some(Ok(imported)) => {
                 explanation.imported = Some(imported);
                 if self.setup.config.trust_imported {
-                    explanation.fate = CacheStatus::Hit;
+                    explanation.status = CacheStatus::Hit;
                 }
             }
         }
@@ -138,7 +138,7 @@ impl<'a> StoreTargets<'a> {
         self.setup.config.mode != CacheMode::Require && planned.keyed().is_some_and(is_damaged)
     }
 
-    fn fate(&self, keyed: &KeyedKernel) -> CacheStatus {
+    fn status(&self, keyed: &KeyedKernel) -> CacheStatus {
         let missed = |why: String| CacheStatus::Miss { why, nearest: None };
         if keyed.spec.debug {
             return CacheStatus::Bypassed;
@@ -163,7 +163,7 @@ impl<'a> StoreTargets<'a> {
             let mut hunt = NearestSearch::new(store);
             for (at, planned) in plan.kernels.iter().enumerate() {
                 if let Some(keyed) = planned.keyed().filter(|keyed| keyed.spec.target == *target)
-                    && matches!(&explanations[at].fate, CacheStatus::Miss { .. })
+                    && matches!(&explanations[at].status, CacheStatus::Miss { .. })
                     && matches!(store.peek(keyed.key.digest()), Lookup::Miss(Miss::Absent))
                 {
                     hunt.add(at, planned, keyed);
@@ -174,7 +174,7 @@ impl<'a> StoreTargets<'a> {
             }
             hunt.run(|| true);
             for (at, found) in hunt.found() {
-                if let CacheStatus::Miss { nearest, .. } = &mut explanations[at].fate {
+                if let CacheStatus::Miss { nearest, .. } = &mut explanations[at].status {
                     *nearest = Some(Box::new(found));
                 }
             }

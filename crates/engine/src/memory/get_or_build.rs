@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use opkeep_cache::Cache;
 use opkeep_kernel_meta::{LeftKernel, ViewError};
 
 use crate::engine::EngineState;
@@ -16,7 +17,7 @@ use crate::schedule::compile_times::CompileTimes;
 use crate::schedule::queue::TaskPoll;
 use crate::view::writer::ViewWriter;
 use crate::warning::WarningKind;
-use crate::{Engine, KernelError, Outcome, Request};
+use crate::{BuildError, Engine, KernelError, Outcome, Request};
 
 /// The pause between two polls of another process.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -81,6 +82,16 @@ impl Engine {
         self.state.memory.clear();
         self.state.shared_runtime.close();
         self.state.placements.clear();
+    }
+
+    /// The cache that [`get_or_build`](Self::get_or_build) uses, opened by the first of these calls.
+    /// [`build`](Self::build) opens one of its own each time.
+    ///
+    /// # Errors
+    /// The cache cannot be used as its mode requires.
+    pub fn cache(&self) -> Result<Arc<Cache>, BuildError> {
+        let EngineState { setup, shared_runtime, .. } = &*self.state;
+        Ok(Arc::clone(&shared_runtime.get_or_open(setup)?.cache))
     }
 
     /// Takes the kernel from the store, or builds it. Returns whether the answer holds for later requests.
@@ -214,26 +225,26 @@ mod tests {
         Request::new(descriptor(&format!("net/{length}"), "Square", &[&[length]]))
     }
 
-    fn pairs(folder: &std::path::Path) -> usize {
-        let files = std::fs::read_dir(folder).unwrap().flatten();
+    fn pairs(dir: &std::path::Path) -> usize {
+        let files = std::fs::read_dir(dir).unwrap().flatten();
         files.filter(|file| file.file_name().to_string_lossy().ends_with(".json")).count()
     }
 
     #[test]
     fn who_keeps_the_view_locked_is_waited_for_once() {
-        let folder = tempfile::tempdir().unwrap();
+        let temp = tempfile::tempdir().unwrap();
         let told = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&told);
         let config = Config {
-            work_dir: Some(folder.path().to_owned()),
-            view: Some(ViewConfig::rank(folder.path(), "0")),
+            work_dir: Some(temp.path().to_owned()),
+            view: Some(ViewConfig::rank(temp.path(), "0")),
             ..Config::default()
         };
         let mut engine = Engine::new(Arc::new(NullBackend::default()), config).with_observer(move |event| {
             count.fetch_add(usize::from(matches!(event, Event::Warning { .. })), Ordering::Relaxed);
         });
         engine.get_or_build(&request(1)).unwrap();
-        let view = folder.path().join("rank_0/kernel_meta");
+        let view = temp.path().join("rank_0/kernel_meta");
         let take = || {
             let lock = File::options().write(true).open(view.join(".opkeep.lock")).unwrap();
             lock.lock().unwrap();

@@ -41,18 +41,18 @@ impl KernelPipeline<'_> {
     ) -> Result<ReadyKernel, KernelError> {
         self.setup.notify(Event::Started { kernel: planned.name() });
         let began = Instant::now();
-        let no_folder = |source: &io::Error| KernelError::WorkDir {
+        let no_dir = |source: &io::Error| KernelError::WorkDir {
             path: self.setup.work_dir.clone(),
             source: match source.raw_os_error() {
                 Some(code) => io::Error::from_raw_os_error(code),
                 None => io::Error::new(source.kind(), source.to_string()),
             },
         };
-        let work = self.runtime.work.as_ref().map_err(no_folder)?;
+        let work_dirs = self.runtime.work_dirs.as_ref().map_err(no_dir)?;
         let deadline = self.setup.config.compile_timeout.and_then(|deadline| began.checked_add(deadline));
         let attempt = || {
-            let folder = work.folder().map_err(|source| no_folder(&source))?;
-            self.compile_in(work, &folder, planned, keyed, deadline)
+            let work_dir = work_dirs.create().map_err(|source| no_dir(&source))?;
+            self.compile_in(work_dirs, &work_dir, planned, keyed, deadline)
         };
         let made = loop {
             match attempt() {
@@ -78,18 +78,18 @@ impl KernelPipeline<'_> {
         })
     }
 
-    /// Compiles a kernel in `folder` and validates it. Returns the digest of its object, too.
+    /// Compiles a kernel in `work_dir` and validates it. Returns the digest of its object, too.
     fn compile_in(
         &self,
-        work: &WorkDirs,
-        folder: &WorkDir,
+        work_dirs: &WorkDirs,
+        work_dir: &WorkDir,
         planned: &PlannedKernel<'_>,
         keyed: &KeyedKernel,
         deadline: Option<Instant>,
     ) -> Result<(Artifact, Digest), KernelError> {
         let cx = self.runtime.context(self.cancel).with_deadline(deadline);
         let (job, spec, name) = (planned.job, &keyed.spec, &keyed.name);
-        let request = CompileRequest { job, spec, name, work_dir: folder.dir() };
+        let request = CompileRequest { job, spec, name, work_dir: work_dir.dir() };
         // A panic loses this kernel, not the build: no state that it may have left inconsistent is used.
         let compiled = catch_unwind(AssertUnwindSafe(|| self.setup.backend.compile(&cx, &request)));
         let compiled = compiled.map_err(|panic| KernelError::Panicked {
@@ -103,13 +103,13 @@ impl KernelPipeline<'_> {
                 && let Some(written) = log.take()
             {
                 let name = written.file_name().map(PathBuf::from).unwrap_or_default();
-                *log = work.keep_failed(folder, keyed.name.as_str()).map(|kept| kept.join(name));
+                *log = work_dirs.keep_failed(work_dir, keyed.name.as_str()).map(|kept| kept.join(name));
             }
             error
         })?;
         let object_digest = self.validate(keyed, &artifact).map_err(|mut error| {
             if let KernelError::Invalid { left, .. } | KernelError::NameMismatch { left, .. } = &mut error {
-                *left = work.keep_failed(folder, keyed.name.as_str());
+                *left = work_dirs.keep_failed(work_dir, keyed.name.as_str());
             }
             error
         })?;
@@ -120,7 +120,7 @@ impl KernelPipeline<'_> {
     pub(crate) fn validate(&self, keyed: &KeyedKernel, artifact: &Artifact) -> Result<Digest, KernelError> {
         let kernel = || keyed.name.to_string();
         let expected = self.expected(&keyed.spec);
-        let (name, validator) = (Some(keyed.name.as_str()), &self.runtime.judging.validator);
+        let (name, validator) = (Some(keyed.name.as_str()), &self.runtime.rules.validator);
         let report = KernelBundle::of(artifact).validate(name, expected.expectations(), validator);
         if !report.is_valid() {
             let errors = report.errors().cloned().collect();

@@ -92,7 +92,7 @@ impl KernelPipeline<'_> {
             artifact(entry).map_err(|member| format!("an imported kernel has no `{member}`"))?;
         let expected = self.expected(spec);
         if !expected.covers(entry) {
-            let validator = &self.runtime.judging.validator;
+            let validator = &self.runtime.rules.validator;
             let report = KernelBundle::of(&artifact).validate(None, expected.expectations(), validator);
             if let Some(error) = report.errors().next() {
                 return Err(format!("an imported kernel is not valid: {error}"));

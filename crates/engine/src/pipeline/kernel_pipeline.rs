@@ -128,7 +128,7 @@ impl<'a> KernelPipeline<'a> {
 
     /// What the backend expects of kernels for `spec`.
     pub(crate) fn expected(&self, spec: &ResolvedSpec) -> Arc<StoredExpectations> {
-        self.runtime.judging.expected(&*self.setup.backend, spec)
+        self.runtime.rules.expected(&*self.setup.backend, spec)
     }
 
     /// The store's part for a kernel's target, if it can be used.

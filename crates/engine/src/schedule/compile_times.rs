@@ -110,8 +110,8 @@ mod tests {
 
     #[test]
     fn what_was_measured_is_expected_and_the_unknown_are_average() {
-        let folder = tempfile::tempdir().unwrap();
-        let open = || CompileTimes::new(Some(folder.path().join("costs")));
+        let temp = tempfile::tempdir().unwrap();
+        let open = || CompileTimes::new(Some(temp.path().join("costs")));
         let millis = Duration::from_millis;
         let expected = |costs: &CompileTimes, op_types: [&str; 3]| {
             let kinds = op_types.map(timing_key);
@@ -137,9 +137,9 @@ mod tests {
 
     #[test]
     fn what_was_measured_longest_ago_goes_first() {
-        let folder = tempfile::tempdir().unwrap();
+        let temp = tempfile::tempdir().unwrap();
         let save = |kinds: &mut dyn Iterator<Item = String>| {
-            let costs = CompileTimes::new(Some(folder.path().join("costs")));
+            let costs = CompileTimes::new(Some(temp.path().join("costs")));
             kinds.for_each(|name| costs.note(timing_key(&name), Duration::from_millis(1)));
             costs.save();
             costs.read()

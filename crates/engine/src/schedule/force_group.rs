@@ -130,9 +130,9 @@ mod tests {
 
     #[test]
     fn who_overlaps_shares_a_beginning() {
-        let folder = tempfile::tempdir().unwrap();
+        let temp = tempfile::tempdir().unwrap();
         let at = |seconds: u64| SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000 + seconds);
-        let join = |root: &str, seconds| ForceGroup::join(Some(folder.path()), Path::new(root), at(seconds));
+        let join = |root: &str, seconds| ForceGroup::join(Some(temp.path()), Path::new(root), at(seconds));
         let first = join("/a", 0);
         let second = join("/a", 5);
         assert_eq!((first.began(), second.began()), (at(0), at(0)));
@@ -156,29 +156,29 @@ mod tests {
 
     #[test]
     fn what_nobody_is_in_is_swept_and_nothing_else() {
-        let folder = tempfile::tempdir().unwrap();
+        let temp = tempfile::tempdir().unwrap();
         let now = SystemTime::now();
-        let join = |root: &str| ForceGroup::join(Some(folder.path()), Path::new(root), now);
-        let left = || Fs::new().list(folder.path()).unwrap().len();
+        let join = |root: &str| ForceGroup::join(Some(temp.path()), Path::new(root), now);
+        let left = || Fs::new().list(temp.path()).unwrap().len();
         let (here, gone) = (join("/here"), join("/gone"));
         drop(gone);
         assert_eq!(left(), 4);
         // Young ones stay: they may be between their making and their locking.
-        sweep(folder.path(), |_| false);
+        sweep(temp.path(), |_| false);
         assert_eq!(left(), 4);
-        sweep(folder.path(), |_| true);
+        sweep(temp.path(), |_| true);
         assert_eq!(left(), 2);
         let second = join("/here");
         assert_eq!(second.began(), here.began());
         drop((here, second));
-        sweep(folder.path(), |_| true);
+        sweep(temp.path(), |_| true);
         assert_eq!(left(), 0);
         assert_eq!(join("/here").began(), now);
         // A held door belongs to a build that joins.
-        let mut files = Fs::new().list_stats(folder.path()).unwrap().into_iter().map(|(path, _)| path);
+        let mut files = Fs::new().list_stats(temp.path()).unwrap().into_iter().map(|(path, _)| path);
         let door = files.find(|path| path.extension().is_some()).unwrap();
         let Ok(TryLock::Held(_held)) = Fs::new().try_lock(&door, 0o600) else { panic!("held by nobody") };
-        sweep(folder.path(), |_| true);
+        sweep(temp.path(), |_| true);
         assert_eq!(left(), 2);
     }
 }

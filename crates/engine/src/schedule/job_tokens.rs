@@ -164,8 +164,8 @@ mod tests {
 
     #[test]
     fn a_token_whose_holder_is_silent_is_replaced_and_the_limit_stays() {
-        let folder = tempfile::tempdir().unwrap();
-        let tokens = JobTokens::new(Some(folder.path().to_owned()), NonZeroUsize::MIN);
+        let temp = tempfile::tempdir().unwrap();
+        let tokens = JobTokens::new(Some(temp.path().to_owned()), NonZeroUsize::MIN);
         let is_free = || tokens.take(None, || false).is_some();
         let silent = tokens.take(None, || true).unwrap();
         assert!(!is_free());
@@ -180,8 +180,8 @@ mod tests {
 
     #[test]
     fn a_folder_that_was_removed_is_made_anew_and_the_limit_stays() {
-        let folder = tempfile::tempdir().unwrap();
-        let own = folder.path().join("opkeep");
+        let temp = tempfile::tempdir().unwrap();
+        let own = temp.path().join("opkeep");
         let dir = own.join("slots");
         private_dir(&own).unwrap();
         private_dir(&dir).unwrap();
@@ -194,15 +194,15 @@ mod tests {
             assert_eq!(Fs::new().list(&dir).unwrap().len(), 2);
         }
         // If the directory cannot be made, there is no limit.
-        let nowhere = JobTokens::new(Some(folder.path().join("no/such/slots")), NonZeroUsize::MIN);
+        let nowhere = JobTokens::new(Some(temp.path().join("no/such/slots")), NonZeroUsize::MIN);
         let held = [nowhere.take(None, || false), nowhere.take(None, || false)];
         assert!(held.iter().all(Option::is_some));
     }
 
     #[test]
     fn who_panics_while_it_asks_leaves_asking_to_others() {
-        let folder = tempfile::tempdir().unwrap();
-        let tokens = JobTokens::new(Some(folder.path().to_owned()), NonZeroUsize::MIN);
+        let temp = tempfile::tempdir().unwrap();
+        let tokens = JobTokens::new(Some(temp.path().to_owned()), NonZeroUsize::MIN);
         let held = tokens.take(None, || true);
         let asking = || drop(tokens.take(None, || panic!("on purpose")));
         assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(asking)).is_err());
@@ -212,9 +212,9 @@ mod tests {
 
     #[test]
     fn a_token_that_goes_from_hand_to_hand_is_waited_for() {
-        let folder = tempfile::tempdir().unwrap();
-        let tokens = JobTokens::new(Some(folder.path().to_owned()), NonZeroUsize::MIN);
-        let slot = folder.path().join("0");
+        let temp = tempfile::tempdir().unwrap();
+        let tokens = JobTokens::new(Some(temp.path().to_owned()), NonZeroUsize::MIN);
+        let slot = temp.path().join("0");
         let held = tokens.take(None, || true).unwrap();
         let (mut seen, began) = (Vec::new(), Instant::now());
         // Longer than the limit, and each time another process took it.

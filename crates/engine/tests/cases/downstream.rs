@@ -20,6 +20,8 @@ fn the_readmes_example_needs_two_dependencies() {
     let project = tempfile::tempdir().unwrap();
     std::fs::create_dir(project.path().join("src")).unwrap();
     std::fs::write(project.path().join("src/main.rs"), example).unwrap();
+    std::fs::create_dir(project.path().join("src/bin")).unwrap();
+    std::fs::write(project.path().join("src/bin/names.rs"), NAMES).unwrap();
     let dependency = |name: &str, path: &str| format!("{name} = {{ path = {:?} }}\n", root.join(path));
     let manifest = format!(
         "[package]\nname = \"downstream\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\n{}{}",
@@ -34,6 +36,77 @@ fn the_readmes_example_needs_two_dependencies() {
     let output = cargo.env("CARGO_TARGET_DIR", target_dir()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
+
+/// A program that names types of signatures: what it gets, it can pass on.
+const NAMES: &str = r#"
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use opkeep::cache::{Accept, Claim, Query};
+use opkeep::{BuildError, BuildReport, Cache, CacheError, Diff, Engine, EntryError, Explanation, Finding, Key};
+use opkeep::{ForeignFiles, KernelError, Provenance, RemoteConfig, StoreConfig, ViewConfig, WarningKind};
+
+fn cache(engine: &Engine, key: &Key) -> Result<bool, BuildError> {
+    let cache: Arc<Cache> = engine.cache()?;
+    let query = Query::new(&|_| Accept::Take);
+    Ok(matches!(cache.target("cpu")?.get_or_begin(key.digest(), &query)?, Claim::Hit(_)))
+}
+
+fn store(config: &StoreConfig) -> Result<opkeep::store::Store, opkeep::store::StoreError> {
+    opkeep::store::Store::open(config.clone())
+}
+
+fn origins(report: &BuildReport) -> BTreeMap<&str, &Provenance> {
+    let imported = |kernel: &'_ opkeep::KernelReport| kernel.imported.is_some();
+    let kernels = report.kernels.iter().filter(|kernel| imported(kernel));
+    kernels.filter_map(|kernel| Some((kernel.name.as_str(), kernel.imported.as_ref()?))).collect()
+}
+
+fn is_full(report: &BuildReport) -> bool {
+    report.warnings.iter().any(|warning| warning.kind == WarningKind::Write)
+}
+
+fn findings(error: KernelError) -> Vec<Finding> {
+    match error {
+        KernelError::Invalid { errors, .. } => errors,
+        _ => Vec::new(),
+    }
+}
+
+fn wrong_key(error: KernelError) -> Option<EntryError> {
+    match error {
+        KernelError::WrongKey { source, .. } => Some(source),
+        _ => None,
+    }
+}
+
+fn cause(error: BuildError) -> Option<CacheError> {
+    match error {
+        BuildError::Cache(error) => Some(error),
+        _ => None,
+    }
+}
+
+fn difference(explanation: &Explanation) -> Option<&Diff> {
+    match &explanation.status {
+        opkeep::CacheStatus::Miss { nearest, .. } => nearest.as_ref().map(|nearest| &nearest.job),
+        _ => None,
+    }
+}
+
+fn view(judge: Arc<dyn ForeignFiles>) -> ViewConfig {
+    let mut view = ViewConfig::rank("run", "0");
+    view.foreign_files = judge;
+    view
+}
+
+fn main() {
+    let _: (fn(_, _) -> _, fn(_) -> _, fn(_) -> _) = (cache, store, origins);
+    let _: (fn(_) -> _, fn(_) -> _, fn(_) -> _) = (is_full, findings, wrong_key);
+    let _: (fn(_) -> _, fn(_) -> _, fn(_) -> _) = (cause, difference, view);
+    let _: Option<RemoteConfig> = None;
+}
+"#;
 
 /// The workspace's target directory, in which the dependencies are checked already.
 fn target_dir() -> PathBuf {

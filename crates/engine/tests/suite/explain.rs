@@ -15,7 +15,7 @@ fn explained(engine: &Engine, request: Request) -> Explanation {
 
 /// The nearest kernel of one that is absent.
 fn nearest(engine: &Engine, request: Request) -> Option<NearestEntry> {
-    match explained(engine, request).fate {
+    match explained(engine, request).status {
         CacheStatus::Miss { why, nearest } => {
             assert_eq!(why, "not in the store");
             nearest.map(|nearest| *nearest)
@@ -33,7 +33,7 @@ fn what_is_there_is_a_hit_and_equal_jobs_are_one_kernel() {
     let report = bench.engine(&backend).build(&requests).unwrap();
     let kernels = bench.engine(&backend).explain(&requests).unwrap();
     assert_eq!(kernels.len(), 1);
-    assert!(matches!(kernels[0].fate, CacheStatus::Hit));
+    assert!(matches!(kernels[0].status, CacheStatus::Hit));
     assert_eq!(kernels[0].requested_by, ["net/Square[3]", "another/node"]);
     // It names what a build makes.
     assert_eq!((&kernels[0].name, kernels[0].key), (&report.kernels[0].name, report.kernels[0].key));
@@ -71,7 +71,7 @@ fn a_miss_names_the_nearest_of_the_same_operators_and_what_differs() {
 fn what_is_not_looked_up_says_why() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     let square = || request("Square", &[3]);
-    let why = |engine: &Engine| match explained(engine, square()).fate {
+    let why = |engine: &Engine| match explained(engine, square()).status {
         CacheStatus::Miss { why, nearest: None } => why,
         other => panic!("{other:?}"),
     };
@@ -87,7 +87,7 @@ fn what_is_not_looked_up_says_why() {
     let mut debug = BuildSpec::new("null");
     debug.options.insert("op_debug_level".to_owned(), "1".into());
     let debug = explained(&bench.engine(&backend), square().with_spec(debug));
-    assert!(matches!(debug.fate, CacheStatus::Bypassed), "{debug:?}");
+    assert!(matches!(debug.status, CacheStatus::Bypassed), "{debug:?}");
 }
 
 /// However many kernels there are, and wherever the nearest is among them.

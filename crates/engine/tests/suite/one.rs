@@ -13,6 +13,7 @@ use opkeep::{BuildError, CacheMode, Config, Engine, KernelError, Outcome, Reques
 use opkeep_backend::BackendError;
 use opkeep_descriptor::{Arg, Attr, AttrValue, Key, Tensor};
 use opkeep_fs::{CancelToken, Fs};
+use opkeep_store::Lookup;
 use opkeep_testkit::{NullBackend, TestClock};
 
 /// Without a store: whatever is not compiled again was remembered.
@@ -118,6 +119,20 @@ fn what_is_in_memory_needs_no_store_and_what_is_in_the_store_no_compiler() {
     second.reset();
     assert_eq!(second.get_or_build(&request).unwrap().outcome, Outcome::Compiled);
     assert_eq!(backend.compiles(), 2);
+}
+
+#[test]
+fn the_cache_of_an_engine_has_its_kernels() {
+    let bench = Bench::new();
+    let engine = bench.engine(&Arc::default());
+    let built = engine.get_or_build(&request("Square", &[3])).unwrap();
+    let cache = engine.cache().unwrap();
+    let found = cache.target("cpu").unwrap().get(built.key.digest());
+    assert!(matches!(found, Lookup::Hit(_)), "{found:?}");
+    // It is the one that the engine holds open, until the engine is reset.
+    assert!(Arc::ptr_eq(&cache, &engine.cache().unwrap()));
+    engine.reset();
+    assert!(!Arc::ptr_eq(&cache, &engine.cache().unwrap()));
 }
 
 #[test]

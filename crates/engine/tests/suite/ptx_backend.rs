@@ -46,9 +46,9 @@ fn kernels_are_built_found_explained_and_verified() {
     assert!(text.contains("mul.f32 %f2, %f1, %f1;") && text.contains("%r4, 6;"), "{text}");
 
     let explained = engine(&bench, true).explain(&requests()).unwrap();
-    assert!(explained.iter().all(|it| matches!(it.fate, CacheStatus::Hit)), "{explained:?}");
+    assert!(explained.iter().all(|it| matches!(it.status, CacheStatus::Hit)), "{explained:?}");
     let other = request("Neg", &[7]).with_spec(BuildSpec::new(TARGET));
-    let why = engine(&bench, true).explain(&[other]).unwrap().remove(0).fate;
+    let why = engine(&bench, true).explain(&[other]).unwrap().remove(0).status;
     assert!(matches!(why, CacheStatus::Miss { nearest: Some(_), .. }), "{why:?}");
     let report =
         engine(&bench, true).build(&[request("Exp", &[3]).with_spec(BuildSpec::new(TARGET))]).unwrap();

@@ -261,7 +261,10 @@ fn an_operator_from_a_source_of_its_own() {
         place.import();
         assert_eq!(place.outcome(&place.trusting(), &request(&from(custom))), ("compiled", false));
         let explained = place.engine().explain(&[request(&from(custom))]).unwrap().remove(0);
-        assert!(matches!(explained.fate, CacheStatus::Hit) && explained.imported.is_none(), "{explained:?}");
+        assert!(
+            matches!(explained.status, CacheStatus::Hit) && explained.imported.is_none(),
+            "{explained:?}"
+        );
         assert_eq!(place.outcome(&place.trusting(), &request(&from(custom))), ("reused", false));
     }
     // Where the toolkit is does not count.

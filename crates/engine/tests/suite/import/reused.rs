@@ -159,8 +159,10 @@ fn a_job_that_nobody_here_can_compile_is_reused() {
             .unwrap()
             .remove(0)
     };
-    assert!(matches!(explained(true).fate, CacheStatus::Hit) && explained(true).imported.is_some());
-    assert!(matches!(explained(false).fate, CacheStatus::Refused(_)) && explained(false).imported.is_some());
+    assert!(matches!(explained(true).status, CacheStatus::Hit) && explained(true).imported.is_some());
+    assert!(
+        matches!(explained(false).status, CacheStatus::Unsupported(_)) && explained(false).imported.is_some()
+    );
 }
 
 #[test]
@@ -211,10 +213,10 @@ fn explain_says_that_one_matches() {
     assert!(explained(true).imported.is_none());
     place.import();
     let plain = explained(false);
-    assert!(matches!(plain.fate, CacheStatus::Miss { .. }), "{plain:?}");
+    assert!(matches!(plain.status, CacheStatus::Miss { .. }), "{plain:?}");
     assert!(plain.imported.unwrap().to_string().contains("its toolchain and its sources are unknown"));
     let trusting = explained(true);
-    assert!(matches!(trusting.fate, CacheStatus::Hit) && trusting.imported.is_some(), "{trusting:?}");
+    assert!(matches!(trusting.status, CacheStatus::Hit) && trusting.imported.is_some(), "{trusting:?}");
     // Not where it would not be reused all the same.
     let forced = place
         .trusting()
@@ -222,16 +224,16 @@ fn explain_says_that_one_matches() {
         .explain(&[square(1)])
         .unwrap()
         .remove(0);
-    assert!(matches!(forced.fate, CacheStatus::Miss { .. }) && forced.imported.is_none());
+    assert!(matches!(forced.status, CacheStatus::Miss { .. }) && forced.imported.is_none());
     // It is not the nearest of those that we compiled.
     let other = place.engine().explain(&[square(2)]).unwrap().remove(0);
     assert!(
-        matches!(other.fate, CacheStatus::Miss { nearest: None, .. }) && other.imported.is_none(),
+        matches!(other.status, CacheStatus::Miss { nearest: None, .. }) && other.imported.is_none(),
         "{other:?}"
     );
     // Ours comes first.
     place.build(&place.engine(), &[square(1)]);
-    assert!(matches!(explained(true).fate, CacheStatus::Hit) && explained(true).imported.is_none());
+    assert!(matches!(explained(true).status, CacheStatus::Hit) && explained(true).imported.is_none());
 }
 
 /// A look-up that ends with an imported kernel is one hit; one that ends with none is one miss.
@@ -291,17 +293,17 @@ fn a_damaged_kernel_of_ours_is_not_hidden_by_an_imported_one() {
         place.outcome(&place.trusting().with_config(|config| config.mode = CacheMode::Require), &square(1)),
         REUSED
     );
-    let fate = |mode| {
+    let status = |mode| {
         place
             .trusting()
             .with_config(|config| config.mode = mode)
             .explain(&[square(1)])
             .unwrap()
             .remove(0)
-            .fate
+            .status
     };
     assert!(matches!(
-        (fate(CacheMode::Require), fate(CacheMode::Enable)),
+        (status(CacheMode::Require), status(CacheMode::Enable)),
         (CacheStatus::Hit, CacheStatus::Miss { .. })
     ));
     let report = place.build(&place.trusting(), &[square(1)]);
