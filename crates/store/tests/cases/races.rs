@@ -16,7 +16,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::common::{
     Children, Created, TARGET, child, fresh, hit, key, lock, miss, names, open, snapshot, trial, until,
-    within,
+    within, without_empty_directories,
 };
 use libtest_mimic::Trial;
 use opkeep_digest::Digest;
@@ -403,14 +403,6 @@ fn idle(store: &TargetStore) {
     fs::File::open(store.path(&key("relu"))).unwrap().set_modified(long_ago).unwrap();
 }
 
-/// Removes directories without entries, but for the last, which says that all were made: to list them takes a call each.
-fn without_empty_directories(store: &TargetStore) {
-    let entries = store.dir().join("entries");
-    for name in names(&entries).iter().filter(|name| *name != "ff") {
-        let _ = fs::remove_dir(entries.join(name));
-    }
-}
-
 fn evict(store: &TargetStore) -> u64 {
     let older_than = Some(Duration::from_secs(24 * 3600));
     let report = store.gc(&GcOptions { older_than, ..GcOptions::default() }).unwrap();
@@ -423,7 +415,7 @@ fn an_entry_put_while_it_is_evicted() {
     let (_dir, store, raced, disk) = watched();
     idle(&store);
     without_empty_directories(&store);
-    let mut evicted = 0;
+    let (mut evicted, mut put_back) = (0, 0);
     let calls = at_every_call(&disk, |at| {
         disk.disarm();
         idle(&store);
@@ -436,10 +428,17 @@ fn an_entry_put_while_it_is_evicted() {
         if disk.has_sprung() {
             Created::new("relu", at).assert_is(&hit(&store, &key("relu")));
             evicted += gone;
+            put_back += usize::from(gone == 0 && is_moved(&disk));
         }
     });
     println!("an entry was put before each of {calls} calls of a collection");
     assert!(evicted > 0, "it was put when the old one had gone, too");
+    assert_eq!(put_back, 1, "it is moved only if it was put between the check and the move");
+}
+
+/// Whether the eviction moved the entry.
+fn is_moved(disk: &FaultyDisk) -> bool {
+    disk.calls().contains(&FsOp::Rename)
 }
 
 /// A hit says that it is in use, up to the moment at which it has gone.
@@ -447,7 +446,7 @@ fn an_entry_used_while_it_is_evicted() {
     let (_dir, store, raced, disk) = watched();
     idle(&store);
     without_empty_directories(&store);
-    let mut stayed = 0;
+    let (mut stayed, mut put_back) = (0, 0);
     at_every_call(&disk, |at| {
         disk.disarm();
         idle(&store);
@@ -460,9 +459,11 @@ fn an_entry_used_while_it_is_evicted() {
         if found.load(Ordering::Relaxed) {
             Created::new("relu", 0).assert_is(&hit(&store, &key("relu")));
             stayed += 1;
+            put_back += usize::from(is_moved(&disk));
         }
     });
     assert!(stayed > 10);
+    assert_eq!(put_back, 1, "it is moved only if it was used between the check and the move");
 }
 
 /// Another process holds its lock, so it is about to be replaced, or was just found again.

@@ -263,20 +263,25 @@ fn an_entry_is_not_evicted_while_its_lock_is_held() {
 /// Right before the entry is moved, another process uses it, replaces it, or takes it away.
 #[test]
 fn an_entry_that_changed_meanwhile_is_not_evicted() {
-    for what in ["used", "replaced", "gone"] {
+    for what in ["used", "replaced", "replaced unseen", "gone"] {
         let room = Room::new("1", "1");
         let store = ten(&room, 2 * HOUR);
         room.put(&store, "more", 100 << 10, CHEAP, 2 * HOUR);
         let (path, fresh, now) =
             (store.path(&key("c")), room.root().join("fresh"), room.time.ago(Duration::ZERO));
         fs::copy(&path, &fresh).unwrap();
+        if what == "replaced unseen" {
+            // Another file of the same length and time.
+            let before = fs::metadata(&path).unwrap().modified().unwrap();
+            fs::File::open(&fresh).unwrap().set_modified(before).unwrap();
+        }
         let hook = {
             let path = path.clone();
             Watch(move |call: &opkeep_fs::FsCall<'_>| {
                 if call.op == FsOp::Rename && call.path == path {
                     match what {
                         "used" => fs::File::open(&path).unwrap().set_modified(now).unwrap(),
-                        "replaced" => fs::rename(&fresh, &path).unwrap(),
+                        "replaced" | "replaced unseen" => fs::rename(&fresh, &path).unwrap(),
                         _ => fs::remove_file(&path).unwrap(),
                     }
                 }

@@ -18,6 +18,8 @@ mod last_use;
 #[cfg(test)]
 mod limits;
 #[cfg(test)]
+mod lock_races;
+#[cfg(test)]
 mod many;
 #[cfg(test)]
 mod moved_lock;
