@@ -45,8 +45,15 @@ impl SharedRuntime {
         if let Some(runtime) = &*opened {
             return Ok(Arc::clone(runtime));
         }
-        let runtime = Arc::new(Runtime::open(setup)?);
-        Ok(Arc::clone(opened.insert(runtime)))
+        let warnings = setup.warning_log();
+        let runtime = Runtime::open_with(setup, &warnings).map(|runtime| {
+            let runtime = Arc::new(runtime);
+            Arc::clone(opened.insert(runtime))
+        });
+        // The observer may request a kernel.
+        drop(opened);
+        warnings.report();
+        runtime
     }
 
     /// Opens it anew the next time.
@@ -56,13 +63,19 @@ impl SharedRuntime {
 }
 
 impl Runtime {
+    /// Opens it for one build.
     pub(crate) fn open(setup: &Setup) -> Result<Self, BuildError> {
+        let warnings = setup.warning_log();
+        let opened = Self::open_with(setup, &warnings);
+        warnings.report();
+        opened
+    }
+
+    fn open_with(setup: &Setup, warnings: &Arc<WarningLog>) -> Result<Self, BuildError> {
         setup.config.check_directories()?;
         let began = SystemTime::now();
-        let (observer, backend_warnings) = (setup.observer.clone(), Arc::clone(&setup.backend_warnings));
-        let warnings = Arc::new(WarningLog::new(observer, backend_warnings));
         warnings.warn_pending();
-        let cache = open_cache(setup, &warnings)?;
+        let cache = open_cache(setup, warnings)?;
         let work_dirs = WorkDirs::open(&setup.work_dir);
         let open = |work: &WorkDirs| FileDigestCache::open_with(setup.config.fs.clone(), work.memo());
         let memo = work_dirs.as_ref().map(open).unwrap_or_default();
@@ -89,7 +102,7 @@ impl Runtime {
             _ => ForceGroup::alone(began),
         };
         let rules = KernelRules::new(&*setup.backend);
-        let cache = Arc::new(cache);
+        let (cache, warnings) = (Arc::new(cache), Arc::clone(warnings));
         Ok(Self { warnings, cache, rules, work_dirs, memo, costs, tokens, group })
     }
 

@@ -9,7 +9,7 @@ use opkeep_backend::Backend;
 use crate::config::Config;
 use crate::event::{Event, Observer};
 use crate::plan::job_digests::JobDigestCache;
-use crate::warning_log::BackendWarnings;
+use crate::warning_log::{BackendWarnings, WarningLog};
 
 /// A thread is worth this many look-ups: with a view, whose descriptors are compared, they take a millisecond.
 const LOOKUPS_PER_THREAD: usize = 24;
@@ -74,6 +74,11 @@ impl Setup {
     fn processors(&self) -> NonZeroUsize {
         let ask = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         *self.processors.get_or_init(ask)
+    }
+
+    /// The log of a runtime that is about to be opened.
+    pub(crate) fn warning_log(&self) -> Arc<WarningLog> {
+        Arc::new(WarningLog::new(self.observer.clone(), Arc::clone(&self.backend_warnings)))
     }
 
     pub(crate) fn notify(&self, event: Event<'_>) {

@@ -9,11 +9,21 @@ use crate::event::{Event, Observer};
 use crate::warning::{Warning, WarningKind};
 
 /// Warnings, one of each kind: a network of four hundred operators on a full disk has one problem, not four hundred.
+///
+/// The observer gets none before [`report`](Self::report) is called: it may call the engine, which cannot answer while it
+/// opens its runtime.
 pub(crate) struct WarningLog {
-    /// Each with the number of further ones of its kind.
-    logged: Mutex<Vec<(Warning, usize)>>,
+    logged: Mutex<Records>,
     observer: Option<Arc<Observer>>,
     backend: Arc<BackendWarnings>,
+}
+
+#[derive(Default)]
+struct Records {
+    /// Each with the number of further ones of its kind.
+    warnings: Vec<(Warning, usize)>,
+    /// Each is reported when it is added.
+    is_reporting: bool,
 }
 
 /// Warnings of a backend, each text reported once by all builds of an engine.
@@ -59,6 +69,15 @@ impl WarningLog {
         Self { logged: Mutex::default(), observer, backend }
     }
 
+    /// Reports all warnings to the observer: those so far, and each from now on.
+    pub(crate) fn report(&self) {
+        let mut logged = self.logged();
+        logged.is_reporting = true;
+        let so_far: Vec<Warning> = logged.warnings.iter().map(|(warning, _)| warning.clone()).collect();
+        drop(logged);
+        so_far.iter().for_each(|warning| self.notify(warning.kind, &warning.text));
+    }
+
     /// Reports what the backend warned of before this build.
     pub(crate) fn warn_pending(&self) {
         let pending = std::mem::take(&mut self.backend.state().pending);
@@ -75,7 +94,7 @@ impl WarningLog {
     /// Reports `text`, unless a warning of this kind was reported before; then it is counted.
     pub(crate) fn warn_once(&self, kind: WarningKind, text: &str) {
         let mut logged = self.logged();
-        if let Some((known, more)) = logged.iter_mut().find(|(known, _)| known.kind == kind) {
+        if let Some((known, more)) = logged.warnings.iter_mut().find(|(known, _)| known.kind == kind) {
             *more += usize::from(known.text != text);
             return;
         }
@@ -83,9 +102,16 @@ impl WarningLog {
     }
 
     /// Adds a warning. `logged` is locked since it was searched: two threads may report the same.
-    fn push(&self, mut logged: Logged<'_>, kind: WarningKind, text: &str) {
-        logged.push((Warning { kind, text: text.to_owned() }, 0));
+    fn push(&self, mut logged: MutexGuard<'_, Records>, kind: WarningKind, text: &str) {
+        logged.warnings.push((Warning { kind, text: text.to_owned() }, 0));
+        let is_reporting = logged.is_reporting;
         drop(logged);
+        if is_reporting {
+            self.notify(kind, text);
+        }
+    }
+
+    fn notify(&self, kind: WarningKind, text: &str) {
         if let Some(observer) = &self.observer {
             observer(Event::Warning { kind, text });
         }
@@ -97,13 +123,11 @@ impl WarningLog {
             0 => warning.clone(),
             more => Warning { text: format!("{warning} (and {more} more like it)"), ..warning.clone() },
         };
-        self.logged().iter().map(warning).collect()
+        self.logged().warnings.iter().map(warning).collect()
     }
 
     /// The records. A panic elsewhere leaves them consistent.
-    fn logged(&self) -> Logged<'_> {
+    fn logged(&self) -> MutexGuard<'_, Records> {
         self.logged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
-
-type Logged<'a> = MutexGuard<'a, Vec<(Warning, usize)>>;

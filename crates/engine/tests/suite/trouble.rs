@@ -2,10 +2,12 @@
 #![expect(clippy::disallowed_methods, reason = "tests damage what is on the disk")]
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, mpsc};
+use std::time::Duration;
 
 use crate::common::{Bench, build, failure, outcomes, request, with_mode};
-use opkeep::{CacheMode, KernelError, WarningKind};
+use opkeep::{CacheMode, Engine, Event, KernelError, WarningKind};
 use opkeep_cann_meta::KernelMeta;
 use opkeep_fs::{FsCall, FsOp, Permit, Watcher};
 use opkeep_store::{EntryBuilder, Store, StoreConfig};
@@ -303,4 +305,29 @@ fn a_warm_build_needs_no_work_folder() {
     assert_eq!(outcomes(&report), ["reused", "failed"]);
     assert!(matches!(report.kernels[1].error.as_deref(), Some(KernelError::WorkDir { .. })));
     assert!(!nowhere.exists());
+}
+
+/// The first warning comes while the engine opens its store.
+#[test]
+fn an_observer_may_request_kernels_when_it_is_warned() {
+    let bench = Bench::new();
+    std::fs::write(bench.root(), "not a directory").unwrap();
+    let (own, warnings) = (Arc::<OnceLock<Engine>>::default(), Arc::new(AtomicUsize::new(0)));
+    let (engine, seen) = (Arc::clone(&own), Arc::clone(&warnings));
+    let observed = bench.engine(&Arc::default()).with_observer(move |event| {
+        if let Event::Warning { .. } = event {
+            seen.fetch_add(1, Ordering::SeqCst);
+            engine.get().unwrap().get_or_build(&request("Square", &[4])).unwrap();
+        }
+    });
+    own.set(observed).unwrap();
+    let (done, ended) = mpsc::channel();
+    std::thread::spawn(move || {
+        own.get().unwrap().get_or_build(&request("Square", &[3])).unwrap();
+        own.get().unwrap().build(&[request("Square", &[5])]).unwrap();
+        done.send(()).unwrap();
+    });
+    ended.recv_timeout(Duration::from_secs(60)).expect("the observer's request ends");
+    // One of the runtime of single kernels, one of the build.
+    assert_eq!(warnings.load(Ordering::SeqCst), 2);
 }
