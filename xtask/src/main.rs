@@ -4,6 +4,7 @@
 
 mod conformance;
 mod disk;
+mod findings;
 mod guard;
 mod public_items;
 mod report;
@@ -36,6 +37,11 @@ const TASKS: &[(&str, &str, Task)] = &[
         "guard",
         "count instructions beside the committed figures; needs valgrind; --update commits",
         guard::guard,
+    ),
+    (
+        "findings",
+        "compare FINDINGS.md with the validator's codes; --update writes it",
+        findings::findings,
     ),
     (
         "conformance",

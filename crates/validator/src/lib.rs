@@ -19,7 +19,8 @@
 //! it. A warning is unusual: no known genuine kernel has it, but a new compiler may write it, so the kernel stays
 //! valid. A note is information; genuine kernels have notes. A kernel is valid if there is no error.
 //!
-//! All codes are in one table, in `code.rs`. `FINDINGS.md`, included below, is tested against it.
+//! All codes are in one table, in `code.rs`. `cargo xtask findings --update` writes it to `FINDINGS.md`, which is
+//! included below.
 //!
 //! # Kernels of an object
 //!
