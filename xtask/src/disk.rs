@@ -59,12 +59,12 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), String> {
 
 /// Creates an empty directory, removing an existing one.
 pub(crate) fn empty_directory(path: &Path) -> Result<(), String> {
-    let told = |error| format!("cannot make `{}` anew: {error}", path.display());
+    let message = |error| format!("cannot create `{}`: {error}", path.display());
     match fs::remove_dir_all(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(told(error)),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(message(error)),
         _ => {}
     }
-    fs::create_dir_all(path).map_err(told)
+    fs::create_dir_all(path).map_err(message)
 }
 
 /// The output of a program, which must succeed.
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_top_level_is_what_files_lead_to() {
+    fn the_top_level_follows_from_the_files() {
         let files =
             ["Cargo.toml", "crates/a/src/lib.rs", "crates/b/src/lib.rs", ".ci/run"].map(str::to_owned);
         assert_eq!(top_level(&files), [".ci/", "Cargo.toml", "crates/"]);

@@ -111,12 +111,12 @@ fn count_one(program: &Path, name: &str) -> Result<Vec<(String, u64)>, String> {
     command.arg(program).arg(name).arg(TIMES.to_string());
     let output = command.output().map_err(|error| format!("`valgrind` did not start: {error}"))?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("workload `{name}` ended with {}: {said}", output.status));
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("workload `{name}` ended with {}: {stderr}", output.status));
     }
     let profile = disk::bytes(Path::new(""), &place.to_string_lossy())?;
     let counts = Counts::of(&String::from_utf8_lossy(&profile));
-    let Counts { hashing, rest } = counts.map_err(|what| format!("workload `{name}`: {what}"))?;
+    let Counts { hashing, rest } = counts.map_err(|message| format!("workload `{name}`: {message}"))?;
     let mut found = vec![(name.to_owned(), rest / TIMES)];
     if hashing > 0 {
         found.push((format!("{name}: {HASHING}"), hashing / TIMES));
@@ -254,12 +254,12 @@ mod tests {
     }
 
     #[test]
-    fn only_what_grows_by_more_than_it_may_fails() {
-        for (hit, told, fails) in
+    fn only_growth_beyond_the_tolerance_fails() {
+        for (hit, text, fails) in
             [(10_200, "+2.00%\n", false), (10_201, "GREW", true), (9000, "less: ", false)]
         {
             let (table, verdict) = compare(&figures(10_000), &figures(hit));
-            assert!(table.contains(told), "{hit}: {table}");
+            assert!(table.contains(text), "{hit}: {table}");
             assert_eq!(verdict.is_err(), fails, "{hit}: {verdict:?}");
             assert!(verdict.map_or_else(|message| message.contains(": hit;"), |()| true));
         }
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_of_another_compiler_are_not_judged_and_that_is_told() {
+    fn figures_of_another_compiler_are_not_judged() {
         let other = Figures { rustc: "rustc 2".to_owned(), ..figures(20_000) };
         let (table, verdict) = compare(&figures(10_000), &other);
         assert!(table.contains("NOT JUDGED") && table.contains("rustc 2"), "{table}");

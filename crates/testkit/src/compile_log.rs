@@ -73,8 +73,8 @@ mod tests {
 
     #[test]
     fn lines_of_two_logs_on_one_file_come_back() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("log");
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
         let (first, second) = (CompileLog::open(&path).unwrap(), CompileLog::open(&path).unwrap());
         first.add("one").unwrap();
         second.add("two words").unwrap();

@@ -406,24 +406,24 @@ fn compile_with(
     job: &Job,
     caller: &TestContext,
 ) -> Result<(KernelName, Artifact), BackendError> {
-    let folder = tempfile::tempdir().map_err(|source| BackendError::Io {
+    let dir = tempfile::tempdir().map_err(|source| BackendError::Io {
         action: "make",
-        path: "a work folder".into(),
+        path: "a work directory".into(),
         source,
     })?;
     let parts = KeyParts::new(backend.name(), job, spec, Fingerprint::new(), Fingerprint::new());
     let name = KernelName::new(job, &parts.key());
-    let work_dir = folder.path().join("work");
-    #[expect(clippy::disallowed_methods, reason = "a suite for compilers needs folders for them")]
+    let work_dir = dir.path().join("work");
+    #[expect(clippy::disallowed_methods, reason = "a suite for compilers needs directories for them")]
     let made = std::fs::create_dir(&work_dir);
     made.map_err(|source| BackendError::Io { action: "make", path: work_dir.clone(), source })?;
     let request = CompileRequest { job, spec, name: &name, work_dir: &work_dir };
     let artifact = backend.compile(&caller.cx(), &request)?;
     // All files that it wrote are in its directory, none beside it.
     #[expect(clippy::disallowed_methods, reason = "looking at what a compiler left")]
-    let beside = std::fs::read_dir(folder.path()).map_or(0, |entries| entries.count());
+    let beside = std::fs::read_dir(dir.path()).map_or(0, |entries| entries.count());
     if beside != 1 {
-        let problem = format!("{} things stand beside the work folder", beside - 1);
+        let problem = format!("{} files are beside the work directory", beside - 1);
         let (command, log_tail) = ("compile".to_owned(), String::new());
         return Err(BackendError::MissingOutput { command, problem, log_tail, log: None });
     }

@@ -140,10 +140,10 @@ mod tests {
     #[test]
     fn the_same_order_does_the_same_and_another_does_not() {
         let run = |order: &[u8]| {
-            let folder = tempfile::tempdir().unwrap();
+            let dir = tempfile::tempdir().unwrap();
             let body = |_| -> Body<'_> {
                 Box::new(|watcher| {
-                    let config = StoreConfig { watcher: Some(watcher), ..StoreConfig::new(folder.path()) };
+                    let config = StoreConfig { watcher: Some(watcher), ..StoreConfig::new(dir.path()) };
                     let target = Store::open(config).unwrap().reader().target("cpu").unwrap();
                     let _ = target.get(&Digest::of(b"x"));
                 })

@@ -10,7 +10,7 @@
 //! * [`caches`]: kernels as frameworks leave them in their caches.
 //! * [`toolkit`]: a stand-in for the CANN toolkit, whose `opc` compiles without CANN.
 //! * [`toolchain_mutations`]: compilers, headers, libraries and wrappers that change between builds.
-//! * [`fault`]: a disk that fails, dies or loses power at a chosen call; [`Folder`] keeps and restores its files.
+//! * [`fault`]: a disk that fails, dies or loses power at a chosen call; [`DirSnapshot`] keeps and restores its files.
 //! * [`TestClock`]: a clock that a test moves.
 //! * [`corpus`]: files that may not be redistributed. [`Counting`], [`most_bytes`] and [`allocations`]: the memory that
 //!   code uses.
@@ -31,7 +31,7 @@ mod digests;
 pub mod elf;
 pub mod fault;
 mod ffi;
-mod folder;
+mod dir_snapshot;
 pub mod image;
 mod interleave;
 mod null;
@@ -48,7 +48,7 @@ pub use context::TestContext;
 pub use cpu_time::CpuTime;
 pub use digests::PlainDigests;
 pub use ffi::{Counting, Means, allocations, in_forked_child, most_bytes, without_means};
-pub use folder::Folder;
+pub use dir_snapshot::DirSnapshot;
 pub use interleave::{Body, interleave};
 pub use null::NullBackend;
 

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_figure_is_told() {
+    fn invalid_figures_are_reported() {
         for line in ["{}", "ours 3 us", &LINE.replace('\n', "").replace("\"ours\"", "\"hours\"")] {
             let message = parse(&format!("{}\n{line}\n", LINE.replace('\n', "")), "x.jsonl").unwrap_err();
             assert!(message.starts_with("x.jsonl:2: no figure"), "{message}");

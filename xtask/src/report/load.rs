@@ -19,7 +19,7 @@ pub(crate) struct Ticks {
 
 impl Ticks {
     pub(crate) fn now() -> Result<Self, String> {
-        let (all, own) = (kernel_says("stat")?, kernel_says("self/stat")?);
+        let (all, own) = (read_proc("stat")?, read_proc("self/stat")?);
         Self::of(&all, &own).ok_or_else(|| "`/proc/stat` is not as it should be".to_owned())
     }
 
@@ -65,12 +65,12 @@ pub(crate) fn noise(load: f64, processors: f64, [others, stolen]: [f64; 2]) -> V
 
 /// The average numbers of processes that wanted a processor, over 1, 5 and 15 minutes.
 pub(crate) fn averages() -> Result<String, String> {
-    Ok(kernel_says("loadavg")?.split_whitespace().take(3).collect::<Vec<_>>().join(" "))
+    Ok(read_proc("loadavg")?.split_whitespace().take(3).collect::<Vec<_>>().join(" "))
 }
 
 /// The content of `/proc/<what>`.
-pub(crate) fn kernel_says(what: &str) -> Result<String, String> {
-    let bytes = disk::bytes(std::path::Path::new("/proc"), what)?;
+pub(crate) fn read_proc(file: &str) -> Result<String, String> {
+    let bytes = disk::bytes(std::path::Path::new("/proc"), file)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_ours_is_others() {
+    fn the_rest_is_the_others() {
         let before = ticks("100 0 50 800 50 0 0 10 5 0", "10 5 20 5");
         let after = ticks("180 0 70 850 50 0 0 60 5 0", "20 15 40 15");
         // Of 200 ticks 100 were used, 50 of them by this process, and 50 were stolen.
@@ -95,11 +95,11 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_much_is_noise() {
+    fn only_much_is_noise() {
         assert_eq!(noise(2.0, 2.0, [0.1, 0.1]), [""; 0]);
         let all = noise(2.01, 2.0, [0.25, 0.5]).join("; ");
-        for told in ["load was 2.01", "on 2 processors", "others used 25 %", "host took 50 %"] {
-            assert!(all.contains(told), "{told}: {all}");
+        for message in ["load was 2.01", "on 2 processors", "others used 25 %", "host took 50 %"] {
+            assert!(all.contains(message), "{message}: {all}");
         }
     }
 }

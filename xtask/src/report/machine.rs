@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::load::{Ticks, averages, kernel_says, noise};
+use super::load::{Ticks, averages, read_proc, noise};
 use crate::disk;
 
 /// A machine, its software, and the course of a run: names and values, in the order of the report.
@@ -44,17 +44,17 @@ impl Machine {
     pub(crate) fn look() -> Result<Self, String> {
         let said = |program: &str, args: &[&str]| {
             let said = disk::output(program, args, None).unwrap_or_default();
-            String::from_utf8_lossy(&said).lines().next().unwrap_or("not there").trim().to_owned()
+            String::from_utf8_lossy(&said).lines().next().unwrap_or("missing").trim().to_owned()
         };
         let mut facts: Vec<(String, String)> =
             PROGRAMS.iter().map(|(name, program, args)| ((*name).to_owned(), said(program, args))).collect();
-        let processor = kernel_says("cpuinfo")?;
+        let processor = read_proc("cpuinfo")?;
         facts.push(("processor".to_owned(), field(&processor, "model name")));
         facts.push((PROCESSORS.to_owned(), processor.matches("processor\t:").count().to_string()));
         let sha = field(&processor, "flags").split_whitespace().any(|flag| flag == "sha_ni");
         facts.push(("SHA instructions".to_owned(), if sha { "yes" } else { "no" }.to_owned()));
-        facts.push(("memory".to_owned(), field(&kernel_says("meminfo")?, "MemTotal")));
-        facts.push(("kernel".to_owned(), kernel_says("sys/kernel/osrelease")?.trim().to_owned()));
+        facts.push(("memory".to_owned(), field(&read_proc("meminfo")?, "MemTotal")));
+        facts.push(("kernel".to_owned(), read_proc("sys/kernel/osrelease")?.trim().to_owned()));
         facts.push((LOAD.to_owned(), averages()?));
         Ok(Self { facts, failed: Vec::new(), noise: Vec::new(), seconds: 0.0 })
     }
@@ -102,7 +102,7 @@ impl Machine {
             let seconds = value["seconds"].as_f64()?;
             Some(Self { facts, failed: texts("failed")?, noise: texts("noise")?, seconds })
         };
-        parse().ok_or_else(|| "what is kept of the last run cannot be read; run it again".to_owned())
+        parse().ok_or_else(|| "the record of the last run cannot be read; run it again".to_owned())
     }
 }
 
@@ -112,7 +112,7 @@ fn field(text: &str, name: &str) -> String {
         let (found, value) = line.split_once(':')?;
         (found.trim() == name).then(|| value.trim().to_owned())
     });
-    found.unwrap_or_else(|| "not told".to_owned())
+    found.unwrap_or_else(|| "unknown".to_owned())
 }
 
 #[cfg(test)]
@@ -150,6 +150,6 @@ mod tests {
     fn fields_are_found_by_their_names() {
         let text = "processor\t: 0\nmodel name\t: A: fast one\nflags\t\t: sse sha_ni\n";
         assert_eq!([field(text, "model name"), field(text, "flags")], ["A: fast one", "sse sha_ni"]);
-        assert_eq!(field(text, "model"), "not told");
+        assert_eq!(field(text, "model"), "unknown");
     }
 }

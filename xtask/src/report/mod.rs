@@ -97,12 +97,12 @@ pub(crate) fn bench_report(args: &[String]) -> Result<(), String> {
     disk::write(Path::new(REPORT), &report.markdown())?;
     disk::write(Path::new(PLOT), &plot::svg(&panels(&report.figures, report.peers.as_ref()))?)?;
     println!("==> {REPORT} and {PLOT} are written; the run took {:.0} s", report.machine.seconds);
-    if let Some(told) = report.machine.over_time() {
-        println!("==> LONG: {told}");
+    if let Some(message) = report.machine.over_time() {
+        println!("==> LONG: {message}");
     }
     report
         .unexplained()
-        .map_err(|told| format!("both are written, but in `{NOTES}` something is missing:\n  {told}"))
+        .map_err(|message| format!("both are written, but in `{NOTES}` something is missing:\n  {message}"))
 }
 
 /// The directory for figures. Absolute, since benchmarks run in their own directory.
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn every_row_is_of_a_benchmark_that_is_run() {
         for row in rows::rows() {
-            assert!(BENCHES.contains(&row.bench), "{}", row.what);
+            assert!(BENCHES.contains(&row.bench), "{}", row.title);
         }
     }
 

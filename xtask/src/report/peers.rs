@@ -204,14 +204,14 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_measured_at_one_place_is_compared() {
+    fn only_figures_of_one_location_are_compared() {
         let others = RESULTS.replace("1 blob\":{\"shm\"", "1 blob\":{\"disk\"");
         let compared = Peers::of_results(&others).unwrap().compared();
         assert_eq!(compared[3].times, None, "ours is of the memory, and theirs of the disk");
     }
 
     #[test]
-    fn what_is_missed_by_little_is_not_missed_by_nothing() {
+    fn a_small_miss_is_not_shown_as_zero() {
         let close = RESULTS.replace("59.0", "59.9");
         assert_eq!(Peers::of_results(&close).unwrap().compared()[0].met(), "**no**, 0.2 % short");
     }
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_what_was_measured() {
+    fn a_kept_run_reads_back() {
         let peers = Peers::of_results(RESULTS).unwrap();
         assert_eq!(Peers::parse(&peers.to_json().to_string()), Ok(peers.clone()));
         assert!(peers.noise().unwrap().contains("load was 2.50"));

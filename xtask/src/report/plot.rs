@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn a_plot_has_a_point_for_each_figure_and_a_bar_for_each_name() {
         let text = picture();
-        let count = |what: &str| text.matches(what).count();
+        let count = |title: &str| text.matches(title).count();
         assert_eq!((count("<circle"), count("not measured")), (6, 1), "{text}");
         let bar = |colour: &str| {
             text.lines().filter(|line| line.contains("<rect") && line.contains(colour)).count()

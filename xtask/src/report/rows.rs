@@ -27,7 +27,7 @@ pub(crate) const BENCHES: &[&str] = &[
 /// A budget, except those beside other caches.
 pub(crate) struct Row {
     /// Its subject, which is also the heading of its note.
-    pub(crate) what: &'static str,
+    pub(crate) title: &'static str,
     pub(crate) bound: &'static str,
     pub(crate) bench: &'static str,
     picks: fn(&Figure) -> bool,
@@ -40,13 +40,13 @@ const ROOM: &str = "needs room in `/dev/shm`";
 const PYTHON: &str = "needs a Python that the stand-in toolkit runs with";
 
 const fn row(
-    what: &'static str,
+    title: &'static str,
     bound: &'static str,
     bench: &'static str,
     picks: fn(&Figure) -> bool,
     needs: &'static str,
 ) -> Row {
-    Row { what, bound, bench, picks, needs }
+    Row { title, bound, bench, picks, needs }
 }
 
 /// All of them, with the headings of the tables.
@@ -184,7 +184,7 @@ const SINGLE_PARTS: &[Row] = &[
     row("store: reads for a hit", "1", "store_counts", |figure| figure.row == "hit: reads", ROOM),
     row(
         "store: its limit exceeded while processes put every 10 ms",
-        "what each of them has not told the others: 64 puts or 16 MiB",
+        "the unreported puts of each process: 64 or 16 MiB",
         "store_gc",
         |figure| figure.row.starts_with("over the limit, ") && figure.budget.is_some(),
         "",
@@ -274,8 +274,8 @@ mod tests {
     fn a_row_is_judged_by_its_own_figures() {
         let figures = [(1 << 10, "BROKEN"), (64 << 10, "kept"), (1 << 20, "just about"), (4 << 20, "kept")];
         let figures = figures.map(|(bytes, verdict)| validated(bytes, verdict));
-        let of = |what: &str| {
-            let row = rows().find(|row| row.what.starts_with(what)).unwrap();
+        let of = |title: &str| {
+            let row = rows().find(|row| row.title.starts_with(title)).unwrap();
             (row.of(&figures).len(), row.outcome(&figures))
         };
         assert_eq!(of("validator, objects"), (3, Outcome::JustAbout));
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn rows_have_different_names() {
-        let mut names: Vec<&str> = rows().map(|row| row.what).collect();
+        let mut names: Vec<&str> = rows().map(|row| row.title).collect();
         names.sort_unstable();
         let all = names.len();
         names.dedup();

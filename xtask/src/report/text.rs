@@ -54,7 +54,7 @@ impl Report {
             }
         };
         let fact = |name| self.machine.fact(name);
-        let warnings: String = self.warnings().iter().map(|told| format!("> {told}\n>\n")).collect();
+        let warnings: String = self.warnings().iter().map(|message| format!("> {message}\n>\n")).collect();
         let warnings =
             if warnings.is_empty() { warnings } else { format!("{}\n", warnings.trim_end_matches(">\n")) };
         format!(
@@ -91,7 +91,7 @@ impl Report {
         if !failed.is_empty() {
             warnings.push(format!("**Failed**, and not by a missed budget: {}.", failed.join(", ")));
         }
-        warnings.extend(self.machine.over_time().map(|told| format!("**Long**: {told}.")));
+        warnings.extend(self.machine.over_time().map(|message| format!("**Long**: {message}.")));
         warnings
     }
 
@@ -111,14 +111,14 @@ impl Report {
                 "" => "not measured".to_owned(),
                 needs => format!("not measured here: {needs}"),
             };
-            return line(&[row.what, "-", "-", "-", "-", row.bound, &why]);
+            return line(&[row.title, "-", "-", "-", "-", row.bound, &why]);
         };
         let title = match found.len() {
             1 => figure.title(),
             all => format!("{} (worst of {all})", figure.title()),
         };
         let [ours, beside, ratio] = cells(figure);
-        line(&[row.what, &title, &ours, &beside, &ratio, row.bound, &met(figure)])
+        line(&[row.title, &title, &ours, &beside, &ratio, row.bound, &met(figure)])
     }
 
     fn compared(&self) -> Vec<Compared> {
@@ -166,7 +166,7 @@ impl Report {
         let of_ours = rows().map(|row| {
             let found = row.of(&self.figures);
             let over = found.into_iter().filter(|figure| is_over(figure));
-            (row.what.to_owned(), over.map(shown).collect::<Vec<_>>())
+            (row.title.to_owned(), over.map(shown).collect::<Vec<_>>())
         });
         let of_no_row = self.over_in_no_row().map(|figure| (beside_rows(figure), vec![shown(figure)]));
         let compared = self.compared().into_iter().filter(|compared| compared.outcome == Outcome::Missed);
@@ -180,29 +180,29 @@ impl Report {
         if misses.is_empty() {
             return "## Missed\n\nNothing.\n\n".to_owned();
         }
-        let told = misses.iter().map(|(what, figures)| {
+        let message = misses.iter().map(|(title, figures)| {
             let figures: String = figures.iter().map(|figure| format!("- {figure}\n")).collect();
-            let note = self.notes.of(what).unwrap_or("**Not explained yet.**");
-            format!("### {what}\n\n{figures}\n{note}\n\n")
+            let note = self.notes.of(title).unwrap_or("**Not explained yet.**");
+            format!("### {title}\n\n{figures}\n{note}\n\n")
         });
-        format!("## Missed\n\n{}", told.collect::<String>())
+        format!("## Missed\n\n{}", message.collect::<String>())
     }
 
     /// An error for misses without a note, and for notes whose heading is no row.
     pub(crate) fn unexplained(&self) -> Result<(), String> {
-        let misses: Vec<String> = self.misses().into_iter().map(|(what, _)| what).collect();
-        let names = rows().map(|row| row.what.to_owned()).chain(Peers::names()).chain(misses.clone());
-        let unexplained = misses.into_iter().filter(|what| self.notes.of(what).is_none()).collect();
+        let misses: Vec<String> = self.misses().into_iter().map(|(title, _)| title).collect();
+        let names = rows().map(|row| row.title.to_owned()).chain(Peers::names()).chain(misses.clone());
+        let unexplained = misses.into_iter().filter(|title| self.notes.of(title).is_none()).collect();
         let strangers = self.notes.not_among(&names.collect::<Vec<_>>());
-        let told = [
+        let message = [
             ("misses its budget, and no note says why", unexplained),
             ("is the heading of a note, and of no row", strangers),
         ];
-        let told: Vec<String> = told
+        let message: Vec<String> = message
             .iter()
-            .flat_map(|(what, names)| names.iter().map(move |name| format!("`{name}` {what}")))
+            .flat_map(|(title, names)| names.iter().map(move |name| format!("`{name}` {title}")))
             .collect();
-        if told.is_empty() { Ok(()) } else { Err(told.join("\n  ")) }
+        if message.is_empty() { Ok(()) } else { Err(message.join("\n  ")) }
     }
 
     fn machine(&self) -> String {
@@ -247,7 +247,7 @@ impl Report {
 }
 
 /// The number of met budgets, of all, and the results of the others.
-fn tally(what: &str, outcomes: impl Iterator<Item = Outcome>) -> String {
+fn tally(title: &str, outcomes: impl Iterator<Item = Outcome>) -> String {
     let outcomes: Vec<Outcome> = outcomes.collect();
     let count = |wanted| outcomes.iter().filter(|outcome| **outcome == wanted).count();
     let others = [
@@ -261,7 +261,7 @@ fn tally(what: &str, outcomes: impl Iterator<Item = Outcome>) -> String {
         .filter(|(count, _)| *count > 0)
         .map(|(count, name)| format!(", {count} {name}"))
         .collect();
-    format!("**{} of {} {what} are met**{others}", count(Outcome::Met), outcomes.len())
+    format!("**{} of {} {title} are met**{others}", count(Outcome::Met), outcomes.len())
 }
 
 /// The name of a figure that belongs to no row.
@@ -321,10 +321,10 @@ mod tests {
     }
 
     #[test]
-    fn every_budget_has_a_row_and_what_was_not_measured_says_so() {
+    fn every_budget_has_a_row_also_if_it_was_not_measured() {
         let text = report(vec![figure("key", "Square", "kept", 0.2)], "").markdown();
         for row in rows() {
-            assert!(text.contains(row.what) && text.contains(row.bound), "{}: {text}", row.what);
+            assert!(text.contains(row.title) && text.contains(row.bound), "{}: {text}", row.title);
         }
         assert!(
             text.contains("| Square | 70.0 us | 50.0 us | 1.40 (1.30 to 1.50) | 10 us | yes |"),
@@ -333,38 +333,38 @@ mod tests {
         assert!(text.contains("not measured here: needs `OPKEEP_CORPUS`"), "{text}");
         assert!(text.contains("not by a missed budget: parse_info."), "{text}");
         assert!(text.contains("## Missed\n\nNothing."), "{text}");
-        let (all, told) = (rows().count(), "budgets are met**,");
-        assert!(text.contains(&format!("**1 of {all} {told} {} not measured.", all - 1)), "{text}");
+        let (all, message) = (rows().count(), "budgets are met**,");
+        assert!(text.contains(&format!("**1 of {all} {message} {} not measured.", all - 1)), "{text}");
     }
 
     #[test]
-    fn what_is_missed_is_told_with_its_note_or_without() {
+    fn misses_are_reported_with_and_without_a_note() {
         let missed = figure("parse_info", "Square, parse", "BROKEN", 1.17);
-        let what = "reading the same descriptor";
+        let title = "reading the same descriptor";
         let bare = report(vec![missed.clone()], "");
         let text = bare.markdown();
-        let told = format!("### {what}\n\n- Square, parse: 70.0 us, **no**, 17 % over\n");
-        assert!(text.contains(&format!("{told}\n**Not explained yet.**")), "{text}");
+        let message = format!("### {title}\n\n- Square, parse: 70.0 us, **no**, 17 % over\n");
+        assert!(text.contains(&format!("{message}\n**Not explained yet.**")), "{text}");
         assert!(!text.contains("not by a missed budget"), "{text}");
         assert_eq!(
             bare.unexplained().unwrap_err(),
-            format!("`{what}` misses its budget, and no note says why")
+            format!("`{title}` misses its budget, and no note says why")
         );
-        let notes = format!("About.\n\n## {what}\n\nThe parser.\n\nTried: less.\n");
+        let notes = format!("About.\n\n## {title}\n\nThe parser.\n\nTried: less.\n");
         let noted = report(vec![missed.clone()], &notes);
         let text = noted.markdown();
-        assert!(text.contains(&format!("{told}\nThe parser.\n\nTried: less.\n\n## ")), "{text}");
+        assert!(text.contains(&format!("{message}\nThe parser.\n\nTried: less.\n\n## ")), "{text}");
         assert_eq!(noted.unexplained(), Ok(()));
         // A median over the budget is a miss that needs an explanation, too.
         let close = report(vec![figure("parse_info", "Square, parse", "just about", 1.1)], "");
-        assert!(close.markdown().contains(&format!("### {what}\n\n- Square, parse: 70.0 us, just about")));
+        assert!(close.markdown().contains(&format!("### {title}\n\n- Square, parse: 70.0 us, just about")));
         assert!(close.unexplained().is_err() && close.markdown().contains("not by a missed budget"));
         let strange = report(vec![missed], &format!("{notes}\n## other\n\nNo.\n"));
         assert_eq!(strange.unexplained().unwrap_err(), "`other` is the heading of a note, and of no row");
     }
 
     #[test]
-    fn what_misses_a_budget_and_has_no_row_is_told_all_the_same() {
+    fn a_miss_without_a_row_is_reported() {
         let walk = Figure { entries: Some(1000), ..figure("store_gc", "walk", "BROKEN", 1.5) };
         let mut report = report(vec![walk], "");
         report.machine.failed = vec!["store_gc".into()];
@@ -384,9 +384,9 @@ mod tests {
         report.machine.seconds = 900.0;
         let text = report.markdown();
         let above = text.split("## Budgets").next().unwrap();
-        for told in ["> **Noisy**: the load was 5.47", "> **No commit**", "> **Long**: it took 15.0 minutes"]
+        for message in ["> **Noisy**: the load was 5.47", "> **No commit**", "> **Long**: it took 15.0 minutes"]
         {
-            assert!(above.contains(told), "{told}: {above}");
+            assert!(above.contains(message), "{message}: {above}");
         }
         report.machine.facts[0].1 = "abc".into();
         assert!(!report.markdown().contains("No commit"));

@@ -69,14 +69,14 @@ pub(super) fn packages(metadata: &Value) -> Result<Vec<Package>, String> {
 pub(super) fn check(document: &str, packages: &[Package]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let Some(listed) = parse(document, &mut findings) else {
-        let what = "there is no block opened with \"```arrows\"";
+        let problem = "there is no block opened with \"```arrows\"";
         let help = "list every crate under crates/ there, as `opkeep-ops -> opkeep-descriptor`";
-        return vec![Finding::new(DOCUMENT, 1, what, help)];
+        return vec![Finding::new(DOCUMENT, 1, problem, help)];
     };
     let members: BTreeSet<&str> = packages.iter().map(|package| package.name.as_str()).collect();
     for (name, (line, _)) in listed.iter().filter(|(name, _)| !members.contains(*name)) {
-        let what = format!("`{name}` is no member of the workspace");
-        findings.push(Finding::new(DOCUMENT, *line, what, "remove or correct the line"));
+        let problem = format!("`{name}` is no member of the workspace");
+        findings.push(Finding::new(DOCUMENT, *line, problem, "remove or correct the line"));
     }
     for package in packages {
         let name = package.name.as_str();
@@ -91,20 +91,20 @@ pub(super) fn check(document: &str, packages: &[Package]) -> Vec<Finding> {
         let Some((line, allowed)) = listed.get(name) else {
             if package.manifest.starts_with("crates/") || !drawn.is_empty() {
                 let targets: String = drawn.iter().map(|target| format!(" {target}")).collect();
-                let what = format!("`{name}` is missing from {DOCUMENT}");
+                let problem = format!("`{name}` is missing from {DOCUMENT}");
                 let help = format!("add `{name} ->{targets}` to its arrows, if that is the design");
-                findings.push(Finding::new(&package.manifest, 1, what, help));
+                findings.push(Finding::new(&package.manifest, 1, problem, help));
             }
             continue;
         };
         for target in drawn.difference(allowed) {
-            let what = format!("{name} -> {target} is an arrow that {DOCUMENT} does not list");
+            let problem = format!("{name} -> {target} is an arrow that {DOCUMENT} does not list");
             let help = "do without, or change the design there first";
-            findings.push(Finding::new(&package.manifest, line_of(&package.text, target), what, help));
+            findings.push(Finding::new(&package.manifest, line_of(&package.text, target), problem, help));
         }
         for target in allowed.difference(&drawn) {
-            let what = format!("{DOCUMENT} lists {name} -> {target}, which no manifest has");
-            findings.push(Finding::new(DOCUMENT, *line, what, "remove the arrow"));
+            let problem = format!("{DOCUMENT} lists {name} -> {target}, which no manifest has");
+            findings.push(Finding::new(DOCUMENT, *line, problem, "remove the arrow"));
         }
     }
     findings
@@ -132,25 +132,25 @@ fn parse<'a>(document: &'a str, findings: &mut Vec<Finding>) -> Option<Arrows<'a
         let (name, targets) = text.split_once("->").unwrap_or((text, ""));
         let name = name.trim();
         if name.is_empty() || name.contains(char::is_whitespace) || targets.contains("->") {
-            let what = format!("`{text}` is no arrow");
-            findings.push(Finding::new(DOCUMENT, line, what, "write one crate, `->`, and its targets"));
+            let problem = format!("`{text}` is no arrow");
+            findings.push(Finding::new(DOCUMENT, line, problem, "write one crate, `->`, and its targets"));
         } else if arrows.insert(name, (line, targets.split_whitespace().collect())).is_some() {
-            let what = format!("`{name}` has two lines");
-            findings.push(Finding::new(DOCUMENT, line, what, "join them"));
+            let problem = format!("`{name}` has two lines");
+            findings.push(Finding::new(DOCUMENT, line, problem, "join them"));
         }
     }
     arrows
 }
 
 fn testkit(package: &Package, dependency: &Dependency) -> Option<Finding> {
-    let (what, help) = if !dependency.dev {
+    let (problem, help) = if !dependency.dev {
         (format!("`{TESTKIT}` is more than a dev-dependency"), "move it to [dev-dependencies]")
     } else if !dependency.path_only {
         (format!("`{TESTKIT}` is not path-only"), "give it a path and no version in the root manifest")
     } else {
         return None;
     };
-    Some(Finding::new(&package.manifest, line_of(&package.text, TESTKIT), what, help))
+    Some(Finding::new(&package.manifest, line_of(&package.text, TESTKIT), problem, help))
 }
 
 #[cfg(test)]

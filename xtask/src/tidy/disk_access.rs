@@ -36,15 +36,15 @@ pub(super) fn check(path: &str, text: &str) -> Vec<Finding> {
     uses.attributes(&file.attrs);
     uses.visit_file(&file);
     let found = uses.found.into_iter().map(|(line, name)| {
-        let what = format!("`std::fs{name}` is named outside `opkeep-fs`");
-        Finding::new(path, line, what, "call `opkeep_fs::Fs`, or a directory of it")
+        let problem = format!("`std::fs{name}` is named outside `opkeep-fs`");
+        Finding::new(path, line, problem, "call `opkeep_fs::Fs`, or a directory of it")
     });
     let exceptions = uses.exceptions.into_iter().filter(|_| !path.starts_with(ENVIRONMENT)).map(|line| {
-        let what = "an exception from `clippy::disallowed_methods` stands outside tests";
+        let problem = "an exception from `clippy::disallowed_methods` stands outside tests";
         Finding::new(
             path,
             line,
-            what,
+            problem,
             "call `opkeep_fs::Fs`; let the command line pass what the environment says",
         )
     });
@@ -146,9 +146,9 @@ mod tests {
             ("fn f() { std::fs::write(a, b); }", "::write"),
             ("fn f() { let o = std::fs::OpenOptions::new(); }", "::OpenOptions"),
         ] {
-            let what = format!("{LIB}:1: `std::fs{name}` is named outside `opkeep-fs`; ");
+            let problem = format!("{LIB}:1: `std::fs{name}` is named outside `opkeep-fs`; ");
             let found = found(LIB, text);
-            assert!(found.len() == 1 && found[0].starts_with(&what), "{text}: {found:?}");
+            assert!(found.len() == 1 && found[0].starts_with(&problem), "{text}: {found:?}");
         }
     }
 

@@ -7,20 +7,20 @@ use std::fmt;
 pub(super) struct Finding {
     pub(super) path: String,
     pub(super) line: usize,
-    what: String,
+    problem: String,
     help: String,
 }
 
 impl Finding {
-    pub(super) fn new(path: &str, line: usize, what: impl Into<String>, help: impl Into<String>) -> Self {
-        Self { path: path.to_owned(), line, what: what.into(), help: help.into() }
+    pub(super) fn new(path: &str, line: usize, problem: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { path: path.to_owned(), line, problem: problem.into(), help: help.into() }
     }
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, line, what, help } = self;
-        write!(f, "{path}:{line}: {what}; {help}")
+        let Self { path, line, problem, help } = self;
+        write!(f, "{path}:{line}: {problem}; {help}")
     }
 }
 
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_finding_reads_as_place_what_and_help() {
+    fn a_finding_shows_place_problem_and_help() {
         let finding = Finding::new("crates/x/Cargo.toml", 3, "`a` is wrong", "make it right");
         assert_eq!(finding.to_string(), "crates/x/Cargo.toml:3: `a` is wrong; make it right");
     }

@@ -25,16 +25,16 @@ pub(super) fn check(path: &str, text: &str) -> Vec<Finding> {
     for field in INHERITED {
         let own = package.and_then(|package| package.get_key_value(field));
         if !own.is_some_and(inherits) {
-            let what = format!("`{field}` does not come from the workspace");
+            let problem = format!("`{field}` does not come from the workspace");
             let help = format!("write `{field}.workspace = true` in [package]");
-            findings.push(Finding::new(path, own.map_or(1, |own| line(text, own)), what, help));
+            findings.push(Finding::new(path, own.map_or(1, |own| line(text, own)), problem, help));
         }
     }
     let own = manifest.get_key_value("lints");
     if !own.is_some_and(inherits) {
-        let what = "the lints do not come from the workspace";
+        let problem = "the lints do not come from the workspace";
         let help = "write `workspace = true` in [lints]";
-        findings.push(Finding::new(path, own.map_or(1, |own| line(text, own)), what, help));
+        findings.push(Finding::new(path, own.map_or(1, |own| line(text, own)), problem, help));
     }
     for entry in dependencies(&manifest) {
         let (name, value) = (entry.0.get_ref(), entry.1.get_ref());
@@ -46,8 +46,8 @@ pub(super) fn check(path: &str, text: &str) -> Vec<Finding> {
         if let Some(own) = own {
             findings.push(Finding::new(path, line(text, entry), format!("`{name}` has its own {own}"), help));
         } else if !inherits(entry) {
-            let what = format!("`{name}` is not the workspace's");
-            findings.push(Finding::new(path, line(text, entry), what, help));
+            let problem = format!("`{name}` is not the workspace's");
+            findings.push(Finding::new(path, line(text, entry), problem, help));
         }
     }
     findings
@@ -132,9 +132,9 @@ workspace = true
             let text = text.replace(&format!("\n{field} = {{ workspace = true }}"), "\nedition = \"1\"");
             let findings = found(&text);
             assert_eq!(findings.len(), 1, "{findings:?}");
-            let what =
+            let problem =
                 format!("`{field}` does not come from the workspace; write `{field}.workspace = true`");
-            assert!(findings[0].contains(&what), "{findings:?}");
+            assert!(findings[0].contains(&problem), "{findings:?}");
             assert!(!findings[0].starts_with("m:1:"), "{findings:?}");
         }
         assert!(found(&GOOD.replace("license.workspace = true\n", ""))[0].starts_with("m:1: `license`"));

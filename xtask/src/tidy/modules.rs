@@ -24,9 +24,9 @@ pub(super) fn check(sources: &Sources) -> Vec<Finding> {
 }
 
 fn finding(cycle: Cycle) -> Finding {
-    let what = format!("modules use each other: {}", cycle.path.join(" -> "));
+    let problem = format!("modules use each other: {}", cycle.path.join(" -> "));
     let help = "move what both need into a module that neither of them contains";
-    Finding::new(&cycle.file, cycle.line, what, help)
+    Finding::new(&cycle.file, cycle.line, problem, help)
 }
 
 /// The product files of each crate: its directory, then path and text of each file below its `src`.
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_use_makes_no_cycle() {
+    fn a_mention_without_use_makes_no_cycle() {
         let b = ("b", "use crate::a::A;\npub struct B(A);");
         let others = [
             "pub struct A;",

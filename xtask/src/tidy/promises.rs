@@ -22,20 +22,20 @@ pub(super) fn check(path: &str, text: &str, sources: &Sources) -> Vec<Finding> {
     for (number, line) in (1..).zip(text.lines()) {
         let Some(names) = row(line) else { continue };
         if names.is_empty() {
-            let what = "the promise names no test";
+            let problem = "the promise names no test";
             findings.push(Finding::new(
                 path,
                 number,
-                what,
+                problem,
                 "name the test that fails without it, as `file::test`",
             ));
         }
         for name in names {
             if !is_there(name, own, sources) {
-                let what = format!("there is no test `{name}`");
+                let problem = format!("there is no test `{name}`");
                 let help =
                     "write it, or name another as `file::test`, `src/file::test` or `crate: file::test`";
-                findings.push(Finding::new(path, number, what, help));
+                findings.push(Finding::new(path, number, problem, help));
             }
         }
     }
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_misspelt_or_no_test_is_not() {
+    fn misspelt_names_and_other_functions_are_not_found() {
         for name in [
             "put::a_putt",
             "put::a_pu",

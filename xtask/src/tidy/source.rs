@@ -22,8 +22,8 @@ pub(super) fn check(path: &str, text: &str) -> Vec<Finding> {
     let lines: Vec<&str> = text.split('\n').collect();
     let count = text.lines().count();
     if count > MAX_LINES {
-        let what = format!("the file has {count} lines, more than {MAX_LINES}");
-        findings.push(Finding::new(path, MAX_LINES + 1, what, "split it by subject"));
+        let problem = format!("the file has {count} lines, more than {MAX_LINES}");
+        findings.push(Finding::new(path, MAX_LINES + 1, problem, "split it by subject"));
     }
     for (number, line) in (1..).zip(&lines) {
         if line.contains('\t') {
@@ -40,18 +40,18 @@ pub(super) fn check(path: &str, text: &str) -> Vec<Finding> {
     for (at, (line, token)) in tokens.iter().enumerate() {
         let following: Vec<&str> = tokens[at + 1..].iter().take(3).map(|(_, token)| *token).collect();
         if UNFINISHED.contains(token) && matches!(following[..], ["!", "(" | "[" | "{", ..]) {
-            let what = format!("`{token}!` is left from writing");
-            findings.push(Finding::new(path, line + 1, what, "finish it, or return an error"));
+            let problem = format!("`{token}!` is left from writing");
+            findings.push(Finding::new(path, line + 1, problem, "finish it, or return an error"));
         }
         if *token != "unsafe" {
             continue;
         }
         if !may_be_unsafe {
-            let what = "`unsafe` stands outside the FFI module";
+            let problem = "`unsafe` stands outside the FFI module";
             findings.push(Finding::new(
                 path,
                 line + 1,
-                what,
+                problem,
                 "move it to the crate's ffi.rs, behind a safe function",
             ));
         }
@@ -63,8 +63,8 @@ pub(super) fn check(path: &str, text: &str) -> Vec<Finding> {
             _ => continue,
         };
         if !is_justified(&lines[..*line], function) {
-            let what = format!("the `unsafe` lacks {wanted}");
-            findings.push(Finding::new(path, line + 1, what, "say above it why it is sound"));
+            let problem = format!("the `unsafe` lacks {wanted}");
+            findings.push(Finding::new(path, line + 1, problem, "say above it why it is sound"));
         }
     }
     findings
@@ -129,9 +129,9 @@ mod tests {
     #[test]
     fn unfinished_code_is_found_but_not_talk_of_it() {
         for name in ["todo", "unimplemented", "dbg"] {
-            let what = format!("a.rs:2: `{name}!` is left from writing");
-            assert_eq!(found("a.rs", &format!("\n{name}!(x)")), [what.as_str()]);
-            assert_eq!(found("a.rs", &format!("\n{name} ! {{}}")), [what.as_str()]);
+            let problem = format!("a.rs:2: `{name}!` is left from writing");
+            assert_eq!(found("a.rs", &format!("\n{name}!(x)")), [problem.as_str()]);
+            assert_eq!(found("a.rs", &format!("\n{name} ! {{}}")), [problem.as_str()]);
             let talk = format!("// {name}!()\n\"{name}!()\"; my_{name}!(); {name} != 1");
             assert_eq!(found("a.rs", &talk), [""; 0]);
         }

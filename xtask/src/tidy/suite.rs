@@ -31,9 +31,9 @@ fn too_many(sources: &Sources) -> Vec<Finding> {
     let most = |dir: &str| if dir == "crates/store" { MOST_OF_THE_STORE } else { MOST };
     let too_many = programs.into_iter().filter(|(dir, names)| names.len() > most(dir));
     let finding = |(dir, names): (&str, Vec<&str>)| {
-        let what = format!("{} test programs, more than {}: {}", names.len(), most(dir), names.join(", "));
+        let problem = format!("{} test programs, more than {}: {}", names.len(), most(dir), names.join(", "));
         let help = "make them modules of `tests/suite/main.rs` or `tests/cases/main.rs`";
-        Finding::new(&format!("{dir}/tests"), 1, what, help)
+        Finding::new(&format!("{dir}/tests"), 1, problem, help)
     };
     too_many.map(finding).collect()
 }
@@ -68,8 +68,8 @@ mod tests {
         };
         let three = ["suite/main", "suite/put", "cases/main", "lock"];
         assert!(found("crates/x", &three[..3]).is_empty());
-        let what = "crates/x/tests:1: 3 test programs, more than 2: cases, lock, suite; ";
-        assert!(found("crates/x", &three)[0].starts_with(what));
+        let problem = "crates/x/tests:1: 3 test programs, more than 2: cases, lock, suite; ";
+        assert!(found("crates/x", &three)[0].starts_with(problem));
         assert!(found("crates/store", &three).is_empty());
     }
 

@@ -32,8 +32,8 @@ pub(super) fn top_level(names: &[String]) -> Vec<Finding> {
     let is_known = |name: &str| name.starts_with('.') || FILES.contains(&name) || DIRECTORIES.contains(&name);
     let unknown = names.iter().filter(|name| !is_known(name));
     let finding = |name: &String| {
-        let what = "the workspace has no such top-level entry";
-        Finding::new(name, 1, what, "move it to the folder where it belongs, or remove it")
+        let problem = "the workspace has no such top-level entry";
+        Finding::new(name, 1, problem, "move it to the directory where it belongs, or remove it")
     };
     unknown.map(finding).collect()
 }
@@ -48,12 +48,12 @@ pub(super) fn fixture_directories(files: &[String]) -> BTreeSet<String> {
 pub(super) fn readme(dir: &str, readme: Option<&str>, help: &str) -> Option<Finding> {
     let says_something =
         |text: &str| text.lines().any(|line| !line.trim().is_empty() && !line.starts_with('#'));
-    let what = match readme {
+    let problem = match readme {
         Some(text) if says_something(text) => return None,
         Some(_) => "the README.md says nothing",
         None => "the directory has no README.md",
     };
-    Some(Finding::new(&format!("{dir}/README.md"), 1, what, help))
+    Some(Finding::new(&format!("{dir}/README.md"), 1, problem, help))
 }
 
 /// Finds the paths of home directories in a file.
@@ -72,8 +72,8 @@ pub(super) fn home_paths(path: &str, bytes: &[u8]) -> Vec<Finding> {
                 !is_text || !before.is_some_and(|byte| byte.is_ascii_alphanumeric() || b"_-.}".contains(byte))
             };
             if (0..line.len()).filter(|at| line[*at] == b'/').filter(starts).any(|at| is_whole(&at)) {
-                let what = format!("a path below `{home}` stands in the file");
-                findings.push(Finding::new(path, number, what, "use a relative path, or one made up"));
+                let problem = format!("a path below `{home}` stands in the file");
+                findings.push(Finding::new(path, number, problem, "use a relative path, or one made up"));
             }
         }
     }
@@ -105,10 +105,10 @@ mod tests {
         assert_eq!(fixture_directories(&files).into_iter().collect::<Vec<_>>(), ["fixtures/a", "fixtures/b"]);
         let check = |text| readme("fixtures/a", text, "say why");
         assert_eq!(check(Some("# A\n\nMade by us.\n")), None);
-        let what = |text| check(text).map(|finding| finding.to_string()).unwrap_or_default();
-        assert_eq!(what(None), "fixtures/a/README.md:1: the directory has no README.md; say why");
+        let problem = |text| check(text).map(|finding| finding.to_string()).unwrap_or_default();
+        assert_eq!(problem(None), "fixtures/a/README.md:1: the directory has no README.md; say why");
         assert!(
-            what(Some("# A\n\n")).starts_with("fixtures/a/README.md:1: the README.md says nothing; say why")
+            problem(Some("# A\n\n")).starts_with("fixtures/a/README.md:1: the README.md says nothing; say why")
         );
     }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crate::common::Place;
 use libtest_mimic::Trial;
 use opkeep_testkit::caches::{Rank, age, cann_kernel};
-use opkeep_testkit::{Folder, corpus};
+use opkeep_testkit::{DirSnapshot, corpus};
 use serde_json::Value;
 
 /// What may happen to a cache, whose kernels have these stems; those that it happens to.
@@ -211,22 +211,22 @@ fn a_day_with(place: &Place, base: &Path, accident: Accident) {
     let named = base.to_str().unwrap();
     place.run(&["verify", named]).ended_with(0);
     assert_eq!(wrong(place, base), BTreeSet::new());
-    let whole = Folder::of(&folder).unwrap();
+    let whole = DirSnapshot::of(&folder).unwrap();
 
     let stems = stems(&folder);
     let hurt: BTreeSet<String> = accident(&folder, &stems).into_iter().collect();
     crate::common::files(&folder).iter().for_each(|file| age(file).unwrap());
     assert!(!hurt.is_empty());
-    let broken = Folder::of(base).unwrap();
+    let broken = DirSnapshot::of(base).unwrap();
     place.run(&["verify", named]).ended_with(1);
     assert_eq!(wrong(place, base), hurt);
 
     place.run(&["repair", named, "--dry-run"]).ended_with(0);
-    assert!(Folder::of(base).unwrap() == broken, "a dry run changed something");
+    assert!(DirSnapshot::of(base).unwrap() == broken, "a dry run changed something");
     place.run(&["repair", named]).ended_with(0);
     assert_eq!(wrong(place, base), BTreeSet::new());
     // What was whole is there, as it was.
-    let left = Folder::of(&folder).unwrap();
+    let left = DirSnapshot::of(&folder).unwrap();
     let before: BTreeSet<&Path> = whole.files().collect();
     for stem in stems.iter().filter(|stem| !hurt.contains(*stem) && object(&folder, stem).exists()) {
         assert!(before.contains(Path::new(&format!("{stem}.o"))));
@@ -236,7 +236,7 @@ fn a_day_with(place: &Place, base: &Path, accident: Accident) {
     place.run(&["repair", named]).ended_with(0);
 
     place.run(&["repair", named, "--undo"]).ended_with(0);
-    assert!(Folder::of(base).unwrap() == broken, "undoing left something else");
+    assert!(DirSnapshot::of(base).unwrap() == broken, "undoing left something else");
     assert_eq!(wrong(place, base), hurt);
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::common::{Place, Ran, SQUARE};
-use opkeep_testkit::Folder;
+use opkeep_testkit::DirSnapshot;
 use opkeep_testkit::ascend::{Chip, Kernel, Pair};
 use opkeep_testkit::caches::{CachedKernelFiles, Rank, age, cann_kernel};
 use serde_json::{Value, json};
@@ -82,15 +82,15 @@ fn verify_refuses_a_kernel_for_another_chip() {
 #[test]
 fn repair_leaves_it_where_it_is() {
     let (place, other) = run();
-    let before = Folder::of(&place.path("run")).unwrap();
+    let before = DirSnapshot::of(&place.path("run")).unwrap();
     for force in [&[][..], &["--force"]] {
         let ran = place.run(&[&["repair", "run"], force].concat()).ended_with(1);
         says(&ran, &[&other.stem, "but its descriptor names Ascend910A: it is not damaged, so it stays"]);
     }
-    let kernels = |folder: &Folder| {
+    let kernels = |folder: &DirSnapshot| {
         folder.files().map(Path::to_owned).filter(|path| !path.ends_with(".opkeep.lock")).collect::<Vec<_>>()
     };
-    assert_eq!(kernels(&Folder::of(&place.path("run")).unwrap()), kernels(&before));
+    assert_eq!(kernels(&DirSnapshot::of(&place.path("run")).unwrap()), kernels(&before));
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::fs;
 
 use crate::common::{Place, SQUARE, files, square_of};
-use opkeep_testkit::Folder;
+use opkeep_testkit::DirSnapshot;
 use opkeep_testkit::caches::{Rank, age};
 use serde_json::json;
 
@@ -36,7 +36,7 @@ fn a_directory_of_another_program_is_no_store() {
         for file in &layout {
             age(&place.write(&format!("cache/{file}"), "another program's")).unwrap();
         }
-        let before = Folder::of(&place.path("cache")).unwrap();
+        let before = DirSnapshot::of(&place.path("cache")).unwrap();
         for command in [
             &["clear"][..],
             &["clear", "--dry-run"],
@@ -48,7 +48,7 @@ fn a_directory_of_another_program_is_no_store() {
         ] {
             let ran = place.run(command).ended_with(2).says("is not a store's: opkeep did not make it");
             assert_eq!(ran.stderr.lines().count(), 2, "an error, and what to do: {ran:?}");
-            assert_eq!(Folder::of(&place.path("cache")).unwrap(), before, "{command:?} {layout:?}");
+            assert_eq!(DirSnapshot::of(&place.path("cache")).unwrap(), before, "{command:?} {layout:?}");
         }
         let build = ["build", SQUARE, "--no-kernel-meta"];
         place.run(&build).ended_with(0).says("building without the store").says("no STORE.TAG");
@@ -56,12 +56,12 @@ fn a_directory_of_another_program_is_no_store() {
             let mode = ["--op_compiler_cache_mode", mode];
             assert!(place.run(&[&build[..], &mode].concat()).code.is_some());
         }
-        assert_eq!(Folder::of(&place.path("cache")).unwrap(), before, "{layout:?}");
+        assert_eq!(DirSnapshot::of(&place.path("cache")).unwrap(), before, "{layout:?}");
         // It is not judged as a store where it is named, either.
         for command in ["verify", "repair"] {
             assert_ne!(place.run(&[command, "cache"]).code, Some(0), "{command}");
         }
-        assert_eq!(Folder::of(&place.path("cache")).unwrap(), before, "{layout:?}");
+        assert_eq!(DirSnapshot::of(&place.path("cache")).unwrap(), before, "{layout:?}");
     }
 }
 
@@ -72,7 +72,7 @@ fn a_directory_beside_our_targets_is_left() {
         place.run(&["build", SQUARE, "--no-kernel-meta"]).ended_with(0);
         let theirs = place.write(&format!("cache/v1/cpu-theirs/{layout}"), "another program's");
         age(&theirs).unwrap();
-        let before = Folder::of(&place.path("cache/v1/cpu-theirs")).unwrap();
+        let before = DirSnapshot::of(&place.path("cache/v1/cpu-theirs")).unwrap();
         for command in
             [&["verify"][..], &["repair"], &["stats"], &["gc"], &["clear", "--dry-run"], &["clear"]]
         {
@@ -84,7 +84,7 @@ fn a_directory_beside_our_targets_is_left() {
             assert_eq!(ran.json()["warnings"].as_array().unwrap().len(), 1, "{ran:?}");
         }
         assert!(place.entries().iter().all(|entry| *entry == theirs), "ours is cleared");
-        assert_eq!(Folder::of(&place.path("cache/v1/cpu-theirs")).unwrap(), before);
+        assert_eq!(DirSnapshot::of(&place.path("cache/v1/cpu-theirs")).unwrap(), before);
     }
 }
 
@@ -97,10 +97,10 @@ fn a_target_of_another_program_is_not_filled() {
     let target = place.path("cache/v1").join(host());
     fs::rename(&target, place.path("moved")).unwrap();
     place.write(&format!("cache/v1/{}/entries/README", host()), "another program's");
-    let before = Folder::of(&place.path("cache")).unwrap();
+    let before = DirSnapshot::of(&place.path("cache")).unwrap();
     let ran = place.run(&["build", other.to_str().unwrap(), "--no-kernel-meta"]).ended_with(0);
     assert_eq!(ran.says("building without the store").stderr.matches("is not a store's").count(), 1);
-    assert_eq!(Folder::of(&place.path("cache")).unwrap(), before);
+    assert_eq!(DirSnapshot::of(&place.path("cache")).unwrap(), before);
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn looking_for_a_store_makes_none() {
         fs::create_dir(place.path("empty")).unwrap();
         place.write("project/main.rs", "fn main() {}");
         fs::create_dir_all(place.path("with_empty_v1/v1")).unwrap();
-        let before = Folder::of(&place.path("")).unwrap();
+        let before = DirSnapshot::of(&place.path("")).unwrap();
         for command in [
             &["clear"][..],
             &["gc"],
@@ -123,7 +123,7 @@ fn looking_for_a_store_makes_none() {
             // One that is named has to be there.
             let ran = ran.ended_with(2);
             assert!(ran.stderr.contains("there is no store at"), "{command:?} {ran:?}");
-            assert_eq!(Folder::of(&place.path("")).unwrap(), before, "{command:?} {root}");
+            assert_eq!(DirSnapshot::of(&place.path("")).unwrap(), before, "{command:?} {root}");
             assert!(place.path("with_empty_v1/v1").read_dir().unwrap().next().is_none());
             assert!(
                 place.path("empty").read_dir().unwrap().next().is_none() && !place.path("missing").exists()

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::common::{Place, Ran, SQUARE};
-use opkeep_testkit::Folder;
+use opkeep_testkit::DirSnapshot;
 use opkeep_testkit::caches::{Rank, age, cann_kernel};
 use serde_json::Value;
 
@@ -46,10 +46,10 @@ fn has(ran: &Ran, words: &[&str]) {
 #[test]
 fn what_is_damaged_is_set_aside_and_put_back() {
     let place = caches();
-    let before = Folder::of(&place.path("run")).unwrap();
+    let before = DirSnapshot::of(&place.path("run")).unwrap();
     let ran = place.run(&["repair", "--dry-run", "run"]).ended_with(0);
     has(&ran, &["would be quarantined: kernel square_", "the .json is empty", "nothing was changed"]);
-    assert_eq!(Folder::of(&place.path("run")).unwrap(), before);
+    assert_eq!(DirSnapshot::of(&place.path("run")).unwrap(), before);
 
     let ran = place.run(&["repair", "run"]).ended_with(0);
     has(
@@ -81,14 +81,14 @@ fn what_is_damaged_is_set_aside_and_put_back() {
     let undone = repair(&place, &["--undo", "run"], 0);
     assert_eq!(undone["undone"].as_array().unwrap().len(), 2, "both caches were of one run: {undone}");
     assert!(undone["undone"].as_array().unwrap().iter().all(|one| one["removed"] == true), "{undone}");
-    assert_eq!(Folder::of(&place.path("run")).unwrap(), before);
+    assert_eq!(DirSnapshot::of(&place.path("run")).unwrap(), before);
     place.run(&["repair", "--undo", "run"]).ended_with(2).says("nothing was quarantined");
 }
 
 #[test]
 fn one_cache_may_be_named_and_one_run() {
     let place = caches();
-    let before = Folder::of(&place.path("run")).unwrap();
+    let before = DirSnapshot::of(&place.path("run")).unwrap();
     let json = repair(&place, &["run/rank_1/kernel_meta", "run/rank_1"], 0);
     let cache = &json["caches"][0];
     assert_eq!(json["caches"].as_array().unwrap().len(), 1, "each once: {json}");
@@ -104,7 +104,7 @@ fn one_cache_may_be_named_and_one_run() {
     has(&ran, &["was written again since", "not everything is restored: 3 left"]);
     fs::remove_file(torn(&place)).unwrap();
     place.run(&["repair", "--undo", "run/rank_1/kernel_meta"]).ended_with(0);
-    assert_eq!(Folder::of(&place.path("run")).unwrap(), before);
+    assert_eq!(DirSnapshot::of(&place.path("run")).unwrap(), before);
 }
 
 #[test]

@@ -15,7 +15,7 @@ use opkeep_framework_cache::fill::{DeviceMap, FillOptions, FillReport, ScannedCa
 use opkeep_framework_cache::quarantine::{QuarantineProgress, RepairError, RunId, SkipCause};
 use opkeep_framework_cache::restore::{RestoreOptions, newest, quarantines, restore};
 use opkeep_framework_cache::scan::InUse;
-use opkeep_testkit::Folder;
+use opkeep_testkit::DirSnapshot;
 use opkeep_testkit::caches::{Rank, cann_kernel};
 use rustix::fs::{FlockOperation, fcntl_lock, flock};
 
@@ -127,12 +127,12 @@ fn some_broken(base: &Path) {
 }
 
 /// Runs `what` in processes that are killed at each of its steps, and `then` after each.
-fn killed_at_each_step(what: &str, prepare: impl Fn(&Path), then: impl Fn(&Path, &Folder)) {
+fn killed_at_each_step(what: &str, prepare: impl Fn(&Path), then: impl Fn(&Path, &DirSnapshot)) {
     let mut kills = 0;
     loop {
         let base = tempfile::tempdir().unwrap();
         some_broken(base.path());
-        let before = Folder::of(base.path()).unwrap();
+        let before = DirSnapshot::of(base.path()).unwrap();
         prepare(base.path());
         let status = command(what, base.path(), &kills.to_string()).status().unwrap();
         then(base.path(), &before);
@@ -153,7 +153,7 @@ fn a_repair_that_is_killed_can_be_undone() {
         while !quarantines(base).unwrap().is_empty() {
             undo_all(base, &|| {});
         }
-        assert_eq!(Folder::of(base).unwrap(), *before);
+        assert_eq!(DirSnapshot::of(base).unwrap(), *before);
     });
 }
 
@@ -166,7 +166,7 @@ fn a_repair_that_is_killed_is_finished() {
         for _ in 0..2 {
             undo_all(base, &|| {});
         }
-        assert_eq!(Folder::of(base).unwrap(), *before);
+        assert_eq!(DirSnapshot::of(base).unwrap(), *before);
     });
 }
 
@@ -176,7 +176,7 @@ fn an_undo_that_is_killed_can_be_repeated() {
         if !quarantines(base).unwrap().is_empty() {
             undo_all(base, &|| {});
         }
-        assert_eq!(Folder::of(base).unwrap(), *before);
+        assert_eq!(DirSnapshot::of(base).unwrap(), *before);
     });
 }
 
@@ -186,12 +186,12 @@ fn an_undo_of_a_fill_that_is_killed() {
         let ranks = [0, 1].map(Rank::new);
         (1..=3).for_each(|elements| ranks[0].square(elements).write(&ranks[0].dir(base.path())).unwrap());
         ranks[1].square(1).write(&ranks[1].dir(base.path())).unwrap();
-        let before = Folder::of(base.path()).unwrap();
+        let before = DirSnapshot::of(base.path()).unwrap();
         let report = fill_all(base.path());
         assert_eq!(report.filled.len(), 2, "{report:?}");
         let status = command("undo", base.path(), &kills.to_string()).status().unwrap();
         undo_all(base.path(), &|| {});
-        assert_eq!(Folder::of(base.path()).unwrap(), before, "{kills}");
+        assert_eq!(DirSnapshot::of(base.path()).unwrap(), before, "{kills}");
         if status.success() {
             // Three steps for each of six files.
             return assert!(kills >= 18, "{kills}");
@@ -249,14 +249,14 @@ fn who_holds_the_lock_of_a_cache() {
             surveys.filter(|scan| lock.starts_with(&scan.place.path)).last().unwrap()
         };
         let holder = Holder::of(&lock, how);
-        let before = Folder::of(base.path()).unwrap();
+        let before = DirSnapshot::of(base.path()).unwrap();
         let repair = Repair { force: true, ..Repair::new() };
         for dry_run in [false, true] {
             let error = Repair { dry_run, run: repair.run.clone(), ..repair }.mend(&scan()).unwrap_err();
             assert!(matches!(&error, RepairError::Locked { lock: said } if *said == lock), "{error:?}");
             assert!(error.to_string().contains("nothing was changed"), "{error}");
         }
-        assert_eq!(Folder::of(base.path()).unwrap(), before);
+        assert_eq!(DirSnapshot::of(base.path()).unwrap(), before);
         drop(holder);
         let mended = repair.mend(&scan()).unwrap();
         assert!(mended.left.is_empty() && !mended.moved.is_empty(), "{mended:?}");
@@ -268,7 +268,7 @@ fn who_holds_the_lock_of_a_cache() {
         assert!(matches!(restore(&run, &options), Err(RepairError::Locked { .. })));
         drop(holder);
         assert!(restore(&run, &options).unwrap().removed);
-        assert_eq!(Folder::of(base.path()).unwrap(), before);
+        assert_eq!(DirSnapshot::of(base.path()).unwrap(), before);
     }
 }
 
@@ -327,12 +327,12 @@ fn a_rank_that_is_locked_is_not_filled() {
     ranks[1].square(2).write(&ranks[1].dir(base.path())).unwrap();
     for lock in ["file.lock", ".opkeep.lock"] {
         let holder = Holder::of(&ranks[1].dir(base.path()).join(lock), "flock");
-        let before = Folder::of(base.path()).unwrap();
+        let before = DirSnapshot::of(base.path()).unwrap();
         let report = fill_all(base.path());
         assert!(report.filled.is_empty() && report.unfilled.len() == 1, "{report:?}");
         assert!(report.unfilled[0].why.contains(lock), "{report:?}");
         drop(holder);
-        let left = Folder::of(base.path()).unwrap();
+        let left = DirSnapshot::of(base.path()).unwrap();
         assert_eq!(
             left.files().filter(|path| !path.ends_with(".opkeep.lock")).count(),
             before.files().count() - usize::from(lock == ".opkeep.lock")
@@ -355,7 +355,7 @@ fn what_was_opened_since_it_was_judged_stays() {
 
 fn what_is_opened_while_it_is_moved_goes_back() {
     let torn = Torn::new();
-    let before = Folder::of(torn.base.path()).unwrap();
+    let before = DirSnapshot::of(torn.base.path()).unwrap();
     let child = Cell::new(None);
     let aside = torn.mend_while(&|step| {
         if step == QuarantineProgress::Moving(0) {
@@ -367,7 +367,7 @@ fn what_is_opened_while_it_is_moved_goes_back() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(aside.left[0].why, SkipCause::InProgress(InUse::Open { process: child.id() }));
-    assert_eq!(Folder::of(torn.base.path()).unwrap(), before);
+    assert_eq!(DirSnapshot::of(torn.base.path()).unwrap(), before);
 }
 
 fn is_root() -> bool {
@@ -401,7 +401,7 @@ fn what_may_not_be_moved_is_told() {
     open(base.path(), 0o755);
     some_broken(base.path());
     let rank = base.path().join("rank_0");
-    let before = Folder::of(&rank).unwrap();
+    let before = DirSnapshot::of(&rank).unwrap();
     for (path, mode) in [(&*rank, 0o755), (&*rank.join("kernel_meta"), 0o777)] {
         open(path, mode);
     }
@@ -431,7 +431,7 @@ fn what_may_not_be_moved_is_told() {
     for (path, mode) in [(&*rank, 0o755), (&*rank.join("kernel_meta"), 0o755)] {
         open(path, mode);
     }
-    assert_eq!(Folder::of(&rank).unwrap(), before);
+    assert_eq!(DirSnapshot::of(&rank).unwrap(), before);
 }
 
 /// A file system of 64 KiB, for as long as it lives.
@@ -469,12 +469,12 @@ fn a_full_disk() {
     age_all(disk.0);
     let filler = fs::File::create(disk.0.join("filler")).unwrap();
     while std::io::Write::write(&mut &filler, &[0; 4096]).is_ok_and(|n| n > 0) {}
-    let before = Folder::of(disk.0).unwrap();
+    let before = DirSnapshot::of(disk.0).unwrap();
     let scan = look_at_all(disk.0).pop().unwrap();
     let error = Repair::new().mend(&scan).unwrap_err();
     assert!(matches!(error, RepairError::NoSpace { .. }), "{error:?}");
     assert!(error.to_string().contains("free some space"), "{error}");
-    assert_eq!(Folder::of(disk.0).unwrap(), before);
+    assert_eq!(DirSnapshot::of(disk.0).unwrap(), before);
     drop(filler);
     fs::remove_file(disk.0.join("filler")).unwrap();
     assert_eq!(Repair::new().mend(&scan).unwrap().moved.len(), 2);
@@ -489,9 +489,9 @@ fn a_mount_point() {
     kernel.write(&folder).unwrap();
     fs::write(folder.join(format!("{}.json", kernel.stem)), "").unwrap();
     age_all(&folder);
-    let before = Folder::of(base.path()).unwrap();
+    let before = DirSnapshot::of(base.path()).unwrap();
     let error = Repair::new().mend(&look_at_all(base.path()).pop().unwrap()).unwrap_err();
     assert!(matches!(&error, RepairError::MountPoint { path } if path.ends_with("kernel_meta")), "{error:?}");
-    assert_eq!(Folder::of(base.path()).unwrap(), before);
+    assert_eq!(DirSnapshot::of(base.path()).unwrap(), before);
     drop(disk);
 }

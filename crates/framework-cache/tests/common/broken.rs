@@ -10,7 +10,7 @@ use opkeep_framework_cache::quarantine::{
     QuarantineOptions, QuarantineProgress, QuarantineReport, RepairError, RunId, quarantine,
 };
 use opkeep_framework_cache::scan::{CacheDir, CacheScan, ScanOptions, find, scan};
-use opkeep_testkit::Folder;
+use opkeep_testkit::DirSnapshot;
 use opkeep_testkit::caches::{CachedKernelFiles, Rank, age, cann_kernel};
 
 /// Every kind of cache with kernels that are whole and kernels that are not, and with what nobody knows. All of it is
@@ -171,7 +171,7 @@ impl Torn {
     }
 
     pub(crate) fn in_quarantine(&self) -> Vec<PathBuf> {
-        let image = Folder::of(&self.base.path().join("rank_0/kernel_meta.opkeep-quarantine")).unwrap();
+        let image = DirSnapshot::of(&self.base.path().join("rank_0/kernel_meta.opkeep-quarantine")).unwrap();
         let is_journal = |path: &Path| path.ends_with(".opkeep-journal");
         image.files().filter(|path| !is_journal(path)).map(Path::to_owned).collect()
     }

@@ -10,7 +10,7 @@ use opkeep_descriptor::{Generation, read_info};
 use opkeep_digest::Digest;
 use opkeep_framework_cache::fill::{DeviceMap, FillOptions, FillReport, ScannedCache, fill};
 use opkeep_framework_cache::quarantine::{QuarantineReport, RunId};
-use opkeep_testkit::Folder;
+use opkeep_testkit::DirSnapshot;
 use opkeep_testkit::ascend::{Chip, Kernel};
 use opkeep_testkit::caches::{CachedKernelFiles, Rank, age};
 use serde_json::{Value, json};
@@ -96,7 +96,7 @@ fn change_info(path: &Path, change: impl FnOnce(&mut Value)) {
 fn half_deleted_ranks_are_whole_again() {
     let base = tempfile::tempdir().unwrap();
     let ranks = ranks(base.path(), 8);
-    let whole: Vec<Folder> = ranks.iter().map(|rank| Folder::of(&rank.dir(base.path())).unwrap()).collect();
+    let whole: Vec<DirSnapshot> = ranks.iter().map(|rank| DirSnapshot::of(&rank.dir(base.path())).unwrap()).collect();
     // Some lost kernels, in some they are damaged, one has none left that is right, and the last has nothing left.
     for rank in &ranks[..4] {
         (1..=rank.rank + 1).for_each(|elements| remove(base.path(), rank, elements));
@@ -108,10 +108,10 @@ fn half_deleted_ranks_are_whole_again() {
     fs::remove_dir_all(base.path().join("rank_7")).unwrap();
     age_all(base.path());
 
-    let before = Folder::of(base.path()).unwrap();
+    let before = DirSnapshot::of(base.path()).unwrap();
     let map = "7=2";
     let planned = Fill { map, dry_run: true, ..Fill::new() }.run(base.path());
-    assert_eq!(Folder::of(base.path()).unwrap(), before, "a dry run changes nothing");
+    assert_eq!(DirSnapshot::of(base.path()).unwrap(), before, "a dry run changes nothing");
     let report = Fill { map, ..Fill::new() }.run(base.path());
     assert_eq!(report.filled, planned.filled);
     assert!(report.unfilled.is_empty(), "{report:?}");
@@ -119,8 +119,8 @@ fn half_deleted_ranks_are_whole_again() {
     assert_eq!(findings(base.path()), 0);
 
     for (rank, whole) in ranks.iter().zip(&whole) {
-        let (now, folder) = (Folder::of(&rank.dir(base.path())).unwrap(), rank.dir(base.path()));
-        let names = |image: &Folder| -> Vec<PathBuf> {
+        let (now, folder) = (DirSnapshot::of(&rank.dir(base.path())).unwrap(), rank.dir(base.path()));
+        let names = |image: &DirSnapshot| -> Vec<PathBuf> {
             image.files().filter(|name| !name.ends_with(".opkeep.lock")).map(Path::to_owned).collect()
         };
         assert_eq!(names(&now), names(whole));
@@ -170,11 +170,11 @@ fn later_generations_are_refused_and_why_is_told() {
     for rank in [0, 1].map(|rank| Rank { generation: Generation::R2_1, ..Rank::new(rank) }) {
         rank.square(1).write(&rank.dir(base.path())).unwrap();
     }
-    let before = Folder::of(base.path()).unwrap();
+    let before = DirSnapshot::of(base.path()).unwrap();
     let report = run(base.path());
     assert!(report.filled.is_empty() && report.unfilled.len() == 2, "{report:?}");
     assert!(report.unfilled.iter().all(|unfilled| unfilled.why.contains("r2.1 and later")), "{report:?}");
-    assert_eq!(Folder::of(base.path()).unwrap(), before);
+    assert_eq!(DirSnapshot::of(base.path()).unwrap(), before);
 }
 
 #[test]
@@ -215,12 +215,12 @@ fn disagreeing(change: impl FnOnce(&Path, &Rank)) -> (tempfile::TempDir, FillRep
     let ranks = ranks(base.path(), 3);
     remove(base.path(), &ranks[2], 1);
     change(base.path(), &ranks[1]);
-    let before = Folder::of(&ranks[2].dir(base.path())).unwrap();
+    let before = DirSnapshot::of(&ranks[2].dir(base.path())).unwrap();
     let report = run(base.path());
     if report.filled.is_empty() {
-        let mut now = Folder::of(&ranks[2].dir(base.path())).unwrap();
+        let mut now = DirSnapshot::of(&ranks[2].dir(base.path())).unwrap();
         fs::remove_file(ranks[2].dir(base.path()).join(".opkeep.lock")).unwrap_or_default();
-        now.clone_from(&Folder::of(&ranks[2].dir(base.path())).unwrap());
+        now.clone_from(&DirSnapshot::of(&ranks[2].dir(base.path())).unwrap());
         assert_eq!(now, before);
     }
     (base, report)
@@ -444,7 +444,7 @@ fn ranks_that_have_lost_everything_are_filled_if_the_map_names_them() {
     symlink(elsewhere.path(), base.path().join("rank_9")).unwrap();
     let report = Fill { map: "9=9", ..Fill::new() }.run(base.path());
     assert!(unfilled(&report).contains("rank_9"), "{report:?}");
-    assert_eq!(Folder::of(elsewhere.path()).unwrap().paths().count(), 1);
+    assert_eq!(DirSnapshot::of(elsewhere.path()).unwrap().paths().count(), 1);
 }
 
 #[test]

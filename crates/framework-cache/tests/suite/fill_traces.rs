@@ -11,7 +11,7 @@ use crate::common::broken::{Repair, look_at_all};
 use opkeep_framework_cache::fill::{DeviceMap, FillOptions, FillReport, ScannedCache, fill};
 use opkeep_framework_cache::quarantine::{QuarantineProgress, RunId};
 use opkeep_framework_cache::restore::{RestoreOptions, newest, quarantines, restore};
-use opkeep_testkit::Folder;
+use opkeep_testkit::DirSnapshot;
 use opkeep_testkit::caches::{Rank, age};
 
 fn repair_and_fill(base: &Path, dry_run: bool, map: &str, before: &dyn Fn()) -> FillReport {
@@ -147,7 +147,7 @@ fn undoing_takes_what_was_filled_away() {
     let base = tempfile::tempdir().unwrap();
     half_lost(base.path(), 70);
     // Of rank 2 nothing is left but what the map says.
-    let before = Folder::of(base.path()).unwrap();
+    let before = DirSnapshot::of(base.path()).unwrap();
     for dry in [true, false] {
         let surveys = look_at_all(base.path());
         let run = RunId::now();
@@ -170,20 +170,20 @@ fn undoing_takes_what_was_filled_away() {
         };
         assert_eq!(fill(&caches, &options).filled.len(), 2 * 70);
         assert!(base.path().join("rank_2/kernel_meta/.opkeep.lock").exists());
-        let filled = Folder::of(base.path()).unwrap();
+        let filled = DirSnapshot::of(base.path()).unwrap();
         let found = newest(quarantines(base.path()).unwrap());
         if dry {
             let options = RestoreOptions { dry_run: true, observe: &|_| {} };
             let undone: Vec<_> = found.iter().map(|run| restore(run, &options).unwrap()).collect();
             assert_eq!(undone.iter().map(|it| it.withdrawn.len()).sum::<usize>(), 2 * 70 * 3);
-            assert_eq!(Folder::of(base.path()).unwrap(), filled);
+            assert_eq!(DirSnapshot::of(base.path()).unwrap(), filled);
         }
         let options = RestoreOptions { dry_run: false, observe: &|_| {} };
         for run in &found {
             let undone = restore(run, &options).unwrap();
             assert!(undone.removed && undone.unrestored.is_empty(), "{undone:?}");
         }
-        assert_eq!(Folder::of(base.path()).unwrap(), before);
+        assert_eq!(DirSnapshot::of(base.path()).unwrap(), before);
     }
 }
 

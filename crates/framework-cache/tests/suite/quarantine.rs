@@ -11,7 +11,7 @@ use crate::common::broken::{Repair, Torn, age_all, broken_caches, findings, look
 use opkeep_framework_cache::quarantine::{QuarantineProgress, RepairError, SkipCause};
 use opkeep_framework_cache::restore::{RestoreOptions, RestoreReport, newest, quarantines, restore};
 use opkeep_framework_cache::scan::{InUse, ItemKind};
-use opkeep_testkit::Folder;
+use opkeep_testkit::DirSnapshot;
 use opkeep_testkit::caches::{Rank, cann_kernel};
 use serde_json::json;
 
@@ -24,7 +24,7 @@ fn undo_newest(base: &Path) -> Vec<RestoreReport> {
 fn everything_comes_back_byte_for_byte() {
     let base = tempfile::tempdir().unwrap();
     broken_caches(base.path());
-    let before = Folder::of(base.path()).unwrap();
+    let before = DirSnapshot::of(base.path()).unwrap();
     let wrong = findings(base.path());
     assert_eq!(wrong, 2 * 7 + 2 + 5, "the test itself");
 
@@ -33,7 +33,7 @@ fn everything_comes_back_byte_for_byte() {
         .iter()
         .map(|aside| aside.moved.len())
         .sum();
-    assert_eq!(Folder::of(base.path()).unwrap(), before, "a dry run changes nothing");
+    assert_eq!(DirSnapshot::of(base.path()).unwrap(), before, "a dry run changes nothing");
 
     let mended = Repair::new().mend_all(base.path());
     assert!(mended.iter().all(|aside| aside.left.is_empty()), "{mended:?}");
@@ -42,26 +42,26 @@ fn everything_comes_back_byte_for_byte() {
     for quarantine in mended.iter().filter_map(|aside| aside.quarantine.as_ref()) {
         assert_eq!(fs::metadata(quarantine).unwrap().permissions().mode() & 0o7777, 0o750);
     }
-    let after = Folder::of(base.path()).unwrap();
+    let after = DirSnapshot::of(base.path()).unwrap();
     let still = |name: &str| after.paths().any(|path| path.ends_with(name));
     assert!(still("rank_0/kernel_meta/link.json") && still("kernel_meta/README") && still("x_loc.json"));
 
     // A second one has nothing to do and leaves no trace.
     assert!(Repair::new().mend_all(base.path()).iter().all(|aside| aside.moved.is_empty()));
-    assert_eq!(Folder::of(base.path()).unwrap(), after);
+    assert_eq!(DirSnapshot::of(base.path()).unwrap(), after);
 
     let undone = undo_newest(base.path());
     assert_eq!(undone.len(), 4);
     assert!(undone.iter().all(|one| one.unrestored.is_empty() && one.removed), "{undone:?}");
-    assert_eq!(Folder::of(base.path()).unwrap(), before);
+    assert_eq!(DirSnapshot::of(base.path()).unwrap(), before);
 }
 
 #[test]
 fn runs_are_undone_the_newest_first() {
     let torn = Torn::new();
-    let before = Folder::of(torn.base.path()).unwrap();
+    let before = DirSnapshot::of(torn.base.path()).unwrap();
     assert_eq!(torn.mend_while(&|_| {}).moved.len(), 1);
-    let between = Folder::of(torn.base.path()).unwrap();
+    let between = DirSnapshot::of(torn.base.path()).unwrap();
     let other = Rank::new(0).square(3);
     other.write(&torn.folder()).unwrap();
     fs::remove_file(torn.folder().join(format!("{}.json", other.stem))).unwrap();
@@ -72,12 +72,12 @@ fn runs_are_undone_the_newest_first() {
     for suffix in ["o", "info"] {
         fs::remove_file(torn.folder().join(format!("{}.{suffix}", other.stem))).unwrap();
     }
-    assert_eq!(Folder::of(torn.base.path()).unwrap(), between);
+    assert_eq!(DirSnapshot::of(torn.base.path()).unwrap(), between);
     // A run may be named.
     let run = quarantines(torn.base.path()).unwrap().pop().unwrap();
     assert_eq!(quarantines(&run.path()).unwrap(), [run]);
     undo_newest(torn.base.path());
-    assert_eq!(Folder::of(torn.base.path()).unwrap(), before);
+    assert_eq!(DirSnapshot::of(torn.base.path()).unwrap(), before);
     assert!(quarantines(torn.base.path()).unwrap().is_empty());
 }
 
@@ -112,14 +112,14 @@ fn what_changed_since_it_was_judged_stays() {
     for (at, change) in [made_whole, rewritten, described, gone, link, folder].into_iter().enumerate() {
         for when in [QuarantineProgress::Recorded, QuarantineProgress::Moving(0)] {
             let torn = Torn::new();
-            let (changed, last) = (Cell::new(Folder::default()), Cell::new(QuarantineProgress::Recorded));
+            let (changed, last) = (Cell::new(DirSnapshot::default()), Cell::new(QuarantineProgress::Recorded));
             let aside = torn.mend_while(&|step| {
                 if step != QuarantineProgress::Checking {
                     last.set(step);
                 }
                 if step == when {
                     change(&torn);
-                    changed.set(Folder::of(&torn.folder()).unwrap());
+                    changed.set(DirSnapshot::of(&torn.folder()).unwrap());
                 }
             });
             assert!(matches!(aside.left[..], [_]), "{at} {when:?}: {aside:?}");
@@ -128,7 +128,7 @@ fn what_changed_since_it_was_judged_stays() {
                 "{at} {when:?}: {aside:?}"
             );
             assert!(aside.moved.is_empty() && aside.quarantine.is_none(), "{at} {when:?}: {aside:?}");
-            assert_eq!(Folder::of(&torn.folder()).unwrap(), changed.take(), "{at} {when:?}");
+            assert_eq!(DirSnapshot::of(&torn.folder()).unwrap(), changed.take(), "{at} {when:?}");
             assert!(torn.in_quarantine().is_empty());
             // Nothing is tried any more, once it is known.
             let is_first = at < 2 || at == 5;
@@ -300,12 +300,12 @@ fn two_damaged_kernels_that_share_an_object_both_go() {
     fs::write(folder.join("te_other.json"), &kernel.json).unwrap();
     fs::write(folder.join(format!("{}.o", kernel.stem)), "no object").unwrap();
     age_all(&folder);
-    let before = Folder::of(base.path()).unwrap();
+    let before = DirSnapshot::of(base.path()).unwrap();
     let aside = Repair::new().mend_all(base.path()).pop().unwrap();
     assert_eq!((aside.moved.len(), aside.left.len()), (2, 0), "{aside:?}");
     assert_eq!(findings(base.path()), 0);
     undo_newest(base.path());
-    assert_eq!(Folder::of(base.path()).unwrap(), before);
+    assert_eq!(DirSnapshot::of(base.path()).unwrap(), before);
 }
 
 #[test]
@@ -316,16 +316,16 @@ fn operator_packages_are_left_alone() {
     kernel.write(&folder).unwrap();
     fs::write(folder.join(format!("{}.json", kernel.stem)), "").unwrap();
     age_all(&folder);
-    let before = Folder::of(base.path()).unwrap();
+    let before = DirSnapshot::of(base.path()).unwrap();
     let aside = Repair { force: true, ..Repair::new() }.mend_all(base.path()).pop().unwrap();
     assert_eq!(aside.left[0].why, SkipCause::Installed);
-    assert_eq!(Folder::of(base.path()).unwrap(), before);
+    assert_eq!(DirSnapshot::of(base.path()).unwrap(), before);
 }
 
 #[test]
 fn what_was_made_anew_is_not_replaced_by_what_was_set_aside() {
     let torn = Torn::new();
-    let before = Folder::of(torn.base.path()).unwrap();
+    let before = DirSnapshot::of(torn.base.path()).unwrap();
     torn.mend_while(&|_| {});
     torn.put("json", &torn.kernel.json);
     let undone = undo_newest(torn.base.path());
@@ -339,7 +339,7 @@ fn what_was_made_anew_is_not_replaced_by_what_was_set_aside() {
 
     fs::remove_file(torn.path("json")).unwrap();
     assert!(undo_newest(torn.base.path())[0].removed);
-    assert_eq!(Folder::of(torn.base.path()).unwrap(), before);
+    assert_eq!(DirSnapshot::of(torn.base.path()).unwrap(), before);
 }
 
 #[test]
@@ -426,12 +426,12 @@ fn a_description_returns_beside_an_object_that_stayed() {
     fs::write(dir.join("te_b.o"), &kernel.object).unwrap();
     fs::write(dir.join("te_b.json"), "{\"torn").unwrap();
     age_all(&dir);
-    let before = Folder::of(base.path()).unwrap();
+    let before = DirSnapshot::of(base.path()).unwrap();
     let mend = || Repair::new().mend(&look_at_all(base.path()).remove(0)).unwrap();
     assert_eq!(mend().moved[0].files, ["te_b.json"]);
     let undone = undo_newest(base.path()).pop().unwrap();
     assert!(undone.removed && undone.unrestored.is_empty(), "{undone:?}");
-    assert_eq!(Folder::of(base.path()).unwrap(), before);
+    assert_eq!(DirSnapshot::of(base.path()).unwrap(), before);
     // Not beside another one.
     mend();
     fs::write(dir.join("te_b.o"), "another").unwrap();
@@ -474,13 +474,13 @@ fn a_journal_cannot_make_undo_write_elsewhere() {
 #[test]
 fn a_run_that_never_began_is_cleared_away() {
     let torn = Torn::new();
-    let before = Folder::of(torn.base.path()).unwrap();
+    let before = DirSnapshot::of(torn.base.path()).unwrap();
     let run = torn.base.path().join("rank_0/kernel_meta.opkeep-quarantine/20260901T120000.000Z-1");
     fs::create_dir_all(&run).unwrap();
     fs::write(run.join(".opkeep-journal.new"), "{\"opkeep_quar").unwrap();
     let undone = undo_newest(torn.base.path()).pop().unwrap();
     assert!(undone.removed && undone.restored.is_empty());
-    assert_eq!(Folder::of(torn.base.path()).unwrap(), before);
+    assert_eq!(DirSnapshot::of(torn.base.path()).unwrap(), before);
 }
 
 #[test]
@@ -491,7 +491,7 @@ fn links_in_place_of_folders_are_not_followed() {
     symlink(elsewhere.path(), &quarantine).unwrap();
     let error = Repair::new().mend(&torn.look()).unwrap_err();
     assert!(error.to_string().contains("kernel_meta.opkeep-quarantine"), "{error}");
-    assert!(torn.path("json").exists() && Folder::of(elsewhere.path()).unwrap().paths().count() == 1);
+    assert!(torn.path("json").exists() && DirSnapshot::of(elsewhere.path()).unwrap().paths().count() == 1);
     fs::remove_file(&quarantine).unwrap();
     // In place of a folder of the cache, since it was judged.
     let prebuilt = torn.folder().join("tbe_prebuild_res");

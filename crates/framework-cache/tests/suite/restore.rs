@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::common::broken::{Repair, Torn, age_all};
 use opkeep_framework_cache::quarantine::{QuarantineProgress, SkipCause};
 use opkeep_framework_cache::restore::{RestoreOptions, RestoreReport, newest, quarantines, restore};
-use opkeep_testkit::Folder;
+use opkeep_testkit::DirSnapshot;
 
 fn undo_while(base: &Path, observe: &dyn Fn(QuarantineProgress)) -> RestoreReport {
     let found = newest(quarantines(base).unwrap());
@@ -43,7 +43,7 @@ fn what_the_journal_does_not_name_is_told() {
 #[test]
 fn a_folder_of_somebody_else_is_no_run() {
     let torn = Torn::new();
-    let before = Folder::of(&torn.folder()).unwrap();
+    let before = DirSnapshot::of(&torn.folder()).unwrap();
     let run = torn.mend_while(&|_| {}).quarantine.unwrap();
     let other = run.with_file_name("zzz");
     fs::create_dir(&other).unwrap();
@@ -51,7 +51,7 @@ fn a_folder_of_somebody_else_is_no_run() {
     assert!(quarantines(&run.with_file_name("20260901T120000.000Z-1")).unwrap().is_empty());
     let undone = undo_newest(torn.base.path());
     assert!(undone.removed && undone.unrestored.is_empty(), "{undone:?}");
-    assert!(Folder::of(&torn.folder()).unwrap() == before && other.exists());
+    assert!(DirSnapshot::of(&torn.folder()).unwrap() == before && other.exists());
 }
 
 /// A build that died left them: the next build settles those of other kernels, an undo those of its own only.
@@ -75,14 +75,14 @@ fn what_is_back_already_is_no_problem_when_the_rest_comes_back() {
     fs::create_dir(torn.folder().join("tbe_prebuild_res")).unwrap();
     fs::write(torn.folder().join("tbe_prebuild_res/a.json"), "{").unwrap();
     age_all(torn.base.path());
-    let before = Folder::of(torn.base.path()).unwrap();
+    let before = DirSnapshot::of(torn.base.path()).unwrap();
     assert_eq!(torn.mend_while(&|_| {}).moved.len(), 2);
     torn.put("json", &torn.kernel.json);
     assert_eq!(undo_newest(torn.base.path()).unrestored.len(), 3);
     fs::remove_file(torn.path("json")).unwrap();
     let undone = undo_newest(torn.base.path());
     assert!(undone.unrestored.is_empty() && undone.removed, "{undone:?}");
-    assert_eq!(Folder::of(torn.base.path()).unwrap(), before);
+    assert_eq!(DirSnapshot::of(torn.base.path()).unwrap(), before);
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn a_kernel_whose_object_is_a_link_is_not_taken_apart() {
     let elsewhere = torn.base.path().join("shared.o");
     fs::rename(torn.path("o"), &elsewhere).unwrap();
     symlink(&elsewhere, torn.path("o")).unwrap();
-    let before = Folder::of(torn.base.path()).unwrap();
+    let before = DirSnapshot::of(torn.base.path()).unwrap();
     for force in [false, true] {
         let aside = Repair { force, ..Repair::new() }.mend_all(torn.base.path()).pop().unwrap();
         assert!(aside.moved.is_empty() && aside.left.len() == 1, "{aside:?}");
@@ -116,5 +116,5 @@ fn a_kernel_whose_object_is_a_link_is_not_taken_apart() {
             "{aside:?}"
         );
     }
-    assert_eq!(Folder::of(torn.base.path()).unwrap(), before);
+    assert_eq!(DirSnapshot::of(torn.base.path()).unwrap(), before);
 }

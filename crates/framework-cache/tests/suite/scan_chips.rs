@@ -8,7 +8,7 @@ use crate::common::broken::{Repair, look_at_all};
 use opkeep_framework_cache::fill::{DeviceMap, FillOptions, ScannedCache, fill};
 use opkeep_framework_cache::quarantine::{RunId, SkipCause};
 use opkeep_framework_cache::scan::{CacheScan, Effect, Item, ItemState, Kind, NamedBy, Note};
-use opkeep_testkit::Folder;
+use opkeep_testkit::DirSnapshot;
 use opkeep_testkit::ascend::{Chip, Kernel, Library, Pair, library};
 use opkeep_testkit::caches::{Rank, age, cann_kernel};
 use opkeep_testkit::patch::{header, put};
@@ -204,7 +204,7 @@ fn repair_leaves_it_and_says_so() {
     let rank = rank_for(Chip::Ascend910);
     rank.square(1).write(&rank.dir(base.path())).unwrap();
     rank.square(2).compiled_for(Chip::Ascend910B).write(&rank.dir(base.path())).unwrap();
-    let before = Folder::of(base.path()).unwrap();
+    let before = DirSnapshot::of(base.path()).unwrap();
     for force in [false, true] {
         let aside = Repair { force, ..Repair::new() }.mend(&only(base.path())).unwrap();
         assert!(aside.moved.is_empty(), "{aside:?}");
@@ -213,7 +213,7 @@ fn repair_leaves_it_and_says_so() {
             "{aside:?}"
         );
     }
-    let after = Folder::of(base.path()).unwrap();
+    let after = DirSnapshot::of(base.path()).unwrap();
     assert_eq!(after.files().collect::<Vec<_>>(), before.files().collect::<Vec<_>>());
 }
 

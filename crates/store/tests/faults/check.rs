@@ -11,7 +11,7 @@ use opkeep_store::{
     GcOptions, LockOutcome, Lookup, Miss, Overwrite, PutOutcome, Store, StoreConfig, TargetStore,
 };
 
-use opkeep_testkit::Folder;
+use opkeep_testkit::DirSnapshot;
 
 use crate::common::{self, Created, TARGET, hit, key, names, within};
 use crate::rows::{self, Row, State};
@@ -40,13 +40,13 @@ pub(crate) struct Check<'a> {
     pub(crate) said: bool,
     pub(crate) power_lost: bool,
     /// The files.
-    pub(crate) found: &'a Folder,
+    pub(crate) found: &'a DirSnapshot,
 }
 
 impl Check<'_> {
     /// The files, without what is nothing to a store that is opened next: when they were made or quarantine, and how
     /// many temps the same process had made before.
-    pub(crate) fn files(&self) -> Folder {
+    pub(crate) fn files(&self) -> DirSnapshot {
         let number_of_temp = |path: PathBuf| {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             if let Some(start) = TEMPS.iter().find(|start| name.starts_with(**start)) {
@@ -110,7 +110,7 @@ impl Check<'_> {
         let store = Store::open(config).unwrap().target(TARGET).unwrap();
         store.gc(&GcOptions::default()).unwrap();
         made_next().assert_is(&hit(&store, &key(rows::SUBJECT)));
-        let left = Folder::of(self.root).unwrap();
+        let left = DirSnapshot::of(self.root).unwrap();
         for path in left.paths() {
             let is_litter = |part: &&str| TEMPS.iter().any(|start| part.starts_with(start));
             assert!(!parts(path).iter().any(is_litter), "{} is never collected", path.display());

@@ -30,7 +30,7 @@ use check::{Check, End};
 use libtest_mimic::{Arguments, Trial};
 use opkeep_fs::FsOp;
 use opkeep_store::{Store, StoreConfig, TargetStore};
-use opkeep_testkit::Folder;
+use opkeep_testkit::DirSnapshot;
 use opkeep_testkit::fault::{Fault, FaultyDisk};
 use opkeep_testkit::toolchain_mutations::is_turn;
 use rows::{Act, Row, State};
@@ -103,7 +103,7 @@ struct Table<'a> {
     part: usize,
     directory: TempDir,
     disk: Arc<FaultyDisk>,
-    before: Folder,
+    before: DirSnapshot,
     points: usize,
     /// Whether the files are as they were before the operation.
     is_before: bool,
@@ -117,7 +117,7 @@ impl<'a> Table<'a> {
     fn new(row: &'a Row, part: usize) -> Self {
         let directory = directory();
         (row.prepare)(directory.path());
-        let before = Folder::of(directory.path()).unwrap();
+        let before = DirSnapshot::of(directory.path()).unwrap();
         Self {
             row,
             part,
@@ -211,10 +211,10 @@ impl<'a> Table<'a> {
         failed: Option<FsOp>,
         said: bool,
         power_lost: bool,
-    ) -> (Folder, u64) {
+    ) -> (DirSnapshot, u64) {
         self.points += 1;
         let root = self.directory.path();
-        let found = Folder::of(root).unwrap();
+        let found = DirSnapshot::of(root).unwrap();
         let check = Check { row: self.row, root, end, failed, said, power_lost, found: &found };
         let files = hash(check.files());
         let judged = catch_unwind(AssertUnwindSafe(|| {

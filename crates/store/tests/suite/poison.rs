@@ -21,7 +21,7 @@ use opkeep_store::{
     Corruption, GcOptions, LockOutcome, Lookup, MAX_ENTRY_BYTES, Miss, Overwrite, Store, StoreConfig,
     StoreError, TargetStore, WaitOptions,
 };
-use opkeep_testkit::Folder;
+use opkeep_testkit::DirSnapshot;
 use rustix::io::Errno;
 
 /// The file of an entry, taken apart as the crate's documentation has it.
@@ -433,7 +433,7 @@ fn a_future_version_is_left_alone() {
     let (directory, store) = two();
     drop(store);
     let root = directory.path();
-    let future = Folder::of(&root.join("v1")).unwrap();
+    let future = DirSnapshot::of(&root.join("v1")).unwrap();
     for name in ["v2", "v10", "v0", "V1"] {
         future.restore(&root.join(name)).unwrap();
         fs::write(root.join(name).join("format"), "of the future").unwrap();

@@ -5,11 +5,11 @@
 //!
 //! ```
 //! use opkeep_store::{StoreConfig, Store};
-//! use opkeep_testkit::Folder;
+//! use opkeep_testkit::DirSnapshot;
 //! use opkeep_testkit::fault::{Fault, FaultyDisk};
 //!
 //! let directory = tempfile::tempdir()?;
-//! let before = Folder::of(directory.path())?;
+//! let before = DirSnapshot::of(directory.path())?;
 //! let disk = FaultyDisk::new(directory.path());
 //! let open = || Store::open(StoreConfig { watcher: Some(disk.clone()), ..StoreConfig::new(directory.path()) });
 //! open()?;
@@ -35,7 +35,7 @@
 //!
 //! The disk also records the changes since [`FaultyDisk::arm`] that were not synced; older files are safe. After a
 //! death, [`FaultyDisk::losses`] lists the possible results of a power cut at that moment, and [`Loss::apply`] applies
-//! one to the real files. [`Folder`](crate::Folder) restores them for the next. The model is worse than any single file
+//! one to the real files. [`DirSnapshot`](crate::DirSnapshot) restores them for the next. The model is worse than any single file
 //! system:
 //!
 //! * Of a file that was written to and not synced since, all bytes are there, none, half, or garbage of the same

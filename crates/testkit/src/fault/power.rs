@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use opkeep_fs::{FsCall, FsOp};
 
-use crate::folder::{self, Folder};
+use crate::dir_snapshot::{self, DirSnapshot};
 
 /// The number of changes that are tried in every combination, and the number that are tried alone.
 const COMBINED: usize = 4;
@@ -42,12 +42,12 @@ enum Change {
         to: PathBuf,
         id: FileId,
         inode: Option<u64>,
-        over: Folder,
+        over: DirSnapshot,
         over_id: Option<FileId>,
     },
     Removed {
         path: PathBuf,
-        gone: Folder,
+        gone: DirSnapshot,
     },
 }
 
@@ -69,11 +69,11 @@ impl Journal {
             return;
         }
         match (call.op, call.to) {
-            (FsOp::Create | FsOp::CreateDir | FsOp::OpenLock, _) if folder::inode(path).is_none() => {
+            (FsOp::Create | FsOp::CreateDir | FsOp::OpenLock, _) if dir_snapshot::inode(path).is_none() => {
                 self.names.remove(path);
                 self.awaited = Some(Change::Added { path: path.to_owned() });
             }
-            (FsOp::Link, Some(to)) if folder::inode(to).is_none() => {
+            (FsOp::Link, Some(to)) if dir_snapshot::inode(to).is_none() => {
                 let id = self.id(path);
                 self.names.insert(to.to_owned(), id);
                 self.awaited = Some(Change::Added { path: to.to_owned() });
@@ -83,13 +83,13 @@ impl Journal {
                     from: path.to_owned(),
                     to: to.to_owned(),
                     id: self.id(path),
-                    inode: folder::inode(path),
-                    over: Folder::of(to).unwrap_or_default(),
+                    inode: dir_snapshot::inode(path),
+                    over: DirSnapshot::of(to).unwrap_or_default(),
                     over_id: self.names.get(to).copied(),
                 });
             }
             (FsOp::Remove | FsOp::RemoveDir, _) => {
-                let gone = Folder::of(path).unwrap_or_default();
+                let gone = DirSnapshot::of(path).unwrap_or_default();
                 self.awaited = Some(Change::Removed { path: path.to_owned(), gone });
             }
             (FsOp::Write | FsOp::SetLength, _) => {
@@ -100,7 +100,7 @@ impl Journal {
                 let id = self.id(path);
                 self.unsynced.remove(&id);
             }
-            (FsOp::SyncDir, _) => self.changes.retain(|change| change.folder() != Some(path)),
+            (FsOp::SyncDir, _) => self.changes.retain(|change| change.directory() != Some(path)),
             _ => {}
         }
     }
@@ -170,11 +170,11 @@ fn choices(count: usize) -> Vec<Vec<bool>> {
 impl Change {
     fn is_done(&self) -> bool {
         match self {
-            Self::Added { path } => folder::inode(path).is_some(),
+            Self::Added { path } => dir_snapshot::inode(path).is_some(),
             Self::Renamed { from, to, inode, .. } => {
-                inode.is_some() && folder::inode(to) == *inode && folder::inode(from).is_none()
+                inode.is_some() && dir_snapshot::inode(to) == *inode && dir_snapshot::inode(from).is_none()
             }
-            Self::Removed { path, gone } => *gone != Folder::default() && folder::inode(path).is_none(),
+            Self::Removed { path, gone } => *gone != DirSnapshot::default() && dir_snapshot::inode(path).is_none(),
         }
     }
 
@@ -190,7 +190,7 @@ impl Change {
     }
 
     /// The directory whose sync makes the change durable.
-    fn folder(&self) -> Option<&Path> {
+    fn directory(&self) -> Option<&Path> {
         match self {
             Self::Added { path } | Self::Removed { path, .. } | Self::Renamed { to: path, .. } => {
                 path.parent()
@@ -201,14 +201,14 @@ impl Change {
     /// Undoes it, as far as later changes allow: a name that another file has by now cannot be taken back.
     fn undo(&self, names: &mut Names) -> io::Result<()> {
         match self {
-            Self::Added { path } => folder::remove(path),
+            Self::Added { path } => dir_snapshot::remove(path),
             Self::Renamed { from, to, id, over, over_id, .. } => {
                 // By the records, not by inode numbers: restored files have other numbers.
-                let is_there = names.get(to) == Some(id) && folder::inode(to).is_some();
-                if !is_there || folder::inode(from).is_some() {
+                let is_there = names.get(to) == Some(id) && dir_snapshot::inode(to).is_some();
+                if !is_there || dir_snapshot::inode(from).is_some() {
                     return Ok(());
                 }
-                folder::rename(to, from)?;
+                dir_snapshot::rename(to, from)?;
                 match over_id {
                     Some(id) => names.insert(to.clone(), *id),
                     None => names.remove(to),
@@ -217,8 +217,8 @@ impl Change {
             }
             Self::Removed { path, gone } => {
                 // The content of a lost directory is lost with it.
-                let has_a_place = path.parent().is_none_or(|parent| folder::inode(parent).is_some());
-                if folder::inode(path).is_none() && has_a_place { gone.restore(path) } else { Ok(()) }
+                let has_a_place = path.parent().is_none_or(|parent| dir_snapshot::inode(parent).is_some());
+                if dir_snapshot::inode(path).is_none() && has_a_place { gone.restore(path) } else { Ok(()) }
             }
         }
     }
@@ -278,7 +278,7 @@ impl Loss {
         }
         let torn = names.iter().filter(|(_, id)| self.tear != Tear::None && self.unsynced.contains(id));
         for (path, _) in torn {
-            folder::change(path, |bytes| self.tear.of(bytes))?;
+            dir_snapshot::change(path, |bytes| self.tear.of(bytes))?;
         }
         Ok(())
     }

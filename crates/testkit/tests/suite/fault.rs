@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use opkeep_fs::{FsCall, FsOp, Permit, Watcher};
-use opkeep_testkit::Folder;
+use opkeep_testkit::DirSnapshot;
 use opkeep_testkit::fault::{Fault, FaultyDisk};
 use rustix::io::Errno;
 
@@ -69,12 +69,12 @@ impl Files {
         fs::remove_file(path)
     }
 
-    fn create_folder(&self, name: &str) -> io::Result<()> {
+    fn create_dir(&self, name: &str) -> io::Result<()> {
         let (path, _) = self.may(FsOp::CreateDir, name, None, 0)?;
         fs::create_dir(path)
     }
 
-    fn sync_folder(&self, name: &str) -> io::Result<()> {
+    fn sync_dir(&self, name: &str) -> io::Result<()> {
         let (path, _) = self.may(FsOp::SyncDir, name, None, 0)?;
         File::open(path)?.sync_all()
     }
@@ -88,7 +88,7 @@ fn publish(files: &Files) -> io::Result<()> {
     files.write(&temp, "tmp/new", NEW)?;
     files.sync(&temp, "tmp/new")?;
     files.rename("tmp/new", "entries/x")?;
-    files.sync_folder("entries")
+    files.sync_dir("entries")
 }
 
 /// The bytes may reach the disk long after the name.
@@ -96,7 +96,7 @@ fn publish_without_sync(files: &Files) -> io::Result<()> {
     let temp = files.create("tmp/new")?;
     files.write(&temp, "tmp/new", NEW)?;
     files.rename("tmp/new", "entries/x")?;
-    files.sync_folder("entries")
+    files.sync_dir("entries")
 }
 
 /// The bytes become durable only after the name.
@@ -105,7 +105,7 @@ fn publish_before_sync(files: &Files) -> io::Result<()> {
     files.write(&temp, "tmp/new", NEW)?;
     files.rename("tmp/new", "entries/x")?;
     files.sync(&temp, "tmp/new")?;
-    files.sync_folder("entries")
+    files.sync_dir("entries")
 }
 
 fn publish_in_place(files: &Files) -> io::Result<()> {
@@ -140,8 +140,8 @@ fn publish_twice(files: &Files) -> io::Result<()> {
     Ok(())
 }
 
-fn publish_into_a_new_folder(files: &Files) -> io::Result<()> {
-    files.create_folder("entries/new")?;
+fn publish_into_a_new_dir(files: &Files) -> io::Result<()> {
+    files.create_dir("entries/new")?;
     let file = files.create("entries/new/y")?;
     files.write(&file, "entries/new/y", NEW)?;
     files.sync(&file, "entries/new/y")
@@ -149,20 +149,20 @@ fn publish_into_a_new_folder(files: &Files) -> io::Result<()> {
 
 /// The files for a publisher: an old `entries/x`, and an empty `tmp`.
 struct Bench {
-    _folder: tempfile::TempDir,
+    _dir: tempfile::TempDir,
     files: Files,
-    before: Folder,
+    before: DirSnapshot,
 }
 
 impl Bench {
     fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let root = folder.path().to_owned();
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().to_owned();
         fs::create_dir(root.join("tmp")).unwrap();
         fs::create_dir(root.join("entries")).unwrap();
         fs::write(root.join("entries/x"), OLD).unwrap();
-        let before = Folder::of(&root).unwrap();
-        Self { files: Files { disk: FaultyDisk::new(&root), root }, before, _folder: folder }
+        let before = DirSnapshot::of(&root).unwrap();
+        Self { files: Files { disk: FaultyDisk::new(&root), root }, before, _dir: dir }
     }
 
     fn root(&self) -> &Path {
@@ -183,13 +183,13 @@ impl Bench {
         self.files.disk.arm(at, Fault::Death);
         let ended = publisher(&self.files);
         assert_eq!(ended.is_err(), self.files.disk.has_sprung());
-        let dead = Folder::of(self.root()).unwrap();
+        let dead = DirSnapshot::of(self.root()).unwrap();
         let losses = self.files.disk.losses();
         losses
             .iter()
             .map(|loss| {
                 // All files are new: losses must not depend on the identity of files.
-                Folder::default().restore(self.root()).unwrap();
+                DirSnapshot::default().restore(self.root()).unwrap();
                 dead.restore(self.root()).unwrap();
                 loss.apply().unwrap();
                 Found::at(&self.root().join(name))
@@ -285,7 +285,7 @@ fn a_second_name_is_lost_by_itself_and_torn_with_the_first() {
 }
 
 #[test]
-fn what_came_later_is_not_taken_for_what_came_first() {
+fn later_changes_are_not_confused_with_earlier_ones() {
     let bench = Bench::new();
     let end = bench.calls(publish_twice).len() + 1;
     assert_eq!(bench.after_power_cut(publish_twice, end, "entries/y"), [Nothing, Old, New].into());
@@ -294,13 +294,13 @@ fn what_came_later_is_not_taken_for_what_came_first() {
 }
 
 #[test]
-fn a_lost_folder_takes_along_what_is_in_it() {
+fn a_lost_directory_loses_its_content() {
     let bench = Bench::new();
-    assert_eq!(bench.after_power_cut(publish_into_a_new_folder, 9, "entries/new/y"), [Nothing, New].into());
+    assert_eq!(bench.after_power_cut(publish_into_a_new_dir, 9, "entries/new/y"), [Nothing, New].into());
     bench.before.restore(bench.root()).unwrap();
     bench.files.disk.disarm();
-    publish_into_a_new_folder(&bench.files).unwrap();
-    let everything = Folder::of(bench.root()).unwrap();
+    publish_into_a_new_dir(&bench.files).unwrap();
+    let everything = DirSnapshot::of(bench.root()).unwrap();
     let mut lost = 0;
     for loss in bench.files.disk.losses() {
         everything.restore(bench.root()).unwrap();
@@ -317,10 +317,10 @@ fn the_dead_do_nothing_more() {
         bench.before.restore(bench.root()).unwrap();
         bench.files.disk.arm(at, Fault::Death);
         publish(&bench.files).unwrap_err();
-        let dead = Folder::of(bench.root()).unwrap();
+        let dead = DirSnapshot::of(bench.root()).unwrap();
         assert!(bench.files.remove("entries/x").is_err());
         assert!(bench.files.create("tmp/more").is_err());
-        assert_eq!(Folder::of(bench.root()).unwrap(), dead);
+        assert_eq!(DirSnapshot::of(bench.root()).unwrap(), dead);
         assert_eq!(bench.files.disk.calls().len(), at, "what the dead ask does not count");
         bench.files.disk.disarm();
         bench.files.remove("entries/x").unwrap();
@@ -359,7 +359,7 @@ fn half_of_a_write_arrives() {
 }
 
 #[test]
-fn somebody_else_comes_first() {
+fn another_process_comes_first() {
     let bench = Bench::new();
     let came = Arc::new(AtomicBool::new(false));
     let (entry, flag) = (bench.root().join("entries/x"), Arc::clone(&came));

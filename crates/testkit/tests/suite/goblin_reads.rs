@@ -89,7 +89,7 @@ fn headers_and_sections_are_those_of_genuine_objects() {
 
 /// The rules that hold for all linked objects that were examined.
 #[test]
-fn what_is_loaded_is_one_piece_from_address_0() {
+fn loaded_sections_are_one_piece_from_address_0() {
     for (kind, pair) in zoo() {
         let elf = Elf::parse(&pair.object).unwrap();
         if elf.header.e_type != 2 {
@@ -145,7 +145,7 @@ fn kernels_are_global_functions_with_code_of_their_own() {
 }
 
 #[test]
-fn relocations_point_at_what_is_there() {
+fn relocations_point_into_the_object() {
     for kind in ["910B vector", "910B mix 1:2", "910B part, vector", "910B part, cube"] {
         let pair = of_kind(kind);
         let elf = Elf::parse(&pair.object).unwrap();

@@ -8,8 +8,8 @@ use opkeep_testkit::ascend::zoo;
 
 /// The output of `readelf` for `object`, and its complaints.
 fn readelf(object: &[u8]) -> Option<(String, String)> {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("object");
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("object");
     std::fs::write(&path, object).unwrap();
     let options = ["--file-header", "--section-headers", "--program-headers", "--symbols", "--relocs"];
     let command = Command::new("readelf")

@@ -67,7 +67,7 @@ fn each_kernel_type_is_that_of_its_cores() {
 }
 
 #[test]
-fn descriptions_say_what_the_objects_are() {
+fn descriptions_match_the_objects() {
     let mut magics = BTreeSet::new();
     for (kind, pair) in zoo() {
         let meta = KernelMeta::parse(&pair.json).unwrap();

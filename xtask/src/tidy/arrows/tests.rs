@@ -40,9 +40,9 @@ fn an_arrow_that_is_not_listed_is_found_where_it_stands() {
             package("a", "crates", &[("serde", "normal"), ("b", kind)]),
             package("b", "crates", &[("a", "normal")]),
         ];
-        let what = "crates/a/Cargo.toml:2: a -> b is an arrow that ARCHITECTURE.md does not list";
+        let problem = "crates/a/Cargo.toml:2: a -> b is an arrow that ARCHITECTURE.md does not list";
         let findings = found(BLOCK, &list);
-        assert!(findings.len() == 1 && findings[0].starts_with(what), "{findings:?}");
+        assert!(findings.len() == 1 && findings[0].starts_with(problem), "{findings:?}");
     }
     let list = [package("a", "crates", &[("b", "dev")]), package("b", "crates", &[("a", "normal")])];
     assert_eq!(found(BLOCK, &list), [""; 0]);
@@ -51,8 +51,8 @@ fn an_arrow_that_is_not_listed_is_found_where_it_stands() {
 #[test]
 fn a_listed_arrow_must_be_in_a_manifest() {
     let list = [package("a", "crates", &[]), package("b", "crates", &[("a", "dev")])];
-    let what = "ARCHITECTURE.md:6: ARCHITECTURE.md lists b -> a, which no manifest has; remove the arrow";
-    assert_eq!(found(BLOCK, &list), [what]);
+    let problem = "ARCHITECTURE.md:6: ARCHITECTURE.md lists b -> a, which no manifest has; remove the arrow";
+    assert_eq!(found(BLOCK, &list), [problem]);
 }
 
 #[test]

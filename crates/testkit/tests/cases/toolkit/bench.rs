@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 pub(crate) struct Bench {
-    pub(crate) folder: TempDir,
+    pub(crate) dir: TempDir,
     pub(crate) installed: Installation,
 }
 
@@ -36,15 +36,15 @@ impl Bench {
     }
 
     pub(crate) fn of(toolkit: &Toolkit) -> Self {
-        let folder = TempDir::new().unwrap();
-        let installed = toolkit.write(&folder.path().join("Ascend")).unwrap();
-        fs::create_dir(folder.path().join("work")).unwrap();
-        Self { folder, installed }
+        let dir = TempDir::new().unwrap();
+        let installed = toolkit.write(&dir.path().join("Ascend")).unwrap();
+        fs::create_dir(dir.path().join("work")).unwrap();
+        Self { dir, installed }
     }
 
     /// The working directory of programs.
     pub(crate) fn work(&self) -> PathBuf {
-        self.folder.path().join("work")
+        self.dir.path().join("work")
     }
 
     pub(crate) fn output(&self, name: &str) -> PathBuf {
@@ -54,7 +54,7 @@ impl Bench {
     /// A program with the environment of the toolkit, and errors on standard output.
     pub(crate) fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
-        command.current_dir(self.work()).env_clear().env("HOME", self.folder.path().join("home"));
+        command.current_dir(self.work()).env_clear().env("HOME", self.dir.path().join("home"));
         command.envs(self.installed.environment(&std::env::var("PATH").unwrap()));
         // Without this, the `python3` in the path may be a slow script itself.
         command.env("HI_PYTHON", python()).env("ASCEND_SLOG_PRINT_TO_STDOUT", "1");

@@ -72,25 +72,25 @@ fn odd_mode() {
 
 fn locks() {
     let bench = Bench::new();
-    let folder = bench.work().join("kernel_meta_Square_0123abcd");
-    fs::create_dir(&folder).unwrap();
-    fs::write(folder.join("kernel_meta.lock"), "1").unwrap();
+    let dir = bench.work().join("kernel_meta_Square_0123abcd");
+    fs::create_dir(&dir).unwrap();
+    fs::write(dir.join("kernel_meta.lock"), "1").unwrap();
     let run = bench.compile("Ascend910B1", &square(), &[]);
     assert_eq!(run.code, Some(0));
     assert!(run.stdout.contains("Another process is using this dir"), "{}", run.stdout);
-    assert!(bench.pair("Square_0123abcd").is_none() && folder.join("kernel_meta.lock").exists());
-    fs::remove_dir_all(&folder).unwrap();
+    assert!(bench.pair("Square_0123abcd").is_none() && dir.join("kernel_meta.lock").exists());
+    fs::remove_dir_all(&dir).unwrap();
     bench.compiled("Ascend910B1", &square(), &[]);
-    assert!(!folder.exists());
+    assert!(!dir.exists());
 }
 
 fn debug_levels() {
     let bench = Bench::new();
-    let folder = bench.work().join("kernel_meta_Square_0123abcd/kernel_meta");
+    let dir = bench.work().join("kernel_meta_Square_0123abcd/kernel_meta");
     let kept = |options: &[&str]| {
-        let _ = fs::remove_dir_all(folder.parent().unwrap());
+        let _ = fs::remove_dir_all(dir.parent().unwrap());
         bench.compiled("Ascend910B1", &square(), options);
-        ["o", "json", "cce"].map(|suffix| folder.join(format!("Square_0123abcd.{suffix}")).exists())
+        ["o", "json", "cce"].map(|suffix| dir.join(format!("Square_0123abcd.{suffix}")).exists())
     };
     assert_eq!(kept(&[]), [false; 3]);
     assert_eq!(kept(&["--op_debug_level=3"]), [true, true, false]);

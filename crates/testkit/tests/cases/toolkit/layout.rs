@@ -66,7 +66,7 @@ fn files() {
 fn roots() {
     let ends = |bench: &Bench| {
         let below = |path: &std::path::Path| {
-            path.strip_prefix(bench.installed.folder()).unwrap().display().to_string()
+            path.strip_prefix(bench.installed.dir()).unwrap().display().to_string()
         };
         (below(bench.installed.versioned_root()), below(bench.installed.root()))
     };
@@ -239,19 +239,19 @@ fn vendors() {
     assert!(bench.compiled("Ascend910B1", &sub, &[]).0 != theirs);
 
     // In a package that a variable names, only explicitly named files are found.
-    let folder = bench.folder.path().join("custom");
-    bench.installed.write_vendor(&Vendor::new("custom").op("CubeCustom", "Square"), &folder).unwrap();
+    let dir = bench.dir.path().join("custom");
+    bench.installed.write_vendor(&Vendor::new("custom").op("CubeCustom", "Square"), &dir).unwrap();
     let cube = unary("CubeCustom", &x, &[]);
     let compile = |arguments: &[String]| {
         let mut command = bench.command(&bench.installed.tool("opc"));
-        command.env("ASCEND_CUSTOM_OPP_PATH", &folder).args(arguments);
+        command.env("ASCEND_CUSTOM_OPP_PATH", &dir).args(arguments);
         run(&mut command)
     };
     let mut arguments = bench.arguments("Ascend910B1", &cube);
     arguments.push("--deterministic=false".to_owned());
     let unnamed = compile(&arguments);
     assert!(unnamed.stdout.contains("compile failed"), "{}", unnamed.stdout);
-    let file = folder.join("op_impl/ai_core/tbe/custom_impl/dynamic/cube_custom.py");
+    let file = dir.join("op_impl/ai_core/tbe/custom_impl/dynamic/cube_custom.py");
     arguments.insert(0, file.display().to_string());
     arguments.push("--main_func=cube_custom".to_owned());
     let named = compile(&arguments);

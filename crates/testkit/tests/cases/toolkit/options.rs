@@ -142,8 +142,8 @@ fn log() {
     let opc = bench.installed.tool("opc");
     let silent = run(bench.command(&opc).args(&arguments).env_remove("ASCEND_SLOG_PRINT_TO_STDOUT"));
     assert_eq!((silent.stdout.as_str(), silent.stderr.as_str()), (format!("{FIRST_LINE}\n").as_str(), ""));
-    let folder = bench.folder.path().join("home/ascend/log/debug/plog");
-    let logs: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let dir = bench.dir.path().join("home/ascend/log/debug/plog");
+    let logs: Vec<_> = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert_eq!(logs.len(), 1);
     let text = std::fs::read_to_string(&logs[0]).unwrap();
     assert!(

@@ -118,7 +118,7 @@ fn versions() {
     };
     let (plain, hit) = once(&bench, &[]);
     assert_eq!(hit, json!(false));
-    let own = bench.folder.path().join("bank");
+    let own = bench.dir.path().join("bank");
     let path = bench.installed.write_bank(Some(&own), soc, "square", &json!({"block_factor": 8})).unwrap();
     let option = format!("--op_bank_path={}", own.display());
     let (tuned, hit) = once(&bench, &[&option]);

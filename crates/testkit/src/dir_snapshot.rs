@@ -11,19 +11,19 @@ use std::time::SystemTime;
 /// The files and directories at a path and below, or that the path is missing. Two are equal if names, bytes, modes,
 /// links and the times of files are equal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Folder {
+pub struct DirSnapshot {
     /// By path relative to the top, whose own path is empty.
     nodes: BTreeMap<PathBuf, Node>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Node {
-    Folder { mode: u32 },
+    Dir { mode: u32 },
     File { mode: u32, modified: SystemTime, bytes: Vec<u8> },
     Link { target: PathBuf },
 }
 
-impl Folder {
+impl DirSnapshot {
     /// The content of `top`.
     ///
     /// # Errors
@@ -59,7 +59,7 @@ impl Folder {
     }
 
     fn add(&mut self, top: &Path, path: PathBuf, node: Node) -> io::Result<()> {
-        if let Node::Folder { .. } = node {
+        if let Node::Dir { .. } = node {
             for name in names(&top.join(&path))? {
                 let below = path.join(name);
                 let node = Node::at(&top.join(&below))?;
@@ -82,7 +82,7 @@ impl Folder {
             // Joining an empty path would end in a slash, which follows links.
             let full = if path.as_os_str().is_empty() { top.to_owned() } else { top.join(path) };
             node.restore(&full)?;
-            if let Node::Folder { .. } = node {
+            if let Node::Dir { .. } = node {
                 for name in names(&full)? {
                     if !self.nodes.contains_key(&path.join(&name)) {
                         remove(&full.join(name))?;
@@ -99,13 +99,13 @@ impl Node {
         let meta = fs::symlink_metadata(path)?;
         let mode = meta.mode() & 0o7777;
         if meta.is_dir() {
-            Ok(Self::Folder { mode })
+            Ok(Self::Dir { mode })
         } else if meta.is_symlink() {
             Ok(Self::Link { target: fs::read_link(path)? })
         } else if meta.is_file() {
             Ok(Self::File { mode, modified: meta.modified()?, bytes: fs::read(path)? })
         } else {
-            Err(io::Error::other(format!("`{}` is neither file, folder nor link", path.display())))
+            Err(io::Error::other(format!("`{}` is neither file, directory nor link", path.display())))
         }
     }
 
@@ -118,7 +118,7 @@ impl Node {
             return Ok(());
         }
         match (self, found) {
-            (Self::Folder { mode }, Some(Self::Folder { .. })) => set_mode(path, *mode),
+            (Self::Dir { mode }, Some(Self::Dir { .. })) => set_mode(path, *mode),
             (node, Some(_)) => {
                 remove(path)?;
                 node.make(path)
@@ -129,7 +129,7 @@ impl Node {
 
     fn make(&self, path: &Path) -> io::Result<()> {
         match self {
-            Self::Folder { mode } => {
+            Self::Dir { mode } => {
                 fs::create_dir(path)?;
                 set_mode(path, *mode)
             }
@@ -148,8 +148,8 @@ fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
     fs::set_permissions(path, Permissions::from_mode(mode))
 }
 
-fn names(folder: &Path) -> io::Result<Vec<std::ffi::OsString>> {
-    fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name())).collect()
+fn names(dir: &Path) -> io::Result<Vec<std::ffi::OsString>> {
+    fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name())).collect()
 }
 
 /// The inode number of the file at `path`; of a link, that of the link itself.
@@ -184,49 +184,49 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_was_done_is_put_back() {
-        let folder = tempfile::tempdir().unwrap();
-        let (top, outside) = (folder.path().join("top"), folder.path().join("outside"));
+    fn any_change_is_undone() {
+        let dir = tempfile::tempdir().unwrap();
+        let (top, outside) = (dir.path().join("top"), dir.path().join("outside"));
         fs::create_dir_all(top.join("a/b")).unwrap();
         fs::write(top.join("a/file"), "bytes").unwrap();
         fs::write(top.join("a/other"), "others").unwrap();
         fs::create_dir(&outside).unwrap();
         fs::write(outside.join("precious"), "precious").unwrap();
         symlink(&outside, top.join("link")).unwrap();
-        let (image, around) = (Folder::of(&top).unwrap(), Folder::of(&outside).unwrap());
+        let (image, around) = (DirSnapshot::of(&top).unwrap(), DirSnapshot::of(&outside).unwrap());
 
         fs::write(top.join("a/file"), "bytez").unwrap();
         fs::remove_dir(top.join("a/b")).unwrap();
-        fs::write(top.join("a/b"), "no folder").unwrap();
+        fs::write(top.join("a/b"), "no directory").unwrap();
         set_mode(&top.join("a/other"), 0o600).unwrap();
         fs::create_dir_all(top.join("new/newer")).unwrap();
         fs::remove_file(top.join("link")).unwrap();
         fs::create_dir(top.join("link")).unwrap();
         symlink(&outside, top.join("another")).unwrap();
-        let changed = Folder::of(&top).unwrap();
+        let changed = DirSnapshot::of(&top).unwrap();
         assert_ne!(changed, image);
         assert_eq!(image.files().collect::<Vec<_>>(), [Path::new("a/file"), Path::new("a/other")]);
         image.restore(&top).unwrap();
-        assert_eq!(Folder::of(&top).unwrap(), image);
-        assert_eq!(Folder::of(&outside).unwrap(), around, "links are not followed");
+        assert_eq!(DirSnapshot::of(&top).unwrap(), image);
+        assert_eq!(DirSnapshot::of(&outside).unwrap(), around, "links are not followed");
 
         changed.restore(&top).unwrap();
-        assert_eq!(Folder::of(&top).unwrap(), changed);
-        Folder::default().restore(&top).unwrap();
-        assert_eq!(Folder::of(&top).unwrap(), Folder::default());
+        assert_eq!(DirSnapshot::of(&top).unwrap(), changed);
+        DirSnapshot::default().restore(&top).unwrap();
+        assert_eq!(DirSnapshot::of(&top).unwrap(), DirSnapshot::default());
         image.restore(&top).unwrap();
-        assert_eq!(Folder::of(&top).unwrap(), image);
-        assert_eq!(Folder::of(&outside).unwrap(), around);
+        assert_eq!(DirSnapshot::of(&top).unwrap(), image);
+        assert_eq!(DirSnapshot::of(&outside).unwrap(), around);
     }
 
     #[test]
     fn alike_are_those_that_differ_in_times_and_given_names() {
-        let folder = tempfile::tempdir().unwrap();
+        let dir = tempfile::tempdir().unwrap();
         let image = |name: &str, bytes: &str, time| {
-            let path = folder.path().join(name);
+            let path = dir.path().join(name);
             fs::write(&path, bytes).unwrap();
             File::options().append(true).open(&path).unwrap().set_modified(time).unwrap();
-            let image = Folder::of(folder.path()).unwrap();
+            let image = DirSnapshot::of(dir.path()).unwrap();
             fs::remove_file(path).unwrap();
             image
         };
