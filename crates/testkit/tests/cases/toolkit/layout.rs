@@ -66,7 +66,7 @@ fn files() {
 fn roots() {
     let ends = |bench: &Bench| {
         let below = |path: &std::path::Path| {
-            path.strip_prefix(bench.installed.dir()).unwrap().display().to_string()
+            path.strip_prefix(bench.installed.folder()).unwrap().display().to_string()
         };
         (below(bench.installed.versioned_root()), below(bench.installed.root()))
     };
