@@ -95,9 +95,9 @@ impl Setting {
         Store::open(self.config.clone()).unwrap().target(&self.target).unwrap()
     }
 
-    fn hits(&self, shelf: &TargetStore) {
+    fn hits(&self, target: &TargetStore) {
         for key in &self.keys {
-            match shelf.get(key.digest()) {
+            match target.get(key.digest()) {
                 Lookup::Hit(entry) => drop(entry),
                 Lookup::Miss(miss) => panic!("{miss}"),
             }
@@ -147,14 +147,14 @@ fn rows(name: &str, backend: Arc<dyn Backend>, requests: Vec<Request>, budgets: 
             &mut || time(|| setting.make_keys()),
             &mut || time(|| setting.hits(&known)),
             &mut || {
-                let shelf = setting.open();
-                time(|| setting.hits(&shelf))
+                let target = setting.open();
+                time(|| setting.hits(&target))
             },
             &mut || time(|| setting.build(&without)),
             &mut || {
-                let shelf = setting.open();
+                let target = setting.open();
                 time(|| {
-                    setting.hits(&shelf);
+                    setting.hits(&target);
                     files.iter().for_each(|file| look(file).unwrap());
                 })
             },

@@ -82,7 +82,7 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn a_process_is_told_apart_from_others() {
+    fn processes_are_distinguished() {
         let status = |code: &str| wait(Command::new("sh").args(["-c", code]).spawn().unwrap()).unwrap();
         assert_eq!(status("exit 3").status.code(), Some(3));
         // A text of 32 MiB.

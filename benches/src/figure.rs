@@ -1,6 +1,6 @@
 //! Figures of a benchmark for programs: `cargo xtask bench-report` makes its tables of these alone, and not of the
 //! printed text.
-#![expect(clippy::print_stderr, reason = "a figure that is lost is told")]
+#![expect(clippy::print_stderr, reason = "a lost figure is reported")]
 
 use std::time::Duration;
 
@@ -79,7 +79,7 @@ impl Figure {
             let (path, line) =
                 (directory.join(format!("{}.jsonl", self.bench)), json!(self.fields).to_string());
             if let Err(error) = files::append_line(&path, &line) {
-                eprintln!("a figure is lost, `{}` cannot be written to: {error}", path.display());
+                eprintln!("a figure is lost: `{}` cannot be written: {error}", path.display());
             }
         }
     }
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_holds_what_it_was_given() {
+    fn a_row_holds_its_values() {
         let figure = Figure::new("store_hit", "hit").entries(1000).bytes(9216);
         let figure = figure.times(Duration::from_micros(3), Duration::from_micros(2)).ratio([1.4, 1.5, 1.75]);
         let expected = json!({

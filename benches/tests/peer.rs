@@ -83,7 +83,7 @@ fn assert_percentiles(line: &Value, samples: u64) {
 }
 
 #[test]
-fn put_stores_the_entries_that_it_is_told_to() {
+fn put_stores_the_given_entries() {
     let peer = Peer::new();
     let line = peer.object(&["put", "--start", "5", "--n", "30"]);
     assert_eq!((&line["op"], &line["n"]), (&"put".into(), &30.into()));
@@ -96,7 +96,7 @@ fn put_stores_the_entries_that_it_is_told_to() {
 }
 
 #[test]
-fn get_returns_whole_entries() {
+fn get_returns_complete_entries() {
     let peer = Peer::of(20);
     for system in ["store", "store-info"] {
         let line = peer.object_as(system, &["get", "--n", "20", "--lookups", "300", "--seed", "3"]);
@@ -121,7 +121,7 @@ fn a_damaged_entry_is_not_returned() {
 }
 
 #[test]
-fn scan_sees_every_entry_and_evict_leaves_as_much_as_it_may() {
+fn scan_counts_every_entry_and_evict_leaves_the_given_size() {
     let peer = Peer::of(40);
     let line = peer.object(&["scan"]);
     let files: u64 = peer.entries().iter().map(|path| path.metadata().unwrap().len()).sum();
@@ -139,7 +139,7 @@ fn scan_sees_every_entry_and_evict_leaves_as_much_as_it_may() {
 }
 
 #[test]
-fn workers_share_a_store_and_nothing_goes_wrong() {
+fn workers_share_a_store_without_errors() {
     let peer = Peer::of(50);
     let workers: Vec<Value> = std::thread::scope(|scope| {
         let work = |id: usize| {
@@ -162,7 +162,7 @@ fn workers_share_a_store_and_nothing_goes_wrong() {
 }
 
 #[test]
-fn what_is_torn_or_lost_is_counted() {
+fn damaged_and_lost_entries_are_counted() {
     let work = |peer: &Peer| {
         let line = peer.object(&["worker", "--n", "200", "--seconds", "0.2"]);
         ["torn", "errors"].map(|name| line[name].as_u64().unwrap())
@@ -179,9 +179,9 @@ fn what_is_torn_or_lost_is_counted() {
 }
 
 #[test]
-fn what_is_not_understood_is_refused() {
+fn invalid_arguments_are_refused() {
     let peer = Peer::new();
-    for (arguments, told) in [
+    for (arguments, message) in [
         (&["fetch"][..], "found `fetch`, expected put"),
         (&["get", "--n", "many"], "`--n many` is no number"),
         (&["get", "--n", "0"], "`--n` is 0"),
@@ -189,6 +189,6 @@ fn what_is_not_understood_is_refused() {
     ] {
         let output = peer.run(arguments);
         let text = String::from_utf8(output.stderr).unwrap();
-        assert!(!output.status.success() && text.contains(told), "{arguments:?}: {text}");
+        assert!(!output.status.success() && text.contains(message), "{arguments:?}: {text}");
     }
 }

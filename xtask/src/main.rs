@@ -38,11 +38,7 @@ const TASKS: &[(&str, &str, Task)] = &[
         "count instructions beside the committed figures; needs valgrind; --update commits",
         guard::guard,
     ),
-    (
-        "findings",
-        "compare FINDINGS.md with the validator's codes; --update writes it",
-        findings::findings,
-    ),
+    ("findings", "compare FINDINGS.md with the validator's codes; --update writes it", findings::findings),
     (
         "conformance",
         "compare with ONNX Runtime: networks and random operators; needs Python",

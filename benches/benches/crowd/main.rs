@@ -57,7 +57,7 @@ fn main() {
             row(&work, processes, jobs, 8, &mut budgets);
         }
     }
-    what_knowing_is_worth(&Work::Mixed(kernels(64)));
+    unknown_times(&Work::Mixed(kernels(64)));
     let compiler = Compiler::new();
     let cores = available_parallelism().unwrap().get();
     let name = if is_measured() { "squeezenet" } else { "lenet" };
@@ -189,7 +189,7 @@ fn title(work: &Work, kernels: usize) -> String {
 }
 
 /// One process that does not know the times of its kernels, compared with one that does.
-fn what_knowing_is_worth(work: &Work) {
+fn unknown_times(work: &Work) {
     let known = Setting::new(work, 8);
     known.run(1, 8);
     let turns = Turns::take(

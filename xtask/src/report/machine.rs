@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::load::{Ticks, averages, read_proc, noise};
+use super::load::{Ticks, averages, noise, read_proc};
 use crate::disk;
 
 /// A machine, its software, and the course of a run: names and values, in the order of the report.

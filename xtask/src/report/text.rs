@@ -384,7 +384,8 @@ mod tests {
         report.machine.seconds = 900.0;
         let text = report.markdown();
         let above = text.split("## Budgets").next().unwrap();
-        for message in ["> **Noisy**: the load was 5.47", "> **No commit**", "> **Long**: it took 15.0 minutes"]
+        for message in
+            ["> **Noisy**: the load was 5.47", "> **No commit**", "> **Long**: it took 15.0 minutes"]
         {
             assert!(above.contains(message), "{message}: {above}");
         }

@@ -108,7 +108,8 @@ mod tests {
         let problem = |text| check(text).map(|finding| finding.to_string()).unwrap_or_default();
         assert_eq!(problem(None), "fixtures/a/README.md:1: the directory has no README.md; say why");
         assert!(
-            problem(Some("# A\n\n")).starts_with("fixtures/a/README.md:1: the README.md says nothing; say why")
+            problem(Some("# A\n\n"))
+                .starts_with("fixtures/a/README.md:1: the README.md says nothing; say why")
         );
     }
 

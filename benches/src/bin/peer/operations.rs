@@ -77,7 +77,7 @@ pub(crate) enum Got {
     /// All three bodies, with their size in bytes.
     Whole(usize),
     /// Wrong bytes were returned, or were found in the entry.
-    Torn,
+    Damaged,
     Absent,
     Io,
 }
@@ -87,21 +87,21 @@ pub(crate) fn look_up(store: &TargetStore, number: u64, key: &Digest, with_info:
     let entry = match store.get(key) {
         Lookup::Hit(entry) => entry,
         Lookup::Miss(Miss::Absent) => return Got::Absent,
-        Lookup::Miss(Miss::Damaged(_)) => return Got::Torn,
+        Lookup::Miss(Miss::Damaged(_)) => return Got::Damaged,
         Lookup::Miss(_) => return Got::Io,
     };
     let (Some(json), Some(object)) = (entry.member("json"), entry.member("object")) else {
-        return Got::Torn;
+        return Got::Damaged;
     };
     let read = match with_info {
         true => match entry.lazy_member("info") {
             Ok(Some(info)) => json.len() + object.len() + info.len(),
-            _ => return Got::Torn,
+            _ => return Got::Damaged,
         },
         // It was read into memory all the same, after the others.
         false => entry.file_bytes().min(WHOLE),
     };
-    if read == WHOLE && is_of(number, json, object) { Got::Whole(read) } else { Got::Torn }
+    if read == WHOLE && is_of(number, json, object) { Got::Whole(read) } else { Got::Damaged }
 }
 
 pub(crate) fn put(options: &Options) -> Result<Value, String> {
@@ -163,7 +163,7 @@ fn gc(store: &TargetStore, options: &GcOptions) -> Result<(GcReport, f64), Strin
     let report = store.gc(options).map_err(|error| error.to_string())?;
     let seconds = start.elapsed().as_secs_f64();
     match report {
-        GcReport { busy: true, .. } => Err("another process makes room".to_owned()),
+        GcReport { busy: true, .. } => Err("another process evicts".to_owned()),
         GcReport { failure: Some(error), .. } => Err(error.to_string()),
         report => Ok((report, seconds)),
     }

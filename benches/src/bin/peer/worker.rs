@@ -76,7 +76,7 @@ fn step(
     let key = if is_hot { key(hot) } else { keys[usize::try_from(known).unwrap_or(0)] };
     match look_up(store, number, &key, with_info) {
         Got::Whole(_) => counts.hits += 1,
-        Got::Torn => counts.torn += 1,
+        Got::Damaged => counts.torn += 1,
         Got::Absent if is_hot => counts.misses += 1,
         Got::Absent | Got::Io => counts.errors += 1,
     }

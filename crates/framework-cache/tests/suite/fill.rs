@@ -96,7 +96,8 @@ fn change_info(path: &Path, change: impl FnOnce(&mut Value)) {
 fn half_deleted_ranks_are_whole_again() {
     let base = tempfile::tempdir().unwrap();
     let ranks = ranks(base.path(), 8);
-    let whole: Vec<DirSnapshot> = ranks.iter().map(|rank| DirSnapshot::of(&rank.dir(base.path())).unwrap()).collect();
+    let whole: Vec<DirSnapshot> =
+        ranks.iter().map(|rank| DirSnapshot::of(&rank.dir(base.path())).unwrap()).collect();
     // Some lost kernels, in some they are damaged, one has none left that is right, and the last has nothing left.
     for rank in &ranks[..4] {
         (1..=rank.rank + 1).for_each(|elements| remove(base.path(), rank, elements));

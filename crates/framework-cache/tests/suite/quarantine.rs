@@ -112,7 +112,8 @@ fn what_changed_since_it_was_judged_stays() {
     for (at, change) in [made_whole, rewritten, described, gone, link, folder].into_iter().enumerate() {
         for when in [QuarantineProgress::Recorded, QuarantineProgress::Moving(0)] {
             let torn = Torn::new();
-            let (changed, last) = (Cell::new(DirSnapshot::default()), Cell::new(QuarantineProgress::Recorded));
+            let (changed, last) =
+                (Cell::new(DirSnapshot::default()), Cell::new(QuarantineProgress::Recorded));
             let aside = torn.mend_while(&|step| {
                 if step != QuarantineProgress::Checking {
                     last.set(step);

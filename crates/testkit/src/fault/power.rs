@@ -174,7 +174,9 @@ impl Change {
             Self::Renamed { from, to, inode, .. } => {
                 inode.is_some() && dir_snapshot::inode(to) == *inode && dir_snapshot::inode(from).is_none()
             }
-            Self::Removed { path, gone } => *gone != DirSnapshot::default() && dir_snapshot::inode(path).is_none(),
+            Self::Removed { path, gone } => {
+                *gone != DirSnapshot::default() && dir_snapshot::inode(path).is_none()
+            }
         }
     }
 
