@@ -3,14 +3,14 @@
 //! Of the entries that were idle for half an hour, only the prefixes of the idlest are read, as many as hold twice the bytes
 //! to evict. Of those, the entries with the lowest cost per byte and idle second are evicted first.
 //!
-//! Two threads evict where there are many entries. Each works in one of the 256 directories at a time, whose handles are
-//! opened and checked once.
+//! Entries are visited in the order of the 256 directories, each of which is opened and checked once. A second thread gains
+//! nothing: a rename from one directory to another locks the file system.
 //!
 //! An entry is evicted under its key's lock: a holder creates the entry, or has just found it. Creating and removing a lock
 //! file for each entry would take longer than all the rest. So one lock file is held all the time, and is
 //! [moved](KeyLock::moved_to) from key to key by a rename that replaces no file. At any time it excludes other processes from
 //! one key, as a lock file of that key does. A waiter that has opened the file meanwhile waits until it is released, which
-//! happens after each directory and after [`MOVES`] entries.
+//! happens after [`MOVES`] entries.
 //!
 //! A put needs no lock, and a hit touches the file. So an entry is checked under its lock, moved to `tmp`, where no process
 //! finds it, checked again, and restored if it is not the chosen file. The next entry replaces the one in `tmp`, which removes
@@ -21,7 +21,7 @@ use std::io::ErrorKind;
 use std::time::{Duration, SystemTime};
 
 use crate::entry::prefix::Prefix;
-use crate::inventory::{EvictionCandidate, FileTotals, threads};
+use crate::inventory::{EvictionCandidate, FileTotals};
 use crate::layout::{EVICT, entry_name};
 use crate::lock::{self, KeyLock, LockOutcome};
 use crate::{StoreError, TargetStore, files};
@@ -131,52 +131,33 @@ impl Eviction<'_> {
     fn costs(&self, pool: &[&EvictionCandidate]) -> Vec<Option<f64>> {
         let mut order: Vec<usize> = (0..pool.len()).collect();
         order.sort_by_key(|at| shard_of(pool[*at]));
-        let directories: Vec<&[usize]> =
-            order.chunk_by(|one, other| shard_of(pool[*one]) == shard_of(pool[*other])).collect();
-        let read = |directory: usize| {
-            let entries = directories[directory];
-            let mut batch = Batch::new(self.target, shard_of(pool[entries[0]]));
-            entries.iter().map(|at| (*at, batch.cost(pool[*at]))).collect::<Vec<_>>()
-        };
-        let mut costs = vec![None; pool.len()];
-        let read = opkeep_fs::map(directories.len(), threads(pool.len() as u64), || false, read);
-        for (at, cost) in read.results.into_iter().flatten() {
-            costs[at] = cost;
+        let (mut costs, mut batch) = (vec![None; pool.len()], Batch::new(self.target));
+        for at in order {
+            costs[at] = batch.cost(pool[at]);
         }
         costs
     }
 
-    /// Evicts these entries, those in one directory together.
+    /// Evicts these entries.
     fn evict(&mut self, mut entries: Vec<&EvictionCandidate>) {
         entries.sort_by_key(|entry| shard_of(entry));
-        let directories: Vec<&[&EvictionCandidate]> =
-            entries.chunk_by(|one, other| shard_of(one) == shard_of(other)).collect();
-        let evict = |directory: usize| self.evict_from(directories[directory]);
-        let evicted = opkeep_fs::map(directories.len(), threads(entries.len() as u64), || false, evict);
-        for Evicted { gone, failed, failure } in evicted.results {
-            self.gone += gone;
-            self.failed += failed;
-            self.failure = self.failure.take().or(failure);
-        }
-    }
-
-    /// Evicts entries of one directory.
-    fn evict_from(&self, entries: &[&EvictionCandidate]) -> Evicted {
-        let mut evicted = Evicted::default();
-        let Some(first) = entries.first() else { return evicted };
-        let mut batch = Batch::new(self.target, shard_of(first));
+        let mut batch = Batch::new(self.target);
         for entry in entries {
             match if self.dry { Ok(self.would_evict(entry)) } else { batch.remove(entry) } {
-                Ok(true) => evicted.gone.add(entry.bytes),
+                Ok(true) => self.gone.add(entry.bytes),
                 Ok(false) => {}
-                Err(error) => evicted.fail(error),
+                Err(error) => self.fail(error),
             }
         }
         if let Err((bytes, error)) = batch.finish() {
-            evicted.gone -= FileTotals { files: 1, bytes };
-            evicted.fail(error);
+            self.gone -= FileTotals { files: 1, bytes };
+            self.fail(error);
         }
-        evicted
+    }
+
+    fn fail(&mut self, error: StoreError) {
+        self.failed += 1;
+        self.failure.get_or_insert(error);
     }
 
     /// Whether an entry would be evicted: its key is not locked, and it still is the chosen file.
@@ -184,21 +165,6 @@ impl Eviction<'_> {
         let (store, path) = (self.target.store(), self.target.path(&entry.key));
         let is_held = lock::is_held(store.fs(), &self.target.dir().join("locks").join(entry.key.to_string()));
         !is_held && store.fs().id_at(&path) == Some(entry.inode)
-    }
-}
-
-/// The entries that were evicted from one directory.
-#[derive(Default)]
-struct Evicted {
-    gone: FileTotals,
-    failed: u64,
-    failure: Option<StoreError>,
-}
-
-impl Evicted {
-    fn fail(&mut self, error: StoreError) {
-        self.failed += 1;
-        self.failure.get_or_insert(error);
     }
 }
 
@@ -210,12 +176,11 @@ fn shard_of(entry: &EvictionCandidate) -> u8 {
 /// The number of entries after which the lock file is removed, so that its waiters continue.
 const MOVES: usize = 64;
 
-/// Entries of one directory, processed one after the other. Their directories are opened and checked once.
+/// Entries, processed one after the other. Directories are opened and checked once.
 struct Batch<'a> {
     target: &'a TargetStore,
-    /// The number of the directory.
-    number: u8,
-    shard: Option<Dir>,
+    /// The last directory of entries and its number; `None` if it is missing.
+    shard: Option<(u8, Option<Dir>)>,
     /// `tmp`.
     temps: Option<Dir>,
     /// The name in `tmp` to which entries are moved. Each replaces, and so removes, the one before.
@@ -226,16 +191,16 @@ struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    fn new(target: &'a TargetStore, number: u8) -> Self {
+    fn new(target: &'a TargetStore) -> Self {
         let lock = LockInTurn { target, held: None };
-        Self { target, number, shard: None, temps: None, temp: unique_name(EVICT), moved: None, lock }
+        Self { target, shard: None, temps: None, temp: unique_name(EVICT), moved: None, lock }
     }
 
     /// The cost of an entry in seconds, if it is known; zero for a damaged one.
     fn cost(&mut self, entry: &EvictionCandidate) -> Option<f64> {
         let (fs, name) = (self.target.store().fs(), entry_name(&entry.key));
-        let shard = self.enter().ok().flatten();
-        let prefix = shard.and_then(|shard| {
+        let _ = self.enter(entry);
+        let prefix = self.shard().and_then(|shard| {
             let (file, path) = (shard.open_file(&name).ok()?, shard.path().join(&name));
             Prefix::read(fs, &file, &path, entry.bytes, &entry.key).ok()
         });
@@ -249,13 +214,14 @@ impl<'a> Batch<'a> {
 
     /// Evicts an entry under its lock, if it still is the chosen file and was not used since. False if not.
     fn remove(&mut self, entry: &EvictionCandidate) -> Result<bool, StoreError> {
-        if !self.lock.take(entry)? || self.enter()?.is_none() {
+        if !self.lock.take(entry)? {
             return Ok(false);
         }
+        self.enter(entry)?;
         if self.temps.is_none() {
             self.temps = Some(self.target.own_dir("tmp")?);
         }
-        let (Some(shard), Some(temps)) = (&self.shard, &self.temps) else { return Ok(false) };
+        let (Some(shard), Some(temps)) = (self.shard(), &self.temps) else { return Ok(false) };
         let name = entry_name(&entry.key);
         let trouble = |source| StoreError::Io { action: "remove", path: shard.path().join(&name), source };
         let is_as_judged = |found: &FileStat| {
@@ -299,12 +265,19 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// The directory of the entries, opened and checked once. `None` if it is missing.
-    fn enter(&mut self) -> Result<Option<&Dir>, StoreError> {
-        if self.shard.is_none() {
-            self.shard = self.target.store().directory(&self.target.shard_dir(self.number), false)?;
+    /// Opens and checks the directory of `entry`, unless it is open.
+    fn enter(&mut self, entry: &EvictionCandidate) -> Result<(), StoreError> {
+        let number = shard_of(entry);
+        if self.shard.as_ref().is_none_or(|(open, _)| *open != number) {
+            self.shard = None;
+            let shard = self.target.store().directory(&self.target.shard_dir(number), false)?;
+            self.shard = Some((number, shard.map(Dir::quiet)));
         }
-        Ok(self.shard.as_ref())
+        Ok(())
+    }
+
+    fn shard(&self) -> Option<&Dir> {
+        self.shard.as_ref()?.1.as_ref()
     }
 }
 

@@ -6,7 +6,6 @@
 pub(crate) mod abandoned;
 pub(crate) mod scan;
 
-use std::num::NonZeroUsize;
 use std::ops::{AddAssign, SubAssign};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -122,19 +121,6 @@ pub(crate) struct InventoryReport {
     pub(crate) others: Vec<InventoryFile>,
 }
 
-/// The number of entries from which several threads look at them.
-const ENTRIES_FOR_THREADS: u64 = 1024;
-/// A build that evicts needs the other cores for its compilers.
-const MAX_THREADS: usize = 2;
-
-/// The number of threads for work on `entries` entries. No two work in the same directory, so they rarely wait for each
-/// other.
-pub(crate) fn threads(entries: u64) -> NonZeroUsize {
-    let available = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let threads = if entries < ENTRIES_FOR_THREADS { 1 } else { available().min(MAX_THREADS) };
-    NonZeroUsize::new(threads).unwrap_or(NonZeroUsize::MIN)
-}
-
 /// The largest believable time by which a last use is ahead of the clock.
 const AHEAD: Duration = Duration::from_secs(600);
 
@@ -155,19 +141,8 @@ impl Inventory<'_> {
     /// A directory cannot be listed: a wrong total would evict too much or too little.
     pub(crate) fn walk(&self) -> Result<InventoryReport, StoreError> {
         let mut walked = self.walk_others()?;
-        // Keys are random: the first directory says about how many entries there are.
-        self.shard(0, &mut walked)?;
-        let threads = threads(256 * walked.usage.entries.files);
-        let walk = |shard: usize| {
-            let mut walked = InventoryReport::default();
-            self.shard(shard as u8 + 1, &mut walked).map(|()| walked)
-        };
-        for shard in opkeep_fs::map(255, threads, || false, walk).results {
-            let InventoryReport { usage, idle, oldest_in_use, others: _ } = shard?;
-            walked.usage.entries += usage.entries;
-            walked.usage.foreign += usage.foreign;
-            walked.idle.extend(idle);
-            walked.oldest_in_use = walked.oldest_in_use.into_iter().chain(oldest_in_use).min();
+        for shard in 0..=u8::MAX {
+            self.shard(shard, &mut walked)?;
         }
         Ok(walked)
     }
