@@ -2,7 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "these tests look at what the calls did")]
 
 use std::fs;
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::symlink;
 
 use opkeep_fs::{Dir, FileKind, FileRead};
@@ -18,6 +18,9 @@ fn names_are_those_of_the_directory_that_was_opened() {
     fs::create_dir(&path).unwrap();
     dir.create_file("file", 0o600).unwrap();
     assert!(moved.join("file").exists() && !path.join("file").exists());
+    fs::write(moved.join("file"), "its own").unwrap();
+    fs::write(path.join("file"), "another's").unwrap();
+    assert_eq!(io::read_to_string(dir.open_file("file").unwrap()).unwrap(), "its own");
     assert_eq!(dir.path(), path);
     assert_eq!(dir.try_clone().unwrap().stat().unwrap().state.id, dir.stat().unwrap().state.id);
 }
