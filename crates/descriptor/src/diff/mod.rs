@@ -23,6 +23,7 @@ const NOTHING: &str = "(none)";
 
 /// One difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Change {
     /// The path, such as `ops[0].inputs[1].shape`.
     pub path: String,

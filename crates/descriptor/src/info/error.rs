@@ -9,6 +9,7 @@ use crate::info::locate::{locate, position};
 
 /// The reason why bytes are not a descriptor.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum InfoError {
     /// An empty file.
     #[error(
@@ -28,7 +29,7 @@ pub enum InfoError {
     },
     /// Not JSON.
     #[error(
-        "not a descriptor: invalid JSON at line {line} column {column} of {bytes} bytes: {problem}; {advice}"
+        "not a descriptor: invalid JSON at line {line} column {column} of {bytes} bytes: {problem}; {help}"
     )]
     Json {
         /// The size of the input in bytes.
@@ -40,7 +41,7 @@ pub enum InfoError {
         /// The JSON parser's message.
         problem: String,
         /// What the user can do.
-        advice: &'static str,
+        help: &'static str,
     },
     /// A key that the JSON library reserves.
     #[error(
@@ -136,7 +137,7 @@ impl InfoError {
             // Directly after the end of a line, the library counts column 0.
             column: column.max(1),
             problem: problem.to_owned(),
-            advice: if is_torn { TORN } else { STRANGE },
+            help: if is_torn { TORN } else { STRANGE },
         }
     }
 

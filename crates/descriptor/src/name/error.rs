@@ -8,6 +8,7 @@ use crate::nlohmann::dump::TooGreat;
 
 /// The reason why a generation has no name for a descriptor.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum NameError {
     /// A job of another compiler: AKG names no jobs of MindSpore, and MindSpore none of AKG.
     #[error("{generation} has no name for this: the job is one of another compiler")]

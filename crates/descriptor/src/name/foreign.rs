@@ -4,6 +4,7 @@ use std::fmt;
 
 /// A parsed kernel name whose form identifies the program that made it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ForeignName {
     /// `{words}_{number}_{device}`, from MindSpore: `square_12484080525657478220_2`, `te_fusion_add_relu_7_0`.
     MindSpore {

@@ -17,9 +17,9 @@ fn every_truncation_is_refused() {
     for length in 0..whole {
         match refused(&EXAMPLE.as_bytes()[..length]) {
             InfoError::Empty if length == 0 => {}
-            InfoError::Json { bytes, line, column, problem, advice } if length > 0 => {
+            InfoError::Json { bytes, line, column, problem, help, .. } if length > 0 => {
                 assert_eq!(bytes, length);
-                assert!(advice.contains("delete it"), "{advice}");
+                assert!(help.contains("delete it"), "{help}");
                 assert!(line >= 1 && column >= 1 && !problem.is_empty(), "{line}:{column} {problem}");
             }
             other => panic!("{length} bytes: {other}"),
@@ -111,9 +111,9 @@ fn keys_of_the_json_library_are_refused() {
 #[test]
 fn what_is_no_json_is_told_from_what_is_torn() {
     let torn = |bytes: &[u8]| match refused(bytes) {
-        InfoError::Json { line, column, problem, advice, .. } => {
+        InfoError::Json { line, column, problem, help, .. } => {
             assert!(!problem.contains("line"), "{problem}");
-            (line, column, advice.contains("delete it"))
+            (line, column, help.contains("delete it"))
         }
         other => panic!("{other}"),
     };
