@@ -48,7 +48,7 @@ impl fmt::Debug for CacheConfig {
 #[derive(Debug)]
 pub struct Cache {
     shared: Arc<Shared>,
-    /// Each is opened when it is first asked for.
+    /// Each is opened at its first use.
     targets: Mutex<Vec<(String, TargetCache)>>,
 }
 

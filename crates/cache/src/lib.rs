@@ -1,17 +1,16 @@
-//! One way for a compiled kernel: get it, or begin it, publish it, abandon it.
+//! A cache of compiled kernels: get an entry, or begin it and publish or abandon it.
 //!
 //! A [`Cache`] is a local store and, if there is one, a remote tier. [`TargetCache::get_or_begin`] gives a caller the entry
-//! under a key, or a [`Ticket`]: the duty to build it while others wait. The cache knows no operator. What a key covers and
-//! what members an entry has is its caller's affair, and so is whether an entry that was found is taken
-//! ([`Query::accept`]).
+//! under a key, or a [`Ticket`]: the duty to build it while others wait. The cache knows no operator. Its caller decides what a
+//! key covers, which members an entry has, and whether an entry that was found is taken ([`Query::accept`]).
 //!
 //! ```text
 //! look ─ hit ──────────────────────────────────────────────> Hit(Local)
 //!   │ miss
 //! lock the key ─ held ──> Pending ─ resume ─┬─ its holder published ──> Hit(Waited)
 //!   │                                       ├─ its holder failed ─────> HolderFailed
-//!   │                                       ├─ no heartbeat for long ─> Unshared
-//!   │                                       └─ its holder died ───────> (locked)
+//!   │                                       ├─ its holder is stale ───> Unshared
+//!   │                                       └─ its holder exited ─────> (locked)
 //! look again, quarantine what is damaged
 //!   │
 //! remote tier: get ─ hit ─ check, accept, put locally ─────> Hit(Remote)
@@ -22,10 +21,10 @@
 //! A host without locks asks the remote tier for a lease all the same; if it gets one, it has a `Build` ticket. With the mode
 //! `force` no host takes what another one publishes, and no leases are used.
 //!
-//! Each key is locked with a file lock of the store, so of all processes of a host that miss an entry one builds it; if it
-//! dies, one of the waiters takes over within 50 ms. No hit rests on a lock. Where a store cannot be written, or has no
-//! locks, a caller gets an unshared ticket and a warning. A store that is opened for reading has no locks: no waiter could find
-//! the kernel there. A waiter's timeout runs from the holder's last heartbeat.
+//! Each key is locked with a file lock of the store, so of all processes of a host that miss an entry one builds it; if
+//! that process exits, one of the waiters takes over within 50 ms. A hit needs no lock. Where a store cannot be written, or
+//! has no locks, a caller gets an unshared ticket and a warning. A store that is opened for reading has no locks: no waiter
+//! could find the kernel there. A waiter's timeout runs from the holder's last heartbeat.
 //!
 //! ```
 //! use opkeep_cache::{Accept, Cache, CacheConfig, Claim, Query};

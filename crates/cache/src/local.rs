@@ -51,7 +51,7 @@ impl Target {
     }
 
     /// Looks into the local store for the first time. The store counts an entry that the caller takes, and a miss if the query
-    /// says so.
+    /// is counted.
     pub(crate) fn look(&self, key: &Digest, query: &Query<'_>) -> Looked {
         self.look_once(key, query, None).unwrap_or_else(|miss| {
             if let Some(store) = self.store.as_ref().filter(|_| query.counted) {
@@ -135,7 +135,7 @@ impl Target {
         };
     }
 
-    /// Warns of an entry that is there and cannot be read.
+    /// Warns of an entry that exists and cannot be read.
     pub(crate) fn warn_of(&self, miss: &opkeep_store::Miss) {
         if let opkeep_store::Miss::Untrusted(_) | opkeep_store::Miss::Io(_) = miss {
             self.warn(WarningKind::Reading, miss);

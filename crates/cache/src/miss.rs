@@ -16,9 +16,9 @@ pub enum Miss {
     Damaged(Corruption),
     /// An entry cannot be read or is not trusted. It is left alone.
     Unreadable(opkeep_store::StoreError),
-    /// The caller ignored what was found.
+    /// The caller ignored the entry.
     Ignored,
-    /// The caller wants what was found replaced, for this reason.
+    /// The caller wants the entry replaced, for this reason.
     Replaced(String),
 }
 
@@ -48,11 +48,11 @@ impl From<opkeep_store::Miss> for Miss {
 impl fmt::Display for Miss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoStore => f.write_str("there is no store that can be used"),
+            Self::NoStore => f.write_str("no usable store"),
             Self::Absent => f.write_str("not in the store"),
             Self::Damaged(corruption) => write!(f, "damaged: {corruption}"),
             Self::Unreadable(error) => error.fmt(f),
-            Self::Ignored => f.write_str("what is stored is not for this caller"),
+            Self::Ignored => f.write_str("the stored entry is not for this caller"),
             Self::Replaced(reason) => f.write_str(reason),
         }
     }

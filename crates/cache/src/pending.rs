@@ -18,7 +18,7 @@ use crate::unshared::UnsharedReason;
 /// A place among the waiters of a key. [`TargetCache::resume`](crate::TargetCache::resume) asks for the key again; a caller
 /// that drops it waits no longer.
 ///
-/// If another host builds the entry, the pending key may hold the key's lock on this host, so that one of its callers asks
+/// If another host builds the entry, the pending key may hold the key's lock on this host, so that one caller calls
 /// the remote tier for all of them. Then it is to be resumed several times a second, or [parked](Self::park).
 #[must_use = "it waits for a key, and may hold its lock"]
 pub struct PendingKey {
@@ -34,7 +34,7 @@ enum State {
     Locked(LockWaiter, Miss),
     /// Another host has the lease.
     Leased(Leased),
-    /// It was resumed or given up.
+    /// It was resumed or dropped.
     Ended,
 }
 
@@ -45,13 +45,13 @@ pub(crate) struct Leased {
     pub(crate) wait: LeaseWait,
 }
 
-/// How a caller on this host has a key for which it asks the remote tier.
+/// The state of the key's lock on this host while its caller asks for a lease.
 pub(crate) enum Hold {
-    /// It holds the lock. The permit counts the lock's open file, once the key is pending.
+    /// Held. The permit counts the lock's open file, once the key is pending.
     Locked(KeyLock, Option<OpenFilePermit>),
-    /// It holds the lock at each attempt only.
+    /// Taken for each attempt only.
     Parked,
-    /// The key cannot be locked here.
+    /// Not taken, for this reason.
     Unlocked(UnsharedReason),
 }
 
@@ -105,12 +105,12 @@ impl PendingKey {
         self.began
     }
 
-    /// Whether the holder gave no heartbeat for `timeout`: it is stopped, or hangs. The heartbeat of a holder on another host
+    /// Whether the holder gave no heartbeat for `timeout`: it is stale. The heartbeat of a holder on another host
     /// is a lease that is renewed.
     pub fn is_stale(&mut self, timeout: Duration) -> bool {
         match &mut self.state {
             State::Locked(waiter, _) => waiter.is_stale(timeout),
-            State::Leased(leased) => leased.wait.is_silent_for(timeout, Instant::now()),
+            State::Leased(leased) => leased.wait.is_stale_for(timeout, Instant::now()),
             State::Ended => true,
         }
     }

@@ -1,12 +1,12 @@
-//! The way from a key to an entry or a ticket: look, lock, look again, look into the remote tier, lease.
+//! The order in which a key becomes an entry or a ticket: look up, lock, look up again, call the remote tier, lease.
 //!
 //! **Heartbeats.** Other callers on this host wait for the lock's holder while it calls the remote tier. It gives a heartbeat
 //! before and after each call, and they let it be without one for longer than a call may take.
 //!
 //! **How long another host is waited for.** As long as it renews its lease, but no longer than the caller's own build may
 //! take, counted from when the caller began to wait for the key on whichever host. After that, and after
-//! [other ends](crate::remote::LeaseWait) of the wait, the caller builds without the lease. What makes a build fail here makes
-//! it fail for all callers on this host at once; a tier passes no failure on to other hosts.
+//! [other ends](crate::remote::LeaseWait) of the wait, the caller builds without the lease. A failure
+//! that would repeat reaches all waiters on this host at once; a tier passes no failure on to other hosts.
 //!
 //! **Without a lock.** A host whose store has no locks, or that has no store, asks for a lease all the same. A caller that
 //! builds because the lock's holder is stale does not: that holder may have the lease, too.
@@ -32,15 +32,15 @@ use crate::warning::WarningKind;
 
 /// The longest pause between two attempts of a caller that waits. It keeps a takeover below 50 ms.
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
-/// How long a lease is renewed if the query does not say.
+/// How long a lease is renewed if the query sets no limit.
 const DEFAULT_HOLD_LIMIT: Duration = Duration::from_secs(3600);
-/// What a holder that calls the remote tier may do between two heartbeats, besides the call.
+/// The time between two heartbeats of a holder that calls the remote tier, besides that of the call.
 const CALL_GRACE: Duration = Duration::from_secs(3);
 
-/// One caller's way to one key.
+/// The attempts of one caller to get or begin one key.
 ///
 /// The order of what is held is fixed: the key's lock, then the lease. A caller that takes more, such as a job token, takes it
-/// after these; so no callers wait for each other in a ring.
+/// after these; so no two callers wait for each other.
 #[derive(Clone, Copy)]
 pub(crate) struct Protocol<'a> {
     pub(crate) target: &'a Arc<Target>,
@@ -112,7 +112,7 @@ impl Protocol<'_> {
         }
     }
 
-    /// Waits, if the query says so, while the key is pending.
+    /// Waits while the key is pending, unless the query does not wait.
     pub(crate) fn wait(self, mut claim: Claim) -> Claim {
         let mut on_wait = match self.query.wait {
             Wait::Never => None,

@@ -8,7 +8,7 @@ use opkeep_store::Entry;
 
 use crate::remote::Limits;
 
-/// How long a holder may be without a heartbeat, if the query does not say.
+/// How long a holder may be without a heartbeat, if the query sets no limit.
 const DEFAULT_STALE_AFTER: Duration = Duration::from_secs(600);
 
 /// A caller's conditions: which entries it takes, and how it waits.

@@ -12,6 +12,6 @@ pub enum UnsharedReason {
     NoLocks,
     /// The lock of this key could not be taken.
     LockFailed,
-    /// The holder gave no heartbeat for too long: it is stopped, or hangs.
+    /// The holder gave no heartbeat for too long: it is stale.
     HolderStale,
 }

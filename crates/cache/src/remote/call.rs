@@ -34,7 +34,7 @@ pub(super) fn deadline_after(timeout: Duration) -> Instant {
     Instant::now() + timeout.min(LONGEST_CALL)
 }
 
-/// Runs a call. The error, for people, says that it panicked: a client that does loses its answer, not the build.
+/// Runs a call. The error, for people, says that it panicked: then its answer is lost, not the build.
 pub(super) fn guarded<T>(call: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());

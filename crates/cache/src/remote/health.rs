@@ -35,7 +35,7 @@ pub(super) enum Permit {
 pub(super) enum CallEnd {
     Answered,
     Failed,
-    /// The caller waited no longer. That says nothing about the tier.
+    /// The caller ended it, which is no failure of the tier.
     Ended,
 }
 

@@ -1,12 +1,12 @@
 //! The wait for a lease that another host has.
 //!
-//! A wait goes on while the holder gives signs of life: a remaining time that grew, as it does when the lease is renewed, or
+//! A wait goes on while the holder gives heartbeats: a remaining time that grew, as it does when the lease is renewed, or
 //! another holder. Without one for as long as a lease lasts, the tier's answers are wrong, and the wait ends.
 //!
 //! The wait also ends if a lease is released before its time, no entry was published, and a third host has the lease by
 //! then. The holder failed, or could not publish, and so may the next one; a tier has no way to pass on the reason. All hosts
-//! that waited build at once, rather than one after the other. A lease that expired says nothing of the kind: its holder
-//! died, and the next one is waited for.
+//! that waited build at once, rather than one after the other. A lease that expired is another case: its holder
+//! was killed, and the next one is waited for.
 
 use std::time::{Duration, Instant};
 
@@ -29,7 +29,7 @@ struct Held {
     remaining: Duration,
     /// When it ends at the earliest, unless it is renewed.
     ends: Option<Instant>,
-    /// The last sign of life, and how long the next may take.
+    /// The last heartbeat, and how long the next may take.
     seen_alive: Instant,
     alive_for: Duration,
 }
@@ -40,7 +40,7 @@ impl LeaseWait {
         self.next_poll.is_none_or(|next| now >= next)
     }
 
-    /// Notes the answer that `holder` has the lease for `remaining`, to a question of the time `asked`. Leases last for `ttl`.
+    /// Records the answer to a call at the time `asked`: `holder` has the lease for `remaining`. Leases last for `ttl`.
     pub(crate) fn note(&mut self, asked: Instant, holder: u64, remaining: Duration, ttl: Duration) {
         let alive = match self.held {
             Some(before) if before.holder == holder => remaining > before.remaining,
@@ -64,13 +64,13 @@ impl LeaseWait {
         self.was_released
     }
 
-    /// Whether the holder gives no sign of life for longer than a lease lasts.
+    /// Whether the holder gave no heartbeat for longer than a lease lasts.
     pub(crate) fn is_stale(&self, now: Instant) -> bool {
-        self.held.is_some_and(|held| self.is_silent_for(held.alive_for, now))
+        self.held.is_some_and(|held| self.is_stale_for(held.alive_for, now))
     }
 
-    /// Whether the holder gave no sign of life for `time`.
-    pub(crate) fn is_silent_for(&self, time: Duration, now: Instant) -> bool {
+    /// Whether the holder gave no heartbeat for `time`.
+    pub(crate) fn is_stale_for(&self, time: Duration, now: Instant) -> bool {
         self.held.is_some_and(|held| now.saturating_duration_since(held.seen_alive) >= time)
     }
 }
@@ -115,7 +115,7 @@ mod tests {
     fn another_holder_is_alive() {
         let (mut wait, began) = (LeaseWait::default(), Instant::now());
         wait.note(began, 1, seconds(5), TTL);
-        // The first died: its lease expired before the second got it.
+        // The first was killed: its lease expired before the second got it.
         wait.note(began + seconds(6), 2, seconds(4), TTL);
         assert!(!wait.was_released());
         assert!(!wait.is_stale(began + seconds(35)) && wait.is_stale(began + seconds(36)));

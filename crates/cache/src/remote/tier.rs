@@ -21,7 +21,8 @@ pub struct RemoteConfig {
     pub tier: Arc<dyn RemoteTier>,
     /// The uses of it; [`RemotePolicy::ReadWrite`] by default.
     pub policy: RemotePolicy,
-    /// How long a lease is valid without renewal; 30 s by default. A holder that dies keeps the waiters of other hosts for as long.
+    /// How long a lease is valid without renewal; 30 s by default. The waiters of other hosts wait as long for a holder that was
+    /// killed.
     pub lease_ttl: Duration,
     /// How long one call may take; 10 s by default.
     pub call_timeout: Duration,
@@ -168,7 +169,7 @@ pub trait LeaseGuard: Send {
     fn release(self: Box<Self>, context: &RemoteContext<'_>);
 }
 
-/// Why a remote tier did not do what it was asked.
+/// Why a call to a remote tier failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RemoteError {

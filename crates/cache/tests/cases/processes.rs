@@ -26,25 +26,25 @@ pub(crate) const CHILD: &str = "--child";
 /// Keys that a crowd wants.
 const KEYS: usize = 6;
 
-/// What other processes do: `ROLE ROOT FILE`.
+/// The roles of other processes: `ROLE ROOT FILE`.
 pub(crate) fn other_process(arguments: &[String]) {
     let [role, root, file] = arguments else { panic!("{arguments:?}") };
     let (cache, file) = (at(Path::new(root)), Path::new(file));
     match role.as_str() {
-        // Takes the ticket, says so, and never ends.
+        // Takes the ticket, reports that, and never ends.
         "hold" => {
             let _ticket = build(claim(&cache, "relu"));
             fs::write(file, "").unwrap();
             std::thread::sleep(Duration::from_secs(600));
         }
-        // Takes the ticket, says so, and gives it up when it is told to.
+        // Takes the ticket, reports that, and abandons it when the test ends it.
         "fail" => {
             let ticket = build(claim(&cache, "relu"));
             fs::write(file, "").unwrap();
             until("the end", || file.with_file_name("end").exists());
             ticket.abandon(Failure::new("no int4 kernel"));
         }
-        // Says that it waits, then that it has the ticket; publishes when it is told to.
+        // Reports that it waits, then that it has the ticket; publishes when the test ends it.
         "wait" => match wait(&cache, &|| fs::write(file.with_extension("waits"), "").unwrap()) {
             Claim::Build(ticket) => {
                 fs::write(file.with_extension("took"), "").unwrap();
@@ -53,7 +53,7 @@ pub(crate) fn other_process(arguments: &[String]) {
             }
             other => assert_eq!(hit(other), (1, Source::Waited)),
         },
-        // Goes where no thread but this one is.
+        // Forks in a process with one thread.
         "fork" => fork(&cache, file),
         "pending" => hold_pending(Path::new(root)),
         "crowd" => crowd(&cache, file),

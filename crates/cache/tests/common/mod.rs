@@ -1,4 +1,4 @@
-//! Hosts with caches in fresh directories, entries that are easy to tell apart, and the warnings that were given.
+//! Hosts with caches in fresh directories, entries that are easy to distinguish, and the warnings.
 
 #![allow(dead_code, reason = "each test program uses its own part of this")]
 #![allow(clippy::disallowed_methods, reason = "tests look at what was written")]
@@ -34,7 +34,7 @@ impl Host {
         Self { dir: fresh(), warnings: Arc::default() }
     }
 
-    /// What a cache on this host is made of.
+    /// The settings of a cache on this host.
     pub(crate) fn config(&self) -> CacheConfig {
         let mut config = CacheConfig::new(StoreConfig::new(self.dir.path()));
         let warnings = Arc::clone(&self.warnings);
@@ -69,7 +69,7 @@ impl Host {
         std::mem::take(&mut self.warnings.lock().unwrap())
     }
 
-    /// Where the key's lock is while it is held.
+    /// The path of the key's lock while it is held.
     pub(crate) fn lock_path(&self, key: &Digest) -> PathBuf {
         self.target_dir().join("locks").join(key.to_string())
     }
@@ -101,12 +101,12 @@ pub(crate) fn key(name: &str) -> Digest {
     Digest::of(name.as_bytes())
 }
 
-/// What an entry says of its writer.
+/// The text of a writer's entry.
 pub(crate) fn text(writer: usize) -> String {
     format!("written by {writer}, {}", "and longer ".repeat(writer % 7))
 }
 
-/// Publishes what `writer` makes.
+/// Publishes the entry of `writer`.
 pub(crate) fn publish(ticket: Ticket, writer: usize) -> opkeep_cache::Published {
     let object = text(writer);
     ticket.publish(&builder(&object)).unwrap()
@@ -120,7 +120,7 @@ pub(crate) fn builder(object: &str) -> EntryBuilder<'_> {
         .lazy("header", object.as_bytes())
 }
 
-/// The number of the writer of an entry, whose bytes must be what that one wrote.
+/// The number of the writer of an entry, whose bytes must be those of that writer.
 pub(crate) fn writer(entry: &Entry) -> usize {
     let object = std::str::from_utf8(entry.member("object").unwrap()).unwrap();
     let number = object.strip_prefix("written by ").and_then(|rest| rest.split_once(','));
@@ -130,12 +130,12 @@ pub(crate) fn writer(entry: &Entry) -> usize {
     number
 }
 
-/// Takes whatever is found.
+/// Takes every entry.
 pub(crate) fn take(_: &Entry) -> Accept {
     Accept::Take
 }
 
-/// What the key becomes for a caller that takes everything and does not wait.
+/// The claim of a caller that takes every entry and does not wait.
 pub(crate) fn claim(cache: &TargetCache, name: &str) -> Claim {
     cache.get_or_begin(&key(name), &Query::new(&take)).unwrap()
 }
@@ -145,7 +145,7 @@ pub(crate) fn resume(cache: &TargetCache, pending: PendingKey) -> Claim {
     cache.resume(pending, &Query::new(&take)).unwrap()
 }
 
-/// Asks until the key is not pending.
+/// Resumes until the key is not pending.
 pub(crate) fn settle(cache: &TargetCache, mut claim: Claim) -> Claim {
     let began = Instant::now();
     while let Claim::Pending(pending) = claim {
@@ -185,7 +185,7 @@ pub(crate) fn failed(claim: Claim) -> Failure {
     }
 }
 
-/// Names of what is in `dir`.
+/// The names of the files in `dir`.
 pub(crate) fn names(dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(dir).unwrap();
     let mut names: Vec<_> =

@@ -1,4 +1,4 @@
-//! What a key becomes on a host where everything works.
+//! Claims on a host where everything works.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -57,12 +57,12 @@ fn a_pending_key_is_resumed_until_its_holder_is_done() {
     publish(ticket, 1);
     assert_eq!(hit(resume(&waiter, second)), (1, Source::Waited));
     assert_eq!(waiter.store().unwrap().statistics().waits, 1);
-    // Another key is nobody's.
+    // No caller holds another key.
     drop(build(claim(&waiter, "sigmoid")));
 }
 
 /// Has `waiters` threads wait for the key that `end` is given the ticket of, and calls it when all of them do. Each that
-/// becomes a builder publishes. What became of them.
+/// becomes a builder publishes. Returns the outcomes.
 fn wait_for(
     host: &Host,
     waiters: usize,

@@ -68,7 +68,7 @@ struct Doing {
     step: Step,
     which: usize,
     writes: usize,
-    /// What it has moved away, and must put back unless it may go.
+    /// The entry that it has moved, and must restore unless that may go.
     in_hand: Option<State>,
 }
 
@@ -79,7 +79,7 @@ struct Model {
     holders: [Option<usize>; KEYS],
     /// What was there when a thread aged it.
     aged: Vec<State>,
-    /// Why holders gave up. Waiters are told one of these.
+    /// The failures of holders. Waiters get one of these.
     reasons: Vec<String>,
 }
 
@@ -88,7 +88,7 @@ impl Model {
         self.states.len() - 1
     }
 
-    /// Takes down what is there after thread `who` made one access.
+    /// Records the files after thread `who` made one access.
     fn look(&mut self, store: &TargetStore, who: usize) {
         let before = self.states[self.now()];
         let after = std::array::from_fn(|which| State::of(store, which));
@@ -100,7 +100,7 @@ impl Model {
         }
     }
 
-    /// Fails unless what `who` does may make this change.
+    /// Fails unless the operation of `who` may make this change.
     fn allow(&mut self, who: usize, which: usize, before: State, after: State) {
         use State::{Absent, Damaged, Valid};
         let told = format!("thread {who}, key {which}: {before:?} -> {after:?} by {:?}", self.doing[who]);
@@ -386,7 +386,7 @@ fn in_many_orders(programs: &[Vec<(Step, usize)>]) {
     }
 }
 
-/// Waiters that resume while the holder publishes, gives up or fails.
+/// Waiters that resume while the holder publishes, drops its ticket or fails.
 #[test]
 fn waiters_among_holders_that_end() {
     use Step::{Abandon, Claim, Drop, Publish};

@@ -50,7 +50,7 @@ fn is_locked(cache: &TargetCache, name: &str) -> bool {
 
 /// A caller that compiles something else keeps no other caller of its host waiting.
 #[test]
-fn a_parked_key_is_locked_by_whoever_asks() {
+fn a_parked_key_can_be_locked_by_another_caller() {
     let (remote, one, other) = (FakeRemote::new(), Host::new(), Host::new());
     let ticket = build(claim(&one.with_remote(&config(&remote)), "relu"));
     let cache = other.with_remote(&config(&remote));

@@ -1,4 +1,4 @@
-//! Leases in a remote tier: of all hosts that miss an entry one builds it, and no holder keeps the others for long.
+//! Leases in a remote tier: of all hosts that miss an entry one builds it, and no holder keeps the others waiting for long.
 
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -67,7 +67,7 @@ fn a_caller_that_waits_gets_what_the_other_host_publishes() {
 }
 
 #[test]
-fn a_ticket_that_is_given_up_is_another_hosts() {
+fn a_ticket_that_is_dropped_or_abandoned_is_another_hosts() {
     let (remote, one, other) = (FakeRemote::new(), Host::new(), Host::new());
     let cache = other.with_remote(&config(&remote));
     for fails in [false, true] {

@@ -1,4 +1,4 @@
-//! The cache within one process. What runs itself as other processes is beside this, in `cases`.
+//! The cache within one process. Tests that start other processes are in `cases`.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,4 +1,4 @@
-//! Races of tickets, each run into at every access to the disk at which it can be.
+//! Races of tickets, at every access to the disk at which they are possible.
 
 #![expect(clippy::disallowed_methods, reason = "these tests damage entries")]
 
@@ -33,8 +33,8 @@ fn at_every_access(disk: &FaultyDisk, mut round: impl FnMut(usize)) {
     panic!("no end");
 }
 
-/// Claims `name` on the watched disk while the holder's ticket ends with `end` before access `at`. What it becomes when it
-/// is not pending any more.
+/// Claims `name` on the watched disk while the holder's ticket ends with `end` before access `at`. Returns the
+/// claim when it is not pending any more.
 fn while_the_holder_ends(
     caches: (&TargetCache, &TargetCache, &FaultyDisk),
     name: &str,
@@ -47,12 +47,12 @@ fn while_the_holder_ends(
     let take = move || ending.lock().unwrap().take();
     disk.interrupt(at, move || end(take().unwrap()));
     let mut claimed = claim(raced, name);
-    // Once more, for accesses that only one makes who waits.
+    // Once more, for accesses that only a waiter makes.
     if let Claim::Pending(pending) = claimed {
         claimed = resume(raced, pending);
     }
     match held.lock().unwrap().take() {
-        // It came to no such access: the holder ends now.
+        // There is no such access: the holder ends now.
         Some(ticket) => {
             assert!(matches!(claimed, Claim::Pending(_)), "{at}: {claimed:?}");
             disk.interrupt(usize::MAX, || {});
@@ -113,8 +113,7 @@ fn a_failure_at_any_moment_is_shared_or_tried_again() {
     assert!(shared > 0 && tried > 0, "{shared} {tried}");
 }
 
-/// Whatever fails, and wherever, a claim is answered and what was built is the caller's. The next process works, also after
-/// a death.
+/// Whichever access fails, a claim is answered, and the caller has its build. The next process works, also after a kill.
 #[test]
 fn no_fault_at_any_access_fails_a_build() {
     let (host, cache, raced, disk) = watched();
@@ -130,7 +129,7 @@ fn no_fault_at_any_access_fails_a_build() {
         };
         let attempt = |cache: &TargetCache| {
             let object = text(5);
-            // Where no file is to be had, it is asked for again.
+            // Without a file descriptor it is pending, and resumed.
             match settle(cache, claim(cache, &name)) {
                 Claim::Build(ticket) | Claim::Unshared(ticket, _) => {
                     ticket.publish(&builder(&object)).map(drop).map_err(|_| ())
@@ -156,7 +155,7 @@ fn no_fault_at_any_access_fails_a_build() {
                 match next {
                     Claim::Hit(found) => assert_eq!(found.source, Source::Local),
                     other => {
-                        // What was not written was not called so; or the entry is there and was not to be read.
+                        // A failed write was reported; or the entry exists and could not be read.
                         assert!(published.is_err() || !path.exists(), "{at} {op:?} {fault:?}");
                         publish(build(other), 6);
                     }

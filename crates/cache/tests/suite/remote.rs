@@ -43,7 +43,7 @@ fn an_entry_of_one_host_is_a_hit_on_the_other() {
     // It was put into the store, and nothing is left that keeps others waiting.
     assert!(!other.lock_path(&key("relu")).exists());
     assert_eq!(hit(cache.get_or_begin(&key("relu"), &Query::new(&accept)).unwrap()), (1, Source::Local));
-    // Whatever rules another host applied, here none were.
+    // The rules that another host applied do not count here.
     assert_eq!(stamps.into_inner().unwrap(), [0, 0]);
     assert_eq!(remote.count(Get), 3);
     let statistics = cache.store().unwrap().statistics();
@@ -53,7 +53,7 @@ fn an_entry_of_one_host_is_a_hit_on_the_other() {
     assert!(one.warnings().is_empty() && other.warnings().is_empty());
 }
 
-/// Fails unless what the remote tier returns under `faults` leads to a build with one warning.
+/// Fails unless the answer of the remote tier under `faults` leads to a build with one warning a look.
 fn is_never_served(remote: &FakeRemote, host: &Host, cache: &TargetCache, faults: RemoteFaults) {
     remote.set_faults(faults.clone());
     let judged = AtomicUsize::new(0);
@@ -80,7 +80,7 @@ fn no_flipped_bit_is_served() {
     }
     let errors = cache.store().unwrap().statistics().remote_errors;
     assert_eq!(errors, 2 * bits as u64);
-    // Nothing of that is remembered: the tier works again.
+    // The tier works again.
     remote.set_faults(RemoteFaults::default());
     assert_eq!(hit(claim(&cache, "relu")), (1, Source::Remote));
 }
@@ -104,7 +104,7 @@ fn no_entry_that_is_cut_or_of_another_key_is_served() {
 
 #[test]
 fn a_lazy_member_with_a_wrong_digest_is_not_served() {
-    // The table says what the bytes are not, and every other digest is right.
+    // One digest in the table is not that of the bytes, and every other one is right.
     let (remote, host) = (FakeRemote::new(), Host::new());
     let object = text(1);
     let good = builder(&object).encode(&key("relu")).unwrap();
@@ -206,7 +206,7 @@ fn a_slow_tier_is_not_waited_for() {
     let calls = remote.calls().len();
     let mut config = config(&remote);
     config.call_timeout = Duration::from_millis(5);
-    // It would answer within an hour, and gives up at the deadline of its call.
+    // It would answer within an hour, and its call ends at the deadline.
     remote.set_faults(RemoteFaults { delay: Duration::from_secs(3600), ..RemoteFaults::default() });
     let cache = other.with_remote(&config);
     for name in ["relu", "sigmoid", "tanh"] {
@@ -280,7 +280,7 @@ fn the_policy_and_the_mode_say_what_the_tier_is_used_for() {
 fn modes_that_write_nothing_take_from_the_tier() {
     let (remote, one, other) = (FakeRemote::new(), Host::new(), Host::new());
     publish(build(claim(&one.with_remote(&config(&remote)), "relu")), 1);
-    // There is a store, with nothing in it.
+    // The store is empty.
     drop(other.cache());
     let in_mode = |mode| {
         let mut config = other.config();

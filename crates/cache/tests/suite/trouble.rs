@@ -26,7 +26,7 @@ fn unshared(claim: Claim) -> (Ticket, UnsharedReason) {
     }
 }
 
-/// Refuses one kind of call, while it is told to.
+/// Refuses one kind of call, while it is switched on.
 struct Refusing {
     op: FsOp,
     error: Errno,

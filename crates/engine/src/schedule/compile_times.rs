@@ -1,6 +1,6 @@
 //! What compiles took on this machine, so that the longest can begin first.
 //!
-//! The file is a hint: a lost or torn line costs a worse order, and nothing else.
+//! The file is a hint: a lost or damaged line costs a worse order, and nothing else.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;

@@ -21,14 +21,14 @@ use opkeep_fs::{FileLock, FileStat, Fs, TryLock};
 
 /// A build that begins later than this was not started together with the first.
 const OPEN_FOR: Duration = Duration::from_secs(600);
-/// Joining takes a moment. A holder of the door for longer hangs.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How long to wait for another build that joins: that takes a moment, and a longer one is stale.
+const JOIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The membership in a group, until dropped.
 #[derive(Debug)]
 pub(crate) struct ForceGroup {
     began: SystemTime,
-    /// The shared lock, which lets others join.
+    /// The shared lock, under which others join, too.
     _member: Option<FileLock>,
 }
 
@@ -99,7 +99,7 @@ fn open_door(path: &Path) -> Option<FileLock> {
         match Fs::new().try_lock(path, 0o600) {
             // A lock on a file that was just removed excludes no other process.
             Ok(TryLock::Held(lock)) if lock.is_at(path) => return Some(lock),
-            Ok(TryLock::Held(_) | TryLock::Busy(_)) if began.elapsed() < PATIENCE => {
+            Ok(TryLock::Held(_) | TryLock::Busy(_)) if began.elapsed() < JOIN_TIMEOUT => {
                 std::thread::sleep(Duration::from_millis(1))
             }
             _ => return None,

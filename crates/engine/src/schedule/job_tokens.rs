@@ -55,11 +55,11 @@ impl JobTokens {
         self.count
     }
 
-    /// Takes a token, polling until there is one, while `ensure_running` returns true. A holder for longer than `patience` is
+    /// Takes a token, polling until there is one, while `ensure_running` returns true. A holder for longer than `stale_after` is
     /// stale.
     pub(crate) fn take(
         &self,
-        patience: Option<Duration>,
+        stale_after: Option<Duration>,
         mut ensure_running: impl FnMut() -> bool,
     ) -> Option<JobToken> {
         let slots = u32::try_from(self.count.get()).unwrap_or(u32::MAX);
@@ -75,10 +75,10 @@ impl JobTokens {
             if !ensure_running() {
                 return None;
             }
-            if let Some(patience) = patience.filter(|_| asking.is_some())
+            if let Some(stale_after) = stale_after.filter(|_| asking.is_some())
                 && (seen.is_empty() || looked.elapsed() >= LOOK)
             {
-                self.replace_silent(&mut seen, patience);
+                self.replace_stale(&mut seen, stale_after);
                 looked = Instant::now();
             }
             std::thread::sleep(pause);
@@ -126,9 +126,9 @@ impl JobTokens {
         }
     }
 
-    /// Removes slots that were not taken for as long as `patience`, by the time at which each was first `seen` unchanged. The
+    /// Removes slots that were not taken for as long as `stale_after`, by the time at which each was first `seen` unchanged. The
     /// next poll makes them anew.
-    fn replace_silent(&self, seen: &mut Vec<(Option<Heartbeat>, Instant)>, patience: Duration) {
+    fn replace_stale(&self, seen: &mut Vec<(Option<Heartbeat>, Instant)>, stale_after: Duration) {
         let Some(dir) = &self.dir else { return };
         seen.resize(self.count.get(), (None, Instant::now()));
         for (at, (known, since)) in seen.iter_mut().enumerate() {
@@ -136,7 +136,7 @@ impl JobTokens {
             let now = heartbeat_at(&path);
             if now != *known {
                 (*known, *since) = (now, Instant::now());
-            } else if since.elapsed() >= patience {
+            } else if since.elapsed() >= stale_after {
                 // Another waiter may just have replaced it: then the new file is removed, and one more compiler runs once.
                 let _ = Fs::new().remove(&path);
             }
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_whose_holder_is_silent_is_replaced_and_the_limit_stays() {
+    fn a_token_whose_holder_is_stale_is_replaced_and_the_limit_stays() {
         let temp = tempfile::tempdir().unwrap();
         let tokens = JobTokens::new(Some(temp.path().to_owned()), NonZeroUsize::MIN);
         let is_free = || tokens.take(None, || false).is_some();
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn who_panics_while_it_asks_leaves_asking_to_others() {
+    fn a_panic_of_the_polling_thread_leaves_polling_to_others() {
         let temp = tempfile::tempdir().unwrap();
         let tokens = JobTokens::new(Some(temp.path().to_owned()), NonZeroUsize::MIN);
         let held = tokens.take(None, || true);
@@ -220,7 +220,7 @@ mod tests {
         // Longer than the limit, and each time another process took it.
         while began.elapsed() < Duration::from_millis(300) {
             held._lock.iter().for_each(|lock| heartbeat(lock.file()));
-            tokens.replace_silent(&mut seen, Duration::from_millis(200));
+            tokens.replace_stale(&mut seen, Duration::from_millis(200));
             std::thread::sleep(Duration::from_millis(10));
             assert!(heartbeat_at(&slot).is_some());
         }

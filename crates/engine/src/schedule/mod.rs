@@ -16,8 +16,11 @@
 //!   a token without a heartbeat for longer than a compile may take (its deadline, and a little) is stale: its kernel
 //!   is compiled without the lock, its token is replaced. The timeout runs from the last heartbeat and not from the
 //!   time when the waiter began to wait, since the holder itself may wait long for a token.
-//! - **File descriptors.** A waiter keeps the lock's file open only while the waiters' files are less than a fourth of
-//!   what the process may have open. Above that it opens the file for each retry, and does not learn why a holder
+//! - **Other hosts.** A kernel that another host builds keeps its lock on this host while a thread polls it, so that one
+//!   process asks the remote tier for all of them. When all threads compile, the pending kernels are parked: their locks
+//!   are released, and the next poll takes them again.
+//! - **File descriptors.** A waiter keeps the lock's file open only while the waiters' files, those of kernels that other
+//!   hosts build included, are less than a fourth of what the process may have open. Above that it opens the file for each retry, and does not learn why a holder
 //!   failed. Where no file descriptor is available, a compile is retried for ten seconds, and no more threads compile
 //!   than there are descriptors for.
 //! - **Force** ([`force_group`]). Builds with `force` that overlap in time are a group.

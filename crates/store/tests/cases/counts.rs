@@ -1,5 +1,5 @@
 //! What a look-up and a put cost, counted: calls to the kernel, as `strace` sees them, and pieces of memory. Neither
-//! depends on the machine's speed, and both are asserted exactly: who changes one changes the other here, and says why.
+//! depends on the machine's speed, and both are asserted exactly: a change of one of them is a change here, with its reason.
 
 #![expect(clippy::disallowed_methods, reason = "this test reads what `strace` wrote")]
 
@@ -101,7 +101,7 @@ fn traced(what: &str, times: usize) -> BTreeMap<String, u64> {
     assert!(strace.status().unwrap().success());
     let mut calls = BTreeMap::new();
     for line in fs::read_to_string(log).unwrap().lines() {
-        // `PID NAME(ARGUMENTS) = RESULT`; signals and ends of processes are told otherwise.
+        // `PID NAME(ARGUMENTS) = RESULT`; signals and ends of processes have another form.
         let call = line.split_once(' ').and_then(|(_, call)| call.trim_start().split_once('('));
         // Where assertions are on, the standard library sees whether a file is open that it closes.
         let call = call.filter(|(name, rest)| !name.contains(' ') && !rest.contains("F_GETFD"));

@@ -106,7 +106,7 @@ fn a_damaged_entry() {
     fs::OpenOptions::new().write(true).open(store.path(&key)).unwrap().set_len(7_000).unwrap();
     disk.fill();
     let Miss::Damaged(judged) = miss(&store, &key) else { panic!("it is damaged") };
-    // The lock, too, may find no space; that is an error, not a hang.
+    // The lock, too, may find no space; that is an error, and no endless wait.
     if let LockOutcome::Acquired(lock) = within(&store, &key, Duration::from_secs(5)) {
         assert!(store.quarantine(&key, &judged, &lock).unwrap());
         assert!(matches!(miss(&store, &key), Miss::Absent));

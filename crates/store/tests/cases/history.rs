@@ -52,7 +52,7 @@ fn read(text: &str) -> Program {
     text.split(',').map(|thread| thread.split_whitespace().map(deed).collect()).collect()
 }
 
-/// Waits to be told to begin, then does it.
+/// Waits for the signal to begin, then begins.
 pub(crate) fn other_process(arguments: &[String]) {
     let [root, number, program] = arguments else { panic!("{arguments:?}") };
     let (root, number): (_, usize) = (Path::new(root), number.parse().unwrap());
@@ -281,7 +281,7 @@ fn play(programs: &[Program], kill_at: Option<usize>) -> History {
     History::read(&fs::read_to_string(log).unwrap())
 }
 
-/// The next run works, with no manual step; and who was not killed left nothing behind.
+/// The next run works, with no manual step; and a process that was not killed left no file behind.
 fn in_order(store: &TargetStore, killed: bool) {
     let quarantine = store.dir().join("quarantine");
     let moved: Vec<_> = names(&quarantine).into_iter().filter(|name| name.ends_with(".kern")).collect();

@@ -1,6 +1,6 @@
-//! One maker a key, among threads and processes, some of which die. The test program runs itself as the others.
+//! One lock holder a key, among threads and processes, some of which are killed. The test program runs itself as the others.
 
-#![expect(clippy::disallowed_methods, reason = "these tests talk through files, and run themselves")]
+#![expect(clippy::disallowed_methods, reason = "these processes communicate through files")]
 
 use std::fs;
 use std::io::Write;
@@ -44,13 +44,13 @@ pub(crate) fn other_process(arguments: &[String]) {
     let [how, root, file] = arguments else { panic!("{arguments:?}") };
     let (store, file) = (open(Path::new(root)), Path::new(file));
     match how.as_str() {
-        // Takes the lock, says so, and never lets go.
+        // Takes the lock, reports that, and never releases it.
         "hold" => {
             let _held = lock(&store, &key("relu"));
             fs::write(file, "").unwrap();
             sleep(Duration::from_secs(600));
         }
-        // Appends a byte at each poll, then says after how many it has the lock; holds it until it may end.
+        // Appends a byte at each poll, then reports that it has the lock; holds it until the test ends it.
         "wait" => {
             let mut options = fs::OpenOptions::new();
             let polls = options.create(true).append(true).open(file.with_extension("polls")).unwrap();
@@ -143,7 +143,7 @@ fn one_of_four_takes_over() {
     let before: Vec<u64> = files.iter().map(polls).collect();
     until("one to take over", || count() > 0);
     println!("one of four took over {:?} after the holder was killed; promised are 50 ms", began.elapsed());
-    // Each poll comes 20 ms after the last one at the latest, and one may have found the lock held before the holder died.
+    // Each poll comes 20 ms after the last one at the latest, and one may have found the lock held before the kill.
     let polled = |at: usize| polls(&files[at]) - before[at];
     let first = files.iter().position(took).unwrap();
     assert!(polled(first) <= 1, "it took the lock after {} more polls", polled(first));
@@ -209,7 +209,7 @@ fn a_process_that_did_not_wait_tries_for_itself() {
     assert!(matches!(&outcomes[..], [LockOutcome::Acquired(lock)] if lock.waited()), "{outcomes:?}");
 }
 
-/// A holder may die after it wrote why it failed, and before it could remove the file.
+/// A holder may be killed after it wrote why it failed, and before it removed the file.
 fn a_reason_of_a_killed_holder() {
     let (_dir, store) = fresh();
     fs::write(lock_path(&store, &key("relu")), "failed: long ago").unwrap();
@@ -269,7 +269,7 @@ fn waiting_ends_when_cancelled() {
         .lock(&key("relu"), WaitOptions { deadline: None, cancelled: &cancelled, on_wait: None })
         .unwrap();
     assert!(matches!(outcome, LockOutcome::Cancelled), "{outcome:?}");
-    assert_eq!(asked.into_inner(), 4, "it ends when it is first told to");
+    assert_eq!(asked.into_inner(), 4, "it ends with the first cancellation");
     drop(held);
     assert_no_locks_left(&store);
 }

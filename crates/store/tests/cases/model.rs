@@ -1,4 +1,4 @@
-//! What a store may do, told from outside: which histories can be.
+//! A model of the store, seen from outside: the histories that are possible.
 //!
 //! Each deed takes effect at some moment between its two lines. So one that ended before another began came first; of
 //! two that overlap either may have.
@@ -275,7 +275,7 @@ impl History {
         }
     }
 
-    /// What is there stays, unless another process forces it: so of those who miss an entry, one compiles it.
+    /// An existing entry stays, unless another process forces it: so of the processes that miss an entry, one compiles it.
     fn is_not_put_twice(&self, second: &Event) -> Result<(), String> {
         let on_key = |event: &&Event| event.which == second.which && event.had_entry();
         for first in self.events.iter().filter(on_key).filter(|first| first.is_before(second.from)) {

@@ -63,7 +63,7 @@ fn a_holder_with_a_heartbeat() {
     for _ in 0..3 {
         sleep(Duration::from_millis(150));
         held.heartbeat();
-        assert!(!wait.is_stale(stale_after), "it has just given a sign");
+        assert!(!wait.is_stale(stale_after), "it has just given a heartbeat");
     }
     sleep(Duration::from_millis(150));
     assert!(wait.is_stale(stale_after));
@@ -160,7 +160,7 @@ pub(crate) fn other_process(arguments: &[String]) {
     }
 }
 
-/// As a compiler that was started under the lock and did not notice the end of who started it.
+/// As a compiler that was started under the lock and outlives the process that started it.
 fn a_child_that_was_left_running() {
     let (directory, store) = fresh();
     let file = directory.path().join("left");
@@ -198,7 +198,7 @@ fn number_of(path: &Path) -> RawFd {
     number
 }
 
-/// Forked while the lock was held, and running on: the waiters and those who come get the lock all the same when its
+/// Forked while the lock was held, and running on: the waiters and later callers get the lock all the same when its
 /// holder lets go.
 fn a_forked_child() {
     let (directory, store) = fresh();
@@ -215,7 +215,7 @@ fn a_forked_child() {
                 .lock(&key("relu"), WaitOptions { deadline, cancelled: &|| false, on_wait: Some(&say) })
                 .unwrap()
         });
-        until("one who waits", || waits.load(Ordering::Relaxed));
+        until("a waiter", || waits.load(Ordering::Relaxed));
         drop(held);
         waiter.join().unwrap()
     });
@@ -272,7 +272,7 @@ fn a_file_system_without_locks() {
         assert!(disk.has_sprung() && matches!(outcome, LockOutcome::Unsupported), "{error}: {outcome:?}");
         drop(held);
     }
-    // Two that have no locks make the same entry: it is whole, the process that was first.
+    // Two processes without locks create the same entry: it is valid, and that of the first.
     let (one, two) = (Created::new("relu", 1), Created::new("relu", 2));
     at_every_call(&disk, |at| {
         let _ = fs::remove_file(store.path(&key("relu")));
@@ -553,7 +553,7 @@ fn a_process_between_two_calls() {
             }
         }
     }
-    println!("somebody came between at {points} points");
+    println!("another process ran between two calls at {points} points");
     assert!(names(&store.dir().join("tmp")).is_empty());
 }
 

@@ -195,7 +195,7 @@ fn it_is_written_when_the_last_user_is_done() {
     assert_eq!(room.open().statistics().hits, 2);
     drop(clone);
     assert_eq!(elsewhere(), (1, 1));
-    // Who did nothing writes nothing.
+    // A process that did nothing writes nothing.
     let idle = room.open();
     room.seen.take();
     drop(idle);

@@ -153,7 +153,7 @@ fn a_root_that_others_can_write_to() {
 }
 
 fn a_directory_that_others_can_write_to() {
-    // Only the root can ask for sharing: 2775 further down says nothing of who may write there.
+    // Only the root can ask for sharing: 2775 further down does not show which users may write there.
     for bits in [0o777, 0o775, 0o2775] {
         let (directory, store) = fresh();
         let (key, made) = (key("relu"), Created::new("relu", 0));
@@ -355,7 +355,7 @@ fn a_linked_entry() {
     store.put(&key, &made.entry()).unwrap();
     let (path, elsewhere) = (store.path(&key), directory.path().join("elsewhere.kern"));
 
-    // A whole entry, reached through a link, is not one of ours.
+    // A valid entry that is reached through a link is not one of ours.
     fs::rename(&path, &elsewhere).unwrap();
     symlink(&elsewhere, &path).unwrap();
     let before = snapshot(&elsewhere);
@@ -392,7 +392,7 @@ fn a_root_may_be_a_link() {
     let made = Created::new("relu", 0);
     open(&link).put(&key("relu"), &made.entry()).unwrap();
     made.assert_is(&hit(&open(&real), &key("relu")));
-    // Whom the link leads to counts, not who made it.
+    // The owner of the link's target counts, not that of the link.
     chmod(&real, 0o777);
     assert_eq!(untrusted(Store::open(StoreConfig::new(&link)).unwrap_err()).0, link);
 }

@@ -12,7 +12,7 @@ use super::{Created, key};
 /// Something done to an entry, its name, and a part of what must be said of it.
 pub(crate) type Harm = (&'static str, fn(&TargetStore, &Path), &'static str);
 
-/// Each of these makes an entry that is not whole.
+/// Each of these damages an entry.
 pub(crate) const HARMS: [Harm; 13] = [
     ("an eager member", |_, path| flip(path, 500), "member `json` is damaged"),
     ("a lazy member", |_, path| flip_last(path), "its checksum is wrong"),
@@ -45,14 +45,14 @@ fn set_length(path: &Path, bytes: u64) {
     fs::File::options().write(true).open(path).unwrap().set_len(bytes).unwrap();
 }
 
-/// A whole and valid entry, of another key.
+/// A valid entry of another key.
 fn another(store: &TargetStore, path: &Path) {
     let other = key("another, which is nowhere else");
     store.put(&other, &Created::new("another", 0).entry()).unwrap();
     fs::rename(store.path(&other), path).unwrap();
 }
 
-/// Another digest for a member, in a prefix that is right: only the process that digests the member can tell.
+/// Another digest for a member, in a prefix that is right: only the digest of the member shows it.
 fn forge_digest(path: &Path, member: &str) {
     let mut bytes = fs::read(path).unwrap();
     let prefix = u32::from_le_bytes(bytes[12..16].try_into().unwrap()) as usize;

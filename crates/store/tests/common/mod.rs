@@ -1,4 +1,4 @@
-//! Stores in fresh directories, entries that are easy to tell apart, and looks at what is on the disk.
+//! Stores in fresh directories, entries that are easy to distinguish, and the files on the disk.
 
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 #![allow(clippy::disallowed_methods, reason = "tests look at what was written")]
@@ -174,7 +174,7 @@ pub(crate) fn child(module: &str, arguments: &[&str]) -> Command {
     command
 }
 
-/// Processes that die with the test, whether or not it passes.
+/// Processes that end with the test, whether or not it passes.
 pub(crate) struct Children(pub(crate) Vec<Child>);
 
 impl Drop for Children {
@@ -203,7 +203,7 @@ pub(crate) fn trial(name: &str, body: fn()) -> Trial {
     })
 }
 
-/// Whether this is the user who may give files away.
+/// Whether this user may change the owner of files.
 pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }

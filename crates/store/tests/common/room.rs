@@ -18,7 +18,7 @@ pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 pub(crate) const DAY: Duration = Duration::from_secs(24 * 3600);
 pub(crate) const MB: u64 = 1 << 20;
 
-/// A clock that goes when it is told to.
+/// A clock that the test moves.
 pub(crate) struct Time(Mutex<SystemTime>);
 
 impl Time {
@@ -128,7 +128,7 @@ impl Room {
     }
 }
 
-/// Where there are files in memory, and much room. Entries are synced, which is slow on a disk and beside the point here.
+/// A directory in memory with enough space. Entries are synced, which is slow on a disk and not tested here.
 fn memory() -> Option<&'static str> {
     let room = rustix::fs::statvfs("/dev/shm").ok()?;
     (room.f_bavail.saturating_mul(room.f_frsize) > 1 << 30).then_some("/dev/shm")
@@ -170,7 +170,7 @@ pub(crate) fn ten(room: &Room, last: Duration) -> TargetStore {
     store
 }
 
-/// Makes room, as happens by itself.
+/// Evicts, as a put does.
 pub(crate) fn gc(store: &TargetStore) -> GcReport {
     store.gc(&GcOptions::default()).unwrap()
 }

@@ -46,7 +46,7 @@ pub(crate) fn rows() -> Vec<Row> {
 }
 
 /// Late enough for nothing to have been written just now, which would be looked at twice, with a pause; and for
-/// directories, whose times are not put back, to have been stale. Always the same time, which is written down.
+/// directories, whose times are not restored, to have been stale. Always the same time, which is recorded.
 struct Later;
 
 impl Clock for Later {
@@ -65,7 +65,7 @@ fn reader(config: StoreConfig) -> Option<TargetStore> {
     open(StoreConfig { access: Access::ReadOnly, ..config })
 }
 
-/// Whatever a disk answers, what is in order is not called damaged.
+/// Whatever a disk answers, a valid file is not reported as damaged.
 fn verify(config: StoreConfig) -> bool {
     let Some(store) = reader(config) else { return false };
     let report = store.verify(&VerifyOptions::default());

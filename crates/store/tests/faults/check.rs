@@ -25,7 +25,7 @@ pub(crate) enum End {
     Well,
     /// One call failed, or was cut short.
     Error,
-    /// Its process died.
+    /// Its process was killed.
     Death,
 }
 
@@ -79,7 +79,7 @@ impl Check<'_> {
         state
     }
 
-    /// Also a store whose first process died while it made the root.
+    /// Also a store whose first process was killed while it created the root.
     fn root_is_marked(&self) {
         let tag = fs::read_to_string(self.root.join("CACHEDIR.TAG")).unwrap();
         assert!(tag.starts_with("Signature: 8a477f597d28d172789f06886806bc55\n"), "{tag:?}");
@@ -104,7 +104,7 @@ impl Check<'_> {
         }
     }
 
-    /// Whatever the dead left, another process takes away some day; and no entry.
+    /// Files that killed processes left are pruned by another process some day; no entry is.
     fn the_rest_is_collected(&self) {
         let config = StoreConfig { clock: Some(Arc::new(NextWeek)), ..StoreConfig::new(self.root) };
         let store = Store::open(config).unwrap().target(TARGET).unwrap();

@@ -76,7 +76,7 @@ fn is_one_of_many(calls: &[FsOp], at: usize) -> bool {
     (1..=4).any(|period| around.iter().zip(&around[period..]).all(|(one, next)| one == next))
 }
 
-/// Of what tells two ends apart.
+/// The difference between two ends.
 fn hash(of: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     of.hash(&mut hasher);
@@ -203,7 +203,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Checks what is left, which is returned, and what tells it from other ends.
+    /// Checks the files that are left, and returns them and the difference to other ends.
     fn point(
         &mut self,
         what: &str,

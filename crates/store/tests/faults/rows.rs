@@ -255,10 +255,10 @@ pub(crate) fn age(path: &Path) {
         .unwrap();
 }
 
-/// A process that is dead before an operation begins.
+/// A process that was killed before an operation begins.
 pub(crate) const DEAD: &str = "-4000000-";
 
-/// Processes died in the middle of whatever they can die in the middle of, years ago.
+/// Processes were killed in the middle of each operation, years ago.
 fn littered(root: &Path) {
     valid(root);
     litter(root);
@@ -299,7 +299,7 @@ fn litter_is_gone(root: &Path) {
     );
 }
 
-/// Another process died who made the directories of a target.
+/// Another process was killed while it created the directories of a target.
 fn half_a_target(root: &Path) {
     to_be_shared(root);
     let store = common::open(root);
@@ -308,7 +308,7 @@ fn half_a_target(root: &Path) {
     }
 }
 
-/// A holder died when it had written why it failed.
+/// A holder was killed when it had written why it failed.
 fn with_a_dead_lock(root: &Path) {
     absent(root);
     let path = common::open(root).dir().join("locks").join(key(SUBJECT).to_string());
@@ -549,7 +549,7 @@ fn open(config: StoreConfig) -> bool {
     Store::open(config).and_then(|store| store.target(TARGET)).is_ok()
 }
 
-/// Whether there is room then: to open a store is no promise that another process makes some.
+/// Whether the store is within its limit then: opening it does not promise that another process evicts.
 fn open_too_full(config: StoreConfig) -> bool {
     let Ok(store) = Store::open(config).and_then(|store| store.target(TARGET)) else { return false };
     !store.path(&key(SUBJECT)).exists()

@@ -1,4 +1,4 @@
-//! What goes when there is no room, and what never goes.
+//! The entries that are evicted over the limit, and those that never are.
 
 #![expect(clippy::disallowed_methods, reason = "these tests look at files, and put others in their way")]
 
@@ -92,7 +92,7 @@ fn an_entry_of_unknown_cost_counts_as_the_most_expensive() {
     assert_eq!(room.left(&store, &["a", "b", "c", "d", "e"]), ["a", "b", "e"]);
 }
 
-/// An hour of compiling for a small entry, and for a large one: the large one gives more room for it.
+/// An hour of compiling for a small entry, and for a large one: the large one frees more bytes for it.
 #[test]
 fn the_cost_is_that_of_a_byte() {
     let room = Room::new("1", "90");
@@ -167,7 +167,7 @@ fn without_a_limit_nothing_ages_and_no_use_is_noted() {
     assert_eq!(used(&store, "a"), before);
     drop(store);
     assert_eq!(room.left(&room.open(), &ALL), ALL);
-    // Who asks for room gets it.
+    // An eviction on request is done.
     let report = room.open().gc(&GcOptions { max_bytes: Some(MB), ..GcOptions::default() }).unwrap();
     assert!(report.after.total().bytes <= MB && report.after.entries.files > 8, "{report:?}");
 }

@@ -21,7 +21,7 @@ fn watched(root: &Path, watcher: Arc<dyn Watcher>) -> TargetStore {
 }
 
 #[test]
-fn an_entry_is_whole_synced_and_open_to_its_readers_before_it_has_its_name() {
+fn an_entry_is_complete_synced_and_readable_before_it_has_its_name() {
     for (root_mode, mode) in [(0o700, 0o644), (0o2775, 0o664)] {
         let directory = tempfile::tempdir().unwrap();
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(root_mode)).unwrap();
@@ -48,7 +48,7 @@ fn an_entry_is_whole_synced_and_open_to_its_readers_before_it_has_its_name() {
     }
 }
 
-/// No more than that, and nothing of it for who only looks.
+/// No more than that, and nothing of it for a caller that only looks.
 #[test]
 fn directories_are_synced_once_each_at_the_end() {
     let (directory, _) = fresh();

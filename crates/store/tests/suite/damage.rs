@@ -109,7 +109,7 @@ fn an_entry_under_another_name_is_a_miss() {
     assert_eq!(damaged(&store, &two).corruption, Corruption::WrongKey { expected: two, found: one });
     rebuild(&store, &two, &Created::new("two", 0));
 
-    // Two whole entries change places.
+    // Two valid entries change places.
     let (bytes_one, bytes_two) = (fs::read(store.path(&one)).unwrap(), fs::read(store.path(&two)).unwrap());
     fs::write(store.path(&one), bytes_two).unwrap();
     fs::write(store.path(&two), bytes_one).unwrap();
@@ -222,7 +222,7 @@ fn an_unreadable_entry_is_left_alone() {
     assert!(matches!(error, StoreError::Io { action: "write", .. }), "{error:?}");
     assert!(store.path(&directory).is_dir());
 
-    // No process writes to this pipe; who opened it to read would wait for ever.
+    // No process writes to this pipe; a process that opened it to read would wait for ever.
     let pipe = key("a pipe");
     let mode = rustix::fs::Mode::from_raw_mode(0o600);
     rustix::fs::mknodat(rustix::fs::CWD, store.path(&pipe), rustix::fs::FileType::Fifo, mode, 0).unwrap();

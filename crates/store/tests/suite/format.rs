@@ -1,5 +1,5 @@
-//! The format of an entry, byte for byte, put together by hand as the crate's documentation draws it. Who has to change
-//! anything here changes it for all stores there are: then entries get another format number.
+//! The format of an entry, byte for byte, built by hand as the crate's documentation draws it. A change of this
+//! file is one for all existing stores: then entries get another format number.
 
 #![expect(clippy::disallowed_methods, reason = "these tests look at files, and write some by hand")]
 

@@ -1,7 +1,7 @@
 //! Threads that put, replace, read, damage, quarantine, stamp, collect, lock and make the same few entries, changing over
 //! at every access to the disk in an order that proptest makes up and, when something fails, makes smaller.
 //!
-//! After each access a model looks at the files. It knows who ran and at what, so each change has one author, and must
+//! After each access a model looks at the files. It knows which thread did what, so each change has one author, and must
 //! be one that the author's operation may make. What operations returned is judged by what there was to be seen while
 //! they ran.
 
@@ -101,7 +101,7 @@ struct Doing {
     puts: usize,
     /// A valid entry that was moved away by mistake, and has to be brought back.
     owes: Option<usize>,
-    /// What a stamp or a collection has in hand, and may put back where it was.
+    /// The entry that a stamp or a collection has moved, and may restore.
     in_hand: Option<State>,
     /// Since this step began another process without a lock put something.
     raced: bool,
@@ -122,7 +122,7 @@ impl Model {
         self.states.len() - 1
     }
 
-    /// Takes down what is there after thread `who` made one access.
+    /// Records the files after thread `who` made one access.
     fn look(&mut self, store: &TargetStore, who: usize) {
         let before = self.states[self.now()];
         let after = std::array::from_fn(|which| State::of(store, which));
@@ -134,7 +134,7 @@ impl Model {
         }
     }
 
-    /// Fails unless what `who` does may make this change.
+    /// Fails unless the operation of `who` may make this change.
     fn allow(&mut self, who: usize, which: usize, before: State, after: State) {
         let told = format!("thread {who}: {before:?} -> {after:?} by {:?}", self.doing[who]);
         let (is_old, is_held) =
@@ -412,7 +412,7 @@ fn play(programs: &[Vec<(Step, usize)>], order: &[u8]) {
     let aside = looks.dir().join("quarantine");
     for name in names(&aside).iter().filter(|name| name.ends_with(".kern")) {
         let entry = Entry::decode(fs::read(aside.join(name)).unwrap(), None);
-        assert!(entry.is_err(), "a valid entry was set aside");
+        assert!(entry.is_err(), "a valid entry was quarantined");
     }
 }
 

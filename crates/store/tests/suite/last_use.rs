@@ -1,4 +1,4 @@
-//! When an entry was last used: noted by hits, told by the file system's clock.
+//! The last use of an entry: recorded by hits, by the file system's clock.
 
 #![expect(clippy::disallowed_methods, reason = "these tests look at files, and put others in their way")]
 
@@ -21,7 +21,7 @@ fn a_hit_notes_the_use_every_ten_minutes() {
     hit(&store, &key("a"));
     assert_eq!(used(&store, "a"), first);
     room.time.pass(Duration::from_secs(1));
-    // Only a process that uses it counts, and no process who may not write.
+    // Only a process that uses it counts, and none that may not write.
     assert!(matches!(store.peek(&key("a")), Lookup::Hit(_)));
     let reader = Store::open(StoreConfig { access: Access::ReadOnly, ..room.config() })
         .unwrap()

@@ -287,7 +287,7 @@ fn a_directory_that_becomes_a_link_is_not_followed() {
         let _ = (store.get(&there), store.get(&gone), store.get(&key("precious")));
         assert_eq!(snapshot(&elsewhere), before, "{below}");
 
-        // Opened now, the whole target is refused; but for the 256, each of which is looked at when it is used.
+        // Opened now, the target is refused, except for the 256 directories, each of which is checked when it is used.
         let opened = Store::open(StoreConfig::new(directory.path())).and_then(|store| store.target(TARGET));
         assert_eq!(opened.is_err(), below != "entries/shard");
         assert_eq!(snapshot(&elsewhere), before, "{below}");

@@ -1,4 +1,4 @@
-//! What the dead leave behind goes; what the living use, and what is another process's, stays.
+//! Files that ended processes left are pruned; files in use and foreign files stay.
 
 #![expect(clippy::disallowed_methods, reason = "these tests leave files behind")]
 
@@ -155,7 +155,7 @@ fn a_free_lock_file_is_pruned() {
     fs::File::open(path("held")).unwrap().set_modified(room.time.ago(3 * DAY)).unwrap();
     leave(&room, &path("left"), "", 2 * HOUR);
     leave(&room, &path("young"), "", 30 * MINUTE);
-    leave(&room, &path("failed"), "failed: of the dead", 2 * HOUR);
+    leave(&room, &path("failed"), "failed: a killed one", 2 * HOUR);
     leave(&room, &store.dir().join("locks/notes"), "", 2 * HOUR);
     let waiting = fs::File::open(path("failed")).unwrap();
     let report = gc(&store);
@@ -163,7 +163,7 @@ fn a_free_lock_file_is_pruned() {
     let mut expected = [key("held").to_string(), key("young").to_string(), "notes".to_owned()];
     expected.sort();
     assert_eq!(names(&store.dir().join("locks")), expected);
-    // Those who had opened it find no reason in it.
+    // A process that had opened it finds no reason in it.
     assert_eq!(waiting.metadata().unwrap().len(), 0);
     assert!(matches!(within(&store, &key("held"), Duration::ZERO), LockOutcome::TimedOut));
     drop(held);
@@ -238,7 +238,7 @@ fn everything_but_foreign_files_counts() {
     let total = before.total();
     drop(held);
 
-    // Two MB that are not ours, in every directory. They stay, are told, and push no entry out.
+    // Two MB of foreign files, in every directory. They stay, are reported, and cause no eviction.
     for place in ["", "tmp", "locks", "quarantine", "entries", "entries/00"] {
         fs::write(dir.join(place).join("precious.kern"), vec![1; 2 << 20]).unwrap();
     }
@@ -258,7 +258,7 @@ fn everything_but_foreign_files_counts() {
     assert_eq!(gc(&store).removed.entries.files, 1);
 }
 
-/// No process asks for it and there is room: once a day, by opening the store, and without a look at any entry.
+/// Without a request and within the limit: once a day, by opening the store, and without a look at any entry.
 #[test]
 fn stale_files_are_pruned_once_a_day() {
     for limit in ["500", "-1"] {
@@ -313,7 +313,7 @@ fn a_stale_file_that_is_written_again_stays() {
     assert_eq!(fs::read(&stray).unwrap(), b"again");
 }
 
-/// No process uses it for most of a year, and there is room.
+/// No process uses it for most of a year, within the limit.
 #[test]
 fn a_valid_entry_is_not_pruned() {
     let room = Room::new("500", "50");

@@ -1,4 +1,4 @@
-//! A target is put in order: what is wrong is quarantined, what is right stays, whatever happens meanwhile.
+//! A target is repaired: damaged files are quarantined, valid ones stay, whatever happens meanwhile.
 
 #![expect(clippy::disallowed_methods, reason = "these tests damage files")]
 
@@ -93,7 +93,7 @@ fn a_dry_run_reports_the_actions_and_writes_nothing() {
     for (name, harm, _) in HARMS.iter().filter(|(name, ..)| *name != "huge") {
         harm(&store, &put(&store, name));
     }
-    fs::write(store.dir().join("stats"), "torn").unwrap();
+    fs::write(store.dir().join("stats"), "corrupt").unwrap();
     fs::remove_dir(store.dir().join("quarantine")).unwrap();
     let (stray, old) =
         (store.dir().join("tmp/put-4000000-1"), store.dir().join("locks").join(key("a").to_string()));
@@ -297,7 +297,7 @@ fn a_valid_entry_published_meanwhile_stays() {
     assert!(calls > 30 && kept > 15 && kept < calls, "{kept} of {calls}");
 }
 
-/// What cannot be moved is there still, and told with the reason.
+/// A file that cannot be moved stays, and is reported with the reason.
 #[test]
 fn a_file_that_cannot_be_moved_is_reported() {
     let (directory, store) = fresh();
@@ -384,7 +384,7 @@ fn a_missing_target_is_created_at_once() {
         let report = store.verify(&VerifyOptions::default());
         assert!(report.missing.is_empty() && report.is_valid());
     }
-    // A root is made by those who open a store: private, and marked.
+    // A root is created when a store is opened: private, and marked.
     let (directory, store) = fresh();
     fs::remove_dir_all(directory.path()).unwrap();
     store.repair(&RepairOptions::default()).unwrap_err();
@@ -428,7 +428,7 @@ fn numbers_and_the_size_are_put_right() {
 fn beside_a_process_that_evicts() {
     let (_dir, store) = fresh();
     flip(&put(&store, "a"), 700);
-    fs::write(store.dir().join("stats"), "torn").unwrap();
+    fs::write(store.dir().join("stats"), "corrupt").unwrap();
     let path = store.dir().join("gc.lock");
     let held = fs::File::create(&path).unwrap();
     held.lock().unwrap();
@@ -501,12 +501,12 @@ fn beside_builds_no_valid_entry_is_lost() {
             .collect();
         repairing.into_iter().flat_map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
     });
-    assert!(!aside.is_empty(), "nothing was set aside: the test shows nothing");
+    assert!(!aside.is_empty(), "nothing was quarantined: the test shows nothing");
     for place in aside {
         let name = place.file_stem().unwrap().to_str().unwrap()[..64].to_owned();
         let bytes = fs::read(&place).unwrap();
         let healthy = Entry::decode(bytes, Some(&name.parse().unwrap())).is_ok();
-        assert!(!healthy, "a valid entry was set aside: {}", place.display());
+        assert!(!healthy, "a valid entry was quarantined: {}", place.display());
     }
     assert!(repair(&store).is_valid());
     assert!(store.verify(&VerifyOptions::default()).is_valid());

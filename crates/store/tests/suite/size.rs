@@ -59,7 +59,7 @@ fn a_walk_that_gains_nothing_is_not_repeated_at_once() {
     assert_eq!(room.left(&room.open(), &ALL), ["j"]);
 }
 
-/// No process counted yet, or the count is corrupt: who opens the store does not count, who puts first does.
+/// No process counted yet, or the count is corrupt: opening the store does not count, the first put does.
 #[test]
 fn an_unknown_size_is_counted_once() {
     let room = Room::new("1", "50");
@@ -106,7 +106,7 @@ fn the_estimate_follows_puts_replacements_and_evictions() {
     assert!(fs::read_to_string(size).unwrap().starts_with("opkeep size 2\nbytes"));
 }
 
-/// Others find the room being made, go on and say nothing more: the process that makes it looks again.
+/// Others find an eviction in progress, and go on: the process that evicts looks again.
 #[test]
 fn puts_of_other_processes_during_an_eviction_count() {
     let room = Room::new("1", "50");

@@ -1,4 +1,4 @@
-//! A whole target is checked: everything that is wrong is found, nothing that is right is called wrong, and nothing at
+//! A target is checked: each problem is found, no valid file is reported as one, and nothing at
 //! all is written.
 
 #![expect(clippy::disallowed_methods, reason = "these tests damage files")]
@@ -179,7 +179,7 @@ fn other_files_are_reported() {
 fn misplaced_files_are_reported() {
     let (directory, store) = fresh();
     let dir = store.dir();
-    // A whole entry and a damaged one, where no process looks for them.
+    // A valid entry and a damaged one, where no process looks for them.
     let (valid, damaged) = (dir.join("entries/00").join(name("a")), dir.join("entries").join(name("b")));
     for (from, to) in [("a", &valid), ("b", &damaged)] {
         fs::rename(put(&store, from), to).unwrap();
@@ -342,7 +342,7 @@ fn a_file_that_is_just_being_written_is_looked_at_again() {
         matches!(report.problems[..], [ref one] if matches!(one.kind, ProblemKind::Changing)),
         "{report:?}"
     );
-    // One that was cut short while it was read, and is whole again.
+    // One that was truncated while it was read, and is complete again.
     fs::write(&path, &bytes).unwrap();
     let (reads, file) = (AtomicUsize::new(0), path.clone());
     let store = watched(directory.path(), move |call| match call.op {
@@ -376,7 +376,7 @@ fn nothing_is_written() {
         fs::File::open(path).unwrap().set_modified(long_ago).unwrap();
     }
     leave(&store.dir().join(format!("tmp/put-{}-1", dead())), Duration::from_secs(1_000_000));
-    fs::write(store.dir().join("size"), "torn").unwrap();
+    fs::write(store.dir().join("size"), "corrupt").unwrap();
     fs::remove_dir(store.dir().join("entries").join(free_shard(&store))).unwrap();
     store.flush().unwrap();
     let before = snapshot(directory.path());
@@ -474,7 +474,7 @@ fn nothing_is_called_damaged_that_is_only_replaced() {
     assert!(rounds == 150 && gone > 0, "nothing was ever deleted: the test shows less than it says");
 }
 
-/// Of what is not in order there may be more than a process may have files open.
+/// There may be more problems than a process may have files open.
 #[test]
 fn no_file_is_kept_open() {
     let (directory, store) = fresh();
