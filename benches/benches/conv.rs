@@ -148,9 +148,9 @@ fn rows(c: &mut Criterion) {
         for (name, kernel, threads) in
             [("loops, 1 thread", &loops, 1), ("kernel, 1 thread", &ours, 1), ("kernel, 2 threads", &ours, 2)]
         {
-            let inputs: Vec<Buffer> = kernel.input_bytes().iter().map(|bytes| noise(bytes / 4)).collect();
+            let inputs: Vec<Buffer> = kernel.inputs().iter().map(|slot| noise(slot.bytes / 4)).collect();
             let inputs: Vec<&[u8]> = inputs.iter().map(Buffer::bytes).collect();
-            let mut output = Buffer::zeroed(kernel.output_bytes()[0]);
+            let mut output = Buffer::zeroed(kernel.outputs()[0].bytes);
             let threads = NonZeroUsize::new(threads).unwrap();
             group.bench_function(name, |b| {
                 b.iter(|| kernel.launch(&inputs, &mut [output.bytes_mut()], threads).unwrap());

@@ -13,6 +13,9 @@ use opkeep_backend::{
     Backend, BackendEntry, BackendError, CompileRequest, Context, Loader, Support, Unsupported,
 };
 use opkeep_cann_meta::targets;
+use opkeep_cann_toolkit::{
+    Externals, OpsInfo, Soc, Sources, Toolkit, ToolkitError, absolute, knowledge_bank, toolchain,
+};
 use opkeep_descriptor::options::check_value;
 use opkeep_descriptor::{BuildSpec, Job, Op, ResolvedSpec, debug_enabled};
 use opkeep_digest::{Digest, Fingerprint};
@@ -26,16 +29,9 @@ use crate::compile::ready::{KnownConfig, unrepeatable};
 use crate::config::{AscendConfig, Driver};
 use crate::device::loader::AscendLoader;
 use crate::device::runtime::Runtime;
-use crate::error::AscendError;
+use crate::error::{no_implementation, toolkit_error};
 use crate::graph::prepare::Prepare;
 use crate::probe::toolkit_probe::Probe;
-use crate::sources::import_closure::Externals;
-use crate::sources::op_sources::Sources;
-use crate::toolkit::find::{Toolkit, absolute};
-use crate::toolkit::fingerprint;
-use crate::toolkit::knowledge_bank;
-use crate::toolkit::ops_info::OpsInfo;
-use crate::toolkit::platform::Soc;
 use crate::worker::op_query::{OnceDigests, OpQuery};
 use crate::worker::op_query_cache::OpQueryCache;
 use crate::worker::pool::Pool;
@@ -79,7 +75,7 @@ impl AscendBackend {
     ///
     /// # Errors
     /// There is no usable toolkit, or it does not know the chip.
-    pub fn open(config: &AscendConfig, soc: &str) -> Result<Self, AscendError> {
+    pub fn open(config: &AscendConfig, soc: &str) -> Result<Self, ToolkitError> {
         let toolkit = config.search.find()?;
         let soc = toolkit.platforms.soc(soc)?;
         let ops = OpsInfo::read(&toolkit, &soc)?;
@@ -116,7 +112,7 @@ impl AscendBackend {
     /// # Errors
     /// There is no device, or no runtime library that could be asked.
     pub fn device(config: &AscendConfig) -> Result<String, BackendError> {
-        let toolkit = config.search.find()?;
+        let toolkit = config.search.find().map_err(toolkit_error)?;
         let name = Runtime::open(Some(&toolkit)).and_then(|runtime| runtime.soc_name());
         name.map_err(|error| BackendError::Toolchain {
             problem: format!("this machine's chip cannot be asked for its name: {error}"),
@@ -133,7 +129,8 @@ impl AscendBackend {
         };
         BackendEntry::new(NAME, about, Self::TARGETS, serves, move |target| {
             let device = if target == NAME { Some(Self::device(&config)?) } else { None };
-            Ok(Arc::new(Self::open(&config, device.as_deref().unwrap_or(target))?))
+            let backend = Self::open(&config, device.as_deref().unwrap_or(target)).map_err(toolkit_error)?;
+            Ok(Arc::new(backend))
         })
         .with_option_reader(Self::read)
     }
@@ -250,11 +247,7 @@ impl AscendBackend {
         let op = self.single(job)?;
         match self.sources.implementation(op, &self.ops()) {
             Ok(_) => Ok(()),
-            Err(error) => Err(Unsupported::Other {
-                backend: NAME,
-                op_type: op.op_type.clone(),
-                problem: format!("{error}; {}", error.help()),
-            }),
+            Err(error) => Err(no_implementation(&op.op_type, &error)),
         }
     }
 
@@ -274,10 +267,11 @@ impl Backend for AscendBackend {
     fn toolchain(&self, cx: &Context<'_>) -> Result<Fingerprint, BackendError> {
         self.warnings.iter().for_each(|warning| cx.warn(warning));
         let files = cx.files;
-        let mut found = fingerprint::toolchain(&self.toolkit, files)?;
+        let mut found = toolchain(&self.toolkit, files).map_err(toolkit_error)?;
         let record = self.probe.record(cx, &self.toolkit, &found.digest(), &BTreeSet::new())?;
         record.fingerprint(&mut found);
-        record.fingerprint_shadows(&fingerprint::operator_packages(&self.toolkit), files, &mut found)?;
+        let packages = self.toolkit.operator_packages();
+        record.fingerprint_shadows(&packages, files, &mut found)?;
         self.add_declared(&mut found, files)?;
         let digest = found.digest();
         let mut known = self.known();
@@ -287,7 +281,7 @@ impl Backend for AscendBackend {
             }
             // What operators take is part of the toolchain, and goes with it.
             if !known.1.is_current(files) {
-                known.1 = Arc::new(OpsInfo::read(&self.toolkit, &self.soc)?);
+                known.1 = Arc::new(OpsInfo::read(&self.toolkit, &self.soc).map_err(toolkit_error)?);
             }
             known.0 = Some(digest);
         }
@@ -304,7 +298,8 @@ impl Backend for AscendBackend {
         spec: &ResolvedSpec,
     ) -> Result<Fingerprint, BackendError> {
         self.implemented(job)?;
-        let (mut found, externals) = self.sources.inputs(job, spec, &self.ops(), cx.files)?;
+        let inputs = self.sources.inputs(job, spec, &self.ops(), cx.files);
+        let (mut found, externals) = inputs.map_err(toolkit_error)?;
         let (record, names) = self.record(cx, &externals)?;
         record.fingerprint_of(&names, &mut found);
         self.externals().insert(job.digest(), externals);

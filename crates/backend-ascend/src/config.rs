@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use opkeep_cann_toolkit::Search;
 use opkeep_fs::Fs;
 
-use crate::toolkit::find::Search;
 use crate::worker::op_query_cache;
 
 /// How the backend finds its toolkit, and how it drives it.

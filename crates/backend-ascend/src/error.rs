@@ -1,224 +1,29 @@
-//! What can go wrong before anything is compiled.
+//! Errors of the toolkit and of file operations as errors of this backend.
 
-use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use opkeep_backend::{BackendError, Unsupported};
-use thiserror::Error;
 
 use crate::name::NAME;
+use opkeep_cann_toolkit::ToolkitError;
 
-/// What to do where no usable toolkit is.
-const INSTALL: &str = "install the package Ascend-cann-toolkit, or set ASCEND_HOME_PATH to the directory that has `opp`, \
-    `compiler` and `python` in it";
-
-/// Why the toolkit cannot be used, or not for this.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum AscendError {
-    /// There is none anywhere.
-    #[error("no CANN toolkit is found; looked for it {}", places(looked))]
-    NotFound {
-        /// Where it was looked for, in order.
-        looked: Vec<SearchedPath>,
-    },
-    /// A place was named, and no toolkit is there.
-    #[error("{named_by} names `{}`, which is no CANN toolkit: {problem}", path.display())]
-    NotAToolkit {
-        /// The place.
-        path: PathBuf,
-        /// What named it.
-        named_by: PathOrigin,
-        /// What is there instead.
-        problem: &'static str,
-    },
-    /// Parts of the toolkit are not there.
-    #[error("the CANN toolkit `{}` ({named_by}) is not complete; missing: {}", root.display(), list(missing))]
-    Incomplete {
-        /// Its root.
-        root: PathBuf,
-        /// What led to it.
-        named_by: PathOrigin,
-        /// What is missing.
-        missing: Vec<MissingComponent>,
-    },
-    /// A file of the toolkit does not say what it should.
-    #[error("`{}` {place}: {problem}", path.display())]
-    Malformed {
-        /// The file.
-        path: PathBuf,
-        /// Where in it: `line 3 column 7`, `operator Square`.
-        place: String,
-        /// What is wrong.
-        problem: String,
-    },
-    /// The toolkit does not know the chip.
-    #[error("the toolkit has no chip `{asked}`{}", nearest_of(nearest))]
-    UnknownSoc {
-        /// The name that was asked for.
-        asked: String,
-        /// Names that look like it.
-        nearest: Vec<String>,
-        /// The directory that has a file for each chip.
-        folder: PathBuf,
-    },
-    /// The toolkit has nothing that computes the operator.
-    #[error("`{op_type}` is an operator without implementation: {problem}{}", paths(looked))]
-    NoImplementation {
-        /// The operator's type.
-        op_type: String,
-        /// What was expected.
-        problem: String,
-        /// Files that would be one.
-        looked: Vec<PathBuf>,
-    },
-    /// A knowledge bank cannot be read.
-    #[error("the knowledge bank `{}` ({named_by}) cannot be read: {source}", path.display())]
-    Bank {
-        /// The bank.
-        path: PathBuf,
-        /// What named it: a variable, an option, `built-in`.
-        named_by: &'static str,
-        /// Why not.
-        source: io::Error,
-    },
-    /// A file operation failed.
-    #[error("cannot {action} `{}`: {source}", path.display())]
-    Io {
-        /// What was tried, such as `read`.
-        action: &'static str,
-        /// On what.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
-}
-
-/// A place that was looked at.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SearchedPath {
-    /// The place.
-    pub path: PathBuf,
-    /// What led to it.
-    pub named_by: PathOrigin,
-}
-
-/// What led to a toolkit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PathOrigin {
-    /// The caller.
-    Caller,
-    /// A variable of the environment.
-    Variable(&'static str),
-    /// Neither: it is a usual place of toolkits.
-    Nobody,
-}
-
-impl fmt::Display for PathOrigin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Caller => f.write_str("as asked for"),
-            Self::Variable(name) => f.write_str(name),
-            Self::Nobody => f.write_str("a usual place"),
-        }
+/// The error of a build whose toolkit cannot be used.
+pub(crate) fn toolkit_error(error: ToolkitError) -> BackendError {
+    match error {
+        ToolkitError::Io { action, path, source } => BackendError::Io { action, path, source },
+        ToolkitError::NoImplementation { ref op_type, .. } => no_implementation(op_type, &error).into(),
+        error => BackendError::Toolchain { problem: error.to_string(), help: error.help() },
     }
 }
 
-/// A part of a toolkit that is not there.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MissingComponent {
-    /// What it is.
-    pub part: &'static str,
-    /// Where it would be.
-    pub path: PathBuf,
-    /// What brings it.
-    pub help: &'static str,
+/// The refusal of an operator for which the toolkit has nothing to compile.
+pub(crate) fn no_implementation(op_type: &str, error: &ToolkitError) -> Unsupported {
+    let problem = format!("{error}; {}", error.help());
+    Unsupported::Other { backend: NAME, op_type: op_type.to_owned(), problem }
 }
 
-impl fmt::Display for MissingComponent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { part, path, help } = self;
-        write!(f, "{part} (`{}`): {help}", path.display())
-    }
-}
-
-impl AscendError {
-    pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
-        Self::Io { action, path: path.to_owned(), source }
-    }
-
-    pub(crate) fn malformed(path: &Path, place: impl Into<String>, problem: impl Into<String>) -> Self {
-        Self::Malformed { path: path.to_owned(), place: place.into(), problem: problem.into() }
-    }
-
-    /// What the user can do about it.
-    pub fn help(&self) -> String {
-        match self {
-            Self::NotFound { .. } => INSTALL.to_owned(),
-            Self::NotAToolkit { named_by, .. } => match named_by {
-                PathOrigin::Variable(name) => format!("set {name} to the toolkit's directory, or unset it"),
-                PathOrigin::Caller | PathOrigin::Nobody => INSTALL.to_owned(),
-            },
-            Self::Incomplete { .. } => {
-                format!("install what is missing, in the version of the rest; or {INSTALL}")
-            }
-            Self::Malformed { .. } => {
-                "install the package that the file belongs to again; opkeep changes nothing there".to_owned()
-            }
-            Self::UnknownSoc { folder, .. } => {
-                format!(
-                    "`npu-smi info` tells the chip's name, and each file in `{}` is called after one",
-                    folder.display()
-                )
-            }
-            Self::NoImplementation { .. } => {
-                "install a package that has the operator, name one in ASCEND_CUSTOM_OPP_PATH, or take the operator out \
-                 of the network"
-                    .to_owned()
-            }
-            Self::Bank { named_by, .. } => {
-                format!(
-                    "make it readable for this user, or take it out ({named_by}): the compiler would read it or not, \
-                     and kernels differ by it"
-                )
-            }
-            Self::Io { .. } => "make it readable for this user".to_owned(),
-        }
-    }
-}
-
-impl From<AscendError> for BackendError {
-    fn from(error: AscendError) -> Self {
-        match error {
-            AscendError::Io { action, path, source } => Self::Io { action, path, source },
-            AscendError::NoImplementation { ref op_type, .. } => {
-                let problem = format!("{error}; {}", error.help());
-                Unsupported::Other { backend: NAME, op_type: op_type.clone(), problem }.into()
-            }
-            error => Self::Toolchain { problem: error.to_string(), help: error.help() },
-        }
-    }
-}
-
-fn places(looked: &[SearchedPath]) -> String {
-    let place = |looked: &SearchedPath| format!("`{}` ({})", looked.path.display(), looked.named_by);
-    looked.iter().map(place).collect::<Vec<_>>().join(", ")
-}
-
-fn list(missing: &[MissingComponent]) -> String {
-    missing.iter().map(MissingComponent::to_string).collect::<Vec<_>>().join("; ")
-}
-
-fn nearest_of(names: &[String]) -> String {
-    if names.is_empty() {
-        return String::new();
-    }
-    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-    format!("; the nearest names are {}", names.join(", "))
-}
-
-fn paths(looked: &[PathBuf]) -> String {
-    let paths: Vec<String> = looked.iter().map(|path| format!("`{}`", path.display())).collect();
-    if paths.is_empty() { String::new() } else { format!("; looked for {}", paths.join(", ")) }
+/// The error of a file operation; `action` is such as `write`.
+pub(crate) fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> BackendError {
+    move |source| BackendError::Io { action, path: path.to_owned(), source }
 }

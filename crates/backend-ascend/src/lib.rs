@@ -2,23 +2,7 @@
 //! kernels with its compiler.
 //!
 //! Compiling needs no device. The facts about the toolkit come from published installs of CANN 8.1 and 9.1; the backend
-//! has not been run on a real one.
-//!
-//! # Finding the toolkit
-//!
-//! [`Search::find`] takes the place that the caller names, else the one that `ASCEND_HOME_PATH`, `ASCEND_TOOLKIT_HOME`
-//! or `ASCEND_OPP_PATH` names, else the first complete one of the usual places. If a place is named, no other
-//! place is searched. Links are kept as they are (`latest` is one), so that an upgrade that moves a link is noticed.
-//! [`Toolkit::variables`] has the values that the toolkit's `set_env.sh` would set; sourcing it is not necessary.
-//!
-//! # Fingerprints
-//!
-//! [`toolchain`] covers what all kernels share, part by part: versions with their build time, the compiler, the Python
-//! packages that generate code, the files that describe chips and operators, knowledge banks in the order in which they
-//! are read, packages of vendors. [`Sources::fingerprint`] covers what one job's kernel depends on besides: the modules of
-//! its operators, their variants for unknown shapes, Ascend C sources, and everything that these import of the operators'
-//! package. Both hold contents and names below a package, never a path outside it: the same toolkit in another directory
-//! has the same fingerprints. Files that Python and locks leave behind (`__pycache__`, `*.pyc`, `*.lock`) do not count.
+//! has not been run on a real one. `opkeep-cann-toolkit` finds and fingerprints the toolkit; its types are re-exported here.
 //!
 //! # Driving the compiler
 //!
@@ -45,16 +29,12 @@ mod backend;
 mod compile;
 mod config;
 mod device;
-mod disk;
 mod error;
 mod ffi;
 mod graph;
 mod name;
 mod probe;
-mod process_error;
 pub mod slog;
-mod sources;
-mod toolkit;
 mod worker;
 
 pub use backend::AscendBackend;
@@ -62,16 +42,11 @@ pub use config::{AscendConfig, Driver};
 pub use device::acl_error::AclError;
 pub use device::loader::AscendLoader;
 pub use device::runtime::Runtime;
-pub use error::{AscendError, MissingComponent, PathOrigin, SearchedPath};
 pub use graph::prepare::Prepare;
 pub use graph::select::{Formats, PortFormats, parse_formats};
 pub use name::NAME;
-pub use sources::op_sources::{Implementation, Sources};
-pub use toolkit::environment::{Value, Variable};
-pub use toolkit::find::{Search, Toolkit, VARIABLES, Versions};
-pub use toolkit::fingerprint::toolchain;
-pub use toolkit::knowledge_bank::KnowledgeBank;
-pub use toolkit::ops_info::{AttrInfo, OpInfo, OpsInfo, PortInfo, PortKind};
-pub use toolkit::platform::{Platforms, Soc};
-pub use toolkit::vendors::Vendor;
-pub use toolkit::version::Version;
+pub use opkeep_cann_toolkit::{
+    AttrInfo, Implementation, KnowledgeBank, MissingComponent, OpInfo, OpsInfo, PathOrigin, Platforms,
+    PortInfo, PortKind, Search, SearchedPath, Soc, Sources, Toolkit, ToolkitError, VARIABLES, Value,
+    Variable, Vendor, Version, Versions, toolchain,
+};

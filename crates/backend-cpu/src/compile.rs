@@ -10,12 +10,13 @@ use opkeep_backend::{BackendError, CompileRequest, Context};
 use opkeep_cann_meta::{BlockDim, Flag, KernelMeta, Magic, Parameter};
 use opkeep_descriptor::{Arg, ResolvedSpec};
 use opkeep_digest::Digest;
-use opkeep_process::{Domain, DomainError, Found, Inputs, Observer, ProcessBuilder, ProcessOutput, Sandbox};
+use opkeep_process::{
+    Domain, DomainError, Found, Inputs, Observer, ProcessBuilder, ProcessError, ProcessOutput, Sandbox,
+};
 
 use crate::codegen::expression::calls_libm;
 use crate::codegen::generate::Generated;
 use crate::config::CpuConfig;
-use crate::process_error::backend_error;
 use crate::toolchain::{DEPENDENCY_FLAGS, Means, Toolchain, environment, foreign, read_dependencies};
 use crate::work_dir::{read_made, write_source};
 
@@ -45,11 +46,9 @@ pub(crate) fn compile(
     let job = Compile { cx, toolchain, source, request, log: &log, environment: &environment };
     let (ended, args) = job.run()?;
     let run = job.prepared(&args, Sandbox::default());
-    let object = read_made(work_dir, "kernel.o")
-        .map_err(|error| {
-            run.missing_output_error(&ended, format!("its object `kernel.o` cannot be read: {error}"))
-        })
-        .map_err(backend_error)?;
+    let object = read_made(work_dir, "kernel.o").map_err(|error| {
+        run.missing_output_error(&ended, format!("its object `kernel.o` cannot be read: {error}"))
+    })?;
     Ok(artifact(source, request, object))
 }
 
@@ -63,6 +62,12 @@ pub(crate) enum CompileError {
 impl From<BackendError> for CompileError {
     fn from(error: BackendError) -> Self {
         Self::Failed(error)
+    }
+}
+
+impl From<ProcessError> for CompileError {
+    fn from(error: ProcessError) -> Self {
+        Self::Failed(error.into())
     }
 }
 
@@ -119,7 +124,7 @@ impl Compile<'_> {
 
     fn plain(&self, args: &[OsString]) -> Result<ProcessOutput, CompileError> {
         let run = self.prepared(args, Sandbox::default());
-        Ok(succeeded(&run, run.wait_with_output().map_err(backend_error)?)?)
+        Ok(succeeded(&run, run.wait_with_output()?)?)
     }
 
     /// Denies what the probe did not read. A compiler to which something is denied fails, or says so, or goes on
@@ -135,7 +140,7 @@ impl Compile<'_> {
             return self.observed(args, Some(&domain)).map_err(|error| self.with_all_paths(error, args));
         }
         let run = self.prepared(args, Sandbox { domain: Some(&domain), observer: None });
-        let ended = run.wait_with_output().map_err(backend_error)?;
+        let ended = run.wait_with_output()?;
         if ended.status.success() && self.toolchain.always_says(&ended.output) {
             return Ok(ended);
         }
@@ -170,7 +175,7 @@ impl Compile<'_> {
         if let Some(why) = seen.error() {
             return Err(failed(why).into());
         }
-        let ended = ended.map_err(backend_error)?;
+        let ended = ended?;
         let refuse = |paths: BTreeSet<&Path>| self.refuse(paths.into_iter().map(Path::to_owned), &run);
         refuse(match self.toolchain.is_wrapped() {
             true => self.inputs().uncovered_by_name(&seen),
@@ -178,7 +183,7 @@ impl Compile<'_> {
         })?;
         if let Some(program) = seen.foreign {
             // Its calls were denied.
-            return Err(backend_error(run.missing_output_error(&ended, foreign(&program))).into());
+            return Err(BackendError::from(run.missing_output_error(&ended, foreign(&program))).into());
         }
         let ended = succeeded(&run, ended)?;
         if self.toolchain.is_wrapped() {
@@ -263,7 +268,7 @@ impl Compile<'_> {
 }
 
 fn succeeded(run: &ProcessBuilder<'_>, ended: ProcessOutput) -> Result<ProcessOutput, BackendError> {
-    if ended.status.success() { Ok(ended) } else { Err(backend_error(run.exit_error(&ended))) }
+    if ended.status.success() { Ok(ended) } else { Err(run.exit_error(&ended).into()) }
 }
 
 /// The object with its `.json`.

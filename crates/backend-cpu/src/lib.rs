@@ -60,7 +60,6 @@ mod compile;
 mod config;
 mod ffi;
 mod loader;
-mod process_error;
 mod source_cache;
 mod toolchain;
 mod work_dir;

@@ -66,16 +66,7 @@ impl Loader for CpuLoader {
         })?;
         let loaded =
             KernelLibrary::open(file, &symbol).map_err(|error| refuse(&symbol, error.to_string()))?;
-        let bytes = |slots: &[Slot]| slots.iter().map(|slot| slot.bytes).collect();
-        Ok(Box::new(CpuKernel {
-            input_bytes: bytes(&inputs),
-            output_bytes: bytes(&outputs),
-            inputs,
-            outputs,
-            symbol,
-            blocks,
-            loaded,
-        }))
+        Ok(Box::new(CpuKernel { inputs, outputs, symbol, blocks, loaded }))
     }
 }
 
@@ -96,18 +87,16 @@ struct CpuKernel {
     blocks: u32,
     inputs: Vec<Slot>,
     outputs: Vec<Slot>,
-    input_bytes: Vec<usize>,
-    output_bytes: Vec<usize>,
     loaded: KernelLibrary,
 }
 
 impl LoadedKernel for CpuKernel {
-    fn input_bytes(&self) -> &[usize] {
-        &self.input_bytes
+    fn inputs(&self) -> &[Slot] {
+        &self.inputs
     }
 
-    fn output_bytes(&self) -> &[usize] {
-        &self.output_bytes
+    fn outputs(&self) -> &[Slot] {
+        &self.outputs
     }
 
     fn launch(
@@ -116,8 +105,7 @@ impl LoadedKernel for CpuKernel {
         outputs: &mut [&mut [u8]],
         threads: NonZeroUsize,
     ) -> Result<(), BackendError> {
-        Slot::check(&self.inputs, inputs.iter().copied(), &self.symbol, "input")?;
-        Slot::check(&self.outputs, outputs.iter().map(|output| &**output), &self.symbol, "output")?;
+        Slot::check(&self.symbol, (&self.inputs, inputs), (&self.outputs, outputs))?;
         // Counts, lengths and alignments were checked just above; exclusive borrows do not overlap.
         self.loaded.launch(self.blocks, threads, inputs, outputs);
         Ok(())

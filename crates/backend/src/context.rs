@@ -4,10 +4,9 @@
 //! different caches. Cancellation comes the same way: a process that a backend asks for its version ends with the build.
 
 use std::fmt::{self, Display};
-use std::path::Path;
 use std::time::Instant;
 
-use opkeep_digest::Digest;
+use opkeep_digest::FileDigests;
 use opkeep_fs::CancelToken;
 
 use crate::error::BackendError;
@@ -82,22 +81,4 @@ impl<F: Fn(String) + Send + Sync> Diagnostics for F {
     fn warn(&self, text: String) {
         self(text);
     }
-}
-
-/// Digests of files, remembered for as long as the files do not change.
-pub trait FileDigests: Send + Sync {
-    /// The SHA-256 of the file at `path`.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    fn digest(&self, path: &Path) -> std::io::Result<Digest>;
-
-    /// The bytes that an earlier process passed to [`remember`](Self::remember) for `question`. A backend checks whether
-    /// they still hold. The default implementation remembers nothing.
-    fn recall(&self, _question: &Digest) -> Option<Vec<u8>> {
-        None
-    }
-
-    /// Stores `answer` for later processes. Best effort.
-    fn remember(&self, _question: &Digest, _answer: &[u8]) {}
 }

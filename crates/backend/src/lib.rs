@@ -22,8 +22,9 @@ mod registry;
 mod slot;
 
 pub use backend::{Backend, CompileRequest, Support};
-pub use context::{Context, Diagnostics, FileDigests};
+pub use context::{Context, Diagnostics};
 pub use error::{BackendError, Unsupported};
 pub use loader::{Buffer, LoadedKernel, Loader};
+pub use opkeep_digest::FileDigests;
 pub use registry::{BackendEntry, Registry};
 pub use slot::Slot;

@@ -7,6 +7,7 @@ use opkeep_artifact::Artifact;
 use opkeep_descriptor::Job;
 
 use crate::error::BackendError;
+use crate::slot::Slot;
 
 /// Loads kernels into this process or onto a device.
 pub trait Loader: Send + Sync {
@@ -22,11 +23,11 @@ pub trait Loader: Send + Sync {
 
 /// A loaded kernel.
 pub trait LoadedKernel: Send + Sync {
-    /// Bytes of each input, in the job's order.
-    fn input_bytes(&self) -> &[usize];
+    /// The buffer of each input, in the job's order.
+    fn inputs(&self) -> &[Slot];
 
-    /// Bytes of each output.
-    fn output_bytes(&self) -> &[usize];
+    /// The buffer of each output.
+    fn outputs(&self) -> &[Slot];
 
     /// Runs the kernel on up to `threads` threads. Results do not depend on their number, nor on what the outputs held
     /// before: each is written in full.

@@ -36,12 +36,20 @@ impl Slot {
         Ok(Self { bytes, align })
     }
 
-    /// Whether `found` are buffers for the places `slots`: as many, as long, and aligned. `what` they are is said of those
-    /// that are not: `input`, `output`.
+    /// Checks that `inputs` and `outputs` are buffers that `kernel` takes: as many, as long, and aligned.
     ///
     /// # Errors
     /// [`BackendError::Launch`], for the first that does not fit.
-    pub fn check<'a>(
+    pub fn check(
+        kernel: &str,
+        (slots, inputs): (&[Self], &[&[u8]]),
+        (output_slots, outputs): (&[Self], &[&mut [u8]]),
+    ) -> Result<(), BackendError> {
+        Self::check_each(slots, inputs.iter().copied(), kernel, "input")?;
+        Self::check_each(output_slots, outputs.iter().map(|output| &**output), kernel, "output")
+    }
+
+    fn check_each<'a>(
         slots: &[Self],
         found: impl ExactSizeIterator<Item = &'a [u8]>,
         kernel: &str,

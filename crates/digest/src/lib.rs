@@ -8,7 +8,7 @@
 //! A [`Fingerprint`] is an ordered list of named parts. Two fingerprints with the same digest have the same parts;
 //! [`Fingerprint::diff`] lists the parts that differ, which explains a cache miss.
 //!
-//! This crate knows nothing of operators, files or caches.
+//! This crate knows nothing of operators or caches, and reads no file: [`FileDigests`] is how others give digests of files.
 //!
 //! ```
 //! use opkeep_digest::{Digest, Hasher};
@@ -24,9 +24,11 @@
 //! ```
 
 mod digest;
+mod file_digests;
 mod fingerprint;
 mod hasher;
 
 pub use digest::{Digest, ParseDigestError};
+pub use file_digests::FileDigests;
 pub use fingerprint::{Fingerprint, Part, PartChange};
 pub use hasher::Hasher;

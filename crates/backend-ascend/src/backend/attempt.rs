@@ -13,6 +13,7 @@ use crate::compile::driver::Means;
 use crate::compile::invocation::{self, CompilerInput, Made, Process};
 use crate::compile::parameters;
 use crate::compile::ready::{HELP, Ready};
+use crate::error::toolkit_error;
 use crate::probe::guards::Guards;
 use crate::probe::record::Record;
 
@@ -71,7 +72,7 @@ impl AscendBackend {
     ) -> Result<(Made, Arc<Record>), BackendError> {
         let (op, ops) = (self.single(request.job)?, self.ops());
         let info = ops.get(&op.op_type);
-        let implementation = self.sources.implementation(op, &ops)?;
+        let implementation = self.sources.implementation(op, &ops).map_err(toolkit_error)?;
         let parameters =
             parameters::parameters(request.job, request.name.as_str(), info, &request.spec.options)?;
         let input = CompilerInput::new(cx, request, op, parameters, &implementation, &self.toolkit, number);

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 
 use opkeep_backend::{BackendError, Context, FileDigests};
+use opkeep_cann_toolkit::disk::tree;
+use opkeep_cann_toolkit::{Externals, first, knowledge_bank, toolchain};
 use opkeep_descriptor::{Job, ResolvedSpec};
 use opkeep_digest::{Digest, Fingerprint};
 use opkeep_fs::Fs;
@@ -13,14 +15,10 @@ use opkeep_process::{Declared, Inputs};
 use super::AscendBackend;
 use crate::compile::driver::tool_folder;
 use crate::compile::ready::{KnownConfig, Ready};
-use crate::disk::tree;
+use crate::error::toolkit_error;
 use crate::probe::guards::Guards;
 use crate::probe::reach::Extra;
 use crate::probe::record::Record;
-use crate::sources::externals::first;
-use crate::sources::import_closure::Externals;
-use crate::toolkit::fingerprint;
-use crate::toolkit::knowledge_bank;
 use crate::worker::pool::WorkerConfig;
 
 impl AscendBackend {
@@ -34,7 +32,7 @@ impl AscendBackend {
         let known = self.externals().get(&job.digest()).cloned();
         let externals = match known {
             Some(externals) => externals,
-            None => self.sources.inputs(job, spec, &self.ops(), cx.files)?.1,
+            None => self.sources.inputs(job, spec, &self.ops(), cx.files).map_err(toolkit_error)?.1,
         };
         let (record, names) = self.record(cx, &externals)?;
         let setup = self.setup(cx, &record)?;
@@ -94,7 +92,7 @@ impl AscendBackend {
         cx: &Context<'_>,
         externals: &Externals,
     ) -> Result<(Arc<Record>, BTreeSet<String>), BackendError> {
-        let own = fingerprint::module_names(&self.toolkit);
+        let own = self.toolkit.module_names();
         let asked = externals.names.iter().filter(|name| !own.contains(first(name)));
         let asked: BTreeSet<String> = asked.cloned().collect();
         let last = self.probe.last().filter(|record| asked.iter().all(|name| record.knows(name)));
@@ -102,7 +100,7 @@ impl AscendBackend {
             // It was looked at when the toolchain was asked for, to which this key belongs.
             Some(record) => record,
             None => {
-                let toolkit = fingerprint::toolchain(&self.toolkit, cx.files)?.digest();
+                let toolkit = toolchain(&self.toolkit, cx.files).map_err(toolkit_error)?.digest();
                 self.probe.record(cx, &self.toolkit, &toolkit, &asked)?
             }
         };
@@ -119,7 +117,7 @@ impl AscendBackend {
             return Ok(false);
         }
         self.probe.forget();
-        let toolkit = fingerprint::toolchain(&self.toolkit, cx.files)?.digest();
+        let toolkit = toolchain(&self.toolkit, cx.files).map_err(toolkit_error)?.digest();
         let names = record.names().cloned().collect();
         let now = self.probe.record(cx, &self.toolkit, &toolkit, &names)?;
         if !now.says_the_same_as(record) {

@@ -6,7 +6,10 @@ use opkeep_artifact::{Artifact, Member, is_safe_file_name};
 use opkeep_cann_meta::KernelMeta;
 use opkeep_fs::Fs;
 
-use crate::disk::files;
+use crate::error::io_error;
+
+/// No file of a kernel is longer.
+const MAX_FILE: u64 = 256 << 20;
 
 /// The name that a kernel which is compiled twice has the second time.
 const TWIN: &str = "_deterministic";
@@ -81,7 +84,7 @@ fn safe(name: String, field: &str) -> Result<String, String> {
 fn read(folder: &Path, name: &str) -> Result<Vec<u8>, String> {
     let path = folder.join(name);
     match Fs::new().is_file(&path) {
-        true => files::read(&path).map_err(|error| error.to_string()),
+        true => Fs::new().read(&path, MAX_FILE).map_err(|error| io_error("read", &path)(error).to_string()),
         false => Err(format!("`{name}` is not there")),
     }
 }

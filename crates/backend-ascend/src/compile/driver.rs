@@ -3,12 +3,11 @@
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
+use opkeep_cann_toolkit::{Toolkit, ToolkitError, absolute};
 use opkeep_fs::Fs;
 
 use crate::config::{AscendConfig, Driver};
-use crate::error::AscendError;
-use crate::toolkit::find::{Toolkit, absolute};
-use crate::toolkit::interpreter::merged;
+use crate::probe::interpreter::merged;
 use crate::worker::pool::Pool;
 
 /// How kernels are made.
@@ -42,7 +41,7 @@ pub(crate) fn environment(toolkit: &Toolkit, config: &AscendConfig) -> Vec<(OsSt
     merged(found.chain(own.iter().map(|(name, value)| (OsStr::new(*name), *value))))
 }
 
-pub(crate) fn means(toolkit: &Toolkit, config: &AscendConfig) -> Result<Means, AscendError> {
+pub(crate) fn means(toolkit: &Toolkit, config: &AscendConfig) -> Result<Means, ToolkitError> {
     let is_there = tool_folder(toolkit).is_some();
     if config.driver == Driver::Workers || (config.driver == Driver::Auto && is_there) {
         return Ok(Means::Workers(pool(toolkit)?));
@@ -62,8 +61,8 @@ pub(crate) fn tool_folder(toolkit: &Toolkit) -> Option<PathBuf> {
     Fs::new().is_file(&folder.join("opc_api.py")).then_some(folder)
 }
 
-pub(crate) fn pool(toolkit: &Toolkit) -> Result<Pool, AscendError> {
-    Pool::new().map_err(|source| AscendError::Io {
+pub(crate) fn pool(toolkit: &Toolkit) -> Result<Pool, ToolkitError> {
+    Pool::new().map_err(|source| ToolkitError::Io {
         action: "start workers for",
         path: toolkit.root.clone(),
         source,

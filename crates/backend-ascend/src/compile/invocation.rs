@@ -6,20 +6,18 @@ use std::sync::Arc;
 
 use opkeep_artifact::Artifact;
 use opkeep_backend::{BackendError, CompileRequest, Context};
+use opkeep_cann_toolkit::{Implementation, Toolkit, knowledge_bank};
 use opkeep_descriptor::Op;
+use opkeep_fs::Fs;
 use opkeep_process::{ProcessBuilder, ProcessOutput, Sandbox, keep_log, tail};
 use serde_json::{Map, Value, json};
 
 use crate::compile::compile_output;
 use crate::compile::options;
-use crate::disk::files;
+use crate::error::io_error;
+use crate::probe::interpreter::with_temporary;
 use crate::probe::reach::Extra;
-use crate::process_error::backend_error;
 use crate::slog;
-use crate::sources::op_sources::Implementation;
-use crate::toolkit::find::Toolkit;
-use crate::toolkit::interpreter::with_temporary;
-use crate::toolkit::knowledge_bank;
 use crate::worker::pool::{Answer, Asked, Pool, WorkerConfig, WorkerError, WorkerOptions};
 
 /// The input of the compiler, the same for both drivers.
@@ -174,10 +172,11 @@ impl Process<'_> {
 
     fn try_compile(&self, input: &CompilerInput<'_>) -> Result<Made, BackendError> {
         for folder in [&input.folder, &input.output, &input.debug] {
-            files::create_dir(folder)?;
+            Fs::new().create_dir(folder, 0o777).map_err(io_error("create", folder))?;
         }
         let parameters = input.folder.join("params.json");
-        files::write(&parameters, input.parameters.to_string().as_bytes())?;
+        let text = input.parameters.to_string();
+        Fs::new().write(&parameters, text.as_bytes()).map_err(io_error("write", &parameters))?;
         let mut args: Vec<OsString> = Vec::new();
         if let Some((file, function)) = &input.file {
             args.push(file.into());
@@ -209,7 +208,7 @@ impl Process<'_> {
         let (beyond, needs_own) = sandbox.finish(self.setup.reach(), self.extra)?;
         let (artifact, is_transient) = match ended {
             Ok(ended) => (self.judged(input, &run, &ended, &log), is_transient(&ended.output)),
-            Err(error) => (Err(backend_error(error)), false),
+            Err(error) => (Err(error.into()), false),
         };
         Ok(Made { artifact, is_transient, beyond, needs_own, command })
     }
@@ -223,7 +222,7 @@ impl Process<'_> {
     ) -> Result<Artifact, BackendError> {
         let crashed = !ended.status.success();
         input.judge(&ended.output, &|missing| match missing {
-            Some(problem) if !crashed => backend_error(run.missing_output_error(ended, problem)),
+            Some(problem) if !crashed => run.missing_output_error(ended, problem).into(),
             _ => BackendError::Compile {
                 command: run.to_string(),
                 status: ended.ending(),

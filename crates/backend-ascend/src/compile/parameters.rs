@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use opkeep_backend::Unsupported;
+use opkeep_cann_toolkit::{AttrInfo, OpInfo, PortInfo};
 use opkeep_descriptor::{Arg, Attr, AttrValue, Job, Op, SliceFields, Tensor};
 use serde_json::{Map, Value, json};
 
 use crate::NAME;
-use crate::toolkit::ops_info::{AttrInfo, OpInfo, PortInfo};
 
 /// What is compiled for a job, as `--input_param` takes it.
 ///
@@ -213,7 +213,7 @@ mod tests {
     use opkeep_descriptor::{Extra, Float, Input, OmittedArg, OpFlags, Source};
 
     use super::*;
-    use crate::toolkit::ops_info::PortKind;
+    use opkeep_cann_toolkit::PortKind;
 
     fn job(op_type: &str, inputs: Vec<Arg<Input>>, attrs: Vec<Attr>) -> Job {
         let op = Op {

@@ -18,6 +18,7 @@ use crate::AclError;
 use crate::Runtime;
 use crate::device::launch_plan::{LaunchPlan, Place};
 use crate::device::runtime::{Bound, Session};
+use crate::error::io_error;
 use crate::ffi::{Binary, Function, Memory};
 
 /// Loads kernels onto the first device that this process sees.
@@ -61,15 +62,7 @@ impl Loader for AscendLoader {
             }
         };
         drop(bound);
-        let bytes = |slots: &[Slot]| slots.iter().map(|slot| slot.bytes).collect();
-        Ok(Box::new(AscendKernel {
-            input_bytes: bytes(&plan.inputs),
-            output_bytes: bytes(&plan.outputs),
-            session: Arc::clone(&self.session),
-            binary,
-            function,
-            plan,
-        }))
+        Ok(Box::new(AscendKernel { session: Arc::clone(&self.session), binary, function, plan }))
     }
 }
 
@@ -82,34 +75,28 @@ impl AscendLoader {
         artifact: &Artifact,
         plan: &LaunchPlan,
     ) -> Result<Binary, BackendError> {
-        let folder = tempfile::Builder::new().prefix("opkeep-load-").tempdir_in(&self.scratch);
-        let folder = folder.map_err(|source| cannot("make a folder in", &self.scratch, source))?;
-        let _json = put(folder.path(), ".json", &artifact.metadata)?;
-        let object = put(folder.path(), ".o", &artifact.object)?;
+        let dir = tempfile::Builder::new().prefix("opkeep-load-").tempdir_in(&self.scratch);
+        let dir = dir.map_err(io_error("create a directory in", &self.scratch))?;
+        let _json = put(dir.path(), ".json", &artifact.metadata)?;
+        let object = put(dir.path(), ".o", &artifact.object)?;
         let path = std::path::absolute(object.path()).unwrap_or_else(|_| object.path().to_owned());
-        let name = CString::new(path.as_os_str().as_bytes())
-            .map_err(|source| cannot("name", &path, std::io::Error::other(source)))?;
+        let name = CString::new(path.as_os_str().as_bytes()).map_err(std::io::Error::other);
+        let name = name.map_err(io_error("name", &path))?;
         bound.acl.load_from_file(&name, plan.magic).map_err(|error| error.loading(&plan.kernel))
     }
 }
 
-/// A file `kernel<suffix>` in `folder`, removed when what is returned is dropped.
-fn put(folder: &Path, suffix: &str, bytes: &[u8]) -> Result<tempfile::NamedTempFile, BackendError> {
-    let file = tempfile::Builder::new().prefix("kernel").suffix(suffix).rand_bytes(0).tempfile_in(folder);
-    let mut file = file.map_err(|source| cannot("make a file in", folder, source))?;
-    file.write_all(bytes).map_err(|source| cannot("write", file.path(), source))?;
+/// A file `kernel<suffix>` in `dir`, removed when the return value is dropped.
+fn put(dir: &Path, suffix: &str, bytes: &[u8]) -> Result<tempfile::NamedTempFile, BackendError> {
+    let file = tempfile::Builder::new().prefix("kernel").suffix(suffix).rand_bytes(0).tempfile_in(dir);
+    let mut file = file.map_err(io_error("create a file in", dir))?;
+    file.write_all(bytes).map_err(io_error("write", file.path()))?;
     Ok(file)
-}
-
-fn cannot(action: &'static str, path: &Path, source: std::io::Error) -> BackendError {
-    BackendError::Io { action, path: path.to_owned(), source }
 }
 
 /// A kernel on the device.
 struct AscendKernel {
     plan: LaunchPlan,
-    input_bytes: Vec<usize>,
-    output_bytes: Vec<usize>,
     function: Function,
     binary: Binary,
     session: Arc<Session>,
@@ -118,10 +105,11 @@ struct AscendKernel {
 impl AscendKernel {
     fn run(&self, inputs: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<(), AclError> {
         let bound = self.session.bind()?;
-        let memory = |bytes: &usize| bound.acl.memory(*bytes);
-        let given = self.input_bytes.iter().map(memory).collect::<Result<Vec<_>, _>>()?;
-        let made = self.output_bytes.iter().map(memory).collect::<Result<Vec<_>, _>>()?;
-        let spaces = self.plan.workspaces.iter().map(memory).collect::<Result<Vec<_>, _>>()?;
+        let memory = |bytes: usize| bound.acl.memory(bytes);
+        let of_slots =
+            |slots: &[Slot]| slots.iter().map(|slot| memory(slot.bytes)).collect::<Result<Vec<_>, _>>();
+        let (given, made) = (of_slots(&self.plan.inputs)?, of_slots(&self.plan.outputs)?);
+        let spaces = self.plan.workspaces.iter().copied().map(memory).collect::<Result<Vec<_>, _>>()?;
         for (memory, bytes) in given.iter().zip(inputs) {
             memory.fill(bytes)?;
         }
@@ -150,12 +138,12 @@ impl AscendKernel {
 }
 
 impl LoadedKernel for AscendKernel {
-    fn input_bytes(&self) -> &[usize] {
-        &self.input_bytes
+    fn inputs(&self) -> &[Slot] {
+        &self.plan.inputs
     }
 
-    fn output_bytes(&self) -> &[usize] {
-        &self.output_bytes
+    fn outputs(&self) -> &[Slot] {
+        &self.plan.outputs
     }
 
     fn launch(
@@ -164,8 +152,7 @@ impl LoadedKernel for AscendKernel {
         outputs: &mut [&mut [u8]],
         _threads: NonZeroUsize,
     ) -> Result<(), BackendError> {
-        Slot::check(&self.plan.inputs, inputs.iter().copied(), &self.plan.kernel, "input")?;
-        Slot::check(&self.plan.outputs, outputs.iter().map(|output| &**output), &self.plan.kernel, "output")?;
+        Slot::check(&self.plan.kernel, (self.inputs(), inputs), (self.outputs(), outputs))?;
         self.run(inputs, outputs).map_err(|error| error.launching(&self.plan.kernel))
     }
 }

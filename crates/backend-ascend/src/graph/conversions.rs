@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use opkeep_cann_toolkit::{OpInfo, OpsInfo};
 use opkeep_descriptor::Tensor;
 use opkeep_ops::{Storage, block, dtype_bytes, is_blocked, ordered};
 
 use crate::graph::select::{Form, listed};
-use crate::toolkit::ops_info::{OpInfo, OpsInfo};
 
 pub(crate) const CAST: &str = "Cast";
 pub(crate) const TRANS_DATA: &str = "TransData";

@@ -1,11 +1,11 @@
 //! What implements a node, by the operator information: module, function, flags, attributes with their defaults.
 
 use opkeep_backend::{BackendError, Unsupported};
+use opkeep_cann_toolkit::{OpInfo, PortKind};
 use opkeep_descriptor::{Attr, OpFlags};
 use opkeep_ops::{Function, Node, func_name};
 
 use crate::NAME;
-use crate::toolkit::ops_info::{OpInfo, PortKind};
 
 /// What implements `node`, as `info` has it.
 pub(crate) fn function(node: &Node, info: &OpInfo) -> Result<Function, BackendError> {

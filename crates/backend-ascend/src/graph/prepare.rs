@@ -9,17 +9,17 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 
 use opkeep_backend::{BackendError, Unsupported};
+use opkeep_cann_toolkit::{OpInfo, OpsInfo, ToolkitError};
 use opkeep_descriptor::{Job, Tensor};
 use opkeep_digest::Digest;
 use opkeep_ops::{Function, Graph, Node, OpSpec, Rule, Storage, TensorId, find, is_blocked};
 
-use crate::AscendError;
 use crate::NAME;
+use crate::error::toolkit_error;
 use crate::graph::dtype_compat::{distance, holds, is_lossy};
 use crate::graph::function::{function, refused};
 use crate::graph::select::{Combination, Form, Formats, PortFormats, answered, listed};
 use crate::graph::tensor_forms::{TensorForms, whole};
-use crate::toolkit::ops_info::{OpInfo, OpsInfo};
 
 /// Any format, and all tensors of the operator have the same.
 const AGNOSTIC: &str = "formatAgnostic";
@@ -73,7 +73,8 @@ impl<'a> Prepare<'a> {
     fn info(&self, op_type: &str) -> Result<&'a OpInfo, BackendError> {
         let none = |problem: &str| {
             let (op_type, problem) = (op_type.to_owned(), problem.to_owned());
-            AscendError::NoImplementation { op_type, problem, looked: self.ops.files.clone() }.into()
+            let looked = self.ops.files.clone();
+            toolkit_error(ToolkitError::NoImplementation { op_type, problem, looked })
         };
         let info = self.ops.get(op_type).ok_or_else(|| none("the operator information does not have it"))?;
         if info.is_null() {

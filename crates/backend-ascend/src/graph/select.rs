@@ -1,11 +1,11 @@
 //! The element types and formats that operators take.
 
 use opkeep_backend::BackendError;
+use opkeep_cann_toolkit::{OpInfo, PortInfo};
 use opkeep_descriptor::Job;
 use serde_json::{Map, Value};
 
 use crate::graph::dtype_compat::spelt;
-use crate::toolkit::ops_info::{OpInfo, PortInfo};
 
 /// Asks operators which element types and formats they take, where the operator information does not say so: each has a
 /// function `op_select_format(*inputs, *outputs, *attrs, kernel_name)` for it.

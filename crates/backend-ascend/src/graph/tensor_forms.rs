@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use opkeep_backend::{BackendError, Unsupported};
+use opkeep_cann_toolkit::OpsInfo;
 use opkeep_ops::{
     Conversion, Function, Graph, Node, Origin, Rewriter, Storage, TensorId, ge_number, int_attr, is_blocked,
     str_attr,
@@ -10,7 +11,6 @@ use opkeep_ops::{
 
 use crate::graph::conversions::{CAST, Conversions, Step, TRANS_DATA, kernels};
 use crate::graph::function::{function, refused};
-use crate::toolkit::ops_info::OpsInfo;
 
 /// The graph that is being made.
 pub(crate) struct TensorForms<'a> {

@@ -5,8 +5,7 @@ use std::path::PathBuf;
 
 use crate::probe::record::Record;
 use crate::probe::unkeyed::{Reasoned, UNKEYED};
-use crate::toolkit::find::Toolkit;
-use crate::toolkit::fingerprint;
+use opkeep_cann_toolkit::Toolkit;
 
 /// All that a compile may read beside its work directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,21 +22,22 @@ pub(crate) struct ReadDomain {
 
 /// The directories of the toolkit and its vendors whose content counts, for all kernels or for those that use it.
 pub(crate) fn of_toolkit(toolkit: &Toolkit) -> Vec<Reasoned> {
-    let mut beneath: Vec<Reasoned> = fingerprint::directories(toolkit)
+    let mut beneath: Vec<Reasoned> = toolkit
+        .shared_dirs()
         .into_iter()
         .map(|(_, path)| (path, "a part of the toolkit, in the toolchain fingerprint"))
         .collect();
-    for package in fingerprint::operator_packages(toolkit) {
+    for package in toolkit.operator_packages() {
         beneath.push((
             package,
             "operators: sources by the import closure, other files in the toolchain fingerprint",
         ));
     }
     for vendor in &toolkit.vendors {
-        beneath.push((vendor.folder.clone(), "a vendor's package, in the toolchain fingerprint"));
+        beneath.push((vendor.dir.clone(), "a vendor's package, in the toolchain fingerprint"));
     }
     for bank in &toolkit.banks {
-        beneath.push((bank.folder.clone(), "a knowledge bank, in the toolchain fingerprint"));
+        beneath.push((bank.dir.clone(), "a knowledge bank, in the toolchain fingerprint"));
     }
     beneath
 }
@@ -45,7 +45,7 @@ pub(crate) fn of_toolkit(toolkit: &Toolkit) -> Vec<Reasoned> {
 impl ReadDomain {
     /// What every compile by this toolkit may read.
     pub(crate) fn new(toolkit: &Toolkit, record: &Record) -> Self {
-        let operators = fingerprint::operator_packages(toolkit);
+        let operators = toolkit.operator_packages();
         let shadows = record.shadows(&operators).into_iter();
         let mut domain = Self { beneath: of_toolkit(toolkit), operators, ..Self::default() };
         domain

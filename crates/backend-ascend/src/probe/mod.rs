@@ -16,6 +16,7 @@
 
 pub(crate) mod domain;
 pub(crate) mod guards;
+pub(crate) mod interpreter;
 pub(crate) mod reach;
 pub(crate) mod record;
 pub(crate) mod sandbox;

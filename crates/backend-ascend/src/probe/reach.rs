@@ -4,14 +4,13 @@
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Component, Path, PathBuf};
 
+use opkeep_cann_toolkit::disk::{dir_digest, tree};
+use opkeep_cann_toolkit::is_source;
 use opkeep_fs::Fs;
 use opkeep_process::{Domain, DomainError, Observation};
 
-use crate::disk::dir_digest;
-use crate::disk::tree;
 use crate::probe::domain::ReadDomain;
 use crate::probe::unkeyed::is_unkeyed;
-use crate::toolkit::fingerprint;
 
 /// What every compile by one toolkit may read.
 #[derive(Debug)]
@@ -104,7 +103,7 @@ impl Reach {
     /// `__init__` of a package imports all of them, and none depends on that.
     fn counts_apart(&self, path: &Path, real: &Path) -> bool {
         let is_module = path.extension().is_some_and(|ending| ending == "py");
-        !is_module && fingerprint::is_source(path) && is_below(path, real, &self.operators)
+        !is_module && is_source(path) && is_below(path, real, &self.operators)
     }
 
     /// Of paths those that this does not contain.

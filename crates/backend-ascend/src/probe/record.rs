@@ -9,19 +9,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use opkeep_backend::FileDigests;
+use opkeep_backend::{BackendError, FileDigests};
+use opkeep_cann_toolkit::disk::{dir_digest, stamp::Stamp};
+use opkeep_cann_toolkit::first;
 use opkeep_digest::{Digest, Fingerprint, Hasher};
 use opkeep_fs::Fs;
 use opkeep_process::Observation;
 use serde::{Deserialize, Serialize};
 
-use crate::disk::dir_digest;
-use crate::disk::stamp::Stamp;
-use crate::error::AscendError;
+use crate::error::{io_error, toolkit_error};
 use crate::probe::guards::Guards;
+use crate::probe::interpreter::Interpreter;
 use crate::probe::unkeyed::{Directories, is_unkeyed};
-use crate::sources::externals::first;
-use crate::toolkit::interpreter::Interpreter;
+
+/// Longer `.pth` files are no lists of paths.
+const LONGEST_PTH: u64 = 256 << 20;
 
 /// What the probe reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -248,14 +250,13 @@ impl Record {
         packages: &[PathBuf],
         files: &dyn FileDigests,
         fingerprint: &mut Fingerprint,
-    ) -> Result<(), AscendError> {
+    ) -> Result<(), BackendError> {
         for path in self.shadows(packages) {
             let name = format!("{} elsewhere", last(&path));
-            match dir_digest::digest(&path, |_| true, files)? {
+            match dir_digest::digest(&path, |_| true, files).map_err(toolkit_error)? {
                 Some(digested) => digested.add_to(name, fingerprint),
                 None => {
-                    let digest =
-                        files.digest(&path).map_err(|source| AscendError::io("read", &path, source))?;
+                    let digest = files.digest(&path).map_err(io_error("read", &path))?;
                     fingerprint.add(name, digest, format!("{:.12}", digest.to_string()));
                 }
             }
@@ -398,7 +399,7 @@ impl Record {
         for path in
             self.report.configs.files.iter().filter(|path| path.extension().is_some_and(|end| end == "pth"))
         {
-            let text = crate::disk::files::read_text(path).unwrap_or_default();
+            let text = Fs::new().read_text(path, LONGEST_PTH).unwrap_or_default();
             let code =
                 text.lines().filter(|line| line.starts_with("import ") || line.starts_with("import\t"));
             lines.extend(code.map(|line| (last(path), line.to_owned())));

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use opkeep_backend::BackendError;
 use opkeep_process::{Domain, Found, Observation, Observer, Sandbox};
 
+use crate::error::io_error;
 use crate::probe::guards::Guards;
 use crate::probe::reach::{Extra, Reach};
 
@@ -25,11 +26,10 @@ impl JobSandbox {
         work_dir: &Path,
     ) -> Result<Self, BackendError> {
         let confine = || {
-            let domain = reach.domain(extra, work_dir);
-            domain.map_err(|error| cannot("confine programs in", work_dir, io::Error::other(error)))
+            let domain = reach.domain(extra, work_dir).map_err(io::Error::other);
+            domain.map_err(io_error("confine programs in", work_dir))
         };
-        let observe =
-            || Observer::start(work_dir).map_err(|error| cannot("observe programs in", work_dir, error));
+        let observe = || Observer::start(work_dir).map_err(io_error("observe programs in", work_dir));
         Ok(Self {
             domain: guards.confines().then(confine).transpose()?,
             observer: guards.observes().then(observe).transpose()?,
@@ -71,11 +71,11 @@ impl JobSandbox {
         extra: &Extra,
     ) -> Result<(Vec<PathBuf>, bool), BackendError> {
         if let Some(why) = seen.error() {
-            return Err(cannot("observe programs in", &self.work_dir, why));
+            return Err(io_error("observe programs in", &self.work_dir)(why));
         }
         if let Some(program) = &seen.foreign {
             let why = format!("`{}` makes system calls of another architecture", program.display());
-            return Err(cannot("observe programs in", &self.work_dir, io::Error::other(why)));
+            return Err(io_error("observe programs in", &self.work_dir)(io::Error::other(why)));
         }
         let beyond = reach.beyond(extra, &seen);
         // Bytecode, for instance, is written and read in a directory of the domain.
@@ -84,8 +84,4 @@ impl JobSandbox {
         let needs_own = self.domain.is_some() && !reach.beyond(extra, &own).is_empty();
         Ok((beyond, needs_own))
     }
-}
-
-fn cannot(action: &'static str, path: &Path, source: io::Error) -> BackendError {
-    BackendError::Io { action, path: path.to_owned(), source }
 }

@@ -13,20 +13,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use opkeep_backend::{BackendError, Context};
+use opkeep_cann_toolkit::{Toolkit, imported_below};
 use opkeep_digest::{Digest, Hasher};
 use opkeep_fs::{Fs, idle};
 use opkeep_process::{Declared, Observer, is_short_of_resources};
 
 use self::run::{Ask, Greeting, PROGRAMS, Runner, Watched, greeted};
+use crate::error::toolkit_error;
 use crate::probe::domain::{self, ReadDomain};
 use crate::probe::guards::{self, Guards};
+use crate::probe::interpreter::Interpreter;
 use crate::probe::reach::Reach;
 use crate::probe::record::{Record, Report};
 use crate::probe::unkeyed::Directories;
-use crate::sources::externals;
-use crate::toolkit::find::Toolkit;
-use crate::toolkit::fingerprint;
-use crate::toolkit::interpreter::Interpreter;
 use crate::worker::pool::{SCRIPT, python};
 
 /// How often a thread that waits for another's probe looks whether it is cancelled.
@@ -194,9 +193,9 @@ impl Probe {
         if let Some(bytecode) = self.bytecode() {
             remove_older(&bytecode, UNUSED);
         }
-        let modules = fingerprint::module_names(toolkit);
-        let lazy = externals::below(&fingerprint::python_packages(toolkit), &modules)?;
-        let scanned = externals::below(&fingerprint::operator_packages(toolkit), &modules)?;
+        let modules = toolkit.module_names();
+        let lazy = imported_below(&toolkit.python_packages(), &modules).map_err(toolkit_error)?;
+        let scanned = imported_below(&toolkit.operator_packages(), &modules).map_err(toolkit_error)?;
         names.extend(scanned.iter().cloned());
         let mut own = domain::of_toolkit(toolkit);
         own.extend(self.bytecode().map(|path| (path, BYTECODE)));
@@ -209,7 +208,7 @@ impl Probe {
                 self.runner.run(cx, &Ask { names: &pending, children: true, ..ask }, Watched::default())?.0;
             report.names.extend(more.names);
         }
-        let packages = fingerprint::operator_packages(toolkit);
+        let packages = toolkit.operator_packages();
         let mut record = Record::new(id, interpreter.clone(), report, scanned, (&own, &packages), cx.files);
         let ask = Ask { children: false, ..ask };
         guards.without_landlock = self.without_landlock(cx, toolkit, &record, &ask, &own, &greetings)?;

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use opkeep_backend::{BackendError, Context, FileDigests};
+use opkeep_cann_toolkit::{Implementation, OpsInfo, Soc, Sources, Toolkit};
 use opkeep_descriptor::{Job, Op, ResolvedSpec};
 use opkeep_digest::{Digest, Fingerprint, Hasher};
 use opkeep_fs::Fs;
@@ -14,12 +15,9 @@ use serde_json::{Value, json};
 
 use crate::compile::parameters;
 use crate::compile::ready::{HELP, Ready};
+use crate::error::toolkit_error;
 use crate::graph::select::{Formats, PortFormats, parse_formats};
 use crate::probe::record::Record;
-use crate::sources::op_sources::{Implementation, Sources};
-use crate::toolkit::find::Toolkit;
-use crate::toolkit::ops_info::OpsInfo;
-use crate::toolkit::platform::Soc;
 use crate::worker::op_query_cache::OpQueryCache;
 use crate::worker::pool::{Asked, Pool, WorkerError, WorkerOptions};
 
@@ -64,7 +62,7 @@ impl FileDigests for OnceDigests {
 impl Formats for OpQuery<'_> {
     fn select(&self, job: &Job, op_index: usize) -> Result<Option<Vec<PortFormats>>, BackendError> {
         let Some(op) = job.ops.get(op_index) else { return Ok(None) };
-        let implementation = self.sources.implementation(op, self.ops)?;
+        let implementation = self.sources.implementation(op, self.ops).map_err(toolkit_error)?;
         let message = self.message(op, &implementation)?;
         let question = self.question(job, &message, &self.files)?;
         let answer = match self.answers.get(&question) {
@@ -85,12 +83,12 @@ impl Formats for OpQuery<'_> {
 impl OpQuery<'_> {
     /// What is asked, of whom, and all that the answer may hang on.
     fn question(&self, job: &Job, message: &Value, files: &OnceDigests) -> Result<Digest, BackendError> {
-        let sources = self.sources.fingerprint(job, self.spec, self.ops, files)?;
+        let sources = self.sources.fingerprint(job, self.spec, self.ops, files).map_err(toolkit_error)?;
         let mut hasher = Hasher::new("question to an operator");
         hasher.bytes(message.to_string().as_bytes());
         hasher.digest(&sources.digest());
         // What the operator is told of the chip comes from its file.
-        hasher.digest(&self.toolkit.platforms.digest(self.soc, files)?);
+        hasher.digest(&self.toolkit.platforms.digest(self.soc, files).map_err(toolkit_error)?);
         let mut python = Fingerprint::new();
         (self.record)()?.fingerprint(&mut python);
         hasher.digest(&python.digest());

@@ -1,8 +1,6 @@
-//! Tests of what is read of a toolkit, without running anything of it.
+//! Tests of the parts that run nothing of a toolkit.
 
 mod common;
-mod find;
+mod errors;
 mod prepare;
 mod read;
-mod sources;
-mod toolchain;

@@ -168,7 +168,7 @@ pub(crate) fn kernel(backend: &CpuBackend, job: &Job) -> Box<dyn LoadedKernel> {
 pub(crate) fn launch(kernel: &dyn LoadedKernel, inputs: &[&[f32]], threads: usize) -> Vec<u8> {
     let inputs: Vec<Buffer> = inputs.iter().map(|values| Buffer::of_f32(values)).collect();
     let inputs: Vec<&[u8]> = inputs.iter().map(Buffer::bytes).collect();
-    let mut output = Buffer::zeroed(kernel.output_bytes()[0]);
+    let mut output = Buffer::zeroed(kernel.outputs()[0].bytes);
     // What a kernel does not write must not look like a result.
     output.bytes_mut().fill(0xa5);
     kernel.launch(&inputs, &mut [output.bytes_mut()], NonZeroUsize::new(threads).unwrap()).unwrap();
@@ -185,7 +185,7 @@ pub(crate) fn launch_bytes(kernel: &dyn LoadedKernel, inputs: &[Vec<u8>], thread
     let inputs: Vec<Buffer> = inputs.iter().map(placed).collect();
     let inputs: Vec<&[u8]> = inputs.iter().map(Buffer::bytes).collect();
     let mut outputs: Vec<Buffer> =
-        kernel.output_bytes().iter().map(|bytes| placed(&vec![0xa5; *bytes])).collect();
+        kernel.outputs().iter().map(|slot| placed(&vec![0xa5; slot.bytes])).collect();
     let mut views: Vec<&mut [u8]> = outputs.iter_mut().map(Buffer::bytes_mut).collect();
     kernel.launch(&inputs, &mut views, NonZeroUsize::new(threads).unwrap()).unwrap();
     outputs.iter().map(|output| output.bytes().to_vec()).collect()

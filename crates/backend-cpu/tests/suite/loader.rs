@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 
 use crate::common::{backend, compile, float, floats, job, kernel, launch, runs_alone};
 use opkeep_artifact::Artifact;
-use opkeep_backend::{Backend, BackendError, Buffer, LoadedKernel};
+use opkeep_backend::{Backend, BackendError, Buffer, LoadedKernel, Slot};
 use opkeep_cann_meta::{KernelMeta, Workspace};
 use opkeep_descriptor::Job;
 use opkeep_testkit::TestContext;
@@ -31,7 +31,8 @@ fn refused(kernel: &dyn LoadedKernel, inputs: &[&[u8]], outputs: &mut [&mut [u8]
 fn buffers_that_do_not_fit_are_named_and_nothing_runs() {
     let kernel = kernel(backend(), &job("Less", &[&[2, 3], &[3]], &[]));
     let kernel = &*kernel;
-    assert_eq!((kernel.input_bytes(), kernel.output_bytes()), (&[24, 12][..], &[6][..]));
+    let bytes = |slots: &[Slot]| slots.iter().map(|slot| slot.bytes).collect::<Vec<_>>();
+    assert_eq!((bytes(kernel.inputs()), bytes(kernel.outputs())), (vec![24, 12], vec![6]));
     let (a, b, spare) = (Buffer::of_f32(&[1.0; 6]), Buffer::of_f32(&[2.0; 3]), Buffer::of_f32(&[0.0; 8]));
     let (mut y, mut z) = (Buffer::zeroed(8), Buffer::zeroed(8));
     let (a, b, spare) = (a.bytes(), b.bytes(), spare.bytes());

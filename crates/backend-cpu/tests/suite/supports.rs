@@ -159,7 +159,7 @@ fn inputs_are_where_their_sources_say() {
         job.data.truncate(1);
     });
     let kernel = crate::common::kernel(backend(), &twice);
-    assert_eq!(kernel.input_bytes(), [8]);
+    assert_eq!(kernel.inputs().iter().map(|slot| slot.bytes).collect::<Vec<_>>(), [8]);
     assert_eq!(crate::common::floats(&crate::common::launch(&*kernel, &[&[5.0, 7.0]], 1)), [0.0, 0.0]);
 
     let turned = but(job("Sub", &[&[2], &[1]], &[]), |job| {
@@ -168,7 +168,7 @@ fn inputs_are_where_their_sources_say() {
         input(job, 1).source = Source::Data { data: 0, tensor: 0 };
     });
     let kernel = crate::common::kernel(backend(), &turned);
-    assert_eq!(kernel.input_bytes(), [4, 8]);
+    assert_eq!(kernel.inputs().iter().map(|slot| slot.bytes).collect::<Vec<_>>(), [4, 8]);
     assert_eq!(
         crate::common::floats(&crate::common::launch(&*kernel, &[&[1.0], &[5.0, 7.0]], 1)),
         [4.0, 6.0]

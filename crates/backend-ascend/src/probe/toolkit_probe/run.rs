@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use opkeep_backend::{BackendError, Context};
-use opkeep_fs::private_dir;
+use opkeep_cann_toolkit::Toolkit;
+use opkeep_fs::{Fs, private_dir};
 use opkeep_process::{
     Domain, Observation, Observer, ProbeDir, ProcessBuilder, ProcessOutput, Sandbox, is_short_of_resources,
     tail,
@@ -14,16 +15,17 @@ use opkeep_process::{
 use serde_json::json;
 
 use super::headers;
-use crate::disk::files;
+use crate::error::io_error;
+use crate::probe::interpreter::{Interpreter, with_temporary};
 use crate::probe::reach::{Extra, Reach};
 use crate::probe::record::Report;
-use crate::process_error::backend_error;
-use crate::toolkit::find::Toolkit;
-use crate::toolkit::interpreter::{Interpreter, with_temporary};
 use crate::worker::pool::{SCRIPT, text};
 
 /// How long the toolkit may take to be imported, with all that its operators name.
 const LIMIT: Duration = Duration::from_secs(600);
+
+/// Reports that are longer are none of ours.
+const LONGEST: u64 = 64 << 20;
 
 /// The programs that the toolkit looks for on `PATH`: the device compiler and its companions, and what its Python, the
 /// generated build scripts and the script `opc` run.
@@ -87,11 +89,10 @@ pub(super) struct Watched<'a> {
 impl Watched<'_> {
     /// What keeps a program that works in `work`, and watches it.
     fn begin(&self, work: &Path) -> Result<(Option<Domain>, Option<Observer>), BackendError> {
-        let cannot = |action| move |source| BackendError::Io { action, path: work.to_owned(), source };
         let domain = self.reach.map(|reach| reach.domain(&Extra::default(), work)).transpose();
-        let domain = domain.map_err(|error| cannot("confine programs in")(std::io::Error::other(error)))?;
+        let domain = domain.map_err(std::io::Error::other).map_err(io_error("confine programs in", work))?;
         let observer = self.is_observed.then(|| Observer::start(work)).transpose();
-        Ok((domain, observer.map_err(cannot("observe programs in"))?))
+        Ok((domain, observer.map_err(io_error("observe programs in", work))?))
     }
 }
 
@@ -135,7 +136,7 @@ impl Runner {
     ) -> Result<Observation, BackendError> {
         let work = self.work_dir()?;
         let source = work.path().join("headers.cpp");
-        files::write(&source, headers::source().as_bytes())?;
+        Fs::new().write(&source, headers::source().as_bytes()).map_err(io_error("write", &source))?;
         let args = ["-x", "c++", "-std=c++17", "-E", "-o", "/dev/null", &text(&source)];
         Ok(self.run_program(cx, compiler, &args, work.path(), interpreter, watched)?.1)
     }
@@ -183,14 +184,12 @@ impl Runner {
             cancel: cx.cancel,
             sandbox: Sandbox { domain: domain.as_ref(), observer: observer.as_ref() },
         };
-        let ended = run.wait_with_output().map_err(backend_error);
+        let ended = run.wait_with_output().map_err(BackendError::from);
         Ok((ended, observer.map(Observer::finish).unwrap_or_default()))
     }
 
     fn work_dir(&self) -> Result<ProbeDir, BackendError> {
-        let cannot =
-            |source| BackendError::Io { action: "create a directory in", path: self.scratch.clone(), source };
-        ProbeDir::create(&[&self.scratch]).map_err(cannot)
+        ProbeDir::create(&[&self.scratch]).map_err(io_error("create a directory in", &self.scratch))
     }
 
     pub(super) fn run(
@@ -205,7 +204,7 @@ impl Runner {
         let request = json!({"do": "probe", "tool_folder": self.tool_folder.as_deref().map(text), "lazy": lazy,
             "names": names, "children": children, "programs": PROGRAMS, "report": text(&report)});
         let ask = work.path().join("request.json");
-        files::write(&ask, request.to_string().as_bytes())?;
+        Fs::new().write(&ask, request.to_string().as_bytes()).map_err(io_error("write", &ask))?;
         let bytecode = self.bytecode().map(PathBuf::into_os_string).unwrap_or_default();
         let mut args = interpreter.arguments.clone();
         args.extend(["-S", "-u", "-c", SCRIPT].map(OsString::from));
@@ -223,7 +222,8 @@ impl Runner {
             problem: format!("`{}` {problem}: {}", interpreter.program.display(), tail(&ended.output)),
             help: "HI_PYTHON names the Python that the toolkit was installed for".to_owned(),
         };
-        let bytes = files::read(&report)
+        let bytes = Fs::new()
+            .read(&report, LONGEST)
             .map_err(|_| unusable(format!("does not report what it imports ({})", ended.status)))?;
         let report = serde_json::from_slice(&bytes)
             .map_err(|error| unusable(format!("reports what cannot be read ({error})")))?;

@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 
 use crate::probe::domain::ReadDomain;
 use crate::probe::guards::Guards;
+use crate::probe::interpreter::Interpreter;
 use crate::probe::reach::{Extra, Reach};
 use crate::probe::sandbox::JobSandbox;
 use crate::probe::unkeyed::Reasoned;
-use crate::toolkit::interpreter::Interpreter;
 
 /// What workers run.
 pub(crate) const SCRIPT: &str = concat!(

@@ -12,10 +12,9 @@ use opkeep_process::{OnParentExit, Output, ProbeDir, ProcessGroup, ending};
 use serde_json::Value;
 
 use super::config::{LOOK, SCRIPT, WorkerConfig, WorkerError};
-use crate::disk::files;
+use crate::probe::interpreter::{Interpreter, with_temporary};
 use crate::probe::reach::Extra;
 use crate::probe::sandbox::JobSandbox;
-use crate::toolkit::interpreter::{Interpreter, with_temporary};
 use crate::worker::frame;
 
 /// How long the rest of the output may take when the answer is there.
@@ -90,7 +89,7 @@ impl Worker {
     pub(super) fn job_directory(&self) -> io::Result<PathBuf> {
         let path = self.directory.path().join("job");
         Fs::new().remove_tree(&path)?;
-        files::create_dir(&path).map_err(io::Error::other)?;
+        Fs::new().create_dir(&path, 0o777)?;
         Ok(path)
     }
 

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::probe::domain::ReadDomain;
 use crate::probe::guards::Guards;
-use crate::toolkit::interpreter::Interpreter;
+use crate::probe::interpreter::Interpreter;
 
 /// What a worker says when it is ready, as a shell prints it.
 const READY: &str = r#"printf '\000\000\000\016{"ready":true}'"#;

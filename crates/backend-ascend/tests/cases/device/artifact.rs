@@ -44,7 +44,7 @@ pub(crate) fn load(
 /// Launches a kernel of one output.
 pub(crate) fn launch(kernel: &dyn LoadedKernel, inputs: &[&[f32]]) -> Result<Vec<f32>, BackendError> {
     let inputs: Vec<Buffer> = inputs.iter().map(|values| Buffer::of_f32(values)).collect();
-    let mut output = Buffer::zeroed(kernel.output_bytes()[0]);
+    let mut output = Buffer::zeroed(kernel.outputs()[0].bytes);
     let inputs: Vec<&[u8]> = inputs.iter().map(Buffer::bytes).collect();
     kernel.launch(&inputs, &mut [output.bytes_mut()], std::num::NonZeroUsize::MIN)?;
     Ok(output.to_f32())

@@ -25,7 +25,7 @@ fn a_kernel_runs_and_leaves_nothing() {
     let stub = Stub::new();
     let (artifact, job) = square();
     let kernel = load(&stub, &artifact, &job).unwrap();
-    assert_eq!((kernel.input_bytes(), kernel.output_bytes()), (&[16][..], &[16][..]));
+    assert_eq!((kernel.inputs()[0].bytes, kernel.outputs()[0].bytes), (16, 16));
     for values in [[1.0, 2.0, 3.0, 4.0], [0.5, -1.0, 0.0, 8.0]] {
         assert_eq!(launch(&*kernel, &[&values]).unwrap(), values.map(|value: f32| value * value));
         stub.assert_memory_is_freed();

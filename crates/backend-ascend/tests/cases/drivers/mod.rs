@@ -562,7 +562,7 @@ fn hold(folder: &Path) {
 fn killed() {
     for driver in DRIVERS {
         let place = Place::new();
-        let folder = place.folder.path().to_owned();
+        let folder = place.dir.path().to_owned();
         std::fs::create_dir(folder.join("work")).unwrap();
         if driver == Driver::Workers {
             std::fs::write(folder.join("workers"), "").unwrap();

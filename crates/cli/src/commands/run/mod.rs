@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use opkeep::{BuildReport, KernelReport, NodeTiming, Request, RunError, Session};
-use opkeep_backend::{Backend, Buffer};
+use opkeep_backend::{Backend, Buffer, Slot};
 use opkeep_descriptor::Job;
 use opkeep_fs::CancelToken;
 use opkeep_onnx::ValueInfo;
@@ -277,10 +277,11 @@ fn run_operator(
     let kernel = report.kernels.first().context("the build gave no kernel")?;
     let artifact = kernel.artifact.as_ref().context("the build gave no artifact")?;
     let loaded = loader_of(backend)?.load(artifact, job)?;
-    let room = |bytes: &usize| {
-        Buffer::try_zeroed(*bytes).with_context(|| format!("no memory for an output of {bytes} bytes"))
+    let room = |slot: &Slot| {
+        Buffer::try_zeroed(slot.bytes)
+            .with_context(|| format!("no memory for an output of {} bytes", slot.bytes))
     };
-    let mut outputs = loaded.output_bytes().iter().map(room).collect::<Result<Vec<_>, _>>()?;
+    let mut outputs = loaded.outputs().iter().map(room).collect::<Result<Vec<_>, _>>()?;
     let mut written: Vec<&mut [u8]> = outputs.iter_mut().map(Buffer::bytes_mut).collect();
     let began = Instant::now();
     loaded.launch(inputs, &mut written, threads)?;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use opkeep_backend_ascend::{AscendBackend, AscendConfig, AscendError, Soc, Toolkit, Vendor, Version};
+use opkeep_backend_ascend::{AscendBackend, AscendConfig, Soc, Toolkit, ToolkitError, Vendor, Version};
 use serde::Serialize;
 
 use crate::ui::json;
@@ -23,9 +23,9 @@ pub(crate) fn ascend(config: &AscendConfig) -> Ascend {
     }
 }
 
-fn lacking(error: &AscendError) -> Ascend {
+fn lacking(error: &ToolkitError) -> Ascend {
     let mut text = Text::of("Ascend: kernels for Ascend chips, by CANN");
-    let missing = if let AscendError::Incomplete { root, named_by, missing } = error {
+    let missing = if let ToolkitError::Incomplete { root, named_by, missing } = error {
         let problem = format!("the toolkit `{}` ({named_by}) is not complete", root.display());
         row(&mut text, "problem", &problem);
         missing.iter().for_each(|part| row(&mut text, "missing", &part.to_string()));
@@ -48,7 +48,7 @@ fn lacking(error: &AscendError) -> Ascend {
         targets: Vec::new(),
         warnings: Vec::new(),
     };
-    Ascend { text, output, is_good: matches!(error, AscendError::NotFound { .. }) }
+    Ascend { text, output, is_good: matches!(error, ToolkitError::NotFound { .. }) }
 }
 
 /// How compiles are kept from reading what no key covers; or why that is not known. For all chips it is the same.
@@ -102,7 +102,7 @@ fn found(toolkit: &Toolkit, config: &AscendConfig) -> Ascend {
 
     let vendor = |vendor: &Vendor| VendorOutput {
         name: vendor.name.clone(),
-        folder: json::path(&vendor.folder),
+        folder: json::path(&vendor.dir),
         version: vendor.version.clone(),
         named_by: vendor.named_by,
     };

@@ -1,0 +1,137 @@
+//! The Python that the toolkit's programs run with, whatever script or link leads to it.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use opkeep_backend::{BackendError, Context};
+use opkeep_fs::Fs;
+use opkeep_process::{ProcessBuilder, Sandbox, tail};
+use serde::{Deserialize, Serialize};
+
+/// How long a script may take to start the interpreter.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Prints what a script has made of its arguments and environment, as hexadecimal bytes: both may be no UTF-8.
+const ASK: &str = "import os, sys\n\
+    line = open('/proc/self/cmdline', 'rb').read()\n\
+    pairs = b''.join(k + b'=' + v + b'\\0' for k, v in sorted(os.environb.items()))\n\
+    print('\\nopkeep', os.fsencode(sys.executable).hex(), line.hex(), pairs.hex(), 'end')\n";
+
+/// How the interpreter is started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Interpreter {
+    /// The program itself, or a link to it: a virtual environment is found by the link.
+    pub(crate) program: PathBuf,
+    /// Options that a script gives it.
+    pub(crate) arguments: Vec<OsString>,
+    /// All of its environment.
+    pub(crate) environment: Vec<(OsString, OsString)>,
+}
+
+impl Interpreter {
+    /// The interpreter behind `named`. It is unknown what a script reads, so the script is run to see what it starts.
+    ///
+    /// # Errors
+    /// There is no such program, or the script does not start a Python.
+    pub(crate) fn resolve(
+        cx: &Context<'_>,
+        named: &Path,
+        environment: &[(OsString, OsString)],
+    ) -> Result<Self, BackendError> {
+        let direct =
+            Self { program: named.to_owned(), arguments: Vec::new(), environment: environment.to_vec() };
+        if Fs::new().starts_with(named, b"\x7fELF") {
+            return Ok(direct);
+        }
+        let args = ["-S", "-c", ASK].map(OsString::from);
+        let variables: Vec<(&OsStr, &OsStr)> =
+            environment.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str())).collect();
+        let run = ProcessBuilder {
+            program: named,
+            args: &args,
+            environment: &variables,
+            dir: Path::new("/"),
+            log: None,
+            deadline: cx.deadline_before(Some(Instant::now() + LIMIT)),
+            cancel: cx.cancel,
+            sandbox: Sandbox::default(),
+        };
+        let ended = run.wait_with_output()?;
+        answered(&ended.output).ok_or_else(|| BackendError::Toolchain {
+            problem: format!("`{}` starts no Python: {}", named.display(), tail(&ended.output)),
+            help: "HI_PYTHON names the Python that the toolkit was installed for".to_owned(),
+        })
+    }
+
+    /// The environment for a program that starts the interpreter itself.
+    pub(crate) fn for_programs(&self, environment: &[(OsString, OsString)]) -> Vec<(OsString, OsString)> {
+        if !self.arguments.is_empty() {
+            // Only the script gives it its options.
+            return environment.to_vec();
+        }
+        let own = [(OsStr::new("HI_PYTHON"), self.program.as_os_str())];
+        let found = self.environment.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()));
+        merged(found.chain(own))
+    }
+}
+
+/// What the interpreter printed about itself.
+fn answered(output: &str) -> Option<Interpreter> {
+    use std::os::unix::ffi::OsStringExt;
+    let line = output.lines().rev().find(|line| line.starts_with("opkeep ") && line.ends_with(" end"))?;
+    let mut words = line.split(' ').skip(1).map(bytes);
+    let (program, line, environment) = (words.next()??, words.next()??, words.next()??);
+    let text = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
+    let arguments: Vec<OsString> = line.split(|byte| *byte == 0).skip(1).map(text).collect();
+    let own = arguments.iter().position(|argument| argument == "-S")?;
+    let pair = |pair: &[u8]| {
+        let at = pair.iter().position(|byte| *byte == b'=')?;
+        Some((text(&pair[..at]), text(&pair[at + 1..])))
+    };
+    let environment = environment.split(|byte| *byte == 0).filter_map(pair).collect();
+    Some(Interpreter { program: text(&program).into(), arguments: arguments[..own].to_vec(), environment })
+}
+
+fn bytes(hexadecimal: &str) -> Option<Vec<u8>> {
+    let byte = |at| u8::from_str_radix(hexadecimal.get(at..at + 2)?, 16).ok();
+    (0..hexadecimal.len()).step_by(2).map(byte).collect()
+}
+
+/// An environment with another directory for temporary files.
+pub(crate) fn with_temporary<'a>(
+    environment: &'a [(OsString, OsString)],
+    directory: &'a Path,
+) -> Vec<(&'a OsStr, &'a OsStr)> {
+    let others = environment.iter().filter(|(name, _)| name != "TMPDIR");
+    let all = others.map(|(name, value)| (name.as_os_str(), value.as_os_str()));
+    all.chain([(OsStr::new("TMPDIR"), directory.as_os_str())]).collect()
+}
+
+/// The variables of an environment, the later of two counting.
+pub(crate) fn merged<'a>(
+    variables: impl IntoIterator<Item = (&'a OsStr, &'a OsStr)>,
+) -> Vec<(OsString, OsString)> {
+    let all: BTreeMap<&OsStr, &OsStr> = variables.into_iter().collect();
+    all.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_script_makes_of_it_is_read() {
+        let hex = |text: &str| text.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let line = hex("python3\0-O\0-S\0-c\0x\0");
+        let output = format!("noise\nopkeep {} {line} {} end\n", hex("/usr/bin/python3"), hex("A=1=2\0B=\0"));
+        let found = answered(&output).unwrap();
+        assert_eq!(found.program, Path::new("/usr/bin/python3"));
+        assert_eq!(found.arguments, ["-O"]);
+        assert_eq!(found.environment, [("A".into(), "1=2".into()), ("B".into(), "".into())]);
+        for cut in ["", "opkeep 6 end", "opkeep zz zz zz end", "opkeep 61 61 end"] {
+            assert_eq!(answered(cut), None, "{cut}");
+        }
+    }
+}
