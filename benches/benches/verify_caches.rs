@@ -62,12 +62,12 @@ fn floor(files: &[PathBuf]) -> usize {
 fn table(_: &mut Criterion) {
     let base = directory().unwrap();
     let bytes = cache(base.path());
-    let place = find(base.path()).unwrap().places.remove(0);
+    let place = find(base.path()).unwrap().caches.remove(0);
     let files = files_in(&place.path).unwrap();
-    let options = ScanOptions { threads: threads(), progress: &|_, _| {}, cancelled: &|| false };
+    let options = ScanOptions::new(threads());
     let look = || {
         let scan = scan(&place, &options).unwrap();
-        assert!(scan.items.iter().all(|item| matches!(item.verdict, ItemState::Intact)));
+        assert!(scan.items.iter().all(|item| matches!(item.state, ItemState::Intact)));
         assert_eq!(scan.items.len(), KERNELS as usize);
         scan
     };

@@ -25,20 +25,20 @@ impl ForeignFiles for FrameworkFiles {
     fn judge(&self, dir: &Dir, kernel: &KernelFiles<'_>, is_ours: bool) -> Result<String, LeftReason> {
         let mut bytes = Vec::new();
         let name = KernelFileKind::Object.of(kernel.stem);
-        let there = matches!(dir.read(&name, MAX_OBJECT, &mut bytes), FileRead::Complete(_));
-        let report = validate_object(if there { &bytes } else { &[] }, None);
-        let facts = report.object.as_ref().filter(|_| there);
-        let is_whole = there && report.is_valid();
+        let is_read = matches!(dir.read(&name, MAX_OBJECT, &mut bytes), FileRead::Complete(_));
+        let report = validate_object(if is_read { &bytes } else { &[] }, None);
+        let facts = report.object.as_ref().filter(|_| is_read);
+        let is_whole = is_read && report.is_valid();
         let foreign = || LeftReason::Foreign(foreign_kernel(facts, chip_beside(dir, kernel.stem)));
         let Some(item) = judge_one(dir, kernel.stem) else {
             return Err(LeftReason::Changed { file: name });
         };
         let problem = item.problem();
-        let (verdict, busy) = (&item.verdict, item.busy);
-        match verdict {
+        let (state, in_use) = (&item.state, item.in_use);
+        match state {
             // Another chip's kernel is no damage.
             ItemState::Intact | ItemState::OtherChip(_) => return Err(foreign()),
-            ItemState::InUse => return Err(LeftReason::Changed { file: name }),
+            ItemState::Changing => return Err(LeftReason::Changed { file: name }),
             ItemState::Unreadable { file, problem } => {
                 let (file, problem) = (file.clone(), problem.clone());
                 return Err(LeftReason::Unreadable { file, problem });
@@ -52,8 +52,8 @@ impl ForeignFiles for FrameworkFiles {
         if is_whole && facts.is_some_and(other_chip) {
             return Err(foreign());
         }
-        if let Some(busy) = in_progress(&item, busy, is_whole) {
-            return Err(LeftReason::InProgress(busy));
+        if let Some(in_use) = in_progress(&item, in_use, is_whole) {
+            return Err(LeftReason::InProgress(in_use));
         }
         let machine = machine_of(&bytes).zip(given.map(|given| given.machine));
         let is_ours = is_ours && machine.is_none_or(|(found, given)| found == given);
@@ -84,7 +84,7 @@ impl ForeignFiles for FrameworkFiles {
 /// The reason for which a view leaves files that could not be moved.
 fn left_reason(why: SkipCause) -> LeftReason {
     match why {
-        SkipCause::InProgress(busy) => LeftReason::InProgress(busy),
+        SkipCause::InProgress(in_use) => LeftReason::InProgress(in_use),
         SkipCause::Changed { file } => LeftReason::Changed { file },
         other => LeftReason::NotKept { problem: other.to_string() },
     }
@@ -100,11 +100,11 @@ fn foreign_kernel(object: Option<&ElfFacts>, chip: Option<String>) -> ForeignKer
 }
 
 /// Why what looks damaged may be whole soon. A file that is being written is open; between two files, none is.
-fn in_progress(item: &Item, busy: Option<InUse>, is_whole: bool) -> Option<InUse> {
-    let is_half = is_whole && matches!(item.verdict, ItemState::Orphan(Orphan::ObjectOnly));
-    match busy? {
+fn in_progress(item: &Item, in_use: Option<InUse>, is_whole: bool) -> Option<InUse> {
+    let is_half = is_whole && matches!(item.state, ItemState::Orphan(Orphan::ObjectOnly));
+    match in_use? {
         InUse::RecentlyWritten { .. } if !is_half => None,
-        busy => Some(busy),
+        in_use => Some(in_use),
     }
 }
 

@@ -35,7 +35,7 @@ pub(crate) struct Walk {
     /// Links to directories that are still to be followed.
     pending: Vec<PathBuf>,
     /// Directories that cannot be read, and why.
-    pub(crate) closed: Vec<(PathBuf, io::Error)>,
+    pub(crate) unreadable_dirs: Vec<(PathBuf, io::Error)>,
     /// Directories that are nested too deep.
     pub(crate) too_deep: Vec<PathBuf>,
     /// Links to directories above the tree.
@@ -56,8 +56,9 @@ impl Walk {
         let above =
             full.ancestors().skip(1).filter_map(|path| identity(&Dir::open_quietly(path).ok()?)).collect();
         let entered = identity(&dir).into_iter().collect();
-        let (pending, closed, too_deep, not_followed) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Ok((Self { links, entered, above, pending, closed, too_deep, not_followed }, dir))
+        let (pending, unreadable_dirs, too_deep, not_followed) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Ok((Self { links, entered, above, pending, unreadable_dirs, too_deep, not_followed }, dir))
     }
 
     /// The directory called `name` in `dir`, unless it is not to be entered; `depth` is that of `dir`.
@@ -72,7 +73,7 @@ impl Walk {
             // What is gone since is none of what there is.
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => {
-                self.closed.push((path(), error));
+                self.unreadable_dirs.push((path(), error));
                 None
             }
         }
@@ -103,7 +104,7 @@ impl Walk {
                 Ok(dir) if pseudo_file_system(&dir).is_some() => None,
                 Ok(dir) => self.enter(dir),
                 Err(error) => {
-                    self.closed.push((path, error));
+                    self.unreadable_dirs.push((path, error));
                     None
                 }
             };
@@ -135,7 +136,7 @@ pub struct Tree {
     /// Files, and links that lead to no directory, in the order of their paths.
     pub files: Vec<PathBuf>,
     /// Directories that cannot be read, and why.
-    pub closed: Vec<(PathBuf, io::Error)>,
+    pub unreadable_dirs: Vec<(PathBuf, io::Error)>,
     /// Directories that are nested too deep.
     pub too_deep: Vec<PathBuf>,
     /// Links to directories above the tree, where links are followed.
@@ -147,23 +148,29 @@ impl Tree {
     ///
     /// # Errors
     /// `root` is no directory, cannot be read, or is on a pseudo file system.
-    pub fn below(root: &Path, links: Links, meant: impl Fn(&Path) -> bool) -> io::Result<Self> {
+    pub fn below(root: &Path, links: Links, is_wanted: impl Fn(&Path) -> bool) -> io::Result<Self> {
         let (mut walk, dir) = Walk::begin(root, links)?;
         let mut files = Vec::new();
-        list(&dir, 0, &mut walk, &meant, &mut files);
+        list(&dir, 0, &mut walk, &is_wanted, &mut files);
         while let Some(dir) = walk.behind_link() {
-            list(&dir, 0, &mut walk, &meant, &mut files);
+            list(&dir, 0, &mut walk, &is_wanted, &mut files);
         }
         files.sort_unstable();
-        let Walk { closed, too_deep, not_followed, .. } = walk;
-        Ok(Self { files, closed, too_deep, not_followed })
+        let Walk { unreadable_dirs, too_deep, not_followed, .. } = walk;
+        Ok(Self { files, unreadable_dirs, too_deep, not_followed })
     }
 }
 
-fn list(dir: &Dir, depth: usize, walk: &mut Walk, meant: &impl Fn(&Path) -> bool, files: &mut Vec<PathBuf>) {
+fn list(
+    dir: &Dir,
+    depth: usize,
+    walk: &mut Walk,
+    is_wanted: &impl Fn(&Path) -> bool,
+    files: &mut Vec<PathBuf>,
+) {
     let names = match dir.entries() {
         Ok(names) => names,
-        Err(error) => return walk.closed.push((dir.path().to_owned(), error)),
+        Err(error) => return walk.unreadable_dirs.push((dir.path().to_owned(), error)),
     };
     for name in names {
         let is_directory = match name.kind {
@@ -176,11 +183,11 @@ fn list(dir: &Dir, depth: usize, walk: &mut Walk, meant: &impl Fn(&Path) -> bool
             FileKind::Dir if is_quarantine(&name.name) => {}
             FileKind::Dir => {
                 if let Some(below) = walk.below(dir, &name.name, depth) {
-                    list(&below, depth + 1, walk, meant, files);
+                    list(&below, depth + 1, walk, is_wanted, files);
                 }
             }
             _ if is_directory => {}
-            _ => files.extend(Some(dir.path().join(&name.name)).filter(|path| meant(path))),
+            _ => files.extend(Some(dir.path().join(&name.name)).filter(|path| is_wanted(path))),
         }
     }
 }

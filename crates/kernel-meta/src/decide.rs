@@ -15,24 +15,24 @@ use crate::view_dir::ViewDir;
 
 /// What there is to say if the directory is left as it is because of whose it is. It is only looked at.
 pub(crate) fn leave_all(
-    folder: &ViewDir,
+    dir: &ViewDir,
     kernels: &Checked<'_>,
     policy: Policy,
     stored: &dyn StoredKernels,
     foreign: &dyn ForeignFiles,
 ) -> Result<Option<ViewReport>, ViewError> {
-    let text = folder.read(manifest::NAME).map(|(bytes, _)| bytes).unwrap_or_default();
+    let text = dir.read(manifest::NAME).map(|(bytes, _)| bytes).unwrap_or_default();
     let mut manifest = Manifest::parse(&text);
-    manifest.resolve(|name| folder.file_state(name));
+    manifest.resolve(|name| dir.file_state(name));
     let mut looker =
-        Looker { folder, manifest: &manifest, policy, rested: &|_| false, stored, foreign, read: 0 };
+        Looker { dir, manifest: &manifest, policy, rested: &|_| false, stored, foreign, read: 0 };
     let Decided { placed, left, is_closed } = decide(&mut looker, kernels)?;
     let report = ViewReport {
         intact: placed.len(),
         read: looker.read,
         recorded: true,
         left,
-        risk: folder.risk(),
+        risk: dir.risk(),
         ..ViewReport::default()
     };
     Ok(Some(report).filter(|_| is_closed))
@@ -74,7 +74,7 @@ pub(crate) fn decide<'a>(
                 continue;
             }
         };
-        decided.left.push(LeftKernel { stem: kernel.stem.to_owned(), why });
+        decided.left.push(LeftKernel { stem: kernel.stem.to_owned(), reason: why });
     }
     Ok(decided)
 }

@@ -80,7 +80,7 @@ pub enum ViewError {
     #[error(
         "`{path}` is in the way: expected a directory, found {found}; move it away, or choose another base"
     )]
-    NotAFolder {
+    NotADirectory {
         /// Where.
         path: PathBuf,
         /// What stands there.

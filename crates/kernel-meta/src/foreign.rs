@@ -34,12 +34,12 @@ impl Looker<'_, '_> {
         path: &str,
         deep: usize,
     ) -> Result<Option<LeftReason>, ViewError> {
-        let closed = |name: &str, problem: String| {
-            Ok(Some(LeftReason::ClosedDirectory { path: format!("{path}{name}"), problem }))
+        let unreadable = |name: &str, problem: String| {
+            Ok(Some(LeftReason::UnreadableDirectory { path: format!("{path}{name}"), problem }))
         };
-        let mut names = match self.folder.list() {
+        let mut names = match self.dir.list() {
             Ok(names) => names,
-            Err(error) => return closed(".", error.to_string()),
+            Err(error) => return unreadable(".", error.to_string()),
         };
         names.sort_unstable();
         for name in names.iter().filter(|name| !name.starts_with(".opkeep") && !is_quarantine(name.as_ref()))
@@ -55,23 +55,23 @@ impl Looker<'_, '_> {
             if !is_own {
                 return Ok(Some(LeftReason::ForeignDirectory { file: format!("{path}{name}") }));
             }
-            let below = match self.folder.entry(name) {
+            let below = match self.dir.entry(name) {
                 NameEntry::Nothing | NameEntry::File(_) => continue,
-                NameEntry::Other if !self.folder.leads_to_directory(name) => continue,
+                NameEntry::Other if !self.dir.leads_to_directory(name) => continue,
                 NameEntry::Other if deep == MAX_DEPTH => {
-                    return closed(name, "it is nested too deep".to_owned());
+                    return unreadable(name, "it is nested too deep".to_owned());
                 }
-                NameEntry::Other => self.folder.below(name).map_err(|error| error.to_string()),
+                NameEntry::Other => self.dir.below(name).map_err(|error| error.to_string()),
                 NameEntry::Unknown(error) => Err(error.to_string()),
             };
             match below {
-                Ok(below) if pseudo_below(self.folder.dir(), below.dir()).is_some() => {}
+                Ok(below) if pseudo_below(self.dir.dir(), below.dir()).is_some() => {}
                 Ok(below) => {
                     if let Some(found) = self.nested(&below, &format!("{path}{name}/"), deep + 1)? {
                         return Ok(Some(found));
                     }
                 }
-                Err(problem) => return closed(name, problem),
+                Err(problem) => return unreadable(name, problem),
             }
         }
         Ok(None)
@@ -81,7 +81,7 @@ impl Looker<'_, '_> {
     fn nested(&mut self, below: &ViewDir, path: &str, deep: usize) -> Result<Option<LeftReason>, ViewError> {
         let text = below.read(manifest::NAME).map(|(bytes, _)| bytes).unwrap_or_default();
         let manifest = Manifest::parse(&text);
-        let mut looker = Looker { folder: below, manifest: &manifest, read: 0, ..*self };
+        let mut looker = Looker { dir: below, manifest: &manifest, read: 0, ..*self };
         let found = looker.foreign_below(&BTreeMap::new(), path, deep);
         self.read += looker.read;
         found
@@ -90,20 +90,20 @@ impl Looker<'_, '_> {
     /// Whether a file of no kernel that is given is what we wrote.
     fn is_own(&mut self, stem: &str, part: KernelFileKind) -> bool {
         let Some(record) = self.manifest.kernels.get(stem) else {
-            return is_stored(self.folder, stem, self.stored);
+            return is_stored(self.dir, stem, self.stored);
         };
         let name = part.of(stem);
-        if record.file(part).seen.is_some_and(|seen| self.folder.file_state(&name) == Some(seen)) {
+        if record.file(part).seen.is_some_and(|seen| self.dir.file_state(&name) == Some(seen)) {
             return true;
         }
         self.read += 1;
         let is_recorded = match part {
-            KernelFileKind::Json => self.folder.read(&name).is_ok_and(|(bytes, _)| {
+            KernelFileKind::Json => self.dir.read(&name).is_ok_and(|(bytes, _)| {
                 let object = &record.file(KernelFileKind::Object).digest;
                 record.wrote(part, &Digest::of(&bytes)) || is_extended(&bytes) && describes(&bytes, object)
             }),
-            _ => self.folder.digest(&name).is_ok_and(|(digest, _)| record.wrote(part, &digest)),
+            _ => self.dir.digest(&name).is_ok_and(|(digest, _)| record.wrote(part, &digest)),
         };
-        is_recorded || is_stored(self.folder, stem, self.stored)
+        is_recorded || is_stored(self.dir, stem, self.stored)
     }
 }

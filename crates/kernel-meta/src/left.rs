@@ -10,7 +10,7 @@ pub struct LeftKernel {
     /// The name of its files, without suffix.
     pub stem: String,
     /// Why.
-    pub why: LeftReason,
+    pub reason: LeftReason,
 }
 
 /// Why a kernel was not written to a view.
@@ -32,7 +32,7 @@ pub enum LeftReason {
     },
     /// It is built for another target than its descriptor names, which the user did not choose, and whether the directory
     /// holds a kernel that is not ours cannot be seen.
-    ClosedDirectory {
+    UnreadableDirectory {
         /// What cannot be looked into, by its path in the directory.
         path: String,
         /// Why not.
@@ -101,7 +101,7 @@ impl LeftReason {
             Self::Foreign(_) => "foreign",
             Self::DamagedForOther { .. } => "damaged-for-other",
             Self::ForeignDirectory { .. } => "foreign-directory",
-            Self::ClosedDirectory { .. } => "closed-directory",
+            Self::UnreadableDirectory { .. } => "closed-directory",
             Self::Release => "release",
             Self::InProgress(_) => "in-progress",
             Self::NotAFile { .. } => "not-a-file",
@@ -126,13 +126,13 @@ impl fmt::Display for LeftReason {
                 "it is not for the chip that its descriptor names, and the directory holds a kernel that opkeep did not \
                  write (`{file}`)"
             ),
-            Self::ClosedDirectory { path, problem } => write!(
+            Self::UnreadableDirectory { path, problem } => write!(
                 f,
                 "it is not for the chip that its descriptor names, and whether the directory holds a kernel that opkeep \
                  did not write cannot be seen: `{path}` cannot be looked into: {problem}"
             ),
             Self::Release => f.write_str("it is compiled for debugging, and the kernel there is not"),
-            Self::InProgress(busy) => write!(f, "the files there may be in progress: {busy}"),
+            Self::InProgress(in_use) => write!(f, "the files there may be in progress: {in_use}"),
             Self::NotAFile { file } => {
                 write!(
                     f,

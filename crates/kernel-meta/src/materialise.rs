@@ -40,24 +40,20 @@ pub(crate) struct Order<'a> {
 
 /// See [`View::materialise`](crate::View::materialise).
 pub(crate) fn materialise(
-    folder: &ViewDir,
+    dir: &ViewDir,
     kernels: &Checked<'_>,
     order: &Order<'_>,
 ) -> Result<ViewReport, ViewError> {
-    let names = folder.own_names();
-    folder.remove_stale_temps(&names, order.now, GRACE);
-    let text = folder.read(manifest::NAME).map(|(bytes, _)| bytes).unwrap_or_default();
+    let names = dir.own_names();
+    dir.remove_stale_temps(&names, order.now, GRACE);
+    let text = dir.read(manifest::NAME).map(|(bytes, _)| bytes).unwrap_or_default();
     let mut found = Manifest::parse(&text);
-    folder.settle_displaced(&names, order.now, GRACE, |name, digest| found.is_ours(name, digest));
+    dir.settle_displaced(&names, order.now, GRACE, |name, digest| found.is_ours(name, digest));
     let recorded = found.clone();
-    found.resolve(|name| folder.file_state(name));
-    let report = ViewReport {
-        locked: folder.is_locked(),
-        recorded: true,
-        risk: folder.risk(),
-        ..ViewReport::default()
-    };
-    let mut work = Work { folder, order, manifest: found.clone(), recorded, found: &found, report };
+    found.resolve(|name| dir.file_state(name));
+    let report =
+        ViewReport { locked: dir.is_locked(), recorded: true, risk: dir.risk(), ..ViewReport::default() };
+    let mut work = Work { dir, order, manifest: found.clone(), recorded, found: &found, report };
     let (mut wanting, is_closed) = work.decide(kernels)?;
     // Before any file is moved or written: what cannot be recorded is not done.
     if let Err(error) = work.record(!wanting.is_empty())
@@ -73,17 +69,17 @@ pub(crate) fn materialise(
     work.write(&wanting)?;
     work.take_slots(kernels);
     if !is_closed {
-        work.report.removed += retire::superseded(folder, &mut work.manifest, order.now);
+        work.report.removed += retire::superseded(dir, &mut work.manifest, order.now);
     }
     work.report.recorded = work.record(false).is_ok();
     if work.report.written + work.report.removed > 0 {
-        folder.sync();
+        dir.sync();
     }
     let has_changed = work.report.written + work.report.removed + work.report.left.len() > 0;
     if has_changed || displaced(&names).next().is_some() {
         // What is ours waits for the next call.
         let is_ours = |name: &str, digest: &Digest| work.manifest.is_ours(name, digest);
-        work.report.displaced = folder.stay_displaced(order.now, GRACE, is_ours);
+        work.report.displaced = dir.stay_displaced(order.now, GRACE, is_ours);
     }
     Ok(work.report)
 }
@@ -99,7 +95,7 @@ impl Wanting<'_> {
     /// whole kernel.
     fn replaced(&self, manifest: &Manifest<'_>) -> Option<Replaced> {
         let Placement { acts, why, .. } = &self.placement;
-        if !acts.iter().any(|act| matches!(act, Act::Aside { .. })) {
+        if !acts.iter().any(|act| matches!(act, Act::Quarantine { .. })) {
             return None;
         }
         let (listed, why) = (manifest.line(self.kernel.stem), why.clone());
@@ -107,7 +103,7 @@ impl Wanting<'_> {
         for part in [KernelFileKind::Json, KernelFileKind::Object, KernelFileKind::Info] {
             let file = part.of(self.kernel.stem);
             match acts[part as usize] {
-                Act::Aside { file: seen, .. } | Act::Replace { file: seen, .. } => {
+                Act::Quarantine { file: seen, .. } | Act::Replace { file: seen, .. } => {
                     replaced.files.push((file, seen));
                 }
                 Act::Write => replaced.made.push(file),
@@ -122,7 +118,7 @@ impl Wanting<'_> {
 }
 
 struct Work<'a> {
-    folder: &'a ViewDir,
+    dir: &'a ViewDir,
     order: &'a Order<'a>,
     manifest: Manifest<'a>,
     /// The manifest on disk.
@@ -136,11 +132,11 @@ impl<'a> Work<'a> {
     /// Decides about every kernel, notes what is to be there, and returns the kernels that are not whole; and whether the
     /// directory is left as it is.
     fn decide(&mut self, kernels: &Checked<'a>) -> Result<(Vec<Wanting<'a>>, bool), ViewError> {
-        let (folder, now) = (self.folder, self.order.now);
+        let (dir, now) = (self.dir, self.order.now);
         let rested = |file: &FileState| file.rested(now, REST);
         let Order { policy, stored, foreign, .. } = *self.order;
         let mut looker =
-            Looker { folder, manifest: self.found, policy, rested: &rested, stored, foreign, read: 0 };
+            Looker { dir, manifest: self.found, policy, rested: &rested, stored, foreign, read: 0 };
         let Decided { mut placed, left, is_closed } = decide(&mut looker, kernels)?;
         self.report.read += looker.read;
         self.report.left = left;
@@ -166,7 +162,7 @@ impl<'a> Work<'a> {
     }
 
     fn leave(&mut self, stem: &str, why: LeftReason) {
-        self.report.left.push(LeftKernel { stem: stem.to_owned(), why });
+        self.report.left.push(LeftKernel { stem: stem.to_owned(), reason: why });
     }
 
     /// Notes what a kernel's files are to be, and what they are until then.
@@ -184,8 +180,8 @@ impl<'a> Work<'a> {
                     let adopted = placement.adopted[part as usize] || is_kept;
                     (None, Some((before, adopted)).filter(|(before, _)| *before != digest))
                 }
-                Act::Aside { adopted: Some(before), .. } => (None, Some((before, true))),
-                Act::Write | Act::Aside { .. } | Act::Theirs => (None, None),
+                Act::Quarantine { adopted: Some(before), .. } => (None, Some((before, true))),
+                Act::Write | Act::Quarantine { .. } | Act::Theirs => (None, None),
             };
             let before = before.map(|(digest, adopted)| {
                 let debug = found.is_some_and(|record| record.is_debug(part, &digest));
@@ -204,10 +200,10 @@ impl<'a> Work<'a> {
     fn disarm(&self, Wanting { kernel, placement }: &Wanting<'_>) -> Result<(), ViewError> {
         let [object, json, _] = placement.acts;
         let name = KernelFileKind::Json.of(kernel.stem);
-        if let (Act::Aside { .. }, Act::Replace { digest: ours, .. }) = (object, json)
+        if let (Act::Quarantine { .. }, Act::Replace { digest: ours, .. }) = (object, json)
             && self.found.is_ours(&name, &ours)
         {
-            self.folder.remove_if(&name, |digest| *digest == ours)?;
+            self.dir.remove_if(&name, |digest| *digest == ours)?;
         }
         Ok(())
     }
@@ -242,7 +238,7 @@ impl<'a> Work<'a> {
     /// Moves the files of `sets` to quarantine; of each set that was not moved, why.
     fn keep(&mut self, sets: &[Replaced]) -> Vec<Option<LeftReason>> {
         let Order { policy, run, foreign, .. } = self.order;
-        match foreign.quarantine(self.folder.fs(), self.folder.path(), run, sets, policy.replace) {
+        match foreign.quarantine(self.dir.fs(), self.dir.path(), run, sets, policy.replace) {
             Ok(QuarantineOutcome { outcomes, dir }) => {
                 self.report.quarantine = dir.or(self.report.quarantine.take());
                 outcomes.into_iter().map(Result::err).collect()
@@ -256,7 +252,7 @@ impl<'a> Work<'a> {
     /// Removes what we put under names whose kernels could not be made.
     fn withdraw(&mut self) -> Result<(), ViewError> {
         let Retired { removed, adopted, mut left } =
-            retire::withdraw(self.folder, &mut self.manifest, self.found, self.order.withdrawn)?;
+            retire::withdraw(self.dir, &mut self.manifest, self.found, self.order.withdrawn)?;
         self.report.removed += removed;
         let (stems, sets): (Vec<_>, Vec<_>) = adopted.into_iter().unzip();
         let outcomes = if sets.is_empty() { Vec::new() } else { self.keep(&sets) };
@@ -277,7 +273,7 @@ impl<'a> Work<'a> {
         // A kernel's three files are open until they are synced; a fourth of what the process may have is ours.
         let at_once = BATCH.min(max_open_files() / 12).max(1);
         for batch in wanting.chunks(at_once) {
-            let stage = |wanting: &Wanting<'a>| stage(self.folder, wanting.kernel, &wanting.placement);
+            let stage = |wanting: &Wanting<'a>| stage(self.dir, wanting.kernel, &wanting.placement);
             let mut staged = batch.iter().map(stage).collect::<Result<Vec<_>, _>>()?;
             for (wanting, staged) in batch.iter().zip(&mut staged) {
                 staged.sync()?;
@@ -289,7 +285,7 @@ impl<'a> Work<'a> {
             self.record(true)?;
             for (wanting, staged) in batch.iter().zip(staged) {
                 let stem = wanting.kernel.stem;
-                match publish(self.folder, wanting.kernel, &wanting.placement, staged)? {
+                match publish(self.dir, wanting.kernel, &wanting.placement, staged)? {
                     None => {
                         self.manifest.written(stem);
                         self.report.written += 1;
@@ -309,13 +305,13 @@ impl<'a> Work<'a> {
         if self.manifest == self.recorded {
             return Ok(());
         }
-        let mut temp = self.folder.stage(self.manifest.to_text().as_bytes())?;
+        let mut temp = self.dir.stage(self.manifest.to_text().as_bytes())?;
         if durably {
             temp.sync()?;
         }
         temp.publish(manifest::NAME)?;
         if durably {
-            self.folder.sync();
+            self.dir.sync();
         }
         self.recorded = self.manifest.clone();
         Ok(())
@@ -384,11 +380,11 @@ mod tests {
             let info = FileContent::of(b"{}");
             let kernels =
                 [KernelFiles { slot: "", stem: "op", object, json, info, for_chip: true, debug: false }];
-            let folder = ViewDir::enter(&opkeep_fs::Fs::new(), self.base.path(), Duration::ZERO).unwrap();
-            let now = folder.now() + Duration::from_secs(later);
+            let dir = ViewDir::enter(&opkeep_fs::Fs::new(), self.base.path(), Duration::ZERO).unwrap();
+            let now = dir.now() + Duration::from_secs(later);
             let (policy, run) = (Policy::default(), RunId::now());
             let order = Order { withdrawn: &[], policy, stored: &NoStore, foreign: &Healing, run: &run, now };
-            materialise(&folder, &Checked::new(&kernels).unwrap(), &order).unwrap()
+            materialise(&dir, &Checked::new(&kernels).unwrap(), &order).unwrap()
         }
 
         fn path(&self, name: &str) -> std::path::PathBuf {
@@ -414,13 +410,13 @@ mod tests {
         view.run(3);
         // A file that only reading can tell from the right one: the manifest knows its identity, and lies.
         fs::write(view.path("op.o"), "another!!!").unwrap();
-        let folder = ViewDir::enter(&opkeep_fs::Fs::new(), view.base.path(), Duration::ZERO).unwrap();
+        let dir = ViewDir::enter(&opkeep_fs::Fs::new(), view.base.path(), Duration::ZERO).unwrap();
         let text = fs::read(view.path(manifest::NAME)).unwrap();
         let mut manifest = Manifest::parse(&text);
-        let known = Known { digest: Digest::of(&view.object), seen: folder.file_state("op.o") };
+        let known = Known { digest: Digest::of(&view.object), seen: dir.file_state("op.o") };
         manifest.note("op", KernelFileKind::Object, known, None);
         fs::write(view.path(manifest::NAME), manifest.to_text()).unwrap();
-        drop(folder);
+        drop(dir);
         assert_eq!((view.run(3).intact, view.run(3).read), (1, 0));
         // Without the lie it is replaced.
         fs::remove_file(view.path(manifest::NAME)).unwrap();

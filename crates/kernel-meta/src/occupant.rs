@@ -42,7 +42,7 @@ pub(crate) enum Act {
     /// It is ours, has this digest, and is written anew.
     Replace { digest: Digest, file: FileState },
     /// It is foreign or adopted, goes to quarantine, and is written again.
-    Aside {
+    Quarantine {
         file: FileState,
         /// The digest of an adopted file.
         adopted: Option<Digest>,
@@ -51,7 +51,7 @@ pub(crate) enum Act {
 
 impl Act {
     pub(crate) fn writes(self) -> bool {
-        matches!(self, Self::Write | Self::Replace { .. } | Self::Aside { .. })
+        matches!(self, Self::Write | Self::Replace { .. } | Self::Quarantine { .. })
     }
 }
 
@@ -114,7 +114,7 @@ enum State {
     },
     Foreign(FileState),
     /// It cannot be judged.
-    Closed(LeftReason),
+    Unjudged(LeftReason),
 }
 
 impl State {
@@ -125,7 +125,7 @@ impl State {
 
 /// Looks at what is in a directory.
 pub(crate) struct Looker<'a, 'm> {
-    pub(crate) folder: &'a ViewDir,
+    pub(crate) dir: &'a ViewDir,
     pub(crate) manifest: &'a Manifest<'m>,
     pub(crate) policy: Policy,
     /// Whether an identity may be trusted from now on.
@@ -148,18 +148,18 @@ impl<'m> Looker<'_, 'm> {
         let mut states =
             [state(KernelFileKind::Object)?, state(KernelFileKind::Json)?, state(KernelFileKind::Info)?];
         let is_foreign = |state: &State| matches!(state, State::Foreign(_));
-        if states[..2].iter().any(is_foreign) && is_stored(self.folder, kernel.stem, self.stored) {
+        if states[..2].iter().any(is_foreign) && is_stored(self.dir, kernel.stem, self.stored) {
             for state in &mut states[..2] {
                 if let State::Foreign(file) = *state {
                     *state = State::Adopted { file, digest: None };
                 }
             }
         }
-        let closed = |state: &State| match state {
-            State::Closed(why) => Some(why.clone()),
+        let unjudged = |state: &State| match state {
+            State::Unjudged(reason) => Some(reason.clone()),
             _ => None,
         };
-        if let Some(why) = states.iter().find_map(closed) {
+        if let Some(why) = states.iter().find_map(unjudged) {
             return Ok(Decision::Leave(why));
         }
         let record = self.manifest.kernels.get(kernel.stem);
@@ -170,7 +170,7 @@ impl<'m> Looker<'_, 'm> {
         if !is_all_free && !self.policy.replace {
             // One of our kernels that was damaged is healed, whatever it is for.
             let is_ours = record.is_some() && (object.is_own() || json.is_own());
-            match self.foreign.judge(&self.folder.as_dir()?, kernel, is_ours) {
+            match self.foreign.judge(&self.dir.as_dir()?, kernel, is_ours) {
                 Ok(problem) => why = problem,
                 Err(left) => return Ok(Decision::Leave(left)),
             }
@@ -210,12 +210,12 @@ impl<'m> Looker<'_, 'm> {
         let mut acts = [Act::Write; 3];
         for (act, state) in acts.iter_mut().zip(&states) {
             *act = match state {
-                State::Absent | State::Closed(_) => Act::Write,
+                State::Absent | State::Unjudged(_) => Act::Write,
                 State::Vouched => Act::Vouched,
                 State::Right { seen, .. } => Act::Keep { seen: *seen },
                 State::Ours { digest, file } => Act::Replace { digest: *digest, file: *file },
-                State::Adopted { file, digest } => Act::Aside { file: *file, adopted: *digest },
-                State::Foreign(file) => Act::Aside { file: *file, adopted: None },
+                State::Adopted { file, digest } => Act::Quarantine { file: *file, adopted: *digest },
+                State::Foreign(file) => Act::Quarantine { file: *file, adopted: None },
             };
         }
         let info = KernelFileKind::Info as usize;
@@ -223,7 +223,7 @@ impl<'m> Looker<'_, 'm> {
             let may = kernel.for_chip || self.policy.replace || record.is_some();
             match self.descriptor_problem(kernel.stem) {
                 Some(problem) if may => {
-                    why = if acts[..2].iter().any(|act| matches!(act, Act::Aside { .. })) {
+                    why = if acts[..2].iter().any(|act| matches!(act, Act::Quarantine { .. })) {
                         why
                     } else {
                         problem
@@ -236,7 +236,7 @@ impl<'m> Looker<'_, 'm> {
         let (object, json) = (acts[KernelFileKind::Object as usize], acts[KernelFileKind::Json as usize]);
         let mut kept = None;
         if object.writes() && !json.writes() {
-            match self.folder.read(&KernelFileKind::Json.of(kernel.stem)) {
+            match self.dir.read(&KernelFileKind::Json.of(kernel.stem)) {
                 Ok((bytes, Some(file))) if same_json(&bytes, &kernel.load(KernelFileKind::Json)?) => {
                     acts[KernelFileKind::Json as usize] = Act::Replace { digest: Digest::of(&bytes), file };
                     kept = Some(bytes);
@@ -255,10 +255,10 @@ impl<'m> Looker<'_, 'm> {
     fn state(&mut self, kernel: &KernelFiles<'_>, part: KernelFileKind) -> Result<State, ViewError> {
         let name = part.of(kernel.stem);
         let expected = kernel.content(part);
-        let file = match self.folder.entry(&name) {
+        let file = match self.dir.entry(&name) {
             NameEntry::Nothing => return Ok(State::Absent),
             NameEntry::File(file) => file,
-            NameEntry::Other => return Ok(State::Closed(LeftReason::NotAFile { file: name })),
+            NameEntry::Other => return Ok(State::Unjudged(LeftReason::NotAFile { file: name })),
             NameEntry::Unknown(error) => return Ok(unreadable(name, &error)),
         };
         let record = self.manifest.kernels.get(kernel.stem);
@@ -271,11 +271,11 @@ impl<'m> Looker<'_, 'm> {
         }
         self.read += 1;
         let (read, bytes) = match part {
-            KernelFileKind::Json => match self.folder.read(&name) {
+            KernelFileKind::Json => match self.dir.read(&name) {
                 Ok((bytes, seen)) => (Ok((Digest::of(&bytes), seen)), bytes),
                 Err(error) => (Err(error), Vec::new()),
             },
-            _ => (self.folder.digest(&name), Vec::new()),
+            _ => (self.dir.digest(&name), Vec::new()),
         };
         let (digest, seen) = match read {
             Ok(read) => read,
@@ -293,7 +293,7 @@ impl<'m> Looker<'_, 'm> {
         }
         let is_ours = |record: &Record<'_>| record.objects().any(|object| describes(&bytes, &object));
         let is_extended = is_json && is_extended(&bytes) && record.is_some_and(is_ours);
-        let Some(seen) = seen else { return Ok(State::Closed(LeftReason::Changed { file: name })) };
+        let Some(seen) = seen else { return Ok(State::Unjudged(LeftReason::Changed { file: name })) };
         Ok(match recorded {
             true if record.is_some_and(|record| record.is_adopted(part, &digest)) => {
                 State::Adopted { file: seen, digest: Some(digest) }
@@ -306,11 +306,11 @@ impl<'m> Looker<'_, 'm> {
 
     /// What is wrong with a descriptor that is not ours.
     fn descriptor_problem(&self, stem: &str) -> Option<String> {
-        let (bytes, _) = self.folder.read(&KernelFileKind::Info.of(stem)).ok()?;
+        let (bytes, _) = self.dir.read(&KernelFileKind::Info.of(stem)).ok()?;
         self.foreign.descriptor_problem(&bytes)
     }
 }
 
 fn unreadable(file: String, error: &std::io::Error) -> State {
-    State::Closed(LeftReason::Unreadable { file, problem: error.to_string() })
+    State::Unjudged(LeftReason::Unreadable { file, problem: error.to_string() })
 }

@@ -41,7 +41,7 @@ impl<'a> Staged<'a> {
 
 /// Writes the files that a kernel lacks under temporary names.
 pub(crate) fn stage<'a>(
-    folder: &'a ViewDir,
+    dir: &'a ViewDir,
     kernel: &KernelFiles<'_>,
     placement: &Placement,
 ) -> Result<Staged<'a>, ViewError> {
@@ -50,8 +50,8 @@ pub(crate) fn stage<'a>(
         // What MindSpore added to a description survives the loss of the object.
         let kept = placement.json.as_deref().filter(|_| part == KernelFileKind::Json);
         staged[part as usize] = Some(match kept {
-            Some(kept) => folder.stage(kept)?,
-            None => folder.stage(&kernel.load(part)?)?,
+            Some(kept) => dir.stage(kept)?,
+            None => dir.stage(&kernel.load(part)?)?,
         });
     }
     Ok(Staged(staged))
@@ -60,24 +60,24 @@ pub(crate) fn stage<'a>(
 /// Gives the files of a kernel their names, in place of ours. If another program wrote there meanwhile, its files stay, ours
 /// return where they fit, and this returns the reason. Foreign files that were replaced stay in quarantine.
 pub(crate) fn publish(
-    folder: &ViewDir,
+    dir: &ViewDir,
     kernel: &KernelFiles<'_>,
     placement: &Placement,
     mut staged: Staged<'_>,
 ) -> Result<Option<LeftReason>, ViewError> {
     let (mut displaced, mut published) = (Vec::new(), Vec::new());
-    let mut outcome = displace(folder, kernel, placement, &mut displaced);
+    let mut outcome = displace(dir, kernel, placement, &mut displaced);
     let (stem, mut digests) = (kernel.stem, KernelFileKind::ALL.map(|part| kernel.content(part).digest()));
     if let Some(kept) = &placement.json {
         digests[KernelFileKind::Json as usize] = Digest::of(kept);
     }
     if matches!(outcome, Ok(None)) {
-        outcome = publish_staged(folder, stem, &digests, &mut staged, &mut published);
+        outcome = publish_staged(dir, stem, &digests, &mut staged, &mut published);
     }
     if matches!(outcome, Ok(None)) {
-        displaced.iter().try_for_each(|(_, old)| folder.remove_displaced(old))?;
+        displaced.iter().try_for_each(|(_, old)| dir.remove_displaced(old))?;
     } else {
-        take_back(folder, stem, &digests, &published, &displaced);
+        take_back(dir, stem, &digests, &published, &displaced);
     }
     outcome
 }
@@ -85,19 +85,18 @@ pub(crate) fn publish(
 /// Gives the files of a kernel with these `digests` their names, all of which must be free. If another program writes there
 /// meanwhile, its files stay, ours are removed, and this returns the reason.
 pub fn publish_new(
-    folder: &ViewDir,
+    dir: &ViewDir,
     stem: &str,
     digests: &[Digest; 3],
     mut staged: Staged<'_>,
 ) -> Result<Option<LeftReason>, ViewError> {
-    if let Some(file) = KernelFileKind::ALL.iter().map(|part| part.of(stem)).find(|name| folder.exists(name))
-    {
+    if let Some(file) = KernelFileKind::ALL.iter().map(|part| part.of(stem)).find(|name| dir.exists(name)) {
         return Ok(Some(LeftReason::Changed { file }));
     }
     let mut published = Vec::new();
-    let outcome = publish_staged(folder, stem, digests, &mut staged, &mut published);
+    let outcome = publish_staged(dir, stem, digests, &mut staged, &mut published);
     if !matches!(outcome, Ok(None)) {
-        take_back(folder, stem, digests, &published, &[]);
+        take_back(dir, stem, digests, &published, &[]);
     }
     outcome
 }
@@ -105,7 +104,7 @@ pub fn publish_new(
 /// Displaces the files of ours that are replaced, the description first. Stops at one that was changed, and returns the
 /// reason.
 fn displace(
-    folder: &ViewDir,
+    dir: &ViewDir,
     kernel: &KernelFiles<'_>,
     placement: &Placement,
     displaced: &mut Vec<(KernelFileKind, OldFile)>,
@@ -113,7 +112,7 @@ fn displace(
     for part in [KernelFileKind::Json, KernelFileKind::Object, KernelFileKind::Info] {
         let Act::Replace { digest: ours, .. } = placement.acts[part as usize] else { continue };
         let file = part.of(kernel.stem);
-        match folder.displace(&file, |digest: &Digest| *digest == ours)? {
+        match dir.displace(&file, |digest: &Digest| *digest == ours)? {
             Displaced::Gone => {}
             Displaced::As(old) => displaced.push((part, old)),
             Displaced::Other => return Ok(Some(LeftReason::Changed { file })),
@@ -125,7 +124,7 @@ fn displace(
 /// Gives complete files their names, the description last, and only beside its object. Stops where another program wrote
 /// one of them, and returns the reason.
 fn publish_staged(
-    folder: &ViewDir,
+    dir: &ViewDir,
     stem: &str,
     digests: &[Digest; 3],
     Staged(staged): &mut Staged<'_>,
@@ -134,10 +133,10 @@ fn publish_staged(
     let [file, description] = [KernelFileKind::Object, KernelFileKind::Json].map(|part| part.of(stem));
     let has_json = staged[KernelFileKind::Json as usize].is_some();
     let expected = digests[KernelFileKind::Object as usize];
-    let has_object = || folder.digest(&file).is_ok_and(|(digest, _)| digest == expected);
+    let has_object = || dir.digest(&file).is_ok_and(|(digest, _)| digest == expected);
     // As frameworks write them: readers look for the description, so what it describes must be complete before it.
     for part in [KernelFileKind::Info, KernelFileKind::Object, KernelFileKind::Json] {
-        if has_json && folder.exists(&description) {
+        if has_json && dir.exists(&description) {
             return Ok(Some(LeftReason::Changed { file: description }));
         }
         let Some(temp) = staged[part as usize].take() else { continue };
@@ -160,7 +159,7 @@ fn publish_staged(
 
 /// Removes the `published` files of a kernel that is not written after all, and restores the `displaced` ones.
 fn take_back(
-    folder: &ViewDir,
+    dir: &ViewDir,
     stem: &str,
     digests: &[Digest; 3],
     published: &[(KernelFileKind, FileState)],
@@ -168,9 +167,9 @@ fn take_back(
 ) {
     // Best effort: the next build settles the rest.
     for (part, identity) in published.iter().rev() {
-        let _ = folder.take_back(&part.of(stem), identity, &digests[*part as usize]);
+        let _ = dir.take_back(&part.of(stem), identity, &digests[*part as usize]);
     }
     for (part, old) in displaced.iter().rev() {
-        folder.restore(&old.name, &part.of(stem));
+        dir.restore(&old.name, &part.of(stem));
     }
 }

@@ -33,14 +33,14 @@ impl StoredKernels for NoStore {
 }
 
 /// Whether the description and the object under `stem` are those of a stored kernel.
-pub(crate) fn is_stored(folder: &ViewDir, stem: &str, stored: &dyn StoredKernels) -> bool {
-    let Ok((json, _)) = folder.read(&KernelFileKind::Json.of(stem)) else { return false };
+pub(crate) fn is_stored(dir: &ViewDir, stem: &str, stored: &dyn StoredKernels) -> bool {
+    let Ok((json, _)) = dir.read(&KernelFileKind::Json.of(stem)) else { return false };
     let Some(name) = KernelMeta::parse(&json).ok().and_then(|meta| meta.bin_file_name) else { return false };
     let alike: Vec<StoredKernel> =
         stored.named(&name).into_iter().filter(|kernel| same_json(&json, &kernel.json)).collect();
     // As a rule nothing is found, and then the object need not be read.
     !alike.is_empty()
-        && folder
+        && dir
             .digest(&KernelFileKind::Object.of(stem))
             .is_ok_and(|(digest, _)| alike.iter().any(|kernel| kernel.object == digest))
 }

@@ -159,17 +159,17 @@ impl View {
         if let Some(report) = self.leave_all(&kernels, stored)? {
             return Ok(report);
         }
-        let folder = ViewDir::enter(&self.fs, &self.dir, self.lock_timeout)?;
-        let (policy, run, now) = (self.policy, &self.run, folder.now());
+        let dir = ViewDir::enter(&self.fs, &self.dir, self.lock_timeout)?;
+        let (policy, run, now) = (self.policy, &self.run, dir.now());
         let foreign = &*self.foreign;
         let order = materialise::Order { withdrawn, policy, stored, foreign, run, now };
-        materialise::materialise(&folder, &kernels, &order)
+        materialise::materialise(&dir, &kernels, &order)
     }
 
     /// Whether the directory may hold something of ours.
     fn has_ours(&self) -> Result<bool, ViewError> {
-        let folder = ViewDir::look(&self.dir)?;
-        Ok(folder.is_some_and(|folder| folder.exists(manifest::NAME)))
+        let dir = ViewDir::look(&self.dir)?;
+        Ok(dir.is_some_and(|dir| dir.exists(manifest::NAME)))
     }
 
     /// What there is to say if all of `kernels` are left because of whose the directory is: then not even a lock is made
@@ -182,7 +182,7 @@ impl View {
         if !self.policy.guessed || self.policy.replace || !kernels.are_all_for_other_chips() {
             return Ok(None);
         }
-        let Some(folder) = ViewDir::look(&self.dir)? else { return Ok(None) };
-        decide::leave_all(&folder, kernels, self.policy, stored, &*self.foreign)
+        let Some(dir) = ViewDir::look(&self.dir)? else { return Ok(None) };
+        decide::leave_all(&dir, kernels, self.policy, stored, &*self.foreign)
     }
 }

@@ -40,7 +40,7 @@ fn make_dir(fs: &Fs, path: &Path) -> Result<(), ViewError> {
             (Ok(_), Err(_)) => "a symbolic link that leads to nothing usable",
             (Err(_), _) => continue,
         };
-        return Err(ViewError::NotAFolder { path: parent.to_owned(), found });
+        return Err(ViewError::NotADirectory { path: parent.to_owned(), found });
     }
     Err(ViewError::io("create the directory", path, source))
 }
@@ -377,20 +377,20 @@ mod tests {
     #[test]
     fn without_a_lock_young_temps_stay() {
         let base = tempfile::tempdir().unwrap();
-        let mut folder = ViewDir::enter(&Fs::new(), base.path(), Duration::ZERO).unwrap();
+        let mut dir = ViewDir::enter(&Fs::new(), base.path(), Duration::ZERO).unwrap();
         let left = || base.path().join(".opkeep-tmp-1-1").exists();
         std::fs::write(base.path().join(".opkeep-tmp-1-1"), "").unwrap();
 
-        let lock = std::mem::replace(&mut folder.lock, Lock::Unused);
-        folder.remove_stale_temps(&folder.own_names(), folder.now(), Duration::from_secs(60));
+        let lock = std::mem::replace(&mut dir.lock, Lock::Unused);
+        dir.remove_stale_temps(&dir.own_names(), dir.now(), Duration::from_secs(60));
         assert!(left());
         let later = SystemTime::now() + Duration::from_secs(61);
-        folder.remove_stale_temps(&folder.own_names(), later, Duration::from_secs(60));
+        dir.remove_stale_temps(&dir.own_names(), later, Duration::from_secs(60));
         assert!(!left());
 
         std::fs::write(base.path().join(".opkeep-tmp-1-1"), "").unwrap();
-        folder.lock = lock;
-        folder.remove_stale_temps(&folder.own_names(), folder.now(), Duration::from_secs(60));
+        dir.lock = lock;
+        dir.remove_stale_temps(&dir.own_names(), dir.now(), Duration::from_secs(60));
         assert!(!left());
     }
 
@@ -398,20 +398,20 @@ mod tests {
     fn the_lock_of_a_deleted_folder_does_not_count() {
         let base = tempfile::tempdir().unwrap();
         let path = base.path().join("view");
-        let folder = ViewDir::enter(&Fs::new(), &path, Duration::ZERO).unwrap();
-        assert!(folder.is_locked() && folder.is_current());
+        let dir = ViewDir::enter(&Fs::new(), &path, Duration::ZERO).unwrap();
+        assert!(dir.is_locked() && dir.is_current());
         std::fs::remove_dir_all(&path).unwrap();
-        assert!(!folder.is_current());
+        assert!(!dir.is_current());
         // The holder of the dead lock keeps nobody out of the new folder.
         let newer = ViewDir::enter(&Fs::new(), &path, Duration::ZERO).unwrap();
-        assert!(newer.is_locked() && newer.is_current() && !folder.is_current());
+        assert!(newer.is_locked() && newer.is_current() && !dir.is_current());
     }
 
     #[test]
     fn the_folders_clock_moves() {
         let base = tempfile::tempdir().unwrap();
-        let folder = ViewDir::open(&Fs::new(), base.path()).unwrap();
-        let off = SystemTime::now().duration_since(folder.now()).unwrap_or_else(|later| later.duration());
+        let dir = ViewDir::open(&Fs::new(), base.path()).unwrap();
+        let off = SystemTime::now().duration_since(dir.now()).unwrap_or_else(|later| later.duration());
         assert!(off < Duration::from_secs(5), "{off:?}");
     }
 }

@@ -129,9 +129,11 @@ pub(crate) fn files(inputs: &[PathBuf], kind: &str, links: Links, meant: impl Fn
                 continue;
             }
         };
-        let is_empty = tree.files.is_empty() && tree.closed.is_empty() && tree.too_deep.is_empty();
+        let is_empty = tree.files.is_empty() && tree.unreadable_dirs.is_empty() && tree.too_deep.is_empty();
         found.files.extend(tree.files);
-        tree.closed.into_iter().for_each(|(path, error)| found.unreadable(&path, cannot_read(&path, error)));
+        tree.unreadable_dirs
+            .into_iter()
+            .for_each(|(path, error)| found.unreadable(&path, cannot_read(&path, error)));
         for path in tree.too_deep {
             let error =
                 anyhow::anyhow!("`{}` is nested too deep; name it on the command line", path.display());

@@ -44,7 +44,7 @@ impl Skipped {
 /// store count only where there is no cache: then the user means the store.
 pub(crate) fn others(found: &mut CacheDirs, skipped: &mut Skipped) -> Vec<PathBuf> {
     let mut kernels = Vec::new();
-    for OtherFiles { path, names, is_surveyed, .. } in std::mem::take(&mut found.others) {
+    for OtherFiles { path, names, is_scanned, .. } in std::mem::take(&mut found.others) {
         let directory = Directory::new(&path, &names);
         for name in directory.names.iter().copied() {
             let path = directory.path.join(name);
@@ -52,11 +52,11 @@ pub(crate) fn others(found: &mut CacheDirs, skipped: &mut Skipped) -> Vec<PathBu
                 Some((stem, "json")) => directory.has_object(stem) || directory.is_description(&path),
                 Some((stem, "o")) => directory.has_json(stem) || directory.is_object(&path),
                 Some((stem, "so")) => directory.has_json(stem),
-                _ => found.places.is_empty(),
+                _ => found.caches.is_empty(),
             };
             match is_kernel {
                 true => kernels.push(path),
-                false if is_surveyed => {}
+                false if is_scanned => {}
                 false => skipped.add(|| format!("`{}` is no kernel's", path.display())),
             }
         }

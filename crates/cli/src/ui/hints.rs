@@ -81,7 +81,7 @@ const OTHER_VIEW: &str =
 
 pub(crate) fn of_view(error: &ViewError) -> Option<String> {
     match error {
-        ViewError::NotAFolder { .. } | ViewError::NotWritable { .. } | ViewError::Io { .. } => {
+        ViewError::NotADirectory { .. } | ViewError::NotWritable { .. } | ViewError::Io { .. } => {
             Some(OTHER_VIEW.to_owned())
         }
         _ => None,

@@ -167,8 +167,8 @@ impl Engine {
             placer.place(0, report);
             placer.finish().map(|there| {
                 let risk = there.risk.iter().map(ToString::to_string);
-                let left = there.left.iter().map(|LeftKernel { stem, why, .. }| {
-                    format!("the kernel `{stem}` was not put where the framework reads it: {why}")
+                let left = there.left.iter().map(|LeftKernel { stem, reason, .. }| {
+                    format!("the kernel `{stem}` was not put where the framework reads it: {reason}")
                 });
                 risk.for_each(|text| runtime.warnings.warn_once(WarningKind::ViewDirectory, &text));
                 left.for_each(|text| runtime.warnings.warn_once(WarningKind::ForeignFiles, &text));

@@ -43,18 +43,26 @@ use source_kernel::SourceKernel;
 use sources::agreed;
 use stem::Stem;
 
-/// How to fill.
+/// The options of [`fill`].
+#[non_exhaustive]
 pub struct FillOptions<'a> {
-    /// The run that this is part of: what is filled is noted there, so that undoing the run takes it away.
+    /// The run that this is a part of. Its journal lists the files, so that an undo of the run removes them.
     pub run: &'a RunId,
-    /// Which device each rank has, where it is known.
+    /// The devices of the ranks, where they are known.
     pub devices: &'a DeviceMap,
-    /// Change nothing, and tell what would be done.
+    /// Changes nothing, and reports what would be done.
     pub dry_run: bool,
-    /// Told how many ranks of how many are done.
+    /// Called with the number of finished ranks, and of all.
     pub progress: &'a dyn Fn(u64, u64),
-    /// Asked before each kernel whether to give up.
-    pub cancelled: &'a dyn Fn() -> bool,
+    /// Called before each kernel: whether to stop.
+    pub is_cancelled: &'a dyn Fn() -> bool,
+}
+
+impl<'a> FillOptions<'a> {
+    /// A fill as a part of `run`.
+    pub fn new(run: &'a RunId, devices: &'a DeviceMap) -> Self {
+        Self { run, devices, dry_run: false, progress: &|_, _| {}, is_cancelled: &|| false }
+    }
 }
 
 /// What was filled, and what not.
@@ -76,7 +84,7 @@ pub struct FillReport {
 #[non_exhaustive]
 pub struct FilledKernel {
     /// The rank's folder.
-    pub folder: PathBuf,
+    pub dir: PathBuf,
     /// The rank.
     pub rank: String,
     /// The stem of the files that were written.
@@ -98,7 +106,7 @@ pub struct UnfilledKernel {
     /// The kernel, without its device; none if it is so for all.
     pub kernel: Option<String>,
     /// Why not, and what to do.
-    pub why: String,
+    pub reason: String,
 }
 
 /// Completes what ranks lack. Caches of several bases may be given; each base is for itself.
@@ -106,10 +114,10 @@ pub fn fill(caches: &[ScannedCache<'_>], options: &FillOptions<'_>) -> FillRepor
     let mut report = FillReport::default();
     let mut bases: BTreeMap<PathBuf, Vec<ScannedCache<'_>>> = BTreeMap::new();
     for cache in caches {
-        let place = &cache.scan.place;
-        match base(place) {
+        let cache_dir = &cache.scan.cache;
+        match base(cache_dir) {
             Some(base) => bases.entry(base).or_default().push(*cache),
-            None => report.no_ranks.push((place.path.clone(), no_ranks(place.kind))),
+            None => report.no_ranks.push((cache_dir.path.clone(), no_ranks(cache_dir.kind))),
         }
     }
     for (base, caches) in &bases {
@@ -119,9 +127,9 @@ pub fn fill(caches: &[ScannedCache<'_>], options: &FillOptions<'_>) -> FillRepor
 }
 
 /// The folder that a rank's folder is in; none if the cache is no rank's. What is above `.` only its full path tells.
-fn base(place: &CacheDir) -> Option<PathBuf> {
-    place.rank.as_ref().filter(|_| place.kind == Kind::MindSpore)?;
-    let full = Fs::new().real_path(&place.path).unwrap_or_else(|_| place.path.clone());
+fn base(cache_dir: &CacheDir) -> Option<PathBuf> {
+    cache_dir.rank.as_ref().filter(|_| cache_dir.kind == Kind::MindSpore)?;
+    let full = Fs::new().real_path(&cache_dir.path).unwrap_or_else(|_| cache_dir.path.clone());
     Some(full.parent()?.parent()?.to_owned())
 }
 
@@ -137,9 +145,9 @@ fn no_ranks(kind: Kind) -> &'static str {
 }
 
 /// So many kernels are written before the locks of a rank are free for a moment.
-const TURN: usize = 64;
+const BATCH: usize = 64;
 /// And so many bytes of them, for they are all in memory.
-const TURN_BYTES: usize = 64 << 20;
+const BATCH_BYTES: usize = 64 << 20;
 const PAUSE: Duration = Duration::from_millis(20);
 
 struct Work<'a> {
@@ -152,7 +160,7 @@ impl Work<'_> {
     fn refuse(&mut self, rank: Option<&str>, kernel: Option<&str>, why: impl Into<String>) {
         let text = |text: Option<&str>| text.map(str::to_owned);
         let (base, rank, kernel) = (self.base.to_owned(), text(rank), text(kernel));
-        self.report.unfilled.push(UnfilledKernel { base, rank, kernel, why: why.into() });
+        self.report.unfilled.push(UnfilledKernel { base, rank, kernel, reason: why.into() });
     }
 
     fn fill(&mut self, caches: &[ScannedCache<'_>]) {
@@ -162,7 +170,7 @@ impl Work<'_> {
         let mut wanted: BTreeMap<usize, Vec<(String, Rc<SourceKernel>)>> = BTreeMap::new();
         let mut unknown: BTreeMap<usize, u64> = BTreeMap::new();
         for (kernel, sources) in &kernels {
-            if (self.options.cancelled)() {
+            if (self.options.is_cancelled)() {
                 self.report.cancelled = true;
                 return;
             }
@@ -228,7 +236,7 @@ impl Work<'_> {
         let mut kernels = kernels.into_iter().peekable();
         let mut is_first = true;
         while kernels.peek().is_some() {
-            if (self.options.cancelled)() {
+            if (self.options.is_cancelled)() {
                 self.report.cancelled = true;
                 return;
             }
@@ -244,58 +252,56 @@ impl Work<'_> {
                     Err(why) => return self.refuse(Some(&name), None, why),
                 },
             };
-            let mut turn = Vec::new();
+            let mut batch = Vec::new();
             let mut bytes = 0;
-            while turn.len() < TURN
-                && bytes < TURN_BYTES
+            while batch.len() < BATCH
+                && bytes < BATCH_BYTES
                 && let Some((kernel, source)) = kernels.next()
             {
                 match Self::prepare(ranks, at, &kernel, &source) {
-                    Ok((filled, prepare_files)) => {
-                        bytes += prepare_files.byte_len();
-                        turn.push((kernel, filled, prepare_files));
+                    Ok((filled, prepared)) => {
+                        bytes += prepared.byte_len();
+                        batch.push((kernel, filled, prepared));
                     }
                     Err(why) => self.refuse(Some(&name), Some(&kernel), why),
                 }
             }
             match rank_dir {
-                None => self.report.filled.extend(turn.into_iter().map(|(_, filled, _)| filled)),
-                Some(rank_dir) => self.write_turn(&name, &rank_dir, turn),
+                None => self.report.filled.extend(batch.into_iter().map(|(_, filled, _)| filled)),
+                Some(rank_dir) => self.write_batch(&name, &rank_dir, batch),
             }
         }
     }
 
     /// Writes kernels to a rank, noted ahead.
-    fn write_turn(
+    fn write_batch(
         &mut self,
         rank: &str,
         rank_dir: &rank_dir::RankDir,
-        turn: Vec<(String, FilledKernel, rank_dir::PreparedKernel)>,
+        batch: Vec<(String, FilledKernel, rank_dir::PreparedKernel)>,
     ) {
-        let mut staged = Vec::with_capacity(turn.len());
-        for (kernel, filled, prepare_files) in turn {
-            match rank_dir.stage(&filled.stem, &prepare_files) {
-                Ok(files) => staged.push((kernel, filled, prepare_files, files)),
+        let mut staged = Vec::with_capacity(batch.len());
+        for (kernel, filled, prepared) in batch {
+            match rank_dir.stage(&filled.stem, &prepared) {
+                Ok(files) => staged.push((kernel, filled, prepared, files)),
                 Err(why) => self.refuse(Some(rank), Some(&kernel), why),
             }
         }
         if staged.is_empty() {
             return;
         }
-        let noted = staged
-            .iter()
-            .map(|(_, filled, prepare_files, files)| (filled.stem.as_str(), prepare_files, files));
+        let noted = staged.iter().map(|(_, filled, prepared, files)| (filled.stem.as_str(), prepared, files));
         let mut record = match rank_dir.record(self.options.run, noted) {
             Ok(record) => record,
             Err(why) => return self.refuse(Some(rank), None, why),
         };
-        for (number, (kernel, filled, prepare_files, files)) in (0..).zip(staged) {
-            if (self.options.cancelled)() {
+        for (number, (kernel, filled, prepared, files)) in (0..).zip(staged) {
+            if (self.options.is_cancelled)() {
                 self.report.cancelled = true;
                 record.drop_from(number);
                 break;
             }
-            match rank_dir.publish(&filled.stem, &prepare_files, files) {
+            match rank_dir.publish(&filled.stem, &prepared, files) {
                 Ok(()) => self.report.filled.push(filled),
                 Err(why) => {
                     record.drop_one(number, rank_dir);
@@ -319,14 +325,14 @@ impl Work<'_> {
         ranks[at].is_free(&stem)?;
         ranks[at].accepts(source, &ranks[source.rank].name.clone())?;
         let (target, from) = (&ranks[at], &ranks[source.rank]);
-        let prepare_files = rank_dir::prepare_files(source, from, target, &stem, device)?;
+        let prepared = rank_dir::prepare_files(source, from, target, &stem, device)?;
         let filled = FilledKernel {
-            folder: target.path.clone(),
+            dir: target.path.clone(),
             rank: target.name.clone(),
             stem,
             source: from.name.clone(),
             source_stem: source.stem.clone(),
         };
-        Ok((filled, prepare_files))
+        Ok((filled, prepared))
     }
 }

@@ -100,7 +100,7 @@ impl PreparedKernel {
 /// A rank's folder that is being filled, locked.
 #[derive(Debug)]
 pub(crate) struct RankDir {
-    folder: ViewDir,
+    dir: ViewDir,
     /// Holds the locks of all who work there.
     locked_cache: LockedCache,
     /// What had to be made.
@@ -121,7 +121,7 @@ impl Record {
     /// The kernel with this number was not written. A file of it that could not be removed stays on record.
     pub(crate) fn drop_one(&mut self, number: u64, rank_dir: &RankDir) {
         let is_there =
-            |entry: &Entry| rank_dir.folder.file_state(&entry.file).is_some_and(|found| entry.is(&found));
+            |entry: &Entry| rank_dir.dir.file_state(&entry.file).is_some_and(|found| entry.is(&found));
         self.entries.retain(|entry| entry.set != number || is_there(entry));
         self.is_less = true;
     }
@@ -167,14 +167,14 @@ impl RankDir {
             )
         })?;
         let locked_cache = LockedCache::enter_locked(fs, &path).map_err(|error| error.to_string())?;
-        let folder = ViewDir::enter(fs, &path, Duration::ZERO).map_err(|error| error.to_string())?;
-        folder.give_lock();
-        let (names, now) = (folder.own_names(), folder.now());
-        folder.remove_stale_temps(&names, now, STALE);
-        let text = folder.read(manifest::NAME).map(|(bytes, _)| bytes).unwrap_or_default();
+        let dir = ViewDir::enter(fs, &path, Duration::ZERO).map_err(|error| error.to_string())?;
+        dir.give_lock();
+        let (names, now) = (dir.own_names(), dir.now());
+        dir.remove_stale_temps(&names, now, STALE);
+        let text = dir.read(manifest::NAME).map(|(bytes, _)| bytes).unwrap_or_default();
         let listed = Manifest::parse(&text);
-        folder.settle_displaced(&names, now, STALE, |name, digest| listed.is_ours(name, digest));
-        Ok(Self { folder, locked_cache, made })
+        dir.settle_displaced(&names, now, STALE, |name, digest| listed.is_ours(name, digest));
+        Ok(Self { dir, locked_cache, made })
     }
 
     /// Writes the files of a kernel under temporary names.
@@ -183,11 +183,11 @@ impl RankDir {
     /// Why it cannot, or that another program writes the kernel.
     pub(crate) fn stage(&self, stem: &str, prepare_files: &PreparedKernel) -> Result<Staged<'_>, String> {
         let mut names = KernelFileKind::ALL.iter().map(|part| part.of(stem));
-        if let Some(name) = names.find(|name| self.folder.exists(name)) {
+        if let Some(name) = names.find(|name| self.dir.exists(name)) {
             return Err(taken(&name));
         }
         let stage = |bytes: &[u8], mode: Option<u32>| {
-            let mut temp = self.folder.stage(bytes)?;
+            let mut temp = self.dir.stage(bytes)?;
             temp.give();
             mode.map_or(Ok(()), |mode| temp.restrict(mode))?;
             temp.sync().map(|()| temp)
@@ -231,7 +231,7 @@ impl RankDir {
         prepare_files: &PreparedKernel,
         staged: Staged<'_>,
     ) -> Result<(), String> {
-        match publish_new(&self.folder, stem, &prepare_files.digests, staged) {
+        match publish_new(&self.dir, stem, &prepare_files.digests, staged) {
             Ok(None) => Ok(()),
             Ok(Some(LeftReason::Changed { file })) => Err(self.with_displaced(taken(&file))),
             Ok(Some(other)) => Err(self.with_displaced(other.to_string())),
@@ -241,13 +241,13 @@ impl RankDir {
 
     /// A problem, with the names of files that could not get their names back.
     fn with_displaced(&self, problem: String) -> String {
-        let displaced = self.folder.stay_displaced(self.folder.now(), STALE, |_, _| false);
+        let displaced = self.dir.stay_displaced(self.dir.now(), STALE, |_, _| false);
         displaced.into_iter().fold(problem, |problem, file| format!("{problem}; `{file}`: {STAYS_DISPLACED}"))
     }
 
     /// Brings the names to the disk.
     pub(crate) fn sync(&self) {
-        self.folder.sync();
+        self.dir.sync();
     }
 }
 

@@ -47,12 +47,12 @@ pub(crate) struct Rank<'a> {
 pub(crate) fn ranks<'a>(base: &Path, caches: &[ScannedCache<'a>], map: &DeviceMap) -> Vec<Rank<'a>> {
     let mut ranks: Vec<Rank<'a>> = caches.iter().map(|cache| Rank::of(cache, map)).collect();
     let mut names: Vec<String> = map.ranks().map(str::to_owned).collect();
-    if let Ok(there) = Dir::open_quietly(base).and_then(|base| base.entries()) {
-        let folders = there.iter().filter(|name| name.kind == FileKind::Dir);
+    if let Ok(entries) = Dir::open_quietly(base).and_then(|base| base.entries()) {
+        let dirs = entries.iter().filter(|name| name.kind == FileKind::Dir);
         let rank = |name: &OsStr| name.to_str()?.strip_prefix("rank_").map(str::to_owned);
         // Other names that begin so need not be ranks'.
         let is_number = |rank: &String| rank.parse::<u64>().is_ok();
-        let named = folders.filter_map(|name| rank(&name.name)).filter(is_number);
+        let named = dirs.filter_map(|name| rank(&name.name)).filter(is_number);
         names.extend(named);
     }
     for name in names {
@@ -67,21 +67,21 @@ pub(crate) fn ranks<'a>(base: &Path, caches: &[ScannedCache<'a>], map: &DeviceMa
 
 impl<'a> Rank<'a> {
     fn of(cache: &ScannedCache<'a>, map: &DeviceMap) -> Self {
-        let place = &cache.scan.place;
-        let name = place.rank.clone().unwrap_or_default();
+        let cache_dir = &cache.scan.cache;
+        let name = cache_dir.rank.clone().unwrap_or_default();
         let gone: HashSet<(&str, ItemKind)> = cache
             .moved
             .iter()
             .filter(|moved| moved.below.is_none())
-            .map(|moved| (&*moved.name, moved.what))
+            .map(|moved| (&*moved.name, moved.kind))
             .collect();
         let kernels =
-            || cache.scan.items.iter().filter(|item| item.below.is_none() && item.what == ItemKind::Kernel);
+            || cache.scan.items.iter().filter(|item| item.below.is_none() && item.kind == ItemKind::Kernel);
         let (mut intact, mut left) = (BTreeMap::new(), BTreeMap::new());
         let (mut described, mut gone_described) = (Vec::new(), Vec::new());
         for item in kernels() {
-            let is_gone = gone.contains(&(&*item.name, item.what));
-            match (&item.verdict, item.kernel) {
+            let is_gone = gone.contains(&(&*item.name, item.kind));
+            match (&item.state, item.kernel) {
                 (ItemState::Intact, Some(kernel)) => drop(intact.insert(&*item.name, kernel)),
                 (_, _) if !is_gone => drop(left.insert(&*item.name, item)),
                 (_, _) => {}
@@ -90,7 +90,7 @@ impl<'a> Rank<'a> {
                 if is_gone { &mut gone_described } else { &mut described }.push(&*item.name);
             }
         }
-        let dir = Dir::open_quietly(&place.path).ok();
+        let dir = Dir::open_quietly(&cache_dir.path).ok();
         // A file's name tells its device even if nothing else of it is right.
         let mut evidence: BTreeMap<u32, String> = BTreeMap::new();
         for item in kernels() {
@@ -105,12 +105,12 @@ impl<'a> Rank<'a> {
             let device = u32::try_from(device).unwrap_or(u32::MAX);
             evidence.entry(device).or_insert_with(|| INITIALIZE.to_owned());
         }
-        let asides = runs(&place.path);
+        let asides = runs(&cache_dir.path);
         if evidence.is_empty() {
             evidence = devices_of(&asides);
         }
         let device = device(&name, &evidence, map);
-        let (path, gone) = (place.path.clone(), gone_described);
+        let (path, gone) = (cache_dir.path.clone(), gone_described);
         Self { path, dir, intact, device, left, described, own: None, gone, asides, name }
     }
 
@@ -147,11 +147,11 @@ impl<'a> Rank<'a> {
         match self.left.get(stem) {
             None => Ok(()),
             Some(item) => {
-                let busy = item.busy.map(|busy| format!(" ({busy})")).unwrap_or_default();
+                let in_use = item.in_use.map(|in_use| format!(" ({in_use})")).unwrap_or_default();
                 Err(format!(
-                    "rank_{}/kernel_meta has files of `{stem}` that are {}{busy}",
+                    "rank_{}/kernel_meta has files of `{stem}` that are {}{in_use}",
                     self.name,
-                    item.state()
+                    item.state_name()
                 ))
             }
         }

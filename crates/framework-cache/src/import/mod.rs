@@ -176,7 +176,7 @@ impl Importer {
     ///
     /// # Errors
     /// The store cannot be used. What else goes wrong is in the report.
-    pub fn import(&self, folders: &[PathBuf]) -> Result<ImportReport, ImportError> {
+    pub fn import(&self, paths: &[PathBuf]) -> Result<ImportReport, ImportError> {
         let access = if self.dry_run { Access::ReadOnly } else { Access::ReadWrite };
         let store = match Store::open(StoreConfig { access, ..self.store.clone() }) {
             Err(StoreError::NoStore { .. }) if self.dry_run => None,
@@ -192,15 +192,15 @@ impl Importer {
         let (mut report, mut seen) = (ImportReport::default(), HashSet::new());
         let notices = run.store.iter().flat_map(Store::limit_warnings);
         report.warnings = notices.map(ToString::to_string).collect();
-        for folder in folders {
-            match find_through_links(folder) {
-                Ok(places) => {
-                    report.add_closed(&places, &mut seen);
-                    for place in &places.places {
-                        run.place(place, &mut report);
+        for path in paths {
+            match find_through_links(path) {
+                Ok(found) => {
+                    report.add_unreadable_dirs(&found, &mut seen);
+                    for dir in &found.caches {
+                        run.cache(dir, &mut report);
                     }
                 }
-                Err(error) => report.add_unreadable(folder, &error, &mut seen),
+                Err(error) => report.add_unreadable(path, &error, &mut seen),
             }
         }
         report.interrupted = self.cancel.is_cancelled();
@@ -211,42 +211,41 @@ impl Importer {
 
 impl ImportRun<'_> {
     /// Imports what is in one cache.
-    fn place(&self, place: &CacheDir, report: &mut ImportReport) {
+    fn cache(&self, dir: &CacheDir, report: &mut ImportReport) {
         if self.importer.cancel.is_cancelled() {
             return;
         }
-        let mut cache = CacheImport::new(place);
-        match place.kind {
+        let mut cache = CacheImport::new(dir);
+        match dir.kind {
             Kind::Cann | Kind::Package | Kind::Work => {
-                cache.skip_reason = Some(SkipReason::NoDescriptors(place.kind.to_string()))
+                cache.skip_reason = Some(SkipReason::NoDescriptors(dir.kind.to_string()))
             }
             _ => {
-                if let Err(error) = self.kernels(place, &mut cache) {
-                    report.unreadable_dirs.push((place.path.clone(), error.to_string()));
+                if let Err(error) = self.kernels(dir, &mut cache) {
+                    report.unreadable_dirs.push((dir.path.clone(), error.to_string()));
                 }
             }
         }
         report.caches.push(cache);
     }
 
-    fn kernels(&self, place: &CacheDir, cache: &mut CacheImport) -> std::io::Result<()> {
+    fn kernels(&self, dir: &CacheDir, cache: &mut CacheImport) -> std::io::Result<()> {
         let Importer { threads, cancel, observer, .. } = self.importer;
-        let options = ScanOptions {
-            threads: *threads,
-            // Judging is the first half.
-            progress: &|done, of| observer(&place.path, done, 2 * of),
-            cancelled: &|| cancel.is_cancelled(),
-        };
-        let scan = scan(place, &options)?;
-        let store_target = CacheReader::open(place)?;
+        // The scan is the first half.
+        let scanned = |done, of| observer(&dir.path, done, 2 * of);
+        let is_cancelled = || cancel.is_cancelled();
+        let mut options = ScanOptions::new(*threads);
+        (options.progress, options.is_cancelled) = (&scanned, &is_cancelled);
+        let scan = scan(dir, &options)?;
+        let store_target = CacheReader::open(dir)?;
         cache.unreadable_dirs =
-            scan.closed.iter().map(|(folder, error)| (folder.clone(), error.to_string())).collect();
-        let items: Vec<&Item> = scan.items.iter().filter(|item| item.what == ItemKind::Kernel).collect();
+            scan.unreadable_dirs.iter().map(|(path, error)| (path.clone(), error.to_string())).collect();
+        let items: Vec<&Item> = scan.items.iter().filter(|item| item.kind == ItemKind::Kernel).collect();
         let done = AtomicU64::new(0);
         let of = items.len() as u64;
         let import = |at: usize| {
-            let outcome = self.item(place, &store_target, items[at]);
-            observer(&place.path, of + done.fetch_add(1, Ordering::Relaxed) + 1, 2 * of);
+            let outcome = self.item(dir, &store_target, items[at]);
+            observer(&dir.path, of + done.fetch_add(1, Ordering::Relaxed) + 1, 2 * of);
             outcome
         };
         for outcome in opkeep_fs::map(items.len(), *threads, || false, import).results {
@@ -263,25 +262,25 @@ impl ImportRun<'_> {
     }
 
     /// Imports one kernel.
-    fn item(&self, place: &CacheDir, store_target: &CacheReader, item: &Item) -> Outcome {
+    fn item(&self, dir: &CacheDir, store_target: &CacheReader, item: &Item) -> Outcome {
         if self.importer.cancel.is_cancelled() || self.stopped.load(Ordering::Relaxed) {
             return Outcome::Unprocessed;
         }
         let outcome =
-            self.candidate(store_target, item).and_then(|candidate| self.keep(place, item, &candidate));
+            self.candidate(store_target, item).and_then(|candidate| self.keep(dir, item, &candidate));
         outcome.unwrap_or_else(|why| Outcome::Not(SkippedKernel { name: item.name.clone(), why }))
     }
 
     /// Reads a kernel, if it is whole and its descriptor says what it computes.
     fn candidate(&self, store_target: &CacheReader, item: &Item) -> Result<ImportCandidate, SkipReason> {
-        if !matches!(item.verdict, ItemState::Intact) {
+        if !matches!(item.state, ItemState::Intact) {
             return Err(SkipReason::of_item(item));
         }
         if item.kernel.is_none() {
             return Err(SkipReason::InParts);
         }
         let ExtractedKernel { json, object, info, is_begun_anew, compiled_at, is_ours } =
-            store_target.take(item).map_err(|error| match error {
+            store_target.extract(item).map_err(|error| match error {
                 ExtractError::Missing { file } if file.ends_with(".info") => SkipReason::NoDescriptor,
                 ExtractError::Missing { file } if file.ends_with(".o") => SkipReason::NoObject,
                 ExtractError::Missing { .. } | ExtractError::Changing { .. } => {
@@ -326,12 +325,7 @@ impl ImportRun<'_> {
     }
 
     /// Puts a kernel into the store, unless one of the same job is there that is as new.
-    fn keep(
-        &self,
-        place: &CacheDir,
-        item: &Item,
-        candidate: &ImportCandidate,
-    ) -> Result<Outcome, SkipReason> {
+    fn keep(&self, dir: &CacheDir, item: &Item, candidate: &ImportCandidate) -> Result<Outcome, SkipReason> {
         let ImportCandidate { descriptor, generation, spec, said, expected, .. } = candidate;
         let artifact = &candidate.artifact;
         let job = descriptor.job.digest();
@@ -347,10 +341,10 @@ impl ImportRun<'_> {
         let Some(store_target) = store_target.as_deref().filter(|_| !self.importer.dry_run) else {
             return Ok(self.plan(store_target.as_deref(), new, candidate));
         };
-        let folder = std::path::absolute(&place.path).unwrap_or_else(|_| place.path.clone());
-        let folder = item.below.map_or_else(|| folder.clone(), |below| folder.join(below));
+        let path = std::path::absolute(&dir.path).unwrap_or_else(|_| dir.path.clone());
+        let path = item.below.map_or_else(|| path.clone(), |below| path.join(below));
         let imported = Provenance {
-            directory: folder.to_string_lossy().into_owned(),
+            directory: path.to_string_lossy().into_owned(),
             name: item.name.clone(),
             framework: generation.to_string(),
             toolchain: said.clone(),

@@ -138,21 +138,21 @@ pub enum SkipReason {
 
 impl SkipReason {
     pub(super) fn of_item(item: &Item) -> Self {
-        match &item.verdict {
+        match &item.state {
             ItemState::OtherChip(other) => Self::OtherChip(other.to_string()),
-            ItemState::InUse => Self::InUse("it changed whenever it was read".to_owned()),
+            ItemState::Changing => Self::InUse("it changed whenever it was read".to_owned()),
             ItemState::Unreadable { file, problem } => Self::Unreadable(format!("`{file}`: {problem}")),
-            verdict => {
-                let what = match verdict {
-                    ItemState::Damaged(flaws) => {
-                        flaws.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+            state => {
+                let problem = match state {
+                    ItemState::Damaged(problems) => {
+                        problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
                     }
                     ItemState::Orphan(orphan) => orphan.to_string(),
-                    _ => item.state().to_owned(),
+                    _ => item.state_name().to_owned(),
                 };
-                match &item.busy {
-                    Some(busy) => Self::InUse(format!("{busy}; so far: {what}")),
-                    None => Self::Damaged(what),
+                match &item.in_use {
+                    Some(in_use) => Self::InUse(format!("{in_use}; so far: {problem}")),
+                    None => Self::Damaged(problem),
                 }
             }
         }
@@ -213,7 +213,7 @@ impl SkipReason {
 impl fmt::Display for SkipReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Damaged(what) => write!(f, "not intact: {what}"),
+            Self::Damaged(problem) => write!(f, "not intact: {problem}"),
             Self::OtherChip(other) => f.write_str(other),
             Self::UnknownChip(chip) => f.write_str(&unjudged(chip)),
             Self::InUse(who) => write!(f, "in use: {who}"),
@@ -265,19 +265,19 @@ impl ImportReport {
         }
     }
 
-    pub(super) fn add_closed(&mut self, places: &CacheDirs, seen: &mut HashSet<FileId>) {
-        places.closed.iter().for_each(|(path, error)| self.add_unreadable(path, error, seen));
+    pub(super) fn add_unreadable_dirs(&mut self, found: &CacheDirs, seen: &mut HashSet<FileId>) {
+        found.unreadable_dirs.iter().for_each(|(path, error)| self.add_unreadable(path, error, seen));
         let deep = "nested too deep; name it on the command line".to_owned();
-        self.unreadable_dirs.extend(places.too_deep.iter().map(|path| (path.clone(), deep.clone())));
+        self.unreadable_dirs.extend(found.too_deep.iter().map(|path| (path.clone(), deep.clone())));
     }
 }
 
 impl CacheImport {
-    pub(super) fn new(place: &CacheDir) -> Self {
+    pub(super) fn new(dir: &CacheDir) -> Self {
         Self {
-            path: place.path.clone(),
-            kind: place.kind.name(),
-            rank: place.rank.clone(),
+            path: dir.path.clone(),
+            kind: dir.kind.name(),
+            rank: dir.rank.clone(),
             skip_reason: None,
             imported: Vec::new(),
             existing: 0,

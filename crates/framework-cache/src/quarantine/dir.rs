@@ -90,7 +90,7 @@ impl Quarantine {
 
     /// Brings the names to the disk. The folder, unless nothing is in it: then it goes.
     pub(crate) fn close(self, locked_cache: &LockedCache) -> Option<PathBuf> {
-        let folders = || self.below.values().chain([&self.run]);
+        let dirs = || self.below.values().chain([&self.run]);
         let is_own =
             |name: &OsStr| name == journal::NAME || self.below.keys().any(|below| name == below.as_str());
         let is_file = |dir: &Dir| {
@@ -98,9 +98,9 @@ impl Quarantine {
             names.is_ok_and(|names| names.iter().all(|name| is_own(&name.name))).not()
         };
         let path = self.run.path().to_owned();
-        if folders().any(is_file) {
-            folders().for_each(|dir| drop(dir.sync()));
-            let _ = locked_cache.folder.sync();
+        if dirs().any(is_file) {
+            dirs().for_each(|dir| drop(dir.sync()));
+            let _ = locked_cache.dir.sync();
             return Some(path);
         }
         self.clear(locked_cache);
@@ -119,7 +119,7 @@ impl Quarantine {
         let _ = locked_cache.parent.sync();
     }
 
-    pub(crate) fn folder(&self, below: Option<&str>) -> &Dir {
+    pub(crate) fn dir(&self, below: Option<&str>) -> &Dir {
         below.and_then(|below| self.below.get(below)).unwrap_or(&self.run)
     }
 }

@@ -25,7 +25,7 @@ pub enum RepairError {
         "cannot tell whether `{lock}` is held: {source}; nothing was changed: run it as the user who owns that file, \
          or remove it if no framework is running"
     )]
-    LockClosed {
+    UnreadableLock {
         /// The lock file.
         lock: PathBuf,
         /// Why not.
@@ -80,7 +80,7 @@ pub enum RepairError {
         "there is no directory `{path}` that has one above it: expected a cache, such as rank_0/kernel_meta; if it was \
          deleted since, make it again and repeat the command"
     )]
-    NoFolder {
+    NoDirectory {
         /// What was named.
         path: PathBuf,
     },

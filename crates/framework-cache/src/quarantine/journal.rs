@@ -195,15 +195,15 @@ mod tests {
             entry("a b.json", None),
         ];
         let all = Made { above: true, directory: true, lock: true };
-        for what in [Made::default(), all] {
-            let text = text(&good, what);
-            assert_eq!((parse(&text), made(&text)), ((good.to_vec(), vec![]), what));
+        for expected in [Made::default(), all] {
+            let text = text(&good, expected);
+            assert_eq!((parse(&text), made(&text)), ((good.to_vec(), vec![]), expected));
         }
         let text = |entries: &[Entry]| text(entries, Made::default());
         let bad = [entry("../a", None), entry("..", None), entry("a/b", None), entry("a", Some(".."))];
         assert_eq!(parse(&text(&bad)), (vec![], vec![2, 3, 4, 5]));
-        let whole = text(&good);
-        let (entries, bad) = parse(&whole[..whole.len() - 5]);
+        let complete = text(&good);
+        let (entries, bad) = parse(&complete[..complete.len() - 5]);
         assert_eq!((entries.len(), bad), (7, vec![9]));
         // A line of a version that says more or less of a file is not taken for one that says as much.
         let line = String::from_utf8(text(&[entry("a.o", None)])).unwrap();

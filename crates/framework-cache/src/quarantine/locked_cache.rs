@@ -15,7 +15,7 @@ pub(crate) struct LockedCache {
     /// The folder that the cache's own is in.
     pub(crate) parent: Dir,
     /// The cache's folder.
-    pub(crate) folder: Dir,
+    pub(crate) dir: Dir,
     /// How the quarantine beside it is called.
     pub(crate) quarantine: OsString,
     pub(crate) locks: Locks,
@@ -42,27 +42,27 @@ impl LockedCache {
         // What `.` is beside only its full path tells.
         let full = match fs.real_path(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                return Err(RepairError::NoFolder { path: path.to_owned() });
+                return Err(RepairError::NoDirectory { path: path.to_owned() });
             }
             full => full.map_err(|source| RepairError::io("find", path, source))?,
         };
         let (Some(above), Some(name)) = (full.parent(), full.file_name()) else {
-            return Err(RepairError::NoFolder { path: full });
+            return Err(RepairError::NoDirectory { path: full });
         };
         let open = |result: std::io::Result<Dir>, path: &Path| {
             result.map_err(|source| RepairError::io("open", path, source))
         };
         let parent = open(fs.open_dir(above).map(Dir::quiet), above)?;
-        let folder = open(parent.below(name), &full)?;
+        let dir = open(parent.below(name), &full)?;
         let device = |dir: &Dir| {
             let found = dir.stat().map_err(|source| RepairError::io("look at", dir.path(), source));
             found.map(|found| found.state.id.dev)
         };
-        if device(&parent)? != device(&folder)? {
+        if device(&parent)? != device(&dir)? {
             return Err(RepairError::MountPoint { path: full });
         }
-        let locks = Locks::of_cache(&folder, ours)?;
-        Ok(Self { quarantine: beside(name), parent, folder, locks })
+        let locks = Locks::of_cache(&dir, ours)?;
+        Ok(Self { quarantine: beside(name), parent, dir, locks })
     }
 
     /// Where the quarantine is, or would be.

@@ -56,7 +56,7 @@ impl Locks {
         }
         let wanted = WHOLE.into_iter().filter(|name| ours || *name != ".opkeep.lock");
         for name in wanted {
-            let asked = tools::lock_file(dir, name).map(|file| file.map_or(Asked::NoFile, whole));
+            let asked = tools::lock_file(dir, name).map(|file| file.map_or(Asked::NoFile, lock_whole));
             locks.keep(dir, name, asked)?;
         }
         for name in WHOLE_RECORD {
@@ -81,13 +81,13 @@ impl Locks {
             Ok(Asked::NoFile | Asked::Free) => {}
             Ok(Asked::NoLocks) => self.without = true,
             Ok(Asked::Theirs) => return Err(RepairError::Locked { lock: lock() }),
-            Err(source) => return Err(RepairError::LockClosed { lock: lock(), source }),
+            Err(source) => return Err(RepairError::UnreadableLock { lock: lock(), source }),
         }
         Ok(())
     }
 }
 
-fn whole((file, _): (File, bool)) -> Asked {
+fn lock_whole((file, _): (File, bool)) -> Asked {
     match lock_soon(&file) {
         Ok(()) => Asked::Ours(file),
         Err(Errno::WOULDBLOCK) => Asked::Theirs,

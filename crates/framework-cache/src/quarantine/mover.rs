@@ -19,18 +19,26 @@ use opkeep_fs::OpenFiles;
 use opkeep_fs::{Dir, FileState};
 use opkeep_kernel_meta::{InUse, RunId, rename_new};
 
-/// How to set aside.
+/// The options of [`quarantine`](quarantine()).
+#[non_exhaustive]
 pub struct QuarantineOptions<'a> {
-    /// The run that this is part of.
+    /// The run that this is a part of.
     pub run: &'a RunId,
-    /// Take also what was written just now or is open, which a build may be making. What is locked stays.
+    /// Takes also files that are open or recently written, which a build may be writing. Locked kernels stay.
     pub force: bool,
-    /// Change nothing, and tell what would be done.
+    /// Changes nothing, and reports what would be done.
     pub dry_run: bool,
-    /// Told what is about to be done.
-    pub observe: &'a dyn Fn(QuarantineProgress),
-    /// Asked before each kernel whether to give up.
-    pub cancelled: &'a dyn Fn() -> bool,
+    /// Called before and after each change.
+    pub progress: &'a dyn Fn(QuarantineProgress),
+    /// Called before each kernel: whether to stop.
+    pub is_cancelled: &'a dyn Fn() -> bool,
+}
+
+impl<'a> QuarantineOptions<'a> {
+    /// A quarantine as a part of `run`.
+    pub fn new(run: &'a RunId) -> Self {
+        Self { run, force: false, dry_run: false, progress: &|_| {}, is_cancelled: &|| false }
+    }
 }
 
 /// What was set aside, and what not.
@@ -42,7 +50,7 @@ pub struct QuarantineReport {
     /// What was moved, or would be.
     pub moved: Vec<QuarantinedItem>,
     /// What is damaged, or may be, and still there.
-    pub left: Vec<SkippedItem>,
+    pub skipped: Vec<SkippedItem>,
     /// The file system has no locks, so nobody could be kept away.
     pub without_locks: bool,
     /// It was given up before the end.
@@ -54,7 +62,7 @@ pub struct QuarantineReport {
 #[non_exhaustive]
 pub struct QuarantinedItem {
     /// What it is.
-    pub what: ItemKind,
+    pub kind: ItemKind,
     /// The kernel's stem, or the file's name.
     pub name: String,
     /// The folder of the cache that it was in, if not right there.
@@ -62,7 +70,7 @@ pub struct QuarantinedItem {
     /// Which files were moved, in this order.
     pub files: Vec<String>,
     /// What is wrong with it.
-    pub why: String,
+    pub reason: String,
 }
 
 /// Moves what is damaged or left over in the surveyed cache to a quarantine beside it.
@@ -73,59 +81,59 @@ pub fn quarantine(
     scan: &CacheScan,
     options: &QuarantineOptions<'_>,
 ) -> Result<QuarantineReport, RepairError> {
-    let Plan { mut sets, left } = plan(scan, options.force);
-    let mut aside = QuarantineReport { left, ..QuarantineReport::default() };
+    let Plan { mut sets, skipped } = plan(scan, options.force);
+    let mut report = QuarantineReport { skipped, ..QuarantineReport::default() };
     if sets.is_empty() {
-        return Ok(aside);
+        return Ok(report);
     }
-    let locked_cache = LockedCache::enter(&scan.place.path)?;
-    aside.without_locks = locked_cache.locks.without;
+    let locked_cache = LockedCache::enter(&scan.cache.path)?;
+    report.without_locks = locked_cache.locks.without;
     if !options.force {
-        leave_open(&mut sets, &mut aside.left);
+        leave_open(&mut sets, &mut report.skipped);
     }
     if options.dry_run {
-        aside.moved = sets.iter().map(Set::told).collect();
-        return Ok(aside);
+        report.moved = sets.iter().map(Set::quarantined).collect();
+        return Ok(report);
     }
     if sets.is_empty() {
-        return Ok(aside);
+        return Ok(report);
     }
     let taken: HashSet<(Option<&str>, String)> = sets
         .iter()
         .flat_map(|set| set.files.iter().map(|(file, _)| (set.item.below, file.clone())))
         .collect();
-    sets.iter_mut().for_each(|set| set.look_at_staying(&locked_cache.folder, &taken));
+    sets.iter_mut().for_each(|set| set.look_at_staying(&locked_cache.dir, &taken));
     let quarantine = Quarantine::open(&locked_cache, options.run, &entries(&sets), Made::default())?;
-    (options.observe)(QuarantineProgress::Recorded);
+    (options.progress)(QuarantineProgress::Recorded);
     let mut mover = Mover {
         locked_cache: &locked_cache,
         quarantine: &quarantine,
         options,
-        folders: HashMap::new(),
+        subdirs: HashMap::new(),
         number: 0,
-        aside,
+        report,
     };
     let mut done = Vec::new();
     for set in &sets {
-        if (options.cancelled)() {
-            mover.aside.cancelled = true;
+        if (options.is_cancelled)() {
+            mover.report.cancelled = true;
             break;
         }
         done.push((set, mover.take(set)));
     }
-    (options.observe)(QuarantineProgress::Checking);
+    (options.progress)(QuarantineProgress::Checking);
     mover.look_again(&mut done);
-    let mut aside = mover.aside;
+    let mut report = mover.report;
     for (set, files) in done {
         if !files.is_empty() {
-            aside.moved.push(QuarantinedItem {
+            report.moved.push(QuarantinedItem {
                 files: files.into_iter().map(|(file, _)| file).collect(),
-                ..set.told()
+                ..set.quarantined()
             });
         }
     }
-    aside.quarantine = quarantine.close(&locked_cache);
-    Ok(aside)
+    report.quarantine = quarantine.close(&locked_cache);
+    Ok(report)
 }
 
 /// The lines of the journal for `sets`.
@@ -147,7 +155,7 @@ fn leave_open(sets: &mut Vec<Set<'_>>, left: &mut Vec<SkippedItem>) {
     let open = OpenFiles::of_others();
     sets.retain(|set| {
         let holder = set.files.iter().find_map(|(_, file)| open.holder(file));
-        left.extend(holder.map(|process| set.left(SkipCause::InProgress(InUse::Open { process }))));
+        left.extend(holder.map(|process| set.skipped(SkipCause::InProgress(InUse::Open { process }))));
         holder.is_none()
     });
 }
@@ -160,10 +168,10 @@ struct Mover<'a> {
     quarantine: &'a Quarantine,
     options: &'a QuarantineOptions<'a>,
     /// Folders in the cache that were opened.
-    folders: HashMap<&'static str, Dir>,
+    subdirs: HashMap<&'static str, Dir>,
     /// How many files were about to be moved so far.
     number: u64,
-    aside: QuarantineReport,
+    report: QuarantineReport,
 }
 
 impl Mover<'_> {
@@ -171,49 +179,48 @@ impl Mover<'_> {
     fn take(&mut self, set: &Set<'_>) -> Taken {
         let mut taken = Vec::new();
         if let Err(why) = self.try_take(set, &mut taken) {
-            self.aside.left.push(set.left(why));
+            self.report.skipped.push(set.skipped(why));
         }
         taken
     }
 
     fn try_take(&mut self, set: &Set<'_>, taken: &mut Taken) -> Result<(), SkipCause> {
         if let Some(below) = set.item.below
-            && !self.folders.contains_key(below)
+            && !self.subdirs.contains_key(below)
         {
-            let dir = self.locked_cache.folder.below(OsStr::new(below));
+            let dir = self.locked_cache.dir.below(OsStr::new(below));
             let dir = dir
                 .map_err(|error| SkipCause::Failed { file: below.to_owned(), problem: error.to_string() })?;
-            self.folders.insert(below, dir);
+            self.subdirs.insert(below, dir);
         }
-        let from =
-            set.item.below.and_then(|below| self.folders.get(below)).unwrap_or(&self.locked_cache.folder);
-        let to = self.quarantine.folder(set.item.below);
+        let from = set.item.below.and_then(|below| self.subdirs.get(below)).unwrap_or(&self.locked_cache.dir);
+        let to = self.quarantine.dir(set.item.below);
         // Held until the last file was moved, its own lock file.
         let locks = Locks::of_kernel(from, &set.locks).map_err(|error| SkipCause::Lock(locked(&error)))?;
-        self.aside.without_locks |= locks.without;
+        self.report.without_locks |= locks.without;
         set.check(from)?;
         let mut failed = None;
         for (file, judged) in &set.files {
             let moved = move_judged(from, to, file, judged, || {
-                (self.options.observe)(QuarantineProgress::Moving(self.number))
+                (self.options.progress)(QuarantineProgress::Moving(self.number))
             });
             match moved {
                 Ok(()) => taken.push((file.clone(), *judged)),
                 // Files in another state than judged mean that somebody is at it, and may make it whole.
                 Err(why @ (SkipCause::Changed { .. } | SkipCause::Displaced { .. })) => {
-                    return Err(put_back(from, to, taken, &set.judged).unwrap_or(why));
+                    return Err(restore_moved(from, to, taken, &set.judged).unwrap_or(why));
                 }
                 // Without its description, the rest is nothing.
                 Err(why) if file.ends_with(".json") => return Err(why),
                 Err(why) => failed = Some(why),
             }
-            (self.options.observe)(QuarantineProgress::Moved(self.number));
+            (self.options.progress)(QuarantineProgress::Moved(self.number));
             self.number += 1;
         }
         // What was missing may have come while the rest went.
         if let Some(file) = set.absent.iter().find(|file| from.may_exist(file)).cloned() {
-            let astray = put_back(from, to, taken, &set.judged);
-            return Err(astray.unwrap_or(SkipCause::Changed { file }));
+            let displaced = restore_moved(from, to, taken, &set.judged);
+            return Err(displaced.unwrap_or(SkipCause::Changed { file }));
         }
         failed.map_or(Ok(()), Err)
     }
@@ -222,7 +229,7 @@ impl Mover<'_> {
     fn look_again(&mut self, done: &mut [(&Set<'_>, Taken)]) {
         let open = if self.options.force { OpenFiles::default() } else { OpenFiles::of_others() };
         for (set, taken) in done.iter_mut().filter(|(_, taken)| !taken.is_empty()) {
-            let to = self.quarantine.folder(set.item.below);
+            let to = self.quarantine.dir(set.item.below);
             let is_changed = |(file, judged): &(String, FileState)| {
                 !to.file_state(file).is_some_and(|found| found.is_same_content(judged))
             };
@@ -233,9 +240,9 @@ impl Mover<'_> {
                 (None, None) => continue,
             };
             let from =
-                set.item.below.and_then(|below| self.folders.get(below)).unwrap_or(&self.locked_cache.folder);
-            let astray = put_back(from, to, taken, &set.judged);
-            self.aside.left.push(set.left(astray.unwrap_or(why)));
+                set.item.below.and_then(|below| self.subdirs.get(below)).unwrap_or(&self.locked_cache.dir);
+            let displaced = restore_moved(from, to, taken, &set.judged);
+            self.report.skipped.push(set.skipped(displaced.unwrap_or(why)));
         }
     }
 }
@@ -279,14 +286,14 @@ pub(crate) fn move_judged(
     let changed = SkipCause::Changed { file: named() };
     match rename_new(to, file, from, file) {
         Ok(()) => Err(changed),
-        Err(_) => Err(SkipCause::Displaced { file: named(), place: to.path().join(file) }),
+        Err(_) => Err(SkipCause::Displaced { file: named(), path: to.path().join(file) }),
     }
 }
 
 /// Restores `taken` files, the last first. Those stay in quarantine whose names were taken meanwhile, or that do not fit
 /// an object or a description that another program wrote since: one that is not in `judged`. A file that is not as judged
 /// and stays is reported.
-pub(crate) fn put_back(
+pub(crate) fn restore_moved(
     from: &Dir,
     to: &Dir,
     taken: &mut Taken,
@@ -302,7 +309,7 @@ pub(crate) fn put_back(
                 && !is_pair((dir, file), (from, partner))
         })
     };
-    let (mut stay, mut astray) = (Vec::new(), None);
+    let (mut stay, mut displaced) = (Vec::new(), None);
     while let Some((file, seen)) = taken.pop() {
         let mut is_back = !is_misfit(to, &file) && rename_new(to, &file, from, &file).is_ok();
         // Between the look and the rename, another program may have written the other file.
@@ -314,32 +321,32 @@ pub(crate) fn put_back(
         }
         if !is_back {
             if !to.file_state(&file).is_some_and(|found| found.is_same_content(&seen)) {
-                astray = Some(SkipCause::Displaced { file: file.clone(), place: to.path().join(&file) });
+                displaced = Some(SkipCause::Displaced { file: file.clone(), path: to.path().join(&file) });
             }
             stay.push((file, seen));
         }
     }
     taken.extend(stay.into_iter().rev());
-    astray
+    displaced
 }
 
 impl Set<'_> {
     /// Adds the files that stay, as they are now, to those that were judged.
-    fn look_at_staying(&mut self, folder: &Dir, taken: &HashSet<(Option<&str>, String)>) {
-        let below = self.item.below.map(|below| folder.below(OsStr::new(below)));
-        let Some(folder) = below.as_ref().map_or(Some(folder), |below| below.as_ref().ok()) else { return };
+    fn look_at_staying(&mut self, dir: &Dir, taken: &HashSet<(Option<&str>, String)>) {
+        let below = self.item.below.map(|below| dir.below(OsStr::new(below)));
+        let Some(dir) = below.as_ref().map_or(Some(dir), |below| below.as_ref().ok()) else { return };
         let stay = self.stay.iter().filter(|file| !taken.contains(&(self.item.below, (*file).clone())));
-        let stay = stay.filter_map(|file| Some((file.clone(), folder.file_state(file)?)));
+        let stay = stay.filter_map(|file| Some((file.clone(), dir.file_state(file)?)));
         self.judged.extend(stay);
     }
 
-    fn told(&self) -> QuarantinedItem {
-        let Item { what, name, below, .. } = self.item;
+    fn quarantined(&self) -> QuarantinedItem {
+        let Item { kind, name, below, .. } = self.item;
         let files = self.files.iter().map(|(file, _)| file.clone()).collect();
-        QuarantinedItem { what: *what, name: name.clone(), below: *below, files, why: self.why.clone() }
+        QuarantinedItem { kind: *kind, name: name.clone(), below: *below, files, reason: self.why.clone() }
     }
 
-    fn left(&self, why: SkipCause) -> SkippedItem {
+    fn skipped(&self, why: SkipCause) -> SkippedItem {
         SkippedItem::of(self.item, why)
     }
 

@@ -23,6 +23,7 @@ pub(crate) fn is_object(file: &str) -> bool {
 
 /// Whether two files, each with its directory, are a description and the object whose digest it states.
 pub(crate) fn is_pair(one: (&Dir, &str), other: (&Dir, &str)) -> bool {
-    let ((dir, json), (there, object)) = if one.1.ends_with(".json") { (one, other) } else { (other, one) };
-    stated(dir, json).is_some_and(|stated| digest_of(there, object) == Some(stated))
+    let ((dir, json), (object_dir, object)) =
+        if one.1.ends_with(".json") { (one, other) } else { (other, one) };
+    stated(dir, json).is_some_and(|stated| digest_of(object_dir, object) == Some(stated))
 }

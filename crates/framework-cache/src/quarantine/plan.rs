@@ -12,7 +12,7 @@ use opkeep_kernel_meta::InUse;
 #[derive(Debug)]
 pub(crate) struct Plan<'a> {
     pub(crate) sets: Vec<Set<'a>>,
-    pub(crate) left: Vec<SkippedItem>,
+    pub(crate) skipped: Vec<SkippedItem>,
 }
 
 /// The files of one damaged thing.
@@ -34,43 +34,43 @@ pub(crate) struct Set<'a> {
 
 /// What of `scan` is to be set aside; with `force` also what may be in the making.
 pub(crate) fn plan(scan: &CacheScan, force: bool) -> Plan<'_> {
-    let mut plan = Plan { sets: Vec::new(), left: Vec::new() };
+    let mut plan = Plan { sets: Vec::new(), skipped: Vec::new() };
     // A kernel may be called otherwise than its object: then a damaged one can have the object's name.
     let mut claimed: HashSet<(Option<&str>, String)> = HashSet::new();
-    for item in scan.items.iter().filter(|item| matches!(item.verdict, ItemState::Intact)) {
+    for item in scan.items.iter().filter(|item| matches!(item.state, ItemState::Intact)) {
         claimed.extend(item.files().into_iter().map(|file| (item.below, file)));
     }
     let mut sets = Vec::new();
     for item in &scan.items {
-        match stays(item, scan.place.kind, force) {
-            _ if matches!(item.verdict, ItemState::Intact) => {}
+        match stays(item, scan.cache.kind, force) {
+            _ if matches!(item.state, ItemState::Intact) => {}
             Some(why) => {
                 claimed.extend(item.files().into_iter().map(|file| (item.below, file)));
-                plan.left.push(SkippedItem::of(item, why));
+                plan.skipped.push(SkippedItem::of(item, why));
             }
             None => sets.push(item),
         }
     }
     let mut taken = HashSet::new();
-    sets.into_iter().for_each(|item| plan.add(item, scan.place.kind, &claimed, &mut taken));
+    sets.into_iter().for_each(|item| plan.add(item, scan.cache.kind, &claimed, &mut taken));
     plan
 }
 
 /// Why something that is not intact is not to be moved.
 fn stays(item: &Item, kind: Kind, force: bool) -> Option<SkipCause> {
-    match (&item.verdict, item.busy) {
-        (ItemState::InUse, _) => Some(SkipCause::InUse),
+    match (&item.state, item.in_use) {
+        (ItemState::Changing, _) => Some(SkipCause::Changing),
         (ItemState::Unreadable { file, problem }, _) => {
             Some(SkipCause::Unreadable { file: file.clone(), problem: problem.clone() })
         }
         (ItemState::OtherChip(other), _) => Some(SkipCause::OtherChip(other.clone())),
         (_, _) if kind == Kind::Package => Some(SkipCause::Installed),
         // Frameworks do follow links: to them it may be whole, and what they compile anew they write through the link.
-        (ItemState::Damaged(flaws), _) if flaws.iter().any(|flaw| flaw.no_file().is_some()) => {
-            let file = flaws.iter().find_map(ItemProblem::no_file).unwrap_or_default();
+        (ItemState::Damaged(problems), _) if problems.iter().any(|problem| problem.no_file().is_some()) => {
+            let file = problems.iter().find_map(ItemProblem::no_file).unwrap_or_default();
             Some(SkipCause::NotAFile { file: file.to_owned() })
         }
-        (_, Some(busy)) if !force || busy == InUse::Locked => Some(SkipCause::InProgress(busy)),
+        (_, Some(in_use)) if !force || in_use == InUse::Locked => Some(SkipCause::InProgress(in_use)),
         (_, _) => None,
     }
 }
@@ -85,7 +85,7 @@ impl<'a> Plan<'a> {
         taken: &mut HashSet<(Option<&'a str>, String)>,
     ) {
         let (mut files, mut absent) = (Vec::new(), missing_files(item));
-        for (file, seen) in &item.seen {
+        for (file, seen) in &item.judged {
             match seen {
                 Some(_) if claimed.contains(&(item.below, file.clone())) => {}
                 Some(seen) if taken.insert((item.below, file.clone())) => files.push((file.clone(), *seen)),
@@ -99,7 +99,7 @@ impl<'a> Plan<'a> {
             () if file.ends_with(".lock") => 2,
             () => 1,
         });
-        let locks = match (kind, item.what) {
+        let locks = match (kind, item.kind) {
             (_, ItemKind::Lock) => files.iter().map(|(file, _)| file.clone()).collect(),
             (Kind::Cann, ItemKind::Kernel) => vec![format!("{}.lock", item.name)],
             (Kind::Cann, ItemKind::Precompile) => vec![format!("{}_pre.lock", item.name)],
@@ -107,7 +107,7 @@ impl<'a> Plan<'a> {
         };
         if files.is_empty() {
             let file = absent.into_iter().next().unwrap_or_else(|| item.name.clone());
-            return self.left.push(SkippedItem::of(item, SkipCause::Changed { file }));
+            return self.skipped.push(SkippedItem::of(item, SkipCause::Changed { file }));
         }
         // An object that no kernel had claimed came after the cache was looked at. Libraries need no description.
         let may_stay = |file: &String| !file.ends_with(".o") || claimed.contains(&(item.below, file.clone()));
@@ -120,13 +120,13 @@ impl<'a> Plan<'a> {
 
 /// Files without which a kernel is damaged or an orphan: if they come, it may be whole.
 fn missing_files(item: &Item) -> Vec<String> {
-    let expected = |flaw: &ItemProblem| match flaw {
+    let expected = |problem: &ItemProblem| match problem {
         ItemProblem::NoObject { expected } => expected.split(" or ").map(str::to_owned).collect(),
         _ => Vec::new(),
     };
-    match &item.verdict {
-        ItemState::Damaged(flaws) => flaws.iter().flat_map(expected).collect(),
-        ItemState::Orphan(_) if item.what == ItemKind::Kernel => vec![format!("{}.json", item.name)],
+    match &item.state {
+        ItemState::Damaged(problems) => problems.iter().flat_map(expected).collect(),
+        ItemState::Orphan(_) if item.kind == ItemKind::Kernel => vec![format!("{}.json", item.name)],
         _ => Vec::new(),
     }
 }
@@ -144,12 +144,14 @@ impl ItemProblem {
 impl Item {
     /// What is wrong with it, in one line; nothing if it is intact.
     pub fn problem(&self) -> String {
-        match &self.verdict {
-            ItemState::Damaged(flaws) => flaws.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+        match &self.state {
+            ItemState::Damaged(problems) => {
+                problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+            }
             ItemState::Orphan(orphan) => orphan.to_string(),
             ItemState::OtherChip(other) => other.to_string(),
             ItemState::Unreadable { file, problem } => format!("`{file}` cannot be read: {problem}"),
-            ItemState::InUse => "it changed whenever it was read".to_owned(),
+            ItemState::Changing => "it changed whenever it was read".to_owned(),
             ItemState::Intact => String::new(),
         }
     }
@@ -163,13 +165,13 @@ mod tests {
 
     #[test]
     fn what_is_locked_stays_even_by_force() {
-        let item = |busy| Item {
-            what: ItemKind::Kernel,
+        let item = |in_use| Item {
+            kind: ItemKind::Kernel,
             name: "a".to_owned(),
             below: None,
-            verdict: ItemState::Orphan(Orphan::ObjectOnly),
-            busy,
-            outcome: FrameworkBehavior { effect: Effect::RecompiledEveryTime, text: "".into() },
+            state: ItemState::Orphan(Orphan::ObjectOnly),
+            in_use,
+            behavior: FrameworkBehavior { effect: Effect::RecompiledEveryTime, text: "".into() },
             notes: Vec::new(),
             kernel: None,
             chip: None,
@@ -177,17 +179,17 @@ mod tests {
             object: None,
             named: Vec::new(),
             is_read: false,
-            seen: Vec::new(),
+            judged: Vec::new(),
         };
-        let stays = |busy, force| stays(&item(busy), Kind::Cann, force).is_some();
+        let stays = |in_use, force| stays(&item(in_use), Kind::Cann, force).is_some();
         let (young, open) = (Some(InUse::RecentlyWritten { seconds: 1 }), Some(InUse::Open { process: 1 }));
-        for (busy, usually, by_force) in [
+        for (in_use, usually, by_force) in [
             (None, false, false),
             (young, true, false),
             (open, true, false),
             (Some(InUse::Locked), true, true),
         ] {
-            assert_eq!((stays(busy, false), stays(busy, true)), (usually, by_force), "{busy:?}");
+            assert_eq!((stays(in_use, false), stays(in_use, true)), (usually, by_force), "{in_use:?}");
         }
     }
 }

@@ -13,7 +13,7 @@ use opkeep_digest::Digest;
 use crate::quarantine::dir::Quarantine;
 use crate::quarantine::journal::{Entry, Made, Role};
 use crate::quarantine::locked_cache::LockedCache;
-use crate::quarantine::mover::{Taken, move_judged, put_back};
+use crate::quarantine::mover::{Taken, move_judged, restore_moved};
 use crate::quarantine::partners::partners;
 use crate::quarantine::{RepairError, SkipCause};
 use opkeep_fs::OpenFiles;
@@ -86,7 +86,7 @@ pub(crate) fn keep(
     let sets: Vec<Set<'_>> = replaced.iter().map(Set).collect();
     let locked_cache = LockedCache::enter_locked(fs, path)?;
     let entries: Vec<Entry> =
-        (0..).zip(&sets).flat_map(|(number, set)| set.entries(number, &locked_cache.folder)).collect();
+        (0..).zip(&sets).flat_map(|(number, set)| set.entries(number, &locked_cache.dir)).collect();
     let quarantine = Quarantine::open(&locked_cache, run, &entries, Made::default())?;
     let mut done: Vec<Result<Taken, SkipCause>> =
         sets.iter().map(|set| take(&locked_cache, &quarantine, set)).collect();
@@ -94,13 +94,12 @@ pub(crate) fn keep(
     for (moved, set) in done.iter_mut().zip(&sets) {
         let Ok(taken) = moved else { continue };
         let Some(why) = disturbed(&quarantine, taken, &open) else { continue };
-        let astray =
-            put_back(&locked_cache.folder, quarantine.folder(None), taken, &set.judged(&locked_cache.folder));
-        *moved = Err(astray.unwrap_or(why));
+        let displaced =
+            restore_moved(&locked_cache.dir, quarantine.dir(None), taken, &set.judged(&locked_cache.dir));
+        *moved = Err(displaced.unwrap_or(why));
     }
     // What was restored is no part of the run. If this cannot be written, an undo finds it in its place.
-    let in_run =
-        |number: u64| sets.get(number as usize).is_some_and(|set| set.is_in(quarantine.folder(None)));
+    let in_run = |number: u64| sets.get(number as usize).is_some_and(|set| set.is_in(quarantine.dir(None)));
     let moved: Vec<Entry> = entries.iter().filter(|entry| in_run(entry.set)).cloned().collect();
     if !moved.is_empty() && moved.len() < entries.len() {
         let _ = quarantine.record_anew(&moved, Made::default());
@@ -110,11 +109,11 @@ pub(crate) fn keep(
 }
 
 fn take(locked_cache: &LockedCache, quarantine: &Quarantine, set: &Set<'_>) -> Result<Taken, SkipCause> {
-    let (from, to) = (&locked_cache.folder, quarantine.folder(None));
+    let (from, to) = (&locked_cache.dir, quarantine.dir(None));
     let mut taken = Vec::new();
     for (file, judged) in &set.0.files {
         if let Err(why) = move_judged(from, to, file, judged, || ()) {
-            return Err(put_back(from, to, &mut taken, &set.judged(from)).unwrap_or(why));
+            return Err(restore_moved(from, to, &mut taken, &set.judged(from)).unwrap_or(why));
         }
         taken.push((file.clone(), *judged));
     }
@@ -123,7 +122,7 @@ fn take(locked_cache: &LockedCache, quarantine: &Quarantine, set: &Set<'_>) -> R
 
 /// Why files that were moved have to be restored: a process changed them meanwhile, or may.
 fn disturbed(quarantine: &Quarantine, taken: &Taken, open: &OpenFiles) -> Option<SkipCause> {
-    let to = quarantine.folder(None);
+    let to = quarantine.dir(None);
     let changed = |(file, judged): &&(String, FileState)| {
         !to.file_state(file).is_some_and(|found| found.is_same_content(judged))
     };

@@ -12,13 +12,13 @@ use crate::scan::{Item, ItemKind, OtherChip};
 #[non_exhaustive]
 pub struct SkippedItem {
     /// What it is.
-    pub what: ItemKind,
+    pub kind: ItemKind,
     /// The kernel's stem, or the file's name.
     pub name: String,
     /// The folder of the cache that it is in, if not right there.
     pub below: Option<&'static str>,
     /// Why it is still there.
-    pub why: SkipCause,
+    pub cause: SkipCause,
 }
 
 /// Why something was not moved.
@@ -35,7 +35,7 @@ pub enum SkipCause {
         file: String,
     },
     /// It changed whenever it was read.
-    InUse,
+    Changing,
     /// It could not be read, so nobody knows whether it is damaged.
     Unreadable {
         /// The file.
@@ -64,20 +64,20 @@ pub enum SkipCause {
         /// The file.
         file: String,
         /// Where it is.
-        place: PathBuf,
+        path: PathBuf,
     },
 }
 
 impl SkippedItem {
-    pub(crate) fn of(item: &Item, why: SkipCause) -> Self {
-        Self { what: item.what, name: item.name.clone(), below: item.below, why }
+    pub(crate) fn of(item: &Item, cause: SkipCause) -> Self {
+        Self { kind: item.kind, name: item.name.clone(), below: item.below, cause }
     }
 }
 
 impl fmt::Display for SkipCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::InProgress(busy) => write!(f, "in progress: {busy}"),
+            Self::InProgress(in_use) => write!(f, "in progress: {in_use}"),
             Self::Lock(problem) => f.write_str(problem),
             Self::Changed { file } => {
                 write!(
@@ -85,7 +85,7 @@ impl fmt::Display for SkipCause {
                     "`{file}` changed since the scan: another program is at work there; run it again later"
                 )
             }
-            Self::InUse => f.write_str("it changed whenever it was read: run it again later"),
+            Self::Changing => f.write_str("it changed whenever it was read: run it again later"),
             Self::Unreadable { file, problem } => write!(
                 f,
                 "`{file}` cannot be read, so it is unknown whether it is damaged: {problem}; run it as the user who owns \
@@ -104,10 +104,10 @@ impl fmt::Display for SkipCause {
             Self::Failed { file, problem } => {
                 write!(f, "`{file}` could not be moved: {problem}; run it as the user who owns the directory")
             }
-            Self::Displaced { file, place } => write!(
+            Self::Displaced { file, path } => write!(
                 f,
                 "`{file}` was replaced twice while it was moved: the file between is `{}` now",
-                place.display()
+                path.display()
             ),
         }
     }

@@ -46,8 +46,8 @@ pub fn quarantines(path: &Path) -> io::Result<Vec<QuarantineRun>> {
     let mut found = Vec::new();
     if let Some(top) = full.parent().filter(|top| cache_of(top).is_some()) {
         let run = full.file_name().unwrap_or_default().to_owned();
-        let there = RunId::is_dir_name(&run) && Dir::open_quietly(&full).is_ok();
-        let cache = cache_of(top).filter(|_| there);
+        let exists = RunId::is_dir_name(&run) && Dir::open_quietly(&full).is_ok();
+        let cache = cache_of(top).filter(|_| exists);
         return Ok(cache.map(|cache| QuarantineRun { run, cache }).into_iter().collect());
     }
     if let (Some(above), Some(name)) = (full.parent(), full.file_name()) {
@@ -97,24 +97,23 @@ fn open_quarantine(above: &Dir, name: &OsStr) -> io::Result<Option<Dir>> {
 
 fn add_runs(top: &Dir, found: &mut Vec<QuarantineRun>) -> io::Result<()> {
     let Some(cache) = cache_of(top.path()) else { return Ok(()) };
-    let folders = top.entries()?.into_iter().filter(|name| name.kind == FileKind::Dir);
+    let dirs = top.entries()?.into_iter().filter(|name| name.kind == FileKind::Dir);
     found.extend(
-        folders
-            .filter(|name| RunId::is_dir_name(&name.name))
+        dirs.filter(|name| RunId::is_dir_name(&name.name))
             .map(|name| QuarantineRun { run: name.name, cache: cache.clone() }),
     );
     Ok(())
 }
 
 fn walk(dir: &Dir, depth: usize, found: &mut Vec<QuarantineRun>) -> io::Result<()> {
-    for folder in dir.entries()?.into_iter().filter(|name| name.kind == FileKind::Dir) {
-        if cache_of(Path::new(&folder.name)).is_some() {
-            if let Some(top) = open_quarantine(dir, &folder.name)? {
+    for entry in dir.entries()?.into_iter().filter(|name| name.kind == FileKind::Dir) {
+        if cache_of(Path::new(&entry.name)).is_some() {
+            if let Some(top) = open_quarantine(dir, &entry.name)? {
                 add_runs(&top, found)?;
             }
         } else if depth < MAX_DEPTH
             // Nothing can be restored into directories that this user may not open.
-            && let Ok(Some(below)) = descend(dir, &folder.name)
+            && let Ok(Some(below)) = descend(dir, &entry.name)
         {
             walk(&below, depth + 1, found)?;
         }

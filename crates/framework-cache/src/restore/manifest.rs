@@ -15,18 +15,18 @@ use opkeep_kernel_meta::{KernelFileKind, ViewError};
 ///
 /// # Errors
 /// It cannot be read: a manifest without its lines would make the other kernels foreign.
-pub(super) fn read_manifest(folder: &Dir) -> Result<Vec<u8>, RepairError> {
+pub(super) fn read_manifest(dir: &Dir) -> Result<Vec<u8>, RepairError> {
     let mut bytes = Vec::new();
-    match folder.read(manifest::NAME, MAX_READ, &mut bytes).complete() {
+    match dir.read(manifest::NAME, MAX_READ, &mut bytes).complete() {
         Ok(found) => Ok(found.map(|_| bytes).unwrap_or_default()),
-        Err(problem) => Err(RepairError::io("read", folder.path().join(manifest::NAME), problem)),
+        Err(problem) => Err(RepairError::io("read", dir.path().join(manifest::NAME), problem)),
     }
 }
 
 /// Restores the manifest's lines of the kernels that `entries` are of, where the files are restored. Call it after them:
 /// until then, the manifest says which files are ours.
 pub(super) fn restore_lines<'e>(
-    folder: &Dir,
+    dir: &Dir,
     found: &Manifest<'e>,
     entries: impl Iterator<Item = &'e Entry>,
 ) -> Result<(), ViewError> {
@@ -37,19 +37,19 @@ pub(super) fn restore_lines<'e>(
         // A later build may know the restored file already.
         let is_listed =
             |digest| found.kernels.get(stem).is_some_and(|it: &Record<'_>| it.file(part).digest == digest);
-        let is_back = folder.file_state(&entry.file).is_some_and(|found| entry.is(&found));
-        let there = folder.open_file(OsStr::new(&entry.file)).and_then(Digest::of_reader);
-        if is_back && there.is_ok_and(|digest| !is_listed(digest)) {
+        let is_back = dir.file_state(&entry.file).is_some_and(|found| entry.is(&found));
+        let digest = dir.open_file(OsStr::new(&entry.file)).and_then(Digest::of_reader);
+        if is_back && digest.is_ok_and(|digest| !is_listed(digest)) {
             manifest.set_line(stem, listed.as_deref());
         }
     }
-    let Some(folder) = ViewDir::look(folder.path())?.filter(|_| manifest != *found) else {
+    let Some(view_dir) = ViewDir::look(dir.path())?.filter(|_| manifest != *found) else {
         return Ok(());
     };
     if manifest.kernels.is_empty() {
-        return folder.unlink(manifest::NAME);
+        return view_dir.unlink(manifest::NAME);
     }
-    let mut temp = folder.stage(manifest.to_text().as_bytes())?;
+    let mut temp = view_dir.stage(manifest.to_text().as_bytes())?;
     temp.sync()?;
     temp.publish(manifest::NAME)
 }

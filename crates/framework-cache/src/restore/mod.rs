@@ -38,12 +38,12 @@ pub fn restore(
     let top = open(&locked_cache.parent, &locked_cache.quarantine)?;
     let run = open(&top, &quarantined.run)?;
     let Journal { entries, bad, made } = read_journal(&run)?;
-    let text = read_manifest(&locked_cache.folder)?;
+    let text = read_manifest(&locked_cache.dir)?;
     let mut manifest = Manifest::parse(&text);
     let mut report = RestoreReport::default();
     let unreadable = |line: usize| UnrestoredFile {
         file: format!("{}:{line}", journal::NAME),
-        why: "this line of the journal is damaged; restore by hand what it is about".to_owned(),
+        reason: "this line of the journal is damaged; restore by hand what it is about".to_owned(),
     };
     report.unrestored.extend(bad.into_iter().map(unreadable));
     report.unrestored.extend(unnamed(&run, &entries));
@@ -56,7 +56,7 @@ pub fn restore(
             Settled::default()
         }
     };
-    manifest.resolve(|name| locked_cache.folder.file_state(name));
+    manifest.resolve(|name| locked_cache.dir.file_state(name));
     let mut restorer = Restorer {
         locked_cache: &locked_cache,
         run: &run,
@@ -72,7 +72,7 @@ pub fn restore(
     let mut restored = Vec::new();
     for entries in sets.values().rev() {
         match entries.first().map(|entry| &entry.role) {
-            Some(Role::Added { .. }) => restorer.withdraw(entries),
+            Some(Role::Added { .. }) => restorer.delete_added(entries),
             _ if restorer.restore(entries) => restored.push(entries),
             _ => {}
         }
@@ -85,14 +85,14 @@ pub fn restore(
     };
     for file in left {
         if !report.unrestored.iter().any(|unrestored| unrestored.file == file) {
-            report.unrestored.push(UnrestoredFile { file, why: STAYS_DISPLACED.to_owned() });
+            report.unrestored.push(UnrestoredFile { file, reason: STAYS_DISPLACED.to_owned() });
         }
     }
     if !options.dry_run {
-        if let Err(error) = restore_lines(&locked_cache.folder, &manifest, restored.into_iter().flatten()) {
-            report.unrestored.push(UnrestoredFile { file: MANIFEST.to_owned(), why: error.to_string() });
+        if let Err(error) = restore_lines(&locked_cache.dir, &manifest, restored.into_iter().flatten()) {
+            report.unrestored.push(UnrestoredFile { file: MANIFEST.to_owned(), reason: error.to_string() });
         }
-        let _ = locked_cache.folder.sync();
+        let _ = locked_cache.dir.sync();
         report.removed = report.unrestored.is_empty() && clear(&locked_cache, &top, &run, &quarantined.run);
         if report.removed {
             unmake(&locked_cache, made);
@@ -104,14 +104,13 @@ pub fn restore(
 /// Removes what a run made besides the files of kernels, unless it holds something else now.
 fn unmake(locked_cache: &LockedCache, made: Made) {
     let is_ours = |name: &OsStr| name == LOCK;
-    let names = locked_cache.folder.entries().unwrap_or_default();
+    let names = locked_cache.dir.entries().unwrap_or_default();
     // A build that keeps its manifest there uses the lock, too.
     if made.lock && !names.iter().any(|name| name.name == MANIFEST) {
-        let _ = locked_cache.folder.remove(LOCK);
+        let _ = locked_cache.dir.remove(LOCK);
     }
-    let is_empty =
-        locked_cache.folder.entries().is_ok_and(|names| names.iter().all(|name| is_ours(&name.name)));
-    if let (true, true, Some(name)) = (made.directory, is_empty, locked_cache.folder.path().file_name()) {
+    let is_empty = locked_cache.dir.entries().is_ok_and(|names| names.iter().all(|name| is_ours(&name.name)));
+    if let (true, true, Some(name)) = (made.directory, is_empty, locked_cache.dir.path().file_name()) {
         let _ = locked_cache.parent.remove_dir(name);
     }
     let above = locked_cache.parent.path();
@@ -163,15 +162,15 @@ fn unnamed(run: &Dir, entries: &[Entry]) -> Vec<UnrestoredFile> {
     found.retain(|path| !known.contains(path));
     found.sort();
     let why = "the journal does not list it: move it by hand if it belongs in the cache";
-    found.into_iter().map(|file| UnrestoredFile { file, why: why.to_owned() }).collect()
+    found.into_iter().map(|file| UnrestoredFile { file, reason: why.to_owned() }).collect()
 }
 
 /// Removes the run's directory if nothing of the cache is in it; whether it did.
 fn clear(locked_cache: &LockedCache, top: &Dir, run: &Dir, name: &OsStr) -> bool {
     let own = [journal::NAME, journal::UNFINISHED];
     let Ok(names) = run.entries() else { return false };
-    for folder in names.iter().filter(|name| name.kind == FileKind::Dir) {
-        let _ = run.remove_dir(&folder.name);
+    for subdir in names.iter().filter(|name| name.kind == FileKind::Dir) {
+        let _ = run.remove_dir(&subdir.name);
     }
     let is_own = |name: &OsStr| own.iter().any(|own| name == *own);
     if !run.entries().is_ok_and(|names| names.iter().all(|name| is_own(&name.name))) {

@@ -2,12 +2,26 @@
 
 use crate::quarantine::QuarantineProgress;
 
-/// How to restore.
+/// The options of [`restore`](super::restore()).
+#[non_exhaustive]
 pub struct RestoreOptions<'a> {
-    /// Change nothing, and report what would be done.
+    /// Changes nothing, and reports what would be done.
     pub dry_run: bool,
     /// Called before and after each change.
-    pub observe: &'a dyn Fn(QuarantineProgress),
+    pub progress: &'a dyn Fn(QuarantineProgress),
+}
+
+impl<'a> RestoreOptions<'a> {
+    /// A dry run, or a real one.
+    pub fn new(dry_run: bool) -> Self {
+        Self { dry_run, progress: &|_| {} }
+    }
+
+    /// The same with `progress` called before and after each change.
+    #[must_use]
+    pub fn with_progress(self, progress: &'a dyn Fn(QuarantineProgress)) -> Self {
+        Self { progress, ..self }
+    }
 }
 
 /// What was restored, and what was not.
@@ -17,7 +31,7 @@ pub struct RestoreReport {
     /// The restored files, by their paths in the cache.
     pub restored: Vec<String>,
     /// The files that the run, or its build, had written and that were removed.
-    pub withdrawn: Vec<String>,
+    pub deleted: Vec<String>,
     /// What stays in quarantine, or could not get its name back.
     pub unrestored: Vec<UnrestoredFile>,
     /// Nothing is left of the run: its directory is removed.
@@ -31,5 +45,5 @@ pub struct UnrestoredFile {
     /// Its path in the cache.
     pub file: String,
     /// Why it was not restored.
-    pub why: String,
+    pub reason: String,
 }

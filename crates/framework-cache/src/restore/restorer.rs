@@ -53,7 +53,7 @@ pub(super) fn settle_known(
 ) {
     let left = left_displaced(locked_cache, known);
     let left = left.iter().map(|(old, name)| (old.as_str(), name.as_str()));
-    settle(&locked_cache.folder, left, |old, name, digest| {
+    settle(&locked_cache.dir, left, |old, name, digest| {
         is_ours(locked_cache, manifest, entries, (old, name), digest)
     });
 }
@@ -73,7 +73,7 @@ pub(super) fn would_settle(
     known: &HashSet<String>,
     entries: &[Entry],
 ) -> Settled {
-    let dir = &locked_cache.folder;
+    let dir = &locked_cache.dir;
     let mut left = left_displaced(locked_cache, known);
     // Descriptions come after their objects.
     left.sort_by_key(|(_, name)| name.ends_with(".json"));
@@ -103,7 +103,7 @@ fn is_ours(
     (old, name): (&str, &str),
     digest: &Digest,
 ) -> bool {
-    let is_filled = |entry: &Entry| entry.file == name && is_filled(entry, &locked_cache.folder, old);
+    let is_filled = |entry: &Entry| entry.file == name && is_filled(entry, &locked_cache.dir, old);
     manifest.is_ours(name, digest) || entries.iter().any(is_filled)
 }
 
@@ -113,7 +113,7 @@ pub(super) fn left_displaced(locked_cache: &LockedCache, known: &HashSet<String>
     if locked_cache.locks.without {
         return Vec::new();
     }
-    let listed = locked_cache.folder.entries().unwrap_or_default().into_iter();
+    let listed = locked_cache.dir.entries().unwrap_or_default().into_iter();
     let names: Vec<String> = listed.filter_map(|name| name.name.into_string().ok()).collect();
     let left = displaced(&names).filter(|(_, name)| known.contains(*name));
     left.map(|(old, name)| (old.to_owned(), name.to_owned())).collect()
@@ -121,7 +121,7 @@ pub(super) fn left_displaced(locked_cache: &LockedCache, known: &HashSet<String>
 
 impl Restorer<'_> {
     fn keep(&mut self, entry: &Entry, why: impl Into<String>) {
-        self.report.unrestored.push(UnrestoredFile { file: entry.path(), why: why.into() });
+        self.report.unrestored.push(UnrestoredFile { file: entry.path(), reason: why.into() });
     }
 
     /// Whether a file has the entry's name, or would have it.
@@ -144,7 +144,7 @@ impl Restorer<'_> {
             Ok((from, to)) => {
                 let is_below = to.is_some();
                 let from = from.as_ref().or_else(|| (!is_below).then_some(self.run));
-                self.restore_into(to.as_ref().unwrap_or(&self.locked_cache.folder), from, &taken, &others);
+                self.restore_into(to.as_ref().unwrap_or(&self.locked_cache.dir), from, &taken, &others);
             }
             Err(why) => taken.iter().for_each(|entry| self.keep(entry, why.clone())),
         }
@@ -156,7 +156,7 @@ impl Restorer<'_> {
         let Some(below) = entries.first().and_then(|entry| entry.below.as_deref()) else {
             return Ok((None, None));
         };
-        let opened = self.locked_cache.folder.below(OsStr::new(below)).and_then(|to| {
+        let opened = self.locked_cache.dir.below(OsStr::new(below)).and_then(|to| {
             match self.run.below(OsStr::new(below)) {
                 Ok(from) => Ok((Some(from), Some(to))),
                 // All that was in it was restored already.
@@ -178,17 +178,18 @@ impl Restorer<'_> {
             Ok(locks) => locks,
             Err(error) => return taken.iter().for_each(|entry| self.keep(entry, locked(&error))),
         };
-        let places: Vec<Where> = taken.iter().map(|entry| locate(entry, from, to)).collect();
-        let waiting = taken.iter().zip(&places).filter(|(_, place)| matches!(place, Where::InQuarantine));
+        let locations: Vec<Where> = taken.iter().map(|entry| locate(entry, from, to)).collect();
+        let waiting =
+            taken.iter().zip(&locations).filter(|(_, location)| matches!(location, Where::InQuarantine));
         let waiting: Vec<&Entry> = waiting.map(|(entry, _)| *entry).collect();
         let blocked = if waiting.is_empty() {
             None
         } else {
-            self.free_names((to, from), taken, &places, &waiting, others)
+            self.free_names((to, from), taken, &locations, &waiting, others)
         };
         let (mut failed, mut restored) = (None::<String>, Vec::new());
-        for (entry, place) in taken.iter().zip(&places).rev() {
-            match (place, &blocked) {
+        for (entry, location) in taken.iter().zip(&locations).rev() {
+            match (location, &blocked) {
                 (Where::InPlace | Where::Other, _) => {}
                 (Where::Stuck(why), _) => {
                     self.keep(entry, why.clone());
@@ -266,18 +267,21 @@ impl Restorer<'_> {
         &mut self,
         (to, from): (&Dir, Option<&Dir>),
         taken: &[&Entry],
-        places: &[Where],
+        locations: &[Where],
         waiting: &[&Entry],
         others: &Others<'_>,
     ) -> Option<String> {
-        let lost = taken.iter().zip(places).find(|(_, place)| matches!(place, Where::Other));
+        let lost = taken.iter().zip(locations).find(|(_, location)| matches!(location, Where::Other));
         let changed = others.stay.iter().find(|entry| !stays(entry, to));
         if let Some(entry) = lost.map(|(entry, _)| entry).or(changed) {
             return Some(lost_since(&entry.path()));
         }
-        let is_taken =
-            |place: &Where, entry: &Entry| matches!(place, Where::Stuck(_)) && to.may_exist(&entry.file);
-        if let Some((entry, _)) = taken.iter().zip(places).find(|(entry, place)| is_taken(place, entry)) {
+        let is_taken = |location: &Where, entry: &Entry| {
+            matches!(location, Where::Stuck(_)) && to.may_exist(&entry.file)
+        };
+        if let Some((entry, _)) =
+            taken.iter().zip(locations).find(|(entry, location)| is_taken(location, entry))
+        {
             return Some(replaced_since(&entry.path()));
         }
         if let Some(unknown) = self.unknown_part((to, from), taken) {
@@ -287,7 +291,7 @@ impl Restorer<'_> {
         let is_replaced = waiting.iter().any(|entry| matches!(entry.role, Role::Replaced { .. }));
         let mut freed = Vec::new();
         if is_replaced {
-            if places.iter().any(|place| matches!(place, Where::Stuck(_))) {
+            if locations.iter().any(|location| matches!(location, Where::Stuck(_))) {
                 return Some("another file of the same kernel cannot be restored".to_owned());
             }
             let manifest = self.manifest;
@@ -359,13 +363,13 @@ impl Restorer<'_> {
         if self.options.dry_run {
             let ours = is_ours(name);
             if ours {
-                self.report.withdrawn.push(name.to_owned());
+                self.report.deleted.push(name.to_owned());
             }
             return Ok(ours);
         }
-        (self.options.observe)(QuarantineProgress::Moving(self.number));
+        (self.options.progress)(QuarantineProgress::Moving(self.number));
         let Displaced::As(old) = displace(dir, name, |old| {
-            (self.options.observe)(QuarantineProgress::Checking);
+            (self.options.progress)(QuarantineProgress::Checking);
             is_ours(old)
         })?
         else {
@@ -375,18 +379,18 @@ impl Restorer<'_> {
             let why = format!(
                 "a process that had `{name}` open wrote to it: look at it, and remove it if it is not needed"
             );
-            self.report.unrestored.push(UnrestoredFile { file: old.name, why });
+            self.report.unrestored.push(UnrestoredFile { file: old.name, reason: why });
             return Ok(true);
         }
-        (self.options.observe)(QuarantineProgress::Moved(self.number));
+        (self.options.progress)(QuarantineProgress::Moved(self.number));
         self.number += 1;
-        self.report.withdrawn.push(name.to_owned());
+        self.report.deleted.push(name.to_owned());
         Ok(true)
     }
 
     /// Removes the files that the run added for one kernel, the description first; or none, if one was changed since.
-    pub(super) fn withdraw(&mut self, entries: &[Entry]) {
-        let to = &self.locked_cache.folder;
+    pub(super) fn delete_added(&mut self, entries: &[Entry]) {
+        let to = &self.locked_cache.dir;
         let all: Vec<&Entry> = entries.iter().collect();
         let why = match self.remove_ours(to, &all, |entry, name| is_filled(entry, to, name)) {
             Ok(_) => return,
@@ -395,14 +399,14 @@ impl Restorer<'_> {
             }
             Err(Blocked::Failed(why)) => why,
         };
-        let there = entries.iter().filter(|entry| to.may_exist(&entry.file));
-        there.for_each(|entry| self.keep(entry, why.clone()));
+        let left = entries.iter().filter(|entry| to.may_exist(&entry.file));
+        left.for_each(|entry| self.keep(entry, why.clone()));
     }
 
     /// Restores one file; whether it did.
     fn restore_file(&mut self, entry: &Entry, from: &Dir, to: &Dir) -> bool {
         if !self.options.dry_run {
-            (self.options.observe)(QuarantineProgress::Moving(self.number));
+            (self.options.progress)(QuarantineProgress::Moving(self.number));
             if let Err(error) = rename_new(from, &entry.file, to, &entry.file) {
                 let why = match error.kind() {
                     ErrorKind::AlreadyExists => replaced_since(&entry.path()),
@@ -411,7 +415,7 @@ impl Restorer<'_> {
                 self.keep(entry, why);
                 return false;
             }
-            (self.options.observe)(QuarantineProgress::Moved(self.number));
+            (self.options.progress)(QuarantineProgress::Moved(self.number));
             self.number += 1;
         }
         self.report.restored.push(entry.path());

@@ -18,7 +18,7 @@ pub(crate) const AKG_PARTS: [&str; 3] = ["akg", "composite", "tbe"];
 pub(crate) const FOLDERS: [&str; 4] = [PREBUILT, AKG_PARTS[0], AKG_PARTS[1], AKG_PARTS[2]];
 
 /// Whether `path` is in a folder that holds what a repair took away.
-pub fn is_set_aside(path: &Path) -> bool {
+pub fn is_in_quarantine(path: &Path) -> bool {
     path.iter().any(is_quarantine)
 }
 
@@ -100,9 +100,9 @@ fn above(path: &Path) -> PathBuf {
 #[non_exhaustive]
 pub struct CacheDirs {
     /// The caches, in order of their paths.
-    pub places: Vec<CacheDir>,
+    pub caches: Vec<CacheDir>,
     /// Directories that cannot be read, and why.
-    pub closed: Vec<(PathBuf, io::Error)>,
+    pub unreadable_dirs: Vec<(PathBuf, io::Error)>,
     /// Directories that are nested too deep.
     pub too_deep: Vec<PathBuf>,
     /// Links that were not followed: those to directories above the tree; where no link is followed, those that are called
@@ -121,7 +121,7 @@ pub struct OtherFiles {
     /// The names of its `.json`, `.o`, `.so` and `.kern` files, in order.
     pub names: Vec<OsString>,
     /// A survey reads the directory, too, and reports what is no kernel's.
-    pub is_surveyed: bool,
+    pub is_scanned: bool,
 }
 
 /// The caches at and below `path`, those in other caches, too. Pseudo file systems are not entered, and each directory is
@@ -145,33 +145,33 @@ fn search(path: &Path, links: Links) -> io::Result<CacheDirs> {
     let (walk, dir) = Walk::begin(path, links)?;
     // Only its full path says what `.` is called.
     let mut full = full_names(path)?;
-    let mut search = Search { walk, links, places: CacheDirs::default() };
+    let mut search = Search { walk, links, found: CacheDirs::default() };
     search.look(dir, &mut full, 0, None);
     while let Some(dir) = search.walk.behind_link() {
         search.look_behind_link(dir);
     }
-    let Search { walk, mut places, .. } = search;
-    places.closed.extend(walk.closed);
-    places.too_deep = walk.too_deep;
+    let Search { walk, mut found, .. } = search;
+    found.unreadable_dirs.extend(walk.unreadable_dirs);
+    found.too_deep = walk.too_deep;
     for link in walk.not_followed {
         match link.file_name().is_some_and(is_cache_name) {
-            true => places
-                .closed
+            true => found
+                .unreadable_dirs
                 .push((link, io::Error::other("it is a link to a directory above what was named"))),
-            false => places.links.push(link),
+            false => found.links.push(link),
         }
     }
-    places.places.sort_by(|a, b| a.path.cmp(&b.path));
-    places.links.sort_unstable();
-    places.others.sort_unstable();
-    Ok(places)
+    found.caches.sort_by(|a, b| a.path.cmp(&b.path));
+    found.links.sort_unstable();
+    found.others.sort_unstable();
+    Ok(found)
 }
 
 /// A search for caches.
 struct Search {
     walk: Walk,
     links: Links,
-    places: CacheDirs,
+    found: CacheDirs,
 }
 
 impl Search {
@@ -180,33 +180,33 @@ impl Search {
     fn look(&mut self, dir: Dir, full: &mut Vec<OsString>, depth: usize, part: Option<Part>) {
         let names = match dir.entries() {
             Ok(names) => names,
-            Err(error) => return self.places.closed.push((dir.path().to_owned(), error)),
+            Err(error) => return self.found.unreadable_dirs.push((dir.path().to_owned(), error)),
         };
-        let place = recognise(dir.path(), full)
-            .filter(|place| part.is_none() && (place.kind != Kind::Package || is_package(full, &names)));
+        let cache = recognise(dir.path(), full)
+            .filter(|cache| part.is_none() && (cache.kind != Kind::Package || is_package(full, &names)));
         let (links, names): (Vec<DirEntry>, Vec<DirEntry>) =
             names.into_iter().partition(|name| name.kind == FileKind::Link);
         let has_files = names.iter().any(|name| name.kind == FileKind::File);
         let mut files: Vec<&DirEntry> = names.iter().filter(|name| name.kind != FileKind::Dir).collect();
         files.extend(links.iter().filter(|link| !self.leads_to_directory(&dir, link)));
-        if place.is_none() && part != Some(Part::Kernels) {
+        if cache.is_none() && part != Some(Part::Kernels) {
             self.add_others(&dir, &files, part.is_some());
         }
-        let before = self.places.places.len();
+        let before = self.found.caches.len();
         for name in names.iter().filter(|name| name.kind == FileKind::Dir && !is_quarantine(&name.name)) {
-            let (part, closed) = (Part::of(place.as_ref(), &name.name), self.walk.closed.len());
+            let (part, unreadable) = (Part::of(cache.as_ref(), &name.name), self.walk.unreadable_dirs.len());
             if let Some(below) = self.walk.below(&dir, &name.name, depth) {
                 full.push(name.name.clone());
                 self.look(below, full, depth + 1, part);
                 full.pop();
             } else if part.is_some() {
                 // The survey reports it.
-                self.walk.closed.truncate(closed);
+                self.walk.unreadable_dirs.truncate(unreadable);
             }
         }
         // CANN has a `kernel_meta` with nothing in it but the directories of its processes.
-        let is_outer = !has_files && self.places.places.len() > before;
-        self.places.places.extend(place.filter(|place| place.rank.is_some() || !is_outer));
+        let is_outer = !has_files && self.found.caches.len() > before;
+        self.found.caches.extend(cache.filter(|cache| cache.rank.is_some() || !is_outer));
     }
 
     /// Looks into a directory behind a link. It counts under the names of the link if these are a cache's or a rank's, else
@@ -215,7 +215,7 @@ impl Search {
         let path = dir.path().to_owned();
         let (mut own, mut named) = match (full_names(&path), full_names(&above(&path))) {
             (Ok(own), Ok(named)) => (own, named),
-            (Err(error), _) | (_, Err(error)) => return self.places.closed.push((path, error)),
+            (Err(error), _) | (_, Err(error)) => return self.found.unreadable_dirs.push((path, error)),
         };
         let name = path.file_name().unwrap_or_default();
         named.push(name.to_owned());
@@ -231,14 +231,14 @@ impl Search {
     fn leads_to_directory(&mut self, dir: &Dir, link: &DirEntry) -> bool {
         let (path, is_cache) = (dir.path().join(&link.name), is_cache_name(&link.name));
         if self.links == Links::Leave && is_cache {
-            self.places.links.push(path);
+            self.found.links.push(path);
             return true;
         }
         match self.walk.link(dir, &link.name) {
             Ok(is_directory) => is_directory,
             Err(error) => {
                 if is_cache || error.kind() == io::ErrorKind::PermissionDenied {
-                    self.places.closed.push((path, error));
+                    self.found.unreadable_dirs.push((path, error));
                 }
                 false
             }
@@ -246,15 +246,15 @@ impl Search {
     }
 
     /// Keeps the names of files in a directory that is no cache, if they may be kernels'.
-    fn add_others(&mut self, dir: &Dir, files: &[&DirEntry], is_surveyed: bool) {
+    fn add_others(&mut self, dir: &Dir, files: &[&DirEntry], is_scanned: bool) {
         let may_be = |name: &&&DirEntry| {
             let suffix = Path::new(&name.name).extension().and_then(OsStr::to_str);
             matches!(suffix, Some("json" | "o" | "so" | "kern"))
         };
         let mut names: Vec<OsString> = files.iter().filter(may_be).map(|name| name.name.clone()).collect();
         names.sort_unstable();
-        if !names.is_empty() && !is_set_aside(dir.path()) {
-            self.places.others.push(OtherFiles { path: dir.path().to_owned(), names, is_surveyed });
+        if !names.is_empty() && !is_in_quarantine(dir.path()) {
+            self.found.others.push(OtherFiles { path: dir.path().to_owned(), names, is_scanned });
         }
     }
 }
@@ -269,8 +269,8 @@ enum Part {
 }
 
 impl Part {
-    fn of(place: Option<&CacheDir>, name: &OsStr) -> Option<Self> {
-        match place?.kind {
+    fn of(cache: Option<&CacheDir>, name: &OsStr) -> Option<Self> {
+        match cache?.kind {
             Kind::MindSpore if name == PREBUILT => Some(Self::Trials),
             Kind::Akg if AKG_PARTS.iter().any(|part| *part == name) => Some(Self::Kernels),
             _ => None,
@@ -304,7 +304,7 @@ fn recognise(path: &Path, full: &[OsString]) -> Option<CacheDir> {
     if full.iter().any(|name| is_quarantine(name)) {
         return None;
     }
-    let place = |kind, rank: Option<&str>, soc: Option<&str>| CacheDir {
+    let cache = |kind, rank: Option<&str>, soc: Option<&str>| CacheDir {
         path: path.to_owned(),
         kind,
         rank: rank.map(str::to_owned),
@@ -312,23 +312,23 @@ fn recognise(path: &Path, full: &[OsString]) -> Option<CacheDir> {
     };
     match (own, parent) {
         ("kernel_meta", Some(process)) if process.starts_with("kernel_meta_") => {
-            Some(place(Kind::Work, None, None))
+            Some(cache(Kind::Work, None, None))
         }
         ("kernel_meta", _) => {
             let rank = parent.and_then(|parent| parent.strip_prefix("rank_"));
-            Some(place(Kind::MindSpore, rank, None))
+            Some(cache(Kind::MindSpore, rank, None))
         }
-        ("akg_kernel_meta", _) => Some(place(Kind::Akg, None, None)),
+        ("akg_kernel_meta", _) => Some(cache(Kind::Akg, None, None)),
         // The documentation's own example nests two of that name.
         ("kernel_cache", Some("kernel_cache")) => None,
         // A store of ours in there, or one that an older version made.
         ("opkeep" | "v1", Some("kernel_cache")) => None,
         (soc, Some("kernel_cache")) if targets::named(soc).is_some() || has_ini(full) => {
-            Some(place(Kind::Cann, None, Some(soc)))
+            Some(cache(Kind::Cann, None, Some(soc)))
         }
         // Others have folders of that name, too.
         (_, Some("kernel_cache")) => None,
-        _ => installed_soc(full).or_else(|| built_soc(full)).map(|soc| place(Kind::Package, None, Some(soc))),
+        _ => installed_soc(full).or_else(|| built_soc(full)).map(|soc| cache(Kind::Package, None, Some(soc))),
     }
 }
 
@@ -362,7 +362,7 @@ mod tests {
 
     fn of(path: &str) -> Option<(Kind, Option<String>, Option<String>)> {
         let full: Vec<OsString> = Path::new(path).iter().map(OsStr::to_owned).collect();
-        recognise(Path::new(path), &full).map(|place| (place.kind, place.rank, place.soc))
+        recognise(Path::new(path), &full).map(|cache| (cache.kind, cache.rank, cache.soc))
     }
 
     #[test]

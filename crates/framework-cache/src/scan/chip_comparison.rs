@@ -34,10 +34,10 @@ struct Candidate {
 
 /// Compares the kernels of one directory with what names their chip. Those that are for another one are refused; what we
 /// put there on purpose is only noted.
-pub(crate) fn compare(dir: &Dir, place: &CacheDir, items: &mut [Item]) {
-    note_unknown(place.soc.as_deref(), items);
-    let others = others_named(place.soc.as_deref(), items);
-    let mut candidates = candidates(place, items);
+pub(crate) fn compare(dir: &Dir, cache: &CacheDir, items: &mut [Item]) {
+    note_unknown(cache.soc.as_deref(), items);
+    let others = others_named(cache.soc.as_deref(), items);
+    let mut candidates = candidates(cache, items);
     let is_mixed = candidates.windows(2).any(|pair| pair[0].group != pair[1].group);
     if others.is_empty() && !is_mixed {
         return;
@@ -50,14 +50,14 @@ pub(crate) fn compare(dir: &Dir, place: &CacheDir, items: &mut [Item]) {
     for (at, other) in others {
         match is_ours(&items[at]) {
             true => items[at].notes.push(Note::OwnOtherChip(other)),
-            false => refuse(dir, place.kind, &mut items[at], other),
+            false => refuse(dir, cache.kind, &mut items[at], other),
         }
     }
     for (Candidate { at, found, is_named, .. }, among) in odd {
         let other = OtherChip { found, named_by: NamedBy::Others(among) };
         match is_named {
             true => items[at].notes.push(Note::OtherChip(other)),
-            false => refuse(dir, place.kind, &mut items[at], other),
+            false => refuse(dir, cache.kind, &mut items[at], other),
         }
     }
 }
@@ -92,11 +92,11 @@ fn others_named(soc: Option<&str>, items: &[Item]) -> Vec<(usize, OtherChip)> {
 }
 
 /// The kernels that are compared with each other: in AKG's directory, which several backends share, those for Ascend.
-fn candidates(place: &CacheDir, items: &[Item]) -> Vec<Candidate> {
-    if place.soc.as_deref().is_some_and(|soc| Family::of_target(soc).is_some()) {
+fn candidates(cache: &CacheDir, items: &[Item]) -> Vec<Candidate> {
+    if cache.soc.as_deref().is_some_and(|soc| Family::of_target(soc).is_some()) {
         return Vec::new();
     }
-    let counts = |built: &Built| place.kind != Kind::Akg || built.is_ascend();
+    let counts = |built: &Built| cache.kind != Kind::Akg || built.is_ascend();
     let mut candidates: Vec<Candidate> = Vec::with_capacity(items.len());
     for (at, item) in items.iter().enumerate() {
         let Some(Chip { objects, claim }) = &item.chip else { continue };
@@ -134,10 +134,10 @@ fn odd_ones(candidates: &[Candidate]) -> Vec<(Candidate, String)> {
 }
 
 fn refuse(dir: &Dir, kind: Kind, item: &mut Item, other: OtherChip) {
-    item.verdict = ItemState::OtherChip(other);
+    item.state = ItemState::OtherChip(other);
     item.kernel = None;
-    item.outcome = behavior::of(kind, item.what, &item.name, &item.verdict, &item.notes, item.members);
-    item.seen = item.files().into_iter().map(|file| (file.clone(), dir.file_state(&file))).collect();
+    item.behavior = behavior::of(kind, item.kind, &item.name, &item.state, &item.notes, item.members);
+    item.judged = item.files().into_iter().map(|file| (file.clone(), dir.file_state(&file))).collect();
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ pub enum ExtractError {
         file: String,
     },
     /// It is no regular file, or larger than any genuine one.
-    Strange {
+    NotAFile {
         /// Its name.
         file: String,
     },
@@ -77,8 +77,8 @@ impl CacheReader {
     ///
     /// # Errors
     /// The folder cannot be opened.
-    pub fn open(place: &CacheDir) -> io::Result<Self> {
-        let dir = Dir::open_quietly(&place.path)?;
+    pub fn open(cache: &CacheDir) -> io::Result<Self> {
+        let dir = Dir::open_quietly(&cache.path)?;
         let ours = ours(&dir);
         Ok(Self { dir, ours })
     }
@@ -87,7 +87,7 @@ impl CacheReader {
     ///
     /// # Errors
     /// One of them is not there, or cannot be read.
-    pub fn take(&self, item: &Item) -> Result<ExtractedKernel, ExtractError> {
+    pub fn extract(&self, item: &Item) -> Result<ExtractedKernel, ExtractError> {
         let below = item.below.map(|below| self.dir.below(OsStr::new(below))).transpose();
         let below = below.map_err(|source| ExtractError::Failed { file: item.name.clone(), source })?;
         let dir = below.as_ref().unwrap_or(&self.dir);
@@ -131,7 +131,7 @@ fn read(dir: &Dir, file: &str, limit: u64) -> Result<(Vec<u8>, FileState), Extra
         FileRead::Complete(identity) => Ok((bytes, identity)),
         FileRead::Missing => Err(ExtractError::Missing { file }),
         FileRead::Changing => Err(ExtractError::Changing { file }),
-        FileRead::TooLarge(_) | FileRead::NotAFile | FileRead::Link => Err(ExtractError::Strange { file }),
+        FileRead::TooLarge(_) | FileRead::NotAFile | FileRead::Link => Err(ExtractError::NotAFile { file }),
         FileRead::Failed(source) => Err(ExtractError::Failed { file, source }),
     }
 }
@@ -141,7 +141,7 @@ impl std::fmt::Display for ExtractError {
         match self {
             Self::Missing { file } => write!(f, "`{file}` is not there"),
             Self::Changing { file } => write!(f, "`{file}` changed whenever it was read"),
-            Self::Strange { file } => {
+            Self::NotAFile { file } => {
                 write!(f, "`{file}` is no regular file, or larger than any genuine one")
             }
             Self::Failed { file, source } => write!(f, "`{file}` cannot be read: {source}"),

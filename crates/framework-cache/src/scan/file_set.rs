@@ -106,7 +106,7 @@ impl ClassifiedNames {
     /// Adds a link to the kernel that it belongs to; false if there is no other file of that.
     pub(crate) fn add_link(&mut self, name: &str, kind: Kind) -> bool {
         let NameClass::Kernel(stem, member) = class(name, kind) else { return false };
-        let at = self.kernels.binary_search_by(|(there, _)| there.as_str().cmp(stem));
+        let at = self.kernels.binary_search_by(|(known, _)| known.as_str().cmp(stem));
         let Some((_, members)) = at.ok().and_then(|at| self.kernels.get_mut(at)) else { return false };
         *members = members.with(member);
         true

@@ -17,33 +17,33 @@ pub const YOUNG: Duration = Duration::from_secs(30 * 60);
 
 /// What is asked to learn who is at a cache. The system is asked for open files once, and only if something is wrong.
 #[derive(Debug, Default)]
-pub(crate) struct Watch {
+pub(crate) struct InUseCheck {
     open: Option<OpenFiles>,
 }
 
-impl Watch {
+impl InUseCheck {
     /// Says of all `items` in `dir` that are not intact whether somebody is at them.
     pub(crate) fn mark(&mut self, dir: &Dir, items: &mut [Item], now: SystemTime) {
         for item in items {
-            if matches!(item.verdict, ItemState::Damaged(_) | ItemState::Orphan(_)) {
+            if matches!(item.state, ItemState::Damaged(_) | ItemState::Orphan(_)) {
                 let open = self.open.get_or_insert_with(OpenFiles::of_others);
-                item.busy = busy(dir, item, open, now);
+                item.in_use = use_of(dir, item, open, now);
             }
         }
     }
 }
 
 /// Who is at `item`: a holder of its files or of its lock, or whoever wrote it just now.
-fn busy(dir: &Dir, item: &Item, open: &OpenFiles, now: SystemTime) -> Option<InUse> {
-    let there = || item.seen.iter().filter_map(|(_, state)| state.as_ref());
+fn use_of(dir: &Dir, item: &Item, open: &OpenFiles, now: SystemTime) -> Option<InUse> {
+    let files = || item.judged.iter().filter_map(|(_, state)| state.as_ref());
     // Whoever holds a lock has its file open.
     if item.members.has(FileSet::LOCK.with(FileSet::PRE_LOCK)) && is_locked(dir, item) {
         return Some(InUse::Locked);
     }
-    if let Some(process) = there().find_map(|file| open.holder(file)) {
+    if let Some(process) = files().find_map(|file| open.holder(file)) {
         return Some(InUse::Open { process });
     }
-    let age = there().map(|file| age(file, now)).min()?;
+    let age = files().map(|file| age(file, now)).min()?;
     (age < YOUNG).then_some(InUse::RecentlyWritten { seconds: age.as_secs() })
 }
 

@@ -17,17 +17,17 @@ use opkeep_kernel_meta::InUse;
 #[non_exhaustive]
 pub struct Item {
     /// What it is.
-    pub what: ItemKind,
+    pub kind: ItemKind,
     /// The kernel's stem, or the file's name.
     pub name: String,
     /// The folder below the cache's own that it is in, such as `tbe_prebuild_res`; mostly none.
     pub below: Option<&'static str>,
     /// Whether it is in order.
-    pub verdict: ItemState,
+    pub state: ItemState,
     /// Who is at it, so that what is wrong with it may be so for a moment only.
-    pub busy: Option<InUse>,
+    pub in_use: Option<InUse>,
     /// What the framework would do with it.
-    pub outcome: FrameworkBehavior,
+    pub behavior: FrameworkBehavior,
     /// What is good to know, and no fault.
     pub notes: Vec<Note>,
     /// Of an intact kernel, what it is.
@@ -42,7 +42,7 @@ pub struct Item {
     /// Whether its `.json` was read, so that it is known what it names.
     pub(crate) is_read: bool,
     /// Of what is not intact: its files, in the state in which they were judged.
-    pub(crate) seen: Vec<(String, Option<FileState>)>,
+    pub(crate) judged: Vec<(String, Option<FileState>)>,
 }
 
 /// What a thing in a cache is.
@@ -74,7 +74,7 @@ pub enum ItemState {
     /// It is a kernel in order, for another chip than the one that is named beside it.
     OtherChip(OtherChip),
     /// It changed whenever it was read.
-    InUse,
+    Changing,
     /// It could not be read: which file, and why.
     Unreadable {
         /// The file.
@@ -258,20 +258,20 @@ impl Item {
     /// Whether something is wrong with it, for good as far as can be told.
     pub fn is_finding(&self) -> bool {
         let is_wrong =
-            matches!(self.verdict, ItemState::Damaged(_) | ItemState::Orphan(_) | ItemState::OtherChip(_));
-        self.busy.is_none() && is_wrong
+            matches!(self.state, ItemState::Damaged(_) | ItemState::Orphan(_) | ItemState::OtherChip(_));
+        self.in_use.is_none() && is_wrong
     }
 
     /// Whether a repair would move it away: a kernel for another chip is not damaged.
     pub fn is_repairable(&self) -> bool {
-        self.is_finding() && !matches!(self.verdict, ItemState::OtherChip(_))
+        self.is_finding() && !matches!(self.state, ItemState::OtherChip(_))
     }
 
     /// In a word: `intact`, `damaged`, `orphan`, `other chip`, `in progress`, `in use`, `unreadable`.
-    pub fn state(&self) -> &'static str {
-        match (&self.verdict, self.busy) {
+    pub fn state_name(&self) -> &'static str {
+        match (&self.state, self.in_use) {
             (ItemState::Intact, _) => "intact",
-            (ItemState::InUse, _) => "in use",
+            (ItemState::Changing, _) => "in use",
             (ItemState::OtherChip(_), _) => "other chip",
             (ItemState::Unreadable { .. }, _) => "unreadable",
             (_, Some(_)) => "in progress",

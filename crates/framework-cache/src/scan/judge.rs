@@ -42,9 +42,9 @@ pub(crate) struct JudgeScratch<'a> {
 }
 
 /// What came of looking at a kernel's files.
-pub(crate) struct Seen {
-    verdict: ItemState,
-    what: ItemKind,
+pub(crate) struct Judgement {
+    state: ItemState,
+    kind: ItemKind,
     notes: Vec<Note>,
     kernel: Option<Kernel>,
     chip: Option<Chip>,
@@ -56,29 +56,29 @@ pub(crate) struct Seen {
     json: Option<FileState>,
 }
 
-impl Seen {
-    fn new(verdict: ItemState) -> Self {
-        Self::of(ItemKind::Kernel, verdict)
+impl Judgement {
+    fn new(state: ItemState) -> Self {
+        Self::of(ItemKind::Kernel, state)
     }
 
-    pub(crate) fn of(what: ItemKind, verdict: ItemState) -> Self {
+    pub(crate) fn of(kind: ItemKind, state: ItemState) -> Self {
         let (notes, named) = (Vec::new(), Vec::new());
-        Self { verdict, what, notes, kernel: None, chip: None, object: None, named, json: None }
+        Self { state, kind, notes, kernel: None, chip: None, object: None, named, json: None }
     }
 
     pub(crate) fn named(self, object: &str) -> Self {
         Self { object: Some(object.into()), ..self }
     }
 
-    fn damaged(flaw: ItemProblem) -> Self {
-        Self::new(ItemState::Damaged(vec![flaw]))
+    fn damaged(problem: ItemProblem) -> Self {
+        Self::new(ItemState::Damaged(vec![problem]))
     }
 }
 
 /// The files that were not there when they were to be read.
-fn missing(verdict: &ItemState) -> impl Iterator<Item = &str> {
-    let flaws: &[ItemProblem] = if let ItemState::Damaged(flaws) = verdict { flaws } else { &[] };
-    let expected = flaws.iter().filter_map(|flaw| match flaw {
+fn missing(state: &ItemState) -> impl Iterator<Item = &str> {
+    let problems: &[ItemProblem] = if let ItemState::Damaged(problems) = state { problems } else { &[] };
+    let expected = problems.iter().filter_map(|problem| match problem {
         ItemProblem::NoObject { expected } => Some(expected.split(" or ")),
         _ => None,
     });
@@ -96,10 +96,10 @@ impl JudgeScratch<'_> {
         let mut tries = 0;
         loop {
             tries += 1;
-            let seen = self.look(stem, members, judge_cache);
-            let wrong = matches!(seen.verdict, ItemState::Damaged(_));
+            let judgement = self.look(stem, members, judge_cache);
+            let wrong = matches!(judgement.state, ItemState::Damaged(_));
             let mut is_back = false;
-            if wrong || matches!(seen.verdict, ItemState::Orphan(_)) {
+            if wrong || matches!(judgement.state, ItemState::Orphan(_)) {
                 // Since the folder was listed, a kernel may have been finished there, or aged away.
                 let now = self.now_there(stem, members);
                 if now.without(FileSet::LOCK).is_empty() {
@@ -110,21 +110,21 @@ impl JudgeScratch<'_> {
                     continue;
                 }
                 if now != members {
-                    return Some(self.item(stem, now, Seen::new(ItemState::InUse)));
+                    return Some(self.item(stem, now, Judgement::new(ItemState::Changing)));
                 }
-                is_back = missing(&seen.verdict)
+                is_back = missing(&judgement.state)
                     .any(|file| now.has_name(stem, file) || self.dir.is_file_or_link(file));
             }
             let json = format!("{stem}.json");
             // Between reading its two files, the framework may have replaced both; or one was gone only for a moment.
-            let replaced = || seen.json.is_some() && self.dir.file_state(&json) != seen.json;
+            let replaced = || judgement.json.is_some() && self.dir.file_state(&json) != judgement.json;
             if wrong && (is_back || replaced()) {
                 if tries < TRIES {
                     continue;
                 }
-                return Some(self.item(stem, members, Seen::new(ItemState::InUse)));
+                return Some(self.item(stem, members, Judgement::new(ItemState::Changing)));
             }
-            return Some(self.item(stem, members, seen));
+            return Some(self.item(stem, members, judgement));
         }
     }
 
@@ -134,15 +134,15 @@ impl JudgeScratch<'_> {
     }
 
     /// What is to be said of what was seen, with the state of all files if something is wrong.
-    pub(crate) fn item(&self, stem: &str, members: FileSet, seen: Seen) -> Item {
-        let Seen { verdict, what, notes, kernel, chip, object, named, json } = seen;
+    pub(crate) fn item(&self, stem: &str, members: FileSet, judgement: Judgement) -> Item {
+        let Judgement { state, kind, notes, kernel, chip, object, named, json } = judgement;
         let mut item = Item {
-            what,
+            kind,
             name: stem.to_owned(),
             below: None,
-            outcome: behavior::of(self.kind, what, stem, &verdict, &notes, members),
-            verdict,
-            busy: None,
+            behavior: behavior::of(self.kind, kind, stem, &state, &notes, members),
+            state,
+            in_use: None,
             notes,
             kernel,
             chip,
@@ -150,18 +150,18 @@ impl JudgeScratch<'_> {
             object,
             named,
             is_read: json.is_some(),
-            seen: Vec::new(),
+            judged: Vec::new(),
         };
-        if !matches!(item.verdict, ItemState::Intact) {
+        if !matches!(item.state, ItemState::Intact) {
             let state = |file: String| (self.dir.file_state(&file), file);
-            item.seen = item.files().into_iter().map(state).map(|(state, file)| (file, state)).collect();
+            item.judged = item.files().into_iter().map(state).map(|(state, file)| (file, state)).collect();
         }
         item
     }
 
-    fn look(&self, stem: &str, members: FileSet, judge_cache: &mut JudgeCache) -> Seen {
+    fn look(&self, stem: &str, members: FileSet, judge_cache: &mut JudgeCache) -> Judgement {
         if !members.has(FileSet::JSON) {
-            return Seen::new(ItemState::Orphan(match () {
+            return Judgement::new(ItemState::Orphan(match () {
                 () if members.has(FileSet::OBJECTS) => Orphan::ObjectOnly,
                 () if members.has(FileSet::INFO) => Orphan::InfoOnly,
                 () if members.has(FileSet::HEADER) => Orphan::HeaderOnly,
@@ -171,19 +171,19 @@ impl JudgeScratch<'_> {
         let file = format!("{stem}.json");
         let json = match self.read(&file, MAX_TEXT, &mut judge_cache.json) {
             Ok(json) => json,
-            Err(verdict) => return Seen::new(verdict),
+            Err(state) => return Judgement::new(state),
         };
         let meta = self.parse(judge_cache);
-        let seen = match meta {
+        let judgement = match meta {
             Ok(meta) => self.described(stem, members, meta, judge_cache),
             // Reports that compilers leave beside kernels.
             Err(_) if members == FileSet::JSON && is_list(&judge_cache.json) => record(),
-            Err(error) => Seen {
+            Err(error) => Judgement {
                 notes: mem::take(&mut judge_cache.lints),
-                ..Seen::damaged(unread(stem, &judge_cache.json, error))
+                ..Judgement::damaged(unread(stem, &judge_cache.json, error))
             },
         };
-        Seen { json: Some(json), ..seen }
+        Judgement { json: Some(json), ..judgement }
     }
 
     /// What the `.json` describes that was read; and in its own caches, what MindSpore's reader makes of it.
@@ -203,7 +203,7 @@ impl JudgeScratch<'_> {
         members: FileSet,
         meta: KernelMeta,
         judge_cache: &mut JudgeCache,
-    ) -> Seen {
+    ) -> Judgement {
         if let Some(parts) = sub_kernel_files(&meta) {
             return self.master(&parts, judge_cache);
         }
@@ -212,11 +212,11 @@ impl JudgeScratch<'_> {
         }
         let names = match self.object_names(stem, &meta) {
             Ok(names) => names,
-            Err(name) => return Seen::damaged(ItemProblem::UnsafeName { name }),
+            Err(name) => return Judgement::damaged(ItemProblem::UnsafeName { name }),
         };
         let named = self.named(stem, &names, &meta);
-        let seen = self.with_object(stem, members, meta, &names, judge_cache);
-        Seen { named, ..seen }
+        let judgement = self.with_object(stem, members, meta, &names, judge_cache);
+        Judgement { named, ..judgement }
     }
 
     /// Judges a `.json` with the first object there is of those that are called `names`.
@@ -227,7 +227,7 @@ impl JudgeScratch<'_> {
         meta: KernelMeta,
         names: &[String],
         judge_cache: &mut JudgeCache,
-    ) -> Seen {
+    ) -> Judgement {
         let mut found = None;
         for name in names {
             match self.read(name, MAX_OBJECT, &mut judge_cache.object) {
@@ -235,21 +235,22 @@ impl JudgeScratch<'_> {
                     found = Some((name, identity));
                     break;
                 }
-                Err(ItemState::Damaged(flaws)) if matches!(flaws[..], [ItemProblem::NoObject { .. }]) => {}
-                Err(verdict) => return Seen::new(verdict),
+                Err(ItemState::Damaged(problems))
+                    if matches!(problems[..], [ItemProblem::NoObject { .. }]) => {}
+                Err(state) => return Judgement::new(state),
             }
         }
         let Some((name, identity)) = found else {
-            return Seen::damaged(ItemProblem::NoObject { expected: names.join(" or ") });
+            return Judgement::damaged(ItemProblem::NoObject { expected: names.join(" or ") });
         };
         let object = (!members.has_name(stem, name)).then(|| name.as_str().into());
-        let seen = match self.kind {
+        let judgement = match self.kind {
             Kind::Cann | Kind::Package | Kind::Work if name.ends_with(".so") => {
                 library(&meta, judge_cache, identity.len)
             }
             _ => self.pair(stem, members, meta, judge_cache, identity.len),
         };
-        Seen { object, ..seen }
+        Judgement { object, ..judgement }
     }
 
     /// Judges the `.json` with the object that were read.
@@ -260,20 +261,20 @@ impl JudgeScratch<'_> {
         meta: KernelMeta,
         judge_cache: &mut JudgeCache,
         bytes: u64,
-    ) -> Seen {
+    ) -> Judgement {
         let JudgeCache { json, object, other, text, lints } = judge_cache;
         // For which chip it should be is compared afterwards: a kernel for another one is not damaged.
         let report = validate_parsed(meta, object, None);
         let mut chip = Chip::of(&report);
-        let flaws: Vec<ItemProblem> = report.errors().cloned().map(ItemProblem::Invalid).collect();
+        let problems: Vec<ItemProblem> = report.errors().cloned().map(ItemProblem::Invalid).collect();
         let mut notes: Vec<Note> = remarks(&report).map(Note::Finding).collect();
         notes.append(lints);
         notes.extend(self.name_notes(stem, members, &report, (other, text), chip.as_mut()));
         let kernel = report.sha256.map(|sha256| Kernel { sha256, bytes: bytes + json.len() as u64 });
-        let verdict = if flaws.is_empty() { ItemState::Intact } else { ItemState::Damaged(flaws) };
-        let is_intact = matches!(verdict, ItemState::Intact);
+        let state = if problems.is_empty() { ItemState::Intact } else { ItemState::Damaged(problems) };
+        let is_intact = matches!(state, ItemState::Intact);
         let (kernel, chip) = (kernel.filter(|_| is_intact), chip.filter(|_| is_intact));
-        Seen { notes, kernel, chip, ..Seen::new(verdict) }
+        Judgement { notes, kernel, chip, ..Judgement::new(state) }
     }
 
     /// What is to be said of a kernel's names, and of the files beside it that nobody reads.
@@ -314,18 +315,18 @@ impl JudgeScratch<'_> {
     }
 
     /// Judges a master: a kernel of old whose two sides are kernels of their own.
-    fn master(&self, parts: &[&str], judge_cache: &mut JudgeCache) -> Seen {
-        let mut flaws = Vec::new();
+    fn master(&self, parts: &[&str], judge_cache: &mut JudgeCache) -> Judgement {
+        let mut problems = Vec::new();
         for part in parts {
             let stem = part.strip_suffix(".json").unwrap_or(part);
             let problem = match () {
                 () if !is_plain_file_name(stem) => Some(UNSAFE_NAME.to_owned()),
                 () => self.part_problem(stem, judge_cache),
             };
-            flaws.extend(problem.map(|problem| ItemProblem::Part { part: (*part).to_owned(), problem }));
+            problems.extend(problem.map(|problem| ItemProblem::Part { part: (*part).to_owned(), problem }));
         }
-        let verdict = if flaws.is_empty() { ItemState::Intact } else { ItemState::Damaged(flaws) };
-        Seen::new(verdict)
+        let state = if problems.is_empty() { ItemState::Intact } else { ItemState::Damaged(problems) };
+        Judgement::new(state)
     }
 
     fn part_problem(&self, stem: &str, judge_cache: &mut JudgeCache) -> Option<String> {
@@ -339,9 +340,9 @@ impl JudgeScratch<'_> {
         if KernelMeta::parse(&judge_cache.json).is_ok_and(|meta| sub_kernel_files(&meta).is_some()) {
             return Some("it is a master itself".to_owned());
         }
-        match self.look(stem, FileSet::JSON, judge_cache).verdict {
+        match self.look(stem, FileSet::JSON, judge_cache).state {
             ItemState::Intact => None,
-            ItemState::Damaged(flaws) => flaws.first().map(ItemProblem::to_string),
+            ItemState::Damaged(problems) => problems.first().map(ItemProblem::to_string),
             _ => Some("it cannot be judged now".to_owned()),
         }
     }
@@ -391,13 +392,13 @@ impl JudgeScratch<'_> {
     fn read(&self, file: &str, limit: u64, buffer: &mut Vec<u8>) -> Result<FileState, ItemState> {
         let read = self.dir.read(file, limit, buffer);
         let file = || file.to_owned();
-        let damaged = |flaw| Err(ItemState::Damaged(vec![flaw]));
+        let damaged = |problem| Err(ItemState::Damaged(vec![problem]));
         match read {
             FileRead::Complete(identity) => Ok(identity),
             FileRead::TooLarge(FileState { len: size, .. }) => {
                 damaged(ItemProblem::TooLarge { file: file(), bytes: size })
             }
-            FileRead::Changing => Err(ItemState::InUse),
+            FileRead::Changing => Err(ItemState::Changing),
             FileRead::Missing => damaged(ItemProblem::NoObject { expected: file() }),
             FileRead::Link => Err(ItemState::Unreadable { file: file(), problem: IS_LINK.to_owned() }),
             FileRead::NotAFile => damaged(ItemProblem::NotAFile { file: file() }),
@@ -431,8 +432,8 @@ fn unread(stem: &str, json: &[u8], error: MetaError) -> ItemProblem {
 }
 
 /// A `.json` that describes no kernel, and is in order.
-fn record() -> Seen {
-    Seen { what: ItemKind::OtherJson, ..Seen::new(ItemState::Intact) }
+fn record() -> Judgement {
+    Judgement { kind: ItemKind::OtherJson, ..Judgement::new(ItemState::Intact) }
 }
 
 /// Whether the text is a JSON list, whole: no kernel's `.json` is one, however it is cut off.
@@ -442,25 +443,25 @@ fn is_list(json: &[u8]) -> bool {
 
 /// Judges a library that CANN opens to ask it for the kernel. It is one of the host, and the digest may be that of what
 /// is inside: so no more can be told than whether it is whole.
-fn library(meta: &KernelMeta, judge_cache: &JudgeCache, bytes: u64) -> Seen {
-    let mut flaws: Vec<ItemProblem> = validate_object(&judge_cache.object, None)
+fn library(meta: &KernelMeta, judge_cache: &JudgeCache, bytes: u64) -> Judgement {
+    let mut problems: Vec<ItemProblem> = validate_object(&judge_cache.object, None)
         .errors()
         .map(|error| ItemProblem::BrokenLibrary { problem: error.to_string() })
         .collect();
     let said = meta.sha256.as_deref().unwrap_or_default();
     if said.is_empty() {
-        flaws.push(ItemProblem::NoDigest);
+        problems.push(ItemProblem::NoDigest);
     }
-    if !flaws.is_empty() {
-        return Seen::new(ItemState::Damaged(flaws));
+    if !problems.is_empty() {
+        return Judgement::new(ItemState::Damaged(problems));
     }
     let sha256 = opkeep_digest::Digest::of(&judge_cache.object);
     let is_its_own = sha256.to_string() == said;
     let bytes = bytes + judge_cache.json.len() as u64;
-    Seen {
+    Judgement {
         notes: vec![Note::Library { is_its_own }],
         kernel: is_its_own.then_some(Kernel { sha256, bytes }),
-        ..Seen::new(ItemState::Intact)
+        ..Judgement::new(ItemState::Intact)
     }
 }
 
@@ -473,9 +474,9 @@ fn says_nothing(meta: &KernelMeta) -> bool {
 
 /// What the validator says that is no error, less what genuine kernels always have.
 fn remarks(report: &Report) -> impl Iterator<Item = Finding> {
-    let told = [Code::MINDSPORE_LINT, Code::BIN_NAME];
+    let reported = [Code::MINDSPORE_LINT, Code::BIN_NAME];
     let others = |finding: &&Finding| !report.errors().any(|error| std::ptr::eq(error, *finding));
-    report.findings.iter().filter(others).filter(move |finding| !told.contains(&finding.code())).cloned()
+    report.findings.iter().filter(others).filter(move |finding| !reported.contains(&finding.code())).cloned()
 }
 
 /// Whether a kernel's name follows from its descriptor.

@@ -39,7 +39,7 @@ mod ranks;
 mod scanner;
 mod shared_files;
 
-pub use cache_dir::{CacheDir, CacheDirs, Kind, OtherFiles, find, find_through_links, is_set_aside};
+pub use cache_dir::{CacheDir, CacheDirs, Kind, OtherFiles, find, find_through_links, is_in_quarantine};
 pub use chip::{Built, NamedBy, OtherChip, named_otherwise};
 pub use extract::{CacheReader, ExtractError, ExtractedKernel, is_ours};
 pub use in_use::YOUNG;

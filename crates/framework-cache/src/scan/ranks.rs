@@ -43,27 +43,27 @@ pub struct MissingKernel {
     /// What another rank calls it.
     pub name: String,
     /// That rank.
-    pub there: String,
+    pub in_rank: String,
 }
 
 /// Compares the ranks among `surveys`, base by base. Of a run with a single rank there is nothing to say.
 ///
 /// Kernels are the same if their names differ in nothing but the device. From r2.1 on, names differ by rank; there,
 /// kernels are the same if their descriptors describe the same job.
-pub fn compare<'a>(surveys: impl IntoIterator<Item = &'a CacheScan>) -> Vec<RankComparison> {
+pub fn compare<'a>(scans: impl IntoIterator<Item = &'a CacheScan>) -> Vec<RankComparison> {
     let mut bases: BTreeMap<PathBuf, Vec<&CacheScan>> = BTreeMap::new();
-    for scan in surveys.into_iter().filter(|scan| !scan.cancelled) {
-        if let Some(base) = scan.place.base() {
+    for scan in scans.into_iter().filter(|scan| !scan.cancelled) {
+        if let Some(base) = scan.cache.base() {
             bases.entry(base).or_default().push(scan);
         }
     }
-    bases.into_iter().filter_map(|(base, surveys)| compare_base(&base, &surveys)).collect()
+    bases.into_iter().filter_map(|(base, scans)| compare_base(&base, &scans)).collect()
 }
 
-fn compare_base(base: &Path, surveys: &[&CacheScan]) -> Option<RankComparison> {
+fn compare_base(base: &Path, scans: &[&CacheScan]) -> Option<RankComparison> {
     let mut ranks: BTreeMap<String, BTreeMap<String, &str>> = BTreeMap::new();
-    for scan in surveys {
-        let rank = scan.place.rank.clone()?;
+    for scan in scans {
+        let rank = scan.cache.rank.clone()?;
         ranks.insert(rank, kernels(scan));
     }
     for rank in deleted(base) {
@@ -75,7 +75,7 @@ fn compare_base(base: &Path, surveys: &[&CacheScan]) -> Option<RankComparison> {
     let all: BTreeSet<&String> = ranks.values().flat_map(BTreeMap::keys).collect();
     let lack = |key: &String| {
         let (rank, name) = ranks.iter().find_map(|(rank, has)| Some((rank, has.get(key)?)))?;
-        Some(MissingKernel { name: (*name).to_owned(), there: rank.clone() })
+        Some(MissingKernel { name: (*name).to_owned(), in_rank: rank.clone() })
     };
     let mut compared: Vec<RankCache> = ranks
         .iter()
@@ -93,8 +93,8 @@ fn compare_base(base: &Path, surveys: &[&CacheScan]) -> Option<RankComparison> {
 /// Ranks whose folder is there, and not its kernels': somebody deleted them.
 fn deleted(base: &Path) -> Vec<String> {
     let Ok(dir) = Dir::open_quietly(base) else { return Vec::new() };
-    let is_empty = |folder: &OsStr| {
-        let names = dir.below(folder).and_then(|rank| rank.entries());
+    let is_empty = |name: &OsStr| {
+        let names = dir.below(name).and_then(|rank| rank.entries());
         names.is_ok_and(|names| !names.iter().any(|name| name.name == "kernel_meta"))
     };
     let names = dir.entries().unwrap_or_default().into_iter();
@@ -105,9 +105,9 @@ fn deleted(base: &Path) -> Vec<String> {
 /// The intact kernels of a rank, each by what it shares with the same kernel of other ranks.
 fn kernels(scan: &CacheScan) -> BTreeMap<String, &str> {
     let intact = scan.items.iter().filter(|item| {
-        matches!(item.verdict, ItemState::Intact) && item.kernel.is_some() && item.below.is_none()
+        matches!(item.state, ItemState::Intact) && item.kernel.is_some() && item.below.is_none()
     });
-    let dir = Dir::open_quietly(&scan.place.path).ok();
+    let dir = Dir::open_quietly(&scan.cache.path).ok();
     let mut names_differ = None;
     let mut kernels = BTreeMap::new();
     for item in intact {

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use crate::scan::cache_dir::{CacheDir, FOLDERS, Kind, PREBUILT};
 use crate::scan::file_set::{self, ClassifiedNames};
-use crate::scan::in_use::Watch;
+use crate::scan::in_use::InUseCheck;
 use crate::scan::item::{Item, ItemKind, ItemProblem, ItemState, Orphan};
 use crate::scan::judge::{self, JudgeCache, JudgeScratch};
 use crate::scan::{chip_comparison, shared_files};
@@ -17,14 +17,22 @@ use opkeep_cann_meta::file_names::FileSet;
 use opkeep_fs::{Dir, FileKind, FileRead};
 use opkeep_kernel_meta::manifest::MAX_TEXT;
 
-/// How to survey.
+/// The options of [`scan`].
+#[non_exhaustive]
 pub struct ScanOptions<'a> {
-    /// How many threads read and judge.
+    /// The number of threads.
     pub threads: NonZeroUsize,
-    /// Told how many kernels are judged, and of how many; from several threads, in no order.
+    /// Called with the number of judged kernels, and of all, by several threads in no order.
     pub progress: &'a (dyn Fn(u64, u64) + Sync),
-    /// Asked now and then whether to give up.
-    pub cancelled: &'a (dyn Fn() -> bool + Sync),
+    /// Called between kernels: whether to stop.
+    pub is_cancelled: &'a (dyn Fn() -> bool + Sync),
+}
+
+impl ScanOptions<'_> {
+    /// A scan with this number of threads.
+    pub fn new(threads: NonZeroUsize) -> Self {
+        Self { threads, progress: &|_, _| {}, is_cancelled: &|| false }
+    }
 }
 
 /// What is in one cache.
@@ -32,7 +40,7 @@ pub struct ScanOptions<'a> {
 #[non_exhaustive]
 pub struct CacheScan {
     /// The cache.
-    pub place: CacheDir,
+    pub cache: CacheDir,
     /// All kernels, by name; and of the other things those that are not in order.
     pub items: Vec<Item>,
     /// Files that belong there and hold no kernel, and trial compiles in order.
@@ -44,7 +52,7 @@ pub struct CacheScan {
     /// How many there are.
     pub foreign_count: u64,
     /// Folders in it that could not be looked into, and why.
-    pub closed: Vec<(String, io::Error)>,
+    pub unreadable_dirs: Vec<(String, io::Error)>,
     /// Whether it was given up before the end.
     pub cancelled: bool,
 }
@@ -53,39 +61,39 @@ pub struct CacheScan {
 ///
 /// # Errors
 /// The folder cannot be read.
-pub fn scan(place: &CacheDir, options: &ScanOptions<'_>) -> io::Result<CacheScan> {
-    let dir = Dir::open_quietly(&place.path)?;
+pub fn scan(cache: &CacheDir, options: &ScanOptions<'_>) -> io::Result<CacheScan> {
+    let dir = Dir::open_quietly(&cache.path)?;
     let mut scan = CacheScan {
-        place: place.clone(),
+        cache: cache.clone(),
         items: Vec::new(),
         known: 0,
         skipped: 0,
         foreign: Vec::new(),
         foreign_count: 0,
-        closed: Vec::new(),
+        unreadable_dirs: Vec::new(),
         cancelled: false,
     };
-    let mut watch = Watch::default();
-    let folders = scan.folder(&dir, None, options, &mut watch)?;
-    for folder in folders {
-        let known = FOLDERS.into_iter().find(|known| *known == folder);
-        let looked = match (place.kind, known) {
-            (Kind::MindSpore, Some(PREBUILT)) => {
-                dir.below(OsStr::new(PREBUILT)).and_then(|below| scan.trials(&below, options, &mut watch))
-            }
+    let mut in_use = InUseCheck::default();
+    let subdirs = scan.add_dir(&dir, None, options, &mut in_use)?;
+    for subdir in subdirs {
+        let known = FOLDERS.into_iter().find(|known| *known == subdir);
+        let outcome = match (cache.kind, known) {
+            (Kind::MindSpore, Some(PREBUILT)) => dir
+                .below(OsStr::new(PREBUILT))
+                .and_then(|below| scan.add_precompiles(&below, options, &mut in_use)),
             (Kind::Akg, Some(part)) if part != PREBUILT => dir
                 .below(OsStr::new(part))
-                .and_then(|below| scan.folder(&below, Some(part), options, &mut watch).map(drop)),
+                .and_then(|below| scan.add_dir(&below, Some(part), options, &mut in_use).map(drop)),
             _ => {
-                scan.add_foreign(&format!("{folder}/"));
+                scan.add_foreign(&format!("{subdir}/"));
                 Ok(())
             }
         };
-        if let Err(error) = looked {
-            scan.closed.push((folder, error));
+        if let Err(error) = outcome {
+            scan.unreadable_dirs.push((subdir, error));
         }
     }
-    scan.items.sort_by(|a, b| (a.below, &a.name, a.what).cmp(&(b.below, &b.name, b.what)));
+    scan.items.sort_by(|a, b| (a.below, &a.name, a.kind).cmp(&(b.below, &b.name, b.kind)));
     Ok(scan)
 }
 
@@ -98,7 +106,7 @@ pub(crate) fn judge_one(dir: &Dir, stem: &str) -> Option<Item> {
         return None;
     }
     let mut items = scratch.judge(stem, members, &mut JudgeCache::default()).into_iter().collect::<Vec<_>>();
-    Watch::default().mark(dir, &mut items, SystemTime::now());
+    InUseCheck::default().mark(dir, &mut items, SystemTime::now());
     items.pop()
 }
 
@@ -108,22 +116,22 @@ impl CacheScan {
     }
 
     /// Judges all files right in `dir`. The names of the folders there.
-    fn folder(
+    fn add_dir(
         &mut self,
         dir: &Dir,
         below: Option<&'static str>,
         options: &ScanOptions<'_>,
-        watch: &mut Watch,
+        in_use: &mut InUseCheck,
     ) -> io::Result<Vec<String>> {
-        let kind = self.place.kind;
+        let kind = self.cache.kind;
         let names = dir.list()?;
         let files = names.iter().filter(|(_, kind)| *kind == FileKind::File);
         let mut sorted = file_set::sort(files.filter_map(|(name, _)| name.to_str()), kind);
-        let mut folders = Vec::new();
+        let mut subdirs = Vec::new();
         let is_plain = |name: &OsStr, kind| kind == FileKind::File && name.as_encoded_bytes().is_ascii();
-        for (name, what) in names.iter().filter(|(name, kind)| !is_plain(name, *kind)) {
-            match (what, name.to_str()) {
-                (FileKind::Dir, Some(folder)) => folders.push(folder.to_owned()),
+        for (name, file_kind) in names.iter().filter(|(name, kind)| !is_plain(name, *kind)) {
+            match (file_kind, name.to_str()) {
+                (FileKind::Dir, Some(subdir)) => subdirs.push(subdir.to_owned()),
                 (FileKind::File, Some(_)) => {}
                 // A user may have moved a kernel's file elsewhere, and frameworks follow links.
                 (FileKind::Link, Some(link)) if sorted.add_link(link, kind) => {}
@@ -132,7 +140,7 @@ impl CacheScan {
             }
         }
         drop(names);
-        folders.sort_unstable();
+        subdirs.sort_unstable();
         let ClassifiedNames { kernels, temps, skipped, known, foreign, foreign_count } = sorted;
         (self.known, self.skipped) = (self.known + known, self.skipped + skipped);
         foreign.iter().for_each(|name| self.add_foreign(name));
@@ -143,29 +151,34 @@ impl CacheScan {
         let (judged, cancelled) = judge_all(&scratch, &kernels, options);
         self.cancelled |= cancelled;
         self.items.extend(judged);
-        shared_files::settle(dir, kind, &mut self.items, first);
-        chip_comparison::compare(dir, &self.place, &mut self.items[first..]);
-        self.items.extend(temps.into_iter().map(|temp| scratch.rest(temp, ItemKind::Temp, Orphan::Temp)));
+        shared_files::resolve(dir, kind, &mut self.items, first);
+        chip_comparison::compare(dir, &self.cache, &mut self.items[first..]);
+        self.items.extend(temps.into_iter().map(|temp| scratch.orphan(temp, ItemKind::Temp, Orphan::Temp)));
         for item in &mut self.items[first..] {
             item.below = below;
         }
-        watch.mark(dir, &mut self.items[first..], SystemTime::now());
-        Ok(folders)
+        in_use.mark(dir, &mut self.items[first..], SystemTime::now());
+        Ok(subdirs)
     }
 
     /// Judges what trial compiles left: the framework reads all of them at start-up.
-    fn trials(&mut self, dir: &Dir, options: &ScanOptions<'_>, watch: &mut Watch) -> io::Result<()> {
+    fn add_precompiles(
+        &mut self,
+        dir: &Dir,
+        options: &ScanOptions<'_>,
+        in_use: &mut InUseCheck,
+    ) -> io::Result<()> {
         let (mut buffer, first) = (Vec::new(), self.items.len());
         for name in dir.entries()? {
-            if (options.cancelled)() {
+            if (options.is_cancelled)() {
                 self.cancelled = true;
                 break;
             }
             let (kind, name) = (name.kind, name.name.to_string_lossy().into_owned());
             match name.strip_suffix(".json") {
                 Some(stem) if kind == FileKind::File => {
-                    let scratch = JudgeScratch { dir, kind: self.place.kind };
-                    match scratch.trial(stem, FileSet::JSON, &mut buffer) {
+                    let scratch = JudgeScratch { dir, kind: self.cache.kind };
+                    match scratch.precompile(stem, FileSet::JSON, &mut buffer) {
                         Some(item) => self.items.push(Item { below: Some(PREBUILT), ..item }),
                         None => self.known += 1,
                     }
@@ -173,7 +186,7 @@ impl CacheScan {
                 _ => self.add_foreign(&format!("{PREBUILT}/{name}")),
             }
         }
-        watch.mark(dir, &mut self.items[first..], SystemTime::now());
+        in_use.mark(dir, &mut self.items[first..], SystemTime::now());
         Ok(())
     }
 }
@@ -188,18 +201,18 @@ fn judge_all(
     const BATCH: usize = 16;
     let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
     let run = || {
-        let (mut judge_cache, mut gave_up) = (JudgeCache::default(), false);
+        let (mut judge_cache, mut cancelled) = (JudgeCache::default(), false);
         let mut items = Vec::with_capacity(kernels.len() / options.threads);
         loop {
             let at = next.fetch_add(BATCH, Ordering::Relaxed);
             let Some(batch) =
                 kernels.get(at..kernels.len().min(at + BATCH)).filter(|batch| !batch.is_empty())
             else {
-                return (items, gave_up);
+                return (items, cancelled);
             };
-            gave_up = (options.cancelled)();
-            if gave_up {
-                return (items, gave_up);
+            cancelled = (options.is_cancelled)();
+            if cancelled {
+                return (items, cancelled);
             }
             for (stem, members) in batch {
                 items.extend(scratch.judge_all_of(stem, *members, &mut judge_cache));
@@ -212,17 +225,17 @@ fn judge_all(
         let start = |_| Builder::new().spawn_scoped(scope, run).ok();
         // Where no more threads are to be had, those there are do the work.
         let helpers: Vec<_> = (1..options.threads.get().min(kernels.len())).map_while(start).collect();
-        let (mut items, mut gave_up) = run();
+        let (mut items, mut cancelled) = run();
         for helper in helpers {
             match helper.join() {
-                Ok((more, also)) => {
+                Ok((more, is_cancelled)) => {
                     items.extend(more);
-                    gave_up |= also;
+                    cancelled |= is_cancelled;
                 }
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
-        (items, gave_up)
+        (items, cancelled)
     })
 }
 
@@ -230,15 +243,15 @@ impl JudgeScratch<'_> {
     /// Judges all that there is under one stem: a kernel, its trial compile, their locks.
     fn judge_all_of(&self, stem: &str, members: FileSet, judge_cache: &mut JudgeCache) -> Vec<Item> {
         let mut items = Vec::new();
-        let trial = members.only(FileSet::PRE.with(FileSet::PRE_LOCK));
-        if trial.has(FileSet::PRE) {
-            items.extend(self.trial(stem, trial, &mut Vec::new()));
-        } else if !trial.is_empty() {
-            items.push(self.rest_of(stem, trial, ItemKind::Lock, Orphan::StaleLock));
+        let precompile = members.only(FileSet::PRE.with(FileSet::PRE_LOCK));
+        if precompile.has(FileSet::PRE) {
+            items.extend(self.precompile(stem, precompile, &mut Vec::new()));
+        } else if !precompile.is_empty() {
+            items.push(self.orphan_of(stem, precompile, ItemKind::Lock, Orphan::StaleLock));
         }
-        let kernel = members.without(trial);
+        let kernel = members.without(precompile);
         if kernel == FileSet::LOCK {
-            items.push(self.rest_of(stem, kernel, ItemKind::Lock, Orphan::StaleLock));
+            items.push(self.orphan_of(stem, kernel, ItemKind::Lock, Orphan::StaleLock));
         } else if !kernel.is_empty() {
             items.extend(self.judge(stem, kernel, judge_cache));
         }
@@ -246,12 +259,12 @@ impl JudgeScratch<'_> {
     }
 
     /// What a trial compile said, if it is not in order.
-    fn trial(&self, stem: &str, members: FileSet, buffer: &mut Vec<u8>) -> Option<Item> {
+    fn precompile(&self, stem: &str, members: FileSet, buffer: &mut Vec<u8>) -> Option<Item> {
         let file = members.without(FileSet::PRE_LOCK).names(stem).last()?;
-        let verdict = match self.dir.read(&file, MAX_TEXT, buffer) {
+        let state = match self.dir.read(&file, MAX_TEXT, buffer) {
             FileRead::Complete(_) => judge::text_verdict(buffer),
             FileRead::Missing => None,
-            FileRead::Changing => Some(ItemState::InUse),
+            FileRead::Changing => Some(ItemState::Changing),
             FileRead::Link => Some(ItemState::Unreadable { file, problem: judge::IS_LINK.to_owned() }),
             FileRead::NotAFile => Some(ItemState::Damaged(vec![ItemProblem::NotAFile { file }])),
             FileRead::TooLarge(size) => {
@@ -259,16 +272,16 @@ impl JudgeScratch<'_> {
             }
             FileRead::Failed(error) => Some(ItemState::Unreadable { file, problem: error.to_string() }),
         };
-        verdict.map(|verdict| self.item(stem, members, judge::Seen::of(ItemKind::Precompile, verdict)))
+        state.map(|state| self.item(stem, members, judge::Judgement::of(ItemKind::Precompile, state)))
     }
 
     /// A file by itself that is left of something.
-    fn rest(&self, file: String, what: ItemKind, orphan: Orphan) -> Item {
-        let seen = judge::Seen::of(what, ItemState::Orphan(orphan)).named(&file);
-        self.item(&file, FileSet::default(), seen)
+    fn orphan(&self, file: String, kind: ItemKind, orphan: Orphan) -> Item {
+        let judgement = judge::Judgement::of(kind, ItemState::Orphan(orphan)).named(&file);
+        self.item(&file, FileSet::default(), judgement)
     }
 
-    fn rest_of(&self, stem: &str, members: FileSet, what: ItemKind, orphan: Orphan) -> Item {
-        self.item(stem, members, judge::Seen::of(what, ItemState::Orphan(orphan)))
+    fn orphan_of(&self, stem: &str, members: FileSet, kind: ItemKind, orphan: Orphan) -> Item {
+        self.item(stem, members, judge::Judgement::of(kind, ItemState::Orphan(orphan)))
     }
 }

@@ -10,7 +10,7 @@ use opkeep_fs::Dir;
 
 /// Takes from the items behind `first`, all of one folder, the files that are others'. What was an object or a header
 /// alone and is described elsewhere goes.
-pub(crate) fn settle(dir: &Dir, kind: Kind, items: &mut Vec<Item>, first: usize) {
+pub(crate) fn resolve(dir: &Dir, kind: Kind, items: &mut Vec<Item>, first: usize) {
     let Some(new) = items.get_mut(first..) else { return };
     if matches!(kind, Kind::Cann | Kind::Package | Kind::Work) {
         find_strays(dir, kind, new);
@@ -19,12 +19,12 @@ pub(crate) fn settle(dir: &Dir, kind: Kind, items: &mut Vec<Item>, first: usize)
         new.iter().flat_map(|item| &item.named).map(|name| name.to_string()).collect();
     if !named.is_empty() {
         let needed: HashSet<String> =
-            new.iter().filter(|item| !is_wrong(item)).flat_map(|item| needed_by(item, &named)).collect();
-        new.iter_mut().filter(|item| is_wrong(item)).for_each(|item| yield_files(item, &needed, &named));
+            new.iter().filter(|item| !is_damaged(item)).flat_map(|item| needed_by(item, &named)).collect();
+        new.iter_mut().filter(|item| is_damaged(item)).for_each(|item| yield_files(item, &needed, &named));
         let mut at = 0;
         items.retain(|item| {
             at += 1;
-            at <= first || !is_rest(item) || item.members.has(FileSet::OBJECTS.with(FileSet::HEADER))
+            at <= first || !is_remains(item) || item.members.has(FileSet::OBJECTS.with(FileSet::HEADER))
         });
     }
     // MindSpore goes by names alone.
@@ -49,20 +49,20 @@ fn find_strays(dir: &Dir, kind: Kind, items: &mut [Item]) {
         items.iter().filter(pairs).map(|item| FileSet::O.name(&item.name)).collect();
     for item in items.iter_mut().filter(|item| is_suspect(item)) {
         let Some(object) = item.object.as_deref().filter(|object| owners.contains(*object)) else { continue };
-        item.verdict = ItemState::Damaged(vec![ItemProblem::JsonOfOtherKernel { object: object.to_owned() }]);
+        item.state = ItemState::Damaged(vec![ItemProblem::JsonOfOtherKernel { object: object.to_owned() }]);
         (item.kernel, item.chip) = (None, None);
-        item.outcome = behavior::of(kind, item.what, &item.name, &item.verdict, &item.notes, item.members);
-        item.seen = item.files().into_iter().map(|file| (file.clone(), dir.file_state(&file))).collect();
+        item.behavior = behavior::of(kind, item.kind, &item.name, &item.state, &item.notes, item.members);
+        item.judged = item.files().into_iter().map(|file| (file.clone(), dir.file_state(&file))).collect();
     }
 }
 
-fn is_wrong(item: &Item) -> bool {
-    matches!(item.verdict, ItemState::Damaged(_) | ItemState::Orphan(_))
+fn is_damaged(item: &Item) -> bool {
+    matches!(item.state, ItemState::Damaged(_) | ItemState::Orphan(_))
 }
 
 /// Whether it is an object or a header, and no more.
-fn is_rest(item: &Item) -> bool {
-    matches!(item.verdict, ItemState::Orphan(Orphan::ObjectOnly | Orphan::HeaderOnly))
+fn is_remains(item: &Item) -> bool {
+    matches!(item.state, ItemState::Orphan(Orphan::ObjectOnly | Orphan::HeaderOnly))
 }
 
 /// The files among the `named` ones that an item in order needs.
@@ -73,26 +73,26 @@ fn needed_by<'a>(item: &'a Item, named: &'a HashSet<String>) -> impl Iterator<It
 
 fn yield_files(item: &mut Item, needed: &HashSet<String>, named: &HashSet<String>) {
     // What a damaged kernel names goes with that, not by itself.
-    let others = if is_rest(item) { named } else { needed };
+    let others = if is_remains(item) { named } else { needed };
     let name = &item.name;
     item.members = item.members.filter(|member| !others.contains(&member.name(name)));
     item.object = item.object.take().filter(|object| !needed.contains(&**object));
     let files = item.files();
-    item.seen.retain(|(file, _)| files.contains(file));
+    item.judged.retain(|(file, _)| files.contains(file));
 }
 
 /// As long as one description is not read, it may be the one of any object that is alone.
 fn leave_undecided(kind: Kind, items: &mut [Item]) {
     let is_unread = |item: &&Item| {
-        let is_there = item.what == ItemKind::Kernel && item.members.has(FileSet::JSON);
-        is_there && !item.is_read && !is_wrong(item)
+        let is_there = item.kind == ItemKind::Kernel && item.members.has(FileSet::JSON);
+        is_there && !item.is_read && !is_damaged(item)
     };
     let Some(unread) = items.iter().find(is_unread).map(|item| item.name.clone()) else { return };
-    for item in items.iter_mut().filter(|item| is_rest(item)) {
-        item.verdict = ItemState::Unreadable {
+    for item in items.iter_mut().filter(|item| is_remains(item)) {
+        item.state = ItemState::Unreadable {
             file: format!("{unread}.json"),
             problem: "it may describe this file, so nothing can be said of it".to_owned(),
         };
-        item.outcome = behavior::of(kind, item.what, &item.name, &item.verdict, &item.notes, item.members);
+        item.behavior = behavior::of(kind, item.kind, &item.name, &item.state, &item.notes, item.members);
     }
 }

@@ -28,16 +28,16 @@ pub(crate) fn trials() -> Vec<Trial> {
 
 /// Asserts that all in the caches below `base` is whole; how many kernels there are.
 fn whole(base: &Path, kind: Kind) -> Result<usize, Box<dyn Error>> {
-    let options = ScanOptions { threads: NonZeroUsize::MIN, progress: &|_, _| {}, cancelled: &|| false };
+    let options = ScanOptions::new(NonZeroUsize::MIN);
     let mut kernels = 0;
-    for place in find(base)?.places {
+    for place in find(base)?.caches {
         assert_eq!(place.kind, kind);
         let scan = scan(&place, &options)?;
-        assert_eq!((scan.foreign_count, scan.closed.len()), (0, 0), "{:?}", scan.foreign);
+        assert_eq!((scan.foreign_count, scan.unreadable_dirs.len()), (0, 0), "{:?}", scan.foreign);
         for item in &scan.items {
-            assert!(matches!(item.verdict, ItemState::Intact), "{item:#?}");
+            assert!(matches!(item.state, ItemState::Intact), "{item:#?}");
             let allowed = [Effect::Used, Effect::Ignored];
-            assert!(allowed.contains(&item.outcome.effect), "{item:#?}");
+            assert!(allowed.contains(&item.behavior.effect), "{item:#?}");
             kernels += usize::from(item.kernel.is_some());
         }
     }

@@ -74,14 +74,14 @@ impl Place {
 }
 
 fn undo_newest(base: &Path) -> Vec<RestoreReport> {
-    let options = RestoreOptions { dry_run: false, observe: &|_| {} };
+    let options = RestoreOptions::new(false);
     newest(quarantines(base).unwrap()).iter().map(|run| restore(run, &options).unwrap()).collect()
 }
 
 #[track_caller]
 fn why(report: &ViewReport) -> &LeftReason {
     assert_eq!((report.left.len(), report.written), (1, 0), "{report:?}");
-    &report.left[0].why
+    &report.left[0].reason
 }
 
 fn a_valid_kernel_that_is_not_ours_is_left_whatever_is_built() {
@@ -117,7 +117,7 @@ fn what_is_replaced_on_request_comes_back_as_it_was() {
         assert!(place.has(&place.theirs.object) && place.has(&place.theirs.json));
         let undone = place.restore();
         assert!(undone[0].removed && undone[0].unrestored.is_empty(), "{undone:?}");
-        assert_eq!((undone[0].restored.len(), undone[0].withdrawn.len()), (2, 2), "{undone:?}");
+        assert_eq!((undone[0].restored.len(), undone[0].deleted.len()), (2, 2), "{undone:?}");
         assert_eq!(kernels(&place.dir()), before);
     }
 }
@@ -158,15 +158,15 @@ fn what_is_undone_is_ours_no_more() {
     // With nothing left to list, no list is left.
     let place = Place::new();
     place.view().with_replace(true).materialise(&[place.ours(1).files()]).unwrap();
-    let options = RestoreOptions { dry_run: true, observe: &|_| {} };
+    let options = RestoreOptions::new(true);
     let run = newest(quarantines(place.base.path()).unwrap()).remove(0);
     let dry = restore(&run, &options).unwrap();
     assert!(listed(&place.dir(), &place.theirs.stem));
-    let RestoreReport { restored, withdrawn, unrestored, removed, .. } = place.restore().remove(0);
+    let RestoreReport { restored, deleted, unrestored, removed, .. } = place.restore().remove(0);
     assert!(removed && unrestored.is_empty() && restored.len() == 2, "{unrestored:?}");
     assert_eq!(
-        (dry.restored, dry.withdrawn, dry.unrestored, dry.removed),
-        (restored, withdrawn, unrestored, false)
+        (dry.restored, dry.deleted, dry.unrestored, dry.removed),
+        (restored, deleted, unrestored, false)
     );
     assert!(!place.dir().join(".opkeep-manifest").exists());
 }
@@ -297,7 +297,7 @@ fn a_guess_fills_what_is_empty_or_ours_and_nothing_else() {
     {
         let report = guess(&place, &kernels);
         assert_eq!((report.left.len(), report.written), (kernels.len(), 0), "{report:?}");
-        assert!(report.left.iter().any(|left| matches!(&left.why,
+        assert!(report.left.iter().any(|left| matches!(&left.reason,
             LeftReason::ForeignDirectory { file } if file.starts_with(&place.theirs.stem))));
         assert_eq!(all_bytes(place.base.path()), before);
     }

@@ -73,7 +73,7 @@ fn child(what: &str, path: &Path, how: &str) {
                 match Repair::new().mend(&scan) {
                     Ok(aside) => {
                         aside.moved.iter().for_each(|moved| println!("moved {}", moved.files.join(" ")));
-                        aside.left.iter().for_each(|left| println!("left {}", left.why));
+                        aside.skipped.iter().for_each(|left| println!("left {}", left.cause));
                     }
                     Err(error) => println!("error {error}"),
                 }
@@ -96,7 +96,8 @@ fn dies_at(number: &str) -> impl Fn() {
 }
 
 fn undo_all(base: &Path, step: &dyn Fn()) {
-    let options = RestoreOptions { dry_run: false, observe: &|_| step() };
+    let progress = |_| step();
+    let options = RestoreOptions::new(false).with_progress(&progress);
     for one in newest(quarantines(base).unwrap()) {
         restore(&one, &options).unwrap();
     }
@@ -161,7 +162,7 @@ fn a_repair_that_is_killed_is_finished() {
     let nothing = |_: &Path| {};
     killed_at_each_step("repair", nothing, |base, before| {
         let again = Repair::new().mend_all(base);
-        assert!(again.iter().all(|aside| aside.left.is_empty()), "{again:?}");
+        assert!(again.iter().all(|aside| aside.skipped.is_empty()), "{again:?}");
         assert_eq!(findings(base), 0);
         for _ in 0..2 {
             undo_all(base, &|| {});
@@ -202,14 +203,7 @@ fn an_undo_of_a_fill_that_is_killed() {
 fn fill_all(base: &Path) -> FillReport {
     let surveys = look_at_all(base);
     let caches: Vec<_> = surveys.iter().map(|scan| ScannedCache { scan, moved: &[] }).collect();
-    let options = FillOptions {
-        run: &RunId::now(),
-        devices: &DeviceMap::default(),
-        dry_run: false,
-        progress: &|_, _| {},
-        cancelled: &|| false,
-    };
-    fill(&caches, &options)
+    fill(&caches, &FillOptions::new(&RunId::now(), &DeviceMap::default()))
 }
 
 /// Another process that holds a lock, until this is dropped.
@@ -246,7 +240,7 @@ fn who_holds_the_lock_of_a_cache() {
     ] {
         let scan = || {
             let surveys = look_at_all(base.path()).into_iter();
-            surveys.filter(|scan| lock.starts_with(&scan.place.path)).last().unwrap()
+            surveys.filter(|scan| lock.starts_with(&scan.cache.path)).last().unwrap()
         };
         let holder = Holder::of(&lock, how);
         let before = DirSnapshot::of(base.path()).unwrap();
@@ -259,12 +253,12 @@ fn who_holds_the_lock_of_a_cache() {
         assert_eq!(DirSnapshot::of(base.path()).unwrap(), before);
         drop(holder);
         let mended = repair.mend(&scan()).unwrap();
-        assert!(mended.left.is_empty() && !mended.moved.is_empty(), "{mended:?}");
+        assert!(mended.skipped.is_empty() && !mended.moved.is_empty(), "{mended:?}");
 
         // Putting back waits for them too.
         let run = newest(quarantines(base.path()).unwrap()).pop().unwrap();
         let holder = Holder::of(&lock, how);
-        let options = RestoreOptions { dry_run: false, observe: &|_| {} };
+        let options = RestoreOptions::new(false);
         assert!(matches!(restore(&run, &options), Err(RepairError::Locked { .. })));
         drop(holder);
         assert!(restore(&run, &options).unwrap().removed);
@@ -290,18 +284,18 @@ fn who_holds_the_lock_of_a_kernel() {
     let scan = look_at_all(base.path()).pop().unwrap();
     let others = [1, 2].map(|at| Holder::of(&lock(at), "record"));
     let aside = Repair { force: true, ..Repair::new() }.mend(&scan).unwrap();
-    assert!(aside.moved.is_empty() && aside.left.len() == 3, "{aside:?}");
+    assert!(aside.moved.is_empty() && aside.skipped.len() == 3, "{aside:?}");
     assert!(
         aside
-            .left
+            .skipped
             .iter()
-            .all(|left| matches!(left.why, SkipCause::Lock(_) | SkipCause::InProgress(InUse::Locked)))
+            .all(|left| matches!(left.cause, SkipCause::Lock(_) | SkipCause::InProgress(InUse::Locked)))
     );
     assert!(kernels.iter().all(|kernel| folder.join(format!("{}.o", kernel.stem)).exists()));
     drop(others);
     drop(first);
     let aside = Repair { force: true, ..Repair::new() }.mend_all(base.path()).pop().unwrap();
-    assert_eq!((aside.moved.len(), aside.left.len()), (3, 0), "{aside:?}");
+    assert_eq!((aside.moved.len(), aside.skipped.len()), (3, 0), "{aside:?}");
     assert!((0..3).all(|at| !lock(at).exists()), "their locks are dead now");
 
     // Putting back a kernel whose lock is held by one who is about to write it.
@@ -312,9 +306,12 @@ fn who_holds_the_lock_of_a_kernel() {
     age_all(base.path());
     Repair::new().mend_all(base.path());
     let holder = Holder::of(&folder.join(format!("{}.lock", kernels[0].stem)), "record");
-    let options = RestoreOptions { dry_run: false, observe: &|_| {} };
+    let options = RestoreOptions::new(false);
     let undone = restore(&quarantines(base.path()).unwrap()[0], &options).unwrap();
-    assert!(undone.restored.is_empty() && undone.unrestored[0].why.contains("held by another"), "{undone:?}");
+    assert!(
+        undone.restored.is_empty() && undone.unrestored[0].reason.contains("held by another"),
+        "{undone:?}"
+    );
     drop(holder);
     assert!(restore(&quarantines(base.path()).unwrap()[0], &options).unwrap().removed);
 }
@@ -330,7 +327,7 @@ fn a_rank_that_is_locked_is_not_filled() {
         let before = DirSnapshot::of(base.path()).unwrap();
         let report = fill_all(base.path());
         assert!(report.filled.is_empty() && report.unfilled.len() == 1, "{report:?}");
-        assert!(report.unfilled[0].why.contains(lock), "{report:?}");
+        assert!(report.unfilled[0].reason.contains(lock), "{report:?}");
         drop(holder);
         let left = DirSnapshot::of(base.path()).unwrap();
         assert_eq!(
@@ -349,7 +346,7 @@ fn what_was_opened_since_it_was_judged_stays() {
     let aside = Repair { observe: &nothing, ..Repair::new() }.mend(&scan).unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
-    assert_eq!(aside.left[0].why, SkipCause::InProgress(InUse::Open { process: child.id() }));
+    assert_eq!(aside.skipped[0].cause, SkipCause::InProgress(InUse::Open { process: child.id() }));
     assert!(aside.moved.is_empty() && torn.in_quarantine().is_empty());
 }
 
@@ -366,7 +363,7 @@ fn what_is_opened_while_it_is_moved_goes_back() {
     let mut child = child.take().unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
-    assert_eq!(aside.left[0].why, SkipCause::InProgress(InUse::Open { process: child.id() }));
+    assert_eq!(aside.skipped[0].cause, SkipCause::InProgress(InUse::Open { process: child.id() }));
     assert_eq!(DirSnapshot::of(torn.base.path()).unwrap(), before);
 }
 

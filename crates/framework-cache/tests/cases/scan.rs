@@ -13,7 +13,7 @@ use opkeep_framework_cache::scan::{
 use opkeep_testkit::caches::{Rank, age, cann_kernel};
 
 fn options() -> ScanOptions<'static> {
-    ScanOptions { threads: NonZeroUsize::new(2).unwrap(), progress: &|_, _| {}, cancelled: &|| false }
+    ScanOptions::new(NonZeroUsize::new(2).unwrap())
 }
 
 fn look(place: &CacheDir) -> CacheScan {
@@ -22,7 +22,7 @@ fn look(place: &CacheDir) -> CacheScan {
 
 /// The only cache below `base`.
 fn only(base: &Path) -> CacheScan {
-    let places = find(base).unwrap().places;
+    let places = find(base).unwrap().caches;
     assert_eq!(places.len(), 1, "{places:?}");
     look(&places[0])
 }
@@ -44,13 +44,14 @@ fn whole_caches_have_no_findings() {
             .write(&base.path().join("atc_data/kernel_cache/Ascend910B2"))
             .unwrap();
     }
-    let places = find(base.path()).unwrap().places;
+    let places = find(base.path()).unwrap().caches;
     assert_eq!(places.len(), 5);
     for place in &places {
         let scan = look(place);
-        let intact: Vec<_> = scan.items.iter().map(|item| (&item.name, item.state(), &item.notes)).collect();
-        assert!(scan.items.iter().all(|item| matches!(item.verdict, ItemState::Intact)), "{intact:?}");
-        assert!(scan.items.iter().all(|item| item.kernel.is_some() && item.outcome.effect == Effect::Used));
+        let intact: Vec<_> =
+            scan.items.iter().map(|item| (&item.name, item.state_name(), &item.notes)).collect();
+        assert!(scan.items.iter().all(|item| matches!(item.state, ItemState::Intact)), "{intact:?}");
+        assert!(scan.items.iter().all(|item| item.kernel.is_some() && item.behavior.effect == Effect::Used));
         assert_eq!(scan.items.len(), if place.kind == Kind::Cann { 4 } else { 5 });
         let named = |note: &Note| matches!(note, Note::DescriptorName { .. });
         assert!(!scan.items.iter().flat_map(|item| &item.notes).any(named), "{intact:?}");
@@ -103,24 +104,24 @@ fn what_is_wrong_is_told_with_what_comes_of_it() {
         let (base, scan) = broken(harm);
         let found = findings(&scan);
         assert_eq!(found.len(), 1, "{says}: {:?}", scan.items);
-        let text = match &found[0].verdict {
+        let text = match &found[0].state {
             ItemState::Damaged(flaws) => flaws[0].to_string(),
             ItemState::Orphan(orphan) => orphan.to_string(),
             other => panic!("{other:?}"),
         };
         assert!(text.contains(says), "{text}");
-        assert_eq!((found[0].state(), found[0].outcome.effect), (state, effect), "{says}");
+        assert_eq!((found[0].state_name(), found[0].behavior.effect), (state, effect), "{says}");
         assert_eq!(scan.items.iter().filter(|item| item.kernel.is_some()).count(), 2);
         // The same just now: it may be in the making.
         let path =
-            [json(&scan.place.path, &found[0].name), scan.place.path.join(format!("{}.o", found[0].name))];
+            [json(&scan.cache.path, &found[0].name), scan.cache.path.join(format!("{}.o", found[0].name))];
         let there = path.iter().find(|path| path.exists()).unwrap();
         let bytes = fs::read(there).unwrap();
         fs::write(there, bytes).unwrap();
         let scan = only(base.path());
         let wrong = scan.items.iter().find(|item| item.kernel.is_none()).unwrap();
-        assert!(matches!(wrong.busy, Some(InUse::RecentlyWritten { .. })), "{wrong:?}");
-        assert!(!wrong.is_finding() && wrong.state() == "in progress");
+        assert!(matches!(wrong.in_use, Some(InUse::RecentlyWritten { .. })), "{wrong:?}");
+        assert!(!wrong.is_finding() && wrong.state_name() == "in progress");
     }
 }
 
@@ -138,7 +139,7 @@ fn a_kernel_that_a_process_has_open_is_in_progress() {
     child.kill().unwrap();
     child.wait().unwrap();
     let wrong = scan.items.iter().find(|item| item.kernel.is_none()).unwrap();
-    assert_eq!(wrong.busy, Some(InUse::Open { process: child.id() }));
+    assert_eq!(wrong.in_use, Some(InUse::Open { process: child.id() }));
     assert_eq!(findings(&only(base.path())).len(), 1);
 }
 
@@ -155,8 +156,8 @@ fn what_is_nobodys_is_counted_and_left_out() {
     });
     assert!(findings(&scan).is_empty(), "{:?}", scan.items);
     assert_eq!((scan.known, scan.skipped, scan.foreign_count), (3, 1, 2), "{:?}", scan.foreign);
-    let record = scan.items.iter().find(|item| item.what == ItemKind::OtherJson).unwrap();
-    assert_eq!((record.name.as_str(), record.outcome.effect), ("fusion_result", Effect::Ignored));
+    let record = scan.items.iter().find(|item| item.kind == ItemKind::OtherJson).unwrap();
+    assert_eq!((record.name.as_str(), record.behavior.effect), ("fusion_result", Effect::Ignored));
 }
 
 fn what_trial_compiles_left_counts_too() {
@@ -167,9 +168,9 @@ fn what_trial_compiles_left_counts_too() {
     });
     let found = findings(&scan);
     assert_eq!(found.len(), 1);
-    assert_eq!((found[0].what, found[0].below), (ItemKind::Precompile, Some("tbe_prebuild_res")));
+    assert_eq!((found[0].kind, found[0].below), (ItemKind::Precompile, Some("tbe_prebuild_res")));
     assert!(
-        matches!(&found[0].verdict, ItemState::Damaged(flaws) if matches!(flaws[..], [ItemProblem::EmptyJson]))
+        matches!(&found[0].state, ItemState::Damaged(flaws) if matches!(flaws[..], [ItemProblem::EmptyJson]))
     );
 }
 
@@ -192,8 +193,10 @@ fn in_canns_cache_whatever_is_left_blocks_its_key() {
         age(&folder.join(&name)).unwrap();
     }
     let scan = only(base.path());
-    let mut found: Vec<_> =
-        findings(&scan).into_iter().map(|item| (item.what, item.state(), item.outcome.effect)).collect();
+    let mut found: Vec<_> = findings(&scan)
+        .into_iter()
+        .map(|item| (item.kind, item.state_name(), item.behavior.effect))
+        .collect();
     found.sort();
     assert_eq!(
         found,
@@ -205,7 +208,7 @@ fn in_canns_cache_whatever_is_left_blocks_its_key() {
             (ItemKind::Lock, "orphan", Effect::Ignored),
         ]
     );
-    assert!(scan.items.iter().any(|item| matches!(item.verdict, ItemState::Orphan(Orphan::StaleLock))));
+    assert!(scan.items.iter().any(|item| matches!(item.state, ItemState::Orphan(Orphan::StaleLock))));
 }
 
 fn what_ranks_lack_is_told_by_name() {
@@ -215,7 +218,7 @@ fn what_ranks_lack_is_told_by_name() {
         for rank in &ranks {
             (1..=4).for_each(|elements| rank.square(elements).write(&rank.dir(base.path())).unwrap());
         }
-        let surveys = || -> Vec<_> { find(base.path()).unwrap().places.iter().map(look).collect() };
+        let surveys = || -> Vec<_> { find(base.path()).unwrap().caches.iter().map(look).collect() };
         let lacks = |surveys: &[CacheScan]| -> Vec<(String, usize, usize)> {
             let compared = compare(surveys).remove(0);
             assert_eq!((compared.base.as_path(), compared.kernels), (base.path(), 4));
@@ -230,7 +233,7 @@ fn what_ranks_lack_is_told_by_name() {
         let surveys = surveys();
         assert_eq!(lacks(&surveys), [of("0", 4), of("1", 3), of("2", 0), of("10", 4)], "{generation}");
         let lack = compare(&surveys).remove(0).ranks[1].lacks[0].clone();
-        assert_eq!((lack.name, lack.there.as_str()), (ranks[0].square(2).stem, "0"));
+        assert_eq!((lack.name, lack.in_rank.as_str()), (ranks[0].square(2).stem, "0"));
     }
 }
 

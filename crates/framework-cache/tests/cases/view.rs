@@ -369,7 +369,8 @@ fn an_undoing_that_is_killed_is_repeated() {
 }
 
 fn undo_newest(base: &Path, step: &dyn Fn()) {
-    let options = RestoreOptions { dry_run: false, observe: &|_| step() };
+    let progress = |_| step();
+    let options = RestoreOptions::new(false).with_progress(&progress);
     for run in newest(quarantines(base).unwrap()) {
         restore(&run, &options).unwrap();
     }
@@ -378,7 +379,7 @@ fn undo_newest(base: &Path, step: &dyn Fn()) {
 /// Undoes run by run, the newest first: then all foreign files are restored. The ninth kernel's description stays in
 /// quarantine if the killed build moved it alone, since the next build then replaced its object.
 fn undo_all(base: &Path, precious: &[Vec<u8>], step: u64) {
-    let options = RestoreOptions { dry_run: false, observe: &|_| {} };
+    let options = RestoreOptions::new(false);
     let extended = format!("{}.json", theirs()[8].stem);
     let mut kept = Vec::new();
     loop {

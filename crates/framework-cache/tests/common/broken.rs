@@ -79,11 +79,11 @@ pub(crate) fn age_all(folder: &Path) {
 
 pub(crate) fn look(place: &CacheDir) -> CacheScan {
     let threads = NonZeroUsize::new(2).unwrap();
-    scan(place, &ScanOptions { threads, progress: &|_, _| {}, cancelled: &|| false }).unwrap()
+    scan(place, &ScanOptions::new(threads)).unwrap()
 }
 
 pub(crate) fn look_at_all(base: &Path) -> Vec<CacheScan> {
-    find(base).unwrap().places.iter().map(look).collect()
+    find(base).unwrap().caches.iter().map(look).collect()
 }
 
 /// How much is wrong below `base`.
@@ -105,17 +105,9 @@ impl Repair<'_> {
     }
 
     pub(crate) fn mend(&self, scan: &CacheScan) -> Result<QuarantineReport, RepairError> {
-        let Self { run, force, dry_run, observe } = self;
-        quarantine(
-            scan,
-            &QuarantineOptions {
-                run,
-                force: *force,
-                dry_run: *dry_run,
-                observe: *observe,
-                cancelled: &|| false,
-            },
-        )
+        let mut options = QuarantineOptions::new(&self.run);
+        (options.force, options.dry_run, options.progress) = (self.force, self.dry_run, self.observe);
+        quarantine(scan, &options)
     }
 
     /// Repairs all caches below `base`.
@@ -163,7 +155,7 @@ impl Torn {
     }
 
     pub(crate) fn look(&self) -> CacheScan {
-        look(&find(self.base.path()).unwrap().places[0])
+        look(&find(self.base.path()).unwrap().caches[0])
     }
 
     pub(crate) fn mend_while(&self, observe: &dyn Fn(QuarantineProgress)) -> QuarantineReport {

@@ -39,8 +39,9 @@ impl Cache {
     }
 
     pub(crate) fn look_at(&self, progress: &(dyn Fn(u64, u64) + Sync)) -> CacheScan {
-        let places = find(self.base.path()).unwrap().places;
-        let options = ScanOptions { threads: NonZeroUsize::MIN, progress, cancelled: &|| false };
+        let places = find(self.base.path()).unwrap().caches;
+        let mut options = ScanOptions::new(NonZeroUsize::MIN);
+        options.progress = progress;
         scan(&places[0], &options).unwrap()
     }
 
@@ -54,6 +55,6 @@ impl Cache {
     /// Everything that is in the cache by name, with its state and its files.
     pub(crate) fn states(&self) -> Vec<(String, &'static str, Vec<String>)> {
         let scan = self.look();
-        scan.items.iter().map(|item| (item.name.clone(), item.state(), item.files())).collect()
+        scan.items.iter().map(|item| (item.name.clone(), item.state_name(), item.files())).collect()
     }
 }

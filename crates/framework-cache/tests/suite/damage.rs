@@ -167,7 +167,7 @@ fn assert_left(view: &View, kernels: &[Made; 3], file: &str) {
     let report = view.materialise(&all(kernels)).unwrap();
     assert_eq!((report.written, report.intact), (0, 2), "{file}");
     let why = LeftReason::NotAFile { file: file.to_owned() };
-    assert_eq!((report.left.len(), &*report.left[0].stem, &report.left[0].why), (1, "op_2", &why));
+    assert_eq!((report.left.len(), &*report.left[0].stem, &report.left[0].reason), (1, "op_2", &why));
     assert_eq!(states(view.dir()), before, "{file}");
 }
 

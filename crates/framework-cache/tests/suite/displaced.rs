@@ -71,7 +71,7 @@ fn a_dry_run_reports_what_the_undo_of_a_killed_build_does() {
         fs::write(scene.path(suffix).with_file_name(name), what.bytes(&scene, suffix)).unwrap();
         let [planned, done] = [true, false].map(|dry_run| {
             let [run] = &newest(quarantines(scene.base.path()).unwrap())[..] else { panic!("one run") };
-            restore(run, &RestoreOptions { dry_run, observe: &|_| {} }).unwrap()
+            restore(run, &RestoreOptions::new(dry_run)).unwrap()
         });
         let (when, is_kept) = (format!("{suffix} of {what:?}"), what != ours);
         assert_eq!((planned.restored, &planned.unrestored), (done.restored, &done.unrestored), "{when}");
@@ -96,7 +96,7 @@ fn an_extended_kernel_is_withdrawn_with_a_copy() {
     for _ in 0..2 {
         let report = withdraw();
         assert!(
-            matches!(report.left[..], [LeftKernel { why: LeftReason::NotKept { .. }, .. }]),
+            matches!(report.left[..], [LeftKernel { reason: LeftReason::NotKept { .. }, .. }]),
             "{report:?}"
         );
         assert_eq!((report.removed, scene.files()), (0, before.clone()));
@@ -119,6 +119,6 @@ fn an_extended_description_is_not_removed() {
     fs::write(scene.path("o"), &object[..99]).unwrap();
     scene.block_quarantine();
     let report = view(scene.base.path()).materialise(&[scene.ours(1).files()]).unwrap();
-    assert!(matches!(report.left[..], [LeftKernel { why: LeftReason::NotKept { .. }, .. }]), "{report:?}");
+    assert!(matches!(report.left[..], [LeftKernel { reason: LeftReason::NotKept { .. }, .. }]), "{report:?}");
     assert_eq!(scene.read("json"), Some(extended));
 }

@@ -39,16 +39,10 @@ impl Fill<'_> {
             .collect();
         let devices = DeviceMap::parse(self.map).unwrap();
         let progress = |_, _| (self.before)();
-        fill(
-            &caches,
-            &FillOptions {
-                run: &RunId::now(),
-                devices: &devices,
-                dry_run: self.dry_run,
-                progress: &progress,
-                cancelled: &|| false,
-            },
-        )
+        let run = RunId::now();
+        let mut options = FillOptions::new(&run, &devices);
+        (options.dry_run, options.progress) = (self.dry_run, &progress);
+        fill(&caches, &options)
     }
 }
 
@@ -81,7 +75,7 @@ fn remove(base: &Path, rank: &Rank, elements: u32) {
 fn unfilled(report: &FillReport) -> &str {
     assert!(report.filled.is_empty(), "{report:?}");
     assert_eq!(report.unfilled.len(), 1, "{report:?}");
-    &report.unfilled[0].why
+    &report.unfilled[0].reason
 }
 
 /// Changes the descriptor of a kernel.
@@ -132,7 +126,7 @@ fn half_deleted_ranks_are_whole_again() {
             let [mut given, mut own] = [read("json"), kernel.json.clone()]
                 .map(|json| serde_json::from_slice::<Value>(&json).unwrap());
             let donor =
-                report.filled.iter().find(|filled| filled.folder == folder && filled.stem == kernel.stem);
+                report.filled.iter().find(|filled| filled.dir == folder && filled.stem == kernel.stem);
             let donor = donor.map_or(kernel.stem.as_str(), |filled| &filled.source_stem);
             assert_eq!(given["binFileName"], donor);
             given["binFileName"].take();
@@ -145,7 +139,7 @@ fn half_deleted_ranks_are_whole_again() {
     }
     let one = &report.filled[0];
     let mode = |suffix: &str| {
-        fs::metadata(one.folder.join(format!("{}.{suffix}", one.stem))).unwrap().permissions().mode() & 0o777
+        fs::metadata(one.dir.join(format!("{}.{suffix}", one.stem))).unwrap().permissions().mode() & 0o777
     };
     assert_eq!((mode("info"), mode("json"), mode("o")), (0o400, 0o640, 0o640));
     assert!(run(base.path()).filled.is_empty(), "nothing is lacking any more");
@@ -174,7 +168,7 @@ fn later_generations_are_refused_and_why_is_told() {
     let before = DirSnapshot::of(base.path()).unwrap();
     let report = run(base.path());
     assert!(report.filled.is_empty() && report.unfilled.len() == 2, "{report:?}");
-    assert!(report.unfilled.iter().all(|unfilled| unfilled.why.contains("r2.1 and later")), "{report:?}");
+    assert!(report.unfilled.iter().all(|unfilled| unfilled.reason.contains("r2.1 and later")), "{report:?}");
     assert_eq!(DirSnapshot::of(base.path()).unwrap(), before);
 }
 
@@ -377,7 +371,7 @@ fn a_kernel_that_calls_itself_otherwise_is_no_donor() {
         let report = run(base.path());
         assert_eq!(report.filled.len(), is_given, "{report:?}");
         assert!(
-            report.unfilled.iter().all(|unfilled| unfilled.why.contains("which is another one")),
+            report.unfilled.iter().all(|unfilled| unfilled.reason.contains("which is another one")),
             "{report:?}"
         );
     }

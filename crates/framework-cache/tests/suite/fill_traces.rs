@@ -24,13 +24,9 @@ fn repair_and_fill(base: &Path, dry_run: bool, map: &str, before: &dyn Fn()) -> 
     };
     let caches: Vec<_> = surveys.iter().zip(&asides).map(cache).collect();
     let devices = DeviceMap::parse(map).unwrap();
-    let options = FillOptions {
-        run: &RunId::now(),
-        devices: &devices,
-        dry_run,
-        progress: &|_, _| before(),
-        cancelled: &|| false,
-    };
+    let (run, progress) = (RunId::now(), |_, _| before());
+    let mut options = FillOptions::new(&run, &devices);
+    (options.dry_run, options.progress) = (dry_run, &progress);
     fill(&caches, &options)
 }
 
@@ -68,7 +64,7 @@ fn what_was_set_aside_says_what_the_rank_was_made_for() {
         }
         let report = repair_and_fill(base.path(), steps == "dry", "1=5", &|| {});
         assert!(report.filled.is_empty() && report.unfilled.len() == 3, "{steps}: {report:?}");
-        assert!(report.unfilled.iter().all(|one| one.why.contains("Ascend310P3")), "{steps}: {report:?}");
+        assert!(report.unfilled.iter().all(|one| one.reason.contains("Ascend310P3")), "{steps}: {report:?}");
     }
 }
 
@@ -161,24 +157,18 @@ fn undoing_takes_what_was_filled_away() {
             .map(|(scan, aside)| ScannedCache { scan, moved: &aside.moved })
             .collect();
         let devices = DeviceMap::parse("2=7").unwrap();
-        let options = FillOptions {
-            run: &run,
-            devices: &devices,
-            dry_run: false,
-            progress: &|_, _| {},
-            cancelled: &|| false,
-        };
+        let options = FillOptions::new(&run, &devices);
         assert_eq!(fill(&caches, &options).filled.len(), 2 * 70);
         assert!(base.path().join("rank_2/kernel_meta/.opkeep.lock").exists());
         let filled = DirSnapshot::of(base.path()).unwrap();
         let found = newest(quarantines(base.path()).unwrap());
         if dry {
-            let options = RestoreOptions { dry_run: true, observe: &|_| {} };
+            let options = RestoreOptions::new(true);
             let undone: Vec<_> = found.iter().map(|run| restore(run, &options).unwrap()).collect();
-            assert_eq!(undone.iter().map(|it| it.withdrawn.len()).sum::<usize>(), 2 * 70 * 3);
+            assert_eq!(undone.iter().map(|it| it.deleted.len()).sum::<usize>(), 2 * 70 * 3);
             assert_eq!(DirSnapshot::of(base.path()).unwrap(), filled);
         }
-        let options = RestoreOptions { dry_run: false, observe: &|_| {} };
+        let options = RestoreOptions::new(false);
         for run in &found {
             let undone = restore(run, &options).unwrap();
             assert!(undone.removed && undone.unrestored.is_empty(), "{undone:?}");
@@ -204,8 +194,8 @@ fn what_is_written_while_a_fill_is_undone_stays() {
             }
         };
         let run = newest(quarantines(base.path()).unwrap()).remove(0);
-        let undone = restore(&run, &RestoreOptions { dry_run: false, observe: &observe }).unwrap();
-        assert!(!undone.removed && undone.unrestored.len() == 3 && undone.withdrawn.is_empty(), "{undone:?}");
+        let undone = restore(&run, &RestoreOptions::new(false).with_progress(&observe)).unwrap();
+        assert!(!undone.removed && undone.unrestored.len() == 3 && undone.deleted.is_empty(), "{undone:?}");
         assert!(fs::read(&json).unwrap() == bytes && object.exists());
     }
 }
@@ -225,9 +215,9 @@ fn what_was_written_since_it_was_filled_stays() {
             fs::write(&written, &bytes).unwrap();
             let run = newest(quarantines(base.path()).unwrap()).remove(0);
             for dry_run in [true, false, false] {
-                let undone = restore(&run, &RestoreOptions { dry_run, observe: &|_| {} }).unwrap();
+                let undone = restore(&run, &RestoreOptions::new(dry_run)).unwrap();
                 assert!(!undone.removed && undone.unrestored.len() == 3, "{undone:?}");
-                assert!(undone.unrestored[0].why.contains("changed since"), "{undone:?}");
+                assert!(undone.unrestored[0].reason.contains("changed since"), "{undone:?}");
                 assert_eq!(fs::read(&written).unwrap(), bytes);
                 assert!(other.exists() == dry_run && path(base.path(), &lost, 1, "o").exists());
             }

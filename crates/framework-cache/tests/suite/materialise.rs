@@ -185,7 +185,7 @@ fn a_base_that_is_no_folder_is_refused_and_named() {
         let error = open_view(&folder.path().join(base), "0").unwrap_err();
         let text = error.to_string();
         assert!(
-            matches!(&error, ViewError::NotAFolder { path, found }
+            matches!(&error, ViewError::NotADirectory { path, found }
             if *path == folder.path().join(culprit) && found.contains(expected)),
             "{base}: {error:?}"
         );
@@ -204,7 +204,7 @@ fn a_directory_in_the_place_of_a_file_is_left_and_named() {
         fs::write(path.join("precious"), "").unwrap();
         let report = view.materialise(&[kernel.files()]).unwrap();
         let why = LeftReason::NotAFile { file: kernel.name(part) };
-        assert_eq!((report.left.len(), &*report.left[0].stem, &report.left[0].why), (1, "op", &why));
+        assert_eq!((report.left.len(), &*report.left[0].stem, &report.left[0].reason), (1, "op", &why));
         assert!(path.join("precious").exists());
         assert_eq!(states(view.dir()).len(), 1);
         assert!(temps(view.dir()).is_empty());

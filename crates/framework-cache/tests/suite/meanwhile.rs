@@ -238,7 +238,7 @@ fn no_undo_mixes_what_it_restores_with_what_is_written_meanwhile() {
                 assert_eq!(wrote, !undone.removed, "{when}: {undone:?}");
                 if wrote {
                     kept += 1;
-                    let helps = |kept: &UnrestoredFile| kept.why.contains("move the new one away");
+                    let helps = |kept: &UnrestoredFile| kept.reason.contains("move the new one away");
                     assert!(undone.unrestored.iter().any(helps), "{undone:?}");
                     fs::remove_file(scene.path(suffix)).unwrap();
                     assert!(scene.restore(&|| {}).removed, "{when}");

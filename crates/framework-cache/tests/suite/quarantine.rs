@@ -16,7 +16,7 @@ use opkeep_testkit::caches::{Rank, cann_kernel};
 use serde_json::json;
 
 fn undo_newest(base: &Path) -> Vec<RestoreReport> {
-    let options = RestoreOptions { dry_run: false, observe: &|_| {} };
+    let options = RestoreOptions::new(false);
     newest(quarantines(base).unwrap()).iter().map(|one| restore(one, &options).unwrap()).collect()
 }
 
@@ -36,7 +36,7 @@ fn everything_comes_back_byte_for_byte() {
     assert_eq!(DirSnapshot::of(base.path()).unwrap(), before, "a dry run changes nothing");
 
     let mended = Repair::new().mend_all(base.path());
-    assert!(mended.iter().all(|aside| aside.left.is_empty()), "{mended:?}");
+    assert!(mended.iter().all(|aside| aside.skipped.is_empty()), "{mended:?}");
     assert_eq!((mended.iter().map(|aside| aside.moved.len()).sum::<usize>(), dry), (wrong, wrong));
     assert_eq!(findings(base.path()), 0);
     for quarantine in mended.iter().filter_map(|aside| aside.quarantine.as_ref()) {
@@ -86,7 +86,10 @@ fn what_may_be_in_the_making_needs_force() {
     let torn = Torn::new();
     fs::write(torn.path("info"), "now").unwrap();
     let aside = torn.mend_while(&|_| {});
-    assert!(matches!(aside.left[0].why, SkipCause::InProgress(InUse::RecentlyWritten { .. })), "{aside:?}");
+    assert!(
+        matches!(aside.skipped[0].cause, SkipCause::InProgress(InUse::RecentlyWritten { .. })),
+        "{aside:?}"
+    );
     assert!(aside.moved.is_empty() && aside.quarantine.is_none());
     assert!(quarantines(torn.base.path()).unwrap().is_empty(), "nothing to move, nothing made");
     let aside = Repair { force: true, ..Repair::new() }.mend(&torn.look()).unwrap();
@@ -123,9 +126,9 @@ fn what_changed_since_it_was_judged_stays() {
                     changed.set(DirSnapshot::of(&torn.folder()).unwrap());
                 }
             });
-            assert!(matches!(aside.left[..], [_]), "{at} {when:?}: {aside:?}");
+            assert!(matches!(aside.skipped[..], [_]), "{at} {when:?}: {aside:?}");
             assert!(
-                matches!(aside.left[0].why, SkipCause::Changed { .. } | SkipCause::Failed { .. }),
+                matches!(aside.skipped[0].cause, SkipCause::Changed { .. } | SkipCause::Failed { .. }),
                 "{at} {when:?}: {aside:?}"
             );
             assert!(aside.moved.is_empty() && aside.quarantine.is_none(), "{at} {when:?}: {aside:?}");
@@ -179,7 +182,10 @@ fn a_kernel_that_becomes_whole_while_it_is_moved_is_not_taken_apart() {
                     torn.put(missing, bytes);
                 }
             });
-            assert!(matches!(aside.left[0].why, SkipCause::Changed { .. }), "{missing} {when:?}: {aside:?}");
+            assert!(
+                matches!(aside.skipped[0].cause, SkipCause::Changed { .. }),
+                "{missing} {when:?}: {aside:?}"
+            );
             assert!(
                 aside.moved.is_empty() && torn.in_quarantine().is_empty(),
                 "{missing} {when:?}: {aside:?}"
@@ -201,7 +207,7 @@ fn what_somebody_writes_to_in_quarantine_goes_back() {
                 std::os::unix::fs::FileExt::write_all_at(&file, &torn.kernel.json, 0).unwrap();
             }
         });
-        assert_eq!(aside.left[0].why, SkipCause::Changed { file: format!("{}.json", torn.kernel.stem) });
+        assert_eq!(aside.skipped[0].cause, SkipCause::Changed { file: format!("{}.json", torn.kernel.stem) });
         assert!(aside.moved.is_empty(), "{aside:?}");
         assert_eq!(fs::read(torn.path("json")).unwrap(), torn.kernel.json);
         assert_eq!(findings(torn.base.path()), 0);
@@ -218,9 +224,9 @@ fn what_cannot_go_back_is_told() {
             torn.put("json", b"another");
         }
     });
-    let SkipCause::Displaced { file, place } = &aside.left[0].why else { panic!("{aside:?}") };
+    let SkipCause::Displaced { file, path } = &aside.skipped[0].cause else { panic!("{aside:?}") };
     assert_eq!(
-        (file, fs::read(place).unwrap()),
+        (file, fs::read(path).unwrap()),
         (&format!("{}.json", torn.kernel.stem), torn.kernel.json.clone())
     );
     assert_eq!(aside.moved[0].files, ["json", "o"].map(|suffix| format!("{}.{suffix}", torn.kernel.stem)));
@@ -256,7 +262,7 @@ fn no_whole_kernel_is_ever_taken_in_a_race() {
             |suffix: &str, bytes: &[u8]| fs::read(torn.path(suffix)).is_ok_and(|found| found == bytes);
         assert!(whole("json", &torn.kernel.json) && whole("o", &torn.kernel.object), "{round}: {aside:?}");
         let taken = aside.moved.iter().map(|moved| moved.files.len()).sum::<usize>();
-        let astray = aside.left.iter().any(|left| matches!(left.why, SkipCause::Displaced { .. }));
+        let astray = aside.skipped.iter().any(|left| matches!(left.cause, SkipCause::Displaced { .. }));
         assert!(torn.in_quarantine().len() == taken || astray, "{round}: {aside:?}");
         let found =
             torn.in_quarantine().into_iter().filter(|path| path.extension().is_some_and(|e| e == "json"));
@@ -303,7 +309,7 @@ fn two_damaged_kernels_that_share_an_object_both_go() {
     age_all(&folder);
     let before = DirSnapshot::of(base.path()).unwrap();
     let aside = Repair::new().mend_all(base.path()).pop().unwrap();
-    assert_eq!((aside.moved.len(), aside.left.len()), (2, 0), "{aside:?}");
+    assert_eq!((aside.moved.len(), aside.skipped.len()), (2, 0), "{aside:?}");
     assert_eq!(findings(base.path()), 0);
     undo_newest(base.path());
     assert_eq!(DirSnapshot::of(base.path()).unwrap(), before);
@@ -319,7 +325,7 @@ fn operator_packages_are_left_alone() {
     age_all(&folder);
     let before = DirSnapshot::of(base.path()).unwrap();
     let aside = Repair { force: true, ..Repair::new() }.mend_all(base.path()).pop().unwrap();
-    assert_eq!(aside.left[0].why, SkipCause::Installed);
+    assert_eq!(aside.skipped[0].cause, SkipCause::Installed);
     assert_eq!(DirSnapshot::of(base.path()).unwrap(), before);
 }
 
@@ -335,7 +341,7 @@ fn what_was_made_anew_is_not_replaced_by_what_was_set_aside() {
         "a set is put back whole or not: {undone:?}"
     );
     assert_eq!(undone[0].unrestored.len(), 3);
-    assert!(undone[0].unrestored[0].why.contains("was written again since"), "{undone:?}");
+    assert!(undone[0].unrestored[0].reason.contains("was written again since"), "{undone:?}");
     assert_eq!(fs::read(torn.path("json")).unwrap(), torn.kernel.json);
 
     fs::remove_file(torn.path("json")).unwrap();
@@ -350,7 +356,7 @@ fn what_was_changed_in_quarantine_is_not_put_back() {
     let json = aside.quarantine.unwrap().join(format!("{}.json", torn.kernel.stem));
     fs::write(json, "changed").unwrap();
     let undone = undo_newest(torn.base.path()).pop().unwrap();
-    assert!(undone.unrestored.iter().any(|kept| kept.why.contains("changed since")), "{undone:?}");
+    assert!(undone.unrestored.iter().any(|kept| kept.reason.contains("changed since")), "{undone:?}");
     assert!(!torn.path("json").exists() && !undone.removed);
 }
 
@@ -364,7 +370,10 @@ fn an_object_is_not_restored_beside_another_description() {
         if is_lost { fs::remove_file(json) } else { fs::write(json, "changed") }.unwrap();
         torn.put("json", b"{}");
         let undone = undo_newest(torn.base.path()).pop().unwrap();
-        assert!(undone.unrestored.iter().any(|kept| kept.why.contains("written again since")), "{undone:?}");
+        assert!(
+            undone.unrestored.iter().any(|kept| kept.reason.contains("written again since")),
+            "{undone:?}"
+        );
         assert!(!torn.path("o").exists() && run.join(format!("{}.o", torn.kernel.stem)).exists());
     }
 }
@@ -437,7 +446,7 @@ fn a_description_returns_beside_an_object_that_stayed() {
     mend();
     fs::write(dir.join("te_b.o"), "another").unwrap();
     let undone = undo_newest(base.path()).pop().unwrap();
-    assert!(undone.unrestored[0].why.contains("remove this file"), "{undone:?}");
+    assert!(undone.unrestored[0].reason.contains("remove this file"), "{undone:?}");
     assert!(!dir.join("te_b.json").exists());
 }
 
@@ -446,7 +455,7 @@ fn an_undo_does_not_forget_what_a_manifest_that_cannot_be_read_says() {
     let torn = Torn::new();
     torn.mend_while(&|_| {});
     fs::create_dir(torn.folder().join(".opkeep-manifest")).unwrap();
-    let options = RestoreOptions { dry_run: false, observe: &|_| {} };
+    let options = RestoreOptions::new(false);
     let run = newest(quarantines(torn.base.path()).unwrap()).remove(0);
     let error = restore(&run, &options).unwrap_err().to_string();
     assert!(error.contains(".opkeep-manifest") && !torn.path("o").exists(), "{error}");
@@ -464,7 +473,10 @@ fn a_journal_cannot_make_undo_write_elsewhere() {
         assert_ne!(evil(file), text);
         fs::write(&journal, evil(file)).unwrap();
         let undone = undo_newest(torn.base.path()).pop().unwrap();
-        assert!(undone.unrestored.iter().any(|kept| kept.why.contains("journal is damaged")), "{undone:?}");
+        assert!(
+            undone.unrestored.iter().any(|kept| kept.reason.contains("journal is damaged")),
+            "{undone:?}"
+        );
         assert!(!torn.base.path().join("rank_0").join(&name).exists());
         assert!(aside.quarantine.as_ref().unwrap().join(&name).exists() && !undone.removed);
     }
@@ -503,7 +515,7 @@ fn links_in_place_of_folders_are_not_followed() {
     fs::rename(&prebuilt, elsewhere.path().join("moved")).unwrap();
     symlink(elsewhere.path().join("moved"), &prebuilt).unwrap();
     let aside = Repair::new().mend(&scan).unwrap();
-    assert!(aside.left.iter().any(|left| left.what == ItemKind::Precompile), "{aside:?}");
+    assert!(aside.skipped.iter().any(|left| left.kind == ItemKind::Precompile), "{aside:?}");
     assert!(elsewhere.path().join("moved/a.json").exists());
     // A lock that is a link is nobody's business of ours.
     fs::remove_file(&prebuilt).unwrap();
@@ -511,7 +523,7 @@ fn links_in_place_of_folders_are_not_followed() {
     symlink(elsewhere.path().join("lock"), torn.folder().join("file.lock")).unwrap();
     let error = Repair::new().mend(&torn.look()).unwrap_err();
     assert!(
-        matches!(&error, RepairError::LockClosed { lock, .. } if lock.ends_with("file.lock")),
+        matches!(&error, RepairError::UnreadableLock { lock, .. } if lock.ends_with("file.lock")),
         "{error:?}"
     );
 }

@@ -13,7 +13,7 @@ use opkeep_testkit::DirSnapshot;
 fn undo_while(base: &Path, observe: &dyn Fn(QuarantineProgress)) -> RestoreReport {
     let found = newest(quarantines(base).unwrap());
     assert_eq!(found.len(), 1);
-    restore(&found[0], &RestoreOptions { dry_run: false, observe }).unwrap()
+    restore(&found[0], &RestoreOptions::new(false).with_progress(observe)).unwrap()
 }
 
 fn undo_newest(base: &Path) -> RestoreReport {
@@ -31,7 +31,7 @@ fn what_the_journal_does_not_name_is_told() {
     fs::remove_file(&journal).unwrap();
     let undone = undo_newest(torn.base.path());
     assert!(undone.restored.is_empty() && !undone.removed && undone.unrestored.len() == 3, "{undone:?}");
-    assert!(undone.unrestored[0].why.contains("the journal does not list"), "{undone:?}");
+    assert!(undone.unrestored[0].reason.contains("the journal does not list"), "{undone:?}");
 
     fs::write(&journal, named.join("\n")).unwrap();
     let undone = undo_newest(torn.base.path());
@@ -63,7 +63,7 @@ fn displaced_files_of_other_kernels_stay_displaced() {
     fs::write(displaced("other"), "displaced").unwrap();
     fs::write(displaced(&torn.kernel.stem), "displaced").unwrap();
     let undone = undo_newest(torn.base.path());
-    assert!(undone.unrestored[0].why.contains("was written again since"), "{undone:?}");
+    assert!(undone.unrestored[0].reason.contains("was written again since"), "{undone:?}");
     assert_eq!(fs::read(torn.path("o")).unwrap(), b"displaced");
     assert_eq!(fs::read(displaced("other")).unwrap(), b"displaced");
     assert!(!torn.folder().join("other.o").exists());
@@ -110,9 +110,9 @@ fn a_kernel_whose_object_is_a_link_is_not_taken_apart() {
     let before = DirSnapshot::of(torn.base.path()).unwrap();
     for force in [false, true] {
         let aside = Repair { force, ..Repair::new() }.mend_all(torn.base.path()).pop().unwrap();
-        assert!(aside.moved.is_empty() && aside.left.len() == 1, "{aside:?}");
+        assert!(aside.moved.is_empty() && aside.skipped.len() == 1, "{aside:?}");
         assert!(
-            matches!(&aside.left[0].why, SkipCause::Unreadable { file, .. } if file.ends_with(".o")),
+            matches!(&aside.skipped[0].cause, SkipCause::Unreadable { file, .. } if file.ends_with(".o")),
             "{aside:?}"
         );
     }

@@ -37,11 +37,11 @@ fn only(base: &Path) -> CacheScan {
 }
 
 fn states(scan: &CacheScan) -> Vec<(&str, &str)> {
-    scan.items.iter().map(|item| (item.name.as_str(), item.state())).collect()
+    scan.items.iter().map(|item| (item.name.as_str(), item.state_name())).collect()
 }
 
 fn is_other(item: &Item) -> bool {
-    matches!(item.verdict, ItemState::OtherChip(_))
+    matches!(item.state, ItemState::OtherChip(_))
 }
 
 /// Whether kernels for one of two chips run on the other.
@@ -61,14 +61,12 @@ fn families_refuse_each_other_beside_a_descriptor() {
             let scan = only(base.path());
             let item = &scan.items[0];
             if run_each_other(named, built) {
-                assert!(matches!(item.verdict, ItemState::Intact), "{built:?} as {named:?}: {item:?}");
+                assert!(matches!(item.state, ItemState::Intact), "{built:?} as {named:?}: {item:?}");
                 continue;
             }
-            let ItemState::OtherChip(other) = &item.verdict else {
-                panic!("{built:?} as {named:?}: {item:?}")
-            };
+            let ItemState::OtherChip(other) = &item.state else { panic!("{built:?} as {named:?}: {item:?}") };
             assert_eq!(other.named_by, NamedBy::Descriptor(named.soc().to_owned()));
-            assert_eq!((item.state(), item.outcome.effect), ("other chip", Effect::FailsLater));
+            assert_eq!((item.state_name(), item.behavior.effect), ("other chip", Effect::FailsLater));
             assert!(item.is_finding() && !item.is_repairable() && item.kernel.is_none());
         }
     }
@@ -122,7 +120,7 @@ fn flags_that_were_never_seen_are_no_reason() {
     (described.json, described.object) = (pair.json, pair.object);
     described.write(&folder).unwrap();
     let scan = only(base.path());
-    assert!(scan.items.iter().all(|item| matches!(item.verdict, ItemState::Intact)), "{:?}", scan.items);
+    assert!(scan.items.iter().all(|item| matches!(item.state, ItemState::Intact)), "{:?}", scan.items);
 }
 
 /// Without descriptors, kernels are compared with each other.
@@ -173,7 +171,7 @@ fn descriptors_decide() {
     let second = rank_for(Chip::Ascend910B).square(4);
     second.write(&rank.dir(base.path())).unwrap();
     let scan = only(base.path());
-    assert!(scan.items.iter().all(|item| matches!(item.verdict, ItemState::Intact)), "{:?}", states(&scan));
+    assert!(scan.items.iter().all(|item| matches!(item.state, ItemState::Intact)), "{:?}", states(&scan));
     let noted = |item: &&Item| item.notes.iter().any(|note| matches!(note, Note::OtherChip(_)));
     let noted: Vec<&str> = scan.items.iter().filter(noted).map(|item| item.name.as_str()).collect();
     assert_eq!(noted, [second.stem]);
@@ -209,7 +207,7 @@ fn repair_leaves_it_and_says_so() {
         let aside = Repair { force, ..Repair::new() }.mend(&only(base.path())).unwrap();
         assert!(aside.moved.is_empty(), "{aside:?}");
         assert!(
-            matches!(&aside.left[..], [left] if matches!(left.why, SkipCause::OtherChip(_))),
+            matches!(&aside.skipped[..], [left] if matches!(left.cause, SkipCause::OtherChip(_))),
             "{aside:?}"
         );
     }
@@ -225,7 +223,7 @@ fn damage_is_damage_on_any_chip() {
     let mut kernel = rank.square(1).compiled_for(Chip::Ascend910B);
     kernel.object.truncate(200);
     kernel.write(&rank.dir(base.path())).unwrap();
-    assert_eq!(only(base.path()).items[0].state(), "damaged");
+    assert_eq!(only(base.path()).items[0].state_name(), "damaged");
     assert_eq!(Repair::new().mend_all(base.path())[0].moved.len(), 1);
 }
 
@@ -241,16 +239,8 @@ fn no_rank_is_filled_with_it() {
     let surveys = look_at_all(base.path());
     let caches: Vec<ScannedCache<'_>> =
         surveys.iter().map(|scan| ScannedCache { scan, moved: &[] }).collect();
-    let (devices, progress, cancelled) = (DeviceMap::default(), |_, _| {}, || false);
-    let run = RunId::now();
-    let options = FillOptions {
-        run: &run,
-        devices: &devices,
-        dry_run: false,
-        progress: &progress,
-        cancelled: &cancelled,
-    };
-    let report = fill(&caches, &options);
+    let (run, devices) = (RunId::now(), DeviceMap::default());
+    let report = fill(&caches, &FillOptions::new(&run, &devices));
     let filled: Vec<&str> = report.filled.iter().map(|filled| filled.stem.as_str()).collect();
     assert_eq!(filled, [lacking.square(2).stem], "{report:?}");
     assert!(!lacking.dir(base.path()).join(format!("{}.o", lacking.square(3).stem)).exists());
@@ -283,13 +273,13 @@ fn caches_in_caches_are_found() {
         kernel.stem.push_str("_cut");
         kernel.write(&folder).unwrap();
         let surveys = look_at_all(base.path());
-        let found = surveys.iter().find(|scan| scan.place.path == folder).unwrap();
-        assert_eq!(found.place.kind, kind, "{}", folder.display());
-        let damaged = found.items.iter().filter(|item| item.state() == "damaged").count();
+        let found = surveys.iter().find(|scan| scan.cache.path == folder).unwrap();
+        assert_eq!(found.cache.kind, kind, "{}", folder.display());
+        let damaged = found.items.iter().filter(|item| item.state_name() == "damaged").count();
         assert_eq!((found.items.len(), damaged), (2, 1), "{:?}", found.items);
     }
     // A directory with nothing but those of processes is no cache itself.
-    assert!(!look_at_all(base.path()).iter().any(|scan| scan.place.path == base.path().join("kernel_meta")));
+    assert!(!look_at_all(base.path()).iter().any(|scan| scan.cache.path == base.path().join("kernel_meta")));
 }
 
 /// In CANN's work directory stand sources, logs and locks, too; and the object is the one that the `.json` names.
@@ -309,5 +299,5 @@ fn a_work_directory_has_more_than_kernels() {
     write(&folder, "te_mul_1.json", &other.json);
     write(&folder, "te_mul_1.o", &other.object);
     let scan = only(base.path());
-    assert_eq!(scan.items.iter().find(|item| item.name == "te_mul_1").unwrap().state(), "damaged");
+    assert_eq!(scan.items.iter().find(|item| item.name == "te_mul_1").unwrap().state_name(), "damaged");
 }

@@ -62,7 +62,7 @@ fn beside_a_description_that_is_closed_nothing_is_an_orphan() {
     fs::write(cache.base.path().join("elsewhere"), &pair.json).unwrap();
     symlink(cache.base.path().join("elsewhere"), cache.folder.join("te_a.json")).unwrap();
     cache.write("te_a.lock", b"");
-    assert!(cache.look().items.iter().all(|item| item.state() == "unreadable"), "{:?}", cache.states());
+    assert!(cache.look().items.iter().all(|item| item.state_name() == "unreadable"), "{:?}", cache.states());
     fs::remove_file(cache.folder.join("te_a.json")).unwrap();
     cache.write("te_a.json", &pair.json);
     fs::set_permissions(cache.folder.join("te_a.json"), fs::Permissions::from_mode(0o000)).unwrap();
@@ -104,7 +104,7 @@ fn canns_libraries_are_the_hosts() {
         cache.write(object, &pair.object[..pair.object.len() / 2]);
         assert_eq!(cache.states()[0].1, "damaged");
         // It cannot even be opened, so CANN never comes to load a kernel.
-        assert_eq!(cache.look().items[0].outcome.effect, Effect::RecompiledEveryTime);
+        assert_eq!(cache.look().items[0].behavior.effect, Effect::RecompiledEveryTime);
         cache.write(object, &pair.object);
         cache.write("te_fused.json", &pair.clone().with_field("sha256", "").json);
         assert_eq!(cache.states()[0].1, "damaged");
@@ -123,7 +123,7 @@ fn reports_and_libraries_of_users_are_no_kernels() {
     cache.write("fusion_result.json", b"[{\"session\": 0}]");
     let scan = cache.look();
     assert!(
-        matches!(&scan.items[..], [item] if item.what == ItemKind::OtherJson && item.state() == "intact")
+        matches!(&scan.items[..], [item] if item.kind == ItemKind::OtherJson && item.state_name() == "intact")
     );
     cache.write("fusion_result.json", b"[{\"session\": ");
     assert_eq!(cache.states()[0].1, "damaged");
@@ -154,7 +154,7 @@ fn what_has_a_wrong_digest_is_not_loaded_whatever_else_is_wrong() {
         for length in [0, 3, 60, pair.object.len() / 2, pair.object.len() - 1] {
             cache.write("te_add.o", &pair.object[..length]);
             let scan = cache.look();
-            assert_eq!(scan.items[0].outcome.effect, effect, "{folder}, {length}: {:?}", scan.items[0]);
+            assert_eq!(scan.items[0].behavior.effect, effect, "{folder}, {length}: {:?}", scan.items[0]);
         }
     }
 }
@@ -200,9 +200,9 @@ fn what_goes_while_we_look_was_not_damaged() {
             cache.write("te_19.json", &small("te_19").json);
         }
     });
-    let states: Vec<_> = scan.items.iter().map(|item| (&item.name, item.state())).collect();
+    let states: Vec<_> = scan.items.iter().map(|item| (&item.name, item.state_name())).collect();
     assert_eq!(scan.items.len(), 19, "{states:?}");
-    assert!(scan.items.iter().all(|item| matches!(item.verdict, ItemState::Intact)), "{states:?}");
+    assert!(scan.items.iter().all(|item| matches!(item.state, ItemState::Intact)), "{states:?}");
 }
 
 #[test]
@@ -215,8 +215,8 @@ fn one_lost_descriptor_does_not_make_ranks_strangers() {
     let mut stems: Vec<String> = (1..=4).map(|elements| ranks[0].square(elements).stem).collect();
     stems.sort();
     fs::remove_file(ranks[0].dir(base.path()).join(format!("{}.info", stems[0]))).unwrap();
-    let options = ScanOptions { threads: NonZeroUsize::MIN, progress: &|_, _| {}, cancelled: &|| false };
-    let places = find(base.path()).unwrap().places;
+    let options = ScanOptions::new(NonZeroUsize::MIN);
+    let places = find(base.path()).unwrap().caches;
     let surveys: Vec<CacheScan> = places.iter().map(|place| scan(place, &options).unwrap()).collect();
     let lacking: Vec<usize> = compare(&surveys)[0].ranks.iter().map(|rank| rank.lacks.len()).collect();
     // Of that one it cannot be told which it is; of the others it can.

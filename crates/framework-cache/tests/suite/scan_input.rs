@@ -14,10 +14,9 @@ use opkeep_framework_cache::scan::{CacheScan, ItemState, ScanOptions, find, scan
 use opkeep_testkit::caches::Rank;
 
 fn look(base: &Path) -> CacheScan {
-    let places = find(base).unwrap().places;
+    let places = find(base).unwrap().caches;
     assert_eq!(places.len(), 1, "{places:?}");
-    let options =
-        ScanOptions { threads: NonZeroUsize::new(2).unwrap(), progress: &|_, _| {}, cancelled: &|| false };
+    let options = ScanOptions::new(NonZeroUsize::new(2).unwrap());
     scan(&places[0], &options).unwrap()
 }
 
@@ -40,7 +39,7 @@ fn links_are_not_followed() {
     let scan = look(base.path());
     assert_eq!(scan.foreign_count, 2, "{:?}", scan.foreign);
     let [item] = &scan.items[..] else { panic!("{:?}", scan.items) };
-    assert!(matches!(&item.verdict, ItemState::Unreadable { file, .. } if file.ends_with(".o")), "{item:?}");
+    assert!(matches!(&item.state, ItemState::Unreadable { file, .. } if file.ends_with(".o")), "{item:?}");
     let links = find(base.path()).unwrap().links;
     assert_eq!(links, [base.path().join("rank_1"), base.path().join("rank_2/kernel_meta")]);
     // What the user names himself may be a link.
@@ -64,7 +63,7 @@ fn pipes_and_folders_stand_in_nobodys_way() {
     fs::create_dir(folder.join("c.json")).unwrap();
     let scan = look(base.path());
     assert_eq!(scan.foreign_count, 3, "{:?}", scan.foreign);
-    assert!(matches!(&scan.items[..], [item] if matches!(item.verdict, ItemState::Damaged(_))));
+    assert!(matches!(&scan.items[..], [item] if matches!(item.state, ItemState::Damaged(_))));
 }
 
 #[test]
@@ -77,7 +76,7 @@ fn names_that_are_no_text_are_nobodys() {
     }
     let scan = look(base.path());
     assert_eq!((scan.items.len(), scan.foreign_count), (1, 3));
-    assert!(matches!(scan.items[0].verdict, ItemState::Intact));
+    assert!(matches!(scan.items[0].state, ItemState::Intact));
 }
 
 /// Whoever replaces a kernel while we read must not have it called damaged.
@@ -108,7 +107,7 @@ fn a_kernel_that_is_replaced_meanwhile_is_whole_or_in_use() {
         let looks = (0..600).map(|_| look(base.path()));
         let wrong: Vec<_> = looks
             .flat_map(|scan| scan.items)
-            .filter(|item| item.name == one.stem && matches!(item.verdict, ItemState::Damaged(_)))
+            .filter(|item| item.name == one.stem && matches!(item.state, ItemState::Damaged(_)))
             .collect();
         done.store(true, Ordering::Relaxed);
         assert!(wrong.is_empty(), "{wrong:?}");
@@ -134,6 +133,6 @@ fn a_million_files_are_looked_through() {
     }
     let scan = look(base.path());
     assert_eq!((scan.items.len(), scan.foreign_count), (50_001, 950_000));
-    assert_eq!(scan.items.iter().filter(|item| matches!(item.verdict, ItemState::Intact)).count(), 1);
+    assert_eq!(scan.items.iter().filter(|item| matches!(item.state, ItemState::Intact)).count(), 1);
     assert_eq!(scan.foreign.len(), 100);
 }

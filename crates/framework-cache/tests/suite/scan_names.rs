@@ -18,18 +18,18 @@ fn mindspore_goes_by_the_files_name_and_puts_lib_before_libraries() {
     let cache = Cache::new("kernel_meta");
     cache.put(&pair, "cast.json", "libcast.so");
     let item = cache.only();
-    assert!(matches!(item.verdict, ItemState::Intact), "{item:?}");
+    assert!(matches!(item.state, ItemState::Intact), "{item:?}");
     assert_eq!(item.files(), ["cast.json", "libcast.so"]);
     // binFileName says another file, which nobody asks for.
     let cache = Cache::new("kernel_meta");
     let pair = small("te_add").with_field("binFileName", "elsewhere");
     cache.put(&pair, "add_1_0.json", "add_1_0.o");
-    assert!(matches!(cache.only().verdict, ItemState::Intact));
+    assert!(matches!(cache.only().state, ItemState::Intact));
     fs::rename(cache.folder.join("add_1_0.o"), cache.folder.join("elsewhere.o")).unwrap();
     let scan = cache.look();
-    let missing = |item: &Item| matches!(&item.verdict, ItemState::Damaged(flaws) if matches!(flaws[0], ItemProblem::NoObject { .. }));
+    let missing = |item: &Item| matches!(&item.state, ItemState::Damaged(flaws) if matches!(flaws[0], ItemProblem::NoObject { .. }));
     assert!(scan.items.iter().any(missing), "{:?}", scan.items);
-    assert!(scan.items.iter().any(|item| matches!(item.verdict, ItemState::Orphan(Orphan::ObjectOnly))));
+    assert!(scan.items.iter().any(|item| matches!(item.state, ItemState::Orphan(Orphan::ObjectOnly))));
 }
 
 #[test]
@@ -37,9 +37,9 @@ fn cann_goes_by_what_the_json_names() {
     let cache = Cache::new("kernel_cache/Ascend910B2");
     cache.put(&small("te_add").with_field("binFileName", "elsewhere"), "te_add_00.json", "elsewhere.o");
     let item = cache.only();
-    assert!(matches!(item.verdict, ItemState::Intact), "{item:?}");
+    assert!(matches!(item.state, ItemState::Intact), "{item:?}");
     assert_eq!(
-        (item.what, item.files()),
+        (item.kind, item.files()),
         (ItemKind::Kernel, vec!["te_add_00.json".into(), "elsewhere.o".into()])
     );
     assert!(item.notes.iter().any(|note| matches!(note, Note::KernelName { .. })), "{item:?}");
@@ -48,7 +48,7 @@ fn cann_goes_by_what_the_json_names() {
     cache.put(&small("te_add").with_field("binFileName", "../te_add"), "te_add.json", "../te_add.o");
     let item = cache.only();
     assert!(
-        matches!(&item.verdict, ItemState::Damaged(flaws) if matches!(&flaws[..], [ItemProblem::UnsafeName { .. }])),
+        matches!(&item.state, ItemState::Damaged(flaws) if matches!(&flaws[..], [ItemProblem::UnsafeName { .. }])),
         "{item:?}"
     );
 }
@@ -62,7 +62,7 @@ fn masters_are_as_whole_as_their_parts() {
         let [json, object] = part.file_names();
         cache.put(part, &json, &object);
     }
-    let states = |scan: &CacheScan| scan.items.iter().map(Item::state).collect::<Vec<_>>();
+    let states = |scan: &CacheScan| scan.items.iter().map(Item::state_name).collect::<Vec<_>>();
     assert_eq!(states(&cache.look()), ["intact"; 3]);
     let object = &mix.parts[1].file_names()[1];
     cache.write(object, &mix.parts[1].object[..100]);
@@ -72,7 +72,7 @@ fn masters_are_as_whole_as_their_parts() {
     let scan = cache.look();
     assert_eq!(states(&scan), ["damaged", "intact"]);
     assert!(
-        matches!(&scan.items[0].verdict, ItemState::Damaged(flaws) if flaws[0].to_string().contains("missing"))
+        matches!(&scan.items[0].state, ItemState::Damaged(flaws) if flaws[0].to_string().contains("missing"))
     );
 }
 
@@ -86,7 +86,7 @@ fn a_pair_of_another_kernel_is_found_though_its_digest_is_right() {
             .with_field("kernelList", serde_json::json!([{"kernelName": "te_sub_0"}]));
         cache.put(&pair, &format!("{name}.json"), &format!("{name}.o"));
         let item = cache.only();
-        assert_eq!((item.state(), item.outcome.effect), ("damaged", Effect::FailsLater), "{item:?}");
+        assert_eq!((item.state_name(), item.behavior.effect), ("damaged", Effect::FailsLater), "{item:?}");
     }
 }
 
@@ -97,13 +97,13 @@ fn what_mindspore_never_reads_is_told() {
     cache.write("conv_loc_2_0.json", b"{");
     let scan = cache.look();
     let [item] = &scan.items[..] else { panic!("{:?}", scan.items) };
-    assert_eq!((item.state(), item.outcome.effect), ("intact", Effect::CompiledAgain), "{item:?}");
+    assert_eq!((item.state_name(), item.behavior.effect), ("intact", Effect::CompiledAgain), "{item:?}");
     assert!(item.notes.contains(&Note::Skipped));
     // Without an object it is a debugging aid.
     assert_eq!(scan.skipped, 1);
     cache.write("conv_loc_1_0.json", b"{");
     let item = cache.only();
-    assert_eq!((item.state(), item.outcome.effect), ("damaged", Effect::CompiledAgain), "{item:?}");
+    assert_eq!((item.state_name(), item.behavior.effect), ("damaged", Effect::CompiledAgain), "{item:?}");
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn akg_has_folders_of_its_own() {
         cache.put(&small("Fused_Add"), &format!("{part}/Fused_Add_1.json"), &format!("{part}/Fused_Add_1.o"));
     }
     let scan = cache.look();
-    let mut below: Vec<_> = scan.items.iter().map(|item| (item.below, item.state())).collect();
+    let mut below: Vec<_> = scan.items.iter().map(|item| (item.below, item.state_name())).collect();
     below.sort();
     assert_eq!(below, [(Some("akg"), "intact"), (Some("composite"), "intact"), (Some("tbe"), "intact")]);
     assert_eq!(scan.foreign_count, 0);
@@ -127,17 +127,17 @@ fn a_json_that_is_another_kernels_is_found() {
     let (one, other) = (small("te_add_00"), small("te_sub_00"));
     cache.put(&one, "te_add_00.json", "te_add_00.o");
     cache.put(&other, "te_sub_00.json", "te_sub_00.o");
-    assert!(cache.look().items.iter().all(|item| item.state() == "intact"));
+    assert!(cache.look().items.iter().all(|item| item.state_name() == "intact"));
     cache.write("te_sub_00.json", &one.json);
     let scan = cache.look();
     let states: Vec<_> =
-        scan.items.iter().map(|item| (item.name.as_str(), item.state(), item.files())).collect();
+        scan.items.iter().map(|item| (item.name.as_str(), item.state_name(), item.files())).collect();
     let files = |stem: &str| vec![format!("{stem}.json"), format!("{stem}.o")];
     assert_eq!(
         states,
         [("te_add_00", "intact", files("te_add_00")), ("te_sub_00", "damaged", files("te_sub_00"))]
     );
-    assert_eq!(scan.items[1].outcome.effect, Effect::FailsLater);
+    assert_eq!(scan.items[1].behavior.effect, Effect::FailsLater);
 }
 
 /// AKG links a library from the object, and runs the library.
@@ -154,15 +154,12 @@ fn akgs_kernels_for_the_host_are_libraries() {
     cache.write("Fused_Add_1.so", &pair.object);
     cache.write("Fused_Add_1.o", b"object");
     let item = cache.only();
-    assert!(
-        matches!(item.verdict, ItemState::Intact) && !item.notes.contains(&Note::OtherObject),
-        "{item:?}"
-    );
+    assert!(matches!(item.state, ItemState::Intact) && !item.notes.contains(&Note::OtherObject), "{item:?}");
     cache.write("Fused_Add_1.o", b"another");
     assert!(cache.only().notes.contains(&Note::OtherObject));
     fs::remove_file(cache.folder.join("Fused_Add_1.so")).unwrap();
     let item = cache.only();
-    assert_eq!((item.state(), item.outcome.effect), ("damaged", Effect::CompiledAgain), "{item:?}");
+    assert_eq!((item.state_name(), item.behavior.effect), ("damaged", Effect::CompiledAgain), "{item:?}");
 }
 
 #[test]
@@ -195,10 +192,10 @@ fn a_field_of_a_wrong_type_is_no_torn_file() {
         let pair = small("te_add_00").with_field(field, value);
         cache.put(&pair, "te_add_00.json", "te_add_00.o");
         let item = cache.only();
-        let ItemState::Damaged(flaws) = &item.verdict else { panic!("{item:?}") };
+        let ItemState::Damaged(flaws) = &item.state else { panic!("{item:?}") };
         assert!(flaws[0].to_string().contains(field), "{flaws:?}");
         assert!(!flaws[0].to_string().contains("cut off"), "{flaws:?}");
-        assert_eq!(item.outcome.effect, effect, "{folder} {field}: {item:?}");
+        assert_eq!(item.behavior.effect, effect, "{folder} {field}: {item:?}");
     }
 }
 
@@ -209,5 +206,5 @@ fn of_what_cannot_be_read_nobody_says_that_it_is_used() {
     cache.put(&pair, "te_add_00.json", "elsewhere");
     std::os::unix::fs::symlink(cache.folder.join("elsewhere"), cache.folder.join("te_add_00.o")).unwrap();
     let item = cache.only();
-    assert_eq!((item.state(), item.outcome.effect.name()), ("unreadable", "unknown"));
+    assert_eq!((item.state_name(), item.behavior.effect.name()), ("unreadable", "unknown"));
 }

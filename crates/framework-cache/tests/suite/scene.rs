@@ -84,7 +84,7 @@ impl Scene {
 
     pub(super) fn restore(&self, watch: &dyn Fn()) -> RestoreReport {
         let [run] = &newest(quarantines(self.base.path()).unwrap())[..] else { panic!("one run") };
-        restore(run, &RestoreOptions { dry_run: false, observe: &|_| watch() }).unwrap()
+        restore(run, &RestoreOptions::new(false).with_progress(&|_| watch())).unwrap()
     }
 
     pub(super) fn precious(&self, start: Start) -> Vec<Vec<u8>> {

@@ -127,7 +127,7 @@ impl Scene {
     }
 
     fn restore(&self) -> Vec<RestoreReport> {
-        let options = RestoreOptions { dry_run: false, observe: &|_| {} };
+        let options = RestoreOptions::new(false);
         let runs = newest(quarantines(self.base.path()).unwrap());
         runs.iter().map(|run| restore(run, &options).unwrap()).collect()
     }

@@ -29,12 +29,12 @@ pub(crate) fn print_report(placed: &ViewPlacement, chose: bool, output: &Output)
     }
     let mut by_reason: BTreeMap<&str, Vec<&LeftKernel>> = BTreeMap::new();
     for left in &placed.left {
-        by_reason.entry(left.why.name()).or_default().push(left);
+        by_reason.entry(left.reason.name()).or_default().push(left);
     }
     for kernels in by_reason.into_values() {
         let is_one = matches!(
-            kernels[0].why,
-            LeftReason::ForeignDirectory { .. } | LeftReason::ClosedDirectory { .. }
+            kernels[0].reason,
+            LeftReason::ForeignDirectory { .. } | LeftReason::UnreadableDirectory { .. }
         );
         if is_one || kernels.len() > LISTED {
             output.print_warning(&several(&kernels));
@@ -42,7 +42,7 @@ pub(crate) fn print_report(placed: &ViewPlacement, chose: bool, output: &Output)
             kernels.iter().for_each(|kernel| output.print_warning(&line(&named(&kernel.stem), kernel)));
         }
     }
-    placed.left.iter().all(|left| is_harmless(&left.why, chose))
+    placed.left.iter().all(|left| is_harmless(&left.reason, chose))
 }
 
 /// Whether a kernel may be left without that being a problem: it is where the user did not ask for this target.
@@ -66,7 +66,7 @@ fn several(kernels: &[&LeftKernel]) -> String {
 }
 
 fn line(what: &str, first: &LeftKernel) -> String {
-    let ways = match first.why {
+    let ways = match first.reason {
         LeftReason::InProgress(_) | LeftReason::Changed { .. } => "run it again when that is done",
         LeftReason::Unreadable { .. } => "run it as the user who owns the file",
         LeftReason::NotAFile { .. } | LeftReason::NotKept { .. } => {
@@ -81,7 +81,7 @@ fn line(what: &str, first: &LeftKernel) -> String {
              replaced that `opkeep repair --undo` restores"
         }
     };
-    format!("kernel_meta is left as it is for {what}: {}; {ways}", first.why)
+    format!("kernel_meta is left as it is for {what}: {}; {ways}", first.reason)
 }
 
 /// A kernel that was left, for programs.
@@ -104,8 +104,8 @@ struct ForeignOutput {
 }
 
 pub(crate) fn left_outputs(placed: &ViewPlacement) -> Vec<LeftOutput> {
-    let one = |LeftKernel { stem, why, .. }: &LeftKernel| {
-        let foreign = match why {
+    let one = |LeftKernel { stem, reason, .. }: &LeftKernel| {
+        let foreign = match reason {
             LeftReason::Foreign(ForeignKernel { machine, flags, architecture, chip, .. }) => {
                 Some(ForeignOutput {
                     machine: machine.clone(),
@@ -116,7 +116,7 @@ pub(crate) fn left_outputs(placed: &ViewPlacement) -> Vec<LeftOutput> {
             }
             _ => None,
         };
-        LeftOutput { name: stem.clone(), reason: why.name(), why: why.to_string(), foreign }
+        LeftOutput { name: stem.clone(), reason: reason.name(), why: reason.to_string(), foreign }
     };
     placed.left.iter().map(one).collect()
 }

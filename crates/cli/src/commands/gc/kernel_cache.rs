@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use opkeep_cann_cache::{FileGroupKind, GcOptions, GcProgress, GcReport, IDLE_FOR, Usage, gc as evict};
-use opkeep_framework_cache::scan::{CacheDir, Kind, find, is_set_aside};
+use opkeep_framework_cache::scan::{CacheDir, Kind, find, is_in_quarantine};
 use opkeep_fs::Fs;
 use serde::Serialize;
 
@@ -76,7 +76,7 @@ impl Run<'_> {
                     continue;
                 }
             };
-            for (path, error) in places.closed {
+            for (path, error) in places.unreadable_dirs {
                 self.failed(&path, &error);
             }
             for path in places.too_deep {
@@ -86,9 +86,9 @@ impl Run<'_> {
                 self.warning(&path, "it is a link and was not followed; name it by itself");
             }
             let caches: Vec<CacheDir> =
-                places.places.into_iter().filter(|place| place.kind == Kind::Cann).collect();
+                places.caches.into_iter().filter(|place| place.kind == Kind::Cann).collect();
             if caches.is_empty() {
-                let is_aside = Fs::new().real_path(dir).is_ok_and(|dir| is_set_aside(&dir));
+                let is_aside = Fs::new().real_path(dir).is_ok_and(|dir| is_in_quarantine(&dir));
                 self.failed(
                     dir,
                     &match is_aside {

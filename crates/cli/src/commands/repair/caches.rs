@@ -42,13 +42,10 @@ pub(crate) fn repair(args: &Args, output: &Output) -> anyhow::Result<Repaired<Ca
         }
         match look(place, threads(args.jobs), &progress, &cancel) {
             Ok(scan) => {
-                let options = QuarantineOptions {
-                    run: &run,
-                    force: args.force,
-                    dry_run: args.dry_run,
-                    observe: &|_| {},
-                    cancelled: &|| cancel.is_cancelled(),
-                };
+                let is_cancelled = || cancel.is_cancelled();
+                let mut options = QuarantineOptions::new(&run);
+                (options.force, options.dry_run) = (args.force, args.dry_run);
+                options.is_cancelled = &is_cancelled;
                 // What was looked at in part only, would be changed in part.
                 if !scan.cancelled {
                     let aside = quarantine(&scan, &options);
@@ -93,11 +90,11 @@ fn places(paths: &[PathBuf]) -> anyhow::Result<(Vec<CacheDir>, Closed)> {
                 return Err(error.context(is_none(path)));
             }
         };
-        closed.extend(found.closed.into_iter().map(|(path, error)| (path, error.to_string())));
+        closed.extend(found.unreadable_dirs.into_iter().map(|(path, error)| (path, error.to_string())));
         closed.extend(found.too_deep.into_iter().map(|path| (path, "nested too deep".to_owned())));
         let link = "it is a link, and repair follows none: name it by itself";
         closed.extend(found.links.into_iter().map(|path| (path, link.to_owned())));
-        for place in found.places {
+        for place in found.caches {
             places.entry(input::real_path(&place.path)).or_insert(place);
         }
     }
@@ -123,14 +120,10 @@ fn look(
     cancel: &CancelToken,
 ) -> std::io::Result<CacheScan> {
     progress.about(&place.path.to_string_lossy());
-    scan(
-        place,
-        &ScanOptions {
-            threads,
-            progress: &|done, of| progress.at(done, of),
-            cancelled: &|| cancel.is_cancelled(),
-        },
-    )
+    let (at, is_cancelled) = (|done, of| progress.at(done, of), || cancel.is_cancelled());
+    let mut options = ScanOptions::new(threads);
+    (options.progress, options.is_cancelled) = (&at, &is_cancelled);
+    scan(place, &options)
 }
 
 fn filled<'a>(
@@ -147,13 +140,9 @@ fn filled<'a>(
         ScannedCache { scan, moved: aside.as_ref().map_or(&[][..], |aside| &aside.moved) }
     };
     let caches: Vec<ScannedCache<'_>> = caches.iter().map(of).collect();
-    let options = FillOptions {
-        run,
-        devices,
-        dry_run,
-        progress: &|done, of| progress.at(done, of),
-        cancelled: &|| cancel.is_cancelled(),
-    };
+    let (at, is_cancelled) = (|done, of| progress.at(done, of), || cancel.is_cancelled());
+    let mut options = FillOptions::new(run, devices);
+    (options.dry_run, options.progress, options.is_cancelled) = (dry_run, &at, &is_cancelled);
     fill(&caches, &options)
 }
 

@@ -29,9 +29,9 @@ pub(crate) fn text(repairs: &Repairs) -> Text {
     }
     text.append(&lacking_text(repairs));
     let lefts =
-        || repairs.caches.iter().filter_map(|one| one.aside.as_ref().ok()).flat_map(|aside| &aside.left);
+        || repairs.caches.iter().filter_map(|one| one.aside.as_ref().ok()).flat_map(|aside| &aside.skipped);
     let forced = |left: &SkippedItem| {
-        matches!(left.why, SkipCause::InProgress(InUse::RecentlyWritten { .. } | InUse::Open { .. }))
+        matches!(left.cause, SkipCause::InProgress(InUse::RecentlyWritten { .. } | InUse::Open { .. }))
     };
     if lefts().any(forced) {
         text.line("--force quarantines what is in progress, too: only if nothing is building there");
@@ -56,7 +56,7 @@ fn shown(path: &Path) -> String {
 }
 
 fn cache_text(repaired: &RepairedCache, dry_run: bool) -> Text {
-    let place = &repaired.scan.place;
+    let place = &repaired.scan.cache;
     let (kernels, intact) = counts(repaired);
     let kernels = counted(kernels, "kernel");
     let mut text = Text::of(format_args!("{}: {kernels}, {intact} intact", shown(&place.path)));
@@ -67,8 +67,8 @@ fn cache_text(repaired: &RepairedCache, dry_run: bool) -> Text {
             let moved =
                 aside.moved.iter().map(|moved| format!("  {would}quarantined: {}", moved_text(moved)));
             cut(&mut text, moved, aside.moved.len());
-            let left = aside.left.iter().map(|left| format!("  left: {}", left_text(left)));
-            cut(&mut text, left, aside.left.len());
+            let left = aside.skipped.iter().map(|left| format!("  left: {}", left_text(left)));
+            cut(&mut text, left, aside.skipped.len());
             if let Some(quarantine) = &aside.quarantine {
                 text.line(format_args!("  now in {}", shown(quarantine)));
             }
@@ -77,7 +77,7 @@ fn cache_text(repaired: &RepairedCache, dry_run: bool) -> Text {
             }
         }
     }
-    for (folder, error) in &repaired.scan.closed {
+    for (folder, error) in &repaired.scan.unreadable_dirs {
         text.line(format_args!("  left: directory {folder}: {error}"));
     }
     text
@@ -85,8 +85,8 @@ fn cache_text(repaired: &RepairedCache, dry_run: bool) -> Text {
 
 /// How many kernels there are, and how many of them intact.
 fn counts(repaired: &RepairedCache) -> (usize, usize) {
-    let kernels = || repaired.scan.items.iter().filter(|item| item.what == ItemKind::Kernel);
-    (kernels().count(), kernels().filter(|item| matches!(item.verdict, ItemState::Intact)).count())
+    let kernels = || repaired.scan.items.iter().filter(|item| item.kind == ItemKind::Kernel);
+    (kernels().count(), kernels().filter(|item| matches!(item.state, ItemState::Intact)).count())
 }
 
 /// Adds the first lines, and how many there are more.
@@ -103,17 +103,17 @@ fn named(what: ItemKind, below: Option<&str>, name: &str) -> String {
 }
 
 fn moved_text(moved: &QuarantinedItem) -> String {
-    format!("{}: {}", named(moved.what, moved.below, &moved.name), moved.why)
+    format!("{}: {}", named(moved.kind, moved.below, &moved.name), moved.reason)
 }
 
 fn left_text(left: &SkippedItem) -> String {
-    format!("{}: {}", named(left.what, left.below, &left.name), left.why)
+    format!("{}: {}", named(left.kind, left.below, &left.name), left.cause)
 }
 
 fn filled_text(report: &FillReport, dry_run: bool) -> Text {
     let mut ranks: BTreeMap<(&Path, &str), usize> = BTreeMap::new();
-    for FilledKernel { folder, source, .. } in &report.filled {
-        *ranks.entry((folder, source)).or_default() += 1;
+    for FilledKernel { dir, source, .. } in &report.filled {
+        *ranks.entry((dir, source)).or_default() += 1;
     }
     let would = if dry_run { "would be " } else { "" };
     let mut text = Text::default();
@@ -126,8 +126,8 @@ fn filled_text(report: &FillReport, dry_run: bool) -> Text {
     }
     // The same is true of many.
     let mut whys: BTreeMap<(&Path, Option<&str>, &str), Vec<&str>> = BTreeMap::new();
-    for UnfilledKernel { base, rank, kernel, why, .. } in &report.unfilled {
-        whys.entry((base, rank.as_deref(), why)).or_default().extend(kernel.as_deref());
+    for UnfilledKernel { base, rank, kernel, reason, .. } in &report.unfilled {
+        whys.entry((base, rank.as_deref(), reason)).or_default().extend(kernel.as_deref());
     }
     let all = whys.len();
     let lines = whys.into_iter().map(|((base, rank, why), kernels)| {
@@ -303,47 +303,47 @@ fn cache_output(repaired: &RepairedCache) -> CacheOutput {
     let RepairedCache { scan, aside } = repaired;
     let (kernels, intact) = counts(repaired);
     let closed = scan
-        .closed
+        .unreadable_dirs
         .iter()
         .map(|(folder, error)| FolderError { folder: folder.clone(), error: error.to_string() });
     CacheOutput {
-        folder: json::path(&scan.place.path),
-        kind: scan.place.kind.name(),
-        rank: scan.place.rank.clone(),
+        folder: json::path(&scan.cache.path),
+        kind: scan.cache.kind.name(),
+        rank: scan.cache.rank.clone(),
         kernels,
         intact,
         closed: closed.collect(),
         aside: match aside {
             Err(error) => OrError::Failed(FailedOutput { error: error.to_string() }),
-            Ok(QuarantineReport { quarantine, moved, left, without_locks, cancelled: _, .. }) => {
-                OrError::Done(AsideOutput {
-                    quarantine: quarantine.as_deref().map(json::path),
-                    moved: moved.iter().map(moved_output).collect(),
-                    left: left.iter().map(left_output).collect(),
-                    without_locks: *without_locks,
-                })
-            }
+            Ok(QuarantineReport {
+                quarantine, moved, skipped: left, without_locks, cancelled: _, ..
+            }) => OrError::Done(AsideOutput {
+                quarantine: quarantine.as_deref().map(json::path),
+                moved: moved.iter().map(moved_output).collect(),
+                left: left.iter().map(left_output).collect(),
+                without_locks: *without_locks,
+            }),
         },
     }
 }
 
 fn moved_output(moved: &QuarantinedItem) -> MovedOutput {
-    let QuarantinedItem { what, name, below, files, why, .. } = moved;
+    let QuarantinedItem { kind, name, below, files, reason, .. } = moved;
     MovedOutput {
-        what: what.to_string(),
+        what: kind.to_string(),
         name: name.clone(),
         below: below.map(str::to_owned),
         files: files.clone(),
-        why: why.clone(),
+        why: reason.clone(),
     }
 }
 
 fn left_output(left: &SkippedItem) -> LeftOutput {
-    let SkippedItem { what, name, below, why, .. } = left;
-    let kind = match why {
+    let SkippedItem { kind: item_kind, name, below, cause, .. } = left;
+    let kind = match cause {
         SkipCause::InProgress(InUse::Locked) | SkipCause::Lock(_) => "locked",
         SkipCause::InProgress(_) => "in-progress",
-        SkipCause::Changed { .. } | SkipCause::InUse => "changed",
+        SkipCause::Changed { .. } | SkipCause::Changing => "changed",
         SkipCause::Unreadable { .. } => "unreadable",
         SkipCause::OtherChip(_) => "other-chip",
         SkipCause::Installed => "installed",
@@ -352,19 +352,19 @@ fn left_output(left: &SkippedItem) -> LeftOutput {
         _ => "failed",
     };
     LeftOutput {
-        what: what.to_string(),
+        what: item_kind.to_string(),
         name: name.clone(),
         below: below.map(str::to_owned),
         kind,
-        why: why.to_string(),
+        why: cause.to_string(),
     }
 }
 
 fn filled_output(report: &FillReport) -> FilledOutput {
     let filled = |filled: &FilledKernel| {
-        let FilledKernel { folder, rank, stem, source, source_stem, .. } = filled.clone();
+        let FilledKernel { dir, rank, stem, source, source_stem, .. } = filled.clone();
         FilledKernelOutput {
-            folder: json::path(&folder),
+            folder: json::path(&dir),
             rank,
             kernel: stem,
             donor: source,
@@ -372,8 +372,8 @@ fn filled_output(report: &FillReport) -> FilledOutput {
         }
     };
     let refused = |refused: &UnfilledKernel| {
-        let UnfilledKernel { base, rank, kernel, why, .. } = refused.clone();
-        RefusedOutput { base: json::path(&base), rank, kernel, why }
+        let UnfilledKernel { base, rank, kernel, reason, .. } = refused.clone();
+        RefusedOutput { base: json::path(&base), rank, kernel, why: reason }
     };
     let no_ranks = |(folder, why): &(PathBuf, &str)| NoRanksOutput {
         folder: json::path(folder),

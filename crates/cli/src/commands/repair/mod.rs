@@ -66,7 +66,7 @@ fn print(repaired: &Repaired<impl Serialize>, output: &Output) -> anyhow::Result
 
 /// Whether frameworks have caches in the directory of a store.
 fn holds_caches(path: &Path) -> bool {
-    is_store(path) && find(path).is_ok_and(|found| !found.places.is_empty())
+    is_store(path) && find(path).is_ok_and(|found| !found.caches.is_empty())
 }
 
 fn has_quarantines(paths: &[PathBuf]) -> bool {

@@ -28,8 +28,8 @@ pub(crate) struct RepairedCache {
 impl RepairedCache {
     /// How much is not in order.
     pub(crate) fn left(&self) -> usize {
-        let closed = self.scan.closed.len();
-        closed + self.aside.as_ref().map_or(1, |aside| aside.left.len())
+        let closed = self.scan.unreadable_dirs.len();
+        closed + self.aside.as_ref().map_or(1, |aside| aside.skipped.len())
     }
 }
 

@@ -35,7 +35,7 @@ pub(crate) fn undo(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     }
     let (mut text, mut all, mut left) = (Text::default(), Vec::new(), 0);
     for run in &runs {
-        let options = RestoreOptions { dry_run: args.dry_run, observe: &|_| {} };
+        let options = RestoreOptions::new(args.dry_run);
         match restore(run, &options) {
             Ok(undone) => {
                 left += undone.unrestored.len();
@@ -63,16 +63,16 @@ pub(crate) fn undo(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
 }
 
 fn shown(run: &QuarantineRun, undone: &RestoreReport, dry_run: bool) -> Text {
-    let RestoreReport { restored, withdrawn, unrestored, .. } = undone;
+    let RestoreReport { restored, deleted, unrestored, .. } = undone;
     let would = if dry_run { "would be " } else { "" };
     let restored = counted(restored.len(), "file");
     let mut text = Text::of(format_args!("{}: {restored} {would}restored", run.cache.display()));
-    if !withdrawn.is_empty() {
-        let files = counted(withdrawn.len(), "file");
+    if !deleted.is_empty() {
+        let files = counted(deleted.len(), "file");
         text.line(format_args!("  {files} that opkeep wrote there {would}removed"));
     }
-    for UnrestoredFile { file, why, .. } in unrestored.iter().take(LISTED) {
-        text.line(format_args!("  left: {file}: {why}"));
+    for UnrestoredFile { file, reason, .. } in unrestored.iter().take(LISTED) {
+        text.line(format_args!("  left: {file}: {reason}"));
     }
     if let more @ 1.. = unrestored.len().saturating_sub(LISTED) {
         text.line(format_args!("  and {more} more, which --format json names"));
@@ -115,15 +115,15 @@ struct FailedOutput {
 }
 
 fn run_output(run: &QuarantineRun, undone: &RestoreReport) -> RunOutput {
-    let RestoreReport { restored, withdrawn, unrestored, removed, .. } = undone;
+    let RestoreReport { restored, deleted, unrestored, removed, .. } = undone;
     RunOutput {
         folder: json::path(&run.cache),
         quarantine: json::path(&run.path()),
         restored: restored.clone(),
-        withdrawn: withdrawn.clone(),
+        withdrawn: deleted.clone(),
         left: unrestored
             .iter()
-            .map(|kept| LeftOutput { file: kept.file.clone(), why: kept.why.clone() })
+            .map(|kept| LeftOutput { file: kept.file.clone(), why: kept.reason.clone() })
             .collect(),
         removed: *removed,
     }

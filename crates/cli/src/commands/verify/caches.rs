@@ -41,7 +41,7 @@ struct Counts {
     elsewhere: usize,
     /// Kernels that are damaged, orphans, or for another chip.
     wrong_kernels: usize,
-    busy: usize,
+    in_use: usize,
     unreadable: usize,
 }
 
@@ -54,23 +54,23 @@ pub(crate) struct Sums {
     /// What is damaged or left over, and is no kernel.
     pub(crate) rests: usize,
     /// What somebody may be writing.
-    pub(crate) busy: usize,
+    pub(crate) in_use: usize,
 }
 
 impl Counts {
     fn of(scan: &CacheScan) -> Self {
         let mut counts = Self::default();
         for item in &scan.items {
-            let is_kernel = item.what == ItemKind::Kernel;
+            let is_kernel = item.kind == ItemKind::Kernel;
             counts.kernels += usize::from(is_kernel);
             counts.wrong_kernels += usize::from(is_kernel && item.is_finding());
-            match item.state() {
+            match item.state_name() {
                 "intact" => counts.intact += usize::from(is_kernel),
                 "damaged" => counts.damaged += 1,
                 "orphan" => counts.orphans += 1,
                 "other chip" => counts.elsewhere += 1,
                 "unreadable" => counts.unreadable += 1,
-                _ => counts.busy += 1,
+                _ => counts.in_use += 1,
             }
         }
         counts
@@ -86,8 +86,8 @@ impl Checked {
         cancel: &CancelToken,
         output: &Output,
     ) -> usize {
-        let CacheDirs { places, closed, too_deep, links, .. } = found;
-        for (path, error) in closed {
+        let CacheDirs { caches: places, unreadable_dirs, too_deep, links, .. } = found;
+        for (path, error) in unreadable_dirs {
             self.fail(&path, &anyhow::Error::new(error), output);
         }
         for path in too_deep {
@@ -95,7 +95,7 @@ impl Checked {
         }
         note_links(&links, output);
         let full = |place: &CacheDir| real_path(&place.path);
-        let looked: HashSet<PathBuf> = self.surveys.iter().map(|scan| full(&scan.place)).collect();
+        let looked: HashSet<PathBuf> = self.surveys.iter().map(|scan| full(&scan.cache)).collect();
         let known = |place: &CacheDir| looked.contains(&full(place));
         let named: HashSet<PathBuf> = places.iter().map(full).collect();
         let new: Vec<CacheDir> = places.into_iter().filter(|place| !known(place)).collect();
@@ -105,14 +105,12 @@ impl Checked {
                 break;
             }
             progress.about(&place.path.to_string_lossy());
-            let options = ScanOptions {
-                threads,
-                progress: &|done, of| progress.at(done, of),
-                cancelled: &|| cancel.is_cancelled(),
-            };
+            let (at, is_cancelled) = (|done, of| progress.at(done, of), || cancel.is_cancelled());
+            let mut options = ScanOptions::new(threads);
+            (options.progress, options.is_cancelled) = (&at, &is_cancelled);
             match scan(&place, &options) {
                 Ok(mut scan) => {
-                    for (folder, error) in std::mem::take(&mut scan.closed) {
+                    for (folder, error) in std::mem::take(&mut scan.unreadable_dirs) {
                         self.fail(&place.path.join(folder), &anyhow::Error::new(error), output);
                     }
                     self.surveys.push(scan);
@@ -121,7 +119,7 @@ impl Checked {
             }
         }
         progress.done();
-        let there = self.surveys.iter().filter(|scan| named.contains(&full(&scan.place)));
+        let there = self.surveys.iter().filter(|scan| named.contains(&full(&scan.cache)));
         there.map(|scan| Counts::of(scan).kernels).sum()
     }
 
@@ -147,7 +145,7 @@ impl Checked {
             sums.intact += counts.intact;
             sums.wrong += counts.wrong_kernels;
             sums.rests += counts.damaged + counts.orphans + counts.elsewhere - counts.wrong_kernels;
-            sums.busy += counts.busy;
+            sums.in_use += counts.in_use;
         }
         sums
     }
@@ -192,27 +190,27 @@ pub(crate) fn note_links(links: &[PathBuf], output: &Output) {
 fn details(scan: &CacheScan) -> Text {
     let mut text = Text::default();
     let wrong: Vec<&Item> =
-        scan.items.iter().filter(|item| !matches!(item.verdict, ItemState::Intact)).collect();
+        scan.items.iter().filter(|item| !matches!(item.state, ItemState::Intact)).collect();
     for item in wrong.iter().take(SHOWN) {
         text.append(&item_text(scan, item));
     }
     if wrong.len() > SHOWN {
-        let path = scan.place.path.to_string_lossy();
+        let path = scan.cache.path.to_string_lossy();
         text.line(format_args!("and {} more in {path}: --format json lists all", wrong.len() - SHOWN));
     }
     let mut troubles: Vec<(&Item, usize)> = Vec::new();
     for item in scan.items.iter().filter(|item| is_trouble(item)) {
-        match troubles.iter_mut().find(|(first, _)| first.outcome == item.outcome) {
+        match troubles.iter_mut().find(|(first, _)| first.behavior == item.behavior) {
             Some((_, count)) => *count += 1,
             None => troubles.push((item, 1)),
         }
     }
     for (item, count) in troubles {
-        text.line(format_args!("note        {}: {}{}", shown(scan, item), item.outcome.text, more(count)));
+        text.line(format_args!("note        {}: {}{}", shown(scan, item), item.behavior.text, more(count)));
     }
     let notes = scan.items.iter().flat_map(|item| item.notes.iter().map(move |note| (item, note)));
     let shown_notes =
-        notes.filter(|(item, note)| is_shown_note(note) && matches!(item.verdict, ItemState::Intact));
+        notes.filter(|(item, note)| is_shown_note(note) && matches!(item.state, ItemState::Intact));
     let mut kinds: Vec<(&Item, &Note, usize)> = Vec::new();
     for (item, note) in shown_notes {
         match kinds.iter_mut().find(|(_, first, _)| is_alike(first, note)) {
@@ -229,11 +227,11 @@ fn details(scan: &CacheScan) -> Text {
 
 fn item_text(scan: &CacheScan, item: &Item) -> Text {
     let problems = problems(item).join("; ");
-    let mut text = Text::of(format_args!("{:<11} {}: {problems}", item.state(), shown(scan, item)));
-    if let Some(busy) = item.busy {
-        text.line(format_args!("{:<11} {busy}, so a build may still be writing it", ""));
+    let mut text = Text::of(format_args!("{:<11} {}: {problems}", item.state_name(), shown(scan, item)));
+    if let Some(in_use) = item.in_use {
+        text.line(format_args!("{:<11} {in_use}, so a build may still be writing it", ""));
     }
-    text.line(format_args!("{:<11} {}", "", item.outcome.text));
+    text.line(format_args!("{:<11} {}", "", item.behavior.text));
     text
 }
 
@@ -244,7 +242,7 @@ fn more(count: usize) -> String {
 
 /// Whether a kernel is intact, and its framework chokes on it nevertheless.
 fn is_trouble(item: &Item) -> bool {
-    matches!(item.verdict, ItemState::Intact) && item.outcome.effect >= Effect::FailsLater
+    matches!(item.state, ItemState::Intact) && item.behavior.effect >= Effect::FailsLater
 }
 
 /// Whether a note is about names and files, or a warning about what is in them.
@@ -265,19 +263,19 @@ fn is_alike(one: &Note, other: &Note) -> bool {
 }
 
 fn shown(scan: &CacheScan, item: &Item) -> String {
-    let folder = item.below.map_or_else(|| scan.place.path.clone(), |below| scan.place.path.join(below));
+    let folder = item.below.map_or_else(|| scan.cache.path.clone(), |below| scan.cache.path.join(below));
     folder.join(&item.name).to_string_lossy().into_owned()
 }
 
 /// What is wrong with a thing.
 fn problems(item: &Item) -> Vec<String> {
     let one = |text: String| vec![text];
-    match &item.verdict {
+    match &item.state {
         ItemState::Intact => Vec::new(),
         ItemState::Damaged(flaws) => flaws.iter().map(ToString::to_string).collect(),
         ItemState::Orphan(orphan) => one(orphan.to_string()),
         ItemState::OtherChip(other) => one(other.to_string()),
-        ItemState::InUse => one("it changed whenever it was read".to_owned()),
+        ItemState::Changing => one("it changed whenever it was read".to_owned()),
         ItemState::Unreadable { file, problem } => one(format!("`{file}` cannot be read: {problem}")),
         _ => one("something is wrong with it".to_owned()),
     }
@@ -293,11 +291,12 @@ fn table(surveys: &[CacheScan]) -> Text {
     // Few caches have any, and then the column stands out.
     let has_others = surveys.iter().any(|scan| Counts::of(scan).elsewhere > 0);
     let rows = surveys.iter().map(|scan| {
-        let Counts { kernels, intact, damaged, elsewhere, orphans, busy, unreadable, .. } = Counts::of(scan);
+        let Counts { kernels, intact, damaged, elsewhere, orphans, in_use, unreadable, .. } =
+            Counts::of(scan);
         let others = usize::try_from(scan.foreign_count).unwrap_or(usize::MAX);
-        let numbers = [kernels, intact, damaged, elsewhere, orphans, busy, unreadable, others];
+        let numbers = [kernels, intact, damaged, elsewhere, orphans, in_use, unreadable, others];
         let numbers = numbers.map(|number| number.to_string());
-        std::iter::once(scan.place.path.to_string_lossy().into_owned()).chain(numbers).collect::<Vec<_>>()
+        std::iter::once(scan.cache.path.to_string_lossy().into_owned()).chain(numbers).collect::<Vec<_>>()
     });
     let mut lines: Vec<Vec<String>> = std::iter::once(head.map(str::to_owned).to_vec()).chain(rows).collect();
     if !has_others {
@@ -320,7 +319,7 @@ fn ranks_text(ranks: &RankComparison) -> Text {
     ));
     for RankCache { rank, has, lacks, .. } in short {
         let names: Vec<String> =
-            lacks.iter().take(3).map(|lack| format!("{} (of rank {})", lack.name, lack.there)).collect();
+            lacks.iter().take(3).map(|lack| format!("{} (of rank {})", lack.name, lack.in_rank)).collect();
         let more = if lacks.len() > 3 { ", ..." } else { "" };
         let names = names.join(", ");
         text.line(format_args!("  rank {rank} has {has}, lacks {}: {names}{more}", lacks.len()));
@@ -351,7 +350,8 @@ struct MissingOutput {
 }
 
 pub(crate) fn ranks_outputs(ranks: &[RankComparison]) -> Vec<RanksOutput> {
-    let lack = |lack: &MissingKernel| MissingOutput { name: lack.name.clone(), in_rank: lack.there.clone() };
+    let lack =
+        |lack: &MissingKernel| MissingOutput { name: lack.name.clone(), in_rank: lack.in_rank.clone() };
     let one = |rank: &RankCache| RankOutput {
         rank: rank.rank.clone(),
         has: rank.has,
@@ -403,11 +403,11 @@ struct ItemOutput {
 }
 
 fn cache_output(scan: &CacheScan) -> CacheOutput {
-    let Counts { kernels, intact, damaged, elsewhere, orphans, busy, unreadable, .. } = Counts::of(scan);
+    let Counts { kernels, intact, damaged, elsewhere, orphans, in_use, unreadable, .. } = Counts::of(scan);
     let is_listed = |item: &&Item| {
-        !matches!(item.verdict, ItemState::Intact) || item.notes.iter().any(is_shown_note) || is_trouble(item)
+        !matches!(item.state, ItemState::Intact) || item.notes.iter().any(is_shown_note) || is_trouble(item)
     };
-    let CacheScan { place, known, skipped, foreign, foreign_count, cancelled, .. } = scan;
+    let CacheScan { cache: place, known, skipped, foreign, foreign_count, cancelled, .. } = scan;
     CacheOutput {
         cache: json::path(&place.path),
         kind: place.kind.name(),
@@ -418,7 +418,7 @@ fn cache_output(scan: &CacheScan) -> CacheOutput {
         damaged,
         other_chip: elsewhere,
         orphans,
-        in_progress: busy,
+        in_progress: in_use,
         unreadable,
         known: *known,
         skipped: *skipped,
@@ -430,21 +430,21 @@ fn cache_output(scan: &CacheScan) -> CacheOutput {
 }
 
 fn item_output(item: &Item) -> ItemOutput {
-    let orphan = match item.verdict {
+    let orphan = match item.state {
         ItemState::Orphan(orphan) => Some(orphan_name(orphan)),
         _ => None,
     };
     ItemOutput {
-        what: item.what.to_string(),
+        what: item.kind.to_string(),
         name: item.name.clone(),
         below: item.below.map(str::to_owned),
         files: item.files(),
-        state: item.state(),
+        state: item.state_name(),
         orphan,
         problems: problems(item),
-        busy: item.busy.map(|busy| busy.to_string()),
-        effect: item.outcome.effect.name(),
-        consequence: item.outcome.text.to_string(),
+        busy: item.in_use.map(|in_use| in_use.to_string()),
+        effect: item.behavior.effect.name(),
+        consequence: item.behavior.text.to_string(),
         notes: item.notes.iter().map(ToString::to_string).collect(),
     }
 }
@@ -462,7 +462,7 @@ fn orphan_name(orphan: Orphan) -> &'static str {
 
 /// The caches in which repair finds something to do. Packages are to be installed again, which their outcome says.
 pub(crate) fn mendable(surveys: &[CacheScan]) -> Vec<String> {
-    let is_mended = |scan: &&CacheScan| scan.place.kind != Kind::Package;
+    let is_mended = |scan: &&CacheScan| scan.cache.kind != Kind::Package;
     let wrong = surveys.iter().filter(is_mended).filter(|scan| scan.items.iter().any(Item::is_repairable));
-    wrong.map(|scan| scan.place.path.to_string_lossy().into_owned()).collect()
+    wrong.map(|scan| scan.cache.path.to_string_lossy().into_owned()).collect()
 }

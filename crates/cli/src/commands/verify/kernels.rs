@@ -146,7 +146,7 @@ impl VerifyTally {
             stores,
             caches,
         } = self;
-        let Sums { intact, wrong, rests, busy } = caches.sums();
+        let Sums { intact, wrong, rests, in_use } = caches.sums();
         let (valid, refused) = (valid + stores.valid + intact, refused + stores.refused + wrong);
         let unusable = unusable + stores.unusable + caches.unreadable();
         let ranks = caches.ranks();
@@ -171,9 +171,9 @@ impl VerifyTally {
         if rests > 0 {
             text.line(format_args!("besides kernels, {} damaged or orphaned", counted(rests, "file")));
         }
-        if busy > 0 {
+        if in_use > 0 {
             text.line(format_args!(
-                "{busy} not checked, since a build may still be writing them: if none is running, verify again half \
+                "{in_use} not checked, since a build may still be writing them: if none is running, verify again half \
                  an hour after the last write"
             ));
         }
@@ -184,7 +184,7 @@ impl VerifyTally {
             ));
         }
         let lacking = ranks.iter().flat_map(|ranks| &ranks.ranks).any(|rank| !rank.lacks.is_empty());
-        let in_caches = rests == 0 && busy == 0 && !lacking;
+        let in_caches = rests == 0 && in_use == 0 && !lacking;
         let in_order = unusable == 0 && refused == 0 && stores.faults == 0 && in_caches;
         let broken = mendable(&caches.surveys);
         if !broken.is_empty() {
@@ -209,7 +209,7 @@ impl VerifyTally {
             refused,
             unusable,
             rests,
-            in_progress: busy,
+            in_progress: in_use,
             passed_over_count: skipped.count,
             passed_over: skipped.first,
             files,

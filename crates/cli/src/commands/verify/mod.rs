@@ -81,7 +81,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
                 if expect.is_none()
                     && is_store(path)
                     && let Ok(found) = find_through_links(path)
-                    && !found.places.is_empty()
+                    && !found.caches.is_empty()
                 {
                     tally.caches.add(found, jobs, &cancel, output);
                 }

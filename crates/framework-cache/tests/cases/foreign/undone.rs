@@ -106,7 +106,7 @@ fn a_kernel_that_a_process_has_open_is_not_undone() {
     };
     let report = place.view().with_fs(at_each_change(holds)).materialise(&files).unwrap();
     assert_eq!((report.written, report.left.len()), (1, 1), "{report:?}");
-    assert!(matches!(report.left[0].why, LeftReason::InProgress(InUse::Open { .. })), "{report:?}");
+    assert!(matches!(report.left[0].reason, LeftReason::InProgress(InUse::Open { .. })), "{report:?}");
     let undone = place.restore();
     assert!(undone[0].removed && undone[0].unrestored.is_empty(), "{undone:?}");
     let mut expected = before;
