@@ -6,7 +6,6 @@ use thiserror::Error;
 /// Damage in the bytes of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
-#[non_exhaustive]
 pub enum Corruption {
     /// The file is not an entry.
     #[error("not a store entry: it begins with {}", found.escape_ascii())]
