@@ -270,15 +270,6 @@ impl RootedFs {
         Ok(rustix::fs::renameat(from.dir(), from.name, to.dir(), to.name)?)
     }
 
-    /// Renames `name` in an open directory to the path `to`, replacing an existing file.
-    pub fn rename_out(&self, dir: &Dir, name: &str, to: &Path) -> io::Result<()> {
-        if self.watch.is_watched() {
-            self.watch.permit(FsOp::Rename, &dir.path().join(name), Some(to), 0)?;
-        }
-        let to = self.parent_of(to)?;
-        Ok(rustix::fs::renameat(dir, name, to.dir(), to.name)?)
-    }
-
     /// Renames, unless the new name exists.
     pub fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.watch.permit(FsOp::Rename, from, Some(to), 0)?;
