@@ -17,83 +17,60 @@ fn without_flags(place: &Place, how: &str) -> io::Result<Call> {
     Ok(Call::cc(place.text("cc")))
 }
 
+/// The driver `by_library`, with the library in the second of its two directories.
+fn with_library(place: &Place) -> io::Result<Call> {
+    place.write("first/readme", "")?;
+    place.part("libflag_1.so", "second/libflag_1.so")?;
+    without_flags(place, "by_library")
+}
+
+/// A driver that reads the file `flags` in the way `$how`, and the file changes.
+macro_rules! reads {
+    ($name:literal, $about:literal, $how:literal $(, $field:ident: $value:expr)*) => {
+        Case {
+            name: $name,
+            about: $about,
+            setup: |place| driver(place, $how),
+            change: |place, _| place.write("flags", "2"),
+            $($field: $value,)*
+            ..MATTERS
+        }
+    };
+}
+
 pub(super) const CASES: &[Case] = &[
-    Case {
-        name: "program_that_opens",
-        about: "open(2)",
-        setup: |place| driver(place, "by_open"),
-        change: |place, _| place.write("flags", "2"),
-        ..MATTERS
-    },
-    Case {
-        name: "static_program_that_opens",
-        about: "open(2) in a program without shared libraries",
-        needs: &[Need::StaticLibc],
-        setup: |place| driver(place, "static_by_open"),
-        change: |place, _| place.write("flags", "2"),
-        ..MATTERS
-    },
-    Case {
-        name: "program_that_opens_in_a_directory",
-        about: "openat(2) with a descriptor from O_PATH",
-        setup: |place| driver(place, "by_directory"),
-        change: |place, _| place.write("flags", "2"),
-        ..MATTERS
-    },
-    Case {
-        name: "program_that_uses_openat2",
-        about: "openat2(2)",
-        setup: |place| driver(place, "by_openat2"),
-        change: |place, _| place.write("flags", "2"),
-        ..MATTERS
-    },
-    Case {
-        name: "program_that_maps",
-        about: "open(2) and mmap(2), without a read",
-        setup: |place| driver(place, "by_map"),
-        change: |place, _| place.write("flags", "2"),
-        ..MATTERS
-    },
-    Case {
-        name: "program_whose_child_reads",
-        about: "vfork(2), chdir(2), a relative open(2), and a pipe",
-        setup: |place| driver(place, "by_child"),
-        change: |place, _| place.write("flags", "2"),
-        ..MATTERS
-    },
-    Case {
-        name: "program_whose_thread_reads",
-        about: "open(2) in another thread",
-        setup: |place| driver(place, "by_thread"),
-        change: |place, _| place.write("flags", "2"),
-        ..MATTERS
-    },
-    Case {
-        name: "program_that_goes_by_proc",
-        about: "open(2) of /proc/PID/root/proc/self/root/...",
+    reads!("program_that_opens", "open(2)", "by_open"),
+    reads!(
+        "static_program_that_opens",
+        "open(2) in a program without shared libraries",
+        "static_by_open",
+        needs: &[Need::StaticLibc]
+    ),
+    reads!("program_that_opens_in_a_directory", "openat(2) with a descriptor from O_PATH", "by_directory"),
+    reads!("program_that_uses_openat2", "openat2(2)", "by_openat2"),
+    reads!("program_that_maps", "open(2) and mmap(2), without a read", "by_map"),
+    reads!("program_whose_child_reads", "vfork(2), chdir(2), a relative open(2), and a pipe", "by_child"),
+    reads!("program_whose_thread_reads", "open(2) in another thread", "by_thread"),
+    reads!(
+        "program_that_goes_by_proc",
+        "open(2) of /proc/PID/root/proc/self/root/...",
+        "by_proc",
+        may_refuse: true
+    ),
+    reads!(
+        "program_that_uses_a_ring",
+        "io_uring: opens and reads without the system calls for it",
+        "by_uring",
         may_refuse: true,
-        setup: |place| driver(place, "by_proc"),
-        change: |place, _| place.write("flags", "2"),
-        ..MATTERS
-    },
-    Case {
-        name: "program_that_uses_a_ring",
-        about: "io_uring: opens and reads without the system calls for it",
+        needs: &[Need::Ring]
+    ),
+    reads!(
+        "program_with_32_bit_calls",
+        "int 0x80: the system calls of 32-bit programs, by other numbers",
+        "static_by_int80",
         may_refuse: true,
-        needs: &[Need::Ring],
-        setup: |place| driver(place, "by_uring"),
-        change: |place, _| place.write("flags", "2"),
-        ..MATTERS
-    },
-    Case {
-        name: "program_with_32_bit_calls",
-        about: "int 0x80: the system calls of 32-bit programs, by other numbers",
-        may_refuse: true,
-        needs: &[Need::Int80],
-        setup: |place| driver(place, "static_by_int80"),
-        change: |place, _| place.write("flags", "2"),
-        ..MATTERS
-    },
+        needs: &[Need::Int80]
+    ),
     Case {
         name: "program_that_asks_for_size",
         about: "stat(2): the file's size is the flag",
@@ -151,33 +128,21 @@ pub(super) const CASES: &[Case] = &[
     Case {
         name: "library_of_a_program",
         about: "a shared library of the driver changes, found beside it",
-        setup: |place| {
-            place.write("first/readme", "")?;
-            place.part("libflag_1.so", "second/libflag_1.so")?;
-            without_flags(place, "by_library")
-        },
+        setup: with_library,
         change: |place, _| place.part("libflag_2.so", "second/libflag_1.so"),
         ..MATTERS
     },
     Case {
         name: "library_of_a_program_appears",
         about: "of two directories for the driver's libraries the first gets one",
-        setup: |place| {
-            place.write("first/readme", "")?;
-            place.part("libflag_1.so", "second/libflag_1.so")?;
-            without_flags(place, "by_library")
-        },
+        setup: with_library,
         change: |place, _| place.part("libflag_2.so", "first/libflag_1.so"),
         ..MATTERS
     },
     Case {
         name: "library_of_a_program_for_this_processor",
         about: "a library appears in the loader's subdirectory for this machine's features",
-        setup: |place| {
-            place.write("first/readme", "")?;
-            place.part("libflag_1.so", "second/libflag_1.so")?;
-            without_flags(place, "by_library")
-        },
+        setup: with_library,
         change: |place, _| place.part("libflag_2.so", "second/glibc-hwcaps/x86-64-v2/libflag_1.so"),
         ..MATTERS
     },

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::toolchain_mutations::case::{Call, Case, MATTERS, MAY_MATTER};
+use crate::toolchain_mutations::case::{Call, Case, Expect, MATTERS, MAY_MATTER};
 use crate::toolchain_mutations::disk;
 use crate::toolchain_mutations::place::Place;
 use crate::toolchain_mutations::system::flag;
@@ -13,6 +13,37 @@ fn wrapper(place: &Place, before: &str, extra: &str) -> io::Result<Call> {
     Ok(Call::cc(place.text("cc")))
 }
 
+/// A wrapper that finds its flag in the file `flags`, which changes: it runs `$before` and adds `$extra`.
+macro_rules! reads {
+    ($name:literal, $about:literal, $before:literal, $extra:literal $(, $field:ident: $value:expr)*) => {
+        Case {
+            name: $name,
+            about: $about,
+            setup: |place| {
+                place.write("flags", flag(1))?;
+                wrapper(place, $before, $extra)
+            },
+            change: |place, _| place.write("flags", flag(2)),
+            $($field: $value,)*
+            ..MATTERS
+        }
+    };
+}
+
+/// A wrapper whose commands `$look` set `more` if the file `marked` exists, which appears.
+macro_rules! looks {
+    ($name:literal, $about:literal, $look:literal $(, $field:ident: $value:expr)*) => {
+        Case {
+            name: $name,
+            about: $about,
+            setup: |place| wrapper(place, $look, "$more"),
+            change: |place, _| place.write("marked", ""),
+            $($field: $value,)*
+            ..MATTERS
+        }
+    };
+}
+
 pub(super) const CASES: &[Case] = &[
     Case {
         name: "wrapper",
@@ -21,16 +52,7 @@ pub(super) const CASES: &[Case] = &[
         change: |place, _| place.wrapper("cc", "", &flag(2)),
         ..MATTERS
     },
-    Case {
-        name: "flags_by_cat",
-        about: "flags come from $(cat file)",
-        setup: |place| {
-            place.write("flags", flag(1))?;
-            wrapper(place, "", "$(cat \"$T/flags\")")
-        },
-        change: |place, _| place.write("flags", flag(2)),
-        ..MATTERS
-    },
+    reads!("flags_by_cat", "flags come from $(cat file)", "", "$(cat \"$T/flags\")"),
     Case {
         name: "flags_by_redirection",
         about: "flags come from read < file",
@@ -79,13 +101,11 @@ pub(super) const CASES: &[Case] = &[
         },
         ..MATTERS
     },
-    Case {
-        name: "flags_by_existence",
-        about: "a file beside the wrapper decides, by being there",
-        setup: |place| wrapper(place, "more=; [ -e \"$T/marked\" ] && more=-Wl,-soname,m1", "$more"),
-        change: |place, _| place.write("marked", ""),
-        ..MATTERS
-    },
+    looks!(
+        "flags_by_existence",
+        "a file beside the wrapper decides, by being there",
+        "more=; [ -e \"$T/marked\" ] && more=-Wl,-soname,m1"
+    ),
     Case {
         name: "flags_by_existence_of_a_directory",
         about: "a directory decides, by being there",
@@ -174,16 +194,12 @@ pub(super) const CASES: &[Case] = &[
         change: |place, _| place.write("deep/flags", flag(2)),
         ..MATTERS
     },
-    Case {
-        name: "flags_beside_the_wrapper",
-        about: "the wrapper looks beside its own name",
-        setup: |place| {
-            place.write("flags", flag(1))?;
-            wrapper(place, "here=$(dirname \"$0\")", "$(cat \"$here/flags\")")
-        },
-        change: |place, _| place.write("flags", flag(2)),
-        ..MATTERS
-    },
+    reads!(
+        "flags_beside_the_wrapper",
+        "the wrapper looks beside its own name",
+        "here=$(dirname \"$0\")",
+        "$(cat \"$here/flags\")"
+    ),
     Case {
         name: "flags_by_a_helper",
         about: "a helper prints the flags, and the helper changes",
@@ -250,86 +266,52 @@ pub(super) const CASES: &[Case] = &[
         change: |place, _| place.wrapper("tools/realcc", "", &flag(2)),
         ..MATTERS
     },
-    Case {
-        name: "flags_of_compiles_only",
-        about: "a dry run does not read the flags, a compile does",
-        setup: |place| {
-            place.write("flags", flag(1))?;
-            let dry = "for w in \"$@\"; do [ \"$w\" = -### ] && exec \"$GCC\" \"$@\"; done";
-            wrapper(place, dry, "$(cat \"$T/flags\")")
-        },
-        change: |place, _| place.write("flags", flag(2)),
-        ..MATTERS
-    },
-    Case {
-        name: "flags_with_libm_only",
-        about: "only what is linked against the math library reads the flags",
-        setup: |place| {
-            place.write("flags", flag(1))?;
-            let read = "case \" $* \" in *\" -lm \"*) more=$(cat \"$T/flags\");; *) more=;; esac";
-            wrapper(place, read, "$more")
-        },
-        change: |place, _| place.write("flags", flag(2)),
-        ..MATTERS
-    },
-    Case {
-        name: "flags_of_some_kernels_only",
-        about: "only the C of one operator makes the wrapper read its flags",
+    reads!(
+        "flags_of_compiles_only",
+        "a dry run does not read the flags, a compile does",
+        "for w in \"$@\"; do [ \"$w\" = -### ] && exec \"$GCC\" \"$@\"; done",
+        "$(cat \"$T/flags\")"
+    ),
+    reads!(
+        "flags_with_libm_only",
+        "only what is linked against the math library reads the flags",
+        "case \" $* \" in *\" -lm \"*) more=$(cat \"$T/flags\");; *) more=;; esac",
+        "$more"
+    ),
+    reads!(
+        "flags_of_some_kernels_only",
+        "only the C of one operator makes the wrapper read its flags",
+        "more=; grep -qs relu_ kernel.c && more=$(cat \"$T/flags\")",
+        "$more",
+        may_refuse: true
+    ),
+    reads!(
+        "flags_of_some_kernels_or_none",
+        "the same, and a wrapper that goes on where it cannot read them",
+        "more=; grep -qs relu_ kernel.c && more=$(cat \"$T/flags\" 2>/dev/null)",
+        "$more",
         may_refuse: true,
-        setup: |place| {
-            place.write("flags", flag(1))?;
-            let read = "more=; grep -qs relu_ kernel.c && more=$(cat \"$T/flags\")";
-            wrapper(place, read, "$more")
-        },
-        change: |place, _| place.write("flags", flag(2)),
-        ..MATTERS
-    },
-    Case {
-        name: "flags_of_some_kernels_or_none",
-        about: "the same, and a wrapper that goes on where it cannot read them",
-        may_refuse: true,
-        setup: |place| {
-            place.write("flags", flag(1))?;
-            let read = "more=; grep -qs relu_ kernel.c && more=$(cat \"$T/flags\" 2>/dev/null)";
-            wrapper(place, read, "$more")
-        },
-        change: |place, _| place.write("flags", flag(2)),
-        ..MAY_MATTER
-    },
-    Case {
-        name: "flags_as_with_libm",
-        about: "a kernel without libm takes the way of the small source that calls it, and reads what only that reads",
-        may_refuse: true,
-        setup: |place| {
-            place.write("flags", flag(1))?;
-            let read = "more=; [ ! -e kernel.c ] || grep -qs vector kernel.c || more=$(cat \"$T/flags\")";
-            wrapper(place, read, "$more")
-        },
-        change: |place, _| place.write("flags", flag(2)),
-        ..MATTERS
-    },
-    Case {
-        name: "look_as_with_libm",
-        about: "the same, and it only looks",
-        may_refuse: true,
-        setup: |place| {
-            let look = "more=; [ ! -e kernel.c ] || grep -qs vector kernel.c || [ ! -e \"$T/marked\" ] || more=-Wl,-soname,m1";
-            wrapper(place, look, "$more")
-        },
-        change: |place, _| place.write("marked", ""),
-        ..MATTERS
-    },
-    Case {
-        name: "look_beside_names_that_are_made_up",
-        about: "a file decides for one operator, in a directory in which a name is looked for that is another each time",
-        may_refuse: true,
-        setup: |place| {
-            let look = "[ -e \"$T/lock.$$\" ]; more=; grep -qs relu_ kernel.c && [ -e \"$T/marked\" ] && more=-Wl,-soname,m1";
-            wrapper(place, look, "$more")
-        },
-        change: |place, _| place.write("marked", ""),
-        ..MATTERS
-    },
+        expect: Expect::MayMatter
+    ),
+    reads!(
+        "flags_as_with_libm",
+        "a kernel without libm takes the way of the small source that calls it, and reads what only that reads",
+        "more=; [ ! -e kernel.c ] || grep -qs vector kernel.c || more=$(cat \"$T/flags\")",
+        "$more",
+        may_refuse: true
+    ),
+    looks!(
+        "look_as_with_libm",
+        "the same, and it only looks",
+        "more=; [ ! -e kernel.c ] || grep -qs vector kernel.c || [ ! -e \"$T/marked\" ] || more=-Wl,-soname,m1",
+        may_refuse: true
+    ),
+    looks!(
+        "look_beside_names_that_are_made_up",
+        "a file decides for one operator, in a directory in which a name is looked for that is another each time",
+        "[ -e \"$T/lock.$$\" ]; more=; grep -qs relu_ kernel.c && [ -e \"$T/marked\" ] && more=-Wl,-soname,m1",
+        may_refuse: true
+    ),
     Case {
         name: "permission_of_what_is_read",
         about: "whether the file of flags may be executed decides for one operator",
@@ -354,27 +336,18 @@ pub(super) const CASES: &[Case] = &[
         change: |place, _| disk::chmod(&place.path("flags"), 0o755),
         ..MATTERS
     },
-    Case {
-        name: "a_log_that_is_looked_at",
-        about: "the wrapper looks at a log that it writes, and at a file that decides",
-        may_refuse: true,
-        setup: |place| {
-            let look = "[ -s \"$T/log\" ]; echo run >> \"$T/log\"; more=; [ -e \"$T/marked\" ] && more=-Wl,-soname,m1";
-            wrapper(place, look, "$more")
-        },
-        change: |place, _| place.write("marked", ""),
-        ..MATTERS
-    },
-    Case {
-        name: "flags_by_way_of_a_temporary_file",
-        about: "the wrapper copies its flags to TMPDIR and uses the copy",
-        setup: |place| {
-            place.write("flags", flag(1))?;
-            wrapper(place, "t=\"$TMPDIR/flags.$$\"; cat \"$T/flags\" > \"$t\"", "@\"$t\"")
-        },
-        change: |place, _| place.write("flags", flag(2)),
-        ..MATTERS
-    },
+    looks!(
+        "a_log_that_is_looked_at",
+        "the wrapper looks at a log that it writes, and at a file that decides",
+        "[ -s \"$T/log\" ]; echo run >> \"$T/log\"; more=; [ -e \"$T/marked\" ] && more=-Wl,-soname,m1",
+        may_refuse: true
+    ),
+    reads!(
+        "flags_by_way_of_a_temporary_file",
+        "the wrapper copies its flags to TMPDIR and uses the copy",
+        "t=\"$TMPDIR/flags.$$\"; cat \"$T/flags\" > \"$t\"",
+        "@\"$t\""
+    ),
     Case {
         name: "compiler_copied_to_a_temporary_file",
         about: "the wrapper copies another wrapper to TMPDIR and runs the copy",
