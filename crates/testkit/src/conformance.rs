@@ -5,7 +5,7 @@
 
 use std::num::NonZeroUsize;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 use std::time::Instant;
 
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -56,6 +56,7 @@ pub struct Oddity {
     pub warning: &'static str,
 }
 
+/// A check. An error is the rule that the backend breaks.
 type Check = fn(&Subject) -> Result<(), Failed>;
 
 /// Every check, by name.
@@ -119,6 +120,17 @@ pub fn trials(prefix: &str, subject: &Subject) -> Vec<Trial> {
     trials
 }
 
+/// The names of the checks that `subject` fails.
+pub fn failures(subject: &Subject) -> Vec<String> {
+    let failed = CHECKS.iter().filter(|(_, check)| check(subject).is_err());
+    let mut names: Vec<String> = failed.map(|(name, _)| (*name).to_owned()).collect();
+    if (subject.backend)().loader().is_some() {
+        let failed = subject.cases.iter().filter(|case| running(subject, case).is_err());
+        names.extend(failed.map(|case| format!("runs_{}", case.name)));
+    }
+    names
+}
+
 fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), Failed> {
     if holds { Ok(()) } else { Err(what().into()) }
 }
@@ -132,8 +144,7 @@ fn name(subject: &Subject) -> Result<(), Failed> {
     let plain =
         one.name().bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
     ensure(plain && !one.name().is_empty(), || format!("`{}` is no lower-case word", one.name()))?;
-    ensure(one.name() == two.name(), || "the name changes".to_owned())?;
-    ensure(one.concurrency().get() >= 1, || "no concurrency".to_owned())
+    ensure(one.name() == two.name(), || "the name changes".to_owned())
 }
 
 fn toolchain(subject: &Subject) -> Result<(), Failed> {
@@ -247,12 +258,14 @@ fn repeating(subject: &Subject) -> Result<(), Failed> {
 fn crowding(subject: &Subject) -> Result<(), Failed> {
     let backend = (subject.backend)();
     let spec = resolve(&*backend, &subject.spec)?;
+    let start = Barrier::new(4);
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..4)
             .map(|at| {
-                let (backend, spec) = (&backend, &spec);
+                let (backend, spec, start) = (&backend, &spec, &start);
                 let case = &subject.cases[at % subject.cases.len()];
                 scope.spawn(move || {
+                    start.wait();
                     let (_, artifact) =
                         compile(&**backend, spec, &case.job).map_err(|error| error.to_string())?;
                     let expectations = backend.expectations(spec);
@@ -268,12 +281,27 @@ fn crowding(subject: &Subject) -> Result<(), Failed> {
 }
 
 fn cancelling(subject: &Subject) -> Result<(), Failed> {
-    let backend = (subject.backend)();
-    let spec = resolve(&*backend, &subject.spec)?;
-    match compile_with(&*backend, &spec, &subject.cases[0].job, &cancelled()) {
-        Err(BackendError::Cancelled) => Ok(()),
-        other => Err(format!("expected Cancelled, found {other:?}").into()),
+    for (backend, spec) in known_and_new(subject)? {
+        let job = &subject.cases[0].job;
+        match compile_with(&*backend, &spec, job, &cancelled()) {
+            Err(BackendError::Cancelled) => {}
+            other => return Err(format!("expected Cancelled, found {other:?}").into()),
+        }
+        // A later call is not affected.
+        compile(&*backend, &spec, job).map_err(fail)?;
     }
+    Ok(())
+}
+
+/// A backend and the effective options.
+type Resolved = (Arc<dyn Backend>, ResolvedSpec);
+
+/// A backend that knows its toolchain, and one that must find it first.
+fn known_and_new(subject: &Subject) -> Result<[Resolved; 2], Failed> {
+    let [known, new] = [(subject.backend)(), (subject.backend)()];
+    known.toolchain(&TestContext::new().cx()).map_err(fail)?;
+    let (known_spec, new_spec) = (resolve(&*known, &subject.spec)?, resolve(&*new, &subject.spec)?);
+    Ok([(known, known_spec), (new, new_spec)])
 }
 
 /// A cancelled caller.
@@ -311,16 +339,13 @@ fn cancelling_every_call(subject: &Subject) -> Result<(), Failed> {
 }
 
 fn timing_out(subject: &Subject) -> Result<(), Failed> {
-    let (backend, job) = ((subject.backend)(), &subject.cases[0].job);
-    let spec = resolve(&*backend, &subject.spec)?;
-    // On a backend that knows its toolchain, and on one that must find it first.
-    backend.toolchain(&TestContext::new().cx()).map_err(fail)?;
-    for backend in [&backend, &(subject.backend)()] {
-        match compile_with(&**backend, &spec, job, &TestContext::new().with_deadline(Some(Instant::now()))) {
+    let job = &subject.cases[0].job;
+    for (backend, spec) in known_and_new(subject)? {
+        match compile_with(&*backend, &spec, job, &TestContext::new().with_deadline(Some(Instant::now()))) {
             Err(BackendError::TimedOut { .. }) => {}
-            other => return Err(format!("expected Deadline, found {other:?}").into()),
+            other => return Err(format!("expected TimedOut, found {other:?}").into()),
         }
-        compile(&**backend, &spec, job).map_err(fail)?;
+        compile(&*backend, &spec, job).map_err(fail)?;
     }
     Ok(())
 }

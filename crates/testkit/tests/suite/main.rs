@@ -1,6 +1,8 @@
 //! The faulty disk, and objects that the test kit writes, read by independent readers.
 
 #[cfg(test)]
+mod conformance;
+#[cfg(test)]
 mod fault;
 #[cfg(test)]
 mod goblin_reads;
