@@ -148,6 +148,7 @@ pub enum MetadataRules {
 /// A check and its version.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct CheckId {
     /// Its name, such as `ptx-text`.
     pub id: String,

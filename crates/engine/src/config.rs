@@ -30,10 +30,10 @@ pub struct Config {
     pub remote: Option<RemoteConfig>,
     /// The cache mode.
     pub mode: CacheMode,
-    /// How many compilers this process runs at once. If unset, the backend decides.
+    /// The number of compilers that this process runs at once. If unset, the backend decides.
     pub jobs: Option<NonZeroUsize>,
-    /// How many compilers all builds of this user run at once on this machine, as far as they share
-    /// [`work_dir`](Self::work_dir). If unset, as many as the backend says, or as [`jobs`](Self::jobs) if that is more.
+    /// The number of compilers that all builds of this user with the same [`work_dir`](Self::work_dir) run at once on this
+    /// machine. If unset, as many as the backend says, or as [`jobs`](Self::jobs) if that is more.
     pub machine_jobs: Option<NonZeroUsize>,
     /// By how much [`build`](crate::Engine::build) lowers the priority of its compilers, as `nice` does: 0 to 19; more
     /// counts as 19. Unless it is 0, `build` compiles on threads of its own only.
@@ -48,12 +48,12 @@ pub struct Config {
     /// Whether imported kernels are reused. Their compiler and its inputs are unknown; only what their descriptors state is
     /// known: job, target, options. A compiled kernel takes precedence over an imported one.
     pub trust_imported: bool,
-    /// How long one compile may take. `None` is without limit.
+    /// The time limit of one compile. `None` is without limit.
     pub compile_timeout: Option<Duration>,
-    /// How many bytes of kernels [`get_or_build`](crate::Engine::get_or_build) keeps in memory. The least recently used
-    /// are dropped first.
+    /// The number of bytes of kernels that [`get_or_build`](crate::Engine::get_or_build) keeps in memory. The least
+    /// recently used are dropped first.
     pub memory_bytes: usize,
-    /// The directory where a framework looks for kernels, if they are put there.
+    /// The directory where a framework looks for kernels, if kernels are written there.
     pub view: Option<ViewConfig>,
     /// The directory below which compilers work. If unset, the system's directory for temporary files.
     pub work_dir: Option<PathBuf>,
@@ -108,13 +108,13 @@ impl Config {
     }
 }
 
-/// Where kernels are put for a framework, and what may be changed there.
+/// The directory of kernels for a framework, and the permitted changes there.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ViewConfig {
     /// The directory.
     pub location: ViewLocation,
-    /// What may be changed there.
+    /// The permitted changes there.
     pub policy: ViewPolicy,
     /// The builds of other backends that share the directory. If unset, this build is alone.
     pub group: Option<ViewGroup>,
@@ -138,8 +138,9 @@ pub enum ViewLocation {
     Directory(PathBuf),
 }
 
-/// What a build may change in the directory where a framework looks for kernels. The default leaves foreign kernels alone.
+/// The permitted changes in the directory where a framework looks for kernels. The default leaves foreign kernels alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ViewPolicy {
     /// Foreign kernels may be replaced, and release kernels by debug kernels. Foreign files are quarantined first.
     pub replace: bool,
@@ -149,7 +150,7 @@ pub struct ViewPolicy {
 }
 
 impl ViewConfig {
-    /// Puts kernels into `location`; foreign files are left alone.
+    /// Writes kernels to `location`; foreign files are left alone.
     pub fn new(location: ViewLocation) -> Self {
         Self { location, policy: ViewPolicy::default(), group: None, foreign_files: Arc::new(LeaveForeign) }
     }

@@ -6,10 +6,10 @@ use opkeep_descriptor::{Job, KernelName, Key, KeyParts, ResolvedSpec};
 
 use crate::provenance::Provenance;
 
-/// What an entry records of its kernel in addition to the files.
+/// The record of a kernel in an entry, beside its files.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelRecord<'a> {
-    /// What the kernel computes.
+    /// The job that the kernel computes.
     pub job: &'a Job,
     /// The effective spec that it was built for.
     pub spec: &'a ResolvedSpec,
@@ -21,6 +21,7 @@ pub struct KernelRecord<'a> {
 
 /// The origin of a kernel.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub enum Origin<'a> {
     /// Compiled by a backend.
     Compiled {

@@ -7,7 +7,7 @@ pub(crate) mod report;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use opkeep::{Outcome, ViewConfig, ViewGroup, ViewPolicy};
+use opkeep::{Outcome, ViewConfig, ViewGroup};
 use opkeep_framework_cache::FrameworkFiles;
 
 use self::output::{BuildOutput, UnreadableOutput};
@@ -103,7 +103,8 @@ fn view(args: &Args, group: &ViewGroup) -> anyhow::Result<Option<ViewConfig>> {
         Some(dir) => ViewConfig::directory(dir),
         None => env::kernel_meta()?,
     };
-    view.policy = ViewPolicy { replace: args.replace, guessed_target: !args.common.chooses_target() };
+    view.policy.replace = args.replace;
+    view.policy.guessed_target = !args.common.chooses_target();
     view.group = Some(group.clone());
     view.foreign_files = Arc::new(FrameworkFiles);
     Ok(Some(view))
