@@ -38,7 +38,7 @@ pub trait Backend: Send + Sync {
     /// [`BackendError::Toolchain`], if there is no usable toolchain.
     fn toolchain(&self, cx: &Context<'_>) -> Result<Fingerprint, BackendError>;
 
-    /// What only this job's kernel depends on: the operator's own sources.
+    /// The fingerprint of the inputs that only this job's kernel has: the operator's own sources.
     ///
     /// # Errors
     /// [`BackendError::Unsupported`], if the backend does not compile the job; this needs no toolchain. Sources that are
@@ -50,7 +50,7 @@ pub trait Backend: Send + Sync {
         spec: &ResolvedSpec,
     ) -> Result<Fingerprint, BackendError>;
 
-    /// What every kernel for `spec` must look like. There is no default implementation: it could only be too lax or too
+    /// The expectations of every kernel for `spec`. There is no default implementation: it could only be too lax or too
     /// strict.
     fn expectations(&self, spec: &ResolvedSpec) -> Expectations;
 
@@ -147,9 +147,9 @@ pub enum Support {
 /// A job to compile.
 #[derive(Clone, Copy, Debug)]
 pub struct CompileRequest<'a> {
-    /// What is computed.
+    /// The job.
     pub job: &'a Job,
-    /// What it is built for.
+    /// The spec that it is built for.
     pub spec: &'a ResolvedSpec,
     /// The kernel's name: the stem of its files and the beginning of its symbol.
     pub name: &'a KernelName,

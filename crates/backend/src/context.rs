@@ -1,4 +1,4 @@
-//! What a caller lends to a backend for the time of a call.
+//! The context that a caller passes to a backend with each call.
 //!
 //! A backend gets the digest cache with each call and not at construction, so that one backend serves builds with
 //! different caches. Cancellation comes the same way: a process that a backend asks for its version ends with the build.

@@ -1,11 +1,11 @@
-//! What can go wrong in a backend.
+//! The errors of a backend.
 
 use std::path::PathBuf;
 
 use opkeep_ops::OpsError;
 use thiserror::Error;
 
-/// Why a backend could not do what it was asked.
+/// The reason why a call of a backend failed.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum BackendError {
@@ -15,9 +15,9 @@ pub enum BackendError {
     /// There is no usable toolchain.
     #[error("no usable toolchain: {}; {help}", one_line(problem))]
     Toolchain {
-        /// What is missing or wrong.
+        /// The missing or wrong part.
         problem: String,
-        /// What to install or set.
+        /// The help: what to install or set.
         help: String,
     },
     /// An option has a value out of its range.
@@ -27,7 +27,7 @@ pub enum BackendError {
         name: String,
         /// Its value.
         value: String,
-        /// What it may be.
+        /// The valid values.
         expected: String,
     },
     /// No backend serves a target.
@@ -35,7 +35,7 @@ pub enum BackendError {
     UnknownTarget {
         /// The target asked for.
         target: String,
-        /// Those there are.
+        /// The known targets.
         known: String,
     },
     /// The compiler ran and failed.
@@ -43,7 +43,7 @@ pub enum BackendError {
     Compile {
         /// The program and its arguments.
         command: String,
-        /// How it ended: `exit status: 1`, `signal: 11 (SIGSEGV)`.
+        /// Its exit status: `exit status: 1`, `signal: 11 (SIGSEGV)`.
         status: String,
         /// The end of its output.
         log_tail: String,
@@ -59,7 +59,7 @@ pub enum BackendError {
     TimedOut {
         /// The program and its arguments.
         command: String,
-        /// How long it ran.
+        /// The time that it ran.
         seconds: f64,
         /// The end of its output.
         log_tail: String,
@@ -74,7 +74,7 @@ pub enum BackendError {
     MissingOutput {
         /// The program and its arguments.
         command: String,
-        /// What is missing or wrong.
+        /// The missing or wrong part.
         problem: String,
         /// The end of its output.
         log_tail: String,
@@ -90,19 +90,19 @@ pub enum BackendError {
     UnkeyedRead {
         /// The program and its arguments.
         command: String,
-        /// What it read, or looked up.
+        /// The paths that it read or looked up.
         paths: Vec<PathBuf>,
-        /// What to do about it.
+        /// The help.
         help: String,
     },
     /// A file or process operation failed.
     #[error("cannot {action} `{path}`: {source}")]
     Io {
-        /// What was tried, such as `write`.
+        /// The operation, such as `write`.
         action: &'static str,
         /// The path.
         path: PathBuf,
-        /// Why not.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// A kernel could not be loaded.
@@ -110,7 +110,7 @@ pub enum BackendError {
     Load {
         /// The kernel's symbol.
         kernel: String,
-        /// What the loader says.
+        /// The loader's reason.
         problem: String,
     },
     /// A launch with buffers that do not fit the kernel.
@@ -120,9 +120,9 @@ pub enum BackendError {
         kernel: String,
         /// Which buffer, and which of its properties.
         what: String,
-        /// What the kernel takes.
+        /// The value that the kernel takes.
         expected: String,
-        /// What was given.
+        /// The given value.
         found: String,
     },
 }
@@ -135,7 +135,7 @@ fn kept(log: &Option<PathBuf>) -> String {
     log.as_ref().map(|path| format!("\nthe whole output is in `{}`", path.display())).unwrap_or_default()
 }
 
-/// What a program wrote, in the middle of a sentence.
+/// The output of a program, for the middle of a sentence.
 fn one_line(text: &str) -> String {
     text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" | ")
 }
@@ -149,7 +149,7 @@ fn listed(paths: &[PathBuf]) -> String {
     }
 }
 
-/// Why a backend does not take a job.
+/// The reason why a backend does not compile a job.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Unsupported {
@@ -201,7 +201,7 @@ pub enum Unsupported {
         backend: &'static str,
         /// The operator's IR type.
         op_type: String,
-        /// Why not.
+        /// The error of the system.
         problem: String,
     },
 }

@@ -14,7 +14,7 @@ pub trait Loader: Send + Sync {
     /// Loads a kernel that was compiled for `job`.
     ///
     /// A loader checks that the object is the one that the `.json` describes, and that it was made for this job, by
-    /// whatever the compiler left for that. It cannot check what the code does: a kernel is trusted as a program is.
+    /// the marks that the compiler left for that. It cannot check what the code does: a kernel is trusted as a program is.
     ///
     /// # Errors
     /// [`BackendError::Load`], or [`BackendError::Unsupported`] for a job whose launch the loader does not know.
@@ -53,7 +53,7 @@ pub struct Buffer {
 impl Buffer {
     const ALIGN: usize = 64;
 
-    /// `len` zero bytes; aborts if there are not so many.
+    /// `len` zero bytes; aborts if there is not enough memory.
     pub fn zeroed(len: usize) -> Self {
         Self::place(vec![0; len + Self::ALIGN], len)
     }
@@ -61,7 +61,7 @@ impl Buffer {
     /// `len` zero bytes.
     ///
     /// # Errors
-    /// There are not so many.
+    /// There is not enough memory.
     pub fn try_zeroed(len: usize) -> Result<Self, TryReserveError> {
         let mut memory = Vec::new();
         memory.try_reserve_exact(len.saturating_add(Self::ALIGN))?;
@@ -69,7 +69,7 @@ impl Buffer {
         Ok(Self::place(memory, len))
     }
 
-    /// The same memory as a buffer of `len` bytes, whatever is in them; back as it was if there is not enough.
+    /// The same memory as a buffer of `len` bytes with any content; the buffer itself if it is too small.
     ///
     /// # Errors
     /// The buffer itself.
@@ -77,7 +77,7 @@ impl Buffer {
         if len <= self.capacity() { Ok(Self { len, ..self }) } else { Err(self) }
     }
 
-    /// To how many bytes it can be [`resized`](Self::resized).
+    /// The largest length to which it can be [`resized`](Self::resized).
     pub fn capacity(&self) -> usize {
         self.memory.len() - self.from
     }
@@ -87,7 +87,7 @@ impl Buffer {
         Self { memory, from, len }
     }
 
-    /// These elements.
+    /// A buffer with these elements.
     pub fn of_f32(values: &[f32]) -> Self {
         let mut buffer = Self::zeroed(values.len() * 4);
         for (slot, value) in buffer.bytes_mut().chunks_exact_mut(4).zip(values) {

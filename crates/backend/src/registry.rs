@@ -1,4 +1,4 @@
-//! Which backend serves which target.
+//! The backends by the targets that they serve.
 
 use std::fmt;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub struct BackendEntry {
 }
 
 impl BackendEntry {
-    /// A backend that serves the targets for which `serves` says so, and is made by `open`.
+    /// A backend that serves the targets for which `serves` is true, and that `open` creates.
     pub fn new(
         name: &'static str,
         about: impl Into<String>,
@@ -49,8 +49,8 @@ impl BackendEntry {
         }
     }
 
-    /// Says of kernels that another program compiled what their descriptors' options mean, as
-    /// [`resolve`](Backend::resolve) of the opened backend would, but without its toolchain. Only for backends that run
+    /// Sets the function that resolves the options of kernels which another program compiled, as
+    /// [`resolve`](Backend::resolve) of the opened backend does, but without its toolchain. Only for backends that run
     /// such kernels.
     #[must_use]
     pub fn with_option_reader(
@@ -64,7 +64,7 @@ impl BackendEntry {
     /// Opens the backend for `target`.
     ///
     /// # Errors
-    /// What the backend says.
+    /// That of the backend.
     pub fn open(&self, target: &str) -> Result<Arc<dyn Backend>, BackendError> {
         (self.open)(target)
     }
@@ -91,13 +91,13 @@ impl Registry {
         self
     }
 
-    /// What was added, in order.
+    /// The backends, in the order in which they were added.
     pub fn entries(&self) -> &[BackendEntry] {
         &self.entries
     }
 
-    /// For what a kernel was built that another program compiled by `spec`. None if there is no backend for it that runs
-    /// such kernels. No backend is opened.
+    /// The resolved spec of a kernel that another program compiled by `spec`; `None` if no backend for the target runs such
+    /// kernels. No backend is opened.
     pub fn resolve_foreign(&self, spec: &BuildSpec) -> Option<Result<ResolvedSpec, BackendError>> {
         let entry = self.entries.iter().find(|entry| (entry.serves)(&spec.target))?;
         entry.reads.as_ref().map(|resolve_foreign| resolve_foreign(spec))
@@ -106,7 +106,7 @@ impl Registry {
     /// Opens the backend that serves `target`.
     ///
     /// # Errors
-    /// [`BackendError::UnknownTarget`], or what the backend says.
+    /// [`BackendError::UnknownTarget`], or that of the backend.
     pub fn open(&self, target: &str) -> Result<Arc<dyn Backend>, BackendError> {
         let entry = self.entries.iter().find(|entry| (entry.serves)(target));
         let entry = entry.ok_or_else(|| BackendError::UnknownTarget {

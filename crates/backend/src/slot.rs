@@ -1,4 +1,4 @@
-//! What a kernel takes for a tensor, and whether a buffer is that.
+//! The buffer that a kernel takes for a tensor.
 
 use opkeep_descriptor::Tensor;
 use opkeep_ops::dtype_bytes;
@@ -8,9 +8,9 @@ use crate::error::{BackendError, Unsupported};
 /// The place of a tensor among a kernel's arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// How long a buffer for it is.
+    /// The length of a buffer for it.
     pub bytes: usize,
-    /// What its address is a multiple of: the size of an element.
+    /// The number that its address is a multiple of: the size of an element.
     pub align: usize,
 }
 
@@ -36,7 +36,7 @@ impl Slot {
         Ok(Self { bytes, align })
     }
 
-    /// Checks that `inputs` and `outputs` are buffers that `kernel` takes: as many, as long, and aligned.
+    /// Checks that `inputs` and `outputs` are buffers for `kernel`: their number, lengths and alignment.
     ///
     /// # Errors
     /// [`BackendError::Launch`], for the first that does not fit.

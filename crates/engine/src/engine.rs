@@ -1,4 +1,4 @@
-//! The engine: a backend, its settings, and what is kept between calls.
+//! The engine: a backend, its settings, and the state between calls.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub struct Engine {
     pub(crate) cancel: CancelToken,
 }
 
-/// What the handles on one engine share.
+/// The state that the handles on one engine share.
 pub(crate) struct EngineState {
     pub(crate) setup: Setup,
     /// The kernels of [`Engine::get_or_build`].

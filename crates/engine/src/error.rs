@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::outcome::Outcome;
 
-/// Why nothing could be built at all.
+/// The reason why nothing could be built at all.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -36,7 +36,7 @@ pub enum BuildError {
     Cache(#[from] CacheError),
 }
 
-/// Why one kernel could not be built.
+/// The reason why one kernel could not be built.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum KernelError {
@@ -46,7 +46,7 @@ pub enum KernelError {
     /// The validator refuses the compiled kernel.
     #[error(
         "the compiled kernel `{kernel}` is not valid and was not kept: {}; is the compiler the one it should be?{}",
-        list(.errors), what_is(.left)
+        list(.errors), kept(.left)
     )]
     Invalid {
         /// The kernel's name.
@@ -57,7 +57,7 @@ pub enum KernelError {
         left: Option<PathBuf>,
     },
     /// The compiler made a valid kernel with another name.
-    #[error("the compiler was asked for the kernel `{kernel}` and made `{found}`; it was not kept{}", what_is(.left))]
+    #[error("the compiler was asked for the kernel `{kernel}` and made `{found}`; it was not kept{}", kept(.left))]
     NameMismatch {
         /// The name asked for.
         kernel: String,
@@ -85,7 +85,7 @@ pub enum KernelError {
     WrongKey {
         /// The kernel's name.
         kernel: String,
-        /// Where it belongs.
+        /// The key or kernel that it belongs to.
         source: opkeep_kernel_entry::EntryError,
     },
     /// The mode forbids compiling, and the store has no usable entry.
@@ -96,7 +96,7 @@ pub enum KernelError {
     NotCached {
         /// The kernel's name.
         kernel: String,
-        /// Why there is none.
+        /// The reason why there is none.
         why: String,
     },
     /// Another process compiled the same kernel and failed.
@@ -130,9 +130,9 @@ pub enum KernelError {
         "cannot make a work directory in `{path}`: {source}; free some space, or choose another directory"
     )]
     WorkDir {
-        /// Where.
+        /// The directory.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         source: std::io::Error,
     },
 }
@@ -240,7 +240,7 @@ fn is_starved(text: &str) -> bool {
     signs.iter().any(|sign| text.contains(sign))
 }
 
-fn what_is(left: &Option<PathBuf>) -> String {
+fn kept(left: &Option<PathBuf>) -> String {
     left.as_ref()
         .map(|path| format!("\nwhat the compiler left is in `{}`", path.display()))
         .unwrap_or_default()

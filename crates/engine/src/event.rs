@@ -48,9 +48,9 @@ pub enum Event<'a> {
     Finished {
         /// Its name.
         kernel: &'a str,
-        /// How it was built.
+        /// Its outcome.
         outcome: Outcome,
-        /// How long it took since it was begun, waiting for others included.
+        /// The time since it was begun, including waits for other processes.
         elapsed: Duration,
         /// The kernel.
         artifact: &'a Arc<Artifact>,
@@ -59,9 +59,9 @@ pub enum Event<'a> {
     Failed {
         /// Its name; if the backend refused the job, the name of its first request.
         kernel: &'a str,
-        /// Why.
+        /// The reason.
         error: &'a KernelError,
-        /// How long it took since it was begun.
+        /// The time since it was begun.
         elapsed: Duration,
     },
     /// A kernel is not built, because another one failed and the build ends with its first failure.
@@ -75,7 +75,7 @@ pub enum Event<'a> {
     Cancelled {
         /// Its name.
         kernel: &'a str,
-        /// How long it took since it was begun.
+        /// The time since it was begun.
         elapsed: Duration,
     },
     /// A problem that does not stop the build. Each is sent once.

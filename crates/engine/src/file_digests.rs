@@ -18,9 +18,9 @@ use opkeep_fs::{FileId, FileState, Fs};
 const HEAD: &str = "opkeep digests 1";
 const MAX_FILES: usize = 16384;
 const MAX_BYTES: u64 = 8 << 20;
-/// Without the digest of all lines.
+/// The largest text without the digest of all lines.
 const MAX_BODY: usize = MAX_BYTES as usize - 2 * Digest::LEN - 1;
-/// So many answers of backends are remembered, each of so many bytes at most.
+/// The largest number of remembered answers of backends, and the largest size of one.
 const MAX_ANSWERS: usize = 64;
 const MAX_ANSWER: u64 = 1 << 20;
 const SETTLED: Duration = Duration::from_secs(2);
@@ -30,13 +30,13 @@ const SETTLED: Duration = Duration::from_secs(2);
 pub struct FileDigestCache {
     fs: Fs,
     file: Option<PathBuf>,
-    /// Where answers are remembered, a file each.
+    /// The directory of remembered answers, one file each.
     answers: Option<PathBuf>,
-    state: Mutex<KeyState>,
+    state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
-struct KeyState {
+struct State {
     known: HashMap<PathBuf, Known>,
     changed: bool,
     /// The number of requests so far.
@@ -52,8 +52,8 @@ struct Known {
     used: i64,
 }
 
-impl KeyState {
-    /// The digest of a file that still is as it was.
+impl State {
+    /// The digest of a file that is unchanged.
     fn recall(&mut self, path: &Path, now: FileState) -> Option<Digest> {
         self.asked += 1;
         let known = self.known.get_mut(path).filter(|known| known.state == now)?;
@@ -79,7 +79,7 @@ impl FileDigestCache {
         let file = file.into();
         let text = fs.read_own(&file, MAX_BYTES).ok().and_then(|bytes| String::from_utf8(bytes).ok());
         let known = text.as_deref().and_then(parse).unwrap_or_default();
-        let state = Mutex::new(KeyState { known, ..KeyState::default() });
+        let state = Mutex::new(State { known, ..State::default() });
         Self { fs, file: Some(file), answers: None, state }
     }
 
@@ -90,7 +90,7 @@ impl FileDigestCache {
         self
     }
 
-    /// Writes the memo back, if it learned anything. Best effort: without it the next build digests again.
+    /// Writes the file, if there are new digests. Best effort: without it the next build computes them again.
     pub fn save(&self) {
         let Some(file) = &self.file else { return };
         let text = {
@@ -104,7 +104,7 @@ impl FileDigestCache {
     }
 
     /// The state, also after a panic elsewhere: each change to it is whole.
-    fn locked(&self) -> std::sync::MutexGuard<'_, KeyState> {
+    fn locked(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
@@ -136,7 +136,7 @@ impl FileDigests for FileDigestCache {
         self.fs.read_own(&self.answers.as_ref()?.join(question.to_string()), MAX_ANSWER).ok()
     }
 
-    /// The answers that were remembered longest ago make room.
+    /// The answers that were remembered longest ago are removed.
     fn remember(&self, question: &Digest, answer: &[u8]) {
         let Some(dir) = self.answers.as_ref().filter(|_| answer.len() as u64 <= MAX_ANSWER) else { return };
         let file = dir.join(question.to_string());

@@ -12,11 +12,11 @@ use crate::outcome::Outcome;
 /// A kernel that can be used.
 pub(crate) struct ReadyKernel {
     pub(crate) artifact: Arc<Artifact>,
-    /// Of the object and of the `.json`.
+    /// The digests of the object and of the `.json`.
     pub(crate) digests: (Digest, Digest),
     pub(crate) outcome: Outcome,
     pub(crate) reason: Option<String>,
     pub(crate) compile_time: Option<Duration>,
-    /// Where it came from, if another program compiled it.
+    /// Its provenance, if another program compiled it.
     pub(crate) imported: Option<Provenance>,
 }

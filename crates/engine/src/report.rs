@@ -34,7 +34,7 @@ pub struct BuildReport {
     pub warnings: Vec<Warning>,
     /// The directory where a framework looks for kernels, if [`Config::view`](crate::Config::view) names one.
     pub view: Option<Result<ViewPlacement, ViewError>>,
-    /// How long it took.
+    /// The duration.
     pub elapsed: Duration,
     /// Whether the call was cancelled before every kernel had another outcome.
     pub cancelled: bool,
@@ -57,7 +57,7 @@ impl BuildReport {
     }
 }
 
-/// What a build put where a framework looks for kernels.
+/// The kernels that a build wrote to the view.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ViewPlacement {
@@ -78,7 +78,7 @@ pub struct ViewPlacement {
     /// Names of files in the directory that did not get their own names back after they were compared: another file has the
     /// name, or the kernel's other file does not fit.
     pub displaced: Vec<String>,
-    /// Why the directory cannot be relied on.
+    /// The reason why the directory cannot be relied on.
     pub risk: Option<DirectoryRisk>,
 }
 
@@ -96,7 +96,7 @@ pub struct KernelReport {
     pub requested_by: Vec<String>,
     /// The outcome.
     pub outcome: Outcome,
-    /// Why it was not reused, or why it failed; the provenance of an imported kernel.
+    /// The reason why it was not reused, or why it failed; the provenance of an imported kernel.
     pub reason: Option<String>,
     /// The error, unless it was built.
     pub error: Option<Arc<KernelError>>,

@@ -11,16 +11,16 @@ use crate::event::{Event, Observer};
 use crate::plan::job_digests::JobDigestCache;
 use crate::warning_log::{BackendWarnings, WarningLog};
 
-/// A thread is worth this many look-ups: with a view, whose descriptors are compared, they take a millisecond.
+/// The look-ups that are worth a thread: with a view, whose descriptors are compared, they take a millisecond.
 const LOOKUPS_PER_THREAD: usize = 24;
 
-/// A backend, the settings and an observer, with what follows from them.
+/// A backend, the settings and an observer, and values derived from them.
 pub(crate) struct Setup {
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) config: Config,
     pub(crate) observer: Option<Arc<Observer>>,
     pub(crate) backend_warnings: Arc<BackendWarnings>,
-    /// [`Config::work_dir`], or the directory that stands in for it.
+    /// [`Config::work_dir`], or its default.
     pub(crate) work_dir: PathBuf,
     pub(crate) digests: JobDigestCache,
     concurrency: OnceLock<NonZeroUsize>,
@@ -47,12 +47,12 @@ impl Setup {
         Self { backend_warnings, ..Self::new(Arc::clone(&self.backend), config, observer) }
     }
 
-    /// How many threads build.
+    /// The number of threads that build.
     pub(crate) fn threads(&self) -> NonZeroUsize {
         self.config.jobs.unwrap_or_else(|| self.concurrency())
     }
 
-    /// How many compilers may run on this machine. A process that is to run more by itself may.
+    /// The number of compilers that may run on this machine; at least that of this process.
     pub(crate) fn machine_jobs(&self) -> NonZeroUsize {
         self.config.machine_jobs.unwrap_or_else(|| self.concurrency().max(self.threads()))
     }
@@ -62,8 +62,8 @@ impl Setup {
         *self.concurrency.get_or_init(|| self.backend.concurrency())
     }
 
-    /// How many threads make the keys of `kernels` kernels, or look them up. A few are done sooner than a thread starts, and
-    /// on a busy machine a thread with little to do is waited for in vain.
+    /// The number of threads that compute the keys of `kernels` kernels, or look them up. A few kernels take less time than
+    /// the start of a thread, and on a busy machine a thread with little work only delays the build.
     pub(crate) fn lookup_threads(&self, kernels: usize) -> NonZeroUsize {
         match NonZeroUsize::new(kernels / LOOKUPS_PER_THREAD) {
             Some(wanted) if wanted > NonZeroUsize::MIN => wanted.min(self.processors()),

@@ -26,20 +26,20 @@ use opkeep_fs::{FileStat, Fs, NotPrivate, private_dir, private_user_dir};
 
 use crate::schedule::force_group;
 
-/// A directory younger than this may be between its making and its locking.
+/// A directory younger than this may be created and not locked yet.
 const SETTLED: Duration = Duration::from_secs(60);
 const GROUPS: &str = "groups";
 const KEPT_FAILURES: usize = 32;
-/// Of each, the smallest files up to so many bytes: the source and the log, and not what filled a disk.
+/// Of each, the smallest files up to so many bytes are kept: the source and the log, and not a file that filled the disk.
 const KEPT_BYTES: u64 = 4 << 20;
 
-/// Where compilers work.
+/// The directories in which compilers work.
 #[derive(Debug)]
 pub(crate) struct WorkDirs {
     dir: PathBuf,
     // Held for its removal, if this user's directory could not be used.
     temporary: Option<tempfile::TempDir>,
-    /// Why that could not be had.
+    /// The reason why this user's directory cannot be used.
     refused: Option<NotPrivate>,
 }
 
@@ -49,7 +49,7 @@ impl WorkDirs {
         let refused = match private_user_dir(base) {
             Ok(dir) => {
                 let root = Self { dir, temporary: None, refused: None };
-                root.sweep();
+                root.prune();
                 return Ok(root);
             }
             Err(refused) => Some(refused),
@@ -58,7 +58,7 @@ impl WorkDirs {
         Ok(Self { dir: temporary.path().to_owned(), temporary: Some(temporary), refused })
     }
 
-    /// What is lost without this user's directory, and why it cannot be used.
+    /// The warning that this user's directory cannot be used, with the consequences.
     pub(crate) fn warning(&self) -> Option<String> {
         let why = self.refused.as_ref()?;
         Some(format!(
@@ -67,22 +67,22 @@ impl WorkDirs {
         ))
     }
 
-    /// Where digests are remembered.
+    /// The file of digests.
     pub(crate) fn memo(&self) -> PathBuf {
         self.dir.join("digests")
     }
 
-    /// Where compile times are remembered.
+    /// The file of compile times.
     pub(crate) fn costs(&self) -> PathBuf {
         self.dir.join("costs")
     }
 
-    /// Where this user's processes agree on how many compilers run.
+    /// The directory of job tokens.
     pub(crate) fn slots(&self) -> Result<PathBuf, NotPrivate> {
         self.common("slots")
     }
 
-    /// Where backends' answers are remembered.
+    /// The directory of backends' answers.
     pub(crate) fn answers(&self) -> Option<PathBuf> {
         self.common("answers").ok()
     }
@@ -111,7 +111,7 @@ impl WorkDirs {
                     Fs::new().create_dir(&dir, 0o700)?;
                     return Ok(WorkDir { dir, lock, file });
                 }
-                // A process of the same number, long gone, left it.
+                // Left by an earlier process with the same id.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 // The directory may have been deleted since it was opened.
                 Err(error) if error.kind() == io::ErrorKind::NotFound && !made_anew => {
@@ -149,8 +149,8 @@ impl WorkDirs {
         Some(place)
     }
 
-    /// Removes what processes that are gone left behind.
-    fn sweep(&self) {
+    /// Removes the stale files of processes that have ended.
+    fn prune(&self) {
         let fs = Fs::new();
         let is_old = |found: &FileStat| found.state.written_before(SystemTime::now(), SETTLED);
         force_group::sweep(&self.dir.join(GROUPS), is_old);
@@ -190,7 +190,7 @@ impl Drop for WorkDir {
     fn drop(&mut self) {
         let _ = Fs::new().remove_tree(&self.dir);
         let _ = Fs::new().remove(&self.lock);
-        // Where it could not be removed: a child that was forked meanwhile has it open, too.
+        // If it could not be removed: a child that was forked meanwhile has it open, too.
         let _ = self.file.unlock();
     }
 }

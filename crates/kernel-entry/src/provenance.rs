@@ -1,6 +1,6 @@
 //! The provenance of imported kernels.
 //!
-//! What an imported kernel was compiled by is not known, so it must never pass for a compiled kernel of ours:
+//! The compiler of an imported kernel is unknown, so the kernel must never pass for one that a backend compiled:
 //!
 //! - Its key is in a domain of its own ([`import_key`](opkeep_descriptor::import_key)), and is made of what its
 //!   descriptor states, without names, device and directories.
@@ -69,7 +69,7 @@ impl Provenance {
         second_ends.is_some_and(|end| compiled_at > end) && compiled_at <= now
     }
 
-    /// What is unknown of its compilation, as text.
+    /// The unknown facts of its compilation, as text.
     pub fn unknown(&self) -> &'static str {
         match self.has_options {
             true => "its toolchain and its sources are unknown",

@@ -5,9 +5,9 @@
 //! would be a hit.
 //!
 //! No backend is asked, so a host without a compiler can verify a store. A kernel is judged by the expectations that are stored
-//! with it, in the member `expectations`, and by those that follow from the target's name where it states them. What a check
-//! would have to judge that is unavailable, or that a later version wrote, is unverifiable: it is reported, and a repair leaves
-//! the entry as it is. A verification of a whole store judges each kernel by the validator, as when it was published, and by
+//! with it, in the member `expectations`, and by those that follow from the target's name where it states them. An entry
+//! whose check is unavailable, or whose expectations a later version wrote, is unverifiable: it is reported, and a repair leaves
+//! it as it is. A verification of a whole store judges each kernel by the validator, as when it was published, and by
 //! [`verify_entry`].
 
 use opkeep_artifact::Expectations;

@@ -17,7 +17,7 @@ use crate::setup::Setup;
 use crate::{BuildError, FileDigestCache, KernelError, Request};
 use nearest::{NearestEntry, NearestSearch};
 
-/// What a build would do with one kernel.
+/// The status of one kernel in the cache.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Explanation {
@@ -31,7 +31,7 @@ pub struct Explanation {
     pub requested_by: Vec<String>,
     /// Hit or miss, and why.
     pub status: CacheStatus,
-    /// The imported kernel that is the hit; or that would be one, if such were [trusted](crate::Config::trust_imported).
+    /// The imported kernel that is the hit, or that would be one if imported kernels were [trusted](crate::Config::trust_imported).
     pub imported: Option<Provenance>,
     /// Why an imported kernel of the same job cannot be used.
     pub imported_problem: Option<String>,
@@ -47,7 +47,7 @@ pub enum CacheStatus {
     Miss {
         /// Why it is not taken.
         why: String,
-        /// The stored kernel of the same operators that differs least, if it is simply not there.
+        /// The stored kernel of the same operators that differs least, if the store has no entry for this one.
         nearest: Option<Box<NearestEntry>>,
     },
     /// It has debug options: it would be compiled, and not kept.
@@ -57,7 +57,7 @@ pub enum CacheStatus {
 }
 
 impl Engine {
-    /// What [`build`](Self::build) would do with each kernel. Compiles nothing and writes nothing.
+    /// Reports what [`build`](Self::build) would do with each kernel. Compiles nothing and writes nothing.
     ///
     /// # Errors
     /// The backend has no toolchain, so nothing has a key.
@@ -160,20 +160,20 @@ impl<'a> StoreTargets<'a> {
     fn add_nearest(&self, plan: &BuildPlan<'_>, explanations: &mut [Explanation]) {
         for (target, store) in &self.targets {
             let Ok(store) = store else { continue };
-            let mut hunt = NearestSearch::new(store);
+            let mut search = NearestSearch::new(store);
             for (at, planned) in plan.kernels.iter().enumerate() {
                 if let Some(keyed) = planned.keyed().filter(|keyed| keyed.spec.target == *target)
                     && matches!(&explanations[at].status, CacheStatus::Miss { .. })
                     && matches!(store.peek(keyed.key.digest()), Lookup::Miss(Miss::Absent))
                 {
-                    hunt.add(at, planned, keyed);
+                    search.add(at, planned, keyed);
                 }
             }
-            if hunt.is_empty() {
+            if search.is_empty() {
                 continue;
             }
-            hunt.run(|| true);
-            for (at, found) in hunt.found() {
+            search.run(|| true);
+            for (at, found) in search.found() {
                 if let CacheStatus::Miss { nearest, .. } = &mut explanations[at].status {
                     *nearest = Some(Box::new(found));
                 }

@@ -13,8 +13,8 @@ use opkeep_store::{Entry, Lookup, TargetStore};
 
 use crate::plan::{KeyedKernel, PlannedKernel};
 
-/// A longer text of a difference is cut.
-const TOLD_BYTES: usize = 160;
+/// A longer text of a difference is truncated.
+const SHOWN_BYTES: usize = 160;
 
 /// A stored kernel, and its differences from a missing one.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub struct NearestEntry {
 }
 
 impl NearestEntry {
-    /// How many differences there are.
+    /// The number of differences.
     pub fn distance(&self) -> usize {
         let Self { name: _, job, spec, toolchain, op_sources } = self;
         job.changes.len() + spec.changes.len() + toolchain.len() + op_sources.len()
@@ -58,7 +58,7 @@ impl fmt::Display for NearestEntry {
         let Some(first) = fields.chain(toolchain).chain(sources).next() else {
             return write!(f, "nearest is `{name}`");
         };
-        let end = first.floor_char_boundary(TOLD_BYTES);
+        let end = first.floor_char_boundary(SHOWN_BYTES);
         let cut = if end < first.len() { "..." } else { "" };
         write!(f, "nearest is `{name}`, which differs in {}{cut}", &first[..end])?;
         match self.distance() - 1 {
@@ -71,12 +71,12 @@ impl fmt::Display for NearestEntry {
 /// Missing kernels of one target, each with the nearest entry so far.
 pub(crate) struct NearestSearch<'a> {
     store: &'a TargetStore,
-    missing: Vec<ImportQuery<'a>>,
+    missing: Vec<MissingKernel<'a>>,
     by_op_type: HashMap<String, Vec<usize>>,
 }
 
-struct ImportQuery<'a> {
-    /// What the caller calls it.
+struct MissingKernel<'a> {
+    /// The caller's number for it.
     id: usize,
     job: &'a Job,
     keyed: &'a KeyedKernel,
@@ -88,13 +88,13 @@ impl<'a> NearestSearch<'a> {
         Self { store, missing: Vec::new(), by_op_type: HashMap::new() }
     }
 
-    /// Looks for the nearest of `planned`, too.
+    /// Adds `planned` to the missing kernels.
     pub(crate) fn add(&mut self, id: usize, planned: &'a PlannedKernel<'_>, keyed: &'a KeyedKernel) {
         self.by_op_type.entry(planned.op_type()).or_default().push(self.missing.len());
-        self.missing.push(ImportQuery { id, job: planned.job, keyed, nearest: None });
+        self.missing.push(MissingKernel { id, job: planned.job, keyed, nearest: None });
     }
 
-    /// Whether it looks for nothing.
+    /// Whether no kernel is missing.
     pub(crate) fn is_empty(&self) -> bool {
         self.missing.is_empty()
     }
@@ -133,14 +133,14 @@ impl<'a> NearestSearch<'a> {
         Some(())
     }
 
-    /// What was found.
+    /// The results.
     pub(crate) fn found(self) -> impl Iterator<Item = (usize, NearestEntry)> + use<'a> {
         self.missing.into_iter().filter_map(|missing| Some((missing.id, missing.nearest?)))
     }
 }
 
 /// The differences of a missing kernel from a stored one.
-fn difference(header: &Header, stored: &Job, missing: &ImportQuery<'_>) -> NearestEntry {
+fn difference(header: &Header, stored: &Job, missing: &MissingKernel<'_>) -> NearestEntry {
     let Header { name, target, options, toolchain, op_sources, .. } = header;
     let spec = ResolvedSpec { target: target.clone(), options: options.clone(), debug: false };
     let keyed = missing.keyed;
@@ -170,7 +170,7 @@ pub(crate) fn search_while<T>(
             searches.iter_mut().for_each(|search| search.run(ensure_running));
             std::mem::take(searches)
         };
-        // If no thread can be started, no nearest entry is named.
+        // If no thread can be started, the search finds nothing.
         let searcher = std::thread::Builder::new().spawn_scoped(scope, search);
         let result = work();
         done.store(true, Ordering::Relaxed);

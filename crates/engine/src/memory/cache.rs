@@ -1,13 +1,14 @@
 //! The kernels of a process, kept for repeated requests.
 //!
 //! Two maps: a request leads to a key, and the key to a kernel or to its error. The first is what makes
-//! a second request cheap: neither a key is computed nor a file looked at. It is believed for a moment only
-//! ([`FRESH`]): then the key is computed anew, so that a compiler that was replaced is noticed.
+//! a second request cheap: no key is computed and no file is looked at. It holds for [`FRESH`] only: then the key is
+//! computed again, so that a replaced compiler is noticed.
 //!
-//! Kernels are kept up to a number of bytes; those that were used last stay. Of several threads that ask for one kernel one
-//! builds it. If that thread panics or is cancelled, the others try. A remembered kernel is written to the view again if its
-//! operator, or the framework's name for it, got another kernel since (`PlacementCache`). A holder that keeps the view locked
-//! for too long is waited for once; after that the lock is only tried, until another holder takes it (`ContendedLock`).
+//! Kernels are kept up to a number of bytes; the least recently used are dropped. Of several threads that request one kernel
+//! one builds it. If that thread panics or is cancelled, the others try. A remembered kernel is written to the view again if
+//! its operator, or the framework's name for it, got another kernel since (`PlacementCache`). The view's lock is waited for
+//! once if its holder keeps it beyond the wait timeout; after that it is only tried, until another holder takes it
+//! (`ContendedLock`).
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -26,7 +27,7 @@ use crate::{KernelError, Outcome, Request};
 
 /// How long the toolchain counts as unchanged.
 const FRESH: Duration = Duration::from_secs(2);
-/// What remembering costs beside the kernel's own bytes, about.
+/// The bytes that a remembered kernel takes besides its own, estimated.
 const OVERHEAD: usize = 2048;
 
 /// A kernel that can be used.
@@ -45,7 +46,7 @@ pub struct BuiltKernel {
     pub(crate) digests: (Digest, Digest),
 }
 
-/// What asking for a kernel comes to.
+/// The answer to a request.
 pub(crate) type KernelResult = Result<Arc<BuiltKernel>, Arc<KernelError>>;
 
 /// Kernels by request, up to a number of bytes; the least recently used are dropped.
@@ -53,7 +54,7 @@ pub(crate) struct MemoryCache {
     limit: usize,
     hasher: RandomState,
     clock: FileClock,
-    /// Counts uses; what was used later has a higher number.
+    /// The number of uses so far.
     uses: AtomicU64,
     known: RwLock<Known>,
 }
@@ -72,16 +73,16 @@ struct Asked {
     job: Job,
     spec: BuildSpec,
     key: Key,
-    /// What remembering this takes.
+    /// The bytes that remembering it takes.
     bytes: usize,
     /// When the key was computed, in milliseconds since 1970.
     at: AtomicU64,
 }
 
 enum Slot {
-    There {
+    Known {
         answer: KernelResult,
-        /// Of the kernel and of its requests.
+        /// The bytes of the kernel and of its requests.
         bytes: usize,
         used: AtomicU64,
     },
@@ -89,10 +90,10 @@ enum Slot {
     InFlight(Arc<Pending>),
 }
 
-/// A kernel that a thread is making, and where others wait for it.
+/// A kernel that a thread builds and others wait for.
 #[derive(Default)]
 struct Pending {
-    /// None while it is being made.
+    /// `None` while it is being built.
     completed: Mutex<Option<Completed>>,
     changed: Condvar,
 }
@@ -100,7 +101,7 @@ struct Pending {
 #[derive(Clone)]
 enum Completed {
     Answer(KernelResult),
-    /// The thread gave up, or its error does not hold for the next attempt.
+    /// The thread was cancelled or panicked, or its error may not occur the next time.
     Nothing,
 }
 
@@ -108,7 +109,7 @@ enum Completed {
 pub(crate) enum MemoryLookup<'a> {
     Known(KernelResult),
     /// No thread builds it: the caller does.
-    Make(InFlight<'a>),
+    Build(InFlight<'a>),
     /// Another thread failed to build it, or the caller was cancelled.
     Again,
 }
@@ -146,7 +147,7 @@ impl MemoryCache {
     pub(crate) fn insert(&self, request: &Request, key: Key) {
         let (hash, now) = (self.hash(request), self.now());
         let mut known = self.write();
-        if !matches!(known.kernels.get(&key), Some(Slot::There { .. })) {
+        if !matches!(known.kernels.get(&key), Some(Slot::Known { .. })) {
             return;
         }
         let alike = known.asked.entry(hash).or_default();
@@ -165,7 +166,7 @@ impl MemoryCache {
         if before != Some(key) {
             before.inspect(|before| known.count(before, |bytes| bytes - costs));
             known.count(&key, |bytes| bytes + costs);
-            known.make_room(self.limit);
+            known.evict(self.limit);
         }
     }
 
@@ -184,7 +185,7 @@ impl MemoryCache {
                 _ => {
                     let pending = Arc::<Pending>::default();
                     known.kernels.insert(key, Slot::InFlight(Arc::clone(&pending)));
-                    return MemoryLookup::Make(InFlight { memory: self, key, pending });
+                    return MemoryLookup::Build(InFlight { memory: self, key, pending });
                 }
             }
         };
@@ -194,7 +195,7 @@ impl MemoryCache {
         }
     }
 
-    /// Forgets everything that is not being made.
+    /// Forgets everything but the kernels that are being built.
     pub(crate) fn clear(&self) {
         let mut known = self.write();
         known.asked.clear();
@@ -203,7 +204,7 @@ impl MemoryCache {
     }
 
     fn answer(&self, known: &Known, key: &Key) -> Option<KernelResult> {
-        let Slot::There { answer, used, .. } = known.kernels.get(key)? else { return None };
+        let Slot::Known { answer, used, .. } = known.kernels.get(key)? else { return None };
         used.store(self.uses.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         Some(answer.clone())
     }
@@ -246,23 +247,23 @@ impl Asked {
 }
 
 impl Known {
-    /// Counts what a kernel takes anew.
-    fn count(&mut self, key: &Key, anew: impl Fn(usize) -> usize) {
-        if let Some(Slot::There { bytes, .. }) = self.kernels.get_mut(key) {
-            let before = std::mem::replace(bytes, anew(*bytes));
+    /// Changes the counted bytes of a kernel.
+    fn count(&mut self, key: &Key, change: impl Fn(usize) -> usize) {
+        if let Some(Slot::Known { bytes, .. }) = self.kernels.get_mut(key) {
+            let before = std::mem::replace(bytes, change(*bytes));
             self.bytes = self.bytes - before + *bytes;
         }
     }
 
-    /// Lets those go that were used longest ago, until an eighth of `limit` is free: so that not every new kernel
-    /// costs a search.
-    fn make_room(&mut self, limit: usize) {
+    /// Drops the least recently used kernels until an eighth of `limit` is free, so that not every new kernel costs a
+    /// search.
+    fn evict(&mut self, limit: usize) {
         if self.bytes <= limit {
             return;
         }
         let mut by_use: Vec<(u64, Key, usize)> = Vec::new();
         for (key, slot) in &self.kernels {
-            if let Slot::There { bytes, used, .. } = slot {
+            if let Slot::Known { bytes, used, .. } = slot {
                 by_use.push((used.load(Ordering::Relaxed), *key, *bytes));
             }
         }
@@ -276,7 +277,7 @@ impl Known {
         }
         let Self { asked, kernels, .. } = self;
         asked.retain(|_, alike| {
-            alike.retain(|asked| matches!(kernels.get(&asked.key), Some(Slot::There { .. })));
+            alike.retain(|asked| matches!(kernels.get(&asked.key), Some(Slot::Known { .. })));
             !alike.is_empty()
         });
     }
@@ -289,8 +290,8 @@ impl InFlight<'_> {
         let used = self.memory.uses.fetch_add(1, Ordering::Relaxed).into();
         let mut known = self.memory.write();
         known.bytes += bytes;
-        known.kernels.insert(self.key, Slot::There { answer: answer.clone(), bytes, used });
-        known.make_room(self.memory.limit);
+        known.kernels.insert(self.key, Slot::Known { answer: answer.clone(), bytes, used });
+        known.evict(self.memory.limit);
         drop(known);
         self.pending.complete(Completed::Answer(answer));
     }
@@ -309,13 +310,13 @@ impl Drop for InFlight<'_> {
 }
 
 impl Pending {
-    /// Only the first landing counts.
+    /// Sets the result; only the first one counts.
     fn complete(&self, completed: Completed) {
         self.completed().get_or_insert(completed);
         self.changed.notify_all();
     }
 
-    /// What it comes to; none if the caller no longer waits.
+    /// Waits for the result; `None` if the caller is cancelled.
     fn wait(&self, cancelled: &dyn Fn() -> bool) -> Option<Completed> {
         let mut completed = self.completed();
         while completed.is_none() && !cancelled() {

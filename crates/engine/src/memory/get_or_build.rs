@@ -23,8 +23,8 @@ use crate::{BuildError, Engine, KernelError, Outcome, Request};
 const PAUSE: Duration = Duration::from_millis(10);
 
 impl Engine {
-    /// The kernel of `request`: from memory, from the store, or compiled as [`build`](Self::build) does. For frameworks that meet
-    /// their operators one by one.
+    /// The kernel of `request`: from memory, from the cache, or compiled as [`build`](Self::build) does. For frameworks that
+    /// request their operators one by one.
     ///
     /// Of several threads that request the same kernel one builds it. Repeated requests are answered from memory, also with
     /// failures that would repeat, until the memory is full
@@ -58,7 +58,7 @@ impl Engine {
         loop {
             let answer = match self.state.memory.get_or_reserve(keyed.key, &|| self.cancel.is_cancelled()) {
                 MemoryLookup::Known(answer) => answer,
-                MemoryLookup::Make(in_flight) => {
+                MemoryLookup::Build(in_flight) => {
                     let (answer, remembered) = self.make_one(&runtime, requests, &plan);
                     if remembered {
                         in_flight.complete(answer.clone());
@@ -155,19 +155,19 @@ impl Engine {
         let Some(setting) = self.state.setup.config.view.clone() else { return };
         // A contended lock is not waited for again, and was reported.
         let contended = self.state.contended.is_known();
-        let patience = if contended { Duration::ZERO } else { self.state.view_lock_timeout };
+        let lock_timeout = if contended { Duration::ZERO } else { self.state.view_lock_timeout };
         let placed = self.state.placements.place(&requests[0], report.key, || {
-            let placer = ViewWriter::new(
+            let writer = ViewWriter::new(
                 setting,
                 (runtime.cache.store(), &self.state.infos),
-                patience,
+                lock_timeout,
                 requests,
                 plan,
             );
-            placer.place(0, report);
-            placer.finish().map(|there| {
-                let risk = there.risk.iter().map(ToString::to_string);
-                let left = there.left.iter().map(|LeftKernel { stem, reason, .. }| {
+            writer.place(0, report);
+            writer.finish().map(|placed| {
+                let risk = placed.risk.iter().map(ToString::to_string);
+                let left = placed.left.iter().map(|LeftKernel { stem, reason, .. }| {
                     format!("the kernel `{stem}` was not put where the framework reads it: {reason}")
                 });
                 risk.for_each(|text| runtime.warnings.warn_once(WarningKind::ViewDirectory, &text));
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
     use crate::{Config, Event, ViewConfig};
 
-    /// A wait that should not be would last for longer than any test may.
+    /// Longer than any test may last: a wait that must not happen.
     const LONG: Duration = Duration::from_secs(3600);
 
     fn request(length: i64) -> Request {
@@ -231,10 +231,10 @@ mod tests {
     }
 
     #[test]
-    fn who_keeps_the_view_locked_is_waited_for_once() {
+    fn a_holder_that_keeps_the_view_locked_is_waited_for_once() {
         let temp = tempfile::tempdir().unwrap();
-        let told = Arc::new(AtomicUsize::new(0));
-        let count = Arc::clone(&told);
+        let warned = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&warned);
         let config = Config {
             work_dir: Some(temp.path().to_owned()),
             view: Some(ViewConfig::rank(temp.path(), "0")),
@@ -251,18 +251,18 @@ mod tests {
             lock.set_modified(SystemTime::now()).unwrap();
             lock
         };
-        let hanging = take();
+        let stopped = take();
         Arc::get_mut(&mut engine.state).unwrap().view_lock_timeout = Duration::from_millis(20);
         engine.get_or_build(&request(2)).unwrap();
-        assert_eq!((pairs(&view), told.load(Ordering::Relaxed)), (1, 1));
+        assert_eq!((pairs(&view), warned.load(Ordering::Relaxed)), (1, 1));
         // Neither new kernels nor known ones wait for it again, and nothing more is reported.
         Arc::get_mut(&mut engine.state).unwrap().view_lock_timeout = LONG;
         for length in [3, 2, 3] {
             engine.get_or_build(&request(length)).unwrap();
         }
-        assert_eq!((pairs(&view), told.load(Ordering::Relaxed)), (1, 1));
-        // Another one is waited for, and so is the next that hangs.
-        drop(hanging);
+        assert_eq!((pairs(&view), warned.load(Ordering::Relaxed)), (1, 1));
+        // Another holder is waited for.
+        drop(stopped);
         let working = take();
         assert!(!engine.state.contended.is_known());
         Arc::get_mut(&mut engine.state).unwrap().view_lock_timeout = Duration::from_millis(20);

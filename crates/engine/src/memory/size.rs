@@ -1,32 +1,32 @@
-//! How much memory a request takes that is remembered, about.
+//! An estimate of the memory that a remembered request takes.
 
 use std::hash::{Hash, Hasher};
 
 use opkeep_descriptor::{Arg, BuildSpec, Data, Input, Job, Op, Tensor};
 
-/// What an option, or a field that we do not know, costs beside its text: its place in a map.
+/// The bytes that an option or an unknown field takes besides its text: its place in a map.
 const PLACE: usize = 64;
 
 /// The bytes of a job and a spec: of their structures, and of all the text and all the numbers in them.
 pub(crate) fn of(job: &Job, spec: &BuildSpec) -> usize {
-    let mut content = FileContent::default();
+    let mut content = ByteCount::default();
     (job, spec).hash(&mut content);
-    let given = job.data.iter().flat_map(|data| &data.outputs).flat_map(Arg::iter).count();
-    let taken = job.ops.iter().flat_map(|op| &op.inputs).flat_map(Arg::iter).count();
-    let made = job.ops.iter().flat_map(|op| &op.outputs).flat_map(Arg::iter).count();
+    let data_outputs = job.data.iter().flat_map(|data| &data.outputs).flat_map(Arg::iter).count();
+    let inputs = job.ops.iter().flat_map(|op| &op.inputs).flat_map(Arg::iter).count();
+    let outputs = job.ops.iter().flat_map(|op| &op.outputs).flat_map(Arg::iter).count();
     content.0
         + job.data.len() * size_of::<Data>()
         + job.ops.len() * size_of::<Op>()
-        + (given + made) * size_of::<Arg<Tensor>>()
-        + taken * size_of::<Arg<Input>>()
+        + (data_outputs + outputs) * size_of::<Arg<Tensor>>()
+        + inputs * size_of::<Arg<Input>>()
         + (spec.options.len() + job.ops.iter().flat_map(|op| op.attrs.iter().flatten()).count()) * PLACE
 }
 
 /// Counts the bytes that are hashed.
 #[derive(Default)]
-struct FileContent(usize);
+struct ByteCount(usize);
 
-impl Hasher for FileContent {
+impl Hasher for ByteCount {
     fn write(&mut self, bytes: &[u8]) {
         self.0 += bytes.len();
     }

@@ -7,10 +7,11 @@ use opkeep_ops::Graph;
 use crate::network::session::{RunError, Session};
 use crate::{BuildError, BuildReport, Engine, FileDigestCache, Request};
 
-/// A network and what came of building it.
+/// A network and the report of its build.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct BuiltNetwork {
-    /// The network as the backend prepared it.
+    /// The network as the backend rewrote it.
     pub graph: Graph,
     /// Its kernels; operator `i` of the report is node `i` of the graph.
     pub report: BuildReport,
@@ -27,7 +28,7 @@ pub fn requests(graph: &Graph, spec: &BuildSpec) -> Vec<Request> {
 }
 
 impl Engine {
-    /// The network as it will be built for `spec`: what the backend makes of it.
+    /// The network as it is built for `spec`, rewritten by the backend.
     ///
     /// # Errors
     /// A network or an option that the target cannot have.

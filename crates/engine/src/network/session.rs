@@ -55,9 +55,9 @@ pub enum RunError {
     Input {
         /// Which, and which of its properties.
         what: String,
-        /// What the network takes.
+        /// The value that the network takes.
         expected: String,
-        /// What was given.
+        /// The given value.
         found: String,
     },
     /// There is not enough memory.
@@ -75,6 +75,7 @@ pub enum RunError {
 
 /// A node that has run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct NodeTiming {
     /// Its index in [`Graph::nodes`].
     pub node: usize,
@@ -90,7 +91,7 @@ pub struct Session<'a> {
     kernel_of: Vec<usize>,
     /// The elements of constants, by tensor.
     constants: Vec<Option<Buffer>>,
-    /// How often each tensor is read, by nodes or as an output; views count for what they show.
+    /// How often each tensor is read, by nodes or as an output. A read of a view counts for the tensor under it.
     reads: Vec<usize>,
 }
 
@@ -139,7 +140,7 @@ impl<'a> Session<'a> {
         Ok(session)
     }
 
-    /// Constants that something reads.
+    /// Reads the constants that are used.
     fn read_constants(&mut self) -> Result<(), RunError> {
         for id in self.graph.tensors() {
             if let Origin::Constant(constant) = self.graph.origin(id)
@@ -163,7 +164,7 @@ impl<'a> Session<'a> {
         cancel: &CancelToken,
         mut done: impl FnMut(NodeTiming),
     ) -> Result<Vec<Buffer>, RunError> {
-        let mut memory = MemoryCache::new(self, self.inputs(inputs)?);
+        let mut memory = TensorMemory::new(self, self.inputs(inputs)?);
         for (at, node) in self.graph.nodes().iter().enumerate() {
             if cancel.is_cancelled() {
                 return Err(RunError::Cancelled);
@@ -184,7 +185,7 @@ impl<'a> Session<'a> {
         self.graph.outputs().iter().map(|(_, id)| memory.output(*id)).collect()
     }
 
-    /// The graph's inputs, once their number and sizes are known to be right.
+    /// Copies the graph's inputs, after checking their number and sizes.
     fn inputs(&self, given: &[&[u8]]) -> Result<Vec<(TensorId, Buffer)>, RunError> {
         let expected = self.graph.inputs();
         if given.len() != expected.len() {
@@ -209,16 +210,16 @@ impl<'a> Session<'a> {
 }
 
 /// The tensors of one run. The memory of a tensor is reused after its last read.
-struct MemoryCache<'s, 'a> {
+struct TensorMemory<'s, 'a> {
     session: &'s Session<'a>,
     /// The elements of tensors that are not constant, until their last read.
     live: Vec<Option<Buffer>>,
-    /// How many are still to read.
+    /// How many reads of each tensor remain.
     reads: Vec<usize>,
     free: Vec<Buffer>,
 }
 
-impl<'s, 'a> MemoryCache<'s, 'a> {
+impl<'s, 'a> TensorMemory<'s, 'a> {
     fn new(session: &'s Session<'a>, inputs: Vec<(TensorId, Buffer)>) -> Self {
         let live = session.reads.iter().map(|_| None).collect();
         let mut memory = Self { session, live, reads: session.reads.clone(), free: Vec::new() };
@@ -229,7 +230,7 @@ impl<'s, 'a> MemoryCache<'s, 'a> {
     /// Memory for a tensor that is about to be computed.
     fn take(&mut self, id: TensorId) -> Result<Buffer, RunError> {
         let bytes = size(self.session.graph, id)?;
-        // The tightest fit, and none that would waste more than it holds.
+        // The smallest that fits, and none that would waste more than half of itself.
         let most = bytes.max(4096).saturating_mul(2);
         let fits = |buffer: &Buffer| (bytes..=most).contains(&buffer.capacity());
         let free = self.free.iter().enumerate().filter(|(_, buffer)| fits(buffer));
@@ -246,7 +247,7 @@ impl<'s, 'a> MemoryCache<'s, 'a> {
         }
     }
 
-    /// The elements of a tensor; none for one that was never computed, which its reader's kernel refuses.
+    /// The elements of a tensor; empty for one that was never computed, which the kernel that reads it refuses.
     fn elements(&self, id: TensorId) -> &[u8] {
         let at = self.session.graph.source(id).index();
         let buffer = self.session.constants[at].as_ref().or(self.live[at].as_ref());
@@ -261,7 +262,7 @@ impl<'s, 'a> MemoryCache<'s, 'a> {
         }
     }
 
-    /// The elements of an output: handed over if this is their last use.
+    /// The elements of an output, without a copy if this is their last use.
     fn output(&mut self, id: TensorId) -> Result<Buffer, RunError> {
         let at = self.session.graph.source(id).index();
         self.reads[at] = self.reads[at].saturating_sub(1);

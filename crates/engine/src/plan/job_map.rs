@@ -1,11 +1,11 @@
-//! Jobs as keys of maps that are asked often: hashed by a part of them, compared as a whole.
+//! Jobs as keys of maps with many look-ups: hashed in part, compared as a whole.
 
 use std::hash::{Hash, Hasher};
 
 use opkeep_descriptor::{Arg, Job, Tensor};
 
-/// A job that is hashed by what jobs differ in, as a rule: operators, element types, shapes, values, attributes. Hashing
-/// all of it would take longer than the rest of a look-up.
+/// A job that is hashed by the fields in which most jobs differ: operators, element types, shapes, values, attributes.
+/// Hashing all of it would take longer than the rest of a look-up.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct JobMapKey<'a>(pub(crate) &'a Job);
 
@@ -46,7 +46,7 @@ mod tests {
         for other in [job("Square", &[&[4]]), job("Abs", &[&[3]]), job("Add", &[&[3], &[3]])] {
             assert_ne!(hash(&one), hash(&other));
         }
-        // What is not hashed is compared.
+        // A field that is not hashed is compared.
         let mut alike = one.clone();
         alike.ops[0].module_path = Some("elsewhere".to_owned());
         assert_eq!(hash(&one), hash(&alike));

@@ -46,7 +46,7 @@ pub(crate) struct Refused {
     spec: Option<ResolvedSpec>,
 }
 
-/// What follows from a job that the backend accepts.
+/// The key of a job that the backend accepts, and its parts.
 pub(crate) struct KeyedKernel {
     pub(crate) spec: ResolvedSpec,
     pub(crate) parts: KeyParts,
@@ -54,7 +54,7 @@ pub(crate) struct KeyedKernel {
     pub(crate) name: KernelName,
 }
 
-/// What two requests of one kernel share: the job, the spec, and the paths of the operators' sources.
+/// The properties that requests of one kernel share: the job, the spec, and the paths of the operators' sources.
 type Identity<'a> = (Digest, usize, Vec<Option<&'a str>>);
 
 /// Requests with different jobs or specs, in the order of the requests.
@@ -83,7 +83,7 @@ impl<'a> BuildPlan<'a> {
     /// The backend has no toolchain, so nothing has a key.
     pub(crate) fn new(setup: &Setup, requests: &'a [Request], cx: &Context<'_>) -> Result<Self, BuildError> {
         let distinct = Distinct::of(requests);
-        // One by one, requests are remembered themselves; and more jobs than are remembered would only push each other out.
+        // Single requests are kept in memory as they are, and more jobs than the cache holds would only evict each other.
         let remembers = (2..=JobDigestCache::MAX_KNOWN).contains(&distinct.requests.len());
         let planner = Planner { setup, cx, toolchain: OnceLock::new(), remembers };
         let states = planner.states(&distinct.requests)?;
@@ -95,7 +95,7 @@ impl<'a> BuildPlan<'a> {
             let job = &request.descriptor.job;
             let paths = job.ops.iter().map(|op| op.module_path.as_deref()).collect();
             let at = *known.entry((digest, spec, paths)).or_insert_with(|| {
-                // Requests that differ in what does not matter to this backend have one key after all.
+                // Requests that differ only in options without effect on this backend have the same key.
                 let same = state.as_ref().ok().and_then(|keyed| by_key.get(&keyed.key)).copied();
                 same.unwrap_or_else(|| plan.add(job, digest, state, &mut by_key))
             });
@@ -149,11 +149,11 @@ fn each_once<'t>(targets: impl Iterator<Item = &'t str>) -> Vec<String> {
 }
 
 impl<'a> Distinct<'a> {
-    /// Most nodes of a network are like another one: those are found without a digest.
+    /// Most nodes of a network equal another one and are found without a digest.
     fn of(requests: &'a [Request]) -> Self {
         let mut distinct = Self { requests: Vec::new(), of: Vec::with_capacity(requests.len()) };
         let mut known: HashMap<(JobMapKey<'_>, usize), usize, RandomState> = HashMap::default();
-        // Each once: a network's operators all have the same.
+        // Each once: the operators of a network usually share one.
         let mut specs: Vec<&BuildSpec> = Vec::new();
         for request in requests {
             let spec = specs.iter().position(|known| **known == request.spec).unwrap_or_else(|| {
@@ -170,10 +170,10 @@ impl<'a> Distinct<'a> {
     }
 }
 
-/// Why the backend does not take a job, and for what it was to be built.
+/// The reason why the backend refuses a job, and the spec that it was to be built for.
 type Unkeyed = (BackendError, Option<ResolvedSpec>);
 
-/// What a job's digest is, and what follows from it once the backend takes it.
+/// The digest of a job, and its key if the backend accepts it.
 type Found = (Digest, Result<KeyedKernel, Unkeyed>);
 
 impl Planner<'_> {
@@ -213,7 +213,7 @@ impl Planner<'_> {
         };
         let toolchain = match self.toolchain.get() {
             Some(toolchain) => Arc::clone(toolchain),
-            // The sources may depend on what the toolchain is, so it comes first.
+            // The sources may depend on the toolchain, so it comes first.
             None => match backend.toolchain(cx) {
                 Ok(toolchain) => Arc::clone(self.toolchain.get_or_init(|| Arc::new(toolchain))),
                 // A job that the backend does not compile needs no toolchain.
@@ -243,8 +243,8 @@ impl PlannedKernel<'_> {
         }
     }
 
-    /// The digest of the job, and for what it is built: what an imported kernel is found by. None, if no imported kernel
-    /// is one of the job.
+    /// The digest of the job and its spec, by which imported kernels are found; `None` if no imported kernel can be one of
+    /// the job.
     pub(crate) fn wanted(&self) -> Option<(&Digest, &ResolvedSpec)> {
         if self.job.custom_op_source().is_some() {
             return None;
@@ -256,7 +256,7 @@ impl PlannedKernel<'_> {
         self.spec().map(|spec| (job, spec))
     }
 
-    /// For what it is to be built, if the options are right.
+    /// The resolved spec, if the options are valid.
     fn spec(&self) -> Option<&ResolvedSpec> {
         match &self.state {
             KeyState::Keyed(keyed) => Some(&keyed.spec),

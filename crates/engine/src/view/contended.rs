@@ -7,13 +7,13 @@ use opkeep_kernel_meta::ViewError;
 
 use crate::schedule::job_tokens::{Heartbeat, heartbeat_at};
 
-/// A holder that kept the view locked beyond the wait timeout: usually a stopped process. Requests of single kernels do not
-/// wait for it again, and continue without the view while it has the lock.
+/// The lock of a view whose holder, usually a stopped process, kept it beyond the wait timeout. While the same holder has
+/// it, requests of single kernels continue without the view.
 #[derive(Default)]
 pub(crate) struct ContendedLock(Mutex<Option<(PathBuf, Heartbeat)>>);
 
 impl ContendedLock {
-    /// Whether the same holder still has the lock. A holder writes its time into the lock file.
+    /// Whether the same holder still has the lock. Each holder sets the time of the lock file.
     pub(crate) fn is_known(&self) -> bool {
         self.locked().as_ref().is_some_and(|(lock, beat)| heartbeat_at(lock) == Some(*beat))
     }

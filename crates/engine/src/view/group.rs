@@ -9,8 +9,8 @@ use crate::request::Request;
 
 /// Builds that put their kernels into one directory.
 ///
-/// What they replace is undone together, and a name under which frameworks would look for kernels of two of them is given
-/// to none, as within one build.
+/// One restore undoes the replacements of all of them. As within one build, a name under which frameworks would look for
+/// kernels of two of them is given to none.
 #[derive(Clone, Debug)]
 pub struct ViewGroup {
     pub(crate) run: RunId,
@@ -23,7 +23,7 @@ impl ViewGroup {
         let builds: Vec<&[Request]> = builds.into_iter().collect();
         let mut first: BTreeMap<String, usize> = BTreeMap::new();
         let mut conflicting_names = BTreeSet::new();
-        // One alone sees for itself.
+        // A single build finds its conflicts itself.
         for (at, requests) in builds.iter().enumerate().filter(|_| builds.len() > 1) {
             for name in requests.iter().map(Request::framework_name) {
                 if *first.entry(name.clone()).or_insert(at) != at {

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use opkeep_descriptor::{Descriptor, write_info_named};
 use opkeep_digest::Digest;
 
-/// So many descriptors are remembered.
+/// The largest number of remembered descriptors.
 const MAX_KNOWN: usize = 1024;
 
 /// Digests of `.info` files by name; `None` after the first request of a name.
@@ -53,7 +53,7 @@ impl InfoTextCache {
     }
 }
 
-/// Whether two equal descriptors are written alike: a framework may write `1e-05` where another does `0.00001`.
+/// Whether two equal descriptors have the same text: one framework writes `1e-05`, another one `0.00001`.
 fn is_spelled_as(known: &Descriptor, descriptor: &Descriptor) -> bool {
     let ops = known.job.ops.iter().zip(&descriptor.job.ops);
     let attrs = ops.filter_map(|(known, op)| known.attrs.as_ref().zip(op.attrs.as_ref()));
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_remembered_is_what_would_be_written() {
+    fn a_remembered_digest_is_that_of_the_text() {
         let infos = InfoTextCache::default();
         let written = |stem: &str, descriptor: &Descriptor| {
             let text = write_info_named(descriptor, stem);

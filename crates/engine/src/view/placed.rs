@@ -7,7 +7,7 @@ use opkeep_descriptor::Key;
 
 use crate::Request;
 
-/// So many operators, and so many frameworks' names, are remembered.
+/// The largest number of operators, and of frameworks' names, that are remembered.
 const MAX_KNOWN: usize = 16 * 1024;
 
 /// The kernel that each operator was given last, and the one that was put under each framework's name last: another one
@@ -28,9 +28,9 @@ type Spots = HashMap<String, Spot>;
 struct Spot {
     /// `None` while a kernel is written, and if concurrent writes leave the last one unknown.
     key: Option<Key>,
-    /// How many put one there now.
+    /// The number of writes in progress.
     busy: usize,
-    /// Several did at once.
+    /// Writes were concurrent.
     mixed: bool,
 }
 
@@ -43,7 +43,7 @@ impl PlacementCache {
         is_at(&known.operators, operator) && (name.is_empty() || is_at(&known.names, name))
     }
 
-    /// Has `place` put the kernel of `key` there for `request`.
+    /// Calls `place`, which writes the kernel of `key` for `request`, and records the result.
     pub(crate) fn place<E>(
         &self,
         request: &Request,
@@ -57,7 +57,7 @@ impl PlacementCache {
         placed
     }
 
-    /// Nothing is known to be there.
+    /// Forgets all placements.
     pub(crate) fn clear(&self) {
         self.locked().clear();
     }
@@ -109,7 +109,7 @@ impl Spot {
     }
 }
 
-/// Where a kernel is looked for: the operator, and the framework's name for the kernel, which may be empty.
+/// The names that a kernel is found by: the operator, and the framework's name for the kernel, which may be empty.
 fn places_of(request: &Request) -> [&str; 2] {
     [request.name(), &request.descriptor.envelope.fusion_op_name]
 }
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded() {
+    fn memory_is_bounded() {
         let view = PlacementCache::default();
         let mut request = request("");
         for at in 0..=2 * MAX_KNOWN {
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_placed_is_not_there() {
+    fn a_failed_write_is_no_placement() {
         let (view, request) = (PlacementCache::default(), request("net/a"));
         view.place(&request, Some(key("one")), || Ok::<_, ()>(())).unwrap();
         view.place(&request, Some(key("one")), || Err(())).unwrap_err();
@@ -155,7 +155,7 @@ mod tests {
 
     /// Of two concurrent writes the last one is unknown.
     #[test]
-    fn what_is_put_there_at_once_is_put_there_again() {
+    fn after_concurrent_writes_the_kernel_is_written_again() {
         let (view, request) = (PlacementCache::default(), request("net/a"));
         let within = |inner: &dyn Fn()| {
             let placed = view.place(&request, Some(key("one")), || {

@@ -24,22 +24,22 @@ use crate::view::group::ViewGroup;
 use crate::view::info_text::{Info, InfoTextCache};
 use crate::view::own_kernels::OwnKernels;
 
-/// As many bytes of kernels are written together.
+/// The number of bytes of kernels that are written together.
 const BATCH: usize = 16 << 20;
 
 /// Puts the kernels of a build into the view.
 pub(crate) struct ViewWriter<'a> {
     setting: ViewConfig,
-    /// The builds that put kernels there: this one alone, if unset.
+    /// The builds that write there.
     group: ViewGroup,
     /// The store, which knows kernels that the manifest does not list.
     store: Option<&'a Store>,
     infos: &'a InfoTextCache,
-    /// How long other writers are waited for.
-    patience: Duration,
+    /// The longest wait for other writers.
+    lock_timeout: Duration,
     /// Under which names frameworks look for kernels.
     names: BTreeMap<String, Name<'a>>,
-    /// The names of each kernel.
+    /// The names of each kernel, by its place in the plan.
     names_of: Vec<Vec<String>>,
     /// Names that cannot be those of files.
     invalid_names: Vec<String>,
@@ -50,13 +50,13 @@ pub(crate) struct ViewWriter<'a> {
 
 /// A name under which frameworks look for a kernel.
 struct Name<'a> {
-    /// Which, by its place in the plan; none, if different ones have this name.
+    /// The kernel, by its place in the plan; `None` if several have this name.
     kernel: Option<usize>,
-    /// The operators that look for it.
+    /// The operators that use it.
     slots: Vec<&'a str>,
     /// The descriptor of the first of them.
     descriptor: &'a Descriptor,
-    /// Whether it is built for what all of them say.
+    /// Whether it is built for the chip that all of them name.
     for_chip: bool,
     /// Whether it is compiled for debugging.
     debug: bool,
@@ -67,23 +67,23 @@ struct Progress {
     batch: Batch,
     /// Names that are there now.
     placed: Vec<(String, usize)>,
-    /// Names of kernels in parts, or without a `.json`.
+    /// Names of multi-part kernels, and of kernels without a `.json`.
     multi_part_names: Vec<String>,
-    /// Where, once something was written there.
+    /// The directory, once something was written there.
     directory: PathBuf,
     left: Vec<LeftKernel>,
     quarantine: Option<PathBuf>,
     displaced: Vec<String>,
     risk: Option<DirectoryRisk>,
-    /// What went wrong first.
+    /// The first error.
     error: Option<ViewError>,
 }
 
-/// Kernels that wait.
+/// Kernels that are not yet written.
 #[derive(Default)]
 struct Batch {
     built: Vec<Waiting>,
-    /// Kernels that failed, and what we call them.
+    /// Kernels that failed, with their own names.
     failed: Vec<(usize, String)>,
     bytes: usize,
 }
@@ -91,7 +91,7 @@ struct Batch {
 struct Waiting {
     kernel: usize,
     artifact: Arc<Artifact>,
-    /// Of the object and of the `.json`.
+    /// The digests of the object and of the `.json`.
     digests: (Digest, Digest),
     /// The `.info` under each of its names.
     infos: Vec<Info>,
@@ -101,16 +101,16 @@ impl<'a> ViewWriter<'a> {
     pub(crate) fn new(
         setting: ViewConfig,
         (store, infos): (Option<&'a Store>, &'a InfoTextCache),
-        patience: Duration,
+        lock_timeout: Duration,
         requests: &'a [Request],
         plan: &BuildPlan<'a>,
     ) -> Self {
-        let mut placer = Self {
+        let mut writer = Self {
             group: setting.group.clone().unwrap_or_else(|| ViewGroup::of([])),
             setting,
             store,
             infos,
-            patience,
+            lock_timeout,
             names: BTreeMap::new(),
             names_of: plan.kernels.iter().map(|_| Vec::new()).collect(),
             invalid_names: Vec::new(),
@@ -118,22 +118,22 @@ impl<'a> ViewWriter<'a> {
             writing: Mutex::default(),
         };
         for (request, kernel) in requests.iter().zip(&plan.kernel_of) {
-            placer.add(request, *kernel, plan.kernels[*kernel].name());
+            writer.add(request, *kernel, plan.kernels[*kernel].name());
         }
-        for (stem, name) in &mut placer.names {
-            name.kernel = name.kernel.filter(|_| !placer.group.conflicting_names.contains(stem));
+        for (stem, name) in &mut writer.names {
+            name.kernel = name.kernel.filter(|_| !writer.group.conflicting_names.contains(stem));
             if let Some(kernel) = name.kernel {
-                placer.names_of[kernel].push(stem.clone());
+                writer.names_of[kernel].push(stem.clone());
             }
         }
-        placer
+        writer
     }
 
-    /// Notes that `request` looks for a kernel that we call `own`.
+    /// Adds a request for the kernel whose own name is `own`.
     fn add(&mut self, request: &'a Request, kernel: usize, own: &str) {
-        let looked_for = request.framework_name();
-        // As its framework looks for it, else as we call it. A job that was refused before it had a key may have no name.
-        if let Some(stem) = [looked_for.as_str(), own].into_iter().find(|name| is_usable(name)) {
+        let framework_name = request.framework_name();
+        // The framework's name, or its own. A job that was refused before it had a key may have none.
+        if let Some(stem) = [framework_name.as_str(), own].into_iter().find(|name| is_usable(name)) {
             let name = self.names.entry(stem.to_owned()).or_insert_with(|| Name {
                 kernel: Some(kernel),
                 slots: Vec::new(),
@@ -146,18 +146,18 @@ impl<'a> ViewWriter<'a> {
             // A framework would run one for the other.
             name.kernel = name.kernel.filter(|known| *known == kernel);
         }
-        if !looked_for.is_empty() && !is_usable(&looked_for) {
-            self.invalid_names.push(looked_for);
+        if !framework_name.is_empty() && !is_usable(&framework_name) {
+            self.invalid_names.push(framework_name);
         }
     }
 
-    /// Puts a kernel there, or takes away what stands in the place of one that failed; soon.
+    /// Adds a kernel to the batch, or the retirement of the older kernel of one that failed.
     pub(crate) fn place(&self, kernel: usize, report: &KernelReport) {
         if self.names_of[kernel].is_empty() {
             return;
         }
-        // One in parts has no object of its own: a `.json` with an empty one beside it would pass for a kernel. Frameworks
-        // find a kernel by its `.json`, which those of other devices do not have.
+        // A multi-part kernel has no object of its own: a `.json` beside an empty object would pass for a kernel. Frameworks
+        // find a kernel by its `.json`, which kernels of other devices do not have.
         let is_whole =
             |artifact: &&Arc<Artifact>| !artifact.object.is_empty() && !artifact.metadata.is_empty();
         if report.artifact.as_ref().is_some_and(|artifact| !is_whole(&artifact)) {
@@ -165,7 +165,7 @@ impl<'a> ViewWriter<'a> {
         }
         let whole = report.artifact.as_ref().filter(is_whole);
         let built = whole.zip(report.digests).map(|(artifact, digests)| {
-            // By whichever thread comes with the kernel, and not in a row by the last one.
+            // On the thread of the kernel, and not for all kernels on the last one.
             let infos = self.names_of[kernel].iter();
             let infos = infos.map(|stem| self.infos.of(stem, self.names[stem].descriptor)).collect();
             Waiting { kernel, artifact: Arc::clone(artifact), digests, infos }
@@ -203,7 +203,7 @@ impl<'a> ViewWriter<'a> {
         self.write(&batch, &[]);
     }
 
-    /// Writes the rest, and returns what is there now.
+    /// Writes the rest, and reports all that was written.
     pub(crate) fn finish(self) -> Result<ViewPlacement, ViewError> {
         let batch = std::mem::take(&mut self.progress().batch);
         let conflicting_names: Vec<&String> =
@@ -244,7 +244,7 @@ impl<'a> ViewWriter<'a> {
         })
     }
 
-    /// Writes a batch. Nothing is tried after a failure: usually the directory is the problem.
+    /// Writes a batch, unless one failed: usually the directory is the cause.
     fn write(&self, batch: &Batch, conflicting_names: &[&String]) {
         if self.progress().error.is_some() {
             return;
@@ -302,19 +302,19 @@ impl<'a> ViewWriter<'a> {
         let conflicting_names = conflicting_names.iter().map(|stem| RetiredKernel { stem, unless: None });
         let withdrawn: Vec<RetiredKernel<'_>> = failed.chain(conflicting_names).collect();
         let ViewPolicy { replace, guessed_target } = self.setting.policy;
-        let view = self.setting.open()?.with_lock_timeout(self.patience).with_run(self.group.run.clone());
+        let view = self.setting.open()?.with_lock_timeout(self.lock_timeout).with_run(self.group.run.clone());
         let view = view.with_replace(replace).with_guessed_target(guessed_target);
         let report = view.replace_adopting(&files, &withdrawn, &OwnKernels { store: self.store })?;
         Ok((view.dir().to_owned(), report))
     }
 
-    /// The progress, also after a panic elsewhere: each change to it is whole.
+    /// The progress. A panic elsewhere leaves it consistent.
     fn progress(&self) -> MutexGuard<'_, Progress> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Whether a name can be that of files. A framework's own mostly are.
+/// Whether files can have this name.
 fn is_usable(name: &str) -> bool {
     is_safe_file_name(name) && !name.starts_with('.')
 }
