@@ -130,8 +130,8 @@ impl CannFile {
     }
 }
 
-/// The limits that result from the text of `op_cache.ini` at `path` and the environment. If the file cannot be read, there is
-/// no limit.
+/// The limits that result from the text of `op_cache.ini` at `path` and the environment. If the file cannot be read,
+/// there is no limit.
 pub(crate) fn resolve(
     ini: io::Result<Option<String>>,
     path: &str,

@@ -17,7 +17,7 @@ use crate::quarantine::replaced::keep;
 use crate::scan::judge::MAX_OBJECT;
 use crate::scan::{Item, ItemState, Orphan, judge_one};
 
-/// Judges by [`scan`](crate::scan), and keeps what is replaced in [`quarantine`](crate::quarantine).
+/// Judges by [`scan`](crate::scan), and moves replaced files to [`quarantine`](crate::quarantine).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FrameworkFiles;
 
@@ -36,7 +36,7 @@ impl ForeignFiles for FrameworkFiles {
         let problem = item.problem();
         let (state, in_use) = (&item.state, item.in_use);
         match state {
-            // Another chip's kernel is no damage.
+            // A kernel for another chip is not damaged.
             ItemState::Intact | ItemState::OtherChip(_) => return Err(foreign()),
             ItemState::Changing => return Err(LeftReason::Changed { file: name }),
             ItemState::Unreadable { file, problem } => {
@@ -45,7 +45,7 @@ impl ForeignFiles for FrameworkFiles {
             }
             ItemState::Damaged(_) | ItemState::Orphan(_) => {}
         }
-        // If our own bytes cannot be had, writing them fails, and says so.
+        // If the own bytes cannot be loaded, the write reports that.
         let given =
             kernel.load(KernelFileKind::Object).ok().and_then(|bytes| validate_object(&bytes, None).object);
         let other_chip = |found: &ElfFacts| given.as_ref().is_none_or(|given| differs(found, given));
@@ -99,7 +99,7 @@ fn foreign_kernel(object: Option<&ElfFacts>, chip: Option<String>) -> ForeignKer
     kernel
 }
 
-/// Why what looks damaged may be whole soon. A file that is being written is open; between two files, none is.
+/// Why a damaged item may be unfinished. A file that is being written is open; between two files, none is.
 fn in_progress(item: &Item, in_use: Option<InUse>, is_whole: bool) -> Option<InUse> {
     let is_half = is_whole && matches!(item.state, ItemState::Orphan(Orphan::ObjectOnly));
     match in_use? {
@@ -119,7 +119,7 @@ fn chip_beside(dir: &Dir, stem: &str) -> Option<String> {
     }
 }
 
-/// Whether two objects are for different chips, as far as they say.
+/// Whether two objects are for different chips, by their headers.
 fn differs(one: &ElfFacts, other: &ElfFacts) -> bool {
     // Kernels for the two kinds of core of one chip are one family: `dav-c220-vec` and `dav-c220-cube`.
     let family = |facts: &ElfFacts| {
@@ -131,7 +131,7 @@ fn differs(one: &ElfFacts, other: &ElfFacts) -> bool {
         || one.machine.0 == targets::ASCEND && (one.flags == 0) != (other.flags == 0)
 }
 
-/// The machine that the first bytes of an ELF file name, be the rest of it missing.
+/// The machine in the first bytes of an ELF file, which may be cut off.
 fn machine_of(object: &[u8]) -> Option<Machine> {
     let head = object.get(..20).filter(|head| head.starts_with(b"\x7fELF"))?;
     Some(Machine(u16::from_le_bytes([head[18], head[19]])))

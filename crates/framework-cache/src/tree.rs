@@ -1,4 +1,4 @@
-//! Walking trees that a user named. Every walk of the workspace, the command's included, is a [`Walk`].
+//! Walks through directory trees that a user named.
 //!
 //! A walk enters the volumes that are mounted in the tree, each directory once whatever leads to it, and no pseudo file
 //! system. It remembers what it could not enter. Verification and import, which change nothing there, follow links to
@@ -15,12 +15,12 @@ use opkeep_fs::{Dir, FileId, FileKind, Fs};
 use opkeep_fs::{descend, pseudo_file_system};
 use opkeep_kernel_meta::{MAX_DEPTH, is_quarantine};
 
-/// What becomes of symbolic links to directories.
+/// The treatment of symbolic links to directories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Links {
     /// They are followed, except where they lead to a directory above the tree.
     Follow,
-    /// They are not: what changes files changes none outside of the tree.
+    /// They are not followed, so that nothing outside of the tree is changed.
     Leave,
 }
 
@@ -61,7 +61,7 @@ impl Walk {
         Ok((Self { links, entered, above, pending, unreadable_dirs, too_deep, not_followed }, dir))
     }
 
-    /// The directory called `name` in `dir`, unless it is not to be entered; `depth` is that of `dir`.
+    /// The directory called `name` in `dir`, if it may be entered. `depth` is that of `dir`.
     pub(crate) fn below(&mut self, dir: &Dir, name: &OsStr, depth: usize) -> Option<Dir> {
         let path = || dir.path().join(name);
         if depth >= MAX_DEPTH {
@@ -70,7 +70,7 @@ impl Walk {
         }
         match descend(dir, name) {
             Ok(below) => below.and_then(|below| self.enter(below)),
-            // What is gone since is none of what there is.
+            // It was deleted meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => {
                 self.unreadable_dirs.push((path(), error));
@@ -82,7 +82,7 @@ impl Walk {
     /// Whether the link called `name` in `dir` leads to a directory, which is followed later if links are.
     ///
     /// # Errors
-    /// It leads nowhere, or it is unknown where.
+    /// It is dangling, or its target is unknown.
     pub(crate) fn link(&mut self, dir: &Dir, name: &OsStr) -> io::Result<bool> {
         let found = statat(dir, name, AtFlags::empty())?;
         let is_directory = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
@@ -92,8 +92,8 @@ impl Walk {
         Ok(is_directory)
     }
 
-    /// The directory behind the next link. Call this when all directories of the tree were entered, so that those have the
-    /// paths that they are at.
+    /// The directory behind the next link. Call this after all directories of the tree were entered, so that these keep
+    /// their own paths.
     pub(crate) fn behind_link(&mut self) -> Option<Dir> {
         while let Some(path) = self.pending.pop() {
             let entered = match Dir::open_quietly(&path) {
@@ -129,7 +129,7 @@ fn identity(dir: &Dir) -> Option<FileId> {
     dir.stat().ok().map(|found| found.state.id)
 }
 
-/// What is in a tree.
+/// The content of a tree.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Tree {
@@ -144,7 +144,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// The files at and below the directory `root` for whose paths `meant` holds. Pseudo file systems are not entered.
+    /// The files at and below the directory `root` for whose paths `is_wanted` holds. Pseudo file systems are not entered.
     ///
     /// # Errors
     /// `root` is no directory, cannot be read, or is on a pseudo file system.
@@ -179,7 +179,7 @@ fn list(
             _ => false,
         };
         match name.kind {
-            // What a repair took away is no input.
+            // Quarantined files are no input.
             FileKind::Dir if is_quarantine(&name.name) => {}
             FileKind::Dir => {
                 if let Some(below) = walk.below(dir, &name.name, depth) {
@@ -192,7 +192,7 @@ fn list(
     }
 }
 
-/// The names of the directory at `path` with all links resolved.
+/// The names of the real path of the directory at `path`.
 pub(crate) fn full_names(path: &Path) -> io::Result<Vec<OsString>> {
     Ok(Fs::new().real_path(path)?.iter().map(OsStr::to_owned).collect())
 }

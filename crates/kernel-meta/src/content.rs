@@ -1,4 +1,4 @@
-//! What a caller wants to have in the folder.
+//! The kernels that a caller wants in the directory.
 
 use std::borrow::Cow;
 use std::{fmt, io};
@@ -9,11 +9,11 @@ use opkeep_digest::Digest;
 use crate::error::ViewError;
 use crate::file_kind::KernelFileKind;
 
-/// A kernel as it should stand in the folder.
+/// A kernel for the directory.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelFiles<'a> {
-    /// What the kernel is for: the node's full name, or whatever stays the same when the kernel changes. A kernel
-    /// whose every slot has been given to another kernel is superseded. Empty: the stem, superseded by nothing.
+    /// The purpose of the kernel: the node's full name, or another text that stays the same when the kernel changes. A
+    /// kernel all of whose slots went to other kernels is superseded. Empty: the stem, which is never superseded.
     pub slot: &'a str,
     /// The name of the files, without suffix.
     pub stem: &'a str,
@@ -39,7 +39,7 @@ pub struct RetiredKernel<'a> {
 }
 
 impl<'a> KernelFiles<'a> {
-    /// What one of the files should be.
+    /// The content of one of the files.
     pub fn content(&self, part: KernelFileKind) -> FileContent<'a> {
         match part {
             KernelFileKind::Object => self.object,
@@ -66,7 +66,7 @@ impl<'a> KernelFiles<'a> {
     }
 }
 
-/// What a file should hold: its digest and length, and how to come by its bytes when they are needed.
+/// The content of a file: its digest and length, and a way to load its bytes when they are needed.
 #[derive(Clone, Copy)]
 pub struct FileContent<'a> {
     digest: Digest,
@@ -91,7 +91,7 @@ impl<'a> FileContent<'a> {
         Self { digest, len: bytes.len() as u64, source: Source::Memory(bytes) }
     }
 
-    /// What `load` returns, which is called only when the file must be written, or for a `.json` compared.
+    /// The result of `load`, which is called only when the file must be written, or a `.json` compared.
     pub fn lazy(digest: Digest, len: u64, load: &'a dyn Fn() -> io::Result<Vec<u8>>) -> Self {
         Self { digest, len, source: Source::Function(load) }
     }
@@ -101,7 +101,7 @@ impl<'a> FileContent<'a> {
         self.digest
     }
 
-    /// How many bytes there are.
+    /// The number of bytes.
     pub fn byte_len(&self) -> u64 {
         self.len
     }
@@ -114,9 +114,9 @@ impl fmt::Debug for FileContent<'_> {
     }
 }
 
-/// Refuses what cannot be the stem of files in a view.
+/// Refuses an invalid stem of files in a view.
 pub(crate) fn check_stem(stem: &str) -> Result<(), ViewError> {
-    // Names of ours begin like this, and a kernel must not take one.
+    // The names of the view's own files begin so.
     if is_safe_file_name(stem) && !stem.starts_with(".opkeep") {
         return Ok(());
     }

@@ -13,7 +13,7 @@ use crate::report::ViewReport;
 use crate::stored::StoredKernels;
 use crate::view_dir::ViewDir;
 
-/// What there is to say if the directory is left as it is because of whose it is. It is only looked at.
+/// The report if the directory is left unchanged because of its owner. The directory is only read.
 pub(crate) fn leave_all(
     dir: &ViewDir,
     kernels: &Checked<'_>,
@@ -38,7 +38,7 @@ pub(crate) fn leave_all(
     Ok(Some(report).filter(|_| is_closed))
 }
 
-/// What becomes of kernels.
+/// The decisions about kernels.
 pub(crate) struct Decided<'a> {
     /// By stem.
     pub(crate) placed: BTreeMap<&'a str, Placement>,

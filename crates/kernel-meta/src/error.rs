@@ -1,4 +1,4 @@
-//! What can go wrong with a view.
+//! The errors of a view.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,14 +8,14 @@ use thiserror::Error;
 
 use crate::KernelFileKind;
 
-/// Why a view could not be opened or made whole.
+/// Why a view could not be opened or written.
 ///
 /// Whatever the error, every kernel of the view is as it was, as it should be, or without its `.json`, which a
 /// framework takes for a kernel that is not there.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ViewError {
-    /// The rank cannot be part of a folder's name.
+    /// The rank cannot be part of a directory's name.
     #[error(
         "RANK_ID `{rank}` cannot name a directory: expected 1 to 200 characters of `A-Z a-z 0-9 _ . -`, neither `.` \
          nor `..`; set RANK_ID to the number of this rank, or unset it"
@@ -54,7 +54,7 @@ pub enum ViewError {
         stem: String,
         /// Which of its files.
         part: KernelFileKind,
-        /// What the caller's function said.
+        /// The error of the caller's function.
         source: io::Error,
     },
     /// The bytes that the caller gave are not those it announced.
@@ -76,20 +76,20 @@ pub enum ViewError {
         /// The length of the bytes.
         found_len: u64,
     },
-    /// Something stands where a folder should be.
+    /// A file has the name of a directory.
     #[error(
         "`{path}` is in the way: expected a directory, found {found}; move it away, or choose another base"
     )]
     NotADirectory {
         /// Where.
         path: PathBuf,
-        /// What stands there.
+        /// The kind of the file.
         found: &'static str,
     },
-    /// This user may not write the folder.
+    /// This user may not write to the directory.
     #[error("cannot {action} `{path}`: {source}; make it writable for this user, or choose another base")]
     NotWritable {
-        /// What was tried, such as `create`.
+        /// The operation, such as `create`.
         action: &'static str,
         /// On what.
         path: PathBuf,
@@ -101,14 +101,14 @@ pub enum ViewError {
         "cannot {action} `{path}`: {source}; free some space and build again, only what is missing will be written"
     )]
     NoSpace {
-        /// What was tried, such as `write`.
+        /// The operation, such as `write`.
         action: &'static str,
         /// On what.
         path: PathBuf,
         /// Why not.
         source: io::Error,
     },
-    /// Another process kept the folder locked.
+    /// Another process kept the directory locked.
     #[error(
         "`{path}` was locked by another process for {seconds:.1} s; wait for that build, or end it (`fuser {path}` \
          names it): the lock ends with its process"
@@ -122,7 +122,7 @@ pub enum ViewError {
     /// Another operation on a file failed.
     #[error("cannot {action} `{path}`: {source}; move away what is there, or choose another base")]
     Io {
-        /// What was tried, such as `replace`.
+        /// The operation, such as `replace`.
         action: &'static str,
         /// On what.
         path: PathBuf,
@@ -131,7 +131,7 @@ pub enum ViewError {
     },
 }
 
-/// What a failed operation calls for.
+/// The cause of a failed operation, by its help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IoCause {
     /// More space.

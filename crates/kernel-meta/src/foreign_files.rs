@@ -1,4 +1,4 @@
-//! What a view asks about files that it did not write.
+//! The judgement of files that a view did not write.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ pub trait ForeignFiles: fmt::Debug + Send + Sync {
     /// The reason for which they are left as they are.
     fn judge(&self, dir: &Dir, kernel: &KernelFiles<'_>, is_ours: bool) -> Result<String, LeftReason>;
 
-    /// What is wrong with the bytes of a descriptor (`.info`), if it is damaged.
+    /// The problem of a descriptor (`.info`), if it is damaged.
     fn descriptor_problem(&self, descriptor: &[u8]) -> Option<String>;
 
     /// Moves the files of `sets` out of the directory at `path`, whose build lock the caller holds, so that they can be

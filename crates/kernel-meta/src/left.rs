@@ -1,15 +1,15 @@
-//! Kernels that a view leaves as they are, and why.
+//! Kernels that a view does not write, and why.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// A kernel that was not written, because of what stands under its name or beside it.
+/// A kernel that was not written, because of files with its name or beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeftKernel {
     /// The name of its files, without suffix.
     pub stem: String,
-    /// Why.
+    /// The reason.
     pub reason: LeftReason,
 }
 
@@ -21,7 +21,7 @@ pub enum LeftReason {
     Foreign(ForeignKernel),
     /// Files that are not ours and damaged have its name, and it is not built for the chip that its descriptor names.
     DamagedForOther {
-        /// What is wrong with them.
+        /// Their problem.
         problem: String,
     },
     /// It is built for another target than its descriptor names, which the user did not choose, and the directory holds a
@@ -33,14 +33,14 @@ pub enum LeftReason {
     /// It is built for another target than its descriptor names, which the user did not choose, and whether the directory
     /// holds a kernel that is not ours cannot be seen.
     UnreadableDirectory {
-        /// What cannot be looked into, by its path in the directory.
+        /// The path in the directory that cannot be read.
         path: String,
         /// Why not.
         problem: String,
     },
     /// It was compiled for debugging, and a kernel that was not has its name.
     Release,
-    /// What has its name may be in progress.
+    /// The files with its name may be in progress.
     InProgress(InUse),
     /// A link, a directory or a pipe has the name of one of its files.
     NotAFile {
@@ -51,7 +51,7 @@ pub enum LeftReason {
     Unreadable {
         /// The file's name.
         file: String,
-        /// What the system said.
+        /// The error of the system.
         problem: String,
     },
     /// Another program wrote a file with its name meanwhile.
@@ -59,14 +59,14 @@ pub enum LeftReason {
         /// The file's name.
         file: String,
     },
-    /// What has its name is to be replaced, and no copy of it can be kept.
+    /// The files with its name cannot be quarantined.
     NotKept {
         /// Why not.
         problem: String,
     },
 }
 
-/// Who is at something.
+/// The use of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum InUse {
@@ -80,7 +80,7 @@ pub enum InUse {
         /// Its number.
         process: u32,
     },
-    /// Somebody holds its lock.
+    /// A process holds its lock.
     Locked,
 }
 
@@ -146,7 +146,7 @@ impl fmt::Display for LeftReason {
     }
 }
 
-/// What is known of a kernel that we did not write.
+/// The known facts about a foreign kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ForeignKernel {

@@ -1,4 +1,4 @@
-//! Making a folder hold the kernels it should.
+//! Writes kernels to a directory.
 
 use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
@@ -24,7 +24,7 @@ const REST: Duration = Duration::from_secs(2);
 /// Kernels whose files are written, then synced together, then published. Bounds the open files.
 const BATCH: usize = 32;
 
-/// How a directory is to be made to hold kernels.
+/// The circumstances of a write.
 pub(crate) struct Order<'a> {
     pub(crate) withdrawn: &'a [RetiredKernel<'a>],
     pub(crate) policy: Policy,
@@ -32,7 +32,7 @@ pub(crate) struct Order<'a> {
     pub(crate) stored: &'a dyn StoredKernels,
     /// Judges and keeps what is not ours.
     pub(crate) foreign: &'a dyn ForeignFiles,
-    /// The run that what is replaced is kept under.
+    /// The run of the quarantine.
     pub(crate) run: &'a RunId,
     /// By the directory's clock.
     pub(crate) now: SystemTime,
@@ -77,7 +77,7 @@ pub(crate) fn materialise(
     }
     let has_changed = work.report.written + work.report.removed + work.report.left.len() > 0;
     if has_changed || displaced(&names).next().is_some() {
-        // What is ours waits for the next call.
+        // Files of ours wait for the next call.
         let is_ours = |name: &str, digest: &Digest| work.manifest.is_ours(name, digest);
         work.report.displaced = dir.stay_displaced(order.now, GRACE, is_ours);
     }

@@ -1,5 +1,5 @@
-//! What occupies the name of a kernel, and what may be done about it: the only place where that is decided.
-//! `publish.rs` carries it out, and nothing else leads to a write.
+//! The occupant of a kernel's name, and the decision about it. No other module decides; `publish.rs` carries it out, and
+//! nothing else writes.
 //!
 //! An occupant is one of these:
 //!
@@ -19,16 +19,16 @@ use crate::stored::{StoredKernels, is_stored};
 use crate::view_dir::{NameEntry, ViewDir};
 use crate::{KernelFileKind, KernelFiles, LeftReason, ViewError};
 
-/// What the user allows.
+/// The permissions of the user.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Policy {
-    /// What is not ours may be replaced, and goes to quarantine.
+    /// Foreign files may be replaced, and go to quarantine.
     pub(crate) replace: bool,
     /// The user did not choose the target that kernels are built for.
     pub(crate) guessed: bool,
 }
 
-/// What is to become of one file.
+/// The decision about one file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Act {
     /// It stays: it is as it should be, and recorded with this identity if that may be trusted.
@@ -55,10 +55,10 @@ impl Act {
     }
 }
 
-/// What is to become of a kernel.
+/// The decision about a kernel.
 #[derive(Debug)]
 pub(crate) enum Decision {
-    /// What stands there may be kept or replaced, file by file.
+    /// The existing files may be kept or replaced, file by file.
     Place(Box<Placement>),
     /// Nothing is touched.
     Leave(LeftReason),
@@ -87,21 +87,21 @@ pub(crate) struct Placement {
     pub(crate) json: Option<Vec<u8>>,
     /// By part, whether it was there before we wrote it.
     pub(crate) adopted: [bool; 3],
-    /// What is wrong with the files that go to quarantine.
+    /// The problem of the files that go to quarantine.
     pub(crate) why: String,
 }
 
-/// What was found under the name of one file.
+/// The state of one file.
 enum State {
     Absent,
-    /// It is what the manifest vouches for.
+    /// The manifest vouches for it.
     Vouched,
-    /// It is what it should be.
+    /// It has the wanted content.
     Right {
         seen: Option<FileState>,
         adopted: bool,
     },
-    /// It is what we wrote once.
+    /// The view wrote it once.
     Ours {
         digest: Digest,
         file: FileState,
@@ -123,26 +123,26 @@ impl State {
     }
 }
 
-/// Looks at what is in a directory.
+/// Reads the files of a directory, and decides about them.
 pub(crate) struct Looker<'a, 'm> {
     pub(crate) dir: &'a ViewDir,
     pub(crate) manifest: &'a Manifest<'m>,
     pub(crate) policy: Policy,
     /// Whether an identity may be trusted from now on.
     pub(crate) rested: &'a dyn Fn(&FileState) -> bool,
-    /// Knows kernels of ours that the manifest does not.
+    /// Knows kernels of ours that are missing in the manifest.
     pub(crate) stored: &'a dyn StoredKernels,
-    /// Judges what is not ours.
+    /// Judges foreign files.
     pub(crate) foreign: &'a dyn ForeignFiles,
-    /// How many files were read.
+    /// The number of files that were read.
     pub(crate) read: usize,
 }
 
 impl<'m> Looker<'_, 'm> {
-    /// What is to become of `kernel`.
+    /// Decides about `kernel`.
     ///
     /// # Errors
-    /// The kernel's own bytes cannot be had.
+    /// The kernel's own bytes cannot be loaded.
     pub(crate) fn decide(&mut self, kernel: &KernelFiles<'_>) -> Result<Decision, ViewError> {
         let mut state = |part| self.state(kernel, part);
         let mut states =
@@ -178,7 +178,7 @@ impl<'m> Looker<'_, 'm> {
         if why.is_empty() {
             why = "a build replaced it".to_owned();
         }
-        // What is there and another kernel of ours is a release, unless it is recorded as one for debugging.
+        // An existing other kernel of ours is a release, unless it is recorded as one for debugging.
         let is_release = |part: KernelFileKind, state: &State| match state {
             State::Ours { digest, .. } | State::Adopted { digest: Some(digest), .. } => {
                 !record.is_some_and(|record| record.is_debug(part, digest))
@@ -251,7 +251,7 @@ impl<'m> Looker<'_, 'm> {
         Ok(Decision::Place(Box::new(Placement { acts, json: kept, adopted, why })))
     }
 
-    /// What stands under the name of one of the kernel's files.
+    /// The state of one of the kernel's files.
     fn state(&mut self, kernel: &KernelFiles<'_>, part: KernelFileKind) -> Result<State, ViewError> {
         let name = part.of(kernel.stem);
         let expected = kernel.content(part);
@@ -285,7 +285,7 @@ impl<'m> Looker<'_, 'm> {
         let recorded = record.is_some_and(|record| record.wrote(part, &digest));
         let is_json = part == KernelFileKind::Json;
         if digest == expected.digest() || is_json && same_json(&bytes, &kernel.load(part)?) {
-            // What MindSpore added to a description of ours leaves it ours.
+            // A description of ours stays ours if MindSpore extended it.
             let recorded = recorded || is_json && record.is_some();
             // A file that equals ours, and that we did not write, is not ours to remove.
             let adopted = !recorded || record.is_some_and(|record| record.is_adopted(part, &digest));
@@ -304,7 +304,7 @@ impl<'m> Looker<'_, 'm> {
         })
     }
 
-    /// What is wrong with a descriptor that is not ours.
+    /// The problem of a foreign descriptor.
     fn descriptor_problem(&self, stem: &str) -> Option<String> {
         let (bytes, _) = self.dir.read(&KernelFileKind::Info.of(stem)).ok()?;
         self.foreign.descriptor_problem(&bytes)

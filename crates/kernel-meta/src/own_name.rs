@@ -1,12 +1,12 @@
-//! Names that only we use in a directory. No framework reads files with them.
+//! Names that only opkeep uses. No framework reads files with these names.
 
 use std::ffi::OsStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Folders nested deeper than this are not looked into.
+/// The depth below which directories are not entered.
 pub const MAX_DEPTH: usize = 128;
-/// How a folder's name ends that holds what a repair took away.
+/// The suffix of a quarantine's name.
 pub const QUARANTINE: &str = ".opkeep-quarantine";
 /// The prefix of temporary files, of displaced files and of the manifest.
 pub(crate) const OWN: &str = ".opkeep-";
@@ -35,7 +35,7 @@ pub(crate) fn displaced_name(old: &str) -> Option<&str> {
     parts.next().filter(|name| numbered && !name.is_empty())
 }
 
-/// Whether a directory of this name holds what a repair took away.
+/// Whether a directory of this name is a quarantine.
 pub fn is_quarantine(name: &OsStr) -> bool {
     name.as_encoded_bytes().ends_with(QUARANTINE.as_bytes())
 }

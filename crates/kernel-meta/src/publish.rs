@@ -47,7 +47,7 @@ pub(crate) fn stage<'a>(
 ) -> Result<Staged<'a>, ViewError> {
     let mut staged = [None, None, None];
     for part in KernelFileKind::ALL.into_iter().filter(|part| placement.acts[*part as usize].writes()) {
-        // What MindSpore added to a description survives the loss of the object.
+        // MindSpore's additions to a description survive the loss of the object.
         let kept = placement.json.as_deref().filter(|_| part == KernelFileKind::Json);
         staged[part as usize] = Some(match kept {
             Some(kept) => dir.stage(kept)?,

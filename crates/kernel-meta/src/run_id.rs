@@ -1,10 +1,10 @@
-//! How the folder of one run of repair is called.
+//! The name of one run of repair.
 
 use std::ffi::OsStr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// One run of repair: all caches that it mends have a quarantine of this name, so that they can be undone together.
+/// A run of repair. All caches that it repairs have a quarantine of this name, so that they can be undone together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunId(String);
 
@@ -25,7 +25,7 @@ impl RunId {
         &self.0
     }
 
-    /// Whether a folder of this name is a run's: others may have put theirs beside it.
+    /// Whether a directory of this name belongs to a run. Other programs may have theirs beside it.
     pub fn is_dir_name(name: &OsStr) -> bool {
         let parts = |name: &str| {
             let (stamp, numbers) = name.split_once('-')?;
@@ -51,7 +51,7 @@ impl RunId {
     }
 }
 
-/// How times are written, with 0 for any digit.
+/// The format of times, with 0 for any digit.
 const STAMP: &str = "00000000T000000.000Z";
 
 /// A time since 1970 in UTC, so that later ones are greater as text: `20260901T120000.000Z`.

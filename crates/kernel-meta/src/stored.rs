@@ -1,4 +1,4 @@
-//! What the caller's store knows of kernels: so that one of ours is known again whose manifest was lost.
+//! Kernels in the caller's store, by which a kernel of ours is recognised after the loss of its manifest.
 
 use opkeep_cann_meta::KernelMeta;
 use opkeep_digest::Digest;
@@ -16,8 +16,8 @@ pub struct StoredKernel {
     pub json: Vec<u8>,
 }
 
-/// A look-up in the store of whoever fills a [`View`](crate::View). Only kernels that it compiled itself count: a file that
-/// a framework compiled stays the framework's, be it in the store or not.
+/// A look-up in the store of a [`View`](crate::View)'s caller. Only kernels that opkeep compiled count: a file that a
+/// framework compiled stays the framework's, even if an import has it.
 pub trait StoredKernels {
     /// The kernels whose `.json` has the `binFileName` `name`.
     fn named(&self, name: &str) -> Vec<StoredKernel>;

@@ -23,7 +23,7 @@ use opkeep_fs::Fs;
 /// How long a writer waits for another one, unless [`View::with_lock_timeout`] says otherwise.
 pub const DEFAULT_LOCK_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The folder where a framework's rank reads its kernels.
+/// The directory where a framework's rank reads its kernels.
 #[derive(Clone, Debug)]
 pub struct View {
     dir: PathBuf,
@@ -35,12 +35,12 @@ pub struct View {
 }
 
 impl View {
-    /// The view of the rank `rank` under `base`, with its folders made.
+    /// The view of the rank `rank` under `base`, with its directories created.
     ///
-    /// A relative `base` is taken from the working folder now.
+    /// A relative `base` is resolved now.
     ///
     /// # Errors
-    /// [`ViewError`], if `rank` cannot be part of a folder's name, or if the folder cannot be made and written.
+    /// [`ViewError`], if `rank` cannot be part of a directory's name, or if the directory cannot be created and written.
     pub fn open(base: &Path, rank: &str) -> Result<Self, ViewError> {
         let view = Self::of(base, rank)?;
         ViewDir::open(&view.fs, &view.dir)?;
@@ -50,7 +50,7 @@ impl View {
     /// The view of the rank `rank` under `base`. Nothing is made before kernels are placed there.
     ///
     /// # Errors
-    /// [`ViewError`], if `rank` cannot be part of a folder's name.
+    /// [`ViewError`], if `rank` cannot be part of a directory's name.
     pub fn of(base: &Path, rank: &str) -> Result<Self, ViewError> {
         if !is_safe_file_name(rank) {
             return Err(ViewError::Rank { rank: rank.chars().take(80).collect() });
@@ -109,17 +109,16 @@ impl View {
         Self { fs, ..self }
     }
 
-    /// The folder, as an absolute path.
+    /// The directory, as an absolute path.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Makes the folder hold `kernels`: writes what is missing, damaged or an older one of ours, and removes what they
-    /// supersede. What is not ours is left, and the report says so.
+    /// Writes `kernels` to the directory: files that are missing, damaged or older ones of ours. Removes superseded kernels.
+    /// Foreign files are left and reported.
     ///
-    /// Takes all kernels of a network at once, under one lock. May be called as often as wanted, by any number of
-    /// processes; a folder that was deleted since is made again. A stem may be given more than once, for several
-    /// slots, with the same files.
+    /// All kernels of a network are written under one lock. Any number of processes may call this repeatedly; a deleted
+    /// directory is created again. A stem may be given more than once, for several slots, with the same files.
     ///
     /// # Errors
     /// [`ViewError`]. Kernels before the failed one may have been written.
@@ -172,8 +171,7 @@ impl View {
         Ok(dir.is_some_and(|dir| dir.exists(manifest::NAME)))
     }
 
-    /// What there is to say if all of `kernels` are left because of whose the directory is: then not even a lock is made
-    /// there.
+    /// The report if all `kernels` are left because of the directory's owner. Then not even a lock file is created.
     fn leave_all(
         &self,
         kernels: &Checked<'_>,

@@ -22,7 +22,7 @@ pub const LOCK: &str = ".opkeep.lock";
 const TEMP: &str = ".opkeep-tmp-";
 const DIR_MODE: u32 = 0o750;
 const FILE_MODE: u32 = 0o640;
-/// No `.json` and no manifest is larger; a file that is, is not ours.
+/// The largest `.json` or manifest that is read. A larger file is not ours.
 pub const MAX_READ: u64 = 256 << 20;
 /// How often a directory may vanish while its lock is waited for.
 const ENTRIES: usize = 100;
@@ -62,7 +62,7 @@ enum Lock {
     Unused,
 }
 
-/// What has a name.
+/// The file with a name.
 #[derive(Debug)]
 pub(crate) enum NameEntry {
     Nothing,
@@ -192,7 +192,7 @@ impl ViewDir {
         self.lock_file().into_iter().for_each(|lock| self.dir.give(lock));
     }
 
-    /// What has the name `name`. Links are not followed.
+    /// The file called `name`. Links are not followed.
     pub(crate) fn entry(&self, name: &str) -> NameEntry {
         match self.dir.look(name) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => NameEntry::Nothing,
@@ -233,7 +233,7 @@ impl ViewDir {
         })
     }
 
-    /// Whether there is anything called `name`, or that cannot be told.
+    /// Whether a file is called `name`, or that is unknown because of an error.
     pub fn exists(&self, name: &str) -> bool {
         self.dir.may_exist(name)
     }
@@ -402,7 +402,7 @@ mod tests {
         assert!(dir.is_locked() && dir.is_current());
         std::fs::remove_dir_all(&path).unwrap();
         assert!(!dir.is_current());
-        // The holder of the dead lock keeps nobody out of the new folder.
+        // The holder of the deleted lock does not lock the new directory.
         let newer = ViewDir::enter(&Fs::new(), &path, Duration::ZERO).unwrap();
         assert!(newer.is_locked() && newer.is_current() && !dir.is_current());
     }

@@ -1,15 +1,15 @@
-//! Which rank has which device.
+//! The devices of ranks.
 
 use std::collections::BTreeMap;
 
 use opkeep_artifact::is_safe_file_name;
 use thiserror::Error;
 
-/// The devices of ranks, as somebody said them.
+/// The devices of ranks, as the user gave them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceMap(BTreeMap<String, u32>);
 
-/// Why a text says no devices.
+/// Why a text is no map of devices.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DeviceMapError {
@@ -18,10 +18,10 @@ pub enum DeviceMapError {
         "`{part}` is no rank and device: expected RANK=DEVICE with a whole number behind it, such as 3=3"
     )]
     Part {
-        /// The part, cut.
+        /// The part, or its beginning.
         part: String,
     },
-    /// A rank stands there twice.
+    /// A rank has two devices.
     #[error("rank {rank} is given two devices, {first} and {second}: leave out one")]
     Twice {
         /// The rank.
@@ -34,7 +34,7 @@ pub enum DeviceMapError {
 }
 
 impl DeviceMap {
-    /// Reads `rank=device`, separated by commas or line ends. What is behind `#` in a line is for people.
+    /// Parses `rank=device`, separated by commas or line ends. `#` starts a comment.
     ///
     /// # Errors
     /// [`DeviceMapError`].

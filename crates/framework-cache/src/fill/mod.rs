@@ -1,21 +1,21 @@
-//! Completes the caches of ranks from ranks that have a kernel intact.
+//! Fills the caches of ranks with intact kernels of other ranks.
 //!
-//! MindSpore r1.5 to r2.0 calls a kernel `{words}_{number}_{device}`, where the number follows from the operator alone, and
-//! it launches the kernel by the name in the `.json`, which it never compares with the file's. So a rank may have the
-//! bytes of another: only the file names, and the descriptor that nobody reads, say whose they are. From r2.1 on the number
-//! follows from the rank's folder and device too, before r1.5 there are no ranks, and AKG's ranks share one folder:
-//! nothing is filled there.
+//! MindSpore r1.5 to r2.0 names a kernel `{words}_{number}_{device}`, where the number depends on the operator only. It
+//! launches the kernel by the name in the `.json`, which it never compares with the file name. So a rank can use the
+//! bytes of another rank: only file names differ, and the descriptor, which MindSpore does not read. From r2.1 on, the
+//! number depends on the rank's directory and device, too; before r1.5 there are no ranks; AKG's ranks share one
+//! directory. In these cases, nothing is filled.
 //!
-//! # What holds
+//! # Guarantees
 //!
-//! - **Donors agree.** All ranks under one base that have a kernel must have the same object, the same `.json` and the
-//!   same `SocInfo`, but for what names a device, a folder or themselves; else the kernel is refused, and both are named.
-//!   So it is if the rank's own `SocInfo` is another.
+//! - **Sources agree.** All ranks under one base that have a kernel must have the same object, the same `.json` and the same
+//!   `SocInfo`, except for names of devices, directories and kernels. Otherwise the kernel is refused, and both ranks are
+//!   named. It is also refused if the `SocInfo` of the receiving rank differs.
 //! - **The chip runs it**: the object is for the chip that its descriptor names.
 //! - **The device is known, not guessed**: from the names of the rank's own files, or from a [`DeviceMap`]. `RANK_ID` is
 //!   no device.
-//! - **Nothing is replaced**, and the `.json` comes last, when the object is on the disk. A job that makes the same
-//!   kernel at once wins.
+//! - **Nothing is replaced**, and the `.json` is written last, when the object is durable. A job that writes the same kernel
+//!   at the same time has precedence.
 
 mod devices;
 mod rank_dir;
@@ -65,17 +65,17 @@ impl<'a> FillOptions<'a> {
     }
 }
 
-/// What was filled, and what not.
+/// The result of [`fill`].
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct FillReport {
-    /// Kernels that ranks lacked and have now, or would have.
+    /// The kernels that were written, or would be.
     pub filled: Vec<FilledKernel>,
-    /// What ranks lack, or may lack, still.
+    /// The kernels that ranks still lack, or may lack.
     pub unfilled: Vec<UnfilledKernel>,
-    /// Caches that are no rank's, and why there is nothing to fill them from.
+    /// Caches that belong to no rank, and why they cannot be filled.
     pub no_ranks: Vec<(PathBuf, &'static str)>,
-    /// It was given up before the end.
+    /// It was cancelled.
     pub cancelled: bool,
 }
 
@@ -83,33 +83,33 @@ pub struct FillReport {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FilledKernel {
-    /// The rank's folder.
+    /// The rank's directory.
     pub dir: PathBuf,
     /// The rank.
     pub rank: String,
     /// The stem of the files that were written.
     pub stem: String,
-    /// The rank that it is from.
+    /// The source rank.
     pub source: String,
-    /// The stem there.
+    /// The stem in the source rank.
     pub source_stem: String,
 }
 
-/// Something that was not filled.
+/// A kernel, or a rank, that was not filled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnfilledKernel {
-    /// The folder with the ranks, or the cache.
+    /// The directory of the ranks, or the cache.
     pub base: PathBuf,
-    /// The rank; none if it is so for all.
+    /// The rank; none for all ranks.
     pub rank: Option<String>,
-    /// The kernel, without its device; none if it is so for all.
+    /// The kernel, without its device; none for all kernels.
     pub kernel: Option<String>,
-    /// Why not, and what to do.
+    /// The reason, and help.
     pub reason: String,
 }
 
-/// Completes what ranks lack. Caches of several bases may be given; each base is for itself.
+/// Writes the kernels that ranks lack. Caches of several bases may be given; each base is filled by itself.
 pub fn fill(caches: &[ScannedCache<'_>], options: &FillOptions<'_>) -> FillReport {
     let mut report = FillReport::default();
     let mut bases: BTreeMap<PathBuf, Vec<ScannedCache<'_>>> = BTreeMap::new();
@@ -126,14 +126,14 @@ pub fn fill(caches: &[ScannedCache<'_>], options: &FillOptions<'_>) -> FillRepor
     report
 }
 
-/// The folder that a rank's folder is in; none if the cache is no rank's. What is above `.` only its full path tells.
+/// The parent directory of a rank's directory; none if the cache belongs to no rank.
 fn base(cache_dir: &CacheDir) -> Option<PathBuf> {
     cache_dir.rank.as_ref().filter(|_| cache_dir.kind == Kind::MindSpore)?;
     let full = Fs::new().real_path(&cache_dir.path).unwrap_or_else(|_| cache_dir.path.clone());
     Some(full.parent()?.parent()?.to_owned())
 }
 
-/// Why a cache of this kind that is in no rank's folder is not filled.
+/// Why a cache of this kind without a rank is not filled.
 fn no_ranks(kind: Kind) -> &'static str {
     match kind {
         Kind::MindSpore => {
@@ -144,9 +144,9 @@ fn no_ranks(kind: Kind) -> &'static str {
     }
 }
 
-/// So many kernels are written before the locks of a rank are free for a moment.
+/// The number of kernels that are written before the locks of a rank are released for a moment.
 const BATCH: usize = 64;
-/// And so many bytes of them, for they are all in memory.
+/// The size of these kernels, which are in memory.
 const BATCH_BYTES: usize = 64 << 20;
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -166,7 +166,7 @@ impl Work<'_> {
     fn fill(&mut self, caches: &[ScannedCache<'_>]) {
         let mut ranks = ranks(self.base, caches, self.options.devices);
         let kernels = self.kernels(&ranks);
-        // For each rank what it lacks: kernels with the donor, if there is one.
+        // The kernels that each rank lacks, with their sources.
         let mut wanted: BTreeMap<usize, Vec<(String, Rc<SourceKernel>)>> = BTreeMap::new();
         let mut unknown: BTreeMap<usize, u64> = BTreeMap::new();
         for (kernel, sources) in &kernels {
@@ -206,7 +206,7 @@ impl Work<'_> {
         }
     }
 
-    /// All intact kernels with names by the rule, and in which ranks they are under which stems.
+    /// All intact kernels with MindSpore's names, with the ranks that have them and the stems there.
     fn kernels(&mut self, ranks: &[Rank<'_>]) -> BTreeMap<String, Vec<(usize, String)>> {
         let (mut kernels, mut others) = (BTreeMap::<String, Vec<_>>::new(), BTreeMap::<&str, usize>::new());
         for (at, rank) in ranks.iter().enumerate() {
@@ -240,7 +240,7 @@ impl Work<'_> {
                 self.report.cancelled = true;
                 return;
             }
-            // A framework that starts meanwhile waits for its lock: it has its turn, and then we go on.
+            // A framework that starts meanwhile waits for its lock, and gets it now.
             if !self.options.dry_run && !is_first {
                 sleep(PAUSE);
             }
@@ -273,7 +273,7 @@ impl Work<'_> {
         }
     }
 
-    /// Writes kernels to a rank, noted ahead.
+    /// Writes kernels to a rank, after the journal lists them.
     fn write_batch(
         &mut self,
         rank: &str,

@@ -1,4 +1,4 @@
-//! Writing another rank's kernel into a rank's folder.
+//! Writes another rank's kernel to a rank's directory.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -22,9 +22,9 @@ use opkeep_kernel_meta::publish::{Staged, publish_new};
 use opkeep_kernel_meta::view_dir::{LOCK, ViewDir};
 use opkeep_kernel_meta::{KernelFileKind, LeftReason, RunId, ViewError};
 
-/// As MindSpore leaves its descriptors.
+/// The mode of MindSpore's descriptors.
 const INFO_MODE: u32 = 0o400;
-/// Temporary files of writers that died are removed when they are older.
+/// The age from which temporary files of dead writers are removed.
 const STALE: Duration = Duration::from_secs(30 * 60);
 
 /// The files of a kernel for one rank.
@@ -33,11 +33,11 @@ pub(crate) struct PreparedKernel {
     object: Vec<u8>,
     json: Vec<u8>,
     info: String,
-    /// By part.
+    /// By kind.
     digests: [Digest; 3],
 }
 
-/// The donor's kernel as the rank `target` has it under `stem`: its bytes, and a descriptor of the rank's own.
+/// The source's kernel for the rank `target` under `stem`: its bytes, and a descriptor of the rank's own.
 pub(crate) fn prepare_files(
     source: &SourceKernel,
     from: &Rank<'_>,
@@ -73,7 +73,7 @@ pub(crate) fn prepare_files(
             _ => {}
         }
     }
-    // Whatever was changed, the name must still follow.
+    // The name must still follow from the changed descriptor.
     if descriptor.named_by(stem) != source.descriptor.named_by(&source.stem) {
         return Err(format!("`{stem}` does not follow from the descriptor of `{}`", source.stem));
     }
@@ -82,7 +82,7 @@ pub(crate) fn prepare_files(
     Ok(PreparedKernel { object, json, info, digests })
 }
 
-/// The folder of one rank in the place of another's.
+/// Replaces the directory of one rank by another's.
 fn in_rank(path: &Value, from: &str, to: &str) -> Value {
     let Some(text) = path.as_str() else { return path.clone() };
     let (from, to) = (format!("rank_{from}"), format!("rank_{to}"));
@@ -97,28 +97,28 @@ impl PreparedKernel {
     }
 }
 
-/// A rank's folder that is being filled, locked.
+/// A rank's directory, locked.
 #[derive(Debug)]
 pub(crate) struct RankDir {
     dir: ViewDir,
-    /// Holds the locks of all who work there.
+    /// The locks of the programs that use it.
     locked_cache: LockedCache,
-    /// What had to be made.
+    /// The files and directories that were created.
     made: Made,
 }
 
-/// What is noted of a turn before it is written.
+/// The journal of a batch, which is written before the kernels.
 #[derive(Debug)]
 pub(crate) struct Record {
     quarantine: Quarantine,
     entries: Vec<Entry>,
     made: Made,
-    /// Whether some kernel was not written after all.
+    /// A kernel was not written.
     is_less: bool,
 }
 
 impl Record {
-    /// The kernel with this number was not written. A file of it that could not be removed stays on record.
+    /// Drops the kernel with this number, which was not written. Files of it that could not be removed stay listed.
     pub(crate) fn drop_one(&mut self, number: u64, rank_dir: &RankDir) {
         let is_there =
             |entry: &Entry| rank_dir.dir.file_state(&entry.file).is_some_and(|found| entry.is(&found));
@@ -126,13 +126,13 @@ impl Record {
         self.is_less = true;
     }
 
-    /// Neither was the kernel with this number, nor any after it.
+    /// Drops the kernel with this number, and all after it.
     pub(crate) fn drop_from(&mut self, number: u64) {
         self.entries.retain(|entry| entry.set < number);
         self.is_less = true;
     }
 
-    /// Leaves what was written on record. Best effort: what is noted and was not written is passed over when it is undone.
+    /// Writes the journal of the written files. Best effort: an undo ignores listed files that were not written.
     pub(crate) fn close(self, rank_dir: &RankDir) {
         if self.entries.is_empty() {
             self.quarantine.clear(&rank_dir.locked_cache);
@@ -144,17 +144,17 @@ impl Record {
 }
 
 impl RankDir {
-    /// Enters the folder of the rank `rank`, made if needed, if nobody is at work there.
+    /// Opens and locks the directory of the rank `rank`, created if missing.
     ///
     /// # Errors
-    /// Who is, or why it cannot be entered.
+    /// It is locked, or cannot be opened.
     pub(crate) fn enter(fs: &Fs, base: &Path, rank: &str) -> Result<Self, String> {
         let name = format!("rank_{rank}");
         let path = base.join(&name).join("kernel_meta");
         let open = || {
             let base = fs.open_dir(base)?.quiet();
             let above = !base.may_exist(&name);
-            // Neither may be a link that leads elsewhere.
+            // Neither may be a link.
             let rank = io::make_dir(&base, OsStr::new(&name))?;
             let directory = !rank.may_exist("kernel_meta");
             let dir = io::make_dir(&rank, OsStr::new("kernel_meta"))?;
@@ -180,7 +180,7 @@ impl RankDir {
     /// Writes the files of a kernel under temporary names.
     ///
     /// # Errors
-    /// Why it cannot, or that another program writes the kernel.
+    /// The reason, or that another program writes the kernel.
     pub(crate) fn stage(&self, stem: &str, prepare_files: &PreparedKernel) -> Result<Staged<'_>, String> {
         let mut names = KernelFileKind::ALL.iter().map(|part| part.of(stem));
         if let Some(name) = names.find(|name| self.dir.exists(name)) {
@@ -199,10 +199,10 @@ impl RankDir {
         files().map(Staged::of).map_err(|error: ViewError| error.to_string())
     }
 
-    /// Notes what is about to be written.
+    /// Writes the journal of the files that are about to be written.
     ///
     /// # Errors
-    /// Why it cannot: then nothing is to be written, since it could not be undone.
+    /// The reason. Then no kernel may be written, since it could not be undone.
     pub(crate) fn record<'r>(
         &self,
         run: &RunId,
@@ -224,7 +224,7 @@ impl RankDir {
     /// Gives the files of a kernel their names, its description last.
     ///
     /// # Errors
-    /// Why it cannot, or that another program writes the kernel: then ours is removed.
+    /// The reason, or that another program writes the kernel; then this one is removed.
     pub(crate) fn publish(
         &self,
         stem: &str,
@@ -239,13 +239,13 @@ impl RankDir {
         }
     }
 
-    /// A problem, with the names of files that could not get their names back.
+    /// A problem, with the displaced files that could not be restored.
     fn with_displaced(&self, problem: String) -> String {
         let displaced = self.dir.stay_displaced(self.dir.now(), STALE, |_, _| false);
         displaced.into_iter().fold(problem, |problem, file| format!("{problem}; `{file}`: {STAYS_DISPLACED}"))
     }
 
-    /// Brings the names to the disk.
+    /// Makes the names durable.
     pub(crate) fn sync(&self) {
         self.dir.sync();
     }
@@ -277,7 +277,7 @@ mod tests {
     fn fill_while(file: &str, at: usize) -> (Result<(), String>, bool, bool, TempDir) {
         let base = tempfile::tempdir().unwrap();
         let path = base.path().join("rank_0/kernel_meta").join(file);
-        // What is there before the kernel is written.
+        // The files that exist before the kernel is written.
         drop(RankDir::enter(&Fs::new(), base.path(), "0").unwrap());
         let changes = Arc::new(AtomicUsize::new(0));
         let is_replaced = Arc::new(AtomicBool::new(false));

@@ -1,4 +1,4 @@
-//! The ranks under one base: what they have, and what is known of their devices.
+//! The ranks under one base: their kernels and devices.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
@@ -16,7 +16,7 @@ use opkeep_cann_meta::file_names::FileSet;
 use opkeep_fs::{Dir, FileKind, FileRead, Fs};
 use opkeep_kernel_meta::{QUARANTINE, RunId};
 
-/// What MindSpore writes when it starts.
+/// The file that MindSpore writes at its start.
 const INITIALIZE: &str = "Initialize.info";
 
 /// A rank.
@@ -25,32 +25,32 @@ pub(crate) struct Rank<'a> {
     pub(crate) name: String,
     /// Its `kernel_meta`.
     pub(crate) path: PathBuf,
-    /// Its folder, if it is there.
+    /// Its directory, if it exists.
     pub(crate) dir: Option<Dir>,
     /// Intact kernels by their stems.
     pub(crate) intact: BTreeMap<&'a str, Kernel>,
-    /// Its device; or why it is not known, and what to do.
+    /// Its device; or why it is unknown, with help.
     pub(crate) device: Result<u32, String>,
-    /// Things that are neither intact nor were set aside, by their stems.
+    /// Items that are neither intact nor quarantined, by their stems.
     left: BTreeMap<&'a str, &'a Item>,
     /// Stems of kernels with descriptors.
     described: Vec<&'a str>,
-    /// The `SocInfo` that its files have, each once, with the file that has it: read when they are first asked for.
+    /// The different `SocInfo` of its files, each with its file; read on first use.
     own: Option<Vec<(String, Soc)>>,
-    /// Stems of kernels with descriptors that were, or would be, set aside.
+    /// Stems of kernels with descriptors that were, or would be, quarantined.
     gone: Vec<&'a str>,
-    /// What repairs set aside here, the newest first.
+    /// The quarantines of this cache, the newest first.
     asides: Vec<Dir>,
 }
 
-/// The ranks under `base`: those that were surveyed, those that the map names, and those that have lost their caches.
+/// The ranks under `base`: those that were scanned, those in the map, and those whose caches are missing.
 pub(crate) fn ranks<'a>(base: &Path, caches: &[ScannedCache<'a>], map: &DeviceMap) -> Vec<Rank<'a>> {
     let mut ranks: Vec<Rank<'a>> = caches.iter().map(|cache| Rank::of(cache, map)).collect();
     let mut names: Vec<String> = map.ranks().map(str::to_owned).collect();
     if let Ok(entries) = Dir::open_quietly(base).and_then(|base| base.entries()) {
         let dirs = entries.iter().filter(|name| name.kind == FileKind::Dir);
         let rank = |name: &OsStr| name.to_str()?.strip_prefix("rank_").map(str::to_owned);
-        // Other names that begin so need not be ranks'.
+        // Other names with this prefix need not belong to ranks.
         let is_number = |rank: &String| rank.parse::<u64>().is_ok();
         let named = dirs.filter_map(|name| rank(&name.name)).filter(is_number);
         names.extend(named);
@@ -60,7 +60,7 @@ pub(crate) fn ranks<'a>(base: &Path, caches: &[ScannedCache<'a>], map: &DeviceMa
             ranks.push(Rank::lost(base, name, map));
         }
     }
-    // Numbers in their order, then what else RANK_ID was.
+    // Numbers in their order, then other values of RANK_ID.
     ranks.sort_by_key(|rank| (rank.name.parse::<u64>().unwrap_or(u64::MAX), rank.name.clone()));
     ranks
 }
@@ -91,7 +91,7 @@ impl<'a> Rank<'a> {
             }
         }
         let dir = Dir::open_quietly(&cache_dir.path).ok();
-        // A file's name tells its device even if nothing else of it is right.
+        // The name of a damaged file has the device, too.
         let mut evidence: BTreeMap<u32, String> = BTreeMap::new();
         for item in kernels() {
             if let Some(stem) = Stem::of(&item.name) {
@@ -130,7 +130,7 @@ impl<'a> Rank<'a> {
         Self { path, dir: None, intact, device, left, described, own: None, gone, asides, name }
     }
 
-    /// Whether this rank, which has the number `at`, lacks the kernel that `sources` have.
+    /// Whether this rank, with the index `at`, lacks the kernel of `sources`.
     pub(crate) fn lacks(&self, at: usize, sources: &[(usize, String)]) -> bool {
         let mut own = sources.iter().filter(|(rank, _)| *rank == at);
         match &self.device {
@@ -139,10 +139,10 @@ impl<'a> Rank<'a> {
         }
     }
 
-    /// Whether nothing is there under that stem.
+    /// Checks that no file has that stem.
     ///
     /// # Errors
-    /// What is.
+    /// The existing file.
     pub(crate) fn is_free(&self, stem: &str) -> Result<(), String> {
         match self.left.get(stem) {
             None => Ok(()),
@@ -157,10 +157,10 @@ impl<'a> Rank<'a> {
         }
     }
 
-    /// Whether what this rank's own files say of their target goes with the donor.
+    /// Checks that the target in this rank's own files is that of the source.
     ///
     /// # Errors
-    /// Which do not, and what is different.
+    /// The file that differs, and the difference.
     pub(crate) fn accepts(&mut self, source: &SourceKernel, donors_rank: &str) -> Result<(), String> {
         let Some(soc) = &source.soc else { return Ok(()) };
         if self.own.is_none() {
@@ -179,7 +179,7 @@ impl<'a> Rank<'a> {
         Ok(())
     }
 
-    /// What its own files say; of a rank with nothing left, what those say that were set aside.
+    /// The `SocInfo` of its own files; if it has none, of the quarantined ones.
     fn read_own(&self) -> Vec<(String, Soc)> {
         let mut own = match &self.dir {
             Some(dir) => read_socs(dir, "", &self.described),
@@ -203,13 +203,13 @@ impl<'a> Rank<'a> {
         own
     }
 
-    /// The folders that its own descriptors name, if there are any.
+    /// The directories that its own descriptors name, if any.
     pub(crate) fn own_folders(&self) -> Option<&Map<String, Value>> {
         self.own.iter().flatten().find(|(file, _)| file != INITIALIZE).map(|(_, soc)| soc.all())
     }
 }
 
-/// The different `SocInfo` of what `dir` has: what was written at start-up, and the descriptors of `stems`.
+/// The different `SocInfo` in `dir`: in the file of the start, and in the descriptors of `stems`.
 fn read_socs(dir: &Dir, prefix: &str, stems: &[&str]) -> Vec<(String, Soc)> {
     let mut own: Vec<(String, Soc)> = Vec::new();
     let mut add = |file: String, json: Option<Value>| {
@@ -231,7 +231,7 @@ fn read_socs(dir: &Dir, prefix: &str, stems: &[&str]) -> Vec<(String, Soc)> {
     own
 }
 
-/// What repairs set aside of the cache at `path`, the newest first.
+/// The quarantines of the cache at `path`, the newest first.
 fn runs(path: &Path) -> Vec<Dir> {
     let full = Fs::new().real_path(path).unwrap_or_else(|_| path.to_owned());
     let (Some(above), Some(name)) = (full.parent(), full.file_name()) else { return Vec::new() };
@@ -244,7 +244,7 @@ fn runs(path: &Path) -> Vec<Dir> {
     names.iter().rev().filter_map(|name| top.below(&name.name).ok()).collect()
 }
 
-/// The devices in the names of what was set aside, each with a file.
+/// The devices in the names of quarantined files, each with a file.
 fn devices_of(asides: &[Dir]) -> BTreeMap<u32, String> {
     let mut devices = BTreeMap::new();
     for name in asides.iter().flat_map(|aside| aside.entries().unwrap_or_default()) {

@@ -1,13 +1,13 @@
-//! Caches that are to be filled.
+//! The caches to fill.
 
 use crate::quarantine::QuarantinedItem;
 use crate::scan::CacheScan;
 
-/// A cache that was surveyed.
+/// A scanned cache.
 #[derive(Clone, Copy, Debug)]
 pub struct ScannedCache<'a> {
-    /// What is in it.
+    /// Its content.
     pub scan: &'a CacheScan,
-    /// What of that was set aside since, or would be.
+    /// The items that were quarantined since, or would be.
     pub moved: &'a [QuarantinedItem],
 }

@@ -1,22 +1,22 @@
-//! The kernel that ranks are filled with, and what its descriptor says of its target.
+//! The kernel that ranks are filled with, and the target in its descriptor.
 
 use opkeep_descriptor::Descriptor;
 use opkeep_digest::Digest;
 use serde_json::{Map, Value};
 
-/// What of `SocInfo` is about a device or a folder, and not in the bytes.
+/// The fields of `SocInfo` about a device or a directory, which do not affect the bytes.
 const OWN: [&str; 3] = ["deviceId", "op_debug_dir", "kernel_meta_temp_dir"];
-/// What a trial compile decides for each operator.
+/// The fields that a precompile decides for each operator.
 const BY_OPERATOR: [&str; 1] = ["coreType"];
-/// No descriptor is larger.
+/// The largest descriptor that is read.
 pub(crate) const MAX_TEXT: u64 = opkeep_descriptor::MAX_INFO_BYTES;
-/// CANN loads no larger object.
+/// The largest object that CANN loads.
 pub(crate) const MAX_OBJECT: u64 = i32::MAX as u64;
 
-/// The kernel that ranks are filled with: that of the first who has it, if all agree.
+/// The kernel that ranks are filled with: that of the first rank that has it, if all agree.
 #[derive(Clone, Debug)]
 pub(crate) struct SourceKernel {
-    /// The rank's place among all.
+    /// The rank's index.
     pub(crate) rank: usize,
     pub(crate) stem: String,
     pub(crate) sha256: Digest,
@@ -24,7 +24,7 @@ pub(crate) struct SourceKernel {
     pub(crate) soc: Option<Soc>,
 }
 
-/// What a descriptor says of its target.
+/// The target in a descriptor.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Soc(Map<String, Value>);
 
@@ -61,7 +61,7 @@ impl Soc {
     }
 }
 
-/// A value, cut.
+/// A value, or its beginning.
 pub(crate) fn shown(value: &Value) -> String {
     value.to_string().chars().take(80).collect()
 }

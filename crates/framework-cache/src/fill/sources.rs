@@ -1,4 +1,4 @@
-//! Whether those who have a kernel have the same one.
+//! The comparison of the kernels that may be a source.
 
 use opkeep_cann_meta::{KernelMeta, is_chip, targets, unjudged};
 use opkeep_descriptor::{Descriptor, Generation, read_info};
@@ -12,8 +12,8 @@ use crate::fill::stem::{Stem, without_device};
 use opkeep_fs::{Dir, FileRead};
 use opkeep_kernel_meta::manifest::describes;
 
-/// What of a `.json` may be different for the same kernel: the digest is that of an object that was compared, MindSpore
-/// does not read the object's name, and adds the result of a build.
+/// The fields of a `.json` that may differ for the same kernel: the digest, since the objects are compared; the object's
+/// name, which MindSpore does not read; and the result of a build, which MindSpore adds.
 const FREE_FIELDS: [&str; 3] = ["sha256", "binFileName", "build_result"];
 /// A kernel in one rank.
 struct Having<'a> {
@@ -32,10 +32,10 @@ impl Having<'_> {
     }
 }
 
-/// The kernel `kernel` that all `sources`, given as ranks and stems, have.
+/// The kernel `kernel`, if all `sources`, given as ranks and stems, have the same.
 ///
 /// # Errors
-/// Why it cannot be given to others: who disagrees with whom about what.
+/// Why it cannot be given to others: two ranks, and their difference.
 pub(crate) fn agreed(
     kernel: &str,
     sources: &[(usize, String)],
@@ -73,7 +73,7 @@ pub(crate) fn agreed(
     Ok(SourceKernel { rank, stem: stem.to_owned(), sha256, descriptor, soc: Some(soc) })
 }
 
-/// Refuses a kernel that cannot run on the chip that its descriptor names, even if a view put it there.
+/// Refuses a kernel that cannot run on the chip that its descriptor names, even if a view wrote it.
 fn runs(from: &Rank<'_>, stem: &str, descriptor: &Descriptor) -> Result<(), String> {
     let path = format!("rank_{}/kernel_meta/{stem}", from.name);
     let (mut json, mut object) = (Vec::new(), Vec::new());
@@ -88,7 +88,7 @@ fn runs(from: &Rank<'_>, stem: &str, descriptor: &Descriptor) -> Result<(), Stri
     }
     let target = &descriptor.spec.target;
     let expect = targets::named(target).filter(|expect| !targets::is_ai_core(expect) || is_chip(target));
-    // Where the chip is not known, nothing says that another rank's runs it.
+    // Without a known chip, another rank's chip may not run it.
     let Some(expect) = expect else { return Err(format!("`{path}`: {}", unjudged(target))) };
     let meta = KernelMeta::parse(&json).unwrap_or_default();
     match validate_parsed(meta, &object, Some(&expect)).errors().next() {
@@ -119,7 +119,7 @@ fn having<'a>(rank: usize, stem: &'a str, ranks: &'a [Rank<'_>]) -> Result<Havin
     Ok(Having { rank, name: &from.name, dir, stem, sha256: kernel.sha256, json, info })
 }
 
-/// Refuses a kernel that by its own name is another, or whose object is no `.o`.
+/// Refuses a kernel whose own name is that of another one, or whose object is no `.o`.
 fn another(stem: &str, json: &[u8], path: &str) -> Result<(), String> {
     let meta = KernelMeta::parse(json).unwrap_or_default();
     if let Some(suffix) = meta.bin_file_suffix.filter(|suffix| suffix != ".o") {
@@ -142,7 +142,7 @@ fn read_text(dir: &Dir, file: &str) -> Option<Vec<u8>> {
     matches!(dir.read(file, MAX_TEXT, &mut bytes), FileRead::Complete(_)).then_some(bytes)
 }
 
-/// What a descriptor says, if its kernel's name holds for other ranks. None if it cannot be read.
+/// The content of a descriptor, if its kernel's name is valid for other ranks. None if it cannot be read.
 fn described(stem: &str, bytes: &[u8], path: &str) -> Result<Option<(Descriptor, Generation, Soc)>, String> {
     let (Ok(descriptor), Ok(document)) = (read_info(bytes), serde_json::from_slice::<Value>(bytes)) else {
         return Ok(None);
@@ -153,7 +153,7 @@ fn described(stem: &str, bytes: &[u8], path: &str) -> Result<Option<(Descriptor,
             Ok(Some((descriptor, generation, soc)))
         }
         (Some(Generation::R2_1), _) => Err(format!(
-            "MindSpore {} makes names from the rank's folder and device too, so no rank can have another's kernel: let \
+            "MindSpore {} makes names from the rank's directory and device too, so no rank can have another's kernel: let \
              the ranks compile it",
             Generation::R2_1.versions()
         )),
@@ -166,7 +166,7 @@ fn described(stem: &str, bytes: &[u8], path: &str) -> Result<Option<(Descriptor,
     }
 }
 
-/// What is different between two that should be the same kernel.
+/// The difference between two kernels that should be the same.
 fn different(kernel: &str, one: &Having<'_>, other: &Having<'_>) -> Result<Option<String>, String> {
     if one.sha256 != other.sha256 && !same_object(kernel, one, other)? {
         return Ok(Some(format!("the objects' sha256 are {} and {}", one.sha256, other.sha256)));
@@ -181,7 +181,7 @@ fn different(kernel: &str, one: &Having<'_>, other: &Having<'_>) -> Result<Optio
     Ok(one.differs(other, true, true))
 }
 
-/// Whether two objects are the same but for the device in their own name, which compilers put into the symbol.
+/// Whether two objects are the same except for the device in their own name, which compilers write to the symbol.
 fn same_object(kernel: &str, one: &Having<'_>, other: &Having<'_>) -> Result<bool, String> {
     let mut plain = [Vec::new(), Vec::new()];
     for (having, bytes) in [one, other].into_iter().zip(&mut plain) {

@@ -1,4 +1,4 @@
-//! The names of MindSpore's kernels, taken apart.
+//! The parts of the names of MindSpore's kernels.
 
 /// A name of the form `{words}_{number}_{device}`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,7 +8,7 @@ pub(crate) struct Stem<'a> {
     pub(crate) device: u32,
 }
 
-/// No host has more devices. Kernels of ours end in a number too, which is larger.
+/// The largest number of a device. Names of opkeep's kernels end in a larger number.
 const MAX_DEVICE: u32 = 9999;
 
 impl<'a> Stem<'a> {
@@ -28,8 +28,7 @@ fn number_of(text: &str) -> Option<u64> {
     text.parse().ok().filter(|_| is_written)
 }
 
-/// Overwrites the device wherever the kernel's name stands with one behind it, so that kernels of several devices can be
-/// compared.
+/// Overwrites the device after each occurrence of the kernel's name, so that kernels of several devices can be compared.
 pub(crate) fn without_device(bytes: &mut [u8], kernel: &str) {
     let name = format!("{kernel}_").into_bytes();
     let mut at = 0;

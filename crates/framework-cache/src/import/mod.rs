@@ -4,10 +4,10 @@
 //! scan ──intact──> descriptor: names it? older than it? ──> options, target ──> validate ──> key ──> put
 //! ```
 //!
-//! What is not imported is reported, each with the reason. Nothing is changed where the kernels are. How an imported
-//! kernel is kept apart from compiled ones is described in [`Provenance`].
+//! Each kernel that is not imported is reported with the reason. The caches are not changed. [`Provenance`] describes how
+//! imported kernels are kept apart from compiled ones.
 //!
-//! # What is imported
+//! # Imported kernels
 //!
 //! - A kernel that the scan found intact, that the validator accepts as a kernel for its chip, and whose name follows
 //!   from the descriptor beside it, by the rules of the release that wrote it. Names before r2.1 leave options out.
@@ -60,15 +60,15 @@ use opkeep_store::{
 };
 use opkeep_validator::Validator;
 
-/// Who has the lock of an entry for longer is stopped or hangs.
+/// The time after which the holder of an entry's lock is stale.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Says for what a kernel was built whose descriptor has these options; none if nothing here runs such kernels.
+/// Resolves the options of a descriptor; none if no backend runs such kernels.
 type Reader = dyn Fn(&BuildSpec) -> Option<Result<ResolvedSpec, String>> + Send + Sync;
-/// Told which cache is looked at, how many of its kernels are done, and of how many.
+/// Called with the cache, the number of its finished kernels, and of all.
 type Observer = dyn Fn(&Path, u64, u64) + Send + Sync;
 
-/// Takes kernels from the caches of frameworks into a store.
+/// Imports kernels from the caches of frameworks into a store.
 ///
 /// Each is kept under a key of its own kind, with its provenance: no build takes it for one that it compiled itself, and
 /// only builds that trust imported kernels use it. Builds and other imports may run at the same time.
@@ -104,25 +104,24 @@ struct ImportCandidate {
     compiled_at: SystemTime,
 }
 
-/// What became of a kernel.
+/// The outcome of one kernel.
 enum Outcome {
     New(ImportedKernel),
     Replaced(ImportedKernel),
     ExistingEntry,
     Duplicate,
     Not(SkippedKernel),
-    /// It was not looked at any more.
+    /// It was not processed.
     Unprocessed,
 }
 
 /// A kernel in the store, beside one of the same job that may be imported.
 enum ExistingEntry {
-    /// It is this one.
+    /// It is the same kernel.
     Same,
-    /// It was imported before this one was compiled: the framework has had it compiled anew since, by another toolchain
-    /// perhaps.
+    /// It was imported before this one was compiled: the framework compiled it again, perhaps with another toolchain.
     Older,
-    /// It has other bytes, as those of other ranks do.
+    /// It has other bytes, as kernels of other ranks do.
     Duplicate,
 }
 
@@ -143,25 +142,25 @@ impl Importer {
         }
     }
 
-    /// Sets how many threads read and judge; one otherwise.
+    /// Sets the number of threads; one if unset.
     #[must_use]
     pub fn threads(self, threads: NonZeroUsize) -> Self {
         Self { threads, ..self }
     }
 
-    /// Sets whether nothing is written; something is otherwise.
+    /// Sets whether nothing is written; false if unset.
     #[must_use]
     pub fn dry_run(self, dry_run: bool) -> Self {
         Self { dry_run, ..self }
     }
 
-    /// Lets `cancel` end it: what was imported stays.
+    /// Sets a token that cancels the import. Imported kernels stay.
     #[must_use]
     pub fn cancel(self, cancel: CancelToken) -> Self {
         Self { cancel, ..self }
     }
 
-    /// Has `observer` told which cache is looked at, how many of its kernels are done, and of how many.
+    /// Sets a function that is called with the cache, the number of its finished kernels, and of all.
     #[must_use]
     pub fn observer(self, observer: impl Fn(&Path, u64, u64) + Send + Sync + 'static) -> Self {
         Self { observer: Box::new(observer), ..self }
@@ -172,10 +171,10 @@ impl Importer {
         self.store.clock.as_ref().map_or_else(SystemTime::now, |clock| clock.now())
     }
 
-    /// Imports the kernels of all caches at and below `folders`.
+    /// Imports the kernels of all caches at and below `paths`.
     ///
     /// # Errors
-    /// The store cannot be used. What else goes wrong is in the report.
+    /// The store cannot be used. Other problems are in the report.
     pub fn import(&self, paths: &[PathBuf]) -> Result<ImportReport, ImportError> {
         let access = if self.dry_run { Access::ReadOnly } else { Access::ReadWrite };
         let store = match Store::open(StoreConfig { access, ..self.store.clone() }) {
@@ -210,7 +209,7 @@ impl Importer {
 }
 
 impl ImportRun<'_> {
-    /// Imports what is in one cache.
+    /// Imports the kernels of one cache.
     fn cache(&self, dir: &CacheDir, report: &mut ImportReport) {
         if self.importer.cancel.is_cancelled() {
             return;
@@ -271,7 +270,7 @@ impl ImportRun<'_> {
         outcome.unwrap_or_else(|why| Outcome::Not(SkippedKernel { name: item.name.clone(), why }))
     }
 
-    /// Reads a kernel, if it is whole and its descriptor says what it computes.
+    /// Reads a kernel, if it is intact and its descriptor describes it.
     fn candidate(&self, store_target: &CacheReader, item: &Item) -> Result<ImportCandidate, SkipReason> {
         if !matches!(item.state, ItemState::Intact) {
             return Err(SkipReason::of_item(item));
@@ -324,7 +323,7 @@ impl ImportRun<'_> {
         Ok(ImportCandidate { descriptor, generation, spec, said, artifact, expected, compiled_at })
     }
 
-    /// Puts a kernel into the store, unless one of the same job is there that is as new.
+    /// Publishes a kernel, unless the store has one of the same job that is as new.
     fn keep(&self, dir: &CacheDir, item: &Item, candidate: &ImportCandidate) -> Result<Outcome, SkipReason> {
         let ImportCandidate { descriptor, generation, spec, said, expected, .. } = candidate;
         let artifact = &candidate.artifact;
@@ -364,12 +363,12 @@ impl ImportRun<'_> {
         match self.existing(store_target, key.digest(), candidate) {
             Some(ExistingEntry::Older) => self.renew(store_target, new, candidate, put),
             Some(ExistingEntry::Duplicate) => Ok(Outcome::Duplicate),
-            // It may be gone again: then it was there.
+            // It existed, even if it was evicted since.
             Some(ExistingEntry::Same) | None => Ok(Outcome::ExistingEntry),
         }
     }
 
-    /// Puts a kernel in place of an older one.
+    /// Replaces an older kernel.
     fn renew(
         &self,
         store_target: &TargetStore,
@@ -377,7 +376,7 @@ impl ImportRun<'_> {
         candidate: &ImportCandidate,
         put: impl Fn(Overwrite) -> Result<PutOutcome, SkipReason>,
     ) -> Result<Outcome, SkipReason> {
-        // Who marks the older one as validated writes it again, and has this lock meanwhile.
+        // A process that marks the older one as validated writes it again under this lock.
         let cancelled = || self.importer.cancel.is_cancelled();
         let deadline = Instant::now().checked_add(PATIENCE);
         let patience = WaitOptions { deadline, cancelled: &cancelled, on_wait: None };
@@ -385,7 +384,7 @@ impl ImportRun<'_> {
         if matches!(held, LockOutcome::Cancelled) {
             return Ok(Outcome::Unprocessed);
         }
-        // Another import may have put it meanwhile, or one that is newer still.
+        // Another import may have published it meanwhile, or a newer one.
         match self.existing(store_target, new.key.digest(), candidate) {
             Some(ExistingEntry::Older) | None => put(Overwrite::Always).map(|_| Outcome::Replaced(new)),
             Some(ExistingEntry::Same) => Ok(Outcome::ExistingEntry),
@@ -393,7 +392,7 @@ impl ImportRun<'_> {
         }
     }
 
-    /// What would become of a kernel. Of those of one job that would be put, the first would stay.
+    /// The outcome of a kernel in a dry run. Of several kernels of one job, the first would stay.
     fn plan(
         &self,
         store_target: Option<&TargetStore>,
@@ -462,7 +461,7 @@ impl ImportRun<'_> {
         SkipReason::NotKept(error.to_string())
     }
 
-    /// Makes what was put survive a power cut, and writes down what was counted.
+    /// Makes the published entries durable, and writes the statistics.
     fn finish(&self, report: &ImportReport) {
         if self.importer.dry_run {
             return;
@@ -474,7 +473,7 @@ impl ImportRun<'_> {
                 .map(|kernel| *kernel.key.digest())
                 .collect();
             store_target.sync(&keys);
-            // Statistics that another process holds up are written with the next ones.
+            // Statistics that are locked now are written with the next ones.
             let _ = store_target.flush();
         }
     }
@@ -492,8 +491,8 @@ fn named_by(descriptor: &Descriptor, stem: &str) -> Option<Generation> {
     descriptor.named_by(stem).or_else(is_borne)
 }
 
-/// What the kernel is called in its `.json`, if that is the name of another one: with a hash that no generation gives to
-/// the descriptor. Whether such names have to do with the file's name is up to who compiled it, so others say nothing.
+/// The kernel's name in its `.json`, if that is the name of another kernel: it has a hash that no generation computes from
+/// the descriptor. Names without a hash depend on the compiler and prove nothing.
 fn other_kernel(descriptor: &Descriptor, stem: &str, meta: &KernelMeta) -> Option<String> {
     let device = descriptor.device_id();
     let name_by = |generation| KernelName::mindspore(descriptor, generation, device).ok();

@@ -1,4 +1,4 @@
-//! What came of an import.
+//! The result of an import.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -12,7 +12,7 @@ use opkeep_fs::{FileId, Fs};
 use opkeep_store::StoreError;
 use thiserror::Error;
 
-/// Why nothing could be imported at all.
+/// Why an import could not begin.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ImportError {
@@ -21,46 +21,46 @@ pub enum ImportError {
     Store(#[from] StoreError),
 }
 
-/// What came of an import.
+/// The result of an import.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct ImportReport {
     /// The caches that were found, in order.
     pub caches: Vec<CacheImport>,
-    /// Folders that could not be looked into, and why.
+    /// Directories that could not be read, and why.
     pub unreadable_dirs: Vec<(PathBuf, String)>,
-    /// What should be known and stopped nothing: limits of the store that do not count.
+    /// Settings of the store's limits that do not count.
     pub warnings: Vec<String>,
-    /// Whether it ended before all was done.
+    /// It was cancelled.
     pub interrupted: bool,
 }
 
-/// What came of one cache.
+/// The result of one cache.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct CacheImport {
-    /// The folder.
+    /// The directory.
     pub path: PathBuf,
-    /// Whose it is, in a word.
+    /// The name of its kind.
     pub kind: &'static str,
-    /// The rank, if it is one's.
+    /// The rank, if it belongs to one.
     pub rank: Option<String>,
-    /// Why none of its kernels was looked at, if that is so.
+    /// Why none of its kernels was read, if so.
     pub skip_reason: Option<SkipReason>,
-    /// What is in the store now and was not; what would be, in a dry run.
+    /// The kernels that were published, or would be.
     pub imported: Vec<ImportedKernel>,
-    /// What stands in the store in place of an older one of the same job: it was compiled after that was imported.
+    /// The kernels that replaced an older one of the same job, or would: they were compiled after that was imported.
     pub replaced: Vec<ImportedKernel>,
-    /// How many were in the store already.
+    /// The number of kernels that the store had already.
     pub existing: usize,
-    /// How many are of jobs whose kernels were in the store already, with other bytes, and not compiled since. The first
-    /// one stays: ranks have kernels of one job that differ in their names.
+    /// The number of kernels of whose jobs the store had others already, not older. The first one stays: kernels of several
+    /// ranks differ in their names.
     pub duplicates: usize,
-    /// What was not imported, and why.
+    /// The kernels that were not imported, and why.
     pub skipped: Vec<SkippedKernel>,
-    /// How many were not looked at, since it was interrupted or nothing more could be written.
+    /// The number of kernels that were not read, since the import was cancelled or the store could not be written.
     pub unprocessed: usize,
-    /// Folders in it that could not be looked into, and why.
+    /// Directories in it that could not be read, and why.
     pub unreadable_dirs: Vec<(String, String)>,
 }
 
@@ -68,13 +68,13 @@ pub struct CacheImport {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ImportedKernel {
-    /// What it is called where it came from.
+    /// Its name in the cache.
     pub name: String,
     /// Its key.
     pub key: Key,
     /// The types of its operators, joined.
     pub op_type: String,
-    /// What it runs on.
+    /// Its target.
     pub target: String,
     /// The bytes of its `.o` and its `.json` together.
     pub bytes: usize,
@@ -84,55 +84,55 @@ pub struct ImportedKernel {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SkippedKernel {
-    /// What it is called where it is.
+    /// Its name in the cache.
     pub name: String,
-    /// Why.
+    /// The reason.
     pub why: SkipReason,
 }
 
-/// Why kernels are not imported.
+/// Why a kernel is not imported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SkipReason {
-    /// It is damaged, or what is left of one: what is wrong.
+    /// It is damaged or an orphan: the problem.
     Damaged(String),
-    /// It is for another chip than its descriptor, or its directory, names: which.
+    /// It is for another chip than its descriptor, or its directory, names: the chips.
     OtherChip(String),
-    /// Its descriptor names a chip that is not known: which.
+    /// Its descriptor names an unknown chip.
     UnknownChip(String),
-    /// Somebody is at it: who.
+    /// It is in use: by which process.
     InUse(String),
-    /// It cannot be read: why.
+    /// It cannot be read: the error.
     Unreadable(String),
-    /// A build of ours put it there.
+    /// A build of opkeep wrote it.
     Ours,
-    /// Nothing says what it computes.
+    /// It has no descriptor.
     NoDescriptor,
-    /// The same of all that is in such caches: whose.
+    /// Caches of this kind have no descriptors.
     NoDescriptors(String),
-    /// Its descriptor is damaged: how.
+    /// Its descriptor is damaged: the problem.
     TornDescriptor(String),
-    /// Its descriptor is another kernel's, or was changed: which name follows from it.
+    /// Its descriptor is another kernel's, or was changed: the name that follows from it.
     OtherName(Option<String>),
-    /// It is called as another kernel in its `.json`: how.
+    /// Its `.json` has the name of another kernel.
     OtherKernel(String),
-    /// Its operator is not the toolkit's: from which source it is.
+    /// Its operator is not the toolkit's: the source.
     OwnSource(String),
     /// Its descriptor is newer than the kernel.
     BegunAnew,
     /// It was compiled for debugging.
     Debug,
-    /// An option of it has a meaning that cannot be kept: which.
+    /// An option of it cannot be kept: the option.
     Options(String),
-    /// No backend runs such kernels: for which target.
+    /// No backend runs kernels for this target.
     NoBackend(String),
-    /// It has no object of its own.
+    /// It is a multi-part kernel.
     InParts,
     /// Its object is a library.
     NoObject,
-    /// The validator refuses it: why.
+    /// The validator refuses it: the errors.
     Invalid(Vec<String>),
-    /// It could not be written: why.
+    /// It could not be published: the error.
     NotKept(String),
 }
 
@@ -158,7 +158,7 @@ impl SkipReason {
         }
     }
 
-    /// The reason in a word, for programs.
+    /// The name of the reason, for programs.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Damaged(_) => "damaged",
@@ -183,7 +183,7 @@ impl SkipReason {
         }
     }
 
-    /// Whether something is wrong, and not only of no use here.
+    /// Whether it is a problem, and not only unsuitable.
     pub const fn is_problem(&self) -> bool {
         match self {
             Self::Damaged(_)
@@ -258,7 +258,7 @@ impl fmt::Display for SkipReason {
 }
 
 impl ImportReport {
-    /// Adds a directory that could not be looked into: once, by whatever paths it was met.
+    /// Adds a directory that could not be read; once, even if it was found by several paths.
     pub(super) fn add_unreadable(&mut self, path: &Path, error: &io::Error, seen: &mut HashSet<FileId>) {
         if Fs::new().look(path).ok().is_none_or(|found| seen.insert(found.state.id)) {
             self.unreadable_dirs.push((path.to_owned(), error.to_string()));

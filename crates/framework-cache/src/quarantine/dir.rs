@@ -12,18 +12,18 @@ use crate::quarantine::{RepairError, io as tools};
 use opkeep_fs::Dir;
 use opkeep_kernel_meta::{RunId, rename_new};
 
-/// The folder of a run, beside a cache.
+/// The directory of a run, beside a cache.
 #[derive(Debug)]
 pub(crate) struct Quarantine {
     top: Dir,
     run: Dir,
     name: String,
-    /// Folders in it like those in the cache.
+    /// Subdirectories as in the cache.
     below: HashMap<String, Dir>,
 }
 
 impl Quarantine {
-    /// Makes the folder, and in it the journal: on the disk before this returns. If it cannot, leaves nothing behind.
+    /// Creates the directory with the journal, which is durable when this returns. After an error, nothing is left.
     pub(crate) fn open(
         locked_cache: &LockedCache,
         run: &RunId,
@@ -88,7 +88,7 @@ impl Quarantine {
         Ok(())
     }
 
-    /// Brings the names to the disk. The folder, unless nothing is in it: then it goes.
+    /// Makes the names durable. Returns the directory, or removes it if it is empty.
     pub(crate) fn close(self, locked_cache: &LockedCache) -> Option<PathBuf> {
         let dirs = || self.below.values().chain([&self.run]);
         let is_own =
@@ -108,7 +108,7 @@ impl Quarantine {
         None
     }
 
-    /// Removes the journal, and what is empty.
+    /// Removes the journal, and empty directories.
     pub(crate) fn clear(&self, locked_cache: &LockedCache) {
         for below in self.below.keys() {
             let _ = self.run.remove_dir(OsStr::new(below));

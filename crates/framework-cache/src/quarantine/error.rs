@@ -1,4 +1,4 @@
-//! Why a cache is left as it was.
+//! The errors of a repair, which changes nothing then.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,20 +7,20 @@ use thiserror::Error;
 
 use opkeep_kernel_meta::IoCause;
 
-/// Why nothing in a cache was set aside, put back or filled in.
+/// Why nothing in a cache was quarantined, restored or filled.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum RepairError {
-    /// Somebody else holds the lock of the whole cache.
+    /// Another process holds the lock of the whole cache.
     #[error(
         "`{lock}` is held by another process, which is at work there; nothing was changed: run it again when that is \
          done (`fuser {lock}` names it)"
     )]
     Locked {
-        /// The lock file, or the folder.
+        /// The lock file, or the directory.
         lock: PathBuf,
     },
-    /// A lock cannot be looked at.
+    /// A lock cannot be read.
     #[error(
         "cannot tell whether `{lock}` is held: {source}; nothing was changed: run it as the user who owns that file, \
          or remove it if no framework is running"
@@ -28,13 +28,13 @@ pub enum RepairError {
     UnreadableLock {
         /// The lock file.
         lock: PathBuf,
-        /// Why not.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The folder is the top of a file system, so nothing beside it is on the same one.
+    /// The directory is a mount point, so its parent is on another file system.
     #[error(
         "`{path}` is a mount point: quarantined files must stay on its file system, and beside it is another one; \
-         move away what `opkeep verify` names by hand, or mount the file system one folder higher"
+         move away what `opkeep verify` names by hand, or mount the file system one directory higher"
     )]
     MountPoint {
         /// The cache.
@@ -43,51 +43,51 @@ pub enum RepairError {
     /// The disk or the quota is full.
     #[error("cannot {action} `{path}`: {source}; nothing was changed: free some space and run it again")]
     NoSpace {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
-        /// On what.
+        /// Its path.
         path: PathBuf,
-        /// Why not.
+        /// The error of the system.
         source: io::Error,
     },
-    /// This user may not write there.
+    /// This user has no permission to write there.
     #[error(
         "cannot {action} `{path}`: {source}; nothing was changed: make the directory that it is in writable, or run it as \
          the user who owns that"
     )]
     NotWritable {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
-        /// On what.
+        /// Its path.
         path: PathBuf,
-        /// Why not.
+        /// The error of the system.
         source: io::Error,
     },
-    /// Something else failed.
+    /// Another operation failed.
     #[error(
         "cannot {action} `{path}`: {source}; nothing was changed: move away what is there, and run it again"
     )]
     Io {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
-        /// On what.
+        /// Its path.
         path: PathBuf,
-        /// Why not.
+        /// The error of the system.
         source: io::Error,
     },
-    /// There is no folder of a cache.
+    /// The directory of the cache is missing.
     #[error(
         "there is no directory `{path}` that has one above it: expected a cache, such as rank_0/kernel_meta; if it was \
          deleted since, make it again and repeat the command"
     )]
     NoDirectory {
-        /// What was named.
+        /// The given path.
         path: PathBuf,
     },
 }
 
 impl RepairError {
-    /// The error for a failed operation, with the way out that its cause has.
+    /// The error of a failed operation, with the help for its cause.
     pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>, source: impl Into<io::Error>) -> Self {
         let (path, source) = (path.into(), source.into());
         match IoCause::of(&source) {

@@ -34,9 +34,9 @@ pub(crate) fn write_new(dir: &Dir, name: &str, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Opens a lock file, which must be a regular one. None if there is none.
+/// Opens a lock file, which must be a regular file. None if it is missing.
 ///
-/// To lock it as CANN does it must be open for writing; where that is not allowed, for reading.
+/// CANN's kind of lock needs a file that is open for writing. If that is not allowed, it is opened for reading.
 pub(crate) fn lock_file(dir: &Dir, name: &str) -> io::Result<Option<(File, bool)>> {
     let (file, writable) = match dir.open_lock(name, None) {
         Ok(file) => (file, true),

@@ -1,6 +1,7 @@
-//! Which files a run quarantines, and which it writes: recorded before the first one is moved, read to restore them.
+//! The journal of a run: the files that it quarantines and writes. It is written before the first move, and read to restore
+//! them.
 //!
-//! A line of JSON for each file, the oldest at the top, under a line that says what it is. A file lies in the run's
+//! The first line is the header; then each file has a line of JSON, in the order of the moves. A file is in the run's
 //! directory under the path that it had in the cache.
 
 use serde::{Deserialize, Serialize};
@@ -8,11 +9,11 @@ use serde::{Deserialize, Serialize};
 use crate::scan::cache_dir::FOLDERS;
 use opkeep_fs::{FileId, FileState};
 
-/// The journal's name: no kernel can be called so.
+/// The journal's name, which no kernel can have.
 pub(crate) const NAME: &str = ".opkeep-journal";
-/// Its name until it is whole.
+/// Its name until it is complete.
 pub(crate) const UNFINISHED: &str = ".opkeep-journal.new";
-/// No journal is larger: it has some 300 bytes for a file.
+/// The largest journal that is read; a file takes some 300 bytes.
 pub(crate) const MAX_BYTES: u64 = 4 << 30;
 
 /// The first line.
@@ -23,7 +24,7 @@ struct Head {
     made: Made,
 }
 
-/// What a run made besides the files of kernels.
+/// The files and directories that a run created besides those of kernels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
 pub(crate) struct Made {
@@ -41,7 +42,7 @@ impl Made {
     }
 }
 
-/// What a run does with a file.
+/// The role of a file in a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Role {
@@ -90,7 +91,7 @@ pub(crate) struct Entry {
     pub(crate) size: u64,
     pub(crate) mtime: i64,
     pub(crate) ctime: i64,
-    /// What is wrong with it, for people.
+    /// Its problem, for people.
     pub(crate) why: String,
     #[serde(default, skip_serializing_if = "Role::is_taken")]
     pub(crate) role: Role,
@@ -103,13 +104,13 @@ impl Entry {
         Self { set, file, below, dev, ino, size, mtime, ctime, why, role: Role::Taken }
     }
 
-    /// A file of which no state was judged.
+    /// A file without a judged state.
     pub(crate) fn unseen(set: u64, file: &str, role: Role, why: &str) -> Self {
         let nothing = FileState { id: FileId { dev: 0, ino: 0 }, len: 0, mtime: 0, ctime: 0 };
         Self { role, ..Self::new(set, file, None, &nothing, why) }
     }
 
-    /// The path in the cache, and in the run's folder.
+    /// The path in the cache, and in the run's directory.
     pub(crate) fn path(&self) -> String {
         self.path_of(&self.file)
     }
@@ -122,13 +123,13 @@ impl Entry {
         }
     }
 
-    /// Whether this is the file.
+    /// Whether `found` is the state of this file.
     pub(crate) fn is(&self, found: &FileState) -> bool {
         let Self { dev, ino, size, mtime, ctime, .. } = *self;
         found.is_as_long_and_old(&FileState { id: FileId { dev, ino }, len: size, mtime, ctime })
     }
 
-    /// Whether it names files of the cache only: the journal may have been edited.
+    /// Whether it names a file in the cache: the journal may have been edited.
     fn is_sound(&self) -> bool {
         let known = |below: &String| FOLDERS.contains(&below.as_str());
         let is_name = !matches!(self.file.as_str(), "" | "." | "..") && !self.file.contains(['/', '\0']);
@@ -149,7 +150,7 @@ pub(crate) fn text(entries: &[Entry], made: Made) -> Vec<u8> {
     bytes
 }
 
-/// What the run made besides the files of kernels, by the first line of its journal.
+/// The [`Made`] of the journal's first line.
 pub(crate) fn made(bytes: &[u8]) -> Made {
     let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
     serde_json::from_slice::<Head>(first).map(|head| head.made).unwrap_or_default()
@@ -205,7 +206,7 @@ mod tests {
         let complete = text(&good);
         let (entries, bad) = parse(&complete[..complete.len() - 5]);
         assert_eq!((entries.len(), bad), (7, vec![9]));
-        // A line of a version that says more or less of a file is not taken for one that says as much.
+        // A line with other fields than this version's is not used.
         let line = String::from_utf8(text(&[entry("a.o", None)])).unwrap();
         let other = line.replace("\"set\"", "\"added\":\"\",\"set\"");
         assert_eq!(parse(other.as_bytes()), (vec![], vec![2]));

@@ -1,4 +1,4 @@
-//! A cache that is about to be changed: its folder, the one beside which the quarantine is, and the locks.
+//! A locked cache: its directory, the parent, where the quarantine is, and the locks.
 
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
@@ -9,28 +9,28 @@ use crate::quarantine::locks::Locks;
 use opkeep_fs::{Dir, Fs};
 use opkeep_kernel_meta::QUARANTINE;
 
-/// A cache that nobody else is at, as far as locks tell.
+/// A cache whose locks this process holds.
 #[derive(Debug)]
 pub(crate) struct LockedCache {
-    /// The folder that the cache's own is in.
+    /// The parent of the cache's directory.
     pub(crate) parent: Dir,
-    /// The cache's folder.
+    /// The cache's directory.
     pub(crate) dir: Dir,
-    /// How the quarantine beside it is called.
+    /// The name of the quarantine beside it.
     pub(crate) quarantine: OsString,
     pub(crate) locks: Locks,
 }
 
 impl LockedCache {
-    /// Enters the cache at `path`, if nobody is at it.
+    /// Opens and locks the cache at `path`.
     ///
     /// # Errors
-    /// [`RepairError`]: it is locked, closed, or the top of a file system.
+    /// [`RepairError`]: it is locked, cannot be opened, or is a mount point.
     pub(crate) fn enter(path: &Path) -> Result<Self, RepairError> {
         Self::enter_with(&Fs::new(), path, true)
     }
 
-    /// Enters the cache at `path` for a build that holds the lock of our builds there.
+    /// Opens and locks the cache at `path` for a build that already holds the build lock there.
     ///
     /// # Errors
     /// As [`enter`](Self::enter).
@@ -39,7 +39,7 @@ impl LockedCache {
     }
 
     fn enter_with(fs: &Fs, path: &Path, ours: bool) -> Result<Self, RepairError> {
-        // What `.` is beside only its full path tells.
+        // The parent of `.` is only in its full path.
         let full = match fs.real_path(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 return Err(RepairError::NoDirectory { path: path.to_owned() });
@@ -65,7 +65,7 @@ impl LockedCache {
         Ok(Self { quarantine: beside(name), parent, dir, locks })
     }
 
-    /// Where the quarantine is, or would be.
+    /// The path of the quarantine, which need not exist.
     pub(crate) fn quarantine_path(&self) -> PathBuf {
         self.parent.path().join(&self.quarantine)
     }

@@ -1,4 +1,4 @@
-//! The locks of those who work in a cache: held by us while we change it, and theirs first.
+//! The locks of the programs that use a cache. They are held while the cache is changed.
 
 use std::fs::File;
 use std::io;
@@ -14,29 +14,29 @@ use rustix::process::{Flock, FlockType, fcntl_getlk};
 use crate::quarantine::{RepairError, io as tools};
 use opkeep_fs::Dir;
 
-/// Locks of a whole cache that are taken with `flock`: MindSpore's while it starts, and that of a build of ours.
+/// Locks of a whole cache that are taken with `flock`: MindSpore's during its start, and the build lock of opkeep.
 const WHOLE: [&str; 2] = ["file.lock", ".opkeep.lock"];
-/// Locks of a whole cache that are taken with `fcntl`: CANN's while it makes room, AKG's while it shares out work.
+/// Locks of a whole cache that are taken with `fcntl`: CANN's during an eviction, AKG's while it distributes work.
 const WHOLE_RECORD: [&str; 3] = ["op_cache_file_del.lock", "kernel_build_tmp.key", "akg_build_tmp.key"];
 
 const MOMENT: Duration = Duration::from_millis(250);
 const POLL: Duration = Duration::from_millis(5);
 
-/// Locks that we hold, until this is dropped.
+/// Locks that are held until this is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Locks {
     held: Vec<File>,
-    /// Some lock could not be taken, since its file system has none.
+    /// A lock could not be taken, since the file system has no locks.
     pub(crate) without: bool,
 }
 
-/// What came of asking for one lock.
+/// The outcome of an attempt to lock.
 #[derive(Debug)]
 enum Asked {
     Ours(File),
-    /// There is no such file, so nobody holds it.
+    /// The file is missing, so no process holds the lock.
     NoFile,
-    /// Nobody holds it, and we may not either.
+    /// No process holds it, and this user may not.
     Free,
     Theirs,
     /// The file system has no locks.
@@ -44,11 +44,10 @@ enum Asked {
 }
 
 impl Locks {
-    /// Takes all locks of the cache in `dir` that there are, and for which `dir` must stay open: `ours` says whether that
-    /// of our builds too.
+    /// Takes all existing locks of the cache in `dir`, which must stay open; the build lock of opkeep only if `ours`.
     pub(crate) fn of_cache(dir: &Dir, ours: bool) -> Result<Self, RepairError> {
         let mut locks = Self::default();
-        // The folder itself keeps repairs apart; no framework locks that.
+        // The lock of the directory excludes other repairs; no framework locks it.
         match lock_soon(dir) {
             Err(Errno::WOULDBLOCK) => return Err(RepairError::Locked { lock: dir.path().to_owned() }),
             Err(_) => locks.without = true,
@@ -95,7 +94,7 @@ fn lock_whole((file, _): (File, bool)) -> Asked {
     }
 }
 
-/// Takes a lock that nobody holds for longer than a moment: so does a program that was just started by who held it.
+/// Takes a lock. It is retried for a moment: a program that its holder just started may have it until exec.
 fn lock_soon(file: impl AsFd) -> Result<(), Errno> {
     let began = Instant::now();
     loop {

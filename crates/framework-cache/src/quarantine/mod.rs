@@ -1,27 +1,26 @@
-//! Sets aside what is damaged or left over in a cache, so that the framework makes just that again; and puts it back.
+//! Moves damaged kernels and orphans of a cache to a quarantine, so that the framework compiles them again.
 //!
-//! Nothing is deleted and no link followed. What is taken away goes beside the cache, on the same file system:
+//! Nothing is deleted, and no link is followed. The quarantine is beside the cache, on the same file system:
 //!
 //! ```text
 //! <base>/rank_0/
-//!   kernel_meta/                                what the framework reads
+//!   kernel_meta/                                the cache
 //!   kernel_meta.opkeep-quarantine/
 //!     20260901T120000.000Z-4711/                one run of repair
-//!       .opkeep-journal                        which files, in which state; written and synced before the first move
-//!       square_1_0.json                         files as they lay in the cache, in the same folders
+//!       .opkeep-journal                        the files and their states; durable before the first move
+//!       square_1_0.json                         files under their paths in the cache
 //!       tbe_prebuild_res/a.json
 //! ```
 //!
-//! # What holds
+//! # Guarantees
 //!
-//! - **What is moved is what was judged.** Right before each rename, the file is compared with the one that the
-//!   [survey](crate::scan) judged, and so is all else of its kernel; right after, and once more at the end, the file
-//!   that was moved is. One that turns out to be another goes back, unless its name is taken meanwhile: then it stays in
-//!   quarantine, which is told.
-//! - **Who holds a lock is left alone**: MindSpore's `file.lock`, AKG's `*_build_tmp.key`, CANN's
-//!   `op_cache_file_del.lock` and `<kernel>.lock`, and our own. They are held by us while files are moved.
-//! - **A description goes first and comes back last**, so that no reader meets a `.json` beside half of a kernel.
-//! - **A run that was interrupted can be undone**, and another goes on where it ended.
+//! - **Only the judged files are moved.** Before each rename, the file and all others of its kernel are compared with those
+//!   that the [scan](crate::scan) judged; after it, and once more at the end, the moved file is compared. A file that was
+//!   replaced meanwhile is restored, unless its name is taken: then it stays in quarantine, and is reported.
+//! - **Locks are respected**: MindSpore's `file.lock`, AKG's `*_build_tmp.key`, CANN's `op_cache_file_del.lock` and
+//!   `<kernel>.lock`, and those of builds. They are held while files are moved.
+//! - **A description is moved first and restored last**, so that no reader finds a `.json` beside an incomplete kernel.
+//! - **An interrupted run can be undone**, and another run continues it.
 
 pub(crate) mod dir;
 mod error;

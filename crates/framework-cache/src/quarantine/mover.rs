@@ -1,4 +1,4 @@
-//! Setting aside.
+//! The moves of a quarantine.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -41,39 +41,39 @@ impl<'a> QuarantineOptions<'a> {
     }
 }
 
-/// What was set aside, and what not.
+/// The result of [`quarantine`](quarantine()).
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct QuarantineReport {
-    /// The folder with the files, if any was moved.
+    /// The directory with the files, if any was moved.
     pub quarantine: Option<PathBuf>,
-    /// What was moved, or would be.
+    /// The items that were moved, or would be.
     pub moved: Vec<QuarantinedItem>,
-    /// What is damaged, or may be, and still there.
+    /// The items that are damaged, or may be, and stay.
     pub skipped: Vec<SkippedItem>,
-    /// The file system has no locks, so nobody could be kept away.
+    /// The file system has no locks, so other programs were not kept out.
     pub without_locks: bool,
-    /// It was given up before the end.
+    /// It was cancelled.
     pub cancelled: bool,
 }
 
-/// A thing in a cache of which files were moved.
+/// An item of which files were moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QuarantinedItem {
-    /// What it is.
+    /// Its kind.
     pub kind: ItemKind,
     /// The kernel's stem, or the file's name.
     pub name: String,
-    /// The folder of the cache that it was in, if not right there.
+    /// The subdirectory of the cache that it was in, if any.
     pub below: Option<&'static str>,
-    /// Which files were moved, in this order.
+    /// The moved files, in this order.
     pub files: Vec<String>,
-    /// What is wrong with it.
+    /// Its problem.
     pub reason: String,
 }
 
-/// Moves what is damaged or left over in the surveyed cache to a quarantine beside it.
+/// Moves the damaged kernels and the orphans of the scanned cache to a quarantine beside it.
 ///
 /// # Errors
 /// [`RepairError`]: nothing was changed.
@@ -136,7 +136,7 @@ pub fn quarantine(
     Ok(report)
 }
 
-/// The lines of the journal for `sets`.
+/// The journal's lines for `sets`.
 fn entries(sets: &[Set<'_>]) -> Vec<Entry> {
     let numbered = (0..).zip(sets);
     let of = |(number, set): (u64, &Set<'_>)| {
@@ -150,7 +150,7 @@ fn entries(sets: &[Set<'_>]) -> Vec<Entry> {
     numbered.flat_map(of).collect()
 }
 
-/// Leaves what some process has opened since it was judged.
+/// Skips the sets with a file that a process has opened since it was judged.
 fn leave_open(sets: &mut Vec<Set<'_>>, left: &mut Vec<SkippedItem>) {
     let open = OpenFiles::of_others();
     sets.retain(|set| {
@@ -167,15 +167,15 @@ struct Mover<'a> {
     locked_cache: &'a LockedCache,
     quarantine: &'a Quarantine,
     options: &'a QuarantineOptions<'a>,
-    /// Folders in the cache that were opened.
+    /// Subdirectories of the cache that were opened.
     subdirs: HashMap<&'static str, Dir>,
-    /// How many files were about to be moved so far.
+    /// The number of files that were about to be moved so far.
     number: u64,
     report: QuarantineReport,
 }
 
 impl Mover<'_> {
-    /// Moves the files of a set, if all of it is as it was judged; says of those that stay why.
+    /// Moves the files of a set if all of them are as they were judged, or reports why they stay.
     fn take(&mut self, set: &Set<'_>) -> Taken {
         let mut taken = Vec::new();
         if let Err(why) = self.try_take(set, &mut taken) {
@@ -195,7 +195,7 @@ impl Mover<'_> {
         }
         let from = set.item.below.and_then(|below| self.subdirs.get(below)).unwrap_or(&self.locked_cache.dir);
         let to = self.quarantine.dir(set.item.below);
-        // Held until the last file was moved, its own lock file.
+        // Held until the last file is moved, which is the lock file itself.
         let locks = Locks::of_kernel(from, &set.locks).map_err(|error| SkipCause::Lock(locked(&error)))?;
         self.report.without_locks |= locks.without;
         set.check(from)?;
@@ -206,18 +206,18 @@ impl Mover<'_> {
             });
             match moved {
                 Ok(()) => taken.push((file.clone(), *judged)),
-                // Files in another state than judged mean that somebody is at it, and may make it whole.
+                // The file changed since it was judged, so another program may be completing the kernel.
                 Err(why @ (SkipCause::Changed { .. } | SkipCause::Displaced { .. })) => {
                     return Err(restore_moved(from, to, taken, &set.judged).unwrap_or(why));
                 }
-                // Without its description, the rest is nothing.
+                // If the description stays, the other files have to stay, too.
                 Err(why) if file.ends_with(".json") => return Err(why),
                 Err(why) => failed = Some(why),
             }
             (self.options.progress)(QuarantineProgress::Moved(self.number));
             self.number += 1;
         }
-        // What was missing may have come while the rest went.
+        // A missing file may have been written meanwhile.
         if let Some(file) = set.absent.iter().find(|file| from.may_exist(file)).cloned() {
             let displaced = restore_moved(from, to, taken, &set.judged);
             return Err(displaced.unwrap_or(SkipCause::Changed { file }));
@@ -225,7 +225,7 @@ impl Mover<'_> {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Looks at what was moved once more: what somebody wrote to meanwhile, who had it open, goes back.
+    /// Checks the moved files once more, and restores those that a process has open or has written to meanwhile.
     fn look_again(&mut self, done: &mut [(&Set<'_>, Taken)]) {
         let open = if self.options.force { OpenFiles::default() } else { OpenFiles::of_others() };
         for (set, taken) in done.iter_mut().filter(|(_, taken)| !taken.is_empty()) {
@@ -247,7 +247,7 @@ impl Mover<'_> {
     }
 }
 
-/// Why a kernel's lock keeps us away.
+/// The problem of a kernel's lock.
 pub(crate) fn locked(error: &RepairError) -> String {
     match error {
         RepairError::Locked { lock } => {
@@ -282,7 +282,7 @@ pub(crate) fn move_judged(
     if to.file_state(file).is_some_and(|found| found.is_same_content(judged)) {
         return Ok(());
     }
-    // Between looking and renaming, another file took the name.
+    // Between the check and the rename, another file took the name.
     let changed = SkipCause::Changed { file: named() };
     match rename_new(to, file, from, file) {
         Ok(()) => Err(changed),
@@ -331,7 +331,7 @@ pub(crate) fn restore_moved(
 }
 
 impl Set<'_> {
-    /// Adds the files that stay, as they are now, to those that were judged.
+    /// Adds the current states of the files that stay to the judged ones.
     fn look_at_staying(&mut self, dir: &Dir, taken: &HashSet<(Option<&str>, String)>) {
         let below = self.item.below.map(|below| dir.below(OsStr::new(below)));
         let Some(dir) = below.as_ref().map_or(Some(dir), |below| below.as_ref().ok()) else { return };
@@ -350,7 +350,7 @@ impl Set<'_> {
         SkippedItem::of(self.item, why)
     }
 
-    /// Whether everything is as it was judged.
+    /// Checks that everything is as it was judged.
     fn check(&self, dir: &Dir) -> Result<(), SkipCause> {
         let changed = |file: &String| Err(SkipCause::Changed { file: file.clone() });
         if let Some((file, _)) =

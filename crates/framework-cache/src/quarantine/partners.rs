@@ -1,10 +1,10 @@
-//! The files of a kernel that must not be another kernel's: a description and the objects that it may be about.
+//! The files of a kernel that must fit together: a description and the objects that it may describe.
 
 use opkeep_cann_meta::file_names::FileSet;
 use opkeep_fs::Dir;
 use opkeep_kernel_meta::displace::{digest_of, stated};
 
-/// The objects of the name of a description; the descriptions of the name of an object; of other files, nothing.
+/// The objects with the name of a description, or the descriptions with the name of an object; empty for other files.
 pub(crate) fn partners(file: &str) -> Vec<String> {
     if let Some(stem) = file.strip_suffix(".json") {
         return FileSet::OBJECTS.names(stem).collect();
@@ -16,7 +16,7 @@ pub(crate) fn partners(file: &str) -> Vec<String> {
     [Some(stem), of_library].into_iter().flatten().map(|stem| format!("{stem}.json")).collect()
 }
 
-/// Whether a description may be about it.
+/// Whether a description may describe it.
 pub(crate) fn is_object(file: &str) -> bool {
     !file.ends_with(".json") && !partners(file).is_empty()
 }

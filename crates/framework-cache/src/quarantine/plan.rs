@@ -1,4 +1,4 @@
-//! What of a cache is to be set aside.
+//! The plan of a quarantine.
 
 use std::collections::HashSet;
 
@@ -8,34 +8,34 @@ use crate::scan::{CacheScan, Item, ItemKind, ItemProblem, ItemState, Kind};
 use opkeep_fs::FileState;
 use opkeep_kernel_meta::InUse;
 
-/// What is to be done about a cache.
+/// The files to move, and the items to skip.
 #[derive(Debug)]
 pub(crate) struct Plan<'a> {
     pub(crate) sets: Vec<Set<'a>>,
     pub(crate) skipped: Vec<SkippedItem>,
 }
 
-/// The files of one damaged thing.
+/// The files of one damaged item.
 #[derive(Debug)]
 pub(crate) struct Set<'a> {
     pub(crate) item: &'a Item,
-    /// As they were judged, in the order in which they go.
+    /// The files as they were judged, in the order of the moves.
     pub(crate) files: Vec<(String, FileState)>,
     /// Objects and libraries of the names of these that stay, if they exist and no set takes them.
     pub(crate) stay: Vec<String>,
     /// The files, and those that stay as they were when the repair began.
     pub(crate) judged: Vec<(String, FileState)>,
-    /// What was missing when it was judged. If it is there now, the thing is another.
+    /// Files that were missing when the item was judged. If one exists by now, the item has changed.
     pub(crate) absent: Vec<String>,
-    /// The vendor's locks of this one thing.
+    /// The vendor's locks of the item.
     pub(crate) locks: Vec<String>,
     pub(crate) why: String,
 }
 
-/// What of `scan` is to be set aside; with `force` also what may be in the making.
+/// The plan for a scanned cache; with `force`, also for items in progress.
 pub(crate) fn plan(scan: &CacheScan, force: bool) -> Plan<'_> {
     let mut plan = Plan { sets: Vec::new(), skipped: Vec::new() };
-    // A kernel may be called otherwise than its object: then a damaged one can have the object's name.
+    // A kernel and its object may have different names, so a damaged kernel can have the name of another one's object.
     let mut claimed: HashSet<(Option<&str>, String)> = HashSet::new();
     for item in scan.items.iter().filter(|item| matches!(item.state, ItemState::Intact)) {
         claimed.extend(item.files().into_iter().map(|file| (item.below, file)));
@@ -56,7 +56,7 @@ pub(crate) fn plan(scan: &CacheScan, force: bool) -> Plan<'_> {
     plan
 }
 
-/// Why something that is not intact is not to be moved.
+/// Why an item that is not intact is skipped.
 fn stays(item: &Item, kind: Kind, force: bool) -> Option<SkipCause> {
     match (&item.state, item.in_use) {
         (ItemState::Changing, _) => Some(SkipCause::Changing),
@@ -65,7 +65,7 @@ fn stays(item: &Item, kind: Kind, force: bool) -> Option<SkipCause> {
         }
         (ItemState::OtherChip(other), _) => Some(SkipCause::OtherChip(other.clone())),
         (_, _) if kind == Kind::Package => Some(SkipCause::Installed),
-        // Frameworks do follow links: to them it may be whole, and what they compile anew they write through the link.
+        // Frameworks follow links: for them it may be intact, and they write a new kernel through the link.
         (ItemState::Damaged(problems), _) if problems.iter().any(|problem| problem.no_file().is_some()) => {
             let file = problems.iter().find_map(ItemProblem::no_file).unwrap_or_default();
             Some(SkipCause::NotAFile { file: file.to_owned() })
@@ -93,7 +93,7 @@ impl<'a> Plan<'a> {
                 None => absent.push(file.clone()),
             }
         }
-        // Its description goes first, its lock last.
+        // The description is first, the lock last.
         files.sort_by_key(|(file, _)| match () {
             () if file.ends_with(".json") => 0,
             () if file.ends_with(".lock") => 2,
@@ -109,7 +109,7 @@ impl<'a> Plan<'a> {
             let file = absent.into_iter().next().unwrap_or_else(|| item.name.clone());
             return self.skipped.push(SkippedItem::of(item, SkipCause::Changed { file }));
         }
-        // An object that no kernel had claimed came after the cache was looked at. Libraries need no description.
+        // An object without a kernel was written after the scan. Libraries need no description.
         let may_stay = |file: &String| !file.ends_with(".o") || claimed.contains(&(item.below, file.clone()));
         let stay = files.iter().filter(|(file, _)| file.ends_with(".json"));
         let stay = stay.flat_map(|(file, _)| partners(file)).filter(may_stay).collect();
@@ -118,7 +118,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Files without which a kernel is damaged or an orphan: if they come, it may be whole.
+/// Files whose absence makes a kernel damaged or an orphan. If one exists by now, the kernel may be intact.
 fn missing_files(item: &Item) -> Vec<String> {
     let expected = |problem: &ItemProblem| match problem {
         ItemProblem::NoObject { expected } => expected.split(" or ").map(str::to_owned).collect(),
@@ -132,7 +132,7 @@ fn missing_files(item: &Item) -> Vec<String> {
 }
 
 impl ItemProblem {
-    /// The file that is none.
+    /// The name that belongs to no regular file.
     fn no_file(&self) -> Option<&str> {
         match self {
             Self::NotAFile { file } => Some(file),
@@ -142,7 +142,7 @@ impl ItemProblem {
 }
 
 impl Item {
-    /// What is wrong with it, in one line; nothing if it is intact.
+    /// Its problem in one line; empty if it is intact.
     pub fn problem(&self) -> String {
         match &self.state {
             ItemState::Damaged(problems) => {

@@ -98,7 +98,7 @@ pub(crate) fn keep(
             restore_moved(&locked_cache.dir, quarantine.dir(None), taken, &set.judged(&locked_cache.dir));
         *moved = Err(displaced.unwrap_or(why));
     }
-    // What was restored is no part of the run. If this cannot be written, an undo finds it in its place.
+    // Restored files are no part of the run. If this cannot be written, an undo finds them in their places.
     let in_run = |number: u64| sets.get(number as usize).is_some_and(|set| set.is_in(quarantine.dir(None)));
     let moved: Vec<Entry> = entries.iter().filter(|entry| in_run(entry.set)).cloned().collect();
     if !moved.is_empty() && moved.len() < entries.len() {

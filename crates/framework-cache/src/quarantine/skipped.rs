@@ -1,4 +1,4 @@
-//! What stays in a cache, and why.
+//! The items that stay in a cache, and why.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,63 +7,63 @@ use opkeep_kernel_meta::InUse;
 
 use crate::scan::{Item, ItemKind, OtherChip};
 
-/// A thing, or some files of it, that are still there.
+/// An item, or some of its files, that stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SkippedItem {
-    /// What it is.
+    /// Its kind.
     pub kind: ItemKind,
     /// The kernel's stem, or the file's name.
     pub name: String,
-    /// The folder of the cache that it is in, if not right there.
+    /// The subdirectory of the cache that it is in, if any.
     pub below: Option<&'static str>,
-    /// Why it is still there.
+    /// Why it stays.
     pub cause: SkipCause,
 }
 
-/// Why something was not moved.
+/// Why an item was not moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SkipCause {
-    /// A build may be making it.
+    /// A build may be writing it.
     InProgress(InUse),
-    /// Somebody holds its lock, or it cannot be told.
+    /// Its lock is held, or cannot be read.
     Lock(String),
-    /// It is not what was judged any more.
+    /// It changed since it was judged.
     Changed {
-        /// The file that changed, appeared or went away.
+        /// The file that changed, appeared or disappeared.
         file: String,
     },
-    /// It changed whenever it was read.
+    /// It changed each time it was read.
     Changing,
-    /// It could not be read, so nobody knows whether it is damaged.
+    /// It could not be read, so its state is unknown.
     Unreadable {
         /// The file.
         file: String,
-        /// What the system said.
+        /// The error of the system.
         problem: String,
     },
-    /// A link, folder or pipe stands where a file should be: nobody knows what a framework finds there.
+    /// A link, directory or pipe has the name of a file, so the framework's reaction is unknown.
     NotAFile {
         /// Its name.
         file: String,
     },
-    /// It is a kernel in order, for another chip: that is no damage, and the user's to decide.
+    /// It is a valid kernel for another chip. The user decides about it.
     OtherChip(OtherChip),
-    /// It is part of what was installed: no framework makes it again.
+    /// It is part of an installed package: no framework compiles it again.
     Installed,
     /// A file could not be moved.
     Failed {
         /// The file.
         file: String,
-        /// What the system said.
+        /// The error of the system.
         problem: String,
     },
-    /// A file was replaced while it was moved, and the new one is in quarantine now: its name was taken meanwhile.
+    /// A file was replaced while it was moved, and the new file is in quarantine, since its name was taken meanwhile.
     Displaced {
         /// The file.
         file: String,
-        /// Where it is.
+        /// Its path now.
         path: PathBuf,
     },
 }

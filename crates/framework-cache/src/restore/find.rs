@@ -1,4 +1,4 @@
-//! Finding what was quarantined.
+//! The search for quarantines.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind};
@@ -10,7 +10,7 @@ use opkeep_fs::descend;
 use opkeep_fs::{Dir, FileKind, Fs};
 use opkeep_kernel_meta::{MAX_DEPTH, QUARANTINE, RunId};
 
-/// What one run quarantined of one cache.
+/// The quarantine of one run and one cache.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct QuarantineRun {
     /// The run's name: later ones are greater.
@@ -27,10 +27,10 @@ impl QuarantineRun {
     }
 }
 
-/// What was quarantined: the run at `path`, or all runs of the cache at `path` and of those below.
+/// The quarantines: the run at `path`, or all runs of the cache at `path` and of those below.
 ///
 /// # Errors
-/// `path` cannot be looked into.
+/// `path` cannot be read.
 pub fn quarantines(path: &Path) -> io::Result<Vec<QuarantineRun>> {
     // The cache itself may have been deleted since.
     let full = match Fs::new().real_path(path) {
@@ -67,7 +67,7 @@ pub fn quarantines(path: &Path) -> io::Result<Vec<QuarantineRun>> {
     Ok(found)
 }
 
-/// Those of the newest run, in the order in which to undo them: the last one first.
+/// The quarantines of the newest run, in the order of the undo: the last one first.
 pub fn newest(mut found: Vec<QuarantineRun>) -> Vec<QuarantineRun> {
     let order = |one: &QuarantineRun| RunId::order_of(&one.run);
     let last = found.iter().map(|one| order(one).0).max();
@@ -76,7 +76,7 @@ pub fn newest(mut found: Vec<QuarantineRun>) -> Vec<QuarantineRun> {
     found
 }
 
-/// The cache whose quarantine `path` is.
+/// The cache that the quarantine `path` belongs to.
 fn cache_of(path: &Path) -> Option<PathBuf> {
     let name = path.file_name()?.to_str()?.strip_suffix(QUARANTINE)?;
     (!name.is_empty()).then(|| path.with_file_name(name))

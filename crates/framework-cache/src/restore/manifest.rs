@@ -23,8 +23,8 @@ pub(super) fn read_manifest(dir: &Dir) -> Result<Vec<u8>, RepairError> {
     }
 }
 
-/// Restores the manifest's lines of the kernels that `entries` are of, where the files are restored. Call it after them:
-/// until then, the manifest says which files are ours.
+/// Restores the manifest's lines of the kernels of `entries` whose files are restored. Called after the files: until then,
+/// the manifest shows which files are ours.
 pub(super) fn restore_lines<'e>(
     dir: &Dir,
     found: &Manifest<'e>,
@@ -54,7 +54,7 @@ pub(super) fn restore_lines<'e>(
     temp.publish(manifest::NAME)
 }
 
-/// The kernel that a file belongs to, and which of its files that is.
+/// The kernel that a file belongs to, and the kind of the file.
 pub(super) fn kernel_of(entry: &Entry) -> Option<(KernelFileKind, &str)> {
     KernelFileKind::ALL.into_iter().find_map(|part| Some((part, part.stem_of(&entry.file)?)))
 }

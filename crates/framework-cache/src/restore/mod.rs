@@ -1,4 +1,4 @@
-//! Restoring what was quarantined.
+//! Restores quarantined files.
 
 mod find;
 mod manifest;
@@ -101,7 +101,7 @@ pub fn restore(
     Ok(report)
 }
 
-/// Removes what a run made besides the files of kernels, unless it holds something else now.
+/// Removes the other files and directories that a run created, unless they have other content by now.
 fn unmake(locked_cache: &LockedCache, made: Made) {
     let is_ours = |name: &OsStr| name == LOCK;
     let names = locked_cache.dir.entries().unwrap_or_default();
@@ -121,7 +121,7 @@ fn unmake(locked_cache: &LockedCache, made: Made) {
     }
 }
 
-/// What a run's journal says.
+/// The content of a run's journal.
 #[derive(Default)]
 struct Journal {
     entries: Vec<Entry>,
@@ -143,7 +143,7 @@ fn read_journal(run: &Dir) -> Result<Journal, RepairError> {
     }
 }
 
-/// Files in the run's directory that no line of the journal is about: another program edited it, or wrote them.
+/// Files in the run's directory that the journal does not list: another program edited the journal, or wrote them.
 fn unnamed(run: &Dir, entries: &[Entry]) -> Vec<UnrestoredFile> {
     let known: HashSet<String> = entries.iter().map(Entry::path).collect();
     let own = |name: &str| [journal::NAME, journal::UNFINISHED].contains(&name);
@@ -165,7 +165,7 @@ fn unnamed(run: &Dir, entries: &[Entry]) -> Vec<UnrestoredFile> {
     found.into_iter().map(|file| UnrestoredFile { file, reason: why.to_owned() }).collect()
 }
 
-/// Removes the run's directory if nothing of the cache is in it; whether it did.
+/// Removes the run's directory if it has no file of the cache. Returns whether it did.
 fn clear(locked_cache: &LockedCache, top: &Dir, run: &Dir, name: &OsStr) -> bool {
     let own = [journal::NAME, journal::UNFINISHED];
     let Ok(names) = run.entries() else { return false };

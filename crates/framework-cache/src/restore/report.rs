@@ -1,4 +1,4 @@
-//! How to restore, and the outcome.
+//! The options and the result of a restore.
 
 use crate::quarantine::QuarantineProgress;
 
@@ -24,17 +24,17 @@ impl<'a> RestoreOptions<'a> {
     }
 }
 
-/// What was restored, and what was not.
+/// The result of [`restore`](super::restore()).
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct RestoreReport {
     /// The restored files, by their paths in the cache.
     pub restored: Vec<String>,
-    /// The files that the run, or its build, had written and that were removed.
+    /// The removed files, which the run, or its build, had written.
     pub deleted: Vec<String>,
-    /// What stays in quarantine, or could not get its name back.
+    /// The files that stay in quarantine, or could not get their names back.
     pub unrestored: Vec<UnrestoredFile>,
-    /// Nothing is left of the run: its directory is removed.
+    /// Nothing of the run is left, and its directory is removed.
     pub removed: bool,
 }
 

@@ -433,9 +433,9 @@ enum Blocked {
 /// Files of a kernel besides those that a run quarantined.
 #[derive(Default)]
 struct Others<'e> {
-    /// What a build wrote under names that were free.
+    /// Files that a build wrote under free names.
     written: Vec<&'e Entry>,
-    /// What a build left as it was.
+    /// Files that a build left unchanged.
     stay: Vec<&'e Entry>,
 }
 

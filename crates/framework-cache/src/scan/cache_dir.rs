@@ -1,4 +1,4 @@
-//! Where caches are, and whose.
+//! The search for caches, and their owners.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -11,18 +11,18 @@ use opkeep_cann_meta::targets;
 use opkeep_fs::{Dir, DirEntry, FileKind};
 use opkeep_kernel_meta::is_quarantine;
 
-/// Folders in a cache that have kernels, or trial compiles, of their own.
+/// Directories in a cache with kernels, or precompiles, of their own.
 pub(crate) const PREBUILT: &str = "tbe_prebuild_res";
 pub(crate) const AKG_PARTS: [&str; 3] = ["akg", "composite", "tbe"];
 /// All of them.
 pub(crate) const FOLDERS: [&str; 4] = [PREBUILT, AKG_PARTS[0], AKG_PARTS[1], AKG_PARTS[2]];
 
-/// Whether `path` is in a folder that holds what a repair took away.
+/// Whether `path` is in the quarantine of a repair.
 pub fn is_in_quarantine(path: &Path) -> bool {
     path.iter().any(is_quarantine)
 }
 
-/// Whose cache a folder is.
+/// The owner of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Kind {
@@ -34,7 +34,7 @@ pub enum Kind {
     Cann,
     /// A directory of an operator package, `op_impl/ai_core/tbe/kernel/<soc>/<op>`, or of the tree that one is built in.
     Package,
-    /// The directory that CANN has kernels compiled in: `kernel_meta_<process>/kernel_meta`.
+    /// CANN's work directory for compiles: `kernel_meta_<process>/kernel_meta`.
     Work,
 }
 
@@ -63,27 +63,27 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A cache: one folder with kernels in it.
+/// A cache: one directory of kernels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheDir {
-    /// The folder.
+    /// The directory.
     pub path: PathBuf,
-    /// Whose it is.
+    /// Its owner.
     pub kind: Kind,
-    /// What `RANK_ID` was, if the folder is a rank's.
+    /// `RANK_ID`, if the directory belongs to a rank.
     pub rank: Option<String>,
-    /// The chip, if the folder's name says it: that of CANN's caches and of packages.
+    /// The chip, if the path names it, as in CANN's caches and in packages.
     pub soc: Option<String>,
 }
 
 impl CacheDir {
-    /// The folder that all ranks of one run have in common, of a rank's cache.
+    /// The parent directory of all ranks of a run, if this is a rank's cache.
     pub fn base(&self) -> Option<PathBuf> {
         self.rank.as_ref().map(|_| above(&above(&self.path)))
     }
 }
 
-/// The folder that `path` is in, also where it is spelled from the working folder.
+/// The parent directory of `path`, which may be relative.
 fn above(path: &Path) -> PathBuf {
     match path.components().next_back() {
         None | Some(Component::CurDir | Component::ParentDir) => path.join(".."),
@@ -95,7 +95,7 @@ fn above(path: &Path) -> PathBuf {
     }
 }
 
-/// What was found.
+/// The result of a search.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct CacheDirs {
@@ -105,14 +105,14 @@ pub struct CacheDirs {
     pub unreadable_dirs: Vec<(PathBuf, io::Error)>,
     /// Directories that are nested too deep.
     pub too_deep: Vec<PathBuf>,
-    /// Links that were not followed: those to directories above the tree; where no link is followed, those that are called
-    /// as a cache or a rank is.
+    /// Links that were not followed: those to directories above the tree; where no link is followed, those with the name of
+    /// a cache or a rank.
     pub links: Vec<PathBuf>,
-    /// Directories that are no cache and hold files that may be kernels'.
+    /// Directories that are no cache and have files that may belong to kernels.
     pub others: Vec<OtherFiles>,
 }
 
-/// Files of one directory that may be kernels', and that no [`scan`](super::scan) judges.
+/// Files of one directory that may belong to kernels, and that no [`scan`](super::scan()) judges.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct OtherFiles {
@@ -120,12 +120,12 @@ pub struct OtherFiles {
     pub path: PathBuf,
     /// The names of its `.json`, `.o`, `.so` and `.kern` files, in order.
     pub names: Vec<OsString>,
-    /// A survey reads the directory, too, and reports what is no kernel's.
+    /// A scan reads the directory, too, and reports files that belong to no kernel.
     pub is_scanned: bool,
 }
 
-/// The caches at and below `path`, those in other caches, too. Pseudo file systems are not entered, and each directory is
-/// entered once. `path` itself may be a link; others are not followed.
+/// The caches at and below `path`, also inside other caches. Pseudo file systems are not entered, and each directory is
+/// entered once. `path` itself may be a link; other links are not followed.
 ///
 /// # Errors
 /// `path` is no directory, cannot be read, or is on a pseudo file system.
@@ -133,7 +133,7 @@ pub fn find(path: &Path) -> io::Result<CacheDirs> {
     search(path, Links::Leave)
 }
 
-/// As [`find`], with links to directories followed: for what changes nothing.
+/// As [`find`], but links to directories are followed: for callers that change nothing there.
 ///
 /// # Errors
 /// As [`find`].
@@ -143,7 +143,7 @@ pub fn find_through_links(path: &Path) -> io::Result<CacheDirs> {
 
 fn search(path: &Path, links: Links) -> io::Result<CacheDirs> {
     let (walk, dir) = Walk::begin(path, links)?;
-    // Only its full path says what `.` is called.
+    // The name of `.` is only in its full path.
     let mut full = full_names(path)?;
     let mut search = Search { walk, links, found: CacheDirs::default() };
     search.look(dir, &mut full, 0, None);
@@ -175,8 +175,7 @@ struct Search {
 }
 
 impl Search {
-    /// Looks into `dir`, whose full path has the names `full`, and which is a part of the cache that it is in if `part` says
-    /// so.
+    /// Searches `dir`. `full` are the names of its full path; `part` is its meaning to the cache that it is in.
     fn look(&mut self, dir: Dir, full: &mut Vec<OsString>, depth: usize, part: Option<Part>) {
         let names = match dir.entries() {
             Ok(names) => names,
@@ -200,17 +199,16 @@ impl Search {
                 self.look(below, full, depth + 1, part);
                 full.pop();
             } else if part.is_some() {
-                // The survey reports it.
+                // The scan reports it.
                 self.walk.unreadable_dirs.truncate(unreadable);
             }
         }
-        // CANN has a `kernel_meta` with nothing in it but the directories of its processes.
+        // CANN has a `kernel_meta` that contains only the directories of its processes.
         let is_outer = !has_files && self.found.caches.len() > before;
         self.found.caches.extend(cache.filter(|cache| cache.rank.is_some() || !is_outer));
     }
 
-    /// Looks into a directory behind a link. It counts under the names of the link if these are a cache's or a rank's, else
-    /// under its own.
+    /// Searches the target of a link: under the link's name if that is one of a cache or a rank, otherwise under its own.
     fn look_behind_link(&mut self, dir: Dir) {
         let path = dir.path().to_owned();
         let (mut own, mut named) = match (full_names(&path), full_names(&above(&path))) {
@@ -226,8 +224,7 @@ impl Search {
         self.look(dir, if is_cache { &mut named } else { &mut own }, 0, None);
     }
 
-    /// Whether a link leads to a directory. One that is called as a cache or a rank is, and leads nowhere, stands for
-    /// kernels that cannot be read.
+    /// Whether a link leads to a directory. A dangling link with the name of a cache or a rank counts as unreadable.
     fn leads_to_directory(&mut self, dir: &Dir, link: &DirEntry) -> bool {
         let (path, is_cache) = (dir.path().join(&link.name), is_cache_name(&link.name));
         if self.links == Links::Leave && is_cache {
@@ -245,7 +242,7 @@ impl Search {
         }
     }
 
-    /// Keeps the names of files in a directory that is no cache, if they may be kernels'.
+    /// Adds the names of files that may belong to kernels, in a directory that is no cache.
     fn add_others(&mut self, dir: &Dir, files: &[&DirEntry], is_scanned: bool) {
         let may_be = |name: &&&DirEntry| {
             let suffix = Path::new(&name.name).extension().and_then(OsStr::to_str);
@@ -259,12 +256,12 @@ impl Search {
     }
 }
 
-/// What a directory in a cache is to the survey of that.
+/// The meaning of a directory in a cache to the scan of the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
-    /// It judges the kernels there.
+    /// The scan judges its kernels.
     Kernels,
-    /// It reads what trial compiles said, and judges no kernels.
+    /// The scan reads precompiles there, and judges no kernels.
     Trials,
 }
 
@@ -278,8 +275,8 @@ impl Part {
     }
 }
 
-/// Whether kernels are right in a directory of packages: operators have directories of their own, some of them nested. Where
-/// packages are built, other directories have files, too.
+/// Whether a directory of a package has kernels directly in it: operators have directories of their own, some nested. In a
+/// build tree, other directories have files, too.
 fn is_package(full: &[OsString], names: &[DirEntry]) -> bool {
     let mut files = names.iter().filter(|name| name.kind == FileKind::File).map(|name| &*name.name);
     if installed_soc(full).is_some() {
@@ -291,13 +288,13 @@ fn is_package(full: &[OsString], names: &[DirEntry]) -> bool {
     !stems(".json").is_disjoint(&stems(".o"))
 }
 
-/// Whether caches, or folders of them, are called so.
+/// Whether caches, or directories of caches, have this name.
 fn is_cache_name(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     matches!(&*name, "kernel_meta" | "akg_kernel_meta" | "kernel_cache") || name.starts_with("rank_")
 }
 
-/// Whose cache a folder is, by its full path.
+/// The cache at `path`, recognised by its full path.
 fn recognise(path: &Path, full: &[OsString]) -> Option<CacheDir> {
     let name = |up: usize| full.get(full.len().checked_sub(up + 1)?)?.to_str();
     let (own, parent) = (name(0)?, name(1));
@@ -319,34 +316,34 @@ fn recognise(path: &Path, full: &[OsString]) -> Option<CacheDir> {
             Some(cache(Kind::MindSpore, rank, None))
         }
         ("akg_kernel_meta", _) => Some(cache(Kind::Akg, None, None)),
-        // The documentation's own example nests two of that name.
+        // The example in the documentation nests two directories of this name.
         ("kernel_cache", Some("kernel_cache")) => None,
-        // A store of ours in there, or one that an older version made.
+        // A store of opkeep, which may be there.
         ("opkeep" | "v1", Some("kernel_cache")) => None,
         (soc, Some("kernel_cache")) if targets::named(soc).is_some() || has_ini(full) => {
             Some(cache(Kind::Cann, None, Some(soc)))
         }
-        // Others have folders of that name, too.
+        // Other programs use this name, too.
         (_, Some("kernel_cache")) => None,
         _ => installed_soc(full).or_else(|| built_soc(full)).map(|soc| cache(Kind::Package, None, Some(soc))),
     }
 }
 
-/// Whether CANN's settings are beside the folder of this full path.
+/// Whether CANN's settings are beside the directory.
 fn has_ini(full: &[OsString]) -> bool {
     let parent: PathBuf = full.iter().take(full.len().saturating_sub(1)).collect();
     Dir::open_quietly(&parent).is_ok_and(|parent| parent.file_state("op_cache.ini").is_some())
 }
 
-/// The chip that the kernels of an operator package's folder are for: what stands behind `tbe/kernel`.
+/// The chip of an operator package's kernels: the name after `tbe/kernel`.
 fn installed_soc(full: &[OsString]) -> Option<&str> {
     let at = full.windows(2).rposition(|names| names[0] == "tbe" && names[1] == "kernel")?;
     let soc = full.get(at + 2)?.to_str()?;
     (soc != "config").then_some(soc)
 }
 
-/// The chip that kernels are compiled for in a tree that a package is built in: CMake and CPack leave them there as
-/// `kernel/<soc>/<op>` and `binary/<soc>/bin/<op>`.
+/// The chip of the kernels in a package's build tree: CMake and CPack write `kernel/<soc>/<op>` and
+/// `binary/<soc>/bin/<op>`.
 fn built_soc(full: &[OsString]) -> Option<&str> {
     let is_chip = |name: &OsString| {
         let number = name.to_str().and_then(|name| name.strip_prefix("ascend"));

@@ -1,4 +1,4 @@
-//! For which chip a kernel was compiled, and which chip its descriptor names.
+//! The chip that a kernel was compiled for, and the chip that its descriptor names.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use opkeep_cann_meta::{Family, Magic, Word, targets};
 use opkeep_descriptor::read_info;
 use opkeep_validator::{ElfFacts, Machine, Report};
 
-/// For what an object was compiled, by its header.
+/// The target of an object, by its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Built {
     /// Its machine.
@@ -17,45 +17,45 @@ pub struct Built {
     pub flags: u32,
 }
 
-/// A kernel that is for another chip than what stands beside it.
+/// A kernel for another chip than the one named beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtherChip {
-    /// For what it was compiled.
+    /// Its target.
     pub found: Built,
-    /// What names another chip.
+    /// The origin of the other name.
     pub named_by: NamedBy,
 }
 
-/// What names the chip that a kernel is to run on.
+/// The origin of the name of the chip that is to run a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NamedBy {
-    /// Its descriptor, and which chip.
+    /// Its descriptor, with the chip.
     Descriptor(String),
-    /// Its directory, and which chip.
+    /// Its directory, with the chip.
     Directory(String),
-    /// The other kernels of its directory: how many there are of each kind.
+    /// The other kernels of its directory, with their numbers by target.
     Others(String),
 }
 
-/// What the descriptor beside a kernel says of its chip.
+/// The statement of a descriptor about a kernel's chip.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Claim {
-    /// Nothing, or nothing that is known.
+    /// None, or an unknown one.
     #[default]
     None,
-    /// The chip that its object is for.
+    /// The chip of its object.
     Fits,
-    /// Another one.
+    /// Another chip.
     Other(String),
-    /// A chip of which no family is known.
+    /// A chip of an unknown family.
     Unknown(String),
 }
 
-/// What is known of the chip of a kernel.
+/// The known facts about a kernel's chip.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Chip {
-    /// For what each of its objects was compiled, in the order of the file, each kind once: a fat binary has several.
+    /// The targets of its objects, in the order of the file, each once: a fat binary has several.
     pub(crate) objects: Vec<Built>,
     pub(crate) claim: Claim,
 }
@@ -68,14 +68,14 @@ pub(crate) enum Group {
 }
 
 impl Built {
-    /// For what the object with these facts was compiled.
+    /// The target of the object with these facts.
     pub fn of(facts: &ElfFacts) -> Self {
         Self { machine: facts.machine, family: facts.family, flags: facts.flags }
     }
 
-    /// Whether the target called `target` runs it: none if that is not known.
+    /// Whether the target called `target` runs it; none if unknown.
     pub fn runs_on(self, target: &str) -> Option<bool> {
-        // As AKG names hosts.
+        // AKG's names of hosts.
         match target {
             "x86_64" => return Some(self.machine.0 == targets::X86_64),
             "aarch64" => return Some(self.machine.0 == targets::AARCH64),
@@ -88,7 +88,7 @@ impl Built {
         Some(self.family? == Family::of_target(target)?)
     }
 
-    /// Whether it is for Ascend chips, and nothing is known of the one called `target`.
+    /// Whether it is for Ascend chips, and `target` is unknown.
     pub(crate) fn is_unjudged_on(self, target: &str) -> bool {
         self.is_ascend() && self.runs_on(target).is_none() && Family::of_target(target).is_none()
     }
@@ -143,7 +143,7 @@ impl fmt::Display for OtherChip {
 }
 
 impl Chip {
-    /// What is known of a kernel of the framework, if it is one of which it matters: AI CPUs are beside all chips.
+    /// The facts about a kernel, unless its chip does not matter: every chip has AI CPUs.
     pub(crate) fn of(report: &Report) -> Option<Self> {
         let magic = report.meta.as_ref().and_then(|meta| meta.magic.as_ref());
         let is_aicpu = matches!(magic.and_then(Word::known), Some(Magic::ElfAicpu | Magic::PlainAicpu));
@@ -157,7 +157,7 @@ impl Chip {
         Some(Self { objects, claim: Claim::None })
     }
 
-    /// Takes what the descriptor `info` says.
+    /// Adds the statement of the descriptor `info`.
     pub(crate) fn described(&mut self, info: &[u8]) {
         self.claim = claim(&self.objects, info);
     }
@@ -168,8 +168,7 @@ impl Chip {
     }
 }
 
-/// The chip that the descriptor `info` names, of any generation, if the kernel that was judged cannot run there, or if that
-/// cannot be judged.
+/// The chip that a descriptor of any generation names, if the kernel cannot run there or that is unknown.
 pub fn named_otherwise(report: &Report, info: &[u8]) -> Option<String> {
     match claim(&Chip::of(report)?.objects, info) {
         Claim::Other(target) | Claim::Unknown(target) => Some(target),
@@ -177,9 +176,9 @@ pub fn named_otherwise(report: &Report, info: &[u8]) -> Option<String> {
     }
 }
 
-/// What the descriptor `info`, of any generation, says of the chip of these objects.
+/// The statement of a descriptor of any generation about the chip of these objects.
 fn claim(objects: &[Built], info: &[u8]) -> Claim {
-    // To read all of a descriptor takes longer than all the rest. Where every chip that it may name fits, it does.
+    // Reading a whole descriptor takes longest of all. If every chip that it may name fits, it is not read.
     let runs = |name: &str| objects.iter().map(|built| built.runs_on(name)).collect::<Vec<_>>();
     let is_unjudged = |name: &str| objects.iter().any(|built| built.is_unjudged_on(name));
     let names: Vec<&str> = quick_names(info).collect();
@@ -193,14 +192,14 @@ fn claim(objects: &[Built], info: &[u8]) -> Claim {
     let fits = runs(&target);
     match () {
         () if fits.contains(&Some(false)) => Claim::Other(target),
-        // A descriptor may name no chip at all.
+        // A descriptor need not name a chip.
         () if is_unjudged(&target) && (!target.is_empty() || names.contains(&"")) => Claim::Unknown(target),
         () if fits.contains(&Some(true)) => Claim::Fits,
         () => Claim::None,
     }
 }
 
-/// Every text in `info` behind a name by which descriptors name chips.
+/// The value of every field in `info` that may name a chip.
 fn quick_names(info: &[u8]) -> impl Iterator<Item = &str> {
     const NAMES: [&[u8]; 2] = [b"\"socVersion\"", b"\"arch\""];
     let quotes = info.iter().enumerate().filter(|(_, byte)| **byte == b'"').map(|(at, _)| at);
@@ -222,7 +221,7 @@ mod tests {
     #[test]
     fn a_descriptor_is_read_only_where_it_may_name_another_chip() {
         let of = |text: &str| claim(&[B], text.as_bytes());
-        // Cut off behind the name, so that reading all of it would fail.
+        // It is cut off after the name, so a complete read would fail.
         assert_eq!(of(r#"{"SocInfo": {"socVersion" : "Ascend910B2", "#), Claim::Fits);
         assert_eq!(of(r#"{"target_info": {"arch":"Ascend910B2"}, "#), Claim::Fits);
         for unknown in [r#"{"socVersion": "Ascend999", "#, r#"{"socVersion": "Ascend910A", "#, "{}", ""] {

@@ -1,15 +1,15 @@
-//! For which chip kernels were compiled, compared with what names their chip.
+//! The comparison of a kernel's target with the chip that is named beside it.
 //!
 //! An object names its machine, and in `e_flags` its cores. Its descriptor, or the directory, names the chip that is to
 //! run it. Where both are known and differ, the framework would launch a kernel that cannot run there: names have no
 //! chip in them before MindSpore r2.1.
 //!
-//! Where nothing names the chip, kernels are compared with the others of the directory: with those whose descriptor
-//! names one, or, if there are none, with the majority. Flags that were never seen refuse nothing.
+//! If nothing names the chip, kernels are compared with the others of the directory: with those whose descriptor names
+//! one, or, if there are none, with the majority. Unknown flags are never a reason for refusal.
 //!
 //! A kernel for another chip is an error of verification, is not imported, and is given to no rank. It is not damaged,
-//! since it runs on its own chip, so no repair moves it. One that a view put there, by its manifest, was requested, and
-//! is a note.
+//! since it runs on its own chip, so no repair moves it. If a view wrote it, by its manifest, it was requested, and only a
+//! note reports it.
 
 use std::collections::BTreeMap;
 
@@ -21,10 +21,10 @@ use crate::scan::item::{Item, ItemState, Note};
 use opkeep_cann_meta::Family;
 use opkeep_fs::Dir;
 
-/// A kernel whose directory may have kernels for other chips; of one with several objects, those of one group.
+/// A kernel whose directory may have kernels for other chips. Of several objects, those of one group.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
-    /// Its place among the items.
+    /// Its index among the items.
     at: usize,
     found: Built,
     group: Group,
@@ -32,8 +32,8 @@ struct Candidate {
     is_named: bool,
 }
 
-/// Compares the kernels of one directory with what names their chip. Those that are for another one are refused; what we
-/// put there on purpose is only noted.
+/// Compares the kernels of one directory with the chip that is named for them. Those for another chip are refused. Those
+/// that a view wrote get a note only.
 pub(crate) fn compare(dir: &Dir, cache: &CacheDir, items: &mut [Item]) {
     note_unknown(cache.soc.as_deref(), items);
     let others = others_named(cache.soc.as_deref(), items);
@@ -62,8 +62,8 @@ pub(crate) fn compare(dir: &Dir, cache: &CacheDir, items: &mut [Item]) {
     }
 }
 
-/// Notes which kernels cannot be compared with what names their chip: their descriptor, or their directory that is for
-/// `soc`. They are compared with the other kernels there all the same.
+/// Adds a note to kernels whose descriptor, or whose directory with its chip `soc`, names an unknown chip. They are still
+/// compared with the other kernels there.
 fn note_unknown(soc: Option<&str>, items: &mut [Item]) {
     for item in items {
         let Some(Chip { objects, claim }) = &item.chip else { continue };
@@ -77,7 +77,7 @@ fn note_unknown(soc: Option<&str>, items: &mut [Item]) {
     }
 }
 
-/// The kernels that their descriptors, or their directory that is for `soc`, say to be for another chip.
+/// The kernels for another chip than their descriptors, or their directory with its chip `soc`, name.
 fn others_named(soc: Option<&str>, items: &[Item]) -> Vec<(usize, OtherChip)> {
     let other = |(at, item): (usize, &Item)| {
         let chip = item.chip.as_ref()?;
@@ -91,7 +91,7 @@ fn others_named(soc: Option<&str>, items: &[Item]) -> Vec<(usize, OtherChip)> {
     items.iter().enumerate().filter_map(other).collect()
 }
 
-/// The kernels that are compared with each other: in AKG's directory, which several backends share, those for Ascend.
+/// The kernels that are compared with each other. In AKG's directory, which several backends share, those for Ascend.
 fn candidates(cache: &CacheDir, items: &[Item]) -> Vec<Candidate> {
     if cache.soc.as_deref().is_some_and(|soc| Family::of_target(soc).is_some()) {
         return Vec::new();
@@ -110,8 +110,8 @@ fn candidates(cache: &CacheDir, items: &[Item]) -> Vec<Candidate> {
     candidates
 }
 
-/// Those that are not as the others are, each with what there is in the directory. As the others are is what a descriptor
-/// confirms; where none does, what most of them are; and where that is undecided, none is.
+/// The kernels that differ from the others, each with the targets in the directory. The reference is the target that a
+/// descriptor confirms; if none does, the majority; without a majority, no kernel differs.
 fn odd_ones(candidates: &[Candidate]) -> Vec<(Candidate, String)> {
     let mut counts: BTreeMap<Group, usize> = BTreeMap::new();
     candidates.iter().for_each(|candidate| *counts.entry(candidate.group).or_default() += 1);

@@ -1,4 +1,4 @@
-//! Reading a kernel out of somebody's cache, to keep it elsewhere.
+//! Reads a kernel of a cache for use elsewhere.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ use opkeep_kernel_meta::KernelFileKind;
 use opkeep_kernel_meta::manifest::{self, MAX_TEXT, Manifest, Record};
 use opkeep_kernel_meta::view_dir::MAX_READ;
 
-/// A kernel's files as they are now. What was judged may have been replaced since: who keeps them judges them anew.
+/// The current files of a kernel. They may have been replaced since the scan, so the caller judges them again.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ExtractedKernel {
@@ -27,25 +27,25 @@ pub struct ExtractedKernel {
     pub object: Vec<u8>,
     /// The `.info`.
     pub info: Vec<u8>,
-    /// The `.info` was written after the `.json` or the `.o`. Frameworks write it before they compile: a compile was
-    /// begun since, and the other two may be of other options.
+    /// The `.info` was written after the `.json` or the `.o`. Frameworks write it before they compile, so a later compile
+    /// began, and the other two files may be of other options.
     pub is_begun_anew: bool,
-    /// When the `.json` or the `.o` was written last: then its compile ended.
+    /// The time of the last write of the `.json` or the `.o`: the end of the compile.
     pub compiled_at: SystemTime,
-    /// A [`View`](opkeep_kernel_meta::View) put it there: it is no kernel that a framework had compiled.
+    /// A [`View`](opkeep_kernel_meta::View) wrote it; no framework compiled it.
     pub is_ours: bool,
 }
 
-/// Why a kernel's files could not be taken.
+/// Why a kernel's files could not be read.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ExtractError {
-    /// There is no such file.
+    /// The file is missing.
     Missing {
         /// Its name.
         file: String,
     },
-    /// It changed whenever it was read.
+    /// It changed each time it was read.
     Changing {
         /// Its name.
         file: String,
@@ -59,24 +59,24 @@ pub enum ExtractError {
     Failed {
         /// Its name.
         file: String,
-        /// Why not.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
-/// Kernels of one cache, to be read.
+/// A reader of the kernels in one cache.
 #[derive(Debug)]
 pub struct CacheReader {
     dir: Dir,
-    /// The objects that a view put there, by stem.
+    /// The objects that a view wrote, by stem.
     ours: HashMap<String, Digest>,
 }
 
 impl CacheReader {
-    /// Opens the cache at `place`.
+    /// Opens a cache.
     ///
     /// # Errors
-    /// The folder cannot be opened.
+    /// The directory cannot be opened.
     pub fn open(cache: &CacheDir) -> io::Result<Self> {
         let dir = Dir::open_quietly(&cache.path)?;
         let ours = ours(&dir);
@@ -86,12 +86,12 @@ impl CacheReader {
     /// Reads the `.json`, the `.o` and the `.info` of `item`. No link is followed.
     ///
     /// # Errors
-    /// One of them is not there, or cannot be read.
+    /// One of them is missing or cannot be read.
     pub fn extract(&self, item: &Item) -> Result<ExtractedKernel, ExtractError> {
         let below = item.below.map(|below| self.dir.below(OsStr::new(below))).transpose();
         let below = below.map_err(|source| ExtractError::Failed { file: item.name.clone(), source })?;
         let dir = below.as_ref().unwrap_or(&self.dir);
-        // The descriptor last: what is compiled while we read has a descriptor that is newer than what we have.
+        // The descriptor is read last: if a compile begins meanwhile, the descriptor is newer than the files that were read.
         let (json, json_file) = read(dir, &format!("{}.json", item.name), MAX_TEXT)?;
         let (object, object_file) = read(dir, &format!("{}.o", item.name), MAX_OBJECT)?;
         let (info, info_file) = read(dir, &format!("{}.info", item.name), MAX_TEXT)?;
@@ -103,7 +103,7 @@ impl CacheReader {
     }
 }
 
-/// The objects that a view put into a directory, by the stems of their names.
+/// The objects that a view wrote to a directory, by stem.
 pub(crate) fn ours(dir: &Dir) -> HashMap<String, Digest> {
     let mut text = Vec::new();
     let FileRead::Complete(_) = dir.read(manifest::NAME, MAX_READ, &mut text) else { return HashMap::new() };
@@ -113,12 +113,12 @@ pub(crate) fn ours(dir: &Dir) -> HashMap<String, Digest> {
     Manifest::parse(&text).kernels.iter().map(object).collect()
 }
 
-/// Whether a [`View`](opkeep_kernel_meta::View) put the object with this digest into the directory at `path`, under the stem `stem`.
+/// Whether a [`View`](opkeep_kernel_meta::View) wrote the object with this digest to the directory at `path`, under `stem`.
 pub fn is_ours(path: &Path, stem: &str, object: &Digest) -> bool {
     Dir::open_quietly(path).is_ok_and(|dir| ours(&dir).get(stem) == Some(object))
 }
 
-/// So many nanoseconds after 1970, or before.
+/// A time in nanoseconds since 1970, which may be negative.
 fn at(nanos: i64) -> SystemTime {
     let distance = Duration::from_nanos(nanos.unsigned_abs());
     let moved = if nanos < 0 { UNIX_EPOCH.checked_sub(distance) } else { UNIX_EPOCH.checked_add(distance) };

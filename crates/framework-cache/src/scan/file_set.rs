@@ -11,7 +11,7 @@ use crate::scan::cache_dir::Kind;
 pub(crate) fn class(name: &str, kind: Kind) -> NameClass<'_> {
     const MIND_SPORE: [FileSet; 6] =
         [FileSet::JSON, FileSet::INFO, FileSet::O, FileSet::PTX, FileSet::LIB_SO, FileSet::SO];
-    // AKG's kernels for the host have no prefix; MindSpore puts one before all others.
+    // AKG's kernels for the host have no prefix; MindSpore's libraries have one.
     const AKG: [FileSet; 5] = [FileSet::JSON, FileSet::INFO, FileSet::O, FileSet::PTX, FileSet::SO];
     // Compilers leave sources and logs there, too.
     const WORK: [FileSet; 3] = [FileSet::JSON, FileSet::O, FileSet::SO];
@@ -32,7 +32,7 @@ pub(crate) fn is_skipped(name: &str) -> bool {
     name.contains("_loc") || name.contains("_compute")
 }
 
-/// What is in one folder.
+/// The names in one directory, by their meaning.
 #[derive(Debug, Default)]
 pub(crate) struct ClassifiedNames {
     /// Kernels by their stems, the stems in order.
@@ -40,17 +40,17 @@ pub(crate) struct ClassifiedNames {
     pub(crate) temps: Vec<String>,
     /// Names of debugging aids.
     pub(crate) skipped: u64,
-    /// Files that belong there and hold no kernel.
+    /// Known files without a kernel.
     pub(crate) known: u64,
-    /// What is nobody's that we know, the first hundred by name.
+    /// The first hundred names of files of unknown programs.
     pub(crate) foreign: Vec<String>,
     pub(crate) foreign_count: u64,
 }
 
-/// At most so many foreign names are listed.
+/// The number of foreign names that are listed.
 const LISTED: usize = 100;
 
-/// Sorts regular files of these names into what they stand for.
+/// Classifies the names of regular files.
 pub(crate) fn sort<'a>(names: impl Iterator<Item = &'a str>, kind: Kind) -> ClassifiedNames {
     let (mut sorted, mut kernels) = (ClassifiedNames::default(), HashMap::<&str, FileSet>::new());
     let mut add = |stem, members: FileSet| {
@@ -58,7 +58,7 @@ pub(crate) fn sort<'a>(names: impl Iterator<Item = &'a str>, kind: Kind) -> Clas
         *all = all.with(members);
     };
     let mut skipped = Vec::new();
-    // Files of one kernel are made one after the other, and many file systems list them so.
+    // Files of one kernel are created one after the other, and many file systems list them in that order.
     let mut run = ("", FileSet::default());
     for name in names {
         match class(name, kind) {
@@ -86,7 +86,7 @@ pub(crate) fn sort<'a>(names: impl Iterator<Item = &'a str>, kind: Kind) -> Clas
         }
     }
     if matches!(kind, Kind::MindSpore | Kind::Akg | Kind::Work) {
-        // Operators that users compile ahead of time are libraries there without more. Kernels begin with a descriptor.
+        // Operators that users compile ahead of time are only libraries. Kernels begin with a descriptor.
         kernels.retain(|stem, members| {
             let is_alone = members.without(FileSet::SO.with(FileSet::LIB_SO)).is_empty();
             if is_alone {
@@ -103,7 +103,7 @@ pub(crate) fn sort<'a>(names: impl Iterator<Item = &'a str>, kind: Kind) -> Clas
 }
 
 impl ClassifiedNames {
-    /// Adds a link to the kernel that it belongs to; false if there is no other file of that.
+    /// Adds a link to its kernel; false if that has no other file.
     pub(crate) fn add_link(&mut self, name: &str, kind: Kind) -> bool {
         let NameClass::Kernel(stem, member) = class(name, kind) else { return false };
         let at = self.kernels.binary_search_by(|(known, _)| known.as_str().cmp(stem));
@@ -117,7 +117,7 @@ impl ClassifiedNames {
     }
 }
 
-/// Counts a name that is nobody's, and lists it among the first.
+/// Counts a foreign name, and lists the first ones.
 pub(crate) fn add_foreign(name: &str, listed: &mut Vec<String>, count: &mut u64) {
     *count += 1;
     if listed.len() < LISTED {

@@ -1,4 +1,4 @@
-//! What is said of each thing in a cache.
+//! The items of a cache, and the findings about them.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,48 +12,48 @@ use opkeep_cann_meta::file_names::FileSet;
 use opkeep_fs::FileState;
 use opkeep_kernel_meta::InUse;
 
-/// Something in a cache, with what was found about it.
+/// An item of a cache, with the findings about it.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Item {
-    /// What it is.
+    /// Its kind.
     pub kind: ItemKind,
     /// The kernel's stem, or the file's name.
     pub name: String,
-    /// The folder below the cache's own that it is in, such as `tbe_prebuild_res`; mostly none.
+    /// The subdirectory of the cache that it is in, such as `tbe_prebuild_res`; mostly none.
     pub below: Option<&'static str>,
-    /// Whether it is in order.
+    /// Its state.
     pub state: ItemState,
-    /// Who is at it, so that what is wrong with it may be so for a moment only.
+    /// Its use by another process, so that its state may be temporary.
     pub in_use: Option<InUse>,
-    /// What the framework would do with it.
+    /// The framework's reaction to it.
     pub behavior: FrameworkBehavior,
-    /// What is good to know, and no fault.
+    /// Remarks that are no fault.
     pub notes: Vec<Note>,
-    /// Of an intact kernel, what it is.
+    /// The kernel, if it is intact.
     pub kernel: Option<Kernel>,
-    /// Of a kernel that was read, what is known of its chip.
+    /// The facts about the chip of a kernel that was read.
     pub(crate) chip: Option<Chip>,
     pub(crate) members: FileSet,
-    /// The object, if it is not called after the stem.
+    /// The object, if its name is not made of the stem.
     pub(crate) object: Option<Box<str>>,
-    /// All files that its `.json` names and that are not called after it, there or not.
+    /// All files that its `.json` names and whose names are not made of the stem, existing or not.
     pub(crate) named: Vec<Box<str>>,
-    /// Whether its `.json` was read, so that it is known what it names.
+    /// Its `.json` was read, so the files that it names are known.
     pub(crate) is_read: bool,
-    /// Of what is not intact: its files, in the state in which they were judged.
+    /// The files of an item that is not intact, in the state in which they were judged.
     pub(crate) judged: Vec<(String, Option<FileState>)>,
 }
 
-/// What a thing in a cache is.
+/// The kinds of items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ItemKind {
-    /// A kernel: `.json`, object, descriptor, whatever is there of it.
+    /// A kernel: those of `.json`, object and descriptor that exist.
     Kernel,
-    /// What a trial compile said: CANN's `_pre.json`, MindSpore's `tbe_prebuild_res/*.json`.
+    /// The result of a precompile: CANN's `_pre.json`, MindSpore's `tbe_prebuild_res/*.json`.
     Precompile,
-    /// A file that was to be renamed.
+    /// A temporary file.
     Temp,
     /// A lock file.
     Lock,
@@ -61,25 +61,25 @@ pub enum ItemKind {
     OtherJson,
 }
 
-/// Whether a thing is in order.
+/// The state of an item.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ItemState {
-    /// It is.
+    /// It is valid.
     Intact,
-    /// It is there, and is not what it should be.
+    /// It is invalid.
     Damaged(Vec<ItemProblem>),
-    /// It is what is left of something.
+    /// It is the remains of a kernel.
     Orphan(Orphan),
-    /// It is a kernel in order, for another chip than the one that is named beside it.
+    /// It is a valid kernel for another chip than the one that is named beside it.
     OtherChip(OtherChip),
-    /// It changed whenever it was read.
+    /// It changed each time it was read.
     Changing,
-    /// It could not be read: which file, and why.
+    /// A file of it could not be read.
     Unreadable {
         /// The file.
         file: String,
-        /// What the system said.
+        /// The error of the system.
         problem: String,
     },
 }
@@ -88,7 +88,7 @@ pub enum ItemState {
 pub(crate) const UNSAFE_NAME: &str =
     "such a name may leave the directory; expected letters, digits, `_`, `.` and `-`";
 
-/// What is wrong with a damaged thing.
+/// A problem of a damaged item.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ItemProblem {
@@ -96,31 +96,31 @@ pub enum ItemProblem {
     EmptyJson,
     /// The `.json` is cut off, or no JSON.
     TornJson {
-        /// Where, and what stands there.
+        /// The position and the text there.
         problem: String,
     },
-    /// The `.json` is whole, and one of its fields is such as no compiler writes it.
+    /// The `.json` is complete, and no compiler writes such a value of this field.
     Field {
         /// The field, such as `workspace.size[1]`.
         field: String,
-        /// What stands there, and what should.
+        /// The value, and the expected one.
         problem: String,
     },
-    /// The object that the `.json` describes is not there.
+    /// The object that the `.json` describes is missing.
     NoObject {
-        /// Under which names it was looked for.
+        /// The names of the object.
         expected: String,
     },
-    /// A name in the `.json` may leave the directory.
+    /// A name in the `.json` may lead out of the directory.
     UnsafeName {
-        /// The name, cut.
+        /// The name, or its beginning.
         name: String,
     },
     /// A part that a master names is missing or damaged.
     Part {
         /// Its file.
         part: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
     /// A file is larger than any genuine one.
@@ -130,19 +130,19 @@ pub enum ItemProblem {
         /// Its bytes.
         bytes: u64,
     },
-    /// The `.json` is that of another kernel here: it describes that one's object, though one of its own name is there.
+    /// The `.json` is that of another kernel: it describes the other object, although one of its own name exists.
     JsonOfOtherKernel {
         /// The other's object.
         object: String,
     },
-    /// The library that CANN asks for the kernel is none, or cut off.
+    /// The library that contains the kernel is invalid or cut off.
     BrokenLibrary {
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
-    /// The `.json` says no digest, and CANN takes no kernel without one.
+    /// The `.json` has no digest, and CANN loads no kernel without one.
     NoDigest,
-    /// A folder or pipe stands where a file should be.
+    /// A directory or pipe has the name of a file.
     NotAFile {
         /// Its name.
         file: String,
@@ -151,7 +151,7 @@ pub enum ItemProblem {
     Invalid(Finding),
 }
 
-/// Of what there is only a rest.
+/// The remains of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Orphan {
@@ -161,13 +161,13 @@ pub enum Orphan {
     ObjectOnly,
     /// A header without its `.json`.
     HeaderOnly,
-    /// A temporary file that nobody will rename any more.
+    /// A temporary file that its writer left.
     Temp,
-    /// The lock of a kernel that is not there.
+    /// The lock of a missing kernel.
     StaleLock,
 }
 
-/// What the framework whose cache it is would do with a thing.
+/// The framework's reaction to an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FrameworkBehavior {
@@ -177,15 +177,15 @@ pub struct FrameworkBehavior {
     pub text: Cow<'static, str>,
 }
 
-/// What comes of a thing in a cache.
+/// The effect of an item in a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Effect {
-    /// It is used as it is.
+    /// The framework uses it.
     Used,
-    /// That is not known, since it cannot be read.
+    /// Unknown, since it cannot be read.
     Unknown,
-    /// It is passed over, and nobody misses it.
+    /// The framework ignores it, without a loss.
     Ignored,
     /// The kernel is compiled again, once.
     CompiledAgain,
@@ -193,50 +193,50 @@ pub enum Effect {
     RecompiledEveryTime,
     /// It is loaded, and fails when it is launched or registered.
     FailsLater,
-    /// The framework ends, whatever network it was to run.
+    /// The framework aborts, with any network.
     Aborts,
 }
 
-/// What is good to know about a thing that is no fault.
+/// A remark about an item that is no fault.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Note {
-    /// The file is not called as the kernel in it: legitimate in several generations.
+    /// The file and the kernel in it have different names: valid in several generations.
     KernelName {
         /// The name in the `.json`.
         kernel_name: String,
     },
     /// The name does not follow from the descriptor: of r1.0 to r1.2, or renamed.
     DescriptorName {
-        /// The name that follows, if there is one.
+        /// The name that results from the descriptor, if there is one.
         expected: Option<String>,
     },
     /// MindSpore never reads files with `_loc` or `_compute` in their names.
     Skipped,
-    /// The descriptor beside a kernel is damaged; nobody reads it.
+    /// The descriptor beside a kernel is damaged; no framework reads it.
     DamagedDescriptor {
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
-    /// The object is a library of the host that CANN opens to ask for the kernel: no more can be told than that it is whole.
+    /// The object is a library of the host that CANN loads for the kernel. Only its completeness is known.
     Library {
-        /// Whether the digest in the `.json` is that of the library, not of what is inside.
+        /// The digest in the `.json` is that of the library, not of its content.
         is_its_own: bool,
     },
     /// It is for another chip than most others in its directory, as its descriptor says.
     OtherChip(OtherChip),
-    /// It is for another chip than its descriptor says, and a [`View`](opkeep_kernel_meta::View) put it there: that was asked for.
+    /// It is for another chip than its descriptor says, and a [`View`](opkeep_kernel_meta::View) wrote it, as requested.
     OwnOtherChip(OtherChip),
-    /// Its descriptor or its directory names a chip of which it is not known which objects it runs.
+    /// Its descriptor or its directory names an unknown chip.
     UnknownChip {
         /// The name.
         chip: String,
     },
-    /// The object from which AKG linked the shared one is another. Nobody reads it.
+    /// The object beside AKG's library is not the one that the library was linked from. No framework reads it.
     OtherObject,
-    /// What the validator says that is no error.
+    /// A remark of the validator that is no error.
     Finding(Finding),
-    /// What a vendor's reader makes of a field.
+    /// The reaction of a vendor's reader to a field.
     Lint(Lint),
 }
 
@@ -245,29 +245,29 @@ pub enum Note {
 pub struct Kernel {
     /// SHA-256 of its object.
     pub sha256: Digest,
-    /// Bytes of all its files that were read.
+    /// The size of all files that were read.
     pub bytes: u64,
 }
 
 impl Item {
-    /// Its files, without folders.
+    /// The names of its files.
     pub fn files(&self) -> Vec<String> {
         self.members.names(&self.name).chain(self.object.as_deref().map(str::to_owned)).collect()
     }
 
-    /// Whether something is wrong with it, for good as far as can be told.
+    /// Whether it is invalid, and no process uses it.
     pub fn is_finding(&self) -> bool {
         let is_wrong =
             matches!(self.state, ItemState::Damaged(_) | ItemState::Orphan(_) | ItemState::OtherChip(_));
         self.in_use.is_none() && is_wrong
     }
 
-    /// Whether a repair would move it away: a kernel for another chip is not damaged.
+    /// Whether a repair would quarantine it: a kernel for another chip is not damaged.
     pub fn is_repairable(&self) -> bool {
         self.is_finding() && !matches!(self.state, ItemState::OtherChip(_))
     }
 
-    /// In a word: `intact`, `damaged`, `orphan`, `other chip`, `in progress`, `in use`, `unreadable`.
+    /// The name of its state: `intact`, `damaged`, `orphan`, `other chip`, `in progress`, `in use`, `unreadable`.
     pub fn state_name(&self) -> &'static str {
         match (&self.state, self.in_use) {
             (ItemState::Intact, _) => "intact",

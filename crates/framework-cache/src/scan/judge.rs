@@ -1,4 +1,4 @@
-//! Whether a kernel that lies in somebody's cache is whole.
+//! The judgement of a kernel in a framework's cache.
 
 use std::mem;
 
@@ -16,21 +16,21 @@ use opkeep_cann_meta::file_names::FileSet;
 use opkeep_fs::{Dir, FileRead, FileState};
 use opkeep_kernel_meta::manifest::MAX_TEXT;
 
-/// No object is larger: CANN itself loads none above this.
+/// The largest object that CANN loads.
 pub(crate) const MAX_OBJECT: u64 = i32::MAX as u64;
-/// What is said of a link.
+/// The problem of a link.
 pub(crate) const IS_LINK: &str = "it is a link, and links are not followed";
-/// How often a kernel is judged anew that was replaced while it was read.
+/// The number of times that a kernel is judged if it is replaced meanwhile.
 const TRIES: usize = 3;
 
-/// What one thread needs to judge kernels, used again for each.
+/// The buffers of one thread, reused for each kernel.
 #[derive(Debug, Default)]
 pub(crate) struct JudgeCache {
     json: Vec<u8>,
     object: Vec<u8>,
     other: Vec<u8>,
     text: Vec<u8>,
-    /// What is to be noted of the `.json`, whatever else is found.
+    /// Notes about the `.json`, which are independent of the other findings.
     lints: Vec<Note>,
 }
 
@@ -41,18 +41,18 @@ pub(crate) struct JudgeScratch<'a> {
     pub(crate) kind: Kind,
 }
 
-/// What came of looking at a kernel's files.
+/// The findings about a kernel's files.
 pub(crate) struct Judgement {
     state: ItemState,
     kind: ItemKind,
     notes: Vec<Note>,
     kernel: Option<Kernel>,
     chip: Option<Chip>,
-    /// The object, if it is not called after the stem.
+    /// The object, if its name is not made of the stem.
     object: Option<Box<str>>,
-    /// All files that the `.json` names and that are not called after the stem, there or not.
+    /// All files that the `.json` names and whose names are not made of the stem, existing or not.
     named: Vec<Box<str>>,
-    /// The `.json` as it was read, if it was.
+    /// The state of the `.json`, if it was read.
     json: Option<FileState>,
 }
 
@@ -75,7 +75,7 @@ impl Judgement {
     }
 }
 
-/// The files that were not there when they were to be read.
+/// The files that were missing when they were read.
 fn missing(state: &ItemState) -> impl Iterator<Item = &str> {
     let problems: &[ItemProblem] = if let ItemState::Damaged(problems) = state { problems } else { &[] };
     let expected = problems.iter().filter_map(|problem| match problem {
@@ -86,7 +86,7 @@ fn missing(state: &ItemState) -> impl Iterator<Item = &str> {
 }
 
 impl JudgeScratch<'_> {
-    /// Judges the kernel with the stem `stem`, of which there were the files `members`. None if all have gone since.
+    /// Judges the kernel called `stem`, of which `members` were listed. None if all files are missing by now.
     pub(crate) fn judge(
         &self,
         stem: &str,
@@ -100,7 +100,7 @@ impl JudgeScratch<'_> {
             let wrong = matches!(judgement.state, ItemState::Damaged(_));
             let mut is_back = false;
             if wrong || matches!(judgement.state, ItemState::Orphan(_)) {
-                // Since the folder was listed, a kernel may have been finished there, or aged away.
+                // Since the listing, the kernel may have been completed or evicted.
                 let now = self.now_there(stem, members);
                 if now.without(FileSet::LOCK).is_empty() {
                     return None;
@@ -116,7 +116,7 @@ impl JudgeScratch<'_> {
                     .any(|file| now.has_name(stem, file) || self.dir.is_file_or_link(file));
             }
             let json = format!("{stem}.json");
-            // Between reading its two files, the framework may have replaced both; or one was gone only for a moment.
+            // Between the two reads, the framework may have replaced both files, or one was missing only for a moment.
             let replaced = || judgement.json.is_some() && self.dir.file_state(&json) != judgement.json;
             if wrong && (is_back || replaced()) {
                 if tries < TRIES {
@@ -128,12 +128,12 @@ impl JudgeScratch<'_> {
         }
     }
 
-    /// Which of a kernel's files there are now; its `.json` also if it was not there.
+    /// The files of a kernel that exist now; its `.json` also if it was not listed.
     fn now_there(&self, stem: &str, members: FileSet) -> FileSet {
         members.with(FileSet::JSON).filter(|member| self.dir.is_file_or_link(member.name(stem)))
     }
 
-    /// What is to be said of what was seen, with the state of all files if something is wrong.
+    /// The item of a judgement, with the state of all files if it is not intact.
     pub(crate) fn item(&self, stem: &str, members: FileSet, judgement: Judgement) -> Item {
         let Judgement { state, kind, notes, kernel, chip, object, named, json } = judgement;
         let mut item = Item {
@@ -176,7 +176,7 @@ impl JudgeScratch<'_> {
         let meta = self.parse(judge_cache);
         let judgement = match meta {
             Ok(meta) => self.described(stem, members, meta, judge_cache),
-            // Reports that compilers leave beside kernels.
+            // Compilers leave such reports beside kernels.
             Err(_) if members == FileSet::JSON && is_list(&judge_cache.json) => record(),
             Err(error) => Judgement {
                 notes: mem::take(&mut judge_cache.lints),
@@ -186,7 +186,7 @@ impl JudgeScratch<'_> {
         Judgement { json: Some(json), ..judgement }
     }
 
-    /// What the `.json` describes that was read; and in its own caches, what MindSpore's reader makes of it.
+    /// Parses the `.json`. In MindSpore's caches, the reaction of MindSpore's reader is noted, too.
     fn parse(&self, judge_cache: &mut JudgeCache) -> Result<KernelMeta, MetaError> {
         let (meta, lints) = match self.kind {
             Kind::MindSpore | Kind::Akg => KernelMeta::parse_linted(&judge_cache.json),
@@ -196,7 +196,7 @@ impl JudgeScratch<'_> {
         meta
     }
 
-    /// Judges what a readable `.json` describes.
+    /// Judges the kernel of a readable `.json`.
     fn described(
         &self,
         stem: &str,
@@ -219,7 +219,7 @@ impl JudgeScratch<'_> {
         Judgement { named, ..judgement }
     }
 
-    /// Judges a `.json` with the first object there is of those that are called `names`.
+    /// Judges a `.json` with the first existing object of `names`.
     fn with_object(
         &self,
         stem: &str,
@@ -263,7 +263,7 @@ impl JudgeScratch<'_> {
         bytes: u64,
     ) -> Judgement {
         let JudgeCache { json, object, other, text, lints } = judge_cache;
-        // For which chip it should be is compared afterwards: a kernel for another one is not damaged.
+        // The chip is compared afterwards: a kernel for another one is not damaged.
         let report = validate_parsed(meta, object, None);
         let mut chip = Chip::of(&report);
         let problems: Vec<ItemProblem> = report.errors().cloned().map(ItemProblem::Invalid).collect();
@@ -277,7 +277,7 @@ impl JudgeScratch<'_> {
         Judgement { notes, kernel, chip, ..Judgement::new(state) }
     }
 
-    /// What is to be said of a kernel's names, and of the files beside it that nobody reads.
+    /// The notes about a kernel's names, and about files beside it that no framework reads.
     fn name_notes(
         &self,
         stem: &str,
@@ -289,7 +289,7 @@ impl JudgeScratch<'_> {
         let mut notes = Vec::new();
         let meta = report.meta.as_ref();
         let named = meta.and_then(|meta| meta.kernel_name.as_deref()).unwrap_or_default();
-        // Behind the name stands `__kernel0`, or the tiling key.
+        // The name is followed by `__kernel0`, or by the tiling key.
         let is_own = named.strip_prefix(stem).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'));
         if !named.is_empty() && !is_own {
             notes.push(Note::KernelName { kernel_name: named.to_owned() });
@@ -314,7 +314,7 @@ impl JudgeScratch<'_> {
         notes
     }
 
-    /// Judges a master: a kernel of old whose two sides are kernels of their own.
+    /// Judges a master: an old kernel whose two sides are kernels of their own.
     fn master(&self, parts: &[&str], judge_cache: &mut JudgeCache) -> Judgement {
         let mut problems = Vec::new();
         for part in parts {
@@ -347,10 +347,10 @@ impl JudgeScratch<'_> {
         }
     }
 
-    /// Under which names the framework looks for the object, by its own rule.
+    /// The names under which the framework looks for the object.
     ///
     /// # Errors
-    /// A name in the `.json` may leave the directory. What the directory itself has is a name in it, whatever its letters.
+    /// A name in the `.json` may lead out of the directory. The stem cannot, since the directory has a file of that name.
     fn object_names(&self, stem: &str, meta: &KernelMeta) -> Result<Vec<String>, String> {
         let suffix = meta.bin_file_suffix.as_deref().filter(|suffix| !suffix.is_empty());
         let is_by_bin = matches!(self.kind, Kind::Cann | Kind::Package | Kind::Work);
@@ -363,11 +363,11 @@ impl JudgeScratch<'_> {
             suffix => vec![format!("{bin}{suffix}")],
         };
         let names = match (self.kind, suffix) {
-            // MindSpore goes by the name of the .json, whatever binFileName says.
+            // MindSpore uses the name of the .json, whatever binFileName is.
             (Kind::MindSpore, Some(".so")) => vec![format!("lib{stem}.so"), format!("{stem}.so")],
             (Kind::MindSpore, suffix) => vec![format!("{stem}{}", suffix.unwrap_or(".o"))],
             (Kind::Akg, Some(suffix)) => vec![format!("{stem}{suffix}")],
-            // Kernels for the host: the object is only what the library was linked from.
+            // Kernels for the host: the library was linked from the object.
             (Kind::Akg, None) if meta.obj_sha256.is_some() => vec![format!("{stem}.so")],
             (Kind::Akg, None) => vec![format!("{stem}.so"), format!("{stem}.ptx"), format!("{stem}.o")],
             (Kind::Cann | Kind::Package | Kind::Work, _) => {
@@ -377,7 +377,7 @@ impl JudgeScratch<'_> {
         Ok(names)
     }
 
-    /// What a `.json` names, objects and header, that is not called after its stem.
+    /// The objects and the header that a `.json` names, unless their names are made of the stem.
     fn named(&self, stem: &str, objects: &[String], meta: &KernelMeta) -> Vec<Box<str>> {
         let is_cann = matches!(self.kind, Kind::Cann | Kind::Package | Kind::Work);
         let suffix = meta.header_file_suffix.as_deref().filter(|suffix| is_cann && !suffix.is_empty());
@@ -388,7 +388,7 @@ impl JudgeScratch<'_> {
         names.map(|name| name.as_str().into()).collect()
     }
 
-    /// Reads a file of a kernel; what there is to say if that cannot be done.
+    /// Reads a file of a kernel, or returns the state that results from the failure.
     fn read(&self, file: &str, limit: u64, buffer: &mut Vec<u8>) -> Result<FileState, ItemState> {
         let read = self.dir.read(file, limit, buffer);
         let file = || file.to_owned();
@@ -409,7 +409,7 @@ impl JudgeScratch<'_> {
     }
 }
 
-/// What is wrong with a JSON text of which nothing but that is known.
+/// The state of a text that only has to be JSON, if it is not.
 pub(crate) fn text_verdict(json: &[u8]) -> Option<ItemState> {
     if json.iter().all(u8::is_ascii_whitespace) {
         return Some(ItemState::Damaged(vec![ItemProblem::EmptyJson]));
@@ -418,7 +418,7 @@ pub(crate) fn text_verdict(json: &[u8]) -> Option<ItemState> {
     Some(ItemState::Damaged(vec![ItemProblem::TornJson { problem: error.to_string() }]))
 }
 
-/// What is wrong with a `.json` that describes no kernel.
+/// The problem of a `.json` that describes no kernel.
 fn unread(stem: &str, json: &[u8], error: MetaError) -> ItemProblem {
     let problem = error.to_string();
     match error {
@@ -431,18 +431,18 @@ fn unread(stem: &str, json: &[u8], error: MetaError) -> ItemProblem {
     }
 }
 
-/// A `.json` that describes no kernel, and is in order.
+/// A valid `.json` that describes no kernel.
 fn record() -> Judgement {
     Judgement { kind: ItemKind::OtherJson, ..Judgement::new(ItemState::Intact) }
 }
 
-/// Whether the text is a JSON list, whole: no kernel's `.json` is one, however it is cut off.
+/// Whether the text is a complete JSON list, which no `.json` of a kernel is, even if it is cut off.
 fn is_list(json: &[u8]) -> bool {
     json.trim_ascii_start().starts_with(b"[") && text_verdict(json).is_none()
 }
 
-/// Judges a library that CANN opens to ask it for the kernel. It is one of the host, and the digest may be that of what
-/// is inside: so no more can be told than whether it is whole.
+/// Judges a library of the host that CANN loads for the kernel. The digest may be that of its content, so only its
+/// completeness is judged.
 fn library(meta: &KernelMeta, judge_cache: &JudgeCache, bytes: u64) -> Judgement {
     let mut problems: Vec<ItemProblem> = validate_object(&judge_cache.object, None)
         .errors()
@@ -465,14 +465,14 @@ fn library(meta: &KernelMeta, judge_cache: &JudgeCache, bytes: u64) -> Judgement
     }
 }
 
-/// Whether a `.json` describes no kernel, but something else: it has neither names nor a digest.
+/// Whether a `.json` describes no kernel: it has neither names nor a digest.
 fn says_nothing(meta: &KernelMeta) -> bool {
     let KernelMeta { bin_file_name, kernel_name, kernel_list, magic, sha256, .. } = meta;
     let names = bin_file_name.is_none() && kernel_name.is_none() && kernel_list.is_none();
     names && magic.is_none() && sha256.is_none()
 }
 
-/// What the validator says that is no error, less what genuine kernels always have.
+/// The validator's remarks that are no errors, without those that every genuine kernel has.
 fn remarks(report: &Report) -> impl Iterator<Item = Finding> {
     let reported = [Code::MINDSPORE_LINT, Code::BIN_NAME];
     let others = |finding: &&Finding| !report.errors().any(|error| std::ptr::eq(error, *finding));

@@ -1,7 +1,7 @@
-//! What is in the caches that frameworks keep: which kernels are intact, which are not, and what the framework would
-//! make of each. Changes nothing.
+//! A scan of the caches of frameworks: which kernels are intact, and how the framework reacts to the others. It changes
+//! nothing.
 //!
-//! [`find`] looks for caches below a directory; [`scan`] judges everything in one of them. What is known of them:
+//! [`find`] searches a directory for caches; [`scan`](scan()) judges everything in one of them. The known caches:
 //!
 //! | cache | directory | kernels |
 //! |---|---|---|
@@ -15,16 +15,16 @@
 //! goes by the name of the `.json`, CANN by its content. Caches are found at any depth, in each other too, but not in
 //! pseudo file systems (`/proc`). The scan reaches files by descriptors of directories and follows no link.
 //!
-//! A kernel is *intact* if its `.json` can be read and the object beside it is the one described there, as
-//! [`opkeep_validator`] decides. It is for *another chip* if that is so and its descriptor or the directory names
-//! another chip than its object; see `chip_comparison`. It is an *orphan* if the `.json` is missing, and *damaged* in
-//! every other case. A damaged kernel or an orphan that was written less than [`YOUNG`] ago, or is open, locked, or was
-//! replaced while it was read, is *in progress*: a build may be writing it.
+//! A kernel is *intact* if its `.json` can be read and the object beside it is the described one, as [`opkeep_validator`]
+//! decides. It is for *another chip* if it is intact, but its descriptor or the directory names another chip than its
+//! object; see `chip_comparison`. It is an *orphan* if the `.json` is missing, and *damaged* in every other case. A
+//! damaged kernel or an orphan that was written less than [`YOUNG`] ago, or is open, locked, or was replaced while it was
+//! read, is *in progress*: a build may be writing it.
 //!
-//! What the framework would do with a kernel (`behavior`) follows from the framework's sources.
+//! The reaction of a framework to a kernel (`behavior`) follows from the framework's sources.
 //!
-//! A name is confirmed by one pass over the descriptor's bytes ([`name_matches`](opkeep_descriptor::name_matches)):
-//! reading the whole descriptor would take longer than everything else.
+//! One pass over the descriptor's bytes confirms a name ([`name_matches`](opkeep_descriptor::name_matches)): parsing the
+//! whole descriptor would take longer than everything else.
 
 mod behavior;
 pub(crate) mod cache_dir;

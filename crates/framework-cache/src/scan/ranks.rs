@@ -1,4 +1,4 @@
-//! Which kernels each rank lacks that others of the same run have: what makes ranks wait for each other until they give up.
+//! The kernels that a rank lacks and others of the same run have. They make ranks wait for each other until a timeout.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -12,27 +12,27 @@ use opkeep_cann_meta::file_names::FileSet;
 use opkeep_fs::{Dir, FileKind, FileRead};
 use opkeep_kernel_meta::manifest::MAX_TEXT;
 
-/// The ranks of one run, side by side.
+/// The ranks of one run, compared.
 #[derive(Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RankComparison {
-    /// The folder that holds `rank_0`, `rank_1`, ...
+    /// The directory of `rank_0`, `rank_1`, ...
     pub base: PathBuf,
-    /// How many different kernels all ranks have together.
+    /// The number of different kernels of all ranks.
     pub kernels: usize,
     /// Each rank, in order.
     pub ranks: Vec<RankCache>,
 }
 
-/// One rank beside the others.
+/// A rank, compared with the others.
 #[derive(Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RankCache {
-    /// What `RANK_ID` is.
+    /// Its `RANK_ID`.
     pub rank: String,
-    /// How many of the kernels it has, intact.
+    /// The number of intact kernels that it has.
     pub has: usize,
-    /// Those it lacks.
+    /// The kernels that it lacks.
     pub lacks: Vec<MissingKernel>,
 }
 
@@ -40,13 +40,13 @@ pub struct RankCache {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MissingKernel {
-    /// What another rank calls it.
+    /// Its name in another rank.
     pub name: String,
     /// That rank.
     pub in_rank: String,
 }
 
-/// Compares the ranks among `surveys`, base by base. Of a run with a single rank there is nothing to say.
+/// Compares the ranks among `scans`, for each base. A run with a single rank has no comparison.
 ///
 /// Kernels are the same if their names differ in nothing but the device. From r2.1 on, names differ by rank; there,
 /// kernels are the same if their descriptors describe the same job.
@@ -85,12 +85,12 @@ fn compare_base(base: &Path, scans: &[&CacheScan]) -> Option<RankComparison> {
             lacks: all.iter().filter(|key| !has.contains_key(**key)).filter_map(|key| lack(key)).collect(),
         })
         .collect();
-    // rank_10 comes behind rank_9.
+    // rank_10 comes after rank_9.
     compared.sort_by_key(|rank| (rank.rank.parse::<u64>().unwrap_or(u64::MAX), rank.rank.clone()));
     Some(RankComparison { base: base.to_owned(), kernels: all.len(), ranks: compared })
 }
 
-/// Ranks whose folder is there, and not its kernels': somebody deleted them.
+/// Ranks whose directory exists, without `kernel_meta`: it was deleted.
 fn deleted(base: &Path) -> Vec<String> {
     let Ok(dir) = Dir::open_quietly(base) else { return Vec::new() };
     let is_empty = |name: &OsStr| {
@@ -98,11 +98,11 @@ fn deleted(base: &Path) -> Vec<String> {
         names.is_ok_and(|names| !names.iter().any(|name| name.name == "kernel_meta"))
     };
     let names = dir.entries().unwrap_or_default().into_iter();
-    let folders = names.filter(|name| name.kind == FileKind::Dir && is_empty(&name.name));
-    folders.filter_map(|name| Some(name.name.to_str()?.strip_prefix("rank_")?.to_owned())).collect()
+    let ranks = names.filter(|name| name.kind == FileKind::Dir && is_empty(&name.name));
+    ranks.filter_map(|name| Some(name.name.to_str()?.strip_prefix("rank_")?.to_owned())).collect()
 }
 
-/// The intact kernels of a rank, each by what it shares with the same kernel of other ranks.
+/// The intact kernels of a rank, each by the name or job that it shares with the same kernel of other ranks.
 fn kernels(scan: &CacheScan) -> BTreeMap<String, &str> {
     let intact = scan.items.iter().filter(|item| {
         matches!(item.state, ItemState::Intact) && item.kernel.is_some() && item.below.is_none()
@@ -111,7 +111,7 @@ fn kernels(scan: &CacheScan) -> BTreeMap<String, &str> {
     let mut names_differ = None;
     let mut kernels = BTreeMap::new();
     for item in intact {
-        // The first whose descriptor can be read tells for all.
+        // The first readable descriptor decides for all.
         if names_differ.is_none() {
             names_differ = dir.as_ref().and_then(|dir| hashes_rank(dir, item));
         }
@@ -123,7 +123,7 @@ fn kernels(scan: &CacheScan) -> BTreeMap<String, &str> {
     kernels
 }
 
-/// Whether names of this kernel's generation hash what differs by rank.
+/// Whether the names of this kernel's generation depend on the rank.
 fn hashes_rank(dir: &Dir, item: &Item) -> Option<bool> {
     let generation = descriptor(dir, item)?.named_by(&item.name)?;
     Some(generation == Generation::R2_1)

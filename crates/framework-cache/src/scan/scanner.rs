@@ -1,4 +1,4 @@
-//! Judging everything in one cache.
+//! The scan of one cache.
 
 use std::ffi::OsStr;
 use std::io;
@@ -35,32 +35,32 @@ impl ScanOptions<'_> {
     }
 }
 
-/// What is in one cache.
+/// The content of one cache.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct CacheScan {
     /// The cache.
     pub cache: CacheDir,
-    /// All kernels, by name; and of the other things those that are not in order.
+    /// All kernels, by name, and the other items that are not intact.
     pub items: Vec<Item>,
-    /// Files that belong there and hold no kernel, and trial compiles in order.
+    /// The number of known files without a kernel, and of intact precompiles.
     pub known: u64,
-    /// Debugging aids that MindSpore passes over for their names.
+    /// The number of debugging aids, which MindSpore ignores for their names.
     pub skipped: u64,
-    /// What is nobody's that we know: the first hundred names.
+    /// The first hundred names of files of unknown programs.
     pub foreign: Vec<String>,
-    /// How many there are.
+    /// The number of such files.
     pub foreign_count: u64,
-    /// Folders in it that could not be looked into, and why.
+    /// Directories in it that could not be read, and why.
     pub unreadable_dirs: Vec<(String, io::Error)>,
-    /// Whether it was given up before the end.
+    /// The scan was cancelled.
     pub cancelled: bool,
 }
 
-/// Judges everything in the cache at `place`.
+/// Judges everything in a cache.
 ///
 /// # Errors
-/// The folder cannot be read.
+/// The directory cannot be read.
 pub fn scan(cache: &CacheDir, options: &ScanOptions<'_>) -> io::Result<CacheScan> {
     let dir = Dir::open_quietly(&cache.path)?;
     let mut scan = CacheScan {
@@ -97,8 +97,7 @@ pub fn scan(cache: &CacheDir, options: &ScanOptions<'_>) -> io::Result<CacheScan
     Ok(scan)
 }
 
-/// Judges what there is of the kernel called `stem` in `dir`, a cache of MindSpore's; and whether a process is at it. None
-/// if there is nothing.
+/// Judges the kernel called `stem` in `dir`, a cache of MindSpore, and its use. None if it has no file.
 pub(crate) fn judge_one(dir: &Dir, stem: &str) -> Option<Item> {
     let scratch = JudgeScratch { dir, kind: Kind::MindSpore };
     let members = FileSet::KERNEL.filter(|member| dir.is_file_or_link(member.name(stem)));
@@ -115,7 +114,7 @@ impl CacheScan {
         file_set::add_foreign(name, &mut self.foreign, &mut self.foreign_count);
     }
 
-    /// Judges all files right in `dir`. The names of the folders there.
+    /// Judges the files directly in `dir`. Returns the names of its subdirectories.
     fn add_dir(
         &mut self,
         dir: &Dir,
@@ -133,9 +132,9 @@ impl CacheScan {
             match (file_kind, name.to_str()) {
                 (FileKind::Dir, Some(subdir)) => subdirs.push(subdir.to_owned()),
                 (FileKind::File, Some(_)) => {}
-                // A user may have moved a kernel's file elsewhere, and frameworks follow links.
+                // A user may have moved a kernel's file, and frameworks follow links.
                 (FileKind::Link, Some(link)) if sorted.add_link(link, kind) => {}
-                // No framework writes a link, or a name that is no text.
+                // No framework writes a link, or a name that is not UTF-8.
                 (_, _) => self.add_foreign(&name.to_string_lossy()),
             }
         }
@@ -161,7 +160,7 @@ impl CacheScan {
         Ok(subdirs)
     }
 
-    /// Judges what trial compiles left: the framework reads all of them at start-up.
+    /// Judges the precompiles, which the framework reads at start-up.
     fn add_precompiles(
         &mut self,
         dir: &Dir,
@@ -191,13 +190,13 @@ impl CacheScan {
     }
 }
 
-/// Judges `kernels` with several threads; and whether it was given up.
+/// Judges `kernels` with several threads. Also returns whether it was cancelled.
 fn judge_all(
     scratch: &JudgeScratch<'_>,
     kernels: &[(String, FileSet)],
     options: &ScanOptions<'_>,
 ) -> (Vec<Item>, bool) {
-    /// So many are taken at once: few enough that threads end together.
+    /// The number of kernels that a thread takes at once: few, so that the threads end together.
     const BATCH: usize = 16;
     let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
     let run = || {
@@ -223,7 +222,7 @@ fn judge_all(
     };
     scope(|scope| {
         let start = |_| Builder::new().spawn_scoped(scope, run).ok();
-        // Where no more threads are to be had, those there are do the work.
+        // If the system starts no more threads, the existing ones do the work.
         let helpers: Vec<_> = (1..options.threads.get().min(kernels.len())).map_while(start).collect();
         let (mut items, mut cancelled) = run();
         for helper in helpers {
@@ -240,7 +239,7 @@ fn judge_all(
 }
 
 impl JudgeScratch<'_> {
-    /// Judges all that there is under one stem: a kernel, its trial compile, their locks.
+    /// Judges the files of one stem: a kernel, its precompile, their locks.
     fn judge_all_of(&self, stem: &str, members: FileSet, judge_cache: &mut JudgeCache) -> Vec<Item> {
         let mut items = Vec::new();
         let precompile = members.only(FileSet::PRE.with(FileSet::PRE_LOCK));
@@ -258,7 +257,7 @@ impl JudgeScratch<'_> {
         items
     }
 
-    /// What a trial compile said, if it is not in order.
+    /// A precompile, if it is not intact.
     fn precompile(&self, stem: &str, members: FileSet, buffer: &mut Vec<u8>) -> Option<Item> {
         let file = members.without(FileSet::PRE_LOCK).names(stem).last()?;
         let state = match self.dir.read(&file, MAX_TEXT, buffer) {
@@ -275,7 +274,7 @@ impl JudgeScratch<'_> {
         state.map(|state| self.item(stem, members, judge::Judgement::of(ItemKind::Precompile, state)))
     }
 
-    /// A file by itself that is left of something.
+    /// An orphan of one file.
     fn orphan(&self, file: String, kind: ItemKind, orphan: Orphan) -> Item {
         let judgement = judge::Judgement::of(kind, ItemState::Orphan(orphan)).named(&file);
         self.item(&file, FileSet::default(), judgement)

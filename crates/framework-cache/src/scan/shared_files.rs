@@ -1,4 +1,4 @@
-//! Files that several descriptions name: what a whole kernel needs is part of nothing that is damaged or left over.
+//! Files that several descriptions name: a file of an intact kernel belongs to no damaged item and to no orphan.
 
 use std::collections::HashSet;
 
@@ -8,8 +8,8 @@ use crate::scan::item::{Item, ItemKind, ItemProblem, ItemState, Orphan};
 use opkeep_cann_meta::file_names::FileSet;
 use opkeep_fs::Dir;
 
-/// Takes from the items behind `first`, all of one folder, the files that are others'. What was an object or a header
-/// alone and is described elsewhere goes.
+/// Removes from the items from `first` on, all of one directory, the files that belong to other items. An orphan is removed
+/// if a description names it.
 pub(crate) fn resolve(dir: &Dir, kind: Kind, items: &mut Vec<Item>, first: usize) {
     let Some(new) = items.get_mut(first..) else { return };
     if matches!(kind, Kind::Cann | Kind::Package | Kind::Work) {
@@ -27,14 +27,14 @@ pub(crate) fn resolve(dir: &Dir, kind: Kind, items: &mut Vec<Item>, first: usize
             at <= first || !is_remains(item) || item.members.has(FileSet::OBJECTS.with(FileSet::HEADER))
         });
     }
-    // MindSpore goes by names alone.
+    // MindSpore uses names only.
     if matches!(kind, Kind::Cann | Kind::Package | Kind::Work) {
         leave_undecided(kind, items.get_mut(first..).unwrap_or_default());
     }
 }
 
-/// A description that was put over another one: the object of its name is there, and it describes that of another whole
-/// kernel. To the framework all is well, and it runs that one.
+/// Finds descriptions that replaced another one: the object of the own name exists, but the description names the object of
+/// another intact kernel. The framework notices nothing, and runs the other kernel.
 fn find_strays(dir: &Dir, kind: Kind, items: &mut [Item]) {
     let pairs = |item: &&Item| {
         let is_kernel = item.kernel.is_some() && item.members.has(FileSet::JSON);
@@ -60,19 +60,19 @@ fn is_damaged(item: &Item) -> bool {
     matches!(item.state, ItemState::Damaged(_) | ItemState::Orphan(_))
 }
 
-/// Whether it is an object or a header, and no more.
+/// Whether it is only an object or a header.
 fn is_remains(item: &Item) -> bool {
     matches!(item.state, ItemState::Orphan(Orphan::ObjectOnly | Orphan::HeaderOnly))
 }
 
-/// The files among the `named` ones that an item in order needs.
+/// The files among the `named` ones that an intact item needs.
 fn needed_by<'a>(item: &'a Item, named: &'a HashSet<String>) -> impl Iterator<Item = String> + 'a {
     let own = item.members.names(&item.name).filter(|file| named.contains(file));
     own.chain(item.named.iter().map(|name| name.to_string()))
 }
 
 fn yield_files(item: &mut Item, needed: &HashSet<String>, named: &HashSet<String>) {
-    // What a damaged kernel names goes with that, not by itself.
+    // A file that a damaged kernel names belongs to the kernel.
     let others = if is_remains(item) { named } else { needed };
     let name = &item.name;
     item.members = item.members.filter(|member| !others.contains(&member.name(name)));
@@ -81,7 +81,7 @@ fn yield_files(item: &mut Item, needed: &HashSet<String>, named: &HashSet<String
     item.judged.retain(|(file, _)| files.contains(file));
 }
 
-/// As long as one description is not read, it may be the one of any object that is alone.
+/// An unread description may be the one of any orphan, so orphans are undecided.
 fn leave_undecided(kind: Kind, items: &mut [Item]) {
     let is_unread = |item: &&Item| {
         let is_there = item.kind == ItemKind::Kernel && item.members.has(FileSet::JSON);

@@ -92,7 +92,7 @@ impl<'a> Manifest<'a> {
         format!("{HEAD}{}\n{body}", Digest::of(body.as_bytes()))
     }
 
-    /// What the text says of the kernel called `stem`, if it is there.
+    /// The record of the kernel called `stem` in the text, if there is one.
     pub fn line(&self, stem: &str) -> Option<String> {
         let mut line = String::new();
         write_line(self.kernels.get(stem)?, stem, &mut line);

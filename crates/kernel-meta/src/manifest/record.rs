@@ -1,4 +1,4 @@
-//! What the manifest says of one kernel.
+//! A kernel's record in the manifest.
 
 use std::borrow::Cow;
 
@@ -55,7 +55,7 @@ pub(crate) struct Before {
 }
 
 impl Record<'_> {
-    /// What is known of one of the kernel's files.
+    /// The known state of one of the kernel's files.
     pub fn file(&self, part: KernelFileKind) -> &Known {
         &self.files[part as usize]
     }
