@@ -1,4 +1,4 @@
-//! What a view does where kernels stand that are not ours.
+//! The behavior of a view beside foreign kernels.
 
 pub(crate) mod undone;
 
@@ -105,7 +105,7 @@ fn a_valid_kernel_that_is_not_ours_is_left_whatever_is_built() {
     }
 }
 
-fn what_is_replaced_on_request_comes_back_as_it_was() {
+fn kernels_replaced_on_request_are_restored_exactly() {
     let place = Place::new();
     let before = kernels(&place.dir());
     let ours = Ours::on_host(&place.theirs, 1);
@@ -122,13 +122,13 @@ fn what_is_replaced_on_request_comes_back_as_it_was() {
     }
 }
 
-/// What the list of ours says of `stem`.
+/// The line of `stem` in the manifest.
 fn listed(dir: &Path, stem: &str) -> bool {
     let list = fs::read_to_string(dir.join(".opkeep-manifest")).unwrap_or_default();
     list.lines().any(|line| line.starts_with(&format!("{stem}\t")))
 }
 
-fn what_is_undone_is_ours_no_more() {
+fn undone_kernels_are_no_longer_ours() {
     let place = Place::new();
     let dir = place.dir();
     let (ours, other) = (place.ours(1), place.ours(2));
@@ -239,7 +239,7 @@ fn a_whole_object_of_another_chip_is_never_damage() {
     }
 }
 
-fn parts_of_a_kernel_are_what_they_are() {
+fn single_files_of_a_kernel_are_judged_by_themselves() {
     // A descriptor alone: frameworks write it first, and it stays theirs.
     let place = Place::empty_on(Chip::Ascend910);
     fs::create_dir_all(place.dir()).unwrap();
@@ -283,7 +283,7 @@ fn a_file_that_is_open_may_be_in_progress() {
     assert_eq!(place.run(&place.ours(1)).written, 1);
 }
 
-fn a_guess_fills_what_is_empty_or_ours_and_nothing_else() {
+fn a_guessed_target_writes_only_to_empty_or_own_directories() {
     let guess = |place: &Place, kernels: &[Ours]| {
         let files: Vec<KernelFiles<'_>> = kernels.iter().map(Ours::files).collect();
         place.view().with_guessed_target(true).materialise(&files).unwrap()
@@ -351,7 +351,7 @@ fn a_list_of_another_version_makes_nothing_ours() {
     assert!(first.is_in(&place.dir()));
 }
 
-fn what_somebody_changed_in_ours_is_left() {
+fn own_kernels_that_were_changed_are_left() {
     let place = Place::empty_on(Chip::Ascend910);
     place.run(&place.ours(1));
     let text = String::from_utf8(place.ours(1).files[1].clone()).unwrap();
@@ -409,8 +409,8 @@ fn a_second_name_of_a_file_keeps_its_bytes() {
     }
 }
 
-/// A framework that compiles the same kernel at any moment of ours loses nothing.
-fn what_is_written_meanwhile_is_not_lost() {
+/// A framework that compiles the same kernel at any moment of a build loses nothing.
+fn files_that_are_written_meanwhile_are_not_lost() {
     let theirs = Rank::new(0).square(1);
     // Over nothing, over ours, over damage; its files renamed into place, or written in place.
     for start in 0..3 {
@@ -472,8 +472,8 @@ fn a_directory_that_others_may_write_to_is_named() {
     }
 }
 
-/// What a file was called that is out of sight while a writer dies comes back, unless it is ours.
-fn what_a_dead_writer_took_out_of_sight_comes_back() {
+/// A file that is displaced when a writer dies is restored, unless it is an own one.
+fn files_displaced_by_a_dead_writer_are_restored() {
     let place = Place::empty_on(Chip::Ascend910);
     place.run(&place.ours(1));
     let old = |name: &str| place.dir().join(format!(".opkeep-old-4711-0-{name}.old"));
@@ -500,7 +500,7 @@ fn a_kernel_in_a_library_is_a_kernel() {
     assert_eq!(kernels(&place.dir()), before);
 }
 
-/// What is theirs by its origin is not removed with what is ours, however equal it is.
+/// A foreign file is not removed with own ones, even if it is equal.
 fn a_descriptor_that_was_there_before_stays_when_its_kernel_goes() {
     let place = Place::empty_on(Chip::Ascend910);
     fs::create_dir_all(place.dir()).unwrap();
@@ -534,22 +534,22 @@ fn nothing_is_made_where_nothing_is_placed_and_nothing_is_ours() {
 pub(crate) fn trials() -> Vec<Trial> {
     trials![
         a_valid_kernel_that_is_not_ours_is_left_whatever_is_built,
-        what_is_replaced_on_request_comes_back_as_it_was,
-        what_is_undone_is_ours_no_more,
+        kernels_replaced_on_request_are_restored_exactly,
+        undone_kernels_are_no_longer_ours,
         damage_is_replaced_by_a_kernel_for_the_chip_and_kept,
         damage_is_left_by_a_kernel_for_another_chip,
         a_whole_object_of_another_chip_is_never_damage,
-        parts_of_a_kernel_are_what_they_are,
+        single_files_of_a_kernel_are_judged_by_themselves,
         a_file_that_is_open_may_be_in_progress,
-        a_guess_fills_what_is_empty_or_ours_and_nothing_else,
+        a_guessed_target_writes_only_to_empty_or_own_directories,
         bytes_that_are_ours_are_adopted_and_kept_when_they_are_replaced,
         a_list_of_another_version_makes_nothing_ours,
-        what_somebody_changed_in_ours_is_left,
+        own_kernels_that_were_changed_are_left,
         a_kernel_for_debugging_takes_no_place_of_a_release,
         a_second_name_of_a_file_keeps_its_bytes,
-        what_is_written_meanwhile_is_not_lost,
+        files_that_are_written_meanwhile_are_not_lost,
         a_directory_that_others_may_write_to_is_named,
-        what_a_dead_writer_took_out_of_sight_comes_back,
+        files_displaced_by_a_dead_writer_are_restored,
         a_kernel_in_a_library_is_a_kernel,
         a_descriptor_that_was_there_before_stays_when_its_kernel_goes,
         nothing_is_made_where_nothing_is_placed_and_nothing_is_ours

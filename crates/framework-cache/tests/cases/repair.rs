@@ -1,5 +1,4 @@
-//! Repairs that are killed, that meet locks, that may not or cannot write. The test binary runs itself as the other
-//! process.
+//! Repairs that are killed, that find locks, or that cannot write. The test binary runs itself as the other process.
 
 use std::cell::Cell;
 use std::fs;
@@ -19,7 +18,7 @@ use opkeep_testkit::DirSnapshot;
 use opkeep_testkit::caches::{Rank, cann_kernel};
 use rustix::fs::{FlockOperation, fcntl_lock, flock};
 
-/// What this program does as the other process.
+/// Runs this program as the other process.
 pub(crate) fn other_process(arguments: &[String]) {
     child(&arguments[0], Path::new(&arguments[1]), &arguments[2]);
 }
@@ -36,18 +35,22 @@ pub(crate) fn trials() -> Vec<Trial> {
         test("a_repair_that_is_killed_is_finished_by_another", a_repair_that_is_killed_is_finished),
         test("an_undo_that_is_killed_can_be_repeated", an_undo_that_is_killed_can_be_repeated),
         test("an_undo_of_a_fill_that_is_killed_can_be_repeated", an_undo_of_a_fill_that_is_killed),
-        test("who_holds_the_lock_of_a_cache_is_left_alone", who_holds_the_lock_of_a_cache),
-        test("who_holds_the_lock_of_a_kernel_is_left_alone", who_holds_the_lock_of_a_kernel),
+        test("a_locked_cache_is_left_alone", who_holds_the_lock_of_a_cache),
+        test("a_locked_kernel_is_left_alone", who_holds_the_lock_of_a_kernel),
         test("a_rank_that_is_locked_is_not_filled", a_rank_that_is_locked_is_not_filled),
-        test("what_was_opened_since_it_was_judged_stays", what_was_opened_since_it_was_judged_stays),
-        test("what_is_opened_while_it_is_moved_goes_back", what_is_opened_while_it_is_moved_goes_back),
-        test("what_may_not_be_moved_is_told", what_may_not_be_moved_is_told).with_ignored_flag(!is_root()),
+        test("files_that_were_opened_since_the_scan_stay", files_that_were_opened_since_the_scan_stay),
+        test(
+            "files_that_are_opened_during_the_move_are_restored",
+            files_that_are_opened_during_the_move_are_restored,
+        ),
+        test("files_that_may_not_be_moved_are_reported", files_that_may_not_be_moved_are_reported)
+            .with_ignored_flag(!is_root()),
         test("a_full_disk_leaves_all_as_it_was", a_full_disk).with_ignored_flag(!can_mount()),
         test("a_mount_point_is_left_as_it_was", a_mount_point).with_ignored_flag(!can_mount()),
     ]
 }
 
-/// What the other process does at `path`.
+/// The actions of the other process at `path`.
 fn child(what: &str, path: &Path, how: &str) {
     match what {
         "repair" => {
@@ -337,7 +340,7 @@ fn a_rank_that_is_locked_is_not_filled() {
     }
 }
 
-fn what_was_opened_since_it_was_judged_stays() {
+fn files_that_were_opened_since_the_scan_stay() {
     let torn = Torn::new();
     let scan = torn.look();
     let file = fs::File::open(torn.path("o")).unwrap();
@@ -350,7 +353,7 @@ fn what_was_opened_since_it_was_judged_stays() {
     assert!(aside.moved.is_empty() && torn.in_quarantine().is_empty());
 }
 
-fn what_is_opened_while_it_is_moved_goes_back() {
+fn files_that_are_opened_during_the_move_are_restored() {
     let torn = Torn::new();
     let before = DirSnapshot::of(torn.base.path()).unwrap();
     let child = Cell::new(None);
@@ -371,8 +374,8 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Runs this program as a child, as a user who owns nothing.
-fn by_nobody(what: &str, path: &Path, how: &str) -> std::process::Output {
+/// Runs this program as a child, as a user without files.
+fn as_other_user(what: &str, path: &Path, how: &str) -> std::process::Output {
     // Where it lies, others may not be let in.
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
@@ -383,14 +386,14 @@ fn by_nobody(what: &str, path: &Path, how: &str) -> std::process::Output {
     command.uid(65534).gid(65534).output().unwrap()
 }
 
-/// What another user is told who may not write everywhere.
-fn mended_by_nobody(base: &Path) -> String {
-    let output = by_nobody("mend", base, "");
+/// The output of a repair by another user, who may not write everywhere.
+fn repaired_by_other_user(base: &Path) -> String {
+    let output = as_other_user("mend", base, "");
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn what_may_not_be_moved_is_told() {
+fn files_that_may_not_be_moved_are_reported() {
     let base = tempfile::tempdir().unwrap();
     let open = |path: &Path, mode| {
         fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
@@ -403,7 +406,7 @@ fn what_may_not_be_moved_is_told() {
         open(path, mode);
     }
     // The quarantine cannot be made.
-    let said = mended_by_nobody(&rank);
+    let said = repaired_by_other_user(&rank);
     assert!(
         said.contains("error cannot create the directory") && said.contains("nothing was changed"),
         "{said}"
@@ -411,7 +414,7 @@ fn what_may_not_be_moved_is_told() {
     assert!(said.contains("kernel_meta.opkeep-quarantine"), "{said}");
     // A quarantine that is closed is no sign that there is none.
     Repair::new().mend_all(&rank);
-    let undone = by_nobody("undo", &rank, "9");
+    let undone = as_other_user("undo", &rank, "9");
     let said = String::from_utf8_lossy(&undone.stderr);
     assert!(
         !undone.status.success() && said.contains("kernel_meta.opkeep-quarantine`: Permission"),
@@ -421,7 +424,7 @@ fn what_may_not_be_moved_is_told() {
     // One folder of it is closed: the rest goes on.
     open(&rank, 0o777);
     open(&rank.join("kernel_meta/tbe_prebuild_res"), 0o755);
-    let said = mended_by_nobody(&rank);
+    let said = repaired_by_other_user(&rank);
     assert!(said.contains("left `a.json` could not be moved: Permission denied"), "{said}");
     assert_eq!(said.lines().filter(|line| line.starts_with("moved ")).count(), 2, "{said}");
     undo_all(&rank, &|| {});

@@ -1,4 +1,4 @@
-//! What is said of caches that frameworks left.
+//! The findings about caches of frameworks.
 
 use libtest_mimic::Trial;
 use std::fs;
@@ -31,7 +31,7 @@ fn findings(scan: &CacheScan) -> Vec<&Item> {
     scan.items.iter().filter(|item| item.is_finding()).collect()
 }
 
-fn whole_caches_have_no_findings() {
+fn intact_caches_have_no_findings() {
     let base = tempfile::tempdir().unwrap();
     for generation in [Generation::R1_5, Generation::R1_6, Generation::R1_7, Generation::R2_1] {
         let rank = Rank { generation, ..Rank::new(generation as u32) };
@@ -60,7 +60,7 @@ fn whole_caches_have_no_findings() {
     assert!(places[1..].iter().all(|place| place.base().as_deref() == Some(base.path())));
 }
 
-/// A cache with three whole kernels, to be broken.
+/// A cache with three intact kernels, for tests to damage.
 fn broken(harm: impl FnOnce(&Path, &str)) -> (tempfile::TempDir, CacheScan) {
     let base = tempfile::tempdir().unwrap();
     let rank = Rank::new(0);
@@ -78,7 +78,7 @@ fn broken(harm: impl FnOnce(&Path, &str)) -> (tempfile::TempDir, CacheScan) {
     (base, scan)
 }
 
-fn what_is_wrong_is_told_with_what_comes_of_it() {
+fn problems_are_reported_with_their_effects() {
     type Harm = fn(&Path, &str);
     let json = |folder: &Path, stem: &str| folder.join(format!("{stem}.json"));
     let cut: Harm = |folder, stem| {
@@ -143,7 +143,7 @@ fn a_kernel_that_a_process_has_open_is_in_progress() {
     assert_eq!(findings(&only(base.path())).len(), 1);
 }
 
-fn what_is_nobodys_is_counted_and_left_out() {
+fn foreign_files_are_counted_and_ignored() {
     let (_base, scan) = broken(|folder, stem| {
         fs::write(folder.join("file.lock"), "").unwrap();
         fs::write(folder.join("not_support_fusion_op.cache"), "a\n").unwrap();
@@ -160,7 +160,7 @@ fn what_is_nobodys_is_counted_and_left_out() {
     assert_eq!((record.name.as_str(), record.behavior.effect), ("fusion_result", Effect::Ignored));
 }
 
-fn what_trial_compiles_left_counts_too() {
+fn precompiles_are_judged_too() {
     let (_base, scan) = broken(|folder, _| {
         fs::create_dir(folder.join("tbe_prebuild_res")).unwrap();
         fs::write(folder.join("tbe_prebuild_res/a.json"), "").unwrap();
@@ -174,7 +174,7 @@ fn what_trial_compiles_left_counts_too() {
     );
 }
 
-fn in_canns_cache_whatever_is_left_blocks_its_key() {
+fn in_the_cache_of_cann_orphans_block_their_keys() {
     let base = tempfile::tempdir().unwrap();
     let folder = base.path().join("kernel_cache/Ascend910B2");
     let kernels: Vec<_> = (0..6).map(|number| cann_kernel("Ascend910B2", number)).collect();
@@ -211,7 +211,7 @@ fn in_canns_cache_whatever_is_left_blocks_its_key() {
     assert!(scan.items.iter().any(|item| matches!(item.state, ItemState::Orphan(Orphan::StaleLock))));
 }
 
-fn what_ranks_lack_is_told_by_name() {
+fn kernels_that_ranks_lack_are_reported_by_name() {
     for generation in [Generation::R1_6, Generation::R1_7, Generation::R2_1] {
         let base = tempfile::tempdir().unwrap();
         let ranks: Vec<_> = [0, 1, 2, 10].map(|rank| Rank { generation, ..Rank::new(rank) }).into();
@@ -237,8 +237,8 @@ fn what_ranks_lack_is_told_by_name() {
     }
 }
 
-/// CANN ages by access times, and so do we in its cache: to look is not to use.
-fn looking_leaves_access_times_as_they_are() {
+/// CANN evicts by access times, so a scan must not change them.
+fn a_scan_leaves_access_times_unchanged() {
     let base = tempfile::tempdir().unwrap();
     let folder = base.path().join("kernel_cache/Ascend910B2");
     let kernel = cann_kernel("Ascend910B2", 1);
@@ -256,13 +256,13 @@ fn looking_leaves_access_times_as_they_are() {
 
 pub(crate) fn trials() -> Vec<Trial> {
     trials![
-        whole_caches_have_no_findings,
-        what_is_wrong_is_told_with_what_comes_of_it,
+        intact_caches_have_no_findings,
+        problems_are_reported_with_their_effects,
         a_kernel_that_a_process_has_open_is_in_progress,
-        what_is_nobodys_is_counted_and_left_out,
-        what_trial_compiles_left_counts_too,
-        in_canns_cache_whatever_is_left_blocks_its_key,
-        what_ranks_lack_is_told_by_name,
-        looking_leaves_access_times_as_they_are
+        foreign_files_are_counted_and_ignored,
+        precompiles_are_judged_too,
+        in_the_cache_of_cann_orphans_block_their_keys,
+        kernels_that_ranks_lack_are_reported_by_name,
+        a_scan_leaves_access_times_unchanged
     ]
 }

@@ -1,5 +1,5 @@
-//! A build that is killed at any change that it makes to a directory of kernels, and its undoing likewise. The test binary
-//! runs itself as the other process.
+//! A build, and its undo, that is killed at any change to a directory of kernels. The test binary runs itself as the
+//! other process.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -18,7 +18,7 @@ use opkeep_testkit::ascend::Chip;
 use opkeep_testkit::at_each_change;
 use opkeep_testkit::caches::{CachedKernelFiles, Rank};
 
-/// What this program does as the other process.
+/// Runs this program as the other process.
 pub(crate) fn other_process(arguments: &[String]) {
     let (base, step) = (Path::new(&arguments[0]), arguments[1].parse().unwrap());
     match arguments[2].as_str() {
@@ -38,12 +38,12 @@ pub(crate) fn trials() -> Vec<Trial> {
         test("a_build_that_is_killed_loses_nothing_and_knows_its_own", || killed("build")),
         test("a_replacement_that_is_killed_loses_nothing_and_knows_its_own", || killed("replace")),
         test("an_undo_removes_no_kernel_that_a_framework_wrote", framework_after_a_kill),
-        test("what_is_ours_stays_ours_after_a_kill", ours_after_a_kill),
+        test("own_kernels_stay_own_after_a_kill", ours_after_a_kill),
         test("a_build_that_is_killed_is_undone_exactly", || killed_and_undone("build")),
         test("a_replacement_that_is_killed_is_undone_exactly", || killed_and_undone("replace")),
-        test("what_a_killed_build_wrote_is_removed_when_superseded", superseded_after_a_kill),
+        test("kernels_of_a_killed_build_are_removed_when_superseded", superseded_after_a_kill),
         test("a_killed_debug_build_makes_no_release_its_own", debug_after_a_kill),
-        test("an_undoing_that_is_killed_is_repeated", an_undoing_that_is_killed_is_repeated),
+        test("a_killed_undo_can_be_repeated", a_killed_undo_can_be_repeated),
     ]
 }
 
@@ -174,7 +174,7 @@ fn killed(how: &str) {
         assert!(ours(4).iter().enumerate().all(others), "step {step}: {report:?}");
         assert_eq!(left.is_empty(), third.is_in(&dir), "step {step}: {report:?}");
         assert_eq!(left.is_empty(), how == "replace", "step {step}: {report:?}");
-        // What the killed build wrote is ours, also in place of what it adopted: no copy is kept.
+        // The files of the killed build are own ones, also in place of adopted files: no copy is kept.
         let is_kept = |ours: &Ours| has(base.path(), &ours.files[0]);
         assert!(!ours(3)[7..9].iter().any(is_kept), "step {step}: {report:?}");
         assert_eq!(is_kept(first), is_theirs, "step {step}: {report:?}");
@@ -200,7 +200,7 @@ fn replaced(base: &Path, how: &str) -> Vec<(PathBuf, Vec<u8>)> {
     files
 }
 
-/// What the manifest says of the kernels that are replaced as a whole and were ours.
+/// The manifest's lines of the own kernels that are replaced as a whole.
 fn lines(base: &Path) -> Vec<String> {
     let text = fs::read_to_string(base.join("rank_0/kernel_meta/.opkeep-manifest")).unwrap();
     let is_of = |line: &str| [5, 7, 8].iter().any(|at| line.starts_with(&theirs()[*at].stem));
@@ -348,7 +348,7 @@ fn debug_after_a_kill() {
     }
 }
 
-fn an_undoing_that_is_killed_is_repeated() {
+fn a_killed_undo_can_be_repeated() {
     for step in 0.. {
         let base = tempfile::tempdir().unwrap();
         begin(base.path());
@@ -359,7 +359,7 @@ fn an_undoing_that_is_killed_is_repeated() {
         undo_newest(base.path(), &|| {});
         assert_eq!(replaced(base.path(), "replace"), before, "step {step}");
         assert!(quarantines(base.path()).unwrap().is_empty(), "step {step}");
-        // Nothing waits under another name for a build that would give it its name again.
+        // No displaced file is left for a build to restore.
         let names: Vec<_> = all_bytes(base.path()).into_iter().map(|(path, _)| path).collect();
         assert!(!names.iter().any(|name| is_rest(name)), "step {step}: {names:?}");
         if is_whole {

@@ -1,4 +1,4 @@
-//! Writers that meet, die, or run out of space. The test binary runs itself as the other process.
+//! Writers that meet, are killed, or run out of space. The test binary runs itself as the other process.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use libtest_mimic::Trial;
 use opkeep_digest::Digest;
 use opkeep_kernel_meta::ViewError;
 
-/// What this program does as the other process.
+/// Runs this program as the other process.
 pub(crate) fn other_process(arguments: &[String]) {
     child(Path::new(&arguments[0]), &arguments[1], arguments[2].parse().unwrap());
 }
@@ -26,13 +26,13 @@ pub(crate) fn trials() -> Vec<Trial> {
         })
     };
     vec![
-        test("a_killed_writer_leaves_a_consistent_folder", a_killed_writer_leaves_a_consistent_folder),
-        test("processes_that_write_at_once_leave_a_consistent_folder", processes_that_write_at_once),
-        test("threads_that_write_at_once_leave_a_consistent_folder", threads_that_write_at_once),
+        test("a_killed_writer_leaves_a_consistent_directory", a_killed_writer_leaves_a_consistent_directory),
+        test("processes_that_write_at_once_leave_a_consistent_directory", processes_that_write_at_once),
+        test("threads_that_write_at_once_leave_a_consistent_directory", threads_that_write_at_once),
         test("a_lock_that_is_held_is_waited_for", a_lock_that_is_held_is_waited_for),
-        test("a_folder_deleted_under_a_waiter_is_made_again", a_folder_deleted_under_a_waiter),
+        test("a_directory_deleted_under_a_waiter_is_created_again", a_directory_deleted_under_a_waiter),
         test("a_lock_that_stays_held_is_an_error_that_names_it", a_lock_that_stays_held),
-        test("a_full_disk_leaves_a_consistent_folder", a_full_disk).with_ignored_flag(!can_mount()),
+        test("a_full_disk_leaves_a_consistent_directory", a_full_disk).with_ignored_flag(!can_mount()),
     ]
 }
 
@@ -43,19 +43,19 @@ fn network(version: usize) -> Vec<Made> {
     kernels
 }
 
-/// What the other process does, `once` or `forever`.
+/// Writes as the other process, `once` or `forever`.
 fn child(base: &Path, how: &str, seed: usize) {
     let view = open_view(base, "0").unwrap();
     let rounds = if how == "forever" { usize::MAX } else { 1 };
     let began = Instant::now();
-    // Should the parent be killed, nobody kills us.
+    // If the parent is killed, this process must end by itself.
     for round in (0..rounds).take_while(|_| began.elapsed() < Duration::from_secs(60)) {
         let report = view.materialise(&all(&network(seed + round % 7))).unwrap();
         assert!(report.locked);
     }
 }
 
-/// The other process, which does not outlive the test.
+/// The other process, which is killed on drop.
 struct Writer(Child);
 
 impl Drop for Writer {
@@ -88,7 +88,7 @@ fn look(dir: &Path, stem: &str) -> bool {
     true
 }
 
-fn a_killed_writer_leaves_a_consistent_folder() {
+fn a_killed_writer_leaves_a_consistent_directory() {
     let base = tempfile::tempdir().unwrap();
     let dir = base.path().join("rank_0/kernel_meta");
     let (mut looks, mut torn) = (0, 0);
@@ -171,7 +171,7 @@ fn a_lock_that_is_held_is_waited_for() {
     });
 }
 
-fn a_folder_deleted_under_a_waiter() {
+fn a_directory_deleted_under_a_waiter() {
     let base = tempfile::tempdir().unwrap();
     let view = open_view(base.path(), "0").unwrap();
     let holder = fs::File::options().write(true).open(view.dir().join(".opkeep.lock")).unwrap();
@@ -179,7 +179,7 @@ fn a_folder_deleted_under_a_waiter() {
     thread::scope(|scope| {
         let waiter = scope.spawn(|| view.materialise(&all(&network(1))).unwrap());
         sleep(Duration::from_millis(100));
-        // The waiter gets the lock of a folder that is gone.
+        // The waiter gets the lock of a deleted directory.
         fs::remove_dir_all(base.path().join("rank_0")).unwrap();
         drop(holder);
         assert_eq!(waiter.join().unwrap().written, 6);

@@ -1,4 +1,4 @@
-//! Caches in which much is wrong, and repairs of all of them.
+//! Damaged caches, and their repair.
 
 use std::fs;
 use std::num::NonZeroUsize;
@@ -13,8 +13,7 @@ use opkeep_framework_cache::scan::{CacheDir, CacheScan, ScanOptions, find, scan}
 use opkeep_testkit::DirSnapshot;
 use opkeep_testkit::caches::{CachedKernelFiles, Rank, age, cann_kernel};
 
-/// Every kind of cache with kernels that are whole and kernels that are not, and with what nobody knows. All of it is
-/// old.
+/// Every kind of cache with intact kernels, damaged kernels and foreign files. All of them are old.
 pub(crate) fn broken_caches(base: &Path) {
     let cut = |path: &Path| fs::write(path, &fs::read(path).unwrap()[..100]).unwrap();
     for number in [0, 1] {
@@ -86,12 +85,12 @@ pub(crate) fn look_at_all(base: &Path) -> Vec<CacheScan> {
     find(base).unwrap().caches.iter().map(look).collect()
 }
 
-/// How much is wrong below `base`.
+/// The number of findings below `base`.
 pub(crate) fn findings(base: &Path) -> usize {
     look_at_all(base).iter().flat_map(|scan| &scan.items).filter(|item| item.is_finding()).count()
 }
 
-/// How a test repairs.
+/// The options of a test's repair.
 pub(crate) struct Repair<'a> {
     pub(crate) run: RunId,
     pub(crate) force: bool,
@@ -116,7 +115,7 @@ impl Repair<'_> {
     }
 }
 
-/// One rank with one kernel of which the `.json` is cut off, and one that is whole.
+/// A rank with a kernel whose `.json` is cut off, and an intact one.
 pub(crate) struct Torn {
     pub(crate) base: tempfile::TempDir,
     pub(crate) kernel: CachedKernelFiles,
@@ -147,7 +146,7 @@ impl Torn {
         age(&self.path(suffix)).unwrap();
     }
 
-    /// As frameworks that know how write: another file takes the name.
+    /// Writes as careful frameworks do: another file takes the name.
     pub(crate) fn replace(&self, suffix: &str, bytes: &[u8]) {
         let temp = self.base.path().join(format!("new.{suffix}"));
         fs::write(&temp, bytes).unwrap();

@@ -1,4 +1,4 @@
-//! A cache that a test lays out file by file.
+//! A cache that a test writes file by file.
 #![expect(clippy::disallowed_methods, reason = "tests lay out caches by hand")]
 #![expect(clippy::unwrap_used, reason = "helpers fail the test that calls them")]
 #![allow(dead_code, reason = "each test file uses its own part")]
@@ -45,14 +45,14 @@ impl Cache {
         scan(&places[0], &options).unwrap()
     }
 
-    /// The only thing there is.
+    /// The only item.
     pub(crate) fn only(&self) -> Item {
         let mut scan = self.look();
         assert_eq!(scan.items.len(), 1, "{:?}", scan.items);
         scan.items.remove(0)
     }
 
-    /// Everything that is in the cache by name, with its state and its files.
+    /// All items by name, with their states and files.
     pub(crate) fn states(&self) -> Vec<(String, &'static str, Vec<String>)> {
         let scan = self.look();
         scan.items.iter().map(|item| (item.name.clone(), item.state_name(), item.files())).collect()

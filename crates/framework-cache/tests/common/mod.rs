@@ -1,4 +1,4 @@
-//! Kernels that are easy to tell apart, and looks at folders.
+//! Kernels that are easy to tell apart, and checks of directories.
 
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 #![expect(clippy::disallowed_methods, reason = "tests look at what was written")]
@@ -74,7 +74,7 @@ impl Made {
         format!("{}{}", self.stem, part.suffix())
     }
 
-    /// Whether the folder holds the three files, byte for byte.
+    /// Asserts that the directory has the three files, byte for byte.
     #[track_caller]
     pub(crate) fn assert_in(&self, dir: &Path) {
         for part in KernelFileKind::ALL {
@@ -105,7 +105,7 @@ pub(crate) fn try_state(path: &Path) -> Option<State> {
     Some((m.dev(), m.ino(), m.size(), m.mtime(), m.mtime_nsec(), m.ctime(), m.ctime_nsec()))
 }
 
-/// The kernels' files in the folder: everything that does not begin with a dot.
+/// The kernels' files in the directory: all names without a dot at the begin.
 pub(crate) fn states(dir: &Path) -> BTreeMap<String, State> {
     names(dir)
         .into_iter()
@@ -121,8 +121,7 @@ pub(crate) fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-/// Checks what a framework relies on: each `.json` is whole and beside the object that it describes. Returns how many
-/// there are.
+/// Checks that each `.json` is complete and beside the object that it describes, as frameworks expect. Returns their number.
 #[track_caller]
 pub(crate) fn assert_consistent(dir: &Path) -> usize {
     let names = names(dir);

@@ -62,7 +62,7 @@ impl Ours {
     }
 }
 
-/// A description with what MindSpore adds.
+/// A description with MindSpore's additions.
 pub(crate) fn extended(json: &[u8]) -> Vec<u8> {
     let text = String::from_utf8(json.to_vec()).unwrap();
     text.replacen('{', r#"{"build_result": "{}", "#, 1).into_bytes()
@@ -91,7 +91,7 @@ pub(crate) fn kernels(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     files
 }
 
-/// The view of rank 0 below `base`, of which nothing is made yet.
+/// The view of rank 0 below `base`, which creates nothing yet.
 pub(crate) fn view(base: &Path) -> View {
     View::of(base, "0").unwrap().with_foreign_files(Arc::new(FrameworkFiles))
 }

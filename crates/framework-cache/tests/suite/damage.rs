@@ -1,4 +1,4 @@
-//! Every way a file can be wrong, and what becomes of it.
+//! Every kind of damage to a file, and its repair by a build.
 
 #![expect(clippy::disallowed_methods, reason = "tests damage what was written")]
 
@@ -10,7 +10,7 @@ use crate::common::{Made, all, assert_consistent, open_view, state, states};
 use opkeep_kernel_meta::{KernelFileKind, LeftReason, View};
 use tempfile::TempDir;
 
-/// A whole view of three kernels.
+/// An intact view of three kernels.
 fn whole() -> (TempDir, View, [Made; 3]) {
     let base = tempfile::tempdir().unwrap();
     let view = open_view(base.path(), "0").unwrap();
@@ -19,7 +19,7 @@ fn whole() -> (TempDir, View, [Made; 3]) {
     (base, view, kernels)
 }
 
-/// Materialises once more: the damaged kernel is written, the others are not touched, and then all is well.
+/// Materialises once more: the damaged kernel is written, the others are unchanged, and then all are intact.
 #[track_caller]
 fn assert_heals(view: &View, kernels: &[Made; 3], what: &str) {
     let dir = view.dir();
@@ -35,7 +35,7 @@ fn assert_heals(view: &View, kernels: &[Made; 3], what: &str) {
     assert_eq!(view.materialise(&all(kernels)).unwrap().intact, 3, "{what}");
 }
 
-/// Changes a file's bytes in place, and puts its old time of modification back.
+/// Changes a file's bytes in place, and restores its time of modification.
 fn alter(path: &Path, change: impl Fn(&mut Vec<u8>), restore_time: bool) {
     let mtime = fs::metadata(path).unwrap().modified().unwrap();
     let mut bytes = fs::read(path).unwrap();
@@ -101,7 +101,7 @@ fn flipped_bytes_are_restored() {
 }
 
 #[test]
-fn what_mindspore_adds_to_a_json_is_kept() {
+fn additions_of_mindspore_to_a_json_are_kept() {
     let (_base, view, kernels) = whole();
     let path = view.dir().join("op_2.json");
     // Parsed, extended, printed by another library, written in place.
@@ -148,7 +148,7 @@ fn a_pair_of_another_kernel_is_replaced_although_it_fits_together() {
 }
 
 #[test]
-fn only_what_is_damaged_is_written() {
+fn only_damaged_files_are_written() {
     let (_base, view, kernels) = whole();
     let [object, json, info] = KernelFileKind::ALL.map(|part| view.dir().join(kernels[1].name(part)));
     let before = [&object, &json, &info].map(|path| state(path));
@@ -160,7 +160,7 @@ fn only_what_is_damaged_is_written() {
     assert_eq!(state(&object), before[0]);
 }
 
-/// Materialises once more: what is no file stays, with all that belongs to it, and the report says so.
+/// Materialises once more: an entry that is no file stays, with all files of its kernel, and is reported.
 #[track_caller]
 fn assert_left(view: &View, kernels: &[Made; 3], file: &str) {
     let before = states(view.dir());

@@ -1,4 +1,4 @@
-//! Displaced files return to their names where they fit, and nothing of others is lost where they cannot.
+//! Displaced files are restored where they fit, and no foreign file is lost where they do not.
 
 #![expect(clippy::disallowed_methods, reason = "tests make and damage caches by hand")]
 
@@ -35,7 +35,7 @@ fn a_displaced_description_stays_with_its_object() {
         view(scene.base.path()).materialise(&[other.files()]).unwrap();
         assert_eq!(scene.read("o").as_ref(), Some(&scene.ours(2).files[0]), "{when}");
         assert_eq!(scene.read("json"), None, "{when}");
-        // What is not known to be ours is never removed.
+        // Files that are not known as own ones are never removed.
         assert!(scene.has(&json), "{when}");
     }
 }
@@ -59,7 +59,7 @@ fn a_displaced_description_returns_to_its_object() {
     }
 }
 
-/// An undo first settles what a killed build displaced: so does its dry run.
+/// An undo, and its dry run, first restores the files that a killed build displaced.
 #[test]
 fn a_dry_run_reports_what_the_undo_of_a_killed_build_does() {
     let (other, ours) = (Operation::Ours(2), Operation::Ours(1));

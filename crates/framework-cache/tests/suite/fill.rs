@@ -1,4 +1,4 @@
-//! Ranks get from each other what they lack, and nothing else.
+//! Ranks get the kernels that they lack from each other, and nothing else.
 #![expect(clippy::disallowed_methods, reason = "tests break caches by hand")]
 
 use std::fs;
@@ -160,7 +160,7 @@ fn all_generations_that_can_be_filled_are() {
 }
 
 #[test]
-fn later_generations_are_refused_and_why_is_told() {
+fn later_generations_are_refused_with_the_reason() {
     let base = tempfile::tempdir().unwrap();
     for rank in [0, 1].map(|rank| Rank { generation: Generation::R2_1, ..Rank::new(rank) }) {
         rank.square(1).write(&rank.dir(base.path())).unwrap();
@@ -173,7 +173,7 @@ fn later_generations_are_refused_and_why_is_told() {
 }
 
 #[test]
-fn without_a_descriptor_or_with_another_one_nobody_knows_the_generation() {
+fn without_a_matching_descriptor_the_generation_is_unknown() {
     let base = tempfile::tempdir().unwrap();
     let ranks = [0, 1].map(Rank::new);
     ranks[1].square(2).write(&ranks[1].dir(base.path())).unwrap();
@@ -191,7 +191,7 @@ fn without_a_descriptor_or_with_another_one_nobody_knows_the_generation() {
 }
 
 #[test]
-fn caches_without_ranks_are_told() {
+fn caches_without_ranks_are_reported() {
     let base = tempfile::tempdir().unwrap();
     for folder in ["kernel_meta", "akg_kernel_meta", "kernel_cache/Ascend910B2"] {
         fs::create_dir_all(base.path().join(folder)).unwrap();
@@ -204,7 +204,7 @@ fn caches_without_ranks_are_told() {
     }
 }
 
-/// Two donors of one kernel that the third rank lacks; `change` is what is different about the second.
+/// Two sources of one kernel that the third rank lacks; `change` makes the second different.
 fn disagreeing(change: impl FnOnce(&Path, &Rank)) -> (tempfile::TempDir, FillReport) {
     let base = tempfile::tempdir().unwrap();
     let ranks = ranks(base.path(), 3);
@@ -452,7 +452,7 @@ fn a_rank_that_was_not_looked_at_is_not_taken_for_lost() {
 }
 
 #[test]
-fn names_that_somebody_has_are_not_taken() {
+fn existing_files_are_not_replaced_by_a_fill() {
     let base = tempfile::tempdir().unwrap();
     let ranks = ranks(base.path(), 2);
     remove(base.path(), &ranks[1], 1);
@@ -478,7 +478,7 @@ fn names_that_somebody_has_are_not_taken() {
 }
 
 #[test]
-fn kernels_whose_names_say_no_device_are_told() {
+fn kernels_without_a_device_in_the_name_are_reported() {
     let base = tempfile::tempdir().unwrap();
     let ranks = ranks(base.path(), 2);
     let kernel = CachedKernelFiles { stem: "square_12484080525657478220".to_owned(), ..ranks[0].square(1) };
@@ -501,7 +501,7 @@ fn a_donor_that_changes_before_it_is_read_is_no_donor() {
 }
 
 #[test]
-fn one_who_makes_the_same_kernel_at_once_wins() {
+fn a_concurrent_writer_of_the_same_kernel_has_precedence() {
     let base = tempfile::tempdir().unwrap();
     let ranks = ranks(base.path(), 2);
     let kernel = ranks[1].square(1);

@@ -1,4 +1,4 @@
-//! Ranks are filled by what they left, for those whose they are, and without keeping them waiting.
+//! Fills of ranks of which only traces are left, their owners, and the time that a framework waits.
 #![expect(clippy::disallowed_methods, reason = "tests break caches by hand")]
 
 use std::fs::{self, File, TryLockError};
@@ -46,7 +46,7 @@ fn path(base: &Path, rank: &Rank, elements: u32, suffix: &str) -> PathBuf {
 }
 
 #[test]
-fn what_was_set_aside_says_what_the_rank_was_made_for() {
+fn quarantined_files_show_the_target_of_a_rank() {
     for steps in ["at once", "one after the other", "dry", "lost since"] {
         let base = tempfile::tempdir().unwrap();
         let lost = half_lost(base.path(), 3);
@@ -69,7 +69,7 @@ fn what_was_set_aside_says_what_the_rank_was_made_for() {
 }
 
 #[test]
-fn what_was_set_aside_before_says_which_device_the_rank_has() {
+fn quarantined_files_of_earlier_runs_show_the_device_of_a_rank() {
     let base = tempfile::tempdir().unwrap();
     let lost = half_lost(base.path(), 3);
     Repair::new().mend_all(base.path());
@@ -79,7 +79,7 @@ fn what_was_set_aside_before_says_which_device_the_rank_has() {
 }
 
 #[test]
-fn what_an_administrator_fills_and_sets_aside_is_the_owners() {
+fn files_of_an_administrator_belong_to_the_owner() {
     let base = tempfile::tempdir().unwrap();
     let lost = half_lost(base.path(), 2);
     for folder in [base.path(), &base.path().join("rank_1"), &lost.dir(base.path())] {
@@ -105,7 +105,7 @@ fn what_an_administrator_fills_and_sets_aside_is_the_owners() {
 }
 
 #[test]
-fn who_starts_while_a_rank_is_filled_does_not_wait_for_all_of_it() {
+fn a_framework_that_starts_during_a_fill_waits_only_for_a_batch() {
     const KERNELS: u32 = 200;
     let base = tempfile::tempdir().unwrap();
     let lost = half_lost(base.path(), KERNELS);
@@ -137,9 +137,10 @@ fn who_starts_while_a_rank_is_filled_does_not_wait_for_all_of_it() {
     });
 }
 
-/// What was filled goes, with the directories and the lock that were made for it, and what was set aside comes back.
+/// Filled kernels are removed, with the directories and the lock that were created for them, and quarantined files are
+/// restored.
 #[test]
-fn undoing_takes_what_was_filled_away() {
+fn an_undo_removes_filled_kernels() {
     let base = tempfile::tempdir().unwrap();
     half_lost(base.path(), 70);
     // Of rank 2 nothing is left but what the map says.
@@ -177,9 +178,9 @@ fn undoing_takes_what_was_filled_away() {
     }
 }
 
-/// A framework extends, or compiles anew, a description while the fill is undone: its object stays with it.
+/// A framework extends or rewrites a description during the undo of a fill: its object stays with it.
 #[test]
-fn what_is_written_while_a_fill_is_undone_stays() {
+fn files_that_are_written_during_the_undo_of_a_fill_stay() {
     for is_extended in [true, false] {
         let base = tempfile::tempdir().unwrap();
         let lost = half_lost(base.path(), 1);
@@ -200,9 +201,9 @@ fn what_is_written_while_a_fill_is_undone_stays() {
     }
 }
 
-/// What a framework wrote since stays, even if it wrote the same bytes, and the rest goes.
+/// Files that a framework wrote since stay, even with the same bytes; the other ones are removed.
 #[test]
-fn what_was_written_since_it_was_filled_stays() {
+fn files_that_were_written_after_a_fill_stay() {
     for end in ["\n", ""] {
         for suffix in ["json", "o", "info"] {
             let base = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What a view writes, keeps, removes and refuses.
+//! The files that a view writes, keeps, removes and refuses.
 
 #![expect(clippy::disallowed_methods, reason = "tests look at what was written")]
 
@@ -110,7 +110,7 @@ fn bytes_are_asked_for_only_when_they_are_written() {
 }
 
 #[test]
-fn a_folder_deleted_meanwhile_is_made_again() {
+fn a_directory_deleted_meanwhile_is_created_again() {
     let (base, view) = view();
     let kernel = Made::new("op", 1);
     view.materialise(&[kernel.files()]).unwrap();
@@ -165,7 +165,7 @@ fn stems_that_are_no_names_are_refused_before_anything_is_written() {
 }
 
 #[test]
-fn a_base_that_is_no_folder_is_refused_and_named() {
+fn a_base_that_is_no_directory_is_refused_and_named() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     fs::write(&file, "precious").unwrap();
@@ -225,7 +225,7 @@ fn a_kernel_may_serve_several_slots_but_not_be_two_kernels() {
 }
 
 #[test]
-fn bytes_that_are_not_what_was_announced_are_not_written() {
+fn bytes_with_another_digest_are_not_written() {
     let (_base, view) = view();
     let kernel = Made::new("op", 1);
     let lie =
@@ -372,7 +372,7 @@ fn a_torn_manifest_costs_a_read_and_nothing_else() {
         assert_eq!((report.written, report.intact, report.read), (0, 1, 3));
         assert_eq!(states(view.dir()), before);
     }
-    // What we do not know to be ours is not removed, whatever its age.
+    // Files that are not known as own ones are not removed, at any age.
     fs::write(&manifest, "torn").unwrap();
     assert_eq!(view.materialise(&[new.files()]).unwrap().removed, 0);
     old.assert_in(view.dir());

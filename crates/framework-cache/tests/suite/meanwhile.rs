@@ -1,4 +1,4 @@
-//! Another program writes a kernel's files while a build, or an undo, is at them: between any two changes.
+//! Another program writes a kernel's files between any two changes of a build or an undo.
 
 #![expect(clippy::disallowed_methods, reason = "tests make and damage caches by hand")]
 
@@ -119,7 +119,7 @@ fn no_build_removes_an_equal_object_of_another_program() {
             let racers = [Arc::clone(&object), Arc::clone(&json)];
             let report = scene.build(2, move || racers.iter().for_each(|racer| racer.call()));
             left += report.left.len();
-            // The build may quarantine what it finds; it removes nothing.
+            // The build may quarantine these files; it removes nothing.
             let wrote = object.wrote.lock().unwrap().is_some();
             let is_there = scene.has(&object.bytes) && scene.has(&json.bytes);
             assert!(!wrote || is_there, "{way:?} before call {at}");
@@ -131,7 +131,7 @@ fn no_build_removes_an_equal_object_of_another_program() {
     }
 }
 
-/// Another program has a build give up, and writes the object while the build restores what was there.
+/// Another program makes a build stop, and writes the object while the build restores the old files.
 #[test]
 fn no_build_restores_a_description_beside_what_is_written_meanwhile() {
     let mut left = 0;
@@ -179,7 +179,7 @@ fn no_build_removes_what_is_written_to_an_open_file() {
                 linked.store(writer.has(&written), Ordering::Relaxed);
             }
         });
-        // What is written to a file without a name is lost.
+        // Bytes that are written to a deleted file are lost.
         let is_linked = is_linked.load(Ordering::Relaxed);
         assert!(!is_linked || scene.has(&bytes), "before call {at}");
         kept += usize::from(is_linked);

@@ -1,4 +1,4 @@
-//! What is damaged is set aside, nothing else is, and all of it can be put back.
+//! Damaged items are quarantined, nothing else is, and all of them can be restored.
 #![expect(clippy::disallowed_methods, reason = "tests break caches by hand")]
 
 use std::cell::{Cell, RefCell};
@@ -82,7 +82,7 @@ fn runs_are_undone_the_newest_first() {
 }
 
 #[test]
-fn what_may_be_in_the_making_needs_force() {
+fn items_in_progress_need_force() {
     let torn = Torn::new();
     fs::write(torn.path("info"), "now").unwrap();
     let aside = torn.mend_while(&|_| {});
@@ -98,7 +98,7 @@ fn what_may_be_in_the_making_needs_force() {
 }
 
 #[test]
-fn what_changed_since_it_was_judged_stays() {
+fn items_that_changed_since_the_scan_stay() {
     type Change = fn(&Torn);
     let made_whole: Change = |torn| torn.replace("json", &torn.kernel.json);
     let rewritten: Change = |torn| fs::write(torn.path("json"), &torn.kernel.json).unwrap();
@@ -134,7 +134,7 @@ fn what_changed_since_it_was_judged_stays() {
             assert!(aside.moved.is_empty() && aside.quarantine.is_none(), "{at} {when:?}: {aside:?}");
             assert_eq!(DirSnapshot::of(&torn.folder()).unwrap(), changed.take(), "{at} {when:?}");
             assert!(torn.in_quarantine().is_empty());
-            // Nothing is tried any more, once it is known.
+            // Nothing more is tried after that.
             let is_first = at < 2 || at == 5;
             assert!(
                 last.get() == when || when != QuarantineProgress::Recorded && !is_first,
@@ -197,10 +197,10 @@ fn a_kernel_that_becomes_whole_while_it_is_moved_is_not_taken_apart() {
 }
 
 #[test]
-fn what_somebody_writes_to_in_quarantine_goes_back() {
+fn files_that_are_written_to_in_quarantine_are_restored() {
     for when in [QuarantineProgress::Moved(0), QuarantineProgress::Moved(2), QuarantineProgress::Checking] {
         let torn = Torn::new();
-        // He opened it before it was moved.
+        // The process opened it before the move.
         let file = fs::File::options().write(true).open(torn.path("json")).unwrap();
         let aside = torn.mend_while(&|step| {
             if step == when {
@@ -215,7 +215,7 @@ fn what_somebody_writes_to_in_quarantine_goes_back() {
 }
 
 #[test]
-fn what_cannot_go_back_is_told() {
+fn files_that_cannot_be_restored_are_reported() {
     let torn = Torn::new();
     let file = fs::File::options().write(true).open(torn.path("json")).unwrap();
     let aside = torn.mend_while(&|step| {
@@ -330,7 +330,7 @@ fn operator_packages_are_left_alone() {
 }
 
 #[test]
-fn what_was_made_anew_is_not_replaced_by_what_was_set_aside() {
+fn new_files_are_not_replaced_by_a_restore() {
     let torn = Torn::new();
     let before = DirSnapshot::of(torn.base.path()).unwrap();
     torn.mend_while(&|_| {});
@@ -350,7 +350,7 @@ fn what_was_made_anew_is_not_replaced_by_what_was_set_aside() {
 }
 
 #[test]
-fn what_was_changed_in_quarantine_is_not_put_back() {
+fn files_that_changed_in_quarantine_are_not_restored() {
     let torn = Torn::new();
     let aside = torn.mend_while(&|_| {});
     let json = aside.quarantine.unwrap().join(format!("{}.json", torn.kernel.stem));
@@ -451,7 +451,7 @@ fn a_description_returns_beside_an_object_that_stayed() {
 }
 
 #[test]
-fn an_undo_does_not_forget_what_a_manifest_that_cannot_be_read_says() {
+fn an_undo_does_not_replace_an_unreadable_manifest() {
     let torn = Torn::new();
     torn.mend_while(&|_| {});
     fs::create_dir(torn.folder().join(".opkeep-manifest")).unwrap();
@@ -497,7 +497,7 @@ fn a_run_that_never_began_is_cleared_away() {
 }
 
 #[test]
-fn links_in_place_of_folders_are_not_followed() {
+fn links_in_place_of_directories_are_not_followed() {
     let (torn, elsewhere) = (Torn::new(), tempfile::tempdir().unwrap());
     // In place of the quarantine.
     let quarantine = torn.base.path().join("rank_0/kernel_meta.opkeep-quarantine");

@@ -1,4 +1,4 @@
-//! What undoing says is true, whatever happened to the quarantine since.
+//! The report of a restore is correct after any change in the quarantine.
 #![expect(clippy::disallowed_methods, reason = "tests break caches by hand")]
 
 use std::fs;
@@ -21,7 +21,7 @@ fn undo_newest(base: &Path) -> RestoreReport {
 }
 
 #[test]
-fn what_the_journal_does_not_name_is_told() {
+fn files_that_the_journal_does_not_list_are_reported() {
     let torn = Torn::new();
     let run = torn.mend_while(&|_| {}).quarantine.unwrap();
     let journal = run.join(".opkeep-journal");
@@ -41,7 +41,7 @@ fn what_the_journal_does_not_name_is_told() {
 }
 
 #[test]
-fn a_folder_of_somebody_else_is_no_run() {
+fn a_directory_of_another_program_is_no_run() {
     let torn = Torn::new();
     let before = DirSnapshot::of(&torn.folder()).unwrap();
     let run = torn.mend_while(&|_| {}).quarantine.unwrap();
@@ -54,7 +54,7 @@ fn a_folder_of_somebody_else_is_no_run() {
     assert!(DirSnapshot::of(&torn.folder()).unwrap() == before && other.exists());
 }
 
-/// A build that died left them: the next build settles those of other kernels, an undo those of its own only.
+/// A killed build left displaced files: the next build restores those of other kernels, an undo only those of its own.
 #[test]
 fn displaced_files_of_other_kernels_stay_displaced() {
     let torn = Torn::new();
@@ -70,7 +70,7 @@ fn displaced_files_of_other_kernels_stay_displaced() {
 }
 
 #[test]
-fn what_is_back_already_is_no_problem_when_the_rest_comes_back() {
+fn files_that_are_already_restored_are_no_problem() {
     let torn = Torn::new();
     fs::create_dir(torn.folder().join("tbe_prebuild_res")).unwrap();
     fs::write(torn.folder().join("tbe_prebuild_res/a.json"), "{").unwrap();
@@ -86,7 +86,7 @@ fn what_is_back_already_is_no_problem_when_the_rest_comes_back() {
 }
 
 #[test]
-fn a_description_does_not_come_back_beside_what_somebody_makes_meanwhile() {
+fn a_description_is_not_restored_beside_a_new_object() {
     let torn = Torn::new();
     let run = torn.mend_while(&|_| {}).quarantine.unwrap();
     let undone = undo_while(torn.base.path(), &|step| {

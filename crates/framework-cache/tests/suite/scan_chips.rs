@@ -1,4 +1,4 @@
-//! Kernels for other chips than the one that is to run them: reported, never moved, never given to others.
+//! Kernels for another chip than the named one are reported, never moved, and never given to other ranks.
 #![expect(clippy::disallowed_methods, reason = "tests lay out caches by hand")]
 
 use std::fs;

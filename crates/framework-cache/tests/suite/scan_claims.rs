@@ -1,4 +1,4 @@
-//! What is in use by others, or cannot be told, is nobody's damage: a repair takes away what is found here.
+//! Files in use, or in an unknown state, are not damaged: a repair would quarantine them.
 #![expect(clippy::disallowed_methods, reason = "tests lay out caches by hand")]
 
 use std::fs;
@@ -25,7 +25,7 @@ fn said(name: &str, state: &'static str, files: &[&str]) -> (String, &'static st
 }
 
 #[test]
-fn what_a_whole_kernel_needs_is_part_of_nothing_damaged() {
+fn files_of_an_intact_kernel_belong_to_no_damaged_item() {
     // Its object has another name, and beside that a header.
     let cache = Cache::new(CANN);
     let pair = small("te_add").with_field("binFileName", "te_b").with_field("headerFileSuffix", ".h");

@@ -47,7 +47,7 @@ fn links_are_not_followed() {
 }
 
 #[test]
-fn pipes_and_folders_stand_in_nobodys_way() {
+fn pipes_and_directories_do_not_block_a_scan() {
     let base = tempfile::tempdir().unwrap();
     let rank = Rank::new(0);
     let (folder, kernel) = (rank.dir(base.path()), rank.square(1));
@@ -67,7 +67,7 @@ fn pipes_and_folders_stand_in_nobodys_way() {
 }
 
 #[test]
-fn names_that_are_no_text_are_nobodys() {
+fn names_that_are_not_utf8_are_foreign() {
     let base = tempfile::tempdir().unwrap();
     let rank = Rank::new(0);
     rank.square(1).write(&rank.dir(base.path())).unwrap();
@@ -79,7 +79,7 @@ fn names_that_are_no_text_are_nobodys() {
     assert!(matches!(scan.items[0].state, ItemState::Intact));
 }
 
-/// Whoever replaces a kernel while we read must not have it called damaged.
+/// A kernel that is replaced during the scan must not be called damaged.
 #[test]
 fn a_kernel_that_is_replaced_meanwhile_is_whole_or_in_use() {
     let base = tempfile::tempdir().unwrap();
@@ -115,7 +115,7 @@ fn a_kernel_that_is_replaced_meanwhile_is_whole_or_in_use() {
 }
 
 #[test]
-fn a_million_files_are_looked_through() {
+fn a_million_files_are_scanned() {
     let memory = Path::new("/dev/shm");
     let base = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap();
     let rank = Rank::new(0);

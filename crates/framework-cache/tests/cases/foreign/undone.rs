@@ -43,7 +43,7 @@ fn a_kernel_beside_a_library_is_restored() {
     }
 }
 
-/// What a framework compiled to the bytes that a build had written is not removed with what that build wrote.
+/// A framework's file is not removed with a build's, even if it has the bytes that the build wrote.
 fn an_equal_kernel_that_a_framework_wrote_since_is_not_undone() {
     for is_withdrawn in [false, true] {
         let place = Place::new();
@@ -67,7 +67,7 @@ fn an_equal_kernel_that_a_framework_wrote_since_is_not_undone() {
     }
 }
 
-/// A kernel that a framework wrote after a build replaced another one is not removed with what that build wrote.
+/// A kernel that a framework wrote after a build replaced another one is not removed with the build's files.
 fn a_kernel_that_a_framework_wrote_since_is_not_undone() {
     let place = Place::new();
     place.view().with_replace(true).materialise(&[place.ours(1).files()]).unwrap();
