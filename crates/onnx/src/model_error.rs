@@ -17,7 +17,7 @@ pub enum ModelError {
     /// A version of the default operators that is not supported.
     #[error(
         "the model is of operator set {found}, expected {oldest} to {newest}; convert it with \
-         `onnx.version_converter`, or export it anew"
+         `onnx.version_converter`, or export it again"
     )]
     Opset {
         /// The version that the model imports; 0 if it imports none.

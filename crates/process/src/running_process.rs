@@ -212,16 +212,16 @@ mod tests {
     }
 
     #[test]
-    fn programs_are_waited_for_wherever_the_system_tells_of_their_end() {
+    fn programs_are_awaited_with_and_without_reports_of_their_end() {
         let cases = [
             ("echo one; sleep 0.05; echo two >&2; exit 3", 3, "one\ntwo\n"),
             ("echo closed; exec >&- 2>&-; sleep 0.05; exit 4", 4, "closed\n"),
             ("exit 5", 5, ""),
         ];
         for (script, code, output) in cases {
-            for told in [true, false] {
+            for reports_end in [true, false] {
                 let ended = ran(script, |running| {
-                    if !told {
+                    if !reports_end {
                         running.end = None;
                     }
                 });

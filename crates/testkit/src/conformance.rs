@@ -234,8 +234,8 @@ fn compiling(subject: &Subject) -> Result<(), Failed> {
 /// The metadata of a kernel without errors and warnings.
 fn valid(artifact: &Artifact, expectations: &Expectations) -> Result<KernelMeta, Failed> {
     let report = validate(&artifact.metadata, &artifact.object, expectations);
-    let told: Vec<String> = report.findings.iter().map(Finding::to_string).collect();
-    ensure(told.is_empty(), || told.join("; "))?;
+    let findings: Vec<String> = report.findings.iter().map(Finding::to_string).collect();
+    ensure(findings.is_empty(), || findings.join("; "))?;
     report.meta.ok_or_else(|| "no description".into())
 }
 

@@ -296,7 +296,7 @@ fn pipes_and_devices_are_refused() {
     assert!(
         matches!(Inputs::of(&[&seen], &files), Err(InputsError::NotAFile(path)) if path == bench.path("pipe"))
     );
-    // Pipes between programs are no files of anybody's.
+    // Pipes between programs are not files.
     let (_, seen) = bench.observe("echo x | cat /dev/stdin | cat /proc/self/fd/0");
     Inputs::of(&[&seen], &files).unwrap();
 }

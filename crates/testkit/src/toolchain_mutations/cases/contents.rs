@@ -61,7 +61,7 @@ pub(super) const CASES: &[Case] = &[
     },
     Case {
         name: "removed_and_written",
-        about: "the file is removed and written anew",
+        about: "the file is removed and created again",
         setup: headers,
         change: |place, _| {
             place.remove("x/b.h")?;

@@ -12,7 +12,7 @@ use super::bench::{Bench, attention, good_conv2d, params, reduce_sum, report, sq
 pub(crate) const CASES: &[Case] = &[
     ("a_worker_makes_what_opc_makes", as_opc),
     ("a_worker_never_sees_an_edit_but_of_a_file_it_is_given", edits),
-    ("a_worker_has_to_be_told_a_name", told),
+    ("a_worker_needs_a_name", needs_a_name),
     ("every_operator_compiles", every_operator),
     ("frameworks_ask_with_text", frameworks),
 ];
@@ -125,7 +125,7 @@ fn edits() {
     assert!(Worker::start(&bench).object("Ascend910B1", &square(), &json!({})) == after);
 }
 
-fn told() {
+fn needs_a_name() {
     let bench = Bench::new();
     let mut worker = Worker::start(&bench);
     assert!(!worker.compile("Ascend910B1", &square(), &json!({"bin_filename": ""})));

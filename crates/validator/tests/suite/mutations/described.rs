@@ -191,10 +191,10 @@ pub(crate) const FIELDS: &[Mutation] = &[
     }),
     fields(VECTOR, "half a block", &[Code::FIELD], |fields| set(fields, "blockDim", json!(1.5))),
     fields(VECTOR, "blocks in words", &[Code::FIELD], |fields| set(fields, "blockDim", "1")),
-    fields(VECTOR, "a file in another folder", &[Code::UNSAFE_NAME, Code::BIN_NAME], |fields| {
+    fields(VECTOR, "a file in another directory", &[Code::UNSAFE_NAME, Code::BIN_NAME], |fields| {
         set(fields, "binFileName", "../k");
     }),
-    fields(VECTOR, "a file called as a folder", &[Code::UNSAFE_NAME, Code::BIN_NAME], |fields| {
+    fields(VECTOR, "a file named like a directory", &[Code::UNSAFE_NAME, Code::BIN_NAME], |fields| {
         set(fields, "binFileName", "..");
     }),
     fields(VECTOR, "a file at a fixed place", &[Code::UNSAFE_NAME, Code::BIN_NAME], |fields| {

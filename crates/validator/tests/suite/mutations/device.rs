@@ -58,7 +58,7 @@ pub(crate) const LAYOUT: &[Mutation] = &[
     object(VECTOR, "something for a dynamic loader", &[Code::DYNAMIC], |object| {
         set(object, ".comment", section::TYPE, [6]);
     }),
-    object(VECTOR, "memory that nobody defines", &[Code::UNDEFINED], |object| {
+    object(VECTOR, "undefined memory", &[Code::UNDEFINED], |object| {
         let at = symbol_named(object, "g_vecTPipePtr");
         put(object, at + symbol::SECTION, [0, 0]);
     }),
@@ -88,7 +88,7 @@ pub(crate) const LAYOUT: &[Mutation] = &[
         put(object, header::FLAGS, [0, 0, 0x9a]);
     }),
     // A part is not loaded: its layout is the linker's matter.
-    object("910B part, vector", "memory that nobody defines", &[], |object| {
+    object("910B part, vector", "undefined memory", &[], |object| {
         let at = symbol_named(object, "g_vecTPipePtr");
         put(object, at + symbol::SECTION, [0, 0]);
     }),

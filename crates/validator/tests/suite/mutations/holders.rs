@@ -75,7 +75,7 @@ pub(crate) const HOLDERS: &[Mutation] = &[
         put(object, SECOND - 8, [0; 8]);
         put(object, SECOND, (second - head).to_le_bytes());
     }),
-    object(FAT, "a key that nobody asks for", &[Code::UNLISTED], |object| put(object, 16, [1])),
+    object(FAT, "a key without a kernel in the list", &[Code::UNLISTED], |object| put(object, 16, [1])),
     fields(FAT, "one kernel of two", &[Code::UNLISTED], |fields| {
         fields["kernelList"].as_array_mut().unwrap().pop();
     }),

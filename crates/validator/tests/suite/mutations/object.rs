@@ -241,7 +241,7 @@ pub(crate) const TABLES: &[Mutation] = &[
     }),
     Mutation {
         of: CUBE,
-        name: "a function behind the code that nobody names",
+        name: "an unnamed function after the code",
         codes: &[Code::OTHER_RANGE, Code::UNLISTED],
         change: Change::Pair(|pair| {
             let pair = pair.with_object(|object| kernel(object, symbol::SIZE, [0xff; 8]));
