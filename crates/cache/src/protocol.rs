@@ -256,6 +256,10 @@ impl Protocol<'_> {
                 );
                 self.build(leased)
             }
+            // The caller waits no longer, and another host still builds.
+            LeaseAttempt::None if leased.wait.is_held() && self.query.limits().are_over() => {
+                self.pending(leased)
+            }
             LeaseAttempt::None => self.build(leased),
         }
     }

@@ -36,7 +36,8 @@ pub struct Query<'a> {
     /// Whether a miss counts in the store's statistics. Hits always count.
     pub counted: bool,
     /// The end of waits and of calls to the remote tier; none if unset. A wait ends with
-    /// [`Claim::TimedOut`](crate::Claim::TimedOut); a call to the tier that has not answered by then has found nothing.
+    /// [`Claim::TimedOut`](crate::Claim::TimedOut); a call to the tier that has not answered by then has found nothing, and
+    /// the caller builds unless it waits for another host already.
     pub deadline: Option<Instant>,
     /// Ends waits and calls to the remote tier with [`Claim::Cancelled`](crate::Claim::Cancelled). A ticket keeps it: it also
     /// ends the call with which the ticket is published to the remote tier.

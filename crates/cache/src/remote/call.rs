@@ -17,7 +17,7 @@ pub(crate) struct Limits<'a> {
 
 impl Limits<'_> {
     /// Whether the caller waits no longer.
-    pub(super) fn are_over(&self) -> bool {
+    pub(crate) fn are_over(&self) -> bool {
         self.cancel.is_some_and(CancelToken::is_cancelled)
             || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }

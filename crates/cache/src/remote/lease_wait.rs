@@ -59,6 +59,11 @@ impl LeaseWait {
         self.next_poll = Some(asked + remaining.clamp(SHORTEST_POLL, LONGEST_POLL));
     }
 
+    /// Whether another host is known to have the lease.
+    pub(crate) fn is_held(&self) -> bool {
+        self.held.is_some()
+    }
+
     /// Whether a lease was released before its time, and another host has the next.
     pub(crate) fn was_released(&self) -> bool {
         self.was_released

@@ -5,9 +5,8 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, SystemTime};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime};
 
 use opkeep_cache::{
     CacheConfig, Claim, Failure, PendingKey, Query, RemoteConfig, Source, TargetCache, UnsharedReason, Wait,
@@ -92,11 +91,19 @@ fn a_wait_that_timed_out_locks_nothing() {
     let (remote, one, other) = (FakeRemote::new(), Host::new(), Host::new());
     let _ticket = build(claim(&one.with_remote(&config(&remote)), "relu"));
     let cache = other.with_remote(&config(&remote));
+    let mut waiter = pending(claim(&cache, "relu"));
     let mut query = Query::new(&take);
     query.wait = Wait::ForHolder { on_wait: None };
-    query.deadline = Some(std::time::Instant::now() + Duration::from_millis(300));
-    let Claim::TimedOut(late) = cache.get_or_begin(&key("relu"), &query).unwrap() else { panic!() };
-    assert!(!is_locked(&cache, "relu"));
+    // Whether or not a call to the tier is due.
+    for pause in [Duration::ZERO, Duration::from_millis(300)] {
+        std::thread::sleep(pause);
+        query.deadline = Some(Instant::now());
+        let claimed = cache.resume(waiter, &query).unwrap();
+        let Claim::TimedOut(late) = claimed else { panic!("{claimed:?}") };
+        assert!(!is_locked(&cache, "relu"));
+        waiter = late;
+    }
+    let late = waiter;
     drop(pending(resume(&cache, late)));
 }
 
@@ -246,37 +253,47 @@ fn an_entry_that_was_published_with_the_release_is_taken() {
     assert_eq!(hit(settle(&cache, Claim::Pending(waiter))), (1, Source::Remote));
 }
 
+/// A tier whose leases are held by a host that has renewed them at each question.
+fn renewed_at_each_question() -> FakeRemote {
+    let remote = FakeRemote::new();
+    let (tier, remaining) = (remote.clone(), AtomicU64::new(20));
+    remote.on_call(move |_, _| {
+        let remaining = Duration::from_millis(remaining.fetch_add(1, Ordering::SeqCst));
+        tier.set_faults(RemoteFaults { holds_every_lease: Some(remaining), ..RemoteFaults::default() });
+    });
+    remote
+}
+
 /// A host that renews its lease is waited for; a host waits no longer than it would build.
 #[test]
 fn a_renewed_lease_is_waited_for_within_the_time_limit() {
-    let (remote, host) = (FakeRemote::new(), Host::new());
+    let (remote, host) = (renewed_at_each_question(), Host::new());
     let mut config = config(&remote);
     config.lease_ttl = Duration::from_millis(60);
     let cache = host.with_remote(&config);
-    let held = |remaining| RemoteFaults { holds_every_lease: Some(remaining), ..RemoteFaults::default() };
-    let mut remaining = Duration::from_millis(20);
-    remote.set_faults(held(remaining));
-    let stop = Arc::new(AtomicBool::new(false));
     // Whatever the caller lets local holders be without a heartbeat.
     let mut query = Query::new(&take);
     query.stale_after = Duration::from_millis(1);
     let longest = Duration::from_millis(600);
     query.time_limit = Some(longest);
     query.wait = Wait::ForHolder { on_wait: None };
-    let (tier, ended) = (remote.clone(), Arc::clone(&stop));
-    let renewals = thread::spawn(move || {
-        // Each question finds a remaining time that is longer than that of the last one.
-        while !ended.load(Ordering::SeqCst) {
-            remaining += Duration::from_millis(1);
-            tier.set_faults(held(remaining));
-            thread::sleep(Duration::from_millis(1));
-        }
-    });
-    let began = std::time::Instant::now();
-    let claimed = cache.get_or_begin(&key("relu"), &query).unwrap();
-    stop.store(true, Ordering::SeqCst);
-    renewals.join().unwrap();
-    drop(build(claimed));
+    let began = Instant::now();
+    drop(build(cache.get_or_begin(&key("relu"), &query).unwrap()));
     assert!(began.elapsed() >= longest, "{:?}", began.elapsed());
     assert_eq!(host.warned(), [WarningKind::Remote]);
+    // The same for a caller that resumes.
+    query.wait = Wait::Never;
+    let began = Instant::now();
+    let mut waiter = Some(pending(cache.get_or_begin(&key("sigmoid"), &query).unwrap()));
+    until("the time limit", || match cache.resume(waiter.take().unwrap(), &query).unwrap() {
+        Claim::Pending(pending) => {
+            waiter = Some(pending);
+            false
+        }
+        other => {
+            drop(build(other));
+            true
+        }
+    });
+    assert!(began.elapsed() >= longest, "{:?}", began.elapsed());
 }

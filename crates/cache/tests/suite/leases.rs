@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -173,6 +173,29 @@ fn a_lease_is_renewed_while_its_ticket_is_held() {
     // The next one is renewed, too.
     let _ticket = build(claim(&host.with_remote(&config), "relu"));
     remote.wait_for(RemoteCall::Renew, renewed + 2);
+}
+
+/// The caller does not wait for the tier's answer.
+#[test]
+fn a_ticket_that_is_dropped_during_a_renewal_is_released_after_it() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let mut config = config(&remote);
+    config.lease_ttl = Duration::from_millis(10);
+    let (begin, begun) = mpsc::channel();
+    let (answer, answered) = mpsc::channel::<()>();
+    let (begin, answered) = (Mutex::new(begin), Mutex::new(answered));
+    remote.on_call(move |call, _| {
+        if call == RemoteCall::Renew {
+            let _ = begin.lock().unwrap().send(());
+            let _ = answered.lock().unwrap().recv_timeout(Duration::from_secs(20));
+        }
+    });
+    let ticket = build(claim(&host.with_remote(&config), "relu"));
+    begun.recv_timeout(Duration::from_secs(20)).unwrap();
+    drop(ticket);
+    assert_eq!(remote.count(RemoteCall::Release), 0);
+    answer.send(()).unwrap();
+    remote.wait_for(RemoteCall::Release, 1);
 }
 
 #[test]

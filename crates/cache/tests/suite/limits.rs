@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use opkeep_cache::{Cache, Claim, PendingKey, Query, RemoteConfig, Source, TargetCache, Ticket, WarningKind};
 use opkeep_fs::CancelToken;
-use opkeep_testkit::remote::RemoteCall::{Get, Lease, Put};
+use opkeep_testkit::remote::RemoteCall::{Get, Lease, Put, Release};
 use opkeep_testkit::remote::{FakeRemote, RemoteCall, RemoteFaults};
 
 use crate::common::{Host, build, builder, claim, hit, key, publish, take, text};
@@ -58,6 +58,23 @@ fn a_token_ends_each_call() {
         assert!(host.warnings().is_empty(), "{slow:?}");
         assert_eq!(cache.store().unwrap().statistics().remote_errors, 0);
     }
+}
+
+/// The last look before a build, with the lease.
+#[test]
+fn a_caller_that_is_cancelled_with_its_lease_builds_nothing() {
+    let (remote, host, cancel) = (FakeRemote::new(), Host::new(), CancelToken::new());
+    let (tier, token) = (remote.clone(), cancel.clone());
+    remote.on_call(move |call, _| {
+        if call == Get && tier.count(Lease) == 1 {
+            token.cancel();
+        }
+    });
+    let mut query = Query::new(&take);
+    query.cancel = Some(&cancel);
+    let claimed = host.with_remote(&config(&remote)).get_or_begin(&key("relu"), &query).unwrap();
+    assert!(matches!(claimed, Claim::Cancelled), "{claimed:?}");
+    assert_eq!(remote.calls(), [Get, Lease, Get, Release]);
 }
 
 #[test]

@@ -252,6 +252,8 @@ fn an_entry_is_not_evicted_while_its_lock_is_held() {
     let store = ten(&room, 2 * HOUR);
     room.put(&store, "more", 100 << 10, CHEAP, 2 * HOUR);
     let held = [lock(&store, &key("c")), lock(&store, &key("d"))];
+    let dry_run = store.gc(&GcOptions { dry_run: true, ..GcOptions::default() }).unwrap();
+    assert_eq!(dry_run.removed.entries.files, 9);
     let report = gc(&store);
     assert_eq!((report.removed.entries.files, report.failed), (9, 0));
     assert_eq!(room.left(&store, &ALL), ["c", "d"]);

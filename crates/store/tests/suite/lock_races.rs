@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use crate::common::{TARGET, fresh, key, lock, names};
 use opkeep_store::{Store, StoreConfig, TryLockOutcome};
-use opkeep_testkit::fault::FaultyDisk;
+use opkeep_testkit::fault::{Fault, FaultyDisk};
+use rustix::io::Errno;
 
 /// The holder fails before any access of an attempt to lock. An attempt that has opened the file and not found it locked
 /// finds the reason in it, which is for the waiters.
@@ -48,4 +49,29 @@ fn a_process_that_had_not_begun_to_wait_tries_for_itself() {
         }
     }
     assert!(tried >= 2 && waited >= 1, "{tried} {waited}");
+}
+
+/// Other threads of the process close their files sooner or later.
+#[test]
+fn a_process_without_file_descriptors_waits_for_one() {
+    let (directory, store) = fresh();
+    let disk = FaultyDisk::new(directory.path());
+    let config = StoreConfig { watcher: Some(disk.clone()), ..StoreConfig::new(directory.path()) };
+    let raced = Store::open(config).unwrap().target(TARGET).unwrap();
+    let mut waited = 0;
+    for at in 1.. {
+        disk.arm(at, Fault::Error(Errno::MFILE));
+        // The directory cannot be opened, or the lock's file cannot.
+        if let Ok(TryLockOutcome::Held(waiter)) = raced.try_lock(&key("relu")) {
+            disk.disarm();
+            let TryLockOutcome::Acquired(own) = raced.poll(waiter).unwrap() else { panic!("it is free") };
+            assert!(own.waited());
+            waited += 1;
+        } else if !disk.has_sprung() {
+            break;
+        }
+        disk.disarm();
+    }
+    assert_eq!(waited, 1);
+    drop(store);
 }
