@@ -2,8 +2,10 @@
 
 use std::fmt;
 
+use opkeep_artifact::Expectations;
+
 use crate::Magic;
-use crate::targets::{ANY_ASCEND, ASCEND};
+use crate::targets::{self, ANY_ASCEND, ASCEND};
 
 /// The cores that an Ascend object is compiled for, by bits 16 to 23 of its `e_flags`.
 ///
@@ -160,6 +162,11 @@ const UNSEEN: [(&str, bool); 9] = [
     ("kirinx90", false),
     ("kirin9030", false),
 ];
+
+/// The expectations of the built-in target `target`. `None` also for the name of an Ascend chip that is not known.
+pub fn known_target(target: &str) -> Option<Expectations> {
+    targets::named(target).filter(|expect| !targets::is_ai_core(expect) || is_chip(target))
+}
 
 /// Whether `name` is a chip that CANN compiles for, or a directory of packages for one. An object can be compared with
 /// the chip only if the chip's [family](Family::of_target) is known as well.

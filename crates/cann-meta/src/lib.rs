@@ -46,7 +46,7 @@ mod meta;
 pub mod targets;
 mod words;
 
-pub use chips::{Architecture, ChipMatch, Family, is_chip, match_chip, unjudged};
+pub use chips::{Architecture, ChipMatch, Family, is_chip, known_target, match_chip, unjudged};
 pub use fuzz::fuzz;
 pub use json::{Extra, Json};
 pub use lint::{Effect, Lint, Vendor, fe_lints, mindspore_lints};

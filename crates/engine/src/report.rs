@@ -51,6 +51,29 @@ impl BuildReport {
         counts
     }
 
+    /// Adds the report of another build, such as one of the same call for another backend.
+    pub fn merge(&mut self, other: Self) {
+        let Self { backend: _, targets, requests, kernels, kernel_of, warnings, view, elapsed, cancelled } =
+            other;
+        let first = self.kernels.len();
+        self.targets.extend(targets);
+        self.targets.sort_unstable();
+        self.targets.dedup();
+        self.requests += requests;
+        self.kernels.extend(kernels);
+        self.kernel_of.extend(kernel_of.into_iter().map(|at| at + first));
+        self.warnings.extend(
+            warnings.into_iter().filter(|warning| !self.warnings.contains(warning)).collect::<Vec<_>>(),
+        );
+        self.elapsed += elapsed;
+        self.cancelled |= cancelled;
+        match (&mut self.view, view) {
+            (Some(Ok(view)), Some(Ok(other))) => view.merge(other, first),
+            (Some(Ok(_)), Some(Err(error))) => self.view = Some(Err(error)),
+            _ => {}
+        }
+    }
+
     /// The number of kernels with `outcome`.
     pub fn count(&self, outcome: Outcome) -> usize {
         self.kernels.iter().filter(|kernel| kernel.outcome == outcome).count()
@@ -80,6 +103,36 @@ pub struct ViewPlacement {
     pub displaced: Vec<String>,
     /// The reason why the directory cannot be relied on.
     pub risk: Option<DirectoryRisk>,
+}
+
+impl ViewPlacement {
+    /// Adds what another build put into the directory, whose kernels begin at `first`.
+    fn merge(&mut self, other: Self, first: usize) {
+        let Self {
+            directory: _,
+            names,
+            conflicting_names,
+            invalid_names,
+            multi_part_names,
+            left,
+            quarantine,
+            displaced,
+            risk,
+        } = other;
+        self.names.extend(names.into_iter().map(|(name, at)| (name, at + first)));
+        for (all, more) in
+            [(&mut self.conflicting_names, conflicting_names), (&mut self.displaced, displaced)]
+        {
+            all.extend(more);
+            all.sort_unstable();
+            all.dedup();
+        }
+        self.invalid_names.extend(invalid_names);
+        self.multi_part_names.extend(multi_part_names);
+        self.left.extend(left);
+        self.quarantine = self.quarantine.take().or(quarantine);
+        self.risk = self.risk.take().or(risk);
+    }
 }
 
 /// The report of one kernel.

@@ -14,6 +14,7 @@
 
 mod bundle;
 mod encode;
+mod entry_file;
 mod error;
 mod expectations;
 mod header;
@@ -24,6 +25,7 @@ mod verify;
 
 pub use bundle::{KernelBundle, KernelFiles, artifact};
 pub use encode::{EncodedEntry, encode_entry};
+pub use entry_file::EntryFile;
 pub use error::EntryError;
 pub use expectations::StoredExpectations;
 pub use header::Header;

@@ -166,6 +166,16 @@ impl KernelMeta {
         Self::of_document(&document(bytes)?)
     }
 
+    /// Whether it has a kernel's name, magic or digest: operator libraries have other kinds of `.json`.
+    pub fn describes_kernel(&self) -> bool {
+        let Self { bin_file_name, kernel_name, kernel_list, magic, sha256, .. } = self;
+        bin_file_name.is_some()
+            || kernel_name.is_some()
+            || kernel_list.is_some()
+            || magic.is_some()
+            || sha256.is_some()
+    }
+
     /// Reads a `.json` as [`parse`](Self::parse) does and returns its [`mindspore_lints`](crate::mindspore_lints),
     /// faster than two calls.
     ///

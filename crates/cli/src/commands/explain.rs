@@ -11,10 +11,8 @@ use crate::commands::build::output::{ImportedOutput, UnreadableOutput};
 use crate::commands::build::report::note_targets;
 use crate::flags::ENVIRONMENT;
 use crate::flags::compile::CompileArgs;
-use crate::input;
-use crate::input::model;
-use crate::setup;
-use crate::setup::parts::{self, Part};
+use crate::input::{self, model};
+use crate::setup::{self, parts, parts::Part};
 use crate::ui::output::{Output, Verdict};
 use crate::ui::text::{Text, counted};
 
@@ -36,7 +34,7 @@ pub(crate) struct Args {
     pub(crate) trust_imported: bool,
 }
 
-/// More differences than these are not told to people, and no more characters of each.
+/// The number of differences that are shown to people, and of characters of each.
 const SHOWN: usize = 8;
 const SHOWN_CHARACTERS: usize = 200;
 
@@ -55,10 +53,10 @@ struct KernelOutput {
     op_type: String,
     operators: Vec<String>,
     outcome: &'static str,
-    /// Of a miss, and of what is not supported.
+    /// For a miss, and for an operator that is not supported.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
-    /// Of a miss only; none where the store has nothing near.
+    /// For a miss only; null if the store has no similar kernel.
     #[serde(skip_serializing_if = "Option::is_none")]
     nearest: Option<Option<NearestOutput>>,
     imported: Option<ImportedOutput>,
@@ -118,14 +116,14 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     Ok(unreadable.verdict())
 }
 
-/// What is different between two descriptors.
+/// Reports the differences between two descriptors.
 fn compare(args: &Args, other: &std::path::Path, output: &Output) -> anyhow::Result<Verdict> {
     let [input] = args.inputs.as_slice() else {
         anyhow::bail!("--against takes one input, found {}", counted(args.inputs.len(), "input"));
     };
     let (old, new) = (input::read_descriptor(other)?, input::read_descriptor(input)?);
     let job = Diff::of_jobs(&old.job, &new.job);
-    let spec = Diff::of_specs(&as_said(&old.spec), &as_said(&new.spec));
+    let spec = Diff::of_specs(&as_stated(&old.spec), &as_stated(&new.spec));
     let mut text = if job.is_empty() { Text::of("the jobs are the same") } else { Text::default() };
     for change in job.changes.iter().chain(&spec.changes) {
         text.line(change);
@@ -134,8 +132,8 @@ fn compare(args: &Args, other: &std::path::Path, output: &Output) -> anyhow::Res
     Ok(Verdict::Good)
 }
 
-/// A spec as its descriptor has it: what of that counts, and what an option is if it is not said, is the backend's word.
-fn as_said(spec: &BuildSpec) -> ResolvedSpec {
+/// The spec as the descriptor states it: only a backend knows which options count, and their defaults.
+fn as_stated(spec: &BuildSpec) -> ResolvedSpec {
     let options = spec.options.keys().filter_map(|name| Some((name.clone(), spec.option(name)?)));
     ResolvedSpec { target: spec.target.clone(), options: options.collect(), debug: false }
 }
@@ -210,7 +208,7 @@ fn part_changes(changes: &[PartChange]) -> Vec<String> {
     changes.iter().map(ToString::to_string).collect()
 }
 
-/// What moved, by part of the key.
+/// The differences, by part of the key.
 fn nearest_text(nearest: &NearestEntry) -> Text {
     let lines = |diff: &Diff| diff.changes.iter().map(ToString::to_string).collect();
     let parts: [(&str, Vec<String>); 4] = [
@@ -221,14 +219,12 @@ fn nearest_text(nearest: &NearestEntry) -> Text {
     ];
     let mut text = Text::of(format_args!("  the nearest stored kernel is {}; it differs in", nearest.name));
     for (part, lines) in parts {
-        for line in lines.iter().take(SHOWN) {
+        let line = |line: &String| {
             let shown: String = line.chars().take(SHOWN_CHARACTERS).collect();
             let more = if shown.len() < line.len() { "..." } else { "" };
-            text.line(format_args!("    {part:10}  {shown}{more}"));
-        }
-        if let Some(more) = lines.len().checked_sub(SHOWN + 1) {
-            text.line(format_args!("    {part:10}  and {} more", more + 1));
-        }
+            format!("    {part:10}  {shown}{more}")
+        };
+        text.list(lines.iter().map(line), SHOWN, |more| format!("    {part:10}  and {more} more"));
     }
     text
 }

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
 use opkeep_backend_ascend::AscendConfig;
 use opkeep_framework_cache::import::{
     CacheImport, ImportReport, ImportedKernel, Importer, SkipReason, SkippedKernel,
@@ -15,7 +14,7 @@ use serde::Serialize;
 
 use crate::flags::store::StoreArgs;
 use crate::input::store::threads;
-use crate::setup::store_config;
+use crate::setup;
 use crate::ui::env;
 use crate::ui::interrupt;
 use crate::ui::json::{self, FolderError};
@@ -58,14 +57,12 @@ pub(crate) struct Args {
     pub(crate) dry_run: bool,
 }
 
-/// So many kernels of a cache are named that were not imported.
+/// The number of skipped kernels that are named for each cache.
 const NAMED: usize = 20;
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
-    let config = store_config(args.store.cache_dir.as_deref(), &args.store.trusted_owners).context(
-        "there is no place for a store: set OPKEEP_CACHE_DIR or HOME, or give --op_compiler_cache_dir",
-    )?;
-    // Nobody is asked anything, so no toolkit need be there.
+    let config = setup::store(&args.store)?;
+    // No backend is opened, so no toolkit is needed.
     let backends = registry(Duration::from_secs(60), AscendConfig::new(env::ascend_search(None)), &[])?;
     let cancel = interrupt::cancel();
     let progress = Arc::new(Progress::new(output.is_text()));
@@ -95,13 +92,13 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     })
 }
 
-/// What all caches come to.
+/// The sums over all caches.
 #[derive(Default)]
 struct Sum {
     imported: usize,
     bytes: usize,
     already: usize,
-    /// Those that took the place of older ones.
+    /// Kernels that replaced older ones.
     renewed: usize,
     copies: usize,
     left: usize,
@@ -166,7 +163,7 @@ fn text(report: &ImportReport, sum: &Sum, dry_run: bool) -> Text {
     text
 }
 
-/// What is said of `count` kernels that take the place of older ones, behind those that are new.
+/// The words about `count` kernels that replace older ones.
 fn renewed(count: usize, dry_run: bool) -> String {
     match (count, dry_run) {
         (0, _) => String::new(),
@@ -188,12 +185,8 @@ fn cache_text(cache: &CacheImport, verb: &str, dry_run: bool) -> Text {
         cache.existing + cache.duplicates,
         cache.skipped.len()
     ));
-    for SkippedKernel { name, why, .. } in cache.skipped.iter().take(NAMED) {
-        text.line(format_args!("  skipped {name}: {why}"));
-    }
-    if let Some(more) = cache.skipped.len().checked_sub(NAMED + 1) {
-        text.line(format_args!("  and {} more", more + 1));
-    }
+    let line = |SkippedKernel { name, why, .. }: &SkippedKernel| format!("  skipped {name}: {why}");
+    text.list(cache.skipped.iter().map(line), NAMED, |more| format!("  and {more} more"));
     for (folder, error) in &cache.unreadable_dirs {
         text.line(format_args!("  cannot read {folder}: {error}"));
     }
@@ -258,10 +251,6 @@ struct ReasonOutput {
 
 impl ImportOutput {
     fn new(report: &ImportReport, sum: &Sum, dry_run: bool) -> Self {
-        let unreadable = |(folder, error): &(PathBuf, String)| FolderError {
-            folder: json::path(folder),
-            error: error.clone(),
-        };
         Self {
             dry_run,
             interrupted: report.interrupted,
@@ -273,15 +262,13 @@ impl ImportOutput {
             passed_over: sum.passed_over.clone(),
             left: sum.left,
             problems: sum.problems,
-            unreadable: report.unreadable_dirs.iter().map(unreadable).collect(),
+            unreadable: json::folder_errors(&report.unreadable_dirs),
             caches: report.caches.iter().map(cache_output).collect(),
         }
     }
 }
 
 fn cache_output(cache: &CacheImport) -> CacheOutput {
-    let unreadable =
-        |(folder, error): &(String, String)| FolderError { folder: folder.clone(), error: error.clone() };
     let skipped = |SkippedKernel { name, why, .. }: &SkippedKernel| SkippedOutput {
         name: name.clone(),
         reason: reason_output(why),
@@ -297,7 +284,7 @@ fn cache_output(cache: &CacheImport) -> CacheOutput {
         copies: cache.duplicates,
         not_imported: cache.skipped.iter().map(skipped).collect(),
         left: cache.unprocessed,
-        unreadable: cache.unreadable_dirs.iter().map(unreadable).collect(),
+        unreadable: json::folder_errors(&cache.unreadable_dirs),
     }
 }
 

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use opkeep_store::CacheMode;
 
+use super::store::StoreArgs;
+
 /// Flags that building and running share.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CompileArgs {
@@ -32,13 +34,8 @@ pub(crate) struct CompileArgs {
     #[arg(long = "op_compiler_cache_mode", visible_alias = "cache-mode", default_value_t = CacheMode::Enable)]
     #[arg(value_name = "MODE", value_parser = mode)]
     pub(crate) cache_mode: CacheMode,
-    /// The store's directory [default: $OPKEEP_CACHE_DIR, if unset $ASCEND_CACHE_PATH/opkeep, if unset the user's cache
-    /// directory]
-    #[arg(long = "op_compiler_cache_dir", visible_alias = "cache-dir", value_name = "DIR")]
-    pub(crate) cache_dir: Option<PathBuf>,
-    /// The number of another user whose stored kernels may be used
-    #[arg(long = "trusted-owner", value_name = "UID")]
-    pub(crate) trusted_owners: Vec<u32>,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
     /// The size of a dimension that a network leaves open: by its name, --dim batch=1, or by input and axis,
     /// --dim INPUT:AXIS=1. A name that no input has is an error
     #[arg(long = "dim", value_name = "NAME=SIZE", value_parser = dim)]

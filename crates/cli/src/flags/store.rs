@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-/// The store and whom it trusts.
+/// The store, and the users that it trusts.
 #[derive(Debug, clap::Args)]
 pub(crate) struct StoreArgs {
-    /// The store's directory; import creates it, other commands need it [default: $OPKEEP_CACHE_DIR, if unset
+    /// The store's directory; build, run and import create it, other commands need it [default: $OPKEEP_CACHE_DIR, if unset
     /// $ASCEND_CACHE_PATH/opkeep, if unset the user's cache directory]
     #[arg(long = "op_compiler_cache_dir", visible_alias = "cache-dir", value_name = "DIR")]
     pub(crate) cache_dir: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! Names of dimensions that the user gave sizes for: one that no input has must not count for nothing.
+//! The sizes of dimensions that the user gives: a name that no input has is an error.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

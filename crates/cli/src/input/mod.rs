@@ -1,10 +1,8 @@
-//! Reading what the command line names.
+//! Reads the files that the command line names.
 
 pub(crate) mod dims;
-pub(crate) mod entry;
 pub(crate) mod model;
 pub(crate) mod options;
-pub(crate) mod others;
 pub(crate) mod pairs;
 pub(crate) mod store;
 
@@ -37,15 +35,15 @@ pub(crate) fn read_some(path: &Path, limit: u64) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Whether something is at `path`, be it of use or not.
+/// Whether `path` exists, as a file of any type.
 pub(crate) fn is_there(path: &Path) -> bool {
     Fs::new().look(path).is_ok()
 }
 
-/// Whether there is a file or folder at `path`, and a folder is open to us.
+/// Checks that a file exists at `path`, or a directory that can be listed.
 ///
 /// # Errors
-/// Why not.
+/// There is none.
 pub(crate) fn can_read(path: &Path) -> anyhow::Result<()> {
     let fs = Fs::new();
     let found = fs.metadata(path);
@@ -84,14 +82,14 @@ pub(crate) fn real_path(path: &Path) -> PathBuf {
     Fs::new().real_path(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// What the inputs come to.
+/// The files that the inputs name.
 #[derive(Default)]
 pub(crate) struct Found {
-    /// Files, folders opened, each folder's in order of their paths.
+    /// The files; those of a directory in order of their paths.
     pub(crate) files: Vec<PathBuf>,
-    /// What could not be looked into, and why; each directory once, by whatever paths it was met.
+    /// Paths that could not be read, and why; each directory once, whatever its paths.
     pub(crate) unreadable: Vec<(PathBuf, anyhow::Error)>,
-    /// Links to directories above what was named.
+    /// Links to directories above the named ones.
     pub(crate) not_followed: Vec<PathBuf>,
     seen: HashSet<FileId>,
 }
@@ -105,7 +103,7 @@ impl Found {
     }
 }
 
-/// Every file that `inputs` name; folders give the `.onnx` and `.info` files below them.
+/// Every file that `inputs` name; for a directory, the `.onnx` and `.info` files below it.
 pub(crate) fn model_files(inputs: &[PathBuf]) -> Found {
     files(inputs, ".onnx or .info", Links::Leave, |path| {
         // MindSpore's record of its own start, and the version notes of op packages, describe no operator.
@@ -114,7 +112,7 @@ pub(crate) fn model_files(inputs: &[PathBuf]) -> Found {
     })
 }
 
-/// Every file that `inputs` name; directories give the files below them that are `meant`, which are called `kind`.
+/// Every file that `inputs` name; for a directory, the files below it that satisfy `meant` and are called `kind`.
 pub(crate) fn files(inputs: &[PathBuf], kind: &str, links: Links, meant: impl Fn(&Path) -> bool) -> Found {
     let mut found = Found::default();
     for input in inputs {

@@ -1,4 +1,4 @@
-//! What is built and run: a network, or a single operator.
+//! A model: a network, or a single operator.
 
 use std::path::{Path, PathBuf};
 
@@ -44,7 +44,7 @@ impl Model {
         Ok(Self::Network(Box::new(network)))
     }
 
-    /// Takes out what its descriptor has.
+    /// Removes the options that its descriptor has.
     pub(crate) fn admit(&self, unknown: &mut UnknownOptions<'_>) {
         if let Self::Operator(descriptor) = self {
             unknown.found_in(&descriptor.spec);
@@ -63,7 +63,7 @@ impl Model {
         }
     }
 
-    /// What it takes.
+    /// Its inputs.
     pub(crate) fn inputs(&self) -> Vec<ValueInfo> {
         match self {
             Self::Network(network) => network.inputs.clone(),
@@ -73,7 +73,7 @@ impl Model {
         }
     }
 
-    /// What it makes.
+    /// Its outputs.
     pub(crate) fn outputs(&self) -> Vec<ValueInfo> {
         match self {
             Self::Network(network) => network.outputs.clone(),
@@ -88,7 +88,7 @@ impl Model {
 #[derive(Default)]
 pub(crate) struct Unreadable {
     pub(crate) errors: Vec<(PathBuf, anyhow::Error)>,
-    /// How many of them were read, and are nothing that can be built.
+    /// The number of those that were read and cannot be built.
     refused: usize,
 }
 
@@ -103,8 +103,8 @@ impl Unreadable {
         self.errors.push((file, error));
     }
 
-    /// How a command ends that did what it should with all other inputs. One that is refused is a problem, as an operator is
-    /// that no kernel can be compiled for; one that cannot be read is more.
+    /// The verdict about a command that succeeded with all other inputs: a refused input is a problem, as a kernel that cannot
+    /// be compiled; an input that cannot be read is worse.
     pub(crate) fn verdict(&self) -> Verdict {
         match self.errors.len() {
             0 => Verdict::Good,
@@ -138,14 +138,14 @@ pub(crate) fn requests<'c>(
     Ok((requests, unreadable, unknown))
 }
 
-/// What CANN compiles everything with while it collects information for its maintainers, unless told otherwise.
+/// The debug options of all compiles while CANN collects information for its maintainers.
 const COLLECTING: [&str; 4] = ["dump_bin", "dump_cce", "dump_loc", "ccec_g"];
 
-/// Has the operators that `--op_debug_config` means compiled for debugging; all of them while information is collected.
+/// Sets the debug options of the operators that `--op_debug_config` names; of all while information is collected.
 pub(crate) fn debug(requests: &mut [Request], common: &CompileArgs, output: &Output) -> anyhow::Result<()> {
     let path = common.op_debug_config.as_ref();
     let Some(path) = path.filter(|path| !path.as_os_str().is_empty()) else {
-        // Said to be off.
+        // An empty path turns it off.
         if path.is_some() {
             DebugConfig { options: Vec::new(), operators: None }.set_on(requests);
         }
@@ -171,7 +171,7 @@ pub(crate) fn debug(requests: &mut [Request], common: &CompileArgs, output: &Out
     Ok(())
 }
 
-/// Compiles everything as CANN does it while it collects information: an empty configuration is none, there, too.
+/// Sets the debug options of all requests, as CANN does while it collects information, also for an empty configuration.
 fn collect(requests: &mut [Request], output: &Output) {
     output.print_note(&format!(
         "NPU_COLLECT_PATH is set: everything is compiled for debugging ({}), and nothing is stored",
@@ -181,7 +181,7 @@ fn collect(requests: &mut [Request], output: &Output) {
     DebugConfig { options, operators: None }.set_on(requests);
 }
 
-/// For what a network is built; a descriptor says that itself.
+/// The build spec of a network; a descriptor has its own.
 fn spec(common: &CompileArgs) -> BuildSpec {
     let mut spec = BuildSpec::new(common.target());
     set_options(&mut spec, common);

@@ -1,4 +1,4 @@
-//! Options that the user gave: one that is misspelt, or has a value that is none, must not count for nothing.
+//! The options that the user gives: a misspelt name or a wrong value is an error.
 
 use std::collections::BTreeSet;
 
@@ -23,10 +23,10 @@ impl<'a> UnknownOptions<'a> {
         Self { given: &common.options, names, known: BTreeSet::new(), targets: Vec::new() }
     }
 
-    /// What `backend`, which builds for `target`, knows is an option.
+    /// Removes the names that `backend`, which builds for `target`, knows.
     ///
     /// # Errors
-    /// The value of one that it knows is none that it takes.
+    /// It refuses the value of an option.
     pub(crate) fn known_to(&mut self, backend: &dyn Backend, target: &str) -> Result<(), BackendError> {
         let known = backend.option_names();
         for (name, value) in self.given.iter().filter(|(name, _)| known.contains(&name.as_str())) {
@@ -38,7 +38,7 @@ impl<'a> UnknownOptions<'a> {
         Ok(())
     }
 
-    /// What a descriptor has is an option: its framework knows it.
+    /// Removes the names that a descriptor has: its framework knows them.
     pub(crate) fn found_in(&mut self, spec: &BuildSpec) {
         self.names.retain(|name| !spec.options.contains_key(*name));
     }
@@ -76,26 +76,4 @@ pub(crate) fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_nearest_name_is_found_and_no_far_one() {
-        let known = ["deterministic", "impl_mode", "impl_mode_list", "op_debug_level", "coreNum"];
-        for (name, expected) in [
-            ("impl_mod", Some("impl_mode")),
-            ("impl-mode", Some("impl_mode")),
-            ("determinstic", Some("deterministic")),
-            ("Deterministic", Some("deterministic")),
-            ("op_debug_lvel", Some("op_debug_level")),
-            ("corenum", Some("coreNum")),
-            ("impl_mode_lsit", Some("impl_mode_list")),
-            ("opt", None),
-            ("something_else", None),
-            ("\u{202e}", None),
-        ] {
-            assert_eq!(nearest(name, &known), expected, "{name}");
-        }
-        assert_eq!(nearest("x", &[]), None);
-    }
-}
+mod tests;

@@ -1,12 +1,12 @@
-//! Kernels on disk: which `.json` and which object belong together, and what the validator says of them.
+//! Kernels on disk: which `.json` and object belong together, and the validator's report about them.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use opkeep_artifact::{Expectations, is_safe_file_name};
-use opkeep_cann_meta::{KernelMeta, MetaError, is_chip, targets};
+use opkeep_cann_meta::{KernelMeta, MetaError, known_target, targets};
 use opkeep_descriptor::MAX_INFO_BYTES;
-use opkeep_framework_cache::scan::{is_ours, named_otherwise};
+use opkeep_framework_cache::scan::other_chip;
 use opkeep_store::MAX_ENTRY_BYTES;
 use opkeep_validator::{
     DescriptionProblem, ObjectProblem, Problem, Report, expectations_of, sub_kernel_files, validate_full,
@@ -21,16 +21,16 @@ pub(crate) struct CheckedKernel {
     pub(crate) file: PathBuf,
     /// The object, if there is a `.json` too.
     pub(crate) object: Option<PathBuf>,
-    /// What it was judged for.
+    /// The target that it was judged for.
     pub(crate) target: String,
     pub(crate) report: Report,
 }
 
-/// What a file is.
+/// The result of judging a file.
 pub(crate) enum CheckOutcome {
     /// It belongs to kernels: one as a rule.
     Kernels(Vec<CheckedKernel>),
-    /// It is no kernel's; what it is instead.
+    /// It is no kernel's, and why.
     Other(String),
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn is_kernel_file(path: &Path) -> bool {
     matches!(path.extension().and_then(|extension| extension.to_str()), Some("json" | "o" | "so" | "kern"))
 }
 
-/// Judges the kernels that the file at `path` belongs to. By what `expect` says, else by what the object says it is for.
+/// Judges the kernels that the file at `path` belongs to, by `expect`, else by the target that the object states.
 pub(crate) fn judge(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<CheckOutcome> {
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("json") => judge_json(path, expect),
@@ -59,7 +59,7 @@ fn judge_json(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<Chec
     if let Some(sub_kernel_files) = meta.as_ref().and_then(sub_kernel_files) {
         return judge_master(path, &json, &sub_kernel_files, expect).map(CheckOutcome::Kernels);
     }
-    if meta.as_ref().is_some_and(says_nothing) {
+    if meta.as_ref().is_some_and(|meta| !meta.describes_kernel()) {
         let problem = "does not describe a kernel: it has neither names nor a digest";
         return Ok(CheckOutcome::Other(format!("`{}` {problem}", path.display())));
     }
@@ -79,16 +79,6 @@ fn judge_json(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<Chec
     }
     let pairs = objects.iter().map(|object| judge_pair(path, &json, object, expect));
     pairs.collect::<anyhow::Result<_>>().map(CheckOutcome::Kernels)
-}
-
-/// Whether this is another kind of `.json`: the folders of operator libraries hold several.
-pub(crate) fn says_nothing(meta: &KernelMeta) -> bool {
-    let KernelMeta { bin_file_name, kernel_name, kernel_list, magic, sha256, .. } = meta;
-    bin_file_name.is_none()
-        && kernel_name.is_none()
-        && kernel_list.is_none()
-        && magic.is_none()
-        && sha256.is_none()
 }
 
 /// A master and its parts. The parts are kernels, never masters again.
@@ -139,7 +129,7 @@ fn judge_object(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<Ch
     Ok(judged)
 }
 
-/// Judges an object, whatever stands beside it.
+/// Judges an object without the `.json` beside it.
 pub(crate) fn judge_alone(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<CheckedKernel> {
     let object = read_file(path, MAX_ENTRY_BYTES)?;
     let expect = expect.cloned().unwrap_or_else(|| expectations_of(None, &object));
@@ -155,20 +145,15 @@ fn judge_pair(
     let object = read_file(object_path, MAX_ENTRY_BYTES)?;
     let (mut report, mut target) = judge_bytes(json, &object, expect);
     if let (None, Some(chip)) = (expect, other_chip(path, &report)) {
-        match of_known_chip(&chip) {
+        match known_target(&chip) {
             Some(expect) => (report, target) = judge_bytes(json, &object, Some(&expect)),
-            // It is valid for some chip, and nobody knows whether for this one.
+            // It is valid for some chip, maybe not for this one.
             None => report.add(unknown_chip(chip, &report)),
         }
     }
     let name = object_path.file_name().context("a file has a name")?;
     report.compare_file_name(&name.to_string_lossy());
     Ok(CheckedKernel { file: path.to_owned(), object: Some(object_path.to_owned()), target, report })
-}
-
-/// What the target called `name` expects, unless it is an Ascend chip that is not known.
-pub(crate) fn of_known_chip(name: &str) -> Option<Expectations> {
-    targets::named(name).filter(|expect| !targets::is_ai_core(expect) || is_chip(name))
 }
 
 fn unknown_chip(chip: String, report: &Report) -> Problem {
@@ -178,19 +163,8 @@ fn unknown_chip(chip: String, report: &Report) -> Problem {
     })
 }
 
-/// The chip that the descriptor beside the `.json` names, if it cannot run the kernel, or if that cannot be judged, and we
-/// did not put it there on purpose.
-fn other_chip(json: &Path, report: &Report) -> Option<String> {
-    let info = json.with_extension("info");
-    let text = is_there(&info).then(|| read_file(&info, MAX_INFO_BYTES).ok()).flatten();
-    let chip = named_otherwise(report, &text?)?;
-    let stem = json.file_stem()?.to_str()?;
-    let directory = json.parent().filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    (!is_ours(directory, stem, &report.sha256?)).then_some(chip)
-}
-
 /// Judges a pair that was read already.
-pub(crate) fn judge_bytes(json: &[u8], object: &[u8], expect: Option<&Expectations>) -> (Report, String) {
+fn judge_bytes(json: &[u8], object: &[u8], expect: Option<&Expectations>) -> (Report, String) {
     let guessed = expect.cloned().unwrap_or_else(|| expectations_of(Some(json), object));
     (validate_full(json, object, &guessed), guessed.target)
 }

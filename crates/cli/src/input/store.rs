@@ -1,17 +1,17 @@
-//! Which store is meant, or which of its targets.
+//! The store, or the target in it, that the arguments name.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use opkeep_fs::Fs;
 use opkeep_store::{Access, Store, StoreConfig, StoreError, TargetStore, is_store, is_target_directory};
 
 use crate::flags::store::StoreArgs;
-use crate::setup::store_config;
+use crate::setup;
 use crate::ui::output::Output;
 
-/// Which store, and which of its targets if not all.
+/// A store, or one of its targets.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) root: PathBuf,
@@ -19,12 +19,12 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The store at `path`, or of which the folder for one target is there. None if it is neither.
+    /// The store at `path`, or the target whose directory that is. None if it is neither.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         if is_store(path) {
             return Some(Self { root: path.to_owned(), target: None });
         }
-        // What `.` is called only its full path tells.
+        // The name of `.` is only in its full path.
         let full = Fs::new().real_path(path).ok()?;
         let (target, version) = (full.file_name()?.to_str()?, full.parent()?);
         if target == "v1" && is_store(version) {
@@ -36,32 +36,27 @@ impl Place {
 
     /// The store that builds use.
     pub(crate) fn usual(args: &StoreArgs) -> anyhow::Result<Self> {
-        let config = store_config(args.cache_dir.as_deref(), &args.trusted_owners).context(
-            "there is no place for a store: set OPKEEP_CACHE_DIR or HOME, or give --op_compiler_cache_dir",
-        )?;
-        Ok(Self { root: config.root, target: None })
+        Ok(Self { root: setup::store(args)?.root, target: None })
     }
 
-    /// The store. None if it is not there and the user did not name it: the usual one is made by the first build. To look
-    /// whether it is there must not make it.
+    /// The store. None if it does not exist and the user did not name it: the first build creates the usual one.
     ///
     /// # Errors
-    /// There is none where the user says.
+    /// There is none where the user names it.
     pub(crate) fn open(
         &self,
         access: Access,
         args: &StoreArgs,
         output: &Output,
     ) -> anyhow::Result<Option<Store>> {
-        let config = store_config(Some(&self.root), &args.trusted_owners).context("a store has a root")?;
-        let store = open_existing(config, access, output)?;
+        let store = open_existing(setup::store_at(self.root.clone(), args), access, output)?;
         if store.is_none() && args.cache_dir.is_some() {
             bail!("there is no store at `{}`, which --op_compiler_cache_dir names", self.root.display());
         }
         Ok(store)
     }
 
-    /// The targets that are meant, each as far as it can be opened.
+    /// The targets, each opened if it can be.
     pub(crate) fn target_stores(
         &self,
         store: &Store,
@@ -76,8 +71,8 @@ impl Place {
     }
 }
 
-/// The store as `config` has it, for `access`; none if it is not there. Neither it nor its root is made. Says which
-/// directories in it are another program's.
+/// The store of `config` for `access`; none if it does not exist: it is not created. Warns of directories in it that are
+/// another program's.
 pub(crate) fn open_existing(
     config: StoreConfig,
     access: Access,
@@ -97,7 +92,7 @@ pub(crate) fn open_existing(
     Ok(Some(store))
 }
 
-/// How many threads, unless somebody says.
+/// The number of threads: `jobs`, else one per processor.
 pub(crate) fn threads(jobs: Option<NonZeroUsize>) -> NonZeroUsize {
     jobs.unwrap_or_else(|| std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN))
 }

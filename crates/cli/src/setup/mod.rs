@@ -1,8 +1,8 @@
-//! The backend, the store and the engine as the arguments and the environment have them.
+//! The backend, the store and the engine that the arguments and the environment describe.
 
 pub(crate) mod parts;
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use opkeep_fs::CancelToken;
 use opkeep_store::StoreConfig;
 
 use crate::flags::compile::CompileArgs;
+use crate::flags::store::StoreArgs;
 use crate::ui::env;
 use crate::ui::output::Output;
 use crate::ui::registry::registry;
@@ -25,7 +26,7 @@ pub(crate) fn backend(common: &CompileArgs, target: &str) -> anyhow::Result<Arc<
     registry.open(target).context("opening the backend")
 }
 
-/// How CANN is found and driven, as the flags have it.
+/// The configuration of CANN by the flags.
 fn ascend(common: &CompileArgs) -> anyhow::Result<AscendConfig> {
     let driver = match common.cann_driver.as_str() {
         "workers" => Driver::Workers,
@@ -37,7 +38,7 @@ fn ascend(common: &CompileArgs) -> anyhow::Result<AscendConfig> {
     Ok(config)
 }
 
-/// An engine as the flags have it.
+/// An engine for the target of the flags.
 pub(crate) fn engine(common: &CompileArgs, cancel: &CancelToken, output: &Output) -> anyhow::Result<Engine> {
     let engine = engine_of(backend(common, common.target())?, common, cancel);
     let keeps = matches!(common.cache_mode, CacheMode::Enable | CacheMode::Force);
@@ -48,10 +49,10 @@ pub(crate) fn engine(common: &CompileArgs, cancel: &CancelToken, output: &Output
     Ok(engine)
 }
 
-/// An engine with this backend as the flags have it.
+/// An engine with this backend.
 pub(crate) fn engine_of(backend: Arc<dyn Backend>, common: &CompileArgs, cancel: &CancelToken) -> Engine {
     let mut config = Config::default();
-    config.store = store(common);
+    config.store = store(&common.store).ok();
     config.mode = common.cache_mode;
     config.jobs = common.jobs;
     config.nice = common.nice;
@@ -60,17 +61,22 @@ pub(crate) fn engine_of(backend: Arc<dyn Backend>, common: &CompileArgs, cancel:
     Engine::new(backend, config).with_cancel(cancel.clone())
 }
 
-/// The store as the flags have it, if there is a place for one.
-pub(crate) fn store(common: &CompileArgs) -> Option<StoreConfig> {
-    store_config(common.cache_dir.as_deref(), &common.trusted_owners)
+/// The store that the flags name, else the environment.
+///
+/// # Errors
+/// Neither names one.
+pub(crate) fn store(args: &StoreArgs) -> anyhow::Result<StoreConfig> {
+    let root = args.cache_dir.clone().or_else(env::cache_dir).context(
+        "there is no place for a store: set OPKEEP_CACHE_DIR or HOME, or give --op_compiler_cache_dir",
+    )?;
+    Ok(store_at(root, args))
 }
 
-/// The store in `dir`, else where the environment has it.
-pub(crate) fn store_config(dir: Option<&Path>, trusted_owners: &[u32]) -> Option<StoreConfig> {
-    let root = dir.map(Path::to_owned).or_else(env::cache_dir)?;
-    Some(StoreConfig {
-        trusted_owners: trusted_owners.to_vec(),
+/// The store at `root`, with the limits of the environment.
+pub(crate) fn store_at(root: PathBuf, args: &StoreArgs) -> StoreConfig {
+    StoreConfig {
+        trusted_owners: args.trusted_owners.clone(),
         limits: env::limits(),
         ..StoreConfig::new(root)
-    })
+    }
 }

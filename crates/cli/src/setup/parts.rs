@@ -1,8 +1,8 @@
-//! For which chips descriptors are built where the user does not choose.
+//! The chips that descriptors are built for if the user chooses no target.
 
 use std::collections::HashMap;
 
-use opkeep::{BuildReport, Engine, Request, ViewError, ViewPlacement};
+use opkeep::{Engine, Request};
 use opkeep_cann_meta::targets;
 use opkeep_fs::CancelToken;
 
@@ -70,49 +70,5 @@ fn open(named: &str, common: &CompileArgs, cancel: &CancelToken) -> anyhow::Resu
         Ok(backend) => Ok(Some(engine_of(backend, common, cancel))),
         Err(error) if common.cann.is_some() => Err(error),
         Err(_) => Ok(None),
-    }
-}
-
-/// The reports of all parts as one; there is at least one part.
-pub(crate) fn joined(reports: Vec<BuildReport>) -> BuildReport {
-    let mut reports = reports.into_iter();
-    let Some(mut all) = reports.next() else { return BuildReport::default() };
-    for mut one in reports {
-        let first = all.kernels.len();
-        all.requests += one.requests;
-        all.kernels.append(&mut one.kernels);
-        all.kernel_of.extend(one.kernel_of.into_iter().map(|at| at + first));
-        all.targets.append(&mut one.targets);
-        all.warnings.append(&mut one.warnings);
-        all.elapsed += one.elapsed;
-        all.cancelled |= one.cancelled;
-        all.view = joined_views(all.view, one.view, first);
-    }
-    all.targets.sort_unstable();
-    all.targets.dedup();
-    all.warnings.dedup();
-    all
-}
-
-type View = Option<Result<ViewPlacement, ViewError>>;
-
-fn joined_views(all: View, one: View, first: usize) -> View {
-    match (all, one) {
-        (Some(Ok(mut all)), Some(Ok(mut one))) => {
-            all.names.extend(one.names.into_iter().map(|(name, at)| (name, at + first)));
-            all.conflicting_names.append(&mut one.conflicting_names);
-            all.conflicting_names.sort_unstable();
-            all.conflicting_names.dedup();
-            all.invalid_names.append(&mut one.invalid_names);
-            all.multi_part_names.append(&mut one.multi_part_names);
-            all.left.append(&mut one.left);
-            all.quarantine = all.quarantine.or(one.quarantine);
-            all.displaced.append(&mut one.displaced);
-            all.displaced.sort_unstable();
-            all.displaced.dedup();
-            Some(Ok(all))
-        }
-        (Some(Ok(_)), Some(Err(error))) => Some(Err(error)),
-        (all, _) => all,
     }
 }

@@ -1,4 +1,4 @@
-//! What a network or an operator is fed with.
+//! The inputs of a network or an operator.
 
 use std::path::PathBuf;
 
@@ -95,7 +95,8 @@ fn described<'a>(infos: impl Iterator<Item = &'a ValueInfo>) -> String {
     infos.map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// Tensor files, each with the index of what it is for: by the name in it; those without take what is left, in order.
+/// Tensor files, each with the index of its input or output: by the name in the file; files without a name take the rest
+/// in order.
 pub(crate) fn assigned<'a>(
     files: &'a [PathBuf],
     expected: &[ValueInfo],
@@ -140,7 +141,7 @@ fn room(bytes: usize) -> anyhow::Result<Buffer> {
     Buffer::try_zeroed(bytes).with_context(|| format!("no memory for an input of {bytes} bytes"))
 }
 
-/// Values as they were typed.
+/// Values from the command line.
 fn written(at: usize, info: &ValueInfo, text: &str) -> anyhow::Result<Buffer> {
     let words: Vec<&str> = text.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
     let expected = size(&info.dtype, &info.shape).map(|(count, _)| count);
@@ -174,7 +175,7 @@ fn parsed(dtype: &str, word: &str) -> Option<Vec<u8>> {
     }
 }
 
-/// Values that are made up. The input's number is part of the seed, so that two inputs differ.
+/// Generated values. The input's number is part of the seed, so that two inputs differ.
 fn filled(info: &ValueInfo, fill: Fill, at: usize) -> anyhow::Result<Buffer> {
     let (count, bytes) = size(&info.dtype, &info.shape)
         .with_context(|| format!("input `{}` has no size: {} {:?}", info.name, info.dtype, info.shape))?;
@@ -232,28 +233,4 @@ impl Random {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn info(dtype: &str, shape: &[i64]) -> ValueInfo {
-        ValueInfo { name: "x".into(), dtype: dtype.into(), shape: shape.to_vec() }
-    }
-
-    #[test]
-    fn a_ramp_goes_from_zero_to_just_below_one() {
-        let ramp = filled(&info("float32", &[2, 2]), Fill::Ramp, 0).unwrap();
-        assert_eq!(ramp.to_f32(), [0.0, 0.25, 0.5, 0.75]);
-        assert_eq!(filled(&info("int8", &[3]), Fill::Ramp, 0).unwrap().bytes(), [0, 1, 0]);
-    }
-
-    #[test]
-    fn random_values_are_normal_repeatable_and_differ_between_inputs() {
-        let of = |seed, at| filled(&info("float32", &[10_000]), Fill::Random(seed), at).unwrap().to_f32();
-        let values = of(1, 0);
-        assert_eq!(values, of(1, 0));
-        assert!(values != of(2, 0) && values != of(1, 1));
-        let mean = values.iter().sum::<f32>() / 1e4;
-        let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f32>() / 1e4;
-        assert!(mean.abs() < 0.05 && (variance - 1.0).abs() < 0.05, "{mean} {variance}");
-    }
-}
+mod tests;

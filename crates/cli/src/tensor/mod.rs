@@ -1,4 +1,4 @@
-//! Tensors that a model reads and writes: made, read, compared and written.
+//! The tensors that a model reads and writes.
 
 pub(crate) mod compare;
 pub(crate) mod feed;

@@ -1,4 +1,4 @@
-//! Showing and writing what a run gave.
+//! Shows and writes the outputs of a run.
 
 use std::path::Path;
 
@@ -10,8 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::tensor::values::{Element, elements, rounded};
-use crate::ui::json;
-use crate::ui::json::Number;
+use crate::ui::json::{self, Number};
 use crate::ui::text::Text;
 
 /// JSON has the values of outputs with at most this many elements,
@@ -19,16 +18,16 @@ const MAX_VALUES: usize = 1024;
 /// text of those with at most this many; others are summed up.
 const MAX_SHOWN: usize = 16;
 
-/// Writes each output to `folder`, and gives the files.
+/// Writes each output to `directory`, and returns the files.
 pub(crate) fn write_outputs(
-    folder: &Path,
+    directory: &Path,
     outputs: &[ValueInfo],
     buffers: &[Buffer],
 ) -> anyhow::Result<Vec<String>> {
-    let cannot = || format!("cannot create the directory `{}`", folder.display());
-    Fs::new().create_dirs(folder, 0o777).with_context(cannot)?;
+    let cannot = || format!("cannot create the directory `{}`", directory.display());
+    Fs::new().create_dirs(directory, 0o777).with_context(cannot)?;
     let write = |(at, (info, buffer)): (usize, (&ValueInfo, &Buffer))| {
-        let path = folder.join(format!("output_{at}.npy"));
+        let path = directory.join(format!("output_{at}.npy"));
         let ValueInfo { name, dtype, shape } = info.clone();
         opkeep_onnx::write_npy(&path, &Tensor { name, dtype, shape, bytes: buffer.bytes().to_vec() })?;
         Ok(json::path(&path))
@@ -36,7 +35,7 @@ pub(crate) fn write_outputs(
     outputs.iter().zip(buffers).enumerate().map(write).collect()
 }
 
-/// An output for people: its values, or what they are like.
+/// An output for people: its values, or a summary of them.
 pub(crate) fn text(at: usize, info: &ValueInfo, buffer: &Buffer) -> Text {
     let name = match info.name == format!("output {at}") {
         true => String::new(),

@@ -1,4 +1,4 @@
-//! What the environment says: read here and nowhere else.
+//! The environment, which is read here and nowhere else.
 #![expect(clippy::disallowed_methods, reason = "the command line is where the environment is read")]
 
 use std::ffi::OsString;
@@ -17,9 +17,9 @@ fn var(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// Where the store is, unless the command line says.
+/// The store's directory, unless the command line names one.
 pub(crate) fn cache_dir() -> Option<PathBuf> {
-    let below = |folder: OsString| PathBuf::from(folder).join("opkeep");
+    let below = |directory: OsString| PathBuf::from(directory).join("opkeep");
     var("OPKEEP_CACHE_DIR")
         .map(PathBuf::from)
         .or_else(|| var("ASCEND_CACHE_PATH").map(below))
@@ -31,7 +31,7 @@ pub(crate) fn cache_dir() -> Option<PathBuf> {
         })
 }
 
-/// What the environment says about the store's limits, as it stands there.
+/// The texts of the variables that limit the store.
 pub(crate) fn limits() -> LimitSettings {
     let text = |name: &str| var(name).map(|value| value.to_string_lossy().into_owned());
     LimitSettings {
@@ -41,12 +41,13 @@ pub(crate) fn limits() -> LimitSettings {
     }
 }
 
-/// Whether CANN is told to collect information for its maintainers; its own operator cache is off then.
+/// Whether CANN collects information for its maintainers; its own operator cache is off then.
 pub(crate) fn collects() -> bool {
     var("NPU_COLLECT_PATH").is_some()
 }
 
-/// Where the framework reads kernels: `MS_COMPILER_CACHE_PATH`, else here; rank `RANK_ID`, else 0.
+/// The directory where the framework reads kernels: below `MS_COMPILER_CACHE_PATH`, else the current directory; of rank
+/// `RANK_ID`, else 0.
 pub(crate) fn kernel_meta() -> anyhow::Result<ViewConfig> {
     let base = var("MS_COMPILER_CACHE_PATH").map_or_else(|| PathBuf::from("."), PathBuf::from);
     let rank = match var("RANK_ID") {
@@ -62,7 +63,7 @@ pub(crate) fn kernel_meta() -> anyhow::Result<ViewConfig> {
     Ok(ViewConfig::rank(base, rank))
 }
 
-/// What counts as a part of the compiler: what the environment names, and `declared`.
+/// The files and directories that are part of the compiler: those that the environment names, and `declared`.
 pub(crate) fn toolchain_inputs(declared: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     let named = var("OPKEEP_TOOLCHAIN_INPUTS").unwrap_or_default();
     let named = std::env::split_paths(&named).filter(|path| !path.as_os_str().is_empty());
@@ -73,11 +74,10 @@ pub(crate) fn toolchain_inputs(declared: &[PathBuf]) -> anyhow::Result<Vec<PathB
     named.chain(declared.iter().cloned()).map(absolute).collect()
 }
 
-/// The C compiler: `CC`, looked for in `PATH`. It has `patience` to answer a question, and `declared` counts as a part of
-/// it.
-pub(crate) fn cpu_config(patience: Duration, declared: &[PathBuf]) -> anyhow::Result<CpuConfig> {
+/// The C compiler: `CC`, looked up in `PATH`. `timeout` limits each query of it, and `declared` is part of it.
+pub(crate) fn cpu_config(timeout: Duration, declared: &[PathBuf]) -> anyhow::Result<CpuConfig> {
     let mut config = CpuConfig::new(var("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into()));
-    config.probe_deadline = config.probe_deadline.min(patience);
+    config.probe_deadline = config.probe_deadline.min(timeout);
     config.inputs = toolchain_inputs(declared)?;
     if let Some(compiler) = var("CC") {
         config.compiler =
@@ -86,14 +86,14 @@ pub(crate) fn cpu_config(patience: Duration, declared: &[PathBuf]) -> anyhow::Re
     Ok(config)
 }
 
-/// CANN, in `explicit`, else where the environment says; `declared` counts as a part of it.
+/// CANN in `explicit`, else where the environment names it; `declared` is part of it.
 pub(crate) fn ascend_config(explicit: Option<PathBuf>, declared: &[PathBuf]) -> anyhow::Result<AscendConfig> {
     let mut config = AscendConfig::new(ascend_search(explicit)).keep_answers_below(&std::env::temp_dir());
     config.inputs = toolchain_inputs(declared)?;
     Ok(config)
 }
 
-/// Where to look for CANN: in `explicit`, else where the environment says.
+/// The places of CANN: `explicit`, else those that the environment names.
 pub(crate) fn ascend_search(explicit: Option<PathBuf>) -> Search {
     let set = VARIABLES.iter().filter_map(|name| Some(((*name).to_owned(), var(name)?)));
     let home = std::env::home_dir().filter(|home| home.is_absolute());

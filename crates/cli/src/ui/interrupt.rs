@@ -6,7 +6,7 @@ use opkeep_fs::CancelToken;
 /// What a shell expects of a program that was interrupted: 128 and the number of SIGINT.
 pub(crate) const EXIT_CODE: u8 = 130;
 
-/// A state that an interrupt, a termination or a hang-up cancels. Who asks twice does not want to wait.
+/// A token that an interrupt, a termination or a hang-up cancels. The second of them ends the process at once.
 pub(crate) fn cancel() -> CancelToken {
     let cancel = CancelToken::new();
     let state = cancel.clone();
@@ -21,13 +21,13 @@ pub(crate) fn cancel() -> CancelToken {
         }
         state.cancel();
     };
-    // Without a handler an interrupt ends us as it ends any program, and the compilers with us.
+    // Without a handler, an interrupt ends the process and its compilers.
     let _ = ctrlc::set_handler(handler);
     cancel
 }
 
-/// Whether this is no error, but what an interrupt came to before anything was built.
+/// Whether the error is an interrupt before anything was built.
 pub(crate) fn is_behind(error: &anyhow::Error) -> bool {
-    // A file may be named around it.
+    // Its context may name a file.
     error.chain().any(|cause| matches!(cause.downcast_ref(), Some(BuildError::Cancelled)))
 }

@@ -47,7 +47,7 @@ impl Serialize for Number {
     }
 }
 
-/// A path that could not be read, or about which nothing could be done, and why.
+/// A path that could not be read or processed, and why.
 #[derive(Debug, Serialize)]
 pub(crate) struct FileError {
     pub(crate) file: String,
@@ -60,11 +60,18 @@ impl FileError {
     }
 }
 
-/// The same of a directory.
+/// The same for a directory.
 #[derive(Debug, Serialize)]
 pub(crate) struct FolderError {
     pub(crate) folder: String,
     pub(crate) error: String,
+}
+
+pub(crate) fn folder_errors(errors: &[(impl AsRef<Path>, impl ToString)]) -> Vec<FolderError> {
+    let errors = errors.iter();
+    errors
+        .map(|(folder, error)| FolderError { folder: path(folder.as_ref()), error: error.to_string() })
+        .collect()
 }
 
 /// One of two forms of a list's element.

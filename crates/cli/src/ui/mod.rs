@@ -1,4 +1,4 @@
-//! What the command shares with its user and its environment.
+//! The interface to the user and to the environment.
 //!
 //! The command prints nothing but a [`text::Text`]: each line is escaped as a whole when it is added, so that a name
 //! from a model, a file or a compiler can neither begin a line nor control the terminal, and no print has to remember

@@ -1,4 +1,4 @@
-//! Printing: results to stdout, everything else to stderr. Nothing is printed but what is a [`Text`].
+//! Printing: results to stdout, everything else to stderr. Only a [`Text`] is printed.
 
 use std::cell::RefCell;
 use std::error::Error;
@@ -22,7 +22,7 @@ pub(crate) enum Format {
     Json,
 }
 
-/// How a command came out; of two, the greater is that of both.
+/// The verdict about a command; of several, the greatest counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verdict {
     /// Exit code 0.
@@ -38,7 +38,7 @@ pub(crate) enum Verdict {
 /// The version of the JSON results: raised when a field changes its name, its type or its meaning, not when one is added.
 const JSON_SCHEMA: u32 = 1;
 
-/// What every JSON result has beside the command's own fields.
+/// The fields of every JSON result, around the command's own.
 #[derive(Serialize)]
 struct Document<'a, T> {
     schema: u32,
@@ -61,11 +61,11 @@ struct Failure {
     help: Vec<String>,
 }
 
-/// Prints in the format that was asked for.
+/// Prints in the requested format.
 pub(crate) struct Output {
     format: Format,
     file_limit: FileLimit,
-    /// Everything that was warned of, for the result.
+    /// All warnings, for the result.
     warnings: RefCell<Vec<String>>,
 }
 
@@ -108,14 +108,14 @@ impl Output {
         if self.is_text() { Ok(()) } else { self.print_result(&Text::default(), json) }
     }
 
-    /// Something to know that is not the result.
+    /// Prints a note, which is no part of the result.
     pub(crate) fn print_note(&self, text: &str) {
         print_line("note", text);
     }
 
-    /// Something that did not stop the command, and that its user should know; it goes into the result, too.
+    /// Prints a problem that did not stop the command, and adds it to the result.
     ///
-    /// Once: chips share a file of limits, and targets a store.
+    /// Each once: chips share a file of limits, and targets a store.
     pub(crate) fn print_warning(&self, text: &str) {
         self.print_new_warning(text);
     }
@@ -140,7 +140,7 @@ impl Output {
         }
     }
 
-    /// An error with what caused it.
+    /// Prints an error with its causes.
     pub(crate) fn print_error(&self, error: &anyhow::Error) {
         let mut text = Text::default();
         let line = format!("error: {}", chain(error));
@@ -158,13 +158,13 @@ impl Output {
         print_line("help", text);
     }
 
-    /// Nothing came of it, since it was interrupted.
+    /// Reports that an interrupt came before any result.
     pub(crate) fn print_interrupted(&self) {
         self.print_note("interrupted before anything was built; run it again");
         let _ = self.print_quiet_result(&Interrupted { interrupted: true });
     }
 
-    /// The error that ended a command: for people on stderr, and in JSON in place of the result.
+    /// Prints the error that ended a command: for people on stderr, and in JSON in place of the result.
     pub(crate) fn print_failure(&self, error: &anyhow::Error) {
         self.print_error(error);
         // The error itself may be that nothing can be written.
@@ -221,7 +221,7 @@ impl fmt::Display for Logged {
 
 impl Error for Logged {}
 
-/// An error and its causes in one line, a cause that an error already tells left out.
+/// An error and its causes in one line, without causes that are in the text of an error before them.
 pub(crate) fn chain(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1) {

@@ -23,24 +23,24 @@ impl Progress {
         Self(bar)
     }
 
-    /// The only way for names onto the bar.
+    /// Shows a text, escaped: all names reach the bar here.
     fn message(&self, text: &str) {
         self.0.set_message(one_line(text));
     }
 
-    /// A network of `nodes` is about to run.
+    /// Begins a run of a network with `nodes` nodes.
     pub(crate) fn begin(&self, nodes: usize) {
         self.0.set_length(nodes as u64);
     }
 
-    /// So many of so many are done.
+    /// Shows that `done` of `of` are done.
     pub(crate) fn at(&self, done: u64, of: u64) {
         self.0.set_length(of);
-        // Several threads tell, in no order.
+        // Threads report in any order.
         self.0.update(|state| state.set_pos(state.pos().max(done)));
     }
 
-    /// So many of so many are done of something, which may be another one than before.
+    /// Shows that `done` of `of` are done of `what`, and begins anew if that is another subject than before.
     pub(crate) fn of(&self, what: &str, done: u64, of: u64) {
         if self.0.message() != one_line(what) {
             self.about(what);
@@ -48,13 +48,13 @@ impl Progress {
         self.at(done, of);
     }
 
-    /// What it is about from now on.
+    /// Begins anew with the subject `what`.
     pub(crate) fn about(&self, what: &str) {
         self.0.set_position(0);
         self.message(what);
     }
 
-    /// A node has run.
+    /// Counts a node that ran.
     pub(crate) fn ran(&self, node: &str) {
         self.message(node);
         self.0.inc(1);

@@ -1,4 +1,4 @@
-//! The backends there are.
+//! All backends.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,14 +9,14 @@ use opkeep_backend_cpu::CpuBackend;
 
 use crate::ui::env;
 
-/// The backends there are. A compiler that is asked something has `patience` to answer.
+/// All backends. `timeout` limits each query of a compiler.
 pub(crate) fn registry(
-    patience: Duration,
+    timeout: Duration,
     ascend: AscendConfig,
     toolchain_inputs: &[PathBuf],
 ) -> anyhow::Result<Registry> {
     let mut registry = Registry::new();
-    registry.add(CpuBackend::entry(env::cpu_config(patience, toolchain_inputs)?));
+    registry.add(CpuBackend::entry(env::cpu_config(timeout, toolchain_inputs)?));
     registry.add(AscendBackend::entry(ascend));
     Ok(registry)
 }

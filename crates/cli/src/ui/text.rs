@@ -1,4 +1,4 @@
-//! Text for people: whatever is in the names that it holds, a terminal obeys none of it, and no name makes a line.
+//! Text for people: no name in it controls the terminal or begins a line.
 //!
 //! Names come from models, descriptors, kernels and directories of others. All text for people goes through here, so that
 //! no print has to remember to escape them: a line is escaped as a whole when it is added, and only [`Text`] ends it.
@@ -29,8 +29,8 @@ impl Text {
         self.0.push('\n');
     }
 
-    /// Adds text that has lines of its own, as compilers print it. Its lines after the first are marked, so that none of
-    /// them can be taken for one of ours.
+    /// Adds text of several lines, such as a compiler's log. The lines after the first are marked, so that none of them looks
+    /// like a line of opkeep.
     pub(crate) fn quoted(&mut self, text: impl Display) {
         let text = text.to_string();
         for (at, line) in text.trim_end().split('\n').enumerate() {
@@ -38,6 +38,19 @@ impl Text {
                 0 => self.line(line),
                 _ => self.line(format_args!("    | {line}")),
             }
+        }
+    }
+
+    /// Adds the first `limit` of `lines`, and a line about the number of the others.
+    pub(crate) fn list(
+        &mut self,
+        mut lines: impl Iterator<Item = impl Display>,
+        limit: usize,
+        others: impl Fn(usize) -> String,
+    ) {
+        lines.by_ref().take(limit).for_each(|line| self.line(line));
+        if let count @ 1.. = lines.count() {
+            self.line(others(count));
         }
     }
 
@@ -87,20 +100,20 @@ impl Write for Escape<'_> {
     }
 }
 
-/// Text as it may stand in a line.
+/// The text, escaped to one line.
 pub(crate) fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     let _ = Escape(&mut line).write_str(text);
     line
 }
 
-/// JSON of the same value that may be shown, too: JSON has no control characters, but all others of the kind.
+/// JSON of the same value that may be shown: JSON escapes control characters, but not the others that are not plain.
 pub(crate) fn shown_json(json: &str) -> String {
     let mut shown = String::with_capacity(json.len());
     for letter in json.chars() {
         match is_plain(letter) {
             true => shown.push(letter),
-            // They stand in texts only, where this is the same letter.
+            // They occur in strings only, where the escape is the same letter.
             false => letter.encode_utf16(&mut [0; 2]).iter().for_each(|unit| {
                 let _ = write!(shown, "\\u{unit:04x}");
             }),
@@ -166,72 +179,18 @@ pub(crate) fn bytes(bytes: u64) -> String {
     }
 }
 
+/// The first `limit` of `names`: `a, b, ...`.
+pub(crate) fn first(mut names: impl Iterator<Item = String>, limit: usize) -> String {
+    let mut first: Vec<String> = names.by_ref().take(limit).collect();
+    first.extend(names.next().map(|_| "...".to_owned()));
+    first.join(", ")
+}
+
 /// `1 kernel`, `2 kernels`.
-pub(crate) fn counted(count: usize, what: &str) -> String {
+pub(crate) fn counted(count: impl TryInto<u64>, what: &str) -> String {
+    let count = count.try_into().unwrap_or(u64::MAX);
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Everything that ends a line, moves the cursor, colours, or turns the direction of what stands beside it.
-    const HOSTILE: &str = "a\nb\r\t\0\x07\x08\x1b[31m\x7f\u{85}\u{9b}2J\u{2028}\u{2029}\u{202a}\u{202e}\u{2066}\u{2069}\
-                           \u{200e}\u{200f}\u{61c}\u{200b}\u{feff}\u{ad}\u{e0041}z";
-
-    #[test]
-    fn a_line_is_one_line_of_letters_whatever_is_in_it() {
-        let mut text = Text::default();
-        text.line(format_args!("node `{HOSTILE}`"));
-        assert_eq!(text.0.lines().count(), 1);
-        assert!(text.as_str().chars().all(is_plain), "{text:?}");
-        assert!(text.as_str().starts_with("node `a\\nb\\r\\t\\u{0}\\u{7}"), "{text:?}");
-        assert!(text.as_str().ends_with("z`"), "{text:?}");
-        let plain = "Default/Square-op1 äé 卷积 \u{301} ✓ \\ \" ' \u{a0}";
-        assert_eq!(one_line(plain), plain);
-    }
-
-    #[test]
-    fn quoted_lines_cannot_be_taken_for_ours() {
-        let mut text = Text::default();
-        text.quoted("cc failed\r\nerror: forged\n\x1b[2Jreused  x\u{202e}\n");
-        assert_eq!(text.as_str(), "cc failed\\r\n    | error: forged\n    | \\u{1b}[2Jreused  x\\u{202e}");
-    }
-
-    #[test]
-    fn json_keeps_its_value_and_nothing_in_it_is_obeyed() {
-        let json = serde_json::json!({ HOSTILE: [HOSTILE, "\u{13430}\\u202e\""] });
-        let shown = shown_json(&json.to_string());
-        assert!(shown.chars().all(is_plain), "{shown}");
-        assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), json);
-    }
-
-    #[test]
-    fn a_shell_reads_a_typed_path_as_it_is() {
-        for path in [
-            "run/rank_0",
-            "",
-            "a b",
-            "it's",
-            "a\nb\u{202e}'\\x",
-            "-n $HOME `id` \"*\"",
-            HOSTILE.trim_matches('a'),
-        ] {
-            let path = path.replace('\0', "");
-            let typed = typed(&path);
-            assert!(typed.chars().all(is_plain), "{typed}");
-            let output = std::process::Command::new("bash")
-                .args(["-c", &format!("printf %s {typed}")])
-                .output()
-                .unwrap();
-            assert_eq!(String::from_utf8(output.stdout).unwrap(), path);
-        }
-        assert_eq!(super::typed("run/rank_0/kernel_meta"), "run/rank_0/kernel_meta");
-    }
-
-    #[test]
-    fn cells_stand_below_each_other_as_they_are_shown() {
-        let lines = [vec!["a\n".to_owned(), "1".to_owned()], vec!["abcd".to_owned(), "22".to_owned()]];
-        assert_eq!(columns("  ", &lines).as_str(), "  a\\n    1\n  abcd  22");
-    }
-}
+mod tests;

@@ -1,5 +1,4 @@
 //! What shells complete.
-#![expect(clippy::disallowed_methods, reason = "tests look for programs")]
 
 use std::process::Command;
 

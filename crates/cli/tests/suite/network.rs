@@ -62,7 +62,9 @@ fn every_network_of_the_fixtures_equals_onnx_runtime_at_every_tap() {
             // Not a comparison of nothing with nothing.
             assert!(comparison["scale"].as_f64().unwrap() > 0.0, "{name}: {comparison}");
         }
-        assert_eq!(ran.count("compiled") + ran.count("reused"), ran.count("kernels"));
+        // Other tests may compile the same kernels.
+        let built = ["compiled", "reused", "shared"].map(|outcome| ran.count(outcome));
+        assert_eq!(built.iter().sum::<u64>(), ran.count("kernels"));
 
         let again = run_fixture(&place, name, &["--format", "json"]).ended_with(0);
         assert_eq!((again.count("compiled"), again.count("reused")), (0, again.count("kernels")), "{name}");

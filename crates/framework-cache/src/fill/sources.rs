@@ -1,6 +1,6 @@
 //! The comparison of the kernels that may be a source.
 
-use opkeep_cann_meta::{KernelMeta, is_chip, targets, unjudged};
+use opkeep_cann_meta::{KernelMeta, known_target, unjudged};
 use opkeep_descriptor::{Descriptor, Generation, read_info};
 use opkeep_digest::Digest;
 use opkeep_validator::validate_parsed;
@@ -87,7 +87,7 @@ fn runs(from: &Rank<'_>, stem: &str, descriptor: &Descriptor) -> Result<(), Stri
         return Err(format!("`{path}` changed since the scan: run it again"));
     }
     let target = &descriptor.spec.target;
-    let expect = targets::named(target).filter(|expect| !targets::is_ai_core(expect) || is_chip(target));
+    let expect = known_target(target);
     // Without a known chip, another rank's chip may not run it.
     let Some(expect) = expect else { return Err(format!("`{path}`: {}", unjudged(target))) };
     let meta = KernelMeta::parse(&json).unwrap_or_default();

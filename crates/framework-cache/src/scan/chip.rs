@@ -169,7 +169,7 @@ impl Chip {
 }
 
 /// The chip that a descriptor of any generation names, if the kernel cannot run there or that is unknown.
-pub fn named_otherwise(report: &Report, info: &[u8]) -> Option<String> {
+pub(crate) fn named_otherwise(report: &Report, info: &[u8]) -> Option<String> {
     match claim(&Chip::of(report)?.objects, info) {
         Claim::Other(target) | Claim::Unknown(target) => Some(target),
         Claim::None | Claim::Fits => None,

@@ -114,7 +114,7 @@ pub(crate) fn ours(dir: &Dir) -> HashMap<String, Digest> {
 }
 
 /// Whether a [`View`](opkeep_kernel_meta::View) wrote the object with this digest to the directory at `path`, under `stem`.
-pub fn is_ours(path: &Path, stem: &str, object: &Digest) -> bool {
+pub(crate) fn is_ours(path: &Path, stem: &str, object: &Digest) -> bool {
     Dir::open_quietly(path).is_ok_and(|dir| ours(&dir).get(stem) == Some(object))
 }
 

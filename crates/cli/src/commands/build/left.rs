@@ -6,12 +6,12 @@ use opkeep::{ForeignKernel, LeftKernel, LeftReason, STAYS_DISPLACED, ViewPlaceme
 use serde::Serialize;
 
 use crate::ui::output::Output;
-use crate::ui::text::counted;
+use crate::ui::text::{counted, first};
 
-/// As many kernels have a line each.
+/// The number of kernels that have a line each.
 const LISTED: usize = 3;
 
-/// Says which kernels were left and why; and whether that is as it should be, given whether the user `chose` the target.
+/// Reports which kernels were left and why. Returns whether that is no problem, given whether the user `chose` the target.
 pub(crate) fn print_report(placed: &ViewPlacement, chose: bool, output: &Output) -> bool {
     if let Some(risk) = &placed.risk {
         output.print_warning(&risk.to_string());
@@ -19,7 +19,7 @@ pub(crate) fn print_report(placed: &ViewPlacement, chose: bool, output: &Output)
     }
     if let Some(quarantine) = &placed.quarantine {
         output.print_note(&format!(
-            "what was replaced is in `{}`; `opkeep repair --undo {}` restores it",
+            "the replaced files are in `{}`; `opkeep repair --undo {}` restores them",
             quarantine.display(),
             placed.directory.display()
         ));
@@ -39,13 +39,15 @@ pub(crate) fn print_report(placed: &ViewPlacement, chose: bool, output: &Output)
         if is_one || kernels.len() > LISTED {
             output.print_warning(&several(&kernels));
         } else {
-            kernels.iter().for_each(|kernel| output.print_warning(&line(&named(&kernel.stem), kernel)));
+            kernels
+                .iter()
+                .for_each(|kernel| output.print_warning(&line(&format!("`{}`", kernel.stem), kernel)));
         }
     }
     placed.left.iter().all(|left| is_harmless(&left.reason, chose))
 }
 
-/// Whether a kernel may be left without that being a problem: it is where the user did not ask for this target.
+/// Whether it is no problem that a kernel is left: where the user did not choose this target.
 fn is_harmless(why: &LeftReason, chose: bool) -> bool {
     match why {
         LeftReason::Release => true,
@@ -54,15 +56,10 @@ fn is_harmless(why: &LeftReason, chose: bool) -> bool {
     }
 }
 
-fn named(stem: &str) -> String {
-    format!("`{}`", stem)
-}
-
-/// One line for kernels that were left for the same reason: what is said is of the first.
+/// One line for kernels that were left for the same reason, with the text of the first.
 fn several(kernels: &[&LeftKernel]) -> String {
-    let names = kernels.iter().take(LISTED).map(|kernel| named(&kernel.stem)).collect::<Vec<_>>().join(", ");
-    let more = if kernels.len() > LISTED { ", ..." } else { "" };
-    line(&format!("{} ({names}{more})", counted(kernels.len(), "kernel")), kernels[0])
+    let names = first(kernels.iter().map(|kernel| format!("`{}`", kernel.stem)), LISTED);
+    line(&format!("{} ({names})", counted(kernels.len(), "kernel")), kernels[0])
 }
 
 fn line(what: &str, first: &LeftKernel) -> String {
@@ -94,7 +91,7 @@ pub(crate) struct LeftOutput {
     foreign: Option<ForeignOutput>,
 }
 
-/// For what a foreign kernel is.
+/// The target of a foreign kernel.
 #[derive(Serialize)]
 struct ForeignOutput {
     machine: Option<String>,

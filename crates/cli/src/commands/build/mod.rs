@@ -7,15 +7,14 @@ pub(crate) mod report;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use opkeep::{Outcome, ViewConfig, ViewGroup};
+use opkeep::{BuildReport, Outcome, ViewConfig, ViewGroup};
 use opkeep_framework_cache::FrameworkFiles;
 
 use self::output::{BuildOutput, UnreadableOutput};
 use crate::flags::ENVIRONMENT;
 use crate::flags::compile::CompileArgs;
 use crate::input::model;
-use crate::setup;
-use crate::setup::parts::{self, Part};
+use crate::setup::{self, parts, parts::Part};
 use crate::ui::env;
 use crate::ui::interrupt;
 use crate::ui::output::{Output, Verdict};
@@ -66,7 +65,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
         note_targets(&guessed.requests, &args.common, output);
     }
     let group = ViewGroup::of(parts.iter().map(|part| part.requests.as_slice()));
-    let mut reports = Vec::with_capacity(parts.len());
+    let mut report: Option<BuildReport> = None;
     for Part { engine, requests, .. } in parts {
         let view = view(args, &group)?;
         let engine = engine.with_config(|config| {
@@ -74,13 +73,19 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
             config.trust_imported = args.trust_imported;
             config.view = view;
         });
-        reports.push(with_progress(engine, &requests, output)?);
+        let part = with_progress(engine, &requests, output)?;
+        match &mut report {
+            Some(report) => report.merge(part),
+            None => report = Some(part),
+        }
     }
-    let report = parts::joined(reports);
+    let report = report.unwrap_or_default();
 
-    let (network, target) = (network(&args.inputs), args.common.target());
+    let only = args.inputs.first().filter(|_| args.inputs.len() == 1);
+    let network = only.map(|input| network_name(input));
+    let target = args.common.target();
     let json = BuildOutput::new(&report, network, target, &unreadable, cancel.is_cancelled());
-    // First, for the result has them, too.
+    // Before the result, which has the warnings, too.
     let placed = print_report(&report, args.common.chooses_target(), output);
     output.print_result(&report_text(&report), &json)?;
     if cancel.is_cancelled() {
@@ -108,12 +113,4 @@ fn view(args: &Args, group: &ViewGroup) -> anyhow::Result<Option<ViewConfig>> {
     view.group = Some(group.clone());
     view.foreign_files = Arc::new(FrameworkFiles);
     Ok(Some(view))
-}
-
-/// The name of the only input.
-fn network(inputs: &[PathBuf]) -> Option<String> {
-    match inputs {
-        [one] => Some(network_name(one)),
-        _ => None,
-    }
 }

@@ -1,4 +1,4 @@
-//! What came of a build, for programs.
+//! The result of a build, for programs.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -69,7 +69,7 @@ struct KernelOutput {
     bytes: Option<usize>,
 }
 
-/// Where an imported kernel came from. Which toolchain compiled it, is not known.
+/// The provenance of an imported kernel, whose toolchain is not known.
 #[derive(Serialize)]
 pub(crate) struct ImportedOutput {
     folder: String,
@@ -92,7 +92,7 @@ impl From<&Provenance> for ImportedOutput {
     }
 }
 
-/// What came of placing kernels where the framework reads them.
+/// The kernels that were placed where the framework reads them, or why none was.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum ViewOutput {

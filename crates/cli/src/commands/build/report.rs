@@ -1,4 +1,4 @@
-//! What came of a build, for people and for programs.
+//! The report of a build, for people.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::ui::output::{Output, has_lines};
 use crate::ui::progress::Progress;
 use crate::ui::text::{Text, counted};
 
-/// Says once for which other target descriptors were made.
+/// Notes the other targets that descriptors name.
 pub(crate) fn note_targets(requests: &[Request], common: &CompileArgs, output: &Output) {
     let mut named: Vec<&str> = requests
         .iter()
@@ -29,7 +29,7 @@ pub(crate) fn note_targets(requests: &[Request], common: &CompileArgs, output: &
     }
 }
 
-/// Builds `requests`, and shows how far it is.
+/// Builds `requests`, and shows the progress.
 pub(crate) fn with_progress(
     engine: Engine,
     requests: &[Request],
@@ -42,20 +42,20 @@ pub(crate) fn with_progress(
     report
 }
 
-/// What came of a build that was interrupted.
+/// A summary of an interrupted build.
 pub(crate) fn interrupted(report: &BuildReport) -> String {
     let left = not_built(report);
     let kept = report.kernels.len() - left - report.count(Outcome::Failed);
     format!("interrupted: {} kept, {left} not built; run it again to continue", counted(kept, "kernel"))
 }
 
-/// How many kernels were skipped or cancelled.
+/// The number of kernels that were skipped or cancelled.
 fn not_built(report: &BuildReport) -> usize {
     report.count(Outcome::Skipped) + report.count(Outcome::Cancelled)
 }
 
-/// Warnings, and whether the kernels are where the framework looks for them, or others' may be there since the target is
-/// not the one that the user `chose`.
+/// Prints warnings. Returns whether the kernels are where the framework looks for them; other programs' kernels may be there
+/// if the user did not choose the target.
 pub(crate) fn print_report(report: &BuildReport, chose: bool, output: &Output) -> bool {
     for warning in &report.warnings {
         output.print_build_warning(warning);
@@ -98,16 +98,16 @@ pub(crate) fn print_report(report: &BuildReport, chose: bool, output: &Output) -
     }
 }
 
-/// What a model is called: its file's name without the ending.
+/// The name of a model: that of its file without the extension.
 pub(crate) fn network_name(file: &Path) -> String {
     file.file_stem().unwrap_or(file.as_os_str()).to_string_lossy().into_owned()
 }
 
 pub(crate) fn report_text(report: &BuildReport) -> Text {
     let mut text = Text::default();
-    // What was reused needs no line of its own, unless it is all there is to say.
+    // A reused kernel needs no line, unless there are few.
     let few = report.kernels.len() <= 8;
-    // Of those that were left the first failure tells enough, or the interrupt.
+    // The first failure, or the interrupt, explains those that were not built.
     let worth_a_line = |kernel: &&KernelReport| {
         (few || kernel.outcome != Outcome::Reused)
             && !matches!(kernel.outcome, Outcome::Skipped | Outcome::Cancelled)
@@ -147,7 +147,7 @@ pub(super) fn reason(kernel: &KernelReport) -> Option<String> {
     })
 }
 
-/// Why a kernel failed; with the end of its compiler's log, if that is why.
+/// Why a kernel failed, with the end of its compiler's log.
 fn failure_text(kernel: &KernelReport) -> Text {
     let reason = format!("    {}", kernel.reason.as_deref().unwrap_or("no reason was given"));
     let mut text = Text::default();
@@ -161,7 +161,7 @@ fn failure_text(kernel: &KernelReport) -> Text {
     text
 }
 
-/// For which nodes a kernel is: ` for conv_1 and 2 more`.
+/// The nodes of a kernel: ` for conv_1 and 2 more`.
 fn requested_by(kernel: &KernelReport) -> String {
     let names = &kernel.requested_by;
     let Some(first) = names.iter().find(|name| **name != kernel.name && !name.is_empty()) else {
@@ -173,7 +173,7 @@ fn requested_by(kernel: &KernelReport) -> String {
     }
 }
 
-/// Under which other name the framework finds a kernel: ` as square_1_2`.
+/// The other name of a kernel in the framework's directory: ` as square_1_2`.
 fn found_as(report: &BuildReport, kernel: usize) -> String {
     let Some(Ok(placed)) = &report.view else { return String::new() };
     let own = &report.kernels[kernel].name;
@@ -186,11 +186,11 @@ fn found_as(report: &BuildReport, kernel: usize) -> String {
     }
 }
 
-/// A path as it would be typed from here.
-fn shortened(folder: &Path) -> String {
+/// A path, relative to the current directory if that is above it.
+fn shortened(directory: &Path) -> String {
     let here = std::env::current_dir().ok();
-    let relative = here.as_deref().and_then(|here| folder.strip_prefix(here).ok());
-    relative.unwrap_or(folder).display().to_string()
+    let relative = here.as_deref().and_then(|here| directory.strip_prefix(here).ok());
+    relative.unwrap_or(directory).display().to_string()
 }
 
 /// `1 operator, 1 kernel for cpu-x86_64: 0 reused, 1 compiled, 0 shared, 0 failed, 0 bypassed in 0.04 s`

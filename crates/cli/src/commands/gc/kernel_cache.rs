@@ -1,4 +1,4 @@
-//! `opkeep gc DIR`: CANN's own caches, where they are.
+//! `opkeep gc DIR`: the caches of CANN.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::ui::interrupt;
 use crate::ui::json::{self, OrError};
 use crate::ui::output::{Output, Verdict};
 use crate::ui::progress::Progress;
-use crate::ui::text::{Text, bytes, counted};
+use crate::ui::text::{Text, bytes, counted, first};
 
 pub(crate) fn gc(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     let mut run = Run { output, text: Text::default(), caches: Vec::new(), verdict: Verdict::Good };
@@ -56,7 +56,7 @@ pub(crate) fn gc(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     Ok(verdict)
 }
 
-/// What was done so far.
+/// The results so far.
 struct Run<'a> {
     output: &'a Output,
     text: Text,
@@ -107,7 +107,7 @@ impl Run<'_> {
         self.output.print_warning(&format!("{}: {text}", path.to_string_lossy()));
     }
 
-    /// A folder with which nothing could be done.
+    /// Reports a directory that could not be processed.
     fn failed(&mut self, path: &Path, error: &dyn std::fmt::Display) {
         let name = path.to_string_lossy();
         self.output.print_error(&anyhow::anyhow!("{}: {error}", name));
@@ -137,11 +137,11 @@ impl Run<'_> {
         self.print_what_stays(&place.path, report);
     }
 
-    /// What could not be done, and what is not CANN's.
+    /// Reports files that could not be deleted, and files that are not CANN's.
     fn print_what_stays(&mut self, path: &Path, report: &GcReport) {
         let GcReport { failure, failed, unreadable_dirs, unread, unknown, unknown_count, .. } = report;
         if let Some((file, error)) = failure {
-            let failed = counted(usize::try_from(*failed).unwrap_or(usize::MAX), "item");
+            let failed = counted(*failed, "item");
             let file = file.to_string_lossy();
             self.warning(path, &format!("{failed} could not be deleted: `{}`: {error}", file));
             self.problem();
@@ -161,9 +161,8 @@ impl Run<'_> {
             );
         }
         if *unknown_count > 0 {
-            let first: Vec<String> = unknown.iter().take(3).map(|name| format!("`{}`", name)).collect();
-            let more = if *unknown_count > 3 { ", ..." } else { "" };
-            let text = format!("{unknown_count} not CANN's, left alone: {}{more}", first.join(", "));
+            let first = first(unknown.iter().map(|name| format!("`{name}`")), 3);
+            let text = format!("{unknown_count} not CANN's, left alone: {first}");
             self.output.print_note(&format!("{}: {text}", path.to_string_lossy()));
         }
     }
@@ -204,7 +203,7 @@ fn summary(report: &GcReport, dry_run: bool) -> String {
     text
 }
 
-/// What there is of each, in words.
+/// The number of each kind, in words.
 fn things(usage: &Usage) -> String {
     let word = |what| match what {
         FileGroupKind::Kernel => "kernel",
@@ -216,7 +215,7 @@ fn things(usage: &Usage) -> String {
     let all = FileGroupKind::ALL
         .into_iter()
         .filter(|what| *what == FileGroupKind::Kernel || usage.count(*what) > 0);
-    let all = all.map(|what| counted(usize::try_from(usage.count(what)).unwrap_or(usize::MAX), word(what)));
+    let all = all.map(|what| counted(usage.count(what), word(what)));
     all.collect::<Vec<_>>().join(", ")
 }
 
@@ -227,7 +226,7 @@ struct GcOutput {
     caches: Vec<OrError<CacheOutput, PathError>>,
 }
 
-/// A directory with which nothing could be done.
+/// A directory that could not be processed.
 #[derive(Serialize)]
 struct PathError {
     path: String,

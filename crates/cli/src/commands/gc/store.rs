@@ -17,7 +17,7 @@ pub(crate) fn evict(args: &StoreArgs, options: &GcOptions, output: &Output) -> a
         let report = target.gc(options)?;
         text.line(format_args!("{name}: {}", summary(&report, options.dry_run)));
         if let Some(failure) = &report.failure {
-            let failed = counted(usize::try_from(report.failed).unwrap_or(usize::MAX), "kernel");
+            let failed = counted(report.failed, "kernel");
             output.print_warning(&format!("{failed} could not be deleted: {failure}"));
             verdict = Verdict::Problems;
         }
@@ -31,7 +31,7 @@ pub(crate) fn evict(args: &StoreArgs, options: &GcOptions, output: &Output) -> a
     Ok(verdict)
 }
 
-/// The store. One that was not made yet is as good as an empty one, unless the user names it.
+/// The store. A missing one counts as empty, unless the user names it.
 pub(crate) fn open(args: &StoreArgs, access: Access, output: &Output) -> anyhow::Result<Option<Store>> {
     let place = Place::usual(args)?;
     let store = place.open(access, args, output)?;
@@ -76,7 +76,7 @@ fn summary(report: &GcReport, dry_run: bool) -> String {
 }
 
 pub(crate) fn kernels(usage: &TargetUsage) -> String {
-    counted(usize::try_from(usage.entries.files).unwrap_or(usize::MAX), "kernel")
+    counted(usage.entries.files, "kernel")
 }
 
 /// The result for programs.

@@ -1,4 +1,4 @@
-//! What a file is, field by field.
+//! The fields of a file.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,17 +6,17 @@ use std::path::Path;
 use opkeep_validator::Report;
 use serde::Serialize;
 
-use crate::commands::verify::findings::{FindingOutput, finding_outputs, findings_text};
+use crate::commands::verify::findings::{FindingOutput, finding_outputs, line};
 use crate::ui::json;
 use crate::ui::text::Text;
 
-/// What was found in a file: lines of (field, value), and what is wrong with it.
+/// The fields of a file with their values, and its problems.
 pub(crate) struct Found {
     kind: &'static str,
     fields: Vec<(String, String)>,
-    /// What keeps it from being read.
+    /// Problems that keep it from being read.
     pub(crate) problems: Vec<String>,
-    /// What the validator says, if it is a kernel.
+    /// The validator's report, if it is a kernel.
     pub(crate) report: Option<Report>,
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn found_text(path: &Path, found: &Found) -> Text {
     for problem in &found.problems {
         text.line(format_args!("  problem: {problem}"));
     }
-    text.extend(found.report.as_ref().map(findings_text));
+    text.extend(found.report.iter().flat_map(|report| &report.findings).map(line));
     text
 }
 

@@ -1,4 +1,4 @@
-//! What `opkeep inspect` tells of a descriptor.
+//! `opkeep inspect` of a descriptor.
 
 use opkeep_descriptor::{
     Arg, AttrValue, Descriptor, ForeignName, Generation, KernelName, NameError, Tensor, read_info,
@@ -6,7 +6,7 @@ use opkeep_descriptor::{
 
 use super::found::Found;
 
-/// A descriptor, from a file that is called `stem`.
+/// The fields of a descriptor, from a file with the stem `stem`.
 pub(crate) fn info(bytes: &[u8], stem: &str) -> Found {
     let mut found = Found::new("operator descriptor");
     match read_info(bytes) {
@@ -20,7 +20,7 @@ pub(crate) fn info(bytes: &[u8], stem: &str) -> Found {
     found
 }
 
-/// What a descriptor says, for people.
+/// Adds the content of a descriptor.
 pub(crate) fn describe(found: &mut Found, descriptor: &Descriptor) {
     let Descriptor { job, spec, envelope } = descriptor;
     if let Some(generation) = envelope.generation {
@@ -80,12 +80,12 @@ fn shown(value: &AttrValue) -> String {
     }
 }
 
-/// The names that frameworks give to the kernel, and whose name the file and the kernel bear.
+/// Adds the names that frameworks give the kernel, and the origin of the names of the file and the kernel.
 fn names(found: &mut Found, descriptor: &Descriptor, stem: &str) {
-    let borne = descriptor.envelope.fusion_op_name.as_str();
-    for (what, name) in [("kernel name is", borne), ("file name is", stem)] {
+    let kernel_name = descriptor.envelope.fusion_op_name.as_str();
+    for (what, name) in [("kernel name is", kernel_name), ("file name is", stem)] {
         if !name.is_empty() {
-            found.field(what, whose(descriptor, name));
+            found.field(what, origin_of(descriptor, name));
         }
     }
     for generation in Generation::ALL {
@@ -99,8 +99,8 @@ fn names(found: &mut Found, descriptor: &Descriptor, stem: &str) {
     }
 }
 
-/// Who gave the name, as far as can be told.
-fn whose(descriptor: &Descriptor, name: &str) -> String {
+/// The program that gave the name, if that is known.
+fn origin_of(descriptor: &Descriptor, name: &str) -> String {
     match (descriptor.named_by(name), ForeignName::parse(name)) {
         (Some(generation), _) => format!("that of {generation}"),
         (None, Some(ForeignName::Cann { .. })) => {
@@ -114,7 +114,7 @@ fn whose(descriptor: &Descriptor, name: &str) -> String {
 /// Every field that counts in the key, defaults filled in.
 fn fields(found: &mut Found, descriptor: &Descriptor) {
     for (path, value) in descriptor.job.fields() {
-        // Where the file says a thing twice, or names things that are told elsewhere, the job has a sign of its own.
+        // The job marks repetitions and references to fields that are listed elsewhere.
         if !path.contains("(shared names)") && !value.contains("\"(tensor)\"") {
             found.field(path, value);
         }

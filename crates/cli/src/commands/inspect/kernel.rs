@@ -1,4 +1,4 @@
-//! What `opkeep inspect` tells of a kernel.
+//! `opkeep inspect` of a kernel.
 
 use opkeep_cann_meta::KernelMeta;
 use opkeep_validator::{DeviceMeta, ElfFacts, KernelFacts, Linkage, sub_kernel_files};
@@ -8,17 +8,17 @@ use super::found::Found;
 use crate::input::pairs::CheckedKernel;
 use crate::ui::text::counted;
 
-/// At most so many kernels of an object are described one by one.
+/// The number of kernels of an object that are described one by one.
 const DESCRIBED: usize = 20;
 
-/// What the validator saw and reports of a kernel, added to what was `found`.
+/// Adds the validator's facts and report about a kernel.
 pub(crate) fn judged(mut found: Found, judged: CheckedKernel) -> Found {
     describe(&mut found, &judged);
     found.report = Some(judged.report);
     found
 }
 
-/// All that is known of a kernel, field by field.
+/// Adds the fields of a kernel.
 fn describe(found: &mut Found, judged: &CheckedKernel) {
     let report = &judged.report;
     if let Some(meta) = &report.meta {
@@ -106,7 +106,7 @@ fn one_kernel(kernel: &KernelFacts) -> String {
     parts.join(", ")
 }
 
-/// What the device is told of a kernel, each a few words.
+/// The metadata of a kernel for the device, a few words each.
 fn metadata(meta: &DeviceMeta) -> Vec<String> {
     let mut parts = Vec::new();
     parts.extend(meta.kernel_type.map(|kind| kind.to_string()));

@@ -9,11 +9,12 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use opkeep_descriptor::{MAX_INFO_BYTES, read_info};
 use opkeep_digest::Digest;
+use opkeep_kernel_entry::EntryFile;
+use opkeep_store::MAX_ENTRY_BYTES;
 use opkeep_validator::Code;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::input::entry::{self, EntryFile};
 use crate::input::pairs::{CheckOutcome, CheckedKernel, judge, judge_alone};
 use crate::input::read_file;
 use crate::ui::json::{FileError, OrError};
@@ -62,7 +63,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     Ok(verdict)
 }
 
-/// What a file is, and the files that belong to it: the parts of a master, both objects of AKG.
+/// The fields of a file, and of those that belong to it: the parts of a master, both objects of AKG.
 fn look(path: &Path) -> anyhow::Result<Vec<(PathBuf, Found)>> {
     let one = |found| vec![(path.to_owned(), found)];
     let extension = path.extension().unwrap_or_default().to_string_lossy();
@@ -79,7 +80,7 @@ fn look(path: &Path) -> anyhow::Result<Vec<(PathBuf, Found)>> {
             let judged = judge_alone(path, None)?;
             Ok(one(kernel::judged(Found::new("kernel object"), judged)))
         }
-        "kern" => Ok(one(entry(path, entry::judge(path, None)?))),
+        "kern" => Ok(one(entry(path, EntryFile::judge(path, read_file(path, MAX_ENTRY_BYTES)?, None)))),
         _ => bail!(
             "`{}` is none of the files that inspect knows: .info, .json, .o, .so or .kern",
             path.display()
@@ -88,12 +89,12 @@ fn look(path: &Path) -> anyhow::Result<Vec<(PathBuf, Found)>> {
 }
 
 fn description(mut judged: CheckedKernel) -> (PathBuf, Found) {
-    // To look at a description alone is no mistake.
+    // A description may be inspected alone.
     judged.report.findings.retain(|finding| finding.code() != Code::NO_OBJECT);
     (judged.file.clone(), kernel::judged(Found::new("kernel description"), judged))
 }
 
-/// A store entry, checked against the key that its name says.
+/// A store entry, checked against the key in its name.
 fn entry(path: &Path, stored: EntryFile) -> Found {
     let mut found = Found::new("store entry");
     found.field("entry bytes", stored.bytes);

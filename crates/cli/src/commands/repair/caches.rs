@@ -1,4 +1,4 @@
-//! `opkeep repair` on caches that frameworks left.
+//! `opkeep repair` on caches of frameworks.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -46,10 +46,10 @@ pub(crate) fn repair(args: &Args, output: &Output) -> anyhow::Result<Repaired<Ca
                 let mut options = QuarantineOptions::new(&run);
                 (options.force, options.dry_run) = (args.force, args.dry_run);
                 options.is_cancelled = &is_cancelled;
-                // What was looked at in part only, would be changed in part.
+                // A partial scan would lead to a partial repair.
                 if !scan.cancelled {
-                    let aside = quarantine(&scan, &options);
-                    repairs.caches.push(RepairedCache { scan, aside });
+                    let quarantine = quarantine(&scan, &options);
+                    repairs.caches.push(RepairedCache { scan, quarantine });
                 }
             }
             Err(error) => repairs.closed.push((place.path.clone(), error.to_string())),
@@ -64,7 +64,7 @@ pub(crate) fn repair(args: &Args, output: &Output) -> anyhow::Result<Repaired<Ca
     Ok(summed(&repairs, &cancel))
 }
 
-/// The devices that are given, or are in the file that is.
+/// The devices of the argument, or of the file that it names.
 fn devices(given: &str) -> anyhow::Result<DeviceMap> {
     if given.contains('=') {
         return DeviceMap::parse(given).context("--device-map");
@@ -73,7 +73,7 @@ fn devices(given: &str) -> anyhow::Result<DeviceMap> {
     DeviceMap::parse(&String::from_utf8_lossy(&text)).with_context(|| format!("`{given}`"))
 }
 
-/// All caches at and below `paths`, each once; and folders that are closed.
+/// All caches at and below `paths`, each once, and unreadable directories.
 fn places(paths: &[PathBuf]) -> anyhow::Result<(Vec<CacheDir>, Closed)> {
     let (mut places, mut closed) = (BTreeMap::new(), Vec::new());
     for path in paths {
@@ -84,7 +84,7 @@ fn places(paths: &[PathBuf]) -> anyhow::Result<(Vec<CacheDir>, Closed)> {
         let found = find(path).with_context(|| format!("cannot read `{}`", path.display()));
         let found = match found {
             Ok(found) => found,
-            // A file is told as what it is.
+            // For a file, the error says what it is.
             Err(error) => {
                 input::can_read(path)?;
                 return Err(error.context(is_none(path)));
@@ -136,8 +136,8 @@ fn filled<'a>(
 ) -> FillReport {
     progress.about("filling ranks");
     let of = |repaired: &'a RepairedCache| {
-        let RepairedCache { scan, aside } = repaired;
-        ScannedCache { scan, moved: aside.as_ref().map_or(&[][..], |aside| &aside.moved) }
+        let RepairedCache { scan, quarantine } = repaired;
+        ScannedCache { scan, moved: quarantine.as_ref().map_or(&[][..], |quarantine| &quarantine.moved) }
     };
     let caches: Vec<ScannedCache<'_>> = caches.iter().map(of).collect();
     let (at, is_cancelled) = (|done, of| progress.at(done, of), || cancel.is_cancelled());

@@ -1,4 +1,4 @@
-//! What a repair of caches is told as.
+//! The report of a repair of caches.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use super::store::StoreOutput;
 use crate::ui::json::{self, FolderError, OrError};
 use crate::ui::text::{Text, counted};
 
-/// So many of a kind are listed in text; JSON has all.
+/// The number of items that are listed in text; JSON has all.
 const LISTED: usize = 50;
 
 pub(crate) fn text(repairs: &Repairs) -> Text {
@@ -22,57 +22,66 @@ pub(crate) fn text(repairs: &Repairs) -> Text {
         text.append(&cache_text(repaired, repairs.dry_run));
     }
     for (path, problem) in &repairs.closed {
-        text.line(format_args!("left: {}: {problem}", shown(path)));
+        text.line(format_args!("left: {}: {problem}", json::path(path)));
     }
     if let Some(filled) = &repairs.filled {
         text.append(&filled_text(filled, repairs.dry_run));
     }
     text.append(&lacking_text(repairs));
-    let lefts =
-        || repairs.caches.iter().filter_map(|one| one.aside.as_ref().ok()).flat_map(|aside| &aside.skipped);
+    let skipped = || {
+        repairs
+            .caches
+            .iter()
+            .filter_map(|one| one.quarantine.as_ref().ok())
+            .flat_map(|quarantine| &quarantine.skipped)
+    };
     let forced = |left: &SkippedItem| {
         matches!(left.cause, SkipCause::InProgress(InUse::RecentlyWritten { .. } | InUse::Open { .. }))
     };
-    if lefts().any(forced) {
+    if skipped().any(forced) {
         text.line("--force quarantines what is in progress, too: only if nothing is building there");
     }
-    let is_aside = |one: &RepairedCache| one.aside.as_ref().is_ok_and(|aside| aside.quarantine.is_some());
-    let is_aside = repairs.caches.iter().any(is_aside);
+    let is_quarantined =
+        |one: &RepairedCache| one.quarantine.as_ref().is_ok_and(|quarantine| quarantine.quarantine.is_some());
+    let is_quarantined = repairs.caches.iter().any(is_quarantined);
     let is_filled =
         repairs.filled.as_ref().is_some_and(|filled| !filled.filled.is_empty()) && !repairs.dry_run;
-    let what = match (is_aside, is_filled) {
+    let what = match (is_quarantined, is_filled) {
         (true, false) => "restores what was quarantined",
         (false, true) => "removes what was filled in",
         (true, true) => "removes what was filled in, and restores what was quarantined",
         (false, false) => return text,
     };
-    let paths: Vec<String> = repairs.paths.iter().map(|path| shown(path)).collect();
+    let paths: Vec<String> = repairs.paths.iter().map(|path| json::path(path)).collect();
     text.line(format_args!("`opkeep repair --undo {}` {what}", paths.join(" ")));
     text
-}
-
-fn shown(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
 }
 
 fn cache_text(repaired: &RepairedCache, dry_run: bool) -> Text {
     let place = &repaired.scan.cache;
     let (kernels, intact) = counts(repaired);
     let kernels = counted(kernels, "kernel");
-    let mut text = Text::of(format_args!("{}: {kernels}, {intact} intact", shown(&place.path)));
+    let mut text = Text::of(format_args!("{}: {kernels}, {intact} intact", json::path(&place.path)));
     let would = if dry_run { "would be " } else { "" };
-    match &repaired.aside {
+    match &repaired.quarantine {
         Err(error) => text.line(format_args!("  left: {error}")),
-        Ok(aside) => {
-            let moved =
-                aside.moved.iter().map(|moved| format!("  {would}quarantined: {}", moved_text(moved)));
-            cut(&mut text, moved, aside.moved.len());
-            let left = aside.skipped.iter().map(|left| format!("  left: {}", left_text(left)));
-            cut(&mut text, left, aside.skipped.len());
-            if let Some(quarantine) = &aside.quarantine {
-                text.line(format_args!("  now in {}", shown(quarantine)));
+        Ok(quarantine) => {
+            list(
+                &mut text,
+                quarantine.moved.iter().map(|QuarantinedItem { kind, below, name, reason, .. }| {
+                    format!("  {would}quarantined: {}: {reason}", named(*kind, *below, name))
+                }),
+            );
+            list(
+                &mut text,
+                quarantine.skipped.iter().map(|SkippedItem { kind, below, name, cause, .. }| {
+                    format!("  left: {}: {cause}", named(*kind, *below, name))
+                }),
+            );
+            if let Some(quarantine) = &quarantine.quarantine {
+                text.line(format_args!("  now in {}", json::path(quarantine)));
             }
-            if aside.without_locks {
+            if quarantine.without_locks {
                 text.line("  this file system has no locks: other programs could not be kept away meanwhile");
             }
         }
@@ -83,31 +92,20 @@ fn cache_text(repaired: &RepairedCache, dry_run: bool) -> Text {
     text
 }
 
-/// How many kernels there are, and how many of them intact.
+/// The number of kernels, and of intact ones.
 fn counts(repaired: &RepairedCache) -> (usize, usize) {
     let kernels = || repaired.scan.items.iter().filter(|item| item.kind == ItemKind::Kernel);
     (kernels().count(), kernels().filter(|item| matches!(item.state, ItemState::Intact)).count())
 }
 
-/// Adds the first lines, and how many there are more.
-fn cut(text: &mut Text, lines: impl Iterator<Item = String>, all: usize) {
-    lines.take(LISTED).for_each(|line| text.line(line));
-    if let more @ 1.. = all.saturating_sub(LISTED) {
-        text.line(format_args!("  and {more} more, which --format json names"));
-    }
+/// Adds the first lines, and the number of the others.
+pub(super) fn list(text: &mut Text, lines: impl Iterator<Item = String>) {
+    text.list(lines, LISTED, |more| format!("  and {more} more, which --format json names"));
 }
 
 fn named(what: ItemKind, below: Option<&str>, name: &str) -> String {
     let below = below.map(|below| format!("{below}/")).unwrap_or_default();
     format!("{what} {below}{name}")
-}
-
-fn moved_text(moved: &QuarantinedItem) -> String {
-    format!("{}: {}", named(moved.kind, moved.below, &moved.name), moved.reason)
-}
-
-fn left_text(left: &SkippedItem) -> String {
-    format!("{}: {}", named(left.kind, left.below, &left.name), left.cause)
 }
 
 fn filled_text(report: &FillReport, dry_run: bool) -> Text {
@@ -121,15 +119,14 @@ fn filled_text(report: &FillReport, dry_run: bool) -> Text {
         text.line(format_args!(
             "{would}filled: {} of {} from rank {donor}",
             counted(*number, "kernel"),
-            shown(folder)
+            json::path(folder)
         ));
     }
-    // The same is true of many.
+    // One line for all kernels with the same reason.
     let mut whys: BTreeMap<(&Path, Option<&str>, &str), Vec<&str>> = BTreeMap::new();
     for UnfilledKernel { base, rank, kernel, reason, .. } in &report.unfilled {
         whys.entry((base, rank.as_deref(), reason)).or_default().extend(kernel.as_deref());
     }
-    let all = whys.len();
     let lines = whys.into_iter().map(|((base, rank, why), kernels)| {
         let rank = rank.map(|rank| format!(", rank {rank}")).unwrap_or_default();
         let of = match kernels.as_slice() {
@@ -137,11 +134,11 @@ fn filled_text(report: &FillReport, dry_run: bool) -> Text {
             [kernel] => format!(", {kernel}"),
             [first, ..] => format!(", {first} and {} more", kernels.len() - 1),
         };
-        format!("not filled: {}{rank}{of}: {why}", shown(base))
+        format!("not filled: {}{rank}{of}: {why}", json::path(base))
     });
-    cut(&mut text, lines, all);
+    list(&mut text, lines);
     for (folder, why) in &report.no_ranks {
-        text.line(format_args!("not filled: {}: {why}", shown(folder)));
+        text.line(format_args!("not filled: {}: {why}", json::path(folder)));
     }
     if report.filled.is_empty() && report.unfilled.is_empty() {
         text.line("no rank lacks what another has");
@@ -149,7 +146,7 @@ fn filled_text(report: &FillReport, dry_run: bool) -> Text {
     text
 }
 
-/// Ranks that lack what others have: after a repair they are those that others wait for.
+/// Ranks that lack kernels of others: after a repair, the others wait for these.
 fn lacking(repairs: &Repairs) -> impl Iterator<Item = (&Path, &RankCache)> {
     let ranks = repairs.ranks.iter().flat_map(|ranks| ranks.ranks.iter().map(|rank| (&*ranks.base, rank)));
     ranks.filter(|(_, rank)| !rank.lacks.is_empty())
@@ -158,11 +155,11 @@ fn lacking(repairs: &Repairs) -> impl Iterator<Item = (&Path, &RankCache)> {
 fn lacking_text(repairs: &Repairs) -> Text {
     let line = |(base, rank): (&Path, &RankCache)| {
         let kernels = counted(rank.lacks.len(), "kernel");
-        format!("rank {} of {} lacks {kernels} that others have", rank.rank, shown(base))
+        format!("rank {} of {} lacks {kernels} that others have", rank.rank, json::path(base))
     };
     let mut text = Text::default();
-    cut(&mut text, lacking(repairs).map(line), lacking(repairs).count());
-    let mut bases: Vec<String> = lacking(repairs).map(|(base, _)| shown(base)).collect();
+    list(&mut text, lacking(repairs).map(line));
+    let mut bases: Vec<String> = lacking(repairs).map(|(base, _)| json::path(base)).collect();
     bases.dedup();
     if !bases.is_empty() {
         text.line(format_args!(
@@ -207,7 +204,7 @@ struct CacheOutput {
     intact: usize,
     closed: Vec<FolderError>,
     #[serde(flatten)]
-    aside: OrError<AsideOutput, FailedOutput>,
+    quarantine: OrError<QuarantineOutput, FailedOutput>,
 }
 
 #[derive(Serialize)]
@@ -216,7 +213,7 @@ struct FailedOutput {
 }
 
 #[derive(Serialize)]
-struct AsideOutput {
+struct QuarantineOutput {
     quarantine: Option<String>,
     moved: Vec<MovedOutput>,
     left: Vec<LeftOutput>,
@@ -241,7 +238,7 @@ struct LeftOutput {
     why: String,
 }
 
-/// What came of `--fill`.
+/// The result of `--fill`.
 #[derive(Serialize)]
 struct FilledOutput {
     done: Vec<FilledKernelOutput>,
@@ -274,7 +271,7 @@ struct NoRanksOutput {
 }
 
 impl CachesOutput {
-    /// The result of `repairs`, of which so much is `left`, and so much could not be filled.
+    /// The result of `repairs`: `left` problems, and `refused` kernels that could not be filled in.
     pub(crate) fn new(repairs: &Repairs, left: usize, refused: usize, interrupted: bool) -> Self {
         let caches = repairs.caches.iter().map(|cache| OrError::Done(cache_output(cache)));
         let closed = repairs.closed.iter().map(|(path, problem)| {
@@ -300,24 +297,20 @@ impl CachesOutput {
 }
 
 fn cache_output(repaired: &RepairedCache) -> CacheOutput {
-    let RepairedCache { scan, aside } = repaired;
+    let RepairedCache { scan, quarantine } = repaired;
     let (kernels, intact) = counts(repaired);
-    let closed = scan
-        .unreadable_dirs
-        .iter()
-        .map(|(folder, error)| FolderError { folder: folder.clone(), error: error.to_string() });
     CacheOutput {
         folder: json::path(&scan.cache.path),
         kind: scan.cache.kind.name(),
         rank: scan.cache.rank.clone(),
         kernels,
         intact,
-        closed: closed.collect(),
-        aside: match aside {
+        closed: json::folder_errors(&scan.unreadable_dirs),
+        quarantine: match quarantine {
             Err(error) => OrError::Failed(FailedOutput { error: error.to_string() }),
             Ok(QuarantineReport {
                 quarantine, moved, skipped: left, without_locks, cancelled: _, ..
-            }) => OrError::Done(AsideOutput {
+            }) => OrError::Done(QuarantineOutput {
                 quarantine: quarantine.as_deref().map(json::path),
                 moved: moved.iter().map(moved_output).collect(),
                 left: left.iter().map(left_output).collect(),

@@ -73,12 +73,12 @@ fn has_quarantines(paths: &[PathBuf]) -> bool {
     paths.iter().any(|path| quarantines(path).is_ok_and(|found| !found.is_empty()))
 }
 
-/// What came of a store and of the caches in its directory.
+/// The outcome for a store and for the caches in its directory.
 fn both(store: Repaired<StoreOutput>, caches: Repaired<CachesOutput>) -> Repaired<CachesOutput> {
-    let Repaired { mut text, json: of_store, verdict } = store;
+    let Repaired { mut text, json: store_json, verdict } = store;
     text.append(&caches.text);
     let mut json = caches.json;
-    json.left += of_store.left;
-    json.store = Some(of_store);
+    json.left += store_json.left;
+    json.store = Some(store_json);
     Repaired { text, json, verdict: verdict.max(caches.verdict) }
 }

@@ -1,4 +1,4 @@
-//! What came of a repair.
+//! The outcome of a repair.
 
 use std::path::PathBuf;
 
@@ -9,39 +9,39 @@ use opkeep_framework_cache::scan::{CacheScan, RankComparison};
 use crate::ui::output::Verdict;
 use crate::ui::text::Text;
 
-/// What was repaired, for people and for programs.
+/// The outcome of a repair, for people and for programs.
 pub(crate) struct Repaired<T> {
     pub(crate) text: Text,
     pub(crate) json: T,
     pub(crate) verdict: Verdict,
 }
 
-/// Folders that could not be looked into, and why.
+/// Unreadable directories, and why.
 pub(crate) type Closed = Vec<(PathBuf, String)>;
 
-/// What came of one cache.
+/// The repair of one cache.
 pub(crate) struct RepairedCache {
     pub(crate) scan: CacheScan,
-    pub(crate) aside: Result<QuarantineReport, RepairError>,
+    pub(crate) quarantine: Result<QuarantineReport, RepairError>,
 }
 
 impl RepairedCache {
-    /// How much is not in order.
+    /// The number of problems that are left.
     pub(crate) fn left(&self) -> usize {
         let closed = self.scan.unreadable_dirs.len();
-        closed + self.aside.as_ref().map_or(1, |aside| aside.skipped.len())
+        closed + self.quarantine.as_ref().map_or(1, |quarantine| quarantine.skipped.len())
     }
 }
 
-/// What came of all.
+/// The repair of all caches.
 pub(crate) struct Repairs {
-    /// What was named.
+    /// The arguments.
     pub(crate) paths: Vec<PathBuf>,
     pub(crate) caches: Vec<RepairedCache>,
-    /// What could not be looked into.
+    /// Unreadable directories.
     pub(crate) closed: Closed,
     pub(crate) filled: Option<FillReport>,
-    /// The ranks side by side, if none is filled: those that lack kernels compile them while others wait.
+    /// A comparison of the ranks, if none is filled: those that lack kernels compile them while others wait.
     pub(crate) ranks: Vec<RankComparison>,
     pub(crate) dry_run: bool,
 }

@@ -7,12 +7,10 @@ use opkeep_framework_cache::restore::{
 use serde::Serialize;
 
 use super::args::Args;
+use super::caches_report::list;
 use crate::ui::json::{self, OrError};
 use crate::ui::output::{Output, Verdict, chain};
 use crate::ui::text::{Text, counted};
-
-/// So many files are listed in text; JSON has all.
-const LISTED: usize = 50;
 
 pub(crate) fn undo(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     if args.paths.is_empty() {
@@ -71,12 +69,8 @@ fn shown(run: &QuarantineRun, undone: &RestoreReport, dry_run: bool) -> Text {
         let files = counted(deleted.len(), "file");
         text.line(format_args!("  {files} that opkeep wrote there {would}removed"));
     }
-    for UnrestoredFile { file, reason, .. } in unrestored.iter().take(LISTED) {
-        text.line(format_args!("  left: {file}: {reason}"));
-    }
-    if let more @ 1.. = unrestored.len().saturating_sub(LISTED) {
-        text.line(format_args!("  and {more} more, which --format json names"));
-    }
+    let line = |UnrestoredFile { file, reason, .. }: &UnrestoredFile| format!("  left: {file}: {reason}");
+    list(&mut text, unrestored.iter().map(line));
     if !unrestored.is_empty() {
         text.line(format_args!("  in {}", run.path().to_string_lossy()));
     }

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::args::Args;
 use super::outcome::Repaired;
-use crate::commands::verify::store::{OtherFileOutput, ProblemOutput, TargetError, flaw_text, judged_as};
+use crate::commands::verify::store::{OtherFileOutput, ProblemOutput, TargetError, judged_as, problem_text};
 use crate::input::store::{Place, threads};
 use crate::ui::interrupt;
 use crate::ui::json::{self, OrError};
@@ -69,22 +69,22 @@ pub(crate) fn repair(
 }
 
 fn report_text(target: &str, report: &RepairReport, dry_run: bool) -> Text {
-    let number = |files: u64| usize::try_from(files).unwrap_or(usize::MAX);
     let mut text = Text::of(format_args!(
         "{target}: {} checked, {} valid",
-        counted(number(report.checked.files), "kernel"),
+        counted(report.checked.files, "kernel"),
         report.valid.files
     ));
-    let made = report.actions.iter().filter(|deed| matches!(deed.kind, RepairActionKind::Created)).count();
+    let created =
+        report.actions.iter().filter(|action| matches!(action.kind, RepairActionKind::Created)).count();
     let would = if dry_run { "would be " } else { "" };
-    for deed in &report.actions {
-        deed_line(&mut text, deed, would);
+    for action in &report.actions {
+        action_line(&mut text, action, would);
     }
-    if made > 0 {
-        text.line(format_args!("  {would}created: {}", counted(made, "missing directory")));
+    if created > 0 {
+        text.line(format_args!("  {would}created: {}", counted(created, "missing directory")));
     }
     for left in &report.unrepaired {
-        let what = flaw_text(&left.problem.path, &left.problem.kind);
+        let what = problem_text(&left.problem.path, &left.problem.kind);
         text.line(format_args!("  left: {what}{}", why_text(left)));
     }
     if let Some((before, now)) = &report.counted {
@@ -100,12 +100,12 @@ fn report_text(target: &str, report: &RepairReport, dry_run: bool) -> Text {
     text
 }
 
-fn deed_line(text: &mut Text, deed: &RepairAction, would: &str) {
-    let path = deed.path.to_string_lossy();
-    match &deed.kind {
-        RepairActionKind::Quarantined { problem: flaw, moved_to: place, .. } => {
-            let what = flaw_text(&deed.path, flaw);
-            text.line(format_args!("  {would}quarantined, {}: {what}", flaw.name()));
+fn action_line(text: &mut Text, action: &RepairAction, would: &str) {
+    let path = action.path.to_string_lossy();
+    match &action.kind {
+        RepairActionKind::Quarantined { problem, moved_to: place, .. } => {
+            let what = problem_text(&action.path, problem);
+            text.line(format_args!("  {would}quarantined, {}: {what}", problem.name()));
             if let Some(place) = place {
                 text.line(format_args!("    now {}", place.display()));
             }
@@ -116,7 +116,7 @@ fn deed_line(text: &mut Text, deed: &RepairAction, would: &str) {
         RepairActionKind::CountersReset => {
             text.line(format_args!("  {would}reset: {path}: its counters were corrupt"));
         }
-        // Told together: there are hundreds.
+        // Reported together: there are hundreds.
         RepairActionKind::Created => {}
         _ => text.line(format_args!("  {would}repaired: {path}")),
     }
@@ -134,8 +134,7 @@ fn why_text(left: &UnrepairedItem) -> String {
 }
 
 fn size_text(size: &SizeEstimate) -> String {
-    let kernels = usize::try_from(size.entries).unwrap_or(usize::MAX);
-    format!("{}, {}", counted(kernels, "kernel"), bytes(size.bytes))
+    format!("{}, {}", counted(size.entries, "kernel"), bytes(size.bytes))
 }
 
 /// The result for programs.
@@ -161,7 +160,7 @@ struct TargetOutput {
     interrupted: bool,
 }
 
-/// What was done with a file.
+/// An action on a file.
 #[derive(Serialize)]
 struct ActionOutput {
     file: String,
@@ -176,11 +175,11 @@ struct ActionOutput {
 struct QuarantinedOutput {
     key: String,
     problem: String,
-    /// Where it is now; none in a dry run.
+    /// Its new path; null in a dry run.
     place: Option<String>,
 }
 
-/// What is wrong, and stays so.
+/// A problem that is left.
 #[derive(Serialize)]
 struct LeftOutput {
     #[serde(flatten)]
@@ -224,21 +223,21 @@ fn left_output(left: &UnrepairedItem) -> LeftOutput {
     LeftOutput { problem: (&left.problem).into(), why }
 }
 
-fn action_output(deed: &RepairAction) -> ActionOutput {
-    let (what, kind) = match &deed.kind {
-        RepairActionKind::Quarantined { problem: flaw, .. } => ("set-aside", Some(flaw.name())),
+fn action_output(action: &RepairAction) -> ActionOutput {
+    let (what, kind) = match &action.kind {
+        RepairActionKind::Quarantined { problem, .. } => ("set-aside", Some(problem.name())),
         RepairActionKind::Pruned(kind) => ("deleted", Some(kind.name())),
         RepairActionKind::Created => ("made", None),
         RepairActionKind::CountersReset => ("begun-anew", None),
         _ => ("mended", None),
     };
-    let quarantined = match &deed.kind {
-        RepairActionKind::Quarantined { key, problem: flaw, moved_to: place } => Some(QuarantinedOutput {
+    let quarantined = match &action.kind {
+        RepairActionKind::Quarantined { key, problem, moved_to: place } => Some(QuarantinedOutput {
             key: key.to_string(),
-            problem: flaw.to_string(),
+            problem: problem.to_string(),
             place: place.as_deref().map(json::path),
         }),
         _ => None,
     };
-    ActionOutput { file: json::path(&deed.path), what, kind, quarantined }
+    ActionOutput { file: json::path(&action.path), what, kind, quarantined }
 }

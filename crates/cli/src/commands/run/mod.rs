@@ -23,10 +23,10 @@ use crate::flags::compile::CompileArgs;
 use crate::input::dims::Dims;
 use crate::input::model::{self, Model};
 use crate::input::options::UnknownOptions;
+use crate::input::store::threads;
 use crate::setup;
 use crate::tensor::compare::{Comparison, ComparisonOutput, compare};
-use crate::tensor::feed;
-use crate::tensor::feed::FeedArgs;
+use crate::tensor::feed::{self, FeedArgs};
 use crate::tensor::tolerance::Tolerance;
 use crate::tensor::write::{self, TensorOutput};
 use crate::ui::interrupt;
@@ -89,7 +89,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     };
 
     let files = match &args.output {
-        Some(folder) => write::write_outputs(folder, &outputs, &ran.buffers)?,
+        Some(directory) => write::write_outputs(directory, &outputs, &ran.buffers)?,
         None => Vec::new(),
     };
     let comparisons: Vec<(Comparison, &ValueInfo)> = references
@@ -134,7 +134,7 @@ struct RunOutput {
     comparisons: Vec<ComparisonOutput>,
 }
 
-/// What is known of the only kernel of an operator.
+/// The only kernel of an operator.
 #[derive(Serialize)]
 struct OperatorOutput {
     kernel: String,
@@ -142,7 +142,7 @@ struct OperatorOutput {
     outcome: &'static str,
 }
 
-/// What came of running the model.
+/// The outcome of running the model.
 struct Ran {
     report: BuildReport,
     buffers: Vec<Buffer>,
@@ -192,7 +192,7 @@ impl Ran {
     }
 }
 
-/// Loads what was built and runs it once. The inner error is one that is told and exits with 1.
+/// Loads the kernels and runs the model once. The inner error is reported with exit code 1.
 fn execute(
     args: &Args,
     model: &Model,
@@ -216,8 +216,7 @@ fn execute(
         return Ok(Err(Logged(failed).into()));
     }
     let backend = setup::backend(&args.common, args.common.target()).context("opening the backend")?;
-    let threads = args.common.jobs.or_else(|| std::thread::available_parallelism().ok());
-    let threads = threads.unwrap_or(NonZeroUsize::MIN);
+    let threads = threads(args.common.jobs);
     let given: Vec<&[u8]> = inputs.iter().map(Buffer::bytes).collect();
     let timed = match model {
         Model::Network(network) => {
@@ -233,7 +232,7 @@ fn execute(
     }))
 }
 
-/// Outputs, and how long each operator and all of them took.
+/// Outputs, and the times of each operator and of all.
 struct Timed {
     buffers: Vec<Buffer>,
     steps: Vec<Duration>,

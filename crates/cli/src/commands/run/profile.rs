@@ -1,4 +1,4 @@
-//! What each operator of a run took.
+//! The time of each operator of a run.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -61,7 +61,7 @@ impl Profile {
         )
     }
 
-    /// Every operator in order, then operator types by what they took together.
+    /// Every operator in order, then operator types by their total time.
     pub(crate) fn text(&self) -> Text {
         let mut text =
             Text::of(format_args!("{:>10}  {:>5}  {:>8}  {:16}  operator", "ms", "%", "GFLOP/s", "type"));

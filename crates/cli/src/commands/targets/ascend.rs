@@ -1,4 +1,4 @@
-//! What `opkeep targets` tells of CANN: where it is, which versions, which chips; or what is missing, and what to do.
+//! `opkeep targets` on CANN: its directory, versions and chips; or what is missing, and what to do.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::ui::json;
 use crate::ui::text::Text;
 
-/// What was found.
+/// The toolkit that was found, or why it cannot be used.
 pub(crate) struct Ascend {
     pub(crate) text: Text,
     pub(crate) output: AscendOutput,
@@ -51,7 +51,8 @@ fn lacking(error: &ToolkitError) -> Ascend {
     Ascend { text, output, is_good: matches!(error, ToolkitError::NotFound { .. }) }
 }
 
-/// How compiles are kept from reading what no key covers; or why that is not known. For all chips it is the same.
+/// The mechanism that keeps compiles from reading files that no key covers, or why it is not known. It is the same for all
+/// chips.
 fn confinement(config: &AscendConfig, socs: &[Soc]) -> Option<Result<String, String>> {
     let soc = socs.first()?;
     let backend = AscendBackend::open(config, &soc.name).map_err(|error| error.to_string());
@@ -129,7 +130,7 @@ fn found(toolkit: &Toolkit, config: &AscendConfig) -> Ascend {
     Ascend { text, output, is_good }
 }
 
-/// What there is of CANN, for programs.
+/// CANN, for programs.
 #[derive(Serialize)]
 pub(crate) struct AscendOutput {
     toolkit: Option<ToolkitOutput>,

@@ -36,12 +36,12 @@ struct BackendOutput<'a> {
     operators: Vec<&'a str>,
 }
 
-/// How long a compiler may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The time limit of a query of a compiler.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(_: &Args, output: &Output) -> anyhow::Result<Verdict> {
     let mut registry = Registry::new();
-    let config = env::cpu_config(PATIENCE, &[])?;
+    let config = env::cpu_config(TIMEOUT, &[])?;
     registry.add(CpuBackend::entry(config.clone()));
     let backend = CpuBackend::new(config);
     let compiler = backend.compiler();
@@ -85,7 +85,7 @@ pub(crate) fn run(_: &Args, output: &Output) -> anyhow::Result<Verdict> {
     Ok(if compiler.is_ok() && ascend.is_good { Verdict::Good } else { Verdict::Problems })
 }
 
-/// Adds words in lines of about a hundred characters, behind an indent.
+/// Adds words in indented lines of about a hundred characters.
 fn wrapped(text: &mut Text, words: &[&str]) {
     let mut line = String::new();
     for word in words {

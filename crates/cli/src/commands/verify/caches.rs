@@ -1,4 +1,4 @@
-//! Caches that frameworks keep themselves: what is in them, and what comes of it.
+//! Checks of the caches of frameworks.
 
 use std::collections::HashSet;
 use std::mem::discriminant;
@@ -17,27 +17,27 @@ use crate::input::real_path;
 use crate::ui::json::{self, FileError, OrError};
 use crate::ui::output::{Output, chain};
 use crate::ui::progress::Progress;
-use crate::ui::text::{Text, columns, counted};
+use crate::ui::text::{Text, columns, counted, first};
 
-/// So many things of one kind are told in text.
+/// The number of items of one kind that are shown in text.
 const SHOWN: usize = 50;
 
-/// What came of checking caches.
+/// The caches that were checked.
 #[derive(Default)]
 pub(crate) struct Checked {
-    pub(crate) surveys: Vec<CacheScan>,
+    pub(crate) scans: Vec<CacheScan>,
     unusable: usize,
     errors: Vec<(PathBuf, String)>,
 }
 
-/// How much there is of each state, of one cache.
+/// The number of items of each state in one cache.
 #[derive(Default)]
 struct Counts {
     kernels: usize,
     intact: usize,
     damaged: usize,
     orphans: usize,
-    /// Kernels in order, for another chip.
+    /// Kernels for another chip.
     elsewhere: usize,
     /// Kernels that are damaged, orphans, or for another chip.
     wrong_kernels: usize,
@@ -45,15 +45,15 @@ struct Counts {
     unreadable: usize,
 }
 
-/// What there is in all caches.
+/// The sums over all caches.
 #[derive(Default)]
 pub(crate) struct Sums {
-    /// Kernels.
+    /// Intact kernels.
     pub(crate) intact: usize,
     pub(crate) wrong: usize,
-    /// What is damaged or left over, and is no kernel.
+    /// Damaged or orphaned items that are no kernels.
     pub(crate) rests: usize,
-    /// What somebody may be writing.
+    /// Items that may be in progress.
     pub(crate) in_use: usize,
 }
 
@@ -78,7 +78,7 @@ impl Counts {
 }
 
 impl Checked {
-    /// Checks the caches in `found`, and changes nothing. How many kernels are in them, whatever their state.
+    /// Checks the caches in `found`, and changes nothing. Returns the number of kernels in them, in whatever state.
     pub(crate) fn add(
         &mut self,
         found: CacheDirs,
@@ -95,7 +95,7 @@ impl Checked {
         }
         note_links(&links, output);
         let full = |place: &CacheDir| real_path(&place.path);
-        let looked: HashSet<PathBuf> = self.surveys.iter().map(|scan| full(&scan.cache)).collect();
+        let looked: HashSet<PathBuf> = self.scans.iter().map(|scan| full(&scan.cache)).collect();
         let known = |place: &CacheDir| looked.contains(&full(place));
         let named: HashSet<PathBuf> = places.iter().map(full).collect();
         let new: Vec<CacheDir> = places.into_iter().filter(|place| !known(place)).collect();
@@ -110,16 +110,16 @@ impl Checked {
             (options.progress, options.is_cancelled) = (&at, &is_cancelled);
             match scan(&place, &options) {
                 Ok(mut scan) => {
-                    for (folder, error) in std::mem::take(&mut scan.unreadable_dirs) {
-                        self.fail(&place.path.join(folder), &anyhow::Error::new(error), output);
+                    for (directory, error) in std::mem::take(&mut scan.unreadable_dirs) {
+                        self.fail(&place.path.join(directory), &anyhow::Error::new(error), output);
                     }
-                    self.surveys.push(scan);
+                    self.scans.push(scan);
                 }
                 Err(error) => self.fail(&place.path, &anyhow::Error::new(error), output),
             }
         }
         progress.done();
-        let there = self.surveys.iter().filter(|scan| named.contains(&full(&scan.cache)));
+        let there = self.scans.iter().filter(|scan| named.contains(&full(&scan.cache)));
         there.map(|scan| Counts::of(scan).kernels).sum()
     }
 
@@ -131,17 +131,17 @@ impl Checked {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.surveys.is_empty() && self.errors.is_empty()
+        self.scans.is_empty() && self.errors.is_empty()
     }
 
     pub(crate) fn cancelled(&self) -> bool {
-        self.surveys.iter().any(|scan| scan.cancelled)
+        self.scans.iter().any(|scan| scan.cancelled)
     }
 
-    /// What there is in all caches.
+    /// The sums over all caches.
     pub(crate) fn sums(&self) -> Sums {
         let mut sums = Sums::default();
-        for counts in self.surveys.iter().map(Counts::of) {
+        for counts in self.scans.iter().map(Counts::of) {
             sums.intact += counts.intact;
             sums.wrong += counts.wrong_kernels;
             sums.rests += counts.damaged + counts.orphans + counts.elsewhere - counts.wrong_kernels;
@@ -150,27 +150,27 @@ impl Checked {
         sums
     }
 
-    /// Things that could not be read.
+    /// The number of items that could not be read.
     pub(crate) fn unreadable(&self) -> usize {
-        self.unusable + self.surveys.iter().map(|scan| Counts::of(scan).unreadable).sum::<usize>()
+        self.unusable + self.scans.iter().map(|scan| Counts::of(scan).unreadable).sum::<usize>()
     }
 
     pub(crate) fn ranks(&self) -> Vec<RankComparison> {
-        compare(&self.surveys)
+        compare(&self.scans)
     }
 
     pub(crate) fn text(&self, ranks: &[RankComparison]) -> Text {
-        if self.surveys.is_empty() {
+        if self.scans.is_empty() {
             return Text::default();
         }
-        let mut text: Text = self.surveys.iter().map(details).collect();
-        text.append(&table(&self.surveys));
+        let mut text: Text = self.scans.iter().map(details).collect();
+        text.append(&table(&self.scans));
         text.extend(ranks.iter().map(ranks_text));
         text
     }
 
     pub(crate) fn outputs(&self) -> Vec<OrError<CacheOutput>> {
-        let caches = self.surveys.iter().map(|scan| OrError::Done(cache_output(scan)));
+        let caches = self.scans.iter().map(|scan| OrError::Done(cache_output(scan)));
         let errors = self.errors.iter().map(|(path, error)| OrError::Failed(FileError::new(path, error)));
         caches.chain(errors).collect()
     }
@@ -186,7 +186,7 @@ pub(crate) fn note_links(links: &[PathBuf], output: &Output) {
     }
 }
 
-/// What is wrong in one cache, and good to know.
+/// The problems and notes of one cache.
 fn details(scan: &CacheScan) -> Text {
     let mut text = Text::default();
     let wrong: Vec<&Item> =
@@ -198,14 +198,14 @@ fn details(scan: &CacheScan) -> Text {
         let path = scan.cache.path.to_string_lossy();
         text.line(format_args!("and {} more in {path}: --format json lists all", wrong.len() - SHOWN));
     }
-    let mut troubles: Vec<(&Item, usize)> = Vec::new();
-    for item in scan.items.iter().filter(|item| is_trouble(item)) {
-        match troubles.iter_mut().find(|(first, _)| first.behavior == item.behavior) {
+    let mut failing: Vec<(&Item, usize)> = Vec::new();
+    for item in scan.items.iter().filter(|item| fails_later(item)) {
+        match failing.iter_mut().find(|(first, _)| first.behavior == item.behavior) {
             Some((_, count)) => *count += 1,
-            None => troubles.push((item, 1)),
+            None => failing.push((item, 1)),
         }
     }
-    for (item, count) in troubles {
+    for (item, count) in failing {
         text.line(format_args!("note        {}: {}{}", shown(scan, item), item.behavior.text, more(count)));
     }
     let notes = scan.items.iter().flat_map(|item| item.notes.iter().map(move |note| (item, note)));
@@ -235,13 +235,13 @@ fn item_text(scan: &CacheScan, item: &Item) -> Text {
     text
 }
 
-/// How many there are of which the same is to be said.
+/// The number of further items with the same text.
 fn more(count: usize) -> String {
     if count > 1 { format!(" (and {} more)", count - 1) } else { String::new() }
 }
 
-/// Whether a kernel is intact, and its framework chokes on it nevertheless.
-fn is_trouble(item: &Item) -> bool {
+/// Whether a kernel is intact, and its framework fails on it nevertheless.
+fn fails_later(item: &Item) -> bool {
     matches!(item.state, ItemState::Intact) && item.behavior.effect >= Effect::FailsLater
 }
 
@@ -254,7 +254,7 @@ fn is_shown_note(note: &Note) -> bool {
     }
 }
 
-/// Whether two notes say the same, of whatever kernels.
+/// Whether two notes have the same meaning, of whichever kernels.
 fn is_alike(one: &Note, other: &Note) -> bool {
     match (one, other) {
         (Note::Finding(one), Note::Finding(other)) => one.code() == other.code(),
@@ -263,16 +263,16 @@ fn is_alike(one: &Note, other: &Note) -> bool {
 }
 
 fn shown(scan: &CacheScan, item: &Item) -> String {
-    let folder = item.below.map_or_else(|| scan.cache.path.clone(), |below| scan.cache.path.join(below));
-    folder.join(&item.name).to_string_lossy().into_owned()
+    let directory = item.below.map_or_else(|| scan.cache.path.clone(), |below| scan.cache.path.join(below));
+    directory.join(&item.name).to_string_lossy().into_owned()
 }
 
-/// What is wrong with a thing.
+/// The problems of an item.
 fn problems(item: &Item) -> Vec<String> {
     let one = |text: String| vec![text];
     match &item.state {
         ItemState::Intact => Vec::new(),
-        ItemState::Damaged(flaws) => flaws.iter().map(ToString::to_string).collect(),
+        ItemState::Damaged(problems) => problems.iter().map(ToString::to_string).collect(),
         ItemState::Orphan(orphan) => one(orphan.to_string()),
         ItemState::OtherChip(other) => one(other.to_string()),
         ItemState::Changing => one("it changed whenever it was read".to_owned()),
@@ -284,13 +284,13 @@ fn problems(item: &Item) -> Vec<String> {
 /// The column of kernels for other chips.
 const OTHER_CHIP: usize = 4;
 
-/// A line for each cache, under a line that says what the numbers are.
-fn table(surveys: &[CacheScan]) -> Text {
+/// A table with a line for each cache.
+fn table(scans: &[CacheScan]) -> Text {
     let head =
         ["cache", "kernels", "intact", "damaged", "other chip", "orphans", "in use", "unreadable", "foreign"];
     // Few caches have any, and then the column stands out.
-    let has_others = surveys.iter().any(|scan| Counts::of(scan).elsewhere > 0);
-    let rows = surveys.iter().map(|scan| {
+    let has_others = scans.iter().any(|scan| Counts::of(scan).elsewhere > 0);
+    let rows = scans.iter().map(|scan| {
         let Counts { kernels, intact, damaged, elsewhere, orphans, in_use, unreadable, .. } =
             Counts::of(scan);
         let others = usize::try_from(scan.foreign_count).unwrap_or(usize::MAX);
@@ -318,11 +318,8 @@ fn ranks_text(ranks: &RankComparison) -> Text {
         "{together}; where one lacks some, the others wait while it compiles, unless it runs another part of the network:"
     ));
     for RankCache { rank, has, lacks, .. } in short {
-        let names: Vec<String> =
-            lacks.iter().take(3).map(|lack| format!("{} (of rank {})", lack.name, lack.in_rank)).collect();
-        let more = if lacks.len() > 3 { ", ..." } else { "" };
-        let names = names.join(", ");
-        text.line(format_args!("  rank {rank} has {has}, lacks {}: {names}{more}", lacks.len()));
+        let names = first(lacks.iter().map(|lack| format!("{} (of rank {})", lack.name, lack.in_rank)), 3);
+        text.line(format_args!("  rank {rank} has {has}, lacks {}: {names}", lacks.len()));
     }
     text
 }
@@ -405,7 +402,7 @@ struct ItemOutput {
 fn cache_output(scan: &CacheScan) -> CacheOutput {
     let Counts { kernels, intact, damaged, elsewhere, orphans, in_use, unreadable, .. } = Counts::of(scan);
     let is_listed = |item: &&Item| {
-        !matches!(item.state, ItemState::Intact) || item.notes.iter().any(is_shown_note) || is_trouble(item)
+        !matches!(item.state, ItemState::Intact) || item.notes.iter().any(is_shown_note) || fails_later(item)
     };
     let CacheScan { cache: place, known, skipped, foreign, foreign_count, cancelled, .. } = scan;
     CacheOutput {
@@ -460,9 +457,9 @@ fn orphan_name(orphan: Orphan) -> &'static str {
     }
 }
 
-/// The caches in which repair finds something to do. Packages are to be installed again, which their outcome says.
-pub(crate) fn mendable(surveys: &[CacheScan]) -> Vec<String> {
-    let is_mended = |scan: &&CacheScan| scan.cache.kind != Kind::Package;
-    let wrong = surveys.iter().filter(is_mended).filter(|scan| scan.items.iter().any(Item::is_repairable));
+/// The caches that `repair` would change. Packages are to be installed again, as their outcome says.
+pub(crate) fn repairable(scans: &[CacheScan]) -> Vec<String> {
+    let is_no_package = |scan: &&CacheScan| scan.cache.kind != Kind::Package;
+    let wrong = scans.iter().filter(is_no_package).filter(|scan| scan.items.iter().any(Item::is_repairable));
     wrong.map(|scan| scan.cache.path.to_string_lossy().into_owned()).collect()
 }

@@ -5,11 +5,7 @@ use serde::Serialize;
 
 use crate::ui::text::Text;
 
-/// A line for each finding.
-pub(crate) fn findings_text(report: &Report) -> Text {
-    report.findings.iter().map(line).collect()
-}
-
+/// The line of a finding.
 pub(crate) fn line(finding: &Finding) -> Text {
     Text::of(format_args!("  {:<8} {finding}", finding.severity()))
 }

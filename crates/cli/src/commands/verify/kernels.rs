@@ -1,15 +1,14 @@
-//! Kernels in files, and the result of a whole check.
+//! Kernels in files, and the result of the whole check.
 
 use std::path::Path;
 
+use opkeep_kernel_entry::EntryFile;
 use opkeep_validator::{Code, Finding, Report};
 use serde::Serialize;
 
-use super::caches::{CacheOutput, Checked, RanksOutput, Sums, mendable, ranks_outputs};
+use super::caches::{CacheOutput, Checked, RanksOutput, Sums, ranks_outputs, repairable};
 use super::findings::{FindingOutput, finding_outputs, line};
 use super::store::{StoreOutput, Verified};
-use crate::input::entry::EntryFile;
-use crate::input::others::Skipped;
 use crate::input::pairs::CheckedKernel;
 use crate::ui::json::{self, FileError, OrError};
 use crate::ui::output::{Output, Verdict, chain};
@@ -44,14 +43,39 @@ pub(crate) struct KernelOutput {
     findings: Vec<FindingOutput>,
 }
 
-/// What only a store entry has.
+/// The fields of a store entry.
 #[derive(Serialize)]
 struct EntryOutput {
     problems: Vec<String>,
     unverifiable: Option<String>,
 }
 
-/// What was judged so far.
+/// Files that are no kernel's: how many, and the first of them.
+#[derive(Default)]
+pub(crate) struct Skipped {
+    count: usize,
+    first: Vec<String>,
+}
+
+impl Skipped {
+    /// The number of files that are named: below `/` there are as many as a system has.
+    const NAMED: usize = 100;
+
+    pub(crate) fn add(&mut self, text: impl FnOnce() -> String) {
+        self.count += 1;
+        if self.first.len() < Self::NAMED {
+            self.first.push(text());
+        }
+    }
+
+    fn append(&mut self, other: Self) {
+        self.count += other.count;
+        self.first.extend(other.first);
+        self.first.truncate(Self::NAMED);
+    }
+}
+
+/// The results so far.
 #[derive(Default)]
 pub(crate) struct VerifyTally {
     pub(crate) text: Text,
@@ -63,7 +87,7 @@ pub(crate) struct VerifyTally {
     pub(crate) others: Skipped,
     /// Files in directories that are no kernel's.
     pub(crate) beside: Skipped,
-    /// Remarks about MindSpore 2.0, which nearly every kernel of today gets.
+    /// Remarks about MindSpore 2.0, which nearly every kernel gets.
     pub(crate) remarks: usize,
     pub(crate) stores: Verified,
     pub(crate) caches: Checked,
@@ -82,15 +106,7 @@ impl VerifyTally {
             .as_ref()
             .map(|object| format!(" and {}", object.file_name().unwrap_or_default().to_string_lossy()));
         self.line(file, &beside.unwrap_or_default(), target, report.is_valid());
-        self.findings(report);
-        self.files.push(OrError::Done(KernelOutput {
-            file: json::path(file),
-            object: object.as_deref().map(json::path),
-            target: target.clone(),
-            valid: report.is_valid(),
-            entry: None,
-            findings: finding_outputs(report),
-        }));
+        self.finish(file, object.as_deref(), target, report.is_valid(), None, Some(report));
     }
 
     /// An entry of a store, named by itself.
@@ -102,18 +118,32 @@ impl VerifyTally {
         if let Some(why) = &stored.unverifiable {
             self.text.line(format_args!("  {:<8} not all of it can be judged: {why}", "note"));
         }
-        if let Some(report) = &stored.report {
-            self.findings(report);
-        }
         let EntryFile { problems, unverifiable, .. } = stored;
         let entry = EntryOutput { problems: problems.clone(), unverifiable: unverifiable.clone() };
+        self.finish(file, None, &stored.target, stored.is_valid(), Some(entry), stored.report.as_ref());
+    }
+
+    /// Adds the findings to the text, and all of it to the result.
+    fn finish(
+        &mut self,
+        file: &Path,
+        object: Option<&Path>,
+        target: &str,
+        valid: bool,
+        entry: Option<EntryOutput>,
+        report: Option<&Report>,
+    ) {
+        let is_remark = |finding: &&Finding| finding.code() == Code::MINDSPORE_LINT;
+        let findings = || report.into_iter().flat_map(|report| &report.findings);
+        self.remarks += findings().filter(is_remark).count();
+        self.text.extend(findings().filter(|finding| !is_remark(finding)).map(line));
         self.files.push(OrError::Done(KernelOutput {
             file: json::path(file),
-            object: None,
-            target: stored.target.clone(),
-            valid: stored.is_valid(),
-            entry: Some(entry),
-            findings: stored.report.as_ref().map(finding_outputs).unwrap_or_default(),
+            object: object.map(json::path),
+            target: target.to_owned(),
+            valid,
+            entry,
+            findings: report.map(finding_outputs).unwrap_or_default(),
         }));
     }
 
@@ -125,12 +155,6 @@ impl VerifyTally {
         *count += 1;
         let file = file.to_string_lossy();
         self.text.line(format_args!("{verdict:<8} {file}{beside} for {target}"));
-    }
-
-    fn findings(&mut self, report: &Report) {
-        let remark = |finding: &&Finding| finding.code() == Code::MINDSPORE_LINT;
-        self.remarks += report.findings.iter().filter(remark).count();
-        self.text.extend(report.findings.iter().filter(|finding| !remark(finding)).map(line));
     }
 
     pub(crate) fn print_report(self, output: &Output) -> anyhow::Result<Verdict> {
@@ -154,7 +178,7 @@ impl VerifyTally {
         text.append(&caches.text(&ranks));
         text.append(&tally_text);
         let looked = !stores.stores.is_empty() || !caches.is_empty();
-        // Folders hold other files too; but somebody who named nothing else wants to know.
+        // A directory holds other files, too; they are reported only if nothing else was named.
         if checked == 0 && !looked {
             skipped.first.iter().for_each(|why| output.print_error(&anyhow::anyhow!("{why}")));
         }
@@ -186,7 +210,7 @@ impl VerifyTally {
         let lacking = ranks.iter().flat_map(|ranks| &ranks.ranks).any(|rank| !rank.lacks.is_empty());
         let in_caches = rests == 0 && in_use == 0 && !lacking;
         let in_order = unusable == 0 && refused == 0 && stores.faults == 0 && in_caches;
-        let broken = mendable(&caches.surveys);
+        let broken = repairable(&caches.scans);
         if !broken.is_empty() {
             let broken = broken.iter().map(|path| typed(path)).collect::<Vec<_>>().join(" ");
             text.line(format_args!("`opkeep repair {broken}` quarantines what is damaged or orphaned there"));
@@ -196,7 +220,7 @@ impl VerifyTally {
                 "`opkeep repair --fill DIR` copies them from other ranks, where their MindSpore allows it",
             );
         }
-        for root in &stores.mendable {
+        for root in &stores.repairable {
             text.line(format_args!("`opkeep repair {}` quarantines what is damaged there", typed(root)));
         }
         let cancelled = stores.cancelled || caches.cancelled();

@@ -11,15 +11,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use opkeep_artifact::Expectations;
+use opkeep_cann_meta::known_target;
 use opkeep_framework_cache::Links;
 use opkeep_framework_cache::scan::find_through_links;
 use opkeep_fs::Fs;
-use opkeep_store::is_store;
+use opkeep_kernel_entry::EntryFile;
+use opkeep_store::{MAX_ENTRY_BYTES, is_store};
 
 use crate::flags::store::StoreArgs;
-use crate::input::entry;
-use crate::input::others::others;
-use crate::input::pairs::{CheckOutcome, CheckedKernel, is_kernel_file, judge, of_known_chip};
+use crate::input::pairs::{CheckOutcome, CheckedKernel, is_kernel_file, judge};
 use crate::input::store::{Place, threads};
 use crate::input::{self, Found};
 use crate::ui::interrupt;
@@ -90,7 +90,9 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
             (None, Err(error)) => tally.fail(path, &error, output),
             (None, Ok(())) => match expect.is_none().then(|| find_through_links(path).ok()).flatten() {
                 Some(mut found) => {
-                    let files = others(&mut found, &mut tally.beside);
+                    let skip =
+                        |path: PathBuf| tally.beside.add(|| format!("`{}` is no kernel's", path.display()));
+                    let files = found.take_kernel_files(skip);
                     let unreadable = tally.caches.unreadable();
                     let kernels = tally.caches.add(found, jobs, &cancel, output);
                     let is_complete = tally.caches.unreadable() == unreadable;
@@ -132,8 +134,10 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
             continue;
         }
         if path.extension().is_some_and(|extension| extension == "kern") {
-            match entry::judge(path, expect.as_ref()) {
-                Ok(stored) => tally.add_entry(path, &stored),
+            match input::read_file(path, MAX_ENTRY_BYTES) {
+                Ok(content) => {
+                    tally.add_entry(path, &EntryFile::judge(path, content, expect.as_ref()));
+                }
                 Err(error) => tally.fail(path, &error, output),
             }
             continue;
@@ -164,7 +168,7 @@ fn real(path: &Path) -> PathBuf {
 }
 
 fn named(target: &str) -> anyhow::Result<Expectations> {
-    of_known_chip(target).with_context(|| {
+    known_target(target).with_context(|| {
         format!("the target `{target}` is not known: expected cpu, aicpu, or a chip such as Ascend910B1")
     })
 }

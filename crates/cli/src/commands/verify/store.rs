@@ -1,11 +1,11 @@
-//! A store, or its folder for one target: which one is meant, and whether it is in order.
+//! Checks of a store, or of one target in it.
 
 use std::collections::{BTreeMap, HashSet};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use opkeep_cann_meta::{targets, unjudged};
+use opkeep_cann_meta::{known_target, targets, unjudged};
 use opkeep_digest::Digest;
 use opkeep_fs::CancelToken;
 use opkeep_kernel_entry::{EntryVerdict, verify_entry};
@@ -16,7 +16,6 @@ use opkeep_validator::Validator;
 use serde::Serialize;
 
 use crate::flags::store::StoreArgs;
-use crate::input::pairs::of_known_chip;
 use crate::input::store::Place;
 use crate::ui::json::{self, OrError};
 use crate::ui::output::{Output, chain};
@@ -31,8 +30,8 @@ pub(crate) struct Unverifiable {
     why: String,
 }
 
-/// Has `work` done with entries judged as kernels of `target`, while `progress` is shown. Gives the entries that could not
-/// be judged in full as well, in the order of their keys.
+/// Calls `work` with options that judge entries as kernels of `target`, and shows `progress`. Also returns the entries that
+/// could not be judged in full, in the order of their keys.
 pub(crate) fn judged_as<T>(
     target: &str,
     threads: NonZeroUsize,
@@ -63,7 +62,7 @@ pub(crate) fn judged_as<T>(
     (done, unverifiable)
 }
 
-/// What came of checking stores.
+/// The stores that were checked.
 #[derive(Default)]
 pub(crate) struct Verified {
     pub(crate) text: Text,
@@ -71,13 +70,13 @@ pub(crate) struct Verified {
     pub(crate) valid: usize,
     /// Entries that are not the kernels they should be.
     pub(crate) refused: usize,
-    /// What is wrong with a store, and no entry.
+    /// Problems of a store that are no entry's.
     pub(crate) faults: usize,
     pub(crate) unusable: usize,
     pub(crate) cancelled: bool,
-    /// Stores in which there is something that repair mends.
-    pub(crate) mendable: Vec<String>,
-    /// Some are of several targets.
+    /// Stores that `repair` would change.
+    pub(crate) repairable: Vec<String>,
+    /// Files that were reported: some belong to several targets.
     seen: HashSet<PathBuf>,
 }
 
@@ -99,7 +98,7 @@ impl Verified {
         };
         let progress = Progress::new(output.is_text());
         let (mut rows, mut details, mut targets) = (Vec::new(), Text::default(), Vec::new());
-        let mut mendable = false;
+        let mut repairable = false;
         for (name, target_store) in place.target_stores(&store)? {
             let target_store = match target_store {
                 Ok(target_store) => target_store,
@@ -119,23 +118,23 @@ impl Verified {
             self.faults += counts.faults;
             self.unusable += counts.unreadable;
             self.cancelled |= report.cancelled;
-            mendable |= report.problems.iter().any(|flawed| is_mended(&flawed.kind));
-            let besides: Vec<&OtherFile> =
-                report.other_files.iter().filter(|beside| self.seen.insert(beside.path.clone())).collect();
-            details.extend(report.problems.iter().map(flaw_line));
+            repairable |= report.problems.iter().any(|problem| is_repairable(&problem.kind));
+            let other_files: Vec<&OtherFile> =
+                report.other_files.iter().filter(|file| self.seen.insert(file.path.clone())).collect();
+            details.extend(report.problems.iter().map(problem_line));
             for Unverifiable { key, why } in &unverifiable {
                 details.line(format_args!("note       {key} of {name} cannot be judged in full: {why}"));
             }
-            details.append(&besides_text(&name, &besides));
-            if targets::named(&name).is_some() && of_known_chip(&name).is_none() {
+            details.append(&other_files_text(&name, &other_files));
+            if targets::named(&name).is_some() && known_target(&name).is_none() {
                 details.line(format_args!("note       kernels of {name}: {}", unjudged(&name)));
             }
             rows.push(counts.row(&name, &report));
-            targets.push(OrError::Done(target_output(&name, &report, unverifiable, &besides)));
+            targets.push(OrError::Done(target_output(&name, &report, unverifiable, &other_files)));
         }
         progress.done();
-        if mendable {
-            self.mendable.push(root.to_string());
+        if repairable {
+            self.repairable.push(root.to_string());
         }
         self.text.line(format_args!("store {root}"));
         self.text.append(&if rows.is_empty() { Text::of("  it is empty") } else { table(rows) });
@@ -145,12 +144,12 @@ impl Verified {
     }
 }
 
-/// Whether repair does something about it. Anything else is for its owner, and says what.
-fn is_mended(flaw: &ProblemKind) -> bool {
-    flaw.calls_for_quarantine() || matches!(flaw, ProblemKind::CorruptCounters)
+/// Whether `repair` acts on it. The text of every other problem says what its owner can do.
+fn is_repairable(kind: &ProblemKind) -> bool {
+    kind.calls_for_quarantine() || matches!(kind, ProblemKind::CorruptCounters)
 }
 
-/// Flaws, counted by what they are about.
+/// The number of problems of each kind.
 #[derive(Default)]
 struct Counts {
     valid: usize,
@@ -164,8 +163,8 @@ impl Counts {
         let whole = usize::try_from(report.valid.files).unwrap_or(usize::MAX);
         let valid = whole.saturating_sub(unverifiable);
         let mut counts = Self { valid, ..Self::default() };
-        for flawed in &report.problems {
-            *match (&flawed.kind, flawed.key) {
+        for problem in &report.problems {
+            *match (&problem.kind, problem.key) {
                 (ProblemKind::Io(_) | ProblemKind::Changing, _) => &mut counts.unreadable,
                 (_, Some(_)) => &mut counts.refused,
                 (_, None) => &mut counts.faults,
@@ -183,42 +182,37 @@ impl Counts {
     }
 }
 
-/// A line for each target, under a line that says what the numbers are.
+/// A table with a line for each target.
 fn table(rows: Vec<Vec<String>>) -> Text {
     let head = ["target", "read", "valid", "refused", "unreadable", "faults"].map(str::to_owned).to_vec();
     columns("  ", &std::iter::once(head).chain(rows).collect::<Vec<_>>())
 }
 
-/// What is wrong, and where.
-pub(crate) fn flaw_line(flawed: &StoreProblem) -> Text {
-    Text::of(format_args!("{:<10} {}", flawed.kind.name(), flaw_text(&flawed.path, &flawed.kind)))
+/// The line of a problem.
+pub(crate) fn problem_line(problem: &StoreProblem) -> Text {
+    Text::of(format_args!("{:<10} {}", problem.kind.name(), problem_text(&problem.path, &problem.kind)))
 }
 
-/// What is wrong with what; an error may say what it is about.
-pub(crate) fn flaw_text(path: &Path, flaw: &ProblemKind) -> String {
-    let (path, flaw) = (path.to_string_lossy(), flaw.to_string());
-    if flaw.contains(&*path) { flaw } else { format!("{path}: {flaw}") }
+/// A problem with its path, unless its text names that.
+pub(crate) fn problem_text(path: &Path, kind: &ProblemKind) -> String {
+    let (path, kind) = (path.to_string_lossy(), kind.to_string());
+    if kind.contains(&*path) { kind } else { format!("{path}: {kind}") }
 }
 
-/// What is there besides: how much of each kind, and where what is not ours is.
-fn besides_text(target: &str, besides: &[&OtherFile]) -> Text {
-    /// So many are named.
+/// The number of other files of each kind, and the paths of those that are not the store's.
+fn other_files_text(target: &str, other_files: &[&OtherFile]) -> Text {
+    /// The number of files that are named.
     const NAMED: usize = 20;
     let mut kinds: BTreeMap<OtherFileKind, usize> = BTreeMap::new();
-    besides.iter().for_each(|beside| *kinds.entry(beside.kind).or_default() += 1);
+    other_files.iter().for_each(|file| *kinds.entry(file.kind).or_default() += 1);
     if kinds.is_empty() {
         return Text::default();
     }
     let kinds: Vec<String> = kinds.iter().map(|(kind, number)| format!("{number} {}", kind.name())).collect();
     let mut text = Text::of(format_args!("other files in {target}: {}", kinds.join(", ")));
-    let foreign = || besides.iter().filter(|beside| beside.kind.is_foreign());
-    for beside in foreign().take(NAMED) {
-        text.line(format_args!("  {:<14} {}", beside.kind.name(), beside.path.display()));
-    }
-    match foreign().count().saturating_sub(NAMED) {
-        0 => {}
-        more => text.line(format_args!("  and {} more", counted(more, "other"))),
-    }
+    let foreign = other_files.iter().filter(|file| file.kind.is_foreign());
+    let line = |file: &&OtherFile| format!("  {:<14} {}", file.kind.name(), file.path.display());
+    text.list(foreign.map(line), NAMED, |more| format!("  and {} more", counted(more, "other")));
     text
 }
 
@@ -249,7 +243,7 @@ struct TargetOutput {
     interrupted: bool,
 }
 
-/// What is wrong with a file of a store.
+/// A problem of a file of a store.
 #[derive(Serialize)]
 pub(crate) struct ProblemOutput {
     file: String,
@@ -259,12 +253,12 @@ pub(crate) struct ProblemOutput {
 }
 
 impl From<&StoreProblem> for ProblemOutput {
-    fn from(flawed: &StoreProblem) -> Self {
+    fn from(problem: &StoreProblem) -> Self {
         Self {
-            file: json::path(&flawed.path),
-            key: flawed.key.map(|key| key.to_string()),
-            kind: flawed.kind.name(),
-            problem: flawed.kind.to_string(),
+            file: json::path(&problem.path),
+            key: problem.key.map(|key| key.to_string()),
+            kind: problem.kind.name(),
+            problem: problem.kind.to_string(),
         }
     }
 }
@@ -278,8 +272,8 @@ pub(crate) struct OtherFileOutput {
 }
 
 impl From<&OtherFile> for OtherFileOutput {
-    fn from(beside: &OtherFile) -> Self {
-        Self { file: json::path(&beside.path), kind: beside.kind.name(), bytes: beside.bytes }
+    fn from(file: &OtherFile) -> Self {
+        Self { file: json::path(&file.path), kind: file.kind.name(), bytes: file.bytes }
     }
 }
 
@@ -287,7 +281,7 @@ fn target_output(
     target: &str,
     report: &VerifyReport,
     unverifiable: Vec<Unverifiable>,
-    besides: &[&OtherFile],
+    other_files: &[&OtherFile],
 ) -> TargetOutput {
     TargetOutput {
         target: target.to_owned(),
@@ -296,7 +290,7 @@ fn target_output(
         valid: report.valid.files.saturating_sub(unverifiable.len() as u64),
         unverifiable,
         flaws: report.problems.iter().map(ProblemOutput::from).collect(),
-        besides: besides.iter().map(|beside| OtherFileOutput::from(*beside)).collect(),
+        besides: other_files.iter().map(|file| OtherFileOutput::from(*file)).collect(),
         missing_folders: report.missing.len(),
         interrupted: report.cancelled,
     }

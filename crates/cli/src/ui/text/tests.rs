@@ -1,0 +1,59 @@
+use super::*;
+
+/// Everything that ends a line, moves the cursor, colours, or turns the direction of what stands beside it.
+const HOSTILE: &str = "a\nb\r\t\0\x07\x08\x1b[31m\x7f\u{85}\u{9b}2J\u{2028}\u{2029}\u{202a}\u{202e}\u{2066}\u{2069}\
+                       \u{200e}\u{200f}\u{61c}\u{200b}\u{feff}\u{ad}\u{e0041}z";
+
+#[test]
+fn a_line_is_one_line_of_letters_whatever_is_in_it() {
+    let mut text = Text::default();
+    text.line(format_args!("node `{HOSTILE}`"));
+    assert_eq!(text.0.lines().count(), 1);
+    assert!(text.as_str().chars().all(is_plain), "{text:?}");
+    assert!(text.as_str().starts_with("node `a\\nb\\r\\t\\u{0}\\u{7}"), "{text:?}");
+    assert!(text.as_str().ends_with("z`"), "{text:?}");
+    let plain = "Default/Square-op1 äé 卷积 \u{301} ✓ \\ \" ' \u{a0}";
+    assert_eq!(one_line(plain), plain);
+}
+
+#[test]
+fn quoted_lines_cannot_be_taken_for_ours() {
+    let mut text = Text::default();
+    text.quoted("cc failed\r\nerror: forged\n\x1b[2Jreused  x\u{202e}\n");
+    assert_eq!(text.as_str(), "cc failed\\r\n    | error: forged\n    | \\u{1b}[2Jreused  x\\u{202e}");
+}
+
+#[test]
+fn json_keeps_its_value_and_nothing_in_it_is_obeyed() {
+    let json = serde_json::json!({ HOSTILE: [HOSTILE, "\u{13430}\\u202e\""] });
+    let shown = shown_json(&json.to_string());
+    assert!(shown.chars().all(is_plain), "{shown}");
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), json);
+}
+
+#[test]
+fn a_shell_reads_a_typed_path_as_it_is() {
+    for path in [
+        "run/rank_0",
+        "",
+        "a b",
+        "it's",
+        "a\nb\u{202e}'\\x",
+        "-n $HOME `id` \"*\"",
+        HOSTILE.trim_matches('a'),
+    ] {
+        let path = path.replace('\0', "");
+        let typed = typed(&path);
+        assert!(typed.chars().all(is_plain), "{typed}");
+        let output =
+            std::process::Command::new("bash").args(["-c", &format!("printf %s {typed}")]).output().unwrap();
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), path);
+    }
+    assert_eq!(super::typed("run/rank_0/kernel_meta"), "run/rank_0/kernel_meta");
+}
+
+#[test]
+fn cells_stand_below_each_other_as_they_are_shown() {
+    let lines = [vec!["a\n".to_owned(), "1".to_owned()], vec!["abcd".to_owned(), "22".to_owned()]];
+    assert_eq!(columns("  ", &lines).as_str(), "  a\\n    1\n  abcd  22");
+}
