@@ -71,7 +71,7 @@ const HINTS: [(&str, &str); 8] = [
         "a compile that was killed left its lock; opkeep tries again elsewhere",
     ),
     ("No space left on device", "make room, or set TMPDIR to a disk with more"),
-    ("Soc version", "`opkeep targets` lists the chips that the toolkit knows"),
+    ("Soc version", "name a chip that the toolkit knows"),
     ("run cmd compile error", "the device compiler failed; the lines above say why"),
     ("E80012", "a tensor has fewer or more dimensions than the operator takes"),
     ("E80008", "a tensor has an element type that the operator does not take on this chip"),

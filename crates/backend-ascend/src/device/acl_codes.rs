@@ -110,7 +110,7 @@ pub(crate) fn help(code: i32) -> &'static str {
         507_014..=507_016 | 507_034..=507_036 | 507_048..=507_050 => {
             "the kernel itself failed: was it compiled for this chip? see the device's log in ~/ascend/log"
         }
-        507_027 | 507_915 => "the object has no such kernel: check the pair with `opkeep verify`",
+        507_027 | 507_915 => "the object has no such kernel: validate the object with its `.json`",
         507_053..=507_055 => "the device's memory is faulty: see `npu-smi info -t ecc`",
         _ => "see the runtime's log in ~/ascend/log",
     }

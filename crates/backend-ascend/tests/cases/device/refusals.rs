@@ -136,7 +136,7 @@ fn a_kernel_that_is_not_there_is_named() {
             assert_eq!(kernel, "nobody__kernel0");
             let told = "`aclrtBinaryGetFunction` failed: ACL_ERROR_RT_KERNEL_LOOKUP (507027): no kernel nobody__kernel0";
             assert!(problem.starts_with(told), "{problem}");
-            assert!(problem.ends_with("check the pair with `opkeep verify`"), "{problem}");
+            assert!(problem.ends_with("validate the object with its `.json`"), "{problem}");
         }
         other => panic!("{other:?}"),
     }
