@@ -21,10 +21,11 @@ pub(crate) const ATTRS: &str = "attr_desc";
 pub(crate) fn take_outputs(fields: &mut Fields<'_>, outputs: &[Arg<Tensor>]) -> Option<RepeatedOutputs> {
     let value = fields.peek(OUTPUTS)?;
     let mut labels = Vec::new();
-    let twin = args(value, Position::Root, &mut labels, |arg| arg).ok()?;
+    let repeat = args(value, Position::Root, &mut labels, |arg| arg).ok()?;
     let found = [false, true].into_iter().find(|described_only| {
         let expected: Vec<_> = repeated(outputs, *described_only).collect();
-        expected.len() == twin.len() && expected.iter().zip(&twin).all(|(one, other)| is_repeated(one, other))
+        expected.len() == repeat.len()
+            && expected.iter().zip(&repeat).all(|(one, other)| is_repeated(one, other))
     });
     let described_only = found?;
     fields.raw(OUTPUTS);
@@ -37,11 +38,11 @@ fn repeated(outputs: &[Arg<Tensor>], described_only: bool) -> impl Iterator<Item
     outputs.iter().filter(move |arg| !described_only || is_described(arg))
 }
 
-/// Whether `twin` describes `output`, names aside.
-fn is_repeated(output: &Arg<Tensor>, twin: &Arg<Tensor>) -> bool {
-    match (output, twin) {
-        (Arg::Absent(output), Arg::Absent(twin)) => nameless(output) == *twin,
-        (output, twin) => output == twin,
+/// Whether `repeat` describes `output`, names aside.
+fn is_repeated(output: &Arg<Tensor>, repeat: &Arg<Tensor>) -> bool {
+    match (output, repeat) {
+        (Arg::Absent(output), Arg::Absent(repeat)) => nameless(output) == *repeat,
+        (output, repeat) => output == repeat,
     }
 }
 
@@ -52,13 +53,13 @@ fn nameless(absent: &OmittedArg) -> OmittedArg {
 }
 
 /// The repeated outputs in the form of the file.
-pub(crate) fn write_outputs(outputs: &[Arg<Tensor>], twin: &RepeatedOutputs) -> Tree<'static> {
-    let repeated = repeated(outputs, twin.described_only).map(|arg| match arg {
+pub(crate) fn write_outputs(outputs: &[Arg<Tensor>], repeat: &RepeatedOutputs) -> Tree<'static> {
+    let repeated = repeated(outputs, repeat.described_only).map(|arg| match arg {
         Arg::Absent(absent) => Arg::Absent(nameless(absent)),
         other => other.clone(),
     });
     // The tree owns its values, so the copies can be dropped.
-    Value::from(describe::described(&repeated.collect::<Vec<_>>(), &twin.labels, |tensor| tensor)).into()
+    Value::from(describe::described(&repeated.collect::<Vec<_>>(), &repeat.labels, |tensor| tensor)).into()
 }
 
 /// The outputs that frameworks repeat, by their `labels`.
@@ -74,15 +75,15 @@ pub(crate) fn take_attrs(fields: &mut Fields<'_>, attrs: Option<&[Attr]>) -> Opt
     let value = Value::from(value);
     let found = [RepeatedAttrs::WithoutRef, RepeatedAttrs::All]
         .into_iter()
-        .find(|twin| value == Value::from(write_attrs(attrs, *twin)))?;
+        .find(|repeat| value == Value::from(write_attrs(attrs, *repeat)))?;
     fields.raw(ATTRS);
     Some(found)
 }
 
 /// The values of the given attributes, in the form that the operator's function takes.
-pub(crate) fn write_attrs(attrs: &[Attr], twin: RepeatedAttrs) -> Tree<'_> {
+pub(crate) fn write_attrs(attrs: &[Attr], repeat: RepeatedAttrs) -> Tree<'_> {
     let is_given = |attr: &&Attr| {
-        attr.valid != Some(false) && (twin == RepeatedAttrs::All || attr.name != tensors::IS_REF)
+        attr.valid != Some(false) && (repeat == RepeatedAttrs::All || attr.name != tensors::IS_REF)
     };
     attrs.iter().filter(is_given).map(|attr| describe::attr_value(&attr.value)).collect()
 }

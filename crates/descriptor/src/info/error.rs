@@ -113,10 +113,10 @@ pub enum InfoError {
 }
 
 /// The help for truncated documents.
-const TORN: &str = "it is truncated: delete it and run the framework again";
+const TRUNCATED: &str = "it is truncated: delete it and run the framework again";
 
 /// The help for all other documents.
-const STRANGE: &str = "is this a descriptor?";
+const OTHER: &str = "is this a descriptor?";
 
 impl InfoError {
     /// The JSON library's error for bytes that the scanner refused.
@@ -130,14 +130,14 @@ impl InfoError {
         let problem = error.to_string();
         let problem = problem.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&problem);
         // A power failure can leave zeros at the end.
-        let is_torn = error.is_eof() || bytes.ends_with(&[0]);
+        let is_truncated = error.is_eof() || bytes.ends_with(&[0]);
         Self::Json {
             bytes: bytes.len(),
             line: line.max(1),
             // Directly after the end of a line, the library counts column 0.
             column: column.max(1),
             problem: problem.to_owned(),
-            help: if is_torn { TORN } else { STRANGE },
+            help: if is_truncated { TRUNCATED } else { OTHER },
         }
     }
 

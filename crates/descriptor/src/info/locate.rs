@@ -165,7 +165,7 @@ mod tests {
 
     /// A missing value or invalid JSON gives some position and no panic.
     #[test]
-    fn what_is_not_there_gives_the_beginning() {
+    fn missing_values_give_the_beginning() {
         assert_eq!(at(r#"{"a":1}"#, &[field("b")]), (1, 1));
         assert_eq!(at(r#"{"a":1}"#, &[PathStep::Item(0)]), (1, 1));
         assert_eq!(at(r#"[1]"#, &[PathStep::Item(7)]), (1, 1));

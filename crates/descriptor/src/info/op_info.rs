@@ -196,8 +196,8 @@ pub(crate) fn op_info(
     if let Some(attrs) = describe::attr_list(attrs.as_deref(), labels, &AttrWords::MINDSPORE) {
         put("attrs", attrs.into());
     }
-    if let Some(twin) = labels.attr_desc {
-        put(duplicates::ATTRS, duplicates::write_attrs(attrs.as_deref().unwrap_or_default(), twin).into());
+    if let Some(repeat) = labels.attr_desc {
+        put(duplicates::ATTRS, duplicates::write_attrs(attrs.as_deref().unwrap_or_default(), repeat).into());
     }
     map
 }

@@ -136,16 +136,16 @@ fn compute_op<'a>(op: &'a Op, labels: &'a OpLabels) -> Tree<'a> {
         object.or_insert("input_desc", described(inputs, &labels.inputs, |input: &Input| &input.tensor));
     }
     object.or_insert("output_desc", described(outputs, &labels.outputs, |tensor| tensor));
-    if let Some(twin) = &labels.output_data_desc {
-        object.or_insert(duplicates::OUTPUTS, duplicates::write_outputs(outputs, twin));
+    if let Some(repeat) = &labels.output_data_desc {
+        object.or_insert(duplicates::OUTPUTS, duplicates::write_outputs(outputs, repeat));
     }
     if let Some(attrs) = attr_list(attrs.as_deref(), labels, &AttrWords::MINDSPORE) {
         object.or_insert("attrs", attrs);
     }
-    if let Some(twin) = labels.attr_desc {
+    if let Some(repeat) = labels.attr_desc {
         object.or_insert(
             duplicates::ATTRS,
-            duplicates::write_attrs(attrs.as_deref().unwrap_or_default(), twin),
+            duplicates::write_attrs(attrs.as_deref().unwrap_or_default(), repeat),
         );
     }
     put_names(&mut object, labels);

@@ -132,9 +132,9 @@ mod tests {
         assert_ne!(plain, import_key(&Digest::of(b"another job"), &spec(&[])));
         assert_ne!(plain, import_key(&job, &spec(&[("impl_mode", "high_precision")])));
         assert_ne!(plain, import_key(&job, &ResolvedSpec { target: "Ascend910B1".into(), ..spec(&[]) }));
-        let mut said = spec(&[("te_version", "1.84")]);
-        assert_eq!(plain, import_key(&job, &said));
-        assert_eq!(said.split_unkeyed_options(), BTreeMap::from([("te_version".into(), "1.84".into())]));
-        assert_eq!(said, spec(&[]));
+        let mut stated = spec(&[("te_version", "1.84")]);
+        assert_eq!(plain, import_key(&job, &stated));
+        assert_eq!(stated.split_unkeyed_options(), BTreeMap::from([("te_version".into(), "1.84".into())]));
+        assert_eq!(stated, spec(&[]));
     }
 }

@@ -57,17 +57,17 @@ pub(crate) struct ResolvedFlags<'a> {
 impl OpFlags {
     /// Sets the flags that frameworks always write for a single operator.
     pub(crate) fn fill_in(&mut self) {
-        let said = std::mem::take(self);
+        let stated = std::mem::take(self);
         let default = Self::default();
         *self = Self {
-            build_type: said.build_type.or(default.build_type),
-            dynamic_compile_static: said.dynamic_compile_static.or(default.dynamic_compile_static),
-            is_dynamic_impl: said.is_dynamic_impl,
-            int64_mode: said.int64_mode.or(default.int64_mode),
-            max_kernel_id: said.max_kernel_id.or(default.max_kernel_id),
-            miss_support_info: said.miss_support_info.or(default.miss_support_info),
-            pattern: said.pattern.or(default.pattern),
-            unknown_shape: said.unknown_shape.or(default.unknown_shape),
+            build_type: stated.build_type.or(default.build_type),
+            dynamic_compile_static: stated.dynamic_compile_static.or(default.dynamic_compile_static),
+            is_dynamic_impl: stated.is_dynamic_impl,
+            int64_mode: stated.int64_mode.or(default.int64_mode),
+            max_kernel_id: stated.max_kernel_id.or(default.max_kernel_id),
+            miss_support_info: stated.miss_support_info.or(default.miss_support_info),
+            pattern: stated.pattern.or(default.pattern),
+            unknown_shape: stated.unknown_shape.or(default.unknown_shape),
         };
     }
 

@@ -35,13 +35,13 @@ pub enum NameError {
     /// Names since r2.1 hash the device and its directories.
     #[error(
         "the name that {generation} gives on device {asked} is not known: it hashes the device and its directories, and \
-         the descriptor says those of device {said}"
+         the descriptor states those of device {stated}"
     )]
     OtherDevice {
         /// The requested generation.
         generation: Generation,
         /// The device in the descriptor, truncated to 80 characters.
-        said: String,
+        stated: String,
         /// The requested device.
         asked: u32,
     },
@@ -49,7 +49,7 @@ pub enum NameError {
     #[error(
         "the name that {generation} gives is not known: it needs {what}, which the descriptor does not state"
     )]
-    Unsaid {
+    Unstated {
         /// The requested generation.
         generation: Generation,
         /// The missing field.

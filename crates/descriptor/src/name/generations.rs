@@ -43,15 +43,15 @@ pub(crate) fn as_job_content(
     descriptor: &Descriptor,
     generation: Generation,
 ) -> Result<Cow<'_, Descriptor>, NameError> {
-    let unsaid = |what| NameError::Unsaid { generation, what };
+    let unstated = |what| NameError::Unstated { generation, what };
     let spec = &descriptor.spec;
     let own = descriptor.envelope.generation;
-    let said = || {
+    let states_all = || {
         let device = descriptor.envelope.soc_info.contains_key("deviceId");
         own == Some(generation) && device && spec.options.contains_key("te_version")
     };
-    if generation == Generation::R2_1 && !said() {
-        return Err(unsaid("`te_version`, directories and device"));
+    if generation == Generation::R2_1 && !states_all() {
+        return Err(unstated("`te_version`, directories and device"));
     }
     // Files of r1.5 and r1.6 have the same form and are read as r1.5.
     let alike = own == Some(Generation::R1_5) && generation == Generation::R1_6;
@@ -66,7 +66,7 @@ pub(crate) fn as_job_content(
         return Err(NameError::Spelling { generation, what: "fused operators" });
     };
     match (op.flags.is_dynamic_impl, generation) {
-        (None, Generation::R1_7) => Err(unsaid("whether the implementation is dynamic")),
+        (None, Generation::R1_7) => Err(unstated("whether the implementation is dynamic")),
         (None, _) | (Some(_), Generation::R1_7) => Ok(Cow::Borrowed(descriptor)),
         (Some(true), _) => Err(NameError::Spelling { generation, what: "dynamic implementations" }),
         (Some(false), _) => {
@@ -79,16 +79,16 @@ pub(crate) fn as_job_content(
 
 /// A single operator with all fields that these files always have.
 fn spelled_out(descriptor: &Descriptor, generation: Generation) -> Result<Cow<'_, Descriptor>, NameError> {
-    let unsaid = |what| Err(NameError::Unsaid { generation, what });
+    let unstated = |what| Err(NameError::Unstated { generation, what });
     let mut spelled = descriptor.clone();
     let [op] = spelled.job.ops.as_mut_slice() else {
         return Err(NameError::Spelling { generation, what: "fused operators" });
     };
     if op.op_type.is_empty() {
-        return unsaid("the operator's type");
+        return unstated("the operator's type");
     }
     match (generation, form(descriptor)) {
-        (Generation::R1_7, Some(_)) => return unsaid("whether the implementation is dynamic"),
+        (Generation::R1_7, Some(_)) => return unstated("whether the implementation is dynamic"),
         (Generation::R1_7, None) => _ = op.flags.is_dynamic_impl.get_or_insert(false),
         (_, _) if op.flags.is_dynamic_impl == Some(true) => {
             return Err(NameError::Spelling { generation, what: "dynamic implementations" });
@@ -115,13 +115,13 @@ pub(crate) fn as_op_info(
     generation: Generation,
 ) -> Result<Cow<'_, Descriptor>, NameError> {
     let Descriptor { job, spec, envelope } = descriptor;
-    let unsaid = |what| Err(NameError::Unsaid { generation, what });
+    let unstated = |what| Err(NameError::Unstated { generation, what });
     if job.ops.len() != 1 {
         return Err(NameError::Operators { generation, ops: job.ops.len() });
     }
     let options = r1_2_options();
     if generation == Generation::R1_2 && !options.iter().all(|(name, _)| spec.options.contains_key(*name)) {
-        return unsaid("all options");
+        return unstated("all options");
     }
     if envelope.generation == Some(generation) {
         return Ok(Cow::Borrowed(descriptor));
@@ -129,7 +129,7 @@ pub(crate) fn as_op_info(
     match form(descriptor) {
         Some(Form::OpInfo) => return plain(descriptor, generation).map(|()| Cow::Borrowed(descriptor)),
         Some(Form::JobContent) if labels::fit(job, envelope) => {}
-        _ => return unsaid("the names of inputs and outputs"),
+        _ => return unstated("the names of inputs and outputs"),
     }
     plain(descriptor, generation)?;
     let is_default = |(name, value): &(&str, Value)| spec.options.get(*name) == Some(value);

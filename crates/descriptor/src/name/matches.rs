@@ -21,15 +21,15 @@ pub fn name_matches(info: &[u8], name: &str, buffer: &mut Vec<u8>) -> bool {
         return false;
     }
     // r1.5 hashes one more list.
-    [Twins::Without, Twins::With].into_iter().any(|twins| {
-        let texts = Texts::read(info, twins, buffer);
+    [Repeats::Without, Repeats::With].into_iter().any(|repeats| {
+        let texts = Texts::read(info, repeats, buffer);
         texts.is_some_and(|texts| texts.are_called(&words) && texts.say(number, device))
     })
 }
 
 /// Whether the `output_data_desc` of operators is hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Twins {
+enum Repeats {
     With,
     Without,
 }
@@ -50,7 +50,7 @@ const OP_MEMBER: usize = 8;
 impl<'a, 'b> Texts<'a, 'b> {
     /// Extracts the texts from a file in the format of the framework's JSON library: each value on its own line,
     /// indented by four spaces a level. `None` for another format, a truncated file, or trailing data.
-    fn read(info: &'a [u8], twins: Twins, text: &'b mut Vec<u8>) -> Option<Self> {
+    fn read(info: &'a [u8], repeats: Repeats, text: &'b mut Vec<u8>) -> Option<Self> {
         text.clear();
         text.reserve(info.len());
         let (mut soc, mut funcs) = (None, Vec::new());
@@ -63,7 +63,7 @@ impl<'a, 'b> Texts<'a, 'b> {
                 b"SocInfo" if line.opens() => soc = Some((lines, line.indent)),
                 // The name would contain the functions of both lists.
                 b"op_list" if line.opens() && !text.is_empty() => return None,
-                b"op_list" if line.opens() => lines.ops(line.indent, twins, text, &mut funcs)?,
+                b"op_list" if line.opens() => lines.ops(line.indent, repeats, text, &mut funcs)?,
                 _ => {}
             }
             is_complete = line.indent == 0;
@@ -192,7 +192,7 @@ impl<'a> Lines<'a> {
     fn ops(
         &mut self,
         base: usize,
-        twins: Twins,
+        repeats: Repeats,
         text: &mut Vec<u8>,
         funcs: &mut Vec<&'a [u8]>,
     ) -> Option<()> {
@@ -209,7 +209,7 @@ impl<'a> Lines<'a> {
             let is_left_out = match line.key() {
                 b"name" => at_op || in_tensors,
                 b"ori_name" | b"op_name" | b"pattern" if at_op => true,
-                b"output_data_desc" if at_op => twins == Twins::Without,
+                b"output_data_desc" if at_op => repeats == Repeats::Without,
                 _ => false,
             };
             if is_left_out {
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_confirmed_follows_from_the_descriptor() {
+    fn a_confirmed_name_follows_from_the_descriptor() {
         let info = spelled();
         assert!(name_matches(&info, NAME));
         assert!(read_info(&info).unwrap().named_by(NAME).is_some());
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_or_changed_is_not_confirmed() {
+    fn truncated_or_changed_files_are_not_confirmed() {
         let info = spelled();
         for length in 0..info.trim_ascii_end().len() {
             assert!(!name_matches(&info[..length], NAME), "{length}");
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_reader_takes_is_not_confirmed() {
+    fn unreadable_files_are_not_confirmed() {
         let info = spelled();
         let text = String::from_utf8(info.clone()).unwrap();
         let list = text.find("        \"op_list\"").unwrap();
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_may_be_the_first_or_the_last_of_its_object() {
+    fn omitted_members_may_be_the_first_or_the_last() {
         let value = serde_json::json!({
             "SocInfo": { "deviceId": "2", "vector_fp_ceiling": "" },
             "op_list": [
@@ -382,7 +382,7 @@ mod tests {
             ],
         });
         let (info, mut text) = (spell(&value), Vec::new());
-        let texts = Texts::read(&info, Twins::With, &mut text).unwrap();
+        let texts = Texts::read(&info, Repeats::With, &mut text).unwrap();
         assert!(texts.are_called("te_fusion_add_a_name_of_more_than_a_block"));
         for other in ["add", "add_a_name_of_more_than_a_block", "te_fusion_add", ""] {
             assert!(!texts.are_called(other), "{other}");

@@ -51,14 +51,14 @@ impl KernelName {
         let words = match words(descriptor, generation)? {
             Some(words) => words,
             None if generation == Generation::Akg => {
-                return Err(NameError::Unsaid { generation, what: "the words of the name" });
+                return Err(NameError::Unstated { generation, what: "the words of the name" });
             }
             None => return Err(NameError::NoType { number }),
         };
         let name = spelled(&words, number, generation, device_id);
         // An empty or unusual function name would give a name from which the number cannot be read.
         match ForeignName::parse(&name).and_then(|name| name.number()) {
-            Some(said) if said == number => vendor_name(name),
+            Some(parsed) if parsed == number => vendor_name(name),
             _ => Err(NameError::not_a_name(&name)),
         }
     }
@@ -75,12 +75,12 @@ impl Descriptor {
     /// `None` if the name has another form, or the descriptor was changed.
     pub fn named_by(&self, name: &str) -> Option<Generation> {
         let parsed = ForeignName::parse(name)?;
-        let (borne, device) = (parsed.number()?, parsed.device().unwrap_or(0));
+        let (hash, device) = (parsed.number()?, parsed.device().unwrap_or(0));
         let gives = |generation: &Generation| {
             let words =
                 words(self, *generation).map(|words| words.unwrap_or_else(|| parsed.words().to_owned()));
-            words.is_ok_and(|words| name == spelled(&words, borne, *generation, device))
-                && number(self, *generation, device) == Ok(borne)
+            words.is_ok_and(|words| name == spelled(&words, hash, *generation, device))
+                && number(self, *generation, device) == Ok(hash)
         };
         // If several generations hash the same text, the file's own takes precedence.
         self.envelope.generation.into_iter().chain(Generation::ALL).find(gives)
@@ -88,9 +88,9 @@ impl Descriptor {
 
     /// The requesting device: the one in the descriptor, otherwise the one in its kernel name, otherwise 0.
     pub fn device_id(&self) -> u32 {
-        let said = self.envelope.source_id.and_then(|id| u32::try_from(id).ok());
-        let borne = || ForeignName::parse(&self.envelope.fusion_op_name)?.device();
-        said.or_else(borne).unwrap_or(0)
+        let stated = self.envelope.source_id.and_then(|id| u32::try_from(id).ok());
+        let in_name = || ForeignName::parse(&self.envelope.fusion_op_name)?.device();
+        stated.or_else(in_name).unwrap_or(0)
     }
 
     /// The file stem under which the framework of this descriptor looks for the kernel in `kernel_meta`: the
@@ -101,9 +101,9 @@ impl Descriptor {
     /// generations that hash only the job.
     pub fn kernel_meta_stem(&self) -> Result<KernelName, NameError> {
         let envelope = &self.envelope;
-        let borne = &envelope.fusion_op_name;
-        if self.named_by(borne).is_some() {
-            return vendor_name(borne.clone());
+        let given = &envelope.fusion_op_name;
+        if self.named_by(given).is_some() {
+            return vendor_name(given.clone());
         }
         KernelName::mindspore(self, envelope.generation.unwrap_or(Generation::R1_7), self.device_id())
     }
@@ -149,10 +149,10 @@ fn number(descriptor: &Descriptor, generation: Generation, device_id: u32) -> Re
 /// Rejects a device other than the one in the descriptor, if any.
 fn on_device(descriptor: &Descriptor, asked: u32) -> Result<(), NameError> {
     match descriptor.envelope.soc_info.get("deviceId") {
-        Some(said) if said.as_str() != Some(asked.to_string().as_str()) => {
-            let said = said.as_str().map_or_else(|| said.to_string(), str::to_owned);
-            let said = said.chars().take(80).collect();
-            Err(NameError::OtherDevice { generation: Generation::R2_1, said, asked })
+        Some(stated) if stated.as_str() != Some(asked.to_string().as_str()) => {
+            let stated = stated.as_str().map_or_else(|| stated.to_string(), str::to_owned);
+            let stated = stated.chars().take(80).collect();
+            Err(NameError::OtherDevice { generation: Generation::R2_1, stated, asked })
         }
         _ => Ok(()),
     }

@@ -1,4 +1,4 @@
-//! Descriptors that we may not redistribute, from the folder that `OPKEEP_CORPUS` names.
+//! Descriptors that we may not redistribute, from the directory that `OPKEEP_CORPUS` names.
 
 #![expect(clippy::disallowed_methods, reason = "tests on files that the environment points to")]
 
@@ -32,25 +32,25 @@ fn main() -> ExitCode {
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-fn trials(folder: &Path) -> Vec<Trial> {
-    // Of a folder that cannot be listed there are none.
-    let files = corpus::files_ending(folder, &["info"]).unwrap_or_default();
+fn trials(directory: &Path) -> Vec<Trial> {
+    // Of a directory that cannot be listed there are none.
+    let files = corpus::files_ending(directory, &["info"]).unwrap_or_default();
     let count = files.len();
     let mut trials: Vec<Trial> = files
         .into_iter()
         .map(|file| {
-            let name = file.strip_prefix(folder).unwrap_or(&file).display().to_string();
+            let name = file.strip_prefix(directory).unwrap_or(&file).display().to_string();
             Trial::test(name, move || check(&file))
         })
         .collect();
-    // A wrong folder is not a corpus in which everything passes.
+    // A wrong directory is not a corpus in which everything passes.
     trials.push(Trial::test("the corpus has descriptors", move || match count {
         0 => Err("no .info file".into()),
         _ => Ok(()),
     }));
-    let vectors = folder.join("hash-vectors.json");
+    let vectors = directory.join("hash-vectors.json");
     trials.push(Trial::test("hash-vectors.json", move || check_vectors(&vectors)));
-    let older = folder.join("seeds-json/Square_2989580383048251395_7.info");
+    let older = directory.join("seeds-json/Square_2989580383048251395_7.info");
     trials.push(Trial::test("both names of the example of r1.2", move || check_both_names(&older)));
     trials
 }
@@ -79,7 +79,7 @@ fn check_round_trip(bytes: &[u8], document: &Value, descriptor: &Descriptor) -> 
     if read_info(written.as_bytes())? != *descriptor {
         return Err("read otherwise when written".into());
     }
-    // AKG's files are as AKG wrote them, but for those that someone indented; all others were indented anew.
+    // AKG's files are as AKG wrote them, except those that were indented by hand; all others were indented again.
     let one_line = bytes.iter().filter(|byte| **byte == b'\n').count() <= 1;
     if one_line && written.trim_end().as_bytes() != bytes.trim_ascii_end() {
         return Err("not the same bytes".into());
@@ -94,13 +94,13 @@ fn check_name(stem: &str, descriptor: &Descriptor) -> Result<(), Failed> {
     if named_by != expected.filter(|_| !RENAMED.contains(&stem)) {
         return Err(format!("named by {named_by:?}, expected {expected:?}").into());
     }
-    let borne = &descriptor.envelope.fusion_op_name;
-    if descriptor.named_by(borne) != expected {
-        return Err(format!("`{borne}` inside is not what the file says").into());
+    let given = &descriptor.envelope.fusion_op_name;
+    if descriptor.named_by(given) != expected {
+        return Err(format!("`{given}` inside is not the expected one").into());
     }
     // Files may be renamed; what the framework looks for is the name inside.
     let made = descriptor.kernel_meta_stem()?;
-    if (made.as_str() == borne) != expected.is_some() {
+    if (made.as_str() == given) != expected.is_some() {
         return Err(format!("named {made}").into());
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! What the fuzzer does, over a corpus: our documents, cut, changed and put together, and attacks by hand.
+//! The fuzzer's body over a corpus: our documents, truncated, changed and concatenated, and attacks written by hand.
 
 use std::time::Duration;
 

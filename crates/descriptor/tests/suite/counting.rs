@@ -1,4 +1,4 @@
-//! Changes every field of every document, and sees whether that counts where `table` says.
+//! Changes every field of every document, and checks that it counts as `table` states.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use crate::table::{Absent, Counts, Table, tables};
 use crate::tree::{parse, paths, pattern, read_value, with, without};
 
 use Absent::{Like, Means, Nothing, Range, Refused};
-use Counts::{Fused, Job, Link, Not, Spec, Twin};
+use Counts::{Fused, Job, Link, Not, Repeat, Spec};
 
 /// Other values of the same type, and one of another.
 fn others(value: &Value) -> Vec<Value> {
@@ -78,7 +78,7 @@ fn a_changed_value_counts_where_the_table_says() {
                     Link if uses(&table, document, value) > 1 => Job,
                     Fused if before.job.ops.len() > 1 => Job,
                     Link | Fused => Not,
-                    Twin => Job,
+                    Repeat => Job,
                     counts => counts,
                 };
                 for other in others(value) {
@@ -131,15 +131,15 @@ fn removed_fields(
     defaults: &mut BTreeMap<String, BTreeSet<bool>>,
 ) {
     let before = read_value(document).unwrap();
-    let twins = ["example", "rich", "fused"].contains(&title);
+    let repeats = ["example", "rich", "fused"].contains(&title);
     for at in paths(document) {
         let Some(changed) = without(document, &at) else { continue };
         let value = document.pointer(&at).unwrap();
         let (name, counts, absent) = table.rule(document, &at);
         let what = format!("{title} {at}: {value:.60} removed");
-        let top = at.ends_with("_desc") && counts == Twin;
-        // With twins, removing what they repeat makes them say something of their own.
-        if twins && !top && counts != Twin {
+        let top = at.ends_with("_desc") && counts == Repeat;
+        // If a repeated field is removed, its repetition counts.
+        if repeats && !top && counts != Repeat {
             continue;
         }
         let parent = document.pointer(at.rsplit_once('/').unwrap().0).unwrap();
@@ -166,7 +166,7 @@ fn removed_fields(
             Link if uses(table, document, value) > 1 => Job,
             Fused if before.job.ops.len() > 1 => Job,
             Link | Fused => Not,
-            Twin => Job,
+            Repeat => Job,
             counts => counts,
         };
         match read_value(&changed) {
@@ -205,7 +205,7 @@ fn the_documentation_names_every_field() {
             let field = rule.trim_end_matches(['*', '.']).trim_end_matches("[]").trim_end_matches("[data]");
             let field = field.trim_end_matches("[op]").rsplit('.').next().unwrap();
             let named = DOCUMENTATION.contains(&format!("`{field}`"));
-            assert!(named || ours(field), "say in what_counts.md whether `{field}` counts ({rule})");
+            assert!(named || ours(field), "state in what_counts.md whether `{field}` counts ({rule})");
         }
     }
     for row in IGNORED_FIELDS {

@@ -1,4 +1,4 @@
-//! What is said of two jobs that differ.
+//! The differences of two jobs.
 
 use opkeep_descriptor::{
     Arg, Attr, AttrValue, ConstValue, Diff, Extra, Float, Input, Job, OmittedArg, ResolvedSpec, Source,
@@ -116,11 +116,11 @@ fn attributes_are_shown_by_value() {
 }
 
 #[test]
-fn what_is_on_one_side_only_is_shown_whole() {
-    let gone = changed(|job| _ = job.ops.pop());
-    assert_eq!(gone, ["ops[2]: Add -> (none)"]);
-    let gone = changed(|job| _ = job.ops[2].inputs.pop());
-    assert_eq!(gone, ["ops[2].inputs[2]: float16 ND [-2] -> (none)"]);
+fn values_of_one_side_only_are_shown_in_full() {
+    let removed = changed(|job| _ = job.ops.pop());
+    assert_eq!(removed, ["ops[2]: Add -> (none)"]);
+    let removed = changed(|job| _ = job.ops[2].inputs.pop());
+    assert_eq!(removed, ["ops[2].inputs[2]: float16 ND [-2] -> (none)"]);
     let x = Tensor::new("int8", [2]);
     let group = vec![
         Input { tensor: x.clone(), source: Source::Free(0) },
@@ -214,7 +214,7 @@ fn long_values_are_cut_around_the_first_difference() {
     assert_eq!(lines(&at(1), &at(2)), [format!("ops[0].func_name: {common} -> {common}b")]);
 }
 
-/// Every field that counts is listed, as it counts, whether a file says it or not.
+/// Every field that counts is listed with its hashed value, whether a file states it or not.
 #[test]
 fn the_fields_of_a_job_are_listed() {
     let job = read(EXAMPLE).job;
@@ -246,7 +246,7 @@ fn the_fields_of_a_job_are_listed() {
     ] {
         assert_eq!(value(path), Some(expected), "{path}");
     }
-    // Nothing is said twice, and what does not count is not listed.
+    // Nothing is listed twice, and fields that do not count are not listed.
     let paths: std::collections::BTreeSet<_> = rich.iter().map(|(path, _)| path).collect();
     assert_eq!(paths.len(), rich.len());
     assert!(!rich.iter().any(|(path, _)| path.contains("module_path") || path.contains("name_0")));

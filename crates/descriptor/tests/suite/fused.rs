@@ -17,16 +17,16 @@ fn tensor(name: &str) -> Value {
 
 /// An operator as it stands there: without `build_type`, `max_kernel_id` and `miss_support_info`.
 fn op(op_type: &str, func: &str, input: &str, output: &str) -> Value {
-    let mut twin = tensor(output);
-    twin.as_object_mut().unwrap().remove("name");
+    let mut repeat = tensor(output);
+    repeat.as_object_mut().unwrap().remove("name");
     json!({ "dynamic_compile_static": false, "func_name": func, "input_desc": [tensor(input)], "int64mode": false,
         "module_name": format!("impl.{func}"), "name": output, "op_name": "", "ori_name": ["Default/x"],
-        "output_data_desc": [twin], "output_desc": [tensor(output)], "pattern": "Opaque",
+        "output_data_desc": [repeat], "output_desc": [tensor(output)], "pattern": "Opaque",
         "py_module_path": "/usr/local/Ascend/opp/op_impl/built-in/ai_core/tbe", "type": op_type })
 }
 
-/// A square and a relu, fused, as `generation` writes them, under the name `borne`.
-fn square_relu(generation: Generation, borne: &str) -> Value {
+/// A square and a relu, fused, as `generation` writes them, under the name `given`.
+fn square_relu(generation: Generation, given: &str) -> Value {
     let mut soc_info = parse(EXAMPLE)["job_content"]["SocInfo"].clone();
     let mut square = op("Square", "square", "Default/p", "Default/Square-op1");
     let mut relu = op("Relu", "relu", "Default/Square-op1", "Default/Relu-op2");
@@ -45,30 +45,30 @@ fn square_relu(generation: Generation, borne: &str) -> Value {
         soc_info["op_debug_config"] = "".into();
     }
     let data = json!({ "name": "Default/p", "output_desc": [tensor("Default/p")], "type": "Data" });
-    let content = json!({ "SocInfo": soc_info, "full_name": "Default/x", "fusion_op_name": borne, "graph_name": "",
+    let content = json!({ "SocInfo": soc_info, "full_name": "Default/x", "fusion_op_name": given, "graph_name": "",
         "l1_size": -1, "op_list": [data, square, relu], "scope_id": -1 });
     json!({ "job_content": content, "job_id": 7, "job_type": "Compile", "source_id": 2 })
 }
 
-/// The file comes back, and is named by `generation` as it says, by this name and no other.
-fn bears(document: &Value, generation: Generation, borne: &str, device: u32) -> Descriptor {
+/// The file round-trips, and `generation` gives it this name and no other.
+fn bears(document: &Value, generation: Generation, given: &str, device: u32) -> Descriptor {
     let descriptor = read_value(document).unwrap();
     assert_eq!(parse(&write_info(&descriptor)), *document);
-    assert_eq!(name(&descriptor, generation, device).unwrap(), borne);
-    assert_eq!(descriptor.named_by(borne), Some(generation));
+    assert_eq!(name(&descriptor, generation, device).unwrap(), given);
+    assert_eq!(descriptor.named_by(given), Some(generation));
     descriptor
 }
 
 #[test]
 fn fused_jobs_have_the_vendors_names() {
-    for (generation, borne) in [
+    for (generation, given) in [
         (Generation::R1_5, "te_fusion_square_relu_8042151941629239263_2"),
         (Generation::R1_7, "te_fusion_square_relu_520227473205825369_2"),
         (Generation::R2_1, "te_fusion_square_relu_17983393139876240825_2"),
     ] {
-        let descriptor = bears(&square_relu(generation, borne), generation, borne, 2);
+        let descriptor = bears(&square_relu(generation, given), generation, given, 2);
         assert_eq!(descriptor.envelope.generation, Some(generation));
-        assert_eq!(descriptor.kernel_meta_stem().unwrap().as_str(), borne);
+        assert_eq!(descriptor.kernel_meta_stem().unwrap().as_str(), given);
     }
 }
 
@@ -104,7 +104,7 @@ fn the_fused_example_has_a_name_in_every_generation() {
 
 /// The example of a single operator, with one field less, or in another order.
 #[test]
-fn what_a_file_leaves_out_is_not_hashed() {
+fn fields_that_a_file_lacks_are_not_hashed() {
     let op_list = "/job_content/op_list";
     let changed = |change: &dyn Fn(&mut Vec<Value>)| {
         let mut document = parse(EXAMPLE);

@@ -30,7 +30,7 @@ fn files_come_back_byte_by_byte() {
     }
 }
 
-/// r1.5 and later write one form; what newer ones write says that they do.
+/// r1.5 and later write one form; fields of newer ones identify them.
 #[test]
 fn generations_of_one_form_are_told_apart() {
     let document = parse(EXAMPLE);
@@ -54,7 +54,7 @@ fn generations_of_one_form_are_told_apart() {
 }
 
 #[test]
-fn what_r1_2_says() {
+fn fields_of_r1_2() {
     let Descriptor { job, spec, envelope } = read(OLDER);
     assert_eq!(spec.target, "Ascend910A");
     assert_eq!(spec.option("op_debug_level").as_deref(), Some("0"));
@@ -89,7 +89,7 @@ fn what_r1_2_says() {
 }
 
 #[test]
-fn what_r1_0_says() {
+fn fields_of_r1_0() {
     let (oldest, older) = (read(OLDEST), read(OLDER));
     assert_eq!(oldest.spec.target, "Ascend910A");
     assert!(oldest.spec.options.is_empty());
@@ -105,7 +105,7 @@ fn what_r1_0_says() {
 }
 
 #[test]
-fn what_akg_says() {
+fn fields_of_akg() {
     let Descriptor { job, spec, envelope } = read(COMPOSITE);
     assert_eq!(spec.target, "Ascend910B2");
     assert_eq!(spec.option("process").as_deref(), Some("aicore"));
@@ -144,8 +144,8 @@ fn what_akg_says() {
 /// The first versions of AKG name no chip.
 #[test]
 fn without_a_chip_the_processor_is_the_target() {
-    for (gone, left) in [("/target_info", None), ("/target_info/arch", Some(json!({ "feature": "x" })))] {
-        let document = without(&parse(COMPOSITE), gone).unwrap();
+    for (removed, left) in [("/target_info", None), ("/target_info/arch", Some(json!({ "feature": "x" })))] {
+        let document = without(&parse(COMPOSITE), removed).unwrap();
         let descriptor = read_value(&document).unwrap();
         assert_eq!(descriptor.spec.target, "aicore");
         assert_eq!(descriptor.spec.options.get("process"), None);
@@ -188,7 +188,7 @@ fn another_target_stands_where_the_first_did() {
     }
 }
 
-/// What stands in corners, or what no framework writes, comes back too.
+/// Rare fields, and fields that no framework writes, round-trip, too.
 #[test]
 fn oddities_of_every_generation_come_back() {
     for (text, at, value) in [
@@ -219,7 +219,7 @@ fn oddities_of_every_generation_come_back() {
         assert_eq!(parse(&write_info(&descriptor)), changed, "{at}");
         assert_eq!(read(&write_info(&descriptor)), descriptor, "{at}");
     }
-    for (text, gone) in [
+    for (text, removed) in [
         (OLDER, "/op_info/attrs"),
         (OLDER, "/op_info/attr_desc"),
         (OLDER, "/op_info/py_module_path"),
@@ -234,12 +234,12 @@ fn oddities_of_every_generation_come_back() {
         (COMPOSITE, "/node_name"),
         (COMPOSITE, "/platform"),
     ] {
-        let changed = without(&parse(text), gone).unwrap();
-        assert_eq!(parse(&write_info(&read_value(&changed).unwrap())), changed, "{gone}");
+        let changed = without(&parse(text), removed).unwrap();
+        assert_eq!(parse(&write_info(&read_value(&changed).unwrap())), changed, "{removed}");
     }
 }
 
-/// No attributes, said in three ways, are one job.
+/// Three spellings of no attributes are one job.
 #[test]
 fn null_attributes_are_none() {
     for (text, at) in
@@ -313,7 +313,7 @@ fn an_operator_is_not_called_data() {
     }
 }
 
-/// Jobs of any generation are written in the newest form once their envelope is gone, or does not hold them.
+/// Jobs of any generation are written in the newest form once their envelope is removed, or does not fit them.
 #[test]
 fn older_jobs_are_written_in_the_newest_form() {
     for (text, _) in ALL {
@@ -354,7 +354,7 @@ fn files_without_a_field_are_read_or_refused_by_place() {
                     refused += 1;
                 }
                 Err(InfoError::Generation { .. }) => assert!(parent.is_empty(), "{at}"),
-                // Without a shape that says otherwise, an absent tensor is one whose type is no text.
+                // Without the shape that marks it, an absent tensor is one whose type is no text.
                 Err(InfoError::Wrong { field, line, column, found, .. }) => {
                     assert!(field.starts_with(&dotted(parent)), "{field}");
                     let rest = &changed.to_string()[column - 1..];

@@ -41,7 +41,7 @@ fn data(data: usize) -> Source {
     Source::Data { data, tensor: 0 }
 }
 
-/// Two tensors of one shape, nothing else said.
+/// Two tensors of one shape, and nothing else.
 fn add() -> Job {
     let x = Tensor::new("float32", [8, 16]);
     let inputs = vec![Arg::One(input(x.clone(), data(0))), Arg::One(input(x.clone(), data(1)))];
@@ -151,7 +151,7 @@ fn keys_are_what_they_were() {
     assert_eq!(
         GOLDEN.lines().next(),
         Some(format!("# KEY_SCHEMA {KEY_SCHEMA}").as_str()),
-        "fixtures/keys/golden.txt is of another KEY_SCHEMA; write it anew:\n{}\n",
+        "fixtures/keys/golden.txt is of another KEY_SCHEMA; write it again:\n{}\n",
         made.join("\n")
     );
     assert!(

@@ -1,4 +1,4 @@
-//! Files that nobody should have written.
+//! Damaged and hostile files.
 
 use std::time::Duration;
 
@@ -75,8 +75,8 @@ fn nesting_is_read_as_deep_as_it_can_be_written() {
         let again = read_info(write_info(&bare).as_bytes()).unwrap_or_else(|error| panic!("{at}: {error}"));
         assert_eq!(again.job.digest(), descriptor.job.digest(), "{at}");
         match nested(text, at, limit - above + 1) {
-            Err(InfoError::TooDeep { field, line: 1, column, limit: said }) => {
-                assert_eq!(said, limit);
+            Err(InfoError::TooDeep { field, line: 1, column, limit: found }) => {
+                assert_eq!(found, limit);
                 assert!(field.contains("[0][0][0]") && column > limit, "{field} at column {column}");
             }
             other => panic!("{at}: {other:?}"),
@@ -107,23 +107,23 @@ fn keys_of_the_json_library_are_refused() {
     assert!(read_info(EXAMPLE.replacen("\"\"", &format!("\"{key}\""), 1).as_bytes()).is_ok());
 }
 
-/// Positions are said once, count from 1, and only a document that ends early is torn.
+/// Positions are stated once, count from 1, and only a document that ends early is truncated.
 #[test]
-fn what_is_no_json_is_told_from_what_is_torn() {
-    let torn = |bytes: &[u8]| match refused(bytes) {
+fn invalid_json_and_truncated_json_have_different_help() {
+    let truncated = |bytes: &[u8]| match refused(bytes) {
         InfoError::Json { line, column, problem, help, .. } => {
             assert!(!problem.contains("line"), "{problem}");
             (line, column, help.contains("delete it"))
         }
         other => panic!("{other}"),
     };
-    assert_eq!(torn(b"{\n"), (2, 1, true));
-    assert_eq!(torn(b"{\"a\": 1"), (1, 7, true));
-    assert!(torn(format!("{}\0\0", &EXAMPLE[..100]).as_bytes()).2);
+    assert_eq!(truncated(b"{\n"), (2, 1, true));
+    assert_eq!(truncated(b"{\"a\": 1"), (1, 7, true));
+    assert!(truncated(format!("{}\0\0", &EXAMPLE[..100]).as_bytes()).2);
     // A byte order mark, UTF-16, `version.info` of an installation.
-    assert_eq!(torn("\u{feff}{}".as_bytes()), (1, 1, false));
-    assert_eq!(torn(b"\xff\xfe{\0}\0 "), (1, 1, false));
-    assert_eq!(torn(b"Version=7.0.RC1\n"), (1, 1, false));
+    assert_eq!(truncated("\u{feff}{}".as_bytes()), (1, 1, false));
+    assert_eq!(truncated(b"\xff\xfe{\0}\0 "), (1, 1, false));
+    assert_eq!(truncated(b"Version=7.0.RC1\n"), (1, 1, false));
     let error = refused("\n  [1]");
     assert!(matches!(error, InfoError::Generation { line: 2, column: 3, .. }), "{error}");
     assert!(error.to_string().contains("at line 2 column 3"), "{error}");
@@ -324,7 +324,7 @@ fn twenty_thousand_operators_take_linear_time() {
 fn ten_thousand_outputs_take_linear_time() {
     let document = parse(EXAMPLE);
     let tensor = document.pointer("/job_content/op_list/0/output_desc/0").unwrap().clone();
-    // All of one name, which is the worst for who looks names up.
+    // All of one name, the worst case of a look-up by name.
     let outputs = Value::from(vec![tensor; 10_000]);
     let text = with(&document, "/job_content/op_list/0/output_desc", outputs).to_string();
     assert!((text.len() as u64) < MAX_INFO_BYTES);

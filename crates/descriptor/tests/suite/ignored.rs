@@ -16,7 +16,7 @@ fn sample(generation: Generation, object: &str) -> (Value, String) {
         (Generation::R1_2, "") => (OLDER, ""),
         (Generation::Akg, "op_desc[]") => (COMPOSITE, "/op_desc/1"),
         (Generation::Akg, "") => (COMPOSITE, ""),
-        other => panic!("say where the object of {other:?} stands"),
+        other => panic!("state where the object of {other:?} is"),
     };
     (parse(text), at.to_owned())
 }
@@ -47,7 +47,7 @@ fn rows_do_not_count_and_come_back() {
     }
 }
 
-/// A name is ignored only where its row says: anywhere else, and in any other generation, the field counts.
+/// A name is ignored only in the object and the generations of its row: anywhere else, and in any other generation, the field counts.
 #[test]
 fn the_same_name_elsewhere_counts() {
     let everywhere = [
@@ -68,7 +68,7 @@ fn the_same_name_elsewhere_counts() {
                 let counts = after.job.digest() != before.job.digest() || after.spec != before.spec;
                 let generation = before.envelope.generation.unwrap();
                 let object = at.rsplit('/').find(|step| *step != "0").unwrap().replace("1", "op_desc[]");
-                // AKG's operators name their folder so, too; as a known field.
+                // AKG's operators have a known field of this name.
                 let known = at == &"/op_desc/1" && row.field == "impl_path";
                 let ignored = known || row.object == object && row.generations.contains(&generation);
                 assert_eq!(counts, !ignored, "{generation} {at}: {}", row.field);

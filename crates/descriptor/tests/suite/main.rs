@@ -1,4 +1,4 @@
-//! What descriptors promise: they come back as they were, and what counts in a key is what changes code.
+//! The promises of descriptors: they round-trip, and a field counts in a key exactly if it changes code.
 
 #[cfg(test)]
 mod attacks;
@@ -25,6 +25,8 @@ mod parts;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]
+mod repeats;
+#[cfg(test)]
 mod round_trip;
 #[cfg(test)]
 mod spelling;
@@ -34,7 +36,5 @@ mod table;
 mod translated;
 #[cfg(test)]
 mod tree;
-#[cfg(test)]
-mod twins;
 #[cfg(test)]
 mod vendor;

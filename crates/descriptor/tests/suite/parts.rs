@@ -1,4 +1,4 @@
-//! What a key is made of.
+//! The parts of a key.
 
 use std::collections::BTreeSet;
 

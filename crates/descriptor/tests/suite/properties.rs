@@ -1,4 +1,4 @@
-//! What holds for any input.
+//! Properties of any input.
 
 use opkeep_descriptor::{
     Descriptor, Diff, Envelope, ForeignName, Generation, KernelName, OpLabels, TensorLabel, fuzz, read_info,
@@ -70,7 +70,7 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// What was read comes back as the same descriptor, and as the same job without its envelope.
+/// A written descriptor is read as the same descriptor, and without its envelope as the same job.
 fn comes_back(descriptor: &Descriptor) -> Result<(), TestCaseError> {
     let again = read_info(write_info(descriptor).as_bytes());
     prop_assert_eq!(again.as_ref(), Ok(descriptor));
@@ -108,7 +108,7 @@ fn newer_document() -> impl Strategy<Value = Document> {
     proptest::sample::select([EXAMPLE, RICH, FUSED].map(Document).to_vec())
 }
 
-/// What two jobs have different is what their digests say.
+/// Two jobs have a difference if and only if their digests differ.
 fn differ_by_digest(old: &Descriptor, new: &Descriptor) -> Result<(), TestCaseError> {
     let diff = Diff::of_jobs(&old.job, &new.job);
     prop_assert_eq!(diff.is_empty(), old.job.digest() == new.job.digest(), "{}", diff);
@@ -158,7 +158,7 @@ proptest! {
 
     /// The same in files of r1.2 and of AKG.
     #[test]
-    fn who_asked_changes_no_older_key(name in ".*", id in any::<i64>()) {
+    fn the_request_changes_no_older_key(name in ".*", id in any::<i64>()) {
         let of_r1_2 = [
             ("/impl_path", json!(name)),
             ("/op_info/dynamic_index", json!(id)),
@@ -201,9 +201,9 @@ proptest! {
         prop_assert_eq!(read(&renamed).job, before.job);
     }
 
-    /// The same through the file: who asked, in the fields of the file.
+    /// The same by the fields of the file.
     #[test]
-    fn who_asked_changes_no_key(Document(text) in newer_document(), name in ".*", id in any::<i64>()) {
+    fn the_request_changes_no_key(Document(text) in newer_document(), name in ".*", id in any::<i64>()) {
         let before = read(text);
         let mut asked = parse(text);
         for at in ["/job_id", "/source_id", "/job_content/scope_id"] {
@@ -245,7 +245,7 @@ proptest! {
         }
     }
 
-    /// A digit for a digit, a letter for a letter: the file stays JSON, and says something else.
+    /// A digit for a digit, a letter for a letter: the file stays JSON, with another meaning.
     #[test]
     fn changed_digits_and_letters_come_back(
         Document(text) in document(),

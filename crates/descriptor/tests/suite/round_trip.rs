@@ -15,7 +15,7 @@ fn the_vendors_example_comes_back_byte_by_byte() {
 
 #[test]
 fn only_a_kernels_name_changes_with_it() {
-    // A file of r1.0 does not say the kernel's name.
+    // A file of r1.0 does not state the kernel's name.
     for text in [EXAMPLE, RICH, FUSED, OLDER, COMPOSITE] {
         let descriptor = read(text);
         let own = &descriptor.envelope.fusion_op_name;
@@ -98,8 +98,8 @@ fn the_vendors_example_says_what_it_says() {
     assert_eq!(labels.inputs[0].name.as_deref(), Some("x_0"));
     assert_eq!(labels.outputs[0].name.as_deref(), Some("y"));
     assert_eq!(labels.outputs[0].dtype_fields, DtypeFields::Both);
-    let twin = labels.output_data_desc.as_ref().unwrap();
-    assert!(!twin.described_only && twin.labels[0].name.is_none() && labels.attr_desc.is_none());
+    let repeat = labels.output_data_desc.as_ref().unwrap();
+    assert!(!repeat.described_only && repeat.labels[0].name.is_none() && labels.attr_desc.is_none());
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn the_rich_job_says_what_it_says() {
     let flags = &job.ops[0].flags;
     assert_eq!((flags.dynamic_compile_static, flags.int64_mode), (Some(true), Some(true)));
     assert_eq!((flags.is_dynamic_impl, flags.unknown_shape), (Some(false), Some(false)));
-    // Of fused operators, these are not said.
+    // Files do not state these of fused operators.
     assert_eq!((&flags.build_type, flags.max_kernel_id, &flags.miss_support_info), (&None, None, &None));
     assert_eq!(flags.pattern.as_deref(), Some("ElemWise"));
     assert_eq!(job.ops[1].flags.is_dynamic_impl, Some(true));
@@ -226,12 +226,12 @@ fn debug_levels_3_and_4_are_0_and_no_other_level_is() {
     }
 }
 
-/// What files hold that no framework writes, or only in corners, comes back too.
+/// Rare fields, and fields that no framework writes, round-trip, too.
 #[test]
 fn oddities_come_back() {
     let document = parse(RICH);
     let op = "/job_content/op_list/5";
-    let odd: Vec<(&str, String, Value)> = vec![
+    let rare: Vec<(&str, String, Value)> = vec![
         ("explicit null", format!("{op}/attrs/0/value"), Value::Null),
         ("no type of an attribute", format!("{op}/attrs/0/dtype"), "".into()),
         ("no format", format!("{op}/output_desc/0/format"), "".into()),
@@ -244,7 +244,7 @@ fn oddities_come_back() {
         ("constant null", "/job_content/op_list/3/output_desc/0/const_value".into(), Value::Null),
         ("a data op that computes", "/job_content/op_list/0/future_data".into(), json!({ "attrs": [1.5] })),
     ];
-    for (what, at, value) in odd {
+    for (what, at, value) in rare {
         let changed = with(&document, &at, value);
         assert_eq!(parse(&write_info(&read_value(&changed).unwrap())), changed, "{what}");
     }
@@ -267,7 +267,7 @@ fn oddities_come_back() {
     }
     assert_eq!(parse(&write_info(&read_value(&changed).unwrap())), changed);
 
-    for gone in [
+    for removed in [
         "/job_id",
         "/source_id",
         "/job_content/scope_id",
@@ -282,8 +282,8 @@ fn oddities_come_back() {
         "/job_content/op_list/5/input_desc/0/dtype",
         "/job_content/op_list/5/input_desc/0/name",
     ] {
-        let changed = without(&document, gone).unwrap();
-        assert_eq!(parse(&write_info(&read_value(&changed).unwrap())), changed, "{gone}");
+        let changed = without(&document, removed).unwrap();
+        assert_eq!(parse(&write_info(&read_value(&changed).unwrap())), changed, "{removed}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is spelled otherwise but the same is one key; what only looks alike is not.
+//! Different spellings of one job have one key; similar texts of different jobs have two.
 
 use std::collections::BTreeSet;
 
@@ -36,7 +36,7 @@ fn numbers_count_by_value() {
         assert_eq!(with_attr("float64", token), with_attr("float64", "1e-05"), "{token}");
         assert_eq!(with_unknown(token), with_unknown("1e-05"), "{token}");
     }
-    // A whole number of a float attribute is a float; in an unknown field nobody knows.
+    // A whole number of a float attribute is a float; in an unknown field its type is unknown.
     assert_eq!(with_attr("float32", "1"), with_attr("float32", "1.0"));
     assert_ne!(with_unknown("1"), with_unknown("1.0"));
 }
@@ -75,7 +75,7 @@ fn tokens_that_come_back_in_other_words_are_the_same() {
     assert_eq!(read(&shape).job, read(&EXAMPLE.replacen("3\n", "0\n", 1)).job);
 }
 
-/// The fusion pattern is what the framework noted of a single operator, and what a compiler is told of several.
+/// The fusion pattern of a single operator is a note of the framework; that of several is passed to the compiler.
 #[test]
 fn the_pattern_counts_where_operators_are_fused() {
     for (text, at, counts) in [
@@ -177,10 +177,10 @@ fn values_of_different_types_never_collide() {
 #[test]
 fn null_and_absent_are_different_where_nothing_says_they_are_the_same() {
     let document = parse(RICH);
-    let mut gone = document.clone();
-    gone.pointer_mut(&format!("{LAYER_NORM}/attrs/0")).unwrap().as_object_mut().unwrap().remove("value");
-    let gone = with(&gone, &format!("{LAYER_NORM}/attr_desc/0"), Value::Null);
-    assert_ne!(with_attr("float32", "null"), digest(&gone));
+    let mut removed = document.clone();
+    removed.pointer_mut(&format!("{LAYER_NORM}/attrs/0")).unwrap().as_object_mut().unwrap().remove("value");
+    let removed = with(&removed, &format!("{LAYER_NORM}/attr_desc/0"), Value::Null);
+    assert_ne!(with_attr("float32", "null"), digest(&removed));
 }
 
 #[test]

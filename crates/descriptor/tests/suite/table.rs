@@ -18,7 +18,7 @@ pub(crate) enum Counts {
     /// A tensor's name: in the job's digest if it breaks a link, else nowhere.
     Link,
     /// Repeats other fields: counts once it no longer does, and its absence does not.
-    Twin,
+    Repeat,
 }
 
 /// What an absent field means.
@@ -30,7 +30,7 @@ pub(crate) enum Absent {
     Refused,
     /// This value, as JSON.
     Means(&'static str),
-    /// What its sibling says.
+    /// As its sibling.
     Like(&'static str),
     /// From each dimension itself.
     Range,
@@ -39,7 +39,7 @@ pub(crate) enum Absent {
 }
 
 use Absent::{Like, Means, Nothing, Range, Refused};
-use Counts::{Fused, Job, Link, Not, Spec, Twin};
+use Counts::{Fused, Job, Link, Not, Repeat, Spec};
 
 /// A field by pattern, what a change of it changes, and what its absence means. `*` at the end is everything below. The
 /// first that fits is meant.
@@ -84,7 +84,10 @@ pub(crate) fn tables() -> [Table; 4] {
     let plain = with(&with(&parse(OLDEST), "/attrs", json!([])), "/is_dynamic_shape", json!(false));
     let r1_0 = Table {
         fields: R1_0_FIELDS,
-        documents: vec![("oldest", without_twins(parse(OLDEST))), ("oldest, plain", without_twins(plain))],
+        documents: vec![
+            ("oldest", without_repeats(parse(OLDEST))),
+            ("oldest, plain", without_repeats(plain)),
+        ],
         ..r1_2_like(&r1_2)
     };
     let plain = with(&parse(COMPOSITE), "/op_desc/0/attr", json!([]));
@@ -150,11 +153,11 @@ const FIELDS: &[Row] = &[
     ("job_content.op_list[op].future_op*", Job, Absent::Counts),
     ("job_content.op_list[op].input_desc", Job, Absent::Counts),
     ("job_content.op_list[op].output_desc", Job, Refused),
-    ("job_content.op_list[op].output_data_desc[].dtype", Twin, Like("data_type")),
-    ("job_content.op_list[op].output_data_desc[].data_type", Twin, Like("dtype")),
-    ("job_content.op_list[op].output_data_desc[].param_type", Twin, Means(r#""required""#)),
-    ("job_content.op_list[op].output_data_desc*", Twin, Absent::Counts),
-    ("job_content.op_list[op].attr_desc*", Twin, Absent::Counts),
+    ("job_content.op_list[op].output_data_desc[].dtype", Repeat, Like("data_type")),
+    ("job_content.op_list[op].output_data_desc[].data_type", Repeat, Like("dtype")),
+    ("job_content.op_list[op].output_data_desc[].param_type", Repeat, Means(r#""required""#)),
+    ("job_content.op_list[op].output_data_desc*", Repeat, Absent::Counts),
+    ("job_content.op_list[op].attr_desc*", Repeat, Absent::Counts),
     ("job_content.op_list[op].attrs", Job, Means("[]")),
     ("job_content.op_list[op].attrs[]", Job, Absent::Counts),
     ("job_content.op_list[op].attrs[].name", Job, Refused),
@@ -334,10 +337,10 @@ impl Table {
             let (kind, rules) = if absent { ("absent", self.no_tensor) } else { ("tensor", self.tensor) };
             let found = rules.iter().find(|(rule, ..)| fits(rule, field));
             let (name, counts, missing) =
-                found.unwrap_or_else(|| panic!("say in {kind} what a change of `{field}` changes ({at})"));
+                found.unwrap_or_else(|| panic!("state in {kind} what a change of `{field}` changes ({at})"));
             return (format!("{kind}.{name}"), *counts, *missing);
         }
-        panic!("say in a table what a change of `{pattern}` changes ({at})")
+        panic!("state in a table what a change of `{pattern}` changes ({at})")
     }
 
     /// All rules, as [`rule`](Self::rule) names them.
@@ -349,8 +352,8 @@ impl Table {
     }
 }
 
-/// Without what repeats other fields: a twin that no longer fits is not what counts.
-fn without_twins(mut document: Value) -> Value {
+/// Without the fields that repeat others: these tests are not about repetitions that no longer fit.
+fn without_repeats(mut document: Value) -> Value {
     if let Some(ops) = document.pointer_mut("/job_content/op_list").and_then(Value::as_array_mut) {
         for op in ops {
             op.as_object_mut().unwrap().remove("output_data_desc");
@@ -370,14 +373,14 @@ fn job_content_documents() -> Vec<(&'static str, Value)> {
         ("example", parse(EXAMPLE)),
         ("rich", parse(RICH)),
         ("fused", parse(FUSED)),
-        ("example without twins", without_twins(parse(EXAMPLE))),
-        ("rich without twins", without_twins(parse(RICH))),
-        ("fused without twins", without_twins(parse(FUSED))),
+        ("example without repeats", without_repeats(parse(EXAMPLE))),
+        ("rich without repeats", without_repeats(parse(RICH))),
+        ("fused without repeats", without_repeats(parse(FUSED))),
     ]
 }
 
 fn r1_2_documents() -> Vec<(&'static str, Value)> {
-    let older = without_twins(parse(OLDER));
+    let older = without_repeats(parse(OLDER));
     let plain = with(&with(&older, "/op_info/attrs", json!([])), "/op_info/is_dynamic_shape", json!(false));
-    vec![("older without twins", older), ("older, plain, without twins", plain)]
+    vec![("older without repeats", older), ("older, plain, without repeats", plain)]
 }

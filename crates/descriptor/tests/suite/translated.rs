@@ -21,7 +21,7 @@ fn newer(dynamic: bool) -> Value {
     document
 }
 
-/// The same operator, whichever of them wrote it down, has in each generation the one name.
+/// One operator has one name in each generation, whatever generation wrote the file.
 #[test]
 fn one_operator_has_one_name_a_generation() {
     let (old, new) = (read(EXAMPLE), read_value(&newer(false)).unwrap());
@@ -33,7 +33,7 @@ fn one_operator_has_one_name_a_generation() {
     }
     assert_eq!(name(&new, R1_7, 2).unwrap(), "square_14813224250232759267_2");
     let what = "whether the implementation is dynamic";
-    assert_eq!(name(&old, R1_7, 2), Err(NameError::Unsaid { generation: R1_7, what }));
+    assert_eq!(name(&old, R1_7, 2), Err(NameError::Unstated { generation: R1_7, what }));
     let dynamic = read_value(&newer(true)).unwrap();
     for generation in [R1_5, R1_6] {
         assert_eq!(name(&dynamic, generation, 2), spelling(generation, "dynamic implementations"));
@@ -41,7 +41,7 @@ fn one_operator_has_one_name_a_generation() {
     assert!(name(&dynamic, R1_7, 2).is_ok());
 }
 
-/// Since r2.1 the hash is of the device and its folders: of another device it is not known.
+/// Since r2.1 the device and its directories are hashed: the name on another device is not known.
 #[test]
 fn since_r2_1_names_are_of_one_device() {
     let mut document = newer(false);
@@ -57,7 +57,7 @@ fn since_r2_1_names_are_of_one_device() {
     }
     let descriptor = read_value(&document).unwrap();
     assert_eq!(name(&descriptor, R2_1, 2).unwrap(), "square_7079398452968708076_2");
-    let other = NameError::OtherDevice { generation: R2_1, said: "2".into(), asked: 5 };
+    let other = NameError::OtherDevice { generation: R2_1, stated: "2".into(), asked: 5 };
     assert_eq!(name(&descriptor, R2_1, 5), Err(other));
     assert_eq!(descriptor.named_by("square_7079398452968708076_2"), Some(R2_1));
     assert_eq!(descriptor.named_by("square_7079398452968708076_5"), None);
@@ -65,7 +65,7 @@ fn since_r2_1_names_are_of_one_device() {
     assert_eq!(name(&read_value(&on_5).unwrap(), R2_1, 5).unwrap(), "square_5744936664655887602_5");
     let soc_info = document["job_content"]["SocInfo"].as_object_mut().unwrap();
     soc_info.remove("deviceId");
-    assert!(matches!(name(&read_value(&document).unwrap(), R2_1, 2), Err(NameError::Unsaid { .. })));
+    assert!(matches!(name(&read_value(&document).unwrap(), R2_1, 2), Err(NameError::Unstated { .. })));
 }
 
 /// The whole name has to be that of the descriptor: a kernel under another one's words is not its kernel.
@@ -83,10 +83,10 @@ fn a_name_of_other_words_is_not_its_name() {
     assert_eq!(descriptor.named_by("square_12484080525657478220_9"), Some(R1_5));
 
     let older = read(OLDER);
-    let borne = name(&older, R1_2, 5).unwrap();
+    let given = name(&older, R1_2, 5).unwrap();
     let relu = read_value(&with(&parse(OLDER), "/op_info/Type", "Relu".into())).unwrap();
-    assert_eq!((older.named_by(&borne), relu.named_by(&borne)), (Some(R1_2), None));
-    assert_eq!(relu.named_by(&borne.replace("ConcatDemo", "Relu")), Some(R1_2));
+    assert_eq!((older.named_by(&given), relu.named_by(&given)), (Some(R1_2), None));
+    assert_eq!(relu.named_by(&given.replace("ConcatDemo", "Relu")), Some(R1_2));
 }
 
 /// What a change of the example makes of the name of each generation; `None` where it stays certain.
@@ -107,7 +107,7 @@ fn one(op: &mut Op) -> &mut Tensor {
 }
 
 #[test]
-fn what_is_written_otherwise_is_not_guessed() {
+fn other_spellings_are_not_guessed() {
     let refused = |what, op: &dyn Fn(&mut Op)| {
         assert_eq!(change(op), [R1_0, R1_5, R1_6].map(|generation| spelling(generation, what)));
     };
@@ -168,7 +168,7 @@ fn r1_2_has_a_name_where_its_options_are_known() {
     for (field, value) in
         [("coreType", "AiCore"), ("op_impl_mode", "high_precision"), ("autoTilingMode", "RL")]
     {
-        let told = with(&known, &format!("{options}/{field}"), value.into());
-        assert_eq!(name(&read_value(&told).unwrap(), R1_2, 7), spelling(R1_2, "these options"), "{field}");
+        let changed = with(&known, &format!("{options}/{field}"), value.into());
+        assert_eq!(name(&read_value(&changed).unwrap(), R1_2, 7), spelling(R1_2, "these options"), "{field}");
     }
 }

@@ -73,7 +73,7 @@ pub(crate) fn paths(document: &Value) -> Vec<String> {
     paths
 }
 
-/// A path without its indices: `op_list` says of which kind of op, lists in lists count as one.
+/// A path without its indices: `op_list` with the kind of op; lists in lists count as one.
 pub(crate) fn pattern(document: &Value, at: &str) -> String {
     let mut pattern = String::new();
     let mut here = String::new();

@@ -27,10 +27,10 @@ pub(crate) fn name(
     KernelName::mindspore(descriptor, generation, device).map(|name| name.to_string())
 }
 
-/// The name on the device that the document says, if it says one.
+/// The name on the device that the document states, if it states one.
 fn named(document: &Value, generation: Generation) -> String {
-    let said = document.pointer("/job_content/SocInfo/deviceId").and_then(Value::as_str);
-    let device = said.map_or(2, |device| device.parse().unwrap());
+    let stated = document.pointer("/job_content/SocInfo/deviceId").and_then(Value::as_str);
+    let device = stated.map_or(2, |device| device.parse().unwrap());
     name(&read_value(document).unwrap(), generation, device).unwrap()
 }
 
@@ -46,11 +46,14 @@ fn names_are_those_that_the_vendor_gives() {
         let all = Generation::ALL.into_iter();
         let generation = all.clone().find(|known| format!("{known:?}") == generation).unwrap();
         let number = ForeignName::parse(&format!("x{expected}")).unwrap().number().unwrap();
-        let says_its_words = !expected.starts_with('_');
-        let borne = if says_its_words { expected.to_owned() } else { format!("Any{expected}") };
-        assert_eq!(descriptor.named_by(&borne), Some(generation), "{line}");
-        let others = [format!("x{borne}"), borne.replacen('_', "_x", 1)];
-        assert!(!says_its_words || others.iter().all(|other| descriptor.named_by(other).is_none()), "{line}");
+        let states_its_words = !expected.starts_with('_');
+        let given = if states_its_words { expected.to_owned() } else { format!("Any{expected}") };
+        assert_eq!(descriptor.named_by(&given), Some(generation), "{line}");
+        let others = [format!("x{given}"), given.replacen('_', "_x", 1)];
+        assert!(
+            !states_its_words || others.iter().all(|other| descriptor.named_by(other).is_none()),
+            "{line}"
+        );
         if descriptor.job.ops[0].op_type.is_empty() {
             assert_eq!(name(&descriptor, generation, 5), Err(NameError::NoType { number }));
             descriptor.job.ops[0].op_type = "ConcatDemo".into();
@@ -100,7 +103,7 @@ fn the_example_has_the_names_of_the_older_example() {
     assert_eq!(name(&descriptor, Generation::R1_2, 7).unwrap(), "Square_2989580383048251395_7");
 }
 
-/// Nothing but what its type, its tensors and its place say, as a program makes it.
+/// A job of type, tensors and target only, as a program makes it.
 pub(crate) fn square() -> Descriptor {
     let mut x = Tensor::new("float32", [3]);
     x.ori_format = Some("NCHW".into());
@@ -121,12 +124,12 @@ pub(crate) fn square() -> Descriptor {
     Descriptor { job, spec: BuildSpec::new("Ascend910A"), envelope: Envelope::default() }
 }
 
-/// What a program made, and what an older file says, is named as the framework would write it.
+/// A job made by a program or read from an older file has the name that the framework would give it.
 #[test]
 fn jobs_of_programs_have_the_frameworks_names() {
     let made = square();
     assert_eq!(name(&made, Generation::R1_5, 2).unwrap(), "square_12484080525657478220_2");
-    // r1.7 and later also say whether the implementation is dynamic.
+    // r1.7 and later also state whether the implementation is dynamic.
     let mut newer = parse(EXAMPLE);
     newer["job_content"]["op_list"][1]["is_dynamic_impl"] = false.into();
     let newer = named(&newer, Generation::R1_7);
@@ -165,7 +168,7 @@ fn rich(generation: Generation) -> Value {
 
 /// What the hashes do not hold: nodes, ids, and before r2.1 everything of `SocInfo`.
 #[test]
-fn what_is_not_hashed_changes_no_name() {
+fn fields_that_are_not_hashed_change_no_name() {
     const ALL: [Generation; 4] = [Generation::R1_5, Generation::R1_6, Generation::R1_7, Generation::R2_1];
     let at = "/job_content";
     for (place, value) in [
@@ -207,16 +210,16 @@ fn what_is_not_hashed_changes_no_name() {
             assert_ne!(named(&changed, generation), named(&document, generation), "{generation}: {place}");
         }
     }
-    // Spelling is the library's: the file may say what it likes.
+    // The name follows from the library's spelling, not from the file's.
     let document = rich(Generation::R1_5);
     let spelled = with(&document, "/job_content/op_list/5/attrs/0/value", parse("0.00001"));
     let spelled = with(&spelled, "/job_content/op_list/5/attr_desc/0", parse("1E-5"));
     assert_eq!(named(&spelled, Generation::R1_5), named(&document, Generation::R1_5));
 }
 
-/// What r1.0 and r1.1 leave out of the hash, also where a file says it all the same.
+/// Fields that r1.0 and r1.1 do not hash, even if a file has them.
 #[test]
-fn what_the_oldest_do_not_hash_changes_no_name() {
+fn fields_that_the_oldest_do_not_hash_change_no_name() {
     let before = read(OLDEST);
     let number = |descriptor: &Descriptor| name(descriptor, Generation::R1_0, 0).unwrap_err();
     for field in
@@ -268,8 +271,8 @@ fn akg_names_go_by_the_composite() {
         assert_ne!(akg(&with(&document, place, value)), akg(&document), "{place}");
     }
     let nameless = read_value(&with(&document, "/op", "fused".into())).unwrap();
-    let unsaid = NameError::Unsaid { generation: Generation::Akg, what: "the words of the name" };
-    assert_eq!(name(&nameless, Generation::Akg, 0), Err(unsaid));
+    let unstated = NameError::Unstated { generation: Generation::Akg, what: "the words of the name" };
+    assert_eq!(name(&nameless, Generation::Akg, 0), Err(unstated));
 }
 
 /// A name that is not known is not guessed.
@@ -284,18 +287,18 @@ fn names_that_do_not_exist_are_refused() {
         assert_eq!(refused(text, Akg), NameError::OtherCompiler { generation: Akg });
     }
     assert_eq!(refused(RICH, R1_2), NameError::Operators { generation: R1_2, ops: 3 });
-    let unsaid = |generation, what| NameError::Unsaid { generation, what };
-    assert_eq!(refused(EXAMPLE, R2_1), unsaid(R2_1, "`te_version`, directories and device"));
-    assert_eq!(refused(OLDEST, R1_2), unsaid(R1_2, "all options"));
-    assert_eq!(name(&square(), R1_0, 0), Err(unsaid(R1_0, "the names of inputs and outputs")));
+    let unstated = |generation, what| NameError::Unstated { generation, what };
+    assert_eq!(refused(EXAMPLE, R2_1), unstated(R2_1, "`te_version`, directories and device"));
+    assert_eq!(refused(OLDEST, R1_2), unstated(R1_2, "all options"));
+    assert_eq!(name(&square(), R1_0, 0), Err(unstated(R1_0, "the names of inputs and outputs")));
     let mut typeless = square();
     typeless.job.ops[0].op_type.clear();
-    assert_eq!(name(&typeless, R1_5, 0), Err(unsaid(R1_5, "the operator's type")));
+    assert_eq!(name(&typeless, R1_5, 0), Err(unstated(R1_5, "the operator's type")));
     let mut nothing = square();
     nothing.job.ops.clear();
     assert_eq!(name(&nothing, R1_0, 0), Err(NameError::Operators { generation: R1_0, ops: 0 }));
 
-    // No attributes, said otherwise, are none.
+    // Other spellings of no attributes.
     let mut plain = read(EXAMPLE);
     plain.job.ops[0].attrs = Some(Vec::new());
     assert_eq!(name(&plain, R1_0, 0), name(&read(EXAMPLE), R1_0, 0));
@@ -304,7 +307,7 @@ fn names_that_do_not_exist_are_refused() {
     assert!(matches!(&error, NameError::Number { token } if token.contains("400")), "{error}");
 }
 
-/// A name is one of files: nothing that a descriptor says can lead out of a folder.
+/// A name is a file name: no content of a descriptor gives a path to another directory.
 #[test]
 fn names_are_words() {
     for func in ["../x", "a b", "", "a/b", "é", "a\0", &"f".repeat(300)] {

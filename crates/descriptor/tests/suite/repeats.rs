@@ -1,4 +1,4 @@
-//! What only repeats other fields does not count, in whichever of the frameworks' ways it does.
+//! Fields that only repeat others do not count, in each form that frameworks write.
 
 use opkeep_descriptor::{Descriptor, read_info, write_info};
 use opkeep_digest::Digest;
@@ -8,7 +8,7 @@ use crate::tree::{EXAMPLE, FUSED, RICH, parse, read, read_value, with};
 
 const OP: &str = "/job_content/op_list/1";
 
-/// The digest of what was read, which comes back with its envelope and without.
+/// The digest of the descriptor, which round-trips with its envelope and without.
 fn digest(document: &Value) -> Digest {
     let descriptor = read_value(document).unwrap();
     assert_eq!(parse(&write_info(&descriptor)), *document);
@@ -47,20 +47,22 @@ fn the_attribute_is_ref_may_be_repeated() {
 fn outputs_that_are_not_described_need_not_be_repeated() {
     let document = parse(EXAMPLE);
     let output = document.pointer(&format!("{OP}/output_desc/0")).unwrap().clone();
-    let mut twin = output.clone();
-    twin.as_object_mut().unwrap().remove("name");
+    let mut repeat = output.clone();
+    repeat.as_object_mut().unwrap().remove("name");
     let absent = json!({ "name": "z", "param_type": "optional", "shape": "NULL", "valid": false });
     let mut nameless = absent.clone();
     nameless.as_object_mut().unwrap().remove("name");
     let mut document = with(&document, &format!("{OP}/output_desc"), json!([output, absent, [output]]));
-    let twins = [json!([twin]), json!([twin, nameless, [twin]])];
+    let repeats = [json!([repeat]), json!([repeat, nameless, [repeat]])];
     document.pointer_mut(OP).unwrap().as_object_mut().unwrap().remove("output_data_desc");
     let none = digest(&document);
-    for repeated in twins {
+    for repeated in repeats {
         set(&mut document, "output_data_desc", repeated.clone());
         assert_eq!(digest(&document), none, "{repeated}");
     }
-    for other in [json!([]), json!([twin, nameless]), json!([twin, absent, [twin]]), json!([twin, twin])] {
+    for other in
+        [json!([]), json!([repeat, nameless]), json!([repeat, absent, [repeat]]), json!([repeat, repeat])]
+    {
         set(&mut document, "output_data_desc", other.clone());
         assert_ne!(digest(&document), none, "{other}");
     }
@@ -69,23 +71,26 @@ fn outputs_that_are_not_described_need_not_be_repeated() {
     assert!(read(FUSED).job.ops[0].extra.is_empty());
 }
 
-/// A twin may be spelled otherwise than what it repeats: it is the same with other names for everything.
+/// A repetition may be spelled differently from the repeated fields.
 #[test]
 fn a_twin_is_one_however_it_is_spelled() {
-    let twin = format!("{OP}/output_data_desc/0");
+    let repeat = format!("{OP}/output_data_desc/0");
     let none = read(EXAMPLE).job.digest();
-    for (gone, stays) in [("dtype", true), ("data_type", true), ("param_type", true), ("valid", false)] {
+    for (removed, stays) in [("dtype", true), ("data_type", true), ("param_type", true), ("valid", false)] {
         let mut document = parse(EXAMPLE);
-        document.pointer_mut(&twin).unwrap().as_object_mut().unwrap().remove(gone);
-        assert_eq!(digest(&document) == none, stays, "{gone}");
-        // The outputs in short, and the twin at length.
+        document.pointer_mut(&repeat).unwrap().as_object_mut().unwrap().remove(removed);
+        assert_eq!(digest(&document) == none, stays, "{removed}");
+        // The outputs lack the field, and the repetition has it.
         let mut document = parse(EXAMPLE);
         let output = document.pointer_mut(&format!("{OP}/output_desc/0")).unwrap();
-        output.as_object_mut().unwrap().remove(gone);
-        assert_eq!(digest(&document) == none, stays, "{gone}");
+        output.as_object_mut().unwrap().remove(removed);
+        assert_eq!(digest(&document) == none, stays, "{removed}");
     }
-    let named =
-        with(&parse(EXAMPLE), &twin, parse(EXAMPLE).pointer(&format!("{OP}/output_desc/0")).unwrap().clone());
+    let named = with(
+        &parse(EXAMPLE),
+        &repeat,
+        parse(EXAMPLE).pointer(&format!("{OP}/output_desc/0")).unwrap().clone(),
+    );
     assert_eq!(digest(&named), none);
 }
 
