@@ -214,7 +214,7 @@ mod tests {
         );
     }
 
-    /// Everything that may stand around `key=value` without changing what it says.
+    /// Text around `key=value` that does not change its meaning.
     fn line(key: &'static str, value: String) -> impl Strategy<Value = String> {
         let blank = || prop_oneof![Just(""), Just(" "), Just("\t  ")];
         let end = prop_oneof![Just(""), Just("\r"), Just("  "), Just(" # so many"), Just("#x=1\r")];

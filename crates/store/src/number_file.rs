@@ -41,7 +41,7 @@ pub(crate) struct NumberFile<const N: usize> {
     pub(crate) title: &'static str,
     /// The first line of the files that earlier versions wrote, which are no longer than their numbers.
     pub(crate) earlier_title: &'static str,
-    /// What each number is called.
+    /// The name of each number.
     pub(crate) names: [&'static str; N],
 }
 

@@ -40,7 +40,7 @@ pub enum InfoError {
         column: usize,
         /// The JSON parser's message.
         problem: String,
-        /// What the user can do.
+        /// The help for the user.
         help: &'static str,
     },
     /// A key that the JSON library reserves.
@@ -105,7 +105,7 @@ pub enum InfoError {
         line: usize,
         /// Column in bytes, from 1.
         column: usize,
-        /// What the format allows.
+        /// The values that the format allows.
         expected: &'static str,
         /// The value found, truncated to 80 characters.
         found: String,

@@ -35,14 +35,14 @@ pub(crate) struct EvictionGoal {
 }
 
 impl EvictionGoal {
-    pub(crate) fn is_reached_by(&self, gone: &FileTotals) -> bool {
-        gone.bytes >= self.bytes && gone.files >= self.entries
+    pub(crate) fn is_reached_by(&self, evicted: &FileTotals) -> bool {
+        evicted.bytes >= self.bytes && evicted.files >= self.entries
     }
 
-    fn left_after(&self, gone: &FileTotals) -> Self {
+    fn left_after(&self, evicted: &FileTotals) -> Self {
         Self {
-            bytes: self.bytes.saturating_sub(gone.bytes),
-            entries: self.entries.saturating_sub(gone.files),
+            bytes: self.bytes.saturating_sub(evicted.bytes),
+            entries: self.entries.saturating_sub(evicted.files),
         }
     }
 
@@ -57,7 +57,7 @@ pub(crate) struct Eviction<'a> {
     pub(crate) now: SystemTime,
     pub(crate) dry: bool,
     /// The evicted entries.
-    pub(crate) gone: FileTotals,
+    pub(crate) evicted: FileTotals,
     /// The number of entries that could not be deleted, and the error of the first.
     pub(crate) failed: u64,
     pub(crate) failure: Option<StoreError>,
@@ -73,17 +73,17 @@ impl Eviction<'_> {
 
     /// Deletes entries until `goal` is reached, or no candidate is left.
     pub(crate) fn reach(&mut self, goal: EvictionGoal, mut candidates: Vec<EvictionCandidate>) {
-        let before = self.gone;
-        let gained = |gone: FileTotals| {
-            let mut gained = gone;
+        let before = self.evicted;
+        let gained = |evicted: FileTotals| {
+            let mut gained = evicted;
             gained -= before;
             gained
         };
         // With the key the order is the same in each process, even if times are equal.
         candidates.sort_unstable_by_key(|entry| (entry.used, entry.key));
         let mut candidates = candidates.as_slice();
-        while !goal.is_reached_by(&gained(self.gone)) && !candidates.is_empty() {
-            let (wanted, mut worth) = (goal.left_after(&gained(self.gone)).twice(), FileTotals::default());
+        while !goal.is_reached_by(&gained(self.evicted)) && !candidates.is_empty() {
+            let (wanted, mut worth) = (goal.left_after(&gained(self.evicted)).twice(), FileTotals::default());
             let mut pool = Vec::new();
             while !wanted.is_reached_by(&worth)
                 && let Some((entry, others)) = candidates.split_first()
@@ -94,8 +94,8 @@ impl Eviction<'_> {
             }
             let mut order = self.cheapest_first(&pool).into_iter();
             // As many as suffice if each can be deleted. The next round replaces those that cannot.
-            while !goal.is_reached_by(&gained(self.gone)) {
-                let (wanted, mut worth) = (goal.left_after(&gained(self.gone)), FileTotals::default());
+            while !goal.is_reached_by(&gained(self.evicted)) {
+                let (wanted, mut worth) = (goal.left_after(&gained(self.evicted)), FileTotals::default());
                 let mut these = Vec::new();
                 while !wanted.is_reached_by(&worth)
                     && let Some(entry) = order.next()
@@ -144,13 +144,13 @@ impl Eviction<'_> {
         let mut batch = Batch::new(self.target);
         for entry in entries {
             match if self.dry { Ok(self.would_evict(entry)) } else { batch.remove(entry) } {
-                Ok(true) => self.gone.add(entry.bytes),
+                Ok(true) => self.evicted.add(entry.bytes),
                 Ok(false) => {}
                 Err(error) => self.fail(error),
             }
         }
         if let Err((bytes, error)) = batch.finish() {
-            self.gone -= FileTotals { files: 1, bytes };
+            self.evicted -= FileTotals { files: 1, bytes };
             self.fail(error);
         }
     }

@@ -201,13 +201,13 @@ impl TargetStore {
         let left = prune.stale_files(walked.others, &mut removed);
 
         let mut eviction =
-            Eviction { target: self, now, dry, gone: FileTotals::default(), failed: 0, failure: None };
+            Eviction { target: self, now, dry, evicted: FileTotals::default(), failed: 0, failure: None };
         let mut candidates = walked.idle;
         if let Some(age) = options.older_than {
             // The remaining candidates were idle for half an hour; a shorter age has removed all.
             eviction.older_than(age, &mut candidates);
         }
-        removed.entries = eviction.gone;
+        removed.entries = eviction.evicted;
         let bounds = Bounds::of(&self.tracker().limits, options);
         if let Some(excess) = bounds.excess(&before.without(&removed)) {
             let damaged = left.into_iter().filter(|other| other.kind == Kind::Quarantined).collect();
@@ -216,7 +216,7 @@ impl TargetStore {
             let gained = before.without(&removed).total().bytes;
             let bytes = gained.saturating_sub(bounds.keep.bytes).min(excess.bytes);
             eviction.reach(EvictionGoal { bytes, entries: excess.entries }, candidates);
-            removed.entries = eviction.gone;
+            removed.entries = eviction.evicted;
         }
         let after = before.without(&removed);
         let still_over = bounds.excess(&after).is_some();

@@ -29,7 +29,7 @@ pub(crate) fn remove(
 ) -> Result<bool, StoreError> {
     match parent.remove_dir(name) {
         Err(error) if error.kind() == std::io::ErrorKind::DirectoryNotEmpty => {}
-        gone => return gone.map(|()| true).map_err(|source| trouble("remove", path, source)),
+        removed => return removed.map(|()| true).map_err(|source| trouble("remove", path, source)),
     }
     if !is_ours(store, path, old, DEEPEST)? {
         return Ok(false);
@@ -46,8 +46,8 @@ fn is_ours(
     old: &dyn Fn(&FileStat) -> bool,
     depth: usize,
 ) -> Result<bool, StoreError> {
-    let Some((_, found, odd)) = found(store, dir)? else { return Ok(true) };
-    if odd {
+    let Some((_, found, has_others)) = found(store, dir)? else { return Ok(true) };
+    if has_others {
         return Ok(false);
     }
     for (name, seen) in found {
@@ -67,13 +67,13 @@ fn empty(store: &Store, dir: &Path, depth: usize) -> Result<(), StoreError> {
     let Some((directory, found, _)) = found(store, dir)? else { return Ok(()) };
     for (name, seen) in found.into_iter().filter(|(name, seen)| is_own_name(name, seen)) {
         let path = dir.join(&name);
-        let gone = if seen.is_dir() && depth > 0 {
+        let removed = if seen.is_dir() && depth > 0 {
             empty(store, &path, depth - 1)?;
             directory.remove_dir(&name)
         } else {
             directory.remove(&name)
         };
-        gone.map_err(|source| trouble("remove", &path, source))?;
+        removed.map_err(|source| trouble("remove", &path, source))?;
     }
     Ok(())
 }
@@ -90,8 +90,8 @@ fn found(store: &Store, dir: &Path) -> Result<Option<Found>, StoreError> {
         Ok((name.to_owned(), seen))
     };
     let seen: Vec<_> = names.utf8().map(look).collect::<Result<_, StoreError>>()?;
-    let odd = seen.len() < names.len();
-    Ok(Some((directory, seen, odd)))
+    let has_others = seen.len() < names.len();
+    Ok(Some((directory, seen, has_others)))
 }
 
 /// Whether the store gives this name to a file or directory below its root.

@@ -109,8 +109,8 @@ impl TargetStore {
 
     fn reset_counters(&self, problem: &StoreProblem) -> Result<(), StoreError> {
         let (fs, tracker) = (self.store().fs(), self.tracker());
-        let begun = tracker.counters.repair_entry(fs, tracker.clock.now());
-        begun.map_err(|source| StoreError::Io { action: "write", path: problem.path.clone(), source })
+        let reset = tracker.counters.repair_entry(fs, tracker.clock.now());
+        reset.map_err(|source| StoreError::Io { action: "write", path: problem.path.clone(), source })
     }
 }
 

@@ -339,7 +339,7 @@ impl TargetStore {
         let waits = AtomicBool::new(false);
         let on_wait = || {
             waits.store(true, Ordering::Relaxed);
-            options.on_wait.inspect(|tell| tell());
+            options.on_wait.inspect(|call| call());
         };
         let options = WaitOptions { on_wait: Some(&on_wait), ..options };
         let shared = self.store.trust().is_shared();
@@ -476,9 +476,9 @@ impl TargetStore {
     /// that became a link is an error.
     pub(crate) fn own_dir(&self, name: &str) -> Result<Dir, StoreError> {
         let path = self.dir.join(name);
-        let gone =
+        let missing =
             || StoreError::Io { action: "open", path: path.clone(), source: io::ErrorKind::NotFound.into() };
-        self.store.directory(&path, true)?.ok_or_else(gone)
+        self.store.directory(&path, true)?.ok_or_else(missing)
     }
 
     pub(crate) fn must_be_writable(&self) -> Result<(), StoreError> {

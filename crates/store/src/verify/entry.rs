@@ -154,7 +154,7 @@ mod tests {
     fn a_file_without_the_magic_is_no_entry() {
         let damage = |bytes: &[u8], key: &Digest| Entry::decode(bytes.to_vec(), Some(key)).unwrap_err();
         let key = Digest::of(b"");
-        for other in [&b""[..], b"OPKKER", b"notes of somebody else"] {
+        for other in [&b""[..], b"OPKKER", b"notes of another program"] {
             assert!(is_no_entry(&damage(other, &key)), "{other:?}");
         }
         for corrupt in [&b"OPKKERN\0"[..], b"OPKKERN\0\x02\0\0\0"] {
