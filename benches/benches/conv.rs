@@ -131,7 +131,7 @@ exec cc -DSYMBOL="$symbol" "$@"
     let script = script.replace("$0/..", &directory.display().to_string());
     write(&directory.join("stand-in"), script.as_bytes()).unwrap();
     let compiler = format!("sh {}", directory.join("stand-in").display());
-    kernel(&CpuBackend::new(CpuConfig { compiler: Some(compiler), ..CpuConfig::new(search_path()) }), job)
+    kernel(&CpuBackend::new(CpuConfig::new(search_path()).with_compiler(Some(compiler))), job)
 }
 
 fn rows(c: &mut Criterion) {

@@ -71,7 +71,7 @@ impl Work {
             Self::Mixed(_) => Arc::new(log(NullBackend::sleeping(mixed_cost))),
             Self::Network(_, compiler) => {
                 let compiler = Some(compiler.to_str().unwrap().to_owned());
-                Arc::new(CpuBackend::new(CpuConfig { compiler, ..CpuConfig::new(search_path()) }))
+                Arc::new(CpuBackend::new(CpuConfig::new(search_path()).with_compiler(compiler)))
             }
         }
     }

@@ -23,7 +23,7 @@ use opkeep_fs::{CancelToken, Fs};
 use opkeep_ops::Graph;
 
 use crate::NAME;
-use crate::compile::driver::{Means, environment, means, pool, tool_folder};
+use crate::compile::driver::{Means, environment, means, pool, tool_dir};
 use crate::compile::options;
 use crate::compile::ready::{KnownConfig, unrepeatable};
 use crate::config::{AscendConfig, Driver};
@@ -45,24 +45,24 @@ pub struct AscendBackend {
     sources: Sources,
     probe: Probe,
     driver: Means,
-    /// For those who only ask, where no workers compile.
+    /// Workers for questions to operators, if processes compile.
     asking: OnceLock<Result<Pool, String>>,
     answers: OpQueryCache,
-    /// What is odd about the toolkit.
+    /// Warnings about the toolkit.
     warnings: Vec<String>,
-    /// Where this host has such a chip.
+    /// None if this host has no such chip.
     loader: OnceLock<Option<AscendLoader>>,
     scratch: PathBuf,
     /// The file system whose clock workers go by.
     fs: Fs,
     jobs_each: u32,
-    /// What the user says that counts.
+    /// The files that the user declares as inputs.
     inputs: Vec<PathBuf>,
-    /// What operators take from other places, by the digests of their jobs.
+    /// The modules that operators import from other places, by the digests of their jobs.
     externals: Mutex<HashMap<Digest, Externals>>,
     /// How workers were started last.
     setups: Mutex<Option<KnownConfig>>,
-    /// What is known of operators, and the toolchain that it was read of.
+    /// The operator information, and the toolchain that it was read from.
     known: Mutex<(Option<Digest>, Arc<OpsInfo>)>,
 }
 
@@ -82,9 +82,9 @@ impl AscendBackend {
         let environment = environment(&toolkit, config);
         let driver = means(&toolkit, config)?;
         let kept = config.answers.as_deref().and_then(Path::parent).map(Path::to_owned);
-        let tool_folder = tool_folder(&toolkit);
+        let tool_dir = tool_dir(&toolkit);
         let scratch = absolute(config.scratch.clone());
-        let probe = Probe::new(environment.clone(), tool_folder, kept, scratch.clone());
+        let probe = Probe::new(environment.clone(), tool_dir, kept, scratch.clone());
         let warnings = toolkit.warnings.iter().cloned().chain(toolkit.platforms.warning(&soc)).collect();
         Ok(Self {
             sources: Sources::new(&toolkit),
@@ -279,7 +279,7 @@ impl Backend for AscendBackend {
             if known.0.is_some() {
                 self.dismiss_workers();
             }
-            // What operators take is part of the toolchain, and goes with it.
+            // The operator information is part of the toolchain.
             if !known.1.is_current(files) {
                 known.1 = Arc::new(OpsInfo::read(&self.toolkit, &self.soc).map_err(toolkit_error)?);
             }
@@ -308,7 +308,7 @@ impl Backend for AscendBackend {
 
     fn supports(&self, job: &Job, _spec: &ResolvedSpec) -> Support {
         match self.implemented(job) {
-            // Which shapes and types it takes, only its own code can tell.
+            // Only the operator's own code knows which shapes and types it takes.
             Ok(()) => Support::Unknown,
             Err(reason) => Support::No(reason),
         }
@@ -330,7 +330,7 @@ impl Backend for AscendBackend {
         let mut spec = BuildSpec::new(&self.soc.name);
         spec.options.insert(name.to_owned(), value.into());
         self.resolved(&spec)?;
-        // What the compiler has no option for counts for nothing, and is an option all the same.
+        // An option without effect on the compiler is valid, too.
         check_value(name, value).map_err(|expected| BackendError::Option {
             name: name.to_owned(),
             value: value.to_owned(),
@@ -378,7 +378,7 @@ impl Backend for AscendBackend {
         Ok(graph)
     }
 
-    /// Where this machine has such a chip.
+    /// None if this machine has no such chip.
     fn loader(&self) -> Option<&dyn Loader> {
         let open = || {
             let runtime = Runtime::open(Some(&self.toolkit)).ok()?;

@@ -1,4 +1,4 @@
-//! What the caller says of the toolkit.
+//! The configuration of the backend.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ pub struct AscendConfig {
     pub search: Search,
     /// How it is driven.
     pub driver: Driver,
-    /// Where workers keep temporary files.
+    /// The directory for workers' temporary files.
     pub scratch: PathBuf,
     /// Where answers of operators are kept, which the next process need not ask again, and beside them what importing
     /// the toolkit takes, and its bytecode: a directory that only this user can write to. Nowhere if None.
@@ -31,6 +31,7 @@ pub struct AscendConfig {
 
 /// How the compiler is driven. Kernels are the same either way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Driver {
     /// By workers, where the toolkit has what they need; else by processes.
     #[default]
@@ -56,9 +57,9 @@ impl AscendConfig {
         }
     }
 
-    /// Keeps what operators answer in this user's directory below `folder`, which may be one for temporary files.
+    /// Keeps what operators answer in this user's directory below `dir`, which may be one for temporary files.
     #[must_use]
-    pub fn keep_answers_below(self, folder: &Path) -> Self {
-        Self { answers: op_query_cache::file_below(folder), ..self }
+    pub fn keep_answers_below(self, dir: &Path) -> Self {
+        Self { answers: op_query_cache::file_below(dir), ..self }
     }
 }

@@ -19,7 +19,7 @@ use crate::device::acl_codes::COMPILING_STUB_MODE;
 
 /// The oldest CANN whose headers were read.
 const CANN_8_1: &str = "8.1";
-/// The longest text of an error that is told.
+/// The longest text of an error that is reported.
 const MAX_TEXT: usize = 4096;
 
 const HUGE_FIRST: c_int = 0;
@@ -132,7 +132,7 @@ impl Acl {
         }
     }
 
-    /// What the runtime says of this thread's latest error.
+    /// The runtime's text for this thread's latest error.
     pub(crate) fn recent_error(&self) -> Option<String> {
         // SAFETY: `const char *aclGetRecentErrMsg()`.
         let function =

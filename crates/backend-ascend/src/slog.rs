@@ -1,9 +1,10 @@
-//! What the toolkit's log says: lines of `slog`, and the texts of operators with their codes.
+//! The toolkit's log: lines of `slog`, and the texts of operators with their codes.
 
 use std::fmt;
 
 /// How bad something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Level {
     /// A warning.
     Warning,
@@ -13,14 +14,15 @@ pub enum Level {
 
 /// Something that the toolkit complains of.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LogMessage {
     /// How bad it is.
     pub level: Level,
     /// The vendor's code, such as `E80012`, if it is said.
     pub code: Option<String>,
-    /// Where in the toolkit: `opc_tool/op_compilation.py:97`, if it is said.
+    /// The position in the toolkit, if the line names it: `opc_tool/op_compilation.py:97`.
     pub place: Option<String>,
-    /// What.
+    /// The text.
     pub text: String,
 }
 
@@ -34,7 +36,7 @@ impl fmt::Display for LogMessage {
     }
 }
 
-/// What the output of a compile complains of, the same thing once, in order.
+/// The messages in the output of a compile, in order, without repetitions.
 pub fn parse_log(output: &str) -> Vec<LogMessage> {
     let mut found: Vec<LogMessage> = Vec::new();
     for complaint in output.lines().filter_map(line) {

@@ -29,7 +29,7 @@ const STAND_IN: &str = "KERNEL";
 pub struct CpuBackend {
     config: CpuConfig,
     toolchain: SharedQuery<Toolchain>,
-    /// What was begun before anybody waited for it.
+    /// Questions that were asked ahead of the first caller.
     ahead: Mutex<Option<Ahead>>,
     known: SourceCache,
     loader: CpuLoader,

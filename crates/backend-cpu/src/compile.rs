@@ -117,7 +117,7 @@ impl Compile<'_> {
         Ok((ended, args))
     }
 
-    /// What it may read.
+    /// The paths that it may read.
     fn inputs(&self) -> &Inputs {
         self.toolchain.inputs(calls_libm(&self.source.text))
     }

@@ -14,15 +14,16 @@ pub const LAUNCH_ABI: u32 = 1;
 
 /// How the backend finds its compiler. The caller says what `PATH` and `CC` are; this crate does not look.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct CpuConfig {
     /// The compiler, with arguments if need be (`gcc -march=native`); a launcher such as ccache before it is left out. If
     /// unset, the first of `cc`, `gcc`, `clang` on the path.
     pub compiler: Option<String>,
-    /// Where programs are looked for, as in `PATH`.
+    /// The directories in which programs are looked for, as in `PATH`.
     pub path: OsString,
     /// The instruction set.
     pub features: Features,
-    /// Where compilers run when they are only asked something, and where they are probed.
+    /// The directory in which compilers are asked and probed.
     pub scratch: PathBuf,
     /// How long the compiler may take to answer a question.
     pub probe_deadline: Duration,
@@ -30,13 +31,13 @@ pub struct CpuConfig {
     pub inputs: Vec<PathBuf>,
     /// Elementwise operators whose C expression, over `x` or over `a` and `b`, is another than ours.
     pub expressions: BTreeMap<String, String>,
-    /// What is done to generated C before anything else sees it.
+    /// A change to generated C before it is used.
     pub rewrite: Option<Rewrite>,
 }
 
 /// A change to generated C: for those who try a change of a kernel, and for tests that must see a broken kernel found.
 ///
-/// What it makes is what counts: kernels of changed C have other keys.
+/// The changed C counts: its kernels have other keys.
 ///
 /// ```
 /// use opkeep_backend_cpu::{CpuConfig, Rewrite};
@@ -80,10 +81,29 @@ impl CpuConfig {
             rewrite: None,
         }
     }
+
+    /// The same with this compiler.
+    #[must_use]
+    pub fn with_compiler(self, compiler: Option<String>) -> Self {
+        Self { compiler, ..self }
+    }
+
+    /// The same with these instructions.
+    #[must_use]
+    pub fn with_features(self, features: Features) -> Self {
+        Self { features, ..self }
+    }
+
+    /// The same with this deadline for answers of the compiler.
+    #[must_use]
+    pub fn with_probe_deadline(self, probe_deadline: Duration) -> Self {
+        Self { probe_deadline, ..self }
+    }
 }
 
 /// Which instructions kernels may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Features {
     /// The architecture's baseline: kernels run on every machine of the architecture.
     #[default]

@@ -62,7 +62,7 @@ impl KernelLibrary {
         let helpers = threads.get().min(blocks as usize).saturating_sub(1);
         std::thread::scope(|scope| {
             for _ in 0..helpers {
-                // Where no more threads are to be had, those there are do the work.
+                // If no further thread can be started, the existing ones do the work.
                 if std::thread::Builder::new().spawn_scoped(scope, work).is_err() {
                     break;
                 }

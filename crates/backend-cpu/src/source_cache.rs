@@ -11,7 +11,7 @@ use opkeep_digest::Digest;
 use crate::codegen::expression::calls_libm;
 use crate::codegen::generate::Generated;
 
-/// What a kernel's key needs of its C.
+/// The properties of a kernel's C that its key needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Source {
     pub(crate) digest: Digest,
@@ -56,7 +56,7 @@ impl SourceCache {
         hasher.finish()
     }
 
-    /// What is remembered, also after a panic elsewhere: each change to it is whole.
+    /// The cache; a panic elsewhere cannot leave it inconsistent.
     fn locked(&self) -> MutexGuard<'_, JobCache<Source>> {
         self.sources.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -9,6 +9,7 @@ use crate::vendors;
 
 /// A variable for the toolkit's programs.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Variable {
     /// Its name.
     pub name: &'static str,
@@ -18,6 +19,7 @@ pub struct Variable {
 
 /// The value of a variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Value {
     /// This, whatever was there.
     Set(OsString),

@@ -1,4 +1,4 @@
-//! What can go wrong before anything is compiled.
+//! The error type of this crate.
 
 use std::fmt;
 use std::io;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// What to do where no usable toolkit is.
+/// The help if no usable toolkit is found.
 const INSTALL: &str = "install the package Ascend-cann-toolkit, or set ASCEND_HOME_PATH to the directory that has `opp`, \
     `compiler` and `python` in it";
 
@@ -25,9 +25,9 @@ pub enum ToolkitError {
     NotAToolkit {
         /// The place.
         path: PathBuf,
-        /// What named it.
+        /// The origin of the path.
         named_by: PathOrigin,
-        /// What is there instead.
+        /// The content of the path.
         problem: &'static str,
     },
     /// Parts of the toolkit are not there.
@@ -35,9 +35,9 @@ pub enum ToolkitError {
     Incomplete {
         /// Its root.
         root: PathBuf,
-        /// What led to it.
+        /// The origin of the path.
         named_by: PathOrigin,
-        /// What is missing.
+        /// The missing parts.
         missing: Vec<MissingComponent>,
     },
     /// A file of the toolkit does not say what it should.
@@ -47,7 +47,7 @@ pub enum ToolkitError {
         path: PathBuf,
         /// Where in it: `line 3 column 7`, `operator Square`.
         place: String,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
     /// The toolkit does not know the chip.
@@ -65,7 +65,7 @@ pub enum ToolkitError {
     NoImplementation {
         /// The operator's type.
         op_type: String,
-        /// What was expected.
+        /// The problem.
         problem: String,
         /// Files that would be one.
         looked: Vec<PathBuf>,
@@ -75,34 +75,36 @@ pub enum ToolkitError {
     Bank {
         /// The bank.
         path: PathBuf,
-        /// What named it: a variable, an option, `built-in`.
+        /// The origin of the path: a variable, an option, `built-in`.
         named_by: &'static str,
-        /// Why not.
+        /// The system's error.
         source: io::Error,
     },
     /// A file operation failed.
     #[error("cannot {action} `{}`: {source}", path.display())]
     Io {
-        /// What was tried, such as `read`.
+        /// The action that failed, such as `read`.
         action: &'static str,
-        /// On what.
+        /// The path that it concerned.
         path: PathBuf,
-        /// Why not.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 /// A place that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SearchedPath {
     /// The place.
     pub path: PathBuf,
-    /// What led to it.
+    /// The origin of the path.
     pub named_by: PathOrigin,
 }
 
-/// What led to a toolkit.
+/// The origin of a toolkit's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PathOrigin {
     /// The caller.
     Caller,
@@ -124,12 +126,13 @@ impl fmt::Display for PathOrigin {
 
 /// A part of a toolkit that is not there.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MissingComponent {
-    /// What it is.
+    /// Its name.
     pub part: &'static str,
-    /// Where it would be.
+    /// Its expected path.
     pub path: PathBuf,
-    /// What brings it.
+    /// The package that contains it.
     pub help: &'static str,
 }
 
@@ -149,7 +152,7 @@ impl ToolkitError {
         Self::Malformed { path: path.to_owned(), place: place.into(), problem: problem.into() }
     }
 
-    /// What the user can do about it.
+    /// The help for the user.
     pub fn help(&self) -> String {
         match self {
             Self::NotFound { .. } => INSTALL.to_owned(),
@@ -165,7 +168,7 @@ impl ToolkitError {
             }
             Self::UnknownSoc { dir, .. } => {
                 format!(
-                    "`npu-smi info` tells the chip's name, and each file in `{}` is called after one",
+                    "`npu-smi info` prints the chip's name, and each file in `{}` is called after one",
                     dir.display()
                 )
             }

@@ -158,6 +158,7 @@ fn is_root(path: &Path) -> bool {
 
 /// Which versions the packages have.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Versions {
     /// The compiler's.
     pub compiler: Version,
@@ -171,7 +172,7 @@ pub struct Versions {
 pub struct Toolkit {
     /// Its root, by the path that led there; `latest` may be a link.
     pub root: PathBuf,
-    /// What led there.
+    /// The origin of the path.
     pub named_by: PathOrigin,
     /// The op package.
     pub opp: PathBuf,
@@ -310,7 +311,7 @@ const PYTHON: [(&str, &[&str]); 2] = [
 const TOOLKIT: &str = "the package Ascend-cann-toolkit for this kind of machine brings it";
 const OPP: &str = "the op package (opp) in Ascend-cann-toolkit brings it";
 
-/// What is missing.
+/// The missing parts.
 struct Parts {
     missing: Vec<MissingComponent>,
 }

@@ -1,4 +1,4 @@
-//! What all kernels of a toolkit share, part by part.
+//! The fingerprint of the parts of a toolkit that all kernels share.
 //!
 //! These count, by content, as one part for each directory: `version.info` with its timestamp, the compiler, Python
 //! packages that generate code, platform and operator information, impl modes, tiling libraries, knowledge banks in
@@ -25,7 +25,7 @@ use crate::version::Version;
 /// Python packages that take part in making code. Not every release has each.
 const PYTHON: [&str; 6] = ["opc_tool", "asc_opc_tool", "asc_op_compile_base", "tbe", "te", "te_fusion"];
 
-/// What all kernels of `toolkit` share. Cheap while nothing changed: `files` remembers digests.
+/// The fingerprint of the parts of `toolkit` that all kernels share. Cheap while nothing changed: `files` remembers digests.
 ///
 /// # Errors
 /// A part cannot be read; for a knowledge bank that is [`ToolkitError::Bank`].
@@ -133,7 +133,7 @@ impl Parts<'_> {
         Ok(())
     }
 
-    /// What operators may read beside their sources.
+    /// The files that operators may read beside their sources.
     fn data(&mut self, packages: &[PathBuf]) -> Result<(), ToolkitError> {
         let is_data = |path: &Path| !is_source(path);
         for package in packages {

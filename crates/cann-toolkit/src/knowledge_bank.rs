@@ -19,8 +19,9 @@ pub const OPTIONS: [&str; 2] = ["op_bank_path", "mdl_bank_path"];
 
 /// A directory that may be a knowledge bank.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct KnowledgeBank {
-    /// What named it.
+    /// The origin of the path.
     pub named_by: &'static str,
     /// The directory.
     pub dir: PathBuf,

@@ -14,7 +14,7 @@ use crate::error::ToolkitError;
 use crate::find::Toolkit;
 use crate::platform::Soc;
 
-/// What is known of all operators for one family of chips.
+/// The operator information for one family of chips.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpsInfo {
     /// The files that were read, in the order in which they count.
@@ -25,7 +25,7 @@ pub struct OpsInfo {
     ops: BTreeMap<String, OpInfo>,
 }
 
-/// What is known of an operator.
+/// The information about one operator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpInfo {
     /// The package of custom operators that says so; None for built-in ones.
@@ -85,7 +85,7 @@ pub struct AttrInfo {
     pub kind: String,
     /// Whether it must be given.
     pub is_required: bool,
-    /// What it is if it is not given, as the file spells it.
+    /// Its default value, as the file spells it.
     pub default: Option<String>,
     /// The values that it may have, as the file spells them; `all`.
     pub values: String,
@@ -120,7 +120,7 @@ impl OpsInfo {
         })
     }
 
-    /// What is known of an operator.
+    /// The information about one operator.
     pub fn get(&self, op_type: &str) -> Option<&OpInfo> {
         self.ops.get(op_type)
     }
@@ -143,7 +143,7 @@ impl OpsInfo {
 }
 
 impl AttrInfo {
-    /// What it is if it is not given. None if nothing is said, or nothing of its type.
+    /// Its default value; None if the file has none, or one of another type.
     pub fn default_value(&self) -> Option<AttrValue> {
         let text = self.default.as_deref()?;
         if self.kind == "str" {
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_place() {
+    fn errors_name_their_place() {
         for (from, to, says) in [
             ("}}}", "}}", "line 10 column"),
             (

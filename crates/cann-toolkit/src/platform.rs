@@ -1,4 +1,4 @@
-//! Chips, as `platform_config/<SoC name>.ini` tells of them.
+//! Chips, as `platform_config/<SoC name>.ini` describes them.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,12 +12,13 @@ use crate::error::ToolkitError;
 
 /// A chip.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Soc {
-    /// Its full name, which compilers are told: `Ascend910B1`.
+    /// Its full name, as compilers take it: `Ascend910B1`.
     pub name: String,
     /// The name of its family, after which operator information is called: `Ascend910B`.
     pub short: String,
-    /// What the compiler is told for cube cores, or for cores that are whole: `dav-c220-cube`.
+    /// The compiler's name of cube cores, or of undivided cores: `dav-c220-cube`.
     pub cube_arch: String,
     /// The same for vector cores: `dav-c220-vec`.
     pub vector_arch: String,

@@ -11,12 +11,13 @@ use crate::version;
 
 /// A package of custom operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Vendor {
     /// The name of its directory.
     pub name: String,
     /// The directory, with `op_impl` in it.
     pub dir: PathBuf,
-    /// What named it.
+    /// The origin of the path.
     pub named_by: &'static str,
     /// The compiler it was made with, if it says.
     pub version: Option<String>,

@@ -6,8 +6,9 @@ use std::path::Path;
 use crate::disk::files;
 use crate::error::ToolkitError;
 
-/// What a package's `version.info` says.
+/// The contents of a package's `version.info`.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Version {
     /// The version as builds count it: `7.7.0.1.238`. Not the one it is sold by.
     pub inner: String,

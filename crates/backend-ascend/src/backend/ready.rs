@@ -1,4 +1,4 @@
-//! What a compile is begun with: what importing the toolkit takes, what may be read, how a worker is started.
+//! The preparation of a compile: the record of the toolkit, the paths that may be read, the worker's configuration.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use opkeep_fs::Fs;
 use opkeep_process::{Declared, Inputs};
 
 use super::AscendBackend;
-use crate::compile::driver::tool_folder;
+use crate::compile::driver::tool_dir;
 use crate::compile::ready::{KnownConfig, Ready};
 use crate::error::toolkit_error;
 use crate::probe::guards::Guards;
@@ -22,7 +22,7 @@ use crate::probe::record::Record;
 use crate::worker::pool::WorkerConfig;
 
 impl AscendBackend {
-    /// What a compile of `job` may read, and a worker's start.
+    /// Prepares a compile of `job`.
     pub(super) fn ready(
         &self,
         cx: &Context<'_>,
@@ -65,7 +65,7 @@ impl AscendBackend {
             interpreter: record.interpreter().clone(),
             bytecode: self.probe.bytecode(),
             domain: self.probe.domain(&self.toolkit, record, declared),
-            tool_folder: tool_folder(&self.toolkit),
+            tool_dir: tool_dir(&self.toolkit),
             roots: vendors.chain(self.toolkit.python_path()).collect(),
             jobs_each: self.jobs_each,
             guards,
@@ -127,7 +127,7 @@ impl AscendBackend {
         Ok(false)
     }
 
-    /// What the user says that counts.
+    /// The files that the user declares as inputs.
     fn declared(&self, files: &dyn FileDigests) -> Result<Vec<Declared>, BackendError> {
         Inputs::declared(&self.inputs, &|path| files.digest(path)).map_err(|(path, error)| {
             BackendError::Toolchain {
@@ -156,17 +156,16 @@ impl AscendBackend {
     }
 }
 
-/// What one compile may read besides.
+/// The further paths that one compile may read.
 fn extra(externals: Externals, names: BTreeSet<String>, spec: &ResolvedSpec, record: &Record) -> Extra {
-    let Externals { names: _, is_open: _, mut files, directories } = externals;
+    let Externals { mut files, directories, .. } = externals;
     let mut listed: BTreeSet<PathBuf> = directories.clone();
     for directory in files.iter().filter_map(|file| file.parent()).map(PathBuf::from).collect::<BTreeSet<_>>()
     {
         // The `__init__` of a package may import all that is beside it, on which nothing depends.
         if Fs::new().is_file(&directory.join("__init__.py")) {
             let beside = tree::names(&directory).ok().flatten().into_iter().flatten();
-            let modules =
-                beside.filter(|(name, is_folder)| !is_folder && name.to_string_lossy().ends_with(".py"));
+            let modules = beside.filter(|(name, is_dir)| !is_dir && name.to_string_lossy().ends_with(".py"));
             files.extend(modules.map(|(name, _)| directory.join(name)));
             // Its own package is looked for where it lies.
             listed.extend(directory.parent().map(PathBuf::from));

@@ -1,4 +1,4 @@
-//! What a compile left: the kernel's files, taken from the output directory.
+//! The results of a compile: the kernel's files in the output directory.
 
 use std::path::Path;
 
@@ -19,31 +19,31 @@ const TWIN: &str = "_deterministic";
 ///
 /// That the files are there and belong together is what tells a compile that went well: the compiler's exit status does
 /// not. What is in them is the validator's business.
-pub(crate) fn collect(folder: &Path, name: &str) -> Result<Artifact, String> {
-    let json = read(folder, &format!("{name}.json"))?;
+pub(crate) fn collect(dir: &Path, name: &str) -> Result<Artifact, String> {
+    let json = read(dir, &format!("{name}.json"))?;
     let mut extra = Vec::new();
     let object = match object_of(&json, name)? {
-        Some(object) => read(folder, &object)?,
+        Some(object) => read(dir, &object)?,
         None => {
             for part in parts(&json, name)? {
-                pair(folder, &part, &mut extra)?;
+                pair(dir, &part, &mut extra)?;
             }
             Vec::new()
         }
     };
     let twin = format!("{name}{TWIN}.json");
-    if Fs::new().is_file(&folder.join(&twin)) {
-        pair(folder, &twin, &mut extra)?;
+    if Fs::new().is_file(&dir.join(&twin)) {
+        pair(dir, &twin, &mut extra)?;
     }
     Ok(Artifact { metadata: json, object, extra })
 }
 
 /// A further `.json` with its object.
-fn pair(folder: &Path, json_name: &str, extra: &mut Vec<Member>) -> Result<(), String> {
-    let json = read(folder, json_name)?;
+fn pair(dir: &Path, json_name: &str, extra: &mut Vec<Member>) -> Result<(), String> {
+    let json = read(dir, json_name)?;
     let object = object_of(&json, json_name)?
         .ok_or_else(|| format!("`{json_name}` names no object (`binFileName`)"))?;
-    let bytes = read(folder, &object)?;
+    let bytes = read(dir, &object)?;
     extra.push(Member { name: json_name.to_owned(), bytes: json });
     extra.push(Member { name: object, bytes });
     Ok(())
@@ -81,8 +81,8 @@ fn safe(name: String, field: &str) -> Result<String, String> {
     }
 }
 
-fn read(folder: &Path, name: &str) -> Result<Vec<u8>, String> {
-    let path = folder.join(name);
+fn read(dir: &Path, name: &str) -> Result<Vec<u8>, String> {
+    let path = dir.join(name);
     match Fs::new().is_file(&path) {
         true => Fs::new().read(&path, MAX_FILE).map_err(|error| io_error("read", &path)(error).to_string()),
         false => Err(format!("`{name}` is not there")),
@@ -98,13 +98,13 @@ mod tests {
     use super::*;
 
     fn left(files: &[(&str, Value)]) -> TempDir {
-        let folder = TempDir::new().unwrap();
+        let dir = TempDir::new().unwrap();
         for (name, content) in files {
             // The test writes texts as objects: their content is not read.
             let bytes = content.as_str().map_or_else(|| content.to_string(), str::to_owned);
-            std::fs::write(folder.path().join(name), bytes).unwrap();
+            std::fs::write(dir.path().join(name), bytes).unwrap();
         }
-        folder
+        dir
     }
 
     fn described(stem: &str) -> Value {
@@ -117,14 +117,14 @@ mod tests {
 
     #[test]
     fn a_pair_and_its_twin_are_taken_and_nothing_else() {
-        let folder = left(&[
+        let dir = left(&[
             ("square_1.json", described("square_1")),
             ("square_1.o", json!("one")),
             ("square_1_deterministic.json", described("square_1_deterministic")),
             ("square_1_deterministic.o", json!("two")),
             ("relu_1.o", json!("another's")),
         ]);
-        let made = collect(folder.path(), "square_1").unwrap();
+        let made = collect(dir.path(), "square_1").unwrap();
         assert_eq!(made.object, b"one");
         assert_eq!(names(&made), ["square_1_deterministic.json", "square_1_deterministic.o"]);
         assert_eq!(made.extra[1].bytes, b"two");
@@ -134,22 +134,22 @@ mod tests {
     fn a_master_brings_its_parts() {
         let list = json!([{"coreType": "MIX_AIC", "jsonFileName": "side_aic.json"},
             {"coreType": "MIX_AIV", "jsonFileName": "side_aiv.json"}]);
-        let folder = left(&[
+        let dir = left(&[
             ("square_1.json", json!({ "jsonList": list })),
             ("side_aic.json", described("side_aic")),
             ("side_aic.o", json!("cube")),
             ("side_aiv.json", described("side_aiv")),
             ("side_aiv.o", json!("vector")),
         ]);
-        let made = collect(folder.path(), "square_1").unwrap();
+        let made = collect(dir.path(), "square_1").unwrap();
         assert!(made.object.is_empty());
         assert_eq!(names(&made), ["side_aic.json", "side_aic.o", "side_aiv.json", "side_aiv.o"]);
-        std::fs::remove_file(folder.path().join("side_aiv.o")).unwrap();
-        assert_eq!(collect(folder.path(), "square_1").unwrap_err(), "`side_aiv.o` is not there");
+        std::fs::remove_file(dir.path().join("side_aiv.o")).unwrap();
+        assert_eq!(collect(dir.path(), "square_1").unwrap_err(), "`side_aiv.o` is not there");
     }
 
     #[test]
-    fn what_is_missing_or_leads_elsewhere_is_told() {
+    fn missing_files_and_paths_that_lead_elsewhere_are_errors() {
         let is = |files: &[(&str, Value)], says: &str| {
             let problem = collect(left(files).path(), "square_1").unwrap_err();
             assert!(problem.contains(says), "{problem}");

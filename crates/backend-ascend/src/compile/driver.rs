@@ -42,7 +42,7 @@ pub(crate) fn environment(toolkit: &Toolkit, config: &AscendConfig) -> Vec<(OsSt
 }
 
 pub(crate) fn means(toolkit: &Toolkit, config: &AscendConfig) -> Result<Means, ToolkitError> {
-    let is_there = tool_folder(toolkit).is_some();
+    let is_there = tool_dir(toolkit).is_some();
     if config.driver == Driver::Workers || (config.driver == Driver::Auto && is_there) {
         return Ok(Means::Workers(pool(toolkit)?));
     }
@@ -56,9 +56,9 @@ pub(crate) fn means(toolkit: &Toolkit, config: &AscendConfig) -> Result<Means, T
 }
 
 /// The package through which workers compile, if the toolkit has it.
-pub(crate) fn tool_folder(toolkit: &Toolkit) -> Option<PathBuf> {
-    let folder = toolkit.site_packages.join("opc_tool");
-    Fs::new().is_file(&folder.join("opc_api.py")).then_some(folder)
+pub(crate) fn tool_dir(toolkit: &Toolkit) -> Option<PathBuf> {
+    let dir = toolkit.site_packages.join("opc_tool");
+    Fs::new().is_file(&dir.join("opc_api.py")).then_some(dir)
 }
 
 pub(crate) fn pool(toolkit: &Toolkit) -> Result<Pool, ToolkitError> {

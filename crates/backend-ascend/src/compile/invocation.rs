@@ -32,7 +32,7 @@ pub(crate) struct CompilerInput<'a> {
     /// The directory that its package is imported from.
     base: PathBuf,
     /// The attempt's own directory.
-    folder: PathBuf,
+    dir: PathBuf,
     output: PathBuf,
     debug: PathBuf,
 }
@@ -49,15 +49,15 @@ impl<'a> CompilerInput<'a> {
         toolkit: &Toolkit,
         attempt: u32,
     ) -> Self {
-        let folder = request.work_dir.join(format!("attempt-{attempt}"));
-        let (output, debug) = (folder.join("output"), folder.join("debug"));
+        let dir = request.work_dir.join(format!("attempt-{attempt}"));
+        let (output, debug) = (dir.join("output"), dir.join("debug"));
         // Built-in operators and those of `vendors/` are found by their type.
         let found = toolkit.vendors.iter().find(|vendor| vendor.tbe == implementation.base);
         let by_type = implementation.base == toolkit.tbe || found.is_some_and(|vendor| !vendor.is_custom());
         let file = implementation.dynamic.clone().or_else(|| implementation.file.clone());
         let file = file.filter(|_| !by_type).map(|file| (file, implementation.function.clone()));
         let base = implementation.base.clone();
-        Self { cx, request, op, parameters, file, base, folder, output, debug }
+        Self { cx, request, op, parameters, file, base, dir, output, debug }
     }
 
     /// The options, as the compiler calls them, less directories.
@@ -126,7 +126,7 @@ fn is_transient(output: &str) -> bool {
     output.contains("Another process is using this dir")
 }
 
-/// What to show of the output: the cause first, with what can be done, then its end.
+/// The part of the output that errors show: the cause with its help, then the end.
 fn shown(output: &str) -> String {
     let parse_log = slog::parse_log(output);
     let cause = slog::cause(&parse_log).map(|cause| {
@@ -136,16 +136,16 @@ fn shown(output: &str) -> String {
     format!("{}{}", cause.unwrap_or_default(), tail(output))
 }
 
-/// What came of one attempt.
+/// The result of one attempt.
 pub(crate) struct Made {
     pub(crate) artifact: Result<Artifact, BackendError>,
     /// Whether another attempt may go well.
     pub(crate) is_transient: bool,
-    /// What it read that its key does not contain.
+    /// Paths that it read and that its key does not cover.
     pub(crate) beyond: Vec<PathBuf>,
     /// Whether it read files that it made outside its work directory, which a domain denies.
     pub(crate) needs_own: bool,
-    /// What was run.
+    /// The command.
     pub(crate) command: String,
 }
 
@@ -171,10 +171,10 @@ impl Process<'_> {
     }
 
     fn try_compile(&self, input: &CompilerInput<'_>) -> Result<Made, BackendError> {
-        for folder in [&input.folder, &input.output, &input.debug] {
-            Fs::new().create_dir(folder, 0o777).map_err(io_error("create", folder))?;
+        for dir in [&input.dir, &input.output, &input.debug] {
+            Fs::new().create_dir(dir, 0o777).map_err(io_error("create", dir))?;
         }
-        let parameters = input.folder.join("params.json");
+        let parameters = input.dir.join("params.json");
         let text = input.parameters.to_string();
         Fs::new().write(&parameters, text.as_bytes()).map_err(io_error("write", &parameters))?;
         let mut args: Vec<OsString> = Vec::new();
@@ -191,13 +191,13 @@ impl Process<'_> {
         }
         let log = input.log();
         // Another attempt must find nothing of this one.
-        let sandbox = self.setup.sandbox(self.extra, &input.folder)?;
-        let environment = with_temporary(self.environment, &input.folder);
+        let sandbox = self.setup.sandbox(self.extra, &input.dir)?;
+        let environment = with_temporary(self.environment, &input.dir);
         let run = ProcessBuilder {
             program: self.program,
             args: &args,
             environment: &environment,
-            dir: &input.folder,
+            dir: &input.dir,
             log: Some(&log),
             deadline: input.cx.deadline,
             cancel: input.cx.cancel,
@@ -260,9 +260,9 @@ pub(crate) fn by_worker(
     let whom = WorkerOptions {
         extra,
         watched: input.file.is_some().then_some(input.base.as_path()),
-        // What a bank holds is read once.
+        // A worker reads a bank once.
         is_last: knowledge_bank::OPTIONS.iter().any(|option| request.spec.options.contains_key(*option)),
-        left_at: Some(&input.folder),
+        left_at: Some(&input.dir),
     };
     let command = || format!("opc_tool.opc_api.compile_op ({})", request.name.as_str());
     let Asked { answer, beyond, needs_own } = pool.ask(setup, &message, whom, input.cx);
@@ -273,7 +273,7 @@ pub(crate) fn by_worker(
     Made { artifact, is_transient, beyond, needs_own, command: command() }
 }
 
-/// What a worker's answer comes to, and whether another attempt may go well.
+/// The result of a worker's answer, and whether another attempt may succeed.
 fn judged(
     input: &CompilerInput<'_>,
     content: &Value,

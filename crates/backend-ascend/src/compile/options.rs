@@ -10,7 +10,7 @@ use opkeep_descriptor::{BuildSpec, OPTION_NAMES};
 struct Known {
     /// Its name here.
     name: &'static str,
-    /// What else it is called.
+    /// Its other names.
     others: &'static [&'static str],
     /// Its value as it counts: None if it is what it is anyway.
     take: fn(&str) -> Result<Option<String>, String>,
@@ -42,7 +42,7 @@ const KNOWN: [Known; 14] = [
     known("offlineTune", &[], |value| only(value, &["false"])),
 ];
 
-/// What frameworks write and the compiler of single operators has no option for.
+/// Options of frameworks that the compiler of single operators does not have.
 const WITHOUT_EFFECT: [&str; 4] = ["l2Mode", "op_bank_update", "vector_fp_ceiling", "deviceId"];
 
 /// The options as they take effect, by their names here: what is what it is anyway is left out.
@@ -100,7 +100,7 @@ pub(crate) fn mode_of<'a>(options: &'a BTreeMap<String, String>, op_type: &str) 
     listed.map(|(_, mode)| mode).or(options.get("impl_mode").map(String::as_str))
 }
 
-/// What cannot be had otherwise: the compiler of single operators does not do it.
+/// Accepts only the values that the compiler of single operators has.
 fn only(value: &str, allowed: &[&str]) -> Result<Option<String>, String> {
     match allowed.contains(&value) {
         true => Ok(None),
@@ -122,8 +122,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_so_anyway_does_not_count() {
-        // What MindSpore writes of a plain build.
+    fn default_values_do_not_count() {
+        // The options that MindSpore writes for a plain build.
         let plain = json!({"autoTilingMode": "NO_TUNE", "coreNum": "", "coreType": "", "deviceId": "2",
             "l1Fusion": "false", "l2Fusion": "false", "l2Mode": "2", "mdl_bank_path": "", "offlineTune": false,
             "op_bank_path": "", "op_bank_update": false, "op_debug_level": "0", "op_impl_mode": "",

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::NAME;
 
-/// What is compiled for a job, as `--input_param` takes it.
+/// The description of a job, as `--input_param` takes it.
 ///
 /// Every attribute that the operator information knows is written: where none is given at all, the compiler hands the
 /// kernel's name over in the first one's place (8.1, `opc_tool/op_info_parser.py`).
@@ -39,7 +39,7 @@ pub(crate) fn parameters(
     );
     entry.insert("attrs".to_owned(), Value::Array(attributes(op, info)?));
     let mut top = json!({"op_type": op.op_type, "op_list": [entry]});
-    // What frameworks say: the check of the overflow status is for training of the first generation.
+    // As frameworks have it: the check of the overflow status is for training on chips of the first generation.
     top["status_check"] = options.get("status_check").map_or("false", String::as_str).into();
     let fusion = |name: &str| Some((name.to_owned(), Value::from(options.get(name)?.as_str())));
     let soc: Map<String, Value> = ["l1Fusion", "l2Fusion"].into_iter().filter_map(fusion).collect();
@@ -76,7 +76,7 @@ fn open_ranges(port: &mut Value) {
     }
 }
 
-/// What stands at one position: a tensor, a group, or nothing.
+/// The argument at one position: a tensor, a group, or nothing.
 fn argument<T>(arg: &Arg<T>, tensor: impl Fn(&T) -> &Tensor, at: usize, ports: &[PortInfo]) -> Value {
     let port = ports.get(at).map(|port| port.name.as_str());
     let described = |tensor: &Tensor, index: usize| description(tensor, port, index);
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_at_the_end_has_its_place() {
+    fn inputs_left_out_at_the_end_keep_their_place() {
         let info = OpInfo { inputs: vec![port("x"), port("bias")], ..OpInfo::default() };
         let given = || vec![Arg::One(input(Tensor::new("float16", [2])))];
         let entry = entry(&job("X", given(), Vec::new()), Some(&info));

@@ -1,4 +1,4 @@
-//! What a compile is begun with.
+//! The preparation of a compile.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,12 +9,12 @@ use crate::probe::reach::Extra;
 use crate::probe::record::Record;
 use crate::worker::pool::WorkerConfig;
 
-/// What to do about a read that no key covers.
+/// The help for a read that no key covers.
 pub(crate) const HELP: &str = "neither importing the toolkit nor an import in the operator's sources leads there: import \
     it by its name, keep it beside the operators, or declare it as an input of the toolchain: then the \
     key covers it";
 
-/// What a compile is begun with.
+/// The preparation of a compile.
 pub(crate) struct Ready {
     pub(crate) setup: Arc<WorkerConfig>,
     pub(crate) record: Arc<Record>,

@@ -96,10 +96,12 @@ pub(crate) fn name(code: i32) -> &'static str {
         .map_or("a code that opkeep has no name for", |(_, name)| name)
 }
 
-/// What the user can do about a code.
+/// The help for a code.
 pub(crate) fn help(code: i32) -> &'static str {
     match code {
-        200_000 | 207_001 | 207_018 => "free memory of the device: `npu-smi info` tells who uses it",
+        200_000 | 207_001 | 207_018 => {
+            "free memory of the device: `npu-smi info` lists the processes that use it"
+        }
         200_001 | 200_006 | 207_000 => {
             "this chip or this driver cannot do that; chips before the 910B may lack it, and so may old drivers"
         }

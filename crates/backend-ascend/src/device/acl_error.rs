@@ -1,4 +1,4 @@
-//! What can go wrong with a device.
+//! The error type of devices.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ pub enum AclError {
     NoLibrary {
         /// Where it was looked for, in order; a bare name is found by the system's loader.
         looked: Vec<PathBuf>,
-        /// What the system's loader says.
+        /// The message of the system's loader.
         problem: String,
     },
     /// The library is there, but the system's loader does not take it.
@@ -24,7 +24,7 @@ pub enum AclError {
     Unloadable {
         /// The library.
         library: PathBuf,
-        /// What the system's loader says.
+        /// The message of the system's loader.
         problem: String,
     },
     /// The library is the one that programs are linked with on hosts without a device.
@@ -38,7 +38,7 @@ pub enum AclError {
     NoDevice {
         /// The library.
         library: PathBuf,
-        /// What it says.
+        /// Its text.
         text: Option<String>,
     },
     /// The library is older than what it is asked for.
@@ -58,7 +58,7 @@ pub enum AclError {
         call: &'static str,
         /// Its code.
         code: i32,
-        /// What the runtime says of it.
+        /// The runtime's text.
         text: Option<String>,
     },
     /// A function reported success, but gave nothing.
@@ -70,7 +70,7 @@ pub enum AclError {
 }
 
 impl AclError {
-    /// What the user can do about it.
+    /// The help for the user.
     pub fn help(&self) -> String {
         let help = match self {
             Self::NoLibrary { .. } => {

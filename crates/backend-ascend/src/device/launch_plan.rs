@@ -13,7 +13,7 @@ use crate::NAME;
 /// The most arguments that the runtime takes.
 const MAX_ARGUMENTS: usize = 128;
 
-/// What a launch needs.
+/// The data of a launch.
 #[derive(Debug)]
 pub(crate) struct LaunchPlan {
     /// The kernel's name, as the object has it but for any `_mix_aic` or `_mix_aiv`.
@@ -38,7 +38,7 @@ pub(crate) struct Argument {
     pub(crate) cleared: bool,
 }
 
-/// Where an argument points.
+/// The target of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Input(usize),

@@ -32,9 +32,8 @@ impl Runtime {
     /// # Errors
     /// [`AclError::NoLibrary`], [`AclError::Unloadable`].
     pub fn open(toolkit: Option<&Toolkit>) -> Result<Self, AclError> {
-        let folders = toolkit.map(|toolkit| [toolkit.root.join("lib64"), toolkit.host().join("lib64")]);
-        let mut looked: Vec<PathBuf> =
-            folders.into_iter().flatten().map(|folder| folder.join(LIBRARY)).collect();
+        let dirs = toolkit.map(|toolkit| [toolkit.root.join("lib64"), toolkit.host().join("lib64")]);
+        let mut looked: Vec<PathBuf> = dirs.into_iter().flatten().map(|dir| dir.join(LIBRARY)).collect();
         if let Some(path) = looked.iter().find(|path| Fs::new().is_file(path)) {
             return Self::open_library(path);
         }

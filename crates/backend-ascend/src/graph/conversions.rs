@@ -11,7 +11,7 @@ use crate::graph::select::{Form, listed};
 pub(crate) const CAST: &str = "Cast";
 pub(crate) const TRANS_DATA: &str = "TransData";
 
-/// What `Cast` and `TransData` of a toolkit take.
+/// The types and formats that a toolkit's `Cast` and `TransData` take.
 #[derive(Debug)]
 pub(crate) struct Conversions {
     /// From one element type to another.

@@ -1,4 +1,4 @@
-//! What implements a node, by the operator information: module, function, flags, attributes with their defaults.
+//! The implementation of a node by the operator information: module, function, flags, attributes with their defaults.
 
 use opkeep_backend::{BackendError, Unsupported};
 use opkeep_cann_toolkit::{OpInfo, PortKind};
@@ -7,7 +7,7 @@ use opkeep_ops::{Function, Node, func_name};
 
 use crate::NAME;
 
-/// What implements `node`, as `info` has it.
+/// The implementation of `node` by `info`.
 pub(crate) fn function(node: &Node, info: &OpInfo) -> Result<Function, BackendError> {
     let by_rule = || func_name(&node.op_type);
     let file = info.file.clone().unwrap_or_else(by_rule);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_operator_information_says_comes_first() {
+    fn operator_information_comes_first() {
         let attrs = vec![
             attr("rate", "float", Some("0.5")),
             attr("dst_type", "int", None),
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn unfitting_nodes_are_refused() {
         let refused = |info: OpInfo| function(&node(), &info).unwrap_err().to_string();
         let error = refused(info(vec![attr("more", "int", None)]));
         assert!(error.contains("node `cast`") && error.contains("attribute `more`"), "{error}");

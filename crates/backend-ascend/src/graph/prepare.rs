@@ -36,7 +36,7 @@ const BROADCAST: &str = "broadcast";
 pub struct Prepare<'a> {
     ops: &'a OpsInfo,
     formats: &'a dyn Formats,
-    /// What operators have answered.
+    /// The operators' answers.
     answers: RefCell<HashMap<Digest, Option<Vec<PortFormats>>>>,
 }
 
@@ -83,7 +83,7 @@ impl<'a> Prepare<'a> {
         Ok(info)
     }
 
-    /// What the operator takes.
+    /// The combinations of types and formats that the operator takes.
     fn combinations(
         &self,
         graph: &Graph,
@@ -184,7 +184,7 @@ struct Choice {
     outputs: Vec<Storage>,
 }
 
-/// What a combination costs, what counts most first.
+/// The cost of a combination; the most important count comes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Cost {
     /// Whether digits are lost, and how far the element types are from the network's.

@@ -90,7 +90,7 @@ fn port_number(field: &str) -> Option<(bool, usize)> {
     number.parse().ok().map(|number| (is_output, number))
 }
 
-/// What a tensor at a port has to be.
+/// The type and format that a tensor at a port must have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Form {
     /// The element type; None for any.
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_told_with_its_place() {
+    fn unreadable_answers_are_reported_with_their_place() {
         for (answer, says) in [
             ("", "expected an object"),
             ("[]", "expected an object"),

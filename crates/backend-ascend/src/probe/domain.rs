@@ -43,7 +43,7 @@ pub(crate) fn of_toolkit(toolkit: &Toolkit) -> Vec<Reasoned> {
 }
 
 impl ReadDomain {
-    /// What every compile by this toolkit may read.
+    /// The paths that every compile by this toolkit may read.
     pub(crate) fn new(toolkit: &Toolkit, record: &Record) -> Self {
         let operators = toolkit.operator_packages();
         let shadows = record.shadows(&operators).into_iter();

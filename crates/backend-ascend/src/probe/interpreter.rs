@@ -77,7 +77,7 @@ impl Interpreter {
     }
 }
 
-/// What the interpreter printed about itself.
+/// The answer that the interpreter printed.
 fn answered(output: &str) -> Option<Interpreter> {
     use std::os::unix::ffi::OsStringExt;
     let line = output.lines().rev().find(|line| line.starts_with("opkeep ") && line.ends_with(" end"))?;
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_script_makes_of_it_is_read() {
+    fn changes_by_a_script_are_read() {
         let hex = |text: &str| text.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
         let line = hex("python3\0-O\0-S\0-c\0x\0");
         let output = format!("noise\nopkeep {} {line} {} end\n", hex("/usr/bin/python3"), hex("A=1=2\0B=\0"));

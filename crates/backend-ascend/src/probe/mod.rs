@@ -1,4 +1,4 @@
-//! What importing the toolkit reads, and how compiles are held to it.
+//! The files that importing the toolkit reads, and the confinement of compiles to them.
 //!
 //! - **Probe** ([`toolkit_probe`], `py/probe.py`). The toolkit is imported, and `opc` and the compilers are asked for
 //!   their options and versions, while they are observed.
@@ -17,8 +17,10 @@
 pub(crate) mod domain;
 pub(crate) mod guards;
 pub(crate) mod interpreter;
+pub(crate) mod listing;
 pub(crate) mod reach;
 pub(crate) mod record;
+pub(crate) mod report;
 pub(crate) mod sandbox;
 pub(crate) mod toolkit_probe;
 pub(crate) mod unkeyed;

@@ -12,7 +12,7 @@ use opkeep_process::{Domain, DomainError, Observation};
 use crate::probe::domain::ReadDomain;
 use crate::probe::unkeyed::is_unkeyed;
 
-/// What every compile by one toolkit may read.
+/// The paths that every compile by one toolkit may read.
 #[derive(Debug)]
 pub(crate) struct Reach {
     files: HashSet<PathBuf>,
@@ -20,11 +20,11 @@ pub(crate) struct Reach {
     listed: HashSet<PathBuf>,
     /// Packages of operators.
     operators: Vec<PathBuf>,
-    /// Where links below `beneath` lead that is not below it.
+    /// Targets of links below `beneath` that are outside of it.
     linked: Vec<PathBuf>,
 }
 
-/// What one compile may read besides: what only its own key contains.
+/// The further paths that one compile may read, which only its own key covers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extra {
     /// Modules that the operator names, beyond those that the toolkit imports.
@@ -74,7 +74,7 @@ impl Reach {
         domain.build()
     }
 
-    /// What was read, executed or listed that neither this nor `extra` contains.
+    /// The paths that were read, executed or listed and that neither this nor `extra` contains.
     pub(crate) fn beyond(&self, extra: &Extra, seen: &Observation) -> Vec<PathBuf> {
         let extra = extra.resolved();
         let read = seen.read.iter().filter(|(_, found)| !found.is_directory()).map(|(path, _)| path);

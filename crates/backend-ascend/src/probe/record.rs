@@ -10,84 +10,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use opkeep_backend::{BackendError, FileDigests};
-use opkeep_cann_toolkit::disk::{dir_digest, stamp::Stamp};
+use opkeep_cann_toolkit::disk::dir_digest;
 use opkeep_cann_toolkit::first;
 use opkeep_digest::{Digest, Fingerprint, Hasher};
 use opkeep_fs::Fs;
-use opkeep_process::Observation;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{io_error, toolkit_error};
 use crate::probe::guards::Guards;
 use crate::probe::interpreter::Interpreter;
+use crate::probe::listing::Listing;
+use crate::probe::report::{Reads, Report};
 use crate::probe::unkeyed::{Directories, is_unkeyed};
 
 /// Longer `.pth` files are no lists of paths.
 const LONGEST_PTH: u64 = 256 << 20;
 
-/// What the probe reports.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Report {
-    /// What the toolkit takes.
-    pub(crate) base: Reads,
-    /// What modules take beyond that which operators name; None, if that could not be found out.
-    pub(crate) names: BTreeMap<String, Option<Reads>>,
-    pub(crate) programs: Programs,
-    pub(crate) configs: Configs,
-    /// Names that importing the toolkit does not take, and that were not asked about yet.
-    #[serde(default)]
-    pub(crate) pending: Vec<String>,
-    /// Why the toolkit cannot be imported.
-    pub(crate) problem: Option<String>,
-    pub(crate) executable: PathBuf,
-    pub(crate) version: String,
-    /// Where modules are looked for.
-    pub(crate) search: Vec<PathBuf>,
-}
-
-/// What was read, and looked for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Reads {
-    /// Modules by their names, with their files.
-    pub(crate) modules: Vec<(String, PathBuf)>,
-    /// Which names were looked for in which directories: see [`Listing`].
-    pub(crate) looked: BTreeMap<PathBuf, BTreeSet<String>>,
-    /// Files whose code is run.
-    pub(crate) libraries: Vec<PathBuf>,
-    /// All files that were opened to be read.
-    pub(crate) opened: Vec<PathBuf>,
-}
-
-/// The programs that a compile may run.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Programs {
-    pub(crate) paths: Vec<(String, PathBuf)>,
-    pub(crate) looked: BTreeMap<PathBuf, BTreeSet<String>>,
-    pub(crate) libraries: Vec<PathBuf>,
-}
-
-/// What decides where modules and libraries are found.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Configs {
-    pub(crate) files: Vec<PathBuf>,
-    pub(crate) looked: BTreeMap<PathBuf, BTreeSet<String>>,
-}
-
-/// The entries of a directory that matter. Names that are looked for are those of modules (`numpy`), of files
-/// (`=libm.so.6`), all that end alike (`*.pth`), or all (`*`).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Listing {
-    names: BTreeSet<String>,
-    /// None, if there is no such directory.
-    found: Option<Vec<String>>,
-    /// What the directory looked like when it was listed, if it cannot have been changed since without a trace.
-    stamp: Option<Stamp>,
-}
-
 /// A record of what importing the toolkit takes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {
-    /// What was probed: the interpreter, its environment, the toolkit.
+    /// The subject of the probe: the interpreter, its environment, the toolkit.
     pub(crate) id: String,
     interpreter: Interpreter,
     report: Report,
@@ -96,7 +38,7 @@ pub(crate) struct Record {
     /// All files that count, with their digests; None for what is not there or cannot be read.
     files: BTreeMap<PathBuf, Option<String>>,
     directories: BTreeMap<PathBuf, Listing>,
-    /// What keeps compiles to what is in this record.
+    /// The means that confine compiles to this record.
     pub(crate) guards: Guards,
 }
 
@@ -191,7 +133,7 @@ impl Record {
         self.report.names.get(name).is_some_and(|reads| *reads != Some(Reads::default()))
     }
 
-    /// What counts for all kernels.
+    /// Adds the parts that count for all kernels.
     pub(crate) fn fingerprint(&self, fingerprint: &mut Fingerprint) {
         let Report { base, programs, executable, version, .. } = &self.report;
         fingerprint.text("python", version.lines().collect::<Vec<_>>().join(" "));
@@ -213,7 +155,7 @@ impl Record {
         );
     }
 
-    /// What modules that an operator names take beyond that.
+    /// Adds the files that modules named by an operator need beyond the toolkit's.
     pub(crate) fn fingerprint_of<'a>(
         &self,
         names: impl IntoIterator<Item = &'a String>,
@@ -264,7 +206,7 @@ impl Record {
         Ok(())
     }
 
-    /// Where such packages are.
+    /// The paths of such packages.
     pub(crate) fn shadows(&self, packages: &[PathBuf]) -> Vec<PathBuf> {
         let mut all = Vec::new();
         for (directory, name) in elsewhere(&self.report.search, packages) {
@@ -411,50 +353,6 @@ impl Record {
     }
 }
 
-impl Report {
-    /// The device compilers that are found.
-    pub(crate) fn compilers(&self) -> Vec<PathBuf> {
-        let compilers = self.programs.paths.iter().filter(|(name, _)| name == "ccec" || name == "bisheng");
-        compilers.map(|(_, path)| path.clone()).collect()
-    }
-
-    /// Adds what was observed of the probe and the programs that it ran, below what is not `own`: Python itself does not
-    /// report what libraries and programs read.
-    pub(crate) fn add(&mut self, seen: &Observation, own: &Directories) {
-        let Self { base, programs, configs, executable, .. } = self;
-        let known: BTreeSet<&PathBuf> = base
-            .modules
-            .iter()
-            .chain(&programs.paths)
-            .map(|(_, path)| path)
-            .chain(base.libraries.iter().chain(&base.opened).chain(&programs.libraries).chain(&configs.files))
-            .chain([&*executable])
-            .collect();
-        let known: BTreeSet<PathBuf> =
-            known.into_iter().flat_map(|path| [path.clone(), Fs::new().resolved(path)]).collect();
-        let counts = |path: &Path| !is_unkeyed(path) && !own.contain(path);
-        let read = seen.read.iter().filter(|(_, found)| found.is_file()).map(|(path, _)| path);
-        let more = read.filter(|path| counts(path) && !known.contains(&Fs::new().resolved(path)));
-        base.opened.extend(more.cloned().collect::<Vec<_>>());
-        for (path, _) in seen.looked_at.iter().filter(|(path, found)| found.is_nothing() && counts(path)) {
-            let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { continue };
-            let name = format!("={}", name.to_string_lossy());
-            base.looked.entry(parent.to_owned()).or_default().insert(name);
-        }
-        // Where modules are looked for it is known which names matter. Names of single files (`=`) say nothing of a list.
-        let is_listed = |looked: &BTreeMap<PathBuf, BTreeSet<String>>, path: &Path| {
-            looked.get(path).is_some_and(|names| names.iter().any(|name| !name.starts_with('=')))
-        };
-        let others = |path: &&PathBuf| {
-            counts(path) && !is_listed(&base.looked, path) && !is_listed(&configs.looked, path)
-        };
-        let listed: Vec<PathBuf> = seen.listed.keys().filter(others).cloned().collect();
-        for path in listed {
-            base.looked.entry(path).or_default().insert("*".to_owned());
-        }
-    }
-}
-
 /// Directories in which packages of operators may be found that are not there, each with the name.
 fn elsewhere(search: &[PathBuf], packages: &[PathBuf]) -> Vec<(PathBuf, String)> {
     let mut all = Vec::new();
@@ -479,37 +377,4 @@ fn last(path: &Path) -> String {
 
 fn digest(path: &Path, files: &dyn FileDigests) -> Option<String> {
     files.digest(path).ok().map(|digest: Digest| digest.to_string())
-}
-
-impl Listing {
-    fn of(path: PathBuf, names: BTreeSet<String>) -> (PathBuf, Self) {
-        let stamp = Stamp::of(&path).filter(Stamp::is_old);
-        let found = found(&path, &names);
-        let listing = Self { names, found, stamp };
-        (path, listing)
-    }
-
-    fn is_current(&self, path: &Path) -> bool {
-        let stamp = Stamp::of(path);
-        (stamp.is_some() && stamp == self.stamp)
-            || (stamp.is_none() && self.found.is_none())
-            || found(path, &self.names) == self.found
-    }
-}
-
-/// The entries of a directory that have one of these names.
-fn found(path: &Path, names: &BTreeSet<String>) -> Option<Vec<String>> {
-    let entries = Fs::new().list(path).ok()?.into_iter();
-    let entries = entries.map(|(name, _)| name.to_string_lossy().into_owned());
-    let matters = |entry: &String| {
-        let stem = entry.split('.').next().unwrap_or(entry);
-        let is_module = entry == stem || [".py", ".pyc", ".so"].iter().any(|end| entry.ends_with(end));
-        (is_module && names.contains(stem))
-            || names.contains(&format!("={entry}"))
-            || (names.contains("*.pth") && entry.ends_with(".pth"))
-            || names.contains("*")
-    };
-    let mut entries: Vec<String> = entries.filter(matters).collect();
-    entries.sort_unstable();
-    Some(entries)
 }

@@ -1,4 +1,4 @@
-//! What one program of the toolkit is started in, and what it turns out to have read.
+//! The sandbox of one program of the toolkit, and the check of its reads.
 
 use std::io;
 use std::path::{Path, PathBuf};

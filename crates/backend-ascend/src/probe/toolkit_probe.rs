@@ -24,7 +24,8 @@ use crate::probe::domain::{self, ReadDomain};
 use crate::probe::guards::{self, Guards};
 use crate::probe::interpreter::Interpreter;
 use crate::probe::reach::Reach;
-use crate::probe::record::{Record, Report};
+use crate::probe::record::Record;
+use crate::probe::report::Report;
 use crate::probe::unkeyed::Directories;
 use crate::worker::pool::{SCRIPT, python};
 
@@ -52,12 +53,12 @@ pub(crate) struct Probe {
 impl Probe {
     pub(crate) fn new(
         environment: Vec<(OsString, OsString)>,
-        tool_folder: Option<PathBuf>,
+        tool_dir: Option<PathBuf>,
         kept: Option<PathBuf>,
         scratch: PathBuf,
     ) -> Self {
         Self {
-            runner: Runner { environment, tool_folder, kept, scratch },
+            runner: Runner { environment, tool_dir, kept, scratch },
             known: Mutex::default(),
             confirmed: Mutex::default(),
             making: Mutex::default(),
@@ -145,7 +146,7 @@ impl Probe {
         hasher.bytes(headers::source().as_bytes());
         PROGRAMS.iter().for_each(|name| hasher.str(name));
         hasher.bytes(interpreter.program.as_os_str().as_bytes());
-        // Where a link leads to is where its modules are.
+        // A virtual environment's modules are found by the link's target.
         let real = Fs::new().resolved(&interpreter.program);
         hasher.list(interpreter.arguments.len());
         interpreter.arguments.iter().for_each(|argument| hasher.bytes(argument.as_bytes()));
@@ -154,9 +155,8 @@ impl Probe {
             hasher.bytes(name.as_bytes());
             hasher.bytes(value.as_bytes());
         }
-        let folder =
-            self.runner.tool_folder.as_ref().map_or(&b""[..], |folder| folder.as_os_str().as_bytes());
-        hasher.bytes(folder);
+        let dir = self.runner.tool_dir.as_ref().map_or(&b""[..], |dir| dir.as_os_str().as_bytes());
+        hasher.bytes(dir);
         let place = hasher.clone().finish().to_string();
         hasher.bytes(real.as_os_str().as_bytes());
         hasher.digest(toolchain);
@@ -307,7 +307,7 @@ impl Probe {
         }
     }
 
-    /// What every compile may read; `declared` are files that the user added.
+    /// The paths that every compile may read; `declared` are files that the user added.
     pub(crate) fn domain(&self, toolkit: &Toolkit, record: &Record, declared: &[Declared]) -> ReadDomain {
         let mut domain = ReadDomain::new(toolkit, record);
         domain.beneath.extend(self.bytecode().map(|path| (path, BYTECODE)));
@@ -338,7 +338,7 @@ impl Probe {
     }
 }
 
-/// What a toolkit was seen to do without a domain.
+/// The observed behaviour of a toolkit without a domain.
 struct Found {
     report: Report,
     /// Of each of [`greeted`], in their order.

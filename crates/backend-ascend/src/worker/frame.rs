@@ -13,7 +13,7 @@ pub(crate) fn of(message: &Value) -> io::Result<Vec<u8>> {
     let length = u32::try_from(bytes.len()).ok().filter(|length| *length <= LONGEST);
     let too_long = || {
         let length = bytes.len();
-        io::Error::other(format!("what it is to be told has {length} bytes, and at most {LONGEST} go"))
+        io::Error::other(format!("the request has {length} bytes, at most {LONGEST} are sent"))
     };
     let length = length.ok_or_else(too_long)?;
     Ok([&length.to_be_bytes()[..], &bytes].concat())

@@ -26,11 +26,11 @@ const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Asks by `pool` what is not known from before.
 pub(crate) struct OpQuery<'a> {
-    /// What asking the operator of a job is begun with.
+    /// Prepares a question to the operator of a job.
     pub(crate) ready: &'a dyn Fn(&Job) -> Result<Ready, BackendError>,
     /// Whether the toolkit takes something else than a record says.
     pub(crate) has_moved: &'a dyn Fn(&Arc<Record>) -> Result<bool, BackendError>,
-    /// What importing the toolkit takes: asked for only if an operator is.
+    /// The record of importing the toolkit, made only if an operator is asked.
     pub(crate) record: &'a dyn Fn() -> Result<Arc<Record>, BackendError>,
     pub(crate) toolkit: &'a Toolkit,
     pub(crate) soc: &'a Soc,
@@ -81,13 +81,13 @@ impl Formats for OpQuery<'_> {
 }
 
 impl OpQuery<'_> {
-    /// What is asked, of whom, and all that the answer may hang on.
+    /// The digest of the question and of everything that the answer may depend on.
     fn question(&self, job: &Job, message: &Value, files: &OnceDigests) -> Result<Digest, BackendError> {
         let sources = self.sources.fingerprint(job, self.spec, self.ops, files).map_err(toolkit_error)?;
         let mut hasher = Hasher::new("question to an operator");
         hasher.bytes(message.to_string().as_bytes());
         hasher.digest(&sources.digest());
-        // What the operator is told of the chip comes from its file.
+        // The operator sees the chip by its file.
         hasher.digest(&self.toolkit.platforms.digest(self.soc, files).map_err(toolkit_error)?);
         let mut python = Fingerprint::new();
         (self.record)()?.fingerprint(&mut python);

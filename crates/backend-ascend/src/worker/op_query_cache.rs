@@ -1,4 +1,4 @@
-//! What operators answered when they were asked, kept for the next process: to ask again takes the toolkit's import.
+//! Operators' answers, kept for the next process: asking again would import the toolkit.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -78,8 +78,8 @@ fn parse(bytes: &[u8]) -> Option<BTreeMap<String, Option<String>>> {
 }
 
 /// The file in which a user's answers are, below a directory for temporary files.
-pub(crate) fn file_below(folder: &Path) -> Option<PathBuf> {
-    private_user_dir(folder).ok().map(|own| own.join("ascend-answers.json"))
+pub(crate) fn file_below(dir: &Path) -> Option<PathBuf> {
+    private_user_dir(dir).ok().map(|own| own.join("ascend-answers.json"))
 }
 
 #[cfg(test)]
@@ -89,8 +89,8 @@ mod tests {
 
     #[test]
     fn answers_come_back_and_damaged_ones_do_not() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = file_below(folder.path()).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let file = file_below(dir.path()).unwrap();
         let (one, two) = (Digest::of(b"1"), Digest::of(b"2"));
         let answers = OpQueryCache::open(Some(file.clone()));
         assert_eq!(answers.get(&one), None);
@@ -108,11 +108,11 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_others_can_write_to_is_not_used() {
+    fn a_directory_that_others_can_write_to_is_not_used() {
         use std::os::unix::fs::PermissionsExt;
-        let folder = tempfile::tempdir().unwrap();
-        let own = file_below(folder.path()).unwrap().parent().unwrap().to_owned();
+        let dir = tempfile::tempdir().unwrap();
+        let own = file_below(dir.path()).unwrap().parent().unwrap().to_owned();
         std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o777)).unwrap();
-        assert_eq!(file_below(folder.path()), None);
+        assert_eq!(file_below(dir.path()), None);
     }
 }

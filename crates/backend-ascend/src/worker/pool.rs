@@ -30,12 +30,12 @@ use crate::worker::frame;
 
 /// How long the toolkit may take to be imported.
 const START: Duration = Duration::from_secs(300);
-/// So many new workers are told that the toolkit's files changed; after that another one is not worth it.
+/// The number of new workers that may find the toolkit's files changed before the request fails.
 const ATTEMPTS: usize = 4;
 /// So many workers may wait before one for other modules is started in the place of the one that waits longest.
 const WAITING: usize = 4;
 
-/// Whom something is asked.
+/// The requirements of a request to a worker.
 #[derive(Clone, Copy)]
 pub(crate) struct WorkerOptions<'a> {
     /// What it may read besides. Only workers that may read the same get it, and that did nothing else: modules of
@@ -49,20 +49,20 @@ pub(crate) struct WorkerOptions<'a> {
     pub(crate) left_at: Option<&'a Path>,
 }
 
-/// What came of a request.
+/// The result of a request.
 pub(crate) struct Asked {
     pub(crate) answer: Result<Answer, WorkerError>,
-    /// What was read for it that the worker may not read.
+    /// Paths that were read for it without permission.
     pub(crate) beyond: Vec<PathBuf>,
     /// Whether files were read that the worker had made outside its directory.
     pub(crate) needs_own: bool,
 }
 
-/// What a worker answers.
+/// A worker's answer.
 pub(crate) struct Answer {
-    /// What the worker says.
+    /// The message.
     pub(crate) content: Value,
-    /// What was printed meanwhile.
+    /// The output that was printed meanwhile.
     pub(crate) output: String,
 }
 
@@ -137,7 +137,7 @@ impl Pool {
         request["domain"] = json!({"files": texts(&whom.extra.files), "beneath": texts(&whom.extra.beneath)});
         let message = frame::of(&request).map_err(|source| cannot("ask", &setup, source))?;
         match worker.send(message, cx)? {
-            // How it died is told when its answer is missing, unless another can be asked.
+            // The missing answer reports how it died, unless another worker can be asked.
             Err(_) if worker.jobs > 0 => return Ok(Done::NotBegun),
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
             sent => sent.map_err(|source| cannot("ask", &setup, source))?,
@@ -151,7 +151,7 @@ impl Pool {
         Ok(Done::Answered(Answer { content, output }))
     }
 
-    /// What was read and written for a request, once it is over.
+    /// Collects the reads and the files of a request that is over.
     fn end(&self, worker: Worker, done: Result<Done, WorkerError>, whom: WorkerOptions<'_>) -> Asked {
         let setup = Arc::clone(&worker.setup);
         let read = worker.read_beyond(whom.extra);
@@ -185,7 +185,7 @@ impl Pool {
         Asked { answer, beyond, needs_own }
     }
 
-    /// Has nobody asked who knows the toolkit as it was: it reads much of it once, and not by Python's imports only.
+    /// Ends all idle workers: a worker reads much of the toolkit once, and not only by Python's imports.
     pub(crate) fn dismiss(&self) {
         let mut idle = self.idle();
         self.generation.fetch_add(1, Ordering::Relaxed);
@@ -236,7 +236,7 @@ impl Pool {
         let message =
             frame::of(&setup.message(worker.directory())).map_err(|source| cannot("run", setup, source))?;
         match worker.send(message, cx)? {
-            // How it died is told below.
+            // The missing answer reports how it died.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
             sent => sent.map_err(|source| cannot("run", setup, source))?,
         }
@@ -247,18 +247,18 @@ impl Pool {
         if content["ready"] == true {
             return Ok(worker);
         }
-        // What it printed before it said so.
+        // The output that precedes the message.
         std::thread::sleep(LOOK);
         Err(unusable(content["problem"].as_str().unwrap_or_default(), &worker.log.take()))
     }
 }
 
-/// What one worker made of a request.
+/// The result of a request to one worker.
 enum Done {
     Answered(Answer),
     /// It had ended before.
     NotBegun,
-    /// What it imported has changed.
+    /// A module that it imported has changed.
     IsStale,
 }
 

@@ -1,4 +1,4 @@
-//! Whole networks: ours, and those that we may not redistribute, from the folder that `OPKEEP_CORPUS` names.
+//! Whole networks: ours, and those that we may not redistribute, from the directory that `OPKEEP_CORPUS` names.
 #![expect(clippy::unwrap_used, reason = "helpers fail the test that calls them")]
 #![expect(clippy::disallowed_methods, reason = "tests read models")]
 
@@ -20,7 +20,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = Vec::new();
     match corpus::directory() {
         None => trials.push(corpus::absent("other networks")),
-        Some(folder) => models.extend(corpus::files_ending(&folder.join("onnx"), &["onnx"]).unwrap()),
+        Some(dir) => models.extend(corpus::files_ending(&dir.join("onnx"), &["onnx"]).unwrap()),
     }
     trials.extend(models.into_iter().map(|path| {
         let name = path.parent().and_then(Path::file_name).unwrap().to_string_lossy().into_owned();
@@ -31,7 +31,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials
 }
 
-/// By folder and file: nodes; `TransData` of weights, and of what flows; `Cast`; warnings. Of ours, what flows leaves the
+/// By directory and file: nodes; `TransData` of weights, and of what flows; `Cast`; warnings. Of ours, what flows leaves the
 /// blocks for outputs inside the network, too.
 const FOUND: [(&str, [usize; 5]); 7] = [
     ("lenet/model", [13, 2, 5, 2, 1]),

@@ -75,7 +75,7 @@ fn job_of(graph: &Graph, name: &str) -> Job {
 }
 
 #[test]
-fn what_follows_a_convolution_stays_in_its_format() {
+fn nodes_after_a_convolution_keep_its_format() {
     let mut graph = Graph::new("g");
     let x = graph.input("x", "float32", [1, 3, 8, 8]);
     let y = conv(&mut graph, "conv1", x, 20, 1);
@@ -197,7 +197,7 @@ fn digits_are_lost_only_where_nothing_else_is_there_and_it_is_said() {
 }
 
 #[test]
-fn what_is_broadcast_is_cut_alike_or_not_at_all() {
+fn broadcast_tensors_are_cut_alike_or_not_at_all() {
     let beside = |first: &[i64], shape: &[i64]| {
         let mut graph = Graph::new("g");
         let x = graph.input("x", "float32", first);
@@ -334,7 +334,7 @@ impl Formats for Broken {
 }
 
 #[test]
-fn what_the_toolkit_does_not_have_is_told_with_the_way_out() {
+fn operators_that_the_toolkit_lacks_are_errors_with_help() {
     let bench = Bench::new();
     let graph = |op_type: &str, dtype: &str, shape: &[i64]| {
         let mut graph = Graph::new("g");

@@ -18,7 +18,7 @@ fn spec(options: Value) -> BuildSpec {
     spec
 }
 
-/// Else an imported kernel would be found by nobody, or by the wrong one.
+/// Otherwise no build would find an imported kernel, or the wrong one would.
 #[test]
 fn both_ways_are_the_same() {
     let place = Place::new();
@@ -47,7 +47,7 @@ fn both_ways_are_the_same() {
     }
 }
 
-/// What was in a folder when a kernel was compiled, nobody knows.
+/// The content of a directory at the time of a compile is unknown.
 #[test]
 fn a_kernel_of_a_knowledge_bank_is_refused() {
     let spec = spec(json!({"op_bank_path": "/tmp"}));

@@ -1,4 +1,4 @@
-//! What a code generator is given and gives.
+//! The input and the output of a code generator.
 
 use opkeep_backend::{BackendError, Unsupported};
 use opkeep_descriptor::{Arg, Job, Op, Source, Tensor};

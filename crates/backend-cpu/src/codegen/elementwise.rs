@@ -14,13 +14,13 @@ use crate::codegen::expression::{self, float_value};
 use crate::codegen::integer;
 use crate::codegen::loops::{Loops, Operand, bounds, strides};
 
-/// What is computed for each element of an output.
+/// The expression for each element of an output.
 pub(crate) struct Elements {
     /// The C type of the output.
     pub(crate) result: &'static str,
     /// The output's dimensions.
     pub(crate) output: Vec<u64>,
-    /// What it is made from.
+    /// Its operands.
     pub(crate) operands: Vec<Operand>,
     /// The C expression, over the operands' names.
     pub(crate) value: String,

@@ -1,4 +1,4 @@
-//! What each elementwise operator computes, as one C expression.
+//! The C expression of each elementwise operator.
 
 use opkeep_backend::{BackendError, Unsupported};
 use opkeep_descriptor::AttrValue;

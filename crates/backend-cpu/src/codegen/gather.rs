@@ -34,7 +34,7 @@ pub(crate) fn gather(call: &Call<'_>, args: &Args) -> Result<Code, BackendError>
     let _ = writeln!(c, "    {item} *restrict y_data = outputs[0];");
     let (begin, end) = rows.open(&mut c);
     let _ = writeln!(c, "        const long index = indices[{at}];");
-    // What is still negative is beyond every size when it has no sign.
+    // An index that is still negative exceeds every size as an unsigned number.
     let named = if gather.negative {
         "index < 0 ? (unsigned long)index + size : (unsigned long)index"
     } else {

@@ -37,7 +37,7 @@ pub(crate) struct Product {
     pub(crate) transposed: bool,
 }
 
-/// What an operator adds to the core, in C.
+/// The C that an operator adds to the core.
 pub(crate) struct Parts<'a> {
     /// Its own constants.
     pub(crate) before: String,
@@ -45,11 +45,11 @@ pub(crate) struct Parts<'a> {
     pub(crate) pack: &'a str,
     /// Pointers to arguments.
     pub(crate) pointers: String,
-    /// Where the first matrix of product number `instance` begins.
+    /// The start of the first matrix of product number `instance`.
     pub(crate) first: String,
-    /// Where the second one does.
+    /// The start of the second one.
     pub(crate) second: String,
-    /// What a sum in row `row + r` and column `column + i` starts from.
+    /// The initial value of a sum in row `row + r` and column `column + i`.
     pub(crate) start: String,
 }
 

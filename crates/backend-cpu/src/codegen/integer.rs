@@ -1,4 +1,4 @@
-//! What elementwise operators compute on whole numbers and truth values, as C expressions.
+//! The C expressions of elementwise operators on integers and booleans.
 
 /// The C expression of `op_type` over elements of type `dtype`: `int32`, `int64` or `bool`.
 ///

@@ -89,7 +89,7 @@ pub(crate) fn start(item: &str, dims: &[u64], strides: &[i64]) -> String {
 /// Something that is read beside the output, element by element.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Operand {
-    /// What expressions call it.
+    /// Its name in expressions.
     pub(crate) name: String,
     /// Which of the kernel's inputs it is.
     pub(crate) argument: usize,

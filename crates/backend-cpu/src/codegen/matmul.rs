@@ -28,7 +28,7 @@ pub(crate) fn matmul(call: &Call<'_>, args: &Args) -> Result<Code, BackendError>
 /// A product in its plainest form.
 #[derive(Debug, PartialEq)]
 struct Problem {
-    /// What is left to repeat.
+    /// The remaining repetitions.
     batch: Vec<u64>,
     /// In each batch dimension, the matrices that one step moves.
     steps: [Vec<u64>; 2],
@@ -124,7 +124,7 @@ impl Problem {
         dots.code(&Operands { pointers, few: self.operand(few), many: self.operand(many) }, start)
     }
 
-    /// Where an operand begins in product number `instance`.
+    /// The start of an operand in product number `instance`.
     fn operand(&self, at: usize) -> String {
         let (name, matrix) = [("x1", self.m * self.k), ("x2", self.k * self.n)][at];
         let index = index(&self.batch, &self.steps[at]);

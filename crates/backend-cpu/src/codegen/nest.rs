@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_folds_nothing_is_none() {
+    fn nests_without_folding_are_none() {
         assert_eq!(Nest::new(&[2, 3], &[]), None);
         assert_eq!(Nest::new(&[2, 1, 3], &[1]), None);
         assert_eq!(Nest::new(&[1, 1], &[0, 1]), None);

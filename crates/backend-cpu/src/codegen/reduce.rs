@@ -71,7 +71,7 @@ fn strip_function(nest: &Nest, fold: &Fold, element: &str, finish: &str) -> Stri
     c
 }
 
-/// What a reduction does with elements of a C type. Whole numbers wrap, which only unsigned ones do.
+/// The reduction of elements of a C type. Integers wrap, so they are unsigned.
 fn fold(op_type: &str, element: &'static str) -> Option<Fold> {
     let unsigned = match element {
         "int" => "unsigned int",

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_no_memory_holds_is_refused() {
+    fn sizes_beyond_all_memory_are_refused() {
         use opkeep_backend::Unsupported;
         use opkeep_descriptor::Tensor;
         let check_first = |shape: [i64; 2]| {

@@ -94,7 +94,7 @@ const WITH_PATH: [&str; 28] = [
 /// Options that say what is compiled, or to where: that is ours to say.
 const OURS: [&str; 8] = ["-c", "-S", "-E", "-o", "-M", "-MM", "-fsyntax-only", "-###"];
 
-/// What CC names.
+/// The parts of the value of CC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cc {
     /// The compiler.
@@ -106,7 +106,7 @@ pub(crate) struct Cc {
 }
 
 impl Cc {
-    /// What `config` asks for, or the first of the usual names.
+    /// The compiler of `config`, or the first of the usual names.
     pub(crate) fn find(config: &CpuConfig) -> Result<Self, BackendError> {
         let found = |name: &str| find_program(OsStr::new(name), &config.path);
         let Some(asked) = &config.compiler else {

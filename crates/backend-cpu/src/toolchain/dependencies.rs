@@ -1,4 +1,4 @@
-//! What compiler and linker say that they read, for hosts on which programs can be neither confined nor observed.
+//! Dependency files of compiler and linker, for hosts on which programs can be neither confined nor observed.
 //!
 //! A dry run shows the programs, their ELF headers the libraries that these load, dependency files the headers, libraries
 //! and scripts. What a program reads without saying so stays unseen, so nothing is kept that a script compiled.
@@ -70,10 +70,10 @@ pub(crate) fn of_dry_run(
 ) -> Result<Observation, BackendError> {
     let search = line_after(&dry_run.steps, "COMPILER_PATH=").unwrap_or_default();
     let locate = |program: &str| {
-        let mut folders = std::ffi::OsString::from(&search);
-        folders.push(":");
-        folders.push(&config.path);
-        find_program(OsStr::new(program), &folders)
+        let mut dirs = std::ffi::OsString::from(&search);
+        dirs.push(":");
+        dirs.push(&config.path);
+        find_program(OsStr::new(program), &dirs)
     };
     let mut seen = Observation::default();
     let program = |path: PathBuf, args: &[String]| Program {
@@ -147,8 +147,8 @@ mod tests {
 
     #[test]
     fn files_are_found_wherever_an_argument_names_them() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("x.h");
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("x.h");
         std::fs::write(&file, "").unwrap();
         let path = file.to_str().unwrap();
         for word in [
@@ -162,7 +162,7 @@ mod tests {
         ] {
             assert_eq!(files_in(&word), std::slice::from_ref(&file), "{word}");
         }
-        assert!(files_in(folder.path().to_str().unwrap()).is_empty());
+        assert!(files_in(dir.path().to_str().unwrap()).is_empty());
         assert!(files_in("-O2").is_empty());
     }
 

@@ -55,7 +55,7 @@ impl PendingQuery {
     }
 }
 
-/// What a compiler is and would do.
+/// The identity of a compiler and its dry run.
 pub(crate) struct DriverInfo {
     pub(crate) version: String,
     pub(crate) triple: String,
@@ -104,7 +104,7 @@ impl<'a> DriverQuery<'a> {
         Ok(DriverInfo { version, triple, flags, steps })
     }
 
-    /// What the compiler wrote, if it says that all is well.
+    /// The output of a compiler that succeeded.
     fn said(&self, asking: Asking) -> Result<Option<String>, BackendError> {
         match asking.running.set_deadline(self.deadline(), self.cx.cancel).wait_with_output() {
             Ok(ended) => Ok(ended.status.success().then_some(ended.output)),
@@ -217,7 +217,7 @@ fn is_called_clang(driver: &Path) -> bool {
     names.iter().any(|name| name.contains("clang"))
 }
 
-/// What to say for a dry run.
+/// The arguments of a dry run.
 fn dry(flags: &[String]) -> Vec<&str> {
     let flags = flags.iter().map(String::as_str);
     std::iter::once("-###").chain(flags).chain(["-x", "c", "-", "-o", "kernel.o"]).collect()

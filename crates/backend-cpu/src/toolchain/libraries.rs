@@ -14,7 +14,7 @@ use opkeep_fs::Fs;
 
 type Header = FileHeader64<object::LittleEndian>;
 
-/// Where libraries are, as far as it was asked.
+/// The paths of libraries that were looked up.
 pub(crate) struct Libraries {
     /// The system's directories.
     usual: Vec<PathBuf>,
@@ -36,13 +36,13 @@ impl Libraries {
 
     fn find(&mut self, name: String, own: &[PathBuf]) -> Option<PathBuf> {
         let direct = Some(PathBuf::from(&name)).filter(|_| name.contains('/'));
-        let first = direct.into_iter().chain(own.iter().map(|folder| folder.join(&name)));
+        let first = direct.into_iter().chain(own.iter().map(|dir| dir.join(&name)));
         if let Some(found) = first.into_iter().find(|candidate| Fs::new().is_file(candidate)) {
             return Some(found);
         }
         let usual = &self.usual;
         let in_usual = |name: &String| {
-            usual.iter().map(|folder| folder.join(name)).find(|candidate| Fs::new().is_file(candidate))
+            usual.iter().map(|dir| dir.join(name)).find(|candidate| Fs::new().is_file(candidate))
         };
         self.known.entry(name).or_insert_with_key(in_usual).clone()
     }
@@ -55,8 +55,8 @@ fn own_folders(path: &Path, lists: &[String]) -> Vec<PathBuf> {
     }
     let real = Fs::new().real_path(path).unwrap_or_default();
     let origin = real.parent().unwrap_or(Path::new("")).to_string_lossy().into_owned();
-    let folders = lists.iter().flat_map(|list| list.split(':'));
-    folders.map(|folder| folder.replace("$ORIGIN", &origin).replace("${ORIGIN}", &origin).into()).collect()
+    let dirs = lists.iter().flat_map(|list| list.split(':'));
+    dirs.map(|dir| dir.replace("$ORIGIN", &origin).replace("${ORIGIN}", &origin).into()).collect()
 }
 
 /// Names of needed libraries, and lists of directories to look for them in.
@@ -65,19 +65,19 @@ fn read(path: &Path) -> Option<(Vec<String>, Vec<String>)> {
     let header = Header::parse(&data).ok()?;
     let endian = header.endian().ok()?;
     let sections = header.sections(endian, &data).ok()?;
-    let (mut names, mut folders) = (Vec::new(), Vec::new());
+    let (mut names, mut dirs) = (Vec::new(), Vec::new());
     if let Some((entries, link)) = sections.dynamic(endian, &data).ok()? {
         let strings = sections.strings(endian, &data, link).ok()?;
         for entry in entries {
             let list = match entry.tag(endian) {
                 DT_NEEDED => &mut names,
-                DT_RPATH | DT_RUNPATH => &mut folders,
+                DT_RPATH | DT_RUNPATH => &mut dirs,
                 _ => continue,
             };
             list.push(String::from_utf8_lossy(entry.string(endian, strings).ok()?).into_owned());
         }
     }
-    Some((names, folders))
+    Some((names, dirs))
 }
 
 /// The system's directories for libraries of the target `triple`.
@@ -88,10 +88,10 @@ pub(crate) fn usual_folders(triple: &str) -> Vec<PathBuf> {
         [arch, _, rest @ ..] if rest.len() > 1 => format!("{arch}-{}", rest.join("-")),
         _ => triple.to_owned(),
     };
-    let mut folders = configured_dirs();
+    let mut dirs = configured_dirs();
     let usual = ["/lib/{}", "/usr/lib/{}", "/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib"];
-    folders.extend(usual.iter().map(|folder| PathBuf::from(folder.replace("{}", &multiarch))));
-    folders
+    dirs.extend(usual.iter().map(|dir| PathBuf::from(dir.replace("{}", &multiarch))));
+    dirs
 }
 
 /// Directories that `/etc/ld.so.conf` and the files it includes name. None where there is no such file.
@@ -131,28 +131,27 @@ mod tests {
     /// Libraries of libraries are found when those are followed; here, by the directory that a program names.
     #[test]
     fn folders_that_a_program_names_are_looked_in() {
-        let folder = tempfile::tempdir().unwrap();
+        let dir = tempfile::tempdir().unwrap();
         let cc = |args: &[&str]| {
-            let status = std::process::Command::new("cc").current_dir(folder.path()).args(args).status();
+            let status = std::process::Command::new("cc").current_dir(dir.path()).args(args).status();
             assert!(status.unwrap().success());
         };
-        std::fs::write(folder.path().join("lib.c"), "int one(void) { return 1; }").unwrap();
-        std::fs::write(folder.path().join("main.c"), "int one(void); int main(void) { return one(); }")
-            .unwrap();
+        std::fs::write(dir.path().join("lib.c"), "int one(void) { return 1; }").unwrap();
+        std::fs::write(dir.path().join("main.c"), "int one(void); int main(void) { return one(); }").unwrap();
         cc(&["-shared", "-fPIC", "-o", "libone.so", "lib.c"]);
         cc(&["-o", "main", "main.c", "-L.", "-lone", "-Wl,-rpath,$ORIGIN"]);
-        let found = Libraries::new(Vec::new()).needed(&folder.path().join("main"));
-        let own = folder.path().canonicalize().unwrap().join("libone.so");
+        let found = Libraries::new(Vec::new()).needed(&dir.path().join("main"));
+        let own = dir.path().canonicalize().unwrap().join("libone.so");
         assert!(found.contains(&own), "{found:?}");
     }
 
     #[test]
-    fn what_is_no_program_needs_nothing() {
-        let folder = tempfile::tempdir().unwrap();
-        let script = folder.path().join("cc");
+    fn other_files_than_programs_need_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let script = dir.path().join("cc");
         std::fs::write(&script, "#!/bin/sh\n").unwrap();
         let mut libraries = Libraries::new(Vec::new());
         assert!(libraries.needed(&script).is_empty());
-        assert!(libraries.needed(&folder.path().join("absent")).is_empty());
+        assert!(libraries.needed(&dir.path().join("absent")).is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! What the programs of a compile look at without reading it: whether a file exists, its size, its permissions.
+//! The paths that the programs of a compile look at without reading them: whether a file exists, its size, its permissions.
 //!
 //! Compilers without a wrapper are trusted to look at the same paths for each source. A wrapper may decide by any look,
 //! for some kernels only, Landlock denies no look, and no name shows which program of a compile is a wrapper: it may be
@@ -51,7 +51,7 @@ pub(crate) struct Looks {
     found: Digest,
 }
 
-/// Where a toolchain lies.
+/// The directories of a toolchain.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Places<'a> {
     /// The driver's directory: a toolchain may be moved with all that is below it.

@@ -86,14 +86,14 @@ const RECORD: u64 = 7;
 #[derive(Clone, Debug)]
 pub(crate) struct Toolchain {
     cc: Cc,
-    /// What was declared to count: a name that does not tell where it lies, and its digest.
+    /// The declared inputs: a name without the path, and the digest.
     declared: Vec<(String, Digest)>,
     record: Record,
-    /// What users declare, files and directories.
+    /// The files and directories that users declare.
     declared_roots: Vec<PathBuf>,
     /// What compiles without the mathematical library may read: what the probe did, and what was declared.
     plain: Inputs,
-    /// What those with it may read.
+    /// The files that compiles with it may read.
     with_libm: Inputs,
 }
 
@@ -144,7 +144,7 @@ impl Toolchain {
             has_means(record) && record.inputs.unchanged(&|path| files.digest(path)) == Unchanged::Yes
         });
         let asked = DriverQuery::new(config, cx, &cc.driver, &cc.leading);
-        // What a wrapper answers may depend on what is in no file.
+        // A wrapper's answer may depend on more than files.
         let dry_run = match &recalled {
             Some(record) if !record.is_wrapped => None,
             _ => {
@@ -230,7 +230,7 @@ impl Toolchain {
         if calls_libm { &self.with_libm } else { &self.plain }
     }
 
-    /// What a compile with a wrapper looked at that is not in the kernel's key.
+    /// The paths that a compile with a wrapper looked at and that the kernel's key does not cover.
     pub(crate) fn looks_beyond<'o>(&self, calls_libm: bool, seen: &'o Observation) -> BTreeSet<&'o Path> {
         let Record { plain, libm, .. } = &self.record;
         let libm = if calls_libm { libm.looks.as_ref() } else { None };
@@ -243,7 +243,7 @@ impl Toolchain {
         output.is_empty() || output == self.record.says
     }
 
-    /// What all kernels share.
+    /// Adds the parts that all kernels share.
     pub(crate) fn fingerprint(&self) -> Fingerprint {
         let Record { version, triple, flags, inputs, plain, unkept, .. } = &self.record;
         let mut fingerprint = Fingerprint::new();
@@ -288,7 +288,7 @@ impl Toolchain {
         fingerprint
     }
 
-    /// What kernels share besides that call the mathematical library.
+    /// Adds the parts that kernels with calls of the mathematical library share.
     pub(crate) fn libm(&self) -> Digest {
         let Record { inputs, plain, libm, .. } = &self.record;
         let mut hasher = Hasher::new("opkeep cpu libm 1");

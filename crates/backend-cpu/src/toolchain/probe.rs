@@ -62,7 +62,7 @@ void kernel__kernel0(const void *const *inputs, void *const *outputs, void *work
 /// How often a toolchain is observed again that changes while it is observed.
 const ATTEMPTS: usize = 3;
 
-/// What a probe finds.
+/// The result of a probe.
 pub(crate) struct Probed {
     pub(crate) inputs: Inputs,
     pub(crate) plain: Steps,
@@ -70,7 +70,7 @@ pub(crate) struct Probed {
     pub(crate) means: Means,
     /// Why it is not the first of the means.
     pub(crate) why: Option<String>,
-    /// What the compiler writes even where all is well.
+    /// The compiler's output in a successful run.
     pub(crate) says: String,
     pub(crate) is_wrapped: bool,
     /// Why no kernel may be kept, if so.
@@ -160,7 +160,7 @@ impl Probe<'_> {
     ) -> Result<Result<Probed, String>, BackendError> {
         let names = self.names(&first, &inputs);
         let is_wrapped = self.is_wrapped(&first.plain.seen) || self.is_wrapped(&first.libm.seen);
-        // What depends on the directory is another for each kernel.
+        // An object that depends on the directory differs for each kernel.
         let dir = &dir.join("confirmed");
         let confined = self.pass(dir, How { observed: true, inputs: Some(&inputs), flags: &[] });
         let (means, why, second) = match confined {

@@ -1,4 +1,4 @@
-//! Where programs are, and whether they are scripts.
+//! Paths of programs, and whether they are scripts.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

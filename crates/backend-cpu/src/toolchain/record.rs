@@ -1,4 +1,4 @@
-//! What a probe found, in the form in which it is remembered from one process to the next.
+//! The result of a probe, as later processes read it.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -34,7 +34,7 @@ impl fmt::Display for Means {
     }
 }
 
-/// What one of the small sources came to.
+/// The steps that compiled one of the small sources.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Steps {
     /// The programs and their arguments, less paths.
@@ -44,17 +44,17 @@ pub(crate) struct Steps {
     /// The order in which they were read, and by which program.
     #[serde(with = "hex::required")]
     pub(crate) order: Digest,
-    /// What programs left for each other, unless that is another each time.
+    /// The files that programs left for each other, unless they differ each time.
     #[serde(with = "hex::optional")]
     pub(crate) intermediate: Option<Digest>,
-    /// Where programs only looked, and what they found there, if there is a wrapper.
+    /// The paths that programs only looked at and their state, if there is a wrapper.
     pub(crate) looks: Option<Looks>,
     /// The object, unless that is another each time.
     #[serde(with = "hex::optional")]
     pub(crate) object: Option<Digest>,
 }
 
-/// A file that was read, under a name that does not tell where it lies.
+/// A file that was read, under a name without its path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Read {
     pub(crate) name: String,
@@ -96,7 +96,7 @@ pub(crate) struct Record {
     pub(crate) triple: String,
     /// All flags but input, output and libraries.
     pub(crate) flags: Vec<String>,
-    /// What a dry run shows, less paths.
+    /// The output of a dry run without paths.
     #[serde(with = "hex::required")]
     pub(crate) shown: Digest,
     pub(crate) inputs: Inputs,
@@ -105,7 +105,7 @@ pub(crate) struct Record {
     pub(crate) means: Means,
     /// Why it is not the first of the means.
     pub(crate) why: Option<String>,
-    /// What the compiler writes even where all is well.
+    /// The compiler's output in a successful run.
     pub(crate) says: String,
     /// Whether a script or another program runs the compiler: what it does may depend on what is in no file, and on
     /// whether files are there.

@@ -1,4 +1,4 @@
-//! What every run of the compiler has in common.
+//! The common parts of all runs of the compiler.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -15,7 +15,7 @@ pub(crate) fn environment<'a>(path: &'a OsStr, dir: &'a Path) -> [(&'a OsStr, &'
     ]
 }
 
-/// What is wrong with a program of another architecture.
+/// The problem with a program of another architecture.
 pub(crate) fn foreign(program: &Path) -> String {
     format!(
         "`{}` makes system calls of another architecture, as 32-bit programs do, so that what it reads cannot be \

@@ -1,4 +1,4 @@
-//! The files that take part in a compile, under names that do not tell where they lie.
+//! The files that take part in a compile, under names without their paths.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

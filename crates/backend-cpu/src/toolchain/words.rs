@@ -6,7 +6,7 @@ use std::path::Path;
 /// Stands for a path.
 const PATH: &str = "<path>";
 
-/// What stands behind `prefix` in the first line that begins with it.
+/// The rest of the first line that begins with `prefix`.
 pub(crate) fn line_after(text: &str, prefix: &str) -> Option<String> {
     text.lines().find_map(|line| line.strip_prefix(prefix)).map(|rest| rest.trim().to_owned())
 }

@@ -14,12 +14,11 @@ use opkeep_testkit::conformance::{Oddity, Subject, elementwise_cases, trials as 
 
 pub(crate) fn trials() -> Vec<Trial> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let folder = tempfile::tempdir().unwrap();
-    let launcher = folder.path().join("ccache");
+    let dir = tempfile::tempdir().unwrap();
+    let launcher = dir.path().join("ccache");
     std::fs::write(&launcher, "#!/bin/sh\nexec \"$@\"\n").unwrap();
     std::fs::set_permissions(&launcher, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let with_launcher =
-        CpuConfig { compiler: Some(format!("{} cc", launcher.display())), ..CpuConfig::new(&path) };
+    let with_launcher = CpuConfig::new(&path).with_compiler(Some(format!("{} cc", launcher.display())));
     let subject = Subject {
         backend: Arc::new(move || Arc::new(CpuBackend::new(CpuConfig::new(path.clone())))),
         spec: BuildSpec::new("cpu"),
@@ -27,7 +26,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         oddity: Some(Oddity {
             backend: Arc::new(move || {
                 // The launcher is there as long as the suite.
-                let _ = &folder;
+                let _ = &dir;
                 Arc::new(CpuBackend::new(with_launcher.clone()))
             }),
             spec: BuildSpec::new("cpu"),

@@ -35,7 +35,7 @@ pub(crate) fn path() -> OsString {
 
 /// A program's file, if `PATH` has it.
 pub(crate) fn program(name: &str) -> Option<PathBuf> {
-    std::env::split_paths(&path()).map(|folder| folder.join(name)).find(|file| file.is_file())
+    std::env::split_paths(&path()).map(|dir| dir.join(name)).find(|file| file.is_file())
 }
 
 /// Runs the test called `test` again in a process of its own, where no other test changes what it measures. True in that
@@ -62,7 +62,7 @@ pub(crate) fn real_compiler() -> PathBuf {
 
 /// A backend whose compiler is `compiler`, or the usual one.
 pub(crate) fn backend_with(compiler: Option<&str>) -> CpuBackend {
-    CpuBackend::new(CpuConfig { compiler: compiler.map(str::to_owned), ..CpuConfig::new(path()) })
+    CpuBackend::new(CpuConfig::new(path()).with_compiler(compiler.map(str::to_owned)))
 }
 
 /// The usual backend, one for all tests of a file.
@@ -152,10 +152,10 @@ pub(crate) fn compile_in(
     backend.compile(&caller.cx(), &CompileRequest { job, spec: &spec, name: &name, work_dir })
 }
 
-/// Compiles in a folder of its own.
+/// Compiles in a directory of its own.
 pub(crate) fn compile(backend: &CpuBackend, job: &Job) -> Result<Artifact, BackendError> {
-    let folder = tempfile::tempdir().unwrap();
-    compile_in(backend, job, folder.path(), None, &CancelToken::new())
+    let dir = tempfile::tempdir().unwrap();
+    compile_in(backend, job, dir.path(), None, &CancelToken::new())
 }
 
 /// Compiles and loads.
@@ -258,9 +258,9 @@ pub(crate) fn script(file: &Path, text: &str) {
     assert!(shell.wait().unwrap().success());
 }
 
-/// A stand-in compiler in `folder`: answers questions as the real one does, and runs `on_compile` to compile.
-pub(crate) fn stand_in(folder: &Path, on_compile: &str) -> PathBuf {
-    let file = folder.join("cc");
+/// A stand-in compiler in `directory`: answers questions as the real one does, and runs `on_compile` to compile.
+pub(crate) fn stand_in(dir: &Path, on_compile: &str) -> PathBuf {
+    let file = dir.join("cc");
     let real = real_compiler();
     let real = real.display();
     script(

@@ -1,5 +1,5 @@
 //! What a compile leaves: the same bytes every time, a `.json` as the vendor's, an object that validates.
-#![expect(clippy::disallowed_methods, reason = "tests look into the work folder")]
+#![expect(clippy::disallowed_methods, reason = "tests look into the work dir")]
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ fn contains(bytes: &[u8], part: &str) -> bool {
 }
 
 #[test]
-fn two_compiles_in_different_folders_give_equal_bytes() {
+fn two_compiles_in_different_dirs_give_equal_bytes() {
     for compiler in ["gcc", "clang"].into_iter().filter(|name| crate::common::program(name).is_some()) {
         let one_backend = crate::common::backend_with(Some(compiler));
         let other_backend = crate::common::backend_with(Some(compiler));
@@ -107,12 +107,12 @@ fn sources_depend_on_the_job_and_not_on_its_name() {
     assert_eq!(found.to_bits(), 0);
 }
 
-/// Only its work folder is written to.
+/// Only its work directory is written to.
 #[test]
-fn a_compile_leaves_its_files_in_the_work_folder() {
-    let folder = tempfile::tempdir().unwrap();
-    compile_in(backend(), &job("Neg", &[&[3]], &[]), folder.path(), None, &CancelToken::new()).unwrap();
-    let mut left: Vec<String> = std::fs::read_dir(folder.path())
+fn a_compile_leaves_its_files_in_the_work_dir() {
+    let dir = tempfile::tempdir().unwrap();
+    compile_in(backend(), &job("Neg", &[&[3]], &[]), dir.path(), None, &CancelToken::new()).unwrap();
+    let mut left: Vec<String> = std::fs::read_dir(dir.path())
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();

@@ -144,9 +144,9 @@ fn kernels_of_one_name_compute_their_own_results() {
         let job = job("Adds", &[&[1]], &[float("value", value)]);
         // All get the symbol of the first.
         let name = crate::common::name(&crate::common::job("Adds", &[&[1]], &[float("value", 0.0)]));
-        let (folder, spec) = (tempfile::tempdir().unwrap(), crate::common::spec(backend()));
+        let (dir, spec) = (tempfile::tempdir().unwrap(), crate::common::spec(backend()));
         let request =
-            opkeep_backend::CompileRequest { job: &job, spec: &spec, name: &name, work_dir: folder.path() };
+            opkeep_backend::CompileRequest { job: &job, spec: &spec, name: &name, work_dir: dir.path() };
         (backend().compile(&TestContext::new().cx(), &request).unwrap(), job)
     };
     let made: Vec<_> = [1.0, 2.0, 3.0].into_iter().map(make).collect();

@@ -16,19 +16,19 @@ use tempfile::TempDir;
 /// In the environment of this test program when it plays the parent that is killed: the compiler to run.
 const PLAY_PARENT: &str = "OPKEEP_TEST_COMPILER";
 
-/// A stand-in compiler, its backend and a work folder.
+/// A stand-in compiler, its backend and a work directory.
 struct Case {
     backend: CpuBackend,
-    folder: TempDir,
+    dir: TempDir,
 }
 
 impl Case {
     /// `MARK` in the script becomes a word that no other process has among its arguments.
     fn new(on_compile: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let case = Self { backend: backend_with(None), folder };
+        let dir = tempfile::tempdir().unwrap();
+        let case = Self { backend: backend_with(None), dir };
         std::fs::create_dir(case.work()).unwrap();
-        let compiler = stand_in(case.folder.path(), &on_compile.replace("MARK", &case.mark()));
+        let compiler = stand_in(case.dir.path(), &on_compile.replace("MARK", &case.mark()));
         let backend = backend_with(Some(compiler.to_str().unwrap()));
         // Asked beforehand, so that the tests measure the compile alone.
         backend.compiler().unwrap();
@@ -36,12 +36,12 @@ impl Case {
     }
 
     fn work(&self) -> std::path::PathBuf {
-        self.folder.path().join("work")
+        self.dir.path().join("work")
     }
 
     /// Seconds to sleep for, of which no two tests have the same; not so many that a broken test would never end.
     fn mark(&self) -> String {
-        let inode = std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(self.folder.path()).unwrap());
+        let inode = std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(self.dir.path()).unwrap());
         format!("30.{}{inode}", std::process::id())
     }
 
@@ -248,9 +248,9 @@ fn play_parent() {
     let Some(compiler) = std::env::var_os(PLAY_PARENT) else {
         return;
     };
-    let folder = tempfile::tempdir_in(Path::new(&compiler).parent().unwrap()).unwrap();
+    let dir = tempfile::tempdir_in(Path::new(&compiler).parent().unwrap()).unwrap();
     let backend = backend_with(compiler.to_str());
-    let ended = compile_in(&backend, &job("Neg", &[&[2]], &[]), folder.path(), None, &CancelToken::new());
+    let ended = compile_in(&backend, &job("Neg", &[&[2]], &[]), dir.path(), None, &CancelToken::new());
     panic!("{ended:?}");
 }
 
@@ -260,7 +260,7 @@ fn the_compiler_dies_with_a_parent_that_is_killed() {
     let mark = case.mark();
     let mut parent = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "process::play_parent"])
-        .env(PLAY_PARENT, case.folder.path().join("cc"))
+        .env(PLAY_PARENT, case.dir.path().join("cc"))
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()

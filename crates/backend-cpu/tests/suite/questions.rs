@@ -43,10 +43,8 @@ impl Teller {
     }
 
     fn config(&self) -> CpuConfig {
-        CpuConfig {
-            compiler: Some(self.path("cc").to_str().unwrap().to_owned()),
-            ..CpuConfig::new(crate::common::path())
-        }
+        let compiler = self.path("cc").to_str().unwrap().to_owned();
+        CpuConfig::new(crate::common::path()).with_compiler(Some(compiler))
     }
 
     fn backend(&self) -> CpuBackend {
@@ -167,7 +165,7 @@ fn clang_is_known_by_its_name() {
 
 /// What is asked ahead is not waited for, and not asked again.
 #[test]
-fn who_looks_ahead_asks_for_all() {
+fn warming_up_asks_all_questions() {
     let teller = Teller::held();
     let backend = teller.backend();
     backend.warm_up(&TestContext::new().cx());
@@ -181,7 +179,7 @@ fn who_looks_ahead_asks_for_all() {
 
 /// Whoever asks for the toolchain says how long that matters; and what was begun by a thread that is gone is begun anew.
 #[test]
-fn what_was_begun_ahead_binds_nobody() {
+fn a_question_asked_ahead_binds_no_caller() {
     let hangs = Teller::new("exec sleep 1000");
     let backend = hangs.backend();
     backend.warm_up(&TestContext::new().cx());
@@ -226,7 +224,7 @@ fn time_counts_only_while_somebody_waits() {
         real.display()
     ));
     let patience = Duration::from_secs(2);
-    let backend = CpuBackend::new(CpuConfig { probe_deadline: patience, ..teller.config() });
+    let backend = CpuBackend::new(teller.config().with_probe_deadline(patience));
     backend.warm_up(&TestContext::new().cx());
     std::thread::sleep(patience + Duration::from_millis(100));
     toolchain(&backend);
@@ -235,7 +233,7 @@ fn time_counts_only_while_somebody_waits() {
 
 /// Hosts may wait for all their children, and ours are among them.
 #[test]
-fn what_somebody_else_waited_for_is_asked_again() {
+fn a_question_cancelled_by_another_caller_is_asked_again() {
     let real = crate::common::real_compiler();
     let teller =
         Teller::new(&format!("echo $$ >> \"$(dirname \"$0\")/ids\"\nexec '{}' \"$@\"", real.display()));
@@ -250,9 +248,9 @@ fn what_somebody_else_waited_for_is_asked_again() {
     assert_eq!(toolchain(&backend), toolchain(&teller.backend()));
 }
 
-/// A compiler that is killed amid its dry run would leave its temporary files in everybody's folder.
+/// A compiler that is killed amid its dry run would leave its temporary files in everybody's directory.
 #[test]
-fn who_looks_ahead_in_vain_leaves_nothing_behind() {
+fn an_unused_warm_up_leaves_nothing_behind() {
     let teller = Teller::new(
         "[ \"$1\" = '-###' ] || exit 0\n\
          trap 'rm \"$TMPDIR/left\"; exit 1' TERM\n\
@@ -261,7 +259,9 @@ fn who_looks_ahead_in_vain_leaves_nothing_behind() {
     );
     let scratch = teller.path("scratch");
     std::fs::create_dir(&scratch).unwrap();
-    let backend = CpuBackend::new(CpuConfig { scratch: scratch.clone(), ..teller.config() });
+    let mut config = teller.config();
+    config.scratch.clone_from(&scratch);
+    let backend = CpuBackend::new(config);
     backend.warm_up(&TestContext::new().cx());
     let children = |dir: &Path| -> Vec<PathBuf> {
         std::fs::read_dir(dir).into_iter().flatten().map(|entry| entry.unwrap().path()).collect()
@@ -288,7 +288,7 @@ fn a_compiler_that_cannot_compile_is_none() {
             "case \"$*\" in *kernel.c*) {bad};; esac\nexec '{}' \"$@\"",
             real.display()
         ));
-        let backend = CpuBackend::new(CpuConfig { probe_deadline: patience, ..teller.config() });
+        let backend = CpuBackend::new(teller.config().with_probe_deadline(patience));
         let error = backend.toolchain(&TestContext::new().cx()).unwrap_err().to_string();
         assert!(error.contains(says) && error.contains("kernel.c"), "{error}");
     }

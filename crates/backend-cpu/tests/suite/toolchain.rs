@@ -30,9 +30,9 @@ fn with_path(path: impl Into<OsString>) -> CpuBackend {
     CpuBackend::new(CpuConfig::new(path))
 }
 
-/// `folder` first, then the usual places.
-fn before_path(folder: &Path) -> OsString {
-    let mut path = folder.as_os_str().to_owned();
+/// `directory` first, then the usual places.
+fn before_path(dir: &Path) -> OsString {
+    let mut path = dir.as_os_str().to_owned();
     path.push(":");
     path.push(crate::common::path());
     path
@@ -63,9 +63,9 @@ fn gcc_runs_what_its_fingerprint_covers() {
 }
 
 #[test]
-fn a_compiler_in_another_folder_is_the_same_compiler() {
-    let folder = tempfile::tempdir().unwrap();
-    let (one, two) = (folder.path().join("one"), folder.path().join("two/deeper"));
+fn a_compiler_in_another_dir_is_the_same_compiler() {
+    let dir = tempfile::tempdir().unwrap();
+    let (one, two) = (dir.path().join("one"), dir.path().join("two/deeper"));
     for bin in [&one, &two] {
         std::fs::create_dir_all(bin).unwrap();
         symlink(real_compiler(), bin.join("cc")).unwrap();
@@ -76,8 +76,8 @@ fn a_compiler_in_another_folder_is_the_same_compiler() {
     let named = backend_with(Some(two.join("cc").to_str().unwrap()));
     assert_eq!(fingerprint(&named), usual);
 
-    // A folder of links to all programs, and no other folder.
-    let farm = folder.path().join("farm");
+    // A directory of links to all programs, and no other directory.
+    let farm = dir.path().join("farm");
     std::fs::create_dir(&farm).unwrap();
     symlink(real_compiler(), farm.join("cc")).unwrap();
     for program in ["as", "ld"] {
@@ -90,10 +90,10 @@ fn a_compiler_in_another_folder_is_the_same_compiler() {
 }
 
 #[test]
-fn relative_names_mean_the_callers_folder() {
-    let folder = tempfile::tempdir_in(".").unwrap();
-    symlink(real_compiler(), folder.path().join("cc")).unwrap();
-    let relative = Path::new(folder.path().file_name().unwrap());
+fn relative_names_mean_the_callers_dir() {
+    let dir = tempfile::tempdir_in(".").unwrap();
+    symlink(real_compiler(), dir.path().join("cc")).unwrap();
+    let relative = Path::new(dir.path().file_name().unwrap());
     let named = backend_with(Some(&format!("./{}/cc", relative.display())));
     assert_eq!(fingerprint(&named), fingerprint(backend()));
     let listed = with_path(before_path(relative));
@@ -103,9 +103,9 @@ fn relative_names_mean_the_callers_folder() {
 }
 
 #[test]
-fn what_a_wrapper_says_counts() {
-    let folder = tempfile::tempdir().unwrap();
-    let cc = folder.path().join("cc");
+fn the_output_of_a_wrapper_counts() {
+    let dir = tempfile::tempdir().unwrap();
+    let cc = dir.path().join("cc");
     let real = real_compiler();
     let wrapper = |comment: &str| {
         script(&cc, &format!("#!/bin/sh\n# {comment}\nexec {} \"$@\"\n", real.display()));
@@ -139,9 +139,9 @@ fn arguments_of_the_compiler_are_honoured_and_count() {
         }
     }
     // Files count by what is in them, wherever they are: another header is another kernel.
-    let folder = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     let including = |name: &str, text: &str| {
-        let header = folder.path().join(name);
+        let header = dir.path().join(name);
         std::fs::write(&header, text).unwrap();
         with(&format!(" -include {}", header.display()))
     };
@@ -171,9 +171,9 @@ fn arguments_of_the_compiler_are_honoured_and_count() {
 #[test]
 fn files_count_in_whatever_form_they_are_named() {
     let real = real_compiler();
-    let folder = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
     for (at, before) in ["--include=", "-imacros ", "-include ", "@"].iter().enumerate() {
-        let file = folder.path().join(format!("file-{at}"));
+        let file = dir.path().join(format!("file-{at}"));
         let with = |text: &str| {
             std::fs::write(&file, text).unwrap();
             fingerprint(&backend_with(Some(&format!("{} {before}{}", real.display(), file.display()))))
@@ -203,18 +203,18 @@ fn the_content_of_every_program_counts() {
     if crate::common::program("gcc").is_none() {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let gcc = || fingerprint(&backend_with(Some(&format!("gcc -B{}/", folder.path().display()))));
+    let dir = tempfile::tempdir().unwrap();
+    let gcc = || fingerprint(&backend_with(Some(&format!("gcc -B{}/", dir.path().display()))));
     for program in ["cc1", "as", "ld"] {
         let asked =
             std::process::Command::new("gcc").arg(format!("-print-prog-name={program}")).output().unwrap();
         let path = String::from_utf8(asked.stdout).unwrap();
         let path = crate::common::program(path.trim()).unwrap_or_else(|| path.trim().into());
-        std::fs::copy(path, folder.path().join(program)).unwrap();
+        std::fs::copy(path, dir.path().join(program)).unwrap();
     }
     let before = gcc();
     for program in ["cc1", "as", "ld"] {
-        let path = folder.path().join(program);
+        let path = dir.path().join(program);
         let mut bytes = std::fs::read(&path).unwrap();
         bytes.push(0);
         std::fs::write(&path, &bytes).unwrap();
@@ -226,8 +226,7 @@ fn the_content_of_every_program_counts() {
 
 #[test]
 fn native_is_another_toolchain() {
-    let native =
-        CpuBackend::new(CpuConfig { features: Features::Native, ..CpuConfig::new(crate::common::path()) });
+    let native = CpuBackend::new(CpuConfig::new(crate::common::path()).with_features(Features::Native));
     let changed = changed(&fingerprint(backend()), &fingerprint(&native));
     assert!(
         changed.contains(&"flags".to_owned()) && changed.contains(&"arguments of each step".to_owned()),
@@ -241,9 +240,8 @@ fn native_is_another_toolchain() {
         launch(&*kernel(backend, &job), &[&values, &crate::common::numbers(1000, 9)], 1)
     };
     for compiler in ["gcc", "clang"].into_iter().filter(|name| crate::common::program(name).is_some()) {
-        let config =
-            CpuConfig { compiler: Some(compiler.to_owned()), ..CpuConfig::new(crate::common::path()) };
-        let native = CpuBackend::new(CpuConfig { features: Features::Native, ..config });
+        let config = CpuConfig::new(crate::common::path()).with_compiler(Some(compiler.to_owned()));
+        let native = CpuBackend::new(config.with_features(Features::Native));
         assert_eq!(run(&native), run(backend()), "{compiler}");
     }
     // The features themselves are named, not the word `native`.
@@ -273,28 +271,26 @@ fn no_toolchain(backend: &CpuBackend, told: &str) {
 
 #[test]
 fn without_a_compiler_it_says_what_to_install() {
-    let folder = tempfile::tempdir().unwrap();
-    no_toolchain(&with_path(folder.path()), "no cc, gcc or clang in PATH");
+    let dir = tempfile::tempdir().unwrap();
+    no_toolchain(&with_path(dir.path()), "no cc, gcc or clang in PATH");
     no_toolchain(&with_path(""), "no cc, gcc or clang in PATH");
     no_toolchain(&backend_with(Some("no-such-cc")), "CC names `no-such-cc`");
     no_toolchain(&backend_with(Some("/no/such/cc")), "CC names `/no/such/cc`");
     no_toolchain(&backend_with(Some("  ")), "CC is empty");
     // A file that is there but is no program.
-    std::fs::write(folder.path().join("cc"), "not executable").unwrap();
-    no_toolchain(&with_path(folder.path()), "no cc, gcc or clang in PATH");
+    std::fs::write(dir.path().join("cc"), "not executable").unwrap();
+    no_toolchain(&with_path(dir.path()), "no cc, gcc or clang in PATH");
 }
 
 #[test]
 fn programs_that_are_no_compilers_are_refused_in_time() {
-    let folder = tempfile::tempdir().unwrap();
-    let cc = folder.path().join("cc");
+    let dir = tempfile::tempdir().unwrap();
+    let cc = dir.path().join("cc");
     let with = |text: &str| {
         script(&cc, text);
-        CpuBackend::new(CpuConfig {
-            compiler: Some(cc.to_str().unwrap().to_owned()),
-            probe_deadline: Duration::from_millis(300),
-            ..CpuConfig::new(crate::common::path())
-        })
+        let config =
+            CpuConfig::new(crate::common::path()).with_compiler(Some(cc.to_str().unwrap().to_owned()));
+        CpuBackend::new(config.with_probe_deadline(Duration::from_millis(300)))
     };
     no_toolchain(&with("#!/bin/sh\necho 'I am a teapot'\n"), "does not answer as gcc or clang do");
     no_toolchain(&with("#!/bin/sh\nexit 0\n"), "does not answer as gcc or clang do");
@@ -309,8 +305,8 @@ fn programs_that_are_no_compilers_are_refused_in_time() {
 /// Several want to know what a compiler is that does not answer, and stop waiting: that is no verdict on the compiler.
 #[test]
 fn nobody_has_to_wait_for_a_compiler_that_does_not_answer() {
-    let folder = tempfile::tempdir().unwrap();
-    let (cc, asked) = (folder.path().join("cc"), folder.path().join("asked"));
+    let dir = tempfile::tempdir().unwrap();
+    let (cc, asked) = (dir.path().join("cc"), dir.path().join("asked"));
     script(&cc, &format!("#!/bin/sh\necho \"$1\" >> '{}'\nexec sleep 1000\n", asked.display()));
     let backend = backend_with(cc.to_str());
     let began = Instant::now();

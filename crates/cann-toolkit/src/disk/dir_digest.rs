@@ -14,6 +14,7 @@ use crate::error::ToolkitError;
 
 /// The digest of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DirDigest {
     /// The digest of names and contents.
     pub digest: Digest,
@@ -63,7 +64,7 @@ pub fn is_left_out(path: &Path) -> bool {
         || path.parent().into_iter().flat_map(Path::iter).any(is_dir)
 }
 
-/// What Python, locks and network file systems leave in a tree that is used.
+/// Whether Python, locks or network file systems left the file behind.
 fn is_residue(name: &OsStr, is_dir: bool) -> bool {
     let name = name.as_bytes();
     if is_dir {

@@ -1,4 +1,4 @@
-//! What a directory looks like from outside, by which a change in it shows.
+//! The metadata of a directory, by which a change in it is noticed.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// Clocks of file systems tick slowly: what was changed so shortly before it was looked at may change again unseen.
 const RECENT: i64 = 2;
 
-/// What a directory looks like from outside: whatever is added to it or removed changes that.
+/// The metadata of a directory: every entry that is added or removed changes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamp {
     device: u64,

@@ -1,4 +1,4 @@
-//! What is in a directory and below it.
+//! The entries of a directory and of all directories below it.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};

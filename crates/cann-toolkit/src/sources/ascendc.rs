@@ -16,7 +16,7 @@ pub(crate) const ASCENDC: &str = "ascendc";
 /// Headers that every operator may include without a path.
 const COMMON: &str = "common";
 
-/// What an operator is made of.
+/// The C++ sources of an operator.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
     /// Files, as paths below the package.
@@ -89,7 +89,7 @@ impl Search<'_> {
         all.filter(within).chain(beside).cloned().collect()
     }
 
-    /// What a file includes of what is here. What is nowhere here is the compiler's own.
+    /// The files of the package that a file includes. Other included files belong to the compiler.
     fn included(&mut self, path: &Path) -> Result<Vec<PathBuf>, ToolkitError> {
         let text = files::read_text(&self.package.join(path))?;
         let mut found = Vec::new();
@@ -105,7 +105,7 @@ impl Search<'_> {
             let exact: Vec<PathBuf> =
                 exact.filter(|path| Fs::new().is_file(&self.package.join(path))).collect();
             if exact.is_empty() {
-                // By a directory that the compiler is told to look in: any that ends so.
+                // The compiler finds it in one of its include directories: every file with that name counts.
                 let last = name.rsplit('/').next().unwrap_or(name);
                 found.extend(self.all.get(last).into_iter().flatten().cloned());
             }
@@ -130,7 +130,7 @@ fn joined(text: &str) -> Vec<String> {
     text.replace("\\\r\n", " ").replace("\\\n", " ").lines().map(str::to_owned).collect()
 }
 
-/// What stands behind `#include`, or behind its like.
+/// The operand of `#include` and of `#include_next`.
 fn directive(line: &str) -> Option<&str> {
     let rest = line.trim_start().strip_prefix('#')?.trim_start();
     let rest = rest.strip_prefix("include")?;

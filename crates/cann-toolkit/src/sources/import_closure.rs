@@ -12,18 +12,16 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use opkeep_digest::FileDigests;
 use opkeep_digest::{Digest, Fingerprint};
 
 use crate::disk::dir_digest;
-use crate::disk::files;
-use crate::disk::stamp::Stamp;
-use crate::disk::tree;
 use crate::error::ToolkitError;
 use crate::sources::externals;
-use crate::sources::imports::{self, Import, ImportKind, Scan};
+use crate::sources::imports::{Import, ImportKind, Scan};
+use crate::sources::scans::{Names, Scans};
 
 /// A directory that packages with operators are imported from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +51,7 @@ impl Module {
     }
 }
 
-/// What is where a module would be.
+/// The kind of file at a module's path.
 enum Place {
     File,
     Package,
@@ -62,10 +60,7 @@ enum Place {
     Nothing,
 }
 
-/// What a directory has: its names, and whether each is a directory.
-type Names = BTreeMap<String, bool>;
-
-/// What is to be looked at.
+/// A step of the search.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Task {
     /// A file, with all that it imports.
@@ -78,51 +73,6 @@ enum Task {
     Name(Module, String),
 }
 
-/// Scans of files by their content, and names in directories by how those look.
-#[derive(Debug, Default)]
-pub(crate) struct Scans(Mutex<HashMap<Digest, Arc<Scan>>>, Mutex<HashMap<PathBuf, (Stamp, Arc<Names>)>>);
-
-impl Scans {
-    /// The names in a directory; None if there is none.
-    fn names(&self, dir: &Path) -> Option<Arc<Names>> {
-        let stamp = Stamp::of(dir)?;
-        let known = || self.1.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, names)) = known().get(dir).filter(|(known, _)| *known == stamp && stamp.is_old()) {
-            return Some(Arc::clone(names));
-        }
-        let all = tree::names(dir).ok()??.into_iter();
-        let all = all.filter_map(|(name, is_dir)| Some((name.into_string().ok()?, is_dir)));
-        let names = Arc::new(all.collect::<Names>());
-        if stamp.is_old() {
-            known().insert(dir.to_owned(), (stamp, Arc::clone(&names)));
-        }
-        Some(names)
-    }
-
-    /// The scan of a file, and its digest: both of one and the same content.
-    pub(crate) fn of(
-        &self,
-        path: &Path,
-        files: &dyn FileDigests,
-    ) -> Result<(Digest, Arc<Scan>), ToolkitError> {
-        let io = |source| ToolkitError::io("read", path, source);
-        for _ in 0..4 {
-            let digest = files.digest(path).map_err(io)?;
-            if let Some(scan) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&digest) {
-                return Ok((digest, Arc::clone(scan)));
-            }
-            let bytes = files::read(path)?;
-            if Digest::of(&bytes) == digest {
-                let scan = Arc::new(imports::scan(&String::from_utf8_lossy(&bytes)));
-                let mut scans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-                scans.insert(digest, Arc::clone(&scan));
-                return Ok((digest, scan));
-            }
-        }
-        Err(io(std::io::Error::other("the file keeps changing while it is read")))
-    }
-}
-
 /// Follows imports.
 pub(crate) struct Closure<'a> {
     bases: &'a [Base],
@@ -130,7 +80,7 @@ pub(crate) struct Closure<'a> {
     files: &'a dyn FileDigests,
     /// Files by the names that they have in fingerprints; None for what is not there.
     found: BTreeMap<String, Option<Digest>>,
-    /// Where these files are.
+    /// The paths of these files.
     paths: BTreeSet<PathBuf>,
     /// Names that count even if whole packages do.
     roots: Vec<String>,
@@ -145,6 +95,7 @@ pub(crate) struct Closure<'a> {
 
 /// What an operator takes: of its own sources what counts in its key, and modules from elsewhere.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Externals {
     /// Modules that it names.
     pub names: BTreeSet<String>,

@@ -1,10 +1,10 @@
-//! What a Python file imports, found without running it.
+//! The imports of a Python file, found without running it.
 
 use std::collections::BTreeSet;
 
 use crate::sources::python::{self, Statement, Token};
 
-/// What a file says about what it needs.
+/// The imports and texts of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Scan {
     pub(crate) imports: Vec<Import>,
@@ -20,7 +20,7 @@ pub(crate) struct Import {
     pub(crate) is_tried: bool,
 }
 
-/// What is imported.
+/// The kinds of imports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ImportKind {
     /// `import a.b`, known from then on by the name `bound`.
@@ -29,7 +29,7 @@ pub(crate) enum ImportKind {
     Names { level: usize, path: Vec<String>, names: Vec<(String, String)> },
     /// `from a import *`.
     Star { level: usize, path: Vec<String> },
-    /// Something whose name is known only when the file runs; what says so.
+    /// An import whose name is known only when the file runs, with the word that shows it.
     Late(String),
 }
 
@@ -69,7 +69,7 @@ fn short_text(token: &Token) -> Option<String> {
     }
 }
 
-/// What a statement imports, if it is an import. One that is spelt oddly is a late one.
+/// The imports of a statement. An import statement that cannot be parsed counts as a late import.
 fn imported(statement: &Statement) -> Vec<ImportKind> {
     let tokens = &statement.tokens[..];
     let parsed = match tokens {
@@ -138,7 +138,7 @@ fn dotted(tokens: &[Token]) -> (Vec<String>, &[Token]) {
     (path, rest)
 }
 
-/// What in a statement may import something by a name that only running tells.
+/// The word in a statement that may import a module whose name is known only at run time.
 fn late(tokens: &[Token]) -> Option<String> {
     let is_attribute = |at: usize| at > 0 && tokens[at - 1] == Token::Sign(b'.');
     let suspect = |(at, token): (usize, &Token)| match token {
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_import_is_none() {
+    fn other_statements_are_no_imports() {
         for text in [
             "# import a",
             "'import a'",
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_running_tells_is_late() {
+    fn names_known_at_run_time_only_are_late() {
         for (text, found) in [
             ("m = __import__(name)", "late __import__"),
             ("m = importlib.import_module('impl.' + x)", "late importlib"),

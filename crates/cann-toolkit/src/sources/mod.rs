@@ -11,3 +11,4 @@ pub(crate) mod import_closure;
 pub(crate) mod imports;
 pub(crate) mod op_sources;
 pub(crate) mod python;
+pub(crate) mod scans;

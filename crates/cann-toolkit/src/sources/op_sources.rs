@@ -1,4 +1,4 @@
-//! What a job's operators are made from.
+//! The sources of a job's operators.
 
 use std::path::{Path, PathBuf};
 
@@ -13,13 +13,15 @@ use crate::find::Toolkit;
 use crate::knowledge_bank;
 use crate::ops_info::OpsInfo;
 use crate::sources::ascendc;
-use crate::sources::import_closure::{Base, Closure, Externals, Module, Scans};
+use crate::sources::import_closure::{Base, Closure, Externals, Module};
+use crate::sources::scans::Scans;
 
 /// The built-in operators' package.
 pub(crate) const BUILT_IN: &str = "impl";
 
-/// Where an operator is implemented.
+/// The implementation of an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Implementation {
     /// The directory that its package is imported from.
     pub base: PathBuf,

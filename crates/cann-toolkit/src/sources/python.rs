@@ -7,7 +7,7 @@ pub(crate) enum Token {
     Name(String),
     /// A sign.
     Sign(u8),
-    /// What stands between quotes, escapes as they are.
+    /// The text between quotes, with its escapes as they are.
     Text(String),
     /// The same of a text that has code in it (`f"{x}"`).
     Formatted(String),
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_behind_a_colon_is_a_statement() {
+    fn text_after_a_colon_is_a_statement() {
         assert_eq!(shown("if x: a; b\nc"), ["0 if x :", "1 a", "1 b", "0 c"]);
         assert_eq!(shown("d = {1: 2}"), ["0 d = { 0 : 0 }"]);
     }
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_end_is_noticed() {
+    fn unterminated_text_is_noticed() {
         for text in ["a\n'b\nc", "'''\n\n", "f(\n", ")", "a \\ b"] {
             assert!(read(text).is_broken, "{text}");
         }

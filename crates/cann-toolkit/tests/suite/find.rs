@@ -36,7 +36,7 @@ fn both_layouts_are_found_where_they_are_usually() {
 }
 
 #[test]
-fn who_names_a_place_gets_that_one_or_an_error() {
+fn a_named_path_is_used_or_is_an_error() {
     let (one, other) = (Place::new(), Place::new());
     let home = other.installed.root();
     let opp = other.installed.opp();
@@ -61,7 +61,7 @@ fn who_names_a_place_gets_that_one_or_an_error() {
     let variables = environment(&[("ASCEND_HOME_PATH", half.installed.root())]);
     let error = Search { environment: variables, ..one.search() }.find().unwrap_err();
     assert!(matches!(error, ToolkitError::Incomplete { .. }), "{error}");
-    // The folder that it was installed to will do.
+    // The directory that it was installed to will do.
     for path in ["Ascend", "Ascend/ascend-toolkit", "Ascend/ascend-toolkit/8.1.RC1"] {
         let search = Search { explicit: Some(one.below(path)), ..one.search() };
         assert!(search.find().unwrap().root.starts_with(one.below(path)), "{path}");
@@ -79,8 +79,8 @@ fn who_names_a_place_gets_that_one_or_an_error() {
 
 #[test]
 fn nothing_is_found_where_there_is_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let error = search_below(folder.path()).find().unwrap_err();
+    let dir = tempfile::tempdir().unwrap();
+    let error = search_below(dir.path()).find().unwrap_err();
     let text = error.to_string();
     for place in [
         "Ascend/ascend-toolkit/latest",
@@ -88,13 +88,13 @@ fn nothing_is_found_where_there_is_nothing() {
         "home/Ascend/ascend-toolkit/latest",
         "home/Ascend/cann",
     ] {
-        assert!(text.contains(&folder.path().join(place).display().to_string()), "{text}");
+        assert!(text.contains(&dir.path().join(place).display().to_string()), "{text}");
     }
     assert!(error.help().contains("ASCEND_HOME_PATH"));
 }
 
 #[test]
-fn what_is_missing_is_named_part_by_part() {
+fn missing_parts_are_named_one_by_one() {
     for (part, says) in [
         (Part::Opc, "the operator compiler `opc`"),
         (Part::Compiler, "the device compiler"),
@@ -153,7 +153,7 @@ fn a_version_that_says_nothing_is_an_error() {
     assert!(warnings[0].contains("8.1.RC1") && warnings[0].contains("8.2.RC1"), "{warnings:?}");
 }
 
-/// Nobody has to source the script: the child's environment is what the script makes of the caller's.
+/// Sourcing the script is not necessary: the child's environment equals the script's result.
 #[test]
 fn the_environment_is_that_of_the_script() {
     for layout in [Layout::AscendToolkit, Layout::Cann] {
@@ -177,7 +177,7 @@ fn the_environment_is_that_of_the_script() {
 }
 
 #[test]
-fn what_changes_kernels_is_handed_on() {
+fn variables_that_change_kernels_are_passed_on() {
     let place = Place::new();
     let bank = place.below("bank");
     let variables = [

@@ -70,7 +70,7 @@ fn editing_an_operator_changes_it_and_who_imports_it() {
     let before = all(&place);
     place.installed.append(&place.installed.impl_file("util/util_common.py"), "# new\n").unwrap();
     assert_eq!(affected(&place, &before).len(), before.len());
-    // And what changed is told by its name.
+    // The changed part is named.
     let before = place.sources("Square").unwrap();
     place.installed.append(&place.installed.impl_file("square.py"), "# new\n").unwrap();
     assert_eq!(changed(&before, &place.sources("Square").unwrap()), ["impl/square.py"]);
@@ -78,7 +78,7 @@ fn editing_an_operator_changes_it_and_who_imports_it() {
 
 /// A module that may be there one day counts by its name until then.
 #[test]
-fn what_is_tried_and_not_there_counts_as_that() {
+fn a_tried_module_that_is_missing_counts_as_missing() {
     let place = Place::new();
     let before = place.sources("MatMulV2").unwrap();
     let name = "impl/util/util_not_shipped.py";
@@ -100,7 +100,7 @@ fn what_is_tried_and_not_there_counts_as_that() {
 }
 
 #[test]
-fn what_cannot_be_told_widens_to_the_whole_package() {
+fn unknown_imports_widen_to_the_whole_package() {
     let place = Place::new();
     let square = place.installed.impl_file("square.py");
     let original = fs::read_to_string(&square).unwrap();
@@ -257,7 +257,7 @@ fn a_vendors_operator_hides_the_built_in_one() {
 }
 
 #[test]
-fn a_job_may_name_a_file_or_a_folder() {
+fn a_job_may_name_a_file_or_a_dir() {
     let place = Place::new();
     let found = place.found();
     let with_path = |op_type: &str, path: &str| {
@@ -280,7 +280,7 @@ fn a_job_may_name_a_file_or_a_folder() {
     for name in ["fancy.py", "helper.py", "impl/util/util_broadcast.py"] {
         assert!(names.contains(&name.to_owned()), "{names:?}");
     }
-    // A folder that the module's package is in.
+    // A directory that the module's package is in.
     fs::write(own.join("mine/fancy.py"), "from .other import x\n").unwrap();
     fs::write(own.join("mine/other.py"), "").unwrap();
     let mut job = with_path("Fancy", own.to_str().unwrap());

@@ -24,10 +24,10 @@ fn the_same_toolkit_elsewhere_is_the_same() {
         let (one, other) = (Place::of(&plan), Place::of(&plan));
         assert_eq!(one.toolchain(), other.toolchain());
         assert_eq!(one.sources("Square").unwrap(), other.sources("Square").unwrap());
-        let folder = one.dir.path().display().to_string();
+        let dir = one.dir.path().display().to_string();
         let both = [one.toolchain(), one.sources("Own").unwrap()];
         for part in both.iter().flat_map(|fingerprint| fingerprint.parts()) {
-            assert!(!part.name.contains(&folder) && !part.note.contains(&folder), "{part:?}");
+            assert!(!part.name.contains(&dir) && !part.note.contains(&dir), "{part:?}");
         }
         // Moved as a whole.
         fs::rename(one.below("Ascend"), one.below("moved")).unwrap();
@@ -119,22 +119,22 @@ fn each_part_is_seen_to_change() {
 }
 
 #[test]
-fn what_use_leaves_behind_does_not_count() {
+fn files_left_by_use_do_not_count() {
     let place = Place::of(&Toolkit::new().vendor(Vendor::new("one").op("Own", "Square")));
     let before =
         (place.toolchain(), place.sources("Square").unwrap(), place.sources("BatchMatMulV2").unwrap());
     let tbe = "opp/built-in/op_impl/ai_core/tbe";
-    for folder in [
+    for dir in [
         "python/site-packages/tbe".to_owned(),
         "python/site-packages/opc_tool".to_owned(),
         format!("{tbe}/impl"),
         format!("{tbe}/config"),
         "opp/vendors/one/op_impl/ai_core/tbe".to_owned(),
     ] {
-        let folder = place.installed.path(&folder);
-        fs::create_dir(folder.join("__pycache__")).unwrap();
+        let dir = place.installed.path(&dir);
+        fs::create_dir(dir.join("__pycache__")).unwrap();
         for name in ["__pycache__/x.cpython-311.pyc", "x.pyo", "kernel_meta.lock"] {
-            fs::write(folder.join(name), "x").unwrap();
+            fs::write(dir.join(name), "x").unwrap();
         }
     }
     let after =
@@ -181,14 +181,14 @@ fn knowledge_banks_count_in_their_order() {
     assert_eq!(fingerprint(&search), base);
     let home = place.below("home/Ascend/latest/data/aoe/custom/op");
     let mut last = base;
-    for (folder, part) in [
+    for (dir, part) in [
         (None, "knowledge bank (built-in)"),
         (Some(home.join(SOC)), "knowledge bank (the home folder)"),
         (Some(cache.join("aoe_data").join(SOC)), "knowledge bank (ASCEND_CACHE_PATH)"),
         (Some(tuned.clone()), "knowledge bank (TUNE_BANK_PATH)"),
     ] {
         let write =
-            |knowledge| place.installed.write_bank(folder.as_deref(), SOC, "mat_mul", &knowledge).unwrap();
+            |knowledge| place.installed.write_bank(dir.as_deref(), SOC, "mat_mul", &knowledge).unwrap();
         write(json!({"tile": 1}));
         let new = fingerprint(&search);
         assert_eq!(changed(&last, &new), [part]);
@@ -206,17 +206,17 @@ fn a_bank_that_options_name_counts_for_the_job() {
     let place = Place::new();
     let job = crate::common::job("MatMulV2");
     let mut spec = spec();
-    let folder = place.below("bank");
-    spec.options.insert("op_bank_path".to_owned(), folder.display().to_string());
+    let dir = place.below("bank");
+    spec.options.insert("op_bank_path".to_owned(), dir.display().to_string());
     let found = place.found();
     let before = sources(&found, &job, &spec).unwrap();
     assert_eq!(before, place.sources("MatMulV2").unwrap());
-    place.installed.write_bank(Some(&folder), SOC, "mat_mul", &json!({"tile": 1})).unwrap();
+    place.installed.write_bank(Some(&dir), SOC, "mat_mul", &json!({"tile": 1})).unwrap();
     let after = sources(&found, &job, &spec).unwrap();
     assert_eq!(changed(&before, &after), ["knowledge bank (op_bank_path)"]);
 }
 
-/// What nobody may read, the compiler may not read either; but another day it may, and kernels would differ.
+/// The compiler cannot read such a bank either; once it can, kernels differ.
 #[test]
 fn a_bank_that_cannot_be_read_is_an_error_with_a_way_out() {
     let place = Place::new();
@@ -230,7 +230,7 @@ fn a_bank_that_cannot_be_read_is_an_error_with_a_way_out() {
         assert!(text.contains(&path.display().to_string()) && text.contains("TUNE_BANK_PATH"), "{text}");
         assert!(error.help().contains("take it out"), "{}", error.help());
     };
-    // A folder by the name of a file cannot be read by anybody; a file without permission can be by root.
+    // A directory by the name of a file cannot be read by anybody; a file without permission can be by root.
     let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     set(&file, 0o000);
     if fs::read(&file).is_err() {
@@ -249,7 +249,7 @@ fn a_bank_that_cannot_be_read_is_an_error_with_a_way_out() {
     refused(toolchain(&search.find().unwrap(), &PlainDigests::default()).unwrap_err(), &long);
 }
 
-/// A toolkit that only somebody else's copy of differs from is another.
+/// Links that lead back or nowhere do not count.
 #[test]
 fn loops_of_links_end() {
     let place = Place::new();

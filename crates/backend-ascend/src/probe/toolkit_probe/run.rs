@@ -1,4 +1,4 @@
-//! What a probe runs: Python that imports the toolkit, and the toolkit's programs.
+//! The programs of a probe: Python that imports the toolkit, and the toolkit's own.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -18,7 +18,7 @@ use super::headers;
 use crate::error::io_error;
 use crate::probe::interpreter::{Interpreter, with_temporary};
 use crate::probe::reach::{Extra, Reach};
-use crate::probe::record::Report;
+use crate::probe::report::Report;
 use crate::worker::pool::{SCRIPT, text};
 
 /// How long the toolkit may take to be imported, with all that its operators name.
@@ -66,7 +66,7 @@ struct Started<'a> {
     work_dir: &'a Path,
 }
 
-/// What one run of the probe is asked.
+/// The questions of one run of the probe.
 #[derive(Clone, Copy)]
 pub(super) struct Ask<'a> {
     pub(super) interpreter: &'a Interpreter,
@@ -82,12 +82,12 @@ pub(super) struct Ask<'a> {
 #[derive(Clone, Copy, Default)]
 pub(super) struct Watched<'a> {
     pub(super) is_observed: bool,
-    /// What alone it may read.
+    /// The only paths that it may read.
     pub(super) reach: Option<&'a Reach>,
 }
 
 impl Watched<'_> {
-    /// What keeps a program that works in `work`, and watches it.
+    /// The domain and the observer of a program that works in `work`.
     fn begin(&self, work: &Path) -> Result<(Option<Domain>, Option<Observer>), BackendError> {
         let domain = self.reach.map(|reach| reach.domain(&Extra::default(), work)).transpose();
         let domain = domain.map_err(std::io::Error::other).map_err(io_error("confine programs in", work))?;
@@ -101,8 +101,8 @@ pub(super) struct Runner {
     /// All of the environment of the toolkit's programs.
     pub(super) environment: Vec<(OsString, OsString)>,
     /// The directory of the package `opc_tool`, without which operators can only be asked.
-    pub(super) tool_folder: Option<PathBuf>,
-    /// Where bytecode and records are kept for the next process.
+    pub(super) tool_dir: Option<PathBuf>,
+    /// The directory that keeps bytecode and records for the next process.
     pub(super) kept: Option<PathBuf>,
     pub(super) scratch: PathBuf,
 }
@@ -201,7 +201,7 @@ impl Runner {
         let work = self.work_dir()?;
         let Ask { interpreter, lazy, names, children } = *ask;
         let report = work.path().join("report.json");
-        let request = json!({"do": "probe", "tool_folder": self.tool_folder.as_deref().map(text), "lazy": lazy,
+        let request = json!({"do": "probe", "tool_folder": self.tool_dir.as_deref().map(text), "lazy": lazy,
             "names": names, "children": children, "programs": PROGRAMS, "report": text(&report)});
         let ask = work.path().join("request.json");
         Fs::new().write(&ask, request.to_string().as_bytes()).map_err(io_error("write", &ask))?;

@@ -16,7 +16,7 @@ use crate::probe::reach::{Extra, Reach};
 use crate::probe::sandbox::JobSandbox;
 use crate::probe::unkeyed::Reasoned;
 
-/// What workers run.
+/// The script of workers.
 pub(crate) const SCRIPT: &str = concat!(
     include_str!("../../py/importer.py"),
     include_str!("../../py/worker.py"),
@@ -31,34 +31,34 @@ pub(super) const LOOK: Duration = Duration::from_millis(20);
 pub(crate) struct WorkerConfig {
     /// The Python that the toolkit runs with.
     pub(crate) interpreter: Interpreter,
-    /// Where its bytecode is kept; nowhere if None.
+    /// The directory of its bytecode; None keeps none.
     pub(crate) bytecode: Option<PathBuf>,
-    /// What it may read.
+    /// The paths that it may read.
     pub(crate) domain: ReadDomain,
     /// The directory of the package `opc_tool`, without which operators can only be asked.
-    pub(crate) tool_folder: Option<PathBuf>,
+    pub(crate) tool_dir: Option<PathBuf>,
     /// The directories whose modules must be what they were when they were imported.
     pub(crate) roots: Vec<PathBuf>,
     /// After how many jobs a worker is replaced.
     pub(crate) jobs_each: u32,
-    /// What keeps it to what it may read.
+    /// The means that confine it.
     pub(crate) guards: Guards,
-    /// Where its directory is made.
+    /// The parent of its directory.
     pub(crate) scratch: PathBuf,
     /// The file system whose clock decides which modules were changed just now.
     pub(crate) fs: Fs,
-    /// What it may read, once that is needed.
+    /// The same in resolved form, made at first use.
     pub(crate) reach: OnceLock<Reach>,
 }
 
 impl PartialEq for WorkerConfig {
     fn eq(&self, other: &Self) -> bool {
-        // What it may reach follows from the domain; a backend has one file system.
+        // `reach` follows from the domain; a backend has one file system.
         let Self {
             interpreter,
             bytecode,
             domain,
-            tool_folder,
+            tool_dir,
             roots,
             jobs_each,
             guards,
@@ -67,18 +67,18 @@ impl PartialEq for WorkerConfig {
             reach: _,
         } = self;
         (interpreter, bytecode, domain) == (&other.interpreter, &other.bytecode, &other.domain)
-            && (tool_folder, roots, jobs_each) == (&other.tool_folder, &other.roots, &other.jobs_each)
+            && (tool_dir, roots, jobs_each) == (&other.tool_dir, &other.roots, &other.jobs_each)
             && (guards, scratch) == (&other.guards, &other.scratch)
     }
 }
 
 impl WorkerConfig {
-    /// What it may read.
+    /// The paths that it may read.
     pub(crate) fn reach(&self) -> &Reach {
         self.reach.get_or_init(|| Reach::of(&self.domain))
     }
 
-    /// What a program is started in that works in `work_dir`.
+    /// The sandbox of a program that works in `work_dir`.
     ///
     /// # Errors
     /// It can be neither confined nor observed as the host allowed before.
@@ -93,7 +93,7 @@ impl WorkerConfig {
         let paths = |reasoned: &[Reasoned]| reasoned.iter().flat_map(both).collect::<BTreeSet<_>>();
         let mut beneath = paths(&self.domain.beneath);
         beneath.extend([text(directory), text(&Fs::new().resolved(directory))]);
-        json!({"tool_folder": self.tool_folder.as_deref().map(text),
+        json!({"tool_folder": self.tool_dir.as_deref().map(text),
             "roots": self.roots.iter().map(|root| text(root)).collect::<Vec<_>>(),
             "clock_offset": self.clock_offset(),
             "files": paths(&self.domain.files), "beneath": beneath})

@@ -32,7 +32,7 @@ pub(super) struct Worker {
     answers: mpsc::Receiver<Value>,
     pub(super) log: Output,
     pub(super) jobs: u32,
-    /// What alone it is asked.
+    /// The kind of requests that it serves.
     pub(super) home: String,
     /// How often workers had been dismissed when it was started.
     pub(super) generation: u64,
@@ -162,7 +162,7 @@ impl Worker {
                 Err(mpsc::RecvTimeoutError::Disconnected) => return Err(self.died()),
                 Err(mpsc::RecvTimeoutError::Timeout) => {}
             }
-            // What it started may hold the pipe open when it is dead. What it said before comes yet.
+            // Its children may hold the pipe open when it is dead. Its last answer may still arrive.
             if self.group.has_ended().unwrap_or(false) {
                 return self.answers.recv_timeout(LAG).map_err(|_| self.died());
             }
@@ -181,7 +181,7 @@ impl Worker {
         WorkerError::Died { status, output }
     }
 
-    /// What was printed up to `mark`, which the worker prints before it answers.
+    /// The output up to `mark`, which the worker prints before it answers.
     pub(super) fn output_to(&self, mark: &str) -> String {
         let until = Instant::now() + LAG;
         let mut output = String::new();

@@ -12,13 +12,13 @@ use crate::probe::domain::ReadDomain;
 use crate::probe::guards::Guards;
 use crate::probe::interpreter::Interpreter;
 
-/// What a worker says when it is ready, as a shell prints it.
+/// The message of a ready worker, as a shell prints it.
 const READY: &str = r#"printf '\000\000\000\016{"ready":true}'"#;
 
 /// A pool of workers that say that they are ready, and then do this.
 fn pool(and_then: &str) -> (TempDir, Pool, Arc<WorkerConfig>) {
-    let folder = tempfile::tempdir().unwrap();
-    let python = folder.path().join("python3");
+    let dir = tempfile::tempdir().unwrap();
+    let python = dir.path().join("python3");
     std::fs::write(&python, format!("#!/bin/sh\n{READY}\n{and_then}\n")).unwrap();
     std::fs::set_permissions(&python, std::fs::Permissions::from_mode(0o755)).unwrap();
     let environment = vec![("PATH".into(), "/usr/bin:/bin".into())];
@@ -26,15 +26,15 @@ fn pool(and_then: &str) -> (TempDir, Pool, Arc<WorkerConfig>) {
         interpreter: Interpreter { program: python, arguments: Vec::new(), environment },
         bytecode: None,
         domain: ReadDomain::default(),
-        tool_folder: None,
+        tool_dir: None,
         roots: Vec::new(),
         jobs_each: 9,
         guards: Guards::none("the shell is not probed"),
-        scratch: folder.path().to_owned(),
+        scratch: dir.path().to_owned(),
         fs: Fs::new(),
         reach: OnceLock::new(),
     };
-    (folder, Pool::new().unwrap(), Arc::new(setup))
+    (dir, Pool::new().unwrap(), Arc::new(setup))
 }
 
 fn whom(extra: &Extra) -> WorkerOptions<'_> {
@@ -51,22 +51,22 @@ fn ask(pool: &Pool, setup: &Arc<WorkerConfig>, length: usize, deadline: Option<I
 }
 
 #[test]
-fn who_dies_is_not_waited_for_though_a_child_holds_its_pipes() {
-    let (_folder, pool, setup) = pool("sleep 1000 &\nexit 3");
+fn a_dead_worker_is_not_waited_for_though_a_child_holds_its_pipes() {
+    let (_dir, pool, setup) = pool("sleep 1000 &\nexit 3");
     let WorkerError::Died { status, .. } = ask(&pool, &setup, 1, None) else { panic!("something else") };
     assert!(status.contains("exit status: 3"), "{status}");
 }
 
 #[test]
-fn what_is_too_long_is_refused_and_not_waited_for() {
-    let (_folder, pool, setup) = pool("cat >/dev/null");
+fn a_request_that_is_too_long_is_refused() {
+    let (_dir, pool, setup) = pool("cat >/dev/null");
     let WorkerError::Start(error) = ask(&pool, &setup, 65 << 20, None) else { panic!("something else") };
     assert!(error.to_string().contains("at most 67108864"), "{error}");
 }
 
 #[test]
-fn who_takes_nothing_is_not_waited_for_beyond_the_deadline() {
-    let (_folder, pool, setup) = pool("sleep 1000");
+fn a_worker_that_reads_nothing_is_not_waited_for_beyond_the_deadline() {
+    let (_dir, pool, setup) = pool("sleep 1000");
     let deadline = Instant::now() + Duration::from_secs(1);
     assert!(matches!(ask(&pool, &setup, 1 << 20, Some(deadline)), WorkerError::Late { .. }));
     let (caller, request) = (TestContext::new(), json!({"text": "x".repeat(1 << 20)}));

@@ -18,7 +18,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("chip::a_function_is_missed_only_by_who_needs_it", a_function_is_missed_only_by_who_needs_it),
     ("chip::the_toolkits_library_goes_first", the_toolkits_library_goes_first),
     ("chip::without_a_library_it_says_where_it_looked", without_a_library_it_says_where_it_looked),
-    ("chip::what_the_library_needs_is_found_beside_it", what_the_library_needs_is_found_beside_it),
+    ("chip::libraries_beside_the_library_are_found", libraries_beside_the_library_are_found),
     ("chip::files_that_are_no_library_are_refused", files_that_are_no_library_are_refused),
     ("chip::ascend_is_the_chip_in_this_machine", ascend_is_the_chip_in_this_machine),
 ];
@@ -34,10 +34,10 @@ fn the_device_is_asked() {
 
 fn ascend_is_the_chip_in_this_machine() {
     let (place, stub) = (Place::new(), Stub::new());
-    let folder = place.installed.path("lib64");
-    std::fs::create_dir_all(&folder).unwrap();
-    std::fs::copy(stub.library(), folder.join("libascendcl.so")).unwrap();
-    let tell = |lines: &str| std::fs::write(folder.join("control"), lines).unwrap();
+    let dir = place.installed.path("lib64");
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::copy(stub.library(), dir.join("libascendcl.so")).unwrap();
+    let tell = |lines: &str| std::fs::write(dir.join("control"), lines).unwrap();
     let entry = AscendBackend::entry(AscendConfig::new(place.search()));
     tell("soc Ascend910B1\ndevices 1");
     let backend = entry.open("ascend").unwrap();
@@ -104,13 +104,13 @@ fn a_function_is_missed_only_by_who_needs_it() {
     assert_eq!(error, "`aclInit` failed: ACL_ERROR_DRV_FAILURE (500004)");
 }
 
-/// A toolkit's folder of libraries, with a copy of the stand-in in it.
+/// A toolkit's directory of libraries, with a copy of the stand-in in it.
 fn with_library(place: &Place, stub: &Stub) -> std::path::PathBuf {
-    let folder = place.found().root.join("lib64");
-    std::fs::create_dir_all(&folder).unwrap();
-    let library = folder.join("libascendcl.so");
+    let dir = place.found().root.join("lib64");
+    std::fs::create_dir_all(&dir).unwrap();
+    let library = dir.join("libascendcl.so");
     std::fs::copy(stub.library(), &library).unwrap();
-    std::fs::write(folder.join("control"), "soc Ascend310P3").unwrap();
+    std::fs::write(dir.join("control"), "soc Ascend310P3").unwrap();
     library
 }
 
@@ -137,16 +137,16 @@ fn without_a_library_it_says_where_it_looked() {
     }
 }
 
-/// As after an install whose `set_env.sh` nobody sourced: a library that needs others, which only stand beside it.
-fn what_the_library_needs_is_found_beside_it() {
-    let folder = tempfile::tempdir().unwrap();
-    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+/// Without sourcing `set_env.sh`: a library that needs others, which are only beside it.
+fn libraries_beside_the_library_are_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
     write("hal.c", "unsigned hal(void) { return 3; }");
     write("runtime.c", "unsigned hal(void); unsigned count(void) { return hal(); }");
     write("acl.c", "unsigned count(void); int aclrtGetDeviceCount(unsigned *n) { *n = count(); return 0; }");
-    cc(folder.path(), &["-shared", "-fPIC", "-o", "libown_hal.so", "-Wl,-soname,libown_hal.so", "hal.c"]);
+    cc(dir.path(), &["-shared", "-fPIC", "-o", "libown_hal.so", "-Wl,-soname,libown_hal.so", "hal.c"]);
     cc(
-        folder.path(),
+        dir.path(),
         &[
             "-shared",
             "-fPIC",
@@ -159,22 +159,22 @@ fn what_the_library_needs_is_found_beside_it() {
         ],
     );
     let last = ["-shared", "-fPIC", "-o", "libascendcl.so", "acl.c", "-L.", "-lown_rt", "-Wl,-rpath-link,."];
-    cc(folder.path(), &last);
-    let library = folder.path().join("libascendcl.so");
+    cc(dir.path(), &last);
+    let library = dir.path().join("libascendcl.so");
 
-    std::fs::rename(folder.path().join("libown_hal.so"), folder.path().join("elsewhere")).unwrap();
+    std::fs::rename(dir.path().join("libown_hal.so"), dir.path().join("elsewhere")).unwrap();
     let error = Runtime::open_library(&library).unwrap_err();
     assert!(matches!(error, AclError::Unloadable { .. }));
     assert!(error.to_string().contains("libown_hal.so: cannot open"), "{error}");
     assert!(error.help().contains("driver"));
 
-    std::fs::rename(folder.path().join("elsewhere"), folder.path().join("libown_hal.so")).unwrap();
+    std::fs::rename(dir.path().join("elsewhere"), dir.path().join("libown_hal.so")).unwrap();
     assert_eq!(Runtime::open_library(&library).unwrap().device_count().unwrap(), 3);
 }
 
 fn files_that_are_no_library_are_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let library = folder.path().join("libascendcl.so");
+    let dir = tempfile::tempdir().unwrap();
+    let library = dir.path().join("libascendcl.so");
     std::fs::write(&library, "INPUT(libother.so)").unwrap();
     match Runtime::open_library(&library).unwrap_err() {
         AclError::Unloadable { library: named, problem } => {

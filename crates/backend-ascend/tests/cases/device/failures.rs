@@ -16,7 +16,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("failures::a_failed_launch_leaves_the_kernel_as_it_was", a_failed_launch_leaves_the_kernel_as_it_was),
 ];
 
-/// Calls that give back, or that look: nobody waits for what they say.
+/// Calls that release or only query: their failures are tolerated.
 const TOLERATED: [&str; 6] = [
     "aclFinalize",
     "aclrtResetDevice",

@@ -13,7 +13,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("kernels::inputs_stand_in_the_jobs_order", inputs_stand_in_the_jobs_order),
     ("kernels::the_launch_is_as_the_json_says", the_launch_is_as_the_json_says),
     ("kernels::the_one_kernel_of_a_list_is_taken", the_one_kernel_of_a_list_is_taken),
-    ("kernels::what_must_be_zero_is_cleared", what_must_be_zero_is_cleared),
+    ("kernels::memory_that_must_be_zero_is_cleared", memory_that_must_be_zero_is_cleared),
     ("kernels::absent_tensors_are_null", absent_tensors_are_null),
     ("kernels::empty_tensors_launch", empty_tensors_launch),
     ("kernels::older_runtimes_load_from_files", older_runtimes_load_from_files),
@@ -90,7 +90,7 @@ fn the_one_kernel_of_a_list_is_taken() {
     assert!(stub.calls("aclrtLaunchKernelWithConfig")[0].contains("blocks 3 mode 0 arguments 2"));
 }
 
-fn what_must_be_zero_is_cleared() {
+fn memory_that_must_be_zero_is_cleared() {
     let clear = |value: &str| {
         let text = format!(r#"{{"parameters": [{{"dtype": "float32", "init_value": {value}}}]}}"#);
         KernelMeta::parse(text.as_bytes()).unwrap().parameters.unwrap().remove(0)
@@ -148,7 +148,7 @@ fn older_runtimes_load_from_files() {
     assert_eq!(stub.calls("aclrtBinaryLoadFromFile"), [length], "the whole object");
     assert_eq!(std::fs::read_dir(stub.scratch()).unwrap().count(), 0, "something stays");
 
-    // A folder that is not there, and a runtime that cannot do that either.
+    // A directory that is not there, and a runtime that cannot do that either.
     let stub = Stub::without(&["aclrtBinaryLoadFromData"]);
     let loader = opkeep_backend_ascend::AscendLoader::new(&stub.runtime(), "/nowhere".into()).unwrap();
     assert!(matches!(loader.load(&artifact, &job).map(|_| ()), Err(BackendError::Io { .. })));

@@ -15,15 +15,15 @@ pub(crate) fn compiler() -> bool {
     Command::new("cc").arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
-/// Runs the compiler in `folder`.
-pub(crate) fn cc(folder: &Path, args: &[&str]) {
-    let output = Command::new("cc").current_dir(folder).args(args).output().unwrap();
+/// Runs the compiler in `directory`.
+pub(crate) fn cc(dir: &Path, args: &[&str]) {
+    let output = Command::new("cc").current_dir(dir).args(args).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// The library in a folder of its own, with its own state.
+/// The library in a directory of its own, with its own state.
 pub(crate) struct Stub {
-    folder: TempDir,
+    dir: TempDir,
 }
 
 impl Stub {
@@ -34,7 +34,7 @@ impl Stub {
     /// One of an older release, which lacks these functions.
     pub(crate) fn without(functions: &[&str]) -> Self {
         static COMPILED: Mutex<Option<HashMap<String, Vec<u8>>>> = Mutex::new(None);
-        let folder = TempDir::new().unwrap();
+        let dir = TempDir::new().unwrap();
         let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
         let library = compiled.get_or_insert_default().entry(functions.join(" ")).or_insert_with(|| {
             let lacks: Vec<String> = functions.iter().map(|name| format!("-DWITHOUT_{name}")).collect();
@@ -42,11 +42,11 @@ impl Stub {
                 vec!["-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", "libascendcl.so", SOURCE];
             args.extend(lacks.iter().map(String::as_str));
             args.extend(["-lpthread", "-ldl"]);
-            cc(folder.path(), &args);
-            std::fs::read(folder.path().join("libascendcl.so")).unwrap()
+            cc(dir.path(), &args);
+            std::fs::read(dir.path().join("libascendcl.so")).unwrap()
         });
-        std::fs::write(folder.path().join("libascendcl.so"), library).unwrap();
-        Self { folder }
+        std::fs::write(dir.path().join("libascendcl.so"), library).unwrap();
+        Self { dir }
     }
 
     /// What it is to do from now on: lines of `control`.
@@ -56,16 +56,16 @@ impl Stub {
     }
 
     pub(crate) fn tell(&self, lines: &str) {
-        std::fs::write(self.folder.path().join("control"), lines).unwrap();
+        std::fs::write(self.dir.path().join("control"), lines).unwrap();
     }
 
     pub(crate) fn library(&self) -> PathBuf {
-        self.folder.path().join("libascendcl.so")
+        self.dir.path().join("libascendcl.so")
     }
 
-    /// An empty folder, but for what a loader leaves there.
+    /// An empty directory, but for what a loader leaves there.
     pub(crate) fn scratch(&self) -> PathBuf {
-        let scratch = self.folder.path().join("scratch");
+        let scratch = self.dir.path().join("scratch");
         std::fs::create_dir_all(&scratch).unwrap();
         scratch
     }
@@ -80,7 +80,7 @@ impl Stub {
 
     /// The calls so far, each with its code: `aclrtMalloc 32 = 0`.
     pub(crate) fn log(&self) -> Vec<String> {
-        let log = std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
+        let log = std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default();
         log.lines().map(str::to_owned).collect()
     }
 

@@ -6,7 +6,7 @@ use opkeep_backend_ascend::Driver;
 use opkeep_testkit::toolkit::{Fault, Rule};
 
 use crate::common::Place;
-use crate::drivers::{Bench, DRIVERS, square};
+use crate::drivers::{Bench, square};
 
 pub(crate) fn locks() {
     let place = Place::new();
@@ -14,15 +14,14 @@ pub(crate) fn locks() {
     bench.rules(&[Rule::new(Fault::Crash).times(1)]);
     let (work, failed) = bench.compile(&square());
     failed.unwrap_err();
-    // The same work folder would have the dead one's lock in it; another attempt has folders of its own.
+    // The same work directory would have the dead one's lock in it; another attempt has directories of its own.
     let left = walk(work.path());
     assert!(left.iter().any(|path| path.ends_with("kernel_meta.lock")), "{left:?}");
     bench.made(&square());
 }
 
 pub(crate) fn again() {
-    for driver in DRIVERS {
-        let bench = Bench::new(driver);
+    for (driver, bench) in Bench::each() {
         let busy = || {
             let message = "Another process is using this dir, kernel_meta.lock".to_owned();
             Rule::new(Fault::Fail { code: "E00000".to_owned(), message })
@@ -42,7 +41,7 @@ pub(crate) fn again() {
     }
 }
 
-fn walk(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
+fn walk(dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).unwrap().flatten().map(|entry| entry.path());
     entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
 }

@@ -44,7 +44,7 @@ pub(crate) fn dismissed() {
     assert!(pids[0] == pids[1] && pids[1] != pids[2], "{pids:?}");
 }
 
-/// Two users' folders have a package of the same name, with the same module in it that operators import.
+/// Two users' directories have a package of the same name, with the same module in it that operators import.
 pub(crate) fn namesakes() {
     let bench = Bench::settled(Driver::Workers);
     let text = std::fs::read_to_string(bench.place.installed.impl_file("dynamic/square.py")).unwrap();
@@ -92,12 +92,12 @@ pub(crate) fn relative() {
     let from_here = |path: &Path| format!("{up}{}", path.strip_prefix("/").unwrap().to_str().unwrap());
     for driver in DRIVERS {
         let place = Place::new();
-        let folder = place.below("mine");
-        place.installed.write_vendor(&Vendor::new("mine").op("MyOp", "Square"), &folder).unwrap();
+        let dir = place.below("mine");
+        place.installed.write_vendor(&Vendor::new("mine").op("MyOp", "Square"), &dir).unwrap();
         let bank = place.below("bank");
         std::fs::create_dir(&bank).unwrap();
         let mut config = driven(&place, driver);
-        let custom = from_here(&folder).into();
+        let custom = from_here(&dir).into();
         config.search.environment.insert("ASCEND_CUSTOM_OPP_PATH".to_owned(), custom);
         let bench = Bench::with(place, &config);
         assert!(!bench.made(&crate::common::job("MyOp")).object.is_empty());

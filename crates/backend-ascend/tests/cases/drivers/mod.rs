@@ -32,9 +32,9 @@ const HELD: &str = "OPKEEP_TEST_HELD";
 
 /// Whether this process is the one that is to be killed; then its compile never ends.
 pub(crate) fn plays_the_killed_one() -> bool {
-    let folder = std::env::var_os(HELD);
-    folder.iter().for_each(|folder| hold(Path::new(folder)));
-    folder.is_some()
+    let dir = std::env::var_os(HELD);
+    dir.iter().for_each(|dir| hold(Path::new(dir)));
+    dir.is_some()
 }
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -92,19 +92,32 @@ fn settled(place: &Place, driver: Driver) -> AscendConfig {
     config
 }
 
-/// A backend with a folder to work in.
+/// A backend with a directory to work in.
 struct Bench {
-    place: Place,
+    place: Arc<Place>,
     backend: AscendBackend,
     spec: ResolvedSpec,
 }
 
-/// What came of a compile, and the folder that it was in.
+/// What came of a compile, and the directory that it was in.
 type Outcome = (TempDir, Result<Artifact, BackendError>);
 
 impl Bench {
     fn new(driver: Driver) -> Self {
         Self::of(Place::new(), driver)
+    }
+
+    /// One for each driver, one after the other on one toolkit: it is probed once.
+    fn each() -> impl Iterator<Item = (Driver, Self)> {
+        let place = Arc::new(Place::new());
+        DRIVERS.into_iter().map(move |driver| {
+            place.installed.rules(&[]).unwrap();
+            if !place.installed.compiles().unwrap().is_empty() {
+                place.installed.forget().unwrap();
+            }
+            let config = driven(&place, driver);
+            (driver, Self::with(Arc::clone(&place), &config))
+        })
     }
 
     /// One whose workers take no file for one that was changed just now.
@@ -119,7 +132,8 @@ impl Bench {
         Self::with(place, &config)
     }
 
-    fn with(place: Place, config: &AscendConfig) -> Self {
+    fn with(place: impl Into<Arc<Place>>, config: &AscendConfig) -> Self {
+        let place = place.into();
         let backend = AscendBackend::open(config, SOC).unwrap();
         let spec = backend.resolve(&TestContext::new().cx(), &BuildSpec::new(SOC)).unwrap();
         Self { place, backend, spec }
@@ -177,7 +191,7 @@ fn relu() -> Job {
     job("Relu", &[&[8]])
 }
 
-/// Without what tells where it was compiled.
+/// The kernel without the path that it was compiled at.
 fn placeless(artifact: &Artifact) -> (Value, &[u8]) {
     let mut json: Value = serde_json::from_slice(&artifact.metadata).unwrap();
     json.as_object_mut().unwrap().remove("filePath");
@@ -224,8 +238,7 @@ fn same() {
 }
 
 fn options() {
-    for driver in DRIVERS {
-        let mut bench = Bench::new(driver);
+    for (driver, mut bench) in Bench::each() {
         let bank = bench.place.below("bank");
         bench.place.installed.write_bank(Some(&bank), SOC, "square", &json!({"tiling": 7})).unwrap();
         let mut objects = vec![bench.made(&square()).object];
@@ -258,8 +271,7 @@ fn options() {
 }
 
 fn once() {
-    for driver in DRIVERS {
-        let bench = Bench::new(driver);
+    for (driver, bench) in Bench::each() {
         let names: Vec<_> = [square(), relu()].iter().map(|job| bench.made(job)).collect();
         let compiles = bench.place.installed.compiles().unwrap();
         assert_eq!(compiles.len(), 2, "{driver:?}");
@@ -272,8 +284,7 @@ fn once() {
 }
 
 fn failures() {
-    for driver in DRIVERS {
-        let bench = Bench::new(driver);
+    for (driver, bench) in Bench::each() {
         let fail = |code: &str, message: &str| {
             Rule::new(Fault::Fail { code: code.to_owned(), message: message.to_owned() }).times(1)
         };
@@ -295,8 +306,7 @@ fn failures() {
 }
 
 fn statuses() {
-    for driver in DRIVERS {
-        let bench = Bench::new(driver);
+    for (driver, bench) in Bench::each() {
         // Well, whatever the status says.
         if driver == Driver::Process {
             bench.rules(&[Rule::new(Fault::ExitAfter { code: 3 })]);
@@ -334,8 +344,7 @@ fn missing() {
 }
 
 fn split() {
-    for driver in DRIVERS {
-        let bench = Bench::new(driver);
+    for (driver, bench) in Bench::each() {
         bench.rules(&[Rule::new(Fault::SplitMix)]);
         let made = bench.made(&square());
         let names: Vec<&str> = made.extra.iter().map(|member| member.name.as_str()).collect();
@@ -344,7 +353,7 @@ fn split() {
     }
 }
 
-/// How many processes have `marker` on their command line, or work in a folder below it.
+/// How many processes have `marker` on their command line, or work in a directory below it.
 fn processes(marker: &Path) -> usize {
     let marker = marker.to_str().unwrap();
     let mut count = 0;
@@ -372,11 +381,10 @@ fn wait_for(what: &str, mut so: impl FnMut() -> bool) {
 }
 
 fn late() {
-    for driver in DRIVERS {
+    for (driver, bench) in Bench::each() {
+        // The toolkit is imported, so that the deadline meets the compile.
+        bench.made(&relu());
         for fault in [Fault::Hang { deaf: true }, Fault::CompilerHangs] {
-            let bench = Bench::new(driver);
-            // The toolkit is imported, so that the deadline meets the compile.
-            bench.made(&relu());
             bench.rules(&[Rule::new(fault.clone()).op("Square")]);
             let begun = bench.compiles();
             let limit = Some(Duration::from_secs(4));
@@ -384,7 +392,7 @@ fn late() {
             let error = failed.unwrap_err();
             assert!(matches!(error, BackendError::TimedOut { .. }), "{driver:?} {fault:?}: {error}");
             assert_eq!(bench.compiles(), begun + 1, "it never began");
-            wait_for("nobody works there", || processes(work.path()) == 0);
+            wait_for("no process works there", || processes(work.path()) == 0);
             bench.rules(&[]);
             bench.made(&square());
         }
@@ -392,8 +400,7 @@ fn late() {
 }
 
 fn cancelled() {
-    for driver in DRIVERS {
-        let bench = Bench::new(driver);
+    for (_, bench) in Bench::each() {
         bench.rules(&[Rule::new(Fault::Hang { deaf: true })]);
         let cancel = CancelToken::new();
         let ended = std::thread::scope(|scope| {
@@ -403,13 +410,12 @@ fn cancelled() {
             compile.join().unwrap()
         });
         assert!(matches!(ended.1, Err(BackendError::Cancelled)), "{:?}", ended.1);
-        wait_for("nobody works there", || processes(ended.0.path()) == 0);
+        wait_for("no process works there", || processes(ended.0.path()) == 0);
     }
 }
 
 fn floods() {
-    for driver in DRIVERS {
-        let bench = Bench::new(driver);
+    for (driver, bench) in Bench::each() {
         bench.rules(&[
             Rule::new(Fault::Flood { bytes: 20 << 20 }),
             Rule::new(Fault::Fail { code: "E60004".to_owned(), message: "after the flood".to_owned() }),
@@ -423,8 +429,7 @@ fn floods() {
 }
 
 fn crashes() {
-    for driver in DRIVERS {
-        let bench = Bench::new(driver);
+    for (driver, bench) in Bench::each() {
         bench.rules(&[Rule::new(Fault::Crash).op("Relu")]);
         std::thread::scope(|scope| {
             let well: Vec<_> = (1..4)
@@ -434,7 +439,7 @@ fn crashes() {
                 })
                 .collect();
             let error = bench.error(&relu());
-            // The shell around `opc` tells of a signal by its status.
+            // The shell around `opc` reports a signal by its exit status.
             assert!(
                 error.contains("signal: 11") || error.contains("exit status: 139"),
                 "{driver:?}: {error}"
@@ -483,10 +488,10 @@ fn known_again() {
 fn vendors() {
     for driver in DRIVERS {
         let place = Place::of(&Toolkit::new().vendor(Vendor::new("listed").op("ListedOp", "Square")));
-        let folder = place.below("mine");
-        place.installed.write_vendor(&Vendor::new("mine").op("MyOp", "Square"), &folder).unwrap();
+        let dir = place.below("mine");
+        place.installed.write_vendor(&Vendor::new("mine").op("MyOp", "Square"), &dir).unwrap();
         let mut config = driven(&place, driver);
-        let custom = folder.clone().into_os_string();
+        let custom = dir.clone().into_os_string();
         config.search.environment.insert("ASCEND_CUSTOM_OPP_PATH".to_owned(), custom);
         let bench = Bench::with(place, &config);
         for op_type in ["ListedOp", "MyOp"] {
@@ -539,20 +544,20 @@ fn pythons() {
     }
 }
 
-/// Compiles something that never ends, for somebody who kills this process.
-fn hold(folder: &Path) {
-    let driver = match folder.join("workers").exists() {
+/// Starts a compile that never ends; the test kills this process.
+fn hold(dir: &Path) {
+    let driver = match dir.join("workers").exists() {
         true => Driver::Workers,
         false => Driver::Process,
     };
-    let mut search = crate::common::search_below(folder);
+    let mut search = crate::common::search_below(dir);
     search.environment.extend([("PATH".to_owned(), std::env::var_os("PATH").unwrap())]);
     search.environment.extend(toolkit::python().map(|path| ("HI_PYTHON".to_owned(), path.into_os_string())));
     let mut config = AscendConfig::new(search);
     config.driver = driver;
     let backend = AscendBackend::open(&config, SOC).unwrap();
     let spec = backend.resolve(&TestContext::new().cx(), &BuildSpec::new(SOC)).unwrap();
-    let work_dir = folder.join("work");
+    let work_dir = dir.join("work");
     let job = square();
     let name = name_of(&backend, &job, &spec);
     let request = CompileRequest { job: &job, spec: &spec, name: &name, work_dir: &work_dir };
@@ -562,14 +567,14 @@ fn hold(folder: &Path) {
 fn killed() {
     for driver in DRIVERS {
         let place = Place::new();
-        let folder = place.dir.path().to_owned();
-        std::fs::create_dir(folder.join("work")).unwrap();
+        let dir = place.dir.path().to_owned();
+        std::fs::create_dir(dir.join("work")).unwrap();
         if driver == Driver::Workers {
-            std::fs::write(folder.join("workers"), "").unwrap();
+            std::fs::write(dir.join("workers"), "").unwrap();
         }
         place.installed.rules(&[Rule::new(Fault::Hang { deaf: true })]).unwrap();
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .env(HELD, &folder)
+            .env(HELD, &dir)
             .stdin(Stdio::null())
             .spawn()
             .unwrap();
@@ -585,7 +590,7 @@ fn killed() {
         // What `opc`, a shell script, had started may run to its own end; a worker's group may not.
         if driver == Driver::Workers {
             wait_for("the worker is gone", || !alive());
-            wait_for("nobody works there", || processes(&folder.join("work")) == 0);
+            wait_for("no process works there", || processes(&dir.join("work")) == 0);
         } else if alive() {
             let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
         }

@@ -26,7 +26,7 @@ const MACHINE: [&str; 7] = [
 
 /// The backend for this very machine.
 fn native() -> CpuBackend {
-    CpuBackend::new(CpuConfig { features: Features::Native, ..CpuConfig::new(crate::common::path()) })
+    CpuBackend::new(CpuConfig::new(crate::common::path()).with_features(Features::Native))
 }
 
 pub(crate) fn trials() -> Vec<Trial> {

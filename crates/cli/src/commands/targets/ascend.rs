@@ -198,7 +198,8 @@ struct SocOutput {
 
 impl From<Soc> for SocOutput {
     fn from(soc: Soc) -> Self {
-        let Soc { name, short, cube_arch, vector_arch, combine, ai_cores, cube_cores, vector_cores } = soc;
+        let Soc { name, short, cube_arch, vector_arch, combine, ai_cores, cube_cores, vector_cores, .. } =
+            soc;
         Self { name, family: short, cube_arch, vector_arch, combine, ai_cores, cube_cores, vector_cores }
     }
 }
