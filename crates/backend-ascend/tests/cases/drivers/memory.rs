@@ -9,16 +9,20 @@ pub(crate) fn many_out_of_date() {
     let place = Place::of(&plan);
     let config = settled(&place, Driver::Workers);
     let bench = Bench::with(place, &config);
-    std::thread::scope(|scope| {
-        for count in 1..8 {
-            let bench = &bench;
-            scope.spawn(move || bench.made(&job("Square", &[&[count]])));
+    let workers = || pids(&bench).into_iter().collect::<BTreeSet<_>>().len();
+    // On a busy machine the first ones are done before the others are started: then all are asked again.
+    for _ in 0..10 {
+        std::thread::scope(|scope| {
+            for count in 1..8 {
+                let bench = &bench;
+                scope.spawn(move || bench.made(&job("Square", &[&[count]])));
+            }
+        });
+        if workers() > 4 {
+            break;
         }
-    });
-    let mut pids = pids(&bench);
-    pids.sort_unstable();
-    pids.dedup();
-    assert!(pids.len() > 4, "too few workers for this test: {pids:?}");
+    }
+    assert!(workers() > 4, "too few workers for this test: {}", workers());
     let file = bench.place.installed.impl_file("dynamic/square.py");
     bench.place.installed.append(&file, "\n# another\n").unwrap();
     bench.made(&square());
