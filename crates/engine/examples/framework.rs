@@ -1,10 +1,10 @@
-//! What a framework does with these crates: it builds what it knows in one go, and the rest as it comes upon it.
+//! A framework that uses these crates: it builds the operators that it knows at once, and the others when it meets them.
 //!
 //! ```sh
 //! cargo run -p opkeep --example framework -- cpu
 //! ```
 //!
-//! `cpu` is the one value that says what is built for. `cpu-native` makes use of all that this processor has, and `tiny` is
+//! `cpu` is the only value that selects the target. `cpu-native` makes use of all that this processor has, and `tiny` is
 //! the backend of the example `custom_backend`.
 #![expect(
     clippy::print_stdout,
@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let target = std::env::args().nth(1).unwrap_or_else(|| "cpu".to_owned());
     let spec = BuildSpec::new(target.as_str());
 
-    // Which backends there are is the framework's choice.
+    // The framework chooses its backends.
     let mut registry = Registry::new();
     registry.add(CpuBackend::entry(CpuConfig::new("/usr/local/bin:/usr/bin:/bin")));
     registry.add(entry::entry());
@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     config.view = Some(ViewConfig::rank(folder.path(), "0"));
     let engine = Engine::new(registry.open(&target)?, config).with_observer(|event| println!("  {event}"));
 
-    println!("at once, what is known beforehand:");
+    println!("the known operators, at once:");
     let requests = descriptors(&spec)?;
     let report = engine.build(&requests)?;
     for kernel in &report.kernels {
@@ -66,7 +66,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What other programs left: descriptors, here of MindSpore, and for another chip.
+/// Descriptors of other programs, here of MindSpore, and for another chip.
 fn descriptors(spec: &BuildSpec) -> Result<Vec<Request>, Box<dyn Error>> {
     let mut requests = Vec::new();
     for file in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/mindspore"))? {
@@ -79,7 +79,7 @@ fn descriptors(spec: &BuildSpec) -> Result<Vec<Request>, Box<dyn Error>> {
     Ok(requests)
 }
 
-/// What the framework makes itself. Two of the three operators are equal, so they are one kernel.
+/// The framework's own network. Two of the three operators are equal, so they are one kernel.
 fn network(spec: &BuildSpec) -> Result<Vec<Request>, Box<dyn Error>> {
     let mut graph = Graph::new("example");
     let x = graph.input("x", "float32", [8, 16]);

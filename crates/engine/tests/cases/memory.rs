@@ -29,7 +29,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// What was asked for counts, too: requests that come to one kernel, and differ in what does not matter to it.
+/// Requests count, too: these have one kernel, and differ in properties that do not change it.
 fn what_is_remembered_of_requests_is_bounded_as_kernels_are() {
     let bench = Bench::new();
     let backend = Arc::<NullBackend>::default();

@@ -147,16 +147,16 @@ fn out_of_time() -> BackendError {
     BackendError::TimedOut { command: "cc".into(), seconds: 5.0, log_tail: String::new(), log: None }
 }
 
-/// Who has as little time takes the failure; who has more tries for itself.
+/// A waiter with the same time limit takes over the failure; one with a longer limit tries itself.
 #[test]
-fn a_lack_of_time_is_nobody_elses_verdict() {
+fn a_timeout_is_passed_on_to_equal_limits_only() {
     assert_eq!(after_a_failure(out_of_time, 5.0, 5.0), (Outcome::Failed, 1));
     assert_eq!(after_a_failure(out_of_time, 5.0, 60.0), (Outcome::Compiled, 2));
 }
 
-/// A compiler that was killed, or had no room, says nothing of the next attempt.
+/// The failure of a compiler that was killed, or had no space, says nothing about the next attempt.
 #[test]
-fn a_killed_or_starved_compiler_is_nobody_elses_verdict() {
+fn the_failure_of_a_killed_or_starved_compiler_is_not_passed_on() {
     let killed = || BackendError::Compile {
         command: "cc".into(),
         status: "signal: 9 (SIGKILL)".into(),
@@ -168,7 +168,7 @@ fn a_killed_or_starved_compiler_is_nobody_elses_verdict() {
     assert_eq!(after_a_failure(|| failure("error: no"), 5.0, 5.0), (Outcome::Failed, 1));
 }
 
-/// Ranks do not begin at the same instant: what the first has made is new enough for those that come a little later.
+/// Ranks do not begin at the same instant: kernels of the first are new enough for those that begin a little later.
 #[test]
 fn forcing_builds_that_overlap_compile_once() {
     let bench = Bench::new();

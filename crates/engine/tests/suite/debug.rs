@@ -20,7 +20,7 @@ fn requests() -> Vec<Request> {
     requests
 }
 
-/// What a second build does with each operator, and the items of the list that mean nothing.
+/// The outcome of each operator in a second build, and the items of the list that match nothing.
 fn second_build(config: &str) -> (Vec<&'static str>, Vec<String>, usize) {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     let mut debugged = requests();

@@ -59,7 +59,7 @@ fn a_miss_names_the_nearest_of_the_same_operators_and_what_differs() {
     assert!(near.spec.is_empty() && near.toolchain.is_empty() && near.op_sources.is_empty());
     assert!(nearest(&bench.engine(&backend), request("Neg", &[3])).is_none(), "of other operators");
 
-    // What changed outside the job is told by its part.
+    // A change outside the job is reported with its part.
     backend.upgrade("2");
     let near = nearest(&bench.engine(&backend), request("Relu", &[4])).unwrap();
     assert!(near.job.is_empty());

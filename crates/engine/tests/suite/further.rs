@@ -55,7 +55,7 @@ impl Backend for Changed {
     }
 }
 
-/// What a build comes to with artifacts that are changed so, and whether a second one finds it.
+/// The outcome of a build whose artifacts are changed by a function, and whether a second build finds it.
 fn built(change: impl Fn(&mut Artifact) + Send + 'static) -> Result<bool, String> {
     let bench = Bench::new();
     let changed = Changed { null: NullBackend::default(), change: Mutex::new(Box::new(change)) };

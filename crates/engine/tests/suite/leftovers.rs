@@ -8,7 +8,7 @@ use crate::common::{Bench, files, request};
 use opkeep_backend::BackendError;
 use opkeep_testkit::NullBackend;
 
-/// What a failed build of one kernel tells, and what it left.
+/// The error of a failed build of one kernel, and the files that it left.
 fn failed(backend: &Arc<NullBackend>) -> (String, Vec<PathBuf>) {
     let bench = Bench::new();
     let report = bench.engine(backend).build(&[request("Square", &[3])]).unwrap();

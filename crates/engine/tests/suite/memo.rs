@@ -1,4 +1,4 @@
-//! What the digest memo may remember.
+//! The digests that the cache may remember.
 #![expect(clippy::disallowed_methods, reason = "tests change what is on the disk")]
 
 use std::fs::FileTimes;

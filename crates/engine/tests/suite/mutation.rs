@@ -53,7 +53,7 @@ fn errors(bench: &Bench, network: &str, rewrite: Option<Rewrite>) -> Vec<f64> {
         assert_eq!(found.len(), expected.len());
         let distances =
             found.iter().zip(&expected).map(|(found, expected)| (f64::from(*found) - expected).abs());
-        // What is not a number is as wrong as can be.
+        // A value that is not a number is the largest error.
         distances.map(|error| if error.is_nan() { f64::INFINITY } else { error }).fold(0.0, f64::max)
             / square.sqrt()
     };
@@ -114,7 +114,7 @@ fn is_found(network: &str, what: &str, (rewrite, broken): (Rewrite, Arc<AtomicUs
     assert!(errors.iter().any(|error| *error > LIMIT), "{network} does not see {what}: {errors:?}");
 }
 
-/// What the others are compared with: nothing broken, nothing found.
+/// The reference: no flaw, no finding.
 #[test]
 fn kernels_that_are_right_pass() {
     let bench = Bench::new();

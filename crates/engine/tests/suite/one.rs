@@ -1,4 +1,4 @@
-//! Kernels that are asked for one at a time.
+//! Kernels that are requested one at a time.
 
 #![expect(clippy::disallowed_methods, reason = "tests")]
 
@@ -29,7 +29,7 @@ fn slow(millis: u64) -> Arc<NullBackend> {
     }))
 }
 
-/// What `count` threads are told that ask for one kernel at once.
+/// The answers to `count` threads that request one kernel at once.
 fn at_once<T: Send>(count: usize, ask: impl Fn() -> T + Sync) -> Vec<T> {
     let start = Barrier::new(count);
     std::thread::scope(|scope| {
@@ -115,7 +115,7 @@ fn what_is_in_memory_needs_no_store_and_what_is_in_the_store_no_compiler() {
     std::fs::remove_dir_all(bench.root()).unwrap();
     let kernel = second.get_or_build(&request).unwrap();
     assert_eq!((kernel.outcome, backend.compiles()), (Outcome::Reused, 1));
-    // What is remembered can be forgotten.
+    // A reset clears the memory.
     second.reset();
     assert_eq!(second.get_or_build(&request).unwrap().outcome, Outcome::Compiled);
     assert_eq!(backend.compiles(), 2);
@@ -136,7 +136,7 @@ fn the_cache_of_an_engine_has_its_kernels() {
 }
 
 #[test]
-fn statistics_and_entries_are_there_when_the_builder_is_gone() {
+fn statistics_and_entries_remain_when_the_engine_is_dropped() {
     let bench = Bench::new();
     let request = request("Square", &[3]);
     for _ in 0..2 {
@@ -178,7 +178,7 @@ fn failures_that_would_repeat_are_remembered_and_others_are_not() {
 }
 
 #[test]
-fn who_panics_or_is_killed_frees_those_who_wait() {
+fn a_panic_or_a_killed_compiler_releases_the_waiters() {
     let bench = Bench::new();
     for panics in [true, false] {
         let first = AtomicUsize::new(0);
@@ -273,7 +273,7 @@ fn a_cancelled_call_leaves_the_engine_usable() {
     engine.with_cancel(CancelToken::new()).get_or_build(relu).unwrap();
     let report = engine.build(&requests).unwrap();
     assert_eq!((outcomes(&report), report.cancelled), (vec!["reused", "reused", "compiled"], false));
-    // What is in memory needs no work.
+    // A kernel in memory needs no work.
     handle.get_or_build(square).unwrap();
 }
 
@@ -441,7 +441,7 @@ fn a_work_folder_that_is_gone_is_made_again() {
     engine.get_or_build(&request("Square", &[4])).unwrap();
 }
 
-/// What had too little time is tried again by who has more.
+/// A kernel that timed out is tried again with a longer limit.
 #[test]
 fn more_time_is_another_builder() {
     let bench = Bench::new();

@@ -157,7 +157,7 @@ fn collected(bench: &Bench) {
     assert!(!file.exists());
 }
 
-/// What a program that knows no backend says of the store, and that it repairs nothing in it.
+/// A program without the backend verifies the store, and repairs nothing in it.
 fn left_alone(bench: &Bench) {
     let judge = |entry: &Entry| {
         verify_entry(entry, TARGET, &Validator::builtin()).into_result().map_err(|error| error.to_string())
@@ -215,7 +215,7 @@ fn what_only_a_backend_can_check_is_unverifiable_without_it() {
     let moved = verify_entry(&stored, "gfx942", &knows).into_result().unwrap_err();
     assert!(matches!(moved, EntryError::HeaderMismatch { what: "target", .. }), "{moved}");
 
-    // What is certain is still refused: the start by anybody, the rest by a program that has the check.
+    // Certain errors are still found: a wrong start by any program, the rest by a program with the check.
     let no_target = replace(&bench, &[("object", b".version 8.0\n")]);
     assert!(matches!(
         verify_entry(&no_target, TARGET, &Validator::builtin()),
@@ -277,7 +277,7 @@ fn other_expectations_judge_again_and_never_rewrite_newer_ones() {
     assert_eq!(left.validation(), new.validation(), "an older version rewrote it");
     assert_eq!(left.member_digest("expectations"), new.member_digest("expectations"));
 
-    // What is expected now the kernel is not: it is no hit.
+    // The kernel does not satisfy the new expectations, so it is no hit.
     *first.format.lock().unwrap() = Format::Opaque(OpaqueRules::new(*b"//", 1 << 20));
     let report = engine(&bench, &first).build(&square()).unwrap();
     assert_eq!(outcomes(&report), ["failed"]);
@@ -349,7 +349,7 @@ fn a_kernel_of_another_key_is_not_taken_from_a_remote_tier() {
             report.warnings
         );
     }
-    // What was compiled has replaced it.
+    // The compiled kernel has replaced it.
     assert_eq!(build(&remote_engine(&other, &device, &remote), &requests), ["reused", "reused"]);
 }
 

@@ -114,7 +114,7 @@ fn an_entry_says_what_it_is_and_where_it_came_from() {
     assert!(entry.cost() > Duration::ZERO);
 }
 
-/// What was put survives a power cut, at one sync a folder; what was only taken costs none.
+/// Published entries survive a power cut, at one sync a directory; entries that are only read cost none.
 #[test]
 fn folders_are_synced_at_the_end_of_a_build_that_put_something() {
     let (bench, backend, watch) = (Bench::new(), Arc::new(NullBackend::default()), Watch::refusing(None));
@@ -231,7 +231,7 @@ fn a_kernel_for_debugging_has_a_name_of_its_own() {
     assert_eq!(bench.entries().len(), 1);
 }
 
-/// What processes left that are gone is removed; what belongs to one that lives, or may, is not.
+/// Files of processes that ended are removed; those of processes that live, or may live, are not.
 #[test]
 fn work_folders_of_the_dead_are_removed() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));

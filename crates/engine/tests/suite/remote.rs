@@ -64,7 +64,7 @@ fn a_kernel_of_another_key_is_not_taken_from_the_tier() {
         "{:?}",
         report.warnings
     );
-    // What was compiled has replaced it.
+    // The compiled kernel has replaced it.
     let third = Bench::new();
     assert_eq!(build(&engine(&third, &backend, &remote), &requests), ["reused"; 2]);
 }

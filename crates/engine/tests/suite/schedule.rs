@@ -74,7 +74,7 @@ impl AtOnce {
     }
 }
 
-/// Builders that know nothing of each other but the folder: as processes do.
+/// Engines that share only the directory, as processes do.
 #[test]
 fn all_builds_together_run_so_many_compilers() {
     let bench = Bench::new();
@@ -84,7 +84,7 @@ fn all_builds_together_run_so_many_compilers() {
         for rank in 0..6 {
             let (bench, backend) = (&bench, &backend);
             scope.spawn(move || {
-                // Half of the kernels are everybody's.
+                // Half of the kernels are common to all.
                 let requests: Vec<Request> = (0..10)
                     .map(|at| request("Square", &[if at % 2 == 0 { at } else { 100 * rank + at } + 1]))
                     .collect();
@@ -101,7 +101,7 @@ fn all_builds_together_run_so_many_compilers() {
     assert_eq!(counts.most.load(Ordering::SeqCst), 3);
 }
 
-/// Who may run one compiler shares it, in whatever order kernels and tokens are asked for.
+/// Builds that may run one compiler share it, in whatever order they request kernels and tokens.
 #[test]
 fn one_compiler_for_many_builds_of_the_same_network_is_no_deadlock() {
     let bench = Bench::new();
@@ -185,9 +185,9 @@ fn the_first_failure_ends_the_build_if_that_is_wanted() {
             "{error}"
         );
     }
-    // What was finished is kept; without the wish everything else is built.
+    // Finished kernels are kept; without the setting everything else is built.
     assert_eq!(build(&engine(), &requests), ["reused", "failed", "compiled", "compiled"]);
-    // What is in the store is taken all the same.
+    // Stored kernels are used nevertheless.
     assert_eq!(
         build(&engine().with_config(|config| config.fail_fast = true), &requests),
         ["reused", "failed", "reused", "reused"]

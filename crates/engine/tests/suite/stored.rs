@@ -41,7 +41,7 @@ impl Two {
         Self { bench, entries }
     }
 
-    /// What is said of an entry under the first one's key with the members that `choose` takes from one or the other.
+    /// The verdict about an entry under the first one's key with the members that `choose` takes from one or the other.
     fn judged(&self, choose: impl Fn(&str) -> Option<Vec<u8>>) -> Result<(), EntryError> {
         let [one, _] = &self.entries;
         let names: Vec<String> = one.names().map(str::to_owned).collect();

@@ -36,7 +36,7 @@ fn any_changed_byte_is_rebuilt() {
 }
 
 #[test]
-fn damage_is_set_aside_with_its_reason_and_told_once() {
+fn damage_is_quarantined_with_its_reason_and_reported_once() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     let requests = [request("Square", &[3])];
     build(&bench.engine(&backend), &requests);
@@ -124,9 +124,9 @@ fn nothing_invalid_enters_the_store() {
     }
 }
 
-/// What is wrong is told at once, and not error by error from build to build.
+/// All errors are reported at once, and not one by one in several builds.
 #[test]
-fn all_errors_of_a_refused_kernel_are_told() {
+fn all_errors_of_a_refused_kernel_are_reported() {
     let bench = Bench::new();
     let backend = Arc::new(NullBackend::new(|_, mut artifact| {
         let mut meta = KernelMeta::parse(&artifact.metadata).unwrap();
@@ -160,7 +160,7 @@ fn an_odd_kernel_is_kept_with_a_warning() {
 }
 
 #[test]
-fn one_failure_stops_nobody_else_and_is_tried_again() {
+fn a_failure_stops_no_other_kernel_and_is_tried_again() {
     let bench = Bench::new();
     let backend = Arc::new(NullBackend::new(|request, artifact| match request.job.ops[0].op_type.as_str() {
         "Relu" => Err(failure("kernel.c:1: error: no")),
@@ -200,7 +200,7 @@ fn a_toolchain_that_changes_while_compiling_is_not_trusted() {
 }
 
 #[test]
-fn work_folders_are_gone_after_the_build() {
+fn work_directories_are_removed_after_the_build() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     build(&bench.engine(&backend), &[request("Square", &[3]), request("Relu", &[3])]);
     let left = crate::common::files(bench.folder.path());
@@ -290,9 +290,9 @@ fn many_kernels_with_one_cause_are_one_warning() {
     assert!(report.warnings[0].text.ends_with("(and 8 more like it)"), "{:?}", report.warnings);
 }
 
-/// What is in the store can be taken without a place to compile.
+/// Stored kernels can be used without a directory to compile in.
 #[test]
-fn a_warm_build_needs_no_work_folder() {
+fn a_warm_build_needs_no_work_directory() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     let (known, unknown) = (request("Square", &[3]), request("Relu", &[3]));
     build(&bench.engine(&backend), std::slice::from_ref(&known));

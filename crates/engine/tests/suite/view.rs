@@ -45,7 +45,7 @@ fn kernel_name(placed: &ViewPlacement, stem: &str) -> String {
 }
 
 #[test]
-fn the_view_is_whole_again_without_compiling() {
+fn the_view_is_restored_without_compiling() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     let requests = [request("Square", &[3]), request("Relu", &[3])];
     let (_, first) = build(&bench, &backend, "0", &requests);
@@ -75,9 +75,9 @@ fn equal_operators_of_two_names_are_found_under_both() {
     assert_eq!(kernel_name(&placed, "square_1_0"), kernel_name(&placed, "square_1_1"));
 }
 
-/// A framework would run one kernel for the other: then it had better find none.
+/// A framework would run one kernel for the other, so it must find none.
 #[test]
-fn a_name_for_two_kernels_is_nobodys() {
+fn a_name_of_two_kernels_is_given_to_none() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     let (one, two) = (named("Square", 3, "same"), named("Relu", 3, "same"));
     let (_, alone) = build(&bench, &backend, "0", std::slice::from_ref(&one));
@@ -89,9 +89,9 @@ fn a_name_for_two_kernels_is_nobodys() {
     }
 }
 
-/// When the new kernel cannot be built, the old one must not be run in its place.
+/// If the new kernel cannot be built, the old one must not be run in its place.
 #[test]
-fn a_failed_rebuild_takes_the_old_kernel_away() {
+fn a_failed_rebuild_removes_the_old_kernel() {
     let bench = Bench::new();
     let requests = [named("Square", 3, "square_1_0"), named("Relu", 3, "relu_1_0")];
     let good = Arc::new(NullBackend::default());
@@ -102,12 +102,12 @@ fn a_failed_rebuild_takes_the_old_kernel_away() {
     broken.upgrade("2");
     let (_, placed) = build(&bench, &broken, "0", &requests);
     assert_eq!(names(&placed), ["square_1_0.info", "square_1_0.json", "square_1_0.o"]);
-    // What others put under the name stays theirs.
+    // A file of another program under the name stays.
     std::fs::write(placed.directory.join("relu_1_0.json"), "{}").unwrap();
     assert_eq!(names(&build(&bench, &broken, "0", &requests).1).len(), 4);
 }
 
-/// A build that could not finish leaves what was right as it was.
+/// A build that does not finish leaves correct kernels as they are.
 #[test]
 fn a_failure_or_a_cancel_keeps_the_kernel_that_belongs_there() {
     let bench = Bench::new();
@@ -172,7 +172,7 @@ fn without_a_judge_no_foreign_file_is_replaced() {
 }
 
 #[test]
-fn a_name_that_cannot_be_a_files_is_told() {
+fn a_name_that_no_file_can_have_is_reported() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     let (_, placed) = build(&bench, &backend, "0", &[named("Square", 3, "../../evil")]);
     assert_eq!((placed.invalid_names.as_slice(), placed.names.len()), (&["../../evil".to_owned()][..], 1));

@@ -155,7 +155,7 @@ fn one_for_another_chip_that_older_rules_let_in_is_refused() {
     assert_eq!(place.outcome(&place.trusting(), &square(1)), ("compiled", false));
 }
 
-/// What older rules let in is validated once more before it is taken.
+/// An entry that older rules accepted is validated again before it is used.
 #[test]
 fn one_that_older_rules_let_in_is_validated_again() {
     let (place, imported, ours) = both();

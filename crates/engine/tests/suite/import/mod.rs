@@ -36,7 +36,7 @@ struct Compiler {
     refuses: AtomicBool,
 }
 
-/// What the options of a job for a chip come to.
+/// The resolved spec of a job for a chip.
 fn effective(spec: &BuildSpec) -> Result<ResolvedSpec, BackendError> {
     let option = |name: &str| Some((name.to_owned(), spec.option(name)?));
     let options = ["op_impl_mode", "te_version"].iter().filter_map(|name| option(name)).collect();
@@ -165,7 +165,7 @@ impl Place {
     }
 }
 
-/// What a rank's framework asks for.
+/// The request of a rank's framework.
 fn request(kept: &CachedKernelFiles) -> Request {
     Request::new(read_info(kept.info.as_ref().unwrap()).unwrap())
 }

@@ -7,7 +7,7 @@ use opkeep_testkit::caches::{CachedKernelFiles, Rank, age, cann_kernel};
 
 use super::{Place, counts, only, request, square, write};
 
-/// What becomes of the first of two kernels whose files were changed.
+/// The outcome of the first of two kernels whose files were changed.
 fn after(change: impl FnOnce(&Place)) -> Vec<&'static str> {
     let place = Place::with_squares(2);
     change(&place);
@@ -15,7 +15,7 @@ fn after(change: impl FnOnce(&Place)) -> Vec<&'static str> {
     let (imported, existing, duplicates, reasons) = counts(&report);
     assert_eq!((imported + reasons.len(), existing, duplicates), (2, 0, 0), "{report:?}");
     assert_eq!(place.bench.entries().len(), imported);
-    // What was not imported is compiled.
+    // A kernel that was not imported is compiled.
     let (outcome, is_imported) = place.outcome(&place.trusting(), &square(1));
     assert_eq!((outcome, is_imported), ("compiled", false), "{report:?}");
     reasons
@@ -290,7 +290,7 @@ fn releases_are_told() {
     }
 }
 
-/// What a build put where a framework looks is no kernel of that framework, and not imported a second time either.
+/// A kernel that a build wrote to the view is not a framework's, and is not imported.
 #[test]
 fn what_a_build_put_there_is_no_frameworks() {
     let place = Place::new();

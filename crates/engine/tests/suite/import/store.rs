@@ -137,9 +137,9 @@ fn gc_takes_imported_kernels_like_any_other() {
     assert_eq!(counts(&place.import()).0, 2);
 }
 
-/// What cannot be written is told once, and the rest is left.
+/// A store that cannot be written is reported once, and the import ends.
 #[test]
-fn a_store_that_cannot_be_written_is_told() {
+fn a_store_that_cannot_be_written_is_reported() {
     let place = Place::with_squares(3);
     std::fs::create_dir_all(place.bench.root().parent().unwrap()).unwrap();
     std::fs::write(place.bench.root(), "no folder").unwrap();
