@@ -10,6 +10,7 @@
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
+use crate::layout::VERSION;
 use crate::limits_file::LimitsFile;
 use crate::{StoreError, files, marker};
 use opkeep_fs::RootedFs;
@@ -18,8 +19,6 @@ use opkeep_fs::RootedFs;
 const NAME: &str = "kernel_cache";
 /// The name of the directory of a store in that cache.
 const OWN: &str = "opkeep";
-/// The prefixes of the names of chips, which are the names of CANN's directories.
-const CHIPS: [&str; 4] = ["ascend", "as31xm1x", "bs9sx2a", "mc61am21a"];
 /// The number of links without a target that are followed.
 const MAX_LINKS: u32 = 40;
 /// The largest file of CANN's limits that is read.
@@ -37,7 +36,7 @@ pub(crate) fn place(fs: &RootedFs, root: &Path, writable: bool) -> Result<PathBu
         Some(cache) => cache,
         // A link, or another name: then the content decides. An existing store stays where it is.
         None if !writable || has_store() => return Ok(root.to_owned()),
-        None => match real.ancestors().take(2).find(|path| has_versions(fs, path) && has_chip(fs, path)) {
+        None => match real.ancestors().take(2).find(|path| has_versions(fs, path) && has_other_directory(fs, path)) {
             Some(cache) => cache,
             None => return Ok(root.to_owned()),
         },
@@ -49,7 +48,7 @@ pub(crate) fn place(fs: &RootedFs, root: &Path, writable: bool) -> Result<PathBu
     if !has_store() {
         return Ok(own);
     }
-    let is_cann = has_versions(fs, cache) || has_chip(fs, cache);
+    let is_cann = has_versions(fs, cache) || has_other_directory(fs, cache);
     if writable && is_cann {
         return Err(StoreError::InKernelCache { path: real, own });
     }
@@ -99,13 +98,13 @@ fn has_versions(fs: &RootedFs, directory: &Path) -> bool {
     keys.into_iter().any(|key| matches!(key.as_str(), "adk_version" | "ops_version"))
 }
 
-/// Whether `directory` has a directory of one of CANN's chips.
-fn has_chip(fs: &RootedFs, directory: &Path) -> bool {
+/// Whether `directory` has a directory that is not of a store, such as those of CANN's chips. Which chips there are is not
+/// known here.
+fn has_other_directory(fs: &RootedFs, directory: &Path) -> bool {
     let listed = fs.open_dir(directory).and_then(|opened| opened.list());
-    let is_chip = |name: &str| {
-        let lower = name.to_ascii_lowercase();
-        CHIPS.iter().any(|chip| lower.starts_with(chip))
-            && fs.look(&directory.join(name)).is_ok_and(|seen| seen.is_dir())
+    let is_other = |name: &str| {
+        let is_ours = [VERSION, OWN].contains(&name);
+        !is_ours && fs.look(&directory.join(name)).is_ok_and(|seen| seen.is_dir())
     };
-    listed.is_ok_and(|names| names.utf8().any(is_chip))
+    listed.is_ok_and(|names| names.utf8().any(is_other))
 }
