@@ -86,14 +86,14 @@ pub fn is_ai_core(expectations: &Expectations) -> bool {
     expectations.elf().is_some_and(|rules| rules.layout == ElfLayout::Contiguous)
 }
 
-/// The machine of a host, by the text after `cpu-`: an architecture and perhaps a level, such as `-v3`.
-fn machine_of(kind: &str) -> u16 {
-    if kind.starts_with("x86_64") {
-        X86_64
-    } else if kind.starts_with("aarch64") || cfg!(target_arch = "aarch64") {
-        AARCH64
-    } else {
-        X86_64
+/// The machine of a host, by the text after `cpu-`: `native` or an architecture, perhaps with a level such as `-v3`. `None`
+/// for other architectures, whose kernels a backend of another origin builds.
+fn machine_of(kind: &str) -> Option<u16> {
+    match kind.split('-').next() {
+        Some("" | "native") => Some(if cfg!(target_arch = "aarch64") { AARCH64 } else { X86_64 }),
+        Some("x86_64") => Some(X86_64),
+        Some("aarch64") => Some(AARCH64),
+        _ => None,
     }
 }
 
@@ -133,7 +133,7 @@ pub fn named(target: &str) -> Option<Expectations> {
     }
     let kind = target.strip_prefix("cpu-").or((target == "cpu").then_some(""));
     if let Some(kind) = kind {
-        return Some(host(target, machine_of(kind)));
+        return Some(host(target, machine_of(kind)?));
     }
     CHIPS.iter().any(|chip| starts_with(target, chip)).then(|| ascend(target))
 }
@@ -186,6 +186,9 @@ mod tests {
         assert_eq!((machine("cpu-aarch64"), machine("aicpu")), (vec![183], vec![183]));
         assert_eq!(machine("cpu"), machine("cpu-native"));
         assert_eq!((loader("cpux"), loader("gpu"), loader("")), (None, None, None));
+        for other in ["cpu-riscv64", "cpu-x86_64_v9", "cpu-nativ"] {
+            assert_eq!(loader(other), None, "{other}");
+        }
     }
 
     #[test]

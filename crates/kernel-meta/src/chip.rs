@@ -5,9 +5,11 @@ use opkeep_cann_meta::targets;
 /// Whether a kernel that was built for the target `built` is for the target `named`, which its descriptor names. A
 /// descriptor without a target accepts any; hosts with the same machine are the same.
 pub fn is_same_chip(named: &str, built: &str) -> bool {
-    let is_host = |target: &str| target == "cpu" || target.starts_with("cpu-");
-    let machines = |target: &str| targets::named(target)?.elf().map(|rules| rules.machines.clone());
-    let is_same_host = || is_host(named) && is_host(built) && machines(named) == machines(built);
+    let host = |target: &str| {
+        let is_host = target == "cpu" || target.starts_with("cpu-");
+        targets::named(target).filter(|_| is_host)?.elf().map(|rules| rules.machines.clone())
+    };
+    let is_same_host = || host(named).is_some_and(|machines| host(built) == Some(machines));
     named.is_empty() || named.eq_ignore_ascii_case(built) || is_same_host()
 }
 
@@ -29,6 +31,7 @@ mod tests {
             ("Ascend910B1", "Ascend910B2"),
             ("cpu-x86_64", "cpu-aarch64"),
             ("cpu", "aicpu"),
+            ("cpu-riscv64", "cpu-mips64"),
             ("sm_90", "cpu"),
         ] {
             assert!(!is_same_chip(named, built), "{named} {built}");

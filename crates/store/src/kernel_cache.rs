@@ -36,7 +36,11 @@ pub(crate) fn place(fs: &RootedFs, root: &Path, writable: bool) -> Result<PathBu
         Some(cache) => cache,
         // A link, or another name: then the content decides. An existing store stays where it is.
         None if !writable || has_store() => return Ok(root.to_owned()),
-        None => match real.ancestors().take(2).find(|path| has_versions(fs, path) && has_other_directory(fs, path)) {
+        None => match real
+            .ancestors()
+            .take(2)
+            .find(|path| has_versions(fs, path) && has_other_directory(fs, path))
+        {
             Some(cache) => cache,
             None => return Ok(root.to_owned()),
         },

@@ -197,6 +197,18 @@ fn elf_of_any_machine_is_built_found_and_verified() {
 }
 
 #[test]
+fn a_host_that_is_not_built_in_is_judged_by_the_stored_expectations() {
+    const HOST: &str = "cpu-riscv64";
+    let (bench, device) = (Bench::new(), elf(243));
+    let square = [request("Square", &[3]).with_spec(BuildSpec::new(HOST))];
+    assert_eq!(build(&engine(&bench, &device), &square), ["compiled"]);
+    let target = Store::open(opkeep_store::StoreConfig::new(bench.root())).unwrap().target(HOST).unwrap();
+    let Lookup::Hit(entry) = target.peek(&target.keys(9)[0]) else { panic!("nothing was kept") };
+    let verdict = verify_entry(&entry, HOST, &Validator::builtin());
+    assert!(matches!(verdict, EntryVerdict::Valid), "{verdict:?}");
+}
+
+#[test]
 fn what_only_a_backend_can_check_is_unverifiable_without_it() {
     let (bench, device) = (Bench::new(), ptx(1));
     assert_eq!(build(&engine(&bench, &device), &square()), ["compiled"]);
