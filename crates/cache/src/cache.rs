@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use opkeep_store::{Access, CacheMode, Store, StoreConfig, StoreError, TargetStore, is_target_name};
 
 use crate::error::CacheError;
-use crate::local::{Shared, Target};
 use crate::remote::{RemoteClient, RemoteConfig};
 use crate::target::TargetCache;
+use crate::tiers::{Shared, Target};
 use crate::warning::{OnWarning, WarningKind, Warnings};
 
 /// The settings of a cache.

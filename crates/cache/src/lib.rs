@@ -53,7 +53,6 @@ mod cache;
 mod claim;
 mod error;
 mod failure;
-mod local;
 mod miss;
 mod pending;
 mod protocol;
@@ -61,6 +60,7 @@ mod query;
 mod remote;
 mod target;
 mod ticket;
+mod tiers;
 mod unshared;
 mod warning;
 

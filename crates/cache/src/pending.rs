@@ -9,10 +9,10 @@ use opkeep_digest::Digest;
 use opkeep_fs::CancelToken;
 use opkeep_store::{KeyLock, LockWaiter, OpenFilePermit};
 
-use crate::local::Target;
 use crate::miss::Miss;
 use crate::remote::LeaseWait;
 use crate::ticket::Ticket;
+use crate::tiers::Target;
 use crate::unshared::UnsharedReason;
 
 /// A place among the waiters of a key. [`TargetCache::resume`](crate::TargetCache::resume) asks for the key again; a caller

@@ -21,12 +21,12 @@ use opkeep_store::{CacheMode, Entry, KeyLock, StoreError, TargetStore, TryLockOu
 use crate::claim::{Claim, Hit, Source};
 use crate::error::CacheError;
 use crate::failure::Failure;
-use crate::local::{Looked, Target};
 use crate::miss::Miss;
 use crate::pending::{Hold, Leased, PendingKey, Resumed};
 use crate::query::{Query, Wait};
 use crate::remote::{LeaseAttempt, LeaseWait, RemoteClient};
 use crate::ticket::Ticket;
+use crate::tiers::{Looked, Target};
 use crate::unshared::UnsharedReason;
 use crate::warning::WarningKind;
 

@@ -7,11 +7,11 @@ use opkeep_store::{Entry, Lookup, TargetStore};
 
 use crate::claim::Claim;
 use crate::error::CacheError;
-use crate::local::Target;
 use crate::miss::Miss;
 use crate::pending::PendingKey;
 use crate::protocol::Protocol;
 use crate::query::Query;
+use crate::tiers::Target;
 
 /// One target of a cache. Clones are the same.
 #[derive(Clone, Debug)]

@@ -10,9 +10,9 @@ use opkeep_store::{EntryBuilder, KeyLock, PutOutcome};
 
 use crate::error::PublishError;
 use crate::failure::Failure;
-use crate::local::Target;
 use crate::miss::Miss;
 use crate::remote::{HeldLease, Limits};
+use crate::tiers::Target;
 
 /// The duty to build the entry under a key, while others wait.
 ///

@@ -9,12 +9,12 @@
 //! - [`FrameworkFiles`], which judges and keeps what a [`View`](opkeep_kernel_meta::View) replaces.
 
 pub mod fill;
+mod foreign_files;
 pub mod import;
-mod occupant;
 pub mod quarantine;
 pub mod restore;
 pub mod scan;
 mod tree;
 
-pub use occupant::FrameworkFiles;
+pub use foreign_files::FrameworkFiles;
 pub use tree::{Links, Tree};

@@ -26,8 +26,8 @@
 //!   ours, or where it is structurally damaged and the kernel is for the chip that its descriptor names. Ours is what the
 //!   manifest lists by its digest; where the manifest was lost, what is in the caller's [store](View::replace_adopting).
 //!   The manifest is written before the files, with the digests of the old and the new ones, so that this holds after a
-//!   kill at any instant. All else is left, and the [report](ViewReport::left) says why. One function decides, and
-//!   nothing else writes.
+//!   kill at any instant. All else is left, and the [report](ViewReport::left) says why. One module decides, and
+//!   one writes.
 //! - **Foreign files that are replaced are kept**: damaged ones, and with [`View::with_replace`] any, are handed to
 //!   [`ForeignFiles::quarantine`], from where they can be restored. So are *adopted* kernels: those that were right
 //!   before the view wrote them.

@@ -1,5 +1,5 @@
-//! The occupant of a kernel's name, and the decision about it. No other module decides; `publish.rs` carries it out, and
-//! nothing else writes.
+//! The occupant of a kernel's name, and the decision about it. [`decide`](crate::decide) decides about the directory as a
+//! whole, [`ForeignFiles`] reports whether a foreign file is damaged, and `publish.rs` carries the decisions out.
 //!
 //! An occupant is one of these:
 //!

@@ -22,9 +22,9 @@ mod constant;
 mod dtype;
 mod error;
 mod formats;
+mod func_name;
 mod graph;
 mod infer;
-mod naming;
 mod rewrite;
 mod shape;
 mod spec;
@@ -35,6 +35,7 @@ pub use constant::{Constant, Elements};
 pub use dtype::{dtype_bytes, ge_number, of_bfloat16, of_float16};
 pub use error::OpsError;
 pub use formats::{Storage, block, is_blocked, logical, ordered, storage_shape};
+pub use func_name::func_name;
 pub use graph::{
     Function, Graph, Node, Origin, TensorId, bool_attr, float_attr, int_attr, ints_attr, str_attr,
 };
@@ -42,7 +43,6 @@ pub use infer::{
     Conv2d, Gather, LayerNorm, MatMul, Pad, PadMode, Pool, PoolKind, Reduce, Slice, Window, axis, concat,
     multiples, permutation, pieces, slice_range,
 };
-pub use naming::func_name;
 pub use rewrite::{Conversion, Rewriter};
 pub use shape::{MAX_ELEMENTS, TensorType, broadcast, elements};
 pub use spec::{AttrDefault, AttrSpec, OpSpec, Port, PortKind, Rule};

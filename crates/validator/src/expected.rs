@@ -3,7 +3,7 @@
 use opkeep_artifact::{ElfLayout, ElfRules, Expectations};
 use opkeep_cann_meta::targets::{self, Magics};
 
-/// The expectations of an ELF object with a CANN description.
+/// The expectations of an ELF object, and the magics of its CANN description if it has one.
 pub(crate) struct Expected<'a> {
     pub(crate) target: &'a str,
     pub(crate) elf: &'a ElfRules,

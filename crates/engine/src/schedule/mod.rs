@@ -3,7 +3,7 @@
 //! A build ([`build`]) plans (equal jobs merged, keys computed), looks everything up, builds what is missing, and
 //! writes the view.
 //!
-//! - **Order** ([`queue`], [`compile_times`]). Missing kernels are begun longest first, by the compile times of kernels
+//! - **Order** ([`build`], [`compile_times`]). Missing kernels are begun longest first, by the compile times of kernels
 //!   of the same operators on this machine. Cold processes do not begin at random places: each begins at another one of
 //!   the longest kernels, of which there are as many as compilers may run at once, so that all processes together still
 //!   build the longest first.

@@ -1,5 +1,5 @@
-//! A queue of tasks that another process may be working on. Such a task is put back, others are tried first, and it is
-//! polled again from time to time. So a few threads wait for many tasks, and none of them waits while there is work.
+//! A queue of tasks that another process may be working on. Such a task is tried again later, after the others, so a few
+//! threads wait for many tasks, and none of them waits while there is work. The order is the caller's.
 //!
 //! A pending task may keep other processes waiting. When all threads are busy for long, none polls: the pending tasks are
 //! parked.
@@ -70,11 +70,11 @@ pub(crate) fn run_to_completion<T: Send, W: Send>(
 }
 
 struct Queue<W> {
-    state: Mutex<KeyState<W>>,
+    state: Mutex<QueueState<W>>,
     changed: Condvar,
 }
 
-struct KeyState<W> {
+struct QueueState<W> {
     fresh: VecDeque<usize>,
     busy: Vec<Busy<W>>,
     /// How many tasks are being worked on. Each may come back.
@@ -110,7 +110,7 @@ enum Next<W> {
 
 impl<W> Queue<W> {
     fn new(items: Vec<usize>) -> Self {
-        let state = KeyState {
+        let state = QueueState {
             fresh: items.into(),
             busy: Vec::new(),
             running: 0,
@@ -168,12 +168,12 @@ impl<W> Queue<W> {
     }
 
     /// The state. A panic elsewhere leaves it consistent.
-    fn locked(&self) -> MutexGuard<'_, KeyState<W>> {
+    fn locked(&self) -> MutexGuard<'_, QueueState<W>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<W> KeyState<W> {
+impl<W> QueueState<W> {
     fn next(&mut self, now: Instant) -> Next<W> {
         if self.stopped {
             return Next::End;

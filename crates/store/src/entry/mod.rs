@@ -1,7 +1,7 @@
 //! The format of an entry's file: encode and decode, without a disk.
 
+mod cursor;
 pub(crate) mod prefix;
-mod reader;
 
 use std::ops::Range;
 use std::time::{Duration, SystemTime};
@@ -10,8 +10,8 @@ use opkeep_digest::Digest;
 
 use crate::checksum::checksum;
 use crate::corruption::Corruption;
+use cursor::Cursor;
 use prefix::{FIXED, MAX_MEMBERS, MEMBER, Prefix};
-use reader::Reader;
 
 /// The largest entry that is written or read: 1 GiB.
 pub const MAX_ENTRY_BYTES: u64 = 1 << 30;
@@ -235,9 +235,9 @@ impl Entry {
     /// # Errors
     /// [`Corruption`], the first check that fails.
     pub fn decode(file: Vec<u8>, key: Option<&Digest>) -> Result<Self, Corruption> {
-        let mut reader = Reader::new(&file);
-        let prefix = Prefix::decode(&mut reader, file.len() as u64, key)?;
-        let members = members(&mut reader, &prefix)?;
+        let mut cursor = Cursor::new(&file);
+        let prefix = Prefix::decode(&mut cursor, file.len() as u64, key)?;
+        let members = members(&mut cursor, &prefix)?;
 
         let entry = Self { prefix, members, file };
         for member in entry.members.iter().filter(|member| member.eager) {
@@ -256,7 +256,7 @@ impl Entry {
 }
 
 /// The member table: eager ones first, filling the file from the end of the prefix to its own end.
-fn members(reader: &mut Reader<'_>, prefix: &Prefix) -> Result<Vec<Member>, Corruption> {
+fn members(cursor: &mut Cursor<'_>, prefix: &Prefix) -> Result<Vec<Member>, Corruption> {
     let count = prefix.members;
     if count > MAX_MEMBERS {
         return Err(Corruption::Table { problem: "too many members" });
@@ -264,11 +264,11 @@ fn members(reader: &mut Reader<'_>, prefix: &Prefix) -> Result<Vec<Member>, Corr
     let mut members: Vec<Member> = Vec::with_capacity(count);
     let mut body = prefix.prefix_bytes;
     for _ in 0..count {
-        let [flags, name_len] = reader.take("member")?;
-        let len = usize::try_from(reader.u64("length of a member")?).unwrap_or(usize::MAX);
-        let digest = Digest::from_bytes(reader.take("digest of a member")?);
-        let name = reader.range(usize::from(name_len), "name of a member")?;
-        let end = body.checked_add(len).filter(|end| *end <= reader.bytes.len());
+        let [flags, name_len] = cursor.take("member")?;
+        let len = usize::try_from(cursor.u64("length of a member")?).unwrap_or(usize::MAX);
+        let digest = Digest::from_bytes(cursor.take("digest of a member")?);
+        let name = cursor.range(usize::from(name_len), "name of a member")?;
+        let end = body.checked_add(len).filter(|end| *end <= cursor.bytes.len());
         let end = end.ok_or(Corruption::Table { problem: "a member ends behind the file" })?;
         let eager = flags & EAGER != 0;
         if eager && members.last().is_some_and(|last| !last.eager) {
@@ -277,7 +277,7 @@ fn members(reader: &mut Reader<'_>, prefix: &Prefix) -> Result<Vec<Member>, Corr
         members.push(Member { name, body: body..end, digest, eager });
         body = end;
     }
-    if body != reader.bytes.len() || reader.at != prefix.prefix_bytes - Digest::LEN {
+    if body != cursor.bytes.len() || cursor.at != prefix.prefix_bytes - Digest::LEN {
         return Err(Corruption::Table { problem: "bytes that belong to no member" });
     }
     Ok(members)

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use opkeep_digest::Digest;
 
-use super::reader::Reader;
+use super::cursor::Cursor;
 use crate::corruption::Corruption;
 use opkeep_fs::RootedFs;
 
@@ -55,17 +55,17 @@ impl Prefix {
     }
 
     /// Decodes and checks the prefix of a file of `file_bytes` bytes, of which `start` holds the first ones. `key` is
-    /// the requested key, or `None` to accept any. The reader is then at the table.
+    /// the requested key, or `None` to accept any. The cursor is then at the table.
     ///
     /// # Errors
     /// [`Corruption`], the first check that fails.
     pub(super) fn decode(
-        reader: &mut Reader<'_>,
+        cursor: &mut Cursor<'_>,
         file_bytes: u64,
         key: Option<&Digest>,
     ) -> Result<Self, Corruption> {
-        let prefix_bytes = announced(reader)?;
-        let start = reader.bytes;
+        let prefix_bytes = announced(cursor)?;
+        let start = cursor.bytes;
         if prefix_bytes < FIXED + Digest::LEN || prefix_bytes > start.len() {
             return Err(Corruption::Truncated {
                 what: "prefix",
@@ -80,11 +80,11 @@ impl Prefix {
         }
 
         // The prefix is intact from here on; it may still be that of another entry.
-        let own = Digest::from_bytes(reader.take("key")?);
+        let own = Digest::from_bytes(cursor.take("key")?);
         if let Some(key) = key.filter(|key| **key != own) {
             return Err(Corruption::WrongKey { expected: *key, found: own });
         }
-        let length = reader.u64("length of the file")?;
+        let length = cursor.u64("length of the file")?;
         if length != file_bytes {
             return Err(Corruption::Truncated { what: "file", expected: length, found: file_bytes });
         }
@@ -92,11 +92,11 @@ impl Prefix {
             prefix_bytes,
             key: own,
             file_bytes,
-            created: SystemTime::UNIX_EPOCH + Duration::from_nanos(reader.u64("creation time")?),
-            cost: Duration::from_micros(reader.u64("cost")?),
-            validation: reader.u32("validation stamp")?,
-            members: reader.u32("number of members")? as usize,
-            rest_sum: reader.u64("checksum")?,
+            created: SystemTime::UNIX_EPOCH + Duration::from_nanos(cursor.u64("creation time")?),
+            cost: Duration::from_micros(cursor.u64("cost")?),
+            validation: cursor.u32("validation stamp")?,
+            members: cursor.u32("number of members")? as usize,
+            rest_sum: cursor.u64("checksum")?,
         })
     }
 
@@ -111,24 +111,24 @@ impl Prefix {
         let at_most = |bytes: usize| usize::try_from(file_bytes).unwrap_or(usize::MAX).min(bytes);
         let mut start = fs.read_start(file, path, at_most(USUAL))?;
         let longer = |prefix: &usize| (USUAL + 1..=LONGEST).contains(prefix);
-        if let Some(prefix) = announced(&mut Reader::new(&start)).ok().filter(longer) {
+        if let Some(prefix) = announced(&mut Cursor::new(&start)).ok().filter(longer) {
             start = fs.read_start(file, path, at_most(prefix))?;
         }
-        Ok(Self::decode(&mut Reader::new(&start), file_bytes, Some(key)))
+        Ok(Self::decode(&mut Cursor::new(&start), file_bytes, Some(key)))
     }
 }
 
 /// The length of the prefix, from its own field.
-fn announced(reader: &mut Reader<'_>) -> Result<usize, Corruption> {
-    let magic = reader.take::<8>("magic")?;
+fn announced(cursor: &mut Cursor<'_>) -> Result<usize, Corruption> {
+    let magic = cursor.take::<8>("magic")?;
     if &magic != MAGIC {
         return Err(Corruption::Magic { found: magic });
     }
-    let format = reader.u32("format")?;
+    let format = cursor.u32("format")?;
     if format != FORMAT {
         return Err(Corruption::Format { expected: FORMAT, found: format });
     }
-    reader.u32("length of the prefix").map(|bytes| bytes as usize)
+    cursor.u32("length of the prefix").map(|bytes| bytes as usize)
 }
 
 #[cfg(test)]

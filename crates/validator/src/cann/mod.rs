@@ -4,7 +4,6 @@ pub(crate) mod claims;
 pub(crate) mod description;
 pub(crate) mod device;
 pub(crate) mod fat;
-pub(crate) mod layout;
 pub(crate) mod lints;
 mod missing_fields;
 pub(crate) mod objects;

@@ -6,8 +6,8 @@ use opkeep_artifact::ElfLayout;
 use opkeep_cann_meta::KernelMeta;
 
 use crate::cann::fat::{self, Fat};
-use crate::cann::layout;
 use crate::elf::facts::{ElfFacts, Linkage};
+use crate::elf::layout;
 use crate::elf::sections::{self, Special};
 use crate::elf::{Elf, malformed};
 use crate::expected::Expected;

@@ -1,6 +1,7 @@
 //! Reads an object with the `object` crate: borrowed, bounds-checked, in one pass over each table.
 
 pub(crate) mod facts;
+pub(crate) mod layout;
 pub(crate) mod sections;
 
 use std::collections::HashMap;

@@ -5,12 +5,12 @@ use std::ops::Range;
 use crate::corruption::Corruption;
 
 /// Takes bytes from the front.
-pub(super) struct Reader<'a> {
+pub(super) struct Cursor<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) at: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> Cursor<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }
     }

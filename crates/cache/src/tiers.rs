@@ -1,4 +1,5 @@
-//! One target's store and the remote tier, shared by its cache, tickets and pending keys.
+//! The two tiers of one target, its store and the remote one: when each is read and written. Shared by the target's
+//! cache, tickets and pending keys.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
