@@ -1,4 +1,4 @@
-//! A table of what happens to caches in the real world: each accident is done to whole caches of genuine and of made kernels,
+//! A table of accidents to caches: each one damages intact caches of genuine and of generated kernels, is
 //! found, repaired, and undone byte for byte.
 #![expect(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests break caches by hand")]
 
@@ -15,7 +15,7 @@ use opkeep_testkit::caches::{Rank, age, cann_kernel};
 use opkeep_testkit::{DirSnapshot, corpus};
 use serde_json::Value;
 
-/// What may happen to a cache, whose kernels have these stems; those that it happens to.
+/// An accident to a cache whose kernels have these stems. Returns the stems of the damaged kernels.
 type Accident = fn(&Path, &[String]) -> Vec<String>;
 
 const ACCIDENTS: &[(&str, Accident)] = &[
@@ -56,7 +56,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials
 }
 
-/// Two ranks of MindSpore's with the same kernels.
+/// Two ranks of MindSpore with the same kernels.
 fn mindspore(base: &Path) {
     for rank in [Rank::new(0), Rank::new(1)] {
         (1..=6).for_each(|elements| rank.square(elements).write(&rank.dir(base)).unwrap());
@@ -64,8 +64,8 @@ fn mindspore(base: &Path) {
 }
 
 fn cann(base: &Path) {
-    let folder = base.join("kernel_cache/Ascend910B2");
-    (1..=6).for_each(|number| cann_kernel("Ascend910B2", number).write(&folder).unwrap());
+    let dir = base.join("kernel_cache/Ascend910B2");
+    (1..=6).for_each(|number| cann_kernel("Ascend910B2", number).write(&dir).unwrap());
 }
 
 fn genuine_of_mindspore(base: &Path) {
@@ -76,9 +76,9 @@ fn genuine_of_cann(base: &Path) {
     genuine(&base.join("kernel_cache/Ascend910B2"));
 }
 
-/// Copies the corpus's kernels for one family of chips to `folder`, called as they call themselves.
-fn genuine(folder: &Path) {
-    fs::create_dir_all(folder).unwrap();
+/// Copies the corpus's kernels for one family of chips to `dir`, under the names that they state.
+fn genuine(dir: &Path) {
+    fs::create_dir_all(dir).unwrap();
     let root = corpus::directory().unwrap();
     let parts = ["mindspore/wheel270-ascend/ascend910b", "cann"];
     for object in parts.iter().flat_map(|part| corpus::files_ending(&root.join(part), &["o"]).unwrap()) {
@@ -86,67 +86,67 @@ fn genuine(folder: &Path) {
         let said: Value = serde_json::from_slice(&json).unwrap();
         let name = said["binFileName"].as_str().unwrap();
         for (suffix, bytes) in [("json", &json), ("o", &fs::read(&object).unwrap())] {
-            let path = folder.join(format!("{name}.{suffix}"));
+            let path = dir.join(format!("{name}.{suffix}"));
             fs::write(&path, bytes).unwrap();
             age(&path).unwrap();
         }
     }
 }
 
-fn json(folder: &Path, stem: &str) -> PathBuf {
-    folder.join(format!("{stem}.json"))
+fn json(dir: &Path, stem: &str) -> PathBuf {
+    dir.join(format!("{stem}.json"))
 }
 
-fn object(folder: &Path, stem: &str) -> PathBuf {
-    folder.join(format!("{stem}.o"))
+fn object(dir: &Path, stem: &str) -> PathBuf {
+    dir.join(format!("{stem}.o"))
 }
 
-fn truncated_json(folder: &Path, stems: &[String]) -> Vec<String> {
-    let bytes = fs::read(json(folder, &stems[1])).unwrap();
-    fs::write(json(folder, &stems[1]), &bytes[..bytes.len() * 2 / 3]).unwrap();
+fn truncated_json(dir: &Path, stems: &[String]) -> Vec<String> {
+    let bytes = fs::read(json(dir, &stems[1])).unwrap();
+    fs::write(json(dir, &stems[1]), &bytes[..bytes.len() * 2 / 3]).unwrap();
     vec![stems[1].clone()]
 }
 
-fn empty_json(folder: &Path, stems: &[String]) -> Vec<String> {
-    File::create(json(folder, &stems[0])).unwrap();
+fn empty_json(dir: &Path, stems: &[String]) -> Vec<String> {
+    File::create(json(dir, &stems[0])).unwrap();
     vec![stems[0].clone()]
 }
 
-fn json_of_another(folder: &Path, stems: &[String]) -> Vec<String> {
-    fs::copy(json(folder, &stems[0]), json(folder, &stems[2])).unwrap();
+fn json_of_another(dir: &Path, stems: &[String]) -> Vec<String> {
+    fs::copy(json(dir, &stems[0]), json(dir, &stems[2])).unwrap();
     vec![stems[2].clone()]
 }
 
-fn swapped_objects(folder: &Path, stems: &[String]) -> Vec<String> {
-    let [one, other] = [&stems[0], &stems[3]].map(|stem| object(folder, stem));
-    let aside = folder.join("aside");
-    fs::rename(&one, &aside).unwrap();
+fn swapped_objects(dir: &Path, stems: &[String]) -> Vec<String> {
+    let [one, other] = [&stems[0], &stems[3]].map(|stem| object(dir, stem));
+    let spare = dir.join("aside");
+    fs::rename(&one, &spare).unwrap();
     fs::rename(&other, &one).unwrap();
-    fs::rename(&aside, &other).unwrap();
+    fs::rename(&spare, &other).unwrap();
     vec![stems[0].clone(), stems[3].clone()]
 }
 
-/// Somebody deletes every second file of those that a listing shows.
-fn half_deleted(folder: &Path, stems: &[String]) -> Vec<String> {
+/// A user deletes every second file of a listing.
+fn half_deleted(dir: &Path, stems: &[String]) -> Vec<String> {
     let mut hurt = BTreeSet::new();
-    let mut files = crate::common::files(folder);
+    let mut files = crate::common::files(dir);
     files.sort();
     for file in files.iter().step_by(2) {
         fs::remove_file(file).unwrap();
         hurt.insert(file.file_stem().unwrap().to_str().unwrap().to_owned());
     }
-    // Of some, nothing that anybody reads is gone, or nothing is left.
-    let is_whole = |stem: &String| json(folder, stem).exists() && object(folder, stem).exists();
+    // Of some kernels no file that is read is missing, or all are missing.
+    let is_intact = |stem: &String| json(dir, stem).exists() && object(dir, stem).exists();
     let is_gone = |stem: &String| {
-        let info = folder.join(format!("{stem}.info"));
-        ![json(folder, stem), object(folder, stem), info].iter().any(|path| path.exists())
+        let info = dir.join(format!("{stem}.info"));
+        ![json(dir, stem), object(dir, stem), info].iter().any(|path| path.exists())
     };
-    stems.iter().filter(|stem| hurt.contains(*stem) && !is_whole(stem) && !is_gone(stem)).cloned().collect()
+    stems.iter().filter(|stem| hurt.contains(*stem) && !is_intact(stem) && !is_gone(stem)).cloned().collect()
 }
 
-/// A process that writes slowly, as over a network, is killed amid a `.json`.
-fn killed_while_writing(folder: &Path, stems: &[String]) -> Vec<String> {
-    let (target, source) = (json(folder, &stems[1]), folder.join("source"));
+/// A process that writes slowly, as over a network, is killed while it writes a `.json`.
+fn killed_while_writing(dir: &Path, stems: &[String]) -> Vec<String> {
+    let (target, source) = (json(dir, &stems[1]), dir.join("source"));
     fs::rename(&target, &source).unwrap();
     let slow = "head -c 150 \"$0\" > \"$1\"; while :; do sleep 0.05; done";
     let mut writer = Command::new("sh").arg("-c").arg(slow).arg(&source).arg(&target).spawn().unwrap();
@@ -161,14 +161,14 @@ fn killed_while_writing(folder: &Path, stems: &[String]) -> Vec<String> {
     vec![stems[1].clone()]
 }
 
-fn truncated_object(folder: &Path, stems: &[String]) -> Vec<String> {
-    let path = object(folder, &stems[2]);
+fn truncated_object(dir: &Path, stems: &[String]) -> Vec<String> {
+    let path = object(dir, &stems[2]);
     let bytes = fs::metadata(&path).unwrap().len();
     File::options().write(true).open(&path).unwrap().set_len(bytes / 2).unwrap();
     vec![stems[2].clone()]
 }
 
-/// Does an accident to the first cache below a base.
+/// Applies an accident to the first cache below a base.
 fn in_memory_of(make: fn(&Path), accident: Accident) {
     let place = Place::new();
     let base = place.path("run");
@@ -176,7 +176,7 @@ fn in_memory_of(make: fn(&Path), accident: Accident) {
     a_day_with(&place, &base, accident);
 }
 
-/// The kernels and other things in which something is wrong, below `base`.
+/// The kernels and other items below `base` that have a problem.
 fn wrong(place: &Place, base: &Path) -> BTreeSet<String> {
     let base = base.to_str().unwrap();
     let json = place.run(&["verify", base, "--format", "json"]).json();
@@ -186,8 +186,8 @@ fn wrong(place: &Place, base: &Path) -> BTreeSet<String> {
     items.filter(is_wrong).map(|item| item["name"].as_str().unwrap().to_owned()).collect()
 }
 
-fn stems(folder: &Path) -> Vec<String> {
-    let mut stems: Vec<String> = crate::common::files(folder)
+fn stems(dir: &Path) -> Vec<String> {
+    let mut stems: Vec<String> = crate::common::files(dir)
         .iter()
         .filter(|path| path.extension().is_some_and(|suffix| suffix == "o"))
         .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
@@ -196,8 +196,8 @@ fn stems(folder: &Path) -> Vec<String> {
     stems
 }
 
-/// The folder that accidents happen in.
-fn hurt_folder(base: &Path) -> PathBuf {
+/// The directory that accidents damage.
+fn damaged_dir(base: &Path) -> PathBuf {
     ["rank_1/kernel_meta", "kernel_cache/Ascend910B2"]
         .map(|name| base.join(name))
         .into_iter()
@@ -205,17 +205,17 @@ fn hurt_folder(base: &Path) -> PathBuf {
         .unwrap()
 }
 
-/// Whole at first; then the accident, found; repaired, and whole again but for what is gone; undone.
+/// Checks an intact cache, the accident, its repair and the undo of the repair.
 fn a_day_with(place: &Place, base: &Path, accident: Accident) {
-    let folder = hurt_folder(base);
+    let dir = damaged_dir(base);
     let named = base.to_str().unwrap();
     place.run(&["verify", named]).ended_with(0);
     assert_eq!(wrong(place, base), BTreeSet::new());
-    let whole = DirSnapshot::of(&folder).unwrap();
+    let intact = DirSnapshot::of(&dir).unwrap();
 
-    let stems = stems(&folder);
-    let hurt: BTreeSet<String> = accident(&folder, &stems).into_iter().collect();
-    crate::common::files(&folder).iter().for_each(|file| age(file).unwrap());
+    let stems = stems(&dir);
+    let hurt: BTreeSet<String> = accident(&dir, &stems).into_iter().collect();
+    crate::common::files(&dir).iter().for_each(|file| age(file).unwrap());
     assert!(!hurt.is_empty());
     let broken = DirSnapshot::of(base).unwrap();
     place.run(&["verify", named]).ended_with(1);
@@ -225,12 +225,12 @@ fn a_day_with(place: &Place, base: &Path, accident: Accident) {
     assert!(DirSnapshot::of(base).unwrap() == broken, "a dry run changed something");
     place.run(&["repair", named]).ended_with(0);
     assert_eq!(wrong(place, base), BTreeSet::new());
-    // What was whole is there, as it was.
-    let left = DirSnapshot::of(&folder).unwrap();
-    let before: BTreeSet<&Path> = whole.files().collect();
-    for stem in stems.iter().filter(|stem| !hurt.contains(*stem) && object(&folder, stem).exists()) {
+    // Intact kernels are unchanged.
+    let left = DirSnapshot::of(&dir).unwrap();
+    let before: BTreeSet<&Path> = intact.files().collect();
+    for stem in stems.iter().filter(|stem| !hurt.contains(*stem) && object(&dir, stem).exists()) {
         assert!(before.contains(Path::new(&format!("{stem}.o"))));
-        assert!(json(&folder, stem).exists(), "{stem}");
+        assert!(json(&dir, stem).exists(), "{stem}");
     }
     assert!(left.files().all(|file| before.contains(file)));
     place.run(&["repair", named]).ended_with(0);
@@ -259,10 +259,10 @@ impl Drop for SmallDisk {
 }
 
 fn can_mount() -> bool {
-    tempfile::tempdir().is_ok_and(|folder| SmallDisk::mount(folder.path()).is_some())
+    tempfile::tempdir().is_ok_and(|dir| SmallDisk::mount(dir.path()).is_some())
 }
 
-/// A framework goes on writing kernels until there is no space, and leaves what it got to.
+/// A framework writes kernels until the disk is full, and leaves the last ones incomplete.
 fn a_full_disk() {
     let place = Place::new();
     let base = place.path("run");
@@ -275,18 +275,18 @@ fn a_full_disk() {
     // Room for two pages.
     filler.set_len(length - 8192).unwrap();
     drop(filler);
-    a_day_with(&place, &base, |folder, stems| {
-        // Kernels are built again, in place, as compilers write them.
+    a_day_with(&place, &base, |dir, stems| {
+        // Kernels are built again in place, as by compilers.
         let rebuilt: Vec<(String, Vec<u8>)> =
-            stems.iter().map(|stem| (stem.clone(), fs::read(object(folder, stem)).unwrap())).collect();
+            stems.iter().map(|stem| (stem.clone(), fs::read(object(dir, stem)).unwrap())).collect();
         for (stem, bytes) in rebuilt {
             let twice = [bytes.clone(), vec![0; 6000]].concat();
-            let written = File::create(object(folder, &stem)).and_then(|mut file| file.write_all(&twice));
+            let written = File::create(object(dir, &stem)).and_then(|mut file| file.write_all(&twice));
             if let Err(error) = written {
                 assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
             }
         }
-        fs::remove_file(folder.join("../../filler")).unwrap();
+        fs::remove_file(dir.join("../../filler")).unwrap();
         stems.to_vec()
     });
 }

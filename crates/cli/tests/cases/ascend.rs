@@ -52,10 +52,10 @@ impl Bench {
         let place = Place::new();
         let installed = Toolkit::new().write(&place.path("Ascend")).unwrap();
         let text = std::fs::read_to_string(SQUARE).unwrap();
-        let folder = place.path("jobs");
-        std::fs::create_dir(&folder).unwrap();
+        let dir = place.path("jobs");
+        std::fs::create_dir(&dir).unwrap();
         let write = |name: &str, text: String| {
-            let path = folder.join(format!("{name}.info"));
+            let path = dir.join(format!("{name}.info"));
             std::fs::write(&path, text).unwrap();
             path.to_str().unwrap().to_owned()
         };
@@ -76,7 +76,7 @@ impl Bench {
         [("ASCEND_HOME_PATH", self.installed.root().to_str().unwrap()), ("HI_PYTHON", python)]
     }
 
-    /// Builds, and gives how many kernels were compiled, by us and by the toolkit's own log.
+    /// Builds. Returns the number of compiled kernels, by the report and by the toolkit's own log.
     fn build(&self, more: &[&str]) -> u64 {
         let before = self.compiles();
         let ran = self.run("build", more).ended_with(0);
@@ -95,7 +95,7 @@ fn cold_then_warm() {
     let bench = Bench::new();
     assert_eq!(bench.build(&[]), 2);
     assert_eq!(bench.build(&[]), 0);
-    // Kernels are the same, whoever made them.
+    // Kernels are the same whichever process compiled them.
     assert_eq!(bench.build(&["--cann-driver", "process"]), 0);
     let objects = || -> Vec<Vec<u8>> {
         let view = bench.place.path("rank_0/kernel_meta");
@@ -108,7 +108,7 @@ fn cold_then_warm() {
     let force = ["--cann-driver", "process", "--op_compiler_cache_mode", "force"];
     assert_eq!(bench.build(&force), 2);
     assert_eq!((by_workers.len(), by_workers), (2, objects()));
-    // The store that was made is in order, by all that is known of such kernels.
+    // The new store is valid by all rules for such kernels.
     bench.place.run(&["verify"]).ended_with(0);
 }
 
@@ -171,7 +171,7 @@ fn options() {
     {
         bench.run("build", &["--option", value]).ended_with(2).says(expected);
     }
-    // What the help proposes for every target.
+    // The options that the help proposes for every target.
     let every = [
         "deterministic=true",
         "op_impl_mode=high_precision",
@@ -180,7 +180,7 @@ fn options() {
     ];
     bench.build(&every.iter().flat_map(|option| ["--option", option]).collect::<Vec<_>>());
     bench.run("build", &["--option", "impl_mode"]).ended_with(2).says("NAME=VALUE");
-    // One that is misspelt is an error of the user, one that only a descriptor has is its framework's.
+    // A misspelt option is an error of the user; one that only a descriptor has is the framework's.
     let ran = bench.run("build", &["--option", "impl_mod=high_precision"]).ended_with(2);
     assert!(ran.stderr.contains("no option `impl_mod` (did you mean `impl_mode`?)"), "{ran:?}");
 }
@@ -197,7 +197,7 @@ fn chips() {
     let nothing: Vec<(&str, &str)> = nothing.iter().map(|(name, value)| (*name, value.as_str())).collect();
     let args = ["build", "--target", "Ascend910B1", bench.descriptors[0].as_str()];
     bench.place.run_with(&args, &nothing).ended_with(2).says("ASCEND_HOME_PATH");
-    // A folder that is named counts, whatever the environment says.
+    // A named directory has precedence over the environment.
     let root = bench.installed.root().to_str().unwrap();
     let python = toolkit::python().unwrap();
     let args = ["build", "--target", "Ascend910B1", "--cann", root, bench.descriptors[0].as_str()];
@@ -205,7 +205,7 @@ fn chips() {
     bench.place.run_with(&args, &set).ended_with(0);
 }
 
-/// Builds a network for the chip; how many operators, kernels and compiles that were, by the toolkit's own log too.
+/// Builds a network for the chip; returns the numbers of operators, kernels and compiles, by the toolkit's own log too.
 fn build_network(bench: &Bench, model: &str, more: &[(&str, &str)]) -> [u64; 3] {
     let before = bench.compiles();
     let args = ["build", "--target", "Ascend910B1", "--format", "json", model];
@@ -223,7 +223,7 @@ fn network() {
     let bench = Bench::new();
     let [operators, kernels, compiled] = build_network(&bench, LENET, &[]);
     assert!(kernels > 10 && compiled == kernels && operators >= kernels, "{operators} {kernels} {compiled}");
-    // What operators answered is kept: who compiles nothing starts nothing of the toolkit.
+    // The answers of operators are kept: a build that compiles nothing starts no program of the toolkit.
     // Without its switches the stand-in cannot be imported.
     bench.installed.remove(&bench.installed.path("opkeep_standin/control")).unwrap();
     assert_eq!(build_network(&bench, LENET, &[]), [operators, kernels, 0]);
@@ -231,7 +231,7 @@ fn network() {
     assert_eq!(ran.json()["backend"].as_str(), Some("cpu"));
     assert_eq!(build_network(&bench, LENET, &[]), [operators, kernels, 0]);
     bench.installed.rules(&[]).unwrap();
-    // One operator is edited: what it answers is asked again, and its kernels are made anew.
+    // One operator is edited: it is queried again, and its kernels are compiled again.
     bench.installed.append(&bench.installed.impl_file("dynamic/conv2d.py"), "\n# edited\n").unwrap();
     let [_, _, compiled] = build_network(&bench, LENET, &[]);
     let last: Vec<String> =
@@ -242,7 +242,7 @@ fn network() {
     );
 }
 
-/// An operator that never answers which formats it takes.
+/// An operator that never answers the query for its formats.
 fn interrupted() {
     let bench = Bench::new();
     let begun = bench.place.path("begun");

@@ -1,4 +1,4 @@
-//! Kernels for Ascend are compiled from what their keys cover, by whatever means the host has, and whoever reads: the
+//! Kernels for Ascend are compiled from what their keys cover, by any means of the host, whichever program reads: the
 //! worker's Python, a library, a program that it starts, `opc`. Everything is ignored where there is no Python. Of the ways
 //! to read a run takes one in three, and of the drivers one for each test, by `OPKEEP_MUTATION_SEEDS`, as of mutations of
 //! compilers; `all` takes each.
@@ -21,7 +21,7 @@ const DRIVERS: [&str; 2] = ["workers", "process"];
 /// A test by one of them.
 type ByDriver = fn(&'static str);
 
-/// Hosts, and what is said of them.
+/// Hosts, and the reported means of each.
 const HOSTS: [(&[Means], &str); 4] = [
     (&[], "compiles are confined by Landlock and observed by seccomp: "),
     (&[Means::Landlock], "compiles are observed by seccomp ("),
@@ -29,7 +29,7 @@ const HOSTS: [(&[Means], &str); 4] = [
     (&[Means::Landlock, Means::Notification], "compiles are not kept ("),
 ];
 
-/// Ways to read the file `@`, each with what is done if that fails. `T` is what the kernel's code differs with.
+/// Ways to read the file `@`, each with the action if that fails. The kernel's code depends on `T`.
 const READS: &[(&str, &str)] = &[
     ("open", "T = open('@').read()"),
     ("os_open", "T = os.read(os.open('@', os.O_RDONLY), 99).decode()"),
@@ -70,7 +70,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     };
     let mut trials = Vec::new();
     for (nth, driver) in DRIVERS.into_iter().enumerate() {
-        // What confines and observes is the same for both drivers; on hosts that lack some of it one of them shows it.
+        // Confinement and observation are the same for both drivers, so hosts that lack some means are tested with one.
         let hosts = if driver == "workers" { 3 } else { 1 };
         for (at, host) in ["all", "no_landlock", "no_observer"].iter().take(hosts).enumerate() {
             let run = move || reads(driver, HOSTS[at].0);
@@ -105,7 +105,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials
 }
 
-/// The operator as it was, and a way to make another of it.
+/// The original operator, and a way to change it.
 struct Operator {
     texts: Vec<(PathBuf, String)>,
 }
@@ -116,7 +116,7 @@ impl Operator {
         Self { texts: files.map(|path| (path.clone(), fs::read_to_string(path).unwrap())).into() }
     }
 
-    /// Has it do this when it is compiled, and swallow what comes of it.
+    /// Makes it execute a statement when it is compiled, and ignore errors.
     fn does(&self, scene: &Scene, statement: &str) {
         self.texts.iter().for_each(|(path, text)| fs::write(path, text).unwrap());
         scene.operator(&format!(
@@ -130,7 +130,7 @@ fn is_refused(ran: &Ran, path: &str) -> bool {
     ran.code == Some(1) && ran.count("failed") == 1 && ran.stdout.contains(path)
 }
 
-/// Either the read is named, or what was read takes no part.
+/// Either the read is named, or the content does not change the kernel.
 fn reads(driver: &'static str, lacks: &[Means]) {
     let mut scene = Scene::new(driver);
     scene.lacks = lacks.to_vec();
@@ -142,7 +142,7 @@ fn reads(driver: &'static str, lacks: &[Means]) {
         let ran = scene.run("cache");
         let named = match *name {
             "a_list" => secret.trim_end_matches("/table"),
-            // The program is unknown itself.
+            // The program itself is unknown.
             "a_program" => "bin/cat",
             _ => &secret,
         };
@@ -150,7 +150,7 @@ fn reads(driver: &'static str, lacks: &[Means]) {
             assert!(ran.stdout.contains("--toolchain-input"), "{name}: {ran:?}");
             continue;
         }
-        // Only what is denied in silence may pass: by programs, where nothing observes them.
+        // Only silent denials may pass: by programs, on hosts without an observer.
         assert!(lacks.contains(&Means::Notification), "{name} is not refused: {ran:?}");
         let kernels = scene.build("cache").1;
         for text in ["x = 'two'\n", "x = 'one'\n"] {
@@ -165,7 +165,7 @@ fn reads(driver: &'static str, lacks: &[Means]) {
     }
 }
 
-/// What using a toolkit leaves in it is in no key, and neither is a header that no operator includes.
+/// Files that the use of a toolkit creates in it are in no key, nor are headers that no operator includes.
 fn beside(driver: &'static str) {
     let scene = Scene::new(driver);
     let operator = Operator::of(&scene);
@@ -200,7 +200,7 @@ fn moving(driver: &'static str) {
     ));
     let ran = scene.run("cache").ended_with(0);
     assert_eq!(ran.count("compiled"), 1, "{ran:?}");
-    // Nothing is kept of what was compiled with another module than its key has.
+    // A kernel that was compiled with another module than that of its key is not stored.
     assert_eq!(scene.place.entries().len(), 0, "{ran:?}");
     assert_eq!((scene.build("cache").0, scene.build("cache").0), (1, 0));
 }
@@ -260,7 +260,7 @@ fn unkept(driver: &'static str) {
     }
 }
 
-/// What a compile writes it may read, wherever that is; and nothing of it reaches another compile.
+/// A compile may read the files that it writes, wherever they are; no other compile sees them.
 fn own_files(driver: &'static str) {
     let scene = Scene::new(driver);
     let operator = Operator::of(&scene);
@@ -285,7 +285,7 @@ fn own_files(driver: &'static str) {
             "{case}: temporary files are left"
         );
     }
-    // What is left there is found by the next.
+    // The next compile finds the remains.
     operator.does(&scene, &format!("open('{own}', 'w').write('left'); T = 'left'"));
     assert_eq!(scene.build("cache").0, 1);
     operator.does(&scene, &format!("T = open('{own}').read()"));
@@ -301,7 +301,7 @@ fn said() {
     }
 }
 
-/// What it reads each time counts. What it reads for a kernel only, and then compiles something else, is refused.
+/// Files that each compile reads count. Files that it reads for one kernel only are refused.
 fn opc() {
     let scene = Scene::new("process");
     scene.write("each", "1").write("some", "1");
@@ -343,7 +343,7 @@ fn headers() {
     }
 }
 
-/// An operator that a descriptor names by its path reads its own sources, and what else lies there is refused.
+/// An operator that a descriptor names by its path reads its own sources, and other files there are refused.
 fn custom() {
     for driver in DRIVERS {
         let scene = Scene::new(driver);
@@ -377,7 +377,7 @@ fn custom() {
     }
 }
 
-/// The descriptor of the same operator, implemented in a file of the user's.
+/// The descriptor of the same operator, implemented in a file of the user.
 fn custom_descriptor(square: &str, file: &Path) -> String {
     let mut json: serde_json::Value = serde_json::from_str(square).unwrap();
     let changed = name_file(&mut json, &file.display().to_string());
@@ -410,7 +410,7 @@ fn name_file(json: &mut serde_json::Value, file: &str) -> bool {
 /// Counted in lists of the toolkit's largest directory of Python.
 fn walks() {
     let scene = Scene::new("workers");
-    // What changed a moment ago is listed each time.
+    // A directory that has just changed is listed each time.
     std::thread::sleep(std::time::Duration::from_millis(2200));
     scene.build("cache");
     let directory = scene.installed.path("python/site-packages/tbe").canonicalize().unwrap();

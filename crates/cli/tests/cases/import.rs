@@ -1,4 +1,4 @@
-//! Importing kernels and reusing them, by the command and with the stand-in toolkit. What builds is ignored where there
+//! Importing kernels and reusing them, by the command and with the stand-in toolkit. Tests that build are ignored where there
 //! is no Python.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests are not themselves marked as tests")]
@@ -19,13 +19,13 @@ pub(crate) fn trials() -> Vec<Trial> {
     let has_python = toolkit::python().is_some();
     let building: &[(&str, fn())] = &[
         ("an_imported_kernel_is_reused_by_who_trusts_it", reused),
-        ("nobody_else_gets_it", by_nobody_else),
+        ("nobody_else_gets_it", by_no_other_rank),
         ("modes_hold", modes),
         ("explain_tells_of_it", explained),
         ("without_a_compiler_it_is_all_there_is", without_a_compiler),
     ];
     let others: &[(&str, fn())] = &[
-        ("what_is_imported_is_told", told),
+        ("what_is_imported_is_told", reported),
         ("reasons_and_exit_codes", reasons),
         ("verify_inspect_stats_gc_and_repair_know_it", known),
         ("processes_at_once_and_again", at_once),
@@ -46,13 +46,13 @@ pub(crate) fn trials() -> Vec<Trial> {
 
 const SOC: &str = "Ascend910A";
 
-/// A run of a framework on several ranks, and nothing else.
+/// The directories of a framework's run on several ranks.
 struct Run {
     place: Place,
 }
 
 impl Run {
-    /// Rank 0 with kernels of so many lengths, from 1 on.
+    /// Rank 0 with kernels of the lengths from 1 to `lengths`.
     fn with_squares(lengths: u32) -> Self {
         let run = Self { place: Place::new() };
         (1..=lengths).for_each(|length| run.keep(&Rank::new(0), length));
@@ -97,7 +97,7 @@ impl Bench {
         bench
     }
 
-    /// What a rank's framework hands over, changed.
+    /// A rank's descriptor as its framework writes it, changed.
     fn descriptor(&self, name: &str, rank: &Rank, change: impl FnOnce(&mut Value)) -> String {
         let mut info: Value = serde_json::from_slice(&rank.square(1).info.unwrap()).unwrap();
         change(&mut info);
@@ -115,7 +115,7 @@ impl Bench {
         self.run.place.run_with(args, &[("ASCEND_HOME_PATH", root), ("HI_PYTHON", &python), ("RANK_ID", "5")])
     }
 
-    /// How one descriptor comes out, and whether by an imported kernel. The toolkit's own log must agree.
+    /// The outcome of one descriptor, and whether it used an imported kernel. The toolkit's own log must agree.
     fn build(&self, descriptor: &str, more: &[&str]) -> (String, bool) {
         let before = self.compiles();
         let args = ["build", descriptor, "--format", "json"];
@@ -141,20 +141,20 @@ const TRUST: &str = "--trust-imported";
 
 fn reused() {
     let bench = Bench::new();
-    let (asked, theirs) = (bench.asked(), Rank::new(0).square(1));
+    let (asked, foreign) = (bench.asked(), Rank::new(0).square(1));
     let ran = bench.opkeep(&["build", &asked, "--target", SOC, TRUST, "--format", "json"]).ended_with(0);
     let json = ran.json();
     let result = &json["results"][0];
     assert_eq!((json["reused"].as_u64(), result["outcome"].as_str()), (Some(1), Some("reused")), "{ran:?}");
     let imported = &result["imported"];
     assert!(imported["folder"].as_str().unwrap().ends_with("run/rank_0/kernel_meta"), "{ran:?}");
-    assert_eq!(imported["name"].as_str(), Some(theirs.stem.as_str()));
+    assert_eq!(imported["name"].as_str(), Some(foreign.stem.as_str()));
     assert!(imported["toolchain"].is_null() && result["reason"].as_str().unwrap().contains("imported from"));
-    // Where rank 5 looks, with the bytes of rank 0.
+    // In the directory of rank 5, with the bytes of rank 0.
     let view = bench.run.place.path("rank_5/kernel_meta");
     let own = Rank::new(5).square(1);
     let file = |ending: &str| std::fs::read(view.join(format!("{}.{ending}", own.stem))).unwrap();
-    assert_eq!((file("json"), file("o")), (theirs.json, theirs.object));
+    assert_eq!((file("json"), file("o")), (foreign.json, foreign.object));
     let text = bench.opkeep(&["build", &asked, "--target", SOC, TRUST]).ended_with(0).stdout;
     assert!(text.contains("imported from") && text.contains("their toolchain is not known"), "{text}");
     for generation in [Generation::R1_5, Generation::R1_6, Generation::R2_1] {
@@ -165,7 +165,7 @@ fn reused() {
     assert_eq!(bench.compiles(), 0);
 }
 
-fn by_nobody_else() {
+fn by_no_other_rank() {
     let bench = Bench::new();
     let asked = bench.asked();
     assert_eq!(bench.build(&asked, &["--no-kernel-meta"]), is("compiled", false));
@@ -235,7 +235,7 @@ fn without_a_compiler() {
     assert_eq!(bench.build(&asked, &[TRUST]), is("reused", true));
 }
 
-fn told() {
+fn reported() {
     let run = Run::with_squares(2);
     let json = run.import(&["--dry-run"]).ended_with(0).json();
     assert_eq!((json["imported"].as_u64(), json["dry_run"].as_bool()), (Some(2), Some(true)));
@@ -252,7 +252,7 @@ fn told() {
     let text = run.text(&["import", "run"]);
     assert!(text.contains("0 kernels imported") && text.contains("2 stored already"), "{text}");
     assert!(text.contains("opkeep build --trust-imported"), "{text}");
-    // The framework compiles one anew. Of the time of an import, whole seconds are kept.
+    // The framework compiles one again. The time of an import is stored in seconds.
     std::thread::sleep(Duration::from_secs(2));
     let now = std::time::SystemTime::now();
     Rank::new(0).square_of(1, 900).write(&Rank::new(0).dir(&run.base())).unwrap();
@@ -280,7 +280,7 @@ fn cut(path: &Path) {
 
 fn reasons() {
     let run = Run::with_squares(4);
-    // No descriptor is no fault; a damaged kernel is.
+    // A missing descriptor is no error; a damaged kernel is one.
     std::fs::remove_file(run.file(1, "info")).unwrap();
     cann_kernel(SOC, 1).write(&run.base().join("kernel_cache").join(SOC)).unwrap();
     let ran = run.import(&["--dry-run"]).ended_with(0);
@@ -298,7 +298,7 @@ fn reasons() {
     {
         assert!(ran.stdout.contains(said), "{said}: {ran:?}");
     }
-    // Nothing there, or nothing to be read.
+    // A missing or unreadable directory.
     std::fs::create_dir(run.place.path("empty")).unwrap();
     let ran = run.place.run(&["import", "empty"]).ended_with(2);
     assert!(ran.stdout.contains("there is no cache of a framework"), "{ran:?}");

@@ -18,7 +18,7 @@ use opkeep_testkit::toolchain_mutations;
 #[expect(clippy::print_stderr, reason = "a test program reports to people")]
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    // What a compiler reads is in the key: some hundred toolchains that change between builds.
+    // The files that a compiler reads are in the key: some hundred toolchains that change between builds.
     let (mutated, laboratory) =
         match toolchain_mutations::trials(Path::new(env!("CARGO_BIN_EXE_opkeep")), &arguments) {
             Ok(prepared) => prepared,

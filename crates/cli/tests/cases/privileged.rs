@@ -1,11 +1,11 @@
-//! Full disks, read-only disks and other people's folders: tests that need root, and show as ignored without.
+//! Full disks, read-only disks and directories of other users: tests that need root, and are ignored without.
 #![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::crowd::{Build, Teller, network};
+use crate::common::crowd::{Build, LoggingCompiler, network};
 use crate::common::{Place, SQUARE, square_of};
 use libtest_mimic::{Failed, Trial};
 
@@ -31,7 +31,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials.into()
 }
 
-/// A small file system in memory, gone when dropped.
+/// A small file system in memory, unmounted on drop.
 struct Mounted(PathBuf);
 
 impl Mounted {
@@ -59,7 +59,7 @@ impl Mounted {
         assert!(status.unwrap().success());
     }
 
-    /// Takes up all that is left but `spare` bytes.
+    /// Fills it up to `spare` bytes.
     fn fill(&self, spare: usize) {
         let mut filler = vec![0u8; 4 << 20];
         while std::fs::write(self.0.join("filler"), &filler).is_err() {
@@ -86,7 +86,7 @@ fn full_store() -> Result<(), Failed> {
     let ran = place.run(&["build", other.to_str().unwrap(), "--format", "json"]).ended_with(0);
     assert_eq!((ran.count("compiled"), ran.stderr.matches("warning").count()), (1, 1), "{ran:?}");
     assert!(ran.stderr.contains("No space left"), "{ran:?}");
-    // What was there is still good, and nothing half-written stayed.
+    // Earlier entries are still valid, and no incomplete file stays.
     assert_eq!(build().ended_with(0).count("reused"), 1);
     assert!(
         crate::common::files(&place.path("cache"))
@@ -104,14 +104,14 @@ fn read_only_store() -> Result<(), Failed> {
     let place = Place::new();
     let disk = Mounted::new(&place.path("cache"), "size=2m").ok_or("mount")?;
     place.run(&["build", SQUARE]).ended_with(0);
-    // Programs that tidy up remove empty folders; the entries are still there to be read.
+    // Clean-up programs remove empty directories; the entries can still be read.
     let target = place.path(&format!("cache/v1/cpu-{}", std::env::consts::ARCH));
     std::fs::remove_dir(target.join("locks")).unwrap();
     disk.remount("ro");
     let other = place.write("other.info", square_of(7));
     let ran = place.run(&["build", other.to_str().unwrap(), SQUARE, "--format", "json"]).ended_with(0);
     assert_eq!(ran.stderr.matches("warning").count(), 1, "{ran:?}");
-    // What cannot be written can still be read.
+    // A store that cannot be written can still be read.
     assert_eq!((ran.count("compiled"), ran.count("reused"), ran.count("failed")), (1, 1, 0), "{ran:?}");
     let read = ["build", SQUARE, "--op_compiler_cache_mode", "read-only", "--format", "json"];
     assert_eq!(place.run(&read).ended_with(0).count("reused"), 1);
@@ -123,9 +123,9 @@ fn full_temporary() -> Result<(), Failed> {
     let disk = Mounted::new(&place.path("tmp"), "size=256k").ok_or("mount")?;
     disk.fill(0);
     let ran = place.run(&["build", SQUARE, "--no-kernel-meta"]).ended_with(1);
-    let told = format!("{}{}", ran.stdout, ran.stderr);
-    assert!(told.contains("No space left") || told.contains("no space left"), "{ran:?}");
-    assert!(!told.contains("panicked") && place.entries().is_empty());
+    let reported = format!("{}{}", ran.stdout, ran.stderr);
+    assert!(reported.contains("No space left") || reported.contains("no space left"), "{ran:?}");
+    assert!(!reported.contains("panicked") && place.entries().is_empty());
     std::fs::remove_file(place.path("tmp/filler")).unwrap();
     place.run(&["build", SQUARE]).ended_with(0);
     Ok(())
@@ -146,18 +146,18 @@ fn full_view() -> Result<(), Failed> {
     Ok(())
 }
 
-/// What filled the disk is gone with the kernel that failed, but for a log that says so.
+/// The files of the failed compile are removed, except for a log with the reason.
 fn filling_compiler() -> Result<(), Failed> {
     let place = Place::new();
     let _disk = Mounted::new(&place.path("tmp"), "size=4m").ok_or("mount")?;
     network(&place, 5);
-    let cc = Teller::new(&place, "[ $begun = 2 ] && { cat /dev/zero > junk; exit 1; }");
+    let cc = LoggingCompiler::new(&place, "[ $begun = 2 ] && { cat /dev/zero > junk; exit 1; }");
     let build = || Build::start(&place, 0, &cc, &["--jobs", "1"]).end();
     let ran = build().ended_with(1);
     assert_eq!((ran.count("compiled"), ran.count("failed")), (4, 1), "{ran:?}");
-    let told = ran.json()["results"].to_string();
-    assert!(told.contains("No space left"), "{told}");
-    let log = told.split('`').find(|part| part.ends_with("compile.log")).ok_or("no kept log")?;
+    let reported = ran.json()["results"].to_string();
+    assert!(reported.contains("No space left"), "{reported}");
+    let log = reported.split('`').find(|part| part.ends_with("compile.log")).ok_or("no kept log")?;
     assert!(std::fs::read_to_string(log).unwrap().contains("No space left"));
     let left = crate::common::files(&place.path("tmp"));
     assert!(left.iter().all(|path| !path.ends_with("junk")), "{left:?}");
@@ -183,7 +183,7 @@ fn foreign_store() -> Result<(), Failed> {
     Ok(())
 }
 
-/// `/tmp` is everybody's: a folder with our name in it, made by somebody else, is left alone.
+/// All users share `/tmp`: a directory of our name that another user created is not touched.
 fn foreign_temporary() -> Result<(), Failed> {
     let place = Place::new();
     let trap = place.path("tmp/opkeep-0");
@@ -195,8 +195,8 @@ fn foreign_temporary() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Of several paths that are named, what is closed in each counts once; and in a path of which not all was read there may
-/// be kernels.
+/// An unreadable directory counts once for all named paths; a path that was not read completely may hold
+/// kernels.
 fn closed_in_cache() -> Result<(), Failed> {
     let place = Place::new();
     let open = |path: &Path, mode| {
@@ -209,12 +209,12 @@ fn closed_in_cache() -> Result<(), Failed> {
     open(&place.path("one/akg_kernel_meta/akg"), 0o700);
     std::fs::create_dir(place.path("two/closed")).unwrap();
     open(&place.path("two/closed"), 0o700);
-    open(place.folder.path(), 0o755);
-    // Where the program lies, others may not be let in.
+    open(place.dir.path(), 0o755);
+    // Other users may lack access to the directory of the program.
     let program = place.path("opkeep");
     std::fs::copy(env!("CARGO_BIN_EXE_opkeep"), &program).unwrap();
     let mut verify = Command::new(program);
-    verify.args(["verify", "one", "two", "three", "--format", "json"]).current_dir(place.folder.path());
+    verify.args(["verify", "one", "two", "three", "--format", "json"]).current_dir(place.dir.path());
     let output = std::os::unix::process::CommandExt::uid(&mut verify, 65534).output().unwrap();
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
@@ -225,13 +225,13 @@ fn closed_in_cache() -> Result<(), Failed> {
     Ok(())
 }
 
-/// What is in a pseudo file system is nobody's model and nobody's kernel, even if it is called so.
+/// A file of a pseudo file system is neither a model nor a kernel, whatever its name.
 fn pseudo_in_tree() -> Result<(), Failed> {
     let place = Place::new();
     let kinds = ["mqueue", "hugetlbfs", "proc", "sysfs", "devpts"];
     let mounted: Vec<_> =
         kinds.iter().filter_map(|kind| Mounted::of(kind, &place.path(&format!("tree/{kind}")))).collect();
-    // These two let files be made.
+    // These two allow new files.
     let mut traps = 0;
     for kind in ["mqueue", "hugetlbfs"] {
         traps += usize::from(std::fs::write(place.path(&format!("tree/{kind}/trap.info")), "").is_ok());
@@ -244,7 +244,7 @@ fn pseudo_in_tree() -> Result<(), Failed> {
     assert_eq!((ran.count("kernels"), ran.count("failed")), (1, 0), "{ran:?}");
     assert!(!ran.stderr.contains("tree/"), "{ran:?}");
     place.run(&["explain", "tree"]).ended_with(0);
-    // Neither do the caches of frameworks lie there; those on a volume do.
+    // Caches of frameworks are not searched there, but on a mounted volume.
     opkeep_testkit::caches::Rank::new(0)
         .square(3)
         .write(&place.path("tree/a/volume/rank_0/kernel_meta"))
@@ -263,7 +263,7 @@ fn pseudo_in_tree() -> Result<(), Failed> {
     Ok(())
 }
 
-/// By whatever names it is met, and beside what can be read.
+/// An unreadable directory is reported under each of its names, and beside readable ones.
 fn closed_in_tree() -> Result<(), Failed> {
     let place = Place::new();
     place.write("tree/square.info", square_of(3));
@@ -275,18 +275,17 @@ fn closed_in_tree() -> Result<(), Failed> {
     };
     open("tree/closed", 0o700);
     open("tmp", 0o777);
-    std::fs::set_permissions(place.folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777))
-        .unwrap();
+    std::fs::set_permissions(place.dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
     let program = place.path("opkeep");
     std::fs::copy(env!("CARGO_BIN_EXE_opkeep"), &program).unwrap();
     for command in ["build", "explain", "import"] {
         let mut run = Command::new(&program);
-        run.args([command, "tree", "./tree", "tree/../tree", "tree/closed"]).current_dir(place.folder.path());
+        run.args([command, "tree", "./tree", "tree/../tree", "tree/closed"]).current_dir(place.dir.path());
         run.env("TMPDIR", place.path("tmp")).env("OPKEEP_CACHE_DIR", place.path("cache"));
         let output = std::os::unix::process::CommandExt::uid(&mut run, 65534).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
-        let told = said.matches("closed").count();
-        assert!(output.status.code() == Some(2) && told == 1, "{command}: {output:?}");
+        let reported = said.matches("closed").count();
+        assert!(output.status.code() == Some(2) && reported == 1, "{command}: {output:?}");
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Several builds at once, and compilers that tell what they do: what was compiled is counted by the compiler itself.
+//! Several builds at once, and compilers that log each compile, so that compiles are counted exactly.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -8,13 +8,13 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::{PROBED, Place, Ran, files, square_of};
 
-/// A compiler that writes to a log when it begins a kernel and when it ends one.
-pub(crate) struct Teller {
+/// A compiler that logs the begin and the end of each compile.
+pub(crate) struct LoggingCompiler {
     pub(crate) path: String,
     log: PathBuf,
-    /// Has a directory for the habit that it has now.
+    /// Holds a directory for the current behavior.
     chosen: PathBuf,
-    habits: Vec<String>,
+    behaviors: Vec<String>,
 }
 
 /// A line of the log.
@@ -28,26 +28,26 @@ pub(crate) struct Line {
     pub(crate) at: Duration,
 }
 
-impl Teller {
-    /// In `place`, the system's compiler, but that it tells, and has a habit.
-    pub(crate) fn new(place: &Place, habit: &str) -> Self {
-        let teller = Self::with_habits(place, &[habit]);
-        teller.does(habit);
-        teller
+impl LoggingCompiler {
+    /// The system's compiler with a log in `place`, and with a behavior.
+    pub(crate) fn new(place: &Place, behavior: &str) -> Self {
+        let compiler = Self::with_behaviors(place, &[behavior]);
+        compiler.does(behavior);
+        compiler
     }
 
-    /// The same with a choice of habits, and none yet. A habit is what it does before it compiles: shell, which may ask for
-    /// `$kernel`, and for `$begun`, the how manieth it was to be begun, by whichever process.
-    pub(crate) fn with_habits(place: &Place, habits: &[&str]) -> Self {
+    /// The same with a choice of behaviors, none of which is active. A behavior is shell code that runs before a compile. It has
+    /// `$kernel`, and the number of the compile among those of all processes as `$begun`.
+    pub(crate) fn with_behaviors(place: &Place, behaviors: &[&str]) -> Self {
         let (log, chosen) = (place.path("compiles.log"), place.path("habits"));
         std::fs::create_dir(&chosen).unwrap();
-        // It neither reads nor looks at what changes: either would be refused, or make it another compiler each time. It
-        // only makes directories: whether it could is what it goes by. While it is probed it has no habit, and only runs
-        // what habits may run.
-        let choice = |(number, habit): (usize, &&str)| {
-            format!("if {}; then\n{habit}\n:\nfi", can_make(&chosen.join(number.to_string())))
+        // It reads no changing file and requests no status of one: either would be refused, or make it another compiler each
+        // time. It only creates directories, and branches on success. A probe runs no behavior, and only programs
+        // that behaviors may run.
+        let choice = |(number, behavior): (usize, &&str)| {
+            format!("if {}; then\n{behavior}\n:\nfi", can_make(&chosen.join(number.to_string())))
         };
-        let choices: Vec<String> = habits.iter().enumerate().map(choice).collect();
+        let choices: Vec<String> = behaviors.iter().enumerate().map(choice).collect();
         let body = format!(
             "{PROBED}\
              case \"$*\" in *kernel.c*) ;; *) exec cc \"$@\";; esac\n\
@@ -63,29 +63,29 @@ impl Teller {
             choices = choices.join("\n"),
         );
         let path = place.script("cc-teller", &body).to_str().unwrap().to_owned();
-        Self { path, log, chosen, habits: habits.iter().map(|&habit| habit.to_owned()).collect() }
+        Self { path, log, chosen, behaviors: behaviors.iter().map(|&behavior| behavior.to_owned()).collect() }
     }
 
-    /// The same, called with further arguments: to those who ask it is another compiler.
+    /// The same with further arguments, and so another compiler for its callers.
     pub(crate) fn with_arguments(&self, arguments: &str) -> Self {
-        let Self { path, log, chosen, habits } = self;
+        let Self { path, log, chosen, behaviors } = self;
         Self {
             path: format!("{path} {arguments}"),
             log: log.clone(),
             chosen: chosen.clone(),
-            habits: habits.clone(),
+            behaviors: behaviors.clone(),
         }
     }
 
-    /// From now on `habit`, one of its habits, is what it does before it compiles; nothing if it is empty.
-    pub(crate) fn does(&self, habit: &str) {
-        for number in 0..self.habits.len() {
-            // A compiler in progress may make a directory there a last time.
+    /// Activates `behavior`, one of its behaviors; none if it is empty.
+    pub(crate) fn does(&self, behavior: &str) {
+        for number in 0..self.behaviors.len() {
+            // A compile in progress may still create a directory there.
             let gone = format!("gone-{}-{number}", self.begun().len());
             let _ = std::fs::rename(self.chosen.join(number.to_string()), self.chosen.join(gone));
         }
-        if !habit.is_empty() {
-            let number = self.habits.iter().position(|one| one == habit).expect("one of its habits");
+        if !behavior.is_empty() {
+            let number = self.behaviors.iter().position(|one| one == behavior).expect("one of its habits");
             std::fs::create_dir(self.chosen.join(number.to_string())).unwrap();
         }
     }
@@ -105,12 +105,12 @@ impl Teller {
         text.lines().map(line).collect()
     }
 
-    /// The kernels that were begun, in that order.
+    /// The compiles that have begun, in order.
     pub(crate) fn begun(&self) -> Vec<Line> {
         self.lines().into_iter().filter(|line| line.begins).collect()
     }
 
-    /// How many kernels were begun, and how many different ones.
+    /// The numbers of begun compiles and of different kernels among them.
     pub(crate) fn compiles(&self) -> (usize, usize) {
         let mut kernels: Vec<String> = self.begun().into_iter().map(|line| line.kernel).collect();
         let all = kernels.len();
@@ -119,7 +119,7 @@ impl Teller {
         (all, kernels.len())
     }
 
-    /// How many kernels were being compiled at the same time, at most.
+    /// The highest number of compiles at the same time.
     pub(crate) fn most_at_once(&self) -> usize {
         let (mut now, mut most) = (0usize, 0);
         for line in self.lines() {
@@ -129,7 +129,7 @@ impl Teller {
         most
     }
 
-    /// Waits until so many kernels were begun.
+    /// Waits until this many compiles have begun.
     #[track_caller]
     pub(crate) fn await_begun(&self, count: usize) {
         until(&format!("{count} begun compiles"), || self.begun().len() >= count);
@@ -142,29 +142,29 @@ pub(crate) fn can_make(path: &Path) -> String {
     format!("mkdir '{path}'/$$ 2> /dev/null && rmdir '{path}'/$$")
 }
 
-/// A build that runs. One that nobody asks for how it ended is killed, also when a test fails.
+/// A running build. It is killed on drop, also when a test fails.
 pub(crate) struct Build(Option<Child>);
 
 impl Build {
     /// Starts the build of `net` as a rank.
-    pub(crate) fn start(place: &Place, rank: usize, cc: &Teller, args: &[&str]) -> Self {
+    pub(crate) fn start(place: &Place, rank: usize, cc: &LoggingCompiler, args: &[&str]) -> Self {
         let mut command = place.command(&[&["build", "net", "--format", "json"], args].concat());
         command.env("CC", &cc.path).env("RANK_ID", rank.to_string());
         Self::spawn(&mut command)
     }
 
-    /// Starts it as a process that may have no more than so many files open.
+    /// Starts it as a process with a limit on open files.
     pub(crate) fn start_with_files(
         files: usize,
         place: &Place,
         rank: usize,
-        cc: &Teller,
+        cc: &LoggingCompiler,
         args: &[&str],
     ) -> Self {
         let plain = place.command(&[&["build", "net", "--format", "json"], args].concat());
         let mut command = Command::new("sh");
         command.args(["-c", &format!("ulimit -n {files}; exec \"$0\" \"$@\"")]);
-        command.arg(plain.get_program()).args(plain.get_args()).current_dir(place.folder.path());
+        command.arg(plain.get_program()).args(plain.get_args()).current_dir(place.dir.path());
         command.env_clear().envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
         Self::spawn(command.env("CC", &cc.path).env("RANK_ID", rank.to_string()).stdin(Stdio::null()))
     }
@@ -181,7 +181,7 @@ impl Build {
         kill_process(Pid::from_raw(self.id() as i32).unwrap(), signal).unwrap();
     }
 
-    /// What came of it.
+    /// Waits for the end and returns the result.
     pub(crate) fn end(mut self) -> Ran {
         let output = self.0.take().unwrap().wait_with_output().unwrap();
         Ran {
@@ -205,7 +205,7 @@ impl Drop for Build {
 pub(crate) struct Crowd(pub(crate) Vec<Build>);
 
 impl Crowd {
-    pub(crate) fn start(place: &Place, ranks: usize, cc: &Teller, args: &[&str]) -> Self {
+    pub(crate) fn start(place: &Place, ranks: usize, cc: &LoggingCompiler, args: &[&str]) -> Self {
         Self((0..ranks).map(|rank| Build::start(place, rank, cc, args)).collect())
     }
 
@@ -219,26 +219,26 @@ impl Crowd {
         until("every build asks for a lock", || self.ids().into_iter().all(is_at_a_lock));
     }
 
-    /// What came of each.
+    /// Waits for the end of each and returns the results.
     pub(crate) fn end(self) -> Vec<Ran> {
         self.0.into_iter().map(Build::end).collect()
     }
 
-    /// Sees each end well.
+    /// Asserts that each succeeds.
     #[track_caller]
     pub(crate) fn end_well(self) -> Vec<Ran> {
         self.0.into_iter().map(|build| build.end().ended_with(0)).collect()
     }
 }
 
-/// Whether the process has a kernel's lock open, whether it has it or waits for it.
+/// Whether the process has a kernel's lock file open: it holds the lock or waits for it.
 fn is_at_a_lock(process: u32) -> bool {
     let open = std::fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
     open.filter_map(|file| std::fs::read_link(file.path()).ok())
         .any(|path| path.to_string_lossy().contains("/locks/"))
 }
 
-/// Waits, generously.
+/// Waits for at most a minute.
 #[track_caller]
 pub(crate) fn until(what: &str, done: impl Fn() -> bool) {
     for _ in 0..12_000 {
@@ -250,18 +250,18 @@ pub(crate) fn until(what: &str, done: impl Fn() -> bool) {
     panic!("waited a minute in vain: {what}");
 }
 
-/// Writes a network of so many different kernels.
+/// Writes a network of `kernels` different kernels.
 pub(crate) fn network(place: &Place, kernels: usize) {
     for length in 1..=kernels {
         place.write(&format!("net/{length}.info"), square_of(length));
     }
 }
 
-/// Checks a `kernel_meta` folder: each `.json` has its object beside it. Gives how many there are.
+/// Asserts that each `.json` of a `kernel_meta` directory has its object beside it. Returns their number.
 #[track_caller]
-pub(crate) fn whole_pairs(folder: &Path) -> usize {
+pub(crate) fn intact_pairs(dir: &Path) -> usize {
     let jsons: Vec<PathBuf> =
-        files(folder).into_iter().filter(|path| path.extension().is_some_and(|it| it == "json")).collect();
+        files(dir).into_iter().filter(|path| path.extension().is_some_and(|it| it == "json")).collect();
     for json in &jsons {
         let meta: serde_json::Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
         let object = std::fs::read(json.with_extension("o")).unwrap();

@@ -1,4 +1,4 @@
-//! Running the real binary in a folder of its own.
+//! Running the real binary in a directory of its own.
 #![allow(dead_code, reason = "each binary uses its own part")]
 #![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 pub(crate) const SQUARE: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/mindspore/square_12484080525657478220_2.info");
 
-/// What a run of `opkeep` came to.
+/// The result of a run of `opkeep`.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: Option<i32>,
@@ -31,7 +31,7 @@ impl Ran {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// How many kernels had an outcome.
+    /// The number of kernels with an outcome.
     #[track_caller]
     pub(crate) fn count(&self, outcome: &str) -> u64 {
         self.json()[outcome].as_u64().unwrap_or_else(|| panic!("{self:?}"))
@@ -51,7 +51,7 @@ impl Ran {
     }
 }
 
-/// What a compiler does while it is probed: it is the system's, and runs what it may run for kernels.
+/// The behavior of a compiler during a probe: that of the system's compiler, with the programs that kernels may run.
 pub(crate) const PROBED: &str = "case \"$PWD\" in */probe-*)\n\
      for each in sed date mkdir rmdir ln sleep yes head cat grep cut cp mv rm touch truncate dd mkfifo; do\n\
      $each --version > /dev/null; done; exec /usr/bin/env cc \"$@\";; esac\n";
@@ -66,20 +66,20 @@ pub(crate) fn ran(command: &mut Command) -> Ran {
     }
 }
 
-/// A working folder, with its own store, temporary folder and environment.
+/// A working directory with its own store, temporary directory and environment.
 pub(crate) struct Place {
-    pub(crate) folder: TempDir,
+    pub(crate) dir: TempDir,
 }
 
 impl Place {
     pub(crate) fn new() -> Self {
-        let folder = TempDir::new().unwrap();
-        std::fs::create_dir(folder.path().join("tmp")).unwrap();
-        Self { folder }
+        let dir = TempDir::new().unwrap();
+        std::fs::create_dir(dir.path().join("tmp")).unwrap();
+        Self { dir }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.dir.path().join(name)
     }
 
     pub(crate) fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
@@ -89,7 +89,7 @@ impl Place {
         path
     }
 
-    /// A program made of shell.
+    /// A shell script.
     pub(crate) fn script(&self, name: &str, body: &str) -> PathBuf {
         let path = self.write(name, format!("#!/bin/sh\n{body}\n"));
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -98,7 +98,7 @@ impl Place {
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_opkeep"));
-        command.args(args).current_dir(self.folder.path()).stdin(Stdio::null());
+        command.args(args).current_dir(self.dir.path()).stdin(Stdio::null());
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap());
         command.env("TMPDIR", self.path("tmp")).env("OPKEEP_CACHE_DIR", self.path("cache"));
         command
@@ -112,7 +112,7 @@ impl Place {
         ran(self.command(args).envs(env.iter().copied()))
     }
 
-    /// Every finished entry of the store.
+    /// Every entry of the store.
     pub(crate) fn entries(&self) -> Vec<PathBuf> {
         files(&self.path("cache"))
             .into_iter()
@@ -120,7 +120,7 @@ impl Place {
             .collect()
     }
 
-    /// A compiler that answers questions and compiles the probe as the system's does, and kernels as `body` has it, which
+    /// A compiler that answers queries and compiles the probe as the system's does, and compiles kernels by `body`, which
     /// may run the programs of [`PROBED`].
     pub(crate) fn compiler(&self, name: &str, body: &str) -> PathBuf {
         self.script(
@@ -134,15 +134,15 @@ impl Place {
         self.compiler(name, &format!("echo \"$*\" >> '{}'", self.path(log).display()))
     }
 
-    /// How many compiles `log` has.
+    /// The number of compiles in `log`.
     pub(crate) fn compiles(&self, log: &str) -> usize {
         std::fs::read_to_string(self.path(log)).map_or(0, |text| text.lines().count())
     }
 }
 
-pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn files(dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).into_iter().flatten() {
+    for entry in std::fs::read_dir(dir).into_iter().flatten() {
         let path = entry.unwrap().path();
         if path.is_dir() && !path.is_symlink() { found.extend(files(&path)) } else { found.push(path) }
     }

@@ -1,4 +1,4 @@
-//! Whatever is wrong, there is a message that says what, where and the way out; never a panic, and a sound store.
+//! Every error has a message with the cause, the place and help; nothing panics, and the store stays valid.
 #![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
 
 use std::time::{Duration, Instant};
@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use crate::common::{Place, SQUARE, square_of};
 
 #[test]
-fn descriptors_that_are_none() {
+fn invalid_descriptors() {
     let place = Place::new();
-    let whole = std::fs::read(SQUARE).unwrap();
+    let intact = std::fs::read(SQUARE).unwrap();
     for (name, bytes, says) in [
         ("empty.info", Vec::new(), "empty"),
-        ("torn.info", whole[..whole.len() / 2].to_vec(), "line "),
+        ("torn.info", intact[..intact.len() / 2].to_vec(), "line "),
         ("latin.info", b"{\"job_content\": \"\xff\"}".to_vec(), "not a descriptor"),
         ("deep.info", "[".repeat(1 << 20).into_bytes(), "recursion"),
         ("other.info", b"{\"a\": 1}".to_vec(), "job_content"),
@@ -44,13 +44,13 @@ fn files_that_cannot_be_read() {
     place.run(&["run", "folder.info", "--input-values", "1"]).ended_with(2).says("is a directory");
     place.run(&["inspect", "/dev/zero"]).ended_with(2);
     place.run(&["build"]).ended_with(2);
-    // The compiler was asked something meanwhile, and nobody waited for the answer.
+    // A query to the compiler was in progress, and no process waited for the answer.
     assert_eq!(crate::common::files(&place.path("tmp")), Vec::<std::path::PathBuf>::new());
 }
 
-/// What the kernel shows as files is nobody's model: looking through all of it takes long, and finds nothing.
+/// Pseudo files are no models: a search through them takes long and finds nothing.
 #[test]
-fn pseudo_file_systems_are_not_looked_through() {
+fn pseudo_file_systems_are_not_searched() {
     let place = Place::new();
     for path in ["/proc", "/proc/self", "/sys", "/proc/1/task"] {
         for command in ["build", "explain", "import"] {
@@ -58,12 +58,12 @@ fn pseudo_file_systems_are_not_looked_through() {
             assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
         }
     }
-    // A link that leads out of it leads out of it.
+    // A link may lead out of it.
     place.write("square.info", square_of(3));
     place.run(&["build", "/proc/self/cwd"]).ended_with(0);
 }
 
-/// What can be read is built; the exit code is that of other refusals, unless something could not be read.
+/// Readable files are built; the exit code is that of other refusals, unless a file could not be read.
 #[test]
 fn one_bad_file_among_good_ones() {
     let place = Place::new();
@@ -83,7 +83,7 @@ fn one_bad_file_among_good_ones() {
         for command in ["build", "explain"] {
             place.run(&[command, "net"]).ended_with(1).says(name);
         }
-        // However it is named.
+        // The same for every way to name it.
         place.run(&["build", "net/good.info", &format!("net/{name}")]).ended_with(1).says(name);
         place.run(&["build", &format!("net/{name}")]).ended_with(2).says(name);
     }
@@ -93,7 +93,7 @@ fn one_bad_file_among_good_ones() {
 }
 
 #[test]
-fn operators_that_the_backend_does_not_have() {
+fn operators_that_the_backend_lacks() {
     let place = Place::new();
     let text = std::fs::read_to_string(SQUARE).unwrap();
     place.write("net/conv.info", text.replace("\"Square\"", "\"Conv9D\""));
@@ -122,7 +122,7 @@ fn wrong_values_for_a_run() {
 }
 
 #[test]
-fn a_cache_folder_that_is_a_file_costs_one_warning() {
+fn a_cache_directory_that_is_a_file_costs_one_warning() {
     let place = Place::new();
     place.write("file", "not a folder");
     let build = |mode: &str| {
@@ -166,7 +166,7 @@ fn a_kernel_meta_that_cannot_be_written_is_a_problem() {
 }
 
 #[test]
-fn no_compiler_says_what_to_install() {
+fn a_missing_compiler_is_reported_with_the_package_to_install() {
     let place = Place::new();
     std::fs::create_dir(place.path("empty")).unwrap();
     let empty = place.path("empty");
@@ -182,12 +182,12 @@ fn no_compiler_says_what_to_install() {
     assert!(ran.stdout.contains("apt install gcc"), "{ran:?}");
 }
 
-/// A compiler that answers questions as the system's does, and compiles as `body` has it.
+/// A compiler that answers queries as the system's does, and compiles by `body`.
 fn compiler(place: &Place, body: &str) -> String {
     place.compiler("cc-odd", body).to_str().unwrap().to_owned()
 }
 
-/// Its output is part of the sentence.
+/// Its output is part of the message.
 #[test]
 fn a_compiler_that_answers_nothing() {
     let place = Place::new();
@@ -207,7 +207,7 @@ fn a_compiler_that_fails() {
     let log = ran.stdout.split('`').find(|part| part.ends_with("compile.log")).unwrap();
     assert!(std::fs::read_to_string(log).unwrap().contains("the moon is full"));
     assert!(place.entries().is_empty());
-    // No failure is a verdict: with a compiler that works the same build works.
+    // A failure is not stored: with a working compiler the same build succeeds.
     place.run(&["build", SQUARE]).ended_with(0);
 }
 

@@ -1,4 +1,4 @@
-//! Caches that frameworks keep themselves, checked with the real command.
+//! Caches of frameworks, checked with the real command.
 #![expect(clippy::disallowed_methods, reason = "tests break caches by hand")]
 
 use std::fs;
@@ -18,7 +18,7 @@ fn ranks(place: &Place) -> Vec<Rank> {
 }
 
 #[test]
-fn whole_caches_are_in_order() {
+fn intact_caches_have_no_findings() {
     let place = Place::new();
     ranks(&place);
     (0..3).for_each(|number| {
@@ -34,9 +34,9 @@ fn whole_caches_are_in_order() {
     assert!(["damaged", "orphans", "in_progress", "unreadable", "foreign"].into_iter().all(zero), "{json}");
 }
 
-/// A person sees how far it is, and nothing of that is left when the table comes.
+/// A terminal shows the progress, and clears it before the table.
 #[test]
-fn a_terminal_shows_progress_until_the_table_is_there() {
+fn a_terminal_shows_progress_until_the_table_is_printed() {
     let place = Place::new();
     ranks(&place);
     let shown = |args: &[&str]| {
@@ -45,7 +45,7 @@ fn a_terminal_shows_progress_until_the_table_is_there() {
         shown
     };
     let text = shown(&["verify", "run"]);
-    // The terminal says where the cursor goes: `ESC [ 2 K` clears a line.
+    // `ESC [ 2 K` clears a line of a terminal.
     let (before, after) = text.split_once("20 kernels checked: 20 valid").unwrap_or_default();
     let (drawn, printed) = before.rsplit_once("\x1b[2K").unwrap_or_default();
     let bars: Vec<&str> = drawn.split(['\r', '\n']).filter(|line| line.contains("/5 ")).collect();
@@ -56,22 +56,22 @@ fn a_terminal_shows_progress_until_the_table_is_there() {
         "{text:?}"
     );
     assert!(!after.contains('\x1b'), "{after:?}");
-    // What another program reads is nothing but JSON.
+    // A program gets JSON only.
     let json = shown(&["verify", "run", "--format", "json"]);
     assert!(json.starts_with('{') && !json.contains('\x1b'), "{json:?}");
 }
 
 #[test]
-fn damage_is_named_with_what_the_framework_would_do() {
+fn damage_is_reported_with_the_behavior_of_the_framework() {
     let place = Place::new();
     let ranks = ranks(&place);
-    let torn = ranks[2].dir(&place.path("run")).join(format!("{}.json", ranks[2].square(3).stem));
-    let bytes = fs::read(&torn).unwrap();
-    fs::write(&torn, &bytes[..bytes.len() / 2]).unwrap();
-    // It may be in the making; half an hour later it is not.
+    let damaged = ranks[2].dir(&place.path("run")).join(format!("{}.json", ranks[2].square(3).stem));
+    let bytes = fs::read(&damaged).unwrap();
+    fs::write(&damaged, &bytes[..bytes.len() / 2]).unwrap();
+    // It may be in progress; half an hour later it is damaged.
     let ran = place.run(&["verify", "run"]).ended_with(1);
     assert!(ran.stdout.contains("in progress run/rank_2/kernel_meta/square_"), "{ran:?}");
-    age(&torn).unwrap();
+    age(&damaged).unwrap();
     let ran = place.run(&["verify", "run"]).ended_with(1);
     for part in [
         "damaged     run/rank_2/kernel_meta/square_",
@@ -87,7 +87,7 @@ fn damage_is_named_with_what_the_framework_would_do() {
     let item = items.iter().find(|item| item["state"] != "intact").unwrap();
     assert_eq!((&item["state"], &item["effect"]), (&json!("damaged"), &json!("aborts")), "{json}");
     assert_eq!(json["ranks"][0]["ranks"][2]["lacks"][0]["name"], ranks[0].square(3).stem);
-    assert_eq!(fs::read(&torn).unwrap(), &bytes[..bytes.len() / 2]);
+    assert_eq!(fs::read(&damaged).unwrap(), &bytes[..bytes.len() / 2]);
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn kernels_beside_caches_are_checked_too() {
     place.write("run/settings.json", "{\"torn\"");
     let json = place.run(&["verify", "run", "--format", "json"]).ended_with(0).json();
     assert_eq!((&json["checked"], &json["valid"]), (&json!(2), &json!(2)), "{json}");
-    // What a repair took away is nobody's kernel any more.
+    // Quarantined files are no kernels.
     rank.square(3).write(&place.path("run/rank_0/kernel_meta.opkeep-quarantine/1")).unwrap();
     let json = place.run(&["verify", "run", "--format", "json"]).ended_with(0).json();
     assert_eq!(json["checked"], 2, "{json}");
@@ -108,13 +108,13 @@ fn kernels_beside_caches_are_checked_too() {
 }
 
 #[test]
-fn what_is_no_kernel_is_not_counted_as_one() {
+fn other_files_are_not_counted_as_kernels() {
     let place = Place::new();
-    let folder = place.path("run/kernel_cache/Ascend910B2");
-    cann_kernel("Ascend910B2", 1).write(&folder).unwrap();
+    let dir = place.path("run/kernel_cache/Ascend910B2");
+    cann_kernel("Ascend910B2", 1).write(&dir).unwrap();
     for name in ["te_gone_1.lock", "te_gone_2.lock"] {
-        fs::write(folder.join(name), "").unwrap();
-        age(&folder.join(name)).unwrap();
+        fs::write(dir.join(name), "").unwrap();
+        age(&dir.join(name)).unwrap();
     }
     let ran = place.run(&["verify", "run"]).ended_with(1);
     assert!(ran.stdout.contains("1 kernel checked: 1 valid, 0 refused; 0 files unusable\n"), "{ran:?}");
@@ -124,12 +124,12 @@ fn what_is_no_kernel_is_not_counted_as_one() {
 }
 
 #[test]
-fn what_may_be_in_the_making_is_not_in_order() {
+fn kernels_that_may_be_in_progress_are_not_intact() {
     let place = Place::new();
-    let folder = place.path("run/kernel_cache/Ascend910B2");
+    let dir = place.path("run/kernel_cache/Ascend910B2");
     let kernel = cann_kernel("Ascend910B2", 1);
-    kernel.write(&folder).unwrap();
-    fs::write(folder.join(format!("{}.json", kernel.stem)), "{").unwrap();
+    kernel.write(&dir).unwrap();
+    fs::write(dir.join(format!("{}.json", kernel.stem)), "{").unwrap();
     let ran = place.run(&["verify", "run"]).ended_with(1);
     assert!(ran.stdout.contains("1 not checked, since a build may still be writing"), "{ran:?}");
     let json = place.run(&["verify", "run", "--format", "json"]).ended_with(1).json();
@@ -137,20 +137,20 @@ fn what_may_be_in_the_making_is_not_in_order() {
 }
 
 #[test]
-fn what_a_repair_set_aside_is_not_judged_again() {
+fn quarantined_kernels_are_not_judged_again() {
     let place = Place::new();
     let rank = Rank::new(0);
     rank.square(1).write(&rank.dir(&place.path("run"))).unwrap();
-    let aside = place.path("run/rank_0/kernel_meta.opkeep-quarantine/1");
+    let quarantine = place.path("run/rank_0/kernel_meta.opkeep-quarantine/1");
     let mut wrong = rank.square(2);
     wrong.object.push(0);
-    wrong.write(&aside).unwrap();
+    wrong.write(&quarantine).unwrap();
     let ran = place.run(&["verify", "run"]).ended_with(0);
     assert!(ran.stdout.ends_with("1 kernel checked: 1 valid, 0 refused; 0 files unusable\n"), "{ran:?}");
 }
 
 #[test]
-fn whole_kernels_at_which_the_framework_chokes_are_told() {
+fn intact_kernels_that_the_framework_rejects_are_reported() {
     let place = Place::new();
     let (rank, mut kernel) = (Rank::new(0), Rank::new(0).square(1));
     let mut fields: Value = serde_json::from_slice(&kernel.json).unwrap();
@@ -163,15 +163,15 @@ fn whole_kernels_at_which_the_framework_chokes_are_told() {
     assert_eq!(json["caches"][0]["items"][0]["effect"], "fails-later", "{json}");
 }
 
-/// Repair leaves packages alone, so nobody is sent there.
+/// Repair does not change packages, so it is not proposed for them.
 #[test]
-fn what_is_damaged_in_a_package_is_to_be_installed_again() {
+fn damage_in_a_package_needs_a_new_installation() {
     let place = Place::new();
-    let folder = place.path("opp/op_impl/ai_core/tbe/kernel/ascend910b/square");
+    let dir = place.path("opp/op_impl/ai_core/tbe/kernel/ascend910b/square");
     let kernel = cann_kernel("Ascend910B2", 1);
-    kernel.write(&folder).unwrap();
+    kernel.write(&dir).unwrap();
     place.run(&["verify", "opp"]).ended_with(0);
-    let object = folder.join(format!("{}.o", kernel.stem));
+    let object = dir.join(format!("{}.o", kernel.stem));
     fs::write(&object, "torn").unwrap();
     age(&object).unwrap();
     let ran = place.run(&["verify", "opp"]).ended_with(1);

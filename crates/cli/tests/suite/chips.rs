@@ -1,4 +1,4 @@
-//! Kernels for other chips than the one that is to run them, and directories as CANN and its users leave them.
+//! Kernels for other chips than the target, and directories of CANN and its users.
 #![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
 
 use std::fs;
@@ -15,7 +15,7 @@ fn other_chip(rank: &Rank) -> CachedKernelFiles {
     rank.square(1).compiled_for(Chip::Ascend910B)
 }
 
-/// A run in which rank 0 has one kernel in order, and one for another chip.
+/// A run in which rank 0 has one intact kernel, and one for another chip.
 fn run() -> (Place, CachedKernelFiles) {
     let place = Place::new();
     let rank = Rank::new(0);
@@ -25,12 +25,12 @@ fn run() -> (Place, CachedKernelFiles) {
     (place, other)
 }
 
-fn put(folder: &Path, pair: &Pair) {
-    fs::create_dir_all(folder).unwrap();
+fn put(dir: &Path, pair: &Pair) {
+    fs::create_dir_all(dir).unwrap();
     let [json, object] = pair.file_names();
     for (name, bytes) in [(json, &pair.json), (object, &pair.object)] {
-        fs::write(folder.join(&name), bytes).unwrap();
-        age(&folder.join(&name)).unwrap();
+        fs::write(dir.join(&name), bytes).unwrap();
+        age(&dir.join(&name)).unwrap();
     }
 }
 
@@ -80,21 +80,21 @@ fn verify_refuses_a_kernel_for_another_chip() {
 }
 
 #[test]
-fn repair_leaves_it_where_it_is() {
+fn repair_does_not_move_a_kernel_for_another_chip() {
     let (place, other) = run();
     let before = DirSnapshot::of(&place.path("run")).unwrap();
     for force in [&[][..], &["--force"]] {
         let ran = place.run(&[&["repair", "run"], force].concat()).ended_with(1);
         says(&ran, &[&other.stem, "but its descriptor names Ascend910A: it is not damaged, so it stays"]);
     }
-    let kernels = |folder: &DirSnapshot| {
-        folder.files().map(Path::to_owned).filter(|path| !path.ends_with(".opkeep.lock")).collect::<Vec<_>>()
+    let kernels = |dir: &DirSnapshot| {
+        dir.files().map(Path::to_owned).filter(|path| !path.ends_with(".opkeep.lock")).collect::<Vec<_>>()
     };
     assert_eq!(kernels(&DirSnapshot::of(&place.path("run")).unwrap()), kernels(&before));
 }
 
 #[test]
-fn import_does_not_take_it() {
+fn import_skips_a_kernel_for_another_chip() {
     let (place, other) = run();
     let ran = place.run(&["import", "run", "--format", "json"]).ended_with(1);
     let json = ran.json();
@@ -104,9 +104,9 @@ fn import_does_not_take_it() {
     assert_eq!(place.entries().len(), 1);
 }
 
-/// A kernel for the host that a build put there by request is no mistake; but no other rank gets it for its own.
+/// A kernel for the host that a build placed on request is valid, but no other rank is filled with it.
 #[test]
-fn what_a_build_put_there_is_noted_and_not_given_away() {
+fn kernels_that_a_build_placed_are_noted_and_not_copied() {
     let place = Place::new();
     place.run(&["build", SQUARE]).ended_with(0);
     let ran = place.run(&["verify", "rank_0"]).ended_with(0);
@@ -115,16 +115,16 @@ fn what_a_build_put_there_is_noted_and_not_given_away() {
     let ran = place.run(&["repair", "--fill", "--device-map", "0=2,1=3", "."]).ended_with(1);
     says(&ran, &["is no kernel for Ascend910A, which its descriptor names: `e_machine` of the object"]);
     assert!(fs::read_dir(place.path("rank_1/kernel_meta")).unwrap().next().is_none());
-    // Taken for a framework's own, it is for another machine.
+    // If it is judged as a framework's kernel, it is for another machine.
     fs::remove_file(place.path("rank_0/kernel_meta/.opkeep-manifest")).unwrap();
     checked(&place, "rank_0", 1, [1, 0, 1]);
     checked(&place, "rank_0/kernel_meta/square_12484080525657478220_2.json", 1, [1, 0, 1]);
 }
 
-/// What CANN leaves while and after it compiles, and what packages are built in.
+/// Directories that CANN creates while it compiles, and directories in which packages are built.
 #[test]
-fn directories_of_compilers_are_looked_into() {
-    for folder in [
+fn directories_of_compilers_are_searched() {
+    for dir in [
         "kernel_meta/kernel_meta_4711/kernel_meta",
         "kernel_meta/kernel_meta_a/kernel_meta/kernel_meta_b/kernel_meta",
         "kernel_meta_Add_5f0e/kernel_meta",
@@ -136,22 +136,22 @@ fn directories_of_compilers_are_looked_into() {
         "kernel_meta/just/some/pairs",
     ] {
         let place = Place::new();
-        let folder = place.path("top").join(folder);
+        let dir = place.path("top").join(dir);
         let mut kernel = cann_kernel("Ascend910B2", 1);
-        kernel.write(&folder).unwrap();
+        kernel.write(&dir).unwrap();
         checked(&place, "top", 0, [1, 1, 0]);
         kernel.object.truncate(kernel.object.len() / 2);
-        kernel.write(&folder).unwrap();
+        kernel.write(&dir).unwrap();
         checked(&place, "top", 1, [1, 0, 1]);
         kernel.object.clear();
-        kernel.write(&folder).unwrap();
+        kernel.write(&dir).unwrap();
         let ran = place.run(&["verify", "top"]).ended_with(1);
         let (empty, digest) = (ran.stdout.find("an empty file"), ran.stdout.find("OPV005"));
         assert!(empty.is_some() && empty < digest, "{ran:?}");
     }
 }
 
-/// What no compiler writes and no loader refuses: a warning each, in a cache as by itself, and no error.
+/// A description that no compiler writes and every loader accepts causes a warning, in a cache and by itself.
 #[test]
 fn odd_descriptions_are_warned_of_in_caches_too() {
     type Change = fn(&mut serde_json::Map<String, Value>);
@@ -170,9 +170,9 @@ fn odd_descriptions_are_warned_of_in_caches_too() {
     for (code, change) in changes {
         let place = Place::new();
         let pair = Kernel::new(Chip::Ascend910B, "Add_69cf").build();
-        let folder = place.path("opp/op_impl/ai_core/tbe/kernel/ascend910b/add");
-        put(&folder, &pair.clone().with_fields(change));
-        put(&folder, &Kernel::new(Chip::Ascend910B, "Sub_12ab").build());
+        let dir = place.path("opp/op_impl/ai_core/tbe/kernel/ascend910b/add");
+        put(&dir, &pair.clone().with_fields(change));
+        put(&dir, &Kernel::new(Chip::Ascend910B, "Sub_12ab").build());
         let ran = place.run(&["verify", "opp"]).ended_with(0);
         says(&ran, &["warning     opp/op_impl", code]);
         let json = checked(&place, "opp", 0, [2, 2, 0]);
@@ -180,7 +180,7 @@ fn odd_descriptions_are_warned_of_in_caches_too() {
         assert_eq!(items.len(), 1, "{json}");
         let notes = items[0]["notes"].to_string();
         assert!(notes.contains(code), "{code}: {notes}");
-        let file = folder.join("Add_69cf.json");
+        let file = dir.join("Add_69cf.json");
         let ran = place.run(&["verify", file.to_str().unwrap()]).ended_with(0);
         says(&ran, &["  warning  ", code]);
     }
@@ -206,21 +206,21 @@ fn objects_of_other_programs_are_no_kernels() {
 #[test]
 fn a_path_without_a_kernel_is_an_error() {
     let place = Place::new();
-    for folder in ["empty", "cache/kernel_meta", "cache/rank_0/kernel_meta", "atc/kernel_cache/Ascend910B2"] {
-        fs::create_dir_all(place.path(folder)).unwrap();
-        for path in [folder, folder.split('/').next().unwrap()] {
+    for dir in ["empty", "cache/kernel_meta", "cache/rank_0/kernel_meta", "atc/kernel_cache/Ascend910B2"] {
+        fs::create_dir_all(place.path(dir)).unwrap();
+        for path in [dir, dir.split('/').next().unwrap()] {
             let says = format!("there is no kernel file in `{path}`");
             let ran = place.run(&["verify", path, "--format", "json"]).ended_with(2).says(&says);
             assert_eq!(ran.json()["unusable"], 1, "{ran:?}");
         }
     }
-    // The others that are named are checked all the same.
+    // The other named paths are checked.
     cann_kernel("Ascend910B2", 1).write(&place.path("full/kernel_cache/Ascend910B2")).unwrap();
     let json = place.run(&["verify", "full", "empty", "full", "--format", "json"]).ended_with(2).json();
     assert_eq!((&json["checked"], &json["valid"], &json["unusable"]), (&json!(1), &json!(1), &json!(1)));
 }
 
-/// What the system makes up is never entered, however it is reached.
+/// Pseudo file systems are never entered, however they are reached.
 #[test]
 fn pseudo_file_systems_are_not_entered() {
     let place = Place::new();
@@ -232,7 +232,7 @@ fn pseudo_file_systems_are_not_entered() {
 /// Names that no toolkit has.
 const UNKNOWN: [&str; 5] = ["Ascend910B9", "Ascend910C", "AscendXYZ", "310P3", ""];
 
-/// A rank's directory with kernels of these chips, whose descriptors all name `soc`.
+/// A rank's directory with kernels for these chips; all descriptors name `soc`.
 fn rank_naming(place: &Place, soc: &'static str, chips: &[Chip]) -> Vec<CachedKernelFiles> {
     let rank = Rank { soc, ..Rank::new(0) };
     let kernel = |(number, chip): (u32, &Chip)| {
@@ -244,7 +244,7 @@ fn rank_naming(place: &Place, soc: &'static str, chips: &[Chip]) -> Vec<CachedKe
 }
 
 #[test]
-fn what_an_unknown_chip_runs_cannot_be_judged() {
+fn kernels_for_an_unknown_chip_cannot_be_judged() {
     for soc in UNKNOWN {
         let place = Place::new();
         let kernels = rank_naming(&place, soc, &[Chip::Ascend910B, Chip::Ascend910B]);
@@ -260,7 +260,7 @@ fn what_an_unknown_chip_runs_cannot_be_judged() {
             let ran = place.run(&["verify", &format!("{directory}/{}.json", kernels[0].stem)]).ended_with(0);
             says(&ran, &["for Ascend\n", "OPV032", &format!("unknown chip `{soc}`")]);
         }
-        // One that the others show to be for another chip is an error all the same.
+        // A kernel that differs from the others in its chip is still an error.
         let place = Place::new();
         let odd =
             rank_naming(&place, soc, &[Chip::Ascend910B, Chip::Ascend910B, Chip::Ascend910]).pop().unwrap();
@@ -279,7 +279,7 @@ fn what_an_unknown_chip_runs_cannot_be_judged() {
 
 /// A chip that CANN compiles for, and of which no object was ever seen.
 #[test]
-fn what_a_chip_runs_that_was_never_seen_cannot_be_judged() {
+fn kernels_for_a_chip_without_samples_cannot_be_judged() {
     let place = Place::new();
     rank_naming(&place, "Ascend310", &[Chip::Ascend910]);
     let ran = place.run(&["verify", "run"]).ended_with(0);
@@ -287,7 +287,7 @@ fn what_a_chip_runs_that_was_never_seen_cannot_be_judged() {
 }
 
 #[test]
-fn a_kernel_for_an_unknown_chip_is_neither_imported_nor_given_away() {
+fn a_kernel_for_an_unknown_chip_is_neither_imported_nor_copied() {
     for soc in UNKNOWN {
         let place = Place::new();
         rank_naming(&place, soc, &[Chip::Ascend910]);
@@ -324,7 +324,7 @@ fn nothing_is_valid_for_a_chip_that_is_not_known() {
         let ran = ran.says(&format!("the target `{soc}` is not known"));
         assert!(!ran.stdout.contains("valid"), "{ran:?}");
     }
-    // One of a store is judged by what its target is called.
+    // A kernel of a store is judged by the name of its target.
     let rank = Rank { soc: "Ascend910B2", ..Rank::new(0) };
     rank.square(1).write(&rank.dir(&place.path("run"))).unwrap();
     place.run(&["import", "run"]).ended_with(0);

@@ -1,9 +1,9 @@
-//! Compilers that do what they should not: that kernel fails and says why, the others are built, and nothing bad is kept.
+//! Misbehaving compilers: their kernel fails with a reason, the others are built, and nothing invalid is stored.
 #![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
 
 use std::path::{Path, PathBuf};
 
-use crate::common::crowd::{Build, Teller, network, until};
+use crate::common::crowd::{Build, LoggingCompiler, network, until};
 use crate::common::{Place, Ran};
 use serde_json::Value;
 
@@ -12,14 +12,16 @@ const WITH_A_BAD_ONE: usize = 4;
 
 /// Builds [`WITH_A_BAD_ONE`] kernels with a compiler that does `bad` instead of one of them, the third that is begun.
 ///
-/// That one fails, for a reason that has all of `says` in it, and the others are built. What is kept is good; and with the
-/// compiler in order the build is too. Gives the reason.
+/// That one fails with a reason that contains all of `says`, and the others are built. All entries are valid; and with a
+/// working compiler the build succeeds. Returns the reason.
 #[track_caller]
 fn one_is_bad(place: &Place, bad: &str, args: &[&str], says: &[&str]) -> String {
     network(place, WITH_A_BAD_ONE);
-    // Of two that begin at once one is the third.
-    let cc =
-        Teller::new(place, &format!("[ $begun -ge 3 ] && mkdir ../../../third 2> /dev/null && {{ {bad}\n}}"));
+    // Of two that begin at once, one is the third.
+    let cc = LoggingCompiler::new(
+        place,
+        &format!("[ $begun -ge 3 ] && mkdir ../../../third 2> /dev/null && {{ {bad}\n}}"),
+    );
     let ran = Build::start(place, 0, &cc, args).end().ended_with(1);
     let (failed, built) = (ran.count("failed"), ran.count("compiled"));
     assert_eq!((failed, built), (1, WITH_A_BAD_ONE as u64 - 1), "{ran:?}");
@@ -36,7 +38,7 @@ fn one_is_bad(place: &Place, bad: &str, args: &[&str], says: &[&str]) -> String 
     reason
 }
 
-/// Why the kernel that failed did.
+/// The reason of the failed kernel.
 fn reason(ran: &Ran) -> String {
     let json = ran.json();
     let failed = |result: &&Value| result["outcome"] == "failed";
@@ -44,7 +46,7 @@ fn reason(ran: &Ran) -> String {
     result["reason"].as_str().unwrap().to_owned()
 }
 
-/// Sees that so many kernels are kept, that all of them are valid, and that nothing was left lying about.
+/// Asserts that this many kernels are stored, that all are valid, and that no temporary file stays.
 #[track_caller]
 fn only_good(place: &Place, kernels: usize) {
     let entries = place.entries();
@@ -52,13 +54,13 @@ fn only_good(place: &Place, kernels: usize) {
     let paths: Vec<&str> = entries.iter().map(|path| path.to_str().unwrap()).collect();
     place.run(&[&["inspect"], &paths[..]].concat()).ended_with(0);
     let meta = place.path("rank_0/kernel_meta");
-    assert_eq!(crate::common::crowd::whole_pairs(&meta), kernels);
+    assert_eq!(crate::common::crowd::intact_pairs(&meta), kernels);
     place.run(&["verify", meta.to_str().unwrap()]).ended_with(0);
     let tmp = crate::common::files(&place.path("tmp"));
     assert!(tmp.iter().all(|path| !path.to_string_lossy().contains("/work-")), "{tmp:?}");
 }
 
-/// The file that a reason says the whole output is in.
+/// The file with the complete output that a reason names.
 #[track_caller]
 fn kept_log(reason: &str) -> PathBuf {
     let named = reason.split('`').find(|part| part.ends_with("compile.log"));
@@ -114,7 +116,7 @@ fn a_compiler_that_floods_its_output() {
     assert!(kilobytes < 60_000, "{peak}");
 }
 
-/// Objects that are none, or those of others: each is refused, and where it can be looked at is told.
+/// Invalid objects and objects of other kernels are refused, and a copy for inspection is named.
 #[test]
 fn a_compiler_that_writes_a_wrong_object() {
     let arm = "printf '\\267' | dd of=kernel.o bs=1 seek=18 conv=notrunc 2>/dev/null; exit 0";
@@ -124,7 +126,7 @@ fn a_compiler_that_writes_a_wrong_object() {
         ("an empty object", ": > kernel.o; exit 0".to_owned(), "OPV"),
         ("half an object", "cc \"$@\"; truncate -s 600 kernel.o; exit 0".to_owned(), "OPV"),
         ("of another machine", format!("cc \"$@\"; {arm}"), "OPV"),
-        // What another compile left: valid, and another kernel.
+        // The object of another compile: valid, but of another kernel.
         (
             "another kernel",
             "sed -i 's/[a-z_0-9]*__kernel0/square_1__kernel0/' kernel.c; cc \"$@\"; exit 0".to_owned(),
@@ -145,9 +147,9 @@ fn a_compiler_that_writes_a_wrong_object() {
     }
 }
 
-/// Where nothing can be kept, what was said is told all the same.
+/// Even if no file can be kept, the compiler's output is reported.
 #[test]
-fn a_compiler_that_takes_its_folder_away() {
+fn a_compiler_that_deletes_its_directory() {
     let place = Place::new();
     one_is_bad(&place, "here=$(pwd); cd /; rm -r \"$here\"; echo gone; exit 1", &[], &["gone"]);
 }
@@ -157,7 +159,7 @@ fn the_first_failure_ends_the_build_if_that_is_wanted() {
     let place = Place::new();
     network(&place, KERNELS);
     let (fails, fails_later) = ("echo 'kernel.c:1: error: no' >&2; exit 1", "[ $begun -ge 10 ] && exit 1");
-    let cc = Teller::with_habits(&place, &[fails, fails_later]);
+    let cc = LoggingCompiler::with_behaviors(&place, &[fails, fails_later]);
     cc.does(fails);
     let ran = Build::start(&place, 0, &cc, &["--fail-fast", "--jobs", "1"]).end().ended_with(1);
     assert_eq!((ran.count("failed"), ran.count("skipped"), cc.compiles().0), (1, KERNELS as u64 - 1, 1));
@@ -172,7 +174,7 @@ fn the_first_failure_ends_the_build_if_that_is_wanted() {
     let ran = Build::start(&place, 0, &cc, &["--jobs", "1"]).end().ended_with(1);
     assert_eq!((ran.count("failed"), cc.compiles().0), (KERNELS as u64, 1 + KERNELS));
     assert!(place.entries().is_empty());
-    // What was built before the failure is kept.
+    // Kernels that were built before the failure are stored.
     cc.does(fails_later);
     let ran = Build::start(&place, 0, &cc, &["--fail-fast", "--jobs", "1"]).end().ended_with(1);
     assert_eq!((ran.count("compiled"), ran.count("failed"), ran.count("skipped")), (2, 1, 3));
@@ -180,13 +182,13 @@ fn the_first_failure_ends_the_build_if_that_is_wanted() {
     assert_eq!(place.entries().len(), 2);
 }
 
-/// Compilers are as nice as they are told to be, and not a bit without.
+/// Compilers run with the configured niceness, and by default with none.
 #[test]
 fn compilers_are_nice_if_that_is_wanted() {
     let place = Place::new();
     network(&place, 3);
     let log = place.path("nice");
-    let cc = Teller::new(&place, &format!("cut -d ' ' -f 19 /proc/$$/stat >> '{}'", log.display()));
+    let cc = LoggingCompiler::new(&place, &format!("cut -d ' ' -f 19 /proc/$$/stat >> '{}'", log.display()));
     let own: i64 = {
         let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
         stat.rsplit(')').next().unwrap().split_whitespace().nth(16).unwrap().parse().unwrap()

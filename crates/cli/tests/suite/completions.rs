@@ -1,19 +1,19 @@
-//! What shells complete.
+//! Completion scripts for shells.
 
 use std::process::Command;
 
 use crate::common::Place;
 
-/// Saves the script for `shell` in the place, and gives its text.
+/// Saves the script for `shell` in the place, and returns its text.
 fn script(place: &Place, shell: &str) -> String {
     let script = place.run(&["completions", shell]).ended_with(0).stdout;
     place.write(&format!("script.{shell}"), &script);
     script
 }
 
-/// What a shell prints for `code`, run beside its script; none if this machine does not have the shell.
+/// The output of a shell for `code`, run beside its script; `None` if the machine lacks the shell.
 fn says(place: &Place, program: &str, args: &[&str], code: &str) -> Option<String> {
-    let output = Command::new(program).args(args).arg(code).current_dir(place.folder.path()).output().ok()?;
+    let output = Command::new(program).args(args).arg(code).current_dir(place.dir.path()).output().ok()?;
     assert!(output.status.success(), "{program}: {output:?}");
     Some(String::from_utf8(output.stdout).unwrap())
 }
@@ -71,7 +71,7 @@ fn powershell_has_a_completer() {
 }
 
 #[test]
-fn a_shell_that_is_not_known_is_an_error_that_names_all() {
+fn an_unknown_shell_is_an_error_that_names_all() {
     let place = Place::new();
     place.run(&["completions", "tcsh"]).ended_with(2).says("bash, elvish, fish, powershell, zsh");
 }

@@ -1,4 +1,4 @@
-//! Kernels are compiled from what their keys cover, by whatever means the host has; and a kernel that would need more is
+//! Kernels are compiled from the files that their keys cover, by any means of the host; a kernel that needs more is
 //! refused by name.
 #![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
 
@@ -10,7 +10,7 @@ use std::process::Command;
 use crate::common::{Place, Ran, files};
 use opkeep_testkit::{Means, without_means};
 
-/// A host that has all means, and hosts that lack some, with what is said of them.
+/// A host that has all means, and hosts that lack some, with the reported means of each.
 const HOSTS: [(&[Means], &str); 4] = [
     (&[], "compiles are confined by Landlock:"),
     (&[Means::Landlock], "compiles are observed by seccomp ("),
@@ -46,7 +46,7 @@ fn gcc_with_headers(place: &Place) -> (String, std::path::PathBuf) {
 }
 
 #[test]
-fn hosts_say_by_what_means_kernels_are_confined() {
+fn hosts_report_how_kernels_are_confined() {
     let place = Place::new();
     for (lacks, says) in HOSTS {
         let ran = run(place.command(&["targets"]).env("CC", "gcc"), lacks);
@@ -77,7 +77,7 @@ fn hosts_that_observe_have_the_same_keys() {
             gcc => gcc.to_owned(),
         };
         for (at, (lacks, says)) in HOSTS[..2].iter().enumerate() {
-            // What another host remembers is not there.
+            // The files that another host remembers do not exist here.
             let tmp = place.path(&format!("tmp-{at}"));
             std::fs::create_dir(&tmp).unwrap();
             let mut command = place.command(&["build", "net", "--format", "json", "--no-kernel-meta"]);
@@ -101,7 +101,7 @@ fn wrapper(place: &Place, reads: &str) -> String {
 }
 
 #[test]
-fn what_only_some_kernels_read_is_refused_by_name_and_can_be_declared() {
+fn files_that_only_some_kernels_read_are_refused_by_name_and_can_be_declared() {
     for reads in ["more=$(cat FLAGS) || exit 1", ". FLAGS", "read more < FLAGS || exit 1"] {
         for (lacks, says) in &HOSTS[..2] {
             let place = place();
@@ -124,7 +124,7 @@ fn what_only_some_kernels_read_is_refused_by_name_and_can_be_declared() {
 
 /// A compiler without a wrapper is confined only: its assembler is denied a file that the probe's sources do not include.
 #[test]
-fn what_a_compiler_reads_for_some_kernels_is_refused_by_name_and_can_be_declared() {
+fn files_that_a_compiler_reads_for_some_kernels_are_refused_and_can_be_declared() {
     for (lacks, says) in &HOSTS[..3] {
         let place = place();
         let flags = place.write("flags", "1").display().to_string();
@@ -146,9 +146,9 @@ fn what_a_compiler_reads_for_some_kernels_is_refused_by_name_and_can_be_declared
     }
 }
 
-/// A program that is denied is not run, and what it would have read is told with it.
+/// A denied program is not run, and the files that it would have read are reported with it.
 #[test]
-fn what_a_wrapper_starts_for_some_kernels_is_named_with_what_it_reads() {
+fn programs_of_a_wrapper_are_named_with_the_files_that_they_read() {
     for (lacks, says) in &HOSTS[..2] {
         let place = place();
         let cc = wrapper(&place, "more=$(head -c 3 FLAGS)");
@@ -159,9 +159,9 @@ fn what_a_wrapper_starts_for_some_kernels_is_named_with_what_it_reads() {
     }
 }
 
-/// A compile changes a header before it reads it, and includes another one by it, which no key covers yet.
+/// A compile changes a header before it reads it; the header then includes another one, which no key covers.
 #[test]
-fn a_toolchain_that_moves_while_it_compiles_is_probed_again() {
+fn a_toolchain_that_changes_while_it_compiles_is_probed_again() {
     for (lacks, says) in &HOSTS[..2] {
         let place = place();
         let (header, new) = (place.write("a.h", ""), place.write("new", "#include \"c.h\"\n"));
@@ -175,14 +175,14 @@ fn a_toolchain_that_moves_while_it_compiles_is_probed_again() {
         let cc = place.script("moving-cc", &body).display().to_string();
         let ran = build(&place, &cc, lacks, &["--jobs", "1"]).ended_with(0);
         assert_eq!(ran.count("compiled"), 2, "{says}: {ran:?}");
-        // Nothing is kept of what was compiled with another header than its key has.
+        // A kernel that was compiled with another header than that of its key is not stored.
         assert_eq!(place.entries().len(), 0, "{says}: {ran:?}");
         assert_eq!(build(&place, &cc, lacks, &[]).ended_with(0).count("compiled"), 2, "{says}");
         assert_eq!(build(&place, &cc, lacks, &[]).ended_with(0).count("reused"), 2, "{says}");
     }
 }
 
-/// A compiler that makes another object where Landlock is in force is not confined by it.
+/// A compiler whose object changes under Landlock is not confined by Landlock.
 #[test]
 fn a_compiler_that_landlock_changes_is_observed_instead() {
     let place = place();
@@ -194,7 +194,7 @@ fn a_compiler_that_landlock_changes_is_observed_instead() {
     assert!(ran.stdout.contains(says), "{ran:?}");
 }
 
-/// What the probe found is remembered by the machine's user, and checked without the compiler.
+/// The result of the probe is stored for the user of the machine, and checked without the compiler.
 #[test]
 fn a_later_process_starts_no_compiler() {
     let place = place();
@@ -219,9 +219,9 @@ fn the_implicit_header_counts_only_beside_headers_of_the_users() {
     assert!(reads(&cc, &place).contains("stdc-predef.h"));
 }
 
-/// A wrapper that goes on without what is denied to it would make another kernel than it does by itself.
+/// A wrapper that ignores a denial would compile another kernel than without confinement.
 #[test]
-fn what_is_denied_in_silence_is_refused_by_name() {
+fn silently_denied_files_are_refused_by_name() {
     for (lacks, says) in &HOSTS[..2] {
         let place = place();
         let cc = wrapper(&place, "more=$(cat FLAGS 2> /dev/null)");
@@ -232,9 +232,9 @@ fn what_is_denied_in_silence_is_refused_by_name() {
     }
 }
 
-/// Landlock denies no look, so that compiles with a wrapper are observed besides.
+/// Landlock does not deny `stat`, so compiles with a wrapper are also observed.
 #[test]
-fn what_only_some_kernels_look_at_is_refused_by_name_and_can_be_declared() {
+fn files_that_only_some_kernels_stat_are_refused_and_can_be_declared() {
     for looks in ["[ -s FLAGS ] && more=-O1", "[ -x FLAGS ] || more=-O1"] {
         for (lacks, says) in &HOSTS[..2] {
             let place = place();
@@ -246,16 +246,16 @@ fn what_only_some_kernels_look_at_is_refused_by_name_and_can_be_declared() {
             let declared = ["--toolchain-input", flags.as_str()];
             assert_eq!(build(&place, &cc, lacks, &declared).ended_with(0).count("compiled"), 2, "{says}");
             assert_eq!(build(&place, &cc, lacks, &declared).ended_with(0).count("reused"), 2, "{says}");
-            // What it looks at counts, then.
+            // Then a file whose status it requests counts.
             std::fs::set_permissions(&flags, Permissions::from_mode(0o755)).unwrap();
             assert_eq!(build(&place, &cc, lacks, &declared).ended_with(0).count("compiled"), 2, "{says}");
         }
     }
 }
 
-/// Where nothing is, the directory is what can be declared.
+/// If the file does not exist, its directory can be declared.
 #[test]
-fn what_only_some_kernels_miss_is_refused_and_its_directory_can_be_declared() {
+fn files_that_only_some_kernels_miss_are_refused_and_their_directory_can_be_declared() {
     let place = place();
     std::fs::create_dir(place.path("settings")).unwrap();
     let settings = place.path("settings").display().to_string();
@@ -274,7 +274,7 @@ fn what_only_some_kernels_miss_is_refused_and_its_directory_can_be_declared() {
     assert_eq!((count("compiled"), count("reused")), (2, 2));
 }
 
-/// A wrapper that is a program is one, too.
+/// Wrappers that are binaries are treated like scripts.
 #[test]
 fn programs_that_run_a_compiler_are_observed_like_scripts() {
     let place = place();
@@ -296,16 +296,16 @@ fn programs_that_run_a_compiler_are_observed_like_scripts() {
         let ran = build(&place, &cc, lacks, &[]).ended_with(1);
         assert!(ran.stdout.contains(&flags.display().to_string()), "{says}: {ran:?}");
     }
-    // Nothing shows here what it looks at.
+    // Here nothing observes which files it looks for.
     for (lacks, says) in &HOSTS[2..] {
         let ran = build(&place, &cc, lacks, &[]).ended_with(0);
         assert_eq!((ran.count("compiled"), place.entries().len()), (2, 0), "{says}: {ran:?}");
     }
 }
 
-/// Without an observer it is not known what a script reads: it compiles, and nothing is kept.
+/// Without an observer the files that a script reads are unknown: it compiles, and nothing is stored.
 #[test]
-fn nothing_of_a_script_is_kept_where_nothing_is_observed() {
+fn nothing_of_a_script_is_stored_without_an_observer() {
     let place = place();
     let cc = place.script("wrapped-cc", "exec gcc \"$@\"").display().to_string();
     for _ in 0..2 {
@@ -315,9 +315,9 @@ fn nothing_of_a_script_is_kept_where_nothing_is_observed() {
     }
 }
 
-/// Too few descriptors are no property of the host: nothing of it is remembered.
+/// A shortage of file descriptors is no property of the host, so it is not remembered.
 #[test]
-fn a_shortage_of_descriptors_says_nothing_of_the_means() {
+fn a_shortage_of_file_descriptors_is_not_remembered() {
     for limit in (20..30).step_by(2) {
         let place = place();
         let mut short = Command::new("sh");
@@ -334,7 +334,7 @@ fn a_shortage_of_descriptors_says_nothing_of_the_means() {
 }
 
 #[test]
-fn launchers_are_left_out_and_said_so() {
+fn launchers_are_omitted_and_reported() {
     let place = place();
     for name in ["ccache", "sccache", "distcc", "icecc"] {
         let bin = place.path(&format!("{name}-bin"));
@@ -359,7 +359,7 @@ fn launchers_are_left_out_and_said_so() {
         let link = bin.join("cc").display().to_string();
         is_left_out(run(command.env("PATH", path), &[]).ended_with(0), &link);
     }
-    // It is the compiler alone.
+    // Only the compiler counts.
     assert_eq!(build(&place, "gcc", &[], &[]).ended_with(0).count("reused"), 2);
 }
 
@@ -374,7 +374,7 @@ fn words_that_are_no_options_are_refused() {
     }
 }
 
-/// A word of CC counts as a whole, also if part of it names a file.
+/// All text of a word of CC counts, also if part of it names a file.
 #[test]
 fn words_that_name_files_keep_the_rest_of_their_text() {
     let place = place();
@@ -386,7 +386,7 @@ fn words_that_name_files_keep_the_rest_of_their_text() {
 }
 
 #[test]
-fn odd_temporary_directories_hit_and_are_left_clean() {
+fn odd_temporary_directories_hit_and_stay_clean() {
     for name in ["a=b", "with space", "comma,colon:", "semi;quote'", "tilde~@file", "-L", "back\\slash"] {
         let place = place();
         let temporary = place.path(name);

@@ -5,22 +5,22 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use crate::common::Place;
-use crate::common::crowd::{Build, Crowd, Teller, can_make, network, until, whole_pairs};
+use crate::common::crowd::{Build, Crowd, LoggingCompiler, can_make, intact_pairs, network, until};
 use rustix::process::Signal;
 
 const RANKS: usize = 8;
 const KERNELS: usize = 12;
 
-/// What this machine runs at once, if nobody asks for more.
+/// The default number of compilers on this machine.
 fn processors() -> usize {
     std::thread::available_parallelism().unwrap().get()
 }
 
 #[test]
-fn a_cold_crowd_compiles_each_kernel_once_with_no_more_compilers_than_processors() {
+fn cold_builds_compile_each_kernel_once_with_no_more_compilers_than_processors() {
     let place = Place::new();
     network(&place, KERNELS);
-    let cc = Teller::new(&place, "");
+    let cc = LoggingCompiler::new(&place, "");
     let mut compiled = 0;
     for ran in Crowd::start(&place, RANKS, &cc, &[]).end_well() {
         let [reused, own, shared] = ["reused", "compiled", "shared"].map(|outcome| ran.count(outcome));
@@ -31,30 +31,30 @@ fn a_cold_crowd_compiles_each_kernel_once_with_no_more_compilers_than_processors
     assert_eq!((cc.compiles(), compiled), ((KERNELS, KERNELS), KERNELS as u64));
     assert!(cc.most_at_once() <= processors(), "{:?}", cc.lines());
     for rank in 0..RANKS {
-        assert_eq!(whole_pairs(&place.path(&format!("rank_{rank}/kernel_meta"))), KERNELS);
+        assert_eq!(intact_pairs(&place.path(&format!("rank_{rank}/kernel_meta"))), KERNELS);
     }
 }
 
-/// The limit is what the greediest asks for, and not eight times that.
+/// The limit is the highest requested number, and not eight times that number.
 #[test]
-fn the_compilers_of_all_ranks_together_are_as_many_as_one_asks_for() {
+fn all_ranks_together_run_as_many_compilers_as_one_requests() {
     let place = Place::new();
     network(&place, KERNELS);
-    // Long enough that all that may run do.
-    let cc = Teller::new(&place, "sleep 0.1");
+    // Long enough that the highest number of compilers runs.
+    let cc = LoggingCompiler::new(&place, "sleep 0.1");
     let jobs = processors() + 3;
     Crowd::start(&place, RANKS, &cc, &["--jobs", &jobs.to_string()]).end_well();
     assert_eq!((cc.compiles(), cc.most_at_once()), ((KERNELS, KERNELS), jobs), "{:?}", cc.lines());
 }
 
 #[test]
-fn a_forcing_crowd_compiles_each_kernel_once() {
+fn forced_builds_compile_each_kernel_once() {
     let place = Place::new();
     network(&place, KERNELS);
     let waits = format!("until {}; do sleep 0.01; done", can_make(&place.path("go")));
-    let cc = Teller::with_habits(&place, &[&waits]);
+    let cc = LoggingCompiler::with_behaviors(&place, &[&waits]);
     Build::start(&place, 0, &cc, &[]).end().ended_with(0);
-    // What was made before the last of them began would be old to that one.
+    // A kernel that was compiled before the last build began would be old for that one.
     cc.does(&waits);
     let crowd = Crowd::start(&place, RANKS, &cc, &["--op_compiler_cache_mode", "force"]);
     crowd.await_at_locks();
@@ -66,18 +66,18 @@ fn a_forcing_crowd_compiles_each_kernel_once() {
     assert_eq!((count("compiled"), count("shared")), (compiled, (RANKS as u64 - 1) * compiled));
 }
 
-/// A rank whose folder is gone has it whole again from the store, by itself.
+/// A rank whose directory was deleted restores it from the store, without other ranks.
 #[test]
-fn a_rank_alone_gets_its_folder_back_without_a_compiler() {
+fn a_single_rank_restores_its_directory_without_a_compiler() {
     let place = Place::new();
     network(&place, KERNELS);
-    let cc = Teller::new(&place, "");
+    let cc = LoggingCompiler::new(&place, "");
     Crowd::start(&place, 4, &cc, &[]).end_well();
-    let folder = place.path("rank_3/kernel_meta");
+    let dir = place.path("rank_3/kernel_meta");
     std::fs::remove_dir_all(place.path("rank_3")).unwrap();
     let ran = Build::start(&place, 3, &cc, &[]).end().ended_with(0);
     assert_eq!((ran.count("reused"), cc.compiles().0), (KERNELS as u64, KERNELS));
-    assert_eq!(whole_pairs(&folder), KERNELS);
+    assert_eq!(intact_pairs(&dir), KERNELS);
     let names = |rank: usize| {
         let files = crate::common::files(&place.path(&format!("rank_{rank}/kernel_meta")));
         files.into_iter().map(|path| path.file_name().unwrap().to_owned()).collect::<Vec<_>>()
@@ -85,58 +85,58 @@ fn a_rank_alone_gets_its_folder_back_without_a_compiler() {
     assert_eq!(names(3), names(2));
 }
 
-/// RANK_ID is missing, and everybody writes to one folder; and is killed on the way.
+/// Without RANK_ID all builds write to one directory; they are killed while they write.
 #[test]
-fn a_crowd_that_is_all_rank_0_leaves_a_folder_that_fits_together() {
-    // So many that writing them takes long enough to be killed at.
+fn builds_that_are_all_rank_0_leave_a_consistent_directory() {
+    // Enough kernels that builds can be killed while they write them.
     const KERNELS: usize = 24;
     let place = Place::new();
     network(&place, KERNELS);
-    let cc = Teller::new(&place, "");
-    let all = |cc: &Teller| Crowd((0..RANKS).map(|_| Build::start(&place, 0, cc, &[])).collect());
+    let cc = LoggingCompiler::new(&place, "");
+    let all = |cc: &LoggingCompiler| Crowd((0..RANKS).map(|_| Build::start(&place, 0, cc, &[])).collect());
     all(&cc).end_well();
-    let folder = place.path("rank_0/kernel_meta");
-    assert_eq!((whole_pairs(&folder), cc.compiles()), (KERNELS, (KERNELS, KERNELS)));
+    let dir = place.path("rank_0/kernel_meta");
+    assert_eq!((intact_pairs(&dir), cc.compiles()), (KERNELS, (KERNELS, KERNELS)));
 
     // Another compiler makes other kernels, which have the same names here.
     let other = cc.with_arguments("-DOTHER");
     Build::start(&place, 0, &other, &[]).end().ended_with(0);
-    // Both are in the store: now they do little but write to the folder, and all of them are killed at that.
+    // Both versions are in the store, so builds only write to the directory, and are killed there.
     let state = |path: &PathBuf| std::fs::metadata(path).map(|found| found.ino()).ok();
-    let mut jsons = crate::common::files(&folder);
+    let mut jsons = crate::common::files(&dir);
     jsons.retain(|path| path.extension().is_some_and(|it| it == "json"));
-    // All of it is written within a millisecond or two: it takes some rounds until a few were met amid that.
+    // A directory is written within two milliseconds, so it takes some rounds to kill a few builds at that moment.
     let (mut amid, mut rounds) = (0, 0);
     while amid < 3 && rounds < 60 {
         let round = rounds;
         rounds += 1;
         let (old, new) = if round % 2 == 0 { (&other, &cc) } else { (&cc, &other) };
         Build::start(&place, 0, old, &[]).end().ended_with(0);
-        assert_eq!(whole_pairs(&folder), KERNELS);
+        assert_eq!(intact_pairs(&dir), KERNELS);
         let before: Vec<_> = jsons.iter().map(state).collect();
         let changed = || jsons.iter().zip(&before).filter(|(path, before)| state(path) != **before).count();
         let mut crowd = all(new);
         until("the folder changes", || changed() > round % 12);
         crowd.0.iter().for_each(|build| build.send(Signal::KILL));
         crowd.0.drain(..).for_each(drop);
-        let whole = whole_pairs(&folder);
-        amid += usize::from(whole < KERNELS || changed() < KERNELS);
+        let intact = intact_pairs(&dir);
+        amid += usize::from(intact < KERNELS || changed() < KERNELS);
     }
     println!("{amid} of {rounds} crowds were killed amid their writing");
     assert!(amid > 0, "{rounds}");
     assert_eq!(cc.compiles().0, 2 * KERNELS);
 }
 
-/// Ctrl-C reaches every process of the terminal: each ends in order, and what was finished is kept.
+/// Ctrl-C reaches every process of the terminal: each ends cleanly, and finished kernels are stored.
 #[test]
-fn an_interrupted_crowd_ends_in_order_and_keeps_what_was_finished() {
+fn interrupted_builds_end_cleanly_and_keep_finished_kernels() {
     let place = Place::new();
     network(&place, KERNELS);
     let marker = format!("{}.9753", 30_000 + std::process::id() % 10_000);
     let running = || crate::common::command_lines().iter().filter(|line| line.contains(&marker)).count();
-    // Some kernels are made, then compilers hang, each with a child.
+    // Some kernels are compiled, then compilers hang, each with a child.
     let hang = format!("[ $begun -gt 5 ] && {{ sleep {marker} & sleep {marker}; }}");
-    let cc = Teller::new(&place, &hang);
+    let cc = LoggingCompiler::new(&place, &hang);
     let crowd = Crowd::start(&place, RANKS, &cc, &[]);
     until("all compilers hang", || running() == 2 * processors());
     crowd.await_at_locks();
@@ -145,7 +145,7 @@ fn an_interrupted_crowd_ends_in_order_and_keeps_what_was_finished() {
     for ran in crowd.end() {
         let ran = ran.ended_with(130);
         assert_eq!(ran.json()["interrupted"], true);
-        // What nobody tried did not fail.
+        // A kernel that was not tried did not fail.
         ran.says(" not built; run it again to continue");
     }
     until("the compilers and their children are gone", || running() == 0);
@@ -158,7 +158,7 @@ fn an_interrupted_crowd_ends_in_order_and_keeps_what_was_finished() {
             .all(|path| !path.to_string_lossy().contains("/put-"))
     );
 
-    // The next crowd makes the rest.
+    // The next builds compile the rest.
     let (kept, before) = (place.entries().len(), cc.compiles().0);
     cc.does("");
     Crowd::start(&place, RANKS, &cc, &[]).end_well();

@@ -1,15 +1,15 @@
-//! Kernels for debugging: which, with what flags, and never from the store.
+//! Kernels for debugging are compiled with their own flags, and never taken from the store.
 #![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
 
 use crate::common::{Place, SQUARE, square_of};
 
-/// A fixture network and what belongs to it.
+/// A file of a fixture network.
 fn lenet(file: &str) -> String {
     format!("{}/../../fixtures/networks/lenet/{file}", env!("CARGO_MANIFEST_DIR"))
 }
 
 #[test]
-fn the_listed_operators_are_compiled_each_time_with_the_flags_asked_for() {
+fn the_listed_operators_are_compiled_each_time_with_the_requested_flags() {
     let place = Place::new();
     let cc = place.compiler("cc-log", "echo \"$*\" >> log");
     let log = place.path("log");
@@ -73,7 +73,7 @@ fn while_information_is_collected_nothing_comes_from_the_store() {
         assert_eq!(ran.count("bypassed"), 1);
     }
     assert_eq!(place.entries().len(), 1);
-    // Whoever says what to debug is heard.
+    // An explicit debug configuration has precedence.
     let config = place.write("debug.cfg", "op_debug_config=oom\nop_debug_list=Default/other\n");
     let flag = format!("--op_debug_config={}", config.display());
     assert_eq!(build(&[&flag], &collect).count("reused"), 1);

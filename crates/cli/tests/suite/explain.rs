@@ -1,4 +1,4 @@
-//! Why a kernel would be compiled, and what its names are.
+//! The reason for a compile, and the names of a kernel.
 #![expect(clippy::disallowed_methods, reason = "tests look at what is on the disk")]
 
 use crate::common::{Place, SQUARE, square_of};
@@ -25,7 +25,7 @@ fn a_miss_is_explained_by_the_nearest_kernel() {
     let hit = place.run(&["explain", SQUARE]).ended_with(0);
     assert!(hit.stdout.starts_with("hit ") && hit.stdout.contains("1 hit, 0 miss"), "{hit:?}");
 
-    // One of another shape lies nearer to the first than to nothing.
+    // A kernel of another shape is explained by the first one.
     let four = place.write("four.info", square_of(4));
     let four = four.to_str().unwrap();
     let miss = place.run(&["explain", four]).ended_with(0);
@@ -44,7 +44,7 @@ fn a_miss_is_explained_by_the_nearest_kernel() {
     assert_eq!(nearest["job"], json!([]));
     assert!(!nearest["toolchain"].as_array().unwrap().is_empty(), "{nearest}");
 
-    // With two to choose from, the nearer one is named.
+    // Of two, the nearer one is named.
     place.run(&["build", four]).ended_with(0);
     let json = place.run(&["explain", four, "--format", "json"]).ended_with(0).json();
     assert_eq!(json["kernels"][0]["outcome"], "hit");
@@ -53,7 +53,7 @@ fn a_miss_is_explained_by_the_nearest_kernel() {
 }
 
 #[test]
-fn what_is_not_looked_up_says_so() {
+fn skipped_lookups_are_reported() {
     let place = Place::new();
     let debug = place.run(&["explain", SQUARE, "--op_debug_level", "2", "--format", "json"]).ended_with(0);
     assert_eq!(debug.json()["kernels"][0]["outcome"], "bypassed");
@@ -67,10 +67,10 @@ fn what_is_not_looked_up_says_so() {
     place.run(&["explain", "nothing.info"]).ended_with(2).says("nothing.info");
 }
 
-/// A framework hashes the fields, and looks for what comes out: under the old name it would take the new kernel for the
+/// A framework looks for a hash of the fields: under the old name it would take the new kernel for the
 /// old one.
 #[test]
-fn a_descriptor_that_was_changed_is_built_under_the_name_of_what_it_is_now() {
+fn a_changed_descriptor_is_built_under_its_new_name() {
     let place = Place::new();
     let old = "square_12484080525657478220_2";
     let edited = place.write("edited.info", square_of(4).replace("square_4_2", old));
@@ -83,7 +83,7 @@ fn a_descriptor_that_was_changed_is_built_under_the_name_of_what_it_is_now() {
     let info = std::fs::read_to_string(built(&name, "info")).unwrap();
     assert!(info.contains(&name) && !info.contains(old), "{info}");
 
-    // What bears its own name, and what CANN named, keeps it.
+    // A descriptor with its own name, or with a name from CANN, keeps it.
     place.run(&["build", SQUARE]).ended_with(0);
     assert!(built(old, "o").exists());
     let cann = format!("te_square_{}", "0123456789abcdef".repeat(4));
@@ -115,7 +115,7 @@ fn two_descriptors_are_compared() {
 }
 
 #[test]
-fn inspect_tells_the_names_of_every_generation() {
+fn inspect_prints_the_names_of_every_generation() {
     let place = Place::new();
     let square = fields(&place, SQUARE);
     assert_eq!(square["generation"], "MindSpore r1.5 (job_content)");
@@ -126,7 +126,7 @@ fn inspect_tells_the_names_of_every_generation() {
     }
     assert!(square["name of AKG"].is_null(), "AKG does not name MindSpore's jobs: {square}");
     assert!(square["name of r2.1 and later"].as_str().unwrap().starts_with("none: "), "{square}");
-    // Every field that counts, defaults filled in.
+    // Every field that counts, with defaults.
     assert_eq!(square["ops[0].inputs[0].range"], "[[3, 3]]");
     assert_eq!(square["ops[0].outputs[0].ori_format"], "NCHW");
     assert_eq!(square["l1_size"], "-1");

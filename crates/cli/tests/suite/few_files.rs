@@ -1,21 +1,22 @@
-//! Processes that may have few files open: they wait, or take turns, and nothing fails for that.
+//! Processes with few file descriptors wait, or take turns, and do not fail.
 #![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
 
 use crate::common::Place;
-use crate::common::crowd::{Build, Teller, can_make, network, until, whole_pairs};
+use crate::common::crowd::{Build, LoggingCompiler, can_make, intact_pairs, network, until};
 
-/// Many kernels are made by others at the same time: whoever waits for all of them does not have a file open for each.
+/// A process that waits for many kernels of other processes does not have a file open for each.
 #[test]
-fn who_waits_for_many_kernels_needs_few_files() {
+fn waiting_for_many_kernels_needs_few_file_descriptors() {
     const KERNELS: usize = 45;
     let place = Place::new();
     network(&place, KERNELS);
-    let cc = Teller::new(&place, &format!("until {}; do sleep 0.05; done", can_make(&place.path("go"))));
+    let cc =
+        LoggingCompiler::new(&place, &format!("until {}; do sleep 0.05; done", can_make(&place.path("go"))));
     let holder = Build::start(&place, 0, &cc, &["--jobs", &KERNELS.to_string()]);
     cc.await_begun(KERNELS);
     let waiter = Build::start_with_files(40, &place, 1, &cc, &["--jobs", "2"]);
     let open = || std::fs::read_dir(format!("/proc/{}/fd", waiter.id())).map_or(0, Iterator::count);
-    // It has asked for all of them by then.
+    // By then it has requested all of them.
     until("the waiter waits", || open() >= 10);
     std::thread::sleep(std::time::Duration::from_millis(500));
     assert!(open() < 30, "{}", open());
@@ -24,18 +25,18 @@ fn who_waits_for_many_kernels_needs_few_files() {
     let ran = waiter.end().ended_with(0);
     assert_eq!((ran.count("shared"), cc.compiles()), (KERNELS as u64, (KERNELS, KERNELS)), "{ran:?}");
     assert_eq!(ran.json()["warnings"].as_array().unwrap().len(), 0, "{ran:?}");
-    assert_eq!(whole_pairs(&place.path("rank_1/kernel_meta")), KERNELS);
+    assert_eq!(intact_pairs(&place.path("rank_1/kernel_meta")), KERNELS);
 }
 
-/// More compiles at once than the files suffice for.
+/// More compiles at once than the file descriptors allow.
 #[test]
-fn who_compiles_with_few_files_takes_turns() {
+fn builds_with_few_file_descriptors_take_turns() {
     const KERNELS: usize = 36;
     let place = Place::new();
     network(&place, KERNELS);
-    let cc = Teller::new(&place, "sleep 0.2");
+    let cc = LoggingCompiler::new(&place, "sleep 0.2");
     let ran = Build::start_with_files(40, &place, 0, &cc, &["--jobs", "24"]).end().ended_with(0);
     assert_eq!((ran.count("compiled"), ran.count("failed")), (KERNELS as u64, 0), "{ran:?}");
-    assert_eq!(whole_pairs(&place.path("rank_0/kernel_meta")), KERNELS);
+    assert_eq!(intact_pairs(&place.path("rank_0/kernel_meta")), KERNELS);
     assert_eq!(place.entries().len(), KERNELS, "{ran:?}");
 }

@@ -1,4 +1,4 @@
-//! A limit on the size of files (`ulimit -f`) is a disk that is full for large files: every command goes on or says what
+//! A limit on the size of files (`ulimit -f`) is a disk that is full for large files: every command continues or reports what
 //! it could not write, is not killed, and leaves nothing broken.
 #![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
 
@@ -18,12 +18,12 @@ fn free_compiler(place: &Place) -> String {
     place.script("cc", &body).to_str().unwrap().to_owned()
 }
 
-/// Runs a command as a process whose files may have so many blocks of the shell's.
+/// Runs a command with a limit of `blocks` blocks of the shell on each file.
 fn limited(place: &Place, blocks: u32, cc: &str, args: &[&str]) -> Ran {
     let plain = place.command(args);
     let mut command = Command::new("sh");
     command.args(["-c", &format!("ulimit -S -f {blocks}; exec \"$0\" \"$@\"")]);
-    command.arg(plain.get_program()).args(plain.get_args()).current_dir(place.folder.path());
+    command.arg(plain.get_program()).args(plain.get_args()).current_dir(place.dir.path());
     command.env_clear().envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let output = command.env("CC", cc).stdin(Stdio::null()).output().unwrap();
     let ran = Ran {
@@ -38,13 +38,13 @@ fn limited(place: &Place, blocks: u32, cc: &str, args: &[&str]) -> Ran {
     ran
 }
 
-/// Names the limit.
+/// The name of the limit.
 const SAYS: &str = "the limit of this process on the size of files";
 
 const LIMITS: [u32; 6] = [0, 1, 4, 8, 16, 64];
 
 #[test]
-fn a_build_goes_on_and_says_what_is_not_kept() {
+fn a_build_continues_and_reports_what_is_not_stored() {
     let mut compiled_not_kept = 0;
     for blocks in LIMITS {
         let place = Place::new();
@@ -52,12 +52,12 @@ fn a_build_goes_on_and_says_what_is_not_kept() {
         let info = place.write("square.info", square_of(3));
         let info = info.to_str().unwrap();
         let ran = limited(&place, blocks, &cc, &["build", info, "--format", "json"]);
-        // Where not even a source can be written there is no compiler.
+        // If not even a source can be written, no compiler is usable.
         if ran.code == Some(2) {
             assert!(blocks < 8 && ran.stderr.contains(SAYS), "{blocks}: {ran:?}");
             continue;
         }
-        // What is written is whole, and what is not is warned of, for programs, too.
+        // Written files are complete, and others cause a warning, also in JSON.
         let named = |ran: &Ran| {
             ran.json()["warnings"]
                 .as_array()
@@ -79,7 +79,7 @@ fn a_build_goes_on_and_says_what_is_not_kept() {
 
 /// The compiler runs as its author expects: the signal is not ignored where it runs.
 #[test]
-fn a_compiler_that_meets_the_limit_fails_with_its_name() {
+fn a_compiler_that_exceeds_the_limit_fails_with_the_name_of_the_limit() {
     let place = Place::new();
     let info = place.write("square.info", square_of(3));
     let cc = free_compiler(&place);
@@ -90,7 +90,7 @@ fn a_compiler_that_meets_the_limit_fails_with_its_name() {
         let mask = u64::from_str_radix(line.split_whitespace().next_back().unwrap(), 16).unwrap();
         assert_eq!(mask & (1 << 24), 0, "SIGXFSZ is ignored: {line}");
     }
-    // Kernels are small; the object of a compiler that is not stripped of its notes is not.
+    // Kernels are small, but an object that is not stripped is large.
     let big = place.script(
         "big",
         "case \"$PWD\" in */probe-*) ulimit -S -f unlimited;; esac\n\
@@ -110,7 +110,7 @@ fn a_compiler_that_meets_the_limit_fails_with_its_name() {
     );
 }
 
-/// Wherever a compiler meets the limit: while it is probed, while it compiles, itself, or a program of its own.
+/// A compiler may exceed the limit in a probe or in a compile, itself or by a program that it starts.
 #[test]
 fn a_compiler_that_a_limit_kills_is_reported_with_the_limit() {
     let place = Place::new();
@@ -123,7 +123,7 @@ fn a_compiler_that_a_limit_kills_is_reported_with_the_limit() {
         if ran.code != Some(0) {
             failed += 1;
             assert!(all.contains("size of files") || all.contains("files may have"), "{blocks}: {ran:?}");
-            // Blocks of the shell's have 512 or 1024 bytes.
+            // Blocks of the shell have 512 or 1024 bytes.
             let half = format!("{} bytes", blocks * 512);
             assert!(all.contains(&bytes) || all.contains(&half), "{blocks}: {ran:?}");
             assert!(all.contains("`ulimit -f unlimited`"), "{blocks}: {ran:?}");
@@ -138,12 +138,12 @@ fn a_compiler_that_a_limit_kills_is_reported_with_the_limit() {
         let cc = place.compiler(&format!("cc{number}"), body);
         let ran = limited(&place, 4096, cc.to_str().unwrap(), &["build", info, "--cache-mode", "disable"]);
         let says = ran.stdout.contains("RLIMIT_FSIZE") && ran.stdout.contains("`ulimit -f unlimited`");
-        // A shell that hides how its program ended says nothing.
+        // A shell may hide how its program ended.
         assert!(ran.code == Some(1) && (says || number == 2), "{body}: {ran:?}");
     }
 }
 
-/// So with processor time; and a compiler that is killed is said to be, with what may be behind it.
+/// The same for processor time; a killed compiler is reported with the possible cause.
 #[test]
 fn other_limits_are_named_too() {
     let place = Place::new();
@@ -156,7 +156,7 @@ fn other_limits_are_named_too() {
             .arg(plain.get_program())
             .args(plain.get_args());
         command.env_clear().envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        crate::common::ran(command.current_dir(place.folder.path()).env("CC", cc)).ended_with(1)
+        crate::common::ran(command.current_dir(place.dir.path()).env("CC", cc)).ended_with(1)
     };
     let endless = place.compiler("endless", "while :; do :; done");
     let ran = build(endless.to_str().unwrap(), "ulimit -S -t 1; ");
@@ -167,7 +167,7 @@ fn other_limits_are_named_too() {
 }
 
 #[test]
-fn every_command_that_writes_says_so() {
+fn every_command_that_writes_reports_the_limit() {
     let built = |place: &Place| {
         let info = place.write("square.info", square_of(3));
         place.run_with(&["build", info.to_str().unwrap()], &[("CC", &free_compiler(place))]).ended_with(0);
@@ -178,15 +178,15 @@ fn every_command_that_writes_says_so() {
             (1..=3).for_each(|n| rank.square(n).write(&rank.dir(&place.path("run"))).unwrap());
         }
         let rank = Rank::new(1);
-        let torn = rank.dir(&place.path("run")).join(format!("{}.json", rank.square(1).stem));
-        std::fs::write(&torn, "").unwrap();
-        age(&torn).unwrap();
+        let damaged = rank.dir(&place.path("run")).join(format!("{}.json", rank.square(1).stem));
+        std::fs::write(&damaged, "").unwrap();
+        age(&damaged).unwrap();
     };
     let with_entry_damaged = |place: &Place| {
         built(place);
         std::fs::write(&place.entries()[0], "damaged").unwrap();
     };
-    let set_aside = |place: &Place| {
+    let quarantine_file = |place: &Place| {
         with_ranks(place);
         place.run(&["repair", "run"]).ended_with(0);
     };
@@ -203,7 +203,7 @@ fn every_command_that_writes_says_so() {
         (&["repair"], &with_entry_damaged),
         (&["repair", "run"], &with_ranks),
         (&["repair", "--fill", "run"], &with_ranks),
-        (&["repair", "--undo", "run"], &set_aside),
+        (&["repair", "--undo", "run"], &quarantine_file),
         (&["gc", "kernel_cache", "--max-size", "1"], &with_kernel_cache),
     ];
     for (args, prepare) in cases {
@@ -216,10 +216,10 @@ fn every_command_that_writes_says_so() {
             if place.path("cache").exists() && args != ["repair"] {
                 place.run(&["verify"]).ended_with(0);
             }
-            no_part(place.folder.path());
+            no_part(place.dir.path());
         }
     }
-    // What the user asked for and cannot be written is an error that names the file and the limit.
+    // If a requested file cannot be written, the error names the file and the limit.
     let place = Place::new();
     place.write("large.info", square_of(4096));
     let args = ["run", "large.info", "--input-fill", "ramp", "--output", "out"];
@@ -234,9 +234,9 @@ fn every_command_that_writes_says_so() {
     assert!(ran.code != Some(0) && ran.stderr.contains(SAYS), "{ran:?}");
 }
 
-/// Nothing that was begun and not finished bears a name that somebody reads.
-fn no_part(folder: &Path) {
-    for file in crate::common::files(folder) {
+/// No incomplete file has a name that any program reads.
+fn no_part(dir: &Path) {
+    for file in crate::common::files(dir) {
         let name = file.file_name().unwrap().to_string_lossy().into_owned();
         if name.ends_with(".kern") || name.ends_with(".npy") {
             assert_ne!(std::fs::metadata(&file).unwrap().len(), 0, "{file:?}");

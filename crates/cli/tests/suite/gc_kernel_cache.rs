@@ -8,17 +8,17 @@ use crate::common::{Place, files};
 use opkeep_testkit::caches::{age, cann_kernel};
 use serde_json::Value;
 
-/// Two chips' folders, each with kernels that were used an hour ago and leavings as old.
+/// The directories of two chips, with kernels that were used an hour ago and useless files of that age.
 fn stocked() -> Place {
     let place = Place::new();
     for soc in ["Ascend910B2", "Ascend310P3"] {
-        let folder = place.path("atc_data/kernel_cache").join(soc);
-        (0..4).for_each(|number| cann_kernel(soc, number).write(&folder).unwrap());
+        let dir = place.path("atc_data/kernel_cache").join(soc);
+        (0..4).for_each(|number| cann_kernel(soc, number).write(&dir).unwrap());
         for name in
             ["te_gone_1.o", "te_gone_2.lock", "te_gone_3_pre.json", "te_gone_4.o_1_2_3.temp", "mine.txt"]
         {
-            fs::write(folder.join(name), "{}").unwrap();
-            age(&folder.join(name)).unwrap();
+            fs::write(dir.join(name), "{}").unwrap();
+            age(&dir.join(name)).unwrap();
         }
     }
     place
@@ -34,7 +34,7 @@ fn of<'a>(json: &'a Value, soc: &str) -> &'a Value {
 }
 
 #[test]
-fn both_chips_are_aged_by_their_limits() {
+fn the_caches_of_both_chips_are_collected_by_their_limits() {
     let place = stocked();
     let dry = place.run(&["gc", ".", "--max-size", "0", "--dry-run"]).ended_with(0);
     let would = "would delete 4 kernels, 1 trial compile, 1 orphan, 1 temporary file, 1 stray lock (";
@@ -52,7 +52,7 @@ fn both_chips_are_aged_by_their_limits() {
     assert_eq!(cache["not_recognised"]["first"], serde_json::json!(["mine.txt"]));
     assert_eq!(left(&place), 20);
 
-    // One chip's folder, by its own name from within.
+    // The directory of one chip, by its relative name.
     let mut command = place.command(&["gc", ".", ".", "--older-than", "45m"]);
     let within = command.current_dir(place.path("atc_data/kernel_cache/Ascend910B2")).output().unwrap();
     let text = String::from_utf8(within.stdout).unwrap();
@@ -70,7 +70,7 @@ fn both_chips_are_aged_by_their_limits() {
 }
 
 #[test]
-fn limits_are_told_where_they_do_not_count() {
+fn limits_that_do_not_count_are_reported() {
     let place = stocked();
     let gc = |variables: &[(&str, &str)]| place.run_with(&["gc", "atc_data"], variables).ended_with(0);
     let bad = gc(&[("ASCEND_MAX_OP_CACHE_SIZE", "0"), ("ASCEND_REMAIN_CACHE_SIZE_RATIO", "half")]);
@@ -88,20 +88,20 @@ fn limits_are_told_where_they_do_not_count() {
 }
 
 #[test]
-fn what_is_no_cache_is_refused() {
+fn directories_that_are_no_cache_are_refused() {
     let place = stocked();
     let all = left(&place);
     fs::create_dir(place.path("empty")).unwrap();
     place.run(&["gc", "empty"]).ended_with(2).says("there is no kernel_cache in it");
     place.run(&["gc", "missing"]).ended_with(2).says("missing: No such file");
     place.run(&["gc", "atc_data", "--op_compiler_cache_dir", "x"]).ended_with(2).says("cannot be used with");
-    let aside = "atc_data/kernel_cache/Ascend910B2.opkeep-quarantine";
-    place.write(&format!("{aside}/te_x.o"), "x");
-    age(&place.path(aside).join("te_x.o")).unwrap();
-    place.run(&["gc", aside]).ended_with(2).says("what a repair quarantined stays");
-    fs::remove_dir_all(place.path(aside)).unwrap();
+    let quarantine = "atc_data/kernel_cache/Ascend910B2.opkeep-quarantine";
+    place.write(&format!("{quarantine}/te_x.o"), "x");
+    age(&place.path(quarantine).join("te_x.o")).unwrap();
+    place.run(&["gc", quarantine]).ended_with(2).says("what a repair quarantined stays");
+    fs::remove_dir_all(place.path(quarantine)).unwrap();
     assert_eq!(left(&place), all);
-    // What is wrong with one does not keep the others from being done.
+    // An error in one cache does not prevent the collection of others.
     let json = place.run(&["gc", "missing", "atc_data", "--format", "json"]).ended_with(2).json();
     assert!(json["caches"][0]["error"].as_str().unwrap().contains("No such file"));
     assert_eq!((json["caches"].as_array().unwrap().len(), left(&place)), (3, all - 6));

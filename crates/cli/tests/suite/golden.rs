@@ -1,5 +1,5 @@
-//! What scripts read: the fields of each JSON object, with the words that they hold, and the texts of errors. A change that
-//! is not meant shows here; one that is meant is written anew with OPKEEP_UPDATE_GOLDEN=1, and listed in CHANGELOG.md.
+//! The output that scripts read: the fields of each JSON object with their words, and the texts of errors. A change that
+//! is not intended fails here; an intended one is written with OPKEEP_UPDATE_GOLDEN=1, and listed in CHANGELOG.md.
 #![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
 
 use std::collections::BTreeSet;
@@ -29,14 +29,14 @@ fn compare(name: &str, found: &str) {
     assert!(found == golden, "tests/golden/{name} changed\nno longer: {gone:#?}\nnew: {new:#?}");
 }
 
-/// The fields of what one command wrote, over all its runs.
+/// The fields in the output of one command, over all its runs.
 #[derive(Default)]
 struct Fields(BTreeSet<String>);
 
 impl Fields {
     fn add(&mut self, path: &str, value: &Value) {
         let kind = match value {
-            // What a file says of itself: its names are the file's.
+            // These names come from the content of a file.
             Value::Object(_) if path.ends_with("].fields") => "names and strings".to_owned(),
             Value::Object(fields) => {
                 fields.iter().for_each(|(name, value)| self.add(&format!("{path}.{name}"), value));
@@ -59,14 +59,14 @@ impl Fields {
     }
 }
 
-/// Whether a text is one of a few, as outcomes and reasons are.
+/// Whether a text is one of a small set, as outcomes and reasons are.
 fn is_word(text: &str) -> bool {
     !text.is_empty() && text.len() < 32 && text.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'_' | b'-'))
 }
 
 /// Runs a command with `--format json`.
 fn json(place: &Place, fields: &mut Fields, args: &[&str]) -> Ran {
-    // Whether the machine has a toolkit must not show.
+    // The output must not depend on the toolkits of the machine.
     let none = place.path("tmp").display().to_string();
     let ran = place.run_with(&[args, &["--format", "json"]].concat(), &[("ASCEND_HOME_PATH", &none)]);
     fields.add(args[0], &ran.json());
@@ -74,12 +74,12 @@ fn json(place: &Place, fields: &mut Fields, args: &[&str]) -> Ran {
 }
 
 #[test]
-fn json_has_the_fields_that_it_had() {
+fn json_fields_are_unchanged() {
     let place = Place::new();
     let mut fields = Fields::default();
     let mut run = |args: &[&str]| json(&place, &mut fields, args);
 
-    // A store: cold, warm, without store, with failures, with kernels of others in the way.
+    // Builds: cold, warm, without store, with failures, with foreign kernels in the directory.
     for args in [
         &["targets"][..],
         &["build", NETWORK, "--target", "cpu"],
@@ -114,7 +114,7 @@ fn json_has_the_fields_that_it_had() {
     run(&["inspect", entries[0].to_str().unwrap()]);
     run(&["inspect", SQUARE]);
 
-    // A store with damage, and the leavings of processes that were killed.
+    // A store with damage, and with stale files of killed processes.
     fs::write(&entries[0], "torn").unwrap();
     let target = entries[0].parent().unwrap().parent().unwrap().parent().unwrap();
     fs::write(target.join("stats"), "torn").unwrap();
@@ -134,9 +134,9 @@ fn json_has_the_fields_that_it_had() {
         (1..=2).for_each(|elements| rank.square(elements).write(&rank.dir(&place.path("run"))).unwrap());
     }
     let rank = Rank::new(1);
-    let torn = rank.dir(&place.path("run")).join(format!("{}.json", rank.square(1).stem));
-    fs::write(&torn, "").unwrap();
-    age(&torn).unwrap();
+    let damaged = rank.dir(&place.path("run")).join(format!("{}.json", rank.square(1).stem));
+    fs::write(&damaged, "").unwrap();
+    age(&damaged).unwrap();
     let cache = place.path("run/kernel_cache/Ascend910B2");
     (0..3).for_each(|number| cann_kernel("Ascend910B2", number).write(&cache).unwrap());
     fs::remove_file(cache.join(format!("{}.json", cann_kernel("Ascend910B2", 1).stem))).unwrap();
@@ -159,7 +159,7 @@ fn json_has_the_fields_that_it_had() {
 }
 
 #[test]
-fn errors_read_as_they_did() {
+fn error_texts_are_unchanged() {
     let place = Place::new();
     place.write("broken.info", "{");
     place.write("broken.onnx", "no protobuf");
@@ -223,7 +223,7 @@ fn errors_read_as_they_did() {
         let ran = place.run(args);
         let shown = args.join(" ").replace(SQUARE, "square.info");
         let stderr = ran.stderr.replace(SQUARE, "square.info");
-        let stderr = stderr.replace(place.folder.path().to_str().unwrap(), "<dir>");
+        let stderr = stderr.replace(place.dir.path().to_str().unwrap(), "<dir>");
         writeln!(text, "$ opkeep {shown}\n{stderr}exit code {}\n", ran.code.unwrap()).unwrap();
     }
     compare("errors.txt", &text);

@@ -17,9 +17,9 @@ impl Random {
     }
 }
 
-/// Builds of [`KERNELS`] kernels, each killed at a random moment; the next one takes what was finished.
+/// Builds of [`KERNELS`] kernels, each killed at a random moment; the next one reuses the finished kernels.
 #[test]
-fn killed_builds_lose_nothing_that_was_finished() {
+fn killed_builds_lose_no_finished_kernel() {
     const KERNELS: usize = 25;
     let place = Place::new();
     for length in 1..=KERNELS {
@@ -31,7 +31,7 @@ fn killed_builds_lose_nothing_that_was_finished() {
     let mut random = Random(seed);
     let mut interrupted = 0;
     for round in 0..10 {
-        // From an empty store every other time, so that early and late moments are met.
+        // From an empty store every other time, so that early and late moments are covered.
         if round % 2 == 0 {
             let _ = std::fs::remove_dir_all(place.path("cache"));
             let _ = std::fs::remove_dir_all(place.path("rank_0"));
@@ -60,7 +60,7 @@ fn killed_builds_lose_nothing_that_was_finished() {
         assert_eq!(compiled, rest, "{what}");
         assert_eq!(next.json()["warnings"].as_array().unwrap().len(), 0, "{what}");
 
-        // The view is whole, and every pair in it fits together.
+        // The view is complete, and every pair in it is consistent.
         let pairs = crate::common::files(&place.path("rank_0/kernel_meta"));
         let jsons: Vec<_> =
             pairs.iter().filter(|path| path.extension().is_some_and(|e| e == "json")).collect();
@@ -76,7 +76,7 @@ fn killed_builds_lose_nothing_that_was_finished() {
 
 /// Four processes that start cold together compile each kernel once.
 #[test]
-fn a_cold_crowd_compiles_each_kernel_once() {
+fn cold_builds_compile_each_kernel_once() {
     let place = Place::new();
     for length in 1..=12 {
         place.write(&format!("net/{length}.info"), square_of(length));
@@ -97,14 +97,14 @@ fn a_cold_crowd_compiles_each_kernel_once() {
     }
 }
 
-/// Ctrl-C ends the build in order: compilers ended, work folders gone, finished kernels kept.
+/// Ctrl-C ends the build cleanly: compilers end, work directories are removed, finished kernels are stored.
 #[test]
-fn an_interrupt_ends_the_build_in_order() {
+fn an_interrupt_ends_the_build_cleanly() {
     let place = Place::new();
     place.write("net/1.info", square_of(1));
     place.write("net/2.info", square_of(2));
     let marker = format!("{}.8642", 20_000 + std::process::id() % 10_000);
-    // The first kernel compiles, the second takes for ever.
+    // The first kernel compiles, the second never ends.
     let cc = place.compiler("cc-slow", &format!("grep -q '\\[2\\]' kernel.c && exec sleep {marker}"));
     let running = || crate::common::command_lines().iter().any(|line| line.contains(&marker));
     let mut build = place.command(&["build", "net", "--jobs", "2"]).env("CC", &cc).spawn_quietly();
@@ -130,9 +130,9 @@ fn an_interrupt_ends_the_build_in_order() {
     );
 }
 
-/// Also a compiler that was only asked what it is, and does not say.
+/// The same for a compiler that does not answer the query for its version.
 #[test]
-fn an_interrupt_ends_the_question_what_the_compiler_is() {
+fn an_interrupt_ends_a_query_to_the_compiler() {
     use rustix::process::Signal;
     let place = Place::new();
     place.write("net/1.info", square_of(1));

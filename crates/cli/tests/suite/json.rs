@@ -1,4 +1,4 @@
-//! `docs/json.md` and the results of every command say the same: each field that a result has is documented with its type
+//! `docs/json.md` and the results of every command agree: each field that a result has is documented with its type
 //! and with when it is absent, and each documented field is in some result.
 #![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
 
@@ -150,7 +150,7 @@ impl Checker {
 }
 
 #[test]
-fn the_page_and_the_results_say_the_same() {
+fn the_page_and_the_results_agree() {
     let mut checker =
         Checker { documented: Documented::read(), seen: BTreeSet::new(), problems: BTreeSet::new() };
     stores(&mut checker);
@@ -278,7 +278,7 @@ fn unverifiable(checker: &mut Checker) {
     run(checker, &place, "verify", &["verify", &file]);
 }
 
-/// What stands in a framework's directory before a build.
+/// The states of a framework's directory before a build.
 fn views(checker: &mut Checker) {
     let place = Place::new();
     let dir = place.path("rank_0/kernel_meta");
@@ -320,7 +320,7 @@ fn caches(checker: &mut Checker) {
     ] {
         run(section, args);
     }
-    // One that a program wrote again since, and one of a cache that is no directory any more.
+    // A file that a program wrote since, and one of a cache that is no longer a directory.
     fs::write(file(&ranks[1], 1, "json"), "again").unwrap();
     run("repair --undo", &["repair", "run", "--undo"]);
     let cache = ranks[1].dir(&place.path("run"));
@@ -340,7 +340,7 @@ fn caches(checker: &mut Checker) {
     }
 }
 
-/// CANN, and what of it a build uses.
+/// CANN, and its parts that a build uses.
 fn toolkits(checker: &mut Checker) {
     let place = Place::new();
     run(checker, &place, "targets", &["targets"]);

@@ -1,4 +1,4 @@
-//! A framework's own kernels are never lost: the command in directories of MindSpore's and CANN's.
+//! A framework's own kernels are never lost: the command in directories of MindSpore and CANN.
 #![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -8,25 +8,25 @@ use crate::common::{Place, Ran, SQUARE, files};
 use opkeep_testkit::caches::{CachedKernelFiles, Rank, cann_kernel};
 use opkeep_testkit::toolkit::{Toolkit, python};
 
-/// A directory of MindSpore's with one kernel.
-fn theirs(place: &Place, rank: &Rank) -> (CachedKernelFiles, PathBuf) {
+/// A directory of MindSpore with one kernel.
+fn foreign(place: &Place, rank: &Rank) -> (CachedKernelFiles, PathBuf) {
     let (kernel, dir) = (rank.square(3), place.path("rank_0/kernel_meta"));
     kernel.write(&dir).unwrap();
     (kernel, dir)
 }
 
-/// The files of a directory that are not notes of ours, with their bytes.
+/// The files of a directory except for our own notes, with their bytes.
 fn kernels(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let is_note = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with(".opkeep");
     let files = files(dir).into_iter().filter(|path| !is_note(path));
     files.map(|path| (path.clone(), std::fs::read(path).unwrap())).collect()
 }
 
-/// The demonstration: one note, no copy, and the kernel was another's.
+/// A build writes one note and no copy, and does not replace the foreign kernel.
 #[test]
-fn a_framework_directory_is_left_as_it_is() {
+fn a_framework_directory_is_not_changed() {
     let place = Place::new();
-    let (kernel, dir) = theirs(&place, &Rank::new(0));
+    let (kernel, dir) = foreign(&place, &Rank::new(0));
     let before = kernels(&dir);
     for flags in [&[][..], &["--op_compiler_cache_mode", "disable"], &["--op_compiler_cache_mode", "force"]] {
         let args = [&["build", "rank_0/kernel_meta", "--format", "json"], flags].concat();
@@ -42,7 +42,7 @@ fn a_framework_directory_is_left_as_it_is() {
         );
         assert_eq!(kernels(&dir), before);
     }
-    // Asked for by name, it is a problem; and there are three ways out.
+    // If the target is named, it is a problem, with help.
     place.run(&["build", "rank_0/kernel_meta", "--target", "cpu"]).ended_with(1).says("--replace");
     assert_eq!(kernels(&dir), before);
     place.run(&["build", "rank_0/kernel_meta", "--target", "cpu", "--no-kernel-meta"]).ended_with(0);
@@ -60,9 +60,9 @@ fn a_framework_directory_is_left_as_it_is() {
 }
 
 #[test]
-fn a_directory_without_kernels_of_others_is_filled_as_ever() {
+fn a_directory_without_foreign_kernels_is_filled() {
     let place = Place::new();
-    // With descriptors only, and again when the kernels there are ours.
+    // With descriptors only, and again with own kernels.
     place.write("rank_0/kernel_meta/square_12484080525657478220_2.info", std::fs::read(SQUARE).unwrap());
     for _ in 0..2 {
         let ran = place.run(&["build", "rank_0/kernel_meta", "--format", "json"]).ended_with(0);
@@ -73,9 +73,9 @@ fn a_directory_without_kernels_of_others_is_filled_as_ever() {
         );
     }
     assert!(place.path("rank_0/kernel_meta/square_12484080525657478220_2.o").exists());
-    // Beside a kernel of a framework's, nothing is added by a guess.
+    // Beside a framework's kernel, a guessed target adds nothing.
     let place = Place::new();
-    let (_, dir) = theirs(&place, &Rank::new(0));
+    let (_, dir) = foreign(&place, &Rank::new(0));
     let before = files(&dir);
     let ran = place.run(&["build", SQUARE, "--format", "json"]).ended_with(0).says("1 kernel");
     assert_eq!(ran.json()["left_alone"][0]["reason"], "foreign-directory");
@@ -85,13 +85,13 @@ fn a_directory_without_kernels_of_others_is_filled_as_ever() {
 }
 
 #[test]
-fn damage_comes_back() {
+fn damaged_files_are_restored() {
     let place = Place::new();
-    let (kernel, dir) = theirs(&place, &Rank::new(0));
+    let (kernel, dir) = foreign(&place, &Rank::new(0));
     let object = dir.join(format!("{}.o", kernel.stem));
     std::fs::write(&object, &kernel.object[..100]).unwrap();
     let before = kernels(&dir);
-    // It is no place for a kernel of another chip.
+    // A kernel for another chip is not placed there.
     place.run(&["build", "rank_0/kernel_meta"]).ended_with(0).says("damaged");
     assert_eq!(kernels(&dir), before);
     place.run(&["build", "rank_0/kernel_meta", "--replace"]).ended_with(0);
@@ -110,7 +110,7 @@ fn a_descriptor_is_built_for_its_chip_where_its_toolchain_is() {
     place.write("jobs/known.info", text.replace("Ascend910A", "Ascend910B1"));
     place.write(
         "jobs/unknown.info",
-        // Of another shape: one name for two kernels would be a problem.
+        // Another shape, since one name for two kernels would be a problem.
         text.replace("Ascend910A", "Ascend999Z").replace(" 3\n", " 4\n").replace(" 3,\n", " 4,\n"),
     );
     let ran = place.run_with(&["build", "jobs", "--format", "json"], &environment).ended_with(0);
@@ -121,12 +121,12 @@ fn a_descriptor_is_built_for_its_chip_where_its_toolchain_is() {
     assert_eq!(installed.compiles().unwrap().len(), 1);
     let explained = place.run_with(&["explain", "jobs"], &environment).ended_with(0);
     assert!(explained.stdout.contains("2 hit"), "{explained:?}");
-    // Chosen, the target counts for all.
+    // A chosen target counts for all.
     let ran = place.run_with(&["build", "jobs", "--target", "cpu", "--format", "json"], &environment);
     assert_eq!(ran.ended_with(0).json()["targets"], serde_json::json!([host]));
 }
 
-/// Runs the command where the toolkit is.
+/// Runs the command with the toolkit.
 struct WithToolkit<'a>(&'a Place, [(&'static str, String); 2]);
 
 impl WithToolkit<'_> {
@@ -136,13 +136,13 @@ impl WithToolkit<'_> {
     }
 }
 
-/// Lays out a descriptor for a chip of the toolkit's, and one for `other`.
+/// Writes a descriptor for a chip of the toolkit, and one for `other`.
 fn two_targets<'a>(place: &'a Place, other: &str) -> Option<WithToolkit<'a>> {
     let python = python()?;
     let installed = Toolkit::new().write(&place.path("Ascend")).unwrap();
     let text = std::fs::read_to_string(SQUARE).unwrap();
     place.write("jobs/known.info", text.replace("Ascend910A", "Ascend910B1"));
-    // Of another shape: they have different names.
+    // Another shape, so that the names differ.
     let text =
         text.replace(" 3\n", " 4\n").replace(" 3,\n", " 4,\n").replace("Default/Square", "Default/Other");
     place.write("jobs/other.info", text.replace("Ascend910A", other));
@@ -164,7 +164,7 @@ fn an_option_of_the_descriptors_chip_is_one() {
     }
     let both = ["build", "jobs", "--option", "something=1"];
     toolkit.run(&both).ended_with(2).says("`cpu` and `Ascend910B1` have no option `something`");
-    // Where nothing is built for the chip, its options are none.
+    // If nothing is built for the chip, its options are unknown.
     let guessed = ["build", "jobs/other.info", "--option", "impl_mode=high_precision"];
     toolkit.run(&guessed).ended_with(2).says("the target `cpu` has no option `impl_mode`");
     let chosen = ["build", "jobs", "--target", "cpu", "--option", "impl_mode=high_precision"];
@@ -172,7 +172,7 @@ fn an_option_of_the_descriptors_chip_is_one() {
 }
 
 #[test]
-fn what_a_build_for_two_targets_replaced_comes_back_at_once() {
+fn files_replaced_by_a_build_for_two_targets_are_restored_together() {
     let place = Place::new();
     let Some(toolkit) = two_targets(&place, "Ascend910B2") else { return };
     let build = ["build", "jobs", "--kernel-meta", "kernels"];
@@ -189,9 +189,9 @@ fn what_a_build_for_two_targets_replaced_comes_back_at_once() {
     assert_eq!(kernels(&dir), before);
 }
 
-/// A framework would look for both under one name, and run one for the other.
+/// A framework would look for both under one name, and run one in place of the other.
 #[test]
-fn a_name_of_kernels_for_two_chips_is_given_to_none() {
+fn a_name_of_kernels_for_two_chips_is_used_for_none() {
     let place = Place::new();
     let Some(toolkit) = two_targets(&place, "Ascend910B2") else { return };
     let known = std::fs::read_to_string(place.path("jobs/known.info")).unwrap();
@@ -223,7 +223,7 @@ fn a_debug_build_replaces_no_release() {
 }
 
 #[test]
-fn a_directory_that_everybody_may_write_to_is_named() {
+fn a_world_writable_directory_is_named() {
     let place = Place::new();
     let dir = place.path("rank_0/kernel_meta");
     std::fs::create_dir_all(&dir).unwrap();
@@ -234,8 +234,8 @@ fn a_directory_that_everybody_may_write_to_is_named() {
 }
 
 #[test]
-fn no_store_is_made_in_canns_cache() {
-    // The compiler is asked once.
+fn no_store_is_created_in_the_cache_of_cann() {
+    // The compiler is queried once.
     let answers = Place::new();
     let temporary = answers.path("tmp");
     let temporary = [("TMPDIR", temporary.to_str().unwrap())];
@@ -280,7 +280,7 @@ fn no_store_is_made_in_canns_cache() {
 }
 
 #[test]
-fn an_old_store_in_canns_cache_is_read_and_not_written() {
+fn an_old_store_in_the_cache_of_cann_is_read_and_not_written() {
     let place = Place::new();
     place.run(&["build", SQUARE, "--op_compiler_cache_dir", "old", "--no-kernel-meta"]).ended_with(0);
     std::fs::create_dir_all(place.path("kernel_cache/Ascend910B1")).unwrap();
@@ -297,24 +297,24 @@ fn an_old_store_in_canns_cache_is_read_and_not_written() {
         1
     );
     assert_eq!(files(&place.path("kernel_cache")), before);
-    // The way out that is named is one.
+    // The named help works.
     std::fs::create_dir(place.path("kernel_cache/opkeep")).unwrap();
     std::fs::rename(place.path("kernel_cache/v1"), place.path("kernel_cache/opkeep/v1")).unwrap();
     assert_eq!(build("enable").count("reused"), 1);
 }
 
-/// Dates everything below a directory so long ago that any reading would renew its time of access.
+/// Dates all files below a directory so long ago that any read would update the access time.
 fn make_old(dir: &Path) {
     for (path, ..) in states(dir) {
         let old = std::time::SystemTime::now() - std::time::Duration::from_secs(3 * 24 * 3600);
         let times = std::fs::FileTimes::new().set_accessed(old).set_modified(old);
         std::fs::File::open(path).unwrap().set_times(times).unwrap();
     }
-    // The first look at them is the test's own.
+    // The test itself reads them first.
     states(dir);
 }
 
-/// Everything below a directory: names and all times.
+/// The names and all times of the files below a directory.
 fn states(dir: &Path) -> Vec<(PathBuf, [i64; 6])> {
     let mut all = Vec::new();
     let state = |path: &Path| {
@@ -334,7 +334,7 @@ fn states(dir: &Path) -> Vec<(PathBuf, [i64; 6])> {
 }
 
 #[test]
-fn a_dry_run_says_what_is_done_and_changes_nothing() {
+fn a_dry_run_reports_the_actions_and_changes_nothing() {
     let place = Place::new();
     for length in 1..=3 {
         let info = place.write(&format!("{length}.info"), crate::common::square_of(length));
@@ -369,7 +369,7 @@ fn a_dry_run_says_what_is_done_and_changes_nothing() {
     assert!(place.entries().is_empty());
 }
 
-/// CANN compiles in directories of its processes, which MindSpore keeps below its own.
+/// CANN compiles in a directory for each process, which MindSpore creates below its own.
 #[test]
 fn a_kernel_in_a_nested_directory_is_a_frameworks_too() {
     for (nested, file) in [
@@ -401,9 +401,9 @@ fn a_kernel_in_a_nested_directory_is_a_frameworks_too() {
     }
 }
 
-/// What is below and holds no kernel, or one that we put there, is no reason to leave the directory.
+/// A nested directory without kernels, or with own kernels only, does not make the directory foreign.
 #[test]
-fn nested_directories_without_kernels_of_others_do_not_count() {
+fn nested_directories_without_foreign_kernels_do_not_count() {
     let place = Place::new();
     place.write("rank_0/kernel_meta/kernel_meta_4711/kernel_meta/te_add.info", "{}");
     place.write("rank_0/kernel_meta/kernel_meta_4711/kernel_meta.opkeep-quarantine/1/te_add.o", "damaged");
@@ -424,7 +424,7 @@ fn kernels_are_not_put_into_the_store() {
         ran.says("is the directory of the store").says("--kernel-meta");
         made.iter().for_each(|path| assert!(!place.path(path).exists(), "{args:?} made {path}"));
     };
-    // Before there is a store, and when there is one.
+    // Without a store, and with one.
     for made in [&["cache"][..], &["cache/new", "cache/v1/kernel_meta"]] {
         for dir in ["cache", "cache/new", "cache/v1/kernel_meta", ".", "cache/x/..", "link", "link/v1", "/"] {
             refused(&["--kernel-meta", dir], made);
@@ -440,9 +440,9 @@ fn kernels_are_not_put_into_the_store() {
     assert!(place.path("v1").is_dir() && place.path("rank_0/kernel_meta").is_dir());
 }
 
-/// Whoever may rename a directory above puts another in its place.
+/// A user who may rename a parent directory can replace this one.
 #[test]
-fn a_directory_above_that_everybody_may_write_to_is_named() {
+fn a_world_writable_parent_directory_is_named() {
     for (above, mode, is_risk) in
         [("rank_0", 0o777, true), ("", 0o777, true), ("", 0o1777, false), ("rank_0", 0o775, false)]
     {
@@ -457,24 +457,24 @@ fn a_directory_above_that_everybody_may_write_to_is_named() {
     }
 }
 
-/// The store knows what we wrote where the list of it was lost.
+/// The store identifies own files if the manifest was lost.
 #[test]
-fn a_kernel_of_ours_whose_manifest_was_lost_is_ours_again() {
-    for torn in [None, Some("torn"), Some("")] {
+fn an_own_kernel_is_recognised_without_its_manifest() {
+    for damaged in [None, Some("torn"), Some("")] {
         let place = Place::new();
         let (manifest, dir) =
             (place.path("rank_0/kernel_meta/.opkeep-manifest"), place.path("rank_0/kernel_meta"));
         let older = ["build", SQUARE, "--op_debug_level=0"];
         place.run(&older).ended_with(0);
-        let lose = || match torn {
-            // Undoing a repair may have left no list.
+        let lose = || match damaged {
+            // An undone repair may have left no manifest.
             None => drop(std::fs::remove_file(&manifest)),
             Some(text) => std::fs::write(&manifest, text).unwrap(),
         };
         let before = kernels(&dir);
         let compiler = place.script("newer-cc", "exec cc -O1 \"$@\"");
         let newer = [("CC", compiler.to_str().unwrap())];
-        // Another kernel takes the name, whatever the list says.
+        // Another kernel replaces it, whatever the manifest says.
         lose();
         let ran = place.run_with(&["build", SQUARE, "--format", "json"], &newer).ended_with(0);
         assert_eq!(
@@ -484,15 +484,15 @@ fn a_kernel_of_ours_whose_manifest_was_lost_is_ours_again() {
         );
         let after = kernels(&dir);
         assert_ne!(after, before);
-        // What was there is kept all the same.
+        // A copy of the old files is kept.
         place.run(&["repair", "--undo", "rank_0/kernel_meta"]).ended_with(0);
         assert_eq!(kernels(&dir), before);
-        // One under another name is no reason to leave the directory, either.
+        // An own kernel under another name does not make the directory foreign, either.
         lose();
         let other = place.write("other.info", crate::common::square_of(9));
         let ran = place.run(&["build", other.to_str().unwrap(), "--format", "json"]).ended_with(0);
         assert_eq!(ran.json()["left_alone"], serde_json::json!([]), "{ran:?}");
-        // Changed by one byte, or without a store that knows it, it is another's.
+        // If one byte differs, or the store does not know it, it is foreign.
         lose();
         let object = dir.join("square_12484080525657478220_2.o");
         let bytes = std::fs::read(&object).unwrap();
@@ -509,11 +509,11 @@ fn a_kernel_of_ours_whose_manifest_was_lost_is_ours_again() {
     }
 }
 
-/// That it was imported makes it no kernel of ours.
+/// An import does not make it an own kernel.
 #[test]
 fn an_imported_kernel_stays_its_frameworks() {
     let place = Place::new();
-    let (_, dir) = theirs(&place, &Rank::new(0));
+    let (_, dir) = foreign(&place, &Rank::new(0));
     place.run(&["import", "rank_0"]).ended_with(0);
     assert_eq!(place.entries().len(), 1);
     let before = kernels(&dir);

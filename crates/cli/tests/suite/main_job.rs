@@ -49,7 +49,7 @@ fn two_ranks_share_one_compile() {
             std::fs::read_to_string(file("info")).unwrap().trim_end(),
             std::fs::read_to_string(SQUARE).unwrap()
         );
-        // The symbol, by a reader that is not ours, where there is one.
+        // The symbol, by an independent reader if there is one.
         if let Ok(readelf) = Command::new("readelf").arg("-sW").arg(file("o")).output() {
             let symbols = String::from_utf8_lossy(&readelf.stdout).into_owned();
             let symbol = meta["kernelName"].as_str().unwrap();
@@ -62,7 +62,7 @@ fn two_ranks_share_one_compile() {
 }
 
 #[test]
-fn a_deleted_rank_is_whole_again_without_a_compile() {
+fn a_deleted_rank_is_restored_without_a_compile() {
     let place = Place::new();
     place.run(&["build", SQUARE]).ended_with(0);
     std::fs::remove_dir_all(place.path("rank_0")).unwrap();
@@ -164,7 +164,7 @@ fn mindspores_cache_levels_are_no_debugging() {
 }
 
 #[test]
-fn inspect_tells_what_a_file_is() {
+fn inspect_reports_the_kind_of_a_file() {
     let place = Place::new();
     place.run(&["build", SQUARE]).ended_with(0);
     let stem = "rank_0/kernel_meta/square_12484080525657478220_2";
@@ -193,7 +193,7 @@ fn inspect_tells_what_a_file_is() {
 }
 
 #[test]
-fn targets_tell_the_toolchain_and_the_operators() {
+fn targets_prints_the_toolchain_and_the_operators() {
     let place = Place::new();
     let ran = place.run(&["targets"]).ended_with(0);
     for text in ["cpu", "version", "SquaredDifference"] {

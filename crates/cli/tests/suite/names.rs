@@ -1,5 +1,5 @@
-//! Names come from models, directories and compilers of others: wherever people read them, they make no line of their own,
-//! and a terminal obeys nothing in them. Programs get them as they are.
+//! Names come from foreign models, directories and compilers: in output for people they start no line of their own,
+//! and contain no control characters. Programs get them unchanged.
 
 #[path = "../../../onnx/tests/suite/common/mod.rs"]
 mod onnx;
@@ -12,7 +12,7 @@ use opkeep_testkit::terminal::shown_by;
 const HOSTILE: &str = "n\nFORGED  reused\r\nFORGED\x1b[2J\x1b]0;t\x07\u{85}FORGED\u{9b}31m\u{2028}FORGED\u{2029}\u{202a}\u{202b}\
                        \u{202d}\u{202e}\u{2066}\u{2067}\u{2068}\u{200e}\u{200f}\u{61c}\u{200b}\u{feff}\u{7f}\t\x08end";
 
-/// What may be in the name of a file: no slash, and not too long.
+/// The part that may be in the name of a file: no slash, and not too long.
 const FILE: &str = "f\nFORGED\x1b[31m\u{202e}\u{9b}2J";
 
 fn is_obeyed(letter: char) -> bool {
@@ -29,7 +29,7 @@ fn is_harmless(text: &str) {
     assert!(!text.lines().any(|line| line.trim_start().starts_with("FORGED")), "{text}");
 }
 
-/// Runs a command as people and as programs do; gives what the program gets.
+/// Runs a command with text and with JSON output.
 #[track_caller]
 fn both(place: &Place, args: &[&str], env: &[(&str, &str)]) -> (Ran, Ran) {
     let text = place.run_with(args, env);
@@ -43,7 +43,7 @@ fn both(place: &Place, args: &[&str], env: &[(&str, &str)]) -> (Ran, Ran) {
     (text, json)
 }
 
-/// A node; with what it is called, what it is and what it reads and makes.
+/// A network of one node with these names.
 fn network(op: &str, node: &str, input: &str, output: &str) -> Message {
     let node = Message::default().bytes(1, input).bytes(2, output).bytes(3, node).bytes(4, op);
     model(
@@ -107,19 +107,19 @@ fn descriptors_kernels_and_directories_of_hostile_names() {
     place.write("op.info", op);
     place.write("option.info", option);
     place.write(&format!("torn/{FILE}.info"), "{");
-    let folder = format!("{FILE}/rank_0/kernel_meta");
+    let dir = format!("{FILE}/rank_0/kernel_meta");
     place.write(
-        &format!("{folder}/{FILE}.json"),
+        &format!("{dir}/{FILE}.json"),
         format!("{{\"kernelName\": {}, \"magic\": {0}}}", written(HOSTILE)),
     );
-    place.write(&format!("{folder}/{FILE}.o"), "no object");
-    place.write(&format!("{folder}/{FILE}.info"), square_of(3));
+    place.write(&format!("{dir}/{FILE}.o"), "no object");
+    place.write(&format!("{dir}/{FILE}.info"), square_of(3));
     place.write(&format!("cache/v1/{FILE}/entries/00/x.kern"), HOSTILE);
     place.write(&format!("cache/v1/cpu-x86_64/entries/00/{FILE}"), "stray");
     place.write(&format!("kernel_cache/Ascend910B1/{FILE}"), "stray");
     place.write("kernel_cache/op_cache.ini", format!("[op_compiler_cache]\nmax_op_cache_size={FILE}\n"));
-    let json_file = format!("{folder}/{FILE}.json");
-    let object = format!("{folder}/{FILE}.o");
+    let json_file = format!("{dir}/{FILE}.json");
+    let object = format!("{dir}/{FILE}.o");
     for args in [
         &["build", FILE, "op.info", "option.info", "torn"][..],
         &["explain", FILE, "op.info", "option.info"],
@@ -156,7 +156,7 @@ fn descriptors_kernels_and_directories_of_hostile_names() {
         both(&place, &["build", &info], &[(variable, FILE)]);
         both(&place, &["targets"], &[(variable, FILE)]);
     }
-    // clap shows what it does not take.
+    // clap prints arguments that it refuses.
     for args in [
         &["build", &format!("--nice={FILE}"), "x"][..],
         &[FILE],
@@ -169,9 +169,9 @@ fn descriptors_kernels_and_directories_of_hostile_names() {
     }
 }
 
-/// A log keeps its lines, behind a mark that none of ours has.
+/// A log keeps its lines, behind a mark that no own line has.
 #[test]
-fn what_a_compiler_prints_is_quoted() {
+fn the_output_of_a_compiler_is_quoted() {
     let place = Place::new();
     let info = place.write("square.info", square_of(3));
     let info = info.to_str().unwrap();
@@ -185,7 +185,7 @@ fn what_a_compiler_prints_is_quoted() {
     assert!(text.stderr.contains("\n    | FORGED  compiled\n"), "{}", text.stderr);
 }
 
-/// A terminal is told where its cursor goes by us alone.
+/// Only our own output moves the cursor of a terminal.
 #[test]
 fn a_progress_bar_shows_names_as_text() {
     let place = Place::new();

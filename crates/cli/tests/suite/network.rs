@@ -10,32 +10,32 @@ use std::time::Duration;
 use crate::common::{Place, Ran, square_of};
 use serde_json::Value;
 
-/// A folder of `fixtures/networks`.
+/// A directory of `fixtures/networks`.
 fn fixture(name: &str) -> PathBuf {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/networks")).join(name)
 }
 
-/// `input_0.pb`, `input_1.pb`, ... of a folder.
-fn numbered(folder: &Path, stem: &str) -> Vec<String> {
-    let file = |at: usize| folder.join(format!("{stem}_{at}.pb"));
+/// `input_0.pb`, `input_1.pb`, ... of a directory.
+fn numbered(dir: &Path, stem: &str) -> Vec<String> {
+    let file = |at: usize| dir.join(format!("{stem}_{at}.pb"));
     (0..).map(file).take_while(|file| file.exists()).map(|file| file.to_string_lossy().into_owned()).collect()
 }
 
 /// `opkeep run` on a network of the fixtures, every reference compared.
 fn run_fixture(place: &Place, name: &str, more: &[&str]) -> Ran {
-    let folder = fixture(name);
-    let mut args = vec!["run".to_owned(), folder.join("model.onnx").to_string_lossy().into_owned()];
-    for file in numbered(&folder, "input") {
+    let dir = fixture(name);
+    let mut args = vec!["run".to_owned(), dir.join("model.onnx").to_string_lossy().into_owned()];
+    for file in numbered(&dir, "input") {
         args.extend(["--input".to_owned(), file]);
     }
-    for file in numbered(&folder, "output") {
+    for file in numbered(&dir, "output") {
         args.extend(["--compare".to_owned(), file]);
     }
     args.extend(more.iter().map(|arg| (*arg).to_owned()));
     place.run(&args.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// A place whose store the tests that only run networks have in common: each kernel is compiled once.
+/// A place with a store that the tests which only run networks share: each kernel is compiled once.
 fn compiled() -> Arc<Place> {
     static COMPILED: Mutex<Weak<Place>> = Mutex::new(Weak::new());
     let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -59,7 +59,7 @@ fn every_network_of_the_fixtures_equals_onnx_runtime_at_every_tap() {
         for comparison in comparisons {
             let worst = comparison["worst_over_scale"].as_f64().unwrap();
             assert!(worst <= 1e-3, "{name}: {comparison}");
-            // Not a comparison of nothing with nothing.
+            // There is something to compare.
             assert!(comparison["scale"].as_f64().unwrap() > 0.0, "{name}: {comparison}");
         }
         // Other tests may compile the same kernels.
@@ -74,8 +74,8 @@ fn every_network_of_the_fixtures_equals_onnx_runtime_at_every_tap() {
 #[test]
 fn a_wrong_element_is_found_and_shown() {
     let place = compiled();
-    let folder = fixture("lenet");
-    let reference = std::fs::read(folder.join("output_0.pb")).unwrap();
+    let dir = fixture("lenet");
+    let reference = std::fs::read(dir.join("output_0.pb")).unwrap();
     // The raw values come first or last in the file; somewhere among them stands the first probability.
     let ran = run_fixture(&place, "lenet", &["--format", "json"]).ended_with(0);
     let first = ran.json()["comparisons"][0]["worst"]["expected"].as_f64().unwrap() as f32;
@@ -84,7 +84,7 @@ fn a_wrong_element_is_found_and_shown() {
     changed[at..at + 4].copy_from_slice(&(first * 1.01).to_le_bytes());
     let changed = place.write("changed.pb", changed);
 
-    let (model, input) = (folder.join("model.onnx"), folder.join("input_0.pb"));
+    let (model, input) = (dir.join("model.onnx"), dir.join("input_0.pb"));
     let (model, input, changed) =
         (model.to_str().unwrap(), input.to_str().unwrap(), changed.to_str().unwrap());
     let compared =
@@ -95,14 +95,14 @@ fn a_wrong_element_is_found_and_shown() {
     assert_eq!(json["comparisons"][0]["passed"], false);
     let expected = json["comparisons"][0]["worst"]["expected"].as_f64().unwrap();
     assert_eq!(expected as f32, first * 1.01);
-    // The caller decides what is near enough.
+    // The caller chooses the tolerance.
     compared(&["--rtol", "0.02"]).ended_with(0);
     compared(&["--rtol", "0", "--atol", "1"]).ended_with(0);
     compared(&["--rtol", "0", "--atol", "0"]).ended_with(1);
 }
 
 #[test]
-fn a_huge_reference_allows_nothing_to_the_others() {
+fn a_huge_reference_does_not_raise_the_tolerance_of_others() {
     let place = Place::new();
     let model = place.write("square.info", square_of(3));
     let (huge, reference) = (1.8e19_f32, place.path("y.npy"));
@@ -122,7 +122,7 @@ fn a_huge_reference_allows_nothing_to_the_others() {
     for tolerance in ["--rtol=inf", "--atol=inf", "--rtol=NaN", "--atol=-1", "--rtol=1e999"] {
         compared("17.320508", &[tolerance]).ended_with(2).says("expected a number of 0 or more");
     }
-    // A result that is no number differs from every number, whatever is allowed.
+    // NaN differs from every number, whatever the tolerance.
     compared("NaN", &["--rtol=1e300", "--atol=1e300"]).ended_with(1);
 }
 
@@ -143,13 +143,13 @@ fn outputs_are_written_in_order_and_read_back() {
         assert!(std::fs::read(&file).unwrap().starts_with(b"\x93NUMPY\x01\x00"));
         args.extend(["--compare".into(), file.to_str().unwrap().into()]);
     }
-    // What was written is, element for element, what comes out again: references without names are in order.
+    // The written outputs are equal to those of another run: references without names are used in order.
     args.extend(["--rtol=0", "--atol=0"].map(String::from));
     place.run(&args.iter().map(String::as_str).collect::<Vec<_>>()).ended_with(0);
 }
 
 #[test]
-fn inputs_are_given_by_name_by_order_or_made_up() {
+fn inputs_are_given_by_name_or_by_order_or_generated() {
     let place = compiled();
     let (model, inputs) = (fixture("bert").join("model.onnx"), numbered(&fixture("bert"), "input"));
     let model = model.to_str().unwrap();
@@ -159,7 +159,7 @@ fn inputs_are_given_by_name_by_order_or_made_up() {
     place
         .run(&["run", model, "--input", &inputs[1], "--input", &inputs[0], "--compare", reference])
         .ended_with(0);
-    // One without a name takes what those with names leave, wherever it stands.
+    // A tensor without a name is for the input that no named tensor has, whatever its position.
     let mut nameless = opkeep_onnx::read_tensor(Path::new(&inputs[0])).unwrap();
     nameless.name.clear();
     let file = place.path("ids.npy");
@@ -193,9 +193,9 @@ fn threads_do_not_change_a_bit() {
     let place = compiled();
     for name in ["lenet", "squeezenet", "resnet18", "bert"] {
         let written = |jobs: &str| {
-            let folder = format!("{name}_{jobs}");
-            run_fixture(&place, name, &["--output", &folder, "--jobs", jobs]).ended_with(0);
-            let files = crate::common::files(&place.path(&folder));
+            let dir = format!("{name}_{jobs}");
+            run_fixture(&place, name, &["--output", &dir, "--jobs", jobs]).ended_with(0);
+            let files = crate::common::files(&place.path(&dir));
             files.iter().map(|file| std::fs::read(file).unwrap()).collect::<Vec<_>>()
         };
         let one = written("1");
@@ -250,14 +250,14 @@ fn open_dimensions_are_given_by_name() {
     let built = place.run(&["build", "nets/open.onnx", "--dim", "batch=4", "--format", "json"]);
     assert_eq!(built.ended_with(0).count("kernels"), 1);
     place.run(&["build", "nets/fixed.onnx", "--dim", "batch=4"]).ended_with(2).says("batch");
-    // Of several networks one may have the dimension, another not.
+    // One of several networks may lack the dimension.
     let both = place.run(&["build", "nets", "--dim", "batch=4", "--format", "json"]).ended_with(0);
     assert_eq!((both.count("operators"), both.count("kernels")), (2, 2));
 }
 
-/// Everything that cannot be built as it stands is told at once, with what to do.
+/// All operators that cannot be built are reported at once, with help.
 #[test]
-fn operators_that_are_not_there_are_told() {
+fn missing_operators_are_reported() {
     let place = compiled();
     place.write("odd.onnx", tiny("NoSuchOperator", &[0x08, 2]));
     for command in ["build", "run"] {
@@ -278,7 +278,7 @@ fn find(bytes: &[u8], pattern: &[u8], nth: usize) -> usize {
     places.map(|(at, _)| at).nth(nth).unwrap()
 }
 
-/// The compiler's own log tells what was compiled: after an edit exactly the kernels that changed.
+/// After an edit exactly the changed kernels are compiled, by the compiler's own log.
 #[test]
 fn an_edit_of_the_network_recompiles_exactly_what_changed() {
     let place = Place::new();
@@ -311,7 +311,7 @@ fn an_edit_of_the_network_recompiles_exactly_what_changed() {
     let (compiled, same) = build(&weight);
     assert_eq!((compiled, &same), (0, &first));
 
-    // A node's name is nobody's business.
+    // A node's name does not count.
     let mut name = original.clone();
     let at = find(&name, b"relu_3_node", 0);
     name[at..at + 4].copy_from_slice(b"RELU");
@@ -319,7 +319,7 @@ fn an_edit_of_the_network_recompiles_exactly_what_changed() {
 
     // Another image size: every kernel whose tensors have it, and no other.
     let mut size = original;
-    // The outputs' declared shapes would contradict it: as a field that nobody knows they are skipped.
+    // The outputs' declared shapes would contradict it: they are turned into an unknown field, which is skipped.
     for name in ["gemm_1", "maxpool_1", "add_2", "add_3", "add_4", "globalaveragepool_1"] {
         let described = [&[0x0a, name.len() as u8], name.as_bytes(), &[0x12]].concat();
         // Nodes come before outputs in the file.
@@ -333,13 +333,13 @@ fn an_edit_of_the_network_recompiles_exactly_what_changed() {
     let (compiled, resized) = build(&size);
     let fresh = resized.difference(&first).count();
     assert_eq!(compiled, fresh);
-    // The last layer sees channels only.
+    // The last layer depends on channels only.
     assert!(fresh > 10 && resized.intersection(&first).count() >= 1, "{fresh} of {}", resized.len());
 }
 
-/// Cold builds, each killed at a random moment; the next one takes what was finished and compiles the rest.
+/// Cold builds, each killed at a random moment; the next one reuses the finished kernels and compiles the rest.
 #[test]
-fn killed_builds_of_a_network_lose_nothing_that_was_finished() {
+fn killed_builds_of_a_network_lose_no_finished_kernel() {
     let place = Place::new();
     let model = fixture("squeezenet").join("model.onnx");
     let args = ["build", model.to_str().unwrap(), "--format", "json"];
@@ -349,7 +349,7 @@ fn killed_builds_of_a_network_lose_nothing_that_was_finished() {
     let seed = state;
     let mut interrupted = 0;
     for round in 0..6 {
-        // From nothing, or from what is left when somebody deletes half of the store.
+        // From an empty store, or after half of the store was deleted.
         let every = if round % 2 == 0 { 1 } else { 2 };
         place.entries().iter().step_by(every).for_each(|entry| std::fs::remove_file(entry).unwrap());
         let begin = place.entries().len();

@@ -20,7 +20,7 @@ fn refusal(place: &Place) -> PathBuf {
 }
 
 #[test]
-fn ranks_without_locks_end_well_and_say_so_once_each() {
+fn ranks_without_locks_succeed_and_warn_once_each() {
     let place = Place::new();
     for length in 1..=KERNELS {
         place.write(&format!("net/{length}.info"), square_of(length));
@@ -35,7 +35,7 @@ fn ranks_without_locks_end_well_and_say_so_once_each() {
         let output = build.wait_with_output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(0), "{said}");
-        // A rank that came when all was there locked nothing.
+        // A rank that finds all entries takes no lock.
         let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         let compiled = json["compiled"].as_u64().unwrap() + json["shared"].as_u64().unwrap();
         assert_eq!(said.matches("has no locks").count(), usize::from(compiled > 0), "{said}");
@@ -46,7 +46,7 @@ fn ranks_without_locks_end_well_and_say_so_once_each() {
         );
         assert_eq!(json["failed"], 0);
     }
-    // Whoever made them, and how often: they are whole, and whoever has locks finds nothing amiss.
+    // Whichever processes wrote them, and how often: they are valid, also for a process that has locks.
     assert_eq!(place.entries().len(), KERNELS);
     let require = "--op_compiler_cache_mode=require";
     let again = place.run(&["build", "net", "--format", "json", require]).ended_with(0);
@@ -61,9 +61,9 @@ fn ranks_without_locks_end_well_and_say_so_once_each() {
     }
 }
 
-/// Making room, statistics and clearing work without, too.
+/// Eviction, statistics and clearing work without locks, too.
 #[test]
-fn a_store_without_locks_is_kept_in_order() {
+fn a_store_without_locks_can_be_maintained() {
     let place = Place::new();
     place.write("net/1.info", square_of(1));
     let library = refusal(&place);

@@ -9,17 +9,17 @@ use crate::common::{Place, SQUARE, square_of};
 use serde_json::json;
 
 #[test]
-fn names_that_are_not_text() {
+fn names_that_are_not_utf8() {
     let place = Place::new();
     let name = OsStr::from_bytes(b"x\xff.info");
-    std::fs::write(place.folder.path().join(name), square_of(3)).unwrap();
+    std::fs::write(place.dir.path().join(name), square_of(3)).unwrap();
     for args in
         [&["build"][..], &["inspect"], &["build", "--format", "json"], &["inspect", "--format", "json"]]
     {
         let output = place.command(args).arg(name).output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{args:?}: {output:?}");
     }
-    std::fs::write(place.folder.path().join(name), "torn").unwrap();
+    std::fs::write(place.dir.path().join(name), "torn").unwrap();
     let output = place.command(&["build", "--format", "json"]).arg(name).output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{output:?}");
 }
@@ -36,7 +36,7 @@ fn a_pipe_is_no_descriptor() {
 fn output_that_cannot_be_written() {
     let place = Place::new();
     let full = || Stdio::from(std::fs::File::options().write(true).open("/dev/full").unwrap());
-    // Nobody to tell: the build goes on.
+    // The output cannot be written: the build continues.
     let status = place.command(&["build", SQUARE]).stdout(Stdio::null()).stderr(full()).status().unwrap();
     assert_eq!(status.code(), Some(0));
     // A lost result is not a success.
@@ -46,7 +46,7 @@ fn output_that_cannot_be_written() {
 }
 
 #[test]
-fn without_a_home_the_store_is_where_the_system_says_or_nowhere_and_said_so() {
+fn without_a_home_the_store_is_in_the_system_directory_or_a_warning_is_printed() {
     let place = Place::new();
     let output = place
         .command(&["build", SQUARE, "--format", "json"])
@@ -67,9 +67,9 @@ fn without_a_home_the_store_is_where_the_system_says_or_nowhere_and_said_so() {
     assert!(place.path("ascend/opkeep/v1").is_dir());
 }
 
-/// Whoever says it more exactly is heard: the flag, then our variable, the vendor's, the user's.
+/// The order of precedence: the flag, our variable, the vendor's, the user's.
 #[test]
-fn the_store_is_where_the_first_of_them_says() {
+fn the_first_setting_decides_the_location_of_the_store() {
     let place = Place::new();
     let said: [(&str, &str, &str); 4] = [
         ("OPKEEP_CACHE_DIR", "ours", "ours"),
@@ -78,14 +78,14 @@ fn the_store_is_where_the_first_of_them_says() {
         ("HOME", "home", "home/.cache/opkeep"),
     ];
     let mut command = place.command(&["build", SQUARE, "--op_compiler_cache_dir", "flag"]);
-    command.envs(said.map(|(name, folder, _)| (name, place.path(folder))));
+    command.envs(said.map(|(name, dir, _)| (name, place.path(dir))));
     assert!(command.output().unwrap().status.success());
     assert!(place.path("flag/v1").is_dir());
     assert!(said.iter().all(|(.., root)| !place.path(root).exists()));
     for first in 0..said.len() {
         let mut command = place.command(&["build", SQUARE]);
         command.env_remove("OPKEEP_CACHE_DIR");
-        command.envs(said[first..].iter().map(|(name, folder, _)| (name, place.path(folder))));
+        command.envs(said[first..].iter().map(|(name, dir, _)| (name, place.path(dir))));
         assert!(command.output().unwrap().status.success());
         let there = said.map(|(.., root)| place.path(root).join("v1").is_dir());
         let expected: Vec<bool> = (0..said.len()).map(|at| at <= first).collect();
@@ -94,7 +94,7 @@ fn the_store_is_where_the_first_of_them_says() {
 }
 
 #[test]
-fn a_warm_build_needs_no_temporary_folder() {
+fn a_warm_build_needs_no_temporary_directory() {
     let place = Place::new();
     place.run(&["build", SQUARE]).ended_with(0);
     let nowhere = ("TMPDIR", "/nonexistent/tmp");
@@ -108,7 +108,7 @@ fn a_warm_build_needs_no_temporary_folder() {
 #[test]
 fn one_name_for_two_kernels_is_a_problem() {
     let place = Place::new();
-    // A name that CANN gave stands as it is: what it hashes is not all in the descriptor.
+    // A name from CANN is not changed: its hash covers data that the descriptor lacks.
     let name = format!("te_square_{}", "0123456789abcdef".repeat(4));
     let named = square_of(3).replace("square_3_2", &name);
     place.write("a/same.info", &named);
@@ -123,7 +123,7 @@ fn one_name_for_two_kernels_is_a_problem() {
 
 /// After an upgrade that broke the compiler, the framework must not run yesterday's kernel.
 #[test]
-fn a_failed_rebuild_leaves_no_old_kernel_behind() {
+fn a_failed_rebuild_leaves_no_old_kernel() {
     let place = Place::new();
     place.run(&["build", SQUARE]).ended_with(0);
     let json = place.path("rank_0/kernel_meta/square_12484080525657478220_2.json");
@@ -135,7 +135,7 @@ fn a_failed_rebuild_leaves_no_old_kernel_behind() {
 }
 
 #[test]
-fn json_is_there_whatever_happens() {
+fn json_is_printed_for_every_outcome() {
     let place = Place::new();
     std::fs::create_dir(place.path("empty")).unwrap();
     let empty = place.path("empty");
@@ -155,7 +155,7 @@ fn json_is_there_whatever_happens() {
     assert!(ran.json()["kernel_meta_error"].as_str().unwrap().contains("rank_0"), "{ran:?}");
 }
 
-/// Names in descriptors are somebody else's text: they forge no lines and steer no terminal.
+/// Names in descriptors are foreign text: they forge no lines and do not control the terminal.
 #[test]
 fn names_are_printed_harmlessly() {
     let place = Place::new();
@@ -186,9 +186,9 @@ fn a_store_that_others_can_write_is_refused_where_it_is_needed() {
     assert_eq!(ran.count("compiled"), 1);
 }
 
-/// A cache folder in the middle of somebody's project gets no marks that speak of the project.
+/// A cache directory inside a user's project gets no marks that would apply to the project.
 #[test]
-fn a_folder_with_other_things_in_it_is_not_marked() {
+fn a_directory_with_other_files_in_it_is_not_marked() {
     let place = Place::new();
     place.write("project/main.py", "");
     place.run(&["build", SQUARE, "--cache-dir", "project"]).ended_with(0);
@@ -197,19 +197,19 @@ fn a_folder_with_other_things_in_it_is_not_marked() {
     assert!(place.path("fresh/.gitignore").exists() && place.path("fresh/CACHEDIR.TAG").exists());
 }
 
-/// The view must not suffer from a build that was broken off.
+/// An interrupted build must not damage the view.
 #[test]
-fn a_broken_off_rebuild_keeps_what_is_right() {
+fn an_interrupted_rebuild_keeps_valid_kernels() {
     let place = Place::new();
     place.run(&["build", SQUARE]).ended_with(0);
     let json = place.path("rank_0/kernel_meta/square_12484080525657478220_2.json");
     let slow = place.compiler("cc-slow", "exec sleep 60");
     let build = ["build", SQUARE, "--cache-mode", "force", "--deadline", "0.5"];
     let other = place.run_with(&build, &[("CC", slow.to_str().unwrap())]).ended_with(1);
-    // Another compiler, so another kernel: the old one goes.
+    // Another compiler, so another kernel: the old one is removed.
     assert!(other.stdout.contains("deadline") && !json.exists(), "{other:?}");
     place.run(&["build", SQUARE]).ended_with(0);
-    // No room to compile, but the kernel that belongs there is there.
+    // There is no space to compile, but the right kernel exists.
     let nowhere = [("TMPDIR", "/nonexistent")];
     place.run_with(&["build", SQUARE, "--cache-mode", "force"], &nowhere).ended_with(1);
     assert!(json.exists());

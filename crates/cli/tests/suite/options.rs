@@ -1,4 +1,4 @@
-//! Options that the user gives: a misspelt one is an error for every target. What a descriptor has never is one.
+//! Options of the user: a misspelt one is an error for every target. An option of a descriptor never is an error.
 
 use crate::common::{Place, square_of};
 
@@ -35,7 +35,7 @@ fn a_misspelt_option_is_an_error_with_the_nearest_name() {
         "{both:?}"
     );
     assert!(!place.path("cache").exists(), "something was built");
-    // So for networks, which have no options of their own.
+    // The same for networks, which have no options of their own.
     let lenet = format!("{}/../../fixtures/networks/lenet/model.onnx", env!("CARGO_MANIFEST_DIR"));
     place.run(&["build", &lenet, "--option", "deterministc=true"]).ended_with(2).says("`deterministic`");
     let json =
@@ -44,7 +44,7 @@ fn a_misspelt_option_is_an_error_with_the_nearest_name() {
 }
 
 #[test]
-fn an_option_of_a_descriptor_is_none_of_ours() {
+fn an_option_of_a_descriptor_is_not_checked() {
     let place = Place::new();
     let new = square_of(3).replace("\"autoTilingMode\"", "\"brand_new_option\": \"7\", \"autoTilingMode\"");
     let new = place.write("new.info", new);
@@ -63,7 +63,7 @@ fn an_option_of_a_descriptor_is_none_of_ours() {
 }
 
 #[test]
-fn a_value_that_an_option_does_not_take_is_an_error_with_those_that_it_takes() {
+fn an_invalid_option_value_is_an_error_with_the_valid_values() {
     let place = Place::new();
     let info = place.write("square.info", square_of(3));
     let info = info.to_str().unwrap();
@@ -90,13 +90,13 @@ fn a_value_that_an_option_does_not_take_is_an_error_with_those_that_it_takes() {
         }
     }
     assert!(!place.path("cache").exists(), "something was built");
-    // What a framework wrote is its business.
+    // Options that a framework wrote are not checked.
     let odd = square_of(3).replace("\"NO_TUNE\"", "\"whatever it likes\"");
     let odd = place.write("odd.info", odd);
     place.run(&["build", odd.to_str().unwrap()]).ended_with(0);
 }
 
-/// What the help proposes is taken by every target.
+/// Every target accepts the options that the help proposes.
 #[test]
 fn options_in_the_help_are_options() {
     let place = Place::new();
@@ -136,7 +136,7 @@ fn a_dimension_that_no_input_has_is_an_error_with_the_nearest_name() {
     let two = ["build", "net", "--dim", "batch=2", "--dim", "batch=3"];
     place.run(&two).ended_with(2).says("`batch` has two sizes, 2 and 3");
     place.run(&["run", network, "--dim", "bacth=2"]).ended_with(2).says("did you mean `batch`");
-    // What cannot be read may have had it, and is an error itself.
+    // An unreadable network may have the dimension, and is an error itself.
     place.write("net/torn.onnx", "torn");
     place.run(&["build", "net", "--dim", "batch=2"]).ended_with(1).says("torn.onnx");
     place.run(&["build", "net", "--dim", "batch=2", "--dim", "other=2"]).ended_with(1).says("torn.onnx");
@@ -199,7 +199,7 @@ fn an_empty_debug_configuration_is_none() {
     }
     let collecting = [("NPU_COLLECT_PATH", "/nonexistent")];
     assert_eq!(outcome(&[plain], &[("NPU_COLLECT_PATH", "")]), "reused");
-    // An empty configuration is none there, too: CANN collects all the same.
+    // An empty configuration counts as none there, too: CANN still collects information.
     assert_eq!(outcome(&[plain, "--op_debug_config="], &collecting), "bypassed");
     assert_eq!(outcome(&[plain, "--op_debug_level=0"], &collecting), "bypassed");
 }

@@ -1,4 +1,4 @@
-//! Directories that look like a store's and are another program's: no command writes to them, and none is made by looking.
+//! Foreign directories that look like a store: no command writes to them, and a search creates none.
 #![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
 
 use std::fs;
@@ -57,7 +57,7 @@ fn a_directory_of_another_program_is_no_store() {
             assert!(place.run(&[&build[..], &mode].concat()).code.is_some());
         }
         assert_eq!(DirSnapshot::of(&place.path("cache")).unwrap(), before, "{layout:?}");
-        // It is not judged as a store where it is named, either.
+        // It is not judged as a store if it is named, either.
         for command in ["verify", "repair"] {
             assert_ne!(place.run(&[command, "cache"]).code, Some(0), "{command}");
         }
@@ -66,12 +66,12 @@ fn a_directory_of_another_program_is_no_store() {
 }
 
 #[test]
-fn a_directory_beside_our_targets_is_left() {
+fn a_foreign_directory_beside_targets_is_not_changed() {
     for layout in ["entries/ab/x.kern", "index.html", "size"] {
         let place = Place::new();
         place.run(&["build", SQUARE, "--no-kernel-meta"]).ended_with(0);
-        let theirs = place.write(&format!("cache/v1/cpu-theirs/{layout}"), "another program's");
-        age(&theirs).unwrap();
+        let foreign = place.write(&format!("cache/v1/cpu-theirs/{layout}"), "another program's");
+        age(&foreign).unwrap();
         let before = DirSnapshot::of(&place.path("cache/v1/cpu-theirs")).unwrap();
         for command in
             [&["verify"][..], &["repair"], &["stats"], &["gc"], &["clear", "--dry-run"], &["clear"]]
@@ -83,12 +83,12 @@ fn a_directory_beside_our_targets_is_left() {
             assert_eq!(store["targets"].as_array().unwrap().len(), 1, "{ran:?}");
             assert_eq!(ran.json()["warnings"].as_array().unwrap().len(), 1, "{ran:?}");
         }
-        assert!(place.entries().iter().all(|entry| *entry == theirs), "ours is cleared");
+        assert!(place.entries().iter().all(|entry| *entry == foreign), "ours is cleared");
         assert_eq!(DirSnapshot::of(&place.path("cache/v1/cpu-theirs")).unwrap(), before);
     }
 }
 
-/// By its own name: a build for it goes on without a store, and says so once.
+/// A build for a target of this name continues without a store, and warns once.
 #[test]
 fn a_target_of_another_program_is_not_filled() {
     let place = Place::new();
@@ -104,7 +104,7 @@ fn a_target_of_another_program_is_not_filled() {
 }
 
 #[test]
-fn looking_for_a_store_makes_none() {
+fn a_search_for_a_store_creates_none() {
     for root in ["missing", "empty", "project", "with_empty_v1"] {
         let place = Place::new();
         fs::create_dir(place.path("empty")).unwrap();
@@ -120,7 +120,7 @@ fn looking_for_a_store_makes_none() {
             &["repair"],
         ] {
             let ran = place.run(&[command, &["--op_compiler_cache_dir", root]].concat());
-            // One that is named has to be there.
+            // A named store must exist.
             let ran = ran.ended_with(2);
             assert!(ran.stderr.contains("there is no store at"), "{command:?} {ran:?}");
             assert_eq!(DirSnapshot::of(&place.path("")).unwrap(), before, "{command:?} {root}");
@@ -132,7 +132,7 @@ fn looking_for_a_store_makes_none() {
     }
 }
 
-/// What earlier versions wrote has no mark: its numbers, or its entries, prove it.
+/// Stores of earlier versions have no mark: their counters file or their entries identify them.
 #[test]
 fn a_store_of_an_earlier_version_is_read_and_marked() {
     for lost in [&[][..], &["size"], &["size", "stats"], &["entries", "stats"]] {
@@ -167,7 +167,7 @@ fn a_store_of_an_earlier_version_is_read_and_marked() {
     }
 }
 
-/// Two ways to write what a mark is not.
+/// Two forms that are no mark.
 #[test]
 fn only_a_file_marks() {
     let place = Place::new();
@@ -185,19 +185,19 @@ fn only_a_file_marks() {
     }
 }
 
-/// As `verify` sees both.
+/// The same as `verify` reports.
 #[test]
-fn repair_mends_a_store_and_the_caches_beside_it() {
+fn repair_repairs_a_store_and_the_caches_beside_it() {
     let place = Place::new();
     let build = ["build", SQUARE, "--no-kernel-meta", "--op_compiler_cache_dir", "project"];
     place.run(&build).ended_with(0);
     let rank = Rank::new(0);
-    let (whole, torn) = (rank.square(1), rank.square(2));
+    let (intact, damaged) = (rank.square(1), rank.square(2));
     let dir = rank.dir(&place.path("project"));
-    whole.write(&dir).unwrap();
-    torn.write(&dir).unwrap();
-    let object = dir.join(format!("{}.o", torn.stem));
-    fs::write(&object, &torn.object[..9]).unwrap();
+    intact.write(&dir).unwrap();
+    damaged.write(&dir).unwrap();
+    let object = dir.join(format!("{}.o", damaged.stem));
+    fs::write(&object, &damaged.object[..9]).unwrap();
     age(&object).unwrap();
     let entry = files(&place.path("project/v1"))
         .into_iter()
@@ -212,7 +212,10 @@ fn repair_mends_a_store_and_the_caches_beside_it() {
     assert_eq!((dry["caches"][0]["kernels"].as_u64(), &dry["left"]), (Some(2), &json!(0)), "{dry}");
     assert_eq!(dry["store"]["targets"][0]["done"][0]["what"], "set-aside", "{dry}");
     let ran = place.run(&["repair", "project"]).ended_with(0);
-    assert!(!entry.exists() && !object.exists() && dir.join(format!("{}.o", whole.stem)).exists(), "{ran:?}");
+    assert!(
+        !entry.exists() && !object.exists() && dir.join(format!("{}.o", intact.stem)).exists(),
+        "{ran:?}"
+    );
     place.run(&["verify", "project"]).ended_with(0);
     place.run(&["repair", "--undo", "project"]).ended_with(0);
     assert!(object.exists() && !entry.exists());

@@ -1,4 +1,4 @@
-//! A store is checked and put in order.
+//! A store is checked and repaired.
 #![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
 
 use std::collections::BTreeMap;
@@ -36,7 +36,7 @@ fn flip(path: &Path) {
     std::fs::write(path, bytes).unwrap();
 }
 
-/// Puts all of an entry under another's key: every digest in it is right.
+/// Stores an entry under another key: every digest in it is right.
 fn poison(place: &Place, from: &Path, to: &Path) {
     let store = Store::open(StoreConfig::new(place.path("cache"))).unwrap().target(&target()).unwrap();
     let Lookup::Hit(entry) = store.peek(&key(from)) else { unreachable!("it was just built") };
@@ -48,14 +48,14 @@ fn poison(place: &Place, from: &Path, to: &Path) {
     store.put_replacing(&key(to), &draft, Overwrite::Always).unwrap();
 }
 
-/// Whose files they are, when they were written, and what is in them.
-fn snapshot(folder: &Path) -> BTreeMap<PathBuf, (i64, i64, u64, Vec<u8>)> {
+/// The owner, the times and the content of each file.
+fn snapshot(dir: &Path) -> BTreeMap<PathBuf, (i64, i64, u64, Vec<u8>)> {
     let one = |path: PathBuf| {
         let meta = path.symlink_metadata().unwrap();
         let bytes = std::fs::read(&path).unwrap();
         (path, (meta.mtime(), meta.ctime_nsec(), meta.ino(), bytes))
     };
-    files(folder).into_iter().map(one).collect()
+    files(dir).into_iter().map(one).collect()
 }
 
 fn json(ran: &Ran) -> Value {
@@ -65,21 +65,22 @@ fn json(ran: &Ran) -> Value {
     targets[0].clone()
 }
 
-/// The kinds of what is wrong, by path.
+/// The kinds of problems, by path.
 fn kinds(flaws: &Value) -> BTreeMap<String, String> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     flaws.as_array().unwrap().iter().map(|flaw| (text(&flaw["file"]), text(&flaw["kind"]))).collect()
 }
 
 #[test]
-fn a_store_in_order_is_left_as_it_is() {
+fn a_valid_store_is_not_changed() {
     let place = stocked();
     let before = snapshot(&place.path("cache"));
     let ran = place.run(&["verify"]).ended_with(0);
     assert!(ran.stdout.ends_with("4 kernels checked: 4 valid, 0 refused; 0 files unusable\n"), "{ran:?}");
     assert!(ran.stderr.is_empty(), "{ran:?}");
-    let shelf = format!("cache/v1/{}", target());
-    for paths in [&["cache"][..], &["cache/"], &[&shelf], &["--jobs", "3"], &["--cache-dir", "cache"]] {
+    let target_store = format!("cache/v1/{}", target());
+    for paths in [&["cache"][..], &["cache/"], &[&target_store], &["--jobs", "3"], &["--cache-dir", "cache"]]
+    {
         let args = [&["verify", "--format", "json"], paths].concat();
         let found = place.run(&args).ended_with(0).json();
         assert_eq!((&found["checked"], &found["valid"]), (&4.into(), &4.into()), "{paths:?}");
@@ -99,12 +100,12 @@ fn a_store_in_order_is_left_as_it_is() {
 }
 
 #[test]
-fn what_is_damaged_or_poisoned_is_named_set_aside_and_built_again() {
+fn damaged_and_poisoned_entries_are_named_quarantined_and_built_again() {
     let place = stocked();
     let entries = place.entries();
     flip(&entries[0]);
     poison(&place, &entries[3], &entries[1]);
-    // Nothing else finds it: to the store it is a hit.
+    // Only this check finds it: for the store it is a hit.
     let store =
         Store::open(StoreConfig { access: Access::ReadOnly, ..StoreConfig::new(place.path("cache")) })
             .unwrap();
@@ -129,10 +130,10 @@ fn what_is_damaged_or_poisoned_is_named_set_aside_and_built_again() {
         (&done["kernels"], &done["whole"], &done["size"]["kernels"]),
         (&4.into(), &2.into(), &2.into())
     );
-    for deed in done["done"].as_array().unwrap() {
-        let place = PathBuf::from(deed["place"].as_str().unwrap());
+    for action in done["done"].as_array().unwrap() {
+        let place = PathBuf::from(action["place"].as_str().unwrap());
         let reason = std::fs::read_to_string(place.with_extension("reason")).unwrap();
-        assert!(place.exists() && reason.trim_end() == deed["problem"].as_str().unwrap(), "{deed}");
+        assert!(place.exists() && reason.trim_end() == action["problem"].as_str().unwrap(), "{action}");
     }
     assert!(!entries[0].exists() && !entries[1].exists());
     let ran = place.run(&["verify"]).ended_with(0);
@@ -167,12 +168,12 @@ fn an_entry_can_be_checked_by_itself() {
     assert_eq!((&found["valid"], &found["refused"]), (&1.into(), &1.into()));
     let problems = |file: &Value| file["problems"].as_array().unwrap().len();
     assert_eq!(found["files"].as_array().unwrap().iter().map(problems).sum::<usize>(), 1);
-    // A folder of them, and for another target.
-    let folder = entries[0].parent().unwrap().to_str().unwrap();
-    place.run(&["verify", folder]).ended_with(0);
+    // A directory of entries, and another target.
+    let dir = entries[0].parent().unwrap().to_str().unwrap();
+    place.run(&["verify", dir]).ended_with(0);
     place.run(&["verify", of(0), "--target", "Ascend910B1"]).ended_with(1);
     place.run(&["verify", "cache", "--target", "cpu"]).ended_with(2).says("--target");
-    // Under a name that says nothing it is judged by what it says itself.
+    // Under a name without a key it is judged by its own content.
     std::fs::copy(&entries[0], place.path("copy.kern")).unwrap();
     place.run(&["verify", "copy.kern"]).ended_with(0);
     std::fs::copy(&entries[0], place.path(entries[3].file_name().unwrap().to_str().unwrap())).unwrap();
@@ -182,7 +183,7 @@ fn an_entry_can_be_checked_by_itself() {
 }
 
 #[test]
-fn what_is_not_the_stores_is_left_with_the_way_out() {
+fn foreign_files_in_a_store_stay_and_are_reported_with_help() {
     let place = stocked();
     let entries = place.entries();
     std::fs::set_permissions(&entries[0], std::fs::Permissions::from_mode(0o666)).unwrap();
@@ -208,14 +209,14 @@ fn what_is_not_the_stores_is_left_with_the_way_out() {
     let left = json(&place.run(&["repair", "--format", "json"]).ended_with(1));
     assert_eq!(left["left"].as_array().unwrap().len(), 2, "{left}");
     assert!(left["done"].as_array().unwrap().is_empty(), "{left}");
-    // With what it was told, somebody does it.
+    // A user follows the help.
     std::fs::set_permissions(&entries[0], std::fs::Permissions::from_mode(0o644)).unwrap();
     std::fs::remove_dir(&entries[1]).unwrap();
     place.run(&["repair"]).ended_with(0);
 }
 
 #[test]
-fn where_there_is_no_store_none_is_made() {
+fn without_a_store_none_is_created() {
     let place = Place::new();
     for command in ["verify", "repair"] {
         let ran = place.run(&[command]).ended_with(0);
@@ -235,7 +236,7 @@ fn where_there_is_no_store_none_is_made() {
     for command in ["verify", "repair"] {
         place.run(&[command, "nowhere"]).ended_with(2).says("cannot read `nowhere`: No such file");
     }
-    // A folder `v1` does not make a store of what it is in.
+    // A directory `v1` does not make its parent a store.
     std::fs::create_dir_all(place.path("kernels")).unwrap();
     std::fs::rename(place.path("rank_0"), place.path("kernels/v1")).unwrap();
     let found = place.run(&["verify", "kernels", "--format", "json"]).ended_with(0).json();
@@ -244,9 +245,9 @@ fn where_there_is_no_store_none_is_made() {
     assert!(ran.stdout.starts_with("kernels/v1/kernel_meta: 1 kernel"), "{ran:?}");
 }
 
-/// What is printed can be typed: it is about the store that was checked, and does something about what was found.
+/// The printed command can be typed: it names the checked store, and helps with the problems.
 #[test]
-fn the_advice_names_the_store_and_is_given_where_it_helps() {
+fn help_names_the_store_and_is_printed_where_it_applies() {
     let place = stocked();
     std::fs::rename(place.path("cache"), place.path("other")).unwrap();
     let store = place.path("other");
@@ -259,7 +260,7 @@ fn the_advice_names_the_store_and_is_given_where_it_helps() {
     assert!(ran.stdout.contains("chmod o-w") && !ran.stdout.contains("opkeep repair"), "{ran:?}");
     mode(0o644);
     flip(&entries[1]);
-    // The folder of this version is a part of the store, and not one of kernels.
+    // The directory of this version is a part of the store, and no directory of kernels.
     for path in [root, &format!("{root}/v1"), &format!("{root}/v1/{}", target())] {
         let ran = place.run(&["verify", path]).ended_with(1);
         assert!(ran.stdout.contains(&format!("`opkeep repair {root}`")), "{ran:?}");
@@ -269,9 +270,9 @@ fn the_advice_names_the_store_and_is_given_where_it_helps() {
     assert!(ran.stdout.contains("2 set aside") && !ran.stdout.contains("opkeep repair"), "{ran:?}");
 }
 
-/// Other processes compile everything anew, again and again.
+/// Other processes compile all kernels again and again.
 #[test]
-fn beside_builds_nothing_is_called_damaged() {
+fn no_entry_is_reported_as_damaged_during_builds() {
     let place = stocked();
     let infos: Vec<String> = [3, 4, 5, 6].map(|length| format!("{length}.info")).into();
     let args: Vec<&str> = ["build", "--cache-mode", "force", "--no-kernel-meta"]

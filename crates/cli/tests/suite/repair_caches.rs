@@ -1,4 +1,4 @@
-//! Caches of frameworks are put in order, put back, and filled.
+//! Caches of frameworks are repaired, restored and filled.
 #![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
 
 use std::fs;
@@ -9,21 +9,21 @@ use opkeep_testkit::DirSnapshot;
 use opkeep_testkit::caches::{Rank, age, cann_kernel};
 use serde_json::Value;
 
-/// Eight ranks with three kernels each, rank 1 with one of them torn, and a cache of CANN with an orphan.
+/// Eight ranks with three kernels each, one of rank 1 truncated, and a cache of CANN with an orphan.
 fn caches() -> Place {
     let place = Place::new();
     for rank in (0..8).map(Rank::new) {
         (1..=3).for_each(|elements| rank.square(elements).write(&rank.dir(&place.path("run"))).unwrap());
     }
-    put(&torn(&place), "");
+    put(&damaged(&place), "");
     let kernel = cann_kernel("Ascend910B2", 1);
-    let folder = place.path("run/kernel_cache/Ascend910B2");
-    kernel.write(&folder).unwrap();
-    fs::remove_file(folder.join(format!("{}.json", kernel.stem))).unwrap();
+    let dir = place.path("run/kernel_cache/Ascend910B2");
+    kernel.write(&dir).unwrap();
+    fs::remove_file(dir.join(format!("{}.json", kernel.stem))).unwrap();
     place
 }
 
-fn torn(place: &Place) -> PathBuf {
+fn damaged(place: &Place) -> PathBuf {
     let rank = Rank::new(1);
     rank.dir(&place.path("run")).join(format!("{}.json", rank.square(1).stem))
 }
@@ -44,7 +44,7 @@ fn has(ran: &Ran, words: &[&str]) {
 }
 
 #[test]
-fn what_is_damaged_is_set_aside_and_put_back() {
+fn damaged_kernels_are_quarantined_and_restored() {
     let place = caches();
     let before = DirSnapshot::of(&place.path("run")).unwrap();
     let ran = place.run(&["repair", "--dry-run", "run"]).ended_with(0);
@@ -61,9 +61,9 @@ fn what_is_damaged_is_set_aside_and_put_back() {
         ],
     );
     has(&ran, &["`opkeep repair --undo run` restores", "kernel_meta.opkeep-quarantine/"]);
-    // Now that rank compiles while the others wait.
+    // Now that rank would compile while the others wait.
     has(&ran, &["rank 1 of run lacks 1 kernel that others have\n", "`opkeep repair --fill run` copies them"]);
-    assert!(!torn(&place).exists());
+    assert!(!damaged(&place).exists());
     let again = repair(&place, &["run"], 0);
     assert_eq!(again["left"], 0);
     assert_eq!(
@@ -77,7 +77,7 @@ fn what_is_damaged_is_set_aside_and_put_back() {
     );
 
     has(&place.run(&["repair", "--undo", "--dry-run", "run"]).ended_with(0), &["nothing was changed"]);
-    assert!(!torn(&place).exists());
+    assert!(!damaged(&place).exists());
     let undone = repair(&place, &["--undo", "run"], 0);
     assert_eq!(undone["undone"].as_array().unwrap().len(), 2, "both caches were of one run: {undone}");
     assert!(undone["undone"].as_array().unwrap().iter().all(|one| one["removed"] == true), "{undone}");
@@ -98,19 +98,19 @@ fn one_cache_may_be_named_and_one_run() {
     );
     let moved = &cache["moved"][0];
     assert_eq!((&moved["what"], moved["files"].as_array().unwrap().len()), (&"kernel".into(), 3));
-    put(&torn(&place), "another");
+    put(&damaged(&place), "another");
     let quarantine = cache["quarantine"].as_str().unwrap();
     let ran = place.run(&["repair", "--undo", quarantine]).ended_with(1);
     has(&ran, &["was written again since", "not everything is restored: 3 left"]);
-    fs::remove_file(torn(&place)).unwrap();
+    fs::remove_file(damaged(&place)).unwrap();
     place.run(&["repair", "--undo", "run/rank_1/kernel_meta"]).ended_with(0);
     assert_eq!(DirSnapshot::of(&place.path("run")).unwrap(), before);
 }
 
 #[test]
-fn what_is_left_is_told_and_counts() {
+fn kernels_that_stay_damaged_are_reported_and_counted() {
     let place = caches();
-    fs::write(torn(&place), "").unwrap();
+    fs::write(damaged(&place), "").unwrap();
     let ran = place.run(&["repair", "run"]).ended_with(1);
     has(
         &ran,
@@ -121,7 +121,7 @@ fn what_is_left_is_told_and_counts() {
             "problems are left: 1\n",
         ],
     );
-    assert!(torn(&place).exists());
+    assert!(damaged(&place).exists());
     let json = repair(&place, &["run"], 1);
     let lefts: Vec<&Value> = json["caches"]
         .as_array()
@@ -131,10 +131,10 @@ fn what_is_left_is_told_and_counts() {
         .collect();
     assert!(lefts.len() == 1 && lefts[0]["kind"] == "in-progress", "{json}");
     repair(&place, &["--force", "run"], 0);
-    assert!(!torn(&place).exists());
+    assert!(!damaged(&place).exists());
 
-    // A cache whose quarantine cannot be made does not keep the others.
-    put(&torn(&place), "{");
+    // A cache whose quarantine cannot be created does not prevent the repair of others.
+    put(&damaged(&place), "{");
     let rank = Rank::new(2);
     put(&rank.dir(&place.path("run")).join(format!("{}.json", rank.square(1).stem)), "{");
     fs::remove_dir_all(place.path("run/rank_1/kernel_meta.opkeep-quarantine")).unwrap();
@@ -164,7 +164,7 @@ fn ranks_are_filled_from_each_other() {
             "1 kernel or rank could",
         ],
     );
-    assert!(torn(&place).exists(), "it was set aside and is whole now");
+    assert!(damaged(&place).exists(), "it was set aside and is whole now");
 
     fs::write(place.path("map"), "# where they run\n6=6\n").unwrap();
     let json = repair(&place, &["--fill", "--device-map", "map", "run"], 0);
@@ -179,10 +179,10 @@ fn ranks_are_filled_from_each_other() {
 }
 
 #[test]
-fn ranks_may_be_named_from_where_one_is() {
+fn ranks_may_be_named_by_relative_paths() {
     let place = caches();
-    let in_run = |args: &[&str], folder: &str| {
-        let output = place.command(args).current_dir(place.path(folder)).output().unwrap();
+    let in_run = |args: &[&str], dir: &str| {
+        let output = place.command(args).current_dir(place.path(dir)).output().unwrap();
         (output.status.code(), String::from_utf8(output.stdout).unwrap())
     };
     let (code, said) = in_run(&["repair", "--fill", "--dry-run", "."], "run/rank_1");
@@ -192,11 +192,11 @@ fn ranks_may_be_named_from_where_one_is() {
         code == Some(0) && said.contains("filled: 1 kernel of ./rank_1/kernel_meta from rank 0"),
         "{said}"
     );
-    assert!(torn(&place).exists());
+    assert!(damaged(&place).exists());
 }
 
 #[test]
-fn wrong_usage_is_told() {
+fn wrong_usage_is_reported() {
     let place = caches();
     for (args, says) in [
         (&["repair", "--undo"][..], "--undo needs a cache"),
@@ -210,7 +210,7 @@ fn wrong_usage_is_told() {
     ] {
         place.run(args).ended_with(2).says(says);
     }
-    // A store is not repaired by the way.
+    // A store is not repaired by this command.
     place.run(&["build", SQUARE, "--no-kernel-meta", "--op_compiler_cache_dir", "store"]).ended_with(0);
     place.run(&["repair", "store", "run"]).ended_with(2).says("repair it by itself");
     place.run(&["repair", "--force", "store"]).ended_with(2).says("are for caches of frameworks");

@@ -1,4 +1,4 @@
-//! A store as a whole: limits, room, statistics.
+//! The limits, the eviction and the statistics of a store.
 
 use std::time::{Duration, SystemTime};
 
@@ -33,7 +33,7 @@ fn stocked() -> Place {
 }
 
 #[test]
-fn only_what_was_not_used_makes_room() {
+fn only_unused_entries_are_evicted() {
     let place = stocked();
     let dry = target(&place.run(&["gc", "--max-size", "1", "--dry-run", "--format", "json"]).ended_with(0));
     assert_eq!((&dry["removed"]["kernels"], &dry["still_over"]), (&1.into(), &true.into()));
@@ -73,7 +73,7 @@ fn the_environment_and_the_file_limit_the_store() {
     assert_eq!(limit(&[("ASCEND_MAX_OP_CACHE_SIZE", "7")]), 9 << 20, "the file comes first");
 }
 
-/// Each by itself, to people and to programs, in every command that goes by them: with value, name, range and default.
+/// Each limit by itself, as text and as JSON, in every command that uses it: with value, name, range and default.
 #[test]
 fn every_limit_that_does_not_count_is_reported() {
     let place = Place::new();
@@ -128,7 +128,7 @@ fn every_limit_that_does_not_count_is_reported() {
 }
 
 #[test]
-fn what_was_done_is_counted() {
+fn all_actions_are_counted() {
     let place = Place::new();
     let none = place.run(&["stats"]).ended_with(0);
     assert!(none.stdout.contains("there is no store") && !place.path("cache").exists(), "{none:?}");

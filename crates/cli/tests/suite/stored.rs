@@ -1,4 +1,4 @@
-//! What an earlier version stored is read as that version read it.
+//! The store of an earlier version is read as that version read it.
 #![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
 
 use std::fs;
@@ -12,7 +12,7 @@ const STORED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/stored
 const SQUARE_OF_3: &str = "658d317a0dfd2ac04182a02e69654551b794fe13791c4e063820045d530e8f63";
 const SQUARE_OF_2: &str = "ebc809bba950d5156ef6b9106d8b1d4cc4035964d829266ca23ae318f339e683";
 
-/// A place with a copy of what was stored.
+/// A place with a copy of that store.
 fn place() -> Place {
     let place = Place::new();
     for file in files(Path::new(STORED)) {
@@ -70,7 +70,7 @@ fn a_repair_of_an_earlier_store_changes_no_entry() {
     }
 }
 
-/// The compilers of two machines differ, so a build here may miss; the reason names what is stored.
+/// The compilers of two machines differ, so a build here may miss; the reason names the stored entry.
 #[test]
 fn a_miss_is_explained_by_an_earlier_entry() {
     let place = place();
@@ -83,9 +83,9 @@ fn a_miss_is_explained_by_an_earlier_entry() {
     assert!(is_hit || is_nearest && (differs("toolchain") || differs("spec")), "{json}");
 }
 
-/// What the manifest lists is ours, and the journal of the build that replaced another program's kernel restores it.
+/// Files in the manifest are own ones, and the journal restores the foreign kernel that the build replaced.
 #[test]
-fn an_earlier_directory_is_ours_and_can_be_undone() {
+fn an_earlier_directory_is_recognised_and_can_be_undone() {
     let place = place();
     // The journal knows the files by their times, which a checkout does not keep.
     for file in files(&place.path("run/kernels.opkeep-quarantine")) {

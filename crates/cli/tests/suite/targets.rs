@@ -1,4 +1,4 @@
-//! `opkeep targets` and CANN: what is found, what is missing, what to do.
+//! `opkeep targets` and CANN: found parts, missing parts, and help.
 
 use crate::common::Place;
 use opkeep_testkit::toolkit::{Part, SOCS, Toolkit, Vendor};

@@ -9,7 +9,7 @@ use opkeep_testkit::ascend::{Chip, Pair, fat_binary_of};
 use opkeep_testkit::caches::{CachedKernelFiles, Rank, age, cann_kernel};
 use serde_json::Value;
 
-/// Writes a kernel, intact or with its object cut off, long enough ago that no build is at it.
+/// Writes a kernel, intact or with a truncated object, dated so long ago that it is not in progress.
 fn put(place: &Place, directory: &str, kernel: &CachedKernelFiles, is_cut: bool) {
     let directory = place.path(directory);
     kernel.write(&directory).unwrap();
@@ -30,7 +30,7 @@ fn verified(place: &Place, args: &[&str], code: i32, numbers: [u64; 3]) -> Value
     json
 }
 
-/// Directories that frameworks have in a cache for something else, and others.
+/// Directories that frameworks create in a cache for another purpose, and others.
 #[test]
 fn pairs_in_any_directory_of_a_cache_are_judged() {
     let (one, other) = (cann_kernel("Ascend910B2", 1), cann_kernel("Ascend910B2", 2));
@@ -52,9 +52,9 @@ fn pairs_in_any_directory_of_a_cache_are_judged() {
     }
 }
 
-/// What trial compiles said is no kernel, and is not counted as anything else.
+/// A precompile is no kernel, and is not counted as another item.
 #[test]
-fn trial_compiles_are_no_kernels() {
+fn precompiles_are_no_kernels() {
     let place = Place::new();
     let rank = Rank::new(0);
     put(&place, "run/rank_0/kernel_meta", &rank.square(1), false);
@@ -63,7 +63,7 @@ fn trial_compiles_are_no_kernels() {
     assert_eq!(json["passed_over_count"], 0, "{json}");
 }
 
-/// Clusters keep the directories of ranks on other disks.
+/// On clusters the directories of ranks are on other disks.
 #[test]
 fn links_to_directories_of_kernels_are_followed() {
     let ranks = [0, 1].map(Rank::new);
@@ -91,7 +91,7 @@ fn links_to_directories_of_kernels_are_followed() {
             verified(&place, &["run"], code, [2, 2 - refused, refused]);
             let ran = place.run(&["verify", "run"]).ended_with(code);
             assert!(!ran.stderr.contains("was not followed"), "{ran:?}");
-            // The user says for what they are.
+            // The user names their target.
             verified(&place, &["--target", "Ascend910A", "run"], code, [2, 2 - refused, refused]);
         }
     }
@@ -125,11 +125,11 @@ fn links_lead_to_each_directory_once_and_never_above() {
     put(&place, "pairs/a", &rank.square(4), false);
     link("a", "pairs/b");
     verified(&place, &["pairs", "pairs/b", "./pairs"], 0, [1, 1, 0]);
-    // What is above was not named.
+    // The parent directory was not named.
     link("..", "run/up");
     let ran = place.run(&["verify", "run"]).ended_with(0).says("`run/up` is a link to a directory above");
     assert!(ran.stdout.contains("1 kernel checked: 1 valid"), "{ran:?}");
-    // What is called as a cache is, and cannot be judged, is not in order.
+    // A directory with the name of a cache that cannot be judged is a problem.
     for (to, says) in
         [("nowhere", "No such file"), ("..", "above what was named"), ("/", "above what was named")]
     {
@@ -138,13 +138,13 @@ fn links_lead_to_each_directory_once_and_never_above() {
         assert!(ran.stdout.contains("1 kernel checked: 1 valid"), "{ran:?}");
         fs::remove_file(place.path("run/rank_2")).unwrap();
     }
-    // What a repair took away is not judged by a link either.
+    // Quarantined files are not judged through a link, either.
     put(&place, "run/rank_0/kernel_meta.opkeep-quarantine/1", &rank.square(3), true);
     link("rank_0/kernel_meta.opkeep-quarantine/1", "run/old");
     verified(&place, &["run"], 0, [1, 1, 0]);
 }
 
-/// Repair changes nothing behind a link, and says that it did not look.
+/// Repair changes nothing behind a link, and reports the skipped link.
 #[test]
 fn repair_follows_no_link() {
     let place = Place::new();
@@ -160,7 +160,7 @@ fn repair_follows_no_link() {
     assert_ne!(crate::common::files(&place.path("far")), before);
 }
 
-/// Whatever its letters, a name that a directory has is one in it.
+/// Names are judged by the directory, whatever characters they have.
 #[test]
 fn kernels_with_strange_names_are_judged_as_all_others() {
     for name in ["a\nb", "a b", "\u{202e}a", "$(id)", "a'b", "-n", "é"] {
@@ -178,7 +178,7 @@ fn kernels_with_strange_names_are_judged_as_all_others() {
             }
         }
     }
-    // A name that leads elsewhere is said to do so.
+    // A name that leads to another directory is reported.
     let place = Place::new();
     let kernel = cann_kernel("Ascend910B2", 1);
     let mut json: Value = serde_json::from_slice(&kernel.json).unwrap();
@@ -198,13 +198,13 @@ fn a_command_that_is_proposed_can_be_typed() {
     let args = line.rsplit_once("` quarantines").unwrap().0;
     let mut bash = std::process::Command::new("bash");
     bash.args(["-c", &format!("exec '{}' repair {args}", env!("CARGO_BIN_EXE_opkeep"))]);
-    bash.current_dir(place.folder.path());
+    bash.current_dir(place.dir.path());
     assert_eq!(crate::common::ran(&mut bash).code, Some(0), "{args}");
 }
 
-/// A path that the user names and that holds nothing is an error, as a store or as anything else.
+/// A named path without kernels is an error, as a store or as a cache.
 #[test]
-fn a_store_that_is_named_and_not_there_is_an_error() {
+fn a_named_store_that_is_missing_is_an_error() {
     let place = Place::new();
     fs::create_dir(place.path("empty")).unwrap();
     let commands: [&[&str]; 7] = [
@@ -226,7 +226,7 @@ fn a_store_that_is_named_and_not_there_is_an_error() {
             }
         }
         assert!(!place.path("missing").exists() && crate::common::files(&place.path("empty")).is_empty());
-        // The usual one is made by the first build.
+        // The first build creates the default store.
         let ran = place.run(command).ended_with(0);
         assert!(ran.stdout.contains("there is no store at"), "{ran:?}");
     }
@@ -237,7 +237,7 @@ fn a_store_that_is_named_and_not_there_is_an_error() {
 }
 
 #[test]
-fn what_is_passed_over_is_counted_and_named_in_part() {
+fn skipped_files_are_counted_and_some_are_named() {
     let place = Place::new();
     place.run(&["build", SQUARE]).ended_with(0);
     for number in 0..1000 {
@@ -266,14 +266,14 @@ fn every_object_of_a_fat_binary_is_compared_with_its_chip() {
         let place = Place::new();
         write(&place, "kernel_cache/Ascend910B2", &pair);
         verified(&place, &["kernel_cache"], refused, [1, 1 - refused as u64, refused as u64]);
-        // A descriptor says it, in a cache and elsewhere.
+        // A descriptor states the chip, in a cache and elsewhere.
         let info = Rank { soc: "Ascend910B2", ..Rank::new(0) }.square(1).info.unwrap();
         for directory in ["rank_0/kernel_meta", "copied"] {
             write(&place, directory, &pair);
             place.write(&format!("{directory}/Tile_1.info"), &info);
             verified(&place, &[directory], refused, [1, 1 - refused as u64, refused as u64]);
         }
-        // The other kernels of the directory do.
+        // The other kernels of the directory state it.
         for number in 1..=3 {
             put(&place, "rank_1/kernel_meta", &cann_kernel("Ascend910B2", number), false);
         }

@@ -1,4 +1,4 @@
-//! A kernel of a device that no backend here knows: the command judges what it can, and says what it cannot.
+//! A kernel of a device that no backend here knows: the command judges a part of it, and reports the rest as unverifiable.
 
 #[path = "../../../engine/examples/ptx_backend/ptx.rs"]
 mod ptx;
@@ -30,7 +30,7 @@ pub(crate) fn stocked(check: Option<&str>, object: &[u8]) -> (Place, String) {
 }
 
 #[test]
-fn a_check_that_is_not_there_is_said_and_nothing_is_set_aside() {
+fn a_missing_check_is_reported_and_nothing_is_quarantined() {
     let (place, file) = stocked(Some("ptx-text"), PTX);
     let verified = place.run(&["verify"]).ended_with(0);
     assert!(
@@ -54,7 +54,7 @@ fn a_check_that_is_not_there_is_said_and_nothing_is_set_aside() {
 }
 
 #[test]
-fn a_kernel_whose_expectations_say_all_is_valid_or_refused() {
+fn a_kernel_with_complete_expectations_is_valid_or_refused() {
     let (place, file) = stocked(None, PTX);
     let json = place.run(&["verify", "--format", "json"]).ended_with(0).json();
     assert_eq!(json["stores"][0]["targets"][0]["valid"], 1, "{json}");
@@ -67,9 +67,9 @@ fn a_kernel_whose_expectations_say_all_is_valid_or_refused() {
     assert!(!Path::new(&file).exists());
 }
 
-/// A store that the engine's example filled: its backend is outside the workspace's tables, and its check is not here.
+/// A store that the engine's example filled: its backend is outside the workspace's tables, and its check is missing.
 #[test]
-fn the_store_of_a_backend_that_is_not_here_is_verified_and_kept() {
+fn the_store_of_an_unknown_backend_is_verified_and_kept() {
     for has_check in [true, false] {
         let place = Place::new();
         let mut config = Config::with_store(StoreConfig::new(place.path("cache")));
@@ -91,7 +91,7 @@ fn the_store_of_a_backend_that_is_not_here_is_verified_and_kept() {
             place.run(args).ended_with(0);
             assert_eq!(place.entries().len(), 2, "{args:?}");
         }
-        // No backend here builds for it, and that is said.
+        // No backend here builds for it, and that is reported.
         assert!(place.run(&["explain", crate::common::SQUARE, "--target", ptx::TARGET]).code != Some(0));
         let built: Vec<&str> = outcomes(engine.build(&requests).unwrap());
         assert_eq!(built, ["reused", "reused"]);

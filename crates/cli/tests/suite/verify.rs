@@ -66,7 +66,7 @@ fn a_pair_is_one_kernel_however_it_is_named() {
 }
 
 #[test]
-fn a_changed_byte_is_told_with_the_way_out() {
+fn a_changed_byte_is_reported_with_help() {
     let (place, stem) = kernel();
     let path = place.path(&format!("{stem}.o"));
     let mut object = std::fs::read(&path).unwrap();
@@ -89,12 +89,12 @@ fn a_changed_byte_is_told_with_the_way_out() {
 }
 
 #[test]
-fn half_a_kernel() {
+fn one_file_of_a_kernel() {
     let (place, stem) = kernel();
     std::fs::rename(place.path(&format!("{stem}.o")), place.path("alone.o")).unwrap();
     let ran = place.run(&["verify", &format!("{stem}.json"), "alone.o", "--format", "json"]).ended_with(1);
     assert_eq!(codes(&ran), ["OPV012"]);
-    // To look at half of it is no mistake.
+    // `inspect` accepts one file.
     let seen = place.run(&["inspect", &format!("{stem}.json"), "--format", "json"]).ended_with(0).json();
     assert!(seen["files"][0]["fields"]["object"].as_str().unwrap().contains("none beside it"), "{seen}");
     let alone = &ran.json()["files"][1];
@@ -104,7 +104,7 @@ fn half_a_kernel() {
 }
 
 #[test]
-fn what_is_no_kernel_cannot_be_checked() {
+fn other_files_cannot_be_checked() {
     let (place, stem) = kernel();
     place.run(&["verify", "tmp"]).ended_with(2).says("no kernel file in `tmp`");
     place.run(&["verify", "nothing.json"]).ended_with(2).says("nothing.json");
@@ -115,23 +115,23 @@ fn what_is_no_kernel_cannot_be_checked() {
     place.run(&["verify", "list.json"]).ended_with(2).says("no JSON object");
     place.write("list.o", "");
     place.run(&["verify", "list.json"]).ended_with(1);
-    // Beside kernels, other files are passed over.
+    // Beside kernels, other files are skipped.
     let ran = place.run(&["verify", "config.json", &format!("{stem}.json")]).ended_with(0);
     assert!(ran.stdout.ends_with("0 files unusable, 1 file of other kinds skipped\n"), "{ran:?}");
-    // What cannot be read is not, and the others are checked all the same.
+    // Unreadable files are reported, and the others are checked.
     let ran =
         place.run(&["verify", "nothing.json", &format!("{stem}.json"), "--format", "json"]).ended_with(2);
     let found = ran.json();
     assert_eq!((&found["valid"], &found["unusable"]), (&json!(1), &json!(1)));
     let unusable = found["files"].as_array().unwrap().iter().find(|file| file["error"].is_string()).unwrap();
     assert!(unusable["error"].as_str().unwrap().contains("nothing.json"), "{found}");
-    // Torn JSON is damage, not another kind of file.
+    // Truncated JSON is damage, not another kind of file.
     place.write("torn.json", r#"{"kernelName": "a"#);
     assert_eq!(codes(&verify(&place, "torn.json", 1)), ["OPV001", "OPV012"]);
 }
 
 #[test]
-fn folders_are_looked_through() {
+fn directories_are_searched() {
     let (place, stem) = kernel();
     let kernel = Kernel { place: &place, stem: &stem };
     kernel.put("rank_0/deep/b.json", "rank_0/deep/b.o", |_| {});
@@ -139,13 +139,13 @@ fn folders_are_looked_through() {
     place.write("rank_0/deep/config.json", r#"{"binList": []}"#);
     let found = place.run(&["verify", "rank_0", "--format", "json"]).ended_with(1).json();
     assert_eq!((&found["checked"], &found["valid"], &found["refused"]), (&json!(3), &json!(2), &json!(1)));
-    // Without a cache in it, a folder is taken for one of kernels, and whatever looks like one is told.
+    // A directory without a cache is taken for a directory of kernels, and each file that looks like one is reported.
     let found = place.run(&["verify", "rank_0/deep", "--format", "json"]).ended_with(1).json();
     assert_eq!((&found["checked"], &found["valid"], &found["refused"]), (&json!(2), &json!(1), &json!(1)));
     assert_eq!(found["passed_over"].as_array().unwrap().len(), 1);
 }
 
-/// MindSpore takes the object that is called as the `.json`, CANN the one that the `.json` names.
+/// MindSpore loads the object with the name of the `.json`, CANN the one that the `.json` names.
 #[test]
 fn where_readers_take_different_objects_both_are_checked() {
     let (place, stem) = kernel();
@@ -157,9 +157,9 @@ fn where_readers_take_different_objects_both_are_checked() {
     place.run(&["inspect", "two/a.json"]).ended_with(1);
 }
 
-/// The facts that the validator found are told field by field.
+/// The facts from the validator are printed field by field.
 #[test]
-fn inspect_tells_the_facts() {
+fn inspect_reports_the_facts() {
     let (place, stem) = kernel();
     let seen = place.run(&["inspect", &format!("{stem}.json"), "--format", "json"]).ended_with(0).json();
     let fields = &seen["files"][0]["fields"];
@@ -177,7 +177,7 @@ fn inspect_tells_the_facts() {
 }
 
 #[test]
-fn the_target_can_be_told() {
+fn the_target_can_be_named() {
     let (place, stem) = kernel();
     let json = format!("{stem}.json");
     place.run(&["verify", "--target", "cpu", &json]).ended_with(0);
@@ -195,7 +195,7 @@ fn objects_are_found_under_the_names_that_frameworks_use() {
     // MindSpore and CANN put `lib` before shared objects.
     let shared = |json: &mut Value| {
         json["binFileSuffix"] = ".so".into();
-        // The kernel is called after its own name, and the file after the framework's.
+        // The kernel has its own name, and the file that of the framework.
         json["binFileName"] = name.into();
     };
     kernel.put(&format!("lib/{name}.json"), &format!("lib/lib{name}.so"), shared);
@@ -207,7 +207,7 @@ fn objects_are_found_under_the_names_that_frameworks_use() {
     let own = kernel.json()["binFileName"].as_str().unwrap().to_owned();
     kernel.put("bin/a.json", &format!("bin/{own}.o"), |_| {});
     assert!(codes(&verify(&place, "bin/a.json", 0)).is_empty());
-    // A name that leads elsewhere is not followed.
+    // A name that leads to another directory is not followed.
     kernel.put("evil/a.json", "elsewhere.o", |json| json["binFileName"] = "../elsewhere".into());
     assert_eq!(codes(&verify(&place, "evil/a.json", 1)), ["OPV004", "OPV012", "OPV010"]);
 }
@@ -225,7 +225,7 @@ fn a_master_is_checked_with_its_parts() {
     master(&["a_mix_aic.json"]);
     let ran = verify(&place, "mix/a.json", 0).json();
     assert_eq!((&ran["checked"], &ran["files"][1]["file"]), (&json!(2), &json!("mix/a_mix_aic.json")));
-    // A part that is absent, one that leads elsewhere, and one that is the master again.
+    // A missing part, one in another directory, and one that is the master itself.
     for part in ["a_mix_aiv.json", "../elsewhere.json", "a.json", ""] {
         master(&["a_mix_aic.json", part]);
         let ran = verify(&place, "mix/a.json", 1);
@@ -235,13 +235,13 @@ fn a_master_is_checked_with_its_parts() {
     std::fs::write(place.path("mix/a_mix_aic.o"), "torn").unwrap();
     master(&["a_mix_aic.json"]);
     assert_eq!(verify(&place, "mix/a.json", 1).json()["refused"], 1);
-    // To inspect a master is to inspect its parts.
+    // `inspect` of a master includes its parts.
     let seen = place.run(&["inspect", "mix/a.json", "--format", "json"]).ended_with(1).json();
     assert_eq!(seen["files"][0]["fields"]["parts"], "a_mix_aic.json");
     assert_eq!((&seen["files"][0]["valid"], &seen["files"][1]["valid"]), (&json!(true), &json!(false)));
 }
 
-/// What stands in files reaches a terminal as text only.
+/// Content of files reaches a terminal as text only.
 #[test]
 fn names_from_files_are_harmless() {
     let (place, stem) = kernel();
@@ -260,7 +260,7 @@ fn names_from_files_are_harmless() {
 #[test]
 fn a_store_hides_no_cache_beside_it() {
     let place = Place::new();
-    let here = ("OPKEEP_CACHE_DIR", place.folder.path().to_str().unwrap());
+    let here = ("OPKEEP_CACHE_DIR", place.dir.path().to_str().unwrap());
     place.run_with(&["build", SQUARE], &[here]).ended_with(0);
     place.run(&["verify", "."]).ended_with(0);
     let objects: Vec<_> = crate::common::files(&place.path("rank_0/kernel_meta"))

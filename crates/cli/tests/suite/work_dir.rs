@@ -1,4 +1,4 @@
-//! The work directory, `$TMPDIR/opkeep-<uid>`: one that others can write to is not used, and that is said.
+//! The work directory, `$TMPDIR/opkeep-<uid>`: one that others can write to is not used, and that is reported.
 #![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
 
 use std::fs::{self, Permissions};
@@ -12,7 +12,7 @@ fn own(place: &Place) -> PathBuf {
     place.path(&format!("tmp/opkeep-{}", geteuid().as_raw()))
 }
 
-/// Builds, and gives what was warned of: to people and to programs the same, once.
+/// Builds, and returns the only warning, which is the same as text and as JSON.
 #[track_caller]
 fn warned(place: &Place, args: &[&str]) -> String {
     let args = [&["build", SQUARE, "--no-kernel-meta", "--cache-mode", "disable"], args].concat();
@@ -30,7 +30,7 @@ fn warned(place: &Place, args: &[&str]) -> String {
 }
 
 #[test]
-fn one_that_others_can_write_to_is_named_with_owner_and_mode() {
+fn a_work_directory_that_others_can_write_to_is_named_with_owner_and_mode() {
     let place = Place::new();
     let own = own(&place);
     fs::create_dir(&own).unwrap();
@@ -64,7 +64,7 @@ fn one_that_others_can_write_to_is_named_with_owner_and_mode() {
 }
 
 #[test]
-fn what_stands_in_its_place_is_named() {
+fn a_file_in_place_of_the_work_directory_is_named() {
     let place = Place::new();
     let own = own(&place);
     let elsewhere = place.path("elsewhere");
@@ -77,7 +77,7 @@ fn what_stands_in_its_place_is_named() {
     assert!(warned(&place, &[]).contains("Not a directory"));
 }
 
-/// Where only a part of it is lost, that is said.
+/// If only a part of it cannot be used, that part is reported.
 #[test]
 fn the_directory_of_job_tokens_is_named() {
     let place = Place::new();

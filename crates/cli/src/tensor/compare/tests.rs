@@ -23,7 +23,7 @@ fn the_worst_element_is_found_and_decides() {
     assert!(!far.passed);
     assert_eq!(json_of(&far)["worst"]["index"], json!([0, 1]));
     assert_eq!(json_of(&far)["outside"], 1);
-    // Small elements are judged by the size of the whole, unless a tolerance is given.
+    // Small elements are judged by the size of all elements, unless a tolerance is given.
     assert!(compared(&[100.0, 0.00009], &[100.0, 0.0], 1e-3, None).passed);
     assert!(!compared(&[100.0, 0.001], &[100.0, 0.0], 1e-3, None).passed);
     assert!(!compared(&[100.0, 0.001], &[100.0, 0.0], 1e-3, Some(1e-7)).passed);
@@ -31,16 +31,16 @@ fn the_worst_element_is_found_and_decides() {
 }
 
 #[test]
-fn the_worst_element_is_shown_whatever_is_allowed() {
+fn the_worst_element_is_shown_whatever_the_tolerance() {
     let last = compared(&[1.0, 2.0, 3.0, 5.0], &[1.0, 2.0, 3.5, 4.0], 0.0, Some(1e30));
     assert!(last.passed);
     assert_eq!(json_of(&last)["worst"]["index"], json!([0, 3]));
 }
 
 #[test]
-fn huge_references_allow_nothing_to_the_others() {
+fn huge_references_do_not_raise_the_tolerance_of_others() {
     let huge = f32::MAX;
-    // A quarter, half, and all but one of them, as a mask leaves them.
+    // A quarter, half, and all but one of them, as after a mask.
     for references in [
         vec![300.0, 200.0, 100.0, huge],
         vec![300.0, huge],
@@ -62,7 +62,7 @@ fn huge_references_allow_nothing_to_the_others() {
 }
 
 #[test]
-fn references_of_any_size_are_judged_by_their_own() {
+fn references_of_any_size_are_judged_by_their_own_size() {
     for size in [1e-38_f32, 1e-30, 1e-6, 1.0, 1e30] {
         let references = [size, -2.0 * size, 0.5 * size, 0.0];
         assert!(compared(&references, &references, 1e-3, None).passed);
@@ -75,7 +75,7 @@ fn references_of_any_size_are_judged_by_their_own() {
             assert!(!compared(&found, &references, 1e-3, None).passed, "{wrong} at {at} of {references:?}");
         }
     }
-    // Where all are 0 there is no size to go by.
+    // If all are 0, there is no size to compare with.
     assert!(compared(&[0.0, -0.0], &[0.0, 0.0], 1e-3, None).passed);
     assert!(!compared(&[1e-30, 0.0], &[0.0, 0.0], 1e-3, None).passed);
     assert!(compared(&[1e-30, 0.0], &[0.0, 0.0], 1e-3, Some(1e-20)).passed);
@@ -89,7 +89,7 @@ fn the_worst_relative_error_is_printed() {
     assert!((relative - 0.1).abs() < 1e-6, "{relative}");
     assert!(found.text("float32").ends_with("worst relative error 1.0e-1"), "{}", found.text("float32"));
     assert!(compared(&[1.0], &[1.0], 1.0, None).text("float32").ends_with("worst relative error 0 (exact)"));
-    // Nothing is a part of 0, or of what is no number.
+    // There is no relative error of 0 or of NaN.
     for (wrong, expected) in
         [(0.001, 0.0), (-1e-45, 0.0), (1.0, f32::NAN), (f32::NAN, 1.0), (1.0, f32::INFINITY)]
     {
@@ -103,24 +103,24 @@ fn the_worst_relative_error_is_printed() {
 }
 
 #[test]
-fn what_is_not_a_number_is_as_wrong_as_can_be() {
+fn nan_is_the_worst_error() {
     assert!(!compared(&[f32::NAN], &[1.0], 1.0, Some(1e30)).passed);
     assert!(!compared(&[f32::INFINITY], &[1.0], 1.0, Some(1e30)).passed);
     assert!(!compared(&[1.0], &[f32::INFINITY], 1.0, Some(1e30)).passed);
     assert!(!compared(&[1.0, f32::NAN], &[f32::NAN, 1.0], 1.0, Some(1e30)).passed);
     assert!(compared(&[f32::NAN, f32::INFINITY], &[f32::NAN, f32::INFINITY], 0.0, Some(0.0)).passed);
-    // The same infinity only, and the largest number is none, whatever is allowed.
+    // Only the same infinity is equal; the largest finite number is not, whatever the tolerance.
     for (found, expected) in
         [(f32::NEG_INFINITY, f32::INFINITY), (f32::MAX, f32::INFINITY), (f32::INFINITY, f32::MAX)]
     {
         assert!(!compared(&[found], &[expected], 1e308, Some(1e308)).passed, "{found} {expected}");
     }
-    // Whatever bits a NaN has.
+    // NaNs are equal whatever their bits are.
     assert!(compared(&[f32::from_bits(0xffc0_1234)], &[f32::NAN], 0.0, Some(0.0)).passed);
 }
 
 #[test]
-fn whole_numbers_are_equal_or_not() {
+fn integers_are_equal_or_not() {
     let output = ValueInfo { name: "y".into(), dtype: "int64".into(), shape: vec![2] };
     let bytes = |values: [i64; 2]| values.iter().flat_map(|v| v.to_ne_bytes()).collect::<Vec<u8>>();
     let reference =
@@ -132,17 +132,17 @@ fn whole_numbers_are_equal_or_not() {
     let wrong = compared([2, 100_051], default);
     assert!(!wrong.passed);
     assert_eq!(json_of(&wrong)["worst"]["index"], json!([1]));
-    // A relative tolerance is for the floats of the same network; an absolute one was meant.
+    // A relative tolerance is for floats; an absolute one applies to integers, too.
     assert!(!compared([2, 100_051], Tolerance { rtol: Some(0.1), atol: None }).passed);
     assert!(compared([2, 100_051], Tolerance { rtol: None, atol: Some(1.0) }).passed);
-    // Two that are one as float64.
+    // Two integers that are equal as float64.
     let (near, far) = (bytes([i64::MAX, 0]), bytes([i64::MAX - 1, 0]));
     let reference = Tensor { bytes: near, ..reference };
     assert!(!compare(&output, &far, &reference, Path::new("y.npy"), default).passed);
 }
 
 #[test]
-fn truth_values_are_equal_or_not_whatever_is_allowed() {
+fn booleans_are_equal_or_not_whatever_the_tolerance() {
     let output = ValueInfo { name: "y".into(), dtype: "bool".into(), shape: vec![2] };
     let reference = Tensor { name: String::new(), dtype: "bool".into(), shape: vec![2], bytes: vec![1, 0] };
     let tolerance = Tolerance { rtol: Some(1e9), atol: Some(1e9) };

@@ -40,7 +40,7 @@ fn references(random: &mut Random) -> Vec<f64> {
     (0..count).map(|_| one()).collect()
 }
 
-/// What the documentation states, found in another way.
+/// The documented bound, computed in another way.
 fn bound(dtype: &str, references: &[f64], expected: f64) -> f64 {
     let (noise, end) = match dtype {
         "float32" => (9.6e-7, 2.1e31),
@@ -75,7 +75,7 @@ fn one_wrong_element_is_seen_unless_the_bound_allows_it() {
     }
 }
 
-/// The bound itself is tight: beside ordinary neighbours a doubled element passes only if it is noise.
+/// The bound is tight: among ordinary neighbours a doubled element passes only if it is noise.
 #[test]
 fn a_doubled_element_passes_only_below_the_noise() {
     let mut random = Random(3);
@@ -90,7 +90,7 @@ fn a_doubled_element_passes_only_below_the_noise() {
 }
 
 #[test]
-fn what_is_allowed_follows_the_scale_of_the_whole() {
+fn the_tolerance_follows_the_scale_of_all_references() {
     let mut random = Random(5);
     for _ in 0..500 {
         let references: Vec<f64> = (0..50).map(|_| random.normal()).collect();
@@ -105,7 +105,7 @@ fn what_is_allowed_follows_the_scale_of_the_whole() {
     }
 }
 
-/// Sums of products in two orders, and rounded as the type does: what comes of cancellation is within the noise.
+/// Sums of products in two orders, rounded to the type: the error of cancellation is within the noise.
 #[test]
 fn genuine_rounding_errors_pass() {
     let mut random = Random(7);
@@ -150,7 +150,7 @@ fn half(value: f64) -> f64 {
 }
 
 #[test]
-fn most_references_of_any_size_allow_nothing_to_the_few() {
+fn most_references_do_not_raise_the_tolerance_of_a_few() {
     for (wrong, expected, others) in [
         (1.0, 300.0, 1e8),
         (200.0, 300.0, 1e8),

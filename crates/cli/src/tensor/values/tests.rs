@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn distances_tell_numbers_from_what_is_none() {
+fn distances_distinguish_numbers_from_nan() {
     let float = Element::Float;
     assert_eq!(float(1.5).distance(float(1.0)), 0.5);
     assert_eq!(float(f64::NAN).distance(float(f64::NAN)), 0.0);
@@ -14,7 +14,7 @@ fn distances_tell_numbers_from_what_is_none() {
 }
 
 #[test]
-fn elements_come_back_as_they_went_in() {
+fn elements_round_trip() {
     for dtype in ["float32", "float64", "int8", "int64", "uint8", "uint64", "bool"] {
         let bytes: Vec<u8> = [0.0, 1.0].iter().flat_map(|v| bytes_of(dtype, *v).unwrap()).collect();
         let numbers: Vec<f64> = elements(dtype, &bytes).map(Element::number).collect();

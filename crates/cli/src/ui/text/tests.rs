@@ -1,11 +1,11 @@
 use super::*;
 
-/// Everything that ends a line, moves the cursor, colours, or turns the direction of what stands beside it.
+/// Every character that ends a line, moves the cursor, colours, or turns the direction of the text beside it.
 const HOSTILE: &str = "a\nb\r\t\0\x07\x08\x1b[31m\x7f\u{85}\u{9b}2J\u{2028}\u{2029}\u{202a}\u{202e}\u{2066}\u{2069}\
                        \u{200e}\u{200f}\u{61c}\u{200b}\u{feff}\u{ad}\u{e0041}z";
 
 #[test]
-fn a_line_is_one_line_of_letters_whatever_is_in_it() {
+fn a_line_stays_one_line_of_letters() {
     let mut text = Text::default();
     text.line(format_args!("node `{HOSTILE}`"));
     assert_eq!(text.0.lines().count(), 1);
@@ -17,14 +17,14 @@ fn a_line_is_one_line_of_letters_whatever_is_in_it() {
 }
 
 #[test]
-fn quoted_lines_cannot_be_taken_for_ours() {
+fn quoted_lines_are_distinguished_from_own_lines() {
     let mut text = Text::default();
     text.quoted("cc failed\r\nerror: forged\n\x1b[2Jreused  x\u{202e}\n");
     assert_eq!(text.as_str(), "cc failed\\r\n    | error: forged\n    | \\u{1b}[2Jreused  x\\u{202e}");
 }
 
 #[test]
-fn json_keeps_its_value_and_nothing_in_it_is_obeyed() {
+fn json_keeps_its_value_and_contains_no_control_characters() {
     let json = serde_json::json!({ HOSTILE: [HOSTILE, "\u{13430}\\u202e\""] });
     let shown = shown_json(&json.to_string());
     assert!(shown.chars().all(is_plain), "{shown}");
@@ -53,7 +53,7 @@ fn a_shell_reads_a_typed_path_as_it_is() {
 }
 
 #[test]
-fn cells_stand_below_each_other_as_they_are_shown() {
+fn cells_are_aligned_by_their_displayed_width() {
     let lines = [vec!["a\n".to_owned(), "1".to_owned()], vec!["abcd".to_owned(), "22".to_owned()]];
     assert_eq!(columns("  ", &lines).as_str(), "  a\\n    1\n  abcd  22");
 }

@@ -167,7 +167,7 @@ const MATTER: &[Mutation] = &[
             s.write("flags", &s.place.path("path/a").display().to_string());
             s.helper("a", "one").helper("b", "two").operator("import helper");
             let body = "PYTHONPATH=$PYTHONPATH:$(cat '%'/flags) exec '%'/prefix/bin/python3 \"$@\"";
-            let body = body.replace('%', s.place.folder.path().to_str().unwrap());
+            let body = body.replace('%', s.place.dir.path().to_str().unwrap());
             (s.python, s.paths) = (s.place.script("python", &body), Vec::new());
         },
         |s| s.write("flags", &s.place.path("path/b").display().to_string()).done(),
