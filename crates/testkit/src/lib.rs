@@ -9,12 +9,12 @@
 //!   changes one field of it.
 //! * [`caches`]: kernels as frameworks leave them in their caches.
 //! * [`toolkit`]: a stand-in for the CANN toolkit, whose `opc` compiles without CANN.
-//! * [`toolchain_mutations`]: compilers, headers, libraries and wrappers that change between builds.
 //! * [`fault`]: a disk that fails, dies or loses power at a chosen call; [`DirSnapshot`] keeps and restores its files.
 //! * [`TestClock`]: a clock that a test moves.
 //! * [`corpus`]: files that may not be redistributed. [`Counting`], [`most_bytes`] and [`allocations`]: the memory that
 //!   code uses.
 //! * [`remote`]: a remote tier in memory that can be slow, wrong, full or gone.
+//! * [`mutation_seeds`], [`is_turn`]: which parts of the longest tests a run takes.
 //! * [`interleave`](mod@interleave): runs threads one at a time, and switches between them at calls to the disk in a
 //!   given order.
 
@@ -38,8 +38,8 @@ mod null;
 pub mod patch;
 pub mod remote;
 pub mod terminal;
-pub mod toolchain_mutations;
 pub mod toolkit;
+mod turns;
 
 pub use changes::at_each_change;
 pub use clock::TestClock;
@@ -51,6 +51,7 @@ pub use dir_snapshot::DirSnapshot;
 pub use ffi::{Counting, Means, allocations, in_forked_child, most_bytes, without_means};
 pub use interleave::{Body, interleave};
 pub use null::NullBackend;
+pub use turns::{MUTATION_SEEDS, is_turn, mutation_seeds};
 
 use opkeep_descriptor::{BuildSpec, Descriptor, Envelope, Job};
 use opkeep_ops::Graph;

@@ -13,8 +13,8 @@ use super::manifest::line_of;
 
 pub(super) const DOCUMENT: &str = "ARCHITECTURE.md";
 
-/// Helps the tests of every crate, and must never be part of a product.
-const TESTKIT: &str = "opkeep-testkit";
+/// They help the tests of other crates, and must never be part of a product.
+const TEST_SUPPORT: [&str; 2] = ["opkeep-testkit", "opkeep-toolchain-mutations"];
 
 /// A member of the workspace, as far as the checks need it.
 #[derive(Clone, Debug, Default)]
@@ -82,8 +82,8 @@ pub(super) fn check(document: &str, packages: &[Package]) -> Vec<Finding> {
         let name = package.name.as_str();
         let mut drawn = BTreeSet::new();
         for dependency in package.dependencies.iter().filter(|it| members.contains(it.name.as_str())) {
-            if dependency.name == TESTKIT {
-                findings.extend(testkit(package, dependency));
+            if is_test_support(&dependency.name) && !is_test_support(name) {
+                findings.extend(test_support(package, dependency));
             } else if !dependency.dev {
                 drawn.insert(dependency.name.as_str());
             }
@@ -142,15 +142,20 @@ fn parse<'a>(document: &'a str, findings: &mut Vec<Finding>) -> Option<Arrows<'a
     arrows
 }
 
-fn testkit(package: &Package, dependency: &Dependency) -> Option<Finding> {
+fn is_test_support(name: &str) -> bool {
+    TEST_SUPPORT.contains(&name)
+}
+
+fn test_support(package: &Package, dependency: &Dependency) -> Option<Finding> {
+    let name = &dependency.name;
     let (problem, help) = if !dependency.dev {
-        (format!("`{TESTKIT}` is more than a dev-dependency"), "move it to [dev-dependencies]")
+        (format!("`{name}` is more than a dev-dependency"), "move it to [dev-dependencies]")
     } else if !dependency.path_only {
-        (format!("`{TESTKIT}` is not path-only"), "give it a path and no version in the root manifest")
+        (format!("`{name}` is not path-only"), "give it a path and no version in the root manifest")
     } else {
         return None;
     };
-    Some(Finding::new(&package.manifest, line_of(&package.text, TESTKIT), problem, help))
+    Some(Finding::new(&package.manifest, line_of(&package.text, name), problem, help))
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ const FLOOR: &str = "crates/fs/";
 /// The part of the command line that reads the environment and ends the process.
 const ENVIRONMENT: &str = "crates/cli/src/ui/";
 /// Support for tests, which damages files as other programs do.
-const TESTKIT: &str = "crates/testkit/";
+const TEST_SUPPORT: [&str; 2] = ["crates/testkit/", "crates/toolchain-mutations/"];
 
 /// Whether `path` is product code. The modules of its tests are not.
 fn concerns(path: &str) -> bool {
@@ -26,7 +26,7 @@ fn concerns(path: &str) -> bool {
         && path.contains("/src/")
         && !is_test
         && !path.starts_with(FLOOR)
-        && !path.starts_with(TESTKIT)
+        && !TEST_SUPPORT.iter().any(|directory| path.starts_with(directory))
 }
 
 pub(super) fn check(path: &str, text: &str) -> Vec<Finding> {
@@ -162,8 +162,10 @@ mod tests {
         ] {
             assert!(found(LIB, text).is_empty(), "{text}");
         }
-        for path in
-            ["crates/fs/src/a.rs", "crates/testkit/src/a.rs", "crates/x/tests/suite/a.rs", "xtask/src/a.rs"]
+        let test_support = ["crates/testkit/src/a.rs", "crates/toolchain-mutations/src/a.rs"];
+        for path in ["crates/fs/src/a.rs", "crates/x/tests/suite/a.rs", "xtask/src/a.rs"]
+            .into_iter()
+            .chain(test_support)
         {
             assert!(found(path, "use std::fs;").is_empty(), "{path}");
         }

@@ -13,8 +13,8 @@ use std::process::Command;
 use crate::ascend_mutations::scene::Scene;
 use crate::common::Ran;
 use libtest_mimic::{Failed, Trial};
-use opkeep_testkit::toolchain_mutations::{is_played, is_turn};
-use opkeep_testkit::{Means, toolkit};
+use opkeep_testkit::{Means, is_turn, toolkit};
+use opkeep_toolchain_mutations::is_played;
 
 const DRIVERS: [&str; 2] = ["workers", "process"];
 

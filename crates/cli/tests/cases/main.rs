@@ -13,17 +13,16 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use libtest_mimic::Arguments;
-use opkeep_testkit::toolchain_mutations;
 
 #[expect(clippy::print_stderr, reason = "a test program reports to people")]
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     // The files that a compiler reads are in the key: some hundred toolchains that change between builds.
     let (mutated, laboratory) =
-        match toolchain_mutations::trials(Path::new(env!("CARGO_BIN_EXE_opkeep")), &arguments) {
+        match opkeep_toolchain_mutations::trials(Path::new(env!("CARGO_BIN_EXE_opkeep")), &arguments) {
             Ok(prepared) => prepared,
             Err(error) => {
-                eprintln!("the cases of toolchain_mutations cannot be prepared: {error}");
+                eprintln!("the toolchains that change between builds cannot be prepared: {error}");
                 return ExitCode::FAILURE;
             }
         };

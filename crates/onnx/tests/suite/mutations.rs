@@ -5,7 +5,7 @@
 use crate::common::wire::Message;
 use crate::common::{INT64, small_model, tensor};
 use opkeep_onnx::fuzz;
-use opkeep_testkit::toolchain_mutations::mutation_seeds;
+use opkeep_testkit::mutation_seeds;
 
 /// The number of files that are made at random for each seed of the test run: 4 000, or `OPKEEP_MUTATION_ROUNDS`.
 fn rounds() -> usize {

@@ -30,9 +30,8 @@ use check::{Check, End};
 use libtest_mimic::{Arguments, Trial};
 use opkeep_fs::FsOp;
 use opkeep_store::{Store, StoreConfig, TargetStore};
-use opkeep_testkit::DirSnapshot;
 use opkeep_testkit::fault::{Fault, FaultyDisk};
-use opkeep_testkit::toolchain_mutations::is_turn;
+use opkeep_testkit::{DirSnapshot, is_turn};
 use rows::{Act, Row, State};
 use tempfile::TempDir;
 

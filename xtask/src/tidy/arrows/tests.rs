@@ -101,23 +101,33 @@ fn a_missing_block_and_malformed_lines_are_findings() {
 }
 
 #[test]
-fn the_testkit_is_a_path_only_dev_dependency() {
-    let block = "```arrows\na ->\nopkeep-testkit ->\n```";
-    let kit = package("opkeep-testkit", "crates", &[]);
-    let with = |dependency: Value| {
-        let mut a = package("a", "crates", &[]);
-        a["dependencies"] = json!([dependency]);
-        found(block, &[a, kit.clone()])
-    };
-    let path = "/w/crates/testkit";
-    let name = "opkeep-testkit";
-    assert_eq!(with(json!({"name": name, "kind": "dev", "req": "*", "path": path})), [""; 0]);
-    let findings = with(json!({"name": name, "kind": "dev", "req": "^0.1.0", "path": path}));
-    assert!(findings.len() == 1 && findings[0].contains("is not path-only"), "{findings:?}");
-    for kind in [Value::Null, json!("build")] {
-        let findings = with(json!({"name": name, "kind": kind, "req": "*", "path": path}));
-        assert!(findings.len() == 1 && findings[0].contains("more than a dev-dependency"), "{findings:?}");
+fn test_support_is_a_path_only_dev_dependency() {
+    for name in TEST_SUPPORT {
+        let block = format!("```arrows\na ->\n{name} ->\n```");
+        let with = |dependency: Value| {
+            let mut a = package("a", "crates", &[]);
+            a["dependencies"] = json!([dependency]);
+            found(&block, &[a, package(name, "crates", &[])])
+        };
+        let path = "/w/crates/x";
+        assert_eq!(with(json!({"name": name, "kind": "dev", "req": "*", "path": path})), [""; 0]);
+        let findings = with(json!({"name": name, "kind": "dev", "req": "^0.1.0", "path": path}));
+        assert!(findings.len() == 1 && findings[0].contains("is not path-only"), "{findings:?}");
+        for kind in [Value::Null, json!("build")] {
+            let findings = with(json!({"name": name, "kind": kind, "req": "*", "path": path}));
+            let problem = format!("`{name}` is more than a dev-dependency");
+            assert!(findings.len() == 1 && findings[0].contains(&problem), "{findings:?}");
+        }
     }
+}
+
+#[test]
+fn test_support_uses_test_support_by_an_arrow() {
+    let [used, user] = TEST_SUPPORT;
+    let list = [package(used, "crates", &[]), package(user, "crates", &[(used, "normal")])];
+    assert_eq!(found(&format!("```arrows\n{used} ->\n{user} -> {used}\n```"), &list), [""; 0]);
+    let findings = found(&format!("```arrows\n{used} ->\n{user} ->\n```"), &list);
+    assert!(findings.len() == 1 && findings[0].contains("is an arrow that"), "{findings:?}");
 }
 
 #[test]

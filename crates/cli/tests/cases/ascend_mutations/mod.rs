@@ -15,7 +15,8 @@ use std::time::{Duration, SystemTime};
 
 use self::scene::{Scene, copy_tree, generates, library_of, prefix};
 use libtest_mimic::{Failed, Trial};
-use opkeep_testkit::{toolchain_mutations, toolkit};
+use opkeep_testkit::toolkit;
+use opkeep_toolchain_mutations::is_played;
 
 /// A change: what is there before the first build, and what happens before the second.
 type Mutation = (&'static str, fn(&mut Scene), fn(&mut Scene));
@@ -344,7 +345,7 @@ pub(crate) fn trials() -> Vec<Trial> {
             drivers.iter().for_each(|driver| judge(driver, before, change, matters));
             Ok::<(), Failed>(())
         };
-        let is_played = has_python && toolchain_mutations::is_played(name);
+        let is_played = has_python && is_played(name);
         Trial::test(format!("{kind}::{name}"), run).with_ignored_flag(!is_played)
     };
     let matter = MATTER.iter().map(|mutation| trial(mutation, true));

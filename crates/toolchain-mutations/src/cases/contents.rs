@@ -2,10 +2,10 @@
 
 use std::io;
 
-use crate::toolchain_mutations::case::{Call, Case, MATTERS, Need};
-use crate::toolchain_mutations::disk;
-use crate::toolchain_mutations::place::Place;
-use crate::toolchain_mutations::system::{flag, header};
+use crate::case::{Call, Case, MATTERS, Need};
+use crate::disk;
+use crate::place::Place;
+use crate::system::{flag, header};
 
 const MOUNTS: &[Need] = &[Need::Mounts];
 

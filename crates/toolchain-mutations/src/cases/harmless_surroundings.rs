@@ -2,10 +2,10 @@
 
 use std::io;
 
-use crate::toolchain_mutations::case::{Call, Case, HARMLESS, Need};
-use crate::toolchain_mutations::disk;
-use crate::toolchain_mutations::place::Place;
-use crate::toolchain_mutations::system::flag;
+use crate::case::{Call, Case, HARMLESS, Need};
+use crate::disk;
+use crate::place::Place;
+use crate::system::flag;
 
 /// Gcc with a nested header and a library, behind a wrapper.
 fn wrapper(place: &Place) -> io::Result<Call> {

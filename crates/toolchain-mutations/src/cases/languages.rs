@@ -2,9 +2,9 @@
 
 use std::io;
 
-use crate::toolchain_mutations::case::{Call, Case, MATTERS, Need};
-use crate::toolchain_mutations::place::Place;
-use crate::toolchain_mutations::system::{flag, program, python};
+use crate::case::{Call, Case, MATTERS, Need};
+use crate::place::Place;
+use crate::system::{flag, program, python};
 
 const PYTHON: &[Need] = &[Need::Python];
 const PERL: &[Need] = &[Need::Program("perl")];

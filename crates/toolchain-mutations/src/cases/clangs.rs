@@ -1,7 +1,7 @@
 //! Files that clang reads and gcc does not.
 
-use crate::toolchain_mutations::case::{Call, Case, MATTERS, MAY_MATTER, Need};
-use crate::toolchain_mutations::system::{flag, header, program};
+use crate::case::{Call, Case, MATTERS, MAY_MATTER, Need};
+use crate::system::{flag, header, program};
 
 const CLANG: &[Need] = &[Need::Program("clang")];
 const TREE: &[Need] = &[Need::ClangTree];

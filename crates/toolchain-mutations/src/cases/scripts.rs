@@ -2,10 +2,10 @@
 
 use std::io;
 
-use crate::toolchain_mutations::case::{Call, Case, Expect, MATTERS, MAY_MATTER};
-use crate::toolchain_mutations::disk;
-use crate::toolchain_mutations::place::Place;
-use crate::toolchain_mutations::system::flag;
+use crate::case::{Call, Case, Expect, MATTERS, MAY_MATTER};
+use crate::disk;
+use crate::place::Place;
+use crate::system::flag;
 
 /// A wrapper `cc` that runs `before` and adds `extra`.
 fn wrapper(place: &Place, before: &str, extra: &str) -> io::Result<Call> {

@@ -2,9 +2,9 @@
 
 use std::io;
 
-use crate::toolchain_mutations::case::{Call, Case, MAY_MATTER};
-use crate::toolchain_mutations::place::Place;
-use crate::toolchain_mutations::system::header;
+use crate::case::{Call, Case, MAY_MATTER};
+use crate::place::Place;
+use crate::system::header;
 
 /// A wrapper around gcc with a header, which runs `before` and `after` the first compile of a kernel. Dry runs and
 /// probes change nothing, but run and read the same files as that compile.

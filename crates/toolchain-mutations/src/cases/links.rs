@@ -1,9 +1,9 @@
 //! Symbolic links, directories that exchange names, and compilers that are found by name.
 
-use crate::toolchain_mutations::case::{Call, Case, MATTERS};
-use crate::toolchain_mutations::disk;
-use crate::toolchain_mutations::place::Place;
-use crate::toolchain_mutations::system::{flag, header};
+use crate::case::{Call, Case, MATTERS};
+use crate::disk;
+use crate::place::Place;
+use crate::system::{flag, header};
 
 /// Two versions of a compiler.
 fn versions(place: &Place) -> std::io::Result<()> {

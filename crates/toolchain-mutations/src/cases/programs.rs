@@ -2,9 +2,9 @@
 
 use std::io;
 
-use crate::toolchain_mutations::case::{Call, Case, MATTERS, Need};
-use crate::toolchain_mutations::disk;
-use crate::toolchain_mutations::place::Place;
+use crate::case::{Call, Case, MATTERS, Need};
+use crate::disk;
+use crate::place::Place;
 
 /// The driver `by_HOW` of the compiled parts, with a file `flags` beside it.
 fn driver(place: &Place, how: &str) -> io::Result<Call> {

@@ -58,6 +58,6 @@ mod trials;
 mod variant;
 
 pub use trials::{Laboratory, trials};
-pub use variant::{is_played, is_turn, mutation_seeds};
+pub use variant::is_played;
 
 use cases::CASES;

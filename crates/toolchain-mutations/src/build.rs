@@ -7,12 +7,12 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use opkeep_descriptor::write_info;
+use opkeep_testkit::descriptor;
 use serde_json::Value;
 
 use super::case::Call;
 use super::disk;
 use super::system::system_path;
-use crate::descriptor;
 
 /// The operators that are built: the first calls the math library, the second does not.
 const OPERATORS: [&str; 2] = ["Exp", "Relu"];

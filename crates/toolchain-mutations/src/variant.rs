@@ -1,8 +1,7 @@
 //! The selection of cases, and the ways to play them: which toolchain comes first, how old its files are, and whether
 //! times show a change.
 
-/// The number of seeds before everything repeats.
-const SEEDS: u32 = 24;
+use opkeep_testkit::mutation_seeds;
 
 /// One in this number of cases is played for a seed, so that a test run takes a minute and a half. Any that many
 /// neighbouring seeds play all.
@@ -11,25 +10,9 @@ pub(super) const SHARE: u32 = 3;
 /// The same for changes that cannot matter, of which there are fewer.
 pub(super) const HARMLESS_SHARE: u32 = 2;
 
-/// The seeds of this test run: the numbers in `OPKEEP_MUTATION_SEEDS`, separated by commas, or `all` of them; 0 if unset.
-pub fn mutation_seeds() -> Vec<u32> {
-    #[expect(clippy::disallowed_methods, reason = "how thorough a test run is comes from its environment")]
-    let text = std::env::var("OPKEEP_MUTATION_SEEDS").unwrap_or_default();
-    if text == "all" {
-        return (0..SEEDS).collect();
-    }
-    let seeds: Vec<u32> = text.split(',').filter_map(|seed| seed.trim().parse().ok()).collect();
-    if seeds.is_empty() { vec![0] } else { seeds }
-}
-
 /// Whether a case of this name is played: each seed selects one in three.
 pub fn is_played(name: &str) -> bool {
     mutation_seeds().into_iter().any(|seed| Variant::new(name, seed, true, SHARE).is_some())
-}
-
-/// Whether the `nth` of `of` parts of a long test is played: each seed selects one.
-pub fn is_turn(nth: usize, of: usize) -> bool {
-    mutation_seeds().into_iter().any(|seed| seed as usize % of == nth % of)
 }
 
 /// One way to play a case.
@@ -68,15 +51,17 @@ impl Variant {
 mod tests {
     use std::collections::HashSet;
 
+    use opkeep_testkit::MUTATION_SEEDS;
+
     use super::*;
 
     #[test]
     fn every_case_has_its_turn_in_every_way() {
         for (name, share) in [("nested_header", SHARE), ("wrapper", SHARE), ("rank", HARMLESS_SHARE)] {
             let played = |seed| Variant::new(name, seed, true, share);
-            let ways: HashSet<String> = (0..SEEDS).filter_map(played).map(Variant::name).collect();
+            let ways: HashSet<String> = (0..MUTATION_SEEDS).filter_map(played).map(Variant::name).collect();
             assert_eq!(ways.len(), 8, "{name}");
-            for seed in 0..SEEDS {
+            for seed in 0..MUTATION_SEEDS {
                 let turns = (seed..seed + share).filter_map(played).count();
                 assert_eq!(turns, 1, "{name} {seed}");
             }

@@ -1,9 +1,9 @@
 //! Headers that arguments name, and the headers that these include.
 
-use crate::toolchain_mutations::case::{Call, Case, MATTERS, MAY_MATTER};
-use crate::toolchain_mutations::disk;
-use crate::toolchain_mutations::place::Place;
-use crate::toolchain_mutations::system::{header, named_header};
+use crate::case::{Call, Case, MATTERS, MAY_MATTER};
+use crate::disk;
+use crate::place::Place;
+use crate::system::{header, named_header};
 
 /// Includes the header `name`.
 fn includes(place: &Place, name: &str) -> Call {

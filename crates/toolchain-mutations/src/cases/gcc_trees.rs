@@ -2,9 +2,9 @@
 
 use std::io;
 
-use crate::toolchain_mutations::case::{Call, Case, MATTERS, MAY_MATTER, Need};
-use crate::toolchain_mutations::disk;
-use crate::toolchain_mutations::place::Place;
+use crate::case::{Call, Case, MATTERS, MAY_MATTER, Need};
+use crate::disk;
+use crate::place::Place;
 
 const TREE: &[Need] = &[Need::GccTree];
 

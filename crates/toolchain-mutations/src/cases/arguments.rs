@@ -2,9 +2,9 @@
 
 use std::io;
 
-use crate::toolchain_mutations::case::{Call, Case, MATTERS, MAY_MATTER};
-use crate::toolchain_mutations::place::Place;
-use crate::toolchain_mutations::system::flag;
+use crate::case::{Call, Case, MATTERS, MAY_MATTER};
+use crate::place::Place;
+use crate::system::flag;
 
 /// A spec file that gives the preprocessor a header.
 fn specs(place: &Place, header: &str) -> String {

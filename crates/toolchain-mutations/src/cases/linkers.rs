@@ -2,8 +2,8 @@
 
 use std::io;
 
-use crate::toolchain_mutations::case::{Call, Case, MATTERS, MAY_MATTER, Need};
-use crate::toolchain_mutations::place::Place;
+use crate::case::{Call, Case, MATTERS, MAY_MATTER, Need};
+use crate::place::Place;
 
 /// A linker called `name` that writes a mark into objects.
 fn linker(place: &Place, name: &str, real: &str, mark: u32) -> io::Result<()> {

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use libtest_mimic::{Arguments, Failed, Trial};
+use opkeep_testkit::mutation_seeds;
 use tempfile::TempDir;
 
 use super::case::{Case, Expect};
@@ -13,7 +14,7 @@ use super::judge::{Prepared, Verdict};
 use super::needs::Machine;
 use super::parts::Parts;
 use super::place::Place;
-use super::variant::{HARMLESS_SHARE, SHARE, Variant, mutation_seeds};
+use super::variant::{HARMLESS_SHARE, SHARE, Variant};
 use super::{CASES, build, disk};
 
 /// The least numbers of cases that must have shown their effect.

@@ -5,9 +5,9 @@
 
 use std::io;
 
-use crate::toolchain_mutations::case::{Call, Case, MATTERS};
-use crate::toolchain_mutations::disk;
-use crate::toolchain_mutations::place::Place;
+use crate::case::{Call, Case, MATTERS};
+use crate::disk;
+use crate::place::Place;
 
 /// A wrapper that `$call` creates, after `$lay` has created its files.
 macro_rules! case {

@@ -3,10 +3,10 @@
 use std::io;
 use std::path::Path;
 
-use crate::toolchain_mutations::case::{Call, Case, HARMLESS, Need};
-use crate::toolchain_mutations::disk;
-use crate::toolchain_mutations::place::Place;
-use crate::toolchain_mutations::system::flag;
+use crate::case::{Call, Case, HARMLESS, Need};
+use crate::disk;
+use crate::place::Place;
+use crate::system::flag;
 
 const TREE: &[Need] = &[Need::GccTree];
 

@@ -1,7 +1,7 @@
 //! The math library that kernels are linked against.
 
-use crate::toolchain_mutations::case::{Call, Case, MATTERS, MAY_MATTER, Need};
-use crate::toolchain_mutations::place::Place;
+use crate::case::{Call, Case, MATTERS, MAY_MATTER, Need};
+use crate::place::Place;
 
 /// Gcc that searches libraries in the directories, in this order.
 fn looks_in(place: &Place, directories: &[&str]) -> Call {

@@ -3,9 +3,9 @@
 
 use std::io;
 
-use crate::toolchain_mutations::case::{Call, Case, HARMLESS, MATTERS, Need};
-use crate::toolchain_mutations::place::Place;
-use crate::toolchain_mutations::system::flag;
+use crate::case::{Call, Case, HARMLESS, MATTERS, Need};
+use crate::place::Place;
+use crate::system::flag;
 
 const DECLARED: &[Need] = &[Need::ToolchainInput];
 
