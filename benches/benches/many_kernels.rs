@@ -97,8 +97,7 @@ fn other_process(arguments: &[String]) {
     let [root, what, kernels] = arguments else { panic!("{arguments:?}") };
     let root = Path::new(root);
     let requests = networks::alike(kernels.parse().unwrap());
-    let limits =
-        LimitSettings { max_op_cache_size: Some(common::AMPLE.to_string()), ..LimitSettings::default() };
+    let limits = LimitSettings::new().with_size(common::AMPLE);
     let engine = Engine::new(
         Arc::new(NullBackend::new(|_, artifact| Ok(padded(artifact)))),
         Config::with_store(StoreConfig { limits, ..StoreConfig::new(root.join("store")) }),

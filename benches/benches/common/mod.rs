@@ -28,7 +28,7 @@ pub(crate) fn draft(kernel: &Kernel) -> EntryBuilder<'_> {
 
 /// A configuration with a limit in MB.
 pub(crate) fn config(root: &Path, megabytes: u64) -> StoreConfig {
-    let limits = LimitSettings { max_op_cache_size: Some(megabytes.to_string()), ..LimitSettings::default() };
+    let limits = LimitSettings::new().with_size(megabytes);
     StoreConfig { limits, ..StoreConfig::new(root) }
 }
 

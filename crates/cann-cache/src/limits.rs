@@ -163,11 +163,9 @@ mod tests {
 
     fn found(ini: &str, (size, ratio): (&str, &str)) -> (Option<u64>, u8, Vec<String>) {
         let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-        let environment = LimitSettings {
-            max_op_cache_size: text(size),
-            remain_cache_size_ratio: text(ratio),
-            max_entries: Some("1".to_owned()),
-        };
+        let mut environment = LimitSettings::new().with_max_entries(1);
+        environment.max_op_cache_size = text(size);
+        environment.remain_cache_size_ratio = text(ratio);
         let (limits, warnings) = resolve(Ok(text(ini)), "/k/op_cache.ini", &environment);
         assert_eq!(limits.max_entries, None);
         (limits.max_bytes, limits.remain_percent, warnings.iter().map(ToString::to_string).collect())
@@ -294,7 +292,7 @@ mod tests {
 
     #[test]
     fn an_unreadable_file_sets_no_limit() {
-        let seven = LimitSettings { max_op_cache_size: Some("7".into()), ..LimitSettings::default() };
+        let seven = LimitSettings::new().with_size(7);
         let (limits, warnings) = resolve(Err(io::Error::other("denied")), "/k/op_cache.ini", &seven);
         assert_eq!((limits.max_bytes, warnings.len()), (None, 1));
         assert!(warnings[0].to_string().contains("`/k/op_cache.ini` cannot be read: denied"));

@@ -25,14 +25,56 @@ pub struct Limits {
 }
 
 /// The limits from the environment, as text. The caller reads the environment. `op_cache.ini` overrides them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LimitSettings {
     /// `ASCEND_MAX_OP_CACHE_SIZE`, in MB.
     pub max_op_cache_size: Option<String>,
     /// `ASCEND_REMAIN_CACHE_SIZE_RATIO`, in percent.
     pub remain_cache_size_ratio: Option<String>,
-    /// `OPKEEP_MAX_CACHE_ENTRIES`, which CANN does not have.
+    /// The number of entries, which CANN does not limit.
     pub max_entries: Option<String>,
+    /// The name under which the caller reads `max_entries`; a warning names it.
+    pub max_entries_name: &'static str,
+}
+
+impl LimitSettings {
+    /// No setting.
+    pub const fn new() -> Self {
+        Self {
+            max_op_cache_size: None,
+            remain_cache_size_ratio: None,
+            max_entries: None,
+            max_entries_name: "max_entries",
+        }
+    }
+
+    /// These settings with this size, in MB.
+    #[must_use]
+    pub fn with_size(mut self, megabytes: impl ToString) -> Self {
+        self.max_op_cache_size = Some(megabytes.to_string());
+        self
+    }
+
+    /// These settings with this part that an eviction leaves, in percent.
+    #[must_use]
+    pub fn with_ratio(mut self, percent: impl ToString) -> Self {
+        self.remain_cache_size_ratio = Some(percent.to_string());
+        self
+    }
+
+    /// These settings with this number of entries.
+    #[must_use]
+    pub fn with_max_entries(mut self, entries: impl ToString) -> Self {
+        self.max_entries = Some(entries.to_string());
+        self
+    }
+}
+
+impl Default for LimitSettings {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 /// A setting of limits that does not count, or counts otherwise than it reads. The store works without it.
@@ -131,8 +173,9 @@ pub struct LimitRules {
     pub size: [LimitParameter; 2],
     /// The part that an eviction leaves, in percent.
     pub ratio: [LimitParameter; 2],
-    /// The number of entries, where it can be limited.
-    pub entries: Option<[LimitParameter; 2]>,
+    /// The number of entries in the file, where it can be limited. [`LimitSettings::max_entries_name`] is its name in the
+    /// environment.
+    pub entries: Option<LimitParameter>,
     /// A text behind a number is ignored with a warning: `500MB` is 500.
     pub trailing_text: bool,
     /// The valid lines of the file, in words.
@@ -163,7 +206,7 @@ impl LimitRules {
     pub const STORE: Self = Self {
         size: [SIZE, LimitParameter { name: "ASCEND_MAX_OP_CACHE_SIZE", ..SIZE }],
         ratio: [RATIO, LimitParameter { name: "ASCEND_REMAIN_CACHE_SIZE_RATIO", ..RATIO }],
-        entries: Some([ENTRIES, LimitParameter { name: "OPKEEP_MAX_CACHE_ENTRIES", ..ENTRIES }]),
+        entries: Some(ENTRIES),
         trailing_text: false,
         lines: "`max_op_cache_size=...`, `remain_cache_size_ratio=...` or `max_op_cache_entries=...`",
     };
@@ -222,9 +265,10 @@ impl LimitRules {
         if let Some(percent) = ratio.and_then(|percent| u8::try_from(percent).ok()) {
             limits.remain_percent = percent;
         }
-        if let Some([in_file, in_environment]) = &self.entries {
+        if let Some(in_file) = &self.entries {
+            let in_environment = LimitParameter { name: environment.max_entries_name, ..*in_file };
             let entries = read(in_file, &file.entries, Some(path))
-                .or_else(|| read(in_environment, &environment.max_entries, None));
+                .or_else(|| read(&in_environment, &environment.max_entries, None));
             limits.max_entries = entries.and_then(|entries| u64::try_from(entries).ok());
         }
         (limits, is_file)
@@ -318,7 +362,7 @@ mod tests {
         LimitSettings {
             max_op_cache_size: text(size),
             remain_cache_size_ratio: text(ratio),
-            max_entries: None,
+            ..LimitSettings::new()
         }
     }
 
@@ -406,7 +450,8 @@ mod tests {
     fn everything_that_does_not_count_is_reported_each() {
         let ini = "[cache]\nmax_op_cache_size=9\n[op_compiler_cache]\nmax_op_cache_size=0\nremain_cache_size_ratio=101\n\
                    max_op_cache_entries=-1\nmax_op_cache_size 5\n";
-        let texts = LimitSettings { max_entries: Some("0".into()), ..environment("many", "0") };
+        let texts =
+            LimitSettings { max_entries_name: "ENTRIES", ..environment("many", "0").with_max_entries("0") };
         let (limits, warnings) = resolved(ini, "f", &texts);
         assert_eq!((limits.max_bytes, limits.remain_percent, limits.max_entries), (Some(500 * MB), 50, None));
         let warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
@@ -418,7 +463,7 @@ mod tests {
             "`many` is not valid for `ASCEND_MAX_OP_CACHE_SIZE`",
             "`0` is not valid for `ASCEND_REMAIN_CACHE_SIZE_RATIO`",
             "`-1` is not valid for `max_op_cache_entries` in `f`",
-            "`0` is not valid for `OPKEEP_MAX_CACHE_ENTRIES`",
+            "`0` is not valid for `ENTRIES`",
         ];
         assert_eq!(warnings.len(), expected.len(), "{warnings:?}");
         for (notice, expected) in warnings.iter().zip(expected) {

@@ -34,7 +34,7 @@ pub(crate) const TEMPLATE: &str = "\
 # ASCEND_MAX_OP_CACHE_SIZE and ASCEND_REMAIN_CACHE_SIZE_RATIO.
 #
 # max_op_cache_entries     number of kernels in a directory, for disks where the number of files is limited (no limit
-#                          if unset). It counts by itself, and wins over OPKEEP_MAX_CACHE_ENTRIES.
+#                          if unset). It counts by itself, and wins over the environment.
 [op_compiler_cache]
 # max_op_cache_size=500
 # remain_cache_size_ratio=50

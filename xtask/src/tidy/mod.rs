@@ -4,6 +4,7 @@ mod arrows;
 mod attributes;
 mod disk_access;
 mod finding;
+mod hints;
 mod manifest;
 mod modules;
 mod promises;
@@ -61,6 +62,7 @@ pub(crate) fn tidy(args: &[String]) -> Result<(), String> {
     }
     findings.extend(suite::check(&sources));
     findings.extend(modules::check(&sources));
+    findings.extend(hints::check(&sources));
     for path in files.iter().filter(|path| promises::concerns(path)) {
         let text = disk::text_if_there(root, path)?.unwrap_or_default();
         findings.extend(promises::check(path, &text, &sources));

@@ -56,8 +56,7 @@ impl Options {
     }
 
     fn open_at(&self, clock: Option<Arc<dyn Clock>>) -> Result<TargetStore, String> {
-        let limits =
-            LimitSettings { max_op_cache_size: Some((1 << 20).to_string()), ..LimitSettings::default() };
+        let limits = LimitSettings::new().with_size(1 << 20);
         let store = Store::open(StoreConfig { limits, clock, ..StoreConfig::new(&self.root) });
         store.and_then(|store| store.target("peer")).map_err(|error| error.to_string())
     }

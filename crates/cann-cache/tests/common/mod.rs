@@ -79,8 +79,7 @@ pub(crate) fn run<'a>(dir: &Path, change: impl FnOnce(&mut GcOptions<'a>)) -> Gc
 }
 
 /// An environment without limits.
-pub(crate) static UNSET: LimitSettings =
-    LimitSettings { max_op_cache_size: None, remain_cache_size_ratio: None, max_entries: None };
+pub(crate) static UNSET: LimitSettings = LimitSettings::new();
 
 /// The description of a kernel whose object has the same name.
 pub(crate) fn json(stem: &str) -> String {

@@ -61,7 +61,7 @@ fn files_that_cann_never_deletes_do_not_cost_kernels() {
     }
     let megabyte = 1 << 20;
     assert_eq!(evicted_by_cann(&cache, megabyte).len(), 5, "CANN would delete every kernel");
-    let environment = LimitSettings { max_op_cache_size: Some("1".into()), ..LimitSettings::default() };
+    let environment = LimitSettings::new().with_size(1);
     let report = run(&cache.dir(), |options| options.environment = &environment);
     assert_eq!(counts(&report), [0, 0, 80, 40, 40], "{report:?}");
     for number in 0..5 {
@@ -206,11 +206,7 @@ fn the_limits_of_cann_are_applied() {
             "[op_compiler_cache]\nadk_version=7\nops_version=7\nmax_op_cache_size={size}\nremain_cache_size_ratio=25\n"
         )
     };
-    let environment = LimitSettings {
-        max_op_cache_size: Some("2".into()),
-        remain_cache_size_ratio: Some("75".into()),
-        ..LimitSettings::default()
-    };
+    let environment = LimitSettings::new().with_size(2).with_ratio(75);
     // Object and description have 64 KiB together, so 16 kernels have exactly a megabyte.
     let fill = |cache: &Cache, count: u64| {
         for number in 0..count {
@@ -367,7 +363,7 @@ fn files_that_a_linked_description_may_name_stay() {
 fn a_quarantine_is_not_collected() {
     let cache = Cache::new();
     cache.put("te_a.opkeep-quarantine/run/te_b.o", "x", 900);
-    let environment = LimitSettings::default();
+    let environment = LimitSettings::new();
     for below in ["te_a.opkeep-quarantine", "te_a.opkeep-quarantine/run"] {
         let error =
             opkeep_cann_cache::gc(&cache.dir().join(below), &GcOptions::new(&environment)).unwrap_err();

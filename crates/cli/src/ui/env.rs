@@ -34,11 +34,12 @@ pub(crate) fn cache_dir() -> Option<PathBuf> {
 /// The texts of the variables that limit the store.
 pub(crate) fn limits() -> LimitSettings {
     let text = |name: &str| var(name).map(|value| value.to_string_lossy().into_owned());
-    LimitSettings {
-        max_op_cache_size: text("ASCEND_MAX_OP_CACHE_SIZE"),
-        remain_cache_size_ratio: text("ASCEND_REMAIN_CACHE_SIZE_RATIO"),
-        max_entries: text("OPKEEP_MAX_CACHE_ENTRIES"),
-    }
+    let mut limits = LimitSettings::new();
+    limits.max_op_cache_size = text("ASCEND_MAX_OP_CACHE_SIZE");
+    limits.remain_cache_size_ratio = text("ASCEND_REMAIN_CACHE_SIZE_RATIO");
+    limits.max_entries_name = "OPKEEP_MAX_CACHE_ENTRIES";
+    limits.max_entries = text(limits.max_entries_name);
+    limits
 }
 
 /// Whether CANN collects information for its maintainers; its own operator cache is off then.

@@ -3,6 +3,8 @@
 use opkeep::{BuildError, KernelError, ViewError, WarningKind};
 use opkeep_backend::BackendError;
 use opkeep_cache::CacheError;
+use opkeep_framework_cache::fill::{DeviceError, UnfilledReason};
+use opkeep_framework_cache::quarantine::RepairError;
 use opkeep_onnx::{ModelError, OnnxError};
 use opkeep_store::StoreError;
 
@@ -18,6 +20,8 @@ pub(crate) fn hints(error: &anyhow::Error) -> Vec<String> {
             of_view(error)
         } else if let Some(error) = cause.downcast_ref() {
             of_backend(error)
+        } else if let Some(error) = cause.downcast_ref() {
+            of_repair(error)
         } else if let Some(OnnxError::Model(error)) = cause.downcast_ref() {
             of_model(error)
         } else {
@@ -95,6 +99,36 @@ pub(crate) fn of_warning(kind: WarningKind) -> Option<&'static str> {
         WarningKind::WorkDir => Some(OTHER_WORK_DIR),
         WarningKind::View | WarningKind::ViewDirectory => Some(OTHER_VIEW),
         _ => None,
+    }
+}
+
+/// The reason with its hint.
+pub(crate) fn unfilled_reason(reason: &UnfilledReason) -> String {
+    let hint = match reason {
+        UnfilledReason::UnknownDevice { error, .. } => match error {
+            DeviceError::Contradicted { rank, .. }
+            | DeviceError::Ambiguous { rank, .. }
+            | DeviceError::Unknown { rank } => format!("--device-map {rank}=DEVICE says it"),
+            _ => return reason.to_string(),
+        },
+        UnfilledReason::OtherNames { .. } => "`opkeep build` puts its own where they are missing".to_owned(),
+        _ => return reason.to_string(),
+    };
+    format!("{reason}; {hint}")
+}
+
+fn of_repair(error: &RepairError) -> Option<String> {
+    match error {
+        RepairError::MountPoint { .. } => Some("`opkeep verify` names what is damaged".to_owned()),
+        _ => None,
+    }
+}
+
+/// The error with its hint.
+pub(crate) fn repair_error(error: &RepairError) -> String {
+    match of_repair(error) {
+        Some(hint) => format!("{error}; {hint}"),
+        None => error.to_string(),
     }
 }
 

@@ -20,12 +20,14 @@
 mod devices;
 mod rank_dir;
 mod ranks;
+mod reason;
 mod scanned;
 mod source_kernel;
 mod sources;
 mod stem;
 
 pub use devices::{DeviceMap, DeviceMapError};
+pub use reason::{DeviceError, UnfilledReason};
 pub use scanned::ScannedCache;
 
 use std::collections::BTreeMap;
@@ -105,8 +107,8 @@ pub struct UnfilledKernel {
     pub rank: Option<String>,
     /// The kernel, without its device; none for all kernels.
     pub kernel: Option<String>,
-    /// The reason, and help.
-    pub reason: String,
+    /// The reason.
+    pub reason: UnfilledReason,
 }
 
 /// Writes the kernels that ranks lack. Caches of several bases may be given; each base is filled by itself.
@@ -157,7 +159,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    fn refuse(&mut self, rank: Option<&str>, kernel: Option<&str>, why: impl Into<String>) {
+    fn refuse(&mut self, rank: Option<&str>, kernel: Option<&str>, why: impl Into<UnfilledReason>) {
         let text = |text: Option<&str>| text.map(str::to_owned);
         let (base, rank, kernel) = (self.base.to_owned(), text(rank), text(kernel));
         self.report.unfilled.push(UnfilledKernel { base, rank, kernel, reason: why.into() });
@@ -194,8 +196,9 @@ impl Work<'_> {
         }
         for (at, kernels) in unknown {
             let Rank { name, device, .. } = &ranks[at];
-            if let Err(why) = device {
-                self.refuse(Some(name), None, format!("it lacks {kernels} of the others' kernels; {why}"));
+            if let Err(error) = device {
+                let error = error.clone();
+                self.refuse(Some(name), None, UnfilledReason::UnknownDevice { lacking: kernels, error });
             }
         }
         let (mut done, of) = (0, wanted.len() as u64);
@@ -221,12 +224,8 @@ impl Work<'_> {
         }
         others.retain(|_, having| *having < ranks.len());
         if let Some(first) = others.keys().next() {
-            let why = format!(
-                "{} that not all ranks have say no device in their names, such as `{first}`, so they are not MindSpore's: \
-                 `opkeep build` puts its own where they are missing",
-                others.len()
-            );
-            self.refuse(None, None, why);
+            let (count, example) = (others.len(), (*first).to_owned());
+            self.refuse(None, None, UnfilledReason::OtherNames { count, example });
         }
         kernels
     }
@@ -320,7 +319,7 @@ impl Work<'_> {
         kernel: &str,
         source: &SourceKernel,
     ) -> Result<(FilledKernel, rank_dir::PreparedKernel), String> {
-        let device = ranks[at].device.clone()?;
+        let device = ranks[at].device.clone().map_err(|error| error.to_string())?;
         let stem = format!("{kernel}_{device}");
         ranks[at].is_free(&stem)?;
         ranks[at].accepts(source, &ranks[source.rank].name.clone())?;

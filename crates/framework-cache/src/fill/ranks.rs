@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use crate::fill::devices::DeviceMap;
+use crate::fill::reason::DeviceError;
 use crate::fill::scanned::ScannedCache;
 use crate::fill::source_kernel::{MAX_TEXT, Soc, SourceKernel};
 use crate::fill::stem::Stem;
@@ -29,8 +30,8 @@ pub(crate) struct Rank<'a> {
     pub(crate) dir: Option<Dir>,
     /// Intact kernels by their stems.
     pub(crate) intact: BTreeMap<&'a str, Kernel>,
-    /// Its device; or why it is unknown, with help.
-    pub(crate) device: Result<u32, String>,
+    /// Its device; or why it is unknown.
+    pub(crate) device: Result<u32, DeviceError>,
     /// Items that are neither intact nor quarantined, by their stems.
     left: BTreeMap<&'a str, &'a Item>,
     /// Stems of kernels with descriptors.
@@ -119,10 +120,7 @@ impl<'a> Rank<'a> {
         let path = base.join(format!("rank_{name}")).join("kernel_meta");
         let asides = runs(&path);
         let device = match Dir::open_quietly(&path) {
-            Ok(_) => Err(format!(
-                "it was not scanned: to fill it too, or from it, name the directory above, `{}`",
-                base.display()
-            )),
+            Ok(_) => Err(DeviceError::Unscanned { base: base.to_owned() }),
             Err(_) => device(&name, &devices_of(&asides), map),
         };
         let (intact, left) = (BTreeMap::new(), BTreeMap::new());
@@ -267,23 +265,19 @@ fn initialize(dir: &Dir) -> Option<Value> {
 }
 
 /// The device of a rank by its files and by the map.
-fn device(rank: &str, evidence: &BTreeMap<u32, String>, map: &DeviceMap) -> Result<u32, String> {
+fn device(rank: &str, evidence: &BTreeMap<u32, String>, map: &DeviceMap) -> Result<u32, DeviceError> {
     let mut said = evidence.iter();
     match (map.device(rank), said.next(), said.next()) {
         (Some(device), Some(_), _) if evidence.contains_key(&device) => Ok(device),
         (Some(device), None, _) => Ok(device),
-        (Some(device), Some((other, file)), _) => Err(format!(
-            "--device-map says device {device} for rank {rank}, its own `{file}` says {other}: give the right one, or \
-             move that file away"
-        )),
+        (Some(given), Some((found, file)), _) => {
+            Err(DeviceError::Contradicted { rank: rank.to_owned(), given, file: file.clone(), found: *found })
+        }
         (None, Some((device, _)), None) => Ok(*device),
-        (None, Some((first, file)), Some((second, other))) => Err(format!(
-            "its files disagree about its device: `{file}` says {first}, `{other}` says {second}; say which one it has \
-             with --device-map {rank}=DEVICE"
-        )),
-        (None, None, _) => Err(format!(
-            "no file of rank {rank} says which device it has, and RANK_ID is none: say it with --device-map \
-             {rank}=DEVICE"
-        )),
+        (None, Some((first, file)), Some((second, other))) => {
+            let files = [(*first, file.clone()), (*second, other.clone())];
+            Err(DeviceError::Ambiguous { rank: rank.to_owned(), files })
+        }
+        (None, None, _) => Err(DeviceError::Unknown { rank: rank.to_owned() }),
     }
 }

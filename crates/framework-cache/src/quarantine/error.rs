@@ -34,7 +34,7 @@ pub enum RepairError {
     /// The directory is a mount point, so its parent is on another file system.
     #[error(
         "`{path}` is a mount point: quarantined files must stay on its file system, and beside it is another one; \
-         move away what `opkeep verify` names by hand, or mount the file system one directory higher"
+         move away by hand what is damaged, or mount the file system one directory higher"
     )]
     MountPoint {
         /// The cache.

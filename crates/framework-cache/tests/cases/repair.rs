@@ -330,7 +330,7 @@ fn a_rank_that_is_locked_is_not_filled() {
         let before = DirSnapshot::of(base.path()).unwrap();
         let report = fill_all(base.path());
         assert!(report.filled.is_empty() && report.unfilled.len() == 1, "{report:?}");
-        assert!(report.unfilled[0].reason.contains(lock), "{report:?}");
+        assert!(report.unfilled[0].reason.to_string().contains(lock), "{report:?}");
         drop(holder);
         let left = DirSnapshot::of(base.path()).unwrap();
         assert_eq!(

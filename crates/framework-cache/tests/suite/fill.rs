@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use crate::common::broken::{Repair, age_all, findings, look_at_all};
 use opkeep_descriptor::{Generation, read_info};
 use opkeep_digest::Digest;
-use opkeep_framework_cache::fill::{DeviceMap, FillOptions, FillReport, ScannedCache, fill};
+use opkeep_framework_cache::fill::{
+    DeviceError, DeviceMap, FillOptions, FillReport, ScannedCache, UnfilledReason, fill,
+};
 use opkeep_framework_cache::quarantine::{QuarantineReport, RunId};
 use opkeep_testkit::DirSnapshot;
 use opkeep_testkit::ascend::{Chip, Kernel};
@@ -72,10 +74,10 @@ fn remove(base: &Path, rank: &Rank, elements: u32) {
 
 /// The only reason why something was not filled.
 #[track_caller]
-fn unfilled(report: &FillReport) -> &str {
+fn unfilled(report: &FillReport) -> String {
     assert!(report.filled.is_empty(), "{report:?}");
     assert_eq!(report.unfilled.len(), 1, "{report:?}");
-    &report.unfilled[0].reason
+    report.unfilled[0].reason.to_string()
 }
 
 /// Changes the descriptor of a kernel.
@@ -168,7 +170,10 @@ fn later_generations_are_refused_with_the_reason() {
     let before = DirSnapshot::of(base.path()).unwrap();
     let report = run(base.path());
     assert!(report.filled.is_empty() && report.unfilled.len() == 2, "{report:?}");
-    assert!(report.unfilled.iter().all(|unfilled| unfilled.reason.contains("r2.1 and later")), "{report:?}");
+    assert!(
+        report.unfilled.iter().all(|unfilled| unfilled.reason.to_string().contains("r2.1 and later")),
+        "{report:?}"
+    );
     assert_eq!(DirSnapshot::of(base.path()).unwrap(), before);
 }
 
@@ -248,7 +253,7 @@ fn donors_must_have_the_same_bytes() {
         put_pair(base, rank, &kernel, &other.object, &[]);
     });
     let why = unfilled(&report);
-    names_both(why);
+    names_both(&why);
     assert!(why.contains("sha256"), "{why}");
 }
 
@@ -259,7 +264,7 @@ fn donors_must_be_launched_the_same_way() {
         put_pair(base, rank, &kernel, &kernel.object, &[("blockDim", json!(7))]);
     });
     let why = unfilled(&report);
-    names_both(why);
+    names_both(&why);
     assert!(why.contains("`blockDim`"), "{why}");
     // What MindSpore adds is no difference.
     let (_base, report) = disagreeing(|base, rank| {
@@ -284,7 +289,7 @@ fn donors_must_be_made_for_the_same() {
             change_info(&info, |info| info["job_content"]["SocInfo"][field] = value.clone());
         });
         let why = unfilled(&report);
-        names_both(why);
+        names_both(&why);
         assert!(why.contains(&format!("SocInfo.{field}")), "{why}");
     }
     // What names a device or a folder is no difference.
@@ -371,7 +376,10 @@ fn a_kernel_that_calls_itself_otherwise_is_no_donor() {
         let report = run(base.path());
         assert_eq!(report.filled.len(), is_given, "{report:?}");
         assert!(
-            report.unfilled.iter().all(|unfilled| unfilled.reason.contains("which is another one")),
+            report
+                .unfilled
+                .iter()
+                .all(|unfilled| unfilled.reason.to_string().contains("which is another one")),
             "{report:?}"
         );
     }
@@ -384,7 +392,9 @@ fn the_device_is_known_or_asked_for() {
     // Nothing is left that says it.
     fs::remove_dir_all(ranks[1].dir(base.path())).unwrap();
     let report = run(base.path());
-    assert!(unfilled(&report).contains("--device-map 1=DEVICE"));
+    let no_device =
+        UnfilledReason::UnknownDevice { lacking: 5, error: DeviceError::Unknown { rank: "1".to_owned() } };
+    assert_eq!(report.unfilled[0].reason, no_device);
     assert_eq!(report.unfilled[0].rank.as_deref(), Some("1"));
     assert!(!ranks[1].dir(base.path()).exists());
 
@@ -415,7 +425,7 @@ fn the_device_is_known_or_asked_for() {
     let report = Fill { dry_run: true, map: "1=4", ..Fill::new() }.run(base.path());
     assert_eq!(report.filled.len(), 5, "{report:?}");
     let report = Fill { dry_run: true, map: "1=5", ..Fill::new() }.run(base.path());
-    assert!(unfilled(&report).contains("--device-map says device 5"), "{report:?}");
+    assert!(unfilled(&report).contains("device 5 was given for rank"), "{report:?}");
 }
 
 #[test]

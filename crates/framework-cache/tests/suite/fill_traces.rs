@@ -64,7 +64,10 @@ fn quarantined_files_show_the_target_of_a_rank() {
         }
         let report = repair_and_fill(base.path(), steps == "dry", "1=5", &|| {});
         assert!(report.filled.is_empty() && report.unfilled.len() == 3, "{steps}: {report:?}");
-        assert!(report.unfilled.iter().all(|one| one.reason.contains("Ascend310P3")), "{steps}: {report:?}");
+        assert!(
+            report.unfilled.iter().all(|one| one.reason.to_string().contains("Ascend310P3")),
+            "{steps}: {report:?}"
+        );
     }
 }
 

@@ -56,10 +56,7 @@ pub(crate) fn other_process(arguments: &[String]) {
             std::process::abort();
         }
         "fill" => {
-            let limits = opkeep_store::LimitSettings {
-                max_op_cache_size: Some("1".to_owned()),
-                ..opkeep_store::LimitSettings::default()
-            };
+            let limits = opkeep_store::LimitSettings::new().with_size(1);
             let store = Store::open(StoreConfig { limits, ..StoreConfig::new(root) })
                 .unwrap()
                 .target(crate::common::TARGET)

@@ -83,11 +83,7 @@ pub(crate) struct Room {
 impl Room {
     /// For so many MB and percent.
     pub(crate) fn new(size: &str, ratio: &str) -> Self {
-        let limits = LimitSettings {
-            max_op_cache_size: Some(size.to_owned()),
-            remain_cache_size_ratio: Some(ratio.to_owned()),
-            max_entries: None,
-        };
+        let limits = LimitSettings::new().with_size(size).with_ratio(ratio);
         let directory = memory().map_or_else(tempfile::tempdir, tempfile::tempdir_in).unwrap();
         Self { directory, time: Time::new(), seen: Arc::default(), limits }
     }

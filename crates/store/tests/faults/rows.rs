@@ -44,11 +44,9 @@ pub(crate) struct Row {
 impl Row {
     /// The store as the operation opens it.
     pub(crate) fn config(&self, root: &Path) -> StoreConfig {
-        let max_entries = self.max_entries.map(str::to_owned);
-        StoreConfig {
-            limits: LimitSettings { max_entries, ..LimitSettings::default() },
-            ..StoreConfig::new(root)
-        }
+        let mut limits = LimitSettings::new();
+        limits.max_entries = self.max_entries.map(str::to_owned);
+        StoreConfig { limits, ..StoreConfig::new(root) }
     }
 }
 

@@ -15,11 +15,9 @@ const BOTH: &str = "[op_compiler_cache]\nmax_op_cache_size=7\nremain_cache_size_
 /// The bytes, the percentage, and the notices of a store with these texts in the environment.
 fn limits(root: &Path, size: &str, ratio: &str) -> (Option<u64>, u8, Vec<LimitWarning>) {
     let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-    let limits = LimitSettings {
-        max_op_cache_size: text(size),
-        remain_cache_size_ratio: text(ratio),
-        max_entries: None,
-    };
+    let mut limits = LimitSettings::new();
+    limits.max_op_cache_size = text(size);
+    limits.remain_cache_size_ratio = text(ratio);
     let store = Store::open(StoreConfig { limits, ..StoreConfig::new(root) }).unwrap();
     (store.limits().max_bytes, store.limits().remain_percent, store.limit_warnings().to_vec())
 }

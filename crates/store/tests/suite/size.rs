@@ -112,8 +112,7 @@ fn puts_of_other_processes_during_an_eviction_count() {
     let room = Room::new("1", "50");
     drop(ten(&room, 2 * HOUR));
     room.put(&room.open(), "more", 200 << 10, CHEAP, Duration::ZERO);
-    let unlimited =
-        opkeep_store::LimitSettings { max_op_cache_size: Some("-1".to_owned()), ..Default::default() };
+    let unlimited = opkeep_store::LimitSettings::new().with_size(-1);
     let config = StoreConfig { limits: unlimited, watcher: None, ..room.config() };
     let other = Store::open(config).unwrap().target(TARGET).unwrap();
     let (old, done) = (room.time.ago(HOUR), AtomicBool::new(false));

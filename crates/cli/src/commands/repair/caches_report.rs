@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use opkeep_framework_cache::fill::{FillReport, FilledKernel, UnfilledKernel};
+use opkeep_framework_cache::fill::{FillReport, FilledKernel, UnfilledKernel, UnfilledReason};
 use opkeep_framework_cache::quarantine::{QuarantineReport, QuarantinedItem, SkipCause, SkippedItem};
 use opkeep_framework_cache::scan::{InUse, ItemKind, ItemState, RankCache};
 use serde::Serialize;
 
 use super::outcome::{RepairedCache, Repairs};
 use super::store::StoreOutput;
+use crate::ui::hints;
 use crate::ui::json::{self, FolderError, OrError};
 use crate::ui::text::{Text, counted};
 
@@ -64,7 +65,7 @@ fn cache_text(repaired: &RepairedCache, dry_run: bool) -> Text {
     let mut text = Text::of(format_args!("{}: {kernels}, {intact} intact", json::path(&place.path)));
     let would = if dry_run { "would be " } else { "" };
     match &repaired.quarantine {
-        Err(error) => text.line(format_args!("  left: {error}")),
+        Err(error) => text.line(format_args!("  left: {}", hints::repair_error(error))),
         Ok(quarantine) => {
             list(
                 &mut text,
@@ -123,7 +124,7 @@ fn filled_text(report: &FillReport, dry_run: bool) -> Text {
         ));
     }
     // One line for all kernels with the same reason.
-    let mut whys: BTreeMap<(&Path, Option<&str>, &str), Vec<&str>> = BTreeMap::new();
+    let mut whys: BTreeMap<(&Path, Option<&str>, &UnfilledReason), Vec<&str>> = BTreeMap::new();
     for UnfilledKernel { base, rank, kernel, reason, .. } in &report.unfilled {
         whys.entry((base, rank.as_deref(), reason)).or_default().extend(kernel.as_deref());
     }
@@ -134,7 +135,7 @@ fn filled_text(report: &FillReport, dry_run: bool) -> Text {
             [kernel] => format!(", {kernel}"),
             [first, ..] => format!(", {first} and {} more", kernels.len() - 1),
         };
-        format!("not filled: {}{rank}{of}: {why}", json::path(base))
+        format!("not filled: {}{rank}{of}: {}", json::path(base), hints::unfilled_reason(why))
     });
     list(&mut text, lines);
     for (folder, why) in &report.no_ranks {
@@ -307,7 +308,7 @@ fn cache_output(repaired: &RepairedCache) -> CacheOutput {
         intact,
         closed: json::folder_errors(&scan.unreadable_dirs),
         quarantine: match quarantine {
-            Err(error) => OrError::Failed(FailedOutput { error: error.to_string() }),
+            Err(error) => OrError::Failed(FailedOutput { error: hints::repair_error(error) }),
             Ok(QuarantineReport {
                 quarantine, moved, skipped: left, without_locks, cancelled: _, ..
             }) => OrError::Done(QuarantineOutput {
@@ -366,7 +367,7 @@ fn filled_output(report: &FillReport) -> FilledOutput {
     };
     let refused = |refused: &UnfilledKernel| {
         let UnfilledKernel { base, rank, kernel, reason, .. } = refused.clone();
-        RefusedOutput { base: json::path(&base), rank, kernel, why: reason }
+        RefusedOutput { base: json::path(&base), rank, kernel, why: hints::unfilled_reason(&reason) }
     };
     let no_ranks = |(folder, why): &(PathBuf, &str)| NoRanksOutput {
         folder: json::path(folder),
