@@ -1,4 +1,4 @@
-//! The files that the descriptions of a directory name.
+//! The descriptions (`.json`) of a directory, and the files that they name.
 
 use std::collections::HashMap;
 
@@ -13,25 +13,26 @@ use crate::list::FilesByStem;
 /// The content of one description.
 #[derive(Debug)]
 pub(crate) enum Description {
-    /// The object has the description's own name, as nearly always.
+    /// The description names one existing object, `<stem>.o`, and no header: the usual case.
     Plain,
-    /// The kernel's files have these names.
+    /// The description names these files of the kernel.
     Kernel {
-        /// All names by which CANN looks for the object; most of them are missing.
+        /// Every file name that CANN tries for the object. Usually only one of these files exists.
         objects: Vec<String>,
         header: Option<String>,
-        /// Stems of the parts that a master lists.
+        /// The stems of the parts, if this is the description of a multi-part kernel.
         parts: Vec<String>,
-        /// Whether any of the objects exists. Parts have descriptions of their own.
+        /// Whether one of `objects` exists; false for a multi-part kernel, whose parts have descriptions of their own.
         has_object: bool,
     },
-    /// It is cut off, or describes no kernel.
+    /// The file is truncated, or is not the description of a kernel.
     Invalid,
-    /// This user cannot read it without a change of its access time. Its files are those of its name.
+    /// The file was not read: that failed, would change its access time, or was cancelled. Files with its stem count as
+    /// those of its kernel.
     Unread,
 }
 
-/// The fields by which CANN finds the files.
+/// The fields from which CANN makes the names of a kernel's files.
 #[derive(Debug, Deserialize)]
 struct Fields {
     #[serde(rename = "binFileName")]
@@ -75,7 +76,7 @@ fn parse(dir: &Dir, files: &FilesByStem, stem: &str, json: &[u8]) -> Description
     let Ok(Fields { bin, suffix, header, parts }) = serde_json::from_slice(json) else {
         return Description::Invalid;
     };
-    // A name that leads out of the directory is no name of a file in it.
+    // A name that is a path is skipped: the file may be outside of the directory.
     let is_plain = |name: &String| is_plain_file_name(name);
     let part_stem = |part: Part| part.json.strip_suffix(".json").map_or(part.json.clone(), str::to_owned);
     match bin {
@@ -105,7 +106,7 @@ fn exists(dir: &Dir, files: &FilesByStem, name: &str) -> bool {
         NameClass::Kernel(stem, member) => {
             files.get(stem).is_some_and(|files| files.iter().any(|(listed, _)| *listed == member))
         }
-        // CANN gives no such name, so it is not listed.
+        // The listing has only names that CANN uses.
         _ => !is_missing(dir, name),
     }
 }

@@ -1,7 +1,8 @@
-//! The calls to the file system: by name, through the directory's descriptor, without following links.
+//! File system calls, which reach files by name through the descriptor of the directory, and follow no links except for
+//! `op_cache.ini`.
 //!
-//! CANN's locks are POSIX locks. They belong to the process, and closing any descriptor of the file releases them. So a lock
-//! file is opened once, and only for locking.
+//! CANN's locks are POSIX locks. They belong to the process, and closing any descriptor of the file releases them. So a
+//! lock file is opened once, and only for locking.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -15,14 +16,14 @@ use rustix::process::{Flock, FlockType, fcntl_getlk, geteuid};
 
 /// The mode of CANN's lock files.
 const LOCK_MODE: u32 = 0o640;
-/// The bit of a directory in which only a file's owner may delete it.
+/// The mode bit of a directory in which only the owner of a file, or of the directory, may delete the file.
 const STICKY: u32 = 0o1000;
-/// The largest description that is read.
+/// The maximum size of a description that is read, in bytes.
 const MAX_JSON: u64 = 64 << 20;
-/// The largest file of limits that is read.
+/// The maximum size of an `op_cache.ini` that is read, in bytes.
 const MAX_INI: u64 = 64 << 10;
 
-/// A regular file as of the listing.
+/// The state of a regular file when it was listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     pub(crate) ino: u64,
@@ -39,7 +40,8 @@ impl Stamp {
         Self { ino: state.id.ino, size: state.len, atime, mtime: state.mtime }
     }
 
-    /// The last use by CANN, which sets the access time itself and leaves the other.
+    /// Returns the time of the last use by CANN, in nanoseconds since 1970: CANN sets the access time of a file that it
+    /// uses, but not the time of the last write.
     pub(crate) fn used(&self) -> i64 {
         self.atime.max(self.mtime)
     }
@@ -53,7 +55,7 @@ pub(crate) struct CurrentFile {
     owner: u32,
 }
 
-/// The regular file called `name`, if there is one.
+/// Returns the state of the regular file called `name`, if it exists.
 pub(crate) fn current_file(dir: &Dir, name: &str) -> io::Result<Option<CurrentFile>> {
     match dir.look(name) {
         Ok(found) if found.is_file() => {
@@ -64,7 +66,7 @@ pub(crate) fn current_file(dir: &Dir, name: &str) -> io::Result<Option<CurrentFi
     }
 }
 
-/// Whether nothing is called `name`.
+/// Returns whether `name` is free; false if that is unknown.
 pub(crate) fn is_missing(dir: &Dir, name: &str) -> bool {
     !dir.may_exist(name)
 }
@@ -74,7 +76,7 @@ pub(crate) fn for_each(dir: &Dir, mut add: impl FnMut(&OsStr, FileKind, Option<S
     for (name, _) in dir.list()?.iter() {
         match dir.look(name) {
             Ok(found) => add(name, found.kind, found.is_file().then(|| Stamp::of(&found))),
-            // It was deleted or renamed meanwhile.
+            // The file was deleted or renamed after the listing.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
@@ -82,15 +84,17 @@ pub(crate) fn for_each(dir: &Dir, mut add: impl FnMut(&OsStr, FileKind, Option<S
     Ok(())
 }
 
-/// Reads a description, whose access time stays as it is. An error if this user cannot do that: only the owner may.
+/// Reads a description without a change of its access time. Returns an error if this user may not do that: only the
+/// owner of the file may.
 pub(crate) fn read_quietly(dir: &Dir, name: &str, buffer: &mut Vec<u8>) -> io::Result<()> {
     let quietly = OFlags::NOATIME | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     read(dir, name, quietly, MAX_JSON, buffer)
 }
 
-/// The text of the file of limits called `name` in the parent directory. It may be a link.
+/// Returns the text of the limits file called `name` in the parent directory; `None` if the file is missing. It may be
+/// a link.
 pub(crate) fn read_ini(dir: &Dir, name: &str) -> io::Result<Option<String>> {
-    /// The number of times that an empty file is read: CANN rewrites it in place.
+    /// The maximum number of reads of an empty file: CANN truncates the file before writing it again.
     const ATTEMPTS: usize = 5;
     let parent = dir.below(OsStr::new(".."))?;
     let mut buffer = Vec::new();
@@ -98,7 +102,7 @@ pub(crate) fn read_ini(dir: &Dir, name: &str) -> io::Result<Option<String>> {
         let read =
             |flags, buffer: &mut Vec<u8>| read(&parent, name, OFlags::NONBLOCK | flags, MAX_INI, buffer);
         let outcome = match read(OFlags::NOATIME, &mut buffer) {
-            // Only the owner may leave the access time as it is.
+            // Only the owner may read the file without a change of its access time.
             Err(error) if Errno::from_io_error(&error) == Some(Errno::PERM) => {
                 read(OFlags::empty(), &mut buffer)
             }
@@ -127,7 +131,7 @@ fn read(dir: &Dir, name: &str, flags: OFlags, limit: u64, buffer: &mut Vec<u8>) 
     Ok(())
 }
 
-/// An error if a sticky directory keeps this user from deleting `file`.
+/// Returns an error if the directory is sticky and this user may not delete `file` in it.
 pub(crate) fn may_delete(dir: &Dir, file: &CurrentFile) -> io::Result<()> {
     let found = dir.stat()?;
     let user = geteuid();
@@ -145,11 +149,11 @@ pub(crate) enum LockAttempt {
     Held(File),
     /// Another process has the lock.
     Busy,
-    /// There is no such file, or it was replaced meanwhile.
+    /// The lock file is missing, or was replaced before it was locked.
     Missing,
 }
 
-/// Tries to take the lock called `name`, without waiting. A missing file is created if `create`.
+/// Tries to take the lock called `name`, without waiting. If `create` is set, a missing lock file is created.
 pub(crate) fn try_lock(dir: &Dir, name: &str, create: bool) -> io::Result<LockAttempt> {
     let file = match dir.open_lock(name, create.then_some(LOCK_MODE)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(LockAttempt::Missing),
@@ -166,7 +170,7 @@ pub(crate) fn try_lock(dir: &Dir, name: &str, create: bool) -> io::Result<LockAt
     Ok(if is_current { LockAttempt::Held(file) } else { LockAttempt::Missing })
 }
 
-/// Whether another process has the lock called `name`. Nothing is created or locked.
+/// Returns whether another process holds the lock called `name`. Nothing is created or locked.
 pub(crate) fn is_locked(dir: &Dir, name: &str) -> io::Result<bool> {
     match dir.open_file(OsStr::new(name)) {
         Ok(file) => Ok(fcntl_getlk(&file, &Flock::from(FlockType::WriteLock))?.is_some()),
@@ -175,7 +179,8 @@ pub(crate) fn is_locked(dir: &Dir, name: &str) -> io::Result<bool> {
     }
 }
 
-/// The time by the clock of the cache's file system, which on a network is another machine's.
+/// Sets the times of a lock file, and returns the current time by the clock of its file system: on a network file
+/// system, the server's clock. If that fails, the local clock counts.
 pub(crate) fn touch(lock: &File) -> SystemTime {
     let now = || Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW };
     let times = Timestamps { last_access: now(), last_modification: now() };
@@ -183,7 +188,7 @@ pub(crate) fn touch(lock: &File) -> SystemTime {
     touched.and_then(|found| found.modified()).unwrap_or_else(|_| SystemTime::now())
 }
 
-/// The time from `then`, in nanoseconds since 1970, to `now`; zero if `then` is in the future.
+/// Returns the time from `then`, in nanoseconds since 1970, to `now`; zero if `then` is in the future.
 pub(crate) fn idle(then: i64, now: SystemTime) -> Duration {
     let then = UNIX_EPOCH + Duration::from_nanos(u64::try_from(then).unwrap_or(0));
     now.duration_since(then).unwrap_or_default()

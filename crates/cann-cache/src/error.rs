@@ -1,14 +1,14 @@
-//! The errors of a collection.
+//! The errors of a garbage collection.
 
 use std::io;
 
 use thiserror::Error;
 
-/// Why a cache was not collected. The caller knows its path.
+/// The reason why [`gc`](crate::gc()) deleted nothing. The messages do not name the cache, whose path the caller knows.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum GcError {
-    /// The directory is in the quarantine of a repair.
+    /// The cache is in the quarantine of a repair.
     #[error("what a repair quarantined stays until it is restored, or deleted by hand")]
     Quarantine,
     /// CANN's lock for its eviction cannot be taken.

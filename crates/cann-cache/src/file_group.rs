@@ -1,31 +1,32 @@
-//! Files that are deleted together, and their order.
+//! Groups of files that are deleted together, and the order of the deletion.
 
 use opkeep_cann_meta::file_names::{FileSet, NameClass};
 
 use crate::disk::Stamp;
 use crate::usage::{FileGroupKind, Usage};
 
-/// A kernel with all its files, or the remains of one.
+/// A group of files that are deleted together, such as the files of one kernel.
 #[derive(Debug)]
 pub(crate) struct FileGroup {
     pub(crate) kind: FileGroupKind,
-    /// The index of its directory in the listing.
+    /// The index of the group's directory in the listing.
     pub(crate) dir: usize,
     pub(crate) stem: Box<str>,
-    /// Its files, in the order in which they are deleted.
+    /// The files other than locks; after [`order`](Self::order), in the order of deletion.
     pub(crate) files: Vec<(GroupFile, Stamp)>,
-    /// Its locks, which are held meanwhile.
+    /// The lock files, which are locked while the group is deleted.
     pub(crate) locks: Vec<(GroupFile, Stamp)>,
-    /// Files whose absence makes this an orphan. If one of them exists by now, it is none.
+    /// Files whose absence makes the group an orphan or a stale lock. If one of them exists when the group is to be
+    /// deleted, the group stays.
     pub(crate) missing: Vec<GroupFile>,
 }
 
 /// The name of a file of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum GroupFile {
-    /// A name made of the stem.
+    /// The stem of the group with a suffix.
     Own(FileSet),
-    /// Another name.
+    /// Another name, in full.
     Other(Box<str>),
 }
 
@@ -48,8 +49,9 @@ impl FileGroup {
         self.files.iter().chain(&self.locks).map(|(_, stamp)| stamp.size).sum()
     }
 
-    /// The time of its last use, in nanoseconds since 1970: the access time of a kernel's description, which CANN sets, and
-    /// of a precompile; the time of writing of everything else.
+    /// Returns the time of the last use of the group, in nanoseconds since 1970. For a kernel's description and a
+    /// precompile, that is the access time, which CANN sets, or a later write; for all other files, the last write.
+    /// Locks count only in a group without other files.
     pub(crate) fn used(&self) -> i64 {
         let time = |(file, stamp): &(GroupFile, Stamp)| match (self.kind, file) {
             (FileGroupKind::Kernel, GroupFile::Own(FileSet::JSON)) | (FileGroupKind::Precompile, _) => {
@@ -65,11 +67,12 @@ impl FileGroup {
         usage.add(self.kind, (self.files.len() + self.locks.len()) as u64, self.bytes());
     }
 
-    /// Orders the files for deletion.
+    /// Sorts the files into the order of deletion.
     ///
-    /// The description is first: without it the kernel is missing for CANN. The object is last: while it exists, CANN
-    /// stores nothing under its name, so no new kernel is deleted instead of the old one. If the process is killed between
-    /// the two, the remaining files are an orphan or a precompile, which the next collection deletes.
+    /// The description is first, since CANN treats a kernel without one as missing. The object is last: while the
+    /// object exists, CANN stores no kernel under its name, so a new kernel cannot be deleted instead of the old one.
+    /// If the process is killed between the two, the remaining files are an orphan or a precompile, which the next
+    /// collection deletes.
     pub(crate) fn order(&mut self) {
         self.files.sort_by_cached_key(|(file, _)| match file {
             GroupFile::Own(member) => position(*member),

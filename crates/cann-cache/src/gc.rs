@@ -1,4 +1,4 @@
-//! The collection of one cache.
+//! The garbage collection of one cache.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -24,22 +24,23 @@ const EVICTION_LOCK: &str = "op_cache_file_del.lock";
 /// The options of [`gc`].
 #[non_exhaustive]
 pub struct GcOptions<'a> {
-    /// Reports what would be deleted, and changes nothing.
+    /// Whether to delete nothing, and to report the files that would be deleted.
     pub dry_run: bool,
-    /// The size to reach, instead of the limits.
+    /// The size to reach, in bytes. If it is set, the limits do not count.
     pub max_bytes: Option<u64>,
-    /// Deletes every kernel that was idle for this time, even below the limit. Less than [`IDLE_FOR`] counts as that.
+    /// The idle time after which kernels and precompiles are deleted even below the limit; a shorter time counts as
+    /// [`IDLE_FOR`]. If unset, they are deleted only above the limit.
     pub older_than: Option<Duration>,
-    /// The limits from the environment.
+    /// The settings of the limits in the environment.
     pub environment: &'a LimitSettings,
     /// Called with each step.
     pub progress: &'a dyn Fn(GcProgress<'_>),
-    /// Called between steps: whether to stop.
+    /// Called between steps. The collection stops if this returns true.
     pub is_cancelled: &'a dyn Fn() -> bool,
 }
 
 impl<'a> GcOptions<'a> {
-    /// A collection by the limits.
+    /// Returns the options of a collection that applies the limits.
     pub fn new(environment: &'a LimitSettings) -> Self {
         Self {
             dry_run: false,
@@ -56,40 +57,40 @@ impl<'a> GcOptions<'a> {
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct GcReport {
-    /// Another process evicts kernels there; nothing was read.
+    /// Whether another process holds CANN's eviction lock; then the cache was not listed.
     pub is_locked: bool,
-    /// The limits that were applied; none if [`GcOptions::max_bytes`] was set.
+    /// The limits that were applied; `None` if [`GcOptions::max_bytes`] was set.
     pub limits: Option<Limits>,
-    /// Settings of limits that do not count, or count differently than they read.
+    /// Warnings about settings of limits that do not count, or that have another effect than their text suggests.
     pub warnings: Vec<LimitWarning>,
-    /// The content before.
+    /// The content of the cache before the collection.
     pub before: Usage,
-    /// The deleted part.
+    /// The deleted files; in a dry run, the files that would be deleted.
     pub removed: Usage,
-    /// The remaining content.
+    /// The content of the cache after the collection.
     pub after: Usage,
-    /// The remaining content exceeds the limit.
+    /// Whether the remaining content still reaches the limit.
     pub still_over: bool,
-    /// Groups that should have been deleted, and are in use.
+    /// The numbers of groups that were to be deleted, but stay because they are in use.
     pub in_use: InUseCounts,
     /// The number of groups that could not be deleted.
     pub failed: u64,
-    /// The first of their files, and the error.
+    /// The first file that could not be deleted or locked, and the error.
     pub failure: Option<(PathBuf, io::Error)>,
-    /// The number of descriptions of other users: reading them would change their access times. Files beside them that have
-    /// no description may be theirs, and stay.
+    /// The number of descriptions that were not read, such as those of other users: reading them would change their
+    /// access times. Files without a description in the same directory stay, since an unread description may name them.
     pub unread: u64,
-    /// The first hundred names of unknown files, which stay.
+    /// The paths of the first hundred unknown files, relative to the cache. Unknown files stay.
     pub unknown: Vec<String>,
     /// The number of unknown files.
     pub unknown_count: u64,
-    /// Directories below that could not be read, and why.
+    /// Directories in the cache that could not be read, each with the error.
     pub unreadable_dirs: Vec<(PathBuf, io::Error)>,
-    /// The collection was cancelled.
+    /// Whether the collection was cancelled.
     pub cancelled: bool,
 }
 
-/// The size at which kernels are evicted, and the size to reach then.
+/// The size at which an eviction begins, and the size at which it ends, in bytes.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
     from: u64,
@@ -165,7 +166,7 @@ pub fn gc(path: &Path, options: &GcOptions<'_>) -> Result<GcReport, GcError> {
     Ok(report)
 }
 
-/// Deletes the groups in their order.
+/// Deletes the useless groups, then the groups that are old enough, then idle groups until the bounds are met.
 fn evict(
     groups: FileGroups,
     mut remover: Remover<'_>,
@@ -222,15 +223,15 @@ fn evict(
     (report.in_use, report.failed, report.failure) = (remover.in_use, remover.failed, remover.failure);
 }
 
-/// Takes CANN's lock, and reads the clock of the file system. A dry run only checks that the lock is free. `None` if another
-/// process has it.
+/// Takes CANN's eviction lock, and returns it with the time by the clock of the file system. A dry run only checks that
+/// the lock is free, and returns no lock. Returns `None` if another process holds the lock.
 fn lock(dir: &Dir, dry_run: bool) -> io::Result<Option<(Option<std::fs::File>, SystemTime)>> {
     if dry_run {
         let now = SystemTime::now();
         return Ok((!disk::is_locked(dir, EVICTION_LOCK)?).then_some((None, now)));
     }
     let attempt = match disk::try_lock(dir, EVICTION_LOCK, true) {
-        // No process can hold a lock whose file cannot be created, and the disk needs the space.
+        // The lock file is missing, so no process holds the lock; and on a full disk, the collection is needed most.
         Err(error) if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
             return Ok(Some((None, SystemTime::now())));
         }

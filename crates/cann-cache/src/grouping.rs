@@ -1,8 +1,8 @@
 //! The grouping of a directory's files.
 //!
-//! A kernel has the files that its description names, and those with its name. A file that two descriptions name stays as
-//! long as one of them does. A file that none names, and that has no description's name, is an orphan if CANN gives such
-//! names.
+//! The files of a kernel are those that its description names, and those with its stem. A file that two descriptions
+//! name stays while one of them exists. A file is an orphan if CANN uses such names, no description names the file, and
+//! no description has its stem.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -18,17 +18,17 @@ use crate::file_group::{FileGroup, GroupFile};
 use crate::list::{FilesByStem, ListedDir, UnknownFiles, is_kernel};
 use crate::usage::{FileGroupKind, Usage};
 
-/// The suffixes of the two sides of an old kernel.
+/// The suffixes that the two parts of an old multi-part kernel add to its stem.
 const SIDES: [&str; 2] = ["_mix_aic", "_mix_aiv"];
 
-/// How files are grouped.
+/// The options of the grouping.
 pub(crate) struct Grouping<'a> {
     pub(crate) now: SystemTime,
-    /// Descriptions are read even if all names fit together.
+    /// Whether to read descriptions even if names alone show which files belong together.
     pub(crate) reads_all: bool,
-    /// Kernels and precompiles that were idle for this time may be deleted; if unset, none may.
+    /// The idle time after which a kernel or a precompile may be deleted; if unset, none may.
     pub(crate) kernel_idle_for: Option<Duration>,
-    /// All other groups that were not written for this time may be deleted.
+    /// The time since the last write after which any other group may be deleted.
     pub(crate) other_idle_for: Duration,
     pub(crate) is_cancelled: &'a dyn Fn() -> bool,
 }
@@ -39,7 +39,7 @@ pub(crate) struct FileGroups {
     pub(crate) usage: Usage,
     /// Groups that may be deleted.
     pub(crate) removable: Vec<FileGroup>,
-    /// The number of descriptions that could not be read. No file of their directories counts as an orphan.
+    /// The number of descriptions that were not read. In their directories, no orphan may be deleted.
     pub(crate) unread: u64,
 }
 
@@ -88,7 +88,8 @@ impl FileGroups {
         }
     }
 
-    /// Groups the files of a stem that belong to no kernel. None is an orphan if `is_uncertain`: some description is unread.
+    /// Groups the files of a stem that belong to no kernel. If `is_uncertain`, orphans are only counted: an unread
+    /// description may name them.
     fn add_remains(
         &mut self,
         described: &DescribedDir<'_>,
@@ -117,7 +118,7 @@ impl FileGroups {
         let has_kernel = orphan.files.len() < all || described.owners.contains_key(stem);
         for (member, stamp) in left.iter().filter(|(member, _)| body.has(*member)) {
             if !orphan.files.iter().any(|(file, _)| *file == GroupFile::Own(*member)) {
-                // It belongs to several kernels.
+                // Several kernels share the file, so it is in no group.
                 self.usage.add_files(FileGroupKind::Kernel, 1, stamp.size);
             }
         }
@@ -154,7 +155,7 @@ impl FileGroups {
         }
     }
 
-    /// Counts a group, and keeps it if it may be deleted.
+    /// Counts a group, and adds it to `removable` if it may be deleted.
     fn add(&mut self, mut group: FileGroup, grouping: &Grouping<'_>) {
         group.count(&mut self.usage);
         let idle_for = match group.kind {
@@ -170,7 +171,7 @@ impl FileGroups {
     }
 }
 
-/// The files that belong to kernels.
+/// The names of the files that are in the groups of kernels.
 #[derive(Default)]
 struct GroupedFiles<'a> {
     own: HashMap<&'a str, FileSet>,
@@ -196,7 +197,7 @@ impl<'a> GroupedFiles<'a> {
     }
 }
 
-/// Whether names alone do not show which files belong together.
+/// Returns whether descriptions are needed to find out which files belong together.
 fn needs_descriptions(all: &FilesByStem) -> bool {
     all.iter().any(|(stem, files)| {
         let has_json = has(files, FileSet::JSON);
@@ -210,20 +211,20 @@ fn has(files: &[(FileSet, Stamp)], any: FileSet) -> bool {
     files.iter().any(|(member, _)| any.has(*member))
 }
 
-/// The kernel of which `stem` is a side, by its name.
+/// Returns the stem of the multi-part kernel that `stem` is a part of, by its suffix.
 fn base_of(stem: &str) -> Option<&str> {
     SIDES.into_iter().find_map(|side| stem.strip_suffix(side))
 }
 
-/// A directory with its descriptions.
+/// The files of a directory, and their relations to its descriptions.
 struct DescribedDir<'a> {
     files: &'a FilesByStem,
     descriptions: &'a HashMap<Box<str>, Description>,
-    /// The number of descriptions that name a file. Files that only a plain description names are missing here.
+    /// For each file, the number of descriptions that name it. Files that only a plain description names are omitted.
     claims: HashMap<String, u32>,
-    /// The kernel that a part belongs to; nothing inside if there are several.
+    /// For each part, the kernel that it belongs to; `None` if there are several.
     owners: HashMap<&'a str, Option<&'a str>>,
-    /// The parts that belong to one kernel only.
+    /// For each kernel, the parts that belong to no other kernel.
     parts: HashMap<&'a str, Vec<&'a str>>,
 }
 
@@ -262,7 +263,7 @@ impl<'a> DescribedDir<'a> {
                 }
             }
         }
-        // Plain descriptions are many. Only those count that name a file which another description names, too.
+        // Most descriptions are plain, so a plain one counts only if another description names the same file.
         for (name, claims) in &mut dir.claims {
             let stem = name.strip_suffix(".o").unwrap_or_default();
             *claims += u32::from(matches!(descriptions.get(stem), Some(Description::Plain)));
@@ -270,14 +271,15 @@ impl<'a> DescribedDir<'a> {
         dir
     }
 
-    /// The objects and the header of the description called `stem` that exist and have names as CANN gives them.
+    /// Returns the objects and headers that the description called `stem` names, as far as they exist under names that
+    /// CANN uses.
     fn named_by(&self, stem: &str) -> Vec<String> {
         match self.descriptions.get(stem) {
             Some(Description::Kernel { objects, header, .. }) => {
                 objects.iter().chain(header).filter(|name| self.stamp(name).is_some()).cloned().collect()
             }
             Some(Description::Plain) => vec![FileSet::O.name(stem)],
-            // Its files are those of its name.
+            // The content is unknown, so the files with the stem count as those of the kernel.
             Some(Description::Invalid | Description::Unread) | None => {
                 let wanted = FileSet::OBJECTS.with(FileSet::HEADER);
                 let files = self.files.get(stem).into_iter().flatten();
@@ -296,26 +298,26 @@ impl<'a> DescribedDir<'a> {
         base_of(stem).is_some() || self.owners.contains_key(stem)
     }
 
-    /// Whether a description is of a kernel: by its name, or by its content.
+    /// Returns whether a description is that of a kernel, by its name or by its content.
     fn is_kernel(&self, stem: &str) -> bool {
         is_kernel(stem)
             || matches!(self.descriptions.get(stem), Some(Description::Plain | Description::Kernel { .. }))
     }
 
-    /// Whether the file of this stem is named by no description, and has no description's name.
+    /// Returns whether no description names the file `name` of `stem`, and `stem` is a part of no kernel.
     fn is_unclaimed(&self, stem: &str, name: &str) -> bool {
         let own = u32::from(
             self.named_by(stem).iter().any(|own| own == name && self.descriptions.contains_key(stem)),
         );
         let claims = self.claims.get(name).copied().unwrap_or(0);
         match base_of(stem) {
-            // The parts of a missing kernel are named only by themselves.
+            // If the kernel is missing, only the part's own description names the file.
             Some(_) => !self.owners.contains_key(stem) && claims <= own,
             None => !self.owners.contains_key(stem) && claims == 0,
         }
     }
 
-    /// The kernel whose description is called `stem`, or its remains.
+    /// Returns the group of the kernel with the description `stem`; an orphan if the kernel is incomplete.
     fn kernel(&self, index: usize, stem: &str) -> FileGroup {
         let mut kernel = FileGroup::new(FileGroupKind::Kernel, index, stem);
         let parts = self.parts.get(stem).map_or(&[][..], Vec::as_slice);
@@ -329,7 +331,7 @@ impl<'a> DescribedDir<'a> {
             let file = GroupFile::Own(*member);
             match *member {
                 FileSet::JSON => kernel.files.push((file, *stamp)),
-                // A precompile is valid without the kernel.
+                // A precompile is useful without the kernel.
                 FileSet::PRE | FileSet::PRE_LOCK if !is_complete => {}
                 FileSet::PRE => kernel.files.push((file, *stamp)),
                 FileSet::LOCK | FileSet::PRE_LOCK => kernel.locks.push((file, *stamp)),
@@ -363,13 +365,14 @@ impl<'a> DescribedDir<'a> {
         }
     }
 
-    /// Whether no other description than the one that names `named` names the file.
+    /// Returns whether no description names the file `name`, except the one that names the files `named`.
     fn is_exclusive(&self, name: &str, named: &[String]) -> bool {
         let own = u32::from(named.iter().any(|own| own == name));
         self.claims.get(name).is_none_or(|claims| *claims <= own)
     }
 
-    /// Whether the object of a description exists, or a part of a master; true if that is unknown.
+    /// Returns whether the object of a description exists, or at least one part of a multi-part kernel; true if that is
+    /// unknown.
     fn is_complete(&self, stem: &str) -> bool {
         let exists =
             |part: &String| self.files.get(part.as_str()).is_some_and(|files| has(files, FileSet::JSON));
@@ -381,7 +384,7 @@ impl<'a> DescribedDir<'a> {
         }
     }
 
-    /// The files that would complete the description called `stem`.
+    /// Returns the files of which one would complete the kernel with the description `stem`.
     fn missing(&self, stem: &str) -> Vec<GroupFile> {
         match self.descriptions.get(stem) {
             Some(Description::Kernel { objects, parts, .. }) => {

@@ -1,9 +1,10 @@
-//! CANN's limits of a cache: its file, its variables, its defaults.
+//! The limits of CANN's cache: from CANN's file, from the environment, or by default.
 //!
-//! `op_cache.ini` beside the directories of the chips overrides the environment, if both its values are valid. Two rules of
-//! CANN are not followed here, and a warning says so: CANN ignores the sizes in a file without `adk_version` and
-//! `ops_version`, and it ignores the names that the documents of CANN 6.3 and 7.0 gave them. Users who wrote a limit by the
-//! documentation meant it. A value that is no number is never taken for 0.
+//! The file `op_cache.ini`, beside the directories of the chips, overrides the environment if both its values are
+//! valid. CANN ignores the limits in a file that begins with another section or that has no `adk_version` and
+//! `ops_version`, and limits under the names in the documentation of CANN 6.3 and 7.0. Here such limits count, since
+//! their user followed the documentation, and a warning reports the difference. A value that is not a number never
+//! counts as 0.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -11,32 +12,32 @@ use std::io;
 use opkeep_store::{LIMITS_SECTION, LimitParameter, LimitRules, LimitSettings, Limits, LimitsFile};
 use thiserror::Error;
 
-/// CANN's file of limits, beside the directories of the chips.
+/// The name of CANN's limits file, which is beside the directories of the chips.
 pub(crate) const INI: &str = "op_cache.ini";
 
-/// A setting of CANN's limits that does not count, or counts differently than it reads.
+/// A warning about a setting of CANN's limits that does not count, or that CANN reads in another way.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum LimitWarning {
-    /// It is not valid.
+    /// A warning about one setting, as for a store.
     #[error(transparent)]
     Setting(#[from] opkeep_store::LimitWarning),
-    /// The limits count here, by the documentation, and CANN ignores them.
+    /// The limits of the file count here, as documented, but CANN ignores them.
     #[error("the limits in `{path}` count here, but CANN ignores them: {reason}")]
     IgnoredByCann {
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// Why CANN ignores them, and how to change that.
+        /// Why CANN ignores the limits, and how to change that.
         reason: &'static str,
     },
-    /// The file exists and cannot be read.
+    /// The file exists, but cannot be read.
     #[error(
         "the limits in `{path}` cannot be read: {problem}; kernels are deleted only down to a size that is given"
     )]
     Unread {
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// The cause.
+        /// The error.
         problem: String,
     },
 }
@@ -44,7 +45,7 @@ pub enum LimitWarning {
 const SIZE: LimitParameter = LimitRules::STORE.size[0];
 const RATIO: LimitParameter = LimitRules::STORE.ratio[0];
 
-/// How CANN reads limits. Its variables have other ranges than its file.
+/// CANN's rules for limits. The environment variables have other ranges than the file.
 const CANN: LimitRules = LimitRules {
     size: [
         SIZE,
@@ -69,11 +70,11 @@ const CANN: LimitRules = LimitRules {
     lines: "`key=value` or `[op_compiler_cache]`",
 };
 
-/// The values in CANN's file.
+/// The content of CANN's limits file.
 #[derive(Debug, Default)]
 struct CannFile {
     values: LimitsFile,
-    /// Why CANN ignores them, if it does.
+    /// Why CANN ignores the values, if it does.
     ignored: Option<&'static str>,
 }
 
@@ -130,8 +131,8 @@ impl CannFile {
     }
 }
 
-/// The limits that result from the text of `op_cache.ini` at `path` and the environment. If the file cannot be read,
-/// there is no limit.
+/// Returns the limits from the text of `op_cache.ini` at `path` and from the environment. If the file cannot be read,
+/// no limit applies.
 pub(crate) fn resolve(
     ini: io::Result<Option<String>>,
     path: &str,
@@ -171,7 +172,7 @@ mod tests {
         (limits.max_bytes, limits.remain_percent, warnings.iter().map(ToString::to_string).collect())
     }
 
-    /// As CANN writes it, with limits added.
+    /// Returns a file as CANN writes it, with limits added.
     fn file(size: &str, ratio: &str) -> String {
         format!(
             "[op_compiler_cache]\nadk_version=7.7.0.1.238\nops_version=7.7.0.1.238\nmax_op_cache_size={size}\n\
@@ -189,7 +190,7 @@ mod tests {
         assert_eq!(found(&file("-1", "40"), ("7", "30")), (None, 40, vec![]));
         assert_eq!(found("", ("-1", "")), (None, 50, vec![]));
         assert_eq!(found(&file("2147483647", "1"), ("", "")), (Some(2_147_483_647 * MB), 1, vec![]));
-        // The file as CANN makes it sets nothing.
+        // CANN's own file sets no limit.
         let made = "[op_compiler_cache]\nadk_version=7.7\nops_version=7.7\n";
         assert_eq!(found(made, ("7", "30")), (Some(7 * MB), 30, vec![]));
     }
@@ -223,7 +224,7 @@ mod tests {
             );
             assert_eq!(warnings[0], expected);
         }
-        // CANN takes a text without a number for 0 percent, and would delete everything idle.
+        // CANN reads a text without a number as 0 percent, and would delete every idle file.
         for bad in ["-1", "101", "abc", "%"] {
             let (_, ratio, warnings) = found("", ("", bad));
             assert_eq!((ratio, warnings.len()), (50, 1), "{bad}");

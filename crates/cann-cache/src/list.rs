@@ -1,4 +1,4 @@
-//! The files of a cache and of the directories below, by the kernels that they belong to.
+//! The files of a cache and of its subdirectories, by stem.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -13,22 +13,23 @@ use opkeep_kernel_meta::is_quarantine;
 use crate::disk::{Stamp, for_each};
 use crate::usage::FileTotals;
 
-/// The depth below which directories are not entered.
+/// The maximum depth of a listed directory below the cache.
 const MAX_DEPTH: usize = 16;
-/// The number of unknown names that are listed.
+/// The maximum number of unknown files whose names are kept.
 const LISTED: usize = 100;
-/// The number of files that are listed between two reports of progress.
+/// The number of files between two reports of progress.
 const STRIDE: u64 = 4096;
 
 /// The files of one directory.
 #[derive(Debug, Default)]
 pub(crate) struct ListedDir {
-    /// Its path below the cache's directory.
+    /// The path of the directory, relative to the cache.
     pub(crate) path: PathBuf,
     pub(crate) files: FilesByStem,
-    /// Temporary files.
+    /// The names and states of temporary files.
     pub(crate) temps: Vec<(Box<str>, Stamp)>,
-    /// A description is a link. CANN follows it, this crate does not, so the files that it names are unknown.
+    /// Whether a description is a link. CANN follows such a link, this crate does not, so the files that the
+    /// description names are unknown.
     pub(crate) is_linked: bool,
 }
 
@@ -39,20 +40,20 @@ pub(crate) type FilesByStem = HashMap<Box<str>, Vec<(FileSet, Stamp)>>;
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
     pub(crate) dirs: Vec<ListedDir>,
-    /// All regular files, as CANN counts them.
+    /// The number and size of all regular files, as CANN counts them.
     pub(crate) total: FileTotals,
-    /// Files that belong to no kernel.
+    /// The number and size of files that belong to no kernel.
     pub(crate) other: FileTotals,
     pub(crate) unknown: UnknownFiles,
-    /// Directories that could not be read, and why.
+    /// Directories that could not be read, each with the error.
     pub(crate) unreadable_dirs: Vec<(PathBuf, io::Error)>,
     pub(crate) cancelled: bool,
 }
 
-/// Names of unknown files, which stay.
+/// The unknown files, which stay.
 #[derive(Debug, Default)]
 pub(crate) struct UnknownFiles {
-    /// The first hundred.
+    /// The paths of the first hundred, relative to the cache.
     pub(crate) names: Vec<String>,
     pub(crate) count: u64,
 }
@@ -68,7 +69,7 @@ impl UnknownFiles {
 
 /// The observer of a listing.
 pub(crate) struct ListingObserver<'a> {
-    /// Called with the number of files so far.
+    /// Called with the number of files listed so far.
     pub(crate) listed: &'a dyn Fn(u64),
     pub(crate) is_cancelled: &'a dyn Fn() -> bool,
 }
@@ -84,7 +85,8 @@ impl Listing {
         Ok(listing)
     }
 
-    /// Lists one directory. Files in quarantine stay, so that they can be restored.
+    /// Lists a directory and those below it. Files in quarantine are only counted: they stay, so that they can be
+    /// restored.
     fn add_dir(
         &mut self,
         dir: &Dir,
@@ -159,7 +161,7 @@ impl Listing {
     }
 }
 
-/// Whether CANN names its temporary files so: final name, process, time, random number.
+/// Returns whether CANN uses such names for temporary files: final name, process, time, random number.
 fn is_temp(name: &str) -> bool {
     let Some(name) = name.strip_suffix(".temp") else { return false };
     let is_tail = |tail: &str| {
@@ -170,7 +172,8 @@ fn is_temp(name: &str) -> bool {
     [".json_", ".o_", ".so_", ".h_"].into_iter().any(is_final)
 }
 
-/// Whether CANN names its kernels so. Files of other names belong to a kernel only if a description names them.
+/// Returns whether CANN uses such stems for kernels. A file with another stem belongs to a kernel only if a description
+/// names it.
 pub(crate) fn is_kernel(stem: &str) -> bool {
     let name = stem.strip_prefix("lib").unwrap_or(stem);
     name.len() > 3 && name.starts_with("te_")

@@ -1,32 +1,32 @@
-//! The progress of a collection, and the counts of files in use.
+//! The progress of a garbage collection, and the numbers of file groups in use.
 
 use std::path::Path;
 use std::time::Duration;
 
-/// The time after the last use within which nothing is deleted.
+/// The time after its last use during which a file is not deleted.
 pub const IDLE_FOR: Duration = Duration::from_secs(1800);
 
-/// A step of a collection.
+/// A step of a garbage collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GcProgress<'a> {
     /// Files were listed.
     Listed {
-        /// The number of files so far.
+        /// The number of files listed so far.
         files: u64,
     },
     /// A group of files that may be deleted was processed.
     Done {
-        /// The number of groups so far.
+        /// The number of groups processed so far.
         done: u64,
-        /// The number of all groups.
+        /// The number of groups that may be deleted.
         of: u64,
     },
     /// A file was deleted.
     Removed {
-        /// Its directory.
+        /// The directory of the file.
         dir: &'a Path,
-        /// Its name.
+        /// The name of the file.
         file: &'a str,
     },
 }

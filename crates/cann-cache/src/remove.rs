@@ -1,7 +1,8 @@
 //! The deletion of file groups.
 //!
-//! A group is deleted only if it is still as listed and no process has one of its files open, and under its locks, which
-//! CANN holds while it writes. If the process is killed here, the remaining files are an orphan for the next collection.
+//! A group is deleted under its locks, which CANN holds while it writes, and only if all files of the group are as they
+//! were listed and no process has one of them open. If this process is killed, the remaining files are an orphan that
+//! the next collection deletes.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -16,37 +17,37 @@ use crate::file_group::{FileGroup, GroupFile};
 use crate::progress::{GcProgress, IDLE_FOR, InUseCounts};
 use crate::usage::{FileTotals, Usage};
 
-/// The time after which the list of open files is read again.
+/// The age at which the list of open files is read again.
 const OPEN_FILES_AGE: Duration = Duration::from_secs(2);
 
 /// Deletes file groups.
 pub(crate) struct Remover<'a> {
     pub(crate) root: &'a Dir,
-    /// The directories of the listing, below the root.
+    /// The directories of the listing, relative to the root.
     pub(crate) dirs: &'a [PathBuf],
     pub(crate) now: SystemTime,
     pub(crate) dry_run: bool,
     pub(crate) progress: &'a dyn Fn(GcProgress<'_>),
-    /// The directory of the last group.
+    /// The open directory of the last group, with its index in `dirs`.
     open_dir: Option<(usize, Dir)>,
-    /// The open files, and the time when they were read.
+    /// The files that other processes have open, and the time at which this list was read.
     open_files: Option<(OpenFiles, Instant)>,
     pub(crate) removed: Usage,
     pub(crate) in_use: InUseCounts,
-    /// The number of groups that could not be deleted, and the first error.
+    /// The number of groups that could not be deleted. `failure` has the first file and its error.
     pub(crate) failed: u64,
     pub(crate) failure: Option<(PathBuf, io::Error)>,
 }
 
-/// Why a group stays.
+/// The reason why a group stays.
 enum Refusal {
     /// A process has one of its files open.
     Open,
     /// A process holds one of its locks.
     Locked,
-    /// It is not as listed.
+    /// A file of the group changed after the listing.
     Changed,
-    /// This file could not be deleted or locked.
+    /// The file could not be deleted or locked.
     Failed(String, io::Error),
 }
 
@@ -73,7 +74,7 @@ impl<'a> Remover<'a> {
         }
     }
 
-    /// Deletes a group, or counts why it stays.
+    /// Deletes a group, or counts the reason why it stays.
     pub(crate) fn remove(&mut self, group: &FileGroup) {
         let mut deleted = FileTotals::default();
         let outcome = self.try_remove(group, &mut deleted);
@@ -117,7 +118,7 @@ impl<'a> Remover<'a> {
     ) -> Result<(), Refusal> {
         let removal = Removal { dir, group, open_files };
         let held = removal.lock(self.dry_run)?;
-        // It may have been written before it was locked.
+        // CANN may have written the group before it was locked here.
         removal.check_all()?;
         // A new lock file belongs to a process that is about to lock it.
         let is_idle = |lock: &&(GroupFile, Stamp)| idle(lock.1.mtime, self.now) >= IDLE_FOR;
@@ -134,7 +135,7 @@ impl<'a> Remover<'a> {
     }
 }
 
-/// The directory at `path` below the root.
+/// Opens the directory at `path`, relative to the root.
 pub(crate) fn open_below(root: &Dir, path: &Path) -> io::Result<Dir> {
     let mut dir = root.below(OsStr::new("."))?;
     for name in path {
@@ -151,7 +152,7 @@ struct Removal<'a> {
 }
 
 impl Removal<'_> {
-    /// Checks that every file is as listed, deletable, and not open.
+    /// Checks that every file of the group is as it was listed, may be deleted, and is not open.
     fn check_all(&self) -> Result<(), Refusal> {
         let is_missing = |file: &GroupFile| disk::is_missing(self.dir, &file.name(&self.group.stem));
         if !self.group.missing.iter().all(is_missing) {
@@ -197,7 +198,7 @@ impl Removal<'_> {
         Ok(held)
     }
 
-    /// Deletes a file that is still as listed.
+    /// Deletes a file if it is as it was listed.
     fn delete(&self, file: &GroupFile, stamp: &Stamp, deleted: &mut FileTotals) -> Result<(), Refusal> {
         self.check(file, stamp)?;
         let name = file.name(&self.group.stem);

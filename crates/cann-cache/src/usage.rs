@@ -1,12 +1,12 @@
-//! The content of a cache, by kind.
+//! The number and size of the files in a cache, by kind.
 
-/// A number of files and their size.
+/// The number of some files, and their total size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FileTotals {
     /// The number of files.
     pub files: u64,
-    /// Their bytes as CANN counts them: their length, not the blocks that they occupy.
+    /// The total length of the files in bytes, as CANN counts it: not the size of the blocks that they occupy.
     pub bytes: u64,
 }
 
@@ -42,10 +42,10 @@ pub enum FileGroupKind {
 }
 
 impl FileGroupKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 5] = [Self::Kernel, Self::Precompile, Self::Orphan, Self::Temp, Self::Lock];
 
-    /// A word for programs, in the plural.
+    /// Returns the name of the kind in JSON output, in the plural.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Kernel => "kernels",
@@ -57,38 +57,38 @@ impl FileGroupKind {
     }
 }
 
-/// The content of a cache, or a part of it.
+/// The numbers of groups and files in a cache, or in a part of it, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Usage {
     counts: [(u64, FileTotals); FileGroupKind::ALL.len()],
-    /// Files of no group. They stay.
+    /// Files that are in no group, and stay.
     pub other: FileTotals,
 }
 
 impl Usage {
-    /// The number of groups of a kind.
+    /// Returns the number of groups of a kind.
     pub fn count(&self, kind: FileGroupKind) -> u64 {
         self.counts[kind as usize].0
     }
 
-    /// The files of a kind.
+    /// Returns the number and size of the files of a kind.
     pub fn totals(&self, kind: FileGroupKind) -> FileTotals {
         self.counts[kind as usize].1
     }
 
-    /// All files.
+    /// Returns the number and size of all files.
     pub fn total(&self) -> FileTotals {
         self.counts.iter().fold(self.other, |sum, (_, totals)| sum.plus(*totals))
     }
 
-    /// Adds a group with its files.
+    /// Counts a group and its files.
     pub(crate) fn add(&mut self, kind: FileGroupKind, files: u64, bytes: u64) {
         self.add_files(kind, files, bytes);
         self.counts[kind as usize].0 += 1;
     }
 
-    /// Adds files of a group that is not counted here.
+    /// Counts files without a group.
     pub(crate) fn add_files(&mut self, kind: FileGroupKind, files: u64, bytes: u64) {
         self.counts[kind as usize].1.add(files, bytes);
     }
