@@ -10,7 +10,6 @@
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use crate::layout::VERSION;
 use crate::limits_file::LimitsFile;
 use crate::{StoreError, files, marker};
 use opkeep_fs::RootedFs;
@@ -36,11 +35,7 @@ pub(crate) fn place(fs: &RootedFs, root: &Path, writable: bool) -> Result<PathBu
         Some(cache) => cache,
         // A link, or another name: then the content decides. An existing store stays where it is.
         None if !writable || has_store() => return Ok(root.to_owned()),
-        None => match real
-            .ancestors()
-            .take(2)
-            .find(|path| has_versions(fs, path) && has_other_directory(fs, path))
-        {
+        None => match real.ancestors().take(2).find(|path| has_versions(fs, path) && has_kernels(fs, path)) {
             Some(cache) => cache,
             None => return Ok(root.to_owned()),
         },
@@ -52,7 +47,7 @@ pub(crate) fn place(fs: &RootedFs, root: &Path, writable: bool) -> Result<PathBu
     if !has_store() {
         return Ok(own);
     }
-    let is_cann = has_versions(fs, cache) || has_other_directory(fs, cache);
+    let is_cann = has_versions(fs, cache) || has_kernels(fs, cache);
     if writable && is_cann {
         return Err(StoreError::InKernelCache { path: real, own });
     }
@@ -102,13 +97,15 @@ fn has_versions(fs: &RootedFs, directory: &Path) -> bool {
     keys.into_iter().any(|key| matches!(key.as_str(), "adk_version" | "ops_version"))
 }
 
-/// Whether `directory` has a directory that is not of a store, such as those of CANN's chips. Which chips there are is not
-/// known here.
-fn has_other_directory(fs: &RootedFs, directory: &Path) -> bool {
-    let listed = fs.open_dir(directory).and_then(|opened| opened.list());
-    let is_other = |name: &str| {
-        let is_ours = [VERSION, OWN].contains(&name);
-        !is_ours && fs.look(&directory.join(name)).is_ok_and(|seen| seen.is_dir())
+/// Whether `directory` has a directory with kernels in it, as CANN makes one for each chip. A store has its files deeper,
+/// and the names of chips are not known here.
+fn has_kernels(fs: &RootedFs, directory: &Path) -> bool {
+    let names = |path: &Path| fs.open_dir(path).and_then(|opened| opened.list());
+    let is_kernel = |name: &str| [".json", ".o"].iter().any(|ending| name.ends_with(ending));
+    let holds_kernels = |name: &str| {
+        let path = directory.join(name);
+        let is_dir = fs.look(&path).is_ok_and(|seen| seen.is_dir());
+        is_dir && names(&path).is_ok_and(|files| files.utf8().any(is_kernel))
     };
-    listed.is_ok_and(|names| names.utf8().any(is_other))
+    names(directory).is_ok_and(|dirs| dirs.utf8().any(holds_kernels))
 }

@@ -283,8 +283,9 @@ fn no_store_is_created_in_the_cache_of_cann() {
 fn an_old_store_in_the_cache_of_cann_is_read_and_not_written() {
     let place = Place::new();
     place.run(&["build", SQUARE, "--op_compiler_cache_dir", "old", "--no-kernel-meta"]).ended_with(0);
-    std::fs::create_dir_all(place.path("kernel_cache/Ascend910B1")).unwrap();
+    std::fs::create_dir_all(place.path("kernel_cache")).unwrap();
     std::fs::rename(place.path("old/v1"), place.path("kernel_cache/v1")).unwrap();
+    cann_kernel("Ascend910B1", 1).write(&place.path("kernel_cache/Ascend910B1")).unwrap();
     let before = files(&place.path("kernel_cache"));
     let build = |mode: &str| {
         let flags =
@@ -301,6 +302,23 @@ fn an_old_store_in_the_cache_of_cann_is_read_and_not_written() {
     std::fs::create_dir(place.path("kernel_cache/opkeep")).unwrap();
     std::fs::rename(place.path("kernel_cache/v1"), place.path("kernel_cache/opkeep/v1")).unwrap();
     assert_eq!(build("enable").count("reused"), 1);
+}
+
+#[test]
+fn a_store_in_a_directory_with_the_name_of_canns_cache_is_written() {
+    let place = Place::new();
+    place.run(&["build", SQUARE, "--op_compiler_cache_dir", "old", "--no-kernel-meta"]).ended_with(0);
+    std::fs::rename(place.path("old"), place.path("kernel_cache")).unwrap();
+    for other in ["v2/cpu-x86_64", ".snapshot/hourly", "lost+found", "notes"] {
+        std::fs::create_dir_all(place.path("kernel_cache").join(other)).unwrap();
+    }
+    let flags = ["--op_compiler_cache_dir", "kernel_cache", "--format", "json"];
+    let build =
+        |extra: &[&str]| place.run(&[&["build", SQUARE, "--no-kernel-meta"], &flags[..], extra].concat());
+    assert_eq!(build(&[]).ended_with(0).count("reused"), 1);
+    let forced = build(&["--op_compiler_cache_mode", "force"]).ended_with(0);
+    assert_eq!(forced.count("compiled"), 1);
+    assert!(!forced.stderr.contains("op_cache.ini"), "{}", forced.stderr);
 }
 
 /// Dates all files below a directory so long ago that any read would update the access time.
