@@ -34,6 +34,7 @@ mod ffi;
 mod graph;
 mod name;
 mod probe;
+mod process_error;
 pub mod slog;
 mod worker;
 

@@ -17,6 +17,7 @@ use opkeep_process::{
 use crate::codegen::expression::calls_libm;
 use crate::codegen::generate::Generated;
 use crate::config::CpuConfig;
+use crate::process_error::backend_error;
 use crate::toolchain::{DEPENDENCY_FLAGS, Means, Toolchain, environment, foreign, read_dependencies};
 use crate::work_dir::{read_made, write_source};
 
@@ -67,7 +68,7 @@ impl From<BackendError> for CompileError {
 
 impl From<ProcessError> for CompileError {
     fn from(error: ProcessError) -> Self {
-        Self::Failed(error.into())
+        Self::Failed(backend_error(error))
     }
 }
 
@@ -183,7 +184,7 @@ impl Compile<'_> {
         })?;
         if let Some(program) = seen.foreign {
             // Its calls were denied.
-            return Err(BackendError::from(run.missing_output_error(&ended, foreign(&program))).into());
+            return Err(run.missing_output_error(&ended, foreign(&program)).into());
         }
         let ended = succeeded(&run, ended)?;
         if self.toolchain.is_wrapped() {
@@ -268,7 +269,7 @@ impl Compile<'_> {
 }
 
 fn succeeded(run: &ProcessBuilder<'_>, ended: ProcessOutput) -> Result<ProcessOutput, BackendError> {
-    if ended.status.success() { Ok(ended) } else { Err(run.exit_error(&ended).into()) }
+    if ended.status.success() { Ok(ended) } else { Err(backend_error(run.exit_error(&ended))) }
 }
 
 /// The object with its `.json`.

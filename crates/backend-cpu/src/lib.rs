@@ -60,6 +60,7 @@ mod compile;
 mod config;
 mod ffi;
 mod loader;
+mod process_error;
 mod source_cache;
 mod toolchain;
 mod work_dir;

@@ -2,10 +2,9 @@
 
 use std::path::PathBuf;
 
-use opkeep_backend::BackendError;
 use thiserror::Error;
 
-/// The failure of a program. Backends convert it to a [`BackendError`].
+/// The failure of a program. Each backend converts it to its own error.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ProcessError {
@@ -58,22 +57,4 @@ pub enum ProcessError {
         /// The system's error.
         source: std::io::Error,
     },
-}
-
-impl From<ProcessError> for BackendError {
-    fn from(error: ProcessError) -> Self {
-        match error {
-            ProcessError::Failed { command, status, log_tail, log } => {
-                Self::Compile { command, status, log_tail, log }
-            }
-            ProcessError::TimedOut { command, seconds, log_tail, log } => {
-                Self::TimedOut { command, seconds, log_tail, log }
-            }
-            ProcessError::MissingOutput { command, problem, log_tail, log } => {
-                Self::MissingOutput { command, problem, log_tail, log }
-            }
-            ProcessError::Cancelled => Self::Cancelled,
-            ProcessError::Io { action, path, source } => Self::Io { action, path, source },
-        }
-    }
 }

@@ -17,6 +17,7 @@ use crate::compile::options;
 use crate::error::io_error;
 use crate::probe::interpreter::with_temporary;
 use crate::probe::reach::Extra;
+use crate::process_error::backend_error;
 use crate::slog;
 use crate::worker::pool::{Answer, Asked, Pool, WorkerConfig, WorkerError, WorkerOptions};
 
@@ -208,7 +209,7 @@ impl Process<'_> {
         let (beyond, needs_own) = sandbox.finish(self.setup.reach(), self.extra)?;
         let (artifact, is_transient) = match ended {
             Ok(ended) => (self.judged(input, &run, &ended, &log), is_transient(&ended.output)),
-            Err(error) => (Err(error.into()), false),
+            Err(error) => (Err(backend_error(error)), false),
         };
         Ok(Made { artifact, is_transient, beyond, needs_own, command })
     }
@@ -222,7 +223,7 @@ impl Process<'_> {
     ) -> Result<Artifact, BackendError> {
         let crashed = !ended.status.success();
         input.judge(&ended.output, &|missing| match missing {
-            Some(problem) if !crashed => run.missing_output_error(ended, problem).into(),
+            Some(problem) if !crashed => backend_error(run.missing_output_error(ended, problem)),
             _ => BackendError::Compile {
                 command: run.to_string(),
                 status: ended.ending(),

@@ -10,6 +10,8 @@ use opkeep_fs::Fs;
 use opkeep_process::{ProcessBuilder, Sandbox, tail};
 use serde::{Deserialize, Serialize};
 
+use crate::process_error::backend_error;
+
 /// How long a script may take to start the interpreter.
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -58,7 +60,7 @@ impl Interpreter {
             cancel: cx.cancel,
             sandbox: Sandbox::default(),
         };
-        let ended = run.wait_with_output()?;
+        let ended = run.wait_with_output().map_err(backend_error)?;
         answered(&ended.output).ok_or_else(|| BackendError::Toolchain {
             problem: format!("`{}` starts no Python: {}", named.display(), tail(&ended.output)),
             help: "HI_PYTHON names the Python that the toolkit was installed for".to_owned(),

@@ -15,6 +15,7 @@ use opkeep_process::{ProbeDir, ProcessBuilder, ProcessError, RunningProcess, San
 use super::runs::environment;
 use crate::config::CpuConfig;
 use crate::config::Features;
+use crate::process_error::backend_error;
 
 use super::programs::is_elf;
 use super::words::line_after;
@@ -177,7 +178,7 @@ impl<'a> DriverQuery<'a> {
     fn unanswered(&self, error: ProcessError) -> BackendError {
         match error {
             ProcessError::Cancelled => BackendError::Cancelled,
-            ProcessError::TimedOut { .. } if self.is_past_deadline() => error.into(),
+            ProcessError::TimedOut { .. } if self.is_past_deadline() => backend_error(error),
             // Not the caller's deadline: a usable compiler answers at once.
             ProcessError::TimedOut { command, seconds, log_tail, .. } => unusable(format!(
                 "`{command}` only had to say what it is, and did not end within a deadline of {seconds:.1} s: {log_tail}"

@@ -29,6 +29,7 @@ use super::runs::{environment, foreign};
 use super::toolchain_files::ToolchainFiles;
 use super::{dependencies, words, wrapper};
 use crate::config::CpuConfig;
+use crate::process_error::backend_error;
 use crate::work_dir::{read_made, write_source};
 
 /// Needs neither a header nor a library.
@@ -335,7 +336,7 @@ impl Probe<'_> {
         if let Some(why) = seen.error().filter(is_short_of_resources) {
             return Err(io("observe programs in")(why));
         }
-        let ended = ended?;
+        let ended = ended.map_err(backend_error)?;
         if let Some(program) = &seen.foreign {
             return Err(unusable(foreign(program)));
         }

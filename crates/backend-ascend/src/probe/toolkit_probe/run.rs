@@ -19,6 +19,7 @@ use crate::error::io_error;
 use crate::probe::interpreter::{Interpreter, with_temporary};
 use crate::probe::reach::{Extra, Reach};
 use crate::probe::report::Report;
+use crate::process_error::backend_error;
 use crate::worker::pool::{SCRIPT, text};
 
 /// How long the toolkit may take to be imported, with all that its operators name.
@@ -184,7 +185,7 @@ impl Runner {
             cancel: cx.cancel,
             sandbox: Sandbox { domain: domain.as_ref(), observer: observer.as_ref() },
         };
-        let ended = run.wait_with_output().map_err(BackendError::from);
+        let ended = run.wait_with_output().map_err(backend_error);
         Ok((ended, observer.map(Observer::finish).unwrap_or_default()))
     }
 
