@@ -70,17 +70,17 @@ use cc::Cc;
 pub(crate) use dependencies::{FLAGS as DEPENDENCY_FLAGS, read as read_dependencies};
 use driver_query::{DriverInfo, DriverQuery, PendingQuery, unusable};
 use looks::Looks;
-use probe::{Probe, Probed};
+use probe::Probe;
 use programs::is_elf;
 pub(crate) use record::Means;
-use record::{Read, Record};
+use record::{Probed, Read, Record};
 pub(crate) use runs::{environment, foreign};
 pub(crate) use shared_query::SharedQuery;
 
 use crate::config::{CpuConfig, Features, LAUNCH_ABI};
 
 /// The form of records: another form is another question.
-const RECORD: u64 = 7;
+const RECORD: u64 = 8;
 
 /// A C compiler, as it was found.
 #[derive(Clone, Debug)]
@@ -136,17 +136,17 @@ impl Toolchain {
         let recalled = files.recall(&question).and_then(|bytes| Record::decode(&bytes));
         // A container may share the directory for temporary files, and have other means.
         let has_means = |record: &Record| {
-            let is_observed = record.means == Means::Observation || record.is_wrapped;
-            (record.means != Means::Landlock || Domain::is_available())
+            let is_observed = record.probed.means == Means::Observation || record.probed.is_wrapped;
+            (record.probed.means != Means::Landlock || Domain::is_available())
                 && (!is_observed || Observer::is_available())
         };
         let recalled = recalled.filter(|record| {
-            has_means(record) && record.inputs.unchanged(&|path| files.digest(path)) == Unchanged::Yes
+            has_means(record) && record.probed.inputs.unchanged(&|path| files.digest(path)) == Unchanged::Yes
         });
         let asked = DriverQuery::new(config, cx, &cc.driver, &cc.leading);
         // A wrapper's answer may depend on more than files.
         let dry_run = match &recalled {
-            Some(record) if !record.is_wrapped => None,
+            Some(record) if !record.probed.is_wrapped => None,
             _ => {
                 let begun = begun.map_or_else(|| asked.begin(), Ok)?;
                 Some(asked.dry_run(begun)?)
@@ -164,24 +164,24 @@ impl Toolchain {
             }
             (None, None) => return Err(unusable("it was not asked".to_owned())),
         };
-        let mut with_libm = record.inputs.clone();
-        let mut plain =
-            with_libm.only(|path| record.plain.read.iter().any(|Read { path: read, .. }| read == path));
+        let mut with_libm = record.probed.inputs.clone();
+        let mut plain = with_libm
+            .only(|path| record.probed.plain.read.iter().any(|Read { path: read, .. }| read == path));
         let declared = declared(config, files)?;
         with_libm.add_declared(&declared);
         plain.add_declared(&declared);
-        let declared = parts(declared, record.is_wrapped);
+        let declared = parts(declared, record.probed.is_wrapped);
         Ok(Self { cc, declared, declared_roots: config.inputs.clone(), record, with_libm, plain })
     }
 
     /// Whether all that was looked at is as it was.
     pub(crate) fn still_holds(&self, config: &CpuConfig, files: &dyn FileDigests) -> bool {
-        let is_steady = self.record.unkept.is_some()
-            || self.record.inputs.unchanged(&|path| files.digest(path)) == Unchanged::Yes;
+        let is_steady = self.record.probed.unkept.is_some()
+            || self.record.probed.inputs.unchanged(&|path| files.digest(path)) == Unchanged::Yes;
         is_steady
             && Cc::find(config).is_ok_and(|cc| cc == self.cc)
             && declared(config, files)
-                .is_ok_and(|declared| parts(declared, self.record.is_wrapped) == self.declared)
+                .is_ok_and(|declared| parts(declared, self.record.probed.is_wrapped) == self.declared)
     }
 
     /// For people: `gcc version 12.2.0 (Debian 12.2.0-14), x86_64-linux-gnu`.
@@ -192,7 +192,7 @@ impl Toolchain {
 
     /// For people: how reads are kept to what the key covers.
     pub(crate) fn confinement(&self) -> String {
-        let Record { means, why, inputs, .. } = &self.record;
+        let Probed { means, why, inputs, .. } = &self.record.probed;
         let files = inputs.files().count();
         let why = why.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
         format!(
@@ -217,12 +217,12 @@ impl Toolchain {
     }
 
     pub(crate) fn means(&self) -> Means {
-        self.record.means
+        self.record.probed.means
     }
 
     /// Whether a script or another program runs the compiler.
     pub(crate) fn is_wrapped(&self) -> bool {
-        self.record.is_wrapped
+        self.record.probed.is_wrapped
     }
 
     /// What a kernel may read: what its key contains. Only with libm are the files of the mathematical library in it.
@@ -232,7 +232,7 @@ impl Toolchain {
 
     /// The paths that a compile with a wrapper looked at and that the kernel's key does not cover.
     pub(crate) fn looks_beyond<'o>(&self, calls_libm: bool, seen: &'o Observation) -> BTreeSet<&'o Path> {
-        let Record { plain, libm, .. } = &self.record;
+        let Probed { plain, libm, .. } = &self.record.probed;
         let libm = if calls_libm { libm.looks.as_ref() } else { None };
         let known: Vec<&Looks> = plain.looks.iter().chain(libm).collect();
         looks::beyond(&known, seen, &self.declared_roots)
@@ -240,12 +240,13 @@ impl Toolchain {
 
     /// Whether `output` is what the compiler writes even where all is well.
     pub(crate) fn always_says(&self, output: &str) -> bool {
-        output.is_empty() || output == self.record.says
+        output.is_empty() || output == self.record.probed.says
     }
 
     /// Adds the parts that all kernels share.
     pub(crate) fn fingerprint(&self) -> Fingerprint {
-        let Record { version, triple, flags, inputs, plain, unkept, .. } = &self.record;
+        let Record { version, triple, flags, probed, .. } = &self.record;
+        let Probed { inputs, plain, unkept, .. } = probed;
         let mut fingerprint = Fingerprint::new();
         fingerprint.text("version", version);
         fingerprint.text("triple", triple);
@@ -259,7 +260,7 @@ impl Toolchain {
             fingerprint.add(format!("input {name}"), *digest, format!("{:.12}", digest.to_string()));
         }
         fingerprint.text("flags", flags.join(" "));
-        if self.record.is_wrapped {
+        if self.record.probed.is_wrapped {
             // A wrapper may go by the name that it is called by.
             fingerprint.text("called as", words::name_of(&self.cc.driver));
         }
@@ -290,7 +291,7 @@ impl Toolchain {
 
     /// Adds the parts that kernels with calls of the mathematical library share.
     pub(crate) fn libm(&self) -> Digest {
-        let Record { inputs, plain, libm, .. } = &self.record;
+        let Probed { inputs, plain, libm, .. } = &self.record.probed;
         let mut hasher = Hasher::new("opkeep cpu libm 1");
         let only_libm = || libm.read.iter().filter(|file| !plain.read.contains(file));
         hasher.list(only_libm().count());
@@ -315,10 +316,9 @@ impl Toolchain {
 
 fn probe(config: &CpuConfig, cx: &Context<'_>, cc: &Cc, dry_run: DriverInfo) -> Result<Record, BackendError> {
     let probed = Probe { config, cx, cc, dry_run: &dry_run }.run()?;
-    let Probed { inputs, plain, libm, means, why, says, is_wrapped, unkept } = probed;
     let shown = shown(&dry_run);
     let DriverInfo { version, triple, flags, steps: _ } = dry_run;
-    Ok(Record { version, triple, flags, shown, inputs, plain, libm, means, why, says, is_wrapped, unkept })
+    Ok(Record { version, triple, flags, shown, probed })
 }
 
 /// What a dry run shows, less paths: temporary files are called otherwise each time.

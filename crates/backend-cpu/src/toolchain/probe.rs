@@ -24,7 +24,7 @@ use super::cc::Cc;
 use super::driver_query::{DriverInfo, probe_dir, unusable};
 use super::looks::{Looks, Places, parts_of};
 use super::made_up::Pattern;
-use super::record::{Means, Read, Steps};
+use super::record::{Means, Probed, Read, Steps};
 use super::runs::{environment, foreign};
 use super::toolchain_files::ToolchainFiles;
 use super::{dependencies, words, wrapper};
@@ -62,21 +62,6 @@ void kernel__kernel0(const void *const *inputs, void *const *outputs, void *work
 
 /// How often a toolchain is observed again that changes while it is observed.
 const ATTEMPTS: usize = 3;
-
-/// The result of a probe.
-pub(crate) struct Probed {
-    pub(crate) inputs: Inputs,
-    pub(crate) plain: Steps,
-    pub(crate) libm: Steps,
-    pub(crate) means: Means,
-    /// Why it is not the first of the means.
-    pub(crate) why: Option<String>,
-    /// The compiler's output in a successful run.
-    pub(crate) says: String,
-    pub(crate) is_wrapped: bool,
-    /// Why no kernel may be kept, if so.
-    pub(crate) unkept: Option<String>,
-}
 
 /// A compiler to be probed.
 pub(crate) struct Probe<'a> {

@@ -99,6 +99,12 @@ pub(crate) struct Record {
     /// The output of a dry run without paths.
     #[serde(with = "hex::required")]
     pub(crate) shown: Digest,
+    pub(crate) probed: Probed,
+}
+
+/// The result of a probe.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Probed {
     pub(crate) inputs: Inputs,
     pub(crate) plain: Steps,
     pub(crate) libm: Steps,
@@ -119,7 +125,7 @@ impl Record {
     /// None if a path in it is not UTF-8, or what it says holds for one process only.
     pub(crate) fn encode(&self) -> Option<Vec<u8>> {
         // Without an observer nothing is known of files that may appear.
-        if self.unkept.is_some() || self.inputs.looked_at() == 0 {
+        if self.probed.unkept.is_some() || self.probed.inputs.looked_at() == 0 {
             return None;
         }
         let text = serde_json::to_string(self).ok()?;
