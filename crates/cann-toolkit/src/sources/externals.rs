@@ -38,7 +38,9 @@ pub(crate) fn of(import: &Import) -> Vec<String> {
             names.iter().map(|(name, _)| format!("{}.{name}", path.join("."))).collect()
         }
         ImportKind::Star { level: 0, path } => vec![path.join(".")],
-        ImportKind::Names { .. } | ImportKind::Star { .. } | ImportKind::Late(_) => Vec::new(),
+        ImportKind::Names { .. } | ImportKind::Star { .. } | ImportKind::Late(_) | ImportKind::NotAscii => {
+            Vec::new()
+        }
     }
 }
 

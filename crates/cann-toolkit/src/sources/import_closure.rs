@@ -218,10 +218,12 @@ impl<'a> Closure<'a> {
                     return Ok(());
                 };
                 let (_, scan) = self.scans.of(&init, self.files)?;
-                let is_clear = !scan
-                    .imports
-                    .iter()
-                    .any(|import| matches!(import.what, ImportKind::Star { .. } | ImportKind::Late(_)));
+                let is_clear = !scan.imports.iter().any(|import| {
+                    matches!(
+                        import.what,
+                        ImportKind::Star { .. } | ImportKind::Late(_) | ImportKind::NotAscii
+                    )
+                });
                 if is_clear && scan.imports.iter().any(|import| binds(import, &name)) {
                     self.run_init(&package, false, |import| binds(import, &name))?;
                 } else {
@@ -309,7 +311,7 @@ impl<'a> Closure<'a> {
                 }
             }
             ImportKind::Late(_) if is_opened => {}
-            ImportKind::Late(_) => self.widen(),
+            ImportKind::Late(_) | ImportKind::NotAscii => self.widen(),
         }
     }
 
@@ -453,7 +455,7 @@ fn binds(import: &Import, name: &str) -> bool {
     match &import.what {
         ImportKind::Module { bound, .. } => bound == name,
         ImportKind::Names { names, .. } => names.iter().any(|(_, bound)| bound == name),
-        ImportKind::Star { .. } | ImportKind::Late(_) => false,
+        ImportKind::Star { .. } | ImportKind::Late(_) | ImportKind::NotAscii => false,
     }
 }
 

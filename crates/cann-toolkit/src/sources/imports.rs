@@ -31,6 +31,8 @@ pub(crate) enum ImportKind {
     Star { level: usize, path: Vec<String> },
     /// An import whose name is known only when the file runs, with the word that shows it.
     Late(String),
+    /// An import with a name that is not ASCII: Python normalises such names, so it may be of any module.
+    NotAscii,
 }
 
 /// Longer texts name nothing.
@@ -77,7 +79,12 @@ fn imported(statement: &Statement) -> Vec<ImportKind> {
         [Token::Name(word), rest @ ..] if word == "from" => names(rest).map(|what| vec![what]),
         _ => return Vec::new(),
     };
-    parsed.unwrap_or_else(|| vec![ImportKind::Late("an import that cannot be read".to_owned())])
+    let mut kinds =
+        parsed.unwrap_or_else(|| vec![ImportKind::Late("an import that cannot be read".to_owned())]);
+    if tokens.iter().any(|token| matches!(token, Token::Name(name) if !name.is_ascii())) {
+        kinds.push(ImportKind::NotAscii);
+    }
+    kinds
 }
 
 /// `a.b as c, d`.
@@ -191,6 +198,7 @@ mod tests {
                 }
                 ImportKind::Star { level, path } => format!("{level}:{}:*", path.join(".")),
                 ImportKind::Late(sign) => format!("late {sign}"),
+                ImportKind::NotAscii => "late name".to_owned(),
             };
             format!("{what}{tried}")
         };
@@ -264,6 +272,15 @@ mod tests {
             assert_eq!(shown(text), [found], "{text}");
         }
         assert_eq!(shown("from importlib import x"), ["0:importlib:x=x", "late importlib"]);
+    }
+
+    #[test]
+    fn names_that_python_normalises_are_late() {
+        for text in ["import \u{ff49}mpl.relu", "from impl import relu as \u{17f}", "from .\u{fc} import x"] {
+            let found = shown(text);
+            assert_eq!(found.iter().filter(|what| *what == "late name").count(), 1, "{text}: {found:?}");
+        }
+        assert_eq!(shown("\u{fc} = 1"), [""; 0]);
     }
 
     #[test]

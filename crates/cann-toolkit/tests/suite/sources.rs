@@ -113,6 +113,9 @@ fn unknown_imports_widen_to_the_whole_package() {
         "from .... import x",
         "def f():\n    exec(code)",
         "import sys; sys.path.append('x')",
+        // Python reads `impl` and `util` here.
+        "import \u{ff49}mpl.relu",
+        "try:\n    import impl.\u{ff55}til.util_nowhere\nexcept ImportError:\n    pass",
         "x = '''",
     ] {
         fs::write(&square, format!("{original}\n{line}\n")).unwrap();
@@ -194,6 +197,10 @@ fn a_package_does_not_make_its_modules_depend_on_each_other() {
     // Of a package as a whole, anything may be used.
     place.installed.append(&place.installed.impl_file("relu.py"), "import impl.util\n").unwrap();
     assert!(place.names("Relu").contains(&"impl/util/util_select_op_base.py".to_owned()));
+    // Python reads `impl` here.
+    assert!(!place.names("Square").contains(&"all of impl".to_owned()));
+    place.installed.append(&init, "from \u{ff49}mpl.util.util_broadcast import total\n").unwrap();
+    assert!(place.names("Square").contains(&"all of impl".to_owned()));
 }
 
 #[test]
