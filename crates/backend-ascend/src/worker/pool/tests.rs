@@ -2,8 +2,9 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::sync::OnceLock;
+use std::time::SystemTime;
 
-use opkeep_fs::Fs;
+use opkeep_fs::{Clock, Fs};
 use opkeep_testkit::TestContext;
 use tempfile::TempDir;
 
@@ -35,6 +36,42 @@ fn pool(and_then: &str) -> (TempDir, Pool, Arc<WorkerConfig>) {
         reach: OnceLock::new(),
     };
     (dir, Pool::new().unwrap(), Arc::new(setup))
+}
+
+/// A clock that differs from the system's.
+struct Shifted {
+    ahead: Duration,
+    behind: Duration,
+}
+
+impl Clock for Shifted {
+    fn now(&self) -> SystemTime {
+        SystemTime::now() + self.ahead - self.behind
+    }
+}
+
+/// The offset, in nanoseconds, that a worker gets from a caller with this clock.
+fn clock_offset(ahead: Duration, behind: Duration) -> i64 {
+    let (dir, _pool, setup) = pool("exit 0");
+    let mut setup = Arc::into_inner(setup).unwrap();
+    setup.fs = Fs::new().with_clock(Arc::new(Shifted { ahead, behind }));
+    setup.message(dir.path())["clock_offset"].as_i64().unwrap()
+}
+
+const HOUR: Duration = Duration::from_secs(3600);
+/// The time that may pass between two looks at the system's clock.
+const SLACK: i64 = 60_000_000_000;
+
+#[test]
+fn a_worker_knows_that_the_callers_clock_is_ahead() {
+    let offset = clock_offset(HOUR, Duration::ZERO);
+    assert!((3_600_000_000_000 - SLACK..=3_600_000_000_000).contains(&offset), "{offset}");
+}
+
+#[test]
+fn a_worker_knows_that_the_callers_clock_is_behind() {
+    let offset = clock_offset(Duration::ZERO, HOUR);
+    assert!((-3_600_000_000_000 - SLACK..=-3_600_000_000_000).contains(&offset), "{offset}");
 }
 
 fn whom(extra: &Extra) -> WorkerOptions<'_> {
