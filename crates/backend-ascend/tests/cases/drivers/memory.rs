@@ -116,10 +116,8 @@ pub(crate) fn relative() {
 
 pub(crate) fn recycled() {
     let place = Place::new();
-    let mut config = driven(&place, Driver::Workers);
+    let mut config = settled(&place, Driver::Workers);
     config.jobs_each = 3;
-    // A worker that has read files that were written just now compiles once. This test waits by the real clock.
-    std::thread::sleep(Duration::from_millis(2100));
     let bench = Bench::with(place, &config);
     (1..8).for_each(|count| drop(bench.made(&job("Square", &[&[count]]))));
     let pids: Vec<u32> =
