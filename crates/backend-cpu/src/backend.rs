@@ -266,7 +266,7 @@ impl CpuBackend {
         })
     }
 
-    /// What `source` depends on: itself, and the math library, if it calls that.
+    /// The inputs of a kernel from `source`: the source itself, and the math library, if it calls that.
     fn sources(&self, cx: &Context<'_>, source: Source) -> Result<Fingerprint, BackendError> {
         let Source { digest, lines, calls_libm } = source;
         let mut fingerprint = Fingerprint::new();

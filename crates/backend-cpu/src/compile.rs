@@ -294,7 +294,7 @@ fn artifact(source: &Generated, request: &CompileRequest<'_>, object: Vec<u8>) -
     Artifact { metadata: meta.to_json().into_bytes(), object, extra: Vec::new() }
 }
 
-/// What the debug options make of the flags: level 2 is "not optimised, with symbols", as in the vendor's compiler.
+/// Changes the flags as the debug options say: level 2 is "not optimised, with symbols", as in the vendor's compiler.
 fn for_debugging(args: &mut Vec<String>, spec: &ResolvedSpec) {
     let option = |name: &str| spec.options.get(name).map(String::as_str).unwrap_or_default();
     let word = |word: &str| option("op_debug_config").split(',').any(|found| found == word);

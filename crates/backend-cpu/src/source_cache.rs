@@ -1,5 +1,5 @@
-//! What the C of jobs came to, remembered: frameworks ask for the same jobs again and again, and writing C to see that it
-//! is the same C takes as long as a look into the store.
+//! A cache of the digests of generated C: frameworks ask for the same jobs again and again, and generating the C of a job
+//! takes as long as a look-up in the store.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};

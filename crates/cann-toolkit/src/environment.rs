@@ -28,7 +28,8 @@ pub enum Value {
 }
 
 impl Toolkit {
-    /// What `set_env.sh` would set, in its order, then what of the caller's environment changes what compilers do.
+    /// The variables that `set_env.sh` sets, in its order, then those of the caller's environment that change what compilers
+    /// do.
     pub fn variables(&self) -> Vec<Variable> {
         let set = |name, value: PathBuf| Variable { name, value: Value::Set(value.into()) };
         let below = |paths: &[&str]| paths.iter().map(|path| self.root.join(path)).collect::<Vec<_>>();

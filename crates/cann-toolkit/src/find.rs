@@ -39,7 +39,7 @@ const TBE: &str = "built-in/op_impl/ai_core/tbe";
 pub struct Search {
     /// The path that the caller names: the toolkit's root, or the directory that it was installed to.
     pub explicit: Option<PathBuf>,
-    /// What the environment has for [`VARIABLES`]. An empty value counts as none.
+    /// The environment's values of [`VARIABLES`]. An empty value counts as none.
     pub environment: BTreeMap<String, OsString>,
     /// The user's home directory.
     pub home: Option<PathBuf>,

@@ -5,8 +5,8 @@
 //! their order, and vendors' packages less their operators. `__pycache__`, `*.lock`, and a `*.pyc` beside its source
 //! never count; a `*.pyc` without a source is a source.
 //!
-//! What importing the toolkit reads outside of it counts as well; the backend adds that, since only a run of Python shows
-//! it.
+//! Files outside the toolkit that importing it reads count as well; the backend adds them, since only a run of Python
+//! shows them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

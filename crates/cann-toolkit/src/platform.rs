@@ -146,7 +146,7 @@ impl Platforms {
         files.digest(&path).map_err(|source| ToolkitError::io("read", &path, source))
     }
 
-    /// What to warn about before building for `soc`: that its name is also that of another family of chips.
+    /// The warning before a build for `soc` if its name is also that of another family of chips.
     /// `Ascend910B` is a chip of the first generation, and `Ascend910B1` one of the family `Ascend910B`: no kernel for
     /// one runs on the other.
     pub fn warning(&self, soc: &Soc) -> Option<String> {

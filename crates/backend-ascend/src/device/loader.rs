@@ -1,6 +1,6 @@
 //! Loading kernels onto the device, and launching them.
 //!
-//! What can be launched is what needs no tiling function: kernels for shapes that were known when they were compiled.
+//! It launches kernels that need no tiling function: those for shapes that were known when they were compiled.
 //! The arguments are addresses, as the vendor's own callers pass them: inputs, outputs, workspaces.
 
 use std::ffi::CString;

@@ -27,7 +27,7 @@ pub struct Runtime {
 impl Runtime {
     /// Loads the library of `toolkit`, or else the one that the system's loader finds.
     ///
-    /// What it needs beside it is found there, as if `set_env.sh` had been sourced.
+    /// Libraries that it needs are found in its directory, as if `set_env.sh` had been sourced.
     ///
     /// # Errors
     /// [`AclError::NoLibrary`], [`AclError::Unloadable`].
@@ -172,8 +172,8 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // What a framework began is not ours to end: before runtimes counted, a reset took the device from all. Nobody is
-        // left to tell of a failure.
+        // A framework's runtime stays: before runtimes counted, a reset took the device from all. No caller is left to which
+        // a failure could be reported.
         if self.began {
             let _ = self.acl.reset_device(DEVICE);
             let _ = self.acl.finalize();

@@ -72,7 +72,7 @@ impl Conversions {
             }
             for step in self.steps(tensor, &here, to) {
                 let next = (step.to().clone(), [path.as_slice(), std::slice::from_ref(&step)].concat());
-                // What takes no kernel is tried first.
+                // Steps that take no kernel are tried first.
                 match step {
                     Step::Label(_) => waiting.push_front(next),
                     _ => waiting.push_back(next),

@@ -197,7 +197,7 @@ struct Cost {
 }
 
 impl Place<'_, '_> {
-    /// What the combination means for the node; None if its tensors cannot become that.
+    /// The choice for the node that the combination leads to; None if its tensors cannot become that.
     fn choice(&self, number: usize, combination: &Combination) -> Option<Choice> {
         let mut choice =
             Choice { cost: Cost { number, ..Cost::default() }, inputs: Vec::new(), outputs: Vec::new() };

@@ -10,7 +10,7 @@ use crate::graph::dtype_compat::spelt;
 /// Asks operators which element types and formats they take, where the operator information does not say so: each has a
 /// function `op_select_format(*inputs, *outputs, *attrs, kernel_name)` for it.
 pub trait Formats {
-    /// What operator `op_index` of `job` takes; None if it has no such function, or does not answer. Its answer is read
+    /// The formats that operator `op_index` of `job` takes; None if it has no such function, or does not answer. Its answer is read
     /// by [`parse_formats`].
     ///
     /// # Errors
@@ -18,7 +18,7 @@ pub trait Formats {
     fn select(&self, job: &Job, op_index: usize) -> Result<Option<Vec<PortFormats>>, BackendError>;
 }
 
-/// What an operator says of one of its inputs or outputs. What stands at the same place in the lists of all belongs
+/// An operator's answer about one of its inputs or outputs. Items at the same place in the lists of all ports belong
 /// together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortFormats {
@@ -99,7 +99,7 @@ pub(crate) struct Form {
     pub(crate) format: Option<String>,
 }
 
-/// What all tensors of an operator may be together, by the number of the port.
+/// Forms that all tensors of an operator may have together, by the number of the port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Combination {
     pub(crate) inputs: Vec<Form>,

@@ -1,4 +1,4 @@
-//! What the toolkit's programs may read, each path with the reason: either its content is in the keys of kernels, or it
+//! The paths that the toolkit's programs may read, each with the reason: either its content is in the keys of kernels, or it
 //! changes none of them.
 
 use std::path::PathBuf;

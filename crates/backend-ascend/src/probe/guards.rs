@@ -5,8 +5,8 @@ use std::fmt;
 use opkeep_process::Domain;
 use serde::{Deserialize, Serialize};
 
-/// What keeps compiles to what they may read on this host. Both are used where both are there: what Landlock denies is
-/// seen by its name.
+/// The means on this host that confine compiles to the files that they may read. If both are there, both are used: a
+/// path that Landlock denies is then reported by its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Guards {
     /// Why the kernel does not deny all else; None if it does.

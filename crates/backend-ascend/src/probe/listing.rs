@@ -14,7 +14,7 @@ pub(crate) struct Listing {
     pub(crate) names: BTreeSet<String>,
     /// None, if there is no such directory.
     pub(crate) found: Option<Vec<String>>,
-    /// What the directory looked like when it was listed, if it cannot have been changed since without a trace.
+    /// The state of the directory when it was listed, if no later change can leave it as it was.
     stamp: Option<Stamp>,
 }
 

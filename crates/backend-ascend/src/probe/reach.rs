@@ -1,5 +1,5 @@
-//! What a compile may read, as the means want it that keep it to that: a Landlock domain, or an answer for each path that
-//! was observed.
+//! The paths that a compile may read, in the form that each means of confinement takes: a Landlock domain, or an answer
+//! for each path that was observed.
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Component, Path, PathBuf};
@@ -114,8 +114,8 @@ impl Reach {
         })
     }
 
-    /// What decides which workers a compile may share: those that may read the same. Empty if that is what every compile
-    /// may read.
+    /// The kind of workers that a compile may share: those that may read the same. Empty for those that may read what every
+    /// compile may.
     pub(crate) fn home(&self, extra: &Extra) -> String {
         let paths = self.without(&extra.files).chain(self.without(&extra.beneath));
         let paths = paths.map(|path| path.to_string_lossy().into_owned());

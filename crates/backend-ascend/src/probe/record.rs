@@ -1,4 +1,4 @@
-//! What importing the toolkit takes: the interpreter, modules, libraries and programs, and the directories in which they
+//! The files that importing the toolkit takes: the interpreter, modules, libraries and programs, and the directories in which they
 //! were looked for.
 //!
 //! A record is made by [`probe`](crate::probe::toolkit_probe) and holds for as long as every file in it has the content that it had,

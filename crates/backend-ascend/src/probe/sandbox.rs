@@ -41,7 +41,7 @@ impl JobSandbox {
         Sandbox { domain: self.domain.as_ref(), observer: self.observer.as_ref() }
     }
 
-    /// What was read since this was last called that may not be, and whether files were read that the program made
+    /// Files that were read since the last call and may not be, and whether files were read that the program made
     /// elsewhere.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! Finds out what importing the toolkit takes, by one run of Python for each interpreter, environment and toolkit.
 //!
-//! What is probed never depends on the operators that are compiled, so the key of a kernel depends neither on those that
+//! A probe never depends on the operators that are compiled, so the key of a kernel depends neither on those that
 //! were compiled before it nor on the host.
 
 mod headers;
@@ -137,7 +137,7 @@ impl Probe {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is probed, in one word, which begins with where the interpreter and the toolkit are.
+    /// The name of the subject of the probe. It begins with the places of the interpreter and the toolkit.
     fn id(&self, interpreter: &Interpreter, toolchain: &Digest) -> String {
         use std::os::unix::ffi::OsStrExt;
         let mut hasher = Hasher::new("probe of a toolkit");
@@ -216,7 +216,8 @@ impl Probe {
         Ok(record)
     }
 
-    /// What importing the toolkit takes, and its program, as far as it can be seen here; and why not all can, if so.
+    /// The files that importing the toolkit takes, and its program, as far as this host shows them; and the reason if it
+    /// does not show all.
     fn observed(
         &self,
         cx: &Context<'_>,

@@ -9,8 +9,8 @@ use opkeep_process::Unkeyed;
 /// A path and why it may be read.
 pub(crate) type Reasoned = (PathBuf, &'static str);
 
-/// What Python and its extension modules read of a system besides what [`Unkeyed`] covers, with the reason why it changes
-/// no kernel.
+/// Paths of a system that Python and its extension modules read and [`Unkeyed`] does not cover, with the reason why
+/// they change no kernel.
 pub(crate) const UNKEYED: [(&str, &str); 8] = [
     ("/usr/share/i18n", "character classes; the locale is C.UTF-8"),
     ("/usr/lib/gconv", "conversions between encodings"),

@@ -38,8 +38,8 @@ const WAITING: usize = 4;
 /// The requirements of a request to a worker.
 #[derive(Clone, Copy)]
 pub(crate) struct WorkerOptions<'a> {
-    /// What it may read besides. Only workers that may read the same get it, and that did nothing else: modules of
-    /// other places may have the same names.
+    /// Further paths that it may read. It goes only to workers with the same further paths that served no other kind:
+    /// modules of other places may have the same names.
     pub(crate) extra: &'a Extra,
     /// A directory whose modules must be what they were, beside the toolkit's.
     pub(crate) watched: Option<&'a Path>,

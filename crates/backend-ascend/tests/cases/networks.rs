@@ -80,7 +80,7 @@ fn is_constant(graph: &Graph, node: &Node) -> bool {
     source.is_some_and(|id| matches!(graph.origin(id), Origin::Constant(_)))
 }
 
-/// What convolutions, normalisations and sums make goes to the next of them as it is.
+/// Outputs of convolutions, normalisations and sums go to the next of them without a conversion.
 fn convolutions_stay_in_blocks(graph: &Graph) -> Result<(), Failed> {
     let chain = ["Conv2D", "BNInfer", "Relu", "Add", "AccumulateNV2", "MaxPoolV3"];
     for node in graph.nodes().iter().filter(|node| chain.contains(&node.op_type.as_str())) {

@@ -304,7 +304,7 @@ fn jobs_name_what_the_operator_information_says() {
     assert_eq!(named("relu").0.split_once('.').unwrap().0, "mine_impl");
     assert_eq!(op("mul").flags.dynamic_compile_static, Some(true));
     assert_eq!(op("pool").flags.dynamic_compile_static, Some(false));
-    // What the function does not know is left out, what only it knows is filled in.
+    // Attributes that the function lacks are left out; those that only it has are filled in.
     let attrs = |name: &str| op(name).attrs.unwrap().into_iter().map(|attr| attr.name).collect::<Vec<_>>();
     assert_eq!(attrs("whole"), ["concat_dim"]);
     assert_eq!(attrs("pool").last().unwrap(), "offset_x");

@@ -1,4 +1,4 @@
-//! What a kernel's options are understood to mean, with a toolkit and without one.
+//! The meaning of a kernel's options, with a toolkit and without one.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 

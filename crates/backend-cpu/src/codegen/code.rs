@@ -37,7 +37,7 @@ impl Args {
             let Source::Data { data, tensor: nth } = source else {
                 return Err(refuse("one of its inputs is fed by nothing in the descriptor".to_owned()));
             };
-            // What is launched with is checked against the data, what is read follows the operator: they must agree.
+            // A launch checks buffers against the data, and the C reads them as the operator says: both must agree.
             let tensors_of =
                 |data: usize| job.data.get(data).map(|data| data.outputs.iter().flat_map(Arg::iter));
             let fed = tensors_of(data).and_then(|mut tensors| tensors.nth(nth));

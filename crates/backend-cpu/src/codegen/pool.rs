@@ -64,7 +64,7 @@ fn geometry([z, y, x]: &[Window; 3]) -> String {
     ])
 }
 
-/// What a window starts from, what an element makes of that, and what is left to do in the end.
+/// The C of a window: its initial value, the update for each element, and the last step.
 fn kind(kind: PoolKind) -> String {
     let (padding, divisor) = match kind {
         PoolKind::Max => return include_str!("c/pool_max.c").to_owned(),

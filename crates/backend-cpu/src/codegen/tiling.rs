@@ -1,4 +1,4 @@
-//! What the generators of dense operators share: how a kernel's work is split into blocks, which sizes it may have, and
+//! Shared parts of the generators of dense operators: how a kernel's work is split into blocks, which sizes it may have, and
 //! the constants at the top of the C.
 
 use opkeep_backend::BackendError;

@@ -62,7 +62,7 @@ fn names(text: &str) -> Vec<String> {
     found
 }
 
-/// What a dry run shows to take part: the driver, the programs that it runs, and the libraries that they load.
+/// The files that a dry run names: the driver, the programs that it runs, and the libraries that they load.
 pub(crate) fn of_dry_run(
     config: &CpuConfig,
     cc: &Cc,

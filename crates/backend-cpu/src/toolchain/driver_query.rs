@@ -115,8 +115,8 @@ impl<'a> DriverQuery<'a> {
         }
     }
 
-    /// What the compiler is, the flags for it, and what it would do with these; it `said` what it would do with those
-    /// that were guessed.
+    /// The compiler's kind, the flags for it, and its steps with these; `said` are its steps with the flags that were
+    /// guessed.
     fn for_what_it_is(
         &self,
         guess: Vec<String>,

@@ -18,7 +18,7 @@ type Header = FileHeader64<object::LittleEndian>;
 pub(crate) struct Libraries {
     /// The system's directories.
     usual: Vec<PathBuf>,
-    /// What is in those: all programs need the C library.
+    /// Libraries by name, kept since all programs need the C library.
     known: HashMap<String, Option<PathBuf>>,
 }
 

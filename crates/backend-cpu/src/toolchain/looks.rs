@@ -95,8 +95,8 @@ impl Looks {
     }
 }
 
-/// What a compile looked at that is not among the `known` looks. `declared` are files and directories that users declare: of
-/// those all that a program can see counts, but for links.
+/// Paths that a compile looked at and that are not among the `known` looks. `declared` are files and directories that
+/// users declare: all that a program can see of those counts, except links.
 pub(crate) fn beyond<'o>(
     known: &[&Looks],
     seen: &'o Observation,

@@ -91,7 +91,8 @@ pub(crate) struct Toolchain {
     record: Record,
     /// The files and directories that users declare.
     declared_roots: Vec<PathBuf>,
-    /// What compiles without the mathematical library may read: what the probe did, and what was declared.
+    /// The files that compiles without the mathematical library may read: those that the probe read, and those that were
+    /// declared.
     plain: Inputs,
     /// The files that compiles with it may read.
     with_libm: Inputs,
@@ -225,7 +226,8 @@ impl Toolchain {
         self.record.probed.is_wrapped
     }
 
-    /// What a kernel may read: what its key contains. Only with libm are the files of the mathematical library in it.
+    /// The files that a compile may read: those in the kernel's key. Only with libm are those of the mathematical library
+    /// among them.
     pub(crate) fn inputs(&self, calls_libm: bool) -> &Inputs {
         if calls_libm { &self.with_libm } else { &self.plain }
     }
@@ -321,7 +323,7 @@ fn probe(config: &CpuConfig, cx: &Context<'_>, cc: &Cc, dry_run: DriverInfo) -> 
     Ok(Record { version, triple, flags, shown, probed })
 }
 
-/// What a dry run shows, less paths: temporary files are called otherwise each time.
+/// The digest of a dry run without paths: names of temporary files differ each time.
 fn shown(dry_run: &DriverInfo) -> Digest {
     let mut hasher = Hasher::new("opkeep cpu dry run 1");
     hasher.str(&dry_run.version);
@@ -334,7 +336,7 @@ fn shown(dry_run: &DriverInfo) -> Digest {
     hasher.finish()
 }
 
-/// What a remembered probe must have been asked: all that a compiler's steps depend on beside files.
+/// The question that a remembered probe answers: all that a compiler's steps depend on beside files.
 fn question(config: &CpuConfig, cc: &Cc) -> Digest {
     let CpuConfig {
         compiler: _,
@@ -365,7 +367,7 @@ fn question(config: &CpuConfig, cc: &Cc) -> Digest {
     hasher.finish()
 }
 
-/// What kind of processor this is: what the system says of the first one, less what changes by itself.
+/// The kind of this processor: the system's text about the first one, without values that change by themselves.
 fn processor() -> String {
     // The system makes up the text as it is read; more would be of further processors.
     const ENOUGH: u64 = 4096;
@@ -386,7 +388,7 @@ fn declared(config: &CpuConfig, files: &dyn FileDigests) -> Result<Vec<Declared>
         .map_err(|(root, error)| undeclarable(&root, error))
 }
 
-/// What was declared to count, by names that do not tell where it lies. A wrapper may go by permissions.
+/// The declared inputs, by names that do not contain their directory. A wrapper may depend on permissions.
 fn parts(declared: Vec<Declared>, is_wrapped: bool) -> Vec<(String, Digest)> {
     let part = |Declared { name, digest, permissions, .. }: Declared| {
         let mut hasher = Hasher::new("opkeep cpu declared with its permissions");

@@ -1,11 +1,12 @@
-//! What a compiler reads, found out on two small sources: one with the mathematical library, one without.
+//! The files that a compiler reads, observed on two small sources: one with the mathematical library, one without.
 //!
 //! They are fixed, so that a key depends on the toolchain alone and not on the kernel that happens to be first. Each is
 //! compiled once while it is observed, and once more in the domain that follows from that. Steps and objects must be
 //! equal, or the domain is not used.
 //!
-//! What was read counts by content. What was looked for and not found, looked at, or listed is watched: a change of it
-//! changes no key by itself, but the toolchain is observed again, and what it reads then counts.
+//! Files that were read count by content. Paths that were looked up, found or not, and directories that were listed are
+//! watched: a change of them changes no key by itself, but the toolchain is observed again, and the files that it reads
+//! then count.
 
 use std::ffi::OsString;
 use std::io;
@@ -380,7 +381,7 @@ fn part_name(path: &Path, is_program: bool) -> String {
     if is_program || is_library { name } else { "file read".to_owned() }
 }
 
-/// What a compile consists of, in words that are the same wherever the toolchain lies. With a wrapper its `looks` count.
+/// The steps of a compile, in words that are the same wherever the toolchain lies. With a wrapper its `looks` count.
 fn steps(compiled: &Compiled, names: &ToolchainFiles, looks: Option<Looks>) -> Steps {
     let (mut resolved, mut reads, mut intermediate) =
         (Vec::new(), Vec::new(), Hasher::new("opkeep cpu intermediate"));

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::common::{backend, floats, job, kernel, launch, numbers};
 use opkeep_ops::broadcast;
 
-/// What the loops cut the output into.
+/// The number of elements of one block of the output.
 const GRAIN: i64 = 32 * 1024;
 
 fn elements(shape: &[i64]) -> usize {

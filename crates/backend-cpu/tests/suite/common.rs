@@ -1,4 +1,4 @@
-//! What the tests share: backends, jobs, one compile, one launch, stand-in compilers.
+//! Helpers of the tests: backends, jobs, one compile, one launch, stand-in compilers.
 #![allow(dead_code, reason = "each file of tests uses a part of this")]
 #![allow(clippy::disallowed_methods, reason = "tests read and write files, and are told the environment")]
 #![allow(
@@ -169,7 +169,7 @@ pub(crate) fn launch(kernel: &dyn LoadedKernel, inputs: &[&[f32]], threads: usiz
     let inputs: Vec<Buffer> = inputs.iter().map(|values| Buffer::of_f32(values)).collect();
     let inputs: Vec<&[u8]> = inputs.iter().map(Buffer::bytes).collect();
     let mut output = Buffer::zeroed(kernel.outputs()[0].bytes);
-    // What a kernel does not write must not look like a result.
+    // Bytes that a kernel does not write must not look like a result.
     output.bytes_mut().fill(0xa5);
     kernel.launch(&inputs, &mut [output.bytes_mut()], NonZeroUsize::new(threads).unwrap()).unwrap();
     output.bytes().to_vec()

@@ -1,4 +1,4 @@
-//! What a compile leaves: the same bytes every time, a `.json` as the vendor's, an object that validates.
+//! The results of a compile: the same bytes every time, a `.json` as the vendor's, an object that validates.
 #![expect(clippy::disallowed_methods, reason = "tests look into the work dir")]
 
 use std::collections::BTreeSet;
@@ -89,7 +89,7 @@ fn every_operator_validates() {
     }
 }
 
-/// What the sources' fingerprint says is all that decides the C: the name does not count, the expression does.
+/// The sources' fingerprint has all that decides the C: the name does not count, the expression does.
 #[test]
 fn sources_depend_on_the_job_and_not_on_its_name() {
     let spec = crate::common::spec(backend());

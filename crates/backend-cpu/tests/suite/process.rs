@@ -227,7 +227,7 @@ fn cancelling_ends_the_compiler_and_its_children_at_once() {
 
 #[test]
 fn the_compiler_sees_an_environment_of_four_variables() {
-    // What the shell itself adds is not in what it was started with.
+    // `/proc` shows the environment that the shell was started with, without variables that the shell adds.
     let case = Case::new("tr '\\0' '\\n' < /proc/$$/environ > kernel.o; ls -l /proc/$$/fd >&2; exit 3");
     let Err(BackendError::Compile { log_tail, .. }) = case.outcome() else {
         panic!("it exits with 3");

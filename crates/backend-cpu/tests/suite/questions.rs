@@ -1,4 +1,4 @@
-//! What the compiler is asked: as little as can be, and always enough.
+//! Queries of the compiler: as few as possible, and always enough.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers fail the test that calls them")]
 #![expect(clippy::disallowed_methods, reason = "tests lay out compilers on disk")]
 
@@ -80,7 +80,7 @@ fn toolchain(backend: &CpuBackend) -> Fingerprint {
     backend.toolchain(&TestContext::new().cx()).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// What is said of a part.
+/// The note of a part.
 fn note<'a>(fingerprint: &'a Fingerprint, part: &str) -> &'a str {
     &fingerprint.parts().iter().find(|found| found.name == part).unwrap().note
 }
@@ -163,7 +163,7 @@ fn clang_is_known_by_its_name() {
     assert_eq!(clang.asked(), ["-###"]);
 }
 
-/// What is asked ahead is not waited for, and not asked again.
+/// A query that was begun ahead is not waited for, and not repeated.
 #[test]
 fn warming_up_asks_all_questions() {
     let teller = Teller::held();
@@ -200,7 +200,7 @@ fn a_question_asked_ahead_binds_no_caller() {
     assert!(!toolchain(&backend).parts().is_empty());
 }
 
-/// Who began to ask for what another asks for already would never come to wait for it.
+/// A caller that began the same query itself would never wait for the one in progress.
 #[test]
 fn nothing_is_begun_ahead_of_what_is_being_asked() {
     let teller = Teller::held();
@@ -215,7 +215,7 @@ fn nothing_is_begun_ahead_of_what_is_being_asked() {
     assert_eq!(teller.asked(), ["-###"]);
 }
 
-/// Who writes more than a pipe takes stands still until somebody reads, and is not to blame for that.
+/// A compiler that writes more than a pipe holds is blocked until its output is read, and is not at fault.
 #[test]
 fn time_counts_only_while_somebody_waits() {
     let real = crate::common::real_compiler();

@@ -1,4 +1,4 @@
-//! What is refused before anything is compiled, and why.
+//! Jobs that are refused before a compile, and the reasons.
 #![expect(clippy::panic, reason = "helpers fail the test that calls them")]
 
 use crate::common::{attr, backend, float, job};
@@ -226,7 +226,7 @@ fn options_have_ranges_and_debug_shows() {
     }
     let plain = backend().resolve(&TestContext::new().cx(), &BuildSpec::new("cpu")).unwrap();
     assert!(!plain.debug && plain.options.is_empty());
-    // What changes nothing is not in the spec, so it is not in the key.
+    // An option without effect is not in the spec, so it is not in the key.
     assert_eq!(resolve("op_debug_level", "0").unwrap(), plain);
     assert_eq!(resolve("op_debug_level", "").unwrap(), plain);
     assert_eq!(resolve("op_impl_mode", "high_performance").unwrap(), plain);

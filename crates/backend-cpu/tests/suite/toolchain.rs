@@ -1,4 +1,4 @@
-//! What the toolchain's fingerprint depends on, and what is said where there is no toolchain.
+//! The inputs of the toolchain's fingerprint, and the errors without a toolchain.
 #![expect(clippy::panic, reason = "helpers fail the test that calls them")]
 #![expect(clippy::disallowed_methods, reason = "tests lay out compilers on disk")]
 

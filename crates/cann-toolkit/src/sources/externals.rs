@@ -8,8 +8,8 @@ use crate::disk::tree;
 use crate::error::ToolkitError;
 use crate::sources::imports::{self, Import, ImportKind};
 
-/// What the sources below `dirs` import whose first name is none of `own`: a name of a name in a package counts too,
-/// since it may be a module.
+/// The modules that sources below `dirs` import and whose first name is not in `own`. A name that is imported from a
+/// package counts too, since it may be a module.
 pub fn imported_below(dirs: &[PathBuf], own: &BTreeSet<String>) -> Result<BTreeSet<String>, ToolkitError> {
     let mut names = BTreeSet::new();
     for dir in dirs {

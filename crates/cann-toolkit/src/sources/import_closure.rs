@@ -93,7 +93,7 @@ pub(crate) struct Closure<'a> {
     listed: RefCell<HashMap<PathBuf, Option<Arc<Names>>>>,
 }
 
-/// What an operator takes: of its own sources what counts in its key, and modules from elsewhere.
+/// The modules from elsewhere that an operator takes, and its own sources that count in its key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Externals {
@@ -381,8 +381,8 @@ impl<'a> Closure<'a> {
         Ok(Some(Module { base: package.base, path }))
     }
 
-    /// What Python would import by this name, in the order in which it looks: a package, something that is not in
-    /// Python, a source, bytecode without one, a directory by itself.
+    /// The place that Python would import by this name. It looks for a package, a file that is not Python, a source,
+    /// bytecode without a source and a plain directory, in this order.
     fn place(&self, module: &Module) -> Place {
         let dir = self.dir_of(module);
         let (Some(within), Some(name)) = (dir.parent(), module.path.last()) else { return Place::Nothing };
@@ -430,7 +430,7 @@ impl<'a> Closure<'a> {
     }
 }
 
-/// What a module called `name` is in a directory with these names.
+/// The place of a module called `name` in a directory with these entries.
 fn found_in(names: &Names, name: &str) -> Place {
     let is_file = |entry: &str| names.get(entry) == Some(&false);
     let begin = format!("{name}.");

@@ -154,7 +154,7 @@ impl Sources {
         }
     }
 
-    /// What only this job's kernel depends on: each file by its name below the directory that packages are imported
+    /// The sources that only this job's kernel depends on: each file by its name below the directory that packages are imported
     /// from.
     ///
     /// # Errors

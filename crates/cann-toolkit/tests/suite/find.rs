@@ -50,7 +50,7 @@ fn a_named_path_is_used_or_is_an_error() {
         let search = Search { environment: environment(&variables), ..one.search() };
         let found = search.find().unwrap();
         assert_eq!((found.root.as_path(), found.named_by), (home, PathOrigin::Variable(by)));
-        // What is asked for counts before.
+        // A toolkit that is named comes before.
         let asked = Search { explicit: Some(one.installed.root().to_owned()), ..search };
         let found = asked.find().unwrap();
         assert_eq!((found.root.as_path(), found.named_by), (one.installed.root(), PathOrigin::Caller));
@@ -215,7 +215,7 @@ fn vendors_go_in_their_order() {
     assert_eq!(found.vendors[1].version.as_deref(), Some("9.0.0"));
     assert_eq!(found.vendors[0].packages, ["three_impl"]);
     assert!(found.warnings.len() == 1 && found.warnings[0].contains("none"), "{:?}", found.warnings);
-    // What comes first hides what comes later.
+    // An earlier package hides later ones.
     let ops = OpsInfo::read(&found, &found.platforms.soc(SOC).unwrap()).unwrap();
     let inputs =
         |op_type: &str| (ops.get(op_type).unwrap().vendor.clone(), ops.get(op_type).unwrap().inputs.len());

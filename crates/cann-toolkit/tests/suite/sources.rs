@@ -1,4 +1,4 @@
-//! What only one operator's kernels depend on.
+//! The inputs of one operator's kernels only.
 #![expect(clippy::unwrap_used, reason = "helpers fail the test that calls them")]
 #![expect(clippy::disallowed_methods, reason = "tests change what is on the disk")]
 
@@ -10,7 +10,7 @@ use opkeep_digest::Fingerprint;
 use opkeep_testkit::PlainDigests;
 use opkeep_testkit::toolkit::{Layout, Toolkit, Vendor};
 
-/// What a static operator is made of, and what its helpers are.
+/// The sources of a static operator with its helpers.
 const SQUARE: [&str; 7] = [
     "impl/__init__.py",
     "impl/dynamic/__init__.py",
@@ -170,7 +170,7 @@ fn a_package_does_not_make_its_modules_depend_on_each_other() {
     let init = place.installed.impl_file("dynamic/__init__.py");
     assert!(fs::read_to_string(&init).unwrap().contains("from .relu import relu"));
     assert_eq!(place.names("Square"), SQUARE);
-    // What it imports from elsewhere counts.
+    // Its imports from elsewhere count.
     place
         .installed
         .append(&init, "from impl.util.util_broadcast import total\nfrom .gone import gone\n")
@@ -192,7 +192,7 @@ fn a_package_does_not_make_its_modules_depend_on_each_other() {
         .unwrap();
     let names = place.names("Square");
     assert!(names.contains(&"impl/util/util_select_op_base.py".to_owned()), "{names:?}");
-    // What else that has does not count for it.
+    // Other imports of the package do not count for it.
     assert!(!names.contains(&"impl/util/util_cube_910b.py".to_owned()), "{names:?}");
     // Of a package as a whole, anything may be used.
     place.installed.append(&place.installed.impl_file("relu.py"), "import impl.util\n").unwrap();
@@ -309,7 +309,7 @@ fn fused_operators_count_together() {
     }
 }
 
-/// What is remembered of a file is of its content: an edit is seen by who has looked before.
+/// Scans are kept by the content of a file, so an edit is seen after an earlier look.
 #[test]
 fn an_edit_is_seen_by_who_has_looked_before() {
     let place = Place::new();

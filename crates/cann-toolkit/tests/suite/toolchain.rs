@@ -1,4 +1,4 @@
-//! What all kernels of a toolkit depend on, and what they do not.
+//! The inputs that all kernels of a toolkit share, and files that do not count.
 #![expect(clippy::unwrap_used, reason = "helpers fail the test that calls them")]
 #![expect(clippy::disallowed_methods, reason = "tests change what is on the disk")]
 

@@ -76,7 +76,7 @@ impl Metadata {
         self.honest(FUNCTION_ENTRY, &value)
     }
 
-    /// What the compiler says of `kernel` with this tiling key.
+    /// The compiler's metadata of `kernel` with this tiling key.
     pub(super) fn of(kernel: &Kernel, key: Option<u64>) -> Self {
         let split = kernel.chip.is_split();
         let kernel_type = match kernel.cores {

@@ -183,7 +183,7 @@ impl<'a> Making<'a> {
         if let Some(sizes) = sizes {
             self.sizes_of_arguments(sizes);
         }
-        // What it stands for is larger than its section: the loader provides it.
+        // Its value is larger than its section, since the loader provides it.
         let configuration = Symbol::global("g_opSystemRunCfg", elf::STT_OBJECT, small(data), address, 256);
         self.globals_after_first_function(vec![reserved, vec![configuration]]);
         let symbols = self.finish();

@@ -1,4 +1,4 @@
-//! What goes wrong with which compile, and what was compiled.
+//! Faults of compiles, and the record of compiles.
 
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ impl Rule {
     }
 }
 
-/// What happens to a compile.
+/// A fault of a compile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {

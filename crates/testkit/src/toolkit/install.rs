@@ -90,7 +90,7 @@ impl Installation {
         self.path(&format!("{ARCH}-linux/data/platform_config/{soc}.ini"))
     }
 
-    /// What `set_env.sh` sets; of lists the value, before which that of the process goes on: `path` is that of `PATH`.
+    /// The variables that `set_env.sh` sets. A list continues with the value of the process; `path` is that of `PATH`.
     pub fn environment(&self, path: &str) -> Vec<(&'static str, OsString)> {
         let joined = |(name, values): (&'static str, Vec<PathBuf>)| {
             let mut value = OsString::new();
@@ -194,7 +194,7 @@ impl Installation {
         self.set_rules(&found["rules"])
     }
 
-    /// What was compiled since [`forget`](Self::forget), in the order in which it was begun.
+    /// The compiles since [`forget`](Self::forget), in the order in which it was begun.
     ///
     /// # Errors
     /// The log cannot be read.

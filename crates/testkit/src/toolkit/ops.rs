@@ -14,7 +14,7 @@ pub(super) enum Forms {
     Pattern(&'static str),
 }
 
-/// What an operator is compiled from.
+/// The source of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     /// A Python function for shapes that are known, and its twin for others, which compiles both.

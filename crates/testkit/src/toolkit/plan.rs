@@ -1,4 +1,4 @@
-//! What is to be installed.
+//! The plan of an installation.
 
 use std::io;
 use std::time::Duration;
@@ -15,7 +15,7 @@ pub enum Layout {
     Cann,
 }
 
-/// What an installation may lack.
+/// A part that an installation may lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// `opc`, and `asc_opc`.
@@ -165,7 +165,7 @@ impl Toolkit {
         major.is_some_and(|major| major >= 9)
     }
 
-    /// What the compiler writes into objects.
+    /// The compiler's stamp in objects.
     pub(super) fn stamp(&self) -> String {
         let digits = |range| self.timestamp.get(range).unwrap_or("00");
         format!(

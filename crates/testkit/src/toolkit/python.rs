@@ -52,7 +52,7 @@ const FILES: [(&str, &str); 40] = [
 /// `asc_opc`, which newer releases have.
 const ASC_OPC: (&str, &str) = ("asc_opc_tool/asc_opc.py", include_str!("py/opc_tool/asc_opc.py"));
 
-/// What the toolkit wants of the user's Python. Only the names are there, since the Python of tests may have none.
+/// Modules that the toolkit imports of the user's Python. They are empty here, since the Python of tests may lack them.
 pub(super) const WANTED: [&str; 8] =
     ["attr", "cloudpickle", "decorator", "ml_dtypes", "numpy", "psutil", "scipy", "tornado"];
 

@@ -126,8 +126,8 @@ impl Runner {
         self.run_program(cx, program, &["--help"], self.work_dir()?.path(), interpreter, watched)
     }
 
-    /// What a device compiler reads for a source that includes the headers of the C and C++ libraries: generated sources
-    /// include some of them. Which that are is a matter of the toolkit's release; those that are missing are left out.
+    /// The files that a device compiler reads for a source with the headers of the C and C++ libraries, since generated
+    /// sources include some of them. Each release of the toolkit has its own list; missing headers are left out.
     pub(super) fn preprocess(
         &self,
         cx: &Context<'_>,

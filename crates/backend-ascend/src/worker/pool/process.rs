@@ -27,7 +27,7 @@ pub(super) struct Worker {
     sandbox: JobSandbox,
     /// The directory that it may read and write: each job has one of its own in it.
     directory: ProbeDir,
-    /// None while something is written that is not taken.
+    /// None while a message is written that the worker has not read.
     requests: Option<ChildStdin>,
     answers: mpsc::Receiver<Value>,
     pub(super) log: Output,
@@ -98,8 +98,8 @@ impl Worker {
         Fs::new().move_tree(&self.directory.path().join("job"), to)
     }
 
-    /// What it read since the last job that neither `setup` nor `extra` has, and whether it read files that it made
-    /// elsewhere.
+    /// Files that it read since the last job and that neither `setup` nor `extra` has, and whether it read files that it
+    /// made elsewhere.
     ///
     /// # Errors
     /// Something may have been missed.
@@ -110,8 +110,8 @@ impl Worker {
         self.sandbox.take(self.setup.reach(), extra)
     }
 
-    /// Writes a message, as long as the caller waits: what is longer than a pipe holds has to be taken by the worker, and
-    /// one that makes no progress takes nothing. A caller that waits no longer drops the worker; that ends the writing, too.
+    /// Writes a message while the caller waits: a message longer than a pipe holds must be read by the worker, and a worker
+    /// without progress reads nothing. A caller that stops waiting drops the worker, which ends the writing, too.
     pub(super) fn send(&mut self, message: Vec<u8>, cx: &Context<'_>) -> Result<io::Result<()>, WorkerError> {
         let Some(mut requests) = self.requests.take() else {
             return Ok(Err(io::ErrorKind::BrokenPipe.into()));
@@ -153,7 +153,8 @@ impl Worker {
         }
     }
 
-    /// Waits for the next answer. A worker that gives none is not asked again: dropping it ends it, with all that it started.
+    /// Waits for the next answer. A worker without an answer gets no further request: dropping it ends it and all its
+    /// children.
     pub(super) fn receive(&mut self, cx: &Context<'_>) -> Result<Value, WorkerError> {
         let began = Instant::now();
         loop {

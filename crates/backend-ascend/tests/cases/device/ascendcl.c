@@ -63,8 +63,8 @@ static void note(const char *format, ...) {
     va_end(values);
 }
 
-/* The rest of the line of `control` that begins with `word`, and with `name` behind it, if that is not null. */
-static int told(const char *word, const char *name, char *rest, size_t size) {
+/* Finds the line of `control` that begins with `word` and, unless null, `name`; `rest` receives the remainder. */
+static int setting(const char *word, const char *name, char *rest, size_t size) {
     FILE *file = beside_us("control", "r");
     char line[512], first[64], second[64];
     int found = 0;
@@ -92,11 +92,11 @@ static int nth(const char *call) {
     return ++counted[at].count;
 }
 
-/* The code that the call ends with: as told, else `otherwise`. */
+/* The code that the call ends with: of the setting, or `otherwise`. */
 static int code_of(const char *call, int otherwise, const char *why) {
     char rest[512];
     int at = 0, code = 0, used = 0, number = nth(call);
-    if (told("fail", call, rest, sizeof rest) && sscanf(rest, "%d %d%n", &at, &code, &used) == 2
+    if (setting("fail", call, rest, sizeof rest) && sscanf(rest, "%d %d%n", &at, &code, &used) == 2
         && (at == 0 || at == number)) {
         snprintf(said, sizeof said, "%s", rest + used + (rest[used] == ' '));
         return code;
@@ -108,12 +108,12 @@ static int code_of(const char *call, int otherwise, const char *why) {
 
 static int nothing(const char *call) {
     char rest[512];
-    return told("nothing", call, rest, sizeof rest);
+    return setting("nothing", call, rest, sizeof rest);
 }
 
 static int is_of_framework(void) {
     char rest[512];
-    if (!told("framework", 0, rest, sizeof rest))
+    if (!setting("framework", 0, rest, sizeof rest))
         return 0;
     if (!has_looked)
         context = &framework_context;
@@ -155,7 +155,7 @@ int aclFinalize(void) {
 const char *aclrtGetSocName(void) {
     static char name[512];
     note("aclrtGetSocName");
-    if (!told("soc", 0, name, sizeof name))
+    if (!setting("soc", 0, name, sizeof name))
         return "Ascend910B1";
     if (strcmp(name, "-"))
         return name;
@@ -167,7 +167,7 @@ const char *aclrtGetSocName(void) {
 int aclrtGetDeviceCount(uint32_t *count) {
     char rest[512];
     int code = code_of("aclrtGetDeviceCount", 0, "");
-    *count = told("devices", 0, rest, sizeof rest) ? atoi(rest) : 1;
+    *count = setting("devices", 0, rest, sizeof rest) ? atoi(rest) : 1;
     note("aclrtGetDeviceCount = %d", code);
     return code;
 }

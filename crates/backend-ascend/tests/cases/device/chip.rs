@@ -24,7 +24,7 @@ pub(crate) const TESTS: &[Test] = &[
 ];
 
 fn the_device_is_asked() {
-    let stub = Stub::new().told("soc Ascend910_9391\ndevices 8");
+    let stub = Stub::new().with_control("soc Ascend910_9391\ndevices 8");
     let runtime = stub.runtime();
     assert_eq!(runtime.soc_name().unwrap(), "Ascend910_9391");
     assert_eq!(runtime.device_count().unwrap(), 8);
@@ -37,9 +37,9 @@ fn ascend_is_the_chip_in_this_machine() {
     let dir = place.installed.path("lib64");
     std::fs::create_dir_all(&dir).unwrap();
     std::fs::copy(stub.library(), dir.join("libascendcl.so")).unwrap();
-    let tell = |lines: &str| std::fs::write(dir.join("control"), lines).unwrap();
+    let control = |lines: &str| std::fs::write(dir.join("control"), lines).unwrap();
     let entry = AscendBackend::entry(AscendConfig::new(place.search()));
-    tell("soc Ascend910B1\ndevices 1");
+    control("soc Ascend910B1\ndevices 1");
     let backend = entry.open("ascend").unwrap();
     assert_eq!(
         backend.resolve(&TestContext::new().cx(), &BuildSpec::new("ascend")).unwrap().target,
@@ -47,27 +47,28 @@ fn ascend_is_the_chip_in_this_machine() {
     );
     assert!(backend.loader().is_some());
     assert!(entry.open("Ascend910A").unwrap().loader().is_none(), "it is another chip");
-    tell("soc -\ndevices 0");
+    control("soc -\ndevices 0");
     let error = entry.open("ascend").err().unwrap().to_string();
     assert!(error.contains("finds no device") && error.contains("such as Ascend910B1"), "{error}");
-    // Who names the chip needs no device.
+    // A caller that names the chip needs no device.
     assert!(entry.open("Ascend910B1").unwrap().loader().is_none());
 }
 
 fn no_device_says_why() {
-    let stub = Stub::new().told("soc -\ndevices 0");
+    let stub = Stub::new().with_control("soc -\ndevices 0");
     let error = stub.runtime().soc_name().unwrap_err();
     assert!(matches!(&error, AclError::NoDevice { library, .. } if *library == stub.library()));
     assert!(error.to_string().ends_with("finds no device: can not init soc version"), "{error}");
     assert!(error.help().contains("npu-smi info") && error.help().contains("as the target"));
 
-    let stub = Stub::new().told("soc -\nfail aclrtGetDeviceCount 0 507899 EL0003 driver is not there");
+    let stub =
+        Stub::new().with_control("soc -\nfail aclrtGetDeviceCount 0 507899 EL0003 driver is not there");
     let error = stub.runtime().soc_name().unwrap_err();
     assert!(matches!(error, AclError::NoDevice { .. }));
-    let told = "ACL_ERROR_RT_DRV_INTERNAL_ERROR (507899): EL0003 driver is not there";
-    assert!(error.to_string().contains(told), "{error}");
+    let expected = "ACL_ERROR_RT_DRV_INTERNAL_ERROR (507899): EL0003 driver is not there";
+    assert!(error.to_string().contains(expected), "{error}");
 
-    let stub = Stub::new().told("devices 0");
+    let stub = Stub::new().with_control("devices 0");
     let error = stub.loader().unwrap_err();
     assert!(matches!(error, AclError::NoDevice { text: None, .. }), "{error}");
     stub.assert_all_is_given_back();
@@ -80,8 +81,9 @@ fn no_device_says_why() {
 }
 
 fn the_stub_to_link_with_is_told_apart() {
-    let stub = Stub::new()
-        .told("soc -\nfail aclrtGetDeviceCount 0 100039 in stub mode\nfail aclInit 0 100039 in stub mode");
+    let stub = Stub::new().with_control(
+        "soc -\nfail aclrtGetDeviceCount 0 100039 in stub mode\nfail aclInit 0 100039 in stub mode",
+    );
     for error in [stub.runtime().soc_name().unwrap_err(), stub.loader().unwrap_err()] {
         assert!(matches!(&error, AclError::Stub { library } if *library == stub.library()), "{error}");
         assert!(error.help().contains("devlib"), "{}", error.help());
@@ -99,7 +101,7 @@ fn a_function_is_missed_only_by_who_needs_it() {
     assert!(text.contains(stub.library().to_str().unwrap()) && text.contains("CANN 8.1"), "{text}");
     assert!(error.help().contains("8.1"));
 
-    let stub = Stub::without(&["aclGetRecentErrMsg"]).told("fail aclInit 0 500004 lost");
+    let stub = Stub::without(&["aclGetRecentErrMsg"]).with_control("fail aclInit 0 500004 lost");
     let error = stub.loader().unwrap_err().to_string();
     assert_eq!(error, "`aclInit` failed: ACL_ERROR_DRV_FAILURE (500004)");
 }

@@ -66,14 +66,14 @@ fn each_call_fails_in_turn() {
 
     for (call, times) in calls {
         for nth in 1..=times {
-            let stub = Stub::new().told(&format!("fail {call} {nth} 507000 E19999 test"));
+            let stub = Stub::new().with_control(&format!("fail {call} {nth} 507000 E19999 test"));
             let error = everything(&stub).err();
             let what = format!("{call}, time {nth}: {error:?}");
             if let Some(error) = &error {
-                let told = format!("`{call}` failed: ACL_ERROR_RT_INTERNAL_ERROR (507000): E19999 test");
-                assert!(error.contains(&told) && error.contains("see the runtime's log"), "{what}");
+                let expected = format!("`{call}` failed: ACL_ERROR_RT_INTERNAL_ERROR (507000): E19999 test");
+                assert!(error.contains(&expected) && error.contains("see the runtime's log"), "{what}");
             } else {
-                // Putting a thread's context back, and taking it to unload, come after the last that can be told.
+                // A thread's context is set again, and set to unload, when no error can be reported any more.
                 let late = call == "aclrtSetCurrentContext" && nth > 1;
                 assert!(late || TOLERATED.contains(&call.as_str()), "{what}: nobody noticed");
             }
@@ -89,7 +89,7 @@ fn each_call_fails_in_turn() {
 
 fn a_call_that_gives_nothing_has_failed() {
     for call in ["aclrtMalloc", "aclrtBinaryLoadFromData"] {
-        let stub = Stub::new().told(&format!("nothing {call}"));
+        let stub = Stub::new().with_control(&format!("nothing {call}"));
         let error = everything(&stub).unwrap_err();
         assert!(error.contains(&format!("`{call}` reported success, but gave nothing")), "{error}");
     }
@@ -113,11 +113,11 @@ fn a_failed_launch_leaves_the_kernel_as_it_was() {
     // A kernel with two arguments that reads three: the stand-in's device stumbles.
     let kernel = load(&stub, &artifact("add_1"), &job("Square", 1)).unwrap();
     let error = launch(&*kernel, &[&[1.0; 4]]).unwrap_err().to_string();
-    let told = "`aclrtSynchronizeStream` failed: ACL_ERROR_RT_AICORE_EXCEPTION (507015): the kernel met a bad address";
-    assert!(error.contains(told) && error.contains("compiled for this chip?"), "{error}");
+    let expected = "`aclrtSynchronizeStream` failed: ACL_ERROR_RT_AICORE_EXCEPTION (507015): the kernel met a bad address";
+    assert!(error.contains(expected) && error.contains("compiled for this chip?"), "{error}");
     stub.assert_memory_is_freed();
 
-    let stub = Stub::new().told("fail aclrtMalloc 2 207001 no memory");
+    let stub = Stub::new().with_control("fail aclrtMalloc 2 207001 no memory");
     let (artifact, job) = square();
     let kernel = load(&stub, &artifact, &job).unwrap();
     let error = launch(&*kernel, &[&[2.0; 4]]).unwrap_err().to_string();

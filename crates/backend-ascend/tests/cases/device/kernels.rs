@@ -165,7 +165,7 @@ fn older_runtimes_load_from_files() {
 }
 
 fn a_frameworks_runtime_stays_as_it_was() {
-    let stub = Stub::new().told("framework");
+    let stub = Stub::new().with_control("framework");
     let (artifact, job) = square();
     let kernel = load(&stub, &artifact, &job).unwrap();
     assert_eq!(launch(&*kernel, &[&[3.0; 4]]).unwrap(), [9.0; 4]);

@@ -1,4 +1,4 @@
-//! What does not fit is refused before the device is touched.
+//! Kernels and buffers that do not fit are refused before the device is touched.
 
 use opkeep_artifact::Artifact;
 use opkeep_backend::{BackendError, Buffer, LoadedKernel, Loader, Unsupported};
@@ -23,7 +23,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("refusals::buffers_that_do_not_fit_are_named", buffers_that_do_not_fit_are_named),
 ];
 
-/// What the loader says of it; the device was not asked.
+/// The loader's error; the device was not asked.
 fn refusal(stub: &Stub, loader: &dyn Loader, artifact: &Artifact) -> String {
     let before = stub.log();
     let problem = match loader.load(artifact, &job("Square", 1)).map(|_| ()) {
@@ -78,9 +78,9 @@ fn artifacts_that_cannot_be_launched_are_not_loaded() {
         ),
         (|meta| meta.schedule_mode = Some(256), "schedule_mode"),
     ];
-    for (change, told) in changes {
+    for (change, expected) in changes {
         let problem = refusal(&stub, &loader, &changed("square_1", change));
-        assert!(problem.contains(told), "{told}: {problem}");
+        assert!(problem.contains(expected), "{expected}: {problem}");
     }
     let cut = Artifact { metadata: b"{".to_vec(), ..artifact("square_1") };
     assert!(refusal(&stub, &loader, &cut).contains("JSON"));
@@ -134,8 +134,8 @@ fn a_kernel_that_is_not_there_is_named() {
     match load(&stub, &artifact, &job("Square", 1)).map(|_| ()) {
         Err(BackendError::Load { kernel, problem }) => {
             assert_eq!(kernel, "nobody__kernel0");
-            let told = "`aclrtBinaryGetFunction` failed: ACL_ERROR_RT_KERNEL_LOOKUP (507027): no kernel nobody__kernel0";
-            assert!(problem.starts_with(told), "{problem}");
+            let expected = "`aclrtBinaryGetFunction` failed: ACL_ERROR_RT_KERNEL_LOOKUP (507027): no kernel nobody__kernel0";
+            assert!(problem.starts_with(expected), "{problem}");
             assert!(problem.ends_with("validate the object with its `.json`"), "{problem}");
         }
         other => panic!("{other:?}"),

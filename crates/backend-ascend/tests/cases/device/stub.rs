@@ -49,13 +49,13 @@ impl Stub {
         Self { dir }
     }
 
-    /// What it is to do from now on: lines of `control`.
-    pub(crate) fn told(self, lines: &str) -> Self {
-        self.tell(lines);
+    /// Sets its behaviour from now on: lines of `control`.
+    pub(crate) fn with_control(self, lines: &str) -> Self {
+        self.control(lines);
         self
     }
 
-    pub(crate) fn tell(&self, lines: &str) {
+    pub(crate) fn control(&self, lines: &str) {
         std::fs::write(self.dir.path().join("control"), lines).unwrap();
     }
 

@@ -33,7 +33,7 @@ pub(crate) fn again() {
         let error = bench.error(&square());
         assert!(error.contains("Another process is using this dir"), "{driver:?}: {error}");
         assert_eq!(bench.compiles(), 4, "{driver:?}: it is tried once more, and not for ever");
-        // What cannot go well is not tried again.
+        // A compile that cannot succeed is not tried again.
         let fail = Fault::Fail { code: "E80012".to_owned(), message: "no".to_owned() };
         bench.rules(&[Rule::new(fail)]);
         bench.error(&square());

@@ -110,7 +110,7 @@ pub(crate) fn killed() {
         assert!(alive());
         child.kill().unwrap();
         child.wait().unwrap();
-        // What `opc`, a shell script, had started may run to its own end; a worker's group may not.
+        // Children of `opc`, a shell script, may run to their own end; a worker's group may not.
         if driver == Driver::Workers {
             wait_for("the worker is gone", || !alive());
             wait_for("no process works there", || processes(&dir.join("work")) == 0);

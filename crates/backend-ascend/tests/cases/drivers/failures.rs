@@ -17,7 +17,7 @@ pub(crate) fn failures() {
         assert!(command.contains(if driver == Driver::Process { "opc" } else { "compile_op" }), "{command}");
         let log = std::fs::read_to_string(log.unwrap()).unwrap();
         assert!(log.contains("E80012"), "{log}");
-        // What failed once is no verdict.
+        // One failure is no verdict.
         bench.made(&square());
         bench.rules(&[Rule::new(Fault::CompilerFails { attempts: 3 })]);
         assert!(bench.error(&square()).contains("E40021"), "{}", bench.error(&square()));

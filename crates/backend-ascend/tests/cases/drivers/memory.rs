@@ -1,4 +1,4 @@
-//! What workers remember must be what is there, and where the toolkit's programs run must not matter.
+//! Workers must notice changed files, and the directory that the toolkit's programs run in must not matter.
 
 use super::*;
 
@@ -32,7 +32,7 @@ fn pids(bench: &Bench) -> Vec<u32> {
     bench.place.installed.compiles().unwrap().into_iter().map(|compile| compile.pid).collect()
 }
 
-/// What is no module may have been read when the worker was started.
+/// Files that are no modules may have been read when the worker was started.
 pub(crate) fn dismissed() {
     let bench = Bench::settled(Driver::Workers);
     bench.backend.toolchain(&TestContext::new().cx()).unwrap();
@@ -77,7 +77,7 @@ pub(crate) fn namesakes() {
         let by_process = alone.compile(&TestContext::new().cx(), &request).unwrap();
         assert!(by_worker.object == by_process.object, "not as by a process");
     }
-    // What they import is watched as the toolkit's own modules are.
+    // Their imports are watched as the toolkit's own modules are.
     let helper = bench.place.below("ann/own_impl/helper.py");
     let before = pids(&bench).len();
     let first = bench.made(&jobs[0]).object;

@@ -103,7 +103,7 @@ struct Bench {
     spec: ResolvedSpec,
 }
 
-/// What came of a compile, and the directory that it was in.
+/// The result of a compile, and its directory.
 type Outcome = (TempDir, Result<Artifact, BackendError>);
 
 impl Bench {

@@ -1,4 +1,4 @@
-//! What operators of the stand-in that must be asked answer, written down by hand, and whether a network's jobs keep to
+//! The answers of the stand-in's operators that must be asked, written down by hand, and whether a network's jobs keep to
 //! what their operators take.
 
 use std::cell::RefCell;

@@ -1,4 +1,4 @@
-//! What the tests share: a stand-in toolkit in a directory of its own, and jobs.
+//! Helpers of the tests: a stand-in toolkit in a directory of its own, and jobs.
 #![allow(dead_code, reason = "each file of tests uses a part of this")]
 #![allow(
     clippy::unwrap_used,

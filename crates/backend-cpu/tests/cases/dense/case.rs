@@ -73,7 +73,7 @@ impl Case {
         let before = Buffer::of_f32(&vec![-0.0; self.expected.len() + 100]);
         let mut output = Buffer::of_f32(&vec![-0.0; self.expected.len() + 100]);
         let range = inner(self.expected.len());
-        // What a kernel does not write must not look like a result.
+        // Bytes that a kernel does not write must not look like a result.
         output.bytes_mut()[range.clone()].fill(0xa5);
         kernel.launch(
             &inputs,

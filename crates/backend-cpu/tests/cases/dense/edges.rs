@@ -1,4 +1,4 @@
-//! What random numbers do not reach: nothing to compute, more than can be computed, numbers that are none.
+//! Cases that random numbers do not reach: nothing to compute, more than can be computed, NaN.
 
 use libtest_mimic::{Failed, Trial};
 use opkeep_backend::{Backend, Support};
@@ -90,7 +90,7 @@ fn nan() -> Result<(), Failed> {
     Ok(())
 }
 
-/// What ONNX Runtime 1.31 gives for windows that reach beyond the padding: that is not counted.
+/// The results of ONNX Runtime 1.31 for windows that reach beyond the padding, which it does not count.
 fn means() -> Result<(), Failed> {
     let x: Vec<f32> = (0..28).map(|at| (at * 7 % 19) as f32 - 6.0).collect();
     let counted = [0.75, 2.75, 1.125, 2.166667, 4.0, 0.25, 1.222222, 2.0, 2.666667];

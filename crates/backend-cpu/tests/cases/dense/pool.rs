@@ -5,7 +5,7 @@ use opkeep_ops::{bool_attr, int_attr, ints_attr, str_attr};
 
 use crate::dense::case::{Case, Random};
 
-/// What becomes of a window.
+/// The function of a window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Kind {
     Max,
@@ -114,7 +114,7 @@ impl Pool {
         y
     }
 
-    /// What becomes of the window of these places.
+    /// The value of the window of these places.
     fn value(&self, plane: &[f32], dims: [Dim; 3], places: impl Iterator<Item = [i64; 3]>) -> f64 {
         let (mut elements, mut padding) = (Vec::new(), 0);
         for place in places {

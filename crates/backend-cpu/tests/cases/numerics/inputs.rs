@@ -1,4 +1,4 @@
-//! What the operators are tried on.
+//! The inputs of the operators.
 
 use crate::common::numbers;
 

@@ -1,4 +1,4 @@
-//! What each operator must give, written from the IR's formulas and not from ours.
+//! The expected result of each operator, written from the IR's formulas and not from ours.
 
 use std::f64::consts::PI;
 

@@ -39,7 +39,7 @@ pub(crate) fn trials(compiler: &str, backend: &Arc<CpuBackend>) -> Vec<Trial> {
     trials
 }
 
-/// What an operator makes of inputs: element type, shape, bytes.
+/// The outputs of an operator: element type, shape, bytes.
 fn run(
     backend: &CpuBackend,
     op_type: &str,
@@ -207,7 +207,7 @@ fn logic(backend: &CpuBackend, op_type: &str, truth: Truth) -> Result<(), Failed
     if found == expected { Ok(()) } else { Err(format!("{found:?}").into()) }
 }
 
-/// What whole numbers give, before they are cut to their bits.
+/// A function of whole numbers, before its result is cut to its bits.
 type WholeFn = fn(i128, i128) -> i128;
 
 const WHOLE: [(&str, WholeFn); 23] = [

@@ -95,7 +95,7 @@ fn powers_of_e_are_within_two_units() {
     node.case("SoftmaxV2", &[], judge).run(&plain).unwrap();
 }
 
-/// What is rewritten is what counts, and nothing else does.
+/// The rewritten job counts, and nothing else does.
 #[test]
 fn rewritten_kernels_have_other_sources() {
     use opkeep_backend::Backend as _;

@@ -141,7 +141,7 @@ pub(crate) fn long_sums() -> Vec<Case> {
     cases
 }
 
-/// What is no number goes through sums and choices; nothing at all gives what is neutral.
+/// NaN goes through sums and choices; no elements give the neutral element.
 pub(crate) fn odd_values() -> Vec<Case> {
     let mut cases = Vec::new();
     let (nan, inf) = (f32::NAN, f32::INFINITY);
@@ -234,7 +234,7 @@ pub(crate) fn softmaxes() -> Vec<Case> {
                 let most =
                     group.iter().map(|place| f64::from(values[*place])).fold(f64::NEG_INFINITY, f64::max);
                 let total: f64 = group.iter().map(|place| (f64::from(values[*place]) - most).exp()).sum();
-                // What is subtracted is rounded to a float; so the exponents are off, and the powers with them.
+                // The subtrahend is rounded to a float, so the exponents are off, and the powers with them.
                 let off = |below: f64| below.exp() * (4e-7 + 6e-8 * below.abs()) / total;
                 let total_off: f64 = group
                     .iter()

@@ -1,4 +1,4 @@
-//! What the tests share: a stand-in toolkit in a directory of its own, and jobs.
+//! Helpers of the tests: a stand-in toolkit in a directory of its own, and jobs.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -48,7 +48,7 @@ impl Place {
         toolchain(&self.found(), &PlainDigests::default()).unwrap()
     }
 
-    /// What a kernel of this operator depends on.
+    /// The fingerprint of this operator's sources.
     pub(crate) fn sources(&self, op_type: &str) -> Result<Fingerprint, ToolkitError> {
         sources(&self.found(), &job(op_type), &spec())
     }
