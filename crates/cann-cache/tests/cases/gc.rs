@@ -17,7 +17,7 @@ use opkeep_cann_cache::{FileGroupKind, GcOptions, GcProgress, gc};
 use rustix::fs::{FlockOperation, fcntl_lock};
 
 const HOUR: Duration = Duration::from_secs(3600);
-/// The user and group `nobody` of most systems; that it has a name does not matter.
+/// The user and group `nobody` of most systems; the ids need no names.
 const NOBODY: u32 = 65_534;
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -28,7 +28,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         })
     };
     let mounts = Mounted::new(&Cache::new().dir()).is_some();
-    // This user may become another one, who may run this program.
+    // This user may become another one with permission to run this program.
     let has_other_user = command("try", Path::new("/dev/null"), 0).uid(NOBODY).gid(NOBODY).status().is_ok();
     vec![
         test("a_cache_that_cann_collects_is_left_alone", a_cache_that_cann_collects_is_left_alone),
@@ -48,10 +48,10 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// Does `action` with the file or directory at `path`, as the other process.
+/// Runs `action` on the file or directory at `path`, in the other process.
 pub(crate) fn other_process(action: &str, path: &Path, number: &str) {
     match action {
-        // As CANN does: opens it to append, and locks the whole file.
+        // As CANN does: opens it for appending, and locks the complete file.
         "lock" => {
             let file = fs::File::options().append(true).create(true).read(true).open(path).unwrap();
             fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive).unwrap();

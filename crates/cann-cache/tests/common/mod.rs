@@ -1,4 +1,4 @@
-//! A cache of CANN, made file by file, with ages.
+//! A cache of CANN that a test writes file by file, with ages.
 
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 #![expect(clippy::disallowed_methods, reason = "tests make caches by hand")]

@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn no_file_stands_beside_another_programs() {
+    fn no_file_is_placed_beside_a_foreign_one() {
         for file in ALL {
             let mut at = 0;
             loop {
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_folder_of_the_rank_is_another() {
+    fn only_the_directory_of_the_rank_differs() {
         for (path, expected) in [
             ("./rank_1/", "./rank_12/"),
             ("/x/rank_1/kernel_meta_temp_dir/", "/x/rank_12/kernel_meta_temp_dir/"),

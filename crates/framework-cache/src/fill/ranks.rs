@@ -41,7 +41,7 @@ pub(crate) struct Rank<'a> {
     /// Stems of kernels with descriptors that were, or would be, quarantined.
     gone: Vec<&'a str>,
     /// The quarantines of this cache, the newest first.
-    asides: Vec<Dir>,
+    run_dirs: Vec<Dir>,
 }
 
 /// The ranks under `base`: those that were scanned, those in the map, and those whose caches are missing.
@@ -106,26 +106,26 @@ impl<'a> Rank<'a> {
             let device = u32::try_from(device).unwrap_or(u32::MAX);
             evidence.entry(device).or_insert_with(|| INITIALIZE.to_owned());
         }
-        let asides = runs(&cache_dir.path);
+        let run_dirs = runs(&cache_dir.path);
         if evidence.is_empty() {
-            evidence = devices_of(&asides);
+            evidence = devices_of(&run_dirs);
         }
         let device = device(&name, &evidence, map);
         let (path, gone) = (cache_dir.path.clone(), gone_described);
-        Self { path, dir, intact, device, left, described, own: None, gone, asides, name }
+        Self { path, dir, intact, device, left, described, own: None, gone, run_dirs, name }
     }
 
     /// A rank without a cache.
     fn lost(base: &Path, name: String, map: &DeviceMap) -> Self {
         let path = base.join(format!("rank_{name}")).join("kernel_meta");
-        let asides = runs(&path);
+        let run_dirs = runs(&path);
         let device = match Dir::open_quietly(&path) {
             Ok(_) => Err(DeviceError::Unscanned { base: base.to_owned() }),
-            Err(_) => device(&name, &devices_of(&asides), map),
+            Err(_) => device(&name, &devices_of(&run_dirs), map),
         };
         let (intact, left) = (BTreeMap::new(), BTreeMap::new());
         let (described, gone) = (Vec::new(), Vec::new());
-        Self { path, dir: None, intact, device, left, described, own: None, gone, asides, name }
+        Self { path, dir: None, intact, device, left, described, own: None, gone, run_dirs, name }
     }
 
     /// Whether this rank, with the index `at`, lacks the kernel of `sources`.
@@ -188,15 +188,15 @@ impl<'a> Rank<'a> {
         {
             own = read_socs(dir, "", &self.gone);
         }
-        for aside in &self.asides {
+        for run_dir in &self.run_dirs {
             if !own.is_empty() {
                 break;
             }
-            let names = aside.entries().unwrap_or_default();
+            let names = run_dir.entries().unwrap_or_default();
             let stems: Vec<&str> =
                 names.iter().filter_map(|name| name.name.to_str()?.strip_suffix(".info")).collect();
-            let run = aside.path().file_name().unwrap_or_default().to_string_lossy();
-            own = read_socs(aside, &format!("../kernel_meta{QUARANTINE}/{run}/"), &stems);
+            let run = run_dir.path().file_name().unwrap_or_default().to_string_lossy();
+            own = read_socs(run_dir, &format!("../kernel_meta{QUARANTINE}/{run}/"), &stems);
         }
         own
     }
@@ -243,9 +243,9 @@ fn runs(path: &Path) -> Vec<Dir> {
 }
 
 /// The devices in the names of quarantined files, each with a file.
-fn devices_of(asides: &[Dir]) -> BTreeMap<u32, String> {
+fn devices_of(run_dirs: &[Dir]) -> BTreeMap<u32, String> {
     let mut devices = BTreeMap::new();
-    for name in asides.iter().flat_map(|aside| aside.entries().unwrap_or_default()) {
+    for name in run_dirs.iter().flat_map(|run_dir| run_dir.entries().unwrap_or_default()) {
         let file = name.name.to_string_lossy().into_owned();
         if let Some((stem, _)) = file.rsplit_once('.')
             && let Some(stem) = Stem::of(stem)

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_come_apart() {
+    fn names_are_split_into_parts() {
         let of = |stem| Stem::of(stem).map(|stem| (stem.kernel, stem.device));
         assert_eq!(of("square_12484080525657478220_2"), Some(("square_12484080525657478220", 2)));
         assert_eq!(of("te_fusion_a_b_7_10"), Some(("te_fusion_a_b_7", 10)));
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_are_overwritten_where_the_name_stands() {
+    fn devices_are_overwritten_at_the_position_of_the_name() {
         let mut bytes = b"a_7_3__kernel0\0a_7_12 a_7_ b_7_3 a_7_3".to_vec();
         without_device(&mut bytes, "a_7");
         assert_eq!(bytes, b"a_7_0__kernel0\0a_7_00 a_7_ b_7_3 a_7_0");

@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_is_read_and_nothing_else() {
+    fn written_lines_are_read_and_nothing_else() {
         let seen = FileState { id: FileId { dev: u64::MAX, ino: 2 }, len: 3, mtime: -4, ctime: i64::MAX };
         let entry = |file: &str, below| Entry::new(7, file, below, &seen, "torn\nline");
         let sha256 = || Digest::of(b"").to_string();

@@ -164,7 +164,7 @@ mod tests {
     use opkeep_cann_meta::file_names::FileSet;
 
     #[test]
-    fn what_is_locked_stays_even_by_force() {
+    fn locked_files_stay_even_with_force() {
         let item = |in_use| Item {
             kind: ItemKind::Kernel,
             name: "a".to_owned(),

@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_above_are_found_however_a_path_is_spelled() {
+    fn parent_directories_are_found_for_every_form_of_a_path() {
         for (path, expected) in [
             ("a/b", "a"),
             ("a", "."),
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_are_known_by_their_names() {
+    fn directories_are_recognised_by_their_names() {
         let said = |text: &str| Some(text.to_owned());
         for (path, expected) in [
             ("/a/kernel_meta", Some((Kind::MindSpore, None, None))),

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_known_of_both_is_compared() {
+    fn only_fields_known_for_both_are_compared() {
         let unknown = Built { family: None, flags: 0x9a_0000, ..B };
         let host = Built { machine: Machine(62), family: None, flags: 0 };
         for (built, target, runs) in [

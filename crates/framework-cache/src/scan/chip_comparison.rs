@@ -151,7 +151,7 @@ mod tests {
     const B: Built = Built { machine: ASCEND, family: Some(Family::Ascend910B), flags: 0x93_0000 };
 
     #[test]
-    fn the_odd_ones_are_those_that_nothing_confirms() {
+    fn odd_kernels_are_those_that_nothing_confirms() {
         use Group::{Chips, Hosts};
         let (a, b, x) = (Chips(Family::Ascend910), Chips(Family::Ascend910B), Hosts(62));
         let odd = |kernels: &[(Group, bool)]| {

@@ -1,4 +1,4 @@
-//! Genuine kernels, put where frameworks keep them: nothing is wrong with any.
+//! Genuine kernels in directories as of frameworks have no findings.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -18,16 +18,14 @@ pub(crate) fn trials() -> Vec<Trial> {
         ("the same kernels in canns cache", cann),
     ];
     let trial = |(name, test): (&'static str, Test)| match corpus::directory() {
-        Some(folder) => {
-            Trial::test(name, move || test(&folder).map_err(|error| Failed::from(error.to_string())))
-        }
+        Some(dir) => Trial::test(name, move || test(&dir).map_err(|error| Failed::from(error.to_string()))),
         None => corpus::absent(name),
     };
     tests.into_iter().map(trial).collect()
 }
 
-/// Asserts that all in the caches below `base` is whole; how many kernels there are.
-fn whole(base: &Path, kind: Kind) -> Result<usize, Box<dyn Error>> {
+/// Asserts that all items in the caches below `base` are intact. Returns the number of kernels.
+fn intact(base: &Path, kind: Kind) -> Result<usize, Box<dyn Error>> {
     let options = ScanOptions::new(NonZeroUsize::MIN);
     let mut kernels = 0;
     for place in find(base)?.caches {
@@ -46,27 +44,27 @@ fn whole(base: &Path, kind: Kind) -> Result<usize, Box<dyn Error>> {
 
 fn akg(corpus: &Path) -> Result<(), Box<dyn Error>> {
     let base = tempfile::tempdir()?;
-    let folder = base.path().join("akg_kernel_meta");
-    fs::create_dir(&folder)?;
+    let dir = base.path().join("akg_kernel_meta");
+    fs::create_dir(&dir)?;
     for file in corpus::files(&corpus.join("mindspore/akg-cpu"))? {
-        fs::copy(&file, folder.join(file.file_name().ok_or("a file has a name")?))?;
+        fs::copy(&file, dir.join(file.file_name().ok_or("a file has a name")?))?;
     }
-    assert_eq!(whole(base.path(), Kind::Akg)?, 4);
+    assert_eq!(intact(base.path(), Kind::Akg)?, 4);
     Ok(())
 }
 
-/// Copies every kernel that has both files to `folder`, called as its `.json` says.
-fn copy_pairs(corpus: &Path, folder: impl Fn(&Path) -> std::path::PathBuf) -> Result<usize, Box<dyn Error>> {
+/// Copies every kernel that has both files to `dir`, under the name in its `.json`.
+fn copy_pairs(corpus: &Path, dir: impl Fn(&Path) -> std::path::PathBuf) -> Result<usize, Box<dyn Error>> {
     let mut stems = BTreeSet::new();
     for part in ["mindspore/wheel270-ascend", "cann"] {
         for object in corpus::files_ending(&corpus.join(part), &["o"])? {
             let json: serde_json::Value = serde_json::from_slice(&fs::read(object.with_extension("json"))?)?;
             let name = json["binFileName"].as_str().ok_or("a kernel says its file")?.to_owned();
-            let folder = folder(&object);
-            fs::create_dir_all(&folder)?;
-            fs::copy(&object, folder.join(format!("{name}.o")))?;
-            fs::copy(object.with_extension("json"), folder.join(format!("{name}.json")))?;
-            stems.insert(folder.join(name));
+            let dir = dir(&object);
+            fs::create_dir_all(&dir)?;
+            fs::copy(&object, dir.join(format!("{name}.o")))?;
+            fs::copy(object.with_extension("json"), dir.join(format!("{name}.json")))?;
+            stems.insert(dir.join(name));
         }
     }
     Ok(stems.len())
@@ -80,7 +78,7 @@ fn packages(corpus: &Path) -> Result<(), Box<dyn Error>> {
     };
     let kernels = base.path().join("op_impl/ai_core/tbe/kernel");
     let copied = copy_pairs(corpus, |object| kernels.join(soc(object)).join("some_op"))?;
-    assert_eq!(whole(base.path(), Kind::Package)?, copied);
+    assert_eq!(intact(base.path(), Kind::Package)?, copied);
     assert!(copied >= 10, "{copied}");
     Ok(())
 }
@@ -91,6 +89,6 @@ fn cann(corpus: &Path) -> Result<(), Box<dyn Error>> {
         if object.to_string_lossy().contains("ascend310p") { "Ascend310P3" } else { "Ascend910B2" }
     };
     let copied = copy_pairs(corpus, |object| base.path().join("kernel_cache").join(soc(object)))?;
-    assert_eq!(whole(base.path(), Kind::Cann)?, copied);
+    assert_eq!(intact(base.path(), Kind::Cann)?, copied);
     Ok(())
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use crate::CHILD;
-use crate::common::broken::{Repair, Torn, age_all, broken_caches, findings, look_at_all};
+use crate::common::broken::{DamagedRank, Repair, age_all, broken_caches, findings, scan_all};
 use libtest_mimic::Trial;
 use opkeep_framework_cache::fill::{DeviceMap, FillOptions, FillReport, ScannedCache, fill};
 use opkeep_framework_cache::quarantine::{QuarantineProgress, RepairError, RunId, SkipCause};
@@ -35,8 +35,8 @@ pub(crate) fn trials() -> Vec<Trial> {
         test("a_repair_that_is_killed_is_finished_by_another", a_repair_that_is_killed_is_finished),
         test("an_undo_that_is_killed_can_be_repeated", an_undo_that_is_killed_can_be_repeated),
         test("an_undo_of_a_fill_that_is_killed_can_be_repeated", an_undo_of_a_fill_that_is_killed),
-        test("a_locked_cache_is_left_alone", who_holds_the_lock_of_a_cache),
-        test("a_locked_kernel_is_left_alone", who_holds_the_lock_of_a_kernel),
+        test("a_locked_cache_is_left_alone", a_locked_cache_is_not_repaired),
+        test("a_locked_kernel_is_left_alone", a_locked_kernel_is_not_repaired),
         test("a_rank_that_is_locked_is_not_filled", a_rank_that_is_locked_is_not_filled),
         test("files_that_were_opened_since_the_scan_stay", files_that_were_opened_since_the_scan_stay),
         test(
@@ -55,7 +55,7 @@ fn child(what: &str, path: &Path, how: &str) {
     match what {
         "repair" => {
             let step = dies_at(how);
-            Repair { observe: &|_| step(), ..Repair::new() }.mend_all(path);
+            Repair { observe: &|_| step(), ..Repair::new() }.repair_all(path);
         }
         "undo" => {
             let step = dies_at(how);
@@ -72,11 +72,11 @@ fn child(what: &str, path: &Path, how: &str) {
             std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
         }
         "mend" => {
-            for scan in look_at_all(path) {
-                match Repair::new().mend(&scan) {
-                    Ok(aside) => {
-                        aside.moved.iter().for_each(|moved| println!("moved {}", moved.files.join(" ")));
-                        aside.skipped.iter().for_each(|left| println!("left {}", left.cause));
+            for scan in scan_all(path) {
+                match Repair::new().repair(&scan) {
+                    Ok(report) => {
+                        report.moved.iter().for_each(|moved| println!("moved {}", moved.files.join(" ")));
+                        report.skipped.iter().for_each(|left| println!("left {}", left.cause));
                     }
                     Err(error) => println!("error {error}"),
                 }
@@ -86,7 +86,7 @@ fn child(what: &str, path: &Path, how: &str) {
     }
 }
 
-/// Kills this process when it is called for this time.
+/// Kills this process at call `number`.
 fn dies_at(number: &str) -> impl Fn() {
     let left = Cell::new(number.parse::<u32>().unwrap());
     move || {
@@ -122,11 +122,11 @@ fn some_broken(base: &Path) {
     fs::remove_file(path(1, "json")).unwrap();
     fs::create_dir(rank.dir(base).join("tbe_prebuild_res")).unwrap();
     fs::write(rank.dir(base).join("tbe_prebuild_res/a.json"), "").unwrap();
-    let folder = base.join("kernel_cache/Ascend910B2");
+    let dir = base.join("kernel_cache/Ascend910B2");
     let kernel = cann_kernel("Ascend910B2", 1);
-    kernel.write(&folder).unwrap();
-    fs::write(folder.join(format!("{}.json", kernel.stem)), "").unwrap();
-    fs::write(folder.join(format!("{}.lock", kernel.stem)), "").unwrap();
+    kernel.write(&dir).unwrap();
+    fs::write(dir.join(format!("{}.json", kernel.stem)), "").unwrap();
+    fs::write(dir.join(format!("{}.lock", kernel.stem)), "").unwrap();
     age_all(base);
 }
 
@@ -164,8 +164,8 @@ fn a_repair_that_is_killed_can_be_undone() {
 fn a_repair_that_is_killed_is_finished() {
     let nothing = |_: &Path| {};
     killed_at_each_step("repair", nothing, |base, before| {
-        let again = Repair::new().mend_all(base);
-        assert!(again.iter().all(|aside| aside.skipped.is_empty()), "{again:?}");
+        let again = Repair::new().repair_all(base);
+        assert!(again.iter().all(|report| report.skipped.is_empty()), "{again:?}");
         assert_eq!(findings(base), 0);
         for _ in 0..2 {
             undo_all(base, &|| {});
@@ -175,8 +175,8 @@ fn a_repair_that_is_killed_is_finished() {
 }
 
 fn an_undo_that_is_killed_can_be_repeated() {
-    let mend = |base: &Path| drop(Repair::new().mend_all(base));
-    killed_at_each_step("undo", mend, |base, before| {
+    let repair = |base: &Path| drop(Repair::new().repair_all(base));
+    killed_at_each_step("undo", repair, |base, before| {
         if !quarantines(base).unwrap().is_empty() {
             undo_all(base, &|| {});
         }
@@ -204,7 +204,7 @@ fn an_undo_of_a_fill_that_is_killed() {
 }
 
 fn fill_all(base: &Path) -> FillReport {
-    let surveys = look_at_all(base);
+    let surveys = scan_all(base);
     let caches: Vec<_> = surveys.iter().map(|scan| ScannedCache { scan, moved: &[] }).collect();
     fill(&caches, &FillOptions::new(&RunId::now(), &DeviceMap::default()))
 }
@@ -230,7 +230,7 @@ impl Drop for Holder {
     }
 }
 
-fn who_holds_the_lock_of_a_cache() {
+fn a_locked_cache_is_not_repaired() {
     let base = tempfile::tempdir().unwrap();
     broken_caches(base.path());
     let rank = base.path().join("rank_0/kernel_meta");
@@ -242,23 +242,23 @@ fn who_holds_the_lock_of_a_cache() {
         (base.path().join("akg_kernel_meta/akg_build_tmp.key"), "record"),
     ] {
         let scan = || {
-            let surveys = look_at_all(base.path()).into_iter();
+            let surveys = scan_all(base.path()).into_iter();
             surveys.filter(|scan| lock.starts_with(&scan.cache.path)).last().unwrap()
         };
         let holder = Holder::of(&lock, how);
         let before = DirSnapshot::of(base.path()).unwrap();
         let repair = Repair { force: true, ..Repair::new() };
         for dry_run in [false, true] {
-            let error = Repair { dry_run, run: repair.run.clone(), ..repair }.mend(&scan()).unwrap_err();
+            let error = Repair { dry_run, run: repair.run.clone(), ..repair }.repair(&scan()).unwrap_err();
             assert!(matches!(&error, RepairError::Locked { lock: said } if *said == lock), "{error:?}");
             assert!(error.to_string().contains("nothing was changed"), "{error}");
         }
         assert_eq!(DirSnapshot::of(base.path()).unwrap(), before);
         drop(holder);
-        let mended = repair.mend(&scan()).unwrap();
+        let mended = repair.repair(&scan()).unwrap();
         assert!(mended.skipped.is_empty() && !mended.moved.is_empty(), "{mended:?}");
 
-        // Putting back waits for them too.
+        // A restore fails for the same locks.
         let run = newest(quarantines(base.path()).unwrap()).pop().unwrap();
         let holder = Holder::of(&lock, how);
         let options = RestoreOptions::new(false);
@@ -269,46 +269,46 @@ fn who_holds_the_lock_of_a_cache() {
     }
 }
 
-fn who_holds_the_lock_of_a_kernel() {
+fn a_locked_kernel_is_not_repaired() {
     let base = tempfile::tempdir().unwrap();
-    let folder = base.path().join("kernel_cache/Ascend910B2");
+    let dir = base.path().join("kernel_cache/Ascend910B2");
     let kernels: Vec<_> = (0..3).map(|number| cann_kernel("Ascend910B2", number)).collect();
     for kernel in &kernels {
-        kernel.write(&folder).unwrap();
-        fs::write(folder.join(format!("{}.json", kernel.stem)), "").unwrap();
+        kernel.write(&dir).unwrap();
+        fs::write(dir.join(format!("{}.json", kernel.stem)), "").unwrap();
     }
-    let lock = |at: usize| folder.join(format!("{}.lock", kernels[at].stem));
+    let lock = |at: usize| dir.join(format!("{}.lock", kernels[at].stem));
     fs::write(lock(0), "").unwrap();
     fs::write(lock(2), "").unwrap();
     age_all(base.path());
 
-    // Held when it was judged, and taken since, by a kernel that had no lock file and by one that had.
+    // One lock is held during the scan; two are taken after it, one of them without an earlier lock file.
     let first = Holder::of(&lock(0), "record");
-    let scan = look_at_all(base.path()).pop().unwrap();
+    let scan = scan_all(base.path()).pop().unwrap();
     let others = [1, 2].map(|at| Holder::of(&lock(at), "record"));
-    let aside = Repair { force: true, ..Repair::new() }.mend(&scan).unwrap();
-    assert!(aside.moved.is_empty() && aside.skipped.len() == 3, "{aside:?}");
+    let report = Repair { force: true, ..Repair::new() }.repair(&scan).unwrap();
+    assert!(report.moved.is_empty() && report.skipped.len() == 3, "{report:?}");
     assert!(
-        aside
+        report
             .skipped
             .iter()
             .all(|left| matches!(left.cause, SkipCause::Lock(_) | SkipCause::InProgress(InUse::Locked)))
     );
-    assert!(kernels.iter().all(|kernel| folder.join(format!("{}.o", kernel.stem)).exists()));
+    assert!(kernels.iter().all(|kernel| dir.join(format!("{}.o", kernel.stem)).exists()));
     drop(others);
     drop(first);
-    let aside = Repair { force: true, ..Repair::new() }.mend_all(base.path()).pop().unwrap();
-    assert_eq!((aside.moved.len(), aside.skipped.len()), (3, 0), "{aside:?}");
+    let report = Repair { force: true, ..Repair::new() }.repair_all(base.path()).pop().unwrap();
+    assert_eq!((report.moved.len(), report.skipped.len()), (3, 0), "{report:?}");
     assert!((0..3).all(|at| !lock(at).exists()), "their locks are dead now");
 
-    // Putting back a kernel whose lock is held by one who is about to write it.
+    // A restore of a kernel whose lock a writer holds.
     let base = tempfile::tempdir().unwrap();
-    let folder = base.path().join("kernel_cache/Ascend910B2");
-    kernels[0].write(&folder).unwrap();
-    fs::write(folder.join(format!("{}.json", kernels[0].stem)), "").unwrap();
+    let dir = base.path().join("kernel_cache/Ascend910B2");
+    kernels[0].write(&dir).unwrap();
+    fs::write(dir.join(format!("{}.json", kernels[0].stem)), "").unwrap();
     age_all(base.path());
-    Repair::new().mend_all(base.path());
-    let holder = Holder::of(&folder.join(format!("{}.lock", kernels[0].stem)), "record");
+    Repair::new().repair_all(base.path());
+    let holder = Holder::of(&dir.join(format!("{}.lock", kernels[0].stem)), "record");
     let options = RestoreOptions::new(false);
     let undone = restore(&quarantines(base.path()).unwrap()[0], &options).unwrap();
     assert!(
@@ -341,33 +341,33 @@ fn a_rank_that_is_locked_is_not_filled() {
 }
 
 fn files_that_were_opened_since_the_scan_stay() {
-    let torn = Torn::new();
-    let scan = torn.look();
-    let file = fs::File::open(torn.path("o")).unwrap();
+    let damaged = DamagedRank::new();
+    let scan = damaged.scan_of();
+    let file = fs::File::open(damaged.path("o")).unwrap();
     let mut child = Command::new("sleep").arg("60").stdin(file).spawn().unwrap();
     let nothing = |step| panic!("{step:?}");
-    let aside = Repair { observe: &nothing, ..Repair::new() }.mend(&scan).unwrap();
+    let report = Repair { observe: &nothing, ..Repair::new() }.repair(&scan).unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
-    assert_eq!(aside.skipped[0].cause, SkipCause::InProgress(InUse::Open { process: child.id() }));
-    assert!(aside.moved.is_empty() && torn.in_quarantine().is_empty());
+    assert_eq!(report.skipped[0].cause, SkipCause::InProgress(InUse::Open { process: child.id() }));
+    assert!(report.moved.is_empty() && damaged.in_quarantine().is_empty());
 }
 
 fn files_that_are_opened_during_the_move_are_restored() {
-    let torn = Torn::new();
-    let before = DirSnapshot::of(torn.base.path()).unwrap();
+    let damaged = DamagedRank::new();
+    let before = DirSnapshot::of(damaged.base.path()).unwrap();
     let child = Cell::new(None);
-    let aside = torn.mend_while(&|step| {
+    let report = damaged.repair_while(&|step| {
         if step == QuarantineProgress::Moving(0) {
-            let file = fs::File::open(torn.path("json")).unwrap();
+            let file = fs::File::open(damaged.path("json")).unwrap();
             child.set(Some(Command::new("sleep").arg("60").stdin(file).spawn().unwrap()));
         }
     });
     let mut child = child.take().unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
-    assert_eq!(aside.skipped[0].cause, SkipCause::InProgress(InUse::Open { process: child.id() }));
-    assert_eq!(DirSnapshot::of(torn.base.path()).unwrap(), before);
+    assert_eq!(report.skipped[0].cause, SkipCause::InProgress(InUse::Open { process: child.id() }));
+    assert_eq!(DirSnapshot::of(damaged.base.path()).unwrap(), before);
 }
 
 fn is_root() -> bool {
@@ -376,10 +376,10 @@ fn is_root() -> bool {
 
 /// Runs this program as a child, as a user without files.
 fn as_other_user(what: &str, path: &Path, how: &str) -> std::process::Output {
-    // Where it lies, others may not be let in.
-    let folder = tempfile::tempdir().unwrap();
-    fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let program = folder.path().join("child");
+    // Other users may lack access to its directory.
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let program = dir.path().join("child");
     fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
     let mut command = Command::new(program);
     command.args([CHILD, "repair", what]).arg(path).arg(how).stdin(Stdio::null()).current_dir("/");
@@ -412,8 +412,8 @@ fn files_that_may_not_be_moved_are_reported() {
         "{said}"
     );
     assert!(said.contains("kernel_meta.opkeep-quarantine"), "{said}");
-    // A quarantine that is closed is no sign that there is none.
-    Repair::new().mend_all(&rank);
+    // An unreadable quarantine is not reported as a missing one.
+    Repair::new().repair_all(&rank);
     let undone = as_other_user("undo", &rank, "9");
     let said = String::from_utf8_lossy(&undone.stderr);
     assert!(
@@ -421,7 +421,7 @@ fn files_that_may_not_be_moved_are_reported() {
         "{said}"
     );
     undo_all(&rank, &|| {});
-    // One folder of it is closed: the rest goes on.
+    // One directory of it is unreadable: the rest is restored.
     open(&rank, 0o777);
     open(&rank.join("kernel_meta/tbe_prebuild_res"), 0o755);
     let said = repaired_by_other_user(&rank);
@@ -453,13 +453,13 @@ impl Drop for SmallDisk<'_> {
 }
 
 fn can_mount() -> bool {
-    let folder = tempfile::tempdir().unwrap();
-    SmallDisk::mount(folder.path()).is_some()
+    let dir = tempfile::tempdir().unwrap();
+    SmallDisk::mount(dir.path()).is_some()
 }
 
 fn a_full_disk() {
-    let folder = tempfile::tempdir().unwrap();
-    let disk = SmallDisk::mount(folder.path()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let disk = SmallDisk::mount(dir.path()).unwrap();
     let rank = Rank::new(0);
     for elements in 1..=2 {
         let kernel = rank.square(elements);
@@ -470,27 +470,27 @@ fn a_full_disk() {
     let filler = fs::File::create(disk.0.join("filler")).unwrap();
     while std::io::Write::write(&mut &filler, &[0; 4096]).is_ok_and(|n| n > 0) {}
     let before = DirSnapshot::of(disk.0).unwrap();
-    let scan = look_at_all(disk.0).pop().unwrap();
-    let error = Repair::new().mend(&scan).unwrap_err();
+    let scan = scan_all(disk.0).pop().unwrap();
+    let error = Repair::new().repair(&scan).unwrap_err();
     assert!(matches!(error, RepairError::NoSpace { .. }), "{error:?}");
     assert!(error.to_string().contains("free some space"), "{error}");
     assert_eq!(DirSnapshot::of(disk.0).unwrap(), before);
     drop(filler);
     fs::remove_file(disk.0.join("filler")).unwrap();
-    assert_eq!(Repair::new().mend(&scan).unwrap().moved.len(), 2);
+    assert_eq!(Repair::new().repair(&scan).unwrap().moved.len(), 2);
 }
 
 fn a_mount_point() {
     let base = tempfile::tempdir().unwrap();
-    let folder = base.path().join("rank_0/kernel_meta");
-    fs::create_dir_all(&folder).unwrap();
-    let disk = SmallDisk::mount(&folder).unwrap();
+    let dir = base.path().join("rank_0/kernel_meta");
+    fs::create_dir_all(&dir).unwrap();
+    let disk = SmallDisk::mount(&dir).unwrap();
     let kernel = Rank::new(0).square(1);
-    kernel.write(&folder).unwrap();
-    fs::write(folder.join(format!("{}.json", kernel.stem)), "").unwrap();
-    age_all(&folder);
+    kernel.write(&dir).unwrap();
+    fs::write(dir.join(format!("{}.json", kernel.stem)), "").unwrap();
+    age_all(&dir);
     let before = DirSnapshot::of(base.path()).unwrap();
-    let error = Repair::new().mend(&look_at_all(base.path()).pop().unwrap()).unwrap_err();
+    let error = Repair::new().repair(&scan_all(base.path()).pop().unwrap()).unwrap_err();
     assert!(matches!(&error, RepairError::MountPoint { path } if path.ends_with("kernel_meta")), "{error:?}");
     assert_eq!(DirSnapshot::of(base.path()).unwrap(), before);
     drop(disk);

@@ -16,7 +16,7 @@ fn options() -> ScanOptions<'static> {
     ScanOptions::new(NonZeroUsize::new(2).unwrap())
 }
 
-fn look(place: &CacheDir) -> CacheScan {
+fn scan_of(place: &CacheDir) -> CacheScan {
     scan(place, &options()).unwrap()
 }
 
@@ -24,7 +24,7 @@ fn look(place: &CacheDir) -> CacheScan {
 fn only(base: &Path) -> CacheScan {
     let places = find(base).unwrap().caches;
     assert_eq!(places.len(), 1, "{places:?}");
-    look(&places[0])
+    scan_of(&places[0])
 }
 
 fn findings(scan: &CacheScan) -> Vec<&Item> {
@@ -47,7 +47,7 @@ fn intact_caches_have_no_findings() {
     let places = find(base.path()).unwrap().caches;
     assert_eq!(places.len(), 5);
     for place in &places {
-        let scan = look(place);
+        let scan = scan_of(place);
         let intact: Vec<_> =
             scan.items.iter().map(|item| (&item.name, item.state_name(), &item.notes)).collect();
         assert!(scan.items.iter().all(|item| matches!(item.state, ItemState::Intact)), "{intact:?}");
@@ -64,11 +64,11 @@ fn intact_caches_have_no_findings() {
 fn broken(harm: impl FnOnce(&Path, &str)) -> (tempfile::TempDir, CacheScan) {
     let base = tempfile::tempdir().unwrap();
     let rank = Rank::new(0);
-    let folder = rank.dir(base.path());
+    let dir = rank.dir(base.path());
     let kernels: Vec<_> = (1..=3).map(|elements| rank.square(elements)).collect();
-    kernels.iter().for_each(|kernel| kernel.write(&folder).unwrap());
-    harm(&folder, &kernels[0].stem);
-    for file in fs::read_dir(&folder).unwrap() {
+    kernels.iter().for_each(|kernel| kernel.write(&dir).unwrap());
+    harm(&dir, &kernels[0].stem);
+    for file in fs::read_dir(&dir).unwrap() {
         let path = file.unwrap().path();
         if path.is_file() {
             age(&path).unwrap();
@@ -80,17 +80,17 @@ fn broken(harm: impl FnOnce(&Path, &str)) -> (tempfile::TempDir, CacheScan) {
 
 fn problems_are_reported_with_their_effects() {
     type Harm = fn(&Path, &str);
-    let json = |folder: &Path, stem: &str| folder.join(format!("{stem}.json"));
-    let cut: Harm = |folder, stem| {
-        let path = folder.join(format!("{stem}.json"));
+    let json = |dir: &Path, stem: &str| dir.join(format!("{stem}.json"));
+    let cut: Harm = |dir, stem| {
+        let path = dir.join(format!("{stem}.json"));
         let bytes = fs::read(&path).unwrap();
         fs::write(path, &bytes[..100]).unwrap();
     };
-    let empty: Harm = |folder, stem| fs::write(folder.join(format!("{stem}.json")), "").unwrap();
-    let no_object: Harm = |folder, stem| fs::remove_file(folder.join(format!("{stem}.o"))).unwrap();
-    let no_json: Harm = |folder, stem| fs::remove_file(folder.join(format!("{stem}.json"))).unwrap();
-    let cut_object: Harm = |folder, stem| {
-        let path = folder.join(format!("{stem}.o"));
+    let empty: Harm = |dir, stem| fs::write(dir.join(format!("{stem}.json")), "").unwrap();
+    let no_object: Harm = |dir, stem| fs::remove_file(dir.join(format!("{stem}.o"))).unwrap();
+    let no_json: Harm = |dir, stem| fs::remove_file(dir.join(format!("{stem}.json"))).unwrap();
+    let cut_object: Harm = |dir, stem| {
+        let path = dir.join(format!("{stem}.o"));
         let bytes = fs::read(&path).unwrap();
         fs::write(path, &bytes[..bytes.len() - 1]).unwrap();
     };
@@ -112,7 +112,7 @@ fn problems_are_reported_with_their_effects() {
         assert!(text.contains(says), "{text}");
         assert_eq!((found[0].state_name(), found[0].behavior.effect), (state, effect), "{says}");
         assert_eq!(scan.items.iter().filter(|item| item.kernel.is_some()).count(), 2);
-        // The same just now: it may be in the making.
+        // A file that was just written may be in progress.
         let path =
             [json(&scan.cache.path, &found[0].name), scan.cache.path.join(format!("{}.o", found[0].name))];
         let there = path.iter().find(|path| path.exists()).unwrap();
@@ -126,8 +126,7 @@ fn problems_are_reported_with_their_effects() {
 }
 
 fn a_kernel_that_a_process_has_open_is_in_progress() {
-    let (base, _survey) =
-        broken(|folder, stem| fs::remove_file(folder.join(format!("{stem}.json"))).unwrap());
+    let (base, _survey) = broken(|dir, stem| fs::remove_file(dir.join(format!("{stem}.json"))).unwrap());
     let object =
         fs::read_dir(base.path().join("rank_0/kernel_meta")).unwrap().map(|file| file.unwrap().path());
     let alone = object
@@ -144,15 +143,15 @@ fn a_kernel_that_a_process_has_open_is_in_progress() {
 }
 
 fn foreign_files_are_counted_and_ignored() {
-    let (_base, scan) = broken(|folder, stem| {
-        fs::write(folder.join("file.lock"), "").unwrap();
-        fs::write(folder.join("not_support_fusion_op.cache"), "a\n").unwrap();
-        fs::write(folder.join(format!("{stem}_loc.json")), "{").unwrap();
-        fs::write(folder.join("README"), "").unwrap();
-        fs::write(folder.join("fusion_result.json"), "{\"a\": 1}").unwrap();
-        fs::create_dir(folder.join("tbe_prebuild_res")).unwrap();
-        fs::write(folder.join("tbe_prebuild_res/a.json"), "{}").unwrap();
-        std::os::unix::fs::symlink("/dev/null", folder.join("link.json")).unwrap();
+    let (_base, scan) = broken(|dir, stem| {
+        fs::write(dir.join("file.lock"), "").unwrap();
+        fs::write(dir.join("not_support_fusion_op.cache"), "a\n").unwrap();
+        fs::write(dir.join(format!("{stem}_loc.json")), "{").unwrap();
+        fs::write(dir.join("README"), "").unwrap();
+        fs::write(dir.join("fusion_result.json"), "{\"a\": 1}").unwrap();
+        fs::create_dir(dir.join("tbe_prebuild_res")).unwrap();
+        fs::write(dir.join("tbe_prebuild_res/a.json"), "{}").unwrap();
+        std::os::unix::fs::symlink("/dev/null", dir.join("link.json")).unwrap();
     });
     assert!(findings(&scan).is_empty(), "{:?}", scan.items);
     assert_eq!((scan.known, scan.skipped, scan.foreign_count), (3, 1, 2), "{:?}", scan.foreign);
@@ -161,10 +160,10 @@ fn foreign_files_are_counted_and_ignored() {
 }
 
 fn precompiles_are_judged_too() {
-    let (_base, scan) = broken(|folder, _| {
-        fs::create_dir(folder.join("tbe_prebuild_res")).unwrap();
-        fs::write(folder.join("tbe_prebuild_res/a.json"), "").unwrap();
-        age(&folder.join("tbe_prebuild_res/a.json")).unwrap();
+    let (_base, scan) = broken(|dir, _| {
+        fs::create_dir(dir.join("tbe_prebuild_res")).unwrap();
+        fs::write(dir.join("tbe_prebuild_res/a.json"), "").unwrap();
+        age(&dir.join("tbe_prebuild_res/a.json")).unwrap();
     });
     let found = findings(&scan);
     assert_eq!(found.len(), 1);
@@ -176,12 +175,12 @@ fn precompiles_are_judged_too() {
 
 fn in_the_cache_of_cann_orphans_block_their_keys() {
     let base = tempfile::tempdir().unwrap();
-    let folder = base.path().join("kernel_cache/Ascend910B2");
+    let dir = base.path().join("kernel_cache/Ascend910B2");
     let kernels: Vec<_> = (0..6).map(|number| cann_kernel("Ascend910B2", number)).collect();
-    kernels.iter().for_each(|kernel| kernel.write(&folder).unwrap());
+    kernels.iter().for_each(|kernel| kernel.write(&dir).unwrap());
     let stem = |at: usize| &kernels[at].stem;
-    fs::remove_file(folder.join(format!("{}.json", stem(0)))).unwrap();
-    fs::remove_file(folder.join(format!("{}.o", stem(1)))).unwrap();
+    fs::remove_file(dir.join(format!("{}.json", stem(0)))).unwrap();
+    fs::remove_file(dir.join(format!("{}.o", stem(1)))).unwrap();
     for (name, bytes) in [
         (format!("{}_pre.json", stem(2)), "{\"pattern\": "),
         (format!("{}_pre.json", stem(3)), "{\"pattern\": \"Opaque\"}"),
@@ -189,8 +188,8 @@ fn in_the_cache_of_cann_orphans_block_their_keys() {
         ("te_gone_00.lock".to_owned(), ""),
         (format!("{}.o_7_12_3.temp", stem(4)), "half"),
     ] {
-        fs::write(folder.join(&name), bytes).unwrap();
-        age(&folder.join(&name)).unwrap();
+        fs::write(dir.join(&name), bytes).unwrap();
+        age(&dir.join(&name)).unwrap();
     }
     let scan = only(base.path());
     let mut found: Vec<_> = findings(&scan)
@@ -218,7 +217,7 @@ fn kernels_that_ranks_lack_are_reported_by_name() {
         for rank in &ranks {
             (1..=4).for_each(|elements| rank.square(elements).write(&rank.dir(base.path())).unwrap());
         }
-        let surveys = || -> Vec<_> { find(base.path()).unwrap().caches.iter().map(look).collect() };
+        let surveys = || -> Vec<_> { find(base.path()).unwrap().caches.iter().map(scan_of).collect() };
         let lacks = |surveys: &[CacheScan]| -> Vec<(String, usize, usize)> {
             let compared = compare(surveys).remove(0);
             assert_eq!((compared.base.as_path(), compared.kernels), (base.path(), 4));
@@ -226,7 +225,7 @@ fn kernels_that_ranks_lack_are_reported_by_name() {
         };
         let of = |rank: &str, has| (rank.to_owned(), has, 4 - has);
         assert_eq!(lacks(&surveys()), [of("0", 4), of("1", 4), of("2", 4), of("10", 4)], "{generation}");
-        // A damaged kernel is as good as none; a rank may have lost all.
+        // A damaged kernel counts as missing; a rank may lack all kernels.
         let of_1 = ranks[1].square(2).stem;
         fs::write(ranks[1].dir(base.path()).join(format!("{of_1}.json")), "").unwrap();
         fs::remove_dir_all(ranks[2].dir(base.path())).unwrap();
@@ -240,15 +239,14 @@ fn kernels_that_ranks_lack_are_reported_by_name() {
 /// CANN evicts by access times, so a scan must not change them.
 fn a_scan_leaves_access_times_unchanged() {
     let base = tempfile::tempdir().unwrap();
-    let folder = base.path().join("kernel_cache/Ascend910B2");
+    let dir = base.path().join("kernel_cache/Ascend910B2");
     let kernel = cann_kernel("Ascend910B2", 1);
-    kernel.write(&folder).unwrap();
+    kernel.write(&dir).unwrap();
     let times = || {
-        ["json", "o"].map(|end| {
-            fs::metadata(folder.join(format!("{}.{end}", kernel.stem))).unwrap().accessed().unwrap()
-        })
+        ["json", "o"]
+            .map(|end| fs::metadata(dir.join(format!("{}.{end}", kernel.stem))).unwrap().accessed().unwrap())
     };
-    // As old as what was written, so that a mount with relatime would move it at the next reading.
+    // As old as the last write, so that a mount with relatime would update it at the next read.
     let before = times();
     assert_eq!(only(base.path()).items.len(), 1);
     assert_eq!(times(), before);

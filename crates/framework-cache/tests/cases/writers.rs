@@ -1,4 +1,4 @@
-//! Writers that meet, are killed, or run out of space. The test binary runs itself as the other process.
+//! Concurrent writers, killed writers, and full disks. The test binary runs itself as the other process.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 use crate::CHILD;
-use crate::common::{Made, all, assert_consistent, names, open_view, temps, try_state};
+use crate::common::{TestKernel, all, assert_consistent, names, open_view, temps, try_state};
 use libtest_mimic::Trial;
 use opkeep_digest::Digest;
 use opkeep_kernel_meta::ViewError;
@@ -37,9 +37,10 @@ pub(crate) fn trials() -> Vec<Trial> {
 }
 
 /// Five kernels of which each version differs, and one that is always the same.
-fn network(version: usize) -> Vec<Made> {
-    let mut kernels: Vec<Made> = (0..5).map(|i| Made::sized(&format!("op_{i}"), version, 20_000)).collect();
-    kernels.push(Made::new("constant", 0));
+fn network(version: usize) -> Vec<TestKernel> {
+    let mut kernels: Vec<TestKernel> =
+        (0..5).map(|i| TestKernel::sized(&format!("op_{i}"), version, 20_000)).collect();
+    kernels.push(TestKernel::new("constant", 0));
     kernels
 }
 
@@ -72,8 +73,8 @@ fn spawn(base: &Path, how: &str, seed: usize) -> Writer {
     Writer(child.stdin(Stdio::null()).spawn().unwrap())
 }
 
-/// Looks at a kernel as a framework does, while others write. Returns whether it was there and stayed while we looked.
-fn look(dir: &Path, stem: &str) -> bool {
+/// Reads a kernel as a framework does, during writes. Returns whether it existed and did not change meanwhile.
+fn scan_of(dir: &Path, stem: &str) -> bool {
     let path = dir.join(format!("{stem}.json"));
     let before = try_state(&path);
     let (json, object) = (fs::read(&path), fs::read(dir.join(format!("{stem}.o"))));
@@ -91,7 +92,7 @@ fn look(dir: &Path, stem: &str) -> bool {
 fn a_killed_writer_leaves_a_consistent_directory() {
     let base = tempfile::tempdir().unwrap();
     let dir = base.path().join("rank_0/kernel_meta");
-    let (mut looks, mut torn) = (0, 0);
+    let (mut looks, mut damaged) = (0, 0);
     for round in 0..12u64 {
         let writer = spawn(base.path(), "forever", 1);
         let began = Instant::now();
@@ -101,10 +102,10 @@ fn a_killed_writer_leaves_a_consistent_directory() {
         }
         let until = Instant::now() + Duration::from_micros(15_000 + round * 7_919);
         while Instant::now() < until {
-            looks += usize::from(look(&dir, "op_2"));
+            looks += usize::from(scan_of(&dir, "op_2"));
         }
         drop(writer);
-        torn += usize::from(assert_consistent(&dir) < 6 || !temps(&dir).is_empty());
+        damaged += usize::from(assert_consistent(&dir) < 6 || !temps(&dir).is_empty());
 
         // The next build needs no manual step and leaves nothing behind.
         let kernels = network(100);
@@ -113,7 +114,7 @@ fn a_killed_writer_leaves_a_consistent_directory() {
         assert_eq!(names(&dir).len(), 6 * 3 + 2, "{:?}", names(&dir));
     }
     assert!(looks > 0, "no look succeeded, so nothing was tested");
-    assert!(torn > 0, "no writer died while it wrote, so nothing was tested");
+    assert!(damaged > 0, "no writer died while it wrote, so nothing was tested");
 }
 
 fn processes_that_write_at_once() {
@@ -138,9 +139,9 @@ fn threads_that_write_at_once() {
             for i in 0..4 {
                 let (start, base) = (&start, base.path());
                 scope.spawn(move || {
-                    // Two write the same, two each something else under the same names, and one kernel of their own.
+                    // Two write the same, two write different kernels under the same names, and each writes one of its own.
                     let mut kernels = network(round * 4 + i.max(1));
-                    kernels.push(Made::new(&format!("own_{i}"), round));
+                    kernels.push(TestKernel::new(&format!("own_{i}"), round));
                     let view = open_view(base, "0").unwrap();
                     start.wait();
                     let report = view.materialise(&all(&kernels)).unwrap();
@@ -150,7 +151,7 @@ fn threads_that_write_at_once() {
         });
         assert_eq!(assert_consistent(&dir), 6 + 4);
         for i in 0..4 {
-            Made::new(&format!("own_{i}"), round).assert_in(&dir);
+            TestKernel::new(&format!("own_{i}"), round).assert_in(&dir);
         }
         assert!(temps(&dir).is_empty());
     }
@@ -208,11 +209,11 @@ struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
     fn mount() -> Option<Self> {
-        let folder = tempfile::tempdir().unwrap();
+        let dir = tempfile::tempdir().unwrap();
         let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=64k", "none"]).arg(folder.path());
+        mount.args(["-t", "tmpfs", "-o", "size=64k", "none"]).arg(dir.path());
         let mounted = mount.stdout(Stdio::null()).stderr(Stdio::null()).status();
-        mounted.is_ok_and(|status| status.success()).then(|| Self(folder))
+        mounted.is_ok_and(|status| status.success()).then(|| Self(dir))
     }
 
     fn path(&self) -> &Path {
@@ -235,7 +236,7 @@ fn a_full_disk() {
     let view = open_view(disk.path(), "0").unwrap();
     let dir = view.dir().to_owned();
     let [small, large] =
-        [8_000, 30_000].map(|bytes| [1, 2].map(|i| Made::sized(&format!("op_{i}"), bytes, bytes)));
+        [8_000, 30_000].map(|bytes| [1, 2].map(|i| TestKernel::sized(&format!("op_{i}"), bytes, bytes)));
     view.materialise(&all(&small)).unwrap();
 
     // The new kernels do not fit beside the old ones, so the old ones stay.
@@ -245,7 +246,7 @@ fn a_full_disk() {
     small.iter().for_each(|kernel| kernel.assert_in(&dir));
     assert!(temps(&dir).is_empty(), "{:?}", temps(&dir));
 
-    // A damaged kernel cannot be restored either, so it stops being one.
+    // A damaged kernel cannot be restored either, so its description is removed.
     fs::write(dir.join("op_1.o"), "torn").unwrap();
     fs::write(disk.path().join("filler"), vec![0; 24_000]).unwrap();
     assert!(matches!(view.materialise(&all(&large)), Err(ViewError::NoSpace { .. })));
@@ -258,7 +259,7 @@ fn a_full_disk() {
     view.materialise(&all(&small)).unwrap();
     small.iter().for_each(|kernel| kernel.assert_in(&dir));
 
-    // Without any space, a whole view is still a whole view.
+    // A complete view stays valid without any space.
     let filler = fs::File::create(disk.path().join("filler")).unwrap();
     while std::io::Write::write(&mut &filler, &[0; 4096]).is_ok_and(|n| n > 0) {}
     let report = view.materialise(&all(&small)).unwrap();

@@ -18,10 +18,10 @@ pub(crate) fn broken_caches(base: &Path) {
     let cut = |path: &Path| fs::write(path, &fs::read(path).unwrap()[..100]).unwrap();
     for number in [0, 1] {
         let rank = Rank::new(number);
-        let folder = rank.dir(base);
+        let dir = rank.dir(base);
         let kernels: Vec<_> = (1..=6).map(|elements| rank.square(elements)).collect();
-        kernels.iter().for_each(|kernel| kernel.write(&folder).unwrap());
-        let path = |at: usize, suffix: &str| folder.join(format!("{}.{suffix}", kernels[at].stem));
+        kernels.iter().for_each(|kernel| kernel.write(&dir).unwrap());
+        let path = |at: usize, suffix: &str| dir.join(format!("{}.{suffix}", kernels[at].stem));
         cut(&path(0, "json"));
         fs::write(path(1, "json"), "").unwrap();
         cut(&path(2, "o"));
@@ -29,16 +29,16 @@ pub(crate) fn broken_caches(base: &Path) {
         fs::remove_file(path(4, "json")).unwrap();
         fs::remove_file(path(4, "o")).unwrap();
         fs::set_permissions(path(0, "info"), fs::Permissions::from_mode(0o400)).unwrap();
-        fs::create_dir(folder.join("tbe_prebuild_res")).unwrap();
-        fs::write(folder.join("tbe_prebuild_res/torn.json"), "{\"a\": ").unwrap();
-        fs::write(folder.join("tbe_prebuild_res/whole.json"), "{}").unwrap();
+        fs::create_dir(dir.join("tbe_prebuild_res")).unwrap();
+        fs::write(dir.join("tbe_prebuild_res/torn.json"), "{\"a\": ").unwrap();
+        fs::write(dir.join("tbe_prebuild_res/whole.json"), "{}").unwrap();
         for (name, bytes) in [("file.lock", ""), ("README", "?"), ("x_loc.json", "{"), ("odd name.json", "{")]
         {
-            fs::write(folder.join(name), bytes).unwrap();
+            fs::write(dir.join(name), bytes).unwrap();
         }
-        fs::write(folder.join(std::ffi::OsStr::from_bytes(b"\xff.json")), "{").unwrap();
-        symlink("/etc/passwd", folder.join("link.json")).unwrap();
-        symlink("nowhere", folder.join("link.o")).unwrap();
+        fs::write(dir.join(std::ffi::OsStr::from_bytes(b"\xff.json")), "{").unwrap();
+        symlink("/etc/passwd", dir.join("link.json")).unwrap();
+        symlink("nowhere", dir.join("link.o")).unwrap();
     }
     let akg = base.join("akg_kernel_meta");
     fs::create_dir_all(akg.join("tbe")).unwrap();
@@ -64,8 +64,8 @@ pub(crate) fn broken_caches(base: &Path) {
 }
 
 /// Dates all files an hour ago.
-pub(crate) fn age_all(folder: &Path) {
-    for entry in fs::read_dir(folder).unwrap() {
+pub(crate) fn age_all(dir: &Path) {
+    for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
         let meta = path.symlink_metadata().unwrap();
         if meta.is_dir() {
@@ -76,18 +76,18 @@ pub(crate) fn age_all(folder: &Path) {
     }
 }
 
-pub(crate) fn look(place: &CacheDir) -> CacheScan {
+pub(crate) fn scan_of(place: &CacheDir) -> CacheScan {
     let threads = NonZeroUsize::new(2).unwrap();
     scan(place, &ScanOptions::new(threads)).unwrap()
 }
 
-pub(crate) fn look_at_all(base: &Path) -> Vec<CacheScan> {
-    find(base).unwrap().caches.iter().map(look).collect()
+pub(crate) fn scan_all(base: &Path) -> Vec<CacheScan> {
+    find(base).unwrap().caches.iter().map(scan_of).collect()
 }
 
 /// The number of findings below `base`.
 pub(crate) fn findings(base: &Path) -> usize {
-    look_at_all(base).iter().flat_map(|scan| &scan.items).filter(|item| item.is_finding()).count()
+    scan_all(base).iter().flat_map(|scan| &scan.items).filter(|item| item.is_finding()).count()
 }
 
 /// The options of a test's repair.
@@ -103,42 +103,42 @@ impl Repair<'_> {
         Self { run: RunId::now(), force: false, dry_run: false, observe: &|_| {} }
     }
 
-    pub(crate) fn mend(&self, scan: &CacheScan) -> Result<QuarantineReport, RepairError> {
+    pub(crate) fn repair(&self, scan: &CacheScan) -> Result<QuarantineReport, RepairError> {
         let mut options = QuarantineOptions::new(&self.run);
         (options.force, options.dry_run, options.progress) = (self.force, self.dry_run, self.observe);
         quarantine(scan, &options)
     }
 
     /// Repairs all caches below `base`.
-    pub(crate) fn mend_all(&self, base: &Path) -> Vec<QuarantineReport> {
-        look_at_all(base).iter().map(|scan| self.mend(scan).unwrap()).collect()
+    pub(crate) fn repair_all(&self, base: &Path) -> Vec<QuarantineReport> {
+        scan_all(base).iter().map(|scan| self.repair(scan).unwrap()).collect()
     }
 }
 
-/// A rank with a kernel whose `.json` is cut off, and an intact one.
-pub(crate) struct Torn {
+/// A rank with a kernel whose `.json` is truncated, and an intact one.
+pub(crate) struct DamagedRank {
     pub(crate) base: tempfile::TempDir,
     pub(crate) kernel: CachedKernelFiles,
 }
 
-impl Torn {
+impl DamagedRank {
     pub(crate) fn new() -> Self {
         let base = tempfile::tempdir().unwrap();
         let rank = Rank::new(0);
         let kernel = rank.square(1);
         rank.square(2).write(&rank.dir(base.path())).unwrap();
         kernel.write(&rank.dir(base.path())).unwrap();
-        let torn = Self { base, kernel };
-        torn.put("json", &torn.kernel.json[..100]);
-        torn
+        let damaged = Self { base, kernel };
+        damaged.put("json", &damaged.kernel.json[..100]);
+        damaged
     }
 
-    pub(crate) fn folder(&self) -> PathBuf {
+    pub(crate) fn dir(&self) -> PathBuf {
         self.base.path().join("rank_0/kernel_meta")
     }
 
     pub(crate) fn path(&self, suffix: &str) -> PathBuf {
-        self.folder().join(format!("{}.{suffix}", self.kernel.stem))
+        self.dir().join(format!("{}.{suffix}", self.kernel.stem))
     }
 
     pub(crate) fn put(&self, suffix: &str, bytes: &[u8]) {
@@ -153,12 +153,12 @@ impl Torn {
         fs::rename(temp, self.path(suffix)).unwrap();
     }
 
-    pub(crate) fn look(&self) -> CacheScan {
-        look(&find(self.base.path()).unwrap().caches[0])
+    pub(crate) fn scan_of(&self) -> CacheScan {
+        scan_of(&find(self.base.path()).unwrap().caches[0])
     }
 
-    pub(crate) fn mend_while(&self, observe: &dyn Fn(QuarantineProgress)) -> QuarantineReport {
-        Repair { observe, ..Repair::new() }.mend(&self.look()).unwrap()
+    pub(crate) fn repair_while(&self, observe: &dyn Fn(QuarantineProgress)) -> QuarantineReport {
+        Repair { observe, ..Repair::new() }.repair(&self.scan_of()).unwrap()
     }
 
     pub(crate) fn in_quarantine(&self) -> Vec<PathBuf> {

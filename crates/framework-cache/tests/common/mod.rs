@@ -19,7 +19,7 @@ use opkeep_kernel_meta::{FileContent, KernelFileKind, KernelFiles, View, ViewErr
 
 /// A kernel whose three files agree with each other.
 #[derive(Clone, Debug)]
-pub(crate) struct Made {
+pub(crate) struct TestKernel {
     pub(crate) slot: String,
     pub(crate) stem: String,
     pub(crate) object: Vec<u8>,
@@ -27,8 +27,8 @@ pub(crate) struct Made {
     pub(crate) info: Vec<u8>,
 }
 
-impl Made {
-    /// The kernel `stem`, of which every version is another kernel. Versions differ in length, too.
+impl TestKernel {
+    /// The kernel `stem`, different in each version. Versions also differ in length.
     pub(crate) fn new(stem: &str, version: usize) -> Self {
         Self::sized(stem, version, 3000 + version)
     }
@@ -89,11 +89,11 @@ impl Made {
     }
 }
 
-pub(crate) fn all(kernels: &[Made]) -> Vec<KernelFiles<'_>> {
-    kernels.iter().map(Made::files).collect()
+pub(crate) fn all(kernels: &[TestKernel]) -> Vec<KernelFiles<'_>> {
+    kernels.iter().map(TestKernel::files).collect()
 }
 
-/// Which file a name means, and in which state: device, inode, size, and both times.
+/// The identity and the state of a file: device, inode, size, and both times.
 pub(crate) type State = (u64, u64, u64, i64, i64, i64, i64);
 
 pub(crate) fn state(path: &Path) -> State {
@@ -105,7 +105,7 @@ pub(crate) fn try_state(path: &Path) -> Option<State> {
     Some((m.dev(), m.ino(), m.size(), m.mtime(), m.mtime_nsec(), m.ctime(), m.ctime_nsec()))
 }
 
-/// The kernels' files in the directory: all names without a dot at the begin.
+/// The kernels' files in the directory: all names without a leading dot.
 pub(crate) fn states(dir: &Path) -> BTreeMap<String, State> {
     names(dir)
         .into_iter()

@@ -1,4 +1,4 @@
-//! A framework's kernel and ours under one name.
+//! A framework's kernel and an own one under the same name.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,9 +11,9 @@ use opkeep_testkit::ascend::{Chip, Kernel};
 use opkeep_testkit::caches::CachedKernelFiles;
 use opkeep_testkit::elf::host_object;
 
-/// A kernel of ours, whose every version is another one.
+/// An own kernel, different in each version.
 #[derive(Clone, Debug)]
-pub(crate) struct Ours {
+pub(crate) struct OwnKernel {
     pub(crate) slot: String,
     pub(crate) stem: String,
     pub(crate) files: [Vec<u8>; 3],
@@ -21,14 +21,14 @@ pub(crate) struct Ours {
     pub(crate) debug: bool,
 }
 
-impl Ours {
-    /// For the chip, under the name of `kept`.
+impl OwnKernel {
+    /// A kernel for the chip, under the name of `kept`.
     pub(crate) fn of(chip: Chip, kept: &CachedKernelFiles, version: u32) -> Self {
         let pair = Kernel::new(chip, &kept.stem).stamp(&format!("ours, version {version}")).build();
         Self::new(kept, pair.object, pair.json)
     }
 
-    /// For this host.
+    /// A kernel for this host.
     pub(crate) fn on_host(kept: &CachedKernelFiles, version: u32) -> Self {
         let symbol = format!("{}__kernel0", kept.stem);
         let object = host_object(&[&symbol], &format!("ours, version {version}"));

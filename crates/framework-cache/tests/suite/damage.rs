@@ -6,22 +6,22 @@ use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use crate::common::{Made, all, assert_consistent, open_view, state, states};
+use crate::common::{TestKernel, all, assert_consistent, open_view, state, states};
 use opkeep_kernel_meta::{KernelFileKind, LeftReason, View};
 use tempfile::TempDir;
 
 /// An intact view of three kernels.
-fn whole() -> (TempDir, View, [Made; 3]) {
+fn intact() -> (TempDir, View, [TestKernel; 3]) {
     let base = tempfile::tempdir().unwrap();
     let view = open_view(base.path(), "0").unwrap();
-    let kernels = [Made::new("op_1", 1), Made::new("op_2", 2), Made::new("op_3", 3)];
+    let kernels = [TestKernel::new("op_1", 1), TestKernel::new("op_2", 2), TestKernel::new("op_3", 3)];
     view.materialise(&all(&kernels)).unwrap();
     (base, view, kernels)
 }
 
 /// Materialises once more: the damaged kernel is written, the others are unchanged, and then all are intact.
 #[track_caller]
-fn assert_heals(view: &View, kernels: &[Made; 3], what: &str) {
+fn assert_repairs(view: &View, kernels: &[TestKernel; 3], what: &str) {
     let dir = view.dir();
     let others = |dir: &Path| {
         states(dir).into_iter().filter(|(name, _)| !name.starts_with("op_2")).collect::<Vec<_>>()
@@ -49,26 +49,26 @@ fn alter(path: &Path, change: impl Fn(&mut Vec<u8>), restore_time: bool) {
 
 #[test]
 fn missing_files_are_restored() {
-    let (_base, view, kernels) = whole();
+    let (_base, view, kernels) = intact();
     for part in KernelFileKind::ALL {
         fs::remove_file(view.dir().join(kernels[1].name(part))).unwrap();
-        assert_heals(&view, &kernels, &format!("no {part}"));
+        assert_repairs(&view, &kernels, &format!("no {part}"));
     }
     KernelFileKind::ALL
         .iter()
         .for_each(|&part| fs::remove_file(view.dir().join(kernels[1].name(part))).unwrap());
-    assert_heals(&view, &kernels, "nothing");
+    assert_repairs(&view, &kernels, "nothing");
 }
 
 #[test]
 fn truncated_files_are_restored() {
-    let (_base, view, kernels) = whole();
+    let (_base, view, kernels) = intact();
     for part in KernelFileKind::ALL {
         let len = kernels[1].bytes(part).len();
         for keep in [0, 1, len / 2, len - 1] {
             for restore_time in [false, true] {
                 alter(&view.dir().join(kernels[1].name(part)), |bytes| bytes.truncate(keep), restore_time);
-                assert_heals(&view, &kernels, &format!("{part} cut to {keep}"));
+                assert_repairs(&view, &kernels, &format!("{part} cut to {keep}"));
             }
         }
     }
@@ -76,16 +76,16 @@ fn truncated_files_are_restored() {
 
 #[test]
 fn files_that_grew_are_restored() {
-    let (_base, view, kernels) = whole();
+    let (_base, view, kernels) = intact();
     for part in KernelFileKind::ALL {
         alter(&view.dir().join(kernels[1].name(part)), |bytes| bytes.extend(b"more"), false);
-        assert_heals(&view, &kernels, &format!("{part} grew"));
+        assert_repairs(&view, &kernels, &format!("{part} grew"));
     }
 }
 
 #[test]
 fn flipped_bytes_are_restored() {
-    let (_base, view, kernels) = whole();
+    let (_base, view, kernels) = intact();
     for part in KernelFileKind::ALL {
         let len = kernels[1].bytes(part).len();
         // In a `.json`, white space may differ, so its flips are those of quotes, letters and digits.
@@ -94,7 +94,7 @@ fn flipped_bytes_are_restored() {
         for at in [places[0], places[places.len() / 3], places[places.len() / 2], places[places.len() - 1]] {
             for restore_time in [false, true] {
                 alter(&view.dir().join(kernels[1].name(part)), |bytes| bytes[at] ^= 1, restore_time);
-                assert_heals(&view, &kernels, &format!("{part} flipped at {at}"));
+                assert_repairs(&view, &kernels, &format!("{part} flipped at {at}"));
             }
         }
     }
@@ -102,7 +102,7 @@ fn flipped_bytes_are_restored() {
 
 #[test]
 fn additions_of_mindspore_to_a_json_are_kept() {
-    let (_base, view, kernels) = whole();
+    let (_base, view, kernels) = intact();
     let path = view.dir().join("op_2.json");
     // Parsed, extended, printed by another library, written in place.
     let mut value: serde_json::Value = serde_json::from_slice(&kernels[1].json).unwrap();
@@ -119,16 +119,16 @@ fn additions_of_mindspore_to_a_json_are_kept() {
     assert_eq!(fs::read(&path).unwrap(), added);
     assert_eq!(fs::read(view.dir().join("op_2.o")).unwrap(), kernels[1].object);
 
-    // But it excuses no other difference.
+    // Other differences are still repaired.
     value["blockDim"] = 77.into();
     fs::write(&path, serde_json::to_vec(&value).unwrap()).unwrap();
-    assert_heals(&view, &kernels, "build_result and another blockDim");
+    assert_repairs(&view, &kernels, "build_result and another blockDim");
 }
 
 #[test]
-fn a_pair_of_another_kernel_is_replaced_although_it_fits_together() {
-    let (_base, view, kernels) = whole();
-    let other = Made::new("op_2", 9);
+fn a_consistent_pair_of_another_kernel_is_replaced() {
+    let (_base, view, kernels) = intact();
+    let other = TestKernel::new("op_2", 9);
     for parts in [
         &KernelFileKind::ALL[..],
         &[KernelFileKind::Object, KernelFileKind::Json],
@@ -138,31 +138,31 @@ fn a_pair_of_another_kernel_is_replaced_although_it_fits_together() {
         for &part in parts {
             fs::write(view.dir().join(other.name(part)), other.bytes(part)).unwrap();
         }
-        assert_heals(&view, &kernels, &format!("{parts:?} of another kernel"));
+        assert_repairs(&view, &kernels, &format!("{parts:?} of another kernel"));
     }
-    // The files of a neighbour, moved rather than copied: intact files, in the wrong place.
+    // The files of a neighbour, moved: intact files in the wrong place.
     for part in KernelFileKind::ALL {
         fs::copy(view.dir().join(kernels[0].name(part)), view.dir().join(kernels[1].name(part))).unwrap();
     }
-    assert_heals(&view, &kernels, "the neighbour's files");
+    assert_repairs(&view, &kernels, "the neighbour's files");
 }
 
 #[test]
 fn only_damaged_files_are_written() {
-    let (_base, view, kernels) = whole();
+    let (_base, view, kernels) = intact();
     let [object, json, info] = KernelFileKind::ALL.map(|part| view.dir().join(kernels[1].name(part)));
     let before = [&object, &json, &info].map(|path| state(path));
     fs::remove_file(&info).unwrap();
-    assert_heals(&view, &kernels, "no .info");
+    assert_repairs(&view, &kernels, "no .info");
     assert_eq!([state(&object), state(&json)], before[..2]);
     fs::remove_file(&json).unwrap();
-    assert_heals(&view, &kernels, "no .json");
+    assert_repairs(&view, &kernels, "no .json");
     assert_eq!(state(&object), before[0]);
 }
 
-/// Materialises once more: an entry that is no file stays, with all files of its kernel, and is reported.
+/// Materialises once more: an entry that is not a file stays, with all files of its kernel, and is reported.
 #[track_caller]
-fn assert_left(view: &View, kernels: &[Made; 3], file: &str) {
+fn assert_unchanged(view: &View, kernels: &[TestKernel; 3], file: &str) {
     let before = states(view.dir());
     let report = view.materialise(&all(kernels)).unwrap();
     assert_eq!((report.written, report.intact), (0, 2), "{file}");
@@ -172,8 +172,8 @@ fn assert_left(view: &View, kernels: &[Made; 3], file: &str) {
 }
 
 #[test]
-fn links_and_their_targets_are_left_alone() {
-    let (base, view, kernels) = whole();
+fn links_and_their_targets_are_not_changed() {
+    let (base, view, kernels) = intact();
     let victim = base.path().join("victim");
     for part in KernelFileKind::ALL {
         // Once with other bytes behind the link, once with the right ones, once with nothing.
@@ -185,41 +185,41 @@ fn links_and_their_targets_are_left_alone() {
             let path = view.dir().join(kernels[1].name(part));
             fs::remove_file(&path).unwrap();
             symlink(&victim, &path).unwrap();
-            assert_left(&view, &kernels, &kernels[1].name(part));
+            assert_unchanged(&view, &kernels, &kernels[1].name(part));
             assert_eq!(fs::read(&victim).ok().as_deref(), content);
             fs::remove_file(&path).unwrap();
-            assert_heals(&view, &kernels, &format!("{part} was a link"));
+            assert_repairs(&view, &kernels, &format!("{part} was a link"));
         }
     }
 }
 
 #[test]
-fn a_second_name_of_a_file_is_left_alone() {
-    let (base, view, kernels) = whole();
+fn a_second_name_of_a_file_is_not_changed() {
+    let (base, view, kernels) = intact();
     let victim = base.path().join("victim");
     fs::write(&victim, "precious").unwrap();
     fs::remove_file(view.dir().join("op_2.o")).unwrap();
     fs::hard_link(&victim, view.dir().join("op_2.o")).unwrap();
-    assert_heals(&view, &kernels, "a hard link");
+    assert_repairs(&view, &kernels, "a hard link");
     assert_eq!(fs::read(&victim).unwrap(), b"precious");
 }
 
 #[test]
 fn a_pipe_in_the_place_of_a_file_does_not_hang() {
-    let (_base, view, kernels) = whole();
+    let (_base, view, kernels) = intact();
     for part in KernelFileKind::ALL {
         let path = view.dir().join(kernels[1].name(part));
         fs::remove_file(&path).unwrap();
         rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o640.into(), 0).unwrap();
-        assert_left(&view, &kernels, &kernels[1].name(part));
+        assert_unchanged(&view, &kernels, &kernels[1].name(part));
         fs::remove_file(&path).unwrap();
-        assert_heals(&view, &kernels, &format!("{part} was a pipe"));
+        assert_repairs(&view, &kernels, &format!("{part} was a pipe"));
     }
 }
 
 #[test]
 fn a_damaged_kernel_that_cannot_be_written_loses_its_json() {
-    let (_base, view, kernels) = whole();
+    let (_base, view, kernels) = intact();
     fs::write(view.dir().join("op_2.o"), "torn").unwrap();
     let fails = || Err(std::io::Error::other("gone"));
     let mut files = all(&kernels);
@@ -227,5 +227,5 @@ fn a_damaged_kernel_that_cannot_be_written_loses_its_json() {
     view.materialise(&files).unwrap_err();
     assert!(!view.dir().join("op_2.json").exists());
     assert_eq!(assert_consistent(view.dir()), 2);
-    assert_heals(&view, &kernels, "after a failure");
+    assert_repairs(&view, &kernels, "after a failure");
 }

@@ -9,7 +9,7 @@ use opkeep_kernel_meta::{LeftKernel, LeftReason, RetiredKernel};
 use opkeep_testkit::ascend::Chip;
 use opkeep_testkit::caches::Rank;
 
-use crate::common::owned::{Ours, extended, view};
+use crate::common::owned::{OwnKernel, extended, view};
 use crate::scene::{Operation, Scene, Start};
 
 /// A description that a dead process displaced is not restored beside an object that it does not describe, whatever is
@@ -21,19 +21,19 @@ fn a_displaced_description_stays_with_its_object() {
         let when = format!("manifest lost: {is_lost}, displaced from {first}, extended: {is_extended}");
         let scene = Scene::new();
         scene.build(2, || {});
-        let [object, json, _] = scene.ours(1).files;
+        let [object, json, _] = scene.own(1).files;
         let json = if is_extended { extended(&json) } else { json };
         for (number, suffix, bytes) in [(1, "o", &object), (2, "json", &json)].into_iter().skip(first - 1) {
-            let name = format!(".opkeep-old-1-{number}-{}.{suffix}.old", scene.theirs.stem);
+            let name = format!(".opkeep-old-1-{number}-{}.{suffix}.old", scene.foreign.stem);
             fs::write(scene.path(suffix).with_file_name(name), bytes).unwrap();
         }
         fs::remove_file(scene.path("json")).unwrap();
         if is_lost {
             fs::remove_file(scene.path("info").with_file_name(".opkeep-manifest")).unwrap();
         }
-        let other = Ours::of(Chip::Ascend910, &Rank::new(0).square(2), 1);
+        let other = OwnKernel::of(Chip::Ascend910, &Rank::new(0).square(2), 1);
         view(scene.base.path()).materialise(&[other.files()]).unwrap();
-        assert_eq!(scene.read("o").as_ref(), Some(&scene.ours(2).files[0]), "{when}");
+        assert_eq!(scene.read("o").as_ref(), Some(&scene.own(2).files[0]), "{when}");
         assert_eq!(scene.read("json"), None, "{when}");
         // Files that are not known as own ones are never removed.
         assert!(scene.has(&json), "{when}");
@@ -42,18 +42,18 @@ fn a_displaced_description_stays_with_its_object() {
 
 /// It is restored beside its own object, and where there is none.
 #[test]
-fn a_displaced_description_returns_to_its_object() {
+fn a_displaced_description_is_restored_beside_its_object() {
     for has_object in [false, true] {
         let scene = Scene::new();
         scene.build(1, || {});
         let extended = extended(&scene.read("json").unwrap());
-        let name = format!(".opkeep-old-1-1-{}.json.old", scene.theirs.stem);
+        let name = format!(".opkeep-old-1-1-{}.json.old", scene.foreign.stem);
         fs::write(scene.path("json").with_file_name(name), &extended).unwrap();
         fs::remove_file(scene.path("json")).unwrap();
         if !has_object {
             fs::remove_file(scene.path("o")).unwrap();
         }
-        let other = Ours::of(Chip::Ascend910, &Rank::new(0).square(2), 1);
+        let other = OwnKernel::of(Chip::Ascend910, &Rank::new(0).square(2), 1);
         view(scene.base.path()).materialise(&[other.files()]).unwrap();
         assert_eq!(scene.read("json"), Some(extended), "{has_object}");
     }
@@ -62,18 +62,18 @@ fn a_displaced_description_returns_to_its_object() {
 /// An undo, and its dry run, first restores the files that a killed build displaced.
 #[test]
 fn a_dry_run_reports_what_the_undo_of_a_killed_build_does() {
-    let (other, ours) = (Operation::Ours(2), Operation::Ours(1));
-    for (suffix, what) in [("o", other), ("json", other), ("o", ours)] {
-        let scene = Scene::starting(Start::Theirs);
+    let (other, own) = (Operation::OwnKernel(2), Operation::OwnKernel(1));
+    for (suffix, what) in [("o", other), ("json", other), ("o", own)] {
+        let scene = Scene::starting(Start::Foreign);
         scene.build(1, || {});
         ["json", "o", "info"].into_iter().for_each(|suffix| fs::remove_file(scene.path(suffix)).unwrap());
-        let name = format!(".opkeep-old-1-1-{}.{suffix}.old", scene.theirs.stem);
+        let name = format!(".opkeep-old-1-1-{}.{suffix}.old", scene.foreign.stem);
         fs::write(scene.path(suffix).with_file_name(name), what.bytes(&scene, suffix)).unwrap();
         let [planned, done] = [true, false].map(|dry_run| {
             let [run] = &newest(quarantines(scene.base.path()).unwrap())[..] else { panic!("one run") };
             restore(run, &RestoreOptions::new(dry_run)).unwrap()
         });
-        let (when, is_kept) = (format!("{suffix} of {what:?}"), what != ours);
+        let (when, is_kept) = (format!("{suffix} of {what:?}"), what != own);
         assert_eq!((planned.restored, &planned.unrestored), (done.restored, &done.unrestored), "{when}");
         assert_eq!((!done.unrestored.is_empty(), done.removed), (is_kept, !is_kept), "{when}");
     }
@@ -82,13 +82,13 @@ fn a_dry_run_reports_what_the_undo_of_a_killed_build_does() {
 /// A kernel of ours that is withdrawn is quarantined if MindSpore extended its description. If it cannot be, the kernel
 /// stays, that is reported, and a later call finds it.
 #[test]
-fn an_extended_kernel_is_withdrawn_with_a_copy() {
+fn an_extended_kernel_is_quarantined_when_it_is_withdrawn() {
     let scene = Scene::new();
     scene.build(1, || {});
     let extended = extended(&scene.read("json").unwrap());
     fs::write(scene.path("json"), &extended).unwrap();
     let withdraw = || {
-        let withdrawn = RetiredKernel { stem: &scene.theirs.stem, unless: None };
+        let withdrawn = RetiredKernel { stem: &scene.foreign.stem, unless: None };
         view(scene.base.path()).replace(&[], &[withdrawn]).unwrap()
     };
     let before = scene.files();
@@ -118,7 +118,7 @@ fn an_extended_description_is_not_removed() {
     let object = scene.read("o").unwrap();
     fs::write(scene.path("o"), &object[..99]).unwrap();
     scene.block_quarantine();
-    let report = view(scene.base.path()).materialise(&[scene.ours(1).files()]).unwrap();
+    let report = view(scene.base.path()).materialise(&[scene.own(1).files()]).unwrap();
     assert!(matches!(report.left[..], [LeftKernel { reason: LeftReason::NotKept { .. }, .. }]), "{report:?}");
     assert_eq!(scene.read("json"), Some(extended));
 }

@@ -1,11 +1,11 @@
-//! Ranks get the kernels that they lack from each other, and nothing else.
+//! Ranks are filled with missing kernels of other ranks, and with nothing else.
 #![expect(clippy::disallowed_methods, reason = "tests break caches by hand")]
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use crate::common::broken::{Repair, age_all, findings, look_at_all};
+use crate::common::broken::{Repair, age_all, findings, scan_all};
 use opkeep_descriptor::{Generation, read_info};
 use opkeep_digest::Digest;
 use opkeep_framework_cache::fill::{
@@ -31,13 +31,14 @@ impl Fill<'_> {
 
     /// Repairs all caches below `base`, then fills them.
     fn run(&self, base: &Path) -> FillReport {
-        let surveys = look_at_all(base);
+        let surveys = scan_all(base);
         let repair = Repair { dry_run: self.dry_run, ..Repair::new() };
-        let asides: Vec<QuarantineReport> = surveys.iter().map(|scan| repair.mend(scan).unwrap()).collect();
+        let reports: Vec<QuarantineReport> =
+            surveys.iter().map(|scan| repair.repair(scan).unwrap()).collect();
         let caches: Vec<_> = surveys
             .iter()
-            .zip(&asides)
-            .map(|(scan, aside)| ScannedCache { scan, moved: &aside.moved })
+            .zip(&reports)
+            .map(|(scan, report)| ScannedCache { scan, moved: &report.moved })
             .collect();
         let devices = DeviceMap::parse(self.map).unwrap();
         let progress = |_, _| (self.before)();
@@ -89,12 +90,12 @@ fn change_info(path: &Path, change: impl FnOnce(&mut Value)) {
 }
 
 #[test]
-fn half_deleted_ranks_are_whole_again() {
+fn half_deleted_ranks_are_completed() {
     let base = tempfile::tempdir().unwrap();
     let ranks = ranks(base.path(), 8);
-    let whole: Vec<DirSnapshot> =
+    let intact: Vec<DirSnapshot> =
         ranks.iter().map(|rank| DirSnapshot::of(&rank.dir(base.path())).unwrap()).collect();
-    // Some lost kernels, in some they are damaged, one has none left that is right, and the last has nothing left.
+    // Some ranks lack kernels, some have damaged ones, one has no intact kernel, and the last has no file.
     for rank in &ranks[..4] {
         (1..=rank.rank + 1).for_each(|elements| remove(base.path(), rank, elements));
     }
@@ -115,26 +116,25 @@ fn half_deleted_ranks_are_whole_again() {
     assert_eq!(report.filled.len(), 1 + 2 + 3 + 4 + 1 + 5 + 5);
     assert_eq!(findings(base.path()), 0);
 
-    for (rank, whole) in ranks.iter().zip(&whole) {
-        let (now, folder) = (DirSnapshot::of(&rank.dir(base.path())).unwrap(), rank.dir(base.path()));
+    for (rank, intact) in ranks.iter().zip(&intact) {
+        let (now, dir) = (DirSnapshot::of(&rank.dir(base.path())).unwrap(), rank.dir(base.path()));
         let names = |image: &DirSnapshot| -> Vec<PathBuf> {
             image.files().filter(|name| !name.ends_with(".opkeep.lock")).map(Path::to_owned).collect()
         };
-        assert_eq!(names(&now), names(whole));
+        assert_eq!(names(&now), names(intact));
         for kernel in (1..=5).map(|elements| rank.square(elements)) {
             let read = |suffix: &str| fs::read(path(base.path(), rank, &kernel, suffix)).unwrap();
             assert_eq!(read("o"), kernel.object);
-            // Of the donor byte for byte: all is the same but the object's name, which MindSpore does not read.
+            // Equal to the source kernel except for the object's name, which MindSpore does not read.
             let [mut given, mut own] = [read("json"), kernel.json.clone()]
                 .map(|json| serde_json::from_slice::<Value>(&json).unwrap());
-            let donor =
-                report.filled.iter().find(|filled| filled.dir == folder && filled.stem == kernel.stem);
+            let donor = report.filled.iter().find(|filled| filled.dir == dir && filled.stem == kernel.stem);
             let donor = donor.map_or(kernel.stem.as_str(), |filled| &filled.source_stem);
             assert_eq!(given["binFileName"], donor);
             given["binFileName"].take();
             own["binFileName"].take();
             assert_eq!(given, own);
-            // Descriptors are the rank's own, to the byte.
+            // Descriptors stay those of the rank.
             assert_eq!(String::from_utf8(read("info")), String::from_utf8(kernel.info.clone().unwrap()));
             assert_eq!(read_info(&read("info")).unwrap().named_by(&kernel.stem), Some(Generation::R1_7));
         }
@@ -198,8 +198,8 @@ fn without_a_matching_descriptor_the_generation_is_unknown() {
 #[test]
 fn caches_without_ranks_are_reported() {
     let base = tempfile::tempdir().unwrap();
-    for folder in ["kernel_meta", "akg_kernel_meta", "kernel_cache/Ascend910B2"] {
-        fs::create_dir_all(base.path().join(folder)).unwrap();
+    for dir in ["kernel_meta", "akg_kernel_meta", "kernel_cache/Ascend910B2"] {
+        fs::create_dir_all(base.path().join(dir)).unwrap();
     }
     let report = run(base.path());
     let whys: Vec<&str> = report.no_ranks.iter().map(|(_, why)| *why).collect();
@@ -246,9 +246,9 @@ fn put_pair(base: &Path, rank: &Rank, kernel: &CachedKernelFiles, object: &[u8],
 }
 
 #[test]
-fn donors_must_have_the_same_bytes() {
+fn source_kernels_must_have_the_same_bytes() {
     let (_base, report) = disagreeing(|base, rank| {
-        // Another kernel under that name, whole in itself.
+        // Another intact kernel under the same name.
         let (kernel, other) = (rank.square(1), rank.square(2));
         put_pair(base, rank, &kernel, &other.object, &[]);
     });
@@ -258,7 +258,7 @@ fn donors_must_have_the_same_bytes() {
 }
 
 #[test]
-fn donors_must_be_launched_the_same_way() {
+fn source_kernels_must_have_the_same_launch_parameters() {
     let (_base, report) = disagreeing(|base, rank| {
         let kernel = rank.square(1);
         put_pair(base, rank, &kernel, &kernel.object, &[("blockDim", json!(7))]);
@@ -266,7 +266,7 @@ fn donors_must_be_launched_the_same_way() {
     let why = unfilled(&report);
     names_both(&why);
     assert!(why.contains("`blockDim`"), "{why}");
-    // What MindSpore adds is no difference.
+    // Additions of MindSpore are no difference.
     let (_base, report) = disagreeing(|base, rank| {
         let kernel = rank.square(1);
         put_pair(base, rank, &kernel, &kernel.object, &[("build_result", json!("{}"))]);
@@ -275,7 +275,7 @@ fn donors_must_be_launched_the_same_way() {
 }
 
 #[test]
-fn donors_must_be_made_for_the_same() {
+fn source_kernels_must_have_the_same_target() {
     for (field, value) in [
         ("op_impl_mode", json!("high_precision")),
         ("autoTilingMode", json!("RL")),
@@ -292,7 +292,7 @@ fn donors_must_be_made_for_the_same() {
         names_both(&why);
         assert!(why.contains(&format!("SocInfo.{field}")), "{why}");
     }
-    // What names a device or a folder is no difference.
+    // Fields that name a device or a directory are no difference.
     for field in ["deviceId", "op_debug_dir", "kernel_meta_temp_dir"] {
         let (_base, report) = disagreeing(|base, rank| {
             let info = path(base, rank, &rank.square(1), "info");
@@ -303,7 +303,7 @@ fn donors_must_be_made_for_the_same() {
 }
 
 #[test]
-fn a_rank_that_was_made_for_another_is_not_filled() {
+fn a_rank_for_another_chip_is_not_filled() {
     for file in ["a descriptor", "Initialize.info"] {
         let base = tempfile::tempdir().unwrap();
         let ranks = ranks(base.path(), 2);
@@ -322,7 +322,7 @@ fn a_rank_that_was_made_for_another_is_not_filled() {
         assert!(why.contains(&format!("rank_0/kernel_meta/{}", ranks[0].square(1).stem)), "{why}");
         assert!(why.contains("rank_1/kernel_meta/"), "{why}");
     }
-    // Which core an operator runs on is a matter of the operator.
+    // The core type depends on the operator.
     let base = tempfile::tempdir().unwrap();
     let ranks = ranks(base.path(), 2);
     remove(base.path(), &ranks[1], 1);
@@ -338,7 +338,7 @@ fn a_rank_that_was_made_for_another_is_not_filled() {
 
 #[test]
 fn objects_that_differ_in_their_own_name_only_are_the_same() {
-    // As compilers do: the name, with the device in it, is the symbol.
+    // Compilers use the name, with the device in it, as the symbol.
     let object = |rank: &Rank, of: &str| {
         let mut kernel = rank.square(1);
         let text = format!("\0{}__kernel0 {of}\0", kernel.stem);
@@ -361,11 +361,11 @@ fn objects_that_differ_in_their_own_name_only_are_the_same() {
 }
 
 #[test]
-fn a_kernel_that_calls_itself_otherwise_is_no_donor() {
+fn a_kernel_with_another_stated_name_is_no_source() {
     let base = tempfile::tempdir().unwrap();
     let ranks = ranks(base.path(), 2);
     remove(base.path(), &ranks[1], 1);
-    // Whole in itself, and of another name: somebody renamed it.
+    // An intact kernel that a user renamed.
     let (kernel, other) = (ranks[0].square(1), ranks[0].square(2));
     for (name, is_given) in [(&other.stem, 0), (&kernel.stem, 1)] {
         let built = Kernel::new(Chip::Ascend910, name).build();
@@ -386,10 +386,10 @@ fn a_kernel_that_calls_itself_otherwise_is_no_donor() {
 }
 
 #[test]
-fn the_device_is_known_or_asked_for() {
+fn the_device_is_known_or_requested() {
     let base = tempfile::tempdir().unwrap();
     let ranks = ranks(base.path(), 2);
-    // Nothing is left that says it.
+    // No file states the device.
     fs::remove_dir_all(ranks[1].dir(base.path())).unwrap();
     let report = run(base.path());
     let no_device =
@@ -398,7 +398,7 @@ fn the_device_is_known_or_asked_for() {
     assert_eq!(report.unfilled[0].rank.as_deref(), Some("1"));
     assert!(!ranks[1].dir(base.path()).exists());
 
-    // What MindSpore wrote when it started says it.
+    // The file that MindSpore writes at its start states it.
     let fresh = || {
         fs::create_dir_all(ranks[1].dir(base.path())).unwrap();
         let init = ranks[1].dir(base.path()).join("Initialize.info");
@@ -411,7 +411,7 @@ fn the_device_is_known_or_asked_for() {
         "{report:?}"
     );
 
-    // A file that says otherwise, whatever else is wrong with it.
+    // A damaged file that states another device.
     let other = Rank { device: 4, ..Rank::new(1) }.square(1);
     fs::write(ranks[1].dir(base.path()).join(format!("{}.o", other.stem)), "torn").unwrap();
     age_all(&ranks[1].dir(base.path()));
@@ -421,7 +421,7 @@ fn the_device_is_known_or_asked_for() {
         why.contains("disagree") && why.contains("Initialize.info") && why.contains(&other.stem),
         "{why}"
     );
-    // The map decides between them, and not against both.
+    // The map decides between them, but cannot contradict both.
     let report = Fill { dry_run: true, map: "1=4", ..Fill::new() }.run(base.path());
     assert_eq!(report.filled.len(), 5, "{report:?}");
     let report = Fill { dry_run: true, map: "1=5", ..Fill::new() }.run(base.path());
@@ -429,7 +429,7 @@ fn the_device_is_known_or_asked_for() {
 }
 
 #[test]
-fn ranks_that_have_lost_everything_are_filled_if_the_map_names_them() {
+fn empty_ranks_are_filled_if_the_map_names_them() {
     let base = tempfile::tempdir().unwrap();
     let ranks = ranks(base.path(), 4);
     fs::remove_dir_all(ranks[2].dir(base.path())).unwrap();
@@ -444,7 +444,7 @@ fn ranks_that_have_lost_everything_are_filled_if_the_map_names_them() {
     }
     assert_eq!(findings(base.path()), 0);
 
-    // A link is no rank's folder.
+    // A link is no directory of a rank.
     let elsewhere = tempfile::tempdir().unwrap();
     symlink(elsewhere.path(), base.path().join("rank_9")).unwrap();
     let report = Fill { map: "9=9", ..Fill::new() }.run(base.path());
@@ -453,7 +453,7 @@ fn ranks_that_have_lost_everything_are_filled_if_the_map_names_them() {
 }
 
 #[test]
-fn a_rank_that_was_not_looked_at_is_not_taken_for_lost() {
+fn a_rank_that_was_not_scanned_is_not_taken_for_lost() {
     let base = tempfile::tempdir().unwrap();
     let ranks = ranks(base.path(), 2);
     remove(base.path(), &ranks[1], 1);
@@ -466,14 +466,14 @@ fn existing_files_are_not_replaced_by_a_fill() {
     let base = tempfile::tempdir().unwrap();
     let ranks = ranks(base.path(), 2);
     remove(base.path(), &ranks[1], 1);
-    // A compile that began just now: it is in progress, and stays.
+    // A compile in progress stays.
     let info = path(base.path(), &ranks[1], &ranks[1].square(1), "info");
     fs::write(&info, "now").unwrap();
     let report = run(base.path());
     assert!(unfilled(&report).contains("in progress"), "{report:?}");
     fs::remove_file(&info).unwrap();
 
-    // One that begins between looking and writing.
+    // A compile that begins between the scan and the write.
     for suffix in ["info", "o", "json"] {
         let taken = path(base.path(), &ranks[1], &ranks[1].square(1), suffix);
         let begin = || fs::write(&taken, "theirs").unwrap();
@@ -500,7 +500,7 @@ fn kernels_without_a_device_in_the_name_are_reported() {
 }
 
 #[test]
-fn a_donor_that_changes_before_it_is_read_is_no_donor() {
+fn a_source_kernel_that_changes_before_it_is_read_is_not_used() {
     let base = tempfile::tempdir().unwrap();
     let ranks = ranks(base.path(), 2);
     remove(base.path(), &ranks[1], 1);

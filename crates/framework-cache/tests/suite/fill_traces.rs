@@ -1,4 +1,4 @@
-//! Fills of ranks of which only traces are left, their owners, and the time that a framework waits.
+//! Fills of almost empty ranks, the owners of files, and the waiting time of a framework.
 #![expect(clippy::disallowed_methods, reason = "tests break caches by hand")]
 
 use std::fs::{self, File, TryLockError};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use crate::common::broken::{Repair, look_at_all};
+use crate::common::broken::{Repair, scan_all};
 use opkeep_framework_cache::fill::{DeviceMap, FillOptions, FillReport, ScannedCache, fill};
 use opkeep_framework_cache::quarantine::{QuarantineProgress, RunId};
 use opkeep_framework_cache::restore::{RestoreOptions, newest, quarantines, restore};
@@ -15,14 +15,14 @@ use opkeep_testkit::DirSnapshot;
 use opkeep_testkit::caches::{Rank, age};
 
 fn repair_and_fill(base: &Path, dry_run: bool, map: &str, before: &dyn Fn()) -> FillReport {
-    let surveys = look_at_all(base);
+    let surveys = scan_all(base);
     let repair = Repair { dry_run, ..Repair::new() };
-    let asides: Vec<_> = surveys.iter().map(|scan| repair.mend(scan).unwrap()).collect();
-    let cache = |(scan, aside)| -> ScannedCache<'_> {
-        let aside: &opkeep_framework_cache::quarantine::QuarantineReport = aside;
-        ScannedCache { scan, moved: &aside.moved }
+    let reports: Vec<_> = surveys.iter().map(|scan| repair.repair(scan).unwrap()).collect();
+    let cache = |(scan, report)| -> ScannedCache<'_> {
+        let report: &opkeep_framework_cache::quarantine::QuarantineReport = report;
+        ScannedCache { scan, moved: &report.moved }
     };
-    let caches: Vec<_> = surveys.iter().zip(&asides).map(cache).collect();
+    let caches: Vec<_> = surveys.iter().zip(&reports).map(cache).collect();
     let devices = DeviceMap::parse(map).unwrap();
     let (run, progress) = (RunId::now(), |_, _| before());
     let mut options = FillOptions::new(&run, &devices);
@@ -30,7 +30,7 @@ fn repair_and_fill(base: &Path, dry_run: bool, map: &str, before: &dyn Fn()) -> 
     fill(&caches, &options)
 }
 
-/// Two ranks with so many kernels; of rank 1, which has device 5, all objects are gone.
+/// Two ranks with this many kernels; rank 1, on device 5, lacks all objects.
 fn half_lost(base: &Path, kernels: u32) -> Rank {
     let lost = Rank { device: 5, ..Rank::new(1) };
     for elements in 1..=kernels {
@@ -57,7 +57,7 @@ fn quarantined_files_show_the_target_of_a_rank() {
             age(&info).unwrap();
         }
         if ["one after the other", "lost since"].contains(&steps) {
-            Repair::new().mend_all(base.path());
+            Repair::new().repair_all(base.path());
         }
         if steps == "lost since" {
             fs::remove_dir_all(lost.dir(base.path())).unwrap();
@@ -75,7 +75,7 @@ fn quarantined_files_show_the_target_of_a_rank() {
 fn quarantined_files_of_earlier_runs_show_the_device_of_a_rank() {
     let base = tempfile::tempdir().unwrap();
     let lost = half_lost(base.path(), 3);
-    Repair::new().mend_all(base.path());
+    Repair::new().repair_all(base.path());
     let report = repair_and_fill(base.path(), false, "", &|| {});
     assert!(report.unfilled.is_empty() && report.filled.len() == 3, "{report:?}");
     assert!((1..=3).all(|elements| path(base.path(), &lost, elements, "json").exists()));
@@ -85,8 +85,8 @@ fn quarantined_files_of_earlier_runs_show_the_device_of_a_rank() {
 fn files_of_an_administrator_belong_to_the_owner() {
     let base = tempfile::tempdir().unwrap();
     let lost = half_lost(base.path(), 2);
-    for folder in [base.path(), &base.path().join("rank_1"), &lost.dir(base.path())] {
-        if chown(folder, Some(65534), Some(65534)).is_err() {
+    for dir in [base.path(), &base.path().join("rank_1"), &lost.dir(base.path())] {
+        if chown(dir, Some(65534), Some(65534)).is_err() {
             // Only administrators can do what is tested here.
             return;
         }
@@ -114,9 +114,9 @@ fn a_framework_that_starts_during_a_fill_waits_only_for_a_batch() {
     let lost = half_lost(base.path(), KERNELS);
     let lock = lost.dir(base.path()).join("file.lock");
     File::create(&lock).unwrap();
-    let folder = lost.dir(base.path());
+    let dir = lost.dir(base.path());
     let there = || {
-        let files = fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path());
+        let files = fs::read_dir(&dir).unwrap().map(|file| file.unwrap().path());
         files.filter(|file| file.extension().is_some_and(|suffix| suffix == "json")).count()
     };
     thread::scope(|scope| {
@@ -146,19 +146,19 @@ fn a_framework_that_starts_during_a_fill_waits_only_for_a_batch() {
 fn an_undo_removes_filled_kernels() {
     let base = tempfile::tempdir().unwrap();
     half_lost(base.path(), 70);
-    // Of rank 2 nothing is left but what the map says.
+    // Rank 2 is only in the map.
     let before = DirSnapshot::of(base.path()).unwrap();
     for dry in [true, false] {
-        let surveys = look_at_all(base.path());
+        let surveys = scan_all(base.path());
         let run = RunId::now();
-        let asides: Vec<_> = surveys
+        let reports: Vec<_> = surveys
             .iter()
-            .map(|scan| Repair { run: run.clone(), ..Repair::new() }.mend(scan).unwrap())
+            .map(|scan| Repair { run: run.clone(), ..Repair::new() }.repair(scan).unwrap())
             .collect();
         let caches: Vec<_> = surveys
             .iter()
-            .zip(&asides)
-            .map(|(scan, aside)| ScannedCache { scan, moved: &aside.moved })
+            .zip(&reports)
+            .map(|(scan, report)| ScannedCache { scan, moved: &report.moved })
             .collect();
         let devices = DeviceMap::parse("2=7").unwrap();
         let options = FillOptions::new(&run, &devices);

@@ -3,8 +3,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
-#[path = "../common/laid.rs"]
-mod laid;
+#[path = "../common/written_cache.rs"]
+mod written_cache;
 
 #[cfg(test)]
 mod damage;

@@ -8,7 +8,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use crate::common::{Made, all, assert_consistent, names, open_view, states, temps};
+use crate::common::{TestKernel, all, assert_consistent, names, open_view, states, temps};
 use opkeep_digest::Digest;
 use opkeep_kernel_meta::{FileContent, KernelFileKind, KernelFiles, LeftReason, View, ViewError};
 use tempfile::TempDir;
@@ -19,8 +19,8 @@ fn view() -> (TempDir, View) {
     (base, view)
 }
 
-/// Makes a kernel look as if it had been written `minutes` ago.
-fn age(dir: &Path, kernel: &Made, minutes: u64) {
+/// Dates a kernel `minutes` ago.
+fn age(dir: &Path, kernel: &TestKernel, minutes: u64) {
     for part in KernelFileKind::ALL {
         let file = File::options().append(true).open(dir.join(kernel.name(part))).unwrap();
         file.set_modified(SystemTime::now() - Duration::from_secs(minutes * 60)).unwrap();
@@ -30,7 +30,7 @@ fn age(dir: &Path, kernel: &Made, minutes: u64) {
 #[test]
 fn a_fresh_view_holds_all_three_files_of_each_kernel() {
     let (base, view) = view();
-    let kernels: Vec<Made> = (0..100).map(|i| Made::new(&format!("op_{i}"), i)).collect();
+    let kernels: Vec<TestKernel> = (0..100).map(|i| TestKernel::new(&format!("op_{i}"), i)).collect();
     let report = view.materialise(&all(&kernels)).unwrap();
     assert_eq!((report.written, report.intact, report.removed, report.read), (100, 0, 0, 0));
     assert!(report.locked && report.recorded);
@@ -42,42 +42,42 @@ fn a_fresh_view_holds_all_three_files_of_each_kernel() {
 }
 
 #[test]
-fn modes_are_the_frameworks() {
+fn files_have_the_modes_of_the_framework() {
     let (base, view) = view();
-    let kernel = Made::new("op", 1);
+    let kernel = TestKernel::new("op", 1);
     view.materialise(&[kernel.files()]).unwrap();
-    // The umask may take more away, but nothing may be added.
+    // The umask may remove permissions, but none may be added.
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
     for part in KernelFileKind::ALL {
         let mode = mode(&view.dir().join(kernel.name(part)));
         assert_eq!(mode & !0o640, 0, "{part} {mode:o}");
         assert_eq!(mode & 0o600, 0o600, "{part} {mode:o}");
     }
-    for folder in ["rank_0", "rank_0/kernel_meta"] {
-        let mode = mode(&base.path().join(folder));
-        assert_eq!(mode & !0o750, 0, "{folder} {mode:o}");
-        assert_eq!(mode & 0o700, 0o700, "{folder} {mode:o}");
+    for dir in ["rank_0", "rank_0/kernel_meta"] {
+        let mode = mode(&base.path().join(dir));
+        assert_eq!(mode & !0o750, 0, "{dir} {mode:o}");
+        assert_eq!(mode & 0o700, 0o700, "{dir} {mode:o}");
     }
 }
 
 #[test]
 fn a_second_call_rewrites_nothing() {
     let (_base, view) = view();
-    let kernels: Vec<Made> = (0..40).map(|i| Made::new(&format!("op_{i}"), i)).collect();
+    let kernels: Vec<TestKernel> = (0..40).map(|i| TestKernel::new(&format!("op_{i}"), i)).collect();
     view.materialise(&all(&kernels)).unwrap();
     let before = states(view.dir());
     let report = view.materialise(&all(&kernels)).unwrap();
     assert_eq!((report.written, report.intact), (0, 40));
     assert_eq!(states(view.dir()), before);
-    // Nor does another process, with its own view of the same folder.
+    // Nor does another process with its own view of the same directory.
     open_view(_base.path(), "0").unwrap().materialise(&all(&kernels)).unwrap();
     assert_eq!(states(view.dir()), before);
 }
 
 #[test]
-fn bytes_are_asked_for_only_when_they_are_written() {
+fn bytes_are_requested_only_when_they_are_written() {
     let (_base, view) = view();
-    let made = Made::new("op", 1);
+    let made = TestKernel::new("op", 1);
     let loads = Cell::new([0; 3]);
     let load = |part: KernelFileKind| {
         let mut counts = loads.get();
@@ -110,9 +110,9 @@ fn bytes_are_asked_for_only_when_they_are_written() {
 }
 
 #[test]
-fn a_directory_deleted_meanwhile_is_created_again() {
+fn a_deleted_directory_is_created_again() {
     let (base, view) = view();
-    let kernel = Made::new("op", 1);
+    let kernel = TestKernel::new("op", 1);
     view.materialise(&[kernel.files()]).unwrap();
     fs::remove_dir_all(base.path().join("rank_0")).unwrap();
     assert_eq!(view.materialise(&[kernel.files()]).unwrap().written, 1);
@@ -122,7 +122,7 @@ fn a_directory_deleted_meanwhile_is_created_again() {
 #[test]
 fn a_new_version_under_the_same_name_replaces_the_old_one() {
     let (_base, view) = view();
-    let (old, new) = (Made::new("op", 1), Made::new("op", 2));
+    let (old, new) = (TestKernel::new("op", 1), TestKernel::new("op", 2));
     view.materialise(&[old.files()]).unwrap();
     assert_eq!(view.materialise(&[new.files()]).unwrap().written, 1);
     new.assert_in(view.dir());
@@ -130,9 +130,9 @@ fn a_new_version_under_the_same_name_replaces_the_old_one() {
 }
 
 #[test]
-fn ranks_do_not_meet() {
+fn ranks_have_separate_directories() {
     let base = tempfile::tempdir().unwrap();
-    let kernel = Made::new("op", 1);
+    let kernel = TestKernel::new("op", 1);
     for rank in ["0", "1", "a.b-c_D"] {
         let view = open_view(base.path(), rank).unwrap();
         assert_eq!(view.materialise(&[kernel.files()]).unwrap().written, 1);
@@ -141,7 +141,7 @@ fn ranks_do_not_meet() {
 }
 
 #[test]
-fn ranks_that_are_no_names_are_refused() {
+fn ranks_that_are_not_file_names_are_refused() {
     let base = tempfile::tempdir().unwrap();
     for rank in ["../x", "a/b", "", ".", "..", "0 1", "0\n", "é", &"9".repeat(201)] {
         let error = open_view(base.path(), rank).unwrap_err();
@@ -153,9 +153,9 @@ fn ranks_that_are_no_names_are_refused() {
 }
 
 #[test]
-fn stems_that_are_no_names_are_refused_before_anything_is_written() {
+fn stems_that_are_not_file_names_are_refused_before_any_write() {
     let (_base, view) = view();
-    let good = Made::new("good", 1);
+    let good = TestKernel::new("good", 1);
     for stem in ["../x", "a/b", "", "..", ".opkeep.lock", ".opkeep-manifest", "a b"] {
         let bad = KernelFiles { stem, ..good.files() };
         let error = view.materialise(&[good.files(), bad]).unwrap_err();
@@ -166,14 +166,14 @@ fn stems_that_are_no_names_are_refused_before_anything_is_written() {
 
 #[test]
 fn a_base_that_is_no_directory_is_refused_and_named() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("file");
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
     fs::write(&file, "precious").unwrap();
-    symlink(folder.path().join("nowhere"), folder.path().join("dangling")).unwrap();
-    fs::create_dir(folder.path().join("base")).unwrap();
-    fs::write(folder.path().join("base/rank_0"), "").unwrap();
-    fs::create_dir_all(folder.path().join("deep/rank_0")).unwrap();
-    fs::write(folder.path().join("deep/rank_0/kernel_meta"), "").unwrap();
+    symlink(dir.path().join("nowhere"), dir.path().join("dangling")).unwrap();
+    fs::create_dir(dir.path().join("base")).unwrap();
+    fs::write(dir.path().join("base/rank_0"), "").unwrap();
+    fs::create_dir_all(dir.path().join("deep/rank_0")).unwrap();
+    fs::write(dir.path().join("deep/rank_0/kernel_meta"), "").unwrap();
 
     for (base, culprit, expected) in [
         ("file", "file", "a file"),
@@ -182,11 +182,11 @@ fn a_base_that_is_no_directory_is_refused_and_named() {
         ("base", "base/rank_0", "a file"),
         ("deep", "deep/rank_0/kernel_meta", "a file"),
     ] {
-        let error = open_view(&folder.path().join(base), "0").unwrap_err();
+        let error = open_view(&dir.path().join(base), "0").unwrap_err();
         let text = error.to_string();
         assert!(
             matches!(&error, ViewError::NotADirectory { path, found }
-            if *path == folder.path().join(culprit) && found.contains(expected)),
+            if *path == dir.path().join(culprit) && found.contains(expected)),
             "{base}: {error:?}"
         );
         assert!(text.contains("move it away"), "{text}");
@@ -195,8 +195,8 @@ fn a_base_that_is_no_directory_is_refused_and_named() {
 }
 
 #[test]
-fn a_directory_in_the_place_of_a_file_is_left_and_named() {
-    let kernel = Made::new("op", 1);
+fn a_directory_in_the_place_of_a_file_stays_and_is_reported() {
+    let kernel = TestKernel::new("op", 1);
     for part in KernelFileKind::ALL {
         let (_base, view) = view();
         let path = view.dir().join(kernel.name(part));
@@ -212,9 +212,9 @@ fn a_directory_in_the_place_of_a_file_is_left_and_named() {
 }
 
 #[test]
-fn a_kernel_may_serve_several_slots_but_not_be_two_kernels() {
+fn a_kernel_may_have_several_slots_and_a_slot_one_kernel() {
     let (_base, view) = view();
-    let (one, two) = (Made::new("op", 1), Made::new("op", 2));
+    let (one, two) = (TestKernel::new("op", 1), TestKernel::new("op", 2));
     let other_slot = KernelFiles { slot: "other", ..one.files() };
     let report = view.materialise(&[one.files(), other_slot]).unwrap();
     assert_eq!((report.written, report.intact), (1, 0));
@@ -227,7 +227,7 @@ fn a_kernel_may_serve_several_slots_but_not_be_two_kernels() {
 #[test]
 fn bytes_with_another_digest_are_not_written() {
     let (_base, view) = view();
-    let kernel = Made::new("op", 1);
+    let kernel = TestKernel::new("op", 1);
     let lie =
         KernelFiles { object: FileContent::known(Digest::of(b"announced"), b"delivered"), ..kernel.files() };
     let error = view.materialise(&[lie]).unwrap_err();
@@ -244,7 +244,7 @@ fn bytes_with_another_digest_are_not_written() {
 }
 
 #[test]
-fn files_of_others_are_left_alone() {
+fn foreign_files_are_not_changed() {
     let (base, view) = view();
     let dir = view.dir().to_owned();
     for name in ["Initialize.info", "file.lock", "other_1.o", "other_1.json", ".hidden", "x.opkeep-tmp-1-1"] {
@@ -253,9 +253,9 @@ fn files_of_others_are_left_alone() {
     fs::create_dir(dir.join("tbe_prebuild_res")).unwrap();
     fs::write(base.path().join("rank_0/graph_cache"), "").unwrap();
     let before = names(&dir);
-    let kernels = [Made::new("op_1", 1), Made::new("op_2", 2)];
+    let kernels = [TestKernel::new("op_1", 1), TestKernel::new("op_2", 2)];
     view.materialise(&all(&kernels)).unwrap();
-    view.materialise(&[KernelFiles { slot: "Default/op_1", ..Made::new("op_3", 3).files() }]).unwrap();
+    view.materialise(&[KernelFiles { slot: "Default/op_1", ..TestKernel::new("op_3", 3).files() }]).unwrap();
     for name in before.iter().filter(|name| !name.starts_with(".opkeep") && *name != "tbe_prebuild_res") {
         assert_eq!(fs::read(dir.join(name)).unwrap(), name.as_bytes(), "{name}");
     }
@@ -263,10 +263,10 @@ fn files_of_others_are_left_alone() {
 }
 
 #[test]
-fn temps_of_dead_writers_are_removed() {
+fn temporary_files_of_dead_writers_are_removed() {
     let (_base, view) = view();
     fs::write(view.dir().join(".opkeep-tmp-4711-0"), "half").unwrap();
-    let kernel = Made::new("op", 1);
+    let kernel = TestKernel::new("op", 1);
     view.materialise(&[kernel.files()]).unwrap();
     assert!(temps(view.dir()).is_empty());
     // Also when there is nothing to write.
@@ -276,12 +276,12 @@ fn temps_of_dead_writers_are_removed() {
 }
 
 #[test]
-fn superseded_kernels_go_after_thirty_minutes() {
+fn superseded_kernels_are_removed_after_thirty_minutes() {
     let (_base, view) = view();
     let dir = view.dir();
-    let old = Made::new("op_1", 1);
-    let new = Made { slot: old.slot.clone(), ..Made::new("op_2", 2) };
-    let elsewhere = Made::new("elsewhere", 3);
+    let old = TestKernel::new("op_1", 1);
+    let new = TestKernel { slot: old.slot.clone(), ..TestKernel::new("op_2", 2) };
+    let elsewhere = TestKernel::new("elsewhere", 3);
     view.materialise(&[old.files(), elsewhere.files()]).unwrap();
     [&old, &elsewhere].iter().for_each(|kernel| age(dir, kernel, 29));
     assert_eq!(view.materialise(&[new.files()]).unwrap().removed, 0);
@@ -292,16 +292,16 @@ fn superseded_kernels_go_after_thirty_minutes() {
     assert_eq!(view.materialise(&[new.files()]).unwrap().removed, 1);
     assert!(old.is_absent_from(dir));
     new.assert_in(dir);
-    // Nobody took its slot.
+    // No other kernel took its slot.
     elsewhere.assert_in(dir);
     assert_eq!(view.materialise(&[new.files()]).unwrap().removed, 0);
 }
 
 #[test]
-fn a_superseded_kernel_that_is_asked_for_stays() {
+fn a_superseded_kernel_that_is_requested_stays() {
     let (_base, view) = view();
-    let old = Made::new("op_1", 1);
-    let new = Made { slot: old.slot.clone(), ..Made::new("op_2", 2) };
+    let old = TestKernel::new("op_1", 1);
+    let new = TestKernel { slot: old.slot.clone(), ..TestKernel::new("op_2", 2) };
     view.materialise(&[old.files()]).unwrap();
     view.materialise(&[new.files()]).unwrap();
     age(view.dir(), &old, 60);
@@ -311,15 +311,15 @@ fn a_superseded_kernel_that_is_asked_for_stays() {
 }
 
 #[test]
-fn a_superseded_name_that_others_took_is_theirs() {
-    let old = Made::new("op_1", 1);
-    let new = Made { slot: old.slot.clone(), ..Made::new("op_2", 2) };
-    let theirs = Made::new("op_1", 7);
+fn a_foreign_file_with_a_superseded_name_stays() {
+    let old = TestKernel::new("op_1", 1);
+    let new = TestKernel { slot: old.slot.clone(), ..TestKernel::new("op_2", 2) };
+    let foreign = TestKernel::new("op_1", 7);
     for taken in [&[KernelFileKind::Object][..], &[KernelFileKind::Json], &KernelFileKind::ALL] {
         let (_base, view) = view();
         view.materialise(&[old.files()]).unwrap();
         for &part in taken {
-            fs::write(view.dir().join(old.name(part)), theirs.bytes(part)).unwrap();
+            fs::write(view.dir().join(old.name(part)), foreign.bytes(part)).unwrap();
         }
         age(view.dir(), &old, 60);
         let before = states(view.dir());
@@ -328,7 +328,7 @@ fn a_superseded_name_that_others_took_is_theirs() {
         assert!(before.iter().all(|(name, state)| after.get(name) == Some(state)), "{taken:?}");
     }
 
-    // Their `.info` stays, our kernel goes.
+    // The foreign `.info` stays, the own kernel is removed.
     let (_base, view) = view();
     view.materialise(&[old.files()]).unwrap();
     fs::write(view.dir().join("op_1.info"), "theirs").unwrap();
@@ -341,8 +341,8 @@ fn a_superseded_name_that_others_took_is_theirs() {
 #[test]
 fn removing_does_not_follow_links() {
     let (base, view) = view();
-    let old = Made::new("op_1", 1);
-    let new = Made { slot: old.slot.clone(), ..Made::new("op_2", 2) };
+    let old = TestKernel::new("op_1", 1);
+    let new = TestKernel { slot: old.slot.clone(), ..TestKernel::new("op_2", 2) };
     view.materialise(&[old.files()]).unwrap();
     age(view.dir(), &old, 60);
     let victim = base.path().join("victim");
@@ -354,18 +354,18 @@ fn removing_does_not_follow_links() {
 }
 
 #[test]
-fn a_torn_manifest_costs_a_read_and_nothing_else() {
+fn a_truncated_manifest_costs_only_a_read() {
     let (_base, view) = view();
     let manifest = view.dir().join(".opkeep-manifest");
-    let old = Made::new("op_1", 1);
-    let new = Made { slot: old.slot.clone(), ..Made::new("op_2", 2) };
+    let old = TestKernel::new("op_1", 1);
+    let new = TestKernel { slot: old.slot.clone(), ..TestKernel::new("op_2", 2) };
     view.materialise(&[old.files()]).unwrap();
-    let whole = fs::read(&manifest).unwrap();
-    let mut flipped = whole.clone();
+    let intact = fs::read(&manifest).unwrap();
+    let mut flipped = intact.clone();
     *flipped.last_mut().unwrap() ^= 1;
-    let cases = [&b""[..], b"opkeep-manifest 2 \n", b"\xff\xfe", &whole[..whole.len() / 2], &flipped];
-    for torn in cases {
-        fs::write(&manifest, torn).unwrap();
+    let cases = [&b""[..], b"opkeep-manifest 2 \n", b"\xff\xfe", &intact[..intact.len() / 2], &flipped];
+    for damaged in cases {
+        fs::write(&manifest, damaged).unwrap();
         age(view.dir(), &old, 60);
         let before = states(view.dir());
         let report = view.materialise(&[old.files()]).unwrap();

@@ -16,27 +16,27 @@ use opkeep_testkit::at_each_change;
 use opkeep_testkit::caches::Rank;
 
 use crate::common::broken::{Repair, age_all};
-use crate::common::owned::{Ours, extended, view};
+use crate::common::owned::{OwnKernel, extended, view};
 use crate::scene::{Operation, Racer, STARTS, Scene, Start, Way};
 
 /// The files that another program writes while the second version is built.
 const BESIDE_A_BUILD: [(&str, Way, Operation); 12] = [
-    ("o", Way::Create, Operation::Theirs),
-    ("o", Way::Truncate, Operation::Theirs),
-    ("o", Way::Rename, Operation::Theirs),
-    ("o", Way::Create, Operation::Ours(2)),
-    ("o", Way::Rename, Operation::Ours(2)),
-    ("json", Way::Create, Operation::Ours(1)),
-    ("json", Way::Create, Operation::Ours(2)),
-    ("json", Way::Create, Operation::Theirs),
+    ("o", Way::Create, Operation::Foreign),
+    ("o", Way::Truncate, Operation::Foreign),
+    ("o", Way::Rename, Operation::Foreign),
+    ("o", Way::Create, Operation::OwnKernel(2)),
+    ("o", Way::Rename, Operation::OwnKernel(2)),
+    ("json", Way::Create, Operation::OwnKernel(1)),
+    ("json", Way::Create, Operation::OwnKernel(2)),
+    ("json", Way::Create, Operation::Foreign),
     ("json", Way::Create, Operation::Nonsense),
-    ("json", Way::Rename, Operation::Theirs),
+    ("json", Way::Rename, Operation::Foreign),
     ("json", Way::Truncate, Operation::Extended(1)),
     ("info", Way::Create, Operation::Nonsense),
 ];
 
 #[test]
-fn no_build_mixes_its_kernel_with_what_is_written_meanwhile() {
+fn no_build_mixes_its_kernel_with_concurrent_writes() {
     let (mut left, mut displaced) = (0, 0);
     for start in STARTS {
         for (suffix, way, what) in BESIDE_A_BUILD {
@@ -53,44 +53,47 @@ fn no_build_mixes_its_kernel_with_what_is_written_meanwhile() {
                     count.fetch_add(usize::from(is_seen), Ordering::Relaxed);
                 });
                 assert_eq!(seen.load(Ordering::Relaxed), 0, "{when}: a reader finds a mixture");
-                let ours = [1, 2].map(|version| scene.ours(version).files).concat();
+                let own = [1, 2].map(|version| scene.own(version).files).concat();
                 let is_ours =
-                    |name: &String| ours.contains(&fs::read(scene.path("o").with_file_name(name)).unwrap());
-                let theirs: Vec<String> = scene.displaced().into_iter().filter(|it| !is_ours(it)).collect();
+                    |name: &String| own.contains(&fs::read(scene.path("o").with_file_name(name)).unwrap());
+                let foreign: Vec<String> = scene.displaced().into_iter().filter(|it| !is_ours(it)).collect();
                 assert!(
                     report
                         .displaced
                         .iter()
-                        .all(|it| theirs.contains(it) || matches!(what, Operation::Ours(_))),
+                        .all(|it| foreign.contains(it) || matches!(what, Operation::OwnKernel(_))),
                     "{when}: {report:?}"
                 );
-                assert!(theirs.iter().all(|it| report.displaced.contains(it)), "{when}: {report:?}");
-                displaced += theirs.len();
+                assert!(foreign.iter().all(|it| report.displaced.contains(it)), "{when}: {report:?}");
+                displaced += foreign.len();
                 scene.is_no_mixture(&when, Some(&racer));
                 let wrote = racer.wrote(&when);
                 if wrote && !report.left.is_empty() {
                     left += 1;
                     let found = [scene.read("o"), scene.read("json")];
-                    let [object, json, _] = scene.ours(2).files;
+                    let [object, json, _] = scene.own(2).files;
                     let is_there = found == [Some(object), Some(json)];
-                    assert!(!is_there || what == Operation::Ours(2), "{when}: it is there, and called left");
-                    if start == Start::OursWithoutInfo && suffix == "info" {
-                        let [object, json, _] = scene.ours(1).files;
+                    assert!(
+                        !is_there || what == Operation::OwnKernel(2),
+                        "{when}: it is there, and called left"
+                    );
+                    if start == Start::OwnWithoutInfo && suffix == "info" {
+                        let [object, json, _] = scene.own(1).files;
                         assert_eq!(found, [Some(object), Some(json)], "{when}: the old kernel is lost");
                     }
                 }
-                // Of what is equal to a kernel that we wrote there, no copy is kept.
+                // No copy is kept of files that are equal to an own kernel.
                 let is_equal = match what {
-                    Operation::Ours(1) => matches!(start, Start::Ours | Start::OursWithoutInfo),
-                    Operation::Ours(2)
-                        if matches!(start, Start::OursWithThatObject | Start::ThatDescription) =>
+                    Operation::OwnKernel(1) => matches!(start, Start::OwnKernel | Start::OwnWithoutInfo),
+                    Operation::OwnKernel(2)
+                        if matches!(start, Start::OwnWithThatObject | Start::ThatDescription) =>
                     {
                         true
                     }
-                    Operation::Ours(2) => report.left.is_empty(),
+                    Operation::OwnKernel(2) => report.left.is_empty(),
                     _ => false,
                 };
-                view(scene.base.path()).materialise(&[scene.ours(3).files()]).unwrap();
+                view(scene.base.path()).materialise(&[scene.own(3).files()]).unwrap();
                 assert!(!wrote || is_equal || scene.has(&racer.bytes), "{when}: the next build loses it");
                 let is_overwritten = wrote && way != Way::Create;
                 let precious = scene.precious(start);
@@ -107,15 +110,15 @@ fn no_build_mixes_its_kernel_with_what_is_written_meanwhile() {
     assert!(left > 60 && displaced > 4, "{left} {displaced}");
 }
 
-/// Another program writes an object that is equal to ours, and a description of its own.
+/// Another program writes an object that is equal to the own one, and a description of its own.
 #[test]
 fn no_build_removes_an_equal_object_of_another_program() {
-    for way in [Way::Rename, Way::Truncate, Way::Anew] {
+    for way in [Way::Rename, Way::Truncate, Way::Again] {
         let mut left = 0;
         for at in 0.. {
-            let scene = Scene::starting(Start::Ours);
-            let object = Racer::new(scene.path("o"), &Operation::Ours(2).bytes(&scene, "o"), way, at);
-            let json = Racer::new(scene.path("json"), &scene.theirs.json, Way::Rename, at);
+            let scene = Scene::starting(Start::OwnKernel);
+            let object = Racer::new(scene.path("o"), &Operation::OwnKernel(2).bytes(&scene, "o"), way, at);
+            let json = Racer::new(scene.path("json"), &scene.foreign.json, Way::Rename, at);
             let racers = [Arc::clone(&object), Arc::clone(&json)];
             let report = scene.build(2, move || racers.iter().for_each(|racer| racer.call()));
             left += report.left.len();
@@ -131,16 +134,16 @@ fn no_build_removes_an_equal_object_of_another_program() {
     }
 }
 
-/// Another program makes a build stop, and writes the object while the build restores the old files.
+/// Another program causes a build to stop, and writes the object while the build restores the old files.
 #[test]
-fn no_build_restores_a_description_beside_what_is_written_meanwhile() {
+fn no_build_restores_a_description_beside_concurrent_writes() {
     let mut left = 0;
     for first in 0.. {
         let mut is_over = true;
         for second in first.. {
-            let scene = Scene::starting(Start::OursWithoutInfo);
+            let scene = Scene::starting(Start::OwnWithoutInfo);
             let info = Racer::new(scene.path("info"), b"{}", Way::Create, first);
-            let object = Racer::new(scene.path("o"), &scene.theirs.object, Way::Rename, second);
+            let object = Racer::new(scene.path("o"), &scene.foreign.object, Way::Rename, second);
             let racers = [Arc::clone(&info), Arc::clone(&object)];
             left += scene.build(2, move || racers.iter().for_each(|racer| racer.call())).left.len();
             scene.is_no_mixture(&format!("before calls {first} and {second}"), Some(&object));
@@ -162,10 +165,10 @@ fn is_displaced(path: &Path) -> bool {
 
 /// A process that has the description open writes to it, also after the build displaced it.
 #[test]
-fn no_build_removes_what_is_written_to_an_open_file() {
+fn no_build_removes_writes_to_an_open_file() {
     let mut kept = 0;
     for at in 0.. {
-        let scene = Arc::new(Scene::starting(Start::Ours));
+        let scene = Arc::new(Scene::starting(Start::OwnKernel));
         let open = File::options().write(true).open(scene.path("json")).unwrap();
         let bytes = extended(&scene.read("json").unwrap());
         let (calls, is_linked) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
@@ -190,12 +193,12 @@ fn no_build_removes_what_is_written_to_an_open_file() {
     assert!(kept > 10, "{kept}");
 }
 
-/// A kernel whose place another one takes stays as long as that one cannot be written.
+/// A superseded kernel stays as long as its successor cannot be written.
 #[test]
 fn a_superseded_kernel_stays_until_its_successor_is_written() {
-    let scene = Scene::starting(Start::Ours);
-    let other = Ours::of(Chip::Ascend910, &Rank::new(0).square(2), 2);
-    let successor = Ours { slot: scene.ours(1).slot, ..other };
+    let scene = Scene::starting(Start::OwnKernel);
+    let other = OwnKernel::of(Chip::Ascend910, &Rank::new(0).square(2), 2);
+    let successor = OwnKernel { slot: scene.own(1).slot, ..other };
     let path = scene.path("o").with_file_name(format!("{}.json", successor.stem));
     let racer = Racer::new(path, b"{}", Way::Create, 6);
     let called = Arc::clone(&racer);
@@ -206,27 +209,27 @@ fn a_superseded_kernel_stays_until_its_successor_is_written() {
         let hours_ago = SystemTime::now() - Duration::from_secs(7200);
         File::open(path).unwrap().set_modified(hours_ago).unwrap();
     }
-    let third = Ours::of(Chip::Ascend910, &Rank::new(0).square(3), 1);
+    let third = OwnKernel::of(Chip::Ascend910, &Rank::new(0).square(3), 1);
     assert_eq!(view(scene.base.path()).materialise(&[third.files()]).unwrap().removed, 0);
     assert!(scene.read("o").is_some() && scene.read("json").is_some());
 }
 
 /// The files that another program writes while a build of the first version is undone.
 const BESIDE_AN_UNDO: [(&str, Way, Operation); 6] = [
-    ("o", Way::Create, Operation::Ours(2)),
-    ("o", Way::Truncate, Operation::Ours(2)),
-    ("o", Way::Rename, Operation::Ours(2)),
-    ("json", Way::Create, Operation::Ours(2)),
-    ("json", Way::Rename, Operation::Ours(2)),
+    ("o", Way::Create, Operation::OwnKernel(2)),
+    ("o", Way::Truncate, Operation::OwnKernel(2)),
+    ("o", Way::Rename, Operation::OwnKernel(2)),
+    ("json", Way::Create, Operation::OwnKernel(2)),
+    ("json", Way::Rename, Operation::OwnKernel(2)),
     ("json", Way::Truncate, Operation::Extended(1)),
 ];
 
 #[test]
-fn no_undo_mixes_what_it_restores_with_what_is_written_meanwhile() {
+fn no_undo_mixes_restored_files_with_concurrent_writes() {
     let mut kept = 0;
     for (suffix, way, what) in BESIDE_AN_UNDO {
         for at in 0.. {
-            let scene = Scene::starting(Start::Theirs);
+            let scene = Scene::starting(Start::Foreign);
             let before = scene.files();
             scene.build(1, || {});
             let racer = Racer::new(scene.path(suffix), &what.bytes(&scene, suffix), way, at);
@@ -259,16 +262,16 @@ fn no_undo_mixes_what_it_restores_with_what_is_written_meanwhile() {
 
 /// The build replaced one file of a kernel and wrote the other: another program writes that one while the first is restored.
 #[test]
-fn no_undo_restores_half_a_kernel_beside_what_is_written_meanwhile() {
+fn no_undo_restores_one_file_beside_concurrent_writes() {
     for other in ["o", "json"] {
         let mut kept = 0;
         for at in 0.. {
-            let scene = Scene::starting(Start::Theirs);
+            let scene = Scene::starting(Start::Foreign);
             fs::remove_file(scene.path(other)).unwrap();
             let before = scene.files();
             scene.build(1, || {});
             let racer =
-                Racer::new(scene.path(other), &Operation::Ours(2).bytes(&scene, other), Way::Create, at);
+                Racer::new(scene.path(other), &Operation::OwnKernel(2).bytes(&scene, other), Way::Create, at);
             let when = format!("{other} before call {at}");
             let undone = scene.restore(&|| racer.call());
             scene.is_no_mixture(&when, Some(&racer));
@@ -290,19 +293,19 @@ fn no_undo_restores_half_a_kernel_beside_what_is_written_meanwhile() {
 
 /// A repair quarantined a kernel, and its description is lost there: another program writes one while the object is restored.
 #[test]
-fn no_undo_of_a_repair_restores_an_object_beside_what_is_written_meanwhile() {
+fn no_undo_of_a_repair_restores_an_object_beside_concurrent_writes() {
     let mut kept = 0;
     for at in 0.. {
-        let scene = Scene::starting(Start::Theirs);
-        fs::write(scene.path("o"), &scene.theirs.object[..99]).unwrap();
+        let scene = Scene::starting(Start::Foreign);
+        fs::write(scene.path("o"), &scene.foreign.object[..99]).unwrap();
         age_all(scene.path("o").parent().unwrap());
-        let moved = Repair::new().mend_all(scene.base.path());
+        let moved = Repair::new().repair_all(scene.base.path());
         assert_eq!(moved[0].moved.len(), 1, "{moved:?}");
         let runs = quarantines(scene.base.path()).unwrap();
         let name = scene.path("json");
         fs::remove_file(runs[0].path().join(name.file_name().unwrap())).unwrap();
         let racer =
-            Racer::new(scene.path("json"), &Operation::Ours(2).bytes(&scene, "json"), Way::Create, at);
+            Racer::new(scene.path("json"), &Operation::OwnKernel(2).bytes(&scene, "json"), Way::Create, at);
         scene.restore(&|| racer.call());
         let when = format!("before call {at}");
         let wrote = racer.wrote(&when);
@@ -317,15 +320,15 @@ fn no_undo_of_a_repair_restores_an_object_beside_what_is_written_meanwhile() {
     assert!(kept > 0);
 }
 
-/// One program replaces a file of ours, and another one writes under its name once the undo displaced that.
+/// One program replaces an own file, and another one writes a file of that name after the undo displaced it.
 #[test]
 fn an_undo_reports_what_stays_displaced() {
     let mut displaced = 0;
     for at in 0.. {
-        let scene = Scene::starting(Start::Theirs);
+        let scene = Scene::starting(Start::Foreign);
         scene.build(1, || {});
         let first =
-            Racer::new(scene.path("json"), &Operation::Ours(2).bytes(&scene, "json"), Way::Rename, at);
+            Racer::new(scene.path("json"), &Operation::OwnKernel(2).bytes(&scene, "json"), Way::Rename, at);
         let second = Racer::new(scene.path("json"), b"{}", Way::Create, at + 1);
         let undone = scene.restore(&|| [&first, &second].into_iter().for_each(|racer| racer.call()));
         let is_reported = |name: &String| undone.unrestored.iter().any(|kept| kept.file == *name);
@@ -343,7 +346,7 @@ fn an_undo_reports_what_stays_displaced() {
 #[test]
 fn no_undo_with_a_damaged_journal_mixes_kernels() {
     for (line, is_removed) in (1..).flat_map(|line| [(line, false), (line, true)]) {
-        let scene = Scene::starting(Start::Theirs);
+        let scene = Scene::starting(Start::Foreign);
         scene.build(1, || {});
         let [run] = &quarantines(scene.base.path()).unwrap()[..] else { panic!("one run") };
         let journal = run.path().join(".opkeep-journal");
@@ -362,28 +365,28 @@ fn no_undo_with_a_damaged_journal_mixes_kernels() {
 /// An object of which the journal lost the description is not restored beside one that is written meanwhile, and the other
 /// way round.
 #[test]
-fn no_undo_with_a_damaged_journal_mixes_what_is_written_meanwhile() {
+fn no_undo_with_a_damaged_journal_mixes_concurrent_writes() {
     let mut raced = 0;
     for (suffix, other) in [("o", "json"), ("json", "o")] {
         for at in 0.. {
-            let scene = Scene::starting(Start::Theirs);
-            let theirs = if other == "o" { &scene.theirs.object } else { &scene.theirs.json };
+            let scene = Scene::starting(Start::Foreign);
+            let foreign = if other == "o" { &scene.foreign.object } else { &scene.foreign.json };
             scene.build(1, || {});
             let [run] = &quarantines(scene.base.path()).unwrap()[..] else { panic!("one run") };
             let journal = run.path().join(".opkeep-journal");
             let text = fs::read_to_string(&journal).unwrap();
-            let name = format!("{}.{suffix}\"", scene.theirs.stem);
+            let name = format!("{}.{suffix}\"", scene.foreign.stem);
             let lines = text.lines().filter(|line| !line.contains(&name));
             fs::write(&journal, lines.collect::<Vec<_>>().join("\n")).unwrap();
-            // Then the kernel's other file is all that the undo knows.
+            // Then the undo knows only the kernel's other file.
             fs::remove_file(scene.path(suffix)).unwrap();
-            fs::remove_file(run.path().join(format!("{}.{suffix}", scene.theirs.stem))).unwrap();
-            let [object, json, _] = scene.ours(2).files;
+            fs::remove_file(run.path().join(format!("{}.{suffix}", scene.foreign.stem))).unwrap();
+            let [object, json, _] = scene.own(2).files;
             let bytes = if suffix == "o" { object } else { json };
             let racer = Racer::new(scene.path(suffix), &bytes, Way::Create, at);
             let when = format!("{suffix} before call {at}");
             scene.restore(&|| racer.call());
-            let is_restored = scene.read(other).is_some_and(|it| it == *theirs);
+            let is_restored = scene.read(other).is_some_and(|it| it == *foreign);
             assert_eq!(racer.wrote(&when), !is_restored, "{when}");
             raced += usize::from(!is_restored);
             if !racer.is_past(0) {

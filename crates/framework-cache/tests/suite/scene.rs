@@ -16,17 +16,17 @@ use opkeep_testkit::at_each_change;
 use opkeep_testkit::caches::{CachedKernelFiles, Rank};
 use tempfile::TempDir;
 
-use crate::common::owned::{Ours, all_bytes, extended, kernels, view};
+use crate::common::owned::{OwnKernel, all_bytes, extended, kernels, view};
 
 /// A directory of one kernel.
 pub(super) struct Scene {
     pub(super) base: TempDir,
-    pub(super) theirs: CachedKernelFiles,
+    pub(super) foreign: CachedKernelFiles,
 }
 
 impl Scene {
     pub(super) fn new() -> Self {
-        let scene = Self { base: tempfile::tempdir().unwrap(), theirs: Rank::new(0).square(1) };
+        let scene = Self { base: tempfile::tempdir().unwrap(), foreign: Rank::new(0).square(1) };
         fs::create_dir_all(scene.path("o").parent().unwrap()).unwrap();
         scene
     }
@@ -34,21 +34,21 @@ impl Scene {
     pub(super) fn starting(start: Start) -> Self {
         let scene = Self::new();
         match start {
-            // Others write there from the first call on.
+            // Foreign files are there from the first call on.
             Start::Nothing => fs::create_dir_all(scene.path("o").parent().unwrap()).unwrap(),
-            Start::Theirs => scene.theirs.write(scene.path("o").parent().unwrap()).unwrap(),
+            Start::Foreign => scene.foreign.write(scene.path("o").parent().unwrap()).unwrap(),
             _ => drop(scene.build(1, || {})),
         }
         match start {
-            Start::OursWithoutInfo => fs::remove_file(scene.path("info")).unwrap(),
+            Start::OwnWithoutInfo => fs::remove_file(scene.path("info")).unwrap(),
             // Its own description is missing.
-            Start::OursWithThatObject => {
+            Start::OwnWithThatObject => {
                 scene.build(2, || {});
                 fs::remove_file(scene.path("json")).unwrap();
             }
             Start::ThatDescription => {
                 scene.build(2, || {});
-                fs::write(scene.path("json"), extended(&scene.ours(2).files[1])).unwrap();
+                fs::write(scene.path("json"), extended(&scene.own(2).files[1])).unwrap();
                 fs::remove_file(scene.path("o")).unwrap();
             }
             _ => {}
@@ -57,15 +57,15 @@ impl Scene {
     }
 
     pub(super) fn path(&self, suffix: &str) -> PathBuf {
-        self.base.path().join(format!("rank_0/kernel_meta/{}.{suffix}", self.theirs.stem))
+        self.base.path().join(format!("rank_0/kernel_meta/{}.{suffix}", self.foreign.stem))
     }
 
     pub(super) fn read(&self, suffix: &str) -> Option<Vec<u8>> {
         fs::read(self.path(suffix)).ok()
     }
 
-    pub(super) fn ours(&self, version: u32) -> Ours {
-        Ours::of(Chip::Ascend910, &self.theirs, version)
+    pub(super) fn own(&self, version: u32) -> OwnKernel {
+        OwnKernel::of(Chip::Ascend910, &self.foreign, version)
     }
 
     /// Builds a version, in place of anything; `watch` is called before each change.
@@ -79,7 +79,7 @@ impl Scene {
         watch: impl Fn(&FsCall<'_>) + Send + Sync + 'static,
     ) -> ViewReport {
         let view = view(self.base.path()).with_replace(true).with_fs(at_each_change(watch));
-        view.materialise(&[self.ours(version).files()]).unwrap()
+        view.materialise(&[self.own(version).files()]).unwrap()
     }
 
     pub(super) fn restore(&self, watch: &dyn Fn()) -> RestoreReport {
@@ -89,8 +89,8 @@ impl Scene {
 
     pub(super) fn precious(&self, start: Start) -> Vec<Vec<u8>> {
         match start {
-            Start::Theirs => vec![self.theirs.object.clone(), self.theirs.json.clone()],
-            Start::ThatDescription => vec![extended(&self.ours(2).files[1])],
+            Start::Foreign => vec![self.foreign.object.clone(), self.foreign.json.clone()],
+            Start::ThatDescription => vec![extended(&self.own(2).files[1])],
             _ => Vec::new(),
         }
     }
@@ -130,12 +130,12 @@ impl Scene {
         if racer.is_some_and(|racer| racer.left([&object, &json])) {
             return false;
         }
-        let ours = [1, 2].map(|version| self.ours(version).files).map(|[object, json, _]| (object, json));
-        let theirs = (self.theirs.object.clone(), self.theirs.json.clone());
+        let own = [1, 2].map(|version| self.own(version).files).map(|[object, json, _]| (object, json));
+        let foreign = (self.foreign.object.clone(), self.foreign.json.clone());
         let (Some(object), Some(json)) = (object, json) else { return false };
         let is_described = |description: &Vec<u8>| json == *description || json == extended(description);
         json == b"{}"
-            || ours.into_iter().chain([theirs]).any(|(own, json)| object != own && is_described(&json))
+            || own.into_iter().chain([foreign]).any(|(own, json)| object != own && is_described(&json))
     }
 }
 
@@ -149,17 +149,17 @@ pub(super) enum Way {
     /// By another file that gets the name.
     Rename,
     /// After removing what has the name: the new file may get its inode.
-    Anew,
+    Again,
 }
 
-/// Another program that writes one file at a certain call.
+/// Another program, which writes one file at a certain call.
 pub(super) struct Racer {
     pub(super) path: PathBuf,
     pub(super) bytes: Vec<u8>,
     pub(super) way: Way,
     pub(super) at: usize,
     pub(super) calls: AtomicUsize,
-    /// The object and the description after it wrote, once it did.
+    /// The object and the description after its write.
     pub(super) wrote: Mutex<Option<[Option<Vec<u8>>; 2]>>,
 }
 
@@ -180,7 +180,7 @@ impl Racer {
             },
             Way::Truncate if !self.path.exists() => return,
             Way::Truncate => fs::write(&self.path, &self.bytes).unwrap(),
-            Way::Anew => {
+            Way::Again => {
                 let _ = fs::remove_file(&self.path);
                 fs::write(&self.path, &self.bytes).unwrap();
             }
@@ -194,14 +194,14 @@ impl Racer {
         *self.wrote.lock().unwrap() = Some(found);
     }
 
-    /// Whether it wrote. What it wrote is still in the directory.
+    /// Whether it wrote; asserts that its file still exists.
     pub(super) fn wrote(&self, when: &str) -> bool {
         let wrote = self.wrote.lock().unwrap().is_some();
         assert!(!wrote || fs::read(&self.path).is_ok_and(|found| found == self.bytes), "{when}: it is lost");
         wrote
     }
 
-    /// Whether these are the object and the description that it left: then the mixture is its own.
+    /// Whether these are the object and the description after its write: then it caused the mixture.
     pub(super) fn left(&self, found: [&Option<Vec<u8>>; 2]) -> bool {
         self.wrote.lock().unwrap().as_ref().is_some_and(|left| left.each_ref() == found)
     }
@@ -212,41 +212,41 @@ impl Racer {
     }
 }
 
-/// What is in the directory before the build.
+/// The content of the directory before the build.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Start {
     Nothing,
-    Ours,
-    OursWithoutInfo,
+    OwnKernel,
+    OwnWithoutInfo,
     /// Its object is that of the next version, too.
-    OursWithThatObject,
+    OwnWithThatObject,
     /// Its description is that of the next version, extended, and its object is missing.
     ThatDescription,
-    Theirs,
+    Foreign,
 }
 
 pub(super) const STARTS: [Start; 6] = [
     Start::Nothing,
-    Start::Ours,
-    Start::OursWithoutInfo,
-    Start::OursWithThatObject,
+    Start::OwnKernel,
+    Start::OwnWithoutInfo,
+    Start::OwnWithThatObject,
     Start::ThatDescription,
-    Start::Theirs,
+    Start::Foreign,
 ];
 
-/// What another program writes.
+/// The file that another program writes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Operation {
-    Theirs,
-    Ours(u32),
+    Foreign,
+    OwnKernel(u32),
     Extended(u32),
     Nonsense,
 }
 
 impl Operation {
     pub(super) fn bytes(self, scene: &Scene, suffix: &str) -> Vec<u8> {
-        let ours = |version| {
-            let [object, json, info] = scene.ours(version).files;
+        let own = |version| {
+            let [object, json, info] = scene.own(version).files;
             match suffix {
                 "o" => object,
                 "json" => json,
@@ -254,10 +254,10 @@ impl Operation {
             }
         };
         match self {
-            Self::Theirs if suffix == "o" => scene.theirs.object.clone(),
-            Self::Theirs => scene.theirs.json.clone(),
-            Self::Ours(version) => ours(version),
-            Self::Extended(version) => extended(&ours(version)),
+            Self::Foreign if suffix == "o" => scene.foreign.object.clone(),
+            Self::Foreign => scene.foreign.json.clone(),
+            Self::OwnKernel(version) => own(version),
+            Self::Extended(version) => extended(&own(version)),
             Self::Nonsense => b"{}".to_vec(),
         }
     }

@@ -7,7 +7,7 @@ use std::fs::{self, File, FileTimes};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crate::common::owned::{Ours, all_bytes, extended, view};
+use crate::common::owned::{OwnKernel, all_bytes, extended, view};
 use opkeep_digest::Digest;
 use opkeep_framework_cache::restore::{RestoreOptions, RestoreReport, newest, quarantines, restore};
 use opkeep_kernel_meta::KernelFileKind;
@@ -18,53 +18,54 @@ use tempfile::TempDir;
 
 const CHIP: Chip = Chip::Ascend910B;
 
-/// What a file of a kernel is before the build.
+/// The state of a file before the build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Is {
     Absent,
-    /// What the build is about to write.
+    /// The bytes that the build writes.
     Right,
-    /// What an earlier build wrote.
+    /// The bytes of an earlier build.
     Old,
-    /// What an earlier build wrote, changed since: the description as a framework changes it.
+    /// The bytes of an earlier build, changed since: the description as a framework changes it.
     Changed,
-    /// What the build is about to write, with what a framework adds to a description.
+    /// The bytes that the build writes, with a framework's additions to a description.
     Extended,
     /// A framework's file.
-    Theirs,
-    Torn,
+    Foreign,
+    DamagedRank,
 }
 
-const ALL: [Is; 6] = [Is::Absent, Is::Right, Is::Old, Is::Changed, Is::Theirs, Is::Torn];
-const OF_JSON: [Is; 7] = [Is::Absent, Is::Right, Is::Old, Is::Changed, Is::Extended, Is::Theirs, Is::Torn];
+const ALL: [Is; 6] = [Is::Absent, Is::Right, Is::Old, Is::Changed, Is::Foreign, Is::DamagedRank];
+const OF_JSON: [Is; 7] =
+    [Is::Absent, Is::Right, Is::Old, Is::Changed, Is::Extended, Is::Foreign, Is::DamagedRank];
 
 /// The bytes of one part in each state.
-fn bytes(part: KernelFileKind, is: Is, theirs: &CachedKernelFiles) -> Option<Vec<u8>> {
-    let ours = |version| Ours::of(CHIP, theirs, version).files[part as usize].clone();
-    let theirs = || match part {
-        KernelFileKind::Object => theirs.object.clone(),
-        KernelFileKind::Json => theirs.json.clone(),
-        KernelFileKind::Info => [theirs.info.clone().unwrap(), b" \n".to_vec()].concat(),
+fn bytes(part: KernelFileKind, is: Is, foreign: &CachedKernelFiles) -> Option<Vec<u8>> {
+    let own = |version| OwnKernel::of(CHIP, foreign, version).files[part as usize].clone();
+    let foreign = || match part {
+        KernelFileKind::Object => foreign.object.clone(),
+        KernelFileKind::Json => foreign.json.clone(),
+        KernelFileKind::Info => [foreign.info.clone().unwrap(), b" \n".to_vec()].concat(),
     };
     Some(match is {
         Is::Absent => return None,
-        Is::Right => ours(2),
-        Is::Old => ours(1),
-        Is::Changed if part == KernelFileKind::Json => extended(&ours(1)),
-        Is::Extended => extended(&ours(2)),
+        Is::Right => own(2),
+        Is::Old => own(1),
+        Is::Changed if part == KernelFileKind::Json => extended(&own(1)),
+        Is::Extended => extended(&own(2)),
         Is::Changed => {
-            let mut bytes = ours(1);
+            let mut bytes = own(1);
             *bytes.last_mut().unwrap() ^= 1;
             bytes
         }
-        Is::Theirs => theirs(),
-        Is::Torn => theirs()[..20].to_vec(),
+        Is::Foreign => foreign(),
+        Is::DamagedRank => foreign()[..20].to_vec(),
     })
 }
 
 type Image = BTreeMap<PathBuf, (Option<SystemTime>, Digest)>;
 
-/// Each file with its time, without the lock of our builds and the time of our manifest.
+/// Each file with its time, without the lock of builds and the time of the manifest.
 fn image(base: &Path) -> Image {
     let mut image = Image::new();
     for (path, bytes) in all_bytes(base) {
@@ -80,13 +81,13 @@ fn image(base: &Path) -> Image {
 /// A directory of one kernel in some state.
 struct Scene {
     base: TempDir,
-    theirs: CachedKernelFiles,
+    foreign: CachedKernelFiles,
 }
 
 impl Scene {
     fn new([object, json, info]: [Is; 3], recorded: u32) -> Self {
-        let theirs = Rank { soc: CHIP.soc(), ..Rank::new(0) }.square(1);
-        let scene = Self { base: tempfile::tempdir().unwrap(), theirs };
+        let foreign = Rank { soc: CHIP.soc(), ..Rank::new(0) }.square(1);
+        let scene = Self { base: tempfile::tempdir().unwrap(), foreign };
         let hour = SystemTime::now() - Duration::from_secs(3600);
         fs::create_dir_all(scene.dir()).unwrap();
         if recorded > 0 {
@@ -95,8 +96,8 @@ impl Scene {
         for (part, is) in
             [(KernelFileKind::Object, object), (KernelFileKind::Json, json), (KernelFileKind::Info, info)]
         {
-            let path = scene.dir().join(format!("{}{}", scene.theirs.stem, part.suffix()));
-            match bytes(part, is, &scene.theirs) {
+            let path = scene.dir().join(format!("{}{}", scene.foreign.stem, part.suffix()));
+            match bytes(part, is, &scene.foreign) {
                 None => fs::remove_file(&path).unwrap_or_default(),
                 // It keeps its time.
                 Some(bytes) if fs::read(&path).is_ok_and(|found| found == bytes) => {}
@@ -114,10 +115,10 @@ impl Scene {
     }
 
     fn build(&self, version: u32, replace: bool) -> ViewReport {
-        let build = Ours::of(CHIP, &self.theirs, version);
+        let build = OwnKernel::of(CHIP, &self.foreign, version);
         let report = view(self.base.path()).with_replace(replace).materialise(&[build.files()]).unwrap();
         // A framework's addition to the description stays.
-        let object = fs::read(self.dir().join(format!("{}.o", self.theirs.stem)));
+        let object = fs::read(self.dir().join(format!("{}.o", self.foreign.stem)));
         assert!(report.written == 0 || object.is_ok_and(|found| found == build.files[0]), "{report:?}");
         report
     }
@@ -156,18 +157,18 @@ fn each_state_is_restored() {
         assert_eq!(scene.image(), before, "{state}");
         undone_states.insert((files, recorded, replace));
     }
-    // A kernel that is not ours, and one of ours that was damaged.
-    assert!(undone_states.contains(&([Is::Theirs; 3], 0, true)));
+    // A foreign kernel, and a damaged own one.
+    assert!(undone_states.contains(&([Is::Foreign; 3], 0, true)));
     for replace in [true, false] {
         assert!(undone_states.contains(&([Is::Changed, Is::Right, Is::Right], 2, replace)));
-        assert!(undone_states.contains(&([Is::Torn, Is::Old, Is::Old], 1, replace)));
+        assert!(undone_states.contains(&([Is::DamagedRank, Is::Old, Is::Old], 1, replace)));
     }
     assert!(undone_states.len() > 400, "{}", undone_states.len());
 }
 
 /// Undoing the first of two builds, or both, leaves a state from before or after one of them, and no mixture.
 #[test]
-fn a_second_build_is_not_mixed_with_what_is_restored() {
+fn a_second_build_is_not_mixed_with_restored_files() {
     let files = |image: &Image| -> Vec<(PathBuf, Digest)> {
         let named = image.iter().filter(|(path, _)| {
             let path = path.to_string_lossy();
@@ -180,19 +181,19 @@ fn a_second_build_is_not_mixed_with_what_is_restored() {
     for (files_before, recorded, replace) in states().step_by(5) {
         let state = format!("{files_before:?}, recorded {recorded}, replace {replace}");
         let scene = Scene::new(files_before, recorded);
-        let mut whole = vec![files(&scene.image())];
+        let mut intact = vec![files(&scene.image())];
         if scene.build(2, replace).quarantine.is_none() {
             continue;
         }
-        whole.push(files(&scene.image()));
+        intact.push(files(&scene.image()));
         scene.build(3, replace);
-        whole.push(files(&scene.image()));
+        intact.push(files(&scene.image()));
         for _ in 0..2 {
             scene.restore();
             let now = files(&scene.image());
-            assert!(whole.contains(&now), "{state}: {now:?} is none of {whole:?}");
+            assert!(intact.contains(&now), "{state}: {now:?} is none of {intact:?}");
         }
-        let is_back = files(&scene.image()) == whole[0];
+        let is_back = files(&scene.image()) == intact[0];
         assert_eq!(is_back, quarantines(scene.base.path()).unwrap().is_empty(), "{state}");
         back += u32::from(is_back);
         unfilled += u32::from(!is_back);

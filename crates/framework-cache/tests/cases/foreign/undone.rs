@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::process::{Command, Stdio};
 
 use super::{Place, why};
-use crate::common::owned::{Ours, kernels};
+use crate::common::owned::{OwnKernel, kernels};
 use opkeep_framework_cache::scan::InUse;
 use opkeep_fs::FsCall;
 use opkeep_kernel_meta::{LeftReason, RetiredKernel};
@@ -13,31 +13,31 @@ use opkeep_testkit::ascend::Chip;
 use opkeep_testkit::at_each_change;
 use opkeep_testkit::caches::Rank;
 
-/// A description that is equal to ours, and that we did not write, stays where no copy of the object can be kept.
-fn a_description_that_was_there_stays_where_nothing_can_be_kept() {
+/// A foreign description that is equal to an own one stays where no copy of the object can be kept.
+fn an_earlier_description_stays_where_no_copy_can_be_kept() {
     let place = Place::empty_on(Chip::Ascend910B);
-    let ours = place.ours(1);
+    let own = place.own(1);
     fs::create_dir_all(place.dir()).unwrap();
-    fs::write(place.path("o"), &ours.files[0][..99]).unwrap();
-    fs::write(place.path("json"), &ours.files[1]).unwrap();
+    fs::write(place.path("o"), &own.files[0][..99]).unwrap();
+    fs::write(place.path("json"), &own.files[1]).unwrap();
     fs::write(place.dir().with_file_name("kernel_meta.opkeep-quarantine"), "in the way").unwrap();
     let before = kernels(&place.dir());
-    let report = place.run(&ours);
+    let report = place.run(&own);
     assert!(matches!(why(&report), LeftReason::NotKept { .. }), "{report:?}");
     assert_eq!(kernels(&place.dir()), before);
 }
 
-/// Libraries that stood beside a kernel before it was replaced are in the way of no undo.
+/// Libraries that were beside a kernel before it was replaced do not prevent an undo.
 fn a_kernel_beside_a_library_is_restored() {
     for name in ["{}.so", "lib{}.so", "{}.ptx"] {
         let place = Place::new();
-        let library = place.dir().join(name.replace("{}", &place.theirs.stem));
+        let library = place.dir().join(name.replace("{}", &place.foreign.stem));
         fs::write(&library, "library").unwrap();
-        place.view().with_replace(true).materialise(&[place.ours(1).files()]).unwrap();
+        place.view().with_replace(true).materialise(&[place.own(1).files()]).unwrap();
         let undone = place.restore();
         assert!(undone[0].removed && undone[0].restored.len() == 2, "{name}: {undone:?}");
-        // One that came since is.
-        place.view().with_replace(true).materialise(&[place.ours(1).files()]).unwrap();
+        // A newer library prevents it.
+        place.view().with_replace(true).materialise(&[place.own(1).files()]).unwrap();
         fs::write(&library, "another library").unwrap();
         assert!(!place.restore()[0].removed, "{name}");
     }
@@ -47,35 +47,35 @@ fn a_kernel_beside_a_library_is_restored() {
 fn an_equal_kernel_that_a_framework_wrote_since_is_not_undone() {
     for is_withdrawn in [false, true] {
         let place = Place::new();
-        let ours = place.ours(1);
-        place.view().with_replace(true).materialise(&[ours.files()]).unwrap();
+        let own = place.own(1);
+        place.view().with_replace(true).materialise(&[own.files()]).unwrap();
         if is_withdrawn {
-            let withdrawn = RetiredKernel { stem: &ours.stem, unless: None };
+            let withdrawn = RetiredKernel { stem: &own.stem, unless: None };
             assert_eq!(place.view().replace(&[], &[withdrawn]).unwrap().removed, 1);
         } else {
             fs::remove_file(place.dir().join(".opkeep-manifest")).unwrap();
         }
-        for (suffix, bytes) in ["o", "json"].into_iter().zip(&ours.files) {
+        for (suffix, bytes) in ["o", "json"].into_iter().zip(&own.files) {
             fs::write(place.path(suffix), bytes).unwrap();
         }
         let undone = place.restore();
-        assert!(!undone[0].removed && ours.is_in(&place.dir()), "{undone:?}");
+        assert!(!undone[0].removed && own.is_in(&place.dir()), "{undone:?}");
         // Without them, the old kernel is restored.
         fs::remove_file(place.path("o")).unwrap();
         fs::remove_file(place.path("json")).unwrap();
-        assert!(place.restore()[0].removed && place.has(&place.theirs.object));
+        assert!(place.restore()[0].removed && place.has(&place.foreign.object));
     }
 }
 
 /// A kernel that a framework wrote after a build replaced another one is not removed with the build's files.
 fn a_kernel_that_a_framework_wrote_since_is_not_undone() {
     let place = Place::new();
-    place.view().with_replace(true).materialise(&[place.ours(1).files()]).unwrap();
-    let ours = place.ours(2);
-    for (suffix, bytes) in ["o", "json"].into_iter().zip(&ours.files) {
+    place.view().with_replace(true).materialise(&[place.own(1).files()]).unwrap();
+    let own = place.own(2);
+    for (suffix, bytes) in ["o", "json"].into_iter().zip(&own.files) {
         fs::write(place.path(suffix), bytes).unwrap();
     }
-    assert_eq!(place.run(&ours).written, 0, "it is what a build would write");
+    assert_eq!(place.run(&own).written, 0, "it is what a build would write");
     let before = kernels(&place.dir());
     let undone = place.restore();
     assert!(!undone[0].removed && undone[0].unrestored.len() == 2, "{undone:?}");
@@ -86,8 +86,8 @@ fn a_kernel_that_a_framework_wrote_since_is_not_undone() {
 fn a_kernel_that_a_process_has_open_is_not_undone() {
     let place = Place::empty_on(Chip::Ascend910B);
     let other = Rank { soc: place.chip.soc(), ..Rank::new(0) }.square(2);
-    let (ours, open) = (place.ours(1), Ours::of(place.chip, &other, 1));
-    let files = [ours.files(), open.files()];
+    let (own, open) = (place.own(1), OwnKernel::of(place.chip, &other, 1));
+    let files = [own.files(), open.files()];
     place.view().materialise(&files).unwrap();
     let object = place.dir().join(format!("{}.o", open.stem));
     for path in [place.path("o"), object.clone()] {
@@ -126,7 +126,7 @@ impl Drop for Killed {
 
 pub(crate) fn trials() -> Vec<Trial> {
     trials![
-        a_description_that_was_there_stays_where_nothing_can_be_kept,
+        an_earlier_description_stays_where_no_copy_can_be_kept,
         a_kernel_beside_a_library_is_restored,
         an_equal_kernel_that_a_framework_wrote_since_is_not_undone,
         a_kernel_that_a_framework_wrote_since_is_not_undone,

@@ -13,20 +13,20 @@ use opkeep_testkit::caches::age;
 
 pub(crate) struct Cache {
     pub(crate) base: tempfile::TempDir,
-    pub(crate) folder: PathBuf,
+    pub(crate) dir: PathBuf,
 }
 
 impl Cache {
-    pub(crate) fn new(folder: &str) -> Self {
+    pub(crate) fn new(dir: &str) -> Self {
         let base = tempfile::tempdir().unwrap();
-        let folder = base.path().join(folder);
-        fs::create_dir_all(&folder).unwrap();
-        Self { base, folder }
+        let dir = base.path().join(dir);
+        fs::create_dir_all(&dir).unwrap();
+        Self { base, dir }
     }
 
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) {
-        fs::write(self.folder.join(name), bytes).unwrap();
-        age(&self.folder.join(name)).unwrap();
+        fs::write(self.dir.join(name), bytes).unwrap();
+        age(&self.dir.join(name)).unwrap();
     }
 
     pub(crate) fn put(&self, pair: &Pair, json: &str, object: &str) {
@@ -34,11 +34,11 @@ impl Cache {
         self.write(object, &pair.object);
     }
 
-    pub(crate) fn look(&self) -> CacheScan {
-        self.look_at(&|_, _| {})
+    pub(crate) fn scan_of(&self) -> CacheScan {
+        self.scan_observed(&|_, _| {})
     }
 
-    pub(crate) fn look_at(&self, progress: &(dyn Fn(u64, u64) + Sync)) -> CacheScan {
+    pub(crate) fn scan_observed(&self, progress: &(dyn Fn(u64, u64) + Sync)) -> CacheScan {
         let places = find(self.base.path()).unwrap().caches;
         let mut options = ScanOptions::new(NonZeroUsize::MIN);
         options.progress = progress;
@@ -47,14 +47,14 @@ impl Cache {
 
     /// The only item.
     pub(crate) fn only(&self) -> Item {
-        let mut scan = self.look();
+        let mut scan = self.scan_of();
         assert_eq!(scan.items.len(), 1, "{:?}", scan.items);
         scan.items.remove(0)
     }
 
     /// All items by name, with their states and files.
     pub(crate) fn states(&self) -> Vec<(String, &'static str, Vec<String>)> {
-        let scan = self.look();
+        let scan = self.scan_of();
         scan.items.iter().map(|item| (item.name.clone(), item.state_name(), item.files())).collect()
     }
 }
