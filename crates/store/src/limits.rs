@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_does_not_count_is_reported_each() {
+    fn each_ignored_setting_is_reported() {
         let ini = "[cache]\nmax_op_cache_size=9\n[op_compiler_cache]\nmax_op_cache_size=0\nremain_cache_size_ratio=101\n\
                    max_op_cache_entries=-1\nmax_op_cache_size 5\n";
         let texts =

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_come_back_and_anything_else_does_not() {
+    fn numbers_round_trip_and_other_content_is_refused() {
         let block = TWO.encode(&numbers([7, u64::MAX]));
         assert_eq!(block.len(), BLOCK);
         assert_eq!(TWO.decode(&block), Some(numbers([7, u64::MAX])));

@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn members_come_back_eager_first() {
+    fn members_are_returned_eager_first() {
         let (key, file) = sample();
         let entry = Entry::decode(file, Some(&key)).unwrap();
         assert_eq!(entry.names().collect::<Vec<_>>(), ["json", "object", "info", "header"]);

@@ -1,4 +1,4 @@
-//! What a look-up and a put cost, counted: calls to the kernel, as `strace` sees them, and pieces of memory. Neither
+//! The cost of a look-up and a put: calls to the kernel, as `strace` counts them, and allocations. Neither
 //! depends on the machine's speed, and both are asserted exactly: a change of one of them is a change here, with its reason.
 
 #![expect(clippy::disallowed_methods, reason = "this test reads what `strace` wrote")]
@@ -30,7 +30,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 
 const HIT: [(&str, u64); 4] = [("openat2", 1), ("fstat", 1), ("read", 1), ("close", 1)];
 const MISS: [(&str, u64); 1] = [("openat2", 1)];
-/// It looks whether the entry exists, and opens the entry's directory, `tmp` to check it, `tmp` to write, and in that the
+/// It checks whether the entry exists, and opens the entry's directory, `tmp` to check it, `tmp` to write, and in that the
 /// temporary file.
 const PUT: [(&str, u64); 9] = [
     ("openat2", 3),
@@ -43,10 +43,10 @@ const PUT: [(&str, u64); 9] = [
     ("close", 3),
     ("getpid", 1),
 ];
-/// It is read as by a hit, and that is all.
+/// It is only read, as by a hit.
 const PUT_AGAIN: [(&str, u64); 4] = HIT;
 
-/// What is done, besides what is done for the first time only.
+/// Runs the counted operation, after a first time that is not counted.
 pub(crate) fn other_process(arguments: &[String]) {
     let [what, root, times] = arguments else { panic!("{arguments:?}") };
     let (what, root, times): (&str, _, usize) = (what, Path::new(root), times.parse().unwrap());
@@ -75,7 +75,7 @@ fn can_trace() -> bool {
     strace.status().is_ok_and(|status| status.success())
 }
 
-/// Runs it 5 and 25 times: the difference is what 20 times cost, and each must cost the same.
+/// Runs it 5 and 25 times: the difference is the cost of 20 times, and each must cost the same.
 fn calls(what: &str, expected: &[(&str, u64)]) {
     let [few, many] = [5, 25].map(|times| traced(what, times));
     let names: std::collections::BTreeSet<&String> = few.keys().chain(many.keys()).collect();
@@ -91,7 +91,7 @@ fn calls(what: &str, expected: &[(&str, u64)]) {
     assert_eq!(found, expected.iter().copied().collect(), "{what}");
 }
 
-/// The calls of a process that does it so many times, and once more.
+/// The calls of a process that runs it this many times, and once more.
 fn traced(what: &str, times: usize) -> BTreeMap<String, u64> {
     let directory = tempfile::tempdir().unwrap();
     let log = directory.path().join("calls");
@@ -103,7 +103,7 @@ fn traced(what: &str, times: usize) -> BTreeMap<String, u64> {
     for line in fs::read_to_string(log).unwrap().lines() {
         // `PID NAME(ARGUMENTS) = RESULT`; signals and ends of processes have another form.
         let call = line.split_once(' ').and_then(|(_, call)| call.trim_start().split_once('('));
-        // Where assertions are on, the standard library sees whether a file is open that it closes.
+        // With assertions the standard library checks that a file is open before it closes it.
         let call = call.filter(|(name, rest)| !name.contains(' ') && !rest.contains("F_GETFD"));
         if let Some((name, _)) = call {
             *calls.entry(name.to_owned()).or_default() += 1;
@@ -116,7 +116,7 @@ fn pieces_of_memory() {
     let (_dir, store) = fresh();
     let made = Created::new("relu", 1);
     store.put(&key("relu"), &made.entry()).unwrap();
-    // Its directory is looked at once.
+    // Its directory is checked once.
     assert!(is_hit(&store));
     let each = |run: &mut dyn FnMut()| {
         let (_, first) = allocations(&mut *run);

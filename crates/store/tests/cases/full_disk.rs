@@ -1,4 +1,4 @@
-//! A disk without space, or that no process may write to: nothing is lost, nothing is left over.
+//! A disk without space, or that no process may write to: nothing is lost, and no stale file stays.
 
 #![expect(clippy::disallowed_methods, reason = "these tests fill a disk")]
 
@@ -37,7 +37,7 @@ impl SmallDisk {
         self.0.path()
     }
 
-    /// Fills what is left.
+    /// Fills the rest.
     fn fill(&self) {
         let mut file = fs::File::create(self.path().join("filler")).unwrap();
         while file.write(&[1; 1024]).is_ok_and(|n| n > 0) {}
@@ -80,7 +80,7 @@ fn a_put_without_space() {
     old.assert_is(&hit(&store, &key("relu")));
     assert!(matches!(miss(&store, &key("other")), Miss::Absent));
 
-    // Without any space at all, what is there is still found, by a store opened now, too.
+    // Without any space existing entries are still found, also by a store that is opened now.
     disk.fill();
     let again = open(disk.path());
     old.assert_is(&hit(&again, &key("relu")));
@@ -106,7 +106,7 @@ fn a_damaged_entry() {
     fs::OpenOptions::new().write(true).open(store.path(&key)).unwrap().set_len(7_000).unwrap();
     disk.fill();
     let Miss::Damaged(judged) = miss(&store, &key) else { panic!("it is damaged") };
-    // The lock, too, may find no space; that is an error, and no endless wait.
+    // The lock may find no space either; that is an error, and no endless wait.
     if let LockOutcome::Acquired(lock) = within(&store, &key, Duration::from_secs(5)) {
         assert!(store.quarantine(&key, &judged, &lock).unwrap());
         assert!(matches!(miss(&store, &key), Miss::Absent));
@@ -118,7 +118,7 @@ fn a_damaged_entry() {
     assert!(matches!(within(&store, &key, Duration::from_secs(5)), LockOutcome::Acquired(_)));
 }
 
-/// Opened for writing, since no process knew. What is there is found; the rest is an error that a build can go on after.
+/// The store is opened for writing. Existing entries are found; a put is an error after which a build can continue.
 fn a_disk_that_is_read_only() {
     let disk = SmallDisk::mount().unwrap();
     let (key, made) = (key("relu"), Created::sized("relu", 0, 8_000));

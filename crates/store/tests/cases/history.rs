@@ -1,8 +1,8 @@
-//! Processes of several threads each, doing what proptest makes up to the same few entries; some are killed. Each writes
-//! down what it is about to do and what came of it, in one file to which all append, so the order of its lines is the
-//! order of events: what ended before another began stands before it. A model then says whether it can have been so.
+//! Processes of several threads each run random operations of proptest on the same few entries; some are killed. Each
+//! thread records each operation and its result in one file to which all append, so the order of its lines is the order of
+//! events: an operation that ended before another began is before it. A model then checks whether the history is possible.
 //!
-//! `interleave.rs` plays every access by turns and so meets each order; here nothing is arranged.
+//! `interleave.rs` schedules every access and so covers each order; here nothing is scheduled.
 
 #![expect(clippy::disallowed_methods, reason = "these processes damage files, and run themselves")]
 
@@ -33,23 +33,27 @@ fn name(which: usize) -> String {
     format!("op_{which}")
 }
 
-/// What a process does: for each of its threads, deeds and on which key.
+/// The program of a process: for each of its threads, actions with their keys.
 type Program = Vec<Vec<(Action, usize)>>;
 
 /// As an argument: `make0 get1,clear0`.
 fn written(program: &Program) -> String {
-    let thread = |deeds: &Vec<(Action, usize)>| {
-        deeds.iter().map(|(deed, which)| format!("{}{which}", deed.name())).collect::<Vec<_>>().join(" ")
+    let thread = |actions: &Vec<(Action, usize)>| {
+        actions
+            .iter()
+            .map(|(action, which)| format!("{}{which}", action.name()))
+            .collect::<Vec<_>>()
+            .join(" ")
     };
     program.iter().map(thread).collect::<Vec<_>>().join(",")
 }
 
 fn read(text: &str) -> Program {
-    let deed = |word: &str| {
+    let action = |word: &str| {
         let (name, which) = word.split_at(word.len() - 1);
         (Action::named(name), which.parse().unwrap())
     };
-    text.split(',').map(|thread| thread.split_whitespace().map(deed).collect()).collect()
+    text.split(',').map(|thread| thread.split_whitespace().map(action).collect()).collect()
 }
 
 /// Waits for the signal to begin, then begins.
@@ -60,14 +64,14 @@ pub(crate) fn other_process(arguments: &[String]) {
     fs::write(root.join(format!("ready{number}")), "").unwrap();
     until("the beginning", || root.join("go").exists());
     thread::scope(|scope| {
-        for (at, deeds) in read(program).into_iter().enumerate() {
+        for (at, actions) in read(program).into_iter().enumerate() {
             let log = OpenOptions::new().append(true).open(root.join("log")).unwrap();
             let mut actor = Actor { me: number * 10 + at, store: store.clone(), log, puts: 0 };
             scope.spawn(move || {
-                let deeds = std::panic::AssertUnwindSafe(|| {
-                    deeds.into_iter().for_each(|(deed, which)| actor.act(deed, which));
+                let actions = std::panic::AssertUnwindSafe(|| {
+                    actions.into_iter().for_each(|(action, which)| actor.act(action, which));
                 });
-                if std::panic::catch_unwind(deeds).is_err() {
+                if std::panic::catch_unwind(actions).is_err() {
                     std::process::abort();
                 }
             });
@@ -84,42 +88,42 @@ struct Actor {
 }
 
 impl Actor {
-    /// One line, by one write: all of it or nothing, in the order of events.
+    /// Appends one line with one write, so that lines are complete and in the order of events.
     fn note(&mut self, line: &str) {
         self.log.write_all(format!("{} {line}\n", self.me).as_bytes()).unwrap();
     }
 
-    /// Writes down that something begins, does it, and writes down what came of it.
-    fn does(&mut self, deed: Action, which: usize, act: impl FnOnce(&mut Self) -> Saw) -> Saw {
-        self.note(&format!("begins {} {which}", deed.name()));
+    /// Records the begin of an action, runs it, and records its result.
+    fn does(&mut self, action: Action, which: usize, act: impl FnOnce(&mut Self) -> Saw) -> Saw {
+        self.note(&format!("begins {} {which}", action.name()));
         let saw = act(self);
         self.note(&format!("ends {saw}"));
         saw
     }
 
-    fn act(&mut self, deed: Action, which: usize) {
-        match deed {
+    fn act(&mut self, action: Action, which: usize) {
+        match action {
             Action::Get => drop(self.get(Action::Get, which)),
             Action::PutOutcome => drop(self.put(Action::PutOutcome, which, Overwrite::Never)),
             Action::Make => self.make(which),
             Action::Force => self.force(which),
-            Action::Damage => drop(self.does(deed, which, |own| own.damage(which))),
+            Action::Damage => drop(self.does(action, which, |own| own.damage(which))),
             Action::Quarantined => self.quarantine_file(which),
             Action::Restamp => self.restamp(which),
-            Action::Evict => drop(self.does(deed, which, |own| own.evict(which))),
-            Action::Clear => drop(self.does(deed, which, |own| own.gc(Duration::ZERO))),
+            Action::Evict => drop(self.does(action, which, |own| own.evict(which))),
+            Action::Clear => drop(self.does(action, which, |own| own.gc(Duration::ZERO))),
             Action::GetHeld | Action::Compile => panic!("part of another"),
         }
     }
 
-    fn get(&mut self, deed: Action, which: usize) -> (Saw, Option<Lookup>) {
+    fn get(&mut self, action: Action, which: usize) -> (Saw, Option<Lookup>) {
         let mut found = None;
-        let saw = self.does(deed, which, |own| {
+        let saw = self.does(action, which, |own| {
             let lookup = own.store.get(&key(&name(which)));
             let saw = match &lookup {
                 Lookup::Hit(entry) => Saw::Hit(writer(which, entry)),
                 Lookup::Miss(Miss::Absent) => Saw::Absent,
-                // Or it was cut between the look at its length and the read.
+                // Or it was truncated between the check of its length and the read.
                 Lookup::Miss(Miss::Damaged(_) | Miss::Io(_)) => Saw::Damaged,
                 Lookup::Miss(Miss::Untrusted(error)) => panic!("{error}"),
             };
@@ -129,11 +133,11 @@ impl Actor {
         (saw, found)
     }
 
-    fn put(&mut self, deed: Action, which: usize, replace: Overwrite) -> Saw {
+    fn put(&mut self, action: Action, which: usize, replace: Overwrite) -> Saw {
         self.puts += 1;
         let number = self.me * 100 + self.puts;
         self.note(&format!("writes {number}"));
-        self.does(deed, which, |own| {
+        self.does(action, which, |own| {
             let made = Created::sized(&name(which), number, 600 + number);
             match own.store.put_replacing(&key(&name(which)), &made.entry(), replace).unwrap() {
                 PutOutcome::Published => Saw::Published(number),
@@ -142,7 +146,7 @@ impl Actor {
         })
     }
 
-    /// Does something under the lock, and looks at what is there then.
+    /// Runs something under the lock, and then reads the entry.
     fn locked(&mut self, which: usize, act: impl FnOnce(&mut Self, &opkeep_store::KeyLock)) {
         let outcome = within(&self.store, &key(&name(which)), Duration::from_secs(20));
         let LockOutcome::Acquired(lock) = outcome else { panic!("a deadlock: {outcome:?}") };
@@ -151,7 +155,7 @@ impl Actor {
         self.note(&format!("unlocks {which}"));
     }
 
-    /// As a build does it.
+    /// As a build.
     fn make(&mut self, which: usize) {
         if matches!(self.get(Action::Get, which).0, Saw::Hit(_)) {
             return;
@@ -192,7 +196,7 @@ impl Actor {
             self.does(Action::Restamp, which, |own| {
                 match own.store.restamp(&entry, entry.validation() + 1) {
                     Ok(()) => Saw::Published(number),
-                    // Cut between the look at its length and the read.
+                    // Truncated between the check of its length and the read.
                     Err(error) if error.to_string().contains("ended early") => Saw::Done,
                     Err(error) => panic!("{error}"),
                 }
@@ -200,7 +204,7 @@ impl Actor {
         }
     }
 
-    /// In place, as a failing disk does it.
+    /// In place, like a failing disk.
     fn damage(&self, which: usize) -> Saw {
         let path = self.store.path(&key(&name(which)));
         if let Ok(file) = OpenOptions::new().write(true).open(path) {
@@ -209,7 +213,7 @@ impl Actor {
         Saw::Done
     }
 
-    /// As years without use would.
+    /// Like years without use.
     fn evict(&self, which: usize) -> Saw {
         if let Ok(file) = File::open(self.store.path(&key(&name(which)))) {
             file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 30)).unwrap();
@@ -224,7 +228,7 @@ impl Actor {
     }
 }
 
-/// Whose entry it is; fails unless it is that one in every byte.
+/// The writer of the entry; fails unless the entry is exactly that writer's.
 fn writer(which: usize, entry: &Entry) -> usize {
     let json = std::str::from_utf8(entry.member("json").unwrap()).unwrap();
     let number = json.rsplit_once(": ").unwrap().1.trim_end_matches('}').parse().unwrap();
@@ -233,7 +237,7 @@ fn writer(which: usize, entry: &Entry) -> usize {
 }
 
 fn programs() -> impl Strategy<Value = Vec<Program>> {
-    let deed = prop_oneof![
+    let action = prop_oneof![
         3 => Just(Action::Get),
         2 => Just(Action::PutOutcome),
         5 => Just(Action::Make),
@@ -244,10 +248,10 @@ fn programs() -> impl Strategy<Value = Vec<Program>> {
         2 => Just(Action::Evict),
         1 => Just(Action::Clear),
     ];
-    vec(vec(vec((deed, 0..KEYS), 3..14), THREADS), 2..5)
+    vec(vec(vec((action, 0..KEYS), 3..14), THREADS), 2..5)
 }
 
-/// Plays the programs, one a process, and gives the history. The first process is killed when so many events have been.
+/// Runs the programs, one a process, and returns the history. The first process is killed after `kill_at` events.
 fn play(programs: &[Program], kill_at: Option<usize>) -> History {
     let memory = Path::new("/dev/shm");
     let directory = tempfile::tempdir_in(memory).or_else(|_| tempfile::tempdir()).unwrap();
@@ -306,14 +310,14 @@ fn in_order(store: &TargetStore, killed: bool) {
 }
 
 fn no_history_contradicts_the_model() {
-    // A third of what the soak takes: 20 seconds judge about a thousand histories.
+    // A third of the time of the soak: 20 seconds check about a thousand histories.
     let soak: u64 = std::env::var("OPKEEP_SOAK_SECONDS").map_or(15, |seconds| seconds.parse().unwrap());
     let seconds = soak / 3;
     let (began, mut histories, mut events) = (Instant::now(), 0, 0);
     let config = ProptestConfig {
         cases: 1,
         failure_persistence: None,
-        // A history does not come again; what is left of it is as good as the first.
+        // A history cannot be reproduced, so it is not shrunk.
         max_shrink_iters: 0,
         ..ProptestConfig::default()
     };

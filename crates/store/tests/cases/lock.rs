@@ -133,7 +133,7 @@ fn one_of_four_takes_over() {
     let took = |file: &PathBuf| file.with_extension("took").exists();
     let count = || files.iter().filter(|file| took(file)).count();
     let polls = |file: &PathBuf| fs::metadata(file.with_extension("polls")).map_or(0, |file| file.len());
-    // After eight polls they poll as seldom as they ever do.
+    // After eight polls they poll at the lowest rate.
     until("four that wait", || files.iter().all(|file| polls(file) >= 8));
     assert_eq!(count(), 0);
 
@@ -158,7 +158,7 @@ fn one_of_four_takes_over() {
     assert_no_locks_left(&store);
 }
 
-/// Has `waiters` threads wait for a lock, then ends its holder with `release`. What became of the waiters.
+/// Lets `waiters` threads wait for a lock, then ends its holder with `release`. Returns the outcomes of the waiters.
 fn waiters(store: &TargetStore, waiters: usize, release: impl FnOnce() + Send) -> Vec<LockOutcome> {
     let waiting: Vec<_> = (0..waiters).map(|_| AtomicBool::new(false)).collect();
     thread::scope(|scope| {
@@ -209,7 +209,7 @@ fn a_process_that_did_not_wait_tries_for_itself() {
     assert!(matches!(&outcomes[..], [LockOutcome::Acquired(lock)] if lock.waited()), "{outcomes:?}");
 }
 
-/// A holder may be killed after it wrote why it failed, and before it removed the file.
+/// A holder may be killed after it wrote the reason of its failure, and before it removed the file.
 fn a_reason_of_a_killed_holder() {
     let (_dir, store) = fresh();
     fs::write(lock_path(&store, &key("relu")), "failed: long ago").unwrap();
@@ -234,7 +234,7 @@ fn no_update_is_lost() {
                 for _ in 0..TIMES {
                     let _held = lock(&store, &key("relu"));
                     assert!(!inside.swap(true, Ordering::SeqCst), "two hold the lock");
-                    // Not one step: the process that comes in between loses an update.
+                    // Not atomic: without the lock an update is lost.
                     let found = number.load(Ordering::Relaxed);
                     thread::yield_now();
                     number.store(found + 1, Ordering::Relaxed);
@@ -341,7 +341,7 @@ fn a_directory_in_place_of_the_lock() {
     assert!(matches!(outcome, Err(StoreError::Io { action: "open the lock", .. })), "{outcome:?}");
 }
 
-/// How often at least, `src/lock.rs` tests: here it depends on how busy the machine is.
+/// `src/lock.rs` tests the lowest rate; here it depends on the load of the machine.
 fn waiters_poll_often() {
     let (_dir, store) = fresh();
     let _held = lock(&store, &key("relu"));

@@ -1,31 +1,31 @@
 //! A model of the store, seen from outside: the histories that are possible.
 //!
-//! Each deed takes effect at some moment between its two lines. So one that ended before another began came first; of
-//! two that overlap either may have.
+//! Each action takes effect at some moment between its two lines. So one that ended before another began was first; of
+//! two that overlap either may be first.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests are not themselves marked as tests")]
 
 use std::collections::HashMap;
 use std::fmt;
 
-/// What a thread does to one key.
+/// An action of a thread on one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Get,
-    /// Without a lock, unless something is there.
+    /// A put without a lock, unless there is an entry.
     PutOutcome,
-    /// Look, lock, look again, quarantine what is damaged, compile.
+    /// Get, lock, get again, quarantine a damaged entry, compile.
     Make,
-    /// Lock, and put whatever is there.
+    /// Lock, and put in any case.
     Force,
     Damage,
     Quarantined,
     Restamp,
-    /// Age one, and collect what is old.
+    /// Age an entry, and collect old ones.
     Evict,
-    /// Collect everything.
+    /// Collect all entries.
     Clear,
-    /// A look by the process that holds the lock and has just put something.
+    /// A get by the process that holds the lock and has just put an entry.
     GetHeld,
     /// A put of the process that holds the lock and found nothing.
     Compile,
@@ -47,7 +47,7 @@ impl Action {
     ];
 
     pub(crate) fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(deed, _)| *deed == self).unwrap().1
+        Self::ALL.iter().find(|(action, _)| *action == self).unwrap().1
     }
 
     pub(crate) fn named(name: &str) -> Self {
@@ -55,7 +55,7 @@ impl Action {
     }
 }
 
-/// What came of it. Entries go by the number of the process that wrote them.
+/// The result of an action. Entries are numbered by the process that wrote them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Saw {
     Hit(usize),
@@ -97,13 +97,13 @@ impl Saw {
     }
 }
 
-/// A deed, and between which lines it was done. Of a process that was killed no process knows the end.
+/// An action, and the lines between which it ran. The end of a killed process's action is unknown.
 #[derive(Clone, Copy, Debug)]
 struct Event {
     who: usize,
-    deed: Action,
+    action: Action,
     which: usize,
-    /// What it writes, if it writes.
+    /// The entry that it writes, if it writes.
     writes: usize,
     saw: Option<Saw>,
     from: usize,
@@ -121,13 +121,13 @@ impl Event {
         self.to < line
     }
 
-    /// Whether an entry of the key was there at some moment of it.
+    /// Whether the key had an entry at some moment of the action.
     fn had_entry(&self) -> bool {
-        matches!(self.saw, Some(Saw::Published(_) | Saw::Existing)) && self.deed != Action::Restamp
+        matches!(self.saw, Some(Saw::Published(_) | Saw::Existing)) && self.action != Action::Restamp
     }
 }
 
-/// A lock, and between which lines it was held.
+/// A lock, and the lines between which it was held.
 #[derive(Debug)]
 struct Hold {
     who: usize,
@@ -136,7 +136,7 @@ struct Hold {
     to: usize,
 }
 
-/// Everything that was done.
+/// All actions and locks.
 pub(crate) struct History {
     events: Vec<Event>,
     holds: Vec<Hold>,
@@ -153,11 +153,11 @@ impl History {
             let who: usize = words[0].parse().unwrap();
             last.insert(who, line);
             match words[1..] {
-                ["begins", deed, which] => {
-                    let (deed, which) = (Action::named(deed), which.parse().unwrap());
+                ["begins", action, which] => {
+                    let (action, which) = (Action::named(action), which.parse().unwrap());
                     let writes = writes.get(&who).copied().unwrap_or(usize::MAX);
                     doing.insert(who, events.len());
-                    events.push(Event { who, deed, which, writes, saw: None, from: line, to: usize::MAX });
+                    events.push(Event { who, action, which, writes, saw: None, from: line, to: usize::MAX });
                 }
                 ["ends", ref saw @ ..] => {
                     let event = &mut events[doing[&who]];
@@ -173,7 +173,7 @@ impl History {
             }
         }
         for hold in holds.iter_mut().filter(|hold| hold.to == usize::MAX) {
-            // Killed: it held the lock at least until it did something last.
+            // Killed: it held the lock at least until its last line.
             hold.to = last[&hold.who];
         }
         Self { events, holds, text: text.to_owned() }
@@ -183,11 +183,11 @@ impl History {
         self.events.len()
     }
 
-    /// Fails if it cannot have been so.
+    /// Fails if the history is impossible.
     pub(crate) fn check(&self) -> Result<(), String> {
         self.locks_exclude()?;
         for event in &self.events {
-            match (event.deed, event.saw) {
+            match (event.action, event.saw) {
                 (Action::Get | Action::GetHeld, Some(Saw::Hit(number))) => {
                     self.is_not_stale(event, number)?
                 }
@@ -207,7 +207,7 @@ impl History {
         Err(format!("{what}: {event:?}, in\n{}", self.text))
     }
 
-    /// Two hold the same lock at no time.
+    /// No lock has two holders at the same time.
     fn locks_exclude(&self) -> Result<(), String> {
         for (at, one) in self.holds.iter().enumerate() {
             for other in &self.holds[at + 1..] {
@@ -219,18 +219,18 @@ impl History {
         Ok(())
     }
 
-    /// What was found was put before, and nothing was surely put between that and the look.
+    /// A found entry was put before, and no other was surely put between that and the get.
     fn is_not_stale(&self, look: &Event, number: usize) -> Result<(), String> {
         let on_key = || self.events.iter().filter(|event| event.which == look.which);
-        let mut puts = on_key().filter(|event| match event.deed {
+        let mut puts = on_key().filter(|event| match event.action {
             Action::PutOutcome | Action::Force | Action::Compile => event.writes == number,
-            // It writes what it has read.
+            // It writes the entry that it read.
             Action::Restamp => event.saw.is_none_or(|saw| saw == Saw::Published(number)),
             _ => false,
         });
         let replaced = |put: &Event| {
             let is_put = |other: &&Event| matches!(other.saw, Some(Saw::Published(_)));
-            let mut others = on_key().filter(is_put).filter(|other| other.deed != Action::Restamp);
+            let mut others = on_key().filter(is_put).filter(|other| other.action != Action::Restamp);
             others.any(|other| put.is_before(other.from) && other.is_before(look.from))
         };
         match puts.any(|put| put.from < look.to && !replaced(put)) {
@@ -239,15 +239,15 @@ impl History {
         }
     }
 
-    /// What was put and is missing was taken away by another process.
+    /// A missing entry was removed by another process.
     fn is_not_lost(&self, look: &Event) -> Result<(), String> {
         let on_key = |event: &&Event| event.which == look.which && event.had_entry();
         for put in self.events.iter().filter(on_key).filter(|put| put.is_before(look.from)) {
-            let held = look.deed == Action::GetHeld && put.who == look.who;
+            let held = look.action == Action::GetHeld && put.who == look.who;
             let mut takers = self.events.iter().filter(|other| other.may_follow(put, look.to));
-            // While another process holds the lock, only a failing disk takes anything away.
+            // While another process holds the lock, only a failing disk removes an entry.
             let taken = takers.any(|other| match held && self.same_hold(put, look) {
-                true => other.deed == Action::Damage && other.which == look.which,
+                true => other.action == Action::Damage && other.which == look.which,
                 false => self.takes(other, look.which),
             });
             if !taken {
@@ -261,14 +261,14 @@ impl History {
         self.holds.iter().any(|hold| hold.who == one.who && hold.from < one.from && other.from < hold.to)
     }
 
-    /// Whether a deed may take the entry of a key away, or make it unreadable.
+    /// Whether an action may remove the entry of a key, or make it unreadable.
     fn takes(&self, event: &Event, which: usize) -> bool {
-        match event.deed {
+        match event.action {
             Action::Clear => true,
             Action::Damage | Action::Quarantined => event.which == which,
-            // It collects what anybody has aged.
+            // It collects entries that any process aged.
             Action::Evict => {
-                let aged = |other: &Event| other.deed == Action::Evict && other.which == which;
+                let aged = |other: &Event| other.action == Action::Evict && other.which == which;
                 self.events.iter().any(|other| aged(other) && other.from < event.to)
             }
             _ => false,

@@ -1,7 +1,7 @@
-//! Races that kernel caches are known to lose, each run into at every access to the disk at which it can be.
+//! Known races of kernel caches, each provoked at every access to the disk where it is possible.
 //!
-//! [`FaultyDisk::interrupt`] lets another process come between two accesses of an operation, so that a race which a clock
-//! would show once in a million runs shows each time. Stopped holders, takeovers and crowds are in `lock.rs`.
+//! [`FaultyDisk::interrupt`] runs another process between two accesses of an operation, so that a race which would
+//! otherwise occur once in a million runs occurs each time. Stopped holders, takeovers and crowds are in `lock.rs`.
 
 #![expect(clippy::disallowed_methods, reason = "these tests look at what was raced for, and run themselves")]
 
@@ -34,17 +34,17 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![
         trial("a_lock_on_a_replaced_file_is_no_lock", a_lock_on_a_replaced_file),
         trial("a_released_lock_has_one_next_holder", a_released_lock),
-        trial("a_child_that_was_left_running_holds_no_lock", a_child_that_was_left_running),
+        trial("a_child_that_was_left_running_holds_no_lock", a_child_that_outlives_the_holder),
         trial("a_forked_child_does_not_keep_a_lock", a_forked_child).with_ignored_flag(!can_inherit()),
         trial("all_waiters_get_the_failure_at_once", all_waiters_get_the_failure),
         trial("a_holder_with_a_heartbeat_is_not_stale", a_holder_with_a_heartbeat),
         trial("a_waiter_recreates_a_deleted_directory", a_waiter_recreates_a_deleted_directory),
         trial("a_file_system_without_locks", a_file_system_without_locks),
-        trial("an_entry_put_during_the_quarantine_of_another", an_entry_put_meanwhile),
-        trial("an_entry_removed_before_its_quarantine", an_entry_removed_meanwhile),
-        trial("two_puts_during_the_quarantine_of_another", two_puts_meanwhile),
+        trial("an_entry_put_during_the_quarantine_of_another", a_concurrently_put_entry),
+        trial("an_entry_removed_before_its_quarantine", a_concurrently_removed_entry),
+        trial("two_puts_during_the_quarantine_of_another", two_concurrent_puts),
         trial("a_kill_before_an_entry_is_restored", a_kill_before_an_entry_is_restored),
-        trial("an_entry_replaced_before_is_not_moved", what_was_replaced_before),
+        trial("an_entry_replaced_before_is_not_moved", an_entry_that_is_about_to_be_replaced),
         trial("an_entry_put_while_it_is_evicted", an_entry_put_while_it_is_evicted),
         trial("an_entry_used_while_it_is_evicted", an_entry_used_while_it_is_evicted),
         trial("an_entry_in_progress_is_not_evicted", an_entry_in_progress),
@@ -53,7 +53,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// A waiter for its turn to compile holds the lock for long, and lives.
+/// A process that waits for a job token holds the lock for long, and is not stale.
 fn a_holder_with_a_heartbeat() {
     let (_dir, store) = fresh();
     let held = lock(&store, &key("relu"));
@@ -72,7 +72,7 @@ fn a_holder_with_a_heartbeat() {
     assert_eq!(store.statistics().waits, waits + 1);
 }
 
-/// Another process clears the locks by hand.
+/// A user deletes the locks.
 fn a_waiter_recreates_a_deleted_directory() {
     let (_dir, store) = fresh();
     let held = lock(&store, &key("relu"));
@@ -82,7 +82,7 @@ fn a_waiter_recreates_a_deleted_directory() {
     assert!(matches!(store.poll(wait).unwrap(), TryLockOutcome::Acquired(_)));
 }
 
-/// A store without anything, and another handle on it, on which things happen.
+/// An empty store, and another handle on it for concurrent operations.
 fn watched() -> (TempDir, TargetStore, TargetStore, Arc<FaultyDisk>) {
     let (directory, store) = fresh();
     let disk = FaultyDisk::new(directory.path());
@@ -91,8 +91,8 @@ fn watched() -> (TempDir, TargetStore, TargetStore, Arc<FaultyDisk>) {
     (directory, store, raced, disk)
 }
 
-/// Does `round` for each call of an operation: it has another process come before the call whose number it is given, does the
-/// operation, and checks the outcome. It is over when that call does not come any more. How many there were.
+/// Runs `round` for each call of an operation: it runs another process before the call with the given number, runs the
+/// operation, and checks the outcome. Ends when there is no such call. Returns the number of calls.
 fn at_every_call(disk: &FaultyDisk, mut round: impl FnMut(usize)) -> usize {
     for at in 1..1000 {
         round(at);
@@ -105,8 +105,8 @@ fn at_every_call(disk: &FaultyDisk, mut round: impl FnMut(usize)) -> usize {
     panic!("no end");
 }
 
-/// A waiter has the file open, its holder removes it and lets go, and a third takes the lock on a new file. What the
-/// waiter locks then is no process's lock.
+/// A waiter has the file open, its holder removes it and releases it, and a third takes the lock on a new file. The file
+/// that the waiter locks then is no lock.
 fn a_lock_on_a_replaced_file() {
     let (_dir, store, raced, disk) = watched();
     at_every_call(&disk, |at| {
@@ -114,7 +114,7 @@ fn a_lock_on_a_replaced_file() {
         let (taken, other) = (Arc::clone(&third), store.clone());
         disk.interrupt(at, move || {
             drop(first);
-            // None, if the waiter has it by now.
+            // `None` if the waiter has it by now.
             if let LockOutcome::Acquired(held) = within(&other, &key("relu"), Duration::ZERO) {
                 *taken.lock().unwrap() = Some(held);
             }
@@ -126,7 +126,7 @@ fn a_lock_on_a_replaced_file() {
     });
 }
 
-/// The holder lets go between any two calls of one a waiter: that one gets it, and it is a lock.
+/// The holder releases the lock between any two calls of a waiter: the waiter gets it, and it is a valid lock.
 fn a_released_lock() {
     let (_dir, store, raced, disk) = watched();
     at_every_call(&disk, |at| {
@@ -147,7 +147,7 @@ fn a_released_lock() {
 pub(crate) fn other_process(arguments: &[String]) {
     match arguments {
         [how] if how == "sleep" => sleep(Duration::from_secs(60)),
-        // Takes the lock, starts a process that outlives it, says which, and never lets go.
+        // Takes the lock, starts a process that outlives it, prints its id, and never releases the lock.
         [how, root, file] if how == "hold" => {
             let _held = lock(&open(Path::new(root)), &key("relu"));
             #[expect(clippy::zombie_processes, reason = "it outlives this process")]
@@ -160,8 +160,8 @@ pub(crate) fn other_process(arguments: &[String]) {
     }
 }
 
-/// As a compiler that was started under the lock and outlives the process that started it.
-fn a_child_that_was_left_running() {
+/// Like a compiler that was started under the lock and outlives its parent.
+fn a_child_that_outlives_the_holder() {
     let (directory, store) = fresh();
     let file = directory.path().join("left");
     let holder = child("races", &["hold", directory.path().to_str().unwrap(), file.to_str().unwrap()])
@@ -189,7 +189,7 @@ fn can_inherit() -> bool {
     inherit(2).is_ok()
 }
 
-/// Our number of the open file at `path`.
+/// The file descriptor of the open file at `path`.
 fn number_of(path: &Path) -> RawFd {
     let numbers = fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap().path());
     let mut those = numbers.filter(|number| fs::read_link(number).is_ok_and(|to| to == path));
@@ -198,8 +198,8 @@ fn number_of(path: &Path) -> RawFd {
     number
 }
 
-/// Forked while the lock was held, and running on: the waiters and later callers get the lock all the same when its
-/// holder lets go.
+/// A child that was forked under the lock keeps running: waiters and later callers still get the lock when its
+/// holder releases it.
 fn a_forked_child() {
     let (directory, store) = fresh();
     let root = directory.path().canonicalize().unwrap();
@@ -225,13 +225,13 @@ fn a_forked_child() {
     drop(inherited);
 }
 
-/// Each of them trying for itself, one behind the other, would take as many times as long.
+/// If each of them tried itself, one after the other, it would take as many times as long.
 fn all_waiters_get_the_failure() {
     const CROWD: usize = 48;
     let (_dir, store) = fresh();
     let held = lock(&store, &key("relu"));
     let waiting = std::sync::atomic::AtomicUsize::new(0);
-    let told = thread::scope(|scope| {
+    let notified = thread::scope(|scope| {
         let crowd: Vec<_> = (0..CROWD)
             .map(|_| {
                 scope.spawn(|| {
@@ -239,10 +239,10 @@ fn all_waiters_get_the_failure() {
                         waiting.fetch_add(1, Ordering::Relaxed);
                     };
                     let deadline = Instant::now().checked_add(Duration::from_secs(20));
-                    let patience = WaitOptions { deadline, cancelled: &|| false, on_wait: Some(&say) };
-                    let outcome = store.lock(&key("relu"), patience).unwrap();
+                    let options = WaitOptions { deadline, cancelled: &|| false, on_wait: Some(&say) };
+                    let outcome = store.lock(&key("relu"), options).unwrap();
                     if let LockOutcome::Acquired(_) = &outcome {
-                        // It would fail in its turn, after so long.
+                        // It would fail, too, after this time.
                         sleep(Duration::from_millis(100));
                     }
                     matches!(outcome, LockOutcome::HolderFailed(reason) if reason == "no int4 kernel")
@@ -251,9 +251,9 @@ fn all_waiters_get_the_failure() {
             .collect();
         until("the crowd", || waiting.load(Ordering::Relaxed) == CROWD);
         held.release_with_failure("no int4 kernel");
-        crowd.into_iter().map(|one| one.join().unwrap()).filter(|told| *told).count()
+        crowd.into_iter().map(|one| one.join().unwrap()).filter(|notified| *notified).count()
     });
-    assert_eq!(told, CROWD);
+    assert_eq!(notified, CROWD);
 }
 
 fn a_file_system_without_locks() {
@@ -265,14 +265,14 @@ fn a_file_system_without_locks() {
         disk.arm(at, Fault::Error(error));
         let outcome = within(&raced, &key("relu"), Duration::ZERO);
         assert!(matches!(outcome, LockOutcome::Unsupported), "{error}: {outcome:?}");
-        // Also when it says so late, to one a waiter.
+        // The same if only a waiter gets the error.
         let held = lock(&store, &key("relu"));
         disk.arm(at + 3, Fault::Error(error));
         let outcome = within(&raced, &key("relu"), Duration::from_secs(5));
         assert!(disk.has_sprung() && matches!(outcome, LockOutcome::Unsupported), "{error}: {outcome:?}");
         drop(held);
     }
-    // Two processes without locks create the same entry: it is valid, and that of the first.
+    // Two processes without locks create the same entry: it is valid, and the first one stays.
     let (one, two) = (Created::new("relu", 1), Created::new("relu", 2));
     at_every_call(&disk, |at| {
         let _ = fs::remove_file(store.path(&key("relu")));
@@ -293,8 +293,8 @@ fn damage(store: &TargetStore, key: &Digest) -> DamagedEntry {
     judged
 }
 
-/// A put takes no lock. Whenever it comes, what it put is a hit in the end, and what is quarantined is what was judged.
-fn an_entry_put_meanwhile() {
+/// A put takes no lock. At any moment, its entry is a hit in the end, and only the judged file is quarantined.
+fn a_concurrently_put_entry() {
     let (_dir, store, raced, disk) = watched();
     let (key, held) = (key("relu"), lock(&store, &key("relu")));
     let calls = at_every_call(&disk, |at| {
@@ -306,19 +306,21 @@ fn an_entry_put_meanwhile() {
         let moved = raced.quarantine(&key, &judged, &held).unwrap();
         if disk.has_sprung() {
             Created::new("relu", at).assert_is(&hit(&store, &key));
-            let aside = store.dir().join("quarantine");
-            let aside: Vec<_> = names(&aside).into_iter().map(|name| aside.join(name)).collect();
-            let entries = || aside.iter().filter(|path| path.extension().is_some_and(|end| end == "kern"));
+            let quarantined = store.dir().join("quarantine");
+            let quarantined: Vec<_> =
+                names(&quarantined).into_iter().map(|name| quarantined.join(name)).collect();
+            let entries =
+                || quarantined.iter().filter(|path| path.extension().is_some_and(|end| end == "kern"));
             assert_eq!(entries().count(), usize::from(moved));
             assert!(entries().all(|path| fs::read(path).unwrap() == b"damaged"));
-            aside.iter().for_each(|path| fs::remove_file(path).unwrap());
+            quarantined.iter().for_each(|path| fs::remove_file(path).unwrap());
         }
     });
     println!("an entry was put before each of {calls} calls of a quarantine");
 }
 
-/// Cleared by hand, or quarantine by a process that had no lock: there is nothing left to do, and that is no error.
-fn an_entry_removed_meanwhile() {
+/// Deleted by a user, or quarantined by a process without a lock: nothing remains to be done, and that is no error.
+fn a_concurrently_removed_entry() {
     let (_dir, store, raced, disk) = watched();
     let (key, held) = (key("relu"), lock(&store, &key("relu")));
     at_every_call(&disk, |at| {
@@ -330,7 +332,7 @@ fn an_entry_removed_meanwhile() {
     });
 }
 
-/// Says what becomes of each call.
+/// Decides each call.
 struct WithPermit<F>(F);
 
 impl<F: Fn(&FsCall<'_>) -> Permit + Send + Sync> Watcher for WithPermit<F> {
@@ -339,8 +341,8 @@ impl<F: Fn(&FsCall<'_>) -> Permit + Send + Sync> Watcher for WithPermit<F> {
     }
 }
 
-/// One put comes before the move, so a valid entry is moved away; the other before that one is brought back.
-fn two_puts_meanwhile() {
+/// One put is before the move, so a valid entry is moved away; the other one is before that entry is restored.
+fn two_concurrent_puts() {
     let (directory, store) = fresh();
     let (key, other, path) = (key("relu"), store.clone(), store.path(&key("relu")));
     let watcher = WithPermit(move |call: &FsCall<'_>| {
@@ -360,7 +362,7 @@ fn two_puts_meanwhile() {
     assert!(names(&store.dir().join("quarantine")).is_empty());
 }
 
-/// A put comes before the move, and nothing after it is done: the intact entry is a miss, and has no reason.
+/// A put is before the move, and then the process is killed: the intact entry is a miss, and has no reason.
 fn a_kill_before_an_entry_is_restored() {
     let (directory, store) = fresh();
     let (key, other, path) = (key("relu"), store.clone(), store.path(&key("relu")));
@@ -385,8 +387,8 @@ fn a_kill_before_an_entry_is_restored() {
     Created::new("relu", 1).assert_is(&entry.unwrap());
 }
 
-/// For the process that looks meanwhile would miss it.
-fn what_was_replaced_before() {
+/// Otherwise a concurrent process would miss it.
+fn an_entry_that_is_about_to_be_replaced() {
     let (_dir, store) = fresh();
     let key = key("relu");
     let (judged, held) = (damage(&store, &key), lock(&store, &key));
@@ -396,7 +398,7 @@ fn what_was_replaced_before() {
     assert_eq!(snapshot(&store.path(&key)), before, "a move would show in its times");
 }
 
-/// An entry that no process used for long, and what evicts it.
+/// An entry that was not used for long.
 fn idle(store: &TargetStore) {
     store.put_replacing(&key("relu"), &Created::new("relu", 0).entry(), Overwrite::Always).unwrap();
     let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 30);
@@ -410,7 +412,7 @@ fn evict(store: &TargetStore) -> u64 {
     report.removed.entries.files
 }
 
-/// Whenever the new one comes, it stays.
+/// The new entry stays at any moment.
 fn an_entry_put_while_it_is_evicted() {
     let (_dir, store, raced, disk) = watched();
     idle(&store);
@@ -441,7 +443,7 @@ fn is_moved(disk: &FaultyDisk) -> bool {
     disk.calls().contains(&FsOp::Rename)
 }
 
-/// A hit says that it is in use, up to the moment at which it has gone.
+/// A hit marks the entry as used, until the entry has gone.
 fn an_entry_used_while_it_is_evicted() {
     let (_dir, store, raced, disk) = watched();
     idle(&store);
@@ -466,7 +468,7 @@ fn an_entry_used_while_it_is_evicted() {
     assert_eq!(put_back, 1, "it is moved only if it was used between the check and the move");
 }
 
-/// Another process holds its lock, so it is about to be replaced, or was just found again.
+/// Another process holds its lock, so it is about to be replaced, or was just found.
 fn an_entry_in_progress() {
     let (_dir, store) = fresh();
     idle(&store);
@@ -479,7 +481,7 @@ fn an_entry_in_progress() {
     assert!(matches!(miss(&store, &key("relu")), Miss::Absent));
 }
 
-/// What one puts there is not lost when the other makes the directory once more.
+/// An entry of one process is not lost when the other creates the directory again.
 fn two_processes_create_one_directory() {
     for mode in [0o700, 0o2775] {
         let directory = tempfile::tempdir().unwrap();
@@ -506,7 +508,7 @@ fn two_processes_create_one_directory() {
     }
 }
 
-/// Whatever an operation is at, and the process that comes between: a hit is an entry that another process put, and one that was put
+/// Any two operations at any access: a hit is an entry that was put, and the entry that was put
 /// last is not lost.
 fn a_process_between_two_calls() {
     type RepairAction = fn(&TargetStore);
@@ -546,7 +548,7 @@ fn a_process_between_two_calls() {
                     disk.interrupt(at, move || between(&other));
                     operation(&raced);
                     let is_hit = valid(&store);
-                    // Neither removed nor harmed, what was put by either is there.
+                    // Neither is removed nor damaged, so the entry of one of them exists.
                     let put_by_other = comes < 2 && disk.has_sprung();
                     assert!(is_hit || !(put_by_other || (is_put && comes != 2 && comes != 3)), "{at}");
                 });
@@ -557,7 +559,7 @@ fn a_process_between_two_calls() {
     assert!(names(&store.dir().join("tmp")).is_empty());
 }
 
-/// Whether there is an entry; fails if it is none that another process put.
+/// Whether there is an entry; fails if no process put it.
 fn valid(store: &TargetStore) -> bool {
     let Lookup::Hit(entry) = store.get(&key("relu")) else { return false };
     let writer = entry.member("json").unwrap().iter().rev().nth(1).unwrap() - b'0';

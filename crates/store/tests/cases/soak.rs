@@ -3,12 +3,12 @@
 //!
 //! `OPKEEP_SOAK_SECONDS` says for how long: 5 if unset; `cargo xtask soak` sets 600. Three kinds of entries:
 //!
-//! * *steady* ones are there from the start and no process harms them: one that is no hit at any time is **lost**;
-//! * *once* ones are new all the time, and each is wanted by all builders at the same moment: one that two of them make
+//! * *steady* ones exist from the start and no process damages them: one that is a miss at any time is **lost**;
+//! * *once* ones are new, and all builders need each at the same moment: one that two of them compile
 //!   is a **double compile**;
-//! * *harmed* ones are cut, removed, quarantine and evicted: they may be missing.
+//! * *harmed* ones are truncated, removed, quarantined and evicted: they may be missing.
 //!
-//! Whatever the kind, a hit with bytes that no process put there is **corrupt**.
+//! For all kinds, a hit with bytes that no process put is **corrupt**.
 
 #![expect(clippy::disallowed_methods, reason = "these processes damage files, and run themselves")]
 
@@ -38,12 +38,12 @@ fn time() -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// The entry `name` as `writer` makes it; writers differ in content and length.
+/// The entry `name` of `writer`; writers differ in content and length.
 fn made(name: &str, writer: usize) -> Created {
     Created::sized(name, writer, 200 + writer % 1000)
 }
 
-/// Fails unless the entry is one that some writer made for this name.
+/// Fails unless some writer put the entry under this name.
 fn check(name: &str, entry: &Entry) {
     let json = std::str::from_utf8(entry.member("json").unwrap()).unwrap();
     let (head, writer) = json.rsplit_once(' ').unwrap();
@@ -51,7 +51,7 @@ fn check(name: &str, entry: &Entry) {
     made(name, writer.trim_end_matches('}').parse().unwrap()).assert_is(entry);
 }
 
-/// Numbers that look random and come again (xorshift).
+/// Pseudo-random numbers, the same in each run (xorshift).
 struct Dice(u64);
 
 impl Dice {
@@ -67,7 +67,7 @@ impl Dice {
     }
 }
 
-/// What one thread of one process counts, in a file, since it may be killed at any time.
+/// The counts of one thread, in a file, since the process may be killed at any time.
 struct Counts {
     file: File,
     numbers: [u64; Counter::ALL.len()],
@@ -108,7 +108,7 @@ impl Counts {
         self.file.write_all_at(&self.numbers[count as usize].to_le_bytes(), count as u64 * 8).unwrap();
     }
 
-    /// Those of all that ever ran.
+    /// The sums over all threads that ran.
     fn sum(directory: &Path) -> [u64; Counter::ALL.len()] {
         let mut sum = [0; Counter::ALL.len()];
         for name in names(directory) {
@@ -120,7 +120,7 @@ impl Counts {
     }
 }
 
-/// What a thread has at hand.
+/// The state of a thread.
 struct Worker {
     root: PathBuf,
     store: TargetStore,
@@ -152,7 +152,7 @@ pub(crate) fn other_process(arguments: &[String]) {
 }
 
 impl Worker {
-    /// What is done most depends on the process.
+    /// The most frequent operation depends on the process.
     fn step(&mut self, role: u64) {
         let number = self.dice.roll(KEYS);
         let (steady, harmed) = (format!("steady_{number}"), format!("harmed_{number}"));
@@ -180,7 +180,7 @@ impl Worker {
         }
     }
 
-    /// In place, as a failing disk does it; by hand; or as years without use would.
+    /// In place, like a failing disk; by a user; or like years without use.
     fn harm(&mut self, name: &str) {
         let path = self.store.path(&key(name));
         let Ok(file) = OpenOptions::new().write(true).open(&path) else { return };
@@ -191,14 +191,14 @@ impl Worker {
         };
     }
 
-    /// Deletes what seems to be years old, which no steady one does.
+    /// Deletes entries that seem to be years old; steady ones do not.
     fn evict_excess(&mut self) {
         let older_than = Some(Duration::from_secs(24 * 3600));
         let report = self.store.gc(&GcOptions { older_than, ..GcOptions::default() }).unwrap();
         (0..report.removed.entries.files).for_each(|_| self.counts.add(Counter::Evicted));
     }
 
-    /// One that must be there.
+    /// A steady entry, which must exist.
     fn read(&mut self, name: &str) {
         match self.store.get(&key(name)) {
             Lookup::Hit(entry) => {
@@ -209,7 +209,7 @@ impl Worker {
         }
     }
 
-    /// As a build does it: under the lock, after another look, once what is damaged is out of the way.
+    /// Like a build: under the lock, after a second get, when a damaged entry is quarantined.
     fn build(&mut self, name: &str) {
         if self.find(name) {
             return;
@@ -231,7 +231,7 @@ impl Worker {
         }
     }
 
-    /// One that no process harms, and that all want at this moment.
+    /// An entry that no process damages, and that all need at this moment.
     fn build_once(&mut self) {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis();
         let name = format!("once_{}", now / 25);
@@ -245,7 +245,7 @@ impl Worker {
         if let Lookup::Hit(entry) = self.store.get(&key) {
             return check(&name, &entry);
         }
-        // So long a compile takes.
+        // The time of a compile.
         thread::sleep(Duration::from_millis(self.dice.roll(8)));
         let writer = self.dice.roll(1 << 20) as usize;
         match self.store.put(&key, &made(&name, writer).entry()).unwrap() {
@@ -266,7 +266,7 @@ impl Worker {
                 true
             }
             Lookup::Miss(Miss::Absent | Miss::Damaged(_)) => false,
-            // It was cut between the look at its length and the read.
+            // It was truncated between the check of its length and the read.
             Lookup::Miss(Miss::Io(error)) => {
                 assert!(error.to_string().contains("ended early") && name.starts_with("harmed"), "{error}");
                 true
@@ -303,7 +303,7 @@ fn no_entry_is_corrupt_lost_or_compiled_twice() {
         }
         for (other, seed) in others.0.iter_mut().zip(&mut seeds) {
             if other.try_wait().unwrap().is_some() {
-                // It found something that no process put, and said so.
+                // It found an entry that no process put, and reported it.
                 corrupt += 1;
                 *seed += PROCESSES;
                 *other = spawn(root, *seed);
@@ -346,7 +346,7 @@ fn no_entry_is_corrupt_lost_or_compiled_twice() {
     the_next_run_works(&root.join("store"));
 }
 
-/// With no manual step.
+/// Without a manual step.
 fn the_next_run_works(root: &Path) {
     let store = open(root);
     for name in (0..KEYS).flat_map(|number| [format!("steady_{number}"), format!("harmed_{number}")]) {

@@ -1,4 +1,4 @@
-//! What a store has done: counted by everybody, written down once, never in the way. The test program runs itself as
+//! The statistics of a store: counted by every process, written once, and never an obstacle. The test program runs itself as
 //! the other processes.
 
 #![expect(clippy::disallowed_methods, reason = "these tests damage files, and run themselves")]
@@ -49,7 +49,7 @@ pub(crate) fn other_process(arguments: &[String]) {
                 miss(&store, &key("absent"));
             }
         }
-        // Never says good-bye.
+        // It never closes the store.
         "die" => {
             let store = open(root);
             (0..150).for_each(|at| put(&store, &format!("{name}-{at}"), 1000));
@@ -64,9 +64,9 @@ pub(crate) fn other_process(arguments: &[String]) {
             for at in 0..200 {
                 let name = format!("{name}-{at}");
                 put(&store, &name, 8 << 10);
-                // A compiler takes longer.
+                // A compile takes longer.
                 thread::sleep(Duration::from_millis(2));
-                // What is older is not in use any more.
+                // Older entries are not in use.
                 let old = SystemTime::now() - DAY;
                 let _ = fs::File::open(store.path(&key(&name))).and_then(|file| file.set_modified(old));
             }
@@ -86,7 +86,7 @@ fn everything_is_counted() {
     assert_eq!(store.statistics(), Statistics::default());
     put(&store, "a", 3000);
     put(&store, "b", 5000);
-    // It is there already; that is no use of it.
+    // It exists already; that is no use of it.
     put(&store, "b", 5000);
     hit(&store, &key("a"));
     hit(&store, &key("b"));
@@ -181,7 +181,7 @@ fn it_is_written_when_the_last_user_is_done() {
     hit(&clone, &key("a"));
     clone.flush().unwrap();
     assert_eq!(elsewhere(), (1, 1));
-    // Once is once; and what cannot be written now is written later.
+    // Each count is added once, and a failed write is repeated later.
     clone.flush().unwrap();
     let held = fs::File::open(clone.dir().join("numbers.lock")).unwrap();
     held.lock().unwrap();
@@ -288,12 +288,12 @@ fn killed_processes_lose_few_puts() {
     assert_eq!((counted(&store).entries, estimate.entries), (300, 2 * 128), "64 puts at most, each");
     store.gc(&GcOptions::default()).unwrap();
     assert_eq!(store.estimate().unwrap().entries, 300);
-    // Nor does anybody need to do anything.
+    // No manual step is needed.
     put(&store, "more", 1000);
     hit(&store, &key("a-149"));
 }
 
-/// Four processes put 6 MB where one is allowed. It stays within what each may not have said yet.
+/// Four processes put 6 MB where one is allowed. The excess is at most the puts that each process has not yet reported.
 fn several_processes_evict() {
     let room = Room::new("1", "50");
     let store = Store::open(StoreConfig { clock: None, ..room.config() })

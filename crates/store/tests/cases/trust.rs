@@ -1,4 +1,4 @@
-//! A cached kernel is code that will run: only what trusted people wrote is used, and no link leads out of the store.
+//! A cached kernel is code that will run: only files of trusted users are used, and no link leads out of the store.
 
 #![expect(clippy::disallowed_methods, reason = "these tests change owners and modes, and run themselves")]
 
@@ -68,7 +68,7 @@ fn shared_root() -> (TempDir, PathBuf) {
     (directory, path)
 }
 
-/// What is not trusted, why, and what to do.
+/// The untrusted path, the reason, and help.
 fn untrusted(error: StoreError) -> (PathBuf, String, String) {
     match error {
         StoreError::Untrusted { path, problem, help, .. } => (path, problem, help),
@@ -88,7 +88,7 @@ fn a_root_of_another_user() {
         assert!(help.contains("add 54321 to the trusted owners"), "{help}");
     }
     assert!(names(&root).is_empty(), "nothing is written into an untrusted directory");
-    // That it asks for sharing makes its owner no more trusted.
+    // A request for sharing does not make its owner trusted.
     chmod(&root, 0o2775);
     untrusted(Store::open(StoreConfig::new(&root)).unwrap_err());
 
@@ -134,7 +134,7 @@ fn an_entry_of_another_user() {
         "{problem}; {help}"
     );
     assert_eq!(snapshot(&path), before);
-    // A build makes its own instead.
+    // A build creates its own entry instead.
     assert_eq!(store.put(&key, &made.entry()).unwrap(), PutOutcome::Published);
     made.assert_is(&hit(&store, &key));
 }
@@ -223,7 +223,7 @@ fn can_be_another() -> bool {
     another(&["nothing"]).status().is_ok_and(|status| status.success())
 }
 
-/// What the other user does.
+/// The action of the other user.
 pub(crate) fn other_process(arguments: &[String]) {
     if let [how, path] = arguments {
         assert_eq!(how, "read");
@@ -245,7 +245,7 @@ pub(crate) fn other_process(arguments: &[String]) {
         let store = store.target(TARGET).unwrap();
         Created::new("ours", 0).assert_is(&hit(&store, &key("ours")));
         store.put(&key("theirs"), &Created::new("theirs", 1).entry()).unwrap();
-        // A lock that we made and they wait for, and one the other way round.
+        // A lock that this user created and the other one waits for, and the other way round.
         let _theirs = lock(&store, &key("theirs"));
         let outcome = within(&store, &key("ours"), Duration::from_millis(50));
         assert!(matches!(outcome, LockOutcome::TimedOut), "{outcome:?}");
@@ -269,7 +269,7 @@ fn two_users_share_a_store() {
     Created::new("theirs", 1).assert_is(&hit(&store, &key("theirs")));
     let used = fs::metadata(store.path(&key("ours"))).unwrap().modified().unwrap();
     assert!(used > an_hour_ago + Duration::from_secs(3000), "the other user's hit is noted, too");
-    // As one of the group, and not by root's rights: the file itself must be open to it.
+    // As a member of the group, and not with root's rights: the file itself must be accessible.
     let path = store.dir().join("locks").join(key("theirs").to_string());
     assert_eq!(mode(&path), 0o660);
     assert!(matches!(within(&store, &key("theirs"), Duration::from_millis(50)), LockOutcome::TimedOut));
@@ -278,7 +278,7 @@ fn two_users_share_a_store() {
     assert!(matches!(within(&store, &key("theirs"), Duration::from_secs(5)), LockOutcome::Acquired(_)));
 }
 
-/// Of a store that others may read, and whose owner they trust.
+/// A store that other users may read, and whose owner they trust.
 fn another_users_numbers() {
     let (_dir, root) = root(0o755);
     let store = open(&root);
@@ -367,7 +367,7 @@ fn a_linked_entry() {
     assert!(fs::symlink_metadata(&path).unwrap().is_file());
     assert_eq!(snapshot(&elsewhere), before);
 
-    // Damage that turned into a link before it could be quarantine: the judged file is not what the path names.
+    // A damaged entry that was replaced by a link before it was quarantined: the path no longer names the judged file.
     fs::write(&path, "damaged").unwrap();
     let Miss::Damaged(judged) = miss(&store, &key) else { panic!("it is damaged") };
     fs::rename(&path, &elsewhere).unwrap();
@@ -423,7 +423,7 @@ fn a_root_is_private_and_marked() {
     assert_eq!(fs::read(root.join(".gitignore")).unwrap(), b"*\n");
     let tag = fs::read_to_string(root.join("CACHEDIR.TAG")).unwrap();
     assert_eq!(tag.lines().next(), Some("Signature: 8a477f597d28d172789f06886806bc55"));
-    // What people wrote there stays.
+    // The user's text stays.
     fs::write(root.join(".gitignore"), "mine\n").unwrap();
     open(&root);
     assert_eq!(fs::read(root.join(".gitignore")).unwrap(), b"mine\n");
@@ -437,7 +437,7 @@ fn names_of_targets_are_plain() {
         let error = store.target(bad).unwrap_err();
         assert!(matches!(&error, StoreError::TargetName { target } if target == bad), "{bad:?}: {error:?}");
     }
-    // The file that marks it as a store's.
+    // The file that marks it as a store.
     assert_eq!(names(&directory.path().join("v1")), ["STORE.TAG"]);
     for good in ["Ascend910B1", "cpu-x86_64-v2", "a..b", "-", &long[1..]] {
         store.target(good).unwrap();

@@ -1,4 +1,4 @@
-//! Everything that can be wrong with the bytes of one entry.
+//! Every kind of damage to the bytes of one entry.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -9,7 +9,7 @@ use opkeep_store::TargetStore;
 
 use super::{Created, key};
 
-/// Something done to an entry, its name, and a part of what must be said of it.
+/// A change of an entry, its name, and a part of the expected message.
 pub(crate) type Harm = (&'static str, fn(&TargetStore, &Path), &'static str);
 
 /// Each of these damages an entry.

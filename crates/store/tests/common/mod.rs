@@ -41,7 +41,7 @@ pub(crate) fn key(name: &str) -> Digest {
     Digest::of(name.as_bytes())
 }
 
-/// The contents of an entry that says whose it is.
+/// The contents of an entry that names its writer.
 pub(crate) struct Created {
     json: Vec<u8>,
     object: Vec<u8>,
@@ -49,7 +49,7 @@ pub(crate) struct Created {
 }
 
 impl Created {
-    /// What `writer` puts under the key of `name`.
+    /// The entry that `writer` puts under the key of `name`.
     pub(crate) fn new(name: &str, writer: usize) -> Self {
         Self::sized(name, writer, 600)
     }
@@ -95,7 +95,7 @@ pub(crate) fn hit(store: &TargetStore, key: &Digest) -> Entry {
     }
 }
 
-/// Why there is no entry, which must be so.
+/// The reason of a miss; fails on a hit.
 pub(crate) fn miss(store: &TargetStore, key: &Digest) -> Miss {
     match store.get(key) {
         Lookup::Hit(entry) => panic!("expected a miss, found {:?}", entry.names().collect::<Vec<_>>()),
@@ -111,13 +111,13 @@ pub(crate) fn lock(store: &TargetStore, key: &Digest) -> KeyLock {
     }
 }
 
-/// Asks for a lock for so long.
+/// Waits for a lock for this long.
 pub(crate) fn within(store: &TargetStore, key: &Digest, time: Duration) -> LockOutcome {
     let deadline = Instant::now().checked_add(time);
     store.lock(key, WaitOptions { deadline, cancelled: &|| false, on_wait: None }).unwrap()
 }
 
-/// Names of what is in `directory`.
+/// The names in `directory`.
 pub(crate) fn names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).unwrap();
     let mut names: Vec<_> =
@@ -208,7 +208,7 @@ pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Removes directories without entries, but for the last, which shows that all were created: listing them takes a call each.
+/// Removes directories without entries, except for the last, which shows that all were created: each costs a call when listed.
 pub(crate) fn without_empty_directories(store: &TargetStore) {
     let entries = store.dir().join("entries");
     for name in names(&entries).iter().filter(|name| *name != "ff") {

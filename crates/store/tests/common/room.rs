@@ -1,4 +1,4 @@
-//! Time that a test sets, disk accesses that it sees, and entries of which it says when they were last used.
+//! A clock that a test sets, a watcher of disk accesses, and entries with a given last use.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 pub(crate) const DAY: Duration = Duration::from_secs(24 * 3600);
 pub(crate) const MB: u64 = 1 << 20;
 
-/// A clock that the test moves.
+/// A clock that the test sets.
 pub(crate) struct Time(Mutex<SystemTime>);
 
 impl Time {
@@ -41,7 +41,7 @@ impl Clock for Time {
     }
 }
 
-/// Asks a function what becomes of each access.
+/// A watcher that lets a function decide each access.
 pub(crate) struct Watch<F>(pub(crate) F);
 
 impl<F: Fn(&FsCall<'_>) -> Permit + Send + Sync> Watcher for Watch<F> {
@@ -50,12 +50,12 @@ impl<F: Fn(&FsCall<'_>) -> Permit + Send + Sync> Watcher for Watch<F> {
     }
 }
 
-/// Sees every access.
+/// Records every access.
 #[derive(Default)]
 pub(crate) struct Seen(Mutex<Vec<(FsOp, PathBuf)>>);
 
 impl Seen {
-    /// What was done since the last look.
+    /// The accesses since the last call.
     pub(crate) fn take(&self) -> Vec<(FsOp, PathBuf)> {
         std::mem::take(&mut self.0.lock().unwrap())
     }
@@ -81,7 +81,7 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// For so many MB and percent.
+    /// A store with a limit in MB and percent.
     pub(crate) fn new(size: &str, ratio: &str) -> Self {
         let limits = LimitSettings::new().with_size(size).with_ratio(ratio);
         let directory = memory().map_or_else(tempfile::tempdir, tempfile::tempdir_in).unwrap();
@@ -105,19 +105,19 @@ impl Room {
         Store::open(self.config()).unwrap().target(TARGET).unwrap()
     }
 
-    /// Puts an entry of exactly `bytes` bytes that takes `cost` to make and was last used so long ago.
+    /// Puts an entry of exactly `bytes` bytes with this compile time and this age of its last use.
     pub(crate) fn put(&self, store: &TargetStore, name: &str, bytes: u64, cost: Duration, ago: Duration) {
         store.put(&key(name), &entry(&filling(bytes), cost)).unwrap();
         assert_eq!(fs::metadata(store.path(&key(name))).unwrap().len(), bytes);
         self.use_at(store, name, self.time.ago(ago));
     }
 
-    /// Has an entry be used last at `time`.
+    /// Sets the last use of an entry to `time`.
     pub(crate) fn use_at(&self, store: &TargetStore, name: &str, time: SystemTime) {
         fs::File::open(store.path(&key(name))).unwrap().set_modified(time).unwrap();
     }
 
-    /// Which of these entries are there.
+    /// The existing ones among these entries.
     pub(crate) fn left(&self, store: &TargetStore, names: &[&str]) -> Vec<String> {
         let left = names.iter().filter(|name| store.path(&key(name)).exists());
         left.map(|name| (*name).to_owned()).collect()
@@ -146,13 +146,13 @@ pub(crate) fn used(store: &TargetStore, name: &str) -> SystemTime {
     fs::metadata(store.path(&key(name))).unwrap().modified().unwrap()
 }
 
-/// What is there, as a walk counts it.
+/// The total size, as a walk counts it.
 pub(crate) fn counted(store: &TargetStore) -> SizeEstimate {
     let report = store.gc(&GcOptions { dry_run: true, ..GcOptions::default() }).unwrap();
     SizeEstimate { bytes: report.before.total().bytes, entries: report.before.entries.files }
 }
 
-/// What most entries cost.
+/// The compile time of most entries.
 pub(crate) const CHEAP: Duration = Duration::from_secs(1);
 /// Names of ten entries.
 pub(crate) const ALL: [&str; 10] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];

@@ -65,7 +65,7 @@ fn reader(config: StoreConfig) -> Option<TargetStore> {
     open(StoreConfig { access: Access::ReadOnly, ..config })
 }
 
-/// Whatever a disk answers, a valid file is not reported as damaged.
+/// Whatever a disk returns, a valid file is not reported as damaged.
 fn verify(config: StoreConfig) -> bool {
     let Some(store) = reader(config) else { return false };
     let report = store.verify(&VerifyOptions::default());
@@ -76,7 +76,7 @@ fn verify(config: StoreConfig) -> bool {
     report.is_valid()
 }
 
-/// And what is damaged is never passed over in silence.
+/// And a damaged file is never skipped silently.
 fn verify_damaged(config: StoreConfig) -> bool {
     let Some(store) = reader(config) else { return false };
     let report = store.verify(&VerifyOptions::default());
@@ -89,7 +89,7 @@ fn verify_damaged(config: StoreConfig) -> bool {
 }
 
 fn quarantine_file(report: &RepairReport) -> usize {
-    report.actions.iter().filter(|deed| matches!(deed.kind, RepairActionKind::Quarantined { .. })).count()
+    report.actions.iter().filter(|action| matches!(action.kind, RepairActionKind::Quarantined { .. })).count()
 }
 
 fn repair_damaged(config: StoreConfig) -> bool {
@@ -124,7 +124,7 @@ fn repair_dry(config: StoreConfig) -> bool {
     report.is_valid() && quarantine_file(&report) == 1
 }
 
-/// A power cut took the name of the subject's directory back, years ago, when there was an entry in it.
+/// A power cut, years ago, undid the name of the subject's directory, which had an entry.
 fn unnamed(root: &Path) {
     rows::to_be_shared(root);
     let store = common::open(root);

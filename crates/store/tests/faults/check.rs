@@ -1,4 +1,4 @@
-//! What must hold after any fault.
+//! The invariants after any fault.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ pub(crate) struct Check<'a> {
     pub(crate) end: End,
     /// Which call failed, if one did and its process lives on.
     pub(crate) failed: Option<FsOp>,
-    /// The operation said that it is done.
+    /// The operation reported success.
     pub(crate) said: bool,
     pub(crate) power_lost: bool,
     /// The files.
@@ -44,8 +44,8 @@ pub(crate) struct Check<'a> {
 }
 
 impl Check<'_> {
-    /// The files, without what is nothing to a store that is opened next: when they were made or quarantine, and how
-    /// many temps the same process had made before.
+    /// The files, without details that do not matter to the next process: their times, and how
+    /// many temporary files the same process had created before.
     pub(crate) fn files(&self) -> DirSnapshot {
         let number_of_temp = |path: PathBuf| {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -53,7 +53,7 @@ impl Check<'_> {
                 return path.with_file_name(start);
             }
             match parts(&path)[..] {
-                // Called by the time it was quarantined.
+                // Its name is the time of its quarantine.
                 [.., "quarantine", _] => path
                     .with_file_name(name.get(..64).unwrap_or(&name))
                     .with_extension(path.extension().unwrap_or_default()),
@@ -63,7 +63,7 @@ impl Check<'_> {
         self.found.clone().alike(number_of_temp)
     }
 
-    /// Opens the store, looks at everything, and builds as the next process does. What the subject was. This changes
+    /// Opens the store, reads all entries, and builds as the next process does. Returns the state of the subject. This changes
     /// the files.
     pub(crate) fn look(&self) -> State {
         let store = common::open(self.root);
@@ -87,13 +87,13 @@ impl Check<'_> {
         assert_eq!(fs::read_to_string(self.root.join(".gitignore")).unwrap(), "*\n");
     }
 
-    /// Every file under `entries/` is a hit with bytes that another process put under that key, or is said to be damaged; and
-    /// nothing is damaged but what was, not even by a power cut.
+    /// Every file under `entries/` is a hit with bytes that were put under that key, or is reported as damaged; and
+    /// nothing else is damaged, not even by a power cut.
     fn entries_are_whole_or_damaged(&self, store: &TargetStore) {
         for path in self.found.files().filter(|path| parts(path).contains(&"entries")) {
             let [.., shard, name] = parts(path)[..] else { panic!("{}", path.display()) };
             if shard.starts_with(".new-") {
-                // Its directory lost the name that it was about to have, and is a temp again.
+                // Its directory lost its new name, and is a temporary one again.
                 continue;
             }
             let entry: Digest = name.strip_suffix(".kern").unwrap().parse().unwrap();
@@ -118,29 +118,29 @@ impl Check<'_> {
         assert!(names(&store.dir().join("locks")).is_empty());
     }
 
-    /// Whether what was found may be left by an operation that ended so.
+    /// Whether an operation with this end may leave this state.
     pub(crate) fn check(&self, state: State) {
         assert!(self.row.may_be.contains(&state), "{state:?}");
-        // What was promised is there; after a power cut only if it was synced.
+        // The promised entry exists; after a power cut only if it was synced.
         if self.said && (!self.power_lost || (self.row.lasts && self.end == End::Well)) {
             assert!(self.row.done.contains(&state), "it said that it is done, and is {state:?}");
         }
-        // What was quarantined is not thrown away.
-        let is_aside =
+        // A quarantined file is not deleted.
+        let is_quarantined =
             |path: &Path| matches!(parts(path)[..], [.., "quarantine", name] if name.ends_with(".kern"));
         let was_damaged = self.row.may_be.contains(&State::Damaged) && self.row.done == [State::Absent];
         if was_damaged && state == State::Absent && !self.power_lost {
-            assert!(self.found.files().any(is_aside), "it is nowhere");
+            assert!(self.found.files().any(is_quarantined), "it is nowhere");
         }
         self.found.files().for_each(|path| assert!(self.may_be_left(path), "{} is left", path.display()));
     }
 
-    /// Files of known kinds; and of those that a process cleans up while it lives, none.
+    /// Only files of known kinds, and none of the kinds that a live process cleans up.
     fn may_be_left(&self, path: &Path) -> bool {
         let interrupted = self.end == End::Death || self.power_lost;
         let parts = parts(path);
         if parts.iter().any(|name| name.contains(rows::DEAD)) {
-            // The operation may not have got to it.
+            // The operation may have ended before.
             return true;
         }
         if parts.iter().any(|part| part.starts_with(".new-")) {
@@ -170,7 +170,7 @@ fn parts(path: &Path) -> Vec<&str> {
     path.iter().map(|part| part.to_str().unwrap()).collect()
 }
 
-/// Late enough for everything to be old.
+/// Late enough for all files to be old.
 struct NextWeek;
 
 impl Clock for NextWeek {
@@ -183,7 +183,7 @@ fn made_next() -> Created {
     Created::new(rows::SUBJECT, 3)
 }
 
-/// The next build does its work, with no manual step: as the engine does it.
+/// The next build succeeds without a manual step, as in the engine.
 fn serves_the_next(store: &TargetStore) {
     let (key, made) = (key(rows::SUBJECT), made_next());
     let LockOutcome::Acquired(lock) = within(store, &key, Duration::ZERO) else { panic!("it is locked") };

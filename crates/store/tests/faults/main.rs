@@ -1,10 +1,10 @@
 //! Every operation of the store, with every fault at every single access to the disk: a table without gaps.
 //!
-//! For each row the operation is done once to count its calls. Then it is done again from the same files for each call
-//! and each fault that such a call can meet; and from what it leaves then, also when nothing went wrong, each way in
-//! which a power cut could leave it. Of calls that do the same to one directory after the other, those in the middle meet
-//! one error and death. What must hold each time is in `check.rs`, the rows are in `rows.rs` and `audit.rs`. Files that
-//! were looked at once are not looked at again.
+//! For each row the operation runs once to count its calls. Then it runs again from the same files for each call
+//! and each fault of such a call; from the remaining files, also after success, each result of a power
+//! cut is derived. Of calls that do the same to one directory after the other, those in the middle get
+//! one error and one kill. The invariants are in `check.rs`, the rows are in `rows.rs` and `audit.rs`. States that
+//! were checked once are not checked again.
 //!
 //! The longest rows are several tests, which share the calls. A run plays one of them, by `OPKEEP_MUTATION_SEEDS`, which CI
 //! takes from the commit; `all` plays each.
@@ -60,14 +60,14 @@ fn main() {
     conclusion.exit();
 }
 
-/// Where files are in memory, if there is such a place: the table syncs and removes a great deal.
+/// A directory in memory, if there is one: the table syncs and removes many files.
 fn directory() -> TempDir {
     let memory = Path::new("/dev/shm");
     tempfile::tempdir_in(memory).or_else(|_| tempfile::tempdir()).unwrap()
 }
 
 /// Whether the call is one of at least 33 of one kind, or of up to four kinds by turns: the same is done to one directory
-/// after the other. One error and death must do there; whatever is special about the first and the last is tried.
+/// after the other. There one error and one kill suffice; the first and the last calls get all faults.
 fn is_one_of_many(calls: &[FsOp], at: usize) -> bool {
     let Some(around) = calls.get(at.saturating_sub(17)..at + 16).filter(|around| around.len() == 33) else {
         return false;
@@ -82,7 +82,7 @@ fn hash(of: impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// What is at risk, whatever temps and the quarantine call it: digits after a dash count processes, temps and time.
+/// The affected file, whatever its temporary name: digits after a dash are processes, counters and times.
 fn at_risk(disk: &FaultyDisk) -> Vec<String> {
     let blurred = |line: String| {
         let mut counts = false;
@@ -98,7 +98,7 @@ fn at_risk(disk: &FaultyDisk) -> Vec<String> {
 /// One row at work.
 struct Table<'a> {
     row: &'a Row,
-    /// Calls are dealt out to the parts in turn.
+    /// Calls are assigned to the parts in turn.
     part: usize,
     directory: TempDir,
     disk: Arc<FaultyDisk>,
@@ -106,9 +106,9 @@ struct Table<'a> {
     points: usize,
     /// Whether the files are as they were before the operation.
     is_before: bool,
-    /// Files that were looked at already, and what the subject was there.
+    /// States that were checked, and the subject in each.
     seen: HashMap<u64, State>,
-    /// What the power was lost on already.
+    /// States that a power cut was applied to.
     lost: HashSet<u64>,
 }
 
@@ -154,8 +154,8 @@ impl<'a> Table<'a> {
         calls.len()
     }
 
-    /// Does the operation, from the files as they were, with `fault` at one of its calls. Whether it says that it is
-    /// done.
+    /// Runs the operation on the original files, with `fault` at one of its calls. Returns whether it reports
+    /// success.
     fn act(&mut self, fault: Option<(usize, Fault)>) -> bool {
         if !self.is_before {
             self.before.restore(self.directory.path()).unwrap();
@@ -181,7 +181,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Checks what is left, now and after each loss of power that can follow.
+    /// Checks the remaining files, now and after each possible power cut.
     fn check(&mut self, what: &str, op: Option<FsOp>, fault: Option<Fault>, said: bool) {
         let end = match fault {
             None => End::Well,
@@ -189,9 +189,9 @@ impl<'a> Table<'a> {
             Some(_) => End::Error,
         };
         let (at_risk, losses) = (at_risk(&self.disk), self.disk.losses());
-        // Looking may change the files: a store that is opened makes what is missing.
+        // A check may change the files: opening a store creates missing directories.
         let (left, files) = self.point(what, end, op, said, false);
-        // After a loss of power, only what ended well has more to answer for than its files.
+        // After a power cut, only a successful operation is checked for more than its files.
         if end != End::Well && !self.lost.insert(hash((files, at_risk))) {
             return;
         }
@@ -224,7 +224,7 @@ impl<'a> Table<'a> {
         }));
         match judged {
             Ok((state, was_seen)) => {
-                // To look at files changes them.
+                // A check changes the files.
                 self.is_before = was_seen && found == self.before;
                 self.seen.insert(files, state);
             }

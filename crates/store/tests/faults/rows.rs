@@ -1,4 +1,4 @@
-//! The operations, each with what it may leave.
+//! The operations, each with the states that it may leave.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -15,27 +15,27 @@ use opkeep_store::{
 
 use crate::common::{self, Created, TARGET, key, names};
 
-/// Whose entry the operations are about.
+/// The key of the entry that the operations are about.
 pub(crate) const SUBJECT: &str = "subject";
 
 /// One operation.
 #[derive(Clone, Copy)]
 pub(crate) struct Row {
     pub(crate) name: &'static str,
-    /// Makes the files that it finds.
+    /// Creates the files before the operation.
     pub(crate) prepare: fn(&Path),
     pub(crate) act: Act,
-    /// What the subject may be when it did not end well.
+    /// The states of the subject after a failure.
     pub(crate) may_be: &'static [State],
-    /// What the subject is if it did.
+    /// The state of the subject after success.
     pub(crate) done: &'static [State],
-    /// How many of [`bystanders`] are there before, and must be there ever after.
+    /// How many of [`bystanders`] exist before, and must exist after.
     pub(crate) bystanders: usize,
-    /// What it did survives a power cut, if nothing went wrong.
+    /// Whether its effect survives a power cut after success.
     pub(crate) lasts: bool,
     /// The limit of entries, if there is one.
     pub(crate) max_entries: Option<&'static str>,
-    /// What else must be so when nothing went wrong.
+    /// A further condition after success.
     pub(crate) well: fn(&Path),
     /// How many tests share its calls.
     pub(crate) parts: usize,
@@ -50,30 +50,30 @@ impl Row {
     }
 }
 
-/// Says whether it is done. What it says otherwise it checks itself.
+/// Runs it and returns whether it succeeded. It checks other results itself.
 #[derive(Clone, Copy)]
 pub(crate) enum Act {
     Open(fn(StoreConfig) -> bool),
     On(fn(&TargetStore) -> bool),
 }
 
-/// What is found under a key.
+/// The state of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Absent,
     Damaged,
-    /// What was there before.
+    /// The earlier entry.
     Old,
-    /// What the operation puts there.
+    /// The entry that the operation puts.
     New,
-    /// What was there before, with another stamp.
+    /// The earlier entry with another stamp.
     Stamped,
 }
 
 use State::{Absent, Damaged, New, Old, Stamped};
 
 impl State {
-    /// Fails if it is a hit with anything that no process put there, or cannot be read.
+    /// Fails if it is a hit with bytes that no process put, or cannot be read.
     pub(crate) fn of(store: &TargetStore, found: &Digest) -> Self {
         let entry = match store.get(found) {
             Lookup::Hit(entry) => *entry,
@@ -98,7 +98,7 @@ impl State {
 
 const STAMP: u32 = 9;
 
-/// Entries that are there before and must be there ever after: one in another directory, one in the subject's.
+/// Entries that exist before and must exist after: one in another directory, one in the subject's.
 pub(crate) fn bystanders() -> [String; 2] {
     let first = |name: &str| key(name).as_bytes()[0];
     let named = |near: bool| {
@@ -112,7 +112,7 @@ fn old() -> Created {
     Created::new(SUBJECT, 1)
 }
 
-/// Made at the same time each time, so that equal files are equal.
+/// Always created with the same time, so that equal files are equal.
 fn put_new(store: &TargetStore, replace: Overwrite) -> bool {
     let (new, created) = (Created::new(SUBJECT, 2), SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 30));
     store.put_replacing(&key(SUBJECT), &new.entry().created(created), replace).is_ok()
@@ -130,7 +130,7 @@ fn without_target(root: &Path) {
 
 fn absent(root: &Path) {
     let store = among_bystanders(root);
-    // To restore 256 directories each time would take most of the time. The last says that all were made.
+    // To restore 256 directories each time would take most of the time. The last one shows that all were created.
     let used = bystanders().map(|name| key(&name).to_string()[..2].to_owned());
     for name in names(&store.dir().join("entries")) {
         if name != "ff" && !used.contains(&name) {
@@ -162,7 +162,7 @@ fn absent_shared(root: &Path) {
     absent(root);
 }
 
-/// The subject's directory was lost, with all that was in it.
+/// The subject's directory was lost with its content.
 fn lost(root: &Path) {
     absent(root);
     fs::remove_dir_all(common::open(root).path(&key(SUBJECT)).parent().unwrap()).unwrap();
@@ -231,7 +231,7 @@ fn idle_shared(root: &Path) {
 /// An entry that evicts for the subject.
 const IDLER: &str = "idler";
 
-/// Three entries, one of which no process used for years; and no process knows how many there are.
+/// Three entries, one of which no process used for years; and their number is unknown.
 fn full_and_uncounted(root: &Path) {
     absent(root);
     let store = common::open(root);
@@ -281,7 +281,7 @@ impl Clock for ThreeDaysAgo {
     }
 }
 
-/// The same, and no process looked for that since.
+/// The same, and no process searched for stale files since.
 fn littered_for_days(root: &Path) {
     valid(root);
     let config = StoreConfig { clock: Some(Arc::new(ThreeDaysAgo)), ..StoreConfig::new(root) };
@@ -306,7 +306,7 @@ fn half_a_target(root: &Path) {
     }
 }
 
-/// A holder was killed when it had written why it failed.
+/// A holder was killed after it had written the reason of its failure.
 fn with_a_dead_lock(root: &Path) {
     absent(root);
     let path = common::open(root).dir().join("locks").join(key(SUBJECT).to_string());
@@ -350,7 +350,7 @@ pub(crate) fn all() -> Vec<Row> {
             ..row("put into a lost directory, shared", lost_shared, On(put), &[Absent, New], &[New])
         },
         row("put over a damaged entry", damaged, On(put), &[Damaged, New], &[New]),
-        // One that cannot be read now is as good as none.
+        // An unreadable entry counts as missing.
         row("put over a valid entry", valid, On(put), &[Old, New], &[Old, New]),
         row("replace a valid entry", valid, On(replace), &[Old, New], &[New]),
         row("replace a valid entry, shared", valid_shared, On(replace), &[Old, New], &[New]),
@@ -437,7 +437,7 @@ fn restamp(store: &TargetStore) -> bool {
     }
 }
 
-/// The entry, or that there was trouble: nothing that a disk answers makes it absent or damaged.
+/// The entry, or an error: no answer of the disk makes it absent or damaged.
 fn get(store: &TargetStore) -> bool {
     match store.get(&key(SUBJECT)) {
         Lookup::Hit(entry) => {
@@ -465,7 +465,7 @@ fn get_damaged(store: &TargetStore) -> bool {
     }
 }
 
-/// What cannot be listed is left out.
+/// Unreadable directories are omitted.
 fn list(store: &TargetStore) -> bool {
     let keys = store.keys(usize::MAX);
     let there = [SUBJECT.to_owned()].into_iter().chain(bystanders()).map(|name| key(&name));
@@ -474,8 +474,8 @@ fn list(store: &TargetStore) -> bool {
 }
 
 fn try_lock(store: &TargetStore) -> Option<KeyLock> {
-    let patience = WaitOptions { deadline: Some(Instant::now()), cancelled: &|| false, on_wait: None };
-    match store.lock(&key(SUBJECT), patience) {
+    let options = WaitOptions { deadline: Some(Instant::now()), cancelled: &|| false, on_wait: None };
+    match store.lock(&key(SUBJECT), options) {
         Ok(LockOutcome::Acquired(lock)) => Some(lock),
         Ok(LockOutcome::Unsupported) | Err(_) => None,
         Ok(other) => panic!("no process else is here: {other:?}"),
@@ -496,7 +496,7 @@ fn quarantine(store: &TargetStore) -> bool {
     store.quarantine(&key(SUBJECT), &judged, &lock).is_ok_and(|moved| moved)
 }
 
-/// One kernel's way, as the engine has it: without a lock it goes on, and sets nothing aside.
+/// The steps for one kernel, as in the engine: without a lock it continues, and quarantines nothing.
 fn build(store: &TargetStore) -> bool {
     let key = key(SUBJECT);
     assert!(!matches!(store.get(&key), Lookup::Hit(_)));
@@ -553,7 +553,7 @@ fn open_too_full(config: StoreConfig) -> bool {
     !store.path(&key(SUBJECT)).exists()
 }
 
-/// Every target, as the command does it.
+/// Every target, as by the command.
 fn clear(config: StoreConfig) -> bool {
     let options = GcOptions { older_than: Some(Duration::ZERO), ..GcOptions::default() };
     let Ok(store) = Store::open(config) else { return false };

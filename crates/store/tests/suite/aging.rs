@@ -35,7 +35,7 @@ fn over_the_limit_idle_entries_are_evicted_down_to_the_ratio() {
         assert!(report.after.total().bytes <= keep, "{report:?}");
         assert!(report.after.total().bytes + (100 << 10) > keep, "no more than must be");
         assert_eq!(report.after.total(), gc(&store).before.total());
-        // A process that was idle for longest went.
+        // The entry that was idle for longest was evicted.
         assert_eq!(room.left(&store, &ALL), ALL[expected as usize - 1..]);
     }
 }
@@ -58,7 +58,7 @@ fn an_entry_used_within_half_an_hour_stays() {
     assert_eq!(gc(&store).removed.entries.files, 1);
 }
 
-/// Of those that are considered, what is cheap to make again for its size goes first.
+/// Of the considered entries, the cheapest ones by compile time per byte are evicted first.
 #[test]
 fn cheap_entries_are_evicted_first() {
     let room = Room::new("1", "81");
@@ -75,7 +75,7 @@ fn cheap_entries_are_evicted_first() {
     assert_eq!(room.left(&store, &["a", "b", "c", "d", "e"]), ["a", "d", "e"]);
 }
 
-/// What it cost no process knows, as of what others made: it may be one that no process can make again.
+/// The compile time is unknown, as for kernels of other programs: it may be impossible to compile again.
 #[test]
 fn an_entry_of_unknown_cost_counts_as_the_most_expensive() {
     let room = Room::new("1", "81");
@@ -119,7 +119,7 @@ fn idleness_counts_against_cost() {
     }
 }
 
-/// Prefixes are read of as many entries as are worth twice what must go, the idlest, and of no others.
+/// Prefixes are read of the idlest entries up to twice the bytes that must be evicted, and of no others.
 #[test]
 fn few_prefixes_are_read() {
     let room = Room::new("1", "90");
@@ -167,7 +167,7 @@ fn without_a_limit_nothing_ages_and_no_use_is_noted() {
     assert_eq!(used(&store, "a"), before);
     drop(store);
     assert_eq!(room.left(&room.open(), &ALL), ALL);
-    // An eviction on request is done.
+    // An eviction on request runs.
     let report = room.open().gc(&GcOptions { max_bytes: Some(MB), ..GcOptions::default() }).unwrap();
     assert!(report.after.total().bytes <= MB && report.after.entries.files > 8, "{report:?}");
 }
@@ -188,11 +188,11 @@ fn entries_can_be_limited_by_number() {
 fn a_lower_limit_and_a_maximum_age_can_be_requested() {
     let room = Room::new("500", "50");
     let store = ten(&room, 20 * MINUTE);
-    // Idle for 29 to 20 minutes: only what is old goes, although it is not idle for half an hour.
+    // Idle for 29 to 20 minutes: only old ones are evicted, although they are not idle for half an hour.
     let options = GcOptions { older_than: Some(25 * MINUTE), ..GcOptions::default() };
     assert_eq!(store.gc(&options).unwrap().removed.entries.files, 5);
     assert_eq!(room.left(&store, &ALL), ALL[5..]);
-    // No more than that many bytes, not a share of them; and never what is in use.
+    // At most that many bytes, not a share of them; and never an entry in use.
     room.time.pass(HOUR);
     let report = store.gc(&GcOptions { max_bytes: Some(300 << 10), ..GcOptions::default() }).unwrap();
     assert_eq!((report.removed.entries.files, report.after.entries.files), (3, 2));
@@ -231,7 +231,7 @@ fn a_dry_run_reports_the_actions_and_writes_nothing() {
 }
 
 #[test]
-fn one_process_evicts_and_others_go_on() {
+fn one_process_evicts_and_others_continue() {
     let room = Room::new("1", "50");
     let store = ten(&room, 2 * HOUR);
     let held = fs::File::create(store.dir().join("gc.lock")).unwrap();
@@ -262,7 +262,7 @@ fn an_entry_is_not_evicted_while_its_lock_is_held() {
     assert!(names(&store.dir().join("tmp")).is_empty());
 }
 
-/// Right before the entry is moved, another process uses it, replaces it, or takes it away.
+/// Right before the entry is moved, another process uses, replaces, or removes it.
 #[test]
 fn an_entry_that_changed_meanwhile_is_not_evicted() {
     for what in ["used", "replaced", "replaced unseen", "gone"] {
@@ -291,7 +291,7 @@ fn an_entry_that_changed_meanwhile_is_not_evicted() {
             })
         };
         let config = StoreConfig { watcher: Some(Arc::new(hook)), ..room.config() };
-        // Not by opening it: that evicts already.
+        // Not by opening the store, which evicts already.
         let watched = Store::open(StoreConfig { limits: Default::default(), ..config })
             .unwrap()
             .target(TARGET)
@@ -306,7 +306,7 @@ fn an_entry_that_changed_meanwhile_is_not_evicted() {
     }
 }
 
-/// A link in an entry's place or a directory's is never followed, and what it points to is never deleted.
+/// A link in place of an entry or a directory is never followed, and its target is never deleted.
 #[test]
 fn no_link_is_followed() {
     let room = Room::new("1", "1");
@@ -332,7 +332,7 @@ fn no_link_is_followed() {
     assert_eq!(names(&store.dir().join("tmp")), [".new-999999999-1", "put-999999999-1"]);
 }
 
-/// A child that another thread starts has all our files open until it runs its own program.
+/// A child that another thread starts has all files of this process open until it runs its own program.
 #[test]
 fn a_child_that_has_the_lock_open_does_not_hold_it() {
     let room = Room::new("1", "50");
@@ -356,7 +356,7 @@ fn a_child_that_has_the_lock_open_does_not_hold_it() {
     assert_eq!(inherited.lock().unwrap().len(), 2);
 }
 
-/// What this process has open at `path`, as a child would have it: the same open file.
+/// A duplicate of this process's open file at `path`, as a child would have it.
 fn open_again(path: &Path) -> Option<OwnedFd> {
     use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
     let open = fs::read_dir("/proc/self/fd").ok()?.filter_map(|fd| Some(fd.ok()?.path()));

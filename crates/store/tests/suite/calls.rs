@@ -1,4 +1,4 @@
-//! What is done to the disk, and in which order: durability and servers rest on that.
+//! The calls to the disk and their order, on which durability and servers depend.
 
 #![expect(clippy::disallowed_methods, reason = "these tests look at files, and rename some as a server does")]
 
@@ -14,7 +14,7 @@ use opkeep_store::{Entry, Lookup, Miss, Overwrite, PutOutcome, Store, StoreConfi
 use opkeep_testkit::fault::FaultyDisk;
 use rustix::io::Errno;
 
-/// The store at `root`, in the hands of a watcher.
+/// The store at `root` with a watcher.
 fn watched(root: &Path, watcher: Arc<dyn Watcher>) -> TargetStore {
     let config = StoreConfig { watcher: Some(watcher), ..StoreConfig::new(root) };
     Store::open(config).unwrap().target(TARGET).unwrap()
@@ -48,7 +48,7 @@ fn an_entry_is_complete_synced_and_readable_before_it_has_its_name() {
     }
 }
 
-/// No more than that, and nothing of it for a caller that only looks.
+/// No other directory is synced, and none by a caller that only reads.
 #[test]
 fn directories_are_synced_once_each_at_the_end() {
     let (directory, _) = fresh();
@@ -64,9 +64,9 @@ fn directories_are_synced_once_each_at_the_end() {
     assert_eq!(synced(seen.take()), 3);
 }
 
-/// A server did it, lost its answer, and then found nothing to do it with.
+/// A server renamed the file, lost its answer, and then did not find the file.
 #[test]
-fn a_rename_that_was_done_and_denied_is_done() {
+fn a_rename_that_was_done_and_reported_as_failed_counts() {
     for error in [Errno::NOENT, Errno::STALE, Errno::IO] {
         let (directory, store) = fresh();
         let (path, made) = (store.path(&key("relu")), Created::new("relu", 1));
@@ -85,9 +85,9 @@ fn a_rename_that_was_done_and_denied_is_done() {
     }
 }
 
-/// The same answer, and it was not done: another's entry in the place does not count as ours.
+/// The same answer without a rename: an entry of another process does not count as this one.
 #[test]
-fn a_rename_that_was_denied_and_not_done_is_an_error() {
+fn a_rename_that_failed_is_an_error() {
     let (directory, store) = fresh();
     let (path, old) = (store.path(&key("relu")), Created::new("relu", 0));
     store.put(&key("relu"), &old.entry()).unwrap();
@@ -101,7 +101,7 @@ fn a_rename_that_was_denied_and_not_done_is_an_error() {
     assert!(names(&store.dir().join("tmp")).is_empty());
 }
 
-/// Whatever a network file system has in mind of a name that was missing: with the directory it is asked again.
+/// A network file system may cache a missing name: opening the directory again asks the server.
 #[test]
 fn a_second_look_up_opens_the_directory_again() {
     let (directory, _) = fresh();
@@ -118,7 +118,7 @@ fn a_second_look_up_opens_the_directory_again() {
     assert!(at((FsOp::OpenDir, shard)).unwrap() < at((FsOp::Open, path)).unwrap(), "{calls:?}");
 }
 
-/// Files are read and never mapped: one that is cut meanwhile is trouble for this look-up, and no signal.
+/// Files are read and never mapped: a file that is truncated meanwhile is an error of this look-up, and no signal.
 #[test]
 fn an_entry_truncated_during_a_read_is_an_io_miss() {
     let (directory, store) = fresh();
@@ -141,9 +141,9 @@ fn an_entry_truncated_during_a_read_is_an_io_miss() {
     assert!(matches!(miss(&raced, &key("relu")), Miss::Damaged(_)));
 }
 
-/// An entry directory is judged once, not once a look-up.
+/// An entry directory is checked once, not at each look-up.
 #[test]
-fn a_hit_is_one_open_one_look_and_one_read() {
+fn a_hit_is_one_open_one_stat_and_one_read() {
     let (directory, store) = fresh();
     store.put(&key("relu"), &Created::new("relu", 1).entry()).unwrap();
     let seen = Arc::new(Seen::default());

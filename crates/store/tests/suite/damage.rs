@@ -1,4 +1,4 @@
-//! Bytes on the disk that are not what was written: never a hit, always quarantine and built again.
+//! Changed bytes on the disk are never a hit, and always quarantined and built again.
 
 #![expect(clippy::disallowed_methods, reason = "these tests damage files")]
 
@@ -21,7 +21,7 @@ fn damaged(store: &TargetStore, key: &Digest) -> DamagedEntry {
     }
 }
 
-/// Sets a damaged entry aside and puts it again, as a build does.
+/// Quarantines a damaged entry and puts it again, as a build does.
 fn rebuild(store: &TargetStore, key: &Digest, made: &Created) {
     let judged = damaged(store, key);
     assert!(store.quarantine(key, &judged, &lock(store, key)).unwrap());
@@ -77,7 +77,7 @@ fn any_other_length_is_a_miss() {
             more.len()
         );
     }
-    // Holes where data should be: what a power cut can leave of a file that was never synced.
+    // Holes in place of data: a possible state of an unsynced file after a power cut.
     for from in [0, 8, 80, bytes.len() / 2, bytes.len() - 1] {
         let mut holes = bytes.clone();
         holes[from..].fill(0);
@@ -87,7 +87,7 @@ fn any_other_length_is_a_miss() {
     rebuild(&store, &key, &made);
 }
 
-/// Larger than anything that is read: refused by its length alone, so the hole costs neither memory nor time.
+/// Larger than the limit: refused by its length alone, so the hole costs neither memory nor time.
 #[test]
 fn a_huge_file_is_damage() {
     let (_dir, store) = fresh();
@@ -109,7 +109,7 @@ fn an_entry_under_another_name_is_a_miss() {
     assert_eq!(damaged(&store, &two).corruption, Corruption::WrongKey { expected: two, found: one });
     rebuild(&store, &two, &Created::new("two", 0));
 
-    // Two valid entries change places.
+    // Two valid entries are swapped.
     let (bytes_one, bytes_two) = (fs::read(store.path(&one)).unwrap(), fs::read(store.path(&two)).unwrap());
     fs::write(store.path(&one), bytes_two).unwrap();
     fs::write(store.path(&two), bytes_one).unwrap();
@@ -118,7 +118,7 @@ fn an_entry_under_another_name_is_a_miss() {
     rebuild(&store, &one, &Created::new("one", 0));
     rebuild(&store, &two, &Created::new("two", 0));
 
-    // Another target's entry is of another key, since the target is in the key; and is not seen under its own either.
+    // An entry of another target has another key, since the target is in the key; and it is not found under its own, either.
     let other = Store::open(StoreConfig::new(directory.path())).unwrap().target("Ascend910B1").unwrap();
     let three = key("three");
     other.put(&three, &Created::new("three", 0).entry()).unwrap();
@@ -135,22 +135,22 @@ fn a_damaged_entry_is_quarantined_with_the_reason() {
     fs::write(store.path(&key), "not an entry, but long enough").unwrap();
     let judged = damaged(&store, &key);
     assert!(store.quarantine(&key, &judged, &lock(&store, &key)).unwrap());
-    let aside = store.dir().join("quarantine");
-    let found = names(&aside);
+    let quarantined = store.dir().join("quarantine");
+    let found = names(&quarantined);
     assert_eq!(found.len(), 2, "{found:?}");
     assert!(found[0].starts_with(&format!("{key}-")) && found[0].ends_with(".kern"), "{found:?}");
     assert_eq!(found[1], found[0].replace(".kern", ".reason"));
-    assert_eq!(fs::read(aside.join(&found[0])).unwrap(), b"not an entry, but long enough");
-    let reason = fs::read_to_string(aside.join(&found[1])).unwrap();
+    assert_eq!(fs::read(quarantined.join(&found[0])).unwrap(), b"not an entry, but long enough");
+    let reason = fs::read_to_string(quarantined.join(&found[1])).unwrap();
     assert_eq!(reason, format!("{}\n", judged.corruption));
     assert!(reason.contains("not a store entry"), "{reason}");
 
-    // Judged once, gone since.
+    // Judged once, removed since.
     assert!(!store.quarantine(&key, &judged, &lock(&store, &key)).unwrap());
-    assert_eq!(names(&aside).len(), 2);
+    assert_eq!(names(&quarantined).len(), 2);
 }
 
-/// The number of a file that was replaced is given to the next new file on many file systems.
+/// Many file systems reuse the inode of a replaced file for the next new one.
 #[test]
 fn a_valid_entry_is_never_quarantined() {
     let (_dir, store) = fresh();
@@ -166,9 +166,9 @@ fn a_valid_entry_is_never_quarantined() {
     assert!(names(&store.dir().join("quarantine")).is_empty());
 }
 
-/// A put needs no lock, so it may come between quarantine's look at the path and its move.
+/// A put needs no lock, so it may be between the quarantine's check of the path and its move.
 #[test]
-fn an_entry_put_meanwhile_is_not_quarantined() {
+fn a_concurrently_put_entry_is_not_quarantined() {
     let (directory, store) = fresh();
     let (key, made) = (key("relu"), Created::new("relu", 0));
     store.put(&key, &made.entry()).unwrap();
@@ -177,7 +177,7 @@ fn an_entry_put_meanwhile_is_not_quarantined() {
     let held = lock(&store, &key);
     let barrier = Barrier::new(2);
     const TIMES: usize = 1500;
-    // Counted, and judged at the end: the process that left early would leave the other waiting.
+    // Counted, and judged at the end: if one thread ended early, the other would wait.
     let mut lost = 0;
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -212,17 +212,17 @@ fn trouble(store: &TargetStore, key: &Digest) -> String {
 }
 
 #[test]
-fn an_unreadable_entry_is_left_alone() {
+fn an_unreadable_entry_is_not_changed() {
     let (_dir, store) = fresh();
     let directory = key("a directory");
     fs::create_dir(store.path(&directory)).unwrap();
     assert!(trouble(&store, &directory).contains("not a regular file"));
-    // A put cannot take its place, and says so.
+    // A put cannot replace it, and reports that.
     let error = store.put(&directory, &Created::new("a directory", 0).entry()).unwrap_err();
     assert!(matches!(error, StoreError::Io { action: "write", .. }), "{error:?}");
     assert!(store.path(&directory).is_dir());
 
-    // No process writes to this pipe; a process that opened it to read would wait for ever.
+    // No process writes to this pipe; opening it for reading would block for ever.
     let pipe = key("a pipe");
     let mode = rustix::fs::Mode::from_raw_mode(0o600);
     rustix::fs::mknodat(rustix::fs::CWD, store.path(&pipe), rustix::fs::FileType::Fifo, mode, 0).unwrap();
@@ -233,7 +233,7 @@ fn an_unreadable_entry_is_left_alone() {
     assert!(names(&store.dir().join("tmp")).is_empty());
 }
 
-/// A directory of entries that was lost is made again by the next put.
+/// The next put creates a lost directory of entries again.
 #[test]
 fn a_lost_entry_directory_is_created_again() {
     let (directory, store) = fresh();

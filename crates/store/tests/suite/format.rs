@@ -1,4 +1,4 @@
-//! The format of an entry, byte for byte, built by hand as the crate's documentation draws it. A change of this
+//! The format of an entry, byte for byte, built by hand from the crate's documentation. A change of this
 //! file is one for all existing stores: then entries get another format number.
 
 #![expect(clippy::disallowed_methods, reason = "these tests look at files, and write some by hand")]
@@ -38,7 +38,7 @@ fn entry(format: u32) -> Vec<u8> {
 }
 
 #[test]
-fn an_entry_is_what_the_drawing_says() {
+fn an_entry_has_the_documented_layout() {
     let (_dir, store) = fresh();
     let created = SystemTime::UNIX_EPOCH + Duration::from_nanos(1_700_000_000_123_456_789);
     let builder = EntryBuilder::new(7).created(created).cost(Duration::from_micros(1_234_567));
@@ -48,7 +48,7 @@ fn an_entry_is_what_the_drawing_says() {
     assert!(store.path(&key("relu")).ends_with(format!("entries/{}/{name}.kern", &name[..2])));
     assert_eq!(fs::read(store.path(&key("relu"))).unwrap(), entry(2));
 
-    // And is read again by whatever version reads that format.
+    // And every version that reads that format reads it again.
     fs::write(store.path(&key("relu")), entry(2)).unwrap();
     let found = hit(&store, &key("relu"));
     assert_eq!(found.member("object"), Some(OBJECT));
@@ -59,9 +59,9 @@ fn an_entry_is_what_the_drawing_says() {
     );
 }
 
-/// It is not guessed at, however right it is in itself.
+/// It is not read, even if it is consistent.
 #[test]
-fn an_entry_of_another_format_is_a_miss_that_says_so() {
+fn an_entry_of_another_format_is_a_miss_with_the_reason() {
     let (_dir, store) = fresh();
     for format in [0, 1, 3, u32::MAX] {
         fs::write(store.path(&key("relu")), entry(format)).unwrap();

@@ -1,9 +1,9 @@
-//! Threads that put, replace, read, damage, quarantine, stamp, collect, lock and make the same few entries, changing over
-//! at every access to the disk in an order that proptest makes up and, when something fails, makes smaller.
+//! Threads that put, replace, read, damage, quarantine, stamp, collect, lock and build the same few entries, and switch
+//! at every access to the disk in an order that proptest chooses and, after a failure, shrinks.
 //!
-//! After each access a model looks at the files. It knows which thread did what, so each change has one author, and must
-//! be one that the author's operation may make. What operations returned is judged by what there was to be seen while
-//! they ran.
+//! After each access a model checks the files. Each change has one author, and must
+//! be allowed for the author's operation. The results of operations are compared with the states during
+//! the operation.
 
 #![expect(clippy::disallowed_methods, reason = "the model looks at files, and damages them")]
 
@@ -36,21 +36,21 @@ enum Step {
     Get,
     PutOutcome,
     Overwrite,
-    /// In place, as a failing disk does it.
+    /// In place, like a failing disk.
     Corruption,
     Lock,
     Unlock,
-    /// Look, and quarantine what is damaged, if the lock can be had.
+    /// Get, and quarantine a damaged entry if the lock is free.
     Quarantined,
-    /// Look, and mark what is there as validated.
+    /// Get, and mark the entry as validated.
     Restamp,
-    /// Age what is there, and delete what is old.
+    /// Age the entry, and delete old ones.
     Collect,
-    /// Look; if it is missing, lock, look again, quarantine what is damaged, put: as a build does.
+    /// Get; if it is missing, lock, get again, quarantine a damaged entry, put: as a build does.
     Make,
 }
 
-/// What is under a key: the number of the process that put it, if it is an entry.
+/// The state of a key: the number of the process that put the entry, if there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Absent,
@@ -74,7 +74,7 @@ fn writer(entry: &Entry) -> usize {
     number
 }
 
-/// What an operation returned.
+/// The result of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Saw {
     Found(State),
@@ -84,7 +84,7 @@ enum Saw {
     Quarantined(bool),
 }
 
-/// What was seen of a key between `from` and `to`, which count states.
+/// A result for a key between the states `from` and `to`.
 struct Seen {
     which: usize,
     me: usize,
@@ -93,26 +93,26 @@ struct Seen {
     to: usize,
 }
 
-/// A step that is under way: which, on which key, and the number that it puts.
+/// A step in progress: its kind, its key, and the number that it puts.
 #[derive(Clone, Copy, Debug)]
 struct Doing {
     step: Step,
     which: usize,
     puts: usize,
-    /// A valid entry that was moved away by mistake, and has to be brought back.
+    /// A valid entry that was moved away by mistake, and has to be restored.
     owes: Option<usize>,
     /// The entry that a stamp or a collection has moved, and may restore.
     in_hand: Option<State>,
-    /// Since this step began another process without a lock put something.
+    /// Whether another process put an entry without a lock since this step began.
     raced: bool,
 }
 
 struct Model {
-    /// What was under each key after each access; the first is before any.
+    /// The state of each key after each access; the first is before any.
     states: Vec<[State; KEYS]>,
     doing: Vec<Option<Doing>>,
     holders: [Option<usize>; KEYS],
-    /// What was there when another process aged it.
+    /// The entry that another process aged.
     aged: Vec<State>,
     seen: Vec<Seen>,
 }
@@ -136,27 +136,27 @@ impl Model {
 
     /// Fails unless the operation of `who` may make this change.
     fn allow(&mut self, who: usize, which: usize, before: State, after: State) {
-        let told = format!("thread {who}: {before:?} -> {after:?} by {:?}", self.doing[who]);
+        let message = format!("thread {who}: {before:?} -> {after:?} by {:?}", self.doing[who]);
         let (is_old, is_held) =
             (self.aged.contains(&before), self.holders[which].is_some_and(|it| it != who));
-        // A collection is about all keys.
+        // A collection concerns all keys.
         let is_its = |doing: &&mut Doing| doing.which == which || doing.step == Step::Collect;
         let doing = self.doing[who].as_mut().filter(is_its);
-        let doing = doing.unwrap_or_else(|| panic!("{told}: it has nothing to do with key {which}"));
+        let doing = doing.unwrap_or_else(|| panic!("{message}: it has nothing to do with key {which}"));
         use State::{Absent, Damaged, Valid};
         let allowed = match (doing.step, before, after) {
             (Step::PutOutcome | Step::Overwrite, _, Valid(put)) => put == doing.puts,
             (Step::Corruption, _, Damaged) => true,
-            // Never over an entry that another made under the lock: that would be compiled twice.
+            // Never over an entry that another one built under the lock: that would be compiled twice.
             (Step::Make, _, Valid(put)) if put == doing.puts => doing.raced || !matches!(before, Valid(_)),
             (Step::Quarantined | Step::Make, Damaged, Absent) => true,
             (Step::Quarantined | Step::Make, Valid(healthy), Absent) => doing.owes.replace(healthy).is_none(),
             (Step::Quarantined | Step::Make, Absent, Valid(healthy)) => doing.owes.take() == Some(healthy),
-            // An older one only in place of damage, or of what another process put without a lock in that moment.
+            // An older one only in place of a damaged one, or of an entry that was put without a lock at that moment.
             (Step::Restamp, _, Valid(_)) => {
                 (doing.raced || before == Damaged) && doing.in_hand == Some(after)
             }
-            // Never while another process makes it; and what is not old comes back.
+            // Never while another process builds it; and an entry that is not old is restored.
             (Step::Collect, found, Absent) => {
                 doing.in_hand = Some(found);
                 doing.owes = if let (Valid(put), false) = (found, is_old) { Some(put) } else { None };
@@ -168,17 +168,17 @@ impl Model {
             }
             _ => false,
         };
-        assert!(allowed, "{told}");
+        assert!(allowed, "{message}");
         let lockless = matches!(doing.step, Step::PutOutcome | Step::Overwrite);
-        let is_theirs = |doing: &&mut Doing| doing.which == which || doing.step == Step::Collect;
-        for doing in self.doing.iter_mut().flatten().filter(|doing| lockless && is_theirs(doing)) {
+        let is_concurrent = |doing: &&mut Doing| doing.which == which || doing.step == Step::Collect;
+        for doing in self.doing.iter_mut().flatten().filter(|doing| lockless && is_concurrent(doing)) {
             doing.raced = true;
-            // What was put since stays, and what was moved away goes.
+            // A newer entry stays, and the moved one is removed.
             doing.owes = None;
         }
     }
 
-    /// Fails unless what was returned could be seen meanwhile.
+    /// Fails unless the result was a state of the key meanwhile.
     fn check(&self, seen: &Seen) {
         let to = (seen.to + 1).min(self.now());
         let mut there = self.states[seen.from..=to].iter().map(|states| states[seen.which]);
@@ -196,7 +196,7 @@ impl Model {
     }
 }
 
-/// A watcher that is given later: opening the store is not part of the game.
+/// A watcher that is set later: opening the store is not scheduled.
 #[derive(Default)]
 struct Late(OnceLock<Arc<dyn Watcher>>);
 
@@ -206,7 +206,7 @@ impl Watcher for Late {
     }
 }
 
-/// A thread at work.
+/// A running thread.
 struct Player<'a> {
     me: usize,
     store: TargetStore,
@@ -221,7 +221,7 @@ impl Player<'_> {
     }
 
     fn play(&self, at: usize, step: Step, which: usize) {
-        // A turn of its own, so that no access of the step before counts as this one's.
+        // A turn of its own, so that no access of the last step counts for this one.
         self.gate.before(&FsCall { op: FsOp::Look, path: Path::new(""), to: None, bytes: 0 });
         let puts = self.me * 100 + at;
         self.model().doing[self.me] =
@@ -249,7 +249,7 @@ impl Player<'_> {
                 if let Lookup::Hit(entry) = self.get(which) {
                     let valid = State::Valid(writer(&entry));
                     self.model().doing[self.me].iter_mut().for_each(|doing| doing.in_hand = Some(valid));
-                    // What was cut meanwhile cannot be read.
+                    // A truncated entry cannot be read.
                     let _ = self.store.restamp(&entry, entry.validation() + 1);
                 }
             }
@@ -306,8 +306,8 @@ impl Player<'_> {
             return true;
         }
         let deadline = Instant::now().checked_add(Duration::from_millis(2));
-        let patience = WaitOptions { deadline, cancelled: &|| false, on_wait: None };
-        let outcome = self.store.lock(&key(&name(which)), patience).unwrap();
+        let options = WaitOptions { deadline, cancelled: &|| false, on_wait: None };
+        let outcome = self.store.lock(&key(&name(which)), options).unwrap();
         let LockOutcome::Acquired(lock) = outcome else { return false };
         let other = self.model().holders[which].replace(self.me);
         assert_eq!(other, None, "two hold the lock on key {which}");
@@ -323,7 +323,7 @@ impl Player<'_> {
         drop(held);
     }
 
-    /// No access of the store's, so no process comes between the look and the change.
+    /// Not an access of the store, so no thread runs between the check and the change.
     fn collect(&self, which: usize) {
         if let Ok(file) = fs::File::open(self.store.path(&key(&name(which)))) {
             file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 30)).unwrap();
@@ -366,7 +366,7 @@ fn steps(collections: u32) -> impl Strategy<Value = Vec<(Step, usize)>> {
     vec((step, 0..KEYS), 1..5)
 }
 
-/// Makes the two directories of the entries all that there are, but for the last, which says that all were made.
+/// Keeps only the two directories of the entries and the last one, which shows that all were created.
 fn without_empty_directories(store: &TargetStore) {
     let used = [0, 1].map(|which| key(&name(which)).to_string()[..2].to_owned());
     for directory in names(&store.dir().join("entries")) {
@@ -409,9 +409,9 @@ fn play(programs: &[Vec<(Step, usize)>], order: &[u8]) {
     model.seen.iter().for_each(|seen| model.check(seen));
     assert!(names(&looks.dir().join("tmp")).is_empty());
     assert!(names(&looks.dir().join("locks")).is_empty());
-    let aside = looks.dir().join("quarantine");
-    for name in names(&aside).iter().filter(|name| name.ends_with(".kern")) {
-        let entry = Entry::decode(fs::read(aside.join(name)).unwrap(), None);
+    let quarantined = looks.dir().join("quarantine");
+    for name in names(&quarantined).iter().filter(|name| name.ends_with(".kern")) {
+        let entry = Entry::decode(fs::read(quarantined.join(name)).unwrap(), None);
         assert!(entry.is_err(), "a valid entry was quarantined");
     }
 }
@@ -424,7 +424,7 @@ proptest! {
     #![proptest_config(config(300))]
 
     #[test]
-    fn whatever_the_order(programs in vec(steps(0), 2..5), order in vec(any::<u8>(), 1..200)) {
+    fn operations_in_any_order(programs in vec(steps(0), 2..5), order in vec(any::<u8>(), 1..200)) {
         play(&programs, &order);
     }
 }
@@ -433,7 +433,7 @@ proptest! {
     #![proptest_config(config(60))]
 
     #[test]
-    fn whatever_the_order_with_collections(
+    fn operations_and_collections_in_any_order(
         programs in vec(steps(3), 2..5),
         order in vec(any::<u8>(), 1..200),
     ) {
@@ -441,7 +441,7 @@ proptest! {
     }
 }
 
-/// Many orders that look random and come again.
+/// Many pseudo-random orders, the same in each run.
 fn in_many_orders(programs: &[Vec<(Step, usize)>]) {
     for seed in 0..200u32 {
         let number = |at: u32| Digest::of(&[seed.to_le_bytes(), at.to_le_bytes()].concat()).as_bytes()[0];
@@ -450,15 +450,15 @@ fn in_many_orders(programs: &[Vec<(Step, usize)>]) {
     }
 }
 
-/// The worst of them: healthy entries come while a damaged one is quarantined.
+/// The worst case: valid entries are put while a damaged one is quarantined.
 #[test]
 fn a_quarantine_among_puts() {
     use Step::{Corruption, Get, Make, Overwrite, Quarantined};
-    let sets_aside = vec![(Overwrite, 0), (Corruption, 0), (Quarantined, 0)];
-    in_many_orders(&[sets_aside, vec![(Overwrite, 0), (Overwrite, 0)], vec![(Make, 0), (Get, 0)]]);
+    let quarantine = vec![(Overwrite, 0), (Corruption, 0), (Quarantined, 0)];
+    in_many_orders(&[quarantine, vec![(Overwrite, 0), (Overwrite, 0)], vec![(Make, 0), (Get, 0)]]);
 }
 
-/// Healthy entries come while an old one is collected, and others use it.
+/// Valid entries are put while an old one is collected, and others use it.
 #[test]
 fn a_collection_among_puts_and_hits() {
     use Step::{Collect, Get, Make, Overwrite, Restamp};
@@ -470,7 +470,7 @@ fn a_collection_among_puts_and_hits() {
     }
 }
 
-/// And locks that come and go: the process that locks a file that its last holder removed holds nothing.
+/// Locks are created and removed: a lock on a removed file does not count.
 #[test]
 fn locks_that_come_and_go() {
     use Step::{Lock, Unlock};

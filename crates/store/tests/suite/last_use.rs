@@ -21,7 +21,7 @@ fn a_hit_notes_the_use_every_ten_minutes() {
     hit(&store, &key("a"));
     assert_eq!(used(&store, "a"), first);
     room.time.pass(Duration::from_secs(1));
-    // Only a process that uses it counts, and none that may not write.
+    // Only a process that uses it counts, and only if it may write.
     assert!(matches!(store.peek(&key("a")), Lookup::Hit(_)));
     let reader = Store::open(StoreConfig { access: Access::ReadOnly, ..room.config() })
         .unwrap()
@@ -51,7 +51,7 @@ fn failing_to_note_a_use_loses_no_hit() {
     assert_eq!(used(&store, "a"), room.time.ago(DAY));
 }
 
-/// "Now" is the file system's clock: what a file of ours shows that is touched. Here it is two hours behind ours.
+/// "Now" is the file system's clock: the time of a file that is touched. Here it is two hours behind.
 #[test]
 fn the_file_systems_clock_counts() {
     let room = Room::new("1", "1");

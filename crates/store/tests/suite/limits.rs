@@ -1,4 +1,4 @@
-//! Where a store's limits come from, as people set them.
+//! The sources of a store's limits.
 
 #![expect(clippy::disallowed_methods, reason = "these tests write what people write")]
 
@@ -41,7 +41,7 @@ fn a_missing_file_is_created_with_explanations_and_no_values() {
     ] {
         assert!(text.contains(word), "{word}");
     }
-    // The environment still counts once it is there, and what people make of it counts more.
+    // The environment still counts when the file exists; an edited file has precedence.
     assert_eq!(limits(root, "3", "4"), (Some(3 * MB), 4, vec![]));
     let edited = text.replace("# max_op_cache_size=500", "max_op_cache_size=8");
     fs::write(
@@ -65,7 +65,7 @@ fn an_existing_file_stays_and_counts() {
         assert_eq!(limits(root, "3", "4"), (Some(7 * MB), 9, vec![]), "{text}");
         assert_eq!(fs::read_to_string(&ini).unwrap(), text);
     }
-    // A root that has nothing else in it is a store's all the same.
+    // A root with no other file is still a store.
     assert!(root.join("CACHEDIR.TAG").exists());
     fs::write(&ini, BOTH.replace("=7", "=-1")).unwrap();
     assert_eq!(limits(root, "3", "4"), (None, 9, vec![]));
@@ -112,6 +112,6 @@ fn a_file_that_cannot_be_read_is_named_and_does_not_count() {
     fs::remove_dir(&ini).unwrap();
     fs::write(&ini, vec![b'#'; 70_000]).unwrap();
     unread();
-    // None of it keeps anybody from using the store.
+    // None of it prevents the use of the store.
     open(root);
 }

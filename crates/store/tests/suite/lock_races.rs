@@ -51,7 +51,7 @@ fn a_process_that_had_not_begun_to_wait_tries_for_itself() {
     assert!(tried >= 2 && waited >= 1, "{tried} {waited}");
 }
 
-/// Other threads of the process close their files sooner or later.
+/// Other threads of the process close their files at some time.
 #[test]
 fn a_process_without_file_descriptors_waits_for_one() {
     let (directory, store) = fresh();

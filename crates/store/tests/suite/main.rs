@@ -1,4 +1,4 @@
-//! The store within one process. What measures its process, or runs itself as another one, is beside this.
+//! The store within one process. Tests that measure their process, or run as another one, are in `cases`.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -20,14 +20,14 @@ fn many() -> u64 {
     std::env::var("OPKEEP_MANY_ENTRIES").map_or(10_000, |number| number.parse().unwrap())
 }
 
-/// Makes entries until there are `number`. They are empty, so none of them is a hit; but no process looks.
+/// Creates entries until there are `number`. They are empty, so none is a hit, but none is requested.
 fn fill(store: &TargetStore, number: u64) {
     for at in counted(store).entries..number {
         fs::write(store.path(&key(&format!("filler {at}"))), "").unwrap();
     }
 }
 
-/// What a put, a hit, a miss, opening and closing do, but for the paths.
+/// The accesses of a put, a hit, a miss, opening and closing, without the paths.
 fn calls(room: &Room) -> Vec<Vec<FsOp>> {
     let mut calls = Vec::new();
     room.seen.take();
@@ -52,7 +52,7 @@ fn looks(room: &Room, store: &TargetStore) -> usize {
     calls.iter().filter(|(op, path)| *op == FsOp::Look && path.starts_with(store.dir())).count()
 }
 
-/// One look at every file, and nothing else.
+/// One `stat` of every file, and nothing else.
 fn bare_walk(store: &TargetStore) -> (u64, u64) {
     let (mut files, mut bytes) = (0, 0);
     for shard in fs::read_dir(store.dir().join("entries")).unwrap() {
@@ -74,7 +74,7 @@ fn timed<T>(body: impl Fn() -> T) -> Duration {
 }
 
 #[test]
-fn opening_putting_and_finding_do_not_depend_on_the_number_of_entries() {
+fn opening_puts_and_hits_do_not_depend_on_the_number_of_entries() {
     let number = many();
     let room = Room::new("500", "50");
     let store = room.open();
@@ -82,7 +82,7 @@ fn opening_putting_and_finding_do_not_depend_on_the_number_of_entries() {
     let few = calls(&room);
     fill(&store, number);
     assert_eq!(few, calls(&room));
-    // Opening lists the root, to see whose it is, and no directory of entries.
+    // Opening lists the root, to identify it, and no directory of entries.
     assert_eq!(few[0].iter().filter(|op| **op == FsOp::List).count(), 1, "{:?}", few[0]);
     assert!(!few.concat().contains(&FsOp::Link));
     println!(
@@ -93,7 +93,7 @@ fn opening_putting_and_finding_do_not_depend_on_the_number_of_entries() {
         few[3].len()
     );
 
-    // The walk: a look a file, and nothing else that grows.
+    // The walk: one `stat` for each file, and nothing else that grows.
     let dry = GcOptions { dry_run: true, ..GcOptions::default() };
     room.seen.take();
     let report = store.gc(&dry).unwrap();

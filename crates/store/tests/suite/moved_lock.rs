@@ -1,4 +1,4 @@
-//! The lock that an eviction moves from key to key excludes others from each, whenever they come.
+//! The lock that an eviction moves from key to key excludes others from each key at any moment.
 
 #![expect(clippy::disallowed_methods, reason = "this test ages entries")]
 
@@ -19,7 +19,7 @@ fn put_idle(store: &TargetStore, name: &str) {
     fs::File::open(store.path(&key(name))).unwrap().set_modified(long_ago).unwrap();
 }
 
-/// Evicts what was idle for a day. How many entries that were.
+/// Evicts entries that were idle for a day. Returns their number.
 fn evict(store: &TargetStore) -> u64 {
     let older_than = Some(Duration::from_secs(24 * 3600));
     store.gc(&GcOptions { older_than, ..GcOptions::default() }).unwrap().removed.entries.files
@@ -31,8 +31,8 @@ fn neighbours() -> impl Iterator<Item = String> {
     (0..).map(|at| format!("near{at}")).filter(move |name| first(name) == first("relu"))
 }
 
-/// Two entries of one directory are evicted under one lock, which is moved from key to key. A process that gets the lock on either
-/// at any moment keeps what is there then.
+/// Two entries of one directory are evicted under one lock, which is moved from key to key. A process that gets the lock on
+/// either key at any moment keeps its entry.
 #[test]
 fn a_lock_that_is_moved_excludes_others() {
     let (directory, store) = fresh();
@@ -73,8 +73,8 @@ fn a_lock_that_is_moved_excludes_others() {
     assert!(kept > 0 && excluded > 10 && moves > 0, "{kept} {excluded} {moves}");
 }
 
-/// Before any access of an eviction, another process clears the locks by hand, and locks one of the keys anew. It keeps the
-/// lock, unless it comes between the look at a name and the call that removes or renames that name.
+/// Before any access of an eviction, another process deletes the locks, and locks one of the keys again. It keeps the
+/// lock, unless it runs between the check of a name and the call that removes or renames that name.
 #[test]
 fn a_lock_of_another_process_is_not_moved() {
     let (directory, store) = fresh();

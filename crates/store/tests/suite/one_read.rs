@@ -1,4 +1,4 @@
-//! How often a hit reads, as the kernel counts. Linux says so.
+//! The number of reads of a hit, as the Linux kernel counts.
 #![cfg(target_os = "linux")]
 #![expect(clippy::disallowed_methods, reason = "this test asks the kernel")]
 
@@ -7,7 +7,7 @@ use std::fs;
 use crate::common::room::{entry, filling};
 use crate::common::{fresh, hit, key};
 
-/// How often this thread has read so far, this time not included.
+/// The number of reads of this thread so far, without this one.
 fn reads() -> u64 {
     let text = fs::read_to_string("/proc/thread-self/io").unwrap();
     text.lines().find_map(|line| line.strip_prefix("syscr: ")).unwrap().parse().unwrap()

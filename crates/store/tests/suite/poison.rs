@@ -1,8 +1,8 @@
-//! Entries that another process made up, links that lead out of the store, sizes that no process has: detected, not followed, not
+//! Forged entries, links that lead out of the store, and huge sizes are detected, not followed, and not
 //! allocated.
 //!
-//! A process that may write to the store and knows its format can make an entry that is right in itself: that is why only what
-//! trusted people wrote is used (`trust.rs`). What is tried here falls short of that in one place each.
+//! A process that may write to the store and knows its format can forge a consistent entry: so only files of
+//! trusted users are used (`trust.rs`). Each forgery here has one error.
 
 #![expect(clippy::disallowed_methods, reason = "these tests forge files")]
 
@@ -24,7 +24,7 @@ use opkeep_store::{
 use opkeep_testkit::DirSnapshot;
 use rustix::io::Errno;
 
-/// The file of an entry, taken apart as the crate's documentation has it.
+/// The file of an entry, split into the documented parts.
 #[derive(Clone)]
 struct Forged {
     bytes: Vec<u8>,
@@ -52,7 +52,7 @@ impl Forged {
         self.bytes[16..48].copy_from_slice(key.as_bytes());
     }
 
-    /// Puts one digest in the table in another's place.
+    /// Replaces one digest in the table.
     fn set_digest(&mut self, of: &[u8], new: &[u8]) {
         let (old, new) = (Digest::of(of), Digest::of(new));
         let at = self.bytes.windows(32).position(|window| window == old.as_bytes()).unwrap();
@@ -60,14 +60,14 @@ impl Forged {
         self.bytes[at..at + 32].copy_from_slice(new.as_bytes());
     }
 
-    /// Makes the prefix right again.
+    /// Makes the prefix valid again.
     fn sign(&mut self) {
         let end = self.prefix() - 32;
         let digest = Digest::of(&self.bytes[..end]);
         self.bytes[end..end + 32].copy_from_slice(digest.as_bytes());
     }
 
-    /// What is said of it when it stands under the key of `name`.
+    /// The reported damage if it is stored under the key of `name`.
     fn damage(&self, store: &TargetStore, name: &str) -> Corruption {
         fs::write(store.path(&key(name)), &self.bytes).unwrap();
         match miss(store, &key(name)) {
@@ -77,7 +77,7 @@ impl Forged {
     }
 }
 
-/// Two entries whose bytes have the same places.
+/// Two entries whose bytes have the same positions.
 fn two() -> (tempfile::TempDir, TargetStore) {
     let (directory, store) = fresh();
     for name in ["relu", "tanh"] {
@@ -107,12 +107,12 @@ fn a_valid_entry_under_another_key() {
 
 /// The digest of the prefix covers the key, so either the one or the other is wrong.
 #[test]
-fn another_entry_with_this_key_written_in() {
+fn another_entry_with_this_key_in_its_prefix() {
     let (_dir, store) = two();
     let mut forged = Forged::of(&store, "tanh");
     forged.set_key(&key("relu"));
     assert!(matches!(forged.damage(&store, "relu"), Corruption::PrefixDigest { .. }));
-    // Signed by a process that does not know which key it is to have.
+    // Signed without the key of its file name.
     let mut forged = Forged::of(&store, "tanh");
     forged.set_key(&key("a guess"));
     forged.sign();
@@ -121,7 +121,7 @@ fn another_entry_with_this_key_written_in() {
 }
 
 #[test]
-fn another_kernels_bytes_behind_this_ones_table() {
+fn the_bytes_of_another_kernel_under_the_table_of_this_one() {
     let (_dir, store) = two();
     let (mut forged, other) = (Forged::of(&store, "relu"), Forged::of(&store, "tanh"));
     forged.set_body(other.body());
@@ -129,9 +129,9 @@ fn another_kernels_bytes_behind_this_ones_table() {
     assert!(matches!(&damage, Corruption::MemberDigest { name, .. } if name == "json"), "{damage:?}");
 }
 
-/// The table says what the bytes are, and the prefix what the table was.
+/// The table has the digests of the bytes, and the prefix that of the table.
 #[test]
-fn another_kernels_bytes_with_the_table_fixed_up() {
+fn the_bytes_of_another_kernel_with_an_adjusted_table() {
     let (_dir, store) = two();
     let (real, other) = (hit(&store, &key("relu")), hit(&store, &key("tanh")));
     let (mut forged, source) = (Forged::of(&store, "relu"), Forged::of(&store, "tanh"));
@@ -148,9 +148,9 @@ fn another_kernels_bytes_with_the_table_fixed_up() {
     assert!(matches!(damage, Corruption::Checksum { .. }), "{damage:?}");
 }
 
-/// Also when they are right in themselves: lengths that lead elsewhere.
+/// Also consistent ones: lengths that lead elsewhere.
 #[test]
-fn bytes_in_front_between_and_behind() {
+fn extra_bytes_before_between_and_after_members() {
     let (_dir, store) = two();
     let (real, other) = (Forged::of(&store, "relu"), Forged::of(&store, "tanh"));
     for at in [0, 16, 200] {
@@ -172,13 +172,13 @@ fn bytes_in_front_between_and_behind() {
     }
 }
 
-/// Hears how much is read at most.
+/// Records the largest read.
 #[derive(Default)]
 struct MostRead(AtomicUsize);
 
 impl Watcher for MostRead {
     fn before(&self, call: &FsCall<'_>) -> Permit {
-        // The store's own numbers are blocks of one length.
+        // The store's counters files are blocks of one length.
         let is_number_file = call.path.ends_with("size") || call.path.ends_with("stats");
         if call.op == FsOp::Read && !is_number_file {
             self.0.fetch_max(call.bytes, Ordering::Relaxed);
@@ -198,7 +198,7 @@ fn no_memory_is_reserved_beyond_the_length_of_the_file() {
     let (directory, store) = two();
     let (most, reader) = watched(directory.path());
     let length = Forged::of(&store, "relu").bytes.len();
-    // Numbers anywhere that claim a great deal, right in themselves.
+    // Huge numbers at each position, in a consistent entry.
     let prefix = Forged::of(&store, "relu").prefix();
     for at in (48..prefix - 32).step_by(4) {
         let mut forged = Forged::of(&store, "relu");
@@ -233,8 +233,8 @@ fn no_memory_is_reserved_for_a_huge_reason() {
         let (waits, waiting) = std::sync::mpsc::channel();
         let waiter = scope.spawn(move || {
             let say = || waits.send(()).unwrap();
-            let patience = WaitOptions { deadline: None, cancelled: &|| false, on_wait: Some(&say) };
-            waiter.lock(&key("relu"), patience).unwrap()
+            let options = WaitOptions { deadline: None, cancelled: &|| false, on_wait: Some(&say) };
+            waiter.lock(&key("relu"), options).unwrap()
         });
         waiting.recv().unwrap();
         let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
@@ -248,8 +248,8 @@ fn no_memory_is_reserved_for_a_huge_reason() {
     assert!((1..1 << 17).contains(&most.0.load(Ordering::Relaxed)));
 }
 
-/// Each directory of a store that is open becomes a link to one outside, where the same names are. Then everything is done
-/// that a build does.
+/// Each directory of a store that is open becomes a link to one outside, where the same names are. Then all
+/// operations of a build run.
 #[test]
 fn a_directory_that_becomes_a_link_is_not_followed() {
     let dirs = ["tmp", "locks", "quarantine", "entries/shard"];
@@ -280,14 +280,14 @@ fn a_directory_that_becomes_a_link_is_not_followed() {
             let put = store.put_replacing(&gone, &Created::new("gone", 2).entry(), replace);
             check(put.map(drop), &["tmp", "entries/shard"]);
         }
-        let patience = WaitOptions { deadline: None, cancelled: &|| false, on_wait: None };
-        check(store.lock(&key("precious"), patience).map(drop), &["locks"]);
+        let options = WaitOptions { deadline: None, cancelled: &|| false, on_wait: None };
+        check(store.lock(&key("precious"), options).map(drop), &["locks"]);
         store.sync(&[there, gone]);
         store.keys(100);
         let _ = (store.get(&there), store.get(&gone), store.get(&key("precious")));
         assert_eq!(snapshot(&elsewhere), before, "{below}");
 
-        // Opened now, the target is refused, except for the 256 directories, each of which is checked when it is used.
+        // If it is opened now, the target is refused; each of the 256 directories is checked when it is used.
         let opened = Store::open(StoreConfig::new(directory.path())).and_then(|store| store.target(TARGET));
         assert_eq!(opened.is_err(), below != "entries/shard");
         assert_eq!(snapshot(&elsewhere), before, "{below}");
@@ -295,7 +295,7 @@ fn a_directory_that_becomes_a_link_is_not_followed() {
     }
 }
 
-/// The same further up: what is used all the time is not looked at each time, and all the same no link is followed.
+/// The same for parent directories: they are not checked at each use, and still no link is followed.
 #[test]
 fn a_link_further_up_is_not_followed() {
     for below in ["v1", "v1/cpu-x86_64", "v1/cpu-x86_64/entries"] {
@@ -323,8 +323,8 @@ fn a_link_further_up_is_not_followed() {
         let moved = store.quarantine(&gone, &judged, &held);
         assert!(matches!(moved, Err(StoreError::NotADirectory { .. })), "{below}: {moved:?}");
         if below != "v1/cpu-x86_64/entries" {
-            let patience = WaitOptions { deadline: None, cancelled: &|| false, on_wait: None };
-            let locked = store.lock(&key("precious"), patience).map(drop);
+            let options = WaitOptions { deadline: None, cancelled: &|| false, on_wait: None };
+            let locked = store.lock(&key("precious"), options).map(drop);
             assert!(matches!(locked, Err(StoreError::NotADirectory { .. })), "{below}: {locked:?}");
             assert_eq!(snapshot(&elsewhere), before, "{below}");
         }
@@ -337,9 +337,9 @@ fn a_link_further_up_is_not_followed() {
     }
 }
 
-/// Kernels before 5.6, and some containers: links above an entry's directory go unseen by look-ups, the others do not.
+/// Kernels before 5.6, and some containers: look-ups do not detect links above an entry's directory, but all others.
 #[test]
-fn without_the_kernels_help_no_write_follows_a_link() {
+fn no_write_follows_a_link_on_an_old_kernel() {
     for refusal in [Errno::NOSYS, Errno::PERM] {
         let (directory, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let asked = AtomicUsize::new(0);
@@ -371,9 +371,9 @@ fn without_the_kernels_help_no_write_follows_a_link() {
     }
 }
 
-/// Between the look at a directory and what is done in it another process may put a link in its place.
+/// Between the check of a directory and its use another process may replace it by a link.
 #[test]
-fn a_link_that_comes_in_that_very_moment_is_not_followed() {
+fn a_link_created_between_check_and_use_is_not_followed() {
     for op in [FsOp::Rename, FsOp::Remove, FsOp::Create, FsOp::Look] {
         let (directory, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let (root, elsewhere) = (directory.path().to_owned(), outside.path().to_owned());
@@ -384,7 +384,7 @@ fn a_link_that_comes_in_that_very_moment_is_not_followed() {
             if let Some(place) = place.filter(|_| call.op == op)
                 && arm.compare_exchange(1, 2, Ordering::SeqCst, Ordering::SeqCst).is_ok()
             {
-                // What is about to be touched is outside, too.
+                // The file that is about to be changed is outside, too.
                 let name = call.path.file_name().unwrap();
                 fs::write(elsewhere.join(name), "somebody's").unwrap();
                 fs::rename(place, &swapped).unwrap();
@@ -407,7 +407,7 @@ fn a_link_that_comes_in_that_very_moment_is_not_followed() {
     }
 }
 
-/// Another process clears the cache by hand while a build runs.
+/// Another process deletes the cache while a build runs.
 #[test]
 fn deleted_directories_are_created_again() {
     let (_dir, store) = fresh();
@@ -427,9 +427,9 @@ fn deleted_directories_are_created_again() {
     assert!(matches!(within(&store, &key("tmp"), Duration::ZERO), LockOutcome::Acquired(_)));
 }
 
-/// Byte for byte, whatever is done to ours; also when theirs looks like ours.
+/// Byte for byte, whatever is done to this version; also if the future one looks like this one.
 #[test]
-fn a_future_version_is_left_alone() {
+fn a_future_version_is_not_changed() {
     let (directory, store) = two();
     drop(store);
     let root = directory.path();

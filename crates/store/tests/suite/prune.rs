@@ -15,13 +15,13 @@ use crate::common::{Created, TARGET, key, lock, miss, names, within};
 use opkeep_fs::{FsOp, Permit};
 use opkeep_store::{FileTotals, GcOptions, LockOutcome, Miss, Store, StoreConfig, TargetStore};
 
-/// A file that was last written so long ago.
+/// Creates a file that was last written `ago`.
 fn leave(room: &Room, path: &Path, text: &str, ago: Duration) {
     fs::write(path, text).unwrap();
     fs::File::open(path).unwrap().set_modified(room.time.ago(ago)).unwrap();
 }
 
-/// The number of a process that is no more.
+/// The id of a process that has ended.
 fn dead() -> u32 {
     let mut child = Command::new("true").spawn().unwrap();
     child.wait().unwrap();
@@ -44,7 +44,7 @@ fn temporary_files_of_dead_processes_are_pruned_after_an_hour() {
         (format!("put-{alive}-0"), 2 * HOUR, true),
         (format!("put-{alive}-1"), DAY, false),
         (format!("evict-{dead}-12"), 2 * HOUR, false),
-        // Not called as we would.
+        // Names that the store does not use.
         (format!("put-{dead}"), DAY, true),
         (format!("put-{dead}-"), DAY, true),
         (format!("put-{dead}-1-2"), DAY, true),
@@ -73,7 +73,7 @@ fn unnamed_files_are_pruned_everywhere() {
         leave(&room, &file, "left", 2 * HOUR);
         let made = directory.join(format!(".new-{dead}-9{at}"));
         fs::create_dir(&made).unwrap();
-        // No directory of ours has anything in it before it has its name.
+        // No directory of the store has content before it has its name.
         let full = directory.join(format!(".new-{dead}-99{at}"));
         fs::create_dir(&full).unwrap();
         fs::write(full.join("precious"), "").unwrap();
@@ -94,7 +94,7 @@ fn unnamed_files_are_pruned_everywhere() {
     assert_eq!(gc(&store).removed.temporary.files, 2);
 }
 
-/// What a power cut leaves that takes a shared directory's name back, but not what was put into the directory since.
+/// A power cut may undo the name of a shared directory, but not the puts into it since.
 #[test]
 fn a_directory_that_lost_its_name_is_removed_with_its_entries() {
     let room = Room::new("500", "50");
@@ -115,7 +115,7 @@ fn a_directory_that_lost_its_name_is_removed_with_its_entries() {
                 fs::File::open(directory).map(|directory| directory.set_modified(room.time.ago(2 * HOUR)));
         }
     };
-    // Something in it is another process's, is young, or leads elsewhere: all of it stays.
+    // It has a foreign file, a young one, or a link: all of it stays.
     fs::create_dir(&outside).unwrap();
     fs::write(outside.join(&name), "precious").unwrap();
     let stays = |reason: &str| {
@@ -170,7 +170,7 @@ fn a_free_lock_file_is_pruned() {
     assert!(matches!(within(&store, &key("held"), Duration::ZERO), LockOutcome::Acquired(_)));
 }
 
-/// Sets `name` aside as damaged, with so many bytes.
+/// Quarantines `name` as damaged, with this many bytes.
 fn quarantine_file(store: &TargetStore, name: &str, bytes: usize) {
     fs::write(store.path(&key(name)), vec![b'x'; bytes]).unwrap();
     let Miss::Damaged(judged) = miss(store, &key(name)) else { unreachable!("it is damaged") };
@@ -200,13 +200,13 @@ fn over_the_limit_quarantine_is_deleted_before_entries() {
         quarantine_file(&store, name, 300 << 10);
         std::thread::sleep(Duration::from_millis(20));
     }
-    // Another process may be looking at it.
+    // Another process may be reading it.
     let report = gc(&store);
     assert_eq!((report.removed.quarantine.files, report.removed.entries.files), (0, 1));
     room.put(&store, "idle", 300 << 10, Duration::ZERO, DAY);
     room.time.pass(31 * MINUTE);
     let report = gc(&store);
-    // One of them is enough; its reason is no longer.
+    // One of them is enough; its reason is deleted, too.
     assert_eq!((report.removed.quarantine.files, report.removed.entries.files), (2, 0), "{report:?}");
     let left = names(&store.dir().join("quarantine")).join(" ");
     assert!(!left.contains(&key("a").to_string()), "{left}");
@@ -253,7 +253,7 @@ fn everything_but_foreign_files_counts() {
     assert!(report.before.foreign.files == 9 && report.before.foreign.bytes > 12 << 20, "{report:?}");
     assert!(!report.still_over && report.removed.entries.files == 0, "{report:?}");
     assert!(wrong.exists() && store.path(&key("dir")).exists() && store.path(&key("link")).is_symlink());
-    // Temps and quarantine are ours, and do.
+    // Temporary and quarantined files do.
     leave(&room, &dir.join("tmp").join(format!("put-{me}-78")), &"0".repeat(2 << 20), Duration::ZERO);
     assert_eq!(gc(&store).removed.entries.files, 1);
 }
@@ -293,7 +293,7 @@ fn stale_files_are_pruned_once_a_day() {
     }
 }
 
-/// Another process of the same number writes to a file of that name, right before it would go.
+/// Another process with the same id writes to a file of that name, right before it would be deleted.
 #[test]
 fn a_stale_file_that_is_written_again_stays() {
     let room = Room::new("500", "50");

@@ -1,4 +1,4 @@
-//! Writing entries: what is there stays, what is damaged is replaced, what fails leaves nothing. And not writing.
+//! Puts: valid entries stay, damaged ones are replaced, failed puts leave no file. And stores for reading.
 
 #![expect(clippy::disallowed_methods, reason = "these tests look at files, and put others in their way")]
 
@@ -46,7 +46,7 @@ fn the_keys_of_all_entries_are_listed_in_order() {
         store.put(key, &Created::new("relu", 1).entry()).unwrap();
     }
     keys.sort_unstable();
-    // What is not called as an entry is none.
+    // A file without the name of an entry is none.
     fs::write(store.path(&keys[0]).with_extension("other"), "").unwrap();
     fs::write(store.dir().join("entries/00/notes.kern"), "").unwrap();
     assert_eq!(store.keys(10), keys);
@@ -67,9 +67,9 @@ fn a_restamped_entry_keeps_everything_else() {
     assert_eq!((after.cost(), after.created()), (Duration::from_millis(1234), before.created()));
 }
 
-/// A process that validates an entry anew has read it a while ago.
+/// A process that validates an entry again has read it earlier.
 #[test]
-fn a_stamp_never_brings_an_older_entry_back() {
+fn a_stamp_never_restores_an_older_entry() {
     let (_dir, store) = fresh();
     let (key, old, new) = (key("relu"), Created::new("relu", 1), Created::new("relu", 2));
     store.put(&key, &old.entry()).unwrap();
@@ -78,10 +78,10 @@ fn a_stamp_never_brings_an_older_entry_back() {
     store.restamp(&read, 9).unwrap();
     new.assert_is(&hit(&store, &key));
 
-    // While another process makes the entry, it is theirs.
+    // While another process builds the entry, it is not stamped.
     let read = hit(&store, &key);
-    let patience = WaitOptions { deadline: Some(Instant::now()), cancelled: &|| false, on_wait: None };
-    let LockOutcome::Acquired(lock) = store.lock(&key, patience).unwrap() else {
+    let options = WaitOptions { deadline: Some(Instant::now()), cancelled: &|| false, on_wait: None };
+    let LockOutcome::Acquired(lock) = store.lock(&key, options).unwrap() else {
         panic!("no process holds it")
     };
     let before = snapshot(&store.path(&key));
@@ -150,8 +150,8 @@ fn a_put_that_fails_leaves_nothing() {
     let shard = store.path(&key).parent().map(Path::to_owned).unwrap();
     store.put(&key, &made.entry()).unwrap();
     // A file takes the directory's place: in a store that knew the directory, and in one that did not.
-    let aside = directory.path().join("aside");
-    fs::rename(&shard, &aside).unwrap();
+    let quarantined = directory.path().join("aside");
+    fs::rename(&shard, &quarantined).unwrap();
     fs::write(&shard, "in the way").unwrap();
     for store in [store.clone(), open(directory.path())] {
         assert!(matches!(miss(&store, &key), Miss::Io(_)));
@@ -161,10 +161,10 @@ fn a_put_that_fails_leaves_nothing() {
         assert_eq!(fs::read(&shard).unwrap(), b"in the way");
     }
     fs::remove_file(&shard).unwrap();
-    fs::rename(&aside, &shard).unwrap();
+    fs::rename(&quarantined, &shard).unwrap();
     made.assert_is(&hit(&store, &key));
 
-    // Something that no rename replaces.
+    // A directory, which no rename replaces.
     let other = crate::common::key("other");
     fs::create_dir(store.path(&other)).unwrap();
     assert!(store.put(&other, &made.entry()).is_err());
@@ -201,10 +201,10 @@ fn a_store_for_reading_writes_nothing() {
         assert!(matches!(error, StoreError::ReadOnly { .. }), "{error:?}");
     }
     assert!(matches!(store.quarantine(&damaged, &judged, &held), Err(StoreError::ReadOnly { .. })));
-    let patience = WaitOptions { deadline: None, cancelled: &|| false, on_wait: None };
-    assert!(matches!(store.lock(&absent, patience), Ok(LockOutcome::Unsupported)));
+    let options = WaitOptions { deadline: None, cancelled: &|| false, on_wait: None };
+    assert!(matches!(store.lock(&absent, options), Ok(LockOutcome::Unsupported)));
     store.sync(&[there, absent]);
-    // A target that no process has made yet.
+    // A target that does not exist yet.
     let other =
         Store::open(StoreConfig { access: Access::ReadOnly, ..StoreConfig::new(directory.path()) }).unwrap();
     assert!(matches!(other.target("Ascend310").unwrap().get(&there), Lookup::Miss(Miss::Absent)));
@@ -252,7 +252,7 @@ fn many_open_a_fresh_root_at_once() {
 }
 
 #[test]
-fn another_version_is_left_alone() {
+fn another_version_is_not_changed() {
     let directory = tempfile::tempdir().unwrap();
     let v2 = directory.path().join("v2");
     fs::create_dir(&v2).unwrap();

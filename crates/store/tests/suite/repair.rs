@@ -34,20 +34,20 @@ fn put(store: &TargetStore, name: &str) -> PathBuf {
     store.path(&key(name))
 }
 
-/// What was quarantined: keys and places.
-fn aside(report: &RepairReport) -> Vec<(Digest, Option<PathBuf>)> {
-    let one = |deed: &RepairAction| match &deed.kind {
+/// The quarantined entries: keys and paths.
+fn quarantined(report: &RepairReport) -> Vec<(Digest, Option<PathBuf>)> {
+    let one = |action: &RepairAction| match &action.kind {
         RepairActionKind::Quarantined { key, moved_to: place, .. } => Some((*key, place.clone())),
         _ => None,
     };
     report.actions.iter().filter_map(one).collect()
 }
 
-/// Paths to which something was done that is no entry.
+/// The repaired paths that are no entries.
 fn tidied(report: &RepairReport) -> Vec<(&Path, &RepairActionKind)> {
     let others =
-        report.actions.iter().filter(|deed| !matches!(deed.kind, RepairActionKind::Quarantined { .. }));
-    others.map(|deed| (deed.path.as_path(), &deed.kind)).collect()
+        report.actions.iter().filter(|action| !matches!(action.kind, RepairActionKind::Quarantined { .. }));
+    others.map(|action| (action.path.as_path(), &action.kind)).collect()
 }
 
 #[test]
@@ -65,9 +65,9 @@ fn every_kind_of_damage_is_quarantined_and_nothing_else() {
     assert_eq!((report.checked.files, report.valid.files), (20 + HARMS.len() as u64, 20));
     let quarantine = names(&store.dir().join("quarantine"));
     assert_eq!(quarantine.len(), 2 * HARMS.len(), "{quarantine:?}");
-    let aside = aside(&report);
+    let quarantined = quarantined(&report);
     for (name, _, said) in HARMS {
-        let (_, place) = aside.iter().find(|(found, _)| *found == key(name)).unwrap();
+        let (_, place) = quarantined.iter().find(|(found, _)| *found == key(name)).unwrap();
         let place = place.as_ref().unwrap();
         assert!(place.starts_with(store.dir().join("quarantine")) && place.exists());
         let reason = fs::read_to_string(place.with_extension("reason")).unwrap();
@@ -106,8 +106,11 @@ fn a_dry_run_reports_the_actions_and_writes_nothing() {
     let reader = Store::open(config).unwrap().target(TARGET).unwrap();
     let report = reader.repair(&RepairOptions { dry_run: true, ..RepairOptions::default() }).unwrap();
     assert_eq!(snapshot(directory.path()), before);
-    let aside = aside(&report);
-    assert!(aside.len() == HARMS.len() - 1 && aside.iter().all(|(_, place)| place.is_none()), "{report:?}");
+    let quarantined = quarantined(&report);
+    assert!(
+        quarantined.len() == HARMS.len() - 1 && quarantined.iter().all(|(_, place)| place.is_none()),
+        "{report:?}"
+    );
     let (stats, quarantine) = (store.dir().join("stats"), store.dir().join("quarantine"));
     let expected: BTreeSet<&Path> = [stray.as_path(), &old, &stats, &quarantine].into();
     assert_eq!(tidied(&report).into_iter().map(|(path, _)| path).collect::<BTreeSet<_>>(), expected);
@@ -123,7 +126,7 @@ fn a_dry_run_reports_the_actions_and_writes_nothing() {
     assert!(store.verify(&VerifyOptions::default()).is_valid());
 }
 
-/// Says that the content is another's, if it is.
+/// Fails if the content belongs to another key.
 fn check(entry: &Entry) -> Result<(), String> {
     let json = std::str::from_utf8(entry.member("json").unwrap()).unwrap();
     let name = json.split('"').nth(3).unwrap();
@@ -138,8 +141,8 @@ fn invalid_content_is_quarantined() {
     store.put(&poisoned, &Created::new("somebody else", 0).entry()).unwrap();
     let verify = VerifyOptions { check: &check, ..VerifyOptions::default() };
     let report = store.repair(&RepairOptions { verify, dry_run: false }).unwrap();
-    let aside = aside(&report);
-    let [(found, Some(place))] = &aside[..] else { panic!("{report:?}") };
+    let quarantined = quarantined(&report);
+    let [(found, Some(place))] = &quarantined[..] else { panic!("{report:?}") };
     assert!(*found == poisoned && report.is_valid() && right.exists());
     assert_eq!(fs::read_to_string(place.with_extension("reason")).unwrap(), "it is `somebody else`\n");
 }
@@ -154,7 +157,7 @@ fn misplaced_entries_are_quarantined_and_foreign_files_stay() {
         fs::rename(put(&store, from), to).unwrap();
     }
     flip(&places[1], 700);
-    // Not ours: called so, and no entry; links and directories; anything else.
+    // Foreign: files with the name of an entry, links, directories, and others.
     let outside = directory.path().join("outside");
     fs::create_dir(&outside).unwrap();
     fs::write(outside.join(name("e")), "precious").unwrap();
@@ -172,7 +175,7 @@ fn misplaced_entries_are_quarantined_and_foreign_files_stay() {
 
     let report = repair(&store);
     assert_eq!(
-        aside(&report).into_iter().map(|(key, _)| key).collect::<BTreeSet<_>>(),
+        quarantined(&report).into_iter().map(|(key, _)| key).collect::<BTreeSet<_>>(),
         [key("a"), key("b")].into()
     );
     assert!(places.iter().all(|path| !path.exists()));
@@ -191,7 +194,7 @@ fn misplaced_entries_are_quarantined_and_foreign_files_stay() {
     assert!(tidied(&report).is_empty(), "{report:?}");
 }
 
-/// A directory in whose place is a link has nothing made in it.
+/// Nothing is created behind a link in place of a directory.
 #[test]
 fn no_directory_is_created_where_a_link_leads() {
     let (directory, store) = fresh();
@@ -208,7 +211,7 @@ fn no_directory_is_created_where_a_link_leads() {
 }
 
 #[test]
-fn an_unreadable_or_untrusted_file_is_left_and_reported() {
+fn an_unreadable_or_untrusted_file_stays_and_is_reported() {
     let (directory, store) = fresh();
     let (unreadable, untrusted) = (put(&store, "a"), put(&store, "b"));
     flip(&untrusted, 700);
@@ -227,7 +230,7 @@ fn an_unreadable_or_untrusted_file_is_left_and_reported() {
 }
 
 #[test]
-fn an_entry_in_progress_is_left_to_its_holder() {
+fn an_entry_in_progress_is_not_repaired() {
     let (_dir, store) = fresh();
     let path = put(&store, "a");
     flip(&path, 700);
@@ -239,10 +242,10 @@ fn an_entry_in_progress_is_left_to_its_holder() {
     );
     assert!(path.exists());
     drop(held);
-    assert_eq!(aside(&repair(&store)).len(), 1);
+    assert_eq!(quarantined(&repair(&store)).len(), 1);
 }
 
-/// Where there are no locks, the looks at the file are all there is.
+/// Without locks, only the checks of the file protect it.
 #[test]
 fn a_file_system_without_locks() {
     let (directory, store) = fresh();
@@ -253,10 +256,10 @@ fn a_file_system_without_locks() {
     });
     let config = StoreConfig { watcher: Some(Arc::new(watch)), ..StoreConfig::new(directory.path()) };
     let report = repair(&Store::open(config).unwrap().target(TARGET).unwrap());
-    assert!(report.is_valid() && aside(&report).len() == 1, "{report:?}");
+    assert!(report.is_valid() && quarantined(&report).len() == 1, "{report:?}");
 }
 
-/// Another process puts a valid entry at every single call of a repair that is about that entry: it is always kept.
+/// Another process puts a valid entry at every single call of a repair that concerns the entry: it is always kept.
 #[test]
 fn a_valid_entry_published_meanwhile_stays() {
     let (directory, store) = fresh();
@@ -285,13 +288,13 @@ fn a_valid_entry_published_meanwhile_stays() {
         seen.store(0, Ordering::Relaxed);
         let report = repair(&raced);
         if seen.load(Ordering::Relaxed) < at {
-            assert_eq!(aside(&report).len(), 1);
+            assert_eq!(quarantined(&report).len(), 1);
             break;
         }
         let Lookup::Hit(entry) = store.get(&subject) else { panic!("call {at}: the healthy one is gone") };
         healthy.assert_is(&entry);
         assert!(report.unrepaired.is_empty(), "call {at}: {report:?}");
-        kept += usize::from(aside(&report).is_empty());
+        kept += usize::from(quarantined(&report).is_empty());
         calls = at;
     }
     assert!(calls > 30 && kept > 15 && kept < calls, "{kept} of {calls}");
@@ -322,7 +325,7 @@ fn stale_files_are_pruned_and_quarantine_is_kept() {
     let room = Room::new("500", "50");
     let store = room.open();
     flip(&put(&store, "a"), 700);
-    assert_eq!(aside(&repair(&store)).len(), 1);
+    assert_eq!(quarantined(&repair(&store)).len(), 1);
     let dir = store.dir();
     let (stray, young, live) = (
         dir.join("tmp/put-4000000-1"),
@@ -343,7 +346,7 @@ fn stale_files_are_pruned_and_quarantine_is_kept() {
     let kinds: Vec<_> = report.other_files.iter().map(|beside| beside.kind).collect();
     assert_eq!(kinds.iter().filter(|kind| **kind == OtherFileKind::Temporary).count(), 2);
     assert_eq!(kinds.iter().filter(|kind| **kind == OtherFileKind::Quarantined).count(), 2);
-    // For people, however old; `gc` knows when.
+    // Kept at any age; `gc` deletes it later.
     room.time.pass(30 * DAY);
     repair(&store);
     assert_eq!(names(&dir.join("quarantine")).len(), 2);
@@ -392,7 +395,7 @@ fn a_missing_target_is_created_at_once() {
 }
 
 #[test]
-fn numbers_and_the_size_are_put_right() {
+fn counters_and_size_are_corrected() {
     let (_dir, store) = fresh();
     for at in 0..10 {
         put(&store, &at.to_string());
@@ -423,9 +426,9 @@ fn numbers_and_the_size_are_put_right() {
     assert_eq!(store.statistics().hits, 0);
 }
 
-/// One evicts meanwhile: then that one counts, and the entries are looked at all the same.
+/// During an eviction the evicting process counts the size, and the entries are still checked.
 #[test]
-fn beside_a_process_that_evicts() {
+fn a_repair_during_an_eviction() {
     let (_dir, store) = fresh();
     flip(&put(&store, "a"), 700);
     fs::write(store.dir().join("stats"), "corrupt").unwrap();
@@ -433,7 +436,7 @@ fn beside_a_process_that_evicts() {
     let held = fs::File::create(&path).unwrap();
     held.lock().unwrap();
     let report = repair(&store);
-    assert!(report.busy && aside(&report).len() == 1, "{report:?}");
+    assert!(report.busy && quarantined(&report).len() == 1, "{report:?}");
     assert!(
         matches!(report.unrepaired[..], [ref left] if matches!(left.reason, UnrepairedReason::InProgress)),
         "{report:?}"
@@ -448,21 +451,21 @@ fn it_can_be_cancelled() {
     for at in 0..10 {
         flip(&put(&store, &at.to_string()), 700);
     }
-    let given_up = AtomicBool::new(false);
-    let progress = |_| given_up.store(true, Ordering::Relaxed);
-    let cancelled = || given_up.load(Ordering::Relaxed);
+    let is_cancelled = AtomicBool::new(false);
+    let progress = |_| is_cancelled.store(true, Ordering::Relaxed);
+    let cancelled = || is_cancelled.load(Ordering::Relaxed);
     let verify = VerifyOptions { progress: &progress, cancelled: &cancelled, ..VerifyOptions::default() };
     let report = store.repair(&RepairOptions { verify, dry_run: false }).unwrap();
-    assert!(report.cancelled && !report.is_valid() && aside(&report).len() == 1, "{report:?}");
+    assert!(report.cancelled && !report.is_valid() && quarantined(&report).len() == 1, "{report:?}");
 }
 
-/// Builds put, damage is done, and two repair all the time: nothing healthy is ever quarantine, and in the end all is well.
+/// Builds put, entries are damaged, and two processes repair: no valid entry is quarantined, and in the end all are valid.
 #[test]
-fn beside_builds_no_valid_entry_is_lost() {
+fn no_valid_entry_is_lost_during_builds() {
     let (directory, store) = fresh();
     let names: Vec<String> = (0..8).map(|at| format!("kernel {at}")).collect();
     let done = AtomicBool::new(false);
-    let aside = thread::scope(|scope| {
+    let quarantined = thread::scope(|scope| {
         for writer in 0..2usize {
             let (root, names, done) = (directory.path(), &names, &done);
             scope.spawn(move || {
@@ -472,11 +475,11 @@ fn beside_builds_no_valid_entry_is_lost() {
                     let (key, made) = (key(name), Created::new(name, time));
                     store.put_replacing(&key, &made.entry(), Overwrite::Always).unwrap();
                     if time % 5 == writer {
-                        // As a disk does it: to the file that is there, the process that made it.
+                        // Like a failing disk: in the existing file, whichever process wrote it.
                         let _ = fs::File::options().write(true).open(store.path(&key)).map(|file| {
                             std::os::unix::fs::FileExt::write_all_at(&file, b"damage", 500).unwrap();
                         });
-                        // What changed a moment ago is looked at twice.
+                        // A file that has just changed is checked twice.
                         thread::sleep(Duration::from_millis(40));
                     }
                 }
@@ -487,22 +490,24 @@ fn beside_builds_no_valid_entry_is_lost() {
             .map(|_| {
                 let (root, done) = (directory.path(), &done);
                 scope.spawn(move || {
-                    let (store, mut aside) = (open(root), Vec::new());
+                    let (store, mut quarantined) = (open(root), Vec::new());
                     while !done.load(Ordering::Relaxed) {
                         let report = repair(&store);
-                        aside.extend(report.actions.into_iter().filter_map(|deed| match deed.kind {
-                            RepairActionKind::Quarantined { moved_to, .. } => moved_to,
-                            _ => None,
-                        }));
+                        quarantined.extend(report.actions.into_iter().filter_map(
+                            |action| match action.kind {
+                                RepairActionKind::Quarantined { moved_to, .. } => moved_to,
+                                _ => None,
+                            },
+                        ));
                     }
-                    aside
+                    quarantined
                 })
             })
             .collect();
         repairing.into_iter().flat_map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
     });
-    assert!(!aside.is_empty(), "nothing was quarantined: the test shows nothing");
-    for place in aside {
+    assert!(!quarantined.is_empty(), "nothing was quarantined: the test shows nothing");
+    for place in quarantined {
         let name = place.file_stem().unwrap().to_str().unwrap()[..64].to_owned();
         let bytes = fs::read(&place).unwrap();
         let healthy = Entry::decode(bytes, Some(&name.parse().unwrap())).is_ok();

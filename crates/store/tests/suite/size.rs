@@ -1,4 +1,4 @@
-//! When entries are evicted: how much there is, as it is kept in mind and as it is.
+//! When entries are evicted: the estimated and the actual size.
 
 #![expect(clippy::disallowed_methods, reason = "these tests look at files, and put others in their way")]
 
@@ -13,7 +13,7 @@ use opkeep_fs::{FsOp, Permit};
 use opkeep_store::{Overwrite, PutOutcome, Store, StoreConfig};
 
 #[test]
-fn opening_and_putting_evict() {
+fn opening_and_puts_evict() {
     let room = Room::new("1", "50");
     let store = ten(&room, 2 * HOUR);
     assert_eq!(store.put(&key("more"), &entry(&filling(100 << 10), CHEAP)).unwrap(), PutOutcome::Published);
@@ -35,9 +35,9 @@ fn opening_and_putting_evict() {
     assert!(room.left(&store, &ALL).is_empty());
 }
 
-/// While everything is in use there is no point in looking again and again.
+/// While all entries are in use, a repeated walk would gain nothing.
 #[test]
-fn a_walk_that_gains_nothing_is_not_repeated_at_once() {
+fn an_eviction_without_effect_is_not_repeated_at_once() {
     let room = Room::new("1", "50");
     let store = ten(&room, Duration::ZERO);
     room.put(&store, "more", MB, CHEAP, Duration::ZERO);
@@ -51,7 +51,7 @@ fn a_walk_that_gains_nothing_is_not_repeated_at_once() {
     assert!(!walks());
     room.time.pass(10 * MINUTE);
     assert!(walks());
-    // The first falls idle 21 minutes after it was put; it is looked at every ten.
+    // The first falls idle 21 minutes after it was put; it is checked every ten.
     room.time.pass(9 * MINUTE);
     assert!(!walks());
     room.time.pass(10 * MINUTE);
@@ -59,7 +59,7 @@ fn a_walk_that_gains_nothing_is_not_repeated_at_once() {
     assert_eq!(room.left(&room.open(), &ALL), ["j"]);
 }
 
-/// No process counted yet, or the count is corrupt: opening the store does not count, the first put does.
+/// Without a valid count, opening the store does not count, but the first put does.
 #[test]
 fn an_unknown_size_is_counted_once() {
     let room = Room::new("1", "50");
@@ -97,7 +97,7 @@ fn the_estimate_follows_puts_replacements_and_evictions() {
     }
     let estimate = store.estimate().unwrap();
     assert_eq!((estimate.bytes, estimate.entries), (5000, 2));
-    // It is of entries; a walk counts the rest.
+    // The estimate is of entries; a walk counts the rest.
     let report = gc(&store);
     assert_eq!(store.estimate(), Some(counted(&store)));
     assert!(report.after.total().bytes >= 5000 + records, "{report:?}");
@@ -106,7 +106,7 @@ fn the_estimate_follows_puts_replacements_and_evictions() {
     assert!(fs::read_to_string(size).unwrap().starts_with("opkeep size 2\nbytes"));
 }
 
-/// Others find an eviction in progress, and go on: the process that evicts looks again.
+/// Other processes find an eviction in progress and continue: the evicting process checks again.
 #[test]
 fn puts_of_other_processes_during_an_eviction_count() {
     let room = Room::new("1", "50");

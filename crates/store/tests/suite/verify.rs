@@ -90,11 +90,11 @@ fn every_kind_of_damage_is_found_and_named() {
         assert!(found.kind.to_string().contains(said), "{name}: {}", found.kind);
     }
     assert!(report.problems.is_sorted_by(|one, other| one.path < other.path));
-    // A look-up does not digest lazy members; that is what verify is for.
+    // A look-up does not check the digests of lazy members; `verify` does.
     hit(&store, &key("a lazy member's digest"));
 }
 
-/// The bytes are right, under the right key; only the caller can know that the content is another's.
+/// The bytes are right, under the right key; only the caller can know that the content belongs to another key.
 #[test]
 fn content_is_judged_by_the_caller() {
     let (_dir, store) = fresh();
@@ -113,7 +113,7 @@ fn content_is_judged_by_the_caller() {
     assert_eq!(report.valid.files, 1);
 }
 
-/// The number of a process that is no more.
+/// The id of a process that has ended.
 fn dead() -> u32 {
     let mut child = Command::new("true").spawn().unwrap();
     child.wait().unwrap();
@@ -134,36 +134,43 @@ fn other_files_are_reported() {
     let (dead, held) = (dead(), lock(&store, &key("held")));
     let shard = store.path(&key("a")).parent().unwrap().to_owned();
     let mut expected = BTreeMap::new();
-    let mut tell = |path: PathBuf, kind| {
+    let mut expect_kind = |path: PathBuf, kind| {
         expected.insert(path.clone(), kind);
         path
     };
-    leave(&tell(dir.join(format!("tmp/put-{dead}-1")), OtherFileKind::StaleTemporary), day);
-    leave(&tell(dir.join("tmp/put-1-1"), OtherFileKind::Temporary), Duration::ZERO);
-    leave(&tell(dir.join(format!("tmp/evict-{dead}-1")), OtherFileKind::StaleTemporary), day);
-    leave(&tell(directory.path().join(format!("v1/.new-{dead}-1")), OtherFileKind::StaleTemporary), day);
-    fs::create_dir(tell(dir.join(format!("entries/.new-{dead}-2")), OtherFileKind::Temporary)).unwrap();
-    leave(&tell(dir.join("locks").join(key("b").to_string()), OtherFileKind::StaleLock), day);
-    tell(dir.join("locks").join(key("held").to_string()), OtherFileKind::Lock);
+    leave(&expect_kind(dir.join(format!("tmp/put-{dead}-1")), OtherFileKind::StaleTemporary), day);
+    leave(&expect_kind(dir.join("tmp/put-1-1"), OtherFileKind::Temporary), Duration::ZERO);
+    leave(&expect_kind(dir.join(format!("tmp/evict-{dead}-1")), OtherFileKind::StaleTemporary), day);
     leave(
-        &tell(dir.join(format!("quarantine/{}-17.kern", key("c"))), OtherFileKind::Quarantined),
+        &expect_kind(directory.path().join(format!("v1/.new-{dead}-1")), OtherFileKind::StaleTemporary),
+        day,
+    );
+    fs::create_dir(expect_kind(dir.join(format!("entries/.new-{dead}-2")), OtherFileKind::Temporary))
+        .unwrap();
+    leave(&expect_kind(dir.join("locks").join(key("b").to_string()), OtherFileKind::StaleLock), day);
+    expect_kind(dir.join("locks").join(key("held").to_string()), OtherFileKind::Lock);
+    leave(
+        &expect_kind(dir.join(format!("quarantine/{}-17.kern", key("c"))), OtherFileKind::Quarantined),
         Duration::ZERO,
     );
     leave(
-        &tell(dir.join(format!("quarantine/{}-17.reason", key("c"))), OtherFileKind::Quarantined),
+        &expect_kind(dir.join(format!("quarantine/{}-17.reason", key("c"))), OtherFileKind::Quarantined),
         Duration::ZERO,
     );
     for place in ["", "tmp", "locks", "quarantine", "entries"] {
-        leave(&tell(dir.join(place).join("notes"), OtherFileKind::ForeignFile), day);
+        leave(&expect_kind(dir.join(place).join("notes"), OtherFileKind::ForeignFile), day);
     }
-    leave(&tell(shard.join("notes.kern"), OtherFileKind::ForeignFile), day);
-    leave(&tell(shard.join("ABCD.kern"), OtherFileKind::ForeignFile), day);
-    // Called as an entry, in a wrong directory, and none.
-    leave(&tell(dir.join("entries").join(format!("{}.kern", key("d"))), OtherFileKind::ForeignFile), day);
-    fs::create_dir(tell(dir.join("entries/notes.d"), OtherFileKind::ForeignDirectory)).unwrap();
-    symlink("/etc", tell(shard.join("elsewhere"), OtherFileKind::Link)).unwrap();
+    leave(&expect_kind(shard.join("notes.kern"), OtherFileKind::ForeignFile), day);
+    leave(&expect_kind(shard.join("ABCD.kern"), OtherFileKind::ForeignFile), day);
+    // A file with the name of an entry, in a wrong directory.
+    leave(
+        &expect_kind(dir.join("entries").join(format!("{}.kern", key("d"))), OtherFileKind::ForeignFile),
+        day,
+    );
+    fs::create_dir(expect_kind(dir.join("entries/notes.d"), OtherFileKind::ForeignDirectory)).unwrap();
+    symlink("/etc", expect_kind(shard.join("elsewhere"), OtherFileKind::Link)).unwrap();
     let mode = rustix::fs::Mode::from_raw_mode(0o600);
-    let pipe = tell(dir.join("tmp/pipe"), OtherFileKind::Special);
+    let pipe = expect_kind(dir.join("tmp/pipe"), OtherFileKind::Special);
     rustix::fs::mknodat(rustix::fs::CWD, pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
 
     let report = verify(&reader(directory.path()));
@@ -305,9 +312,9 @@ fn an_unreadable_file_is_reported_and_the_rest_is_checked() {
     assert_eq!(report.valid.files, 10);
 }
 
-/// A process that writes in place, as no store does, is not done when the file is first read.
+/// A process that writes in place, as no store does, may be writing when the file is first read.
 #[test]
-fn a_file_that_is_just_being_written_is_looked_at_again() {
+fn a_file_in_progress_is_read_again() {
     let (directory, store) = fresh();
     let path = put(&store, "a");
     let bytes = fs::read(&path).unwrap();
@@ -328,7 +335,7 @@ fn a_file_that_is_just_being_written_is_looked_at_again() {
         let report = verify(&store);
         assert!(report.is_valid() && report.valid.files == 1, "{part}: {report:?}");
     }
-    // One that is never done is not called damaged either.
+    // A file that changes at each read is not reported as damaged, either.
     let (times, file, valid) = (AtomicUsize::new(0), path.clone(), bytes.clone());
     let store = watched(directory.path(), move |call| {
         if call.op == FsOp::Open && call.path == file {
@@ -352,7 +359,7 @@ fn a_file_that_is_just_being_written_is_looked_at_again() {
         _ => Permit::Go,
     });
     assert!(verify(&store).is_valid());
-    // And one that is shorter each time than it said is trouble.
+    // And one that is shorter at each read than its length is an I/O error.
     let file = path.clone();
     let store = watched(directory.path(), move |call| match call.op {
         FsOp::Read if call.path == file => Permit::Short(call.bytes / 2),
@@ -363,16 +370,16 @@ fn a_file_that_is_just_being_written_is_looked_at_again() {
 }
 
 #[test]
-fn nothing_is_written() {
+fn a_check_writes_nothing() {
     let (directory, store) = fresh();
-    // One is too large for the picture that is taken.
+    // One is too large for the snapshot.
     for (name, harm, _) in HARMS.iter().filter(|(name, ..)| *name != "huge") {
         harm(&store, &put(&store, name));
     }
     let long_ago = SystemTime::now() - Duration::from_secs(1_000_000);
     for at in 0..5 {
         let path = put(&store, &at.to_string());
-        // A look-up would note that it was used.
+        // A look-up would record the use.
         fs::File::open(path).unwrap().set_modified(long_ago).unwrap();
     }
     leave(&store.dir().join(format!("tmp/put-{}-1", dead())), Duration::from_secs(1_000_000));
@@ -401,20 +408,20 @@ fn nothing_is_written() {
 fn progress_is_reported_and_it_can_be_cancelled() {
     let (_dir, store) = fresh();
     (0..30).for_each(|at| drop(put(&store, &at.to_string())));
-    let (told, last) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let (calls, last) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let progress = |Progress { checked, total, .. }| {
         assert!(total == 30 && (1..=30).contains(&checked));
-        told.fetch_add(1, Ordering::Relaxed);
+        calls.fetch_add(1, Ordering::Relaxed);
         last.fetch_max(checked as usize, Ordering::Relaxed);
     };
     let threads = NonZeroUsize::new(3).unwrap();
     let report = store.verify(&VerifyOptions { threads, progress: &progress, ..VerifyOptions::default() });
     assert!(report.is_valid());
-    assert_eq!((told.load(Ordering::Relaxed), last.load(Ordering::Relaxed)), (30, 30));
+    assert_eq!((calls.load(Ordering::Relaxed), last.load(Ordering::Relaxed)), (30, 30));
 
-    let (told, given_up) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let progress = |_| given_up.store(told.fetch_add(1, Ordering::Relaxed) + 1 >= 5, Ordering::Relaxed);
-    let cancelled = || given_up.load(Ordering::Relaxed);
+    let (calls, is_cancelled) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let progress = |_| is_cancelled.store(calls.fetch_add(1, Ordering::Relaxed) + 1 >= 5, Ordering::Relaxed);
+    let cancelled = || is_cancelled.load(Ordering::Relaxed);
     let options =
         VerifyOptions { threads, progress: &progress, cancelled: &cancelled, ..VerifyOptions::default() };
     let report = store.verify(&options);
@@ -422,14 +429,14 @@ fn progress_is_reported_and_it_can_be_cancelled() {
     assert!((5..=8).contains(&report.checked.files), "{report:?}");
 }
 
-/// Does something again and again.
+/// Repeats `work` until `done`.
 fn until<'a>(done: &'a AtomicBool, work: impl FnMut(usize) + Send + 'a) -> impl FnOnce() + Send + 'a {
     move || (0..).take_while(|_| !done.load(Ordering::Relaxed)).for_each(work)
 }
 
-/// Forcing builds replace every entry all the time, one deletes what it finds, and another damages one for good.
+/// Forced builds replace every entry all the time, one thread deletes entries, and another damages one permanently.
 #[test]
-fn nothing_is_called_damaged_that_is_only_replaced() {
+fn a_replaced_entry_is_not_reported_as_damaged() {
     let (directory, store) = fresh();
     let names: Vec<String> = (0..12).map(|at| format!("forced {at}")).collect();
     names.iter().for_each(|name| drop(put(&store, name)));
@@ -455,8 +462,8 @@ fn nothing_is_called_damaged_that_is_only_replaced() {
         for _ in 0..150 {
             let report =
                 reader(directory.path()).verify(&VerifyOptions { threads, ..VerifyOptions::default() });
-            let told: Vec<_> = report.problems.iter().map(|problem| problem.path.clone()).collect();
-            if told != [store.path(&key("damaged"))] {
+            let reported: Vec<_> = report.problems.iter().map(|problem| problem.path.clone()).collect();
+            if reported != [store.path(&key("damaged"))] {
                 done.store(true, Ordering::Relaxed);
                 panic!("{:#?}", report.problems);
             }
