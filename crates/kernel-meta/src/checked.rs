@@ -6,11 +6,11 @@ use crate::content::{KernelFiles, check_stem};
 use crate::error::ViewError;
 use crate::file_kind::KernelFileKind;
 
-/// Kernels whose names are safe and do not contradict each other.
+/// The kernels of one call, whose names are safe and whose files do not contradict each other.
 #[derive(Debug)]
 pub(crate) struct Checked<'a> {
     pub(crate) given: &'a [KernelFiles<'a>],
-    /// One of each stem, in the order given.
+    /// The first kernel of each stem, in the given order.
     pub(crate) distinct: Vec<&'a KernelFiles<'a>>,
 }
 
@@ -38,12 +38,12 @@ impl<'a> Checked<'a> {
         self.given.is_empty()
     }
 
-    /// Whether none is for the chip that its descriptor names.
+    /// Returns whether there are kernels, and none of them is for the chip that its descriptor names.
     pub(crate) fn are_all_for_other_chips(&self) -> bool {
         !self.is_empty() && self.given.iter().all(|kernel| !kernel.for_chip)
     }
 
-    /// The kernels by their stems.
+    /// Returns the distinct kernels by stem.
     pub(crate) fn by_stem(&self) -> BTreeMap<&str, &KernelFiles<'a>> {
         self.distinct.iter().map(|kernel| (kernel.stem, *kernel)).collect()
     }

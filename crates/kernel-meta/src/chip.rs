@@ -1,9 +1,9 @@
-//! Whether a kernel is for the chip that its descriptor names.
+//! The comparison of the chip that a kernel was built for with the chip that its descriptor names.
 
 use opkeep_cann_meta::targets;
 
-/// Whether a kernel that was built for the target `built` is for the target `named`, which its descriptor names. A
-/// descriptor without a target accepts any; hosts with the same machine are the same.
+/// Returns whether a kernel that was built for the target `built` is for the target `named` in its descriptor. An empty
+/// `named` accepts any target. Two hosts are the same if they have the same machine.
 pub fn is_same_chip(named: &str, built: &str) -> bool {
     let host = |target: &str| {
         let is_host = target == "cpu" || target.starts_with("cpu-");

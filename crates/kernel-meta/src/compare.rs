@@ -1,17 +1,17 @@
-//! Judging a kernel's `.json` by its content.
+//! The comparison of kernels' `.json` files by content.
 
 use opkeep_digest::Digest;
 use serde_json::{Map, Value};
 
-/// No `.json` and no descriptor is larger.
+/// The maximum size of a `.json` or a descriptor, in bytes.
 pub const MAX_TEXT: u64 = 64 << 20;
-/// The member that MindSpore adds to the `.json` of a kernel with dynamic shapes, rewriting the file in place.
+/// The member that MindSpore adds to the `.json` of a kernel with dynamic shapes by rewriting the file in place.
 const BUILD_RESULT: &str = "build_result";
 
-/// Whether the `.json` on disk says what the given one says.
+/// Returns whether the `.json` on disk has the content of the given one.
 ///
-/// The layout may differ and `build_result` may have been added or changed, because MindSpore parses the file and
-/// prints it again. What is not JSON is only equal to itself.
+/// The layout may differ, and `build_result` may have been added or changed, because MindSpore parses the file and
+/// writes it again. Files that are not JSON objects must be identical.
 pub(crate) fn same_json(disk: &[u8], given: &[u8]) -> bool {
     if disk == given {
         return true;
@@ -24,17 +24,17 @@ pub(crate) fn same_json(disk: &[u8], given: &[u8]) -> bool {
     (added || !expected) && same_members(&disk, &given)
 }
 
-/// Whether MindSpore added something to the `.json`.
+/// Returns whether MindSpore added `build_result` to the `.json`.
 pub(crate) fn is_extended(json: &[u8]) -> bool {
     object(json).is_some_and(|members| members.contains_key(BUILD_RESULT))
 }
 
-/// Whether `json` describes the object file with this digest.
+/// Returns whether `json` states this digest of its object file.
 pub fn describes(json: &[u8], digest: &Digest) -> bool {
     described(json).as_ref() == Some(digest)
 }
 
-/// The digest of the object file that `json` describes, if it states one.
+/// Returns the digest of the object file that `json` states, if any.
 pub fn described(json: &[u8]) -> Option<Digest> {
     object(json)?.get("sha256")?.as_str()?.parse().ok()
 }
@@ -57,8 +57,8 @@ fn same_value(a: &Value, b: &Value) -> bool {
         (Value::Array(a), Value::Array(b)) => {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_value(a, b))
         }
-        // Printed by another library, 1e-5 becomes 1e-05 and stays the same number. Whole numbers must not pass
-        // through a float: tiling keys need all 64 bits.
+        // Another library may write 1e-5 as 1e-05, which is the same number. Integers must not be converted to floats:
+        // tiling keys need all 64 bits.
         (Value::Number(a), Value::Number(b)) => {
             a == b || (a.is_f64() && b.is_f64() && a.as_f64() == b.as_f64())
         }

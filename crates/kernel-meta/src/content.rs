@@ -9,37 +9,38 @@ use opkeep_digest::Digest;
 use crate::error::ViewError;
 use crate::file_kind::KernelFileKind;
 
-/// A kernel for the directory.
+/// The files of a kernel that is to be in the directory.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelFiles<'a> {
     /// The purpose of the kernel: the node's full name, or another text that stays the same when the kernel changes. A
-    /// kernel all of whose slots went to other kernels is superseded. Empty: the stem, which is never superseded.
+    /// kernel is superseded if all its slots were given to other kernels. If empty, the stem is the slot, so the kernel
+    /// is never superseded.
     pub slot: &'a str,
     /// The name of the files, without suffix.
     pub stem: &'a str,
-    /// The `.o`.
+    /// The content of the `.o`.
     pub object: FileContent<'a>,
-    /// The `.json`.
+    /// The content of the `.json`.
     pub json: FileContent<'a>,
-    /// The `.info`.
+    /// The content of the `.info`.
     pub info: FileContent<'a>,
-    /// Whether it was built for the chip that its descriptor names; so is one whose descriptor names none.
+    /// Whether the kernel was built for the chip that its descriptor names; true if the descriptor names none.
     pub for_chip: bool,
-    /// Whether it was compiled for debugging.
+    /// Whether the kernel was compiled for debugging.
     pub debug: bool,
 }
 
-/// A name under which no other kernel may be found than the one that belongs there.
+/// The name of a kernel that could not be built: an older kernel must not be found under this name.
 #[derive(Clone, Copy, Debug)]
 pub struct RetiredKernel<'a> {
     /// The name of the files, without suffix.
     pub stem: &'a str,
-    /// The `binFileName` of the kernel that belongs there, if it is known.
+    /// The `binFileName` of the kernel that belongs under this name and may stay, if known.
     pub unless: Option<&'a str>,
 }
 
 impl<'a> KernelFiles<'a> {
-    /// The content of one of the files.
+    /// Returns the content of one of the files.
     pub fn content(&self, part: KernelFileKind) -> FileContent<'a> {
         match part {
             KernelFileKind::Object => self.object,
@@ -48,7 +49,7 @@ impl<'a> KernelFiles<'a> {
         }
     }
 
-    /// The bytes of one of the files, checked.
+    /// Returns the bytes of one of the files, after a check of their length and digest.
     pub fn load(&self, part: KernelFileKind) -> Result<Cow<'a, [u8]>, ViewError> {
         let stem = || self.stem.to_owned();
         let FileContent { digest: expected, len: expected_len, source } = self.content(part);
@@ -66,7 +67,7 @@ impl<'a> KernelFiles<'a> {
     }
 }
 
-/// The content of a file: its digest and length, and a way to load its bytes when they are needed.
+/// The content of a file: its digest and length, with its bytes or a function that loads them.
 #[derive(Clone, Copy)]
 pub struct FileContent<'a> {
     digest: Digest,
@@ -81,27 +82,28 @@ enum Source<'a> {
 }
 
 impl<'a> FileContent<'a> {
-    /// These bytes, hashed now.
+    /// Returns the content `bytes`, which is hashed now.
     pub fn of(bytes: &'a [u8]) -> Self {
         Self::known(Digest::of(bytes), bytes)
     }
 
-    /// These bytes, whose digest is known. It is checked only when they are written.
+    /// Returns the content `bytes` with the known `digest`, which is checked only if the bytes are needed.
     pub fn known(digest: Digest, bytes: &'a [u8]) -> Self {
         Self { digest, len: bytes.len() as u64, source: Source::Memory(bytes) }
     }
 
-    /// The result of `load`, which is called only when the file must be written, or a `.json` compared.
+    /// Returns the content that `load` returns. `load` is called only if the file must be written, or a `.json`
+    /// compared.
     pub fn lazy(digest: Digest, len: u64, load: &'a dyn Fn() -> io::Result<Vec<u8>>) -> Self {
         Self { digest, len, source: Source::Function(load) }
     }
 
-    /// The SHA-256 of the bytes.
+    /// Returns the SHA-256 of the bytes.
     pub fn digest(&self) -> Digest {
         self.digest
     }
 
-    /// The number of bytes.
+    /// Returns the number of bytes.
     pub fn byte_len(&self) -> u64 {
         self.len
     }
@@ -114,9 +116,9 @@ impl fmt::Debug for FileContent<'_> {
     }
 }
 
-/// Refuses an invalid stem of files in a view.
+/// Returns an error if `stem` cannot be the name of files in a view.
 pub(crate) fn check_stem(stem: &str) -> Result<(), ViewError> {
-    // The names of the view's own files begin so.
+    // The names of the view's own files begin with `.opkeep`.
     if is_safe_file_name(stem) && !stem.starts_with(".opkeep") {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! The decision about all kernels of a call.
+//! The decisions about all kernels of a call.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,8 @@ use crate::report::ViewReport;
 use crate::stored::StoredKernels;
 use crate::view_dir::ViewDir;
 
-/// The report if the directory is left unchanged because of its owner. The directory is only read.
+/// Returns the report if kernels are left because the directory holds, or may hold, foreign kernels; `None` otherwise.
+/// The directory is only read.
 pub(crate) fn leave_all(
     dir: &ViewDir,
     kernels: &Checked<'_>,
@@ -40,10 +41,10 @@ pub(crate) fn leave_all(
 
 /// The decisions about kernels.
 pub(crate) struct Decided<'a> {
-    /// By stem.
+    /// The kernels that are intact or may be written, by stem.
     pub(crate) placed: BTreeMap<&'a str, Placement>,
     pub(crate) left: Vec<LeftKernel>,
-    /// The directory is left as it is.
+    /// Whether kernels for other chips are left because the directory holds, or may hold, foreign kernels.
     pub(crate) is_closed: bool,
 }
 
@@ -56,7 +57,7 @@ pub(crate) fn decide<'a>(
     for kernel in &kernels.distinct {
         decisions.push((*kernel, looker.decide(kernel)?));
     }
-    // A directory of others is left alone, unless the user chose what it is to be filled for.
+    // If the user did not choose a target, kernels for other chips are not written beside foreign kernels.
     let Policy { guessed, replace } = looker.policy;
     let is_guess = |(kernel, it): &(&KernelFiles<'_>, Decision)| !kernel.for_chip && it.writes();
     let foreign = match guessed && !replace && decisions.iter().any(is_guess) {

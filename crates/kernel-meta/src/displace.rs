@@ -1,9 +1,9 @@
-//! Displacing a file before it is removed: renamed, so that the file that is compared is the one that is removed, and
-//! nothing is lost whenever the process ends.
+//! Displaces files: a file is renamed, then compared, then removed, so that the removed file is the compared one. After
+//! a kill at any instant, every file exists under one of its two names.
 //!
-//! One rule holds wherever displaced or quarantined files are restored after a race or a kill: an object and a
-//! description that another program wrote are put side by side only if the description states the object's digest. A
-//! file that does not fit stays where it is, is not removed, and is reported.
+//! Displaced and quarantined files are restored by one rule: an object and a description that another program wrote get
+//! the same stem only if the description states the object's digest. A file that does not fit stays where it is, is not
+//! removed, and is reported.
 
 use std::fs::File;
 use std::io;
@@ -18,32 +18,34 @@ use crate::rename::rename_new;
 use crate::view_dir::ViewDir;
 use crate::{KernelFileKind, ViewError};
 
-/// Why a file stays displaced, and what its owner can do.
+/// The message about a file that stays displaced, with help.
 pub const STAYS_DISPLACED: &str = "it could not get its name back after it was compared: the name is taken, or the kernel's \
                                    other file does not fit; move it elsewhere, or remove it";
 
 /// The outcome of displacing a file.
 #[derive(Debug)]
 pub enum Displaced {
-    /// There is no such file.
+    /// The file is missing.
     Gone,
-    /// It is the expected one.
+    /// The file is the expected one, and is displaced now.
     As(OldFile),
-    /// It is another one, or cannot be read. Its name is restored, unless it was taken, or an unread file does not fit.
+    /// The file is another one, or cannot be read. It has its name again, unless another program took the name, or the
+    /// file cannot be read and does not fit.
     Other,
 }
 
 /// A displaced file that is the expected one.
 #[derive(Debug)]
 pub struct OldFile {
-    /// Its name now.
+    /// The current name of the file.
     pub name: String,
-    /// Its state when it was compared.
+    /// The state of the file just before it was compared; `None` if that is unknown.
     seen: Option<FileState>,
 }
 
 impl OldFile {
-    /// Removes it; not if a process that had it open has written to it since. Then it stays displaced. Whether it did.
+    /// Removes the file, unless a process that had it open has written to it since; then the file stays displaced.
+    /// Returns whether the file was removed.
     pub fn remove(&self, dir: &Dir) -> io::Result<bool> {
         let is_written = state(dir, &self.name)
             .is_some_and(|found| self.seen.as_ref().is_none_or(|seen| !found.is_as_long_and_old(seen)));
@@ -55,8 +57,8 @@ impl OldFile {
 }
 
 impl ViewDir {
-    /// Displaces the file called `name`, if its digest satisfies `is_expected`. Nothing is lost whenever the process ends:
-    /// [`settle_displaced`](Self::settle_displaced) finds what was left.
+    /// Displaces the file called `name` if its digest satisfies `is_expected`. After a kill,
+    /// [`settle_displaced`](Self::settle_displaced) finds the displaced file.
     pub fn displace(
         &self,
         name: &str,
@@ -70,7 +72,7 @@ impl ViewDir {
         displaced.map_err(|source| ViewError::io("rename", self.path().join(name), source))
     }
 
-    /// Removes the file called `name` if its digest satisfies `is_expected`; whether nothing bears the name then.
+    /// Removes the file called `name` if its digest satisfies `is_expected`. Returns whether the name is free now.
     pub(crate) fn remove_if(
         &self,
         name: &str,
@@ -83,8 +85,8 @@ impl ViewDir {
         }
     }
 
-    /// Removes the file called `name` if it is the one that was `published` with this digest: another program may have
-    /// written the same bytes.
+    /// Removes the file called `name` if it is the `published` one with this digest. An equal file that another program
+    /// wrote stays.
     pub(crate) fn take_back(
         &self,
         name: &str,
@@ -111,13 +113,13 @@ impl ViewDir {
         }
     }
 
-    /// Gives a displaced file its name again, if [`fits`] allows it.
+    /// Gives the displaced file `old` its former name `name`, if that is free and [`fits`] allows it.
     pub(crate) fn restore(&self, old: &str, name: &str) {
         restore(self.dir(), old, name);
     }
 
-    /// Settles what dead writers displaced among the files with these `names`, by `is_ours` as [`settle`] does. Without a
-    /// lock, a file must have rested for `alive`.
+    /// Settles the files among `names` that dead writers displaced, as [`settle`] does. If this process holds no lock,
+    /// a writer is dead if its file has rested for `alive`.
     pub fn settle_displaced(
         &self,
         names: &[String],
@@ -129,7 +131,8 @@ impl ViewDir {
         settle(self.dir(), left, |_, name, digest| is_ours(name, digest));
     }
 
-    /// The displaced files that are not ours and could not be restored: their names are taken, or they do not fit.
+    /// Returns the displaced files that are not ours and could not be restored: their names are taken, or they do not
+    /// fit.
     pub fn stay_displaced(
         &self,
         now: SystemTime,
@@ -146,7 +149,7 @@ impl ViewDir {
         left
     }
 
-    /// The displaced files among `names` whose writers are dead, each with the name it had.
+    /// Returns the displaced files among `names` whose writers are dead, each with its former name.
     fn displaced<'n>(
         &self,
         names: &'n [String],
@@ -159,14 +162,14 @@ impl ViewDir {
     }
 }
 
-/// The displaced files among `names`, each with the name it had.
+/// Returns the displaced files among `names`, each with its former name.
 pub fn displaced(names: &[String]) -> impl Iterator<Item = (&str, &str)> {
     names.iter().filter_map(|old| Some((old.as_str(), displaced_name(old)?)))
 }
 
-/// Settles files of `dir` that dead processes displaced, by their names now and before. A file that satisfies `is_ours`, by
-/// both names and its digest, is removed, and so is one whose name has an equal file. Every other is restored, unless
-/// its name was taken or it does not fit.
+/// Settles the files of `dir` that dead processes displaced. `left` has the current and the former name of each file. A
+/// file is removed if `is_ours` accepts its two names and its digest, or if an equal file has its former name. Every
+/// other file gets its former name back, unless the name is taken or the file does not fit.
 pub fn settle<'n>(
     dir: &Dir,
     left: impl Iterator<Item = (&'n str, &'n str)>,
@@ -174,7 +177,8 @@ pub fn settle<'n>(
 ) {
     let (descriptions, others): (Vec<_>, Vec<_>) =
         left.partition(|(_, name)| KernelFileKind::Json.stem_of(name).is_some());
-    // Best effort: what cannot be changed now stays displaced until the next time. Descriptions come after their objects.
+    // Best effort: a file that cannot be changed now stays displaced until the next call. Objects are first, so that no
+    // description is without its object.
     for (old, name) in others.into_iter().chain(descriptions) {
         if is_needless(dir, old, name, |digest| is_ours(old, name, digest)) {
             let _ = dir.remove(old);
@@ -184,26 +188,26 @@ pub fn settle<'n>(
     }
 }
 
-/// Whether a displaced file can be removed: it is ours, by its digest, or its name has an equal file.
+/// Returns whether a displaced file can be removed: `is_ours` accepts its digest, or an equal file has its former name.
 pub fn is_needless(dir: &Dir, old: &str, name: &str, is_ours: impl Fn(&Digest) -> bool) -> bool {
     digest_of(dir, old).is_some_and(|digest| is_ours(&digest) || digest_of(dir, name) == Some(digest))
 }
 
-/// Gives a displaced file its name again. It stays displaced, and is never removed, if the name was taken or the file does
-/// not fit.
+/// Gives the displaced file `old` its former name `name`. The file stays displaced, and is not removed, if the name is
+/// taken or the file does not fit.
 fn restore(dir: &Dir, old: &str, name: &str) {
     if !fits(dir, old, name) {
         return;
     }
-    // Between the look and the rename, another program may have written the kernel's other file.
+    // Between the check and the rename, another program may have written the kernel's other file.
     if rename_new(dir, old, dir, name).is_ok() && !fits(dir, name, name) {
         let digest = digest_of(dir, name);
         let _ = displace(dir, name, |old| digest_of(dir, old) == digest);
     }
 }
 
-/// Whether `file` may be called `name`: an object and a description only stand together if the description states the
-/// object's digest.
+/// Returns whether `file` may be called `name`: an object and a description may have the same stem only if the
+/// description states the object's digest.
 pub fn fits(dir: &Dir, file: &str, name: &str) -> bool {
     if let Some(stem) = KernelFileKind::Json.stem_of(name) {
         let object = KernelFileKind::Object.of(stem);
@@ -216,13 +220,13 @@ pub fn fits(dir: &Dir, file: &str, name: &str) -> bool {
     !dir.may_exist(&json) || stated(dir, &json).is_some_and(|stated| digest_of(dir, file) == Some(stated))
 }
 
-/// The digest that the description `json` states.
+/// Returns the digest of the object that the description `json` states.
 pub fn stated(dir: &Dir, json: &str) -> Option<Digest> {
     described(&read(dir, json)?)
 }
 
-/// Renames the file called `name`, so that it is not replaced while it is looked at, and gives it its name again unless
-/// `is_expected` accepts it by its new name.
+/// Renames the file called `name`, so that it cannot be replaced during the check by `is_expected`, which is called
+/// with the new name. If the check fails, the file gets its name back.
 pub fn displace(dir: &Dir, name: &str, is_expected: impl Fn(&str) -> bool) -> io::Result<Displaced> {
     let old = loop {
         let old = displaced_as(name);
@@ -237,15 +241,16 @@ pub fn displace(dir: &Dir, name: &str, is_expected: impl Fn(&str) -> bool) -> io
     if is_expected(&old) {
         return Ok(Displaced::As(OldFile { name: old, seen }));
     }
-    // Another program's file had the name just now, so it keeps it whatever the kernel's other files are. One that cannot be
-    // read may be ours. If the name was taken meanwhile, it stays displaced: nothing removes what is not ours.
+    // A readable file is another program's, so it gets its name back even if it does not fit the kernel's other files.
+    // An unreadable file may be ours, so it has to fit. If the name was taken meanwhile, the file stays displaced,
+    // since no foreign file is removed.
     if digest_of(dir, &old).is_some() || fits(dir, &old, name) {
         let _ = rename_new(dir, &old, dir, name);
     }
     Ok(Displaced::Other)
 }
 
-/// The digest of the regular file called `name`; none if it is something else, or cannot be read.
+/// Returns the digest of the regular file called `name`; `None` if it is another type of file, or cannot be read.
 pub fn digest_of(dir: &Dir, name: &str) -> Option<Digest> {
     Digest::of_reader(&open(dir, name)?).ok()
 }
@@ -254,7 +259,7 @@ fn state(dir: &Dir, name: &str) -> Option<FileState> {
     dir.look(name).ok().map(|found| found.state)
 }
 
-/// The bytes of the regular file called `name`, if it is no larger than a description.
+/// Returns the bytes of the regular file called `name`; `None` if it is larger than a description, or cannot be read.
 fn read(dir: &Dir, name: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     matches!(dir.read(name, MAX_TEXT, &mut bytes), FileRead::Complete(_)).then_some(bytes)

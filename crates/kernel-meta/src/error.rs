@@ -8,14 +8,14 @@ use thiserror::Error;
 
 use crate::KernelFileKind;
 
-/// Why a view could not be opened or written.
+/// The reason why a view could not be opened or written.
 ///
-/// Whatever the error, every kernel of the view is as it was, as it should be, or without its `.json`, which a
-/// framework takes for a kernel that is not there.
+/// After any error, each kernel of the view is unchanged, completely written, or without its `.json`. Frameworks treat
+/// a kernel without a `.json` as missing.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ViewError {
-    /// The rank cannot be part of a directory's name.
+    /// The rank cannot be a part of a directory's name.
     #[error(
         "RANK_ID `{rank}` cannot name a directory: expected 1 to 200 characters of `A-Z a-z 0-9 _ . -`, neither `.` \
          nor `..`; set RANK_ID to the number of this rank, or unset it"
@@ -40,24 +40,24 @@ pub enum ViewError {
     Conflict {
         /// The stem.
         stem: String,
-        /// Which of its files.
+        /// The file of the kernel.
         part: KernelFileKind,
         /// The digest given first.
         first: Digest,
         /// The digest given later.
         second: Digest,
     },
-    /// The bytes of a file could not be had from the caller.
+    /// The caller could not load the bytes of a file.
     #[error("kernel `{stem}`: its {part} could not be loaded: {source}; build the kernel again")]
     Load {
         /// The stem.
         stem: String,
-        /// Which of its files.
+        /// The file of the kernel.
         part: KernelFileKind,
         /// The error of the caller's function.
         source: io::Error,
     },
-    /// The bytes that the caller gave are not those it announced.
+    /// The bytes from the caller do not have the announced digest or length.
     #[error(
         "kernel `{stem}`: its {part} is not what was announced: expected {expected_len} bytes with digest \
          {expected}, found {found_len} bytes with digest {found}; build the kernel again"
@@ -65,23 +65,23 @@ pub enum ViewError {
     Content {
         /// The stem.
         stem: String,
-        /// Which of its files.
+        /// The file of the kernel.
         part: KernelFileKind,
-        /// The digest announced.
+        /// The announced digest.
         expected: Digest,
-        /// The length announced.
+        /// The announced length, in bytes.
         expected_len: u64,
         /// The digest of the bytes.
         found: Digest,
-        /// The length of the bytes.
+        /// The number of bytes.
         found_len: u64,
     },
-    /// A file has the name of a directory.
+    /// A file is in the place of a directory.
     #[error(
         "`{path}` is in the way: expected a directory, found {found}; move it away, or choose another base"
     )]
     NotADirectory {
-        /// Where.
+        /// The path of the file.
         path: PathBuf,
         /// The kind of the file.
         found: &'static str,
@@ -91,9 +91,9 @@ pub enum ViewError {
     NotWritable {
         /// The operation, such as `create`.
         action: &'static str,
-        /// On what.
+        /// The path of the operation.
         path: PathBuf,
-        /// Why not.
+        /// The error of the system.
         source: io::Error,
     },
     /// The disk or the quota is full.
@@ -103,9 +103,9 @@ pub enum ViewError {
     NoSpace {
         /// The operation, such as `write`.
         action: &'static str,
-        /// On what.
+        /// The path of the operation.
         path: PathBuf,
-        /// Why not.
+        /// The error of the system.
         source: io::Error,
     },
     /// Another process kept the directory locked.
@@ -116,7 +116,7 @@ pub enum ViewError {
     Locked {
         /// The lock file.
         path: PathBuf,
-        /// How long we waited.
+        /// The time waited, in seconds.
         seconds: f64,
     },
     /// Another operation on a file failed.
@@ -124,26 +124,26 @@ pub enum ViewError {
     Io {
         /// The operation, such as `replace`.
         action: &'static str,
-        /// On what.
+        /// The path of the operation.
         path: PathBuf,
-        /// Why not.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
-/// The cause of a failed operation, by its help.
+/// The cause of a failed operation, as far as it decides the help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IoCause {
-    /// More space.
+    /// The disk or the quota is full.
     NoSpace,
-    /// The right to write.
+    /// This user may not write.
     NotWritable,
-    /// Something else.
+    /// Another cause.
     Other,
 }
 
 impl IoCause {
-    /// The cause of `error`.
+    /// Returns the cause of `error`.
     pub fn of(error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace,
@@ -154,7 +154,7 @@ impl IoCause {
 }
 
 impl ViewError {
-    /// The error for a failed operation, with the way out that its cause has.
+    /// Returns the error for a failed operation, with the help for its cause.
     pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>, source: impl Into<io::Error>) -> Self {
         let (path, source) = (path.into(), source.into());
         match IoCause::of(&source) {

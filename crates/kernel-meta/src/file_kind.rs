@@ -2,22 +2,22 @@
 
 use std::fmt;
 
-/// One of a kernel's three files.
+/// The kind of one of a kernel's three files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum KernelFileKind {
-    /// The `.o`.
+    /// The object, `.o`.
     Object,
-    /// The `.json`.
+    /// The description, `.json`.
     Json,
-    /// The `.info`.
+    /// The descriptor, `.info`.
     Info,
 }
 
 impl KernelFileKind {
-    /// The three, in the order of the manifest.
+    /// The three kinds, in the order of the manifest.
     pub const ALL: [Self; 3] = [Self::Object, Self::Json, Self::Info];
 
-    /// The suffix of the file's name, with its dot.
+    /// Returns the suffix of the file's name, with its dot.
     pub fn suffix(self) -> &'static str {
         match self {
             Self::Object => ".o",
@@ -26,12 +26,12 @@ impl KernelFileKind {
         }
     }
 
-    /// The stem of a file of this kind that is called `name`.
+    /// Returns the stem of the file called `name`, if it is of this kind.
     pub fn stem_of(self, name: &str) -> Option<&str> {
         name.strip_suffix(self.suffix())
     }
 
-    /// The file's name.
+    /// Returns the name of the file of this kind with this stem.
     pub fn of(self, stem: &str) -> String {
         [stem, self.suffix()].concat()
     }

@@ -1,5 +1,5 @@
-//! Whether a directory holds kernels that we did not write, in it or anywhere below: frameworks nest such directories, as in
-//! `kernel_meta/kernel_meta_<process>/kernel_meta`.
+//! The search for foreign kernels in a directory and in all directories below it: frameworks nest such directories, as
+//! in `kernel_meta/kernel_meta_<process>/kernel_meta`.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +15,8 @@ use crate::view_dir::{NameEntry, ViewDir};
 use crate::{KernelFileKind, KernelFiles, LeftReason, ViewError};
 
 impl Looker<'_, '_> {
-    /// Why the directory is another's, if it is: a file of a kernel that is not ours, or what cannot be looked into. `given`
-    /// are kernels to be placed there.
+    /// Returns the reason why the directory belongs to another program, if it does: a file of a foreign kernel, or a
+    /// path that cannot be read. `given` are the kernels that are to be written there.
     ///
     /// # Errors
     /// As [`decide`](Self::decide).
@@ -27,7 +27,7 @@ impl Looker<'_, '_> {
         self.foreign_below(given, "", 0)
     }
 
-    /// The same of the directory at `path` in the view's, so many levels `deep`.
+    /// Searches the directory of this looker, which is at `path` in the view, at depth `deep`.
     fn foreign_below(
         &mut self,
         given: &BTreeMap<&str, &KernelFiles<'_>>,
@@ -77,7 +77,7 @@ impl Looker<'_, '_> {
         Ok(None)
     }
 
-    /// The same of a directory in this one, which may have a manifest of its own.
+    /// Searches a directory in this one, which may have a manifest of its own.
     fn nested(&mut self, below: &ViewDir, path: &str, deep: usize) -> Result<Option<LeftReason>, ViewError> {
         let text = below.read(manifest::NAME).map(|(bytes, _)| bytes).unwrap_or_default();
         let manifest = Manifest::parse(&text);
@@ -87,7 +87,7 @@ impl Looker<'_, '_> {
         found
     }
 
-    /// Whether a file of no kernel that is given is what we wrote.
+    /// Returns whether we wrote a file of a kernel that is not among the given ones.
     fn is_own(&mut self, stem: &str, part: KernelFileKind) -> bool {
         let Some(record) = self.manifest.kernels.get(stem) else {
             return is_stored(self.dir, stem, self.stored);

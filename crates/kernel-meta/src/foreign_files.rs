@@ -10,21 +10,21 @@ use crate::{ForeignKernel, KernelFiles, LeftReason, RunId};
 
 /// Judges files that a [`View`](crate::View) did not write, and keeps those that it replaces.
 pub trait ForeignFiles: fmt::Debug + Send + Sync {
-    /// Judges the files of the kernel's name in `dir`. `is_ours` says whether one of them is ours, by the manifest.
-    /// Returns what is wrong with them if they are structurally damaged, so that `kernel` may replace them.
+    /// Judges the files with the kernel's name in `dir`. `is_ours` states whether one of them is ours, by the manifest.
+    /// If they are structurally damaged, so that `kernel` may replace them, returns their problem.
     ///
     /// # Errors
-    /// The reason for which they are left as they are.
+    /// The reason why the files must stay.
     fn judge(&self, dir: &Dir, kernel: &KernelFiles<'_>, is_ours: bool) -> Result<String, LeftReason>;
 
-    /// The problem of a descriptor (`.info`), if it is damaged.
+    /// Returns the problem of a descriptor (`.info`) if it is damaged.
     fn descriptor_problem(&self, descriptor: &[u8]) -> Option<String>;
 
     /// Moves the files of `sets` out of the directory at `path`, whose build lock the caller holds, so that they can be
-    /// restored. Unless `force`, files that a process has open are left: it may still write to them.
+    /// restored. Unless `force`, files that a process has open are left, since it may still write to them.
     ///
     /// # Errors
-    /// Nothing was moved, for this reason.
+    /// The reason why no file was moved.
     fn quarantine(
         &self,
         fs: &Fs,
@@ -38,28 +38,29 @@ pub trait ForeignFiles: fmt::Debug + Send + Sync {
 /// The outcome of [`ForeignFiles::quarantine`].
 #[derive(Debug, Default)]
 pub struct QuarantineOutcome {
-    /// For each set, in the order given, why none of its files was moved, if so.
+    /// The outcome of each set, in the given order: an error is the reason why none of its files was moved.
     pub outcomes: Vec<Result<(), LeftReason>>,
-    /// The directory of the files that were moved, if any was.
+    /// The directory to which files were moved, if any were.
     pub dir: Option<PathBuf>,
 }
 
 /// The files of one kernel that a view is about to replace.
 #[derive(Debug)]
 pub struct Replaced {
-    /// The files to quarantine, in the state in which they were judged and in this order: the description first.
+    /// The files to quarantine with the states in which they were judged, in the order of the moves: the description
+    /// first.
     pub files: Vec<(String, FileState)>,
-    /// Files that the view writes under free names.
+    /// The names of files that the view writes where none exist.
     pub made: Vec<String>,
-    /// The object and its digest, if it stays.
+    /// The name and digest of the object, if it stays.
     pub stays: Option<(String, Digest)>,
-    /// The kernel's line in the manifest until now.
+    /// The kernel's current line in the manifest.
     pub listed: Option<String>,
-    /// Why they are replaced.
+    /// The reason for the replacement.
     pub why: String,
 }
 
-/// Leaves all files that a view did not write.
+/// An implementation that leaves all foreign files.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LeaveForeign;
 

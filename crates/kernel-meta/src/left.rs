@@ -1,86 +1,86 @@
-//! Kernels that a view does not write, and why.
+//! Kernels that a view does not write, with the reasons.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// A kernel that was not written, because of files with its name or beside it.
+/// A kernel that was not written, because of existing files with its name or in its directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeftKernel {
-    /// The name of its files, without suffix.
+    /// The name of the kernel's files, without suffix.
     pub stem: String,
-    /// The reason.
+    /// The reason why the kernel was not written.
     pub reason: LeftReason,
 }
 
-/// Why a kernel was not written to a view.
+/// The reason why a kernel was not written to a view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LeftReason {
-    /// A valid kernel that is not ours has its name.
+    /// A valid foreign kernel has the kernel's name.
     Foreign(ForeignKernel),
-    /// Files that are not ours and damaged have its name, and it is not built for the chip that its descriptor names.
+    /// Damaged foreign files have the kernel's name, and the kernel is not for the chip that its descriptor names.
     DamagedForOther {
-        /// Their problem.
+        /// The problem of the files.
         problem: String,
     },
-    /// It is built for another target than its descriptor names, which the user did not choose, and the directory holds a
-    /// kernel that is not ours.
+    /// The kernel is for another target than its descriptor names, the user did not choose that target, and the
+    /// directory holds a foreign kernel.
     ForeignDirectory {
-        /// A file of such a kernel.
+        /// A file of the foreign kernel.
         file: String,
     },
-    /// It is built for another target than its descriptor names, which the user did not choose, and whether the directory
-    /// holds a kernel that is not ours cannot be seen.
+    /// The kernel is for another target than its descriptor names, the user did not choose that target, and the
+    /// directory cannot be searched for foreign kernels.
     UnreadableDirectory {
         /// The path in the directory that cannot be read.
         path: String,
-        /// Why not.
+        /// The error.
         problem: String,
     },
-    /// It was compiled for debugging, and a kernel that was not has its name.
+    /// The kernel was compiled for debugging, and a kernel with its name was not.
     Release,
-    /// The files with its name may be in progress.
+    /// The files with the kernel's name may be in progress.
     InProgress(InUse),
-    /// A link, a directory or a pipe has the name of one of its files.
+    /// A link, a directory or a pipe has the name of one of the kernel's files.
     NotAFile {
-        /// The file's name.
+        /// The name of the file.
         file: String,
     },
-    /// A file with its name cannot be read.
+    /// A file with the kernel's name cannot be read.
     Unreadable {
-        /// The file's name.
+        /// The name of the file.
         file: String,
         /// The error of the system.
         problem: String,
     },
-    /// Another program wrote a file with its name meanwhile.
+    /// Another program wrote a file with the kernel's name meanwhile.
     Changed {
-        /// The file's name.
+        /// The name of the file.
         file: String,
     },
-    /// The files with its name cannot be quarantined.
+    /// The files with the kernel's name cannot be quarantined.
     NotKept {
-        /// Why not.
+        /// The error.
         problem: String,
     },
 }
 
-/// The use of a file.
+/// The reason why the files of a kernel may be in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum InUse {
-    /// It was written less than half an hour ago.
+    /// A file was written less than half an hour ago.
     RecentlyWritten {
-        /// Seconds since it was.
+        /// The time since the write, in seconds.
         seconds: u64,
     },
-    /// A process has one of its files open.
+    /// A process has one of the files open.
     Open {
-        /// Its number.
+        /// The number of the process.
         process: u32,
     },
-    /// A process holds its lock.
+    /// A process holds the kernel's lock.
     Locked,
 }
 
@@ -95,7 +95,7 @@ impl fmt::Display for InUse {
 }
 
 impl LeftReason {
-    /// A word for programs.
+    /// Returns the name of the reason in JSON output.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Foreign(_) => "foreign",
@@ -150,13 +150,13 @@ impl fmt::Display for LeftReason {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ForeignKernel {
-    /// The machine that its object is for.
+    /// The machine of the object, if the object could be read.
     pub machine: Option<String>,
-    /// `e_flags` of its object.
+    /// The `e_flags` of the object, if it could be read.
     pub flags: Option<u32>,
-    /// The architecture that these name.
+    /// The architecture that machine and flags name, if known.
     pub architecture: Option<&'static str>,
-    /// The chip that the descriptor beside it names.
+    /// The chip that the kernel's descriptor names.
     pub chip: Option<String>,
 }
 
@@ -180,17 +180,17 @@ impl fmt::Display for ForeignKernel {
     }
 }
 
-/// A directory of kernels, or one above it, in which another user may write.
+/// A directory of kernels, or a directory above it, in which another user may write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DirectoryRisk {
     /// The directory.
     pub path: PathBuf,
-    /// The user that owns it.
+    /// The user ID of the directory's owner.
     pub owner: u32,
-    /// The user that this process runs as.
+    /// The user ID of this process.
     pub user: u32,
-    /// Its permissions.
+    /// The permission bits of the directory.
     pub mode: u32,
 }
 

@@ -1,8 +1,8 @@
-//! The directories that frameworks read their kernels from, kept equal to what was built.
+//! Writes built kernels to the directories from which frameworks read them.
 //!
-//! MindSpore and related frameworks look for compiled operators in one directory for each rank. A [`View`] is that
-//! directory. [`View::materialise`] writes kernels there, restores files that are missing or damaged, and leaves the
-//! others as they are:
+//! MindSpore and related frameworks look for compiled operators in one directory for each rank. A [`View`] is such a
+//! directory. [`View::materialise`] writes kernels to it, repairs kernels with missing or damaged files, and leaves all
+//! other files as they are:
 //!
 //! ```text
 //! <base>/                          MS_COMPILER_CACHE_PATH; if unset, the working directory
@@ -19,36 +19,38 @@
 //!
 //! # Guarantees
 //!
-//! - **A `.json` is never beside an unfinished `.o`**, whenever a process is killed. To replace a kernel, the view removes
-//!   its `.json`, renames a complete `.o` and `.info` into place, and the new `.json` last. Frameworks treat a kernel
-//!   without a `.json` as missing.
-//! - **A foreign kernel is never replaced.** A file is written only where there is nothing, where the existing file is
-//!   ours, or where it is structurally damaged and the kernel is for the chip that its descriptor names. Ours is what the
-//!   manifest lists by its digest; where the manifest was lost, what is in the caller's [store](View::replace_adopting).
-//!   The manifest is written before the files, with the digests of the old and the new ones, so that this holds after a
-//!   kill at any instant. All else is left, and the [report](ViewReport::left) says why. One module decides, and
-//!   one writes.
-//! - **Foreign files that are replaced are kept**: damaged ones, and with [`View::with_replace`] any, are handed to
-//!   [`ForeignFiles::quarantine`], from where they can be restored. So are *adopted* kernels: those that were right
-//!   before the view wrote them.
-//! - **Nothing that another program writes meanwhile is overwritten.** Files get their names only where those are free. A
-//!   file that is to go is renamed first, and removed only if its digest is that of what the view wrote.
-//! - **Intact means equal to what was given**, not consistent in itself. The one exception is `build_result` in the
-//!   `.json`, which MindSpore adds by rewriting the file; a `.json` with it is kept as it is.
-//! - **An intact file costs one stat.** The manifest records which file was read and found intact. A file whose
-//!   device, inode, size and times are unchanged is not read again, and its bytes are not asked for. A file that
-//!   changed within two seconds of being recorded is not trusted, because its times could hide another change.
-//! - **Only our own files are removed**: kernels in the manifest whose slots (see [`KernelFiles::slot`]) all went to
-//!   other kernels, older than 30 minutes, unchanged, and not adopted. Nothing else is touched, and no link is followed. A
-//!   kernel for debugging takes neither the slot nor the name of one that is not.
-//! - **Files are as readable as frameworks make them**: 0640, directories 0750, less the umask.
+//! - **No `.json` is ever beside an unfinished `.o`**, even if a process is killed. To replace a kernel, the view
+//!   removes its `.json`, renames a complete `.o` and `.info` into place, and the new `.json` last. Frameworks treat a
+//!   kernel without a `.json` as missing.
+//! - **A valid foreign kernel is never replaced**, unless [`View::with_replace`] is set. An existing file is replaced
+//!   only if it is ours, or if it is structurally damaged and the new kernel is for the chip that its descriptor names.
+//!   A file is ours if the manifest lists its digest; after the loss of the manifest, a kernel is ours if the caller's
+//!   [store](View::replace_adopting) has it. The manifest is written before the files, with the digests of the old and
+//!   the new ones, so that this holds after a kill at any instant. All other files stay, and the
+//!   [report](ViewReport::left) has the reasons.
+//! - **Replaced foreign files are kept.** Damaged ones, and any with [`View::with_replace`], go to
+//!   [`ForeignFiles::quarantine`], from where they can be restored. *Adopted* files go there, too: another program
+//!   wrote them, with the content that the view was to write.
+//! - **No file that another program writes meanwhile is overwritten.** A new file gets its name only if the name is
+//!   free. A file that is to be removed is renamed first, and removed only if its digest is that of a file that the
+//!   view wrote.
+//! - **A file is intact if it equals the given content.** A consistent kernel with other content is not intact. The one
+//!   exception is `build_result` in the `.json`, which MindSpore adds by rewriting the file: such a `.json` is kept.
+//! - **An intact file costs one stat.** The manifest records the state of each file that was read and found intact. A
+//!   file with the same device, inode, size and times is not read again, and its content is not requested from the
+//!   caller. The state of a file that changed within the last two seconds is not recorded, because another change might
+//!   leave the same times.
+//! - **Only our own files are removed**: those of kernels in the manifest that are unchanged, not adopted, older than
+//!   30 minutes, and whose slots (see [`KernelFiles::slot`]) were all given to other kernels. No link is followed. A
+//!   kernel that was compiled for debugging takes neither a slot nor a name from a kernel that was not.
+//! - **Files have the modes that frameworks use**: 0640, directories 0750, less the umask.
 //!
-//! The price of the first guarantee: while a kernel is being replaced, a reader may find it missing.
+//! The cost of the first guarantee: while a kernel is being replaced, a reader may find it missing.
 //!
-//! A view does not know where kernels come from, whether they are valid, or what a network is. It never reads the
-//! environment: the caller names base and rank. It never reads or writes the store: the caller looks up what the view must
-//! know of it ([`StoredKernels`]). What it must know about foreign files it asks [`ForeignFiles`]; by default it leaves
-//! them all.
+//! A view does not know the origin of kernels, whether they are valid, or which network they belong to. A view never
+//! reads the environment: the caller passes the base and the rank. A view never reads or writes a store: the caller
+//! looks up kernels for it ([`StoredKernels`]). A view has foreign files judged by [`ForeignFiles`]; by default, all of
+//! them are left.
 //!
 //! ```
 //! use opkeep_digest::Digest;

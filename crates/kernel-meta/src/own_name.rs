@@ -1,22 +1,22 @@
-//! Names that only opkeep uses. No framework reads files with these names.
+//! File names that only opkeep uses. No framework reads files with these names.
 
 use std::ffi::OsStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The depth below which directories are not entered.
+/// The maximum depth to which directories are searched.
 pub const MAX_DEPTH: usize = 128;
 /// The suffix of a quarantine's name.
 pub const QUARANTINE: &str = ".opkeep-quarantine";
 /// The prefix of temporary files, of displaced files and of the manifest.
 pub(crate) const OWN: &str = ".opkeep-";
-/// The name of a displaced file is this prefix, a process, a number, the name that it had, and a suffix that no framework
-/// reads.
+/// The prefix of displaced files. The name continues with a process, a number, the former name, and a suffix that no
+/// framework reads.
 const OLD: &str = ".opkeep-old-";
 const OLD_END: &str = ".old";
 
-/// A new name for a file called `name` while it is displaced. Its number is the time: on another host, or in another
-/// container, a process with the same number may work in the directory.
+/// Returns a new name for the file called `name` while it is displaced. The number in it is the time, since on another
+/// host or in another container, a process with the same number may work in the directory.
 pub(crate) fn displaced_as(name: &str) -> String {
     static LAST: AtomicU64 = AtomicU64::new(0);
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -26,7 +26,7 @@ pub(crate) fn displaced_as(name: &str) -> String {
     format!("{OLD}{}-{number}-{name}{OLD_END}", std::process::id())
 }
 
-/// The name that a displaced file had.
+/// Returns the former name of the displaced file `old`; `None` if `old` is not the name of a displaced file.
 pub(crate) fn displaced_name(old: &str) -> Option<&str> {
     let mut parts = old.strip_prefix(OLD)?.strip_suffix(OLD_END)?.splitn(3, '-');
     let is_number =
@@ -35,7 +35,7 @@ pub(crate) fn displaced_name(old: &str) -> Option<&str> {
     parts.next().filter(|name| numbered && !name.is_empty())
 }
 
-/// Whether a directory of this name is a quarantine.
+/// Returns whether a directory with this name is a quarantine.
 pub fn is_quarantine(name: &OsStr) -> bool {
     name.as_encoded_bytes().ends_with(QUARANTINE.as_bytes())
 }

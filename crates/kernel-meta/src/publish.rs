@@ -1,13 +1,14 @@
-//! Writing a kernel's files: complete, in the one order in which no reader meets a `.json` before its `.o`, and never
-//! over what another program wrote meanwhile.
+//! Writes a kernel's files: complete, in the one order in which no reader finds a `.json` before its `.o`, and never
+//! over a file that another program writes meanwhile.
 //!
-//! A name is taken only where it is free. What is to be replaced is renamed (*displaced*), compared, and only then
-//! removed. The manifest is written and synced first, with the digest of what is replaced beside the new one, and with
-//! the identity of the complete file that waits for the name: so after a kill, an equal file of another program is not
-//! taken for ours. If another program writes one of the files meanwhile, what was published is removed again, if it is
-//! still the same file, and displaced files are restored. Foreign files that were replaced stay in quarantine.
+//! A file gets its name only if the name is free. A file that is to be replaced is renamed (*displaced*), compared, and
+//! only then removed. Before that, the manifest is written and synced, with the digests of the replaced and the new
+//! file, and with the state of the complete file that waits for the name: so after a kill, an equal file of another
+//! program does not count as ours. If another program writes one of the files meanwhile, the published files are
+//! removed again, if they are still the same, and displaced files are restored. Foreign files that were replaced stay
+//! in quarantine.
 //!
-//! No check closes the moment between it and the rename; each check is repeated after the rename.
+//! Another program may act between a check and the rename, so each check is repeated after the rename.
 
 use opkeep_digest::Digest;
 
@@ -17,29 +18,29 @@ use crate::view_dir::{StagedFile, ViewDir};
 use crate::{KernelFileKind, KernelFiles, LeftReason, ViewError};
 use opkeep_fs::FileState;
 
-/// Complete files that wait for their names, by part.
+/// The complete files of a kernel that wait for their names, indexed by `KernelFileKind`; `None` if a file stays.
 #[derive(Debug)]
 pub struct Staged<'a>([Option<StagedFile<'a>>; 3]);
 
 impl<'a> Staged<'a> {
-    /// The files of a kernel that has all three.
+    /// Returns the files of a kernel of which all three are written.
     pub fn of(files: [StagedFile<'a>; 3]) -> Self {
         Self(files.map(Some))
     }
 
-    /// Brings the bytes to the disk.
+    /// Makes the bytes of all files durable.
     pub(crate) fn sync(&mut self) -> Result<(), ViewError> {
         self.0.iter_mut().flatten().try_for_each(StagedFile::sync)
     }
 
-    /// Which files they are.
+    /// Returns the kind and state of each file.
     pub fn identities(&self) -> Result<Vec<(KernelFileKind, FileState)>, ViewError> {
         let staged = KernelFileKind::ALL.into_iter().zip(&self.0);
         staged.filter_map(|(part, temp)| Some(temp.as_ref()?.state().map(|it| (part, it)))).collect()
     }
 }
 
-/// Writes the files that a kernel lacks under temporary names.
+/// Writes those files of a kernel that are missing or must be replaced, under temporary names.
 pub(crate) fn stage<'a>(
     dir: &'a ViewDir,
     kernel: &KernelFiles<'_>,
@@ -47,7 +48,7 @@ pub(crate) fn stage<'a>(
 ) -> Result<Staged<'a>, ViewError> {
     let mut staged = [None, None, None];
     for part in KernelFileKind::ALL.into_iter().filter(|part| placement.acts[*part as usize].writes()) {
-        // MindSpore's additions to a description survive the loss of the object.
+        // If only the object was lost, MindSpore's additions to the description are kept.
         let kept = placement.json.as_deref().filter(|_| part == KernelFileKind::Json);
         staged[part as usize] = Some(match kept {
             Some(kept) => dir.stage(kept)?,
@@ -57,8 +58,9 @@ pub(crate) fn stage<'a>(
     Ok(Staged(staged))
 }
 
-/// Gives the files of a kernel their names, in place of ours. If another program wrote there meanwhile, its files stay, ours
-/// return where they fit, and this returns the reason. Foreign files that were replaced stay in quarantine.
+/// Gives the staged files of a kernel their names, and replaces our older ones. If another program wrote one of the
+/// files meanwhile, its file stays, our older files get their names back where they fit, and the reason is returned.
+/// Foreign files that were replaced stay in quarantine.
 pub(crate) fn publish(
     dir: &ViewDir,
     kernel: &KernelFiles<'_>,
@@ -82,8 +84,8 @@ pub(crate) fn publish(
     outcome
 }
 
-/// Gives the files of a kernel with these `digests` their names, all of which must be free. If another program writes there
-/// meanwhile, its files stay, ours are removed, and this returns the reason.
+/// Gives the files of a kernel with these `digests` their names, which must all be free. If another program writes one
+/// of the files meanwhile, its file stays, ours are removed, and the reason is returned.
 pub fn publish_new(
     dir: &ViewDir,
     stem: &str,
@@ -101,8 +103,7 @@ pub fn publish_new(
     outcome
 }
 
-/// Displaces the files of ours that are replaced, the description first. Stops at one that was changed, and returns the
-/// reason.
+/// Displaces our files that are to be replaced, the description first. Stops at a changed file, and returns the reason.
 fn displace(
     dir: &ViewDir,
     kernel: &KernelFiles<'_>,
@@ -121,8 +122,8 @@ fn displace(
     Ok(None)
 }
 
-/// Gives complete files their names, the description last, and only beside its object. Stops where another program wrote
-/// one of them, and returns the reason.
+/// Gives complete files their names, the description last, and only beside its object. Stops if another program wrote
+/// one of the files, and returns the reason.
 fn publish_staged(
     dir: &ViewDir,
     stem: &str,
@@ -134,7 +135,8 @@ fn publish_staged(
     let has_json = staged[KernelFileKind::Json as usize].is_some();
     let expected = digests[KernelFileKind::Object as usize];
     let has_object = || dir.digest(&file).is_ok_and(|(digest, _)| digest == expected);
-    // As frameworks write them: readers look for the description, so what it describes must be complete before it.
+    // This is the order of frameworks: readers look for the description, so the described files must be complete before
+    // it.
     for part in [KernelFileKind::Info, KernelFileKind::Object, KernelFileKind::Json] {
         if has_json && dir.exists(&description) {
             return Ok(Some(LeftReason::Changed { file: description }));
@@ -149,7 +151,7 @@ fn publish_staged(
             return Ok(Some(LeftReason::Changed { file: name }));
         }
         published.push((part, identity));
-        // Between the look and the rename, another program may have written the object.
+        // Between the check and the rename, another program may have written the object.
         if part == KernelFileKind::Json && !has_object() {
             return Ok(Some(LeftReason::Changed { file }));
         }
@@ -157,7 +159,7 @@ fn publish_staged(
     Ok(None)
 }
 
-/// Removes the `published` files of a kernel that is not written after all, and restores the `displaced` ones.
+/// Removes the `published` files of a kernel that could not be written completely, and restores the `displaced` ones.
 fn take_back(
     dir: &ViewDir,
     stem: &str,
@@ -165,7 +167,7 @@ fn take_back(
     published: &[(KernelFileKind, FileState)],
     displaced: &[(KernelFileKind, OldFile)],
 ) {
-    // Best effort: the next build settles the rest.
+    // Best effort: the next build settles the remaining files.
     for (part, identity) in published.iter().rev() {
         let _ = dir.take_back(&part.of(stem), identity, &digests[*part as usize]);
     }

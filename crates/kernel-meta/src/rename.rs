@@ -1,4 +1,4 @@
-//! Renaming a file between directories without ever replacing another one.
+//! Renames files between directories without ever replacing a file.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use crate::own_name::{OWN, displaced_as};
 
-/// Moves a file to a name that must be free.
+/// Renames `name` in `from` to `new` in `to`. Returns an error if `new` exists.
 pub fn rename_new(from: &Dir, name: &str, to: &Dir, new: &str) -> io::Result<()> {
     match from.rename_new(name, to, new) {
         Err(error) if cannot_rename_new(&error) => rename_by_link(from, name, to, new),
@@ -15,11 +15,12 @@ pub fn rename_new(from: &Dir, name: &str, to: &Dir, new: &str) -> io::Result<()>
     }
 }
 
-/// The same where a rename always replaces: a link never does.
+/// Does the same with a hard link, which never replaces a file, where the system has no such rename.
 fn rename_by_link(from: &Dir, name: &str, to: &Dir, new: &str) -> io::Result<()> {
     let Err(error) = from.link(name, to, new) else { return remove_linked(from, name, to, new) };
     match Errno::from_io_error(&error) {
-        // Neither links nor such renames: what remains is to look.
+        // The file system has neither links nor renames that fail for an existing name, so the only protection is a
+        // check.
         Some(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS) if !to.may_exist(new) => {
             from.rename(name, to, new)
         }
@@ -28,26 +29,26 @@ fn rename_by_link(from: &Dir, name: &str, to: &Dir, new: &str) -> io::Result<()>
     }
 }
 
-/// Removes the name `name` of a file that is called `new`, too. Another program may have given that name to a file of its
-/// own: so it is renamed, and compared, before it is removed. A call that is killed in between leaves a displaced file.
+/// Removes the name `name` of a file that also has the name `new`. Another program may have replaced the file called
+/// `name`, so that name is changed and compared before it is removed. A kill in between leaves a displaced file.
 fn remove_linked(from: &Dir, name: &str, to: &Dir, new: &str) -> io::Result<()> {
-    // No other program uses our names.
+    // No other program uses our names, so the file cannot be another one.
     if name.starts_with(OWN) {
         return from.remove(name);
     }
     let old = displaced_as(name);
     match from.rename(name, from, &old) {
         Ok(()) if is_same(from, &old, to, new) => from.remove(&old),
-        // If the name was taken once more, the file stays displaced.
+        // If another program took the name again, the file stays displaced.
         Ok(()) => from.link(&old, from, name).map_or(Ok(()), |()| from.remove(&old)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        // What remains is to remove it as it is.
+        // The name for displacing would be too long, so the file is removed without a comparison.
         Err(error) if Errno::from_io_error(&error) == Some(Errno::NAMETOOLONG) => from.remove(name),
         Err(error) => Err(error),
     }
 }
 
-/// Whether two names are of one file.
+/// Returns whether two names are those of one file.
 fn is_same(dir: &Dir, one: &str, there: &Dir, other: &str) -> bool {
     let look = |dir: &Dir, name| dir.look(name).ok().map(|found| found.state);
     look(there, other).is_some_and(|other| FileState::are_of([look(dir, one), look(dir, one)], &other))
@@ -111,7 +112,7 @@ mod tests {
             assert!(!is_taken || fs::read(path(name)).unwrap() == b"theirs");
             assert_eq!(fs::read(path("b")).unwrap(), b"ours");
             let _ = fs::remove_file(path(name));
-            // Removed by another program, it is gone as well.
+            // It is no error if another program has removed the name.
             remove_linked(&dir, "a", &dir, "b").unwrap();
         }
     }

@@ -8,25 +8,28 @@ use crate::left::{DirectoryRisk, LeftKernel};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ViewReport {
-    /// Kernels of which at least one file was written.
+    /// The number of kernels of which at least one file was written.
     pub written: usize,
-    /// Kernels whose files all were intact.
+    /// The number of kernels whose files were all intact.
     pub intact: usize,
-    /// Superseded and withdrawn kernels that were removed.
+    /// The number of superseded or withdrawn kernels that were removed.
     pub removed: usize,
-    /// Files that were read for a comparison. The manifest makes that unnecessary for most.
+    /// The number of files that were read for a comparison. Most files need no reading, since the manifest has their
+    /// states.
     pub read: usize,
-    /// Whether other writers were kept out. False on a file system without locks: names are still replaced whole.
+    /// Whether this process held the directory's lock. False on a file system without locks: even then, each file is
+    /// replaced as a whole.
     pub locked: bool,
-    /// Whether the manifest could be kept. If not, the next call reads every file, and may not know what is ours.
+    /// Whether the manifest could be written. If not, the next call reads every file, and may not know which files are
+    /// ours.
     pub recorded: bool,
-    /// Kernels that were not written, because of files with their names or beside them.
+    /// Kernels that were not written, because of existing files with their names or in their directory.
     pub left: Vec<LeftKernel>,
     /// The quarantine of the replaced foreign files, if there are any.
     pub quarantine: Option<PathBuf>,
     /// Displaced files that could not be restored, by their current names: the name is taken, or the kernel's other file
     /// does not fit. They stay in the directory, and no call removes them.
     pub displaced: Vec<String>,
-    /// Why the directory cannot be relied on.
+    /// The directory in which another user may write, if there is one: the kernels cannot be relied on.
     pub risk: Option<DirectoryRisk>,
 }

@@ -1,15 +1,16 @@
-//! The name of one run of repair.
+//! The name of a run of repair.
 
 use std::ffi::OsStr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A run of repair. All caches that it repairs have a quarantine of this name, so that they can be undone together.
+/// The name of a run of repair. The quarantines of all caches that the run repairs have this name, so that the run can
+/// be undone as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunId(String);
 
 impl RunId {
-    /// A run that begins now: `<UTC>-<process>`.
+    /// Returns the name of a run that begins now: `<UTC>-<process>`.
     pub fn now() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -20,12 +21,12 @@ impl RunId {
         })
     }
 
-    /// The name.
+    /// Returns the name as text.
     pub fn name(&self) -> &str {
         &self.0
     }
 
-    /// Whether a directory of this name belongs to a run. Other programs may have theirs beside it.
+    /// Returns whether `name` is that of a run's directory. Other programs may have directories beside it.
     pub fn is_dir_name(name: &OsStr) -> bool {
         let parts = |name: &str| {
             let (stamp, numbers) = name.split_once('-')?;
@@ -40,8 +41,8 @@ impl RunId {
         name.to_str().and_then(parts).is_some()
     }
 
-    /// The run that a directory of this name is of, and its place in that: one run may have several, such as
-    /// `<UTC>-<process>` and `<UTC>-<process>-2`.
+    /// Returns the run to which the directory `name` belongs, and a key for the order of its directories: one run may
+    /// have several, such as `<UTC>-<process>` and `<UTC>-<process>-2`.
     pub fn order_of(name: &OsStr) -> (String, Vec<u64>) {
         let name = name.to_string_lossy();
         let (stamp, numbers) = name.split_once('-').unwrap_or((&name, ""));
@@ -51,10 +52,10 @@ impl RunId {
     }
 }
 
-/// The format of times, with 0 for any digit.
+/// The format of the time in a name, with 0 for any digit.
 const STAMP: &str = "00000000T000000.000Z";
 
-/// A time since 1970 in UTC, so that later ones are greater as text: `20260901T120000.000Z`.
+/// Returns a time since 1970 as UTC text, in which later times are greater: `20260901T120000.000Z`.
 fn stamp(since: Duration) -> String {
     let (days, seconds) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
     let (year, month, day) = date(days);
@@ -62,7 +63,7 @@ fn stamp(since: Duration) -> String {
     format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}.{:03}Z", since.subsec_millis())
 }
 
-/// Year, month and day of a day since 1970.
+/// Returns the year, month and day of a day since 1970.
 fn date(days: u64) -> (u64, u64, u64) {
     let is_leap = |year: u64| year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400);
     // The calendar repeats every 400 years.

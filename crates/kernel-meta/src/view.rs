@@ -1,4 +1,4 @@
-//! The directory where a framework's rank reads its kernels.
+//! The directory from which a framework's rank reads its kernels.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use crate::stored::{NoStore, StoredKernels};
 use crate::view_dir::ViewDir;
 use opkeep_fs::Fs;
 
-/// How long a writer waits for another one, unless [`View::with_lock_timeout`] says otherwise.
+/// The maximum time that a writer waits for another one, unless [`View::with_lock_timeout`] sets another.
 pub const DEFAULT_LOCK_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The directory where a framework's rank reads its kernels.
+/// The directory from which a framework's rank reads its kernels.
 #[derive(Clone, Debug)]
 pub struct View {
     dir: PathBuf,
@@ -35,9 +35,9 @@ pub struct View {
 }
 
 impl View {
-    /// The view of the rank `rank` under `base`, with its directories created.
+    /// Returns the view of the rank `rank` under `base`, and creates its directories.
     ///
-    /// A relative `base` is resolved now.
+    /// A relative `base` is resolved against the current working directory.
     ///
     /// # Errors
     /// [`ViewError`], if `rank` cannot be part of a directory's name, or if the directory cannot be created and written.
@@ -47,7 +47,7 @@ impl View {
         Ok(view)
     }
 
-    /// The view of the rank `rank` under `base`. Nothing is made before kernels are placed there.
+    /// Returns the view of the rank `rank` under `base`. Nothing is created before kernels are written.
     ///
     /// # Errors
     /// [`ViewError`], if `rank` cannot be part of a directory's name.
@@ -58,7 +58,7 @@ impl View {
         Self::at(&base.join(format!("rank_{rank}")).join("kernel_meta"))
     }
 
-    /// The view that is the directory `dir`. Nothing is made before kernels are placed there.
+    /// Returns the view in the directory `dir`. Nothing is created before kernels are written.
     ///
     /// # Errors
     /// [`ViewError`], if a relative `dir` cannot be located.
@@ -68,57 +68,57 @@ impl View {
         Ok(Self { dir, lock_timeout: DEFAULT_LOCK_TIMEOUT, policy, foreign: Arc::new(LeaveForeign), run, fs })
     }
 
-    /// The same view, waiting at most `lock_timeout` for other writers.
+    /// Sets the maximum time to wait for other writers.
     #[must_use]
     pub fn with_lock_timeout(self, lock_timeout: Duration) -> Self {
         Self { lock_timeout, ..self }
     }
 
-    /// The same view, in which kernels that are not ours are replaced, too. What is replaced goes to quarantine.
+    /// Sets whether foreign kernels are replaced, too. The replaced files go to quarantine.
     #[must_use]
     pub fn with_replace(mut self, replace: bool) -> Self {
         self.policy.replace = replace;
         self
     }
 
-    /// The same view, for kernels whose target the user did not choose: a directory that holds a kernel that is not ours is
-    /// left as it is, unless the kernels are for the chips that their descriptors name.
+    /// Sets whether the target of the kernels was guessed, not chosen by the user: then, in a directory with foreign
+    /// kernels, only kernels for the chips that their descriptors name are written.
     #[must_use]
     pub fn with_guessed_target(mut self, guessed: bool) -> Self {
         self.policy.guessed = guessed;
         self
     }
 
-    /// The same view, with files that it did not write judged and kept by `foreign`. By default, they are all left.
+    /// Sets the judge and keeper of files that the view did not write. By default, all such files are left.
     #[must_use]
     pub fn with_foreign_files(mut self, foreign: Arc<dyn ForeignFiles>) -> Self {
         self.foreign = foreign;
         self
     }
 
-    /// The same view, with what is replaced kept under `run`: one undo restores all of a run.
+    /// Sets the run under which replaced files are quarantined, so that one undo restores all files of the run.
     #[must_use]
     pub fn with_run(mut self, run: RunId) -> Self {
         self.run = run;
         self
     }
 
-    /// The same view, changed through `fs`: a test watches each call, and may refuse it.
+    /// Sets the file system through which the view makes changes: a test can watch each call, and fail it.
     #[must_use]
     pub fn with_fs(self, fs: Fs) -> Self {
         Self { fs, ..self }
     }
 
-    /// The directory, as an absolute path.
+    /// Returns the directory, as an absolute path.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Writes `kernels` to the directory: files that are missing, damaged or older ones of ours. Removes superseded kernels.
-    /// Foreign files are left and reported.
+    /// Writes those files of `kernels` to the directory that are missing or damaged, or of which an older version of
+    /// ours exists. Removes superseded kernels. Foreign files are left and reported.
     ///
-    /// All kernels of a network are written under one lock. Any number of processes may call this repeatedly; a deleted
-    /// directory is created again. A stem may be given more than once, for several slots, with the same files.
+    /// The kernels are written under one lock. Any number of processes may call this repeatedly; a deleted directory is
+    /// created again. A stem may be given more than once, for several slots, with the same files.
     ///
     /// # Errors
     /// [`ViewError`]. Kernels before the failed one may have been written.
@@ -126,9 +126,9 @@ impl View {
         self.replace(kernels, &[])
     }
 
-    /// As [`materialise`](Self::materialise), and takes away what we once put under the names of `withdrawn`: kernels
-    /// that should be there and could not be made. An older one must not be found in their place. The kernel that
-    /// should be there stays if it is, and so do others' files.
+    /// Does the same as [`materialise`](Self::materialise), and removes our files under the names of `withdrawn`:
+    /// kernels that could not be built, so that no older kernel is found in their place. The kernel that belongs under
+    /// such a name stays if it exists, and so do foreign files.
     ///
     /// # Errors
     /// As [`materialise`](Self::materialise).
@@ -140,8 +140,8 @@ impl View {
         self.replace_adopting(kernels, withdrawn, &NoStore)
     }
 
-    /// As [`replace`](Self::replace), and takes kernels that are in `stored` for ours, whether or not the manifest lists
-    /// them: it may be lost. Those that are replaced go to quarantine.
+    /// Does the same as [`replace`](Self::replace), and treats kernels that are in `stored` as ours even if the
+    /// manifest does not list them: it may be lost. Such kernels go to quarantine when they are replaced.
     ///
     /// # Errors
     /// As [`materialise`](Self::materialise).
@@ -165,13 +165,14 @@ impl View {
         materialise::materialise(&dir, &kernels, &order)
     }
 
-    /// Whether the directory may hold something of ours.
+    /// Returns whether the directory may hold files of ours.
     fn has_ours(&self) -> Result<bool, ViewError> {
         let dir = ViewDir::look(&self.dir)?;
         Ok(dir.is_some_and(|dir| dir.exists(manifest::NAME)))
     }
 
-    /// The report if all `kernels` are left because of the directory's owner. Then not even a lock file is created.
+    /// Returns the report if all `kernels` are left because of foreign kernels in the directory. Then not even a lock
+    /// file is created.
     fn leave_all(
         &self,
         kernels: &Checked<'_>,

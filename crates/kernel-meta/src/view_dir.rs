@@ -1,5 +1,5 @@
-//! The directory of a view, opened once: everything in it is reached through that descriptor, by name. If another process
-//! renames a parent directory, or puts a link in its place, nothing is written elsewhere.
+//! The directory of a view, opened once: all files in it are reached by name through that descriptor. If another
+//! process renames a parent directory, or replaces it by a link, no file is written elsewhere.
 
 use std::fs::File;
 use std::io;
@@ -16,20 +16,20 @@ use rustix::process::geteuid;
 use crate::own_name::OWN;
 use crate::{DirectoryRisk, ViewError};
 
-/// The lock of our builds in a directory.
+/// The name of the lock file of our builds in a directory.
 pub const LOCK: &str = ".opkeep.lock";
-/// The prefix of temporary files.
+/// The prefix of the names of temporary files.
 const TEMP: &str = ".opkeep-tmp-";
 const DIR_MODE: u32 = 0o750;
 const FILE_MODE: u32 = 0o640;
-/// The largest `.json` or manifest that is read. A larger file is not ours.
+/// The maximum size of a `.json` or manifest that is read, in bytes. A larger file is not ours.
 pub const MAX_READ: u64 = 256 << 20;
-/// How often a directory may vanish while its lock is waited for.
+/// The maximum number of attempts to lock a directory that is deleted while its lock is waited for.
 const ENTRIES: usize = 100;
 const FIRST_POLL: Duration = Duration::from_millis(1);
 const LAST_POLL: Duration = Duration::from_millis(20);
 
-/// Creates the directory `path` and its parents. If it cannot, says which of them is in the way.
+/// Creates the directory `path` and its parents. On failure, the error names the one of them that is not a directory.
 fn make_dir(fs: &Fs, path: &Path) -> Result<(), ViewError> {
     let Err(source) = fs.create_dirs(path, DIR_MODE) else { return Ok(()) };
     for parent in path.ancestors().filter(|parent| !parent.as_os_str().is_empty()) {
@@ -45,7 +45,7 @@ fn make_dir(fs: &Fs, path: &Path) -> Result<(), ViewError> {
     Err(ViewError::io("create the directory", path, source))
 }
 
-/// The open directory of a view. Once [entered](ViewDir::enter), locked, unless its file system has no locks.
+/// The open directory of a view. After [`enter`](ViewDir::enter), it is locked, unless its file system has no locks.
 #[derive(Debug)]
 pub struct ViewDir {
     dir: Dir,
@@ -56,24 +56,24 @@ pub struct ViewDir {
 #[derive(Debug)]
 enum Lock {
     Held(FileLock),
-    /// Open, and not locked: not yet, or since the file system has no locks.
+    /// The lock file is open, but not locked: not yet, or since the file system has no locks.
     Open(File),
-    /// The directory is only looked at.
+    /// The directory is only read, and the lock file is not opened.
     Unused,
 }
 
-/// The file with a name.
+/// The file found under a name.
 #[derive(Debug)]
 pub(crate) enum NameEntry {
     Nothing,
     File(FileState),
-    /// A link, a directory, a pipe, a device.
+    /// A link, a directory, a pipe or a device.
     Other,
     Unknown(io::Error),
 }
 
 impl ViewDir {
-    /// Opens the directory at `path`, created if missing, without waiting for its lock.
+    /// Opens the directory at `path`, which is created if missing, without waiting for its lock.
     pub(crate) fn open(fs: &Fs, path: &Path) -> Result<Self, ViewError> {
         let dir = fs.open_dir(path).or_else(|_| {
             make_dir(fs, path)?;
@@ -84,7 +84,7 @@ impl ViewDir {
         Ok(Self { dir, fs: fs.clone(), lock: Lock::Open(lock) })
     }
 
-    /// Opens the directory at `path` to look at it: nothing is created, and nothing locked. None if it is missing.
+    /// Opens the directory at `path` for reading. Nothing is created or locked. Returns `None` if it is missing.
     pub fn look(path: &Path) -> Result<Option<Self>, ViewError> {
         let fs = Fs::new();
         match fs.open_dir(path) {
@@ -96,33 +96,34 @@ impl ViewDir {
         }
     }
 
-    /// Opens the directory called `name` in this one, to look at it. Links are not followed.
+    /// Opens the directory called `name` in this one for reading. Links are not followed.
     pub(crate) fn below(&self, name: &str) -> io::Result<Self> {
         let dir = self.dir.below(name).map_err(|error| match Errno::from_io_error(&error) {
-            // Which of the two a link gives depends on the file system.
+            // The file system decides which of the two errors a link causes.
             Some(Errno::LOOP | Errno::NOTDIR) => io::Error::other("it is a link, and links are not followed"),
             _ => error,
         })?;
         Ok(Self { dir, fs: self.fs.clone(), lock: Lock::Unused })
     }
 
-    /// Whether `name` is a directory, or a link to one.
+    /// Returns whether `name` is a directory, or a link to one.
     pub(crate) fn leads_to_directory(&self, name: &str) -> bool {
         rustix::fs::statat(&self.dir, name, AtFlags::empty())
             .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
     }
 
-    /// Opens the directory at `path`, created if missing, and waits for its lock, at most for `lock_timeout`.
+    /// Opens the directory at `path`, which is created if missing, and waits for its lock, at most for `lock_timeout`.
     pub fn enter(fs: &Fs, path: &Path, lock_timeout: Duration) -> Result<Self, ViewError> {
         let began = Instant::now();
         for _ in 0..ENTRIES {
             let entered = Self::open(fs, path)?.acquire(began, lock_timeout)?;
-            // A process that deleted the directory meanwhile left us the lock of one that no process can enter.
+            // If another process deleted the directory meanwhile, this lock is that of the deleted directory, and
+            // protects nothing.
             if entered.is_current() {
                 return Ok(entered);
             }
         }
-        // Some file systems in user space give a file a new number at each look. There a lock is worth nothing.
+        // Some file systems in user space report a new inode number at each call. A lock has no effect there.
         Self::open(fs, path)
     }
 
@@ -155,7 +156,7 @@ impl ViewDir {
         }
     }
 
-    /// Whether a process that opens the same path now gets the same directory and the same lock.
+    /// Returns whether a process that opens the same path now gets the same directory and the same lock.
     fn is_current(&self) -> bool {
         let id = |found: io::Result<FileStat>| found.ok().map(|found| found.state.id);
         let is_dir = id(self.dir.stat()).is_some_and(|own| {
@@ -166,12 +167,14 @@ impl ViewDir {
         is_dir && lock.is_some() && lock == id(self.dir.look(LOCK))
     }
 
-    /// Whether we hold the lock. False only where the file system has none.
+    /// Returns whether this process holds the lock; after [`enter`](Self::enter), false only if the file system has no
+    /// locks.
     pub(crate) fn is_locked(&self) -> bool {
         matches!(self.lock, Lock::Held(_))
     }
 
-    /// The time by the clock that stamps the directory's files, which on a network file system is not ours.
+    /// Returns the current time by the clock that sets the times of the directory's files: on a network file system,
+    /// the server's clock.
     pub fn now(&self) -> SystemTime {
         let now = || Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW };
         let times = Timestamps { last_access: now(), last_modification: now() };
@@ -182,17 +185,17 @@ impl ViewDir {
         touched.unwrap_or_else(SystemTime::now)
     }
 
-    /// The regular file called `name`, if there is one. Links are not followed.
+    /// Returns the state of the regular file called `name`, if it exists. Links are not followed.
     pub fn file_state(&self, name: &str) -> Option<FileState> {
         self.dir.file_state(name)
     }
 
-    /// Gives the lock file to the directory's owner, if this user may: others must be able to take it.
+    /// Changes the owner of the lock file to the directory's owner, if this user may, so that others can take the lock.
     pub fn give_lock(&self) {
         self.lock_file().into_iter().for_each(|lock| self.dir.give(lock));
     }
 
-    /// The file called `name`. Links are not followed.
+    /// Returns the type of the file called `name`. Links are not followed.
     pub(crate) fn entry(&self, name: &str) -> NameEntry {
         match self.dir.look(name) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => NameEntry::Nothing,
@@ -210,35 +213,35 @@ impl ViewDir {
         &self.dir
     }
 
-    /// The file system that it was opened by.
+    /// Returns the file system through which the directory was opened.
     pub(crate) fn fs(&self) -> &Fs {
         &self.fs
     }
 
-    /// A second descriptor of the directory, to look into it: reading does not count as a use of a file.
+    /// Returns a second descriptor of the directory, through which reading does not change the access time of files.
     pub(crate) fn as_dir(&self) -> Result<Dir, ViewError> {
         let dir = self.dir.try_clone();
         dir.map(Dir::quiet).map_err(|source| ViewError::io("open the directory", self.path(), source))
     }
 
-    /// Why kernels in the directory cannot be relied on: another user may write there, or put another directory in the
-    /// place of this one or of one above it.
+    /// Returns the reason why kernels in the directory cannot be relied on, if any: another user may write there, or
+    /// may replace this directory or one above it.
     pub(crate) fn risk(&self) -> Option<DirectoryRisk> {
         let own = risk_of(self.path(), &self.dir.stat().ok()?, false);
         own.or_else(|| {
-            // Links are above it, too, whoever made them; what they lead to counts.
+            // The given path may lead through links, so both the directories in it and those in the real path count.
             let real = self.fs.real_path(self.path()).unwrap_or_default();
             let mut above = self.path().ancestors().skip(1).chain(real.ancestors().skip(1));
             above.find_map(|above| risk_of(above, &self.fs.open_dir(above).ok()?.stat().ok()?, true))
         })
     }
 
-    /// Whether a file is called `name`, or that is unknown because of an error.
+    /// Returns whether a file called `name` exists; true if that is unknown because of an error.
     pub fn exists(&self, name: &str) -> bool {
         self.dir.may_exist(name)
     }
 
-    /// The digest of the file called `name`; its state too, unless the file changed meanwhile.
+    /// Returns the digest of the file called `name`, and its state unless the file changed meanwhile.
     pub(crate) fn digest(&self, name: &str) -> io::Result<(Digest, Option<FileState>)> {
         let file = self.dir.open_file(name)?;
         let state = || file.metadata().map(|found| (found.is_file(), FileState::of(&found)));
@@ -250,7 +253,7 @@ impl ViewDir {
         Ok((digest, Some(before).filter(|before| state().is_ok_and(|(_, after)| after == *before))))
     }
 
-    /// The content of the file called `name`, and its state.
+    /// Returns the content of the file called `name`, and its state.
     pub fn read(&self, name: &str) -> io::Result<(Vec<u8>, Option<FileState>)> {
         let mut bytes = Vec::new();
         match self.dir.read(name, MAX_READ, &mut bytes).complete()? {
@@ -259,7 +262,7 @@ impl ViewDir {
         }
     }
 
-    /// Writes `bytes` to a new temporary file, not synced yet.
+    /// Writes `bytes` to a new temporary file, without syncing it.
     pub fn stage(&self, bytes: &[u8]) -> Result<StagedFile<'_>, ViewError> {
         let file = TempFile::create(&self.dir, TEMP, FILE_MODE)
             .map_err(|source| ViewError::io("create", self.path().join(TEMP), source))?;
@@ -267,7 +270,7 @@ impl ViewDir {
         Ok(StagedFile { dir: self, file })
     }
 
-    /// Removes the file called `name`, itself and not where a link points. It is no error if there is none.
+    /// Removes the file called `name`; of a link, the link itself. A missing file is no error.
     pub fn unlink(&self, name: &str) -> Result<(), ViewError> {
         match self.dir.remove(name) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => {
@@ -277,23 +280,24 @@ impl ViewDir {
         }
     }
 
-    /// All names in the directory.
+    /// Returns all names in the directory.
     pub fn list(&self) -> io::Result<Vec<String>> {
         let names = self.dir.list()?;
         Ok(names.iter().map(|(name, _)| name.to_string_lossy().into_owned()).collect())
     }
 
-    /// Names of our temporary and displaced files, and of the manifest. Best effort: those that can be listed.
+    /// Returns the names of our temporary and displaced files, and of the manifest. Best effort: empty if the directory
+    /// cannot be listed.
     pub fn own_names(&self) -> Vec<String> {
         let names = self.dir.list().unwrap_or_default();
         names.utf8().filter(|name| name.starts_with(OWN)).map(str::to_owned).collect()
     }
 
-    /// Removes those of the files with these names that are temporary files of writers that died. Best effort: they take
-    /// space, but nothing reads them.
+    /// Removes the temporary files among `names` whose writers are dead. Best effort: they only take space.
     pub fn remove_stale_temps(&self, names: &[String], now: SystemTime, alive: Duration) {
         for name in names.iter().filter(|name| name.starts_with(TEMP)) {
-            // Under the lock there is no other writer. Without one, a young file may have a living writer.
+            // While this process holds the lock, no other writer exists. Without a lock, a young file may have a
+            // running writer.
             let is_dead =
                 || self.is_locked() || self.file_state(name).is_none_or(|file| file.rested(now, alive));
             if is_dead() {
@@ -302,13 +306,14 @@ impl ViewDir {
         }
     }
 
-    /// Makes the directory's names durable. Best effort: after a power cut, missing files are written again.
+    /// Makes the names in the directory durable. Best effort: after a power cut, missing files are written again.
     pub fn sync(&self) {
         let _ = self.dir.sync();
     }
 }
 
-/// Why what is in the directory `path` cannot be relied on. In a sticky one, others cannot touch what is not theirs.
+/// Returns the reason why the files in the directory `path` cannot be relied on, if any. In a sticky directory above
+/// the view's, other users cannot replace files that are not theirs.
 fn risk_of(path: &Path, found: &FileStat, is_above: bool) -> Option<DirectoryRisk> {
     let (owner, user, mode) = (found.user, geteuid().as_raw(), found.mode);
     let is_foreign = owner != user && owner != 0;
@@ -316,7 +321,7 @@ fn risk_of(path: &Path, found: &FileStat, is_above: bool) -> Option<DirectoryRis
     (is_foreign || is_open).then(|| DirectoryRisk { path: path.to_owned(), owner, user, mode })
 }
 
-/// A complete file under a temporary name, removed unless it is published.
+/// A complete file under a temporary name, which is removed unless it is published.
 #[derive(Debug)]
 pub struct StagedFile<'a> {
     dir: &'a ViewDir,
@@ -329,8 +334,8 @@ impl StagedFile<'_> {
         move |source| ViewError::io(action, path, source)
     }
 
-    /// Makes the bytes durable and closes the file. A full disk or quota may only show here, and some file systems set a
-    /// file's time when it is closed.
+    /// Makes the bytes durable and closes the file. Some file systems report a full disk or quota only here, and some
+    /// set the file's time when it is closed.
     pub fn sync(&mut self) -> Result<(), ViewError> {
         if self.file.file().is_some() {
             self.file.sync().map_err(self.failed("sync"))?;
@@ -339,28 +344,28 @@ impl StagedFile<'_> {
         Ok(())
     }
 
-    /// Gives the file to the directory's owner, if this user may. Before it is synced.
+    /// Changes the owner of the file to the directory's owner, if this user may. Call this before [`sync`](Self::sync).
     pub fn give(&self) {
         self.file.file().into_iter().for_each(|file| self.dir.dir.give(file));
     }
 
-    /// Sets its mode. Before it is synced.
+    /// Sets the mode of the file. Call this before [`sync`](Self::sync).
     pub fn restrict(&self, mode: u32) -> Result<(), ViewError> {
         self.file.set_mode(mode).map_err(self.failed("change the mode of"))
     }
 
-    /// Its state.
+    /// Returns the state of the file.
     pub(crate) fn state(&self) -> Result<FileState, ViewError> {
         self.file.state().map_err(self.failed("look at"))
     }
 
-    /// Gives the file its name, replacing what had it: for files of ours only.
+    /// Gives the file the name `name`, and replaces the file that has it. Only for names of our own files.
     pub fn publish(self, name: &str) -> Result<(), ViewError> {
         let Self { dir, file } = self;
         file.publish(&dir.dir, name).map_err(|source| ViewError::io("replace", dir.path().join(name), source))
     }
 
-    /// Gives the file its name, unless that is taken. Whether it did.
+    /// Gives the file the name `name`, if it is free. Returns whether the file has the name.
     pub(crate) fn publish_new(self, name: &str) -> Result<bool, ViewError> {
         let Self { dir, file } = self;
         file.publish_new(&dir.dir, name)
@@ -402,7 +407,7 @@ mod tests {
         assert!(dir.is_locked() && dir.is_current());
         std::fs::remove_dir_all(&path).unwrap();
         assert!(!dir.is_current());
-        // The holder of the deleted lock does not lock the new directory.
+        // The lock of the deleted directory does not lock the new directory.
         let newer = ViewDir::enter(&Fs::new(), &path, Duration::ZERO).unwrap();
         assert!(newer.is_locked() && newer.is_current() && !dir.is_current());
     }

@@ -1,19 +1,19 @@
-//! The list of what we wrote: a text, no disk.
+//! The manifest: the text that lists the files that we wrote. This module does not access the file system.
 //!
 //! ```text
 //! opkeep-manifest 2 <digest of all that follows this line>
 //! <stem> TAB <marks> TAB <object> TAB <json> TAB <info> TAB <slot> TAB <slot> ...
 //! ```
 //!
-//! An object, json or info is the digest it is written with and, once it was read back at rest, its identity: five
-//! numbers. While it is being replaced, the digest of the replaced file follows, with a colon and its own marks if it has
-//! any (`a`: adopted, `d`: for debugging): the list is written before the files, so that after a kill at any instant both
-//! are known. Marks are `o`, `j` and `i` for an object, a json and an info that were there before we wrote them (*adopted*:
-//! the bytes are ours, another program wrote them), `d` for a kernel that was compiled for debugging, `w` for one that is
-//! being written; `-` stands for none. With `w`, the last word of an object, json and info is `-` if it stays, `?` if it is
-//! to be written, and inode, size and time of the complete file once that waits for its name: another program may write
-//! the same bytes after a kill.
-//! Slots are escaped, and only ever compared. A kernel without a slot is superseded.
+//! The fields `<object>`, `<json>` and `<info>` each begin with the digest with which the file is written. If the file
+//! was read back at rest, its state follows: five numbers. While the file is being replaced, the digest of the replaced
+//! file follows, with a colon and marks of that file if it has any (`a`: adopted, `d`: for debugging): the manifest is
+//! written before the files, so that after a kill at any instant both digests are known. The field `<marks>` has `o`,
+//! `j` and `i` for an object, a json and an info that existed before we wrote them (*adopted*: the bytes are ours,
+//! another program wrote them), `d` for a kernel that was compiled for debugging, and `w` for one that is being
+//! written; `-` stands for no mark. With `w`, the last word of each file's field is `-` if the file stays, `?` if it is
+//! to be written, and inode, size and time of the complete file once that waits for its name: after a kill, another
+//! program may write the same bytes. Slots are escaped, and only compared. A kernel without a slot is superseded.
 
 mod record;
 mod text;
@@ -31,20 +31,20 @@ use record::Writing;
 pub use record::{Known, Record};
 use text::{parse_kernel, write_line};
 
-/// The manifest's file. No `.json`: MindSpore parses every one.
+/// The name of the manifest's file. The suffix is not `.json`, since MindSpore parses every `.json`.
 pub const NAME: &str = ".opkeep-manifest";
 const HEAD: &str = "opkeep-manifest 2 ";
 
-/// Every kernel that we wrote, by stem. Names are those of the text that was read, until others come.
+/// The records of all kernels that we wrote. Names borrow from the parsed text until others are added.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest<'a> {
-    /// By stem.
+    /// The records by stem.
     pub kernels: BTreeMap<Cow<'a, str>, Record<'a>>,
 }
 
 impl<'a> Manifest<'a> {
-    /// Reads a manifest. One that is torn, edited or of another version is an empty one: then files are read instead
-    /// of trusted, and nothing is removed.
+    /// Parses a manifest. A text that is damaged, edited or of another version results in an empty manifest: then files
+    /// are read instead of trusted, and none is removed.
     pub fn parse(bytes: &'a [u8]) -> Self {
         Self::try_parse(bytes).unwrap_or_default()
     }
@@ -59,8 +59,8 @@ impl<'a> Manifest<'a> {
         Some(Self { kernels })
     }
 
-    /// Finds out which files were written before a kill, by the `identity` of what has their names: any other than the
-    /// staged one is another program's, even if it is equal.
+    /// Decides which files were written before a kill, by the `identity` of the files with their names: any file other
+    /// than the staged one is another program's, even if it is equal.
     pub fn resolve(&mut self, identity: impl Fn(&str) -> Option<FileState>) {
         for (stem, record) in &mut self.kernels {
             for part in KernelFileKind::ALL {
@@ -75,14 +75,14 @@ impl<'a> Manifest<'a> {
         }
     }
 
-    /// Whether a file with this digest that had the name `name` is one that only we wrote.
+    /// Returns whether only we wrote a file with this name and digest.
     pub fn is_ours(&self, name: &str, digest: &Digest) -> bool {
         let named = |part: KernelFileKind| Some((part, part.stem_of(name)?));
         let Some((part, stem)) = KernelFileKind::ALL.into_iter().find_map(named) else { return false };
         self.kernels.get(stem).is_some_and(|record| record.is_ours(part, digest))
     }
 
-    /// The text.
+    /// Returns the text of the manifest.
     pub fn to_text(&self) -> String {
         let mut body = String::with_capacity(self.kernels.len() * 600);
         for (stem, record) in &self.kernels {
@@ -92,25 +92,26 @@ impl<'a> Manifest<'a> {
         format!("{HEAD}{}\n{body}", Digest::of(body.as_bytes()))
     }
 
-    /// The record of the kernel called `stem` in the text, if there is one.
+    /// Returns the line of the kernel called `stem`, if it has one.
     pub fn line(&self, stem: &str) -> Option<String> {
         let mut line = String::new();
         write_line(self.kernels.get(stem)?, stem, &mut line);
         Some(line)
     }
 
-    /// Makes the text say `line` of the kernel called `stem`; nothing, if that is no line of this kernel.
+    /// Sets the record of the kernel called `stem` from `line`. If that is no line of this kernel, the record is
+    /// removed.
     pub fn set_line(&mut self, stem: &'a str, line: Option<&'a str>) {
-        // A line of a journal that was edited may be several.
+        // An edited journal may have line breaks in the text.
         match line.filter(|line| !line.contains(['\n', '\r'])).and_then(parse_kernel) {
             Some((of, record)) if of == stem => drop(self.kernels.insert(of, record)),
             _ => drop(self.kernels.remove(stem)),
         }
     }
 
-    /// Gives each kernel its slot.
+    /// Adds the slot of each kernel to its record, which is created if missing.
     pub(crate) fn give_slots(&mut self, kernels: &[&KernelFiles<'_>]) {
-        // As a rule all of it is known, and nothing is copied.
+        // Usually all records and slots exist, and no text is copied.
         for kernel in kernels {
             let slot = slot(kernel);
             let record = match self.kernels.get_mut(kernel.stem) {
@@ -134,13 +135,13 @@ impl<'a> Manifest<'a> {
         }
     }
 
-    /// Takes the slots of those `kernels` that are written (`is_there`) from every kernel that is not among them. One for
-    /// debugging takes it from others of that sort only.
+    /// Removes the slots of those `kernels` that are written (`is_there`) from all kernels that are not in `kernels`. A
+    /// kernel for debugging takes a slot only from other kernels for debugging.
     pub(crate) fn take_slots(&mut self, kernels: &[&KernelFiles<'_>], is_there: impl Fn(&str) -> bool) {
         let slots: Vec<Cow<'_, str>> = kernels.iter().map(|kernel| slot(kernel)).collect();
-        // A slot that one call gives to several kernels stays with all of them.
+        // If one call gives a slot to several kernels, all of them keep it.
         let mut holders = HashSet::with_capacity(slots.len());
-        // Whether only kernels for debugging take the slot.
+        // For each slot, whether only kernels for debugging take it.
         let mut takers: HashMap<&str, bool> = HashMap::with_capacity(slots.len());
         for (kernel, slot) in kernels.iter().zip(&slots) {
             holders.insert((&**slot, kernel.stem));
@@ -149,7 +150,7 @@ impl<'a> Manifest<'a> {
             }
         }
         for (stem, record) in &mut self.kernels {
-            // A release that a kernel for debugging is replacing is still there.
+            // While a kernel for debugging replaces a release, the release still counts.
             let is_debug = record.debug && record.before.iter().flatten().all(|before| before.debug);
             let loses = |slot: &str| {
                 takers.get(slot).is_some_and(|for_debug| is_debug || !for_debug)
@@ -159,7 +160,7 @@ impl<'a> Manifest<'a> {
         }
     }
 
-    /// Notes the digest that a file has from now on, its identity where that may be trusted, and what it replaces.
+    /// Records the new digest of a file, its state if that may be trusted, and the file that it replaces.
     pub(crate) fn note(&mut self, stem: &str, part: KernelFileKind, known: Known, before: Option<Before>) {
         if let Some(record) = self.kernels.get_mut(stem) {
             record.files[part as usize] = known;
@@ -168,14 +169,14 @@ impl<'a> Manifest<'a> {
         }
     }
 
-    /// Notes that a file is about to be written where it was not written before.
+    /// Records that a file is about to be written where no file of ours was.
     pub(crate) fn plan(&mut self, stem: &str, part: KernelFileKind) {
         if let Some(record) = self.kernels.get_mut(stem) {
             record.writing[part as usize] = Some(Writing::Planned);
         }
     }
 
-    /// Notes the complete file that is about to get the name of a planned one.
+    /// Records the complete file that is about to get the name of a planned one.
     pub(crate) fn stage(&mut self, stem: &str, part: KernelFileKind, staged: FileState) {
         if let Some(writing) = self.kernels.get_mut(stem).and_then(|it| it.writing[part as usize].as_mut()) {
             let FileState { id: FileId { ino, .. }, len: size, mtime, .. } = staged;
@@ -183,7 +184,7 @@ impl<'a> Manifest<'a> {
         }
     }
 
-    /// Restores the record of a kernel that is not written, as it was in `found`.
+    /// Restores the record of a kernel that is not written: the one in `found`.
     pub(crate) fn unnote(&mut self, stem: &str, found: &Self) {
         match found.kernels.get(stem) {
             Some(record) => drop(self.kernels.insert(stem.to_owned().into(), record.clone())),
@@ -191,14 +192,14 @@ impl<'a> Manifest<'a> {
         }
     }
 
-    /// Notes how a kernel came there, and what it was compiled for.
+    /// Records which files of a kernel are adopted, and whether it was compiled for debugging.
     pub(crate) fn mark(&mut self, stem: &str, adopted: [bool; 3], debug: bool) {
         if let Some(record) = self.kernels.get_mut(stem) {
             (record.adopted, record.debug) = (adopted, debug);
         }
     }
 
-    /// Notes that a kernel's files were written: the replaced ones are gone.
+    /// Records that all files of a kernel were written, and that the replaced ones are gone.
     pub(crate) fn written(&mut self, stem: &str) {
         if let Some(record) = self.kernels.get_mut(stem) {
             (record.before, record.writing) = ([None; 3], [None; 3]);
@@ -206,7 +207,8 @@ impl<'a> Manifest<'a> {
     }
 }
 
-/// The kernel's slot as it stands in the manifest. Escaping is one to one, and leaves no tab and no newline.
+/// Returns the kernel's slot as it is in the manifest. Different slots have different escaped texts, without tabs and
+/// newlines.
 fn slot<'a>(kernel: &KernelFiles<'a>) -> Cow<'a, str> {
     let slot = if kernel.slot.is_empty() { kernel.stem } else { kernel.slot };
     let stays = |byte: u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'\'' | b'"' | b'\\');
@@ -236,7 +238,7 @@ mod tests {
         manifest.take_slots(kernels, |_| true);
     }
 
-    /// Two kernels share a slot, and one of them is not written: it is still wanted.
+    /// Two kernels share a slot, and one of them is not written, but still requested.
     #[test]
     fn a_kernel_that_is_left_keeps_its_slot() {
         let (first, second) = (kernel("x", "one"), kernel("x", "two"));
@@ -244,7 +246,7 @@ mod tests {
         assign(&mut manifest, &[&first, &second]);
         manifest.take_slots(&[&first, &second], |stem| stem == "one");
         assert!(superseded(&manifest).is_empty());
-        // One that is not given loses it to a kernel that is written only.
+        // A kernel that is not in the call loses the slot only to a kernel that is written.
         manifest.take_slots(&[&first], |_| false);
         assert!(superseded(&manifest).is_empty());
         manifest.take_slots(&[&first], |_| true);
@@ -326,7 +328,7 @@ mod tests {
         }
     }
 
-    /// Or a manifest that was written before would know other slots.
+    /// Otherwise the slots in an older manifest would be other ones.
     #[test]
     fn what_is_not_escaped_is_what_escaping_leaves() {
         for character in (0..=0x2ff).filter_map(char::from_u32) {
@@ -349,7 +351,7 @@ mod tests {
     #[test]
     fn a_kernel_is_superseded_when_it_has_lost_its_last_slot() {
         let mut manifest = Manifest::default();
-        // One kernel may serve many nodes, and one call may give a node twice.
+        // One kernel may have several slots, and one call may pass a slot twice.
         for _ in 0..2 {
             assign(&mut manifest, &[&kernel("x", "one"), &kernel("y", "one"), &kernel("x", "two")]);
             assert!(superseded(&manifest).is_empty());

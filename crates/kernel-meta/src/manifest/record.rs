@@ -7,36 +7,37 @@ use opkeep_fs::FileState;
 
 use crate::KernelFileKind;
 
-/// One kernel that we wrote.
+/// The record of a kernel that we wrote. Arrays are indexed by `KernelFileKind`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
     pub(super) files: [Known; 3],
-    /// By part, the file that is replaced, until the write is done.
+    /// The file that is being replaced, until the write is done.
     pub(super) before: [Option<Before>; 3],
-    /// By part, until the write is done.
+    /// The progress of the write, until it is done.
     pub(super) writing: [Option<Writing>; 3],
-    /// By part, whether the file was there before we wrote it.
+    /// Whether the file existed before we wrote it.
     pub(super) adopted: [bool; 3],
-    /// It was compiled for debugging.
+    /// Whether the kernel was compiled for debugging.
     pub(crate) debug: bool,
-    /// In order, each once.
+    /// The escaped slots, sorted, each once.
     pub(super) slots: Vec<Cow<'a, str>>,
 }
 
-/// One file that we wrote.
+/// The recorded facts about a file that we wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Known {
-    /// The digest of what was given, which for a `.json` need not be the digest of what is there.
+    /// The digest of the given content. MindSpore may have extended a `.json` since, so that its digest differs.
     pub digest: Digest,
-    /// The file that was read, found intact, and had rested.
+    /// The state of the file when it was read at rest and found intact; `None` if it must be read again.
     pub seen: Option<FileState>,
 }
 
-/// A file that is being written.
+/// The progress of writing a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Writing {
     Planned,
-    /// It is complete and waits for its name. A directory may be mounted anew: then the device differs.
+    /// The file is complete and waits for its name. The device is omitted, since another mount of the directory changes
+    /// it.
     Staged {
         ino: u64,
         size: u64,
@@ -44,58 +45,59 @@ pub(crate) enum Writing {
     },
 }
 
-/// A file of ours that is being replaced.
+/// The recorded facts about a file of ours that is being replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Before {
     pub digest: Digest,
-    /// It was there before we wrote it.
+    /// Whether the file existed before we wrote it.
     pub(crate) adopted: bool,
-    /// It is of a kernel that was compiled for debugging.
+    /// Whether the file is of a kernel that was compiled for debugging.
     pub(crate) debug: bool,
 }
 
 impl Record<'_> {
-    /// The known state of one of the kernel's files.
+    /// Returns the recorded facts about one of the kernel's files.
     pub fn file(&self, part: KernelFileKind) -> &Known {
         &self.files[part as usize]
     }
 
-    /// Whether a file with this digest is what we wrote, or were about to.
+    /// Returns whether we wrote, or were about to write, a file with this digest.
     pub fn wrote(&self, part: KernelFileKind, digest: &Digest) -> bool {
         let at = part as usize;
         self.files[at].digest == *digest || self.before[at].is_some_and(|before| before.digest == *digest)
     }
 
-    /// Whether a file with this digest is one that only we wrote. Until [`Manifest::resolve`](super::Manifest::resolve), that is unknown of one that is
-    /// equal to what is being written.
+    /// Returns whether only we wrote the file with this digest. Until [`Manifest::resolve`](super::Manifest::resolve),
+    /// that is unknown for a file that equals the one being written, and the result is false.
     pub fn is_ours(&self, part: KernelFileKind, digest: &Digest) -> bool {
         let is_unknown = self.writing[part as usize].is_some() && self.file(part).digest == *digest;
         self.wrote(part, digest) && !is_unknown && !self.is_adopted(part, digest)
     }
 
-    /// Whether a file of ours with this digest was there before we wrote it. A description that MindSpore extended has
-    /// another digest than the recorded ones; while a file is being replaced, it is taken for that file.
+    /// Returns whether a file of ours with this digest existed before we wrote it. A description that MindSpore
+    /// extended has none of the recorded digests; while a file is being replaced, such a description counts as the
+    /// replaced one.
     pub fn is_adopted(&self, part: KernelFileKind, digest: &Digest) -> bool {
         self.replaced(part, digest).map_or(self.adopted[part as usize], |before| before.adopted)
     }
 
-    /// Whether a file of ours with this digest is of a kernel that was compiled for debugging.
+    /// Returns whether a file of ours with this digest is of a kernel that was compiled for debugging.
     pub(crate) fn is_debug(&self, part: KernelFileKind, digest: &Digest) -> bool {
         self.replaced(part, digest).map_or(self.debug, |before| before.debug)
     }
 
-    /// The file that is being replaced, unless the one with this digest has replaced it.
+    /// Returns the file that is being replaced, unless `digest` is that of the new file.
     fn replaced(&self, part: KernelFileKind, digest: &Digest) -> Option<&Before> {
         self.before[part as usize].as_ref().filter(|_| self.file(part).digest != *digest)
     }
 
-    /// The digests of an object that is, or is about to be, of this kernel.
+    /// Returns the digests of the kernel's object, current and being replaced.
     pub(crate) fn objects(&self) -> impl Iterator<Item = Digest> {
         let before = self.before[KernelFileKind::Object as usize].map(|before| before.digest);
         std::iter::once(self.file(KernelFileKind::Object).digest).chain(before)
     }
 
-    /// Whether other kernels have taken all of its slots.
+    /// Returns whether other kernels have taken all slots of this one.
     pub(crate) fn is_superseded(&self) -> bool {
         self.slots.is_empty()
     }

@@ -1,4 +1,4 @@
-//! A line of the manifest, written and parsed.
+//! Formats and parses a line of the manifest.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use super::record::{Before, Known, Record, Writing};
 use crate::content::check_stem;
 
 const MARKS: [char; 5] = ['o', 'j', 'i', 'd', 'w'];
-/// The same of a file that is being replaced.
+/// The marks of a file that is being replaced.
 const MARKS_BEFORE: [char; 2] = ['a', 'd'];
 
 /// Appends the line of the kernel called `stem`.
@@ -75,7 +75,7 @@ pub(super) fn parse_kernel(line: &str) -> Option<(Cow<'_, str>, Record<'_>)> {
     Some((stem.into(), Record { files, before, writing, adopted, debug, slots }))
 }
 
-/// A file, and the one that it replaces.
+/// Parses a file's field into the facts about the file, and about the one that it replaces.
 fn parse_file(field: &str) -> Option<(Known, Option<Before>)> {
     let mut words = Words { rest: Some(field), separator: b' ' };
     let digest = words.next()?.parse().ok()?;
@@ -96,7 +96,7 @@ fn parse_file(field: &str) -> Option<(Known, Option<Before>)> {
     words.next().is_none().then_some((Known { digest, seen: Some(seen) }, before))
 }
 
-/// The last word of a file's field: whether it is being written.
+/// Parses the last word of a file's field: the progress of writing the file, if it is being written.
 fn parse_writing(word: &str) -> Option<Option<Writing>> {
     if let "-" | "?" = word {
         return Some((word == "?").then_some(Writing::Planned));
@@ -119,15 +119,16 @@ fn set_marks<const N: usize>(marks: [char; N], are_set: [bool; N]) -> impl Itera
     marks.into_iter().zip(are_set).filter(|(_, is_set)| *is_set).map(|(mark, _)| mark)
 }
 
-/// Which of the `marks` are in `text`; none, if anything else is.
+/// Returns for each of the `marks` whether `text` has it; `None` if `text` has another character.
 fn parse_marks<const N: usize>(marks: [char; N], text: &str) -> Option<[bool; N]> {
     text.chars().all(|mark| marks.contains(&mark)).then(|| marks.map(|mark| text.contains(mark)))
 }
 
-/// The words between separators. For words as short as these, faster than the search for a character in a text.
+/// An iterator over the words between separators. For such short words, it is faster than a search for a character in
+/// the text.
 struct Words<'a> {
     rest: Option<&'a str>,
-    /// One of ASCII.
+    /// An ASCII character.
     separator: u8,
 }
 
