@@ -134,7 +134,7 @@ fn a_large_tensor_has_many_blocks() {
 
 /// Unary operators and those that give truth values go through the same loops.
 #[test]
-fn other_operators_are_whole_too() {
+fn other_operators_are_complete_too() {
     let values = numbers((3 * GRAIN + 1) as usize, 7);
     let shape = [3 * GRAIN + 1];
     let neg = kernel(backend(), &job("Neg", &[&shape], &[]));

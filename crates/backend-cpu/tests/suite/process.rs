@@ -83,7 +83,7 @@ fn nothing_left(mark: &str) {
 }
 
 #[test]
-fn a_failure_tells_the_status_the_end_of_the_output_and_where_all_of_it_is() {
+fn a_failure_reports_the_status_and_the_end_and_the_file_of_the_output() {
     let case = Case::new("i=1; while [ $i -le 100 ]; do echo \"line $i\" >&2; i=$((i + 1)); done; exit 1");
     let error = case.outcome().unwrap_err();
     let text = error.to_string();
@@ -192,7 +192,7 @@ fn rubbish_is_for_the_validator_to_refuse() {
 }
 
 #[test]
-fn a_signal_is_told() {
+fn a_signal_is_reported() {
     let case = Case::new("kill -SEGV $$");
     match case.outcome() {
         Err(BackendError::Compile { status, .. }) => {

@@ -15,18 +15,18 @@ use opkeep_testkit::TestContext;
 use tempfile::TempDir;
 
 /// A compiler that writes down what it is asked.
-struct Teller(TempDir);
+struct LoggingCompiler(TempDir);
 
-impl Teller {
+impl LoggingCompiler {
     /// It answers by `script`, where `$*` is the question.
     fn new(script: &str) -> Self {
-        let teller = Self(tempfile::tempdir().unwrap());
-        let log = teller.path("log");
+        let logging = Self(tempfile::tempdir().unwrap());
+        let log = logging.path("log");
         crate::common::script(
-            &teller.path("cc"),
+            &logging.path("cc"),
             &format!("#!/bin/sh\necho \"$*\" >> '{}'\n{script}\n", log.display()),
         );
-        teller
+        logging
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -87,7 +87,7 @@ fn note<'a>(fingerprint: &'a Fingerprint, part: &str) -> &'a str {
 
 #[test]
 fn a_compiler_is_asked_one_question() {
-    let compiler = Teller::new(&format!("exec '{}' \"$@\"", crate::common::real_compiler().display()));
+    let compiler = LoggingCompiler::new(&format!("exec '{}' \"$@\"", crate::common::real_compiler().display()));
     let backend = compiler.backend();
     toolchain(&backend);
     let exp = job("Exp", &[&[3]], &[]);
@@ -99,7 +99,7 @@ fn a_compiler_is_asked_one_question() {
 #[test]
 fn the_long_way_leads_to_the_same_toolchain() {
     let real = crate::common::real_compiler();
-    let teller = Teller::new(&format!(
+    let logging = LoggingCompiler::new(&format!(
         "here=$(dirname \"$0\")\n\
          case \" $* \" in\n\
          *' -v '*) : > \"$here/told\";;\n\
@@ -108,16 +108,16 @@ fn the_long_way_leads_to_the_same_toolchain() {
          exec '{}' \"$@\"",
         real.display()
     ));
-    let short = toolchain(&teller.backend());
-    let questions = teller.asked().len();
-    std::fs::write(teller.path("silent"), "").unwrap();
-    assert_eq!(toolchain(&teller.backend()), short);
-    assert_eq!(teller.asked().len(), questions + 3);
+    let short = toolchain(&logging.backend());
+    let questions = logging.asked().len();
+    std::fs::write(logging.path("silent"), "").unwrap();
+    assert_eq!(toolchain(&logging.backend()), short);
+    assert_eq!(logging.asked().len(), questions + 3);
 }
 
 /// A made-up compiler for `target`, of `version`, that takes flags only if its own is among them.
-fn made_up(target: &str, version: &str, own: &str) -> Teller {
-    Teller::new(&format!(
+fn made_up(target: &str, version: &str, own: &str) -> LoggingCompiler {
+    LoggingCompiler::new(&format!(
         "case \"$*\" in *kernel.c*) exec '{}' -shared -nostdlib -o kernel.o kernel.c;; esac\n\
          [ \"$1\" = '-###' ] && case \" $* \" in *' {own} '*) ;; *) echo 'unknown flag' >&2; exit 1;; esac\n\
          printf '%s\\n' '{version}' 'Target: {target}'\n\
@@ -166,21 +166,21 @@ fn clang_is_known_by_its_name() {
 /// A query that was begun ahead is not waited for, and not repeated.
 #[test]
 fn warming_up_asks_all_questions() {
-    let teller = Teller::held();
-    let backend = teller.backend();
+    let logging = LoggingCompiler::held();
+    let backend = logging.backend();
     backend.warm_up(&TestContext::new().cx());
     backend.warm_up(&TestContext::new().cx());
-    teller.until_asked(1);
-    std::fs::write(teller.path("go"), "").unwrap();
+    logging.until_asked(1);
+    std::fs::write(logging.path("go"), "").unwrap();
     assert_eq!(toolchain(&backend), toolchain(&backend));
     backend.warm_up(&TestContext::new().cx());
-    assert_eq!(teller.asked(), ["-###"]);
+    assert_eq!(logging.asked(), ["-###"]);
 }
 
 /// Whoever asks for the toolchain says how long that matters; and what was begun by a thread that is gone is begun anew.
 #[test]
 fn a_question_asked_ahead_binds_no_caller() {
-    let hangs = Teller::new("exec sleep 1000");
+    let hangs = LoggingCompiler::new("exec sleep 1000");
     let backend = hangs.backend();
     backend.warm_up(&TestContext::new().cx());
     let (cancel, began) = (CancelToken::new(), Instant::now());
@@ -194,7 +194,7 @@ fn a_question_asked_ahead_binds_no_caller() {
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
 
     let real = crate::common::real_compiler();
-    let slow = Teller::new(&format!("sleep 0.1\nexec '{}' \"$@\"", real.display()));
+    let slow = LoggingCompiler::new(&format!("sleep 0.1\nexec '{}' \"$@\"", real.display()));
     let backend = slow.backend();
     std::thread::scope(|scope| scope.spawn(|| backend.warm_up(&TestContext::new().cx())).join().unwrap());
     assert!(!toolchain(&backend).parts().is_empty());
@@ -203,63 +203,63 @@ fn a_question_asked_ahead_binds_no_caller() {
 /// A caller that began the same query itself would never wait for the one in progress.
 #[test]
 fn nothing_is_begun_ahead_of_what_is_being_asked() {
-    let teller = Teller::held();
-    let backend = teller.backend();
+    let logging = LoggingCompiler::held();
+    let backend = logging.backend();
     std::thread::scope(|scope| {
         let asks = scope.spawn(|| toolchain(&backend));
-        teller.until_asked(1);
+        logging.until_asked(1);
         backend.warm_up(&TestContext::new().cx());
-        std::fs::write(teller.path("go"), "").unwrap();
+        std::fs::write(logging.path("go"), "").unwrap();
         asks.join().unwrap();
     });
-    assert_eq!(teller.asked(), ["-###"]);
+    assert_eq!(logging.asked(), ["-###"]);
 }
 
 /// A compiler that writes more than a pipe holds is blocked until its output is read, and is not at fault.
 #[test]
-fn time_counts_only_while_somebody_waits() {
+fn time_counts_only_while_a_caller_waits() {
     let real = crate::common::real_compiler();
-    let teller = Teller::new(&format!(
+    let logging = LoggingCompiler::new(&format!(
         "[ \"$1\" = '-###' ] && yes | head -c 200000\nexec '{}' \"$@\"",
         real.display()
     ));
-    let patience = Duration::from_secs(2);
-    let backend = CpuBackend::new(teller.config().with_probe_deadline(patience));
+    let timeout = Duration::from_secs(2);
+    let backend = CpuBackend::new(logging.config().with_probe_deadline(timeout));
     backend.warm_up(&TestContext::new().cx());
-    std::thread::sleep(patience + Duration::from_millis(100));
+    std::thread::sleep(timeout + Duration::from_millis(100));
     toolchain(&backend);
-    assert_eq!(teller.asked(), ["-###"]);
+    assert_eq!(logging.asked(), ["-###"]);
 }
 
 /// Hosts may wait for all their children, and ours are among them.
 #[test]
 fn a_question_cancelled_by_another_caller_is_asked_again() {
     let real = crate::common::real_compiler();
-    let teller =
-        Teller::new(&format!("echo $$ >> \"$(dirname \"$0\")/ids\"\nexec '{}' \"$@\"", real.display()));
-    let ids = || std::fs::read_to_string(teller.path("ids")).unwrap_or_default();
-    let backend = teller.backend();
+    let logging =
+        LoggingCompiler::new(&format!("echo $$ >> \"$(dirname \"$0\")/ids\"\nexec '{}' \"$@\"", real.display()));
+    let ids = || std::fs::read_to_string(logging.path("ids")).unwrap_or_default();
+    let backend = logging.backend();
     backend.warm_up(&TestContext::new().cx());
-    teller.until(|| ids().lines().count() == 1);
+    logging.until(|| ids().lines().count() == 1);
     for id in ids().lines() {
         let id = rustix::process::Pid::from_raw(id.parse().unwrap());
         rustix::process::waitpid(id, rustix::process::WaitOptions::empty()).unwrap();
     }
-    assert_eq!(toolchain(&backend), toolchain(&teller.backend()));
+    assert_eq!(toolchain(&backend), toolchain(&logging.backend()));
 }
 
 /// A compiler that is killed amid its dry run would leave its temporary files in everybody's directory.
 #[test]
 fn an_unused_warm_up_leaves_nothing_behind() {
-    let teller = Teller::new(
+    let logging = LoggingCompiler::new(
         "[ \"$1\" = '-###' ] || exit 0\n\
          trap 'rm \"$TMPDIR/left\"; exit 1' TERM\n\
          : > \"$TMPDIR/left\"\n\
          while :; do sleep 0.01; done",
     );
-    let scratch = teller.path("scratch");
+    let scratch = logging.path("scratch");
     std::fs::create_dir(&scratch).unwrap();
-    let mut config = teller.config();
+    let mut config = logging.config();
     config.scratch.clone_from(&scratch);
     let backend = CpuBackend::new(config);
     backend.warm_up(&TestContext::new().cx());
@@ -268,7 +268,7 @@ fn an_unused_warm_up_leaves_nothing_behind() {
     };
     // In the directory of this user.
     let probes = || children(&scratch).iter().flat_map(|dir| children(dir)).collect::<Vec<_>>();
-    teller.until(|| probes().iter().any(|dir| dir.join("left").exists()));
+    logging.until(|| probes().iter().any(|dir| dir.join("left").exists()));
     drop(backend);
     assert_eq!(probes(), [] as [PathBuf; 0]);
 }
@@ -279,16 +279,16 @@ fn a_compiler_that_cannot_compile_is_none() {
     let real = crate::common::real_compiler();
     // Also the real one has to answer within that.
     let (long, short) = (Duration::from_secs(30), Duration::from_secs(2));
-    for (bad, says, patience) in [
+    for (bad, says, timeout) in [
         ("echo no licence >&2; exit 7", "exit status: 7 | no licence", long),
         ("sleep 1000", "deadline", short),
         ("exit 0", "it makes no object", long),
     ] {
-        let teller = Teller::new(&format!(
+        let logging = LoggingCompiler::new(&format!(
             "case \"$*\" in *kernel.c*) {bad};; esac\nexec '{}' \"$@\"",
             real.display()
         ));
-        let backend = CpuBackend::new(teller.config().with_probe_deadline(patience));
+        let backend = CpuBackend::new(logging.config().with_probe_deadline(timeout));
         let error = backend.toolchain(&TestContext::new().cx()).unwrap_err().to_string();
         assert!(error.contains(says) && error.contains("kernel.c"), "{error}");
     }

@@ -304,7 +304,7 @@ fn programs_that_are_no_compilers_are_refused_in_time() {
 
 /// Several want to know what a compiler is that does not answer, and stop waiting: that is no verdict on the compiler.
 #[test]
-fn nobody_has_to_wait_for_a_compiler_that_does_not_answer() {
+fn no_caller_waits_for_a_compiler_that_does_not_answer() {
     let dir = tempfile::tempdir().unwrap();
     let (cc, asked) = (dir.path().join("cc"), dir.path().join("asked"));
     script(&cc, &format!("#!/bin/sh\necho \"$1\" >> '{}'\nexec sleep 1000\n", asked.display()));
