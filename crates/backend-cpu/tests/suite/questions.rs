@@ -87,7 +87,8 @@ fn note<'a>(fingerprint: &'a Fingerprint, part: &str) -> &'a str {
 
 #[test]
 fn a_compiler_is_asked_one_question() {
-    let compiler = LoggingCompiler::new(&format!("exec '{}' \"$@\"", crate::common::real_compiler().display()));
+    let compiler =
+        LoggingCompiler::new(&format!("exec '{}' \"$@\"", crate::common::real_compiler().display()));
     let backend = compiler.backend();
     toolchain(&backend);
     let exp = job("Exp", &[&[3]], &[]);
@@ -235,8 +236,10 @@ fn time_counts_only_while_a_caller_waits() {
 #[test]
 fn a_question_cancelled_by_another_caller_is_asked_again() {
     let real = crate::common::real_compiler();
-    let logging =
-        LoggingCompiler::new(&format!("echo $$ >> \"$(dirname \"$0\")/ids\"\nexec '{}' \"$@\"", real.display()));
+    let logging = LoggingCompiler::new(&format!(
+        "echo $$ >> \"$(dirname \"$0\")/ids\"\nexec '{}' \"$@\"",
+        real.display()
+    ));
     let ids = || std::fs::read_to_string(logging.path("ids")).unwrap_or_default();
     let backend = logging.backend();
     backend.warm_up(&TestContext::new().cx());

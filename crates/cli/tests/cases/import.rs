@@ -18,14 +18,14 @@ use serde_json::Value;
 pub(crate) fn trials() -> Vec<Trial> {
     let has_python = toolkit::python().is_some();
     let building: &[(&str, fn())] = &[
-        ("an_imported_kernel_is_reused_by_who_trusts_it", reused),
-        ("nobody_else_gets_it", by_no_other_rank),
+        ("an_imported_kernel_is_reused_if_trusted", reused),
+        ("no_other_rank_gets_it", by_no_other_rank),
         ("modes_hold", modes),
-        ("explain_tells_of_it", explained),
+        ("explain_reports_it", explained),
         ("without_a_compiler_it_is_all_there_is", without_a_compiler),
     ];
     let others: &[(&str, fn())] = &[
-        ("what_is_imported_is_told", reported),
+        ("imports_are_reported", reported),
         ("reasons_and_exit_codes", reasons),
         ("verify_inspect_stats_gc_and_repair_know_it", known),
         ("processes_at_once_and_again", at_once),

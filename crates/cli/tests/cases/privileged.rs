@@ -18,12 +18,12 @@ pub(crate) fn trials() -> Vec<Trial> {
     let tests: [(&str, bool, Test); 10] = [
         ("a_store_on_a_full_disk_costs_one_warning", mounts, full_store),
         ("a_store_on_a_read_only_disk_costs_one_warning", mounts, read_only_store),
-        ("a_full_temporary_folder_fails_the_kernel_and_says_so", mounts, full_temporary),
+        ("a_full_temporary_directory_fails_the_kernel", mounts, full_temporary),
         ("a_view_on_a_full_disk_is_a_problem", mounts, full_view),
         ("a_compiler_that_fills_the_disk_fails_alone", mounts, filling_compiler),
         ("another_users_store_is_not_trusted_unless_listed", root, foreign_store),
-        ("another_users_temporary_folder_is_not_used", root, foreign_temporary),
-        ("a_closed_folder_in_a_cache_is_told_once", root, closed_in_cache),
+        ("another_users_temporary_directory_is_not_used", root, foreign_temporary),
+        ("an_unreadable_directory_in_a_cache_is_reported_once", root, closed_in_cache),
         ("volumes_in_a_tree_are_entered_and_pseudo_file_systems_are_not", mounts && pseudo, pseudo_in_tree),
         ("a_closed_directory_is_reported_once", root, closed_in_tree),
     ];
