@@ -1,4 +1,4 @@
-//! The judgement of files that stand under the name of a kernel that a view is to hold.
+//! The judgement of existing files that have the name of a kernel that a view is to hold.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use crate::quarantine::replaced::keep;
 use crate::scan::judge::MAX_OBJECT;
 use crate::scan::{Item, ItemState, Orphan, judge_one};
 
-/// Judges by [`scan`](crate::scan), and moves replaced files to [`quarantine`](crate::quarantine).
+/// Judges files with [`scan`](crate::scan), and moves replaced files to [`quarantine`](crate::quarantine).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FrameworkFiles;
 
@@ -45,7 +45,7 @@ impl ForeignFiles for FrameworkFiles {
             }
             ItemState::Damaged(_) | ItemState::Orphan(_) => {}
         }
-        // If the own bytes cannot be loaded, the write reports that.
+        // If the bytes of the view's kernel cannot be loaded, the write reports the error.
         let given =
             kernel.load(KernelFileKind::Object).ok().and_then(|bytes| validate_object(&bytes, None).object);
         let other_chip = |found: &ElfFacts| given.as_ref().is_none_or(|given| differs(found, given));
@@ -81,7 +81,7 @@ impl ForeignFiles for FrameworkFiles {
     }
 }
 
-/// The reason for which a view leaves files that could not be moved.
+/// Returns the reason why a view leaves files that could not be moved.
 fn left_reason(why: SkipCause) -> LeftReason {
     match why {
         SkipCause::InProgress(in_use) => LeftReason::InProgress(in_use),
@@ -99,7 +99,8 @@ fn foreign_kernel(object: Option<&ElfFacts>, chip: Option<String>) -> ForeignKer
     kernel
 }
 
-/// Why a damaged item may be unfinished. A file that is being written is open; between two files, none is.
+/// Returns the reason why a damaged item may be unfinished. A recent write counts only for a complete object without a
+/// description: between the writes of the two files, no process has one open.
 fn in_progress(item: &Item, in_use: Option<InUse>, is_whole: bool) -> Option<InUse> {
     let is_half = is_whole && matches!(item.state, ItemState::Orphan(Orphan::ObjectOnly));
     match in_use? {
@@ -108,7 +109,7 @@ fn in_progress(item: &Item, in_use: Option<InUse>, is_whole: bool) -> Option<InU
     }
 }
 
-/// The chip that the descriptor beside a kernel names.
+/// Returns the chip that the descriptor beside a kernel names.
 fn chip_beside(dir: &Dir, stem: &str) -> Option<String> {
     let mut bytes = Vec::new();
     match dir.read(KernelFileKind::Info.of(stem), MAX_TEXT, &mut bytes) {
@@ -119,9 +120,9 @@ fn chip_beside(dir: &Dir, stem: &str) -> Option<String> {
     }
 }
 
-/// Whether two objects are for different chips, by their headers.
+/// Returns whether two objects are for different chips, by their headers.
 fn differs(one: &ElfFacts, other: &ElfFacts) -> bool {
-    // Kernels for the two kinds of core of one chip are one family: `dav-c220-vec` and `dav-c220-cube`.
+    // Kernels for the two kinds of cores of one chip are one family: `dav-c220-vec` and `dav-c220-cube`.
     let family = |facts: &ElfFacts| {
         let parts = facts.architecture.map(|known| known.name().splitn(3, '-').take(2));
         parts.map(|parts| parts.collect::<Vec<_>>())
@@ -131,7 +132,7 @@ fn differs(one: &ElfFacts, other: &ElfFacts) -> bool {
         || one.machine.0 == targets::ASCEND && (one.flags == 0) != (other.flags == 0)
 }
 
-/// The machine in the first bytes of an ELF file, which may be cut off.
+/// Returns the machine in the first bytes of an ELF file, which may be truncated.
 fn machine_of(object: &[u8]) -> Option<Machine> {
     let head = object.get(..20).filter(|head| head.starts_with(b"\x7fELF"))?;
     Some(Machine(u16::from_le_bytes([head[18], head[19]])))

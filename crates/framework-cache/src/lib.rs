@@ -1,12 +1,12 @@
-//! Kernel caches that frameworks and toolkits wrote: MindSpore's, AKG's and CANN's.
+//! The kernel caches of frameworks and toolkits: MindSpore's, AKG's and CANN's.
 //!
-//! [`scan`] finds out which kernels are intact, which are damaged or orphaned, and what the framework makes of each. It
-//! only reads. On its judgement rest:
+//! [`scan`] decides which kernels are intact, damaged or orphaned, and how the framework reacts to each. It only reads.
+//! The other modules use its results:
 //!
-//! - [`quarantine`], which moves away what is wrong, with a journal first, and [`restore`], which moves it back;
-//! - [`fill`], which gives ranks the kernels that other ranks have;
-//! - [`import`], which puts kernels into a store;
-//! - [`FrameworkFiles`], which judges and keeps what a [`View`](opkeep_kernel_meta::View) replaces.
+//! - [`quarantine`] moves damaged kernels and orphans away, after it wrote a journal, and [`restore`] moves them back;
+//! - [`fill`] copies kernels to ranks that lack them from ranks that have them;
+//! - [`import`] publishes kernels in a store;
+//! - [`FrameworkFiles`] judges and quarantines the files that a [`View`](opkeep_kernel_meta::View) replaces.
 
 pub mod fill;
 mod foreign_files;

@@ -1,8 +1,9 @@
-//! Walks through directory trees that a user named.
+//! Walks through directory trees given by a user.
 //!
-//! A walk enters the volumes that are mounted in the tree, each directory once whatever leads to it, and no pseudo file
-//! system. It remembers what it could not enter. Verification and import, which change nothing there, follow links to
-//! directories that are not above the named one; all other walks follow no link.
+//! A walk enters volumes that are mounted in the tree, but no pseudo file system, and enters each directory once, even
+//! if several paths lead to it. It records the directories that it could not enter. Verification and import, which
+//! change nothing in the tree, follow links to directories, except to those above the tree; all other walks follow no
+//! link.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -18,32 +19,32 @@ use opkeep_kernel_meta::{MAX_DEPTH, is_quarantine};
 /// The treatment of symbolic links to directories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Links {
-    /// They are followed, except where they lead to a directory above the tree.
+    /// Links are followed, except to directories above the tree.
     Follow,
-    /// They are not followed, so that nothing outside of the tree is changed.
+    /// Links are not followed, so that no file outside of the tree is changed.
     Leave,
 }
 
-/// A walk through a tree, and what it could not enter.
+/// A walk through a tree, with the directories that it could not enter.
 #[derive(Debug)]
 pub(crate) struct Walk {
     links: Links,
-    /// Device and inode of each directory that was entered.
+    /// The identities of the directories that were entered.
     entered: HashSet<FileId>,
-    /// The directories that the tree is in.
+    /// The identities of the directories above the tree.
     above: HashSet<FileId>,
-    /// Links to directories that are still to be followed.
+    /// The paths of links to directories that are not followed yet.
     pending: Vec<PathBuf>,
-    /// Directories that cannot be read, and why.
+    /// Directories that cannot be read, each with the error.
     pub(crate) unreadable_dirs: Vec<(PathBuf, io::Error)>,
-    /// Directories that are nested too deep.
+    /// Directories that are nested too deep, and were not entered.
     pub(crate) too_deep: Vec<PathBuf>,
-    /// Links to directories above the tree.
+    /// Links to directories above the tree, which were not followed.
     pub(crate) not_followed: Vec<PathBuf>,
 }
 
 impl Walk {
-    /// Begins a walk at the directory `root`, which may be a link.
+    /// Begins a walk at the directory `root`, which may be a link. Also returns that directory, opened.
     ///
     /// # Errors
     /// `root` is no directory, cannot be read, or is on a pseudo file system.
@@ -61,7 +62,7 @@ impl Walk {
         Ok((Self { links, entered, above, pending, unreadable_dirs, too_deep, not_followed }, dir))
     }
 
-    /// The directory called `name` in `dir`, if it may be entered. `depth` is that of `dir`.
+    /// Opens the directory called `name` in `dir`, if it may be entered. `depth` is the depth of `dir`.
     pub(crate) fn below(&mut self, dir: &Dir, name: &OsStr, depth: usize) -> Option<Dir> {
         let path = || dir.path().join(name);
         if depth >= MAX_DEPTH {
@@ -70,7 +71,7 @@ impl Walk {
         }
         match descend(dir, name) {
             Ok(below) => below.and_then(|below| self.enter(below)),
-            // It was deleted meanwhile.
+            // The directory was deleted meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => {
                 self.unreadable_dirs.push((path(), error));
@@ -79,10 +80,11 @@ impl Walk {
         }
     }
 
-    /// Whether the link called `name` in `dir` leads to a directory, which is followed later if links are.
+    /// Returns whether the link called `name` in `dir` leads to a directory. If links are followed, the directory is
+    /// queued.
     ///
     /// # Errors
-    /// It is dangling, or its target is unknown.
+    /// The link is dangling, or its target is unknown.
     pub(crate) fn link(&mut self, dir: &Dir, name: &OsStr) -> io::Result<bool> {
         let found = statat(dir, name, AtFlags::empty())?;
         let is_directory = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
@@ -92,8 +94,8 @@ impl Walk {
         Ok(is_directory)
     }
 
-    /// The directory behind the next link. Call this after all directories of the tree were entered, so that these keep
-    /// their own paths.
+    /// Opens the target of the next queued link. Call this after all directories of the tree were entered, so that
+    /// these have their own paths.
     pub(crate) fn behind_link(&mut self) -> Option<Dir> {
         while let Some(path) = self.pending.pop() {
             let entered = match Dir::open_quietly(&path) {
@@ -129,22 +131,23 @@ fn identity(dir: &Dir) -> Option<FileId> {
     dir.stat().ok().map(|found| found.state.id)
 }
 
-/// The content of a tree.
+/// The files found in a tree.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Tree {
-    /// Files, and links that lead to no directory, in the order of their paths.
+    /// Files, and links that do not lead to directories, in the order of their paths.
     pub files: Vec<PathBuf>,
-    /// Directories that cannot be read, and why.
+    /// Directories that cannot be read, each with the error.
     pub unreadable_dirs: Vec<(PathBuf, io::Error)>,
-    /// Directories that are nested too deep.
+    /// Directories that are nested too deep, and were not entered.
     pub too_deep: Vec<PathBuf>,
-    /// Links to directories above the tree, where links are followed.
+    /// Links to directories above the tree, which were not followed although links are.
     pub not_followed: Vec<PathBuf>,
 }
 
 impl Tree {
-    /// The files at and below the directory `root` for whose paths `is_wanted` holds. Pseudo file systems are not entered.
+    /// Returns the files at and below the directory `root` whose paths satisfy `is_wanted`. Pseudo file systems are not
+    /// entered.
     ///
     /// # Errors
     /// `root` is no directory, cannot be read, or is on a pseudo file system.
@@ -179,7 +182,7 @@ fn list(
             _ => false,
         };
         match name.kind {
-            // Quarantined files are no input.
+            // Quarantined files are not searched.
             FileKind::Dir if is_quarantine(&name.name) => {}
             FileKind::Dir => {
                 if let Some(below) = walk.below(dir, &name.name, depth) {
@@ -192,7 +195,7 @@ fn list(
     }
 }
 
-/// The names of the real path of the directory at `path`.
+/// Returns the components of the real path of the directory at `path`.
 pub(crate) fn full_names(path: &Path) -> io::Result<Vec<OsString>> {
     Ok(Fs::new().real_path(path)?.iter().map(OsStr::to_owned).collect())
 }

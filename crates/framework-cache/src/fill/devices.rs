@@ -1,40 +1,40 @@
-//! The devices of ranks.
+//! The map from ranks to devices.
 
 use std::collections::BTreeMap;
 
 use opkeep_artifact::is_safe_file_name;
 use thiserror::Error;
 
-/// The devices of ranks, as the user gave them.
+/// The devices of ranks, as given by the user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceMap(BTreeMap<String, u32>);
 
-/// Why a text is no map of devices.
+/// The reason why a text is not a device map.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DeviceMapError {
-    /// A part is no `rank=device`.
+    /// A part is not `rank=device`.
     #[error(
         "`{part}` is no rank and device: expected RANK=DEVICE with a whole number behind it, such as 3=3"
     )]
     Part {
-        /// The part, or its beginning.
+        /// The part, or its first 80 characters.
         part: String,
     },
-    /// A rank has two devices.
+    /// The text gives a rank two devices.
     #[error("rank {rank} is given two devices, {first} and {second}: leave out one")]
     Twice {
         /// The rank.
         rank: String,
-        /// Its devices.
+        /// One of its devices.
         first: u32,
-        /// Its devices.
+        /// One of its devices.
         second: u32,
     },
 }
 
 impl DeviceMap {
-    /// Parses `rank=device`, separated by commas or line ends. `#` starts a comment.
+    /// Parses items `rank=device`, separated by commas or line ends. `#` starts a comment.
     ///
     /// # Errors
     /// [`DeviceMapError`].
@@ -59,12 +59,12 @@ impl DeviceMap {
         Ok(Self(map))
     }
 
-    /// The device of a rank.
+    /// Returns the device of a rank.
     pub fn device(&self, rank: &str) -> Option<u32> {
         self.0.get(rank).copied()
     }
 
-    /// All ranks that it names.
+    /// Returns all ranks of the map.
     pub fn ranks(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }

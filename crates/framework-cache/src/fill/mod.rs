@@ -1,21 +1,21 @@
 //! Fills the caches of ranks with intact kernels of other ranks.
 //!
-//! MindSpore r1.5 to r2.0 names a kernel `{words}_{number}_{device}`, where the number depends on the operator only. It
-//! launches the kernel by the name in the `.json`, which it never compares with the file name. So a rank can use the
-//! bytes of another rank: only file names differ, and the descriptor, which MindSpore does not read. From r2.1 on, the
-//! number depends on the rank's directory and device, too; before r1.5 there are no ranks; AKG's ranks share one
-//! directory. In these cases, nothing is filled.
+//! MindSpore r1.5 to r2.0 names a kernel `{words}_{number}_{device}`, where the number depends on the operator only.
+//! MindSpore launches the kernel by the name in the `.json`, and never compares that with the file name. So a rank can
+//! use the bytes of another rank: only the file names differ, and the descriptor, which MindSpore does not read. From
+//! r2.1 on, the number depends on the rank's directory and device, too; before r1.5, there are no rank directories;
+//! AKG's ranks share one directory. In these cases, no kernel is filled.
 //!
 //! # Guarantees
 //!
-//! - **Sources agree.** All ranks under one base that have a kernel must have the same object, the same `.json` and the same
-//!   `SocInfo`, except for names of devices, directories and kernels. Otherwise the kernel is refused, and both ranks are
-//!   named. It is also refused if the `SocInfo` of the receiving rank differs.
-//! - **The chip runs it**: the object is for the chip that its descriptor names.
-//! - **The device is known, not guessed**: from the names of the rank's own files, or from a [`DeviceMap`]. `RANK_ID` is
-//!   no device.
-//! - **Nothing is replaced**, and the `.json` is written last, when the object is durable. A job that writes the same kernel
-//!   at the same time has precedence.
+//! - **Sources agree.** All ranks under one base that have a kernel must have the same object, the same `.json` and the
+//!   same `SocInfo`, except for names of devices, directories and kernels. If two ranks differ, the kernel is refused,
+//!   and the report names both. A kernel is also refused if the `SocInfo` of the receiving rank differs.
+//! - **The chip runs the kernel**: the object is for the chip that its descriptor names.
+//! - **The device is known, not guessed**: it is in the names of the rank's own files, or in a [`DeviceMap`]. `RANK_ID`
+//!   is not a device.
+//! - **No file is replaced**, and the `.json` is written last, when the object is durable. If a job writes the same
+//!   kernel at the same time, the job's files stay.
 
 mod devices;
 mod rank_dir;
@@ -48,20 +48,20 @@ use stem::Stem;
 /// The options of [`fill`].
 #[non_exhaustive]
 pub struct FillOptions<'a> {
-    /// The run that this is a part of. Its journal lists the files, so that an undo of the run removes them.
+    /// The run of repair. Its journal lists the written files, so that an undo of the run removes them.
     pub run: &'a RunId,
-    /// The devices of the ranks, where they are known.
+    /// The devices of ranks, as far as the user gave them.
     pub devices: &'a DeviceMap,
-    /// Changes nothing, and reports what would be done.
+    /// Whether to change nothing, and to report the kernels that would be written.
     pub dry_run: bool,
-    /// Called with the number of finished ranks, and of all.
+    /// Called with the number of finished ranks, and the number of ranks to fill.
     pub progress: &'a dyn Fn(u64, u64),
-    /// Called before each kernel: whether to stop.
+    /// Called before each kernel. The fill stops if this returns true.
     pub is_cancelled: &'a dyn Fn() -> bool,
 }
 
 impl<'a> FillOptions<'a> {
-    /// A fill as a part of `run`.
+    /// Returns the options of a fill in the run `run`.
     pub fn new(run: &'a RunId, devices: &'a DeviceMap) -> Self {
         Self { run, devices, dry_run: false, progress: &|_, _| {}, is_cancelled: &|| false }
     }
@@ -71,29 +71,29 @@ impl<'a> FillOptions<'a> {
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct FillReport {
-    /// The kernels that were written, or would be.
+    /// The kernels that were written; in a dry run, those that would be written.
     pub filled: Vec<FilledKernel>,
-    /// The kernels that ranks still lack, or may lack.
+    /// The kernels that ranks still lack, or may lack, with the reasons.
     pub unfilled: Vec<UnfilledKernel>,
-    /// Caches that belong to no rank, and why they cannot be filled.
+    /// Caches that belong to no rank, each with the reason why it cannot be filled.
     pub no_ranks: Vec<(PathBuf, &'static str)>,
-    /// It was cancelled.
+    /// Whether the fill was cancelled.
     pub cancelled: bool,
 }
 
-/// A kernel that a rank lacked.
+/// A kernel that a rank lacked, and that was copied from another rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FilledKernel {
-    /// The rank's directory.
+    /// The rank's `kernel_meta` directory.
     pub dir: PathBuf,
-    /// The rank.
+    /// The `RANK_ID` of the rank.
     pub rank: String,
     /// The stem of the files that were written.
     pub stem: String,
-    /// The source rank.
+    /// The `RANK_ID` of the source rank.
     pub source: String,
-    /// The stem in the source rank.
+    /// The stem of the files in the source rank.
     pub source_stem: String,
 }
 
@@ -103,15 +103,16 @@ pub struct FilledKernel {
 pub struct UnfilledKernel {
     /// The directory of the ranks, or the cache.
     pub base: PathBuf,
-    /// The rank; none for all ranks.
+    /// The `RANK_ID` of the rank; `None` if all ranks are concerned.
     pub rank: Option<String>,
-    /// The kernel, without its device; none for all kernels.
+    /// The kernel's stem without the device; `None` if all kernels are concerned.
     pub kernel: Option<String>,
     /// The reason.
     pub reason: UnfilledReason,
 }
 
-/// Writes the kernels that ranks lack. Caches of several bases may be given; each base is filled by itself.
+/// Copies the kernels that ranks lack from other ranks. `caches` may be of several bases; each base is filled by
+/// itself.
 pub fn fill(caches: &[ScannedCache<'_>], options: &FillOptions<'_>) -> FillReport {
     let mut report = FillReport::default();
     let mut bases: BTreeMap<PathBuf, Vec<ScannedCache<'_>>> = BTreeMap::new();
@@ -128,14 +129,14 @@ pub fn fill(caches: &[ScannedCache<'_>], options: &FillOptions<'_>) -> FillRepor
     report
 }
 
-/// The parent directory of a rank's directory; none if the cache belongs to no rank.
+/// Returns the base of a cache, the parent of the rank's directory; `None` if the cache belongs to no rank.
 fn base(cache_dir: &CacheDir) -> Option<PathBuf> {
     cache_dir.rank.as_ref().filter(|_| cache_dir.kind == Kind::MindSpore)?;
     let full = Fs::new().real_path(&cache_dir.path).unwrap_or_else(|_| cache_dir.path.clone());
     Some(full.parent()?.parent()?.to_owned())
 }
 
-/// Why a cache of this kind without a rank is not filled.
+/// Returns the reason why a cache of this kind without a rank is not filled.
 fn no_ranks(kind: Kind) -> &'static str {
     match kind {
         Kind::MindSpore => {
@@ -146,9 +147,9 @@ fn no_ranks(kind: Kind) -> &'static str {
     }
 }
 
-/// The number of kernels that are written before the locks of a rank are released for a moment.
+/// The maximum number of kernels that are written before the locks of a rank are released for [`PAUSE`].
 const BATCH: usize = 64;
-/// The size of these kernels, which are in memory.
+/// The size at which a batch of kernels is written, in bytes: a batch is in memory.
 const BATCH_BYTES: usize = 64 << 20;
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -209,7 +210,8 @@ impl Work<'_> {
         }
     }
 
-    /// All intact kernels with MindSpore's names, with the ranks that have them and the stems there.
+    /// Returns all intact kernels with MindSpore's names, each with the indices of the ranks that have it and its stems
+    /// there.
     fn kernels(&mut self, ranks: &[Rank<'_>]) -> BTreeMap<String, Vec<(usize, String)>> {
         let (mut kernels, mut others) = (BTreeMap::<String, Vec<_>>::new(), BTreeMap::<&str, usize>::new());
         for (at, rank) in ranks.iter().enumerate() {
@@ -239,7 +241,7 @@ impl Work<'_> {
                 self.report.cancelled = true;
                 return;
             }
-            // A framework that starts meanwhile waits for its lock, and gets it now.
+            // A framework that starts now waits for the lock, and gets it during the pause.
             if !self.options.dry_run && !is_first {
                 sleep(PAUSE);
             }
@@ -272,7 +274,7 @@ impl Work<'_> {
         }
     }
 
-    /// Writes kernels to a rank, after the journal lists them.
+    /// Writes a batch of kernels to a rank, after a journal that lists them.
     fn write_batch(
         &mut self,
         rank: &str,
@@ -312,7 +314,7 @@ impl Work<'_> {
         record.close(rank_dir);
     }
 
-    /// A kernel for the rank `ranks[at]`, and its files.
+    /// Prepares a kernel for the rank `ranks[at]`. Returns its entry in the report, and its files.
     fn prepare(
         ranks: &mut [Rank<'_>],
         at: usize,

@@ -1,4 +1,4 @@
-//! Writes another rank's kernel to a rank's directory.
+//! Writes kernels of other ranks to a rank's directory.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -24,20 +24,21 @@ use opkeep_kernel_meta::{KernelFileKind, LeftReason, RunId, ViewError};
 
 /// The mode of MindSpore's descriptors.
 const INFO_MODE: u32 = 0o400;
-/// The age from which temporary files of dead writers are removed.
+/// The time since the last write after which the writer of a temporary file counts as dead.
 const STALE: Duration = Duration::from_secs(30 * 60);
 
-/// The files of a kernel for one rank.
+/// The files of a kernel for one rank, in memory.
 #[derive(Debug)]
 pub(crate) struct PreparedKernel {
     object: Vec<u8>,
     json: Vec<u8>,
     info: String,
-    /// By kind.
+    /// The digests of the files, indexed by `KernelFileKind`.
     digests: [Digest; 3],
 }
 
-/// The source's kernel for the rank `target` under `stem`: its bytes, and a descriptor of the rank's own.
+/// Returns the files of the source kernel for the rank `target` under the name `stem`: the same object and `.json`, and
+/// a descriptor with the rank's own device and directories.
 pub(crate) fn prepare_files(
     source: &SourceKernel,
     from: &Rank<'_>,
@@ -73,7 +74,7 @@ pub(crate) fn prepare_files(
             _ => {}
         }
     }
-    // The name must still follow from the changed descriptor.
+    // Frameworks compute the name from the descriptor, so the changed descriptor must result in the new name.
     if descriptor.named_by(stem) != source.descriptor.named_by(&source.stem) {
         return Err(format!("`{stem}` does not follow from the descriptor of `{}`", source.stem));
     }
@@ -82,7 +83,7 @@ pub(crate) fn prepare_files(
     Ok(PreparedKernel { object, json, info, digests })
 }
 
-/// Replaces the directory of one rank by another's.
+/// Returns the path with the directory of the rank `from` replaced by that of the rank `to`.
 fn in_rank(path: &Value, from: &str, to: &str) -> Value {
     let Some(text) = path.as_str() else { return path.clone() };
     let (from, to) = (format!("rank_{from}"), format!("rank_{to}"));
@@ -91,34 +92,35 @@ fn in_rank(path: &Value, from: &str, to: &str) -> Value {
 }
 
 impl PreparedKernel {
-    /// The bytes of its files together.
+    /// Returns the total size of the files in bytes.
     pub(crate) fn byte_len(&self) -> usize {
         self.object.len() + self.json.len() + self.info.len()
     }
 }
 
-/// A rank's directory, locked.
+/// A rank's directory, which this process has locked.
 #[derive(Debug)]
 pub(crate) struct RankDir {
     dir: ViewDir,
-    /// The locks of the programs that use it.
+    /// The cache, with the locks of the programs that use it.
     locked_cache: LockedCache,
-    /// The files and directories that were created.
+    /// The directories and the lock file that this process created.
     made: Made,
 }
 
-/// The journal of a batch, which is written before the kernels.
+/// The journal of a batch of kernels, which is written before the kernels.
 #[derive(Debug)]
 pub(crate) struct Record {
     quarantine: Quarantine,
     entries: Vec<Entry>,
     made: Made,
-    /// A kernel was not written.
+    /// Whether `entries` has become smaller than the written journal.
     is_less: bool,
 }
 
 impl Record {
-    /// Drops the kernel with this number, which was not written. Files of it that could not be removed stay listed.
+    /// Removes the kernel with this number, which was not written, from the entries. Files of the kernel that could not
+    /// be removed stay listed.
     pub(crate) fn drop_one(&mut self, number: u64, rank_dir: &RankDir) {
         let is_there =
             |entry: &Entry| rank_dir.dir.file_state(&entry.file).is_some_and(|found| entry.is(&found));
@@ -126,13 +128,14 @@ impl Record {
         self.is_less = true;
     }
 
-    /// Drops the kernel with this number, and all after it.
+    /// Removes the kernel with this number, and all after it, from the entries.
     pub(crate) fn drop_from(&mut self, number: u64) {
         self.entries.retain(|entry| entry.set < number);
         self.is_less = true;
     }
 
-    /// Writes the journal of the written files. Best effort: an undo ignores listed files that were not written.
+    /// Rewrites the journal for the kernels that were written, or removes it if none were. Best effort: an undo ignores
+    /// listed files that do not exist.
     pub(crate) fn close(self, rank_dir: &RankDir) {
         if self.entries.is_empty() {
             self.quarantine.clear(&rank_dir.locked_cache);
@@ -144,17 +147,17 @@ impl Record {
 }
 
 impl RankDir {
-    /// Opens and locks the directory of the rank `rank`, created if missing.
+    /// Opens and locks the directory of the rank `rank`, which is created if missing.
     ///
     /// # Errors
-    /// It is locked, or cannot be opened.
+    /// The directory is locked, or cannot be opened.
     pub(crate) fn enter(fs: &Fs, base: &Path, rank: &str) -> Result<Self, String> {
         let name = format!("rank_{rank}");
         let path = base.join(&name).join("kernel_meta");
         let open = || {
             let base = fs.open_dir(base)?.quiet();
             let above = !base.may_exist(&name);
-            // Neither may be a link.
+            // Neither of the two directories may be a link.
             let rank = io::make_dir(&base, OsStr::new(&name))?;
             let directory = !rank.may_exist("kernel_meta");
             let dir = io::make_dir(&rank, OsStr::new("kernel_meta"))?;
@@ -180,7 +183,7 @@ impl RankDir {
     /// Writes the files of a kernel under temporary names.
     ///
     /// # Errors
-    /// The reason, or that another program writes the kernel.
+    /// The reason, such as another program that writes the kernel.
     pub(crate) fn stage(&self, stem: &str, prepare_files: &PreparedKernel) -> Result<Staged<'_>, String> {
         let mut names = KernelFileKind::ALL.iter().map(|part| part.of(stem));
         if let Some(name) = names.find(|name| self.dir.exists(name)) {
@@ -202,7 +205,7 @@ impl RankDir {
     /// Writes the journal of the files that are about to be written.
     ///
     /// # Errors
-    /// The reason. Then no kernel may be written, since it could not be undone.
+    /// The reason. In this case no kernel may be written, since it could not be undone.
     pub(crate) fn record<'r>(
         &self,
         run: &RunId,
@@ -224,7 +227,7 @@ impl RankDir {
     /// Gives the files of a kernel their names, its description last.
     ///
     /// # Errors
-    /// The reason, or that another program writes the kernel; then this one is removed.
+    /// The reason, such as another program that writes the kernel. The files of this kernel are removed again.
     pub(crate) fn publish(
         &self,
         stem: &str,
@@ -239,7 +242,7 @@ impl RankDir {
         }
     }
 
-    /// A problem, with the displaced files that could not be restored.
+    /// Returns the problem, with the displaced files that could not be restored.
     fn with_displaced(&self, problem: String) -> String {
         let displaced = self.dir.stay_displaced(self.dir.now(), STALE, |_, _| false);
         displaced.into_iter().fold(problem, |problem, file| format!("{problem}; `{file}`: {STAYS_DISPLACED}"))
@@ -272,12 +275,12 @@ mod tests {
 
     const ALL: [&str; 3] = ["a_1_0.info", "a_1_0.json", "a_1_0.o"];
 
-    /// Fills in a kernel while another program writes `file` before the change number `at`. Returns the outcome, whether it
-    /// was written, whether it replaced ours, and the directory.
+    /// Fills in a kernel while another program writes `file` before the change number `at`. Returns the outcome,
+    /// whether `file` was written, whether it replaced ours, and the directory.
     fn fill_while(file: &str, at: usize) -> (Result<(), String>, bool, bool, TempDir) {
         let base = tempfile::tempdir().unwrap();
         let path = base.path().join("rank_0/kernel_meta").join(file);
-        // The files that exist before the kernel is written.
+        // This creates the files that exist before the kernel is written.
         drop(RankDir::enter(&Fs::new(), base.path(), "0").unwrap());
         let changes = Arc::new(AtomicUsize::new(0));
         let is_replaced = Arc::new(AtomicBool::new(false));
@@ -316,7 +319,8 @@ mod tests {
                     break;
                 }
                 match outcome {
-                    // A descriptor may be another program's: no reader goes by it. What replaces ours comes too late.
+                    // The descriptor may be another program's, since no reader uses it. A file that replaces ours comes
+                    // too late to be noticed.
                     Ok(()) => {
                         assert!(file == ALL[0] || is_replaced, "{file} {at}");
                         assert_eq!(names.as_slice(), &ALL.map(str::to_owned)[..]);

@@ -17,41 +17,41 @@ use opkeep_cann_meta::file_names::FileSet;
 use opkeep_fs::{Dir, FileKind, FileRead, Fs};
 use opkeep_kernel_meta::{QUARANTINE, RunId};
 
-/// The file that MindSpore writes at its start.
+/// The name of the file that MindSpore writes when it starts.
 const INITIALIZE: &str = "Initialize.info";
 
-/// A rank.
+/// A rank, with the facts that decide whether and how it is filled.
 #[derive(Debug)]
 pub(crate) struct Rank<'a> {
     pub(crate) name: String,
-    /// Its `kernel_meta`.
+    /// The path of the rank's `kernel_meta`.
     pub(crate) path: PathBuf,
-    /// Its directory, if it exists.
+    /// The open `kernel_meta`, if it exists.
     pub(crate) dir: Option<Dir>,
-    /// Intact kernels by their stems.
+    /// The intact kernels, by stem.
     pub(crate) intact: BTreeMap<&'a str, Kernel>,
-    /// Its device; or why it is unknown.
+    /// The device; if unknown, the reason with help.
     pub(crate) device: Result<u32, DeviceError>,
-    /// Items that are neither intact nor quarantined, by their stems.
+    /// The kernels that are neither intact nor quarantined, by stem.
     left: BTreeMap<&'a str, &'a Item>,
-    /// Stems of kernels with descriptors.
+    /// The stems of kernels with descriptors.
     described: Vec<&'a str>,
-    /// The different `SocInfo` of its files, each with its file; read on first use.
+    /// The different `SocInfo` of the rank's own files, each with one file that has it; `None` until the first use.
     own: Option<Vec<(String, Soc)>>,
-    /// Stems of kernels with descriptors that were, or would be, quarantined.
+    /// The stems of kernels with descriptors that were quarantined; in a dry run, that would be.
     gone: Vec<&'a str>,
     /// The quarantines of this cache, the newest first.
     run_dirs: Vec<Dir>,
 }
 
-/// The ranks under `base`: those that were scanned, those in the map, and those whose caches are missing.
+/// Returns the ranks under `base`: those that were scanned, those in the map, and those whose caches are missing.
 pub(crate) fn ranks<'a>(base: &Path, caches: &[ScannedCache<'a>], map: &DeviceMap) -> Vec<Rank<'a>> {
     let mut ranks: Vec<Rank<'a>> = caches.iter().map(|cache| Rank::of(cache, map)).collect();
     let mut names: Vec<String> = map.ranks().map(str::to_owned).collect();
     if let Ok(entries) = Dir::open_quietly(base).and_then(|base| base.entries()) {
         let dirs = entries.iter().filter(|name| name.kind == FileKind::Dir);
         let rank = |name: &OsStr| name.to_str()?.strip_prefix("rank_").map(str::to_owned);
-        // Other names with this prefix need not belong to ranks.
+        // Other names with this prefix may be unrelated to ranks.
         let is_number = |rank: &String| rank.parse::<u64>().is_ok();
         let named = dirs.filter_map(|name| rank(&name.name)).filter(is_number);
         names.extend(named);
@@ -61,7 +61,7 @@ pub(crate) fn ranks<'a>(base: &Path, caches: &[ScannedCache<'a>], map: &DeviceMa
             ranks.push(Rank::lost(base, name, map));
         }
     }
-    // Numbers in their order, then other values of RANK_ID.
+    // Ranks with numbers come first, in numeric order, then ranks with other values of RANK_ID.
     ranks.sort_by_key(|rank| (rank.name.parse::<u64>().unwrap_or(u64::MAX), rank.name.clone()));
     ranks
 }
@@ -92,7 +92,7 @@ impl<'a> Rank<'a> {
             }
         }
         let dir = Dir::open_quietly(&cache_dir.path).ok();
-        // The name of a damaged file has the device, too.
+        // Damaged files are evidence, too: their names have the device.
         let mut evidence: BTreeMap<u32, String> = BTreeMap::new();
         for item in kernels() {
             if let Some(stem) = Stem::of(&item.name) {
@@ -115,7 +115,7 @@ impl<'a> Rank<'a> {
         Self { path, dir, intact, device, left, described, own: None, gone, run_dirs, name }
     }
 
-    /// A rank without a cache.
+    /// Returns a rank without a scanned cache.
     fn lost(base: &Path, name: String, map: &DeviceMap) -> Self {
         let path = base.join(format!("rank_{name}")).join("kernel_meta");
         let run_dirs = runs(&path);
@@ -128,7 +128,7 @@ impl<'a> Rank<'a> {
         Self { path, dir: None, intact, device, left, described, own: None, gone, run_dirs, name }
     }
 
-    /// Whether this rank, with the index `at`, lacks the kernel of `sources`.
+    /// Returns whether this rank, with the index `at`, lacks the kernel that `sources` has, as pairs of rank and stem.
     pub(crate) fn lacks(&self, at: usize, sources: &[(usize, String)]) -> bool {
         let mut own = sources.iter().filter(|(rank, _)| *rank == at);
         match &self.device {
@@ -137,10 +137,10 @@ impl<'a> Rank<'a> {
         }
     }
 
-    /// Checks that no file has that stem.
+    /// Checks that no damaged or unfinished kernel has this stem.
     ///
     /// # Errors
-    /// The existing file.
+    /// The state of the existing files.
     pub(crate) fn is_free(&self, stem: &str) -> Result<(), String> {
         match self.left.get(stem) {
             None => Ok(()),
@@ -155,10 +155,10 @@ impl<'a> Rank<'a> {
         }
     }
 
-    /// Checks that the target in this rank's own files is that of the source.
+    /// Checks that the target in this rank's own files is the target of the source.
     ///
     /// # Errors
-    /// The file that differs, and the difference.
+    /// The file with another target, and the difference.
     pub(crate) fn accepts(&mut self, source: &SourceKernel, donors_rank: &str) -> Result<(), String> {
         let Some(soc) = &source.soc else { return Ok(()) };
         if self.own.is_none() {
@@ -177,7 +177,7 @@ impl<'a> Rank<'a> {
         Ok(())
     }
 
-    /// The `SocInfo` of its own files; if it has none, of the quarantined ones.
+    /// Reads the different `SocInfo` of the rank's own files; if none have one, of its quarantined files.
     fn read_own(&self) -> Vec<(String, Soc)> {
         let mut own = match &self.dir {
             Some(dir) => read_socs(dir, "", &self.described),
@@ -201,13 +201,13 @@ impl<'a> Rank<'a> {
         own
     }
 
-    /// The directories that its own descriptors name, if any.
+    /// Returns the `SocInfo` of the rank's first own descriptor, which names its directories.
     pub(crate) fn own_folders(&self) -> Option<&Map<String, Value>> {
         self.own.iter().flatten().find(|(file, _)| file != INITIALIZE).map(|(_, soc)| soc.all())
     }
 }
 
-/// The different `SocInfo` in `dir`: in the file of the start, and in the descriptors of `stems`.
+/// Returns the different `SocInfo` in `dir`: in MindSpore's start file, and in the descriptors of `stems`.
 fn read_socs(dir: &Dir, prefix: &str, stems: &[&str]) -> Vec<(String, Soc)> {
     let mut own: Vec<(String, Soc)> = Vec::new();
     let mut add = |file: String, json: Option<Value>| {
@@ -229,7 +229,7 @@ fn read_socs(dir: &Dir, prefix: &str, stems: &[&str]) -> Vec<(String, Soc)> {
     own
 }
 
-/// The quarantines of the cache at `path`, the newest first.
+/// Opens the quarantines of the cache at `path`, the newest first.
 fn runs(path: &Path) -> Vec<Dir> {
     let full = Fs::new().real_path(path).unwrap_or_else(|_| path.to_owned());
     let (Some(above), Some(name)) = (full.parent(), full.file_name()) else { return Vec::new() };
@@ -242,7 +242,7 @@ fn runs(path: &Path) -> Vec<Dir> {
     names.iter().rev().filter_map(|name| top.below(&name.name).ok()).collect()
 }
 
-/// The devices in the names of quarantined files, each with a file.
+/// Returns the devices in the names of quarantined files, each with one file.
 fn devices_of(run_dirs: &[Dir]) -> BTreeMap<u32, String> {
     let mut devices = BTreeMap::new();
     for name in run_dirs.iter().flat_map(|run_dir| run_dir.entries().unwrap_or_default()) {
@@ -264,7 +264,7 @@ fn initialize(dir: &Dir) -> Option<Value> {
     }
 }
 
-/// The device of a rank by its files and by the map.
+/// Returns the device of a rank, from its files and from the map.
 fn device(rank: &str, evidence: &BTreeMap<u32, String>, map: &DeviceMap) -> Result<u32, DeviceError> {
     let mut said = evidence.iter();
     match (map.device(rank), said.next(), said.next()) {

@@ -1,22 +1,22 @@
-//! The kernel that ranks are filled with, and the target in its descriptor.
+//! The kernel that is copied to ranks, and the target in its descriptor.
 
 use opkeep_descriptor::Descriptor;
 use opkeep_digest::Digest;
 use serde_json::{Map, Value};
 
-/// The fields of `SocInfo` about a device or a directory, which do not affect the bytes.
+/// The fields of `SocInfo` that hold the device or a directory, and do not affect the compiled bytes.
 const OWN: [&str; 3] = ["deviceId", "op_debug_dir", "kernel_meta_temp_dir"];
-/// The fields that a precompile decides for each operator.
+/// The fields of `SocInfo` that a precompile sets for each operator.
 const BY_OPERATOR: [&str; 1] = ["coreType"];
-/// The largest descriptor that is read.
+/// The maximum size of a descriptor that is read, in bytes.
 pub(crate) const MAX_TEXT: u64 = opkeep_descriptor::MAX_INFO_BYTES;
-/// The largest object that CANN loads.
+/// The maximum size of an object that CANN loads, in bytes.
 pub(crate) const MAX_OBJECT: u64 = i32::MAX as u64;
 
-/// The kernel that ranks are filled with: that of the first rank that has it, if all agree.
+/// The kernel that is copied to ranks: that of the first rank that has it with its descriptor, if all ranks agree.
 #[derive(Clone, Debug)]
 pub(crate) struct SourceKernel {
-    /// The rank's index.
+    /// The index of the source rank.
     pub(crate) rank: usize,
     pub(crate) stem: String,
     pub(crate) sha256: Digest,
@@ -24,12 +24,12 @@ pub(crate) struct SourceKernel {
     pub(crate) soc: Option<Soc>,
 }
 
-/// The target in a descriptor.
+/// The target in a descriptor, `SocInfo`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Soc(Map<String, Value>);
 
 impl Soc {
-    /// Of a compile request, or of what MindSpore writes when it starts.
+    /// Returns the target in a descriptor, or in the file that MindSpore writes when it starts.
     pub(crate) fn of(document: &Value) -> Option<Self> {
         document.get("job_content")?.get("SocInfo")?.as_object().cloned().map(Self)
     }
@@ -38,8 +38,8 @@ impl Soc {
         &self.0
     }
 
-    /// The first field that differs, with both values: of one operator, or of two; a field that one lacks counts if both
-    /// are whole.
+    /// Returns the first field that differs, with both values. Fields that a precompile sets count only if
+    /// `same_operator`. A field that one of the two lacks counts only if `both_whole`.
     pub(crate) fn differs(&self, other: &Self, same_operator: bool, both_whole: bool) -> Option<String> {
         let counts = |name: &str| !OWN.contains(&name) && (same_operator || !BY_OPERATOR.contains(&name));
         let names = self.0.keys().chain(other.0.keys().filter(|name| !self.0.contains_key(*name)));
@@ -61,7 +61,7 @@ impl Soc {
     }
 }
 
-/// A value, or its beginning.
+/// Returns the first 80 characters of a value.
 pub(crate) fn shown(value: &Value) -> String {
     value.to_string().chars().take(80).collect()
 }

@@ -1,4 +1,4 @@
-//! The comparison of the kernels that may be a source.
+//! The comparison of the same kernel in several ranks, one of which becomes the source.
 
 use opkeep_cann_meta::{KernelMeta, known_target, unjudged};
 use opkeep_descriptor::{Descriptor, Generation, read_info};
@@ -12,8 +12,8 @@ use crate::fill::stem::{Stem, without_device};
 use opkeep_fs::{Dir, FileRead};
 use opkeep_kernel_meta::manifest::describes;
 
-/// The fields of a `.json` that may differ for the same kernel: the digest, since the objects are compared; the object's
-/// name, which MindSpore does not read; and the result of a build, which MindSpore adds.
+/// The fields of a `.json` that may differ for the same kernel: the digest, since the objects themselves are compared;
+/// the object's name, which MindSpore does not read; and the build result, which MindSpore adds.
 const FREE_FIELDS: [&str; 3] = ["sha256", "binFileName", "build_result"];
 /// A kernel in one rank.
 struct Having<'a> {
@@ -32,10 +32,10 @@ impl Having<'_> {
     }
 }
 
-/// The kernel `kernel`, if all `sources`, given as ranks and stems, have the same.
+/// Returns the kernel `kernel` as a source, if it is the same in all `sources`, which are ranks and stems.
 ///
 /// # Errors
-/// Why it cannot be given to others: two ranks, and their difference.
+/// The reason why the kernel cannot be copied, such as two ranks and their difference.
 pub(crate) fn agreed(
     kernel: &str,
     sources: &[(usize, String)],
@@ -73,7 +73,7 @@ pub(crate) fn agreed(
     Ok(SourceKernel { rank, stem: stem.to_owned(), sha256, descriptor, soc: Some(soc) })
 }
 
-/// Refuses a kernel that cannot run on the chip that its descriptor names, even if a view wrote it.
+/// Returns an error if a kernel cannot run on the chip that its descriptor names, even if a view wrote the kernel.
 fn runs(from: &Rank<'_>, stem: &str, descriptor: &Descriptor) -> Result<(), String> {
     let path = format!("rank_{}/kernel_meta/{stem}", from.name);
     let (mut json, mut object) = (Vec::new(), Vec::new());
@@ -88,7 +88,7 @@ fn runs(from: &Rank<'_>, stem: &str, descriptor: &Descriptor) -> Result<(), Stri
     }
     let target = &descriptor.spec.target;
     let expect = known_target(target);
-    // Without a known chip, another rank's chip may not run it.
+    // If the chip is unknown, the chip of another rank may be unable to run the kernel.
     let Some(expect) = expect else { return Err(format!("`{path}`: {}", unjudged(target))) };
     let meta = KernelMeta::parse(&json).unwrap_or_default();
     match validate_parsed(meta, &object, Some(&expect)).errors().next() {
@@ -119,7 +119,7 @@ fn having<'a>(rank: usize, stem: &'a str, ranks: &'a [Rank<'_>]) -> Result<Havin
     Ok(Having { rank, name: &from.name, dir, stem, sha256: kernel.sha256, json, info })
 }
 
-/// Refuses a kernel whose own name is that of another one, or whose object is no `.o`.
+/// Returns an error if the `.json` has the name of another kernel, or if the object is not a `.o`.
 fn another(stem: &str, json: &[u8], path: &str) -> Result<(), String> {
     let meta = KernelMeta::parse(json).unwrap_or_default();
     if let Some(suffix) = meta.bin_file_suffix.filter(|suffix| suffix != ".o") {
@@ -142,7 +142,8 @@ fn read_text(dir: &Dir, file: &str) -> Option<Vec<u8>> {
     matches!(dir.read(file, MAX_TEXT, &mut bytes), FileRead::Complete(_)).then_some(bytes)
 }
 
-/// The content of a descriptor, if its kernel's name is valid for other ranks. None if it cannot be read.
+/// Returns the content of a descriptor, if its kernel's name is valid for other ranks; `None` if the descriptor cannot
+/// be read.
 fn described(stem: &str, bytes: &[u8], path: &str) -> Result<Option<(Descriptor, Generation, Soc)>, String> {
     let (Ok(descriptor), Ok(document)) = (read_info(bytes), serde_json::from_slice::<Value>(bytes)) else {
         return Ok(None);
@@ -166,7 +167,7 @@ fn described(stem: &str, bytes: &[u8], path: &str) -> Result<Option<(Descriptor,
     }
 }
 
-/// The difference between two kernels that should be the same.
+/// Returns the difference between two kernels that should be the same, if any.
 fn different(kernel: &str, one: &Having<'_>, other: &Having<'_>) -> Result<Option<String>, String> {
     if one.sha256 != other.sha256 && !same_object(kernel, one, other)? {
         return Ok(Some(format!("the objects' sha256 are {} and {}", one.sha256, other.sha256)));
@@ -181,7 +182,8 @@ fn different(kernel: &str, one: &Having<'_>, other: &Having<'_>) -> Result<Optio
     Ok(one.differs(other, true, true))
 }
 
-/// Whether two objects are the same except for the device in their own name, which compilers write to the symbol.
+/// Returns whether two objects are the same, except for the device in their own names, which compilers write to the
+/// symbol.
 fn same_object(kernel: &str, one: &Having<'_>, other: &Having<'_>) -> Result<bool, String> {
     let mut plain = [Vec::new(), Vec::new()];
     for (having, bytes) in [one, other].into_iter().zip(&mut plain) {
@@ -194,7 +196,7 @@ fn same_object(kernel: &str, one: &Having<'_>, other: &Having<'_>) -> Result<boo
     Ok(plain[0] == plain[1])
 }
 
-/// The first field that is different, with both values.
+/// Returns the first field that differs between two `.json`, with both values.
 fn different_json(kernel: &str, one: &[u8], other: &[u8]) -> Option<String> {
     let read = |bytes: &[u8]| {
         let mut bytes = bytes.to_vec();

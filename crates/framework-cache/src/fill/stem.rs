@@ -1,14 +1,14 @@
-//! The parts of the names of MindSpore's kernels.
+//! The parts of MindSpore's kernel names.
 
 /// A name of the form `{words}_{number}_{device}`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stem<'a> {
-    /// `{words}_{number}`.
+    /// The name without the device, `{words}_{number}`.
     pub(crate) kernel: &'a str,
     pub(crate) device: u32,
 }
 
-/// The largest number of a device. Names of opkeep's kernels end in a larger number.
+/// The maximum number of a device. Names of opkeep's kernels end in larger numbers.
 const MAX_DEVICE: u32 = 9999;
 
 impl<'a> Stem<'a> {
@@ -21,14 +21,15 @@ impl<'a> Stem<'a> {
     }
 }
 
-/// A number as MindSpore writes one.
+/// Parses a number as MindSpore writes it: digits without leading zeros.
 fn number_of(text: &str) -> Option<u64> {
     let is_written =
         text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
     text.parse().ok().filter(|_| is_written)
 }
 
-/// Overwrites the device after each occurrence of the kernel's name, so that kernels of several devices can be compared.
+/// Overwrites the device after each occurrence of the kernel's name with zeros, so that kernels of several devices can
+/// be compared.
 pub(crate) fn without_device(bytes: &mut [u8], kernel: &str) {
     let name = format!("{kernel}_").into_bytes();
     let mut at = 0;

@@ -1,34 +1,35 @@
-//! Importing kernels that a framework had compiled into the store.
+//! Imports kernels that a framework compiled into a store.
 //!
 //! ```text
 //! scan ──intact──> descriptor: names it? older than it? ──> options, target ──> validate ──> key ──> put
 //! ```
 //!
-//! Each kernel that is not imported is reported with the reason. The caches are not changed. [`Provenance`] describes how
-//! imported kernels are kept apart from compiled ones.
+//! Each kernel that is not imported is reported with the reason. The caches are not changed. [`Provenance`] keeps
+//! imported kernels apart from compiled ones.
 //!
 //! # Imported kernels
 //!
-//! - A kernel that the scan found intact, that the validator accepts as a kernel for its chip, and whose name follows
-//!   from the descriptor beside it, by the rules of the release that wrote it. Names before r2.1 leave options out.
-//! - Frameworks write the descriptor before they compile. A descriptor that is newer than the `.json` or the object is
-//!   evidence of a compile that began since, so the kernel is skipped.
-//! - Options are read by the backend without a toolchain.
-//! - The `.json` must not call the kernel by a name with another hash: a file set that was copied over another one is
-//!   intact by itself.
+//! - A kernel is imported if the scan found it intact, the validator accepts it as a kernel for its chip, and its name
+//!   follows from the descriptor beside it by the rules of the release that wrote it. Names before r2.1 do not depend
+//!   on all options.
+//! - Frameworks write the descriptor before they compile. A descriptor that is newer than the `.json` or the object
+//!   shows that a later compile began, so the kernel is skipped.
+//! - The backend reads the options without a toolchain.
+//! - The `.json` must not have a kernel name with another hash: files that were copied over those of another kernel are
+//!   consistent, too.
 //! - An operator that is not the toolkit's (`py_module_path` elsewhere) is neither imported nor served by an import:
-//!   its source is what distinguishes it from another operator of that name, and no key of an import has it
-//!   (`Job::custom_op_source`). Where its source does not exist on this host, the backend itself gives both operators
-//!   one key; then both have one kernel, imported or not.
+//!   only its source distinguishes it from another operator with its name, and no key of an import has the source
+//!   (`Job::custom_op_source`). If the source does not exist on this host, the backend itself gives both operators one
+//!   key; then both have one kernel, imported or not.
 //!
 //! # Several kernels of one job
 //!
-//! The first stays, unless the other was compiled after the first was imported, by the dates of its files, which must
-//! not be in the future: then the framework discarded its own kernel, and the import replaces the stored one. Kernels
-//! of other ranks differ in their names only, those of other toolchains in code.
+//! The first kernel stays, unless the other one was compiled after the first was imported, by the times of its files,
+//! which must not be in the future: then the framework discarded its own kernel, and the import replaces the stored
+//! one. Kernels of other ranks differ only in their names, those of other toolchains in code.
 //!
-//! The cost of compiling an imported kernel is not known, nor whether it can be compiled again. An eviction counts it
-//! as the most expensive of those that it considers.
+//! The compile time of an imported kernel is unknown, and so is whether it can be compiled again. An eviction treats
+//! such a kernel as the most expensive of those that it considers.
 
 mod report;
 
@@ -60,18 +61,18 @@ use opkeep_store::{
 };
 use opkeep_validator::Validator;
 
-/// The time after which the holder of an entry's lock is stale.
+/// The maximum time to wait for the lock of an entry.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Resolves the options of a descriptor; none if no backend runs such kernels.
+/// Resolves the options of a descriptor; `None` if no backend runs such kernels.
 type Reader = dyn Fn(&BuildSpec) -> Option<Result<ResolvedSpec, String>> + Send + Sync;
-/// Called with the cache, the number of its finished kernels, and of all.
+/// Called with the cache, the number of its finished steps, and the number of its steps: two for each kernel.
 type Observer = dyn Fn(&Path, u64, u64) + Send + Sync;
 
 /// Imports kernels from the caches of frameworks into a store.
 ///
-/// Each is kept under a key of its own kind, with its provenance: no build takes it for one that it compiled itself, and
-/// only builds that trust imported kernels use it. Builds and other imports may run at the same time.
+/// Each kernel is stored under a key for imports, with its provenance: no build mistakes it for a kernel that opkeep
+/// compiled, and only builds that trust imported kernels use it. Builds and other imports may run at the same time.
 pub struct Importer {
     store: StoreConfig,
     read: Box<Reader>,
@@ -81,15 +82,15 @@ pub struct Importer {
     observer: Box<Observer>,
 }
 
-/// One import.
+/// The state of one import.
 struct ImportRun<'a> {
     importer: &'a Importer,
-    /// None in a dry run without a store.
+    /// The store; `None` in a dry run if it does not exist.
     store: Option<Store>,
     targets: Mutex<BTreeMap<String, Arc<TargetStore>>>,
-    /// The `.json` and the object that a dry run would have put under each key.
+    /// For each key, the digests of the `.json` and the object that a dry run would have published.
     planned: Mutex<BTreeMap<Digest, [Digest; 2]>>,
-    /// Nothing more can be written.
+    /// Whether the store cannot be written any more.
     stopped: AtomicBool,
 }
 
@@ -104,30 +105,31 @@ struct ImportCandidate {
     compiled_at: SystemTime,
 }
 
-/// The outcome of one kernel.
+/// The outcome of the import of one kernel.
 enum Outcome {
     New(ImportedKernel),
     Replaced(ImportedKernel),
     ExistingEntry,
     Duplicate,
     Not(SkippedKernel),
-    /// It was not processed.
+    /// The kernel was not processed.
     Unprocessed,
 }
 
-/// A kernel in the store, beside one of the same job that may be imported.
+/// The stored kernel of a job, compared with one of the same job that may be imported.
 enum ExistingEntry {
-    /// It is the same kernel.
+    /// The stored kernel is the same.
     Same,
-    /// It was imported before this one was compiled: the framework compiled it again, perhaps with another toolchain.
+    /// The stored kernel was imported before the other one was compiled: the framework compiled the job again, perhaps
+    /// with another toolchain.
     Older,
-    /// It has other bytes, as kernels of other ranks do.
+    /// The stored kernel has other bytes, like kernels of other ranks.
     Duplicate,
 }
 
 impl Importer {
-    /// Imports into the store at `store.root`. `read` resolves the options of a descriptor as the backend of its target
-    /// does: `None` if there is no such backend, an error if the options are invalid.
+    /// Returns an importer into the store at `store.root`. `read` resolves the options of a descriptor like the backend
+    /// of its target: `None` if there is no such backend, an error if the options are invalid.
     pub fn new(
         store: StoreConfig,
         read: impl Fn(&BuildSpec) -> Option<Result<ResolvedSpec, String>> + Send + Sync + 'static,
@@ -142,31 +144,32 @@ impl Importer {
         }
     }
 
-    /// Sets the number of threads; one if unset.
+    /// Sets the number of threads. The default is 1.
     #[must_use]
     pub fn threads(self, threads: NonZeroUsize) -> Self {
         Self { threads, ..self }
     }
 
-    /// Sets whether nothing is written; false if unset.
+    /// Sets whether the import only reports, and writes nothing. The default is false.
     #[must_use]
     pub fn dry_run(self, dry_run: bool) -> Self {
         Self { dry_run, ..self }
     }
 
-    /// Sets a token that cancels the import. Imported kernels stay.
+    /// Sets a token that cancels the import. Kernels that are imported by then stay.
     #[must_use]
     pub fn cancel(self, cancel: CancelToken) -> Self {
         Self { cancel, ..self }
     }
 
-    /// Sets a function that is called with the cache, the number of its finished kernels, and of all.
+    /// Sets a function that is called with the cache, the number of its finished steps, and the number of its steps:
+    /// two for each kernel.
     #[must_use]
     pub fn observer(self, observer: impl Fn(&Path, u64, u64) + Send + Sync + 'static) -> Self {
         Self { observer: Box::new(observer), ..self }
     }
 
-    /// The time now, by the store's clock.
+    /// Returns the current time by the store's clock.
     fn now(&self) -> SystemTime {
         self.store.clock.as_ref().map_or_else(SystemTime::now, |clock| clock.now())
     }
@@ -230,7 +233,7 @@ impl ImportRun<'_> {
 
     fn kernels(&self, dir: &CacheDir, cache: &mut CacheImport) -> std::io::Result<()> {
         let Importer { threads, cancel, observer, .. } = self.importer;
-        // The scan is the first half.
+        // Each kernel is counted twice: the scan is the first half of the steps.
         let scanned = |done, of| observer(&dir.path, done, 2 * of);
         let is_cancelled = || cancel.is_cancelled();
         let mut options = ScanOptions::new(*threads);
@@ -270,7 +273,7 @@ impl ImportRun<'_> {
         outcome.unwrap_or_else(|why| Outcome::Not(SkippedKernel { name: item.name.clone(), why }))
     }
 
-    /// Reads a kernel, if it is intact and its descriptor describes it.
+    /// Reads a kernel. Returns an error unless the kernel is intact and its descriptor describes it.
     fn candidate(&self, store_target: &CacheReader, item: &Item) -> Result<ImportCandidate, SkipReason> {
         if !matches!(item.state, ItemState::Intact) {
             return Err(SkipReason::of_item(item));
@@ -323,7 +326,7 @@ impl ImportRun<'_> {
         Ok(ImportCandidate { descriptor, generation, spec, said, artifact, expected, compiled_at })
     }
 
-    /// Publishes a kernel, unless the store has one of the same job that is as new.
+    /// Publishes a kernel, unless the store has one of the same job that is not older.
     fn keep(&self, dir: &CacheDir, item: &Item, candidate: &ImportCandidate) -> Result<Outcome, SkipReason> {
         let ImportCandidate { descriptor, generation, spec, said, expected, .. } = candidate;
         let artifact = &candidate.artifact;
@@ -363,12 +366,12 @@ impl ImportRun<'_> {
         match self.existing(store_target, key.digest(), candidate) {
             Some(ExistingEntry::Older) => self.renew(store_target, new, candidate, put),
             Some(ExistingEntry::Duplicate) => Ok(Outcome::Duplicate),
-            // It existed, even if it was evicted since.
+            // An entry existed, even if it was evicted since.
             Some(ExistingEntry::Same) | None => Ok(Outcome::ExistingEntry),
         }
     }
 
-    /// Replaces an older kernel.
+    /// Replaces the older kernel of a job.
     fn renew(
         &self,
         store_target: &TargetStore,
@@ -376,7 +379,7 @@ impl ImportRun<'_> {
         candidate: &ImportCandidate,
         put: impl Fn(Overwrite) -> Result<PutOutcome, SkipReason>,
     ) -> Result<Outcome, SkipReason> {
-        // A process that marks the older one as validated writes it again under this lock.
+        // Under this lock, no other process rewrites the older entry to mark it as validated.
         let cancelled = || self.importer.cancel.is_cancelled();
         let deadline = Instant::now().checked_add(PATIENCE);
         let patience = WaitOptions { deadline, cancelled: &cancelled, on_wait: None };
@@ -384,7 +387,7 @@ impl ImportRun<'_> {
         if matches!(held, LockOutcome::Cancelled) {
             return Ok(Outcome::Unprocessed);
         }
-        // Another import may have published it meanwhile, or a newer one.
+        // Another import may have published this kernel, or a newer one, meanwhile.
         match self.existing(store_target, new.key.digest(), candidate) {
             Some(ExistingEntry::Older) | None => put(Overwrite::Always).map(|_| Outcome::Replaced(new)),
             Some(ExistingEntry::Same) => Ok(Outcome::ExistingEntry),
@@ -392,7 +395,7 @@ impl ImportRun<'_> {
         }
     }
 
-    /// The outcome of a kernel in a dry run. Of several kernels of one job, the first would stay.
+    /// Returns the outcome of a kernel in a dry run. Of several kernels of one job, the first would stay.
     fn plan(
         &self,
         store_target: Option<&TargetStore>,
@@ -420,7 +423,7 @@ impl ImportRun<'_> {
         }
     }
 
-    /// The kernel of the same job in the store, if there is one.
+    /// Compares the candidate with the kernel of the same job in the store, if there is one.
     fn existing(
         &self,
         store_target: &TargetStore,
@@ -442,7 +445,7 @@ impl ImportRun<'_> {
         })
     }
 
-    /// The store's part for `target`; none in a dry run without a store.
+    /// Returns the store's part for `target`; `None` in a dry run without a store.
     fn store_target(&self, target: &str) -> Result<Option<Arc<TargetStore>>, SkipReason> {
         let Some(store) = &self.store else { return Ok(None) };
         let mut targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
@@ -473,14 +476,15 @@ impl ImportRun<'_> {
                 .map(|kernel| *kernel.key.digest())
                 .collect();
             store_target.sync(&keys);
-            // Statistics that are locked now are written with the next ones.
+            // If the statistics are locked now, the next flush writes them.
             let _ = store_target.flush();
         }
     }
 }
 
-/// The generation whose name a kernel has: it follows from the descriptor; or the descriptor bears it, and nothing is
-/// known by which it could be made. That a descriptor bears a name which does not follow from it says that it was changed.
+/// Returns the generation whose rules result in the kernel's name. If the descriptor has the name, and the rules for it
+/// are unknown, the generation is the descriptor's. If the rules are known and result in another name, the descriptor
+/// was changed.
 fn named_by(descriptor: &Descriptor, stem: &str) -> Option<Generation> {
     let borne = &descriptor.envelope.fusion_op_name;
     let is_borne = || {
@@ -491,8 +495,8 @@ fn named_by(descriptor: &Descriptor, stem: &str) -> Option<Generation> {
     descriptor.named_by(stem).or_else(is_borne)
 }
 
-/// The kernel's name in its `.json`, if that is the name of another kernel: it has a hash that no generation computes from
-/// the descriptor. Names without a hash depend on the compiler and prove nothing.
+/// Returns the kernel's name in its `.json`, if that is the name of another kernel: it has a hash, and no generation
+/// computes that hash from the descriptor. Names without a hash depend on the compiler and prove nothing.
 fn other_kernel(descriptor: &Descriptor, stem: &str, meta: &KernelMeta) -> Option<String> {
     let device = descriptor.device_id();
     let name_by = |generation| KernelName::mindspore(descriptor, generation, device).ok();
@@ -507,7 +511,7 @@ fn other_kernel(descriptor: &Descriptor, stem: &str, meta: &KernelMeta) -> Optio
     said.into_iter().find(|name| other(name)).map(str::to_owned)
 }
 
-/// The numbers in a name that are hashes and nothing else, by their size: devices, tiles and parts have small ones.
+/// Returns the numbers in a name that are large enough to be hashes: numbers of devices, tiles and parts are small.
 fn hashes(name: &str) -> Vec<u64> {
     let numbers = name.split('_').filter_map(|part| part.parse::<u64>().ok());
     numbers.filter(|number| *number > u64::from(u32::MAX)).collect()

@@ -12,7 +12,7 @@ use opkeep_fs::{FileId, Fs};
 use opkeep_store::StoreError;
 use thiserror::Error;
 
-/// Why an import could not begin.
+/// The reason why an import could not begin.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ImportError {
@@ -25,42 +25,43 @@ pub enum ImportError {
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct ImportReport {
-    /// The caches that were found, in order.
+    /// The results of the caches, in the order in which they were found.
     pub caches: Vec<CacheImport>,
-    /// Directories that could not be read, and why.
+    /// Directories that could not be read, each with the error.
     pub unreadable_dirs: Vec<(PathBuf, String)>,
-    /// Settings of the store's limits that do not count.
+    /// Warnings about settings of the store's limits that do not count.
     pub warnings: Vec<String>,
-    /// It was cancelled.
+    /// Whether the import was cancelled.
     pub interrupted: bool,
 }
 
-/// The result of one cache.
+/// The result of the import of one cache.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct CacheImport {
-    /// The directory.
+    /// The directory of the cache.
     pub path: PathBuf,
-    /// The name of its kind.
+    /// The name of the cache's kind.
     pub kind: &'static str,
-    /// The rank, if it belongs to one.
+    /// The `RANK_ID`, if the cache belongs to a rank.
     pub rank: Option<String>,
-    /// Why none of its kernels was read, if so.
+    /// The reason why no kernel of the cache was read, if so.
     pub skip_reason: Option<SkipReason>,
-    /// The kernels that were published, or would be.
+    /// The kernels that were published; in a dry run, those that would be.
     pub imported: Vec<ImportedKernel>,
-    /// The kernels that replaced an older one of the same job, or would: they were compiled after that was imported.
+    /// The kernels that replaced a stored kernel of the same job, since they were compiled after that was imported; in
+    /// a dry run, those that would replace one.
     pub replaced: Vec<ImportedKernel>,
-    /// The number of kernels that the store had already.
+    /// The number of kernels that were in the store before.
     pub existing: usize,
-    /// The number of kernels of whose jobs the store had others already, not older. The first one stays: kernels of several
-    /// ranks differ in their names.
+    /// The number of kernels that were not stored, since the store has another, not older kernel of the same job.
+    /// Kernels of several ranks differ in their names.
     pub duplicates: usize,
-    /// The kernels that were not imported, and why.
+    /// The kernels that were not imported, with the reasons.
     pub skipped: Vec<SkippedKernel>,
     /// The number of kernels that were not read, since the import was cancelled or the store could not be written.
     pub unprocessed: usize,
-    /// Directories in it that could not be read, and why.
+    /// Directories in the cache that could not be read, each with the error.
     pub unreadable_dirs: Vec<(String, String)>,
 }
 
@@ -68,15 +69,15 @@ pub struct CacheImport {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ImportedKernel {
-    /// Its name in the cache.
+    /// The name of the kernel in the cache.
     pub name: String,
-    /// Its key.
+    /// The key of the kernel in the store.
     pub key: Key,
-    /// The types of its operators, joined.
+    /// The types of the kernel's operators, joined.
     pub op_type: String,
-    /// Its target.
+    /// The target of the kernel.
     pub target: String,
-    /// The bytes of its `.o` and its `.json` together.
+    /// The total size of the `.o` and the `.json`, in bytes.
     pub bytes: usize,
 }
 
@@ -84,55 +85,55 @@ pub struct ImportedKernel {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SkippedKernel {
-    /// Its name in the cache.
+    /// The name of the kernel in the cache.
     pub name: String,
-    /// The reason.
+    /// The reason why the kernel was not imported.
     pub why: SkipReason,
 }
 
-/// Why a kernel is not imported.
+/// The reason why a kernel is not imported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SkipReason {
-    /// It is damaged or an orphan: the problem.
+    /// The kernel is damaged or an orphan; with the problem.
     Damaged(String),
-    /// It is for another chip than its descriptor, or its directory, names: the chips.
+    /// The kernel is for another chip than its descriptor or its directory names; with both chips.
     OtherChip(String),
-    /// Its descriptor names an unknown chip.
+    /// The descriptor names this unknown chip.
     UnknownChip(String),
-    /// It is in use: by which process.
+    /// The kernel is in use; with the kind of use.
     InUse(String),
-    /// It cannot be read: the error.
+    /// The kernel cannot be read; with the error.
     Unreadable(String),
-    /// A build of opkeep wrote it.
+    /// A build of opkeep wrote the kernel.
     Ours,
-    /// It has no descriptor.
+    /// The kernel has no descriptor.
     NoDescriptor,
-    /// Caches of this kind have no descriptors.
+    /// Caches of this kind have no descriptors; with the name of the kind.
     NoDescriptors(String),
-    /// Its descriptor is damaged: the problem.
+    /// The descriptor is damaged; with the problem.
     TornDescriptor(String),
-    /// Its descriptor is another kernel's, or was changed: the name that follows from it.
+    /// The descriptor is another kernel's, or was changed; with the name that follows from it, if any.
     OtherName(Option<String>),
-    /// Its `.json` has the name of another kernel.
+    /// The `.json` has this name of another kernel.
     OtherKernel(String),
-    /// Its operator is not the toolkit's: the source.
+    /// The operator is not the toolkit's; with the path of its source.
     OwnSource(String),
-    /// Its descriptor is newer than the kernel.
+    /// The descriptor is newer than the kernel.
     BegunAnew,
-    /// It was compiled for debugging.
+    /// The kernel was compiled for debugging.
     Debug,
-    /// An option of it cannot be kept: the option.
+    /// An option of the kernel cannot be stored; with the problem.
     Options(String),
-    /// No backend runs kernels for this target.
+    /// No backend runs imported kernels for this target.
     NoBackend(String),
-    /// It is a multi-part kernel.
+    /// The kernel is a multi-part kernel.
     InParts,
-    /// Its object is a library.
+    /// The object is a library.
     NoObject,
-    /// The validator refuses it: the errors.
+    /// The validator rejects the kernel; with the errors.
     Invalid(Vec<String>),
-    /// It could not be published: the error.
+    /// The kernel could not be published; with the error.
     NotKept(String),
 }
 
@@ -158,7 +159,7 @@ impl SkipReason {
         }
     }
 
-    /// The name of the reason, for programs.
+    /// Returns the name of the reason in JSON output.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Damaged(_) => "damaged",
@@ -183,7 +184,7 @@ impl SkipReason {
         }
     }
 
-    /// Whether it is a problem, and not only unsuitable.
+    /// Returns whether the reason is a problem of the kernel or the store, and not only of its suitability.
     pub const fn is_problem(&self) -> bool {
         match self {
             Self::Damaged(_)
@@ -258,7 +259,7 @@ impl fmt::Display for SkipReason {
 }
 
 impl ImportReport {
-    /// Adds a directory that could not be read; once, even if it was found by several paths.
+    /// Adds a directory that could not be read, unless it was added before under another path.
     pub(super) fn add_unreadable(&mut self, path: &Path, error: &io::Error, seen: &mut HashSet<FileId>) {
         if Fs::new().look(path).ok().is_none_or(|found| seen.insert(found.state.id)) {
             self.unreadable_dirs.push((path.to_owned(), error.to_string()));

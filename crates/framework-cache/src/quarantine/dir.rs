@@ -1,4 +1,4 @@
-//! The directory of one run of repair, with its journal.
+//! The quarantine of one run of repair: its directory and its journal.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -12,18 +12,19 @@ use crate::quarantine::{RepairError, io as tools};
 use opkeep_fs::Dir;
 use opkeep_kernel_meta::{RunId, rename_new};
 
-/// The directory of a run, beside a cache.
+/// The directory of a run in the quarantine beside a cache.
 #[derive(Debug)]
 pub(crate) struct Quarantine {
     top: Dir,
     run: Dir,
     name: String,
-    /// Subdirectories as in the cache.
+    /// The subdirectories, which have the names of those in the cache.
     below: HashMap<String, Dir>,
 }
 
 impl Quarantine {
-    /// Creates the directory with the journal, which is durable when this returns. After an error, nothing is left.
+    /// Creates the directory and writes the journal, which is durable when this returns. After an error, neither
+    /// remains.
     pub(crate) fn open(
         locked_cache: &LockedCache,
         run: &RunId,
@@ -88,7 +89,8 @@ impl Quarantine {
         Ok(())
     }
 
-    /// Makes the names durable. Returns the directory, or removes it if it is empty.
+    /// Makes the names durable, and returns the path of the directory; or removes the directory, if it has no
+    /// quarantined file.
     pub(crate) fn close(self, locked_cache: &LockedCache) -> Option<PathBuf> {
         let dirs = || self.below.values().chain([&self.run]);
         let is_own =
@@ -108,7 +110,7 @@ impl Quarantine {
         None
     }
 
-    /// Removes the journal, and empty directories.
+    /// Removes the journal and the directories that are empty.
     pub(crate) fn clear(&self, locked_cache: &LockedCache) {
         for below in self.below.keys() {
             let _ = self.run.remove_dir(OsStr::new(below));

@@ -1,4 +1,4 @@
-//! The errors of a repair, which changes nothing then.
+//! The errors of a repair. After such an error, nothing is changed.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use opkeep_kernel_meta::IoCause;
 
-/// Why nothing in a cache was quarantined, restored or filled.
+/// The reason why nothing in a cache was quarantined, restored or filled.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum RepairError {
@@ -17,10 +17,10 @@ pub enum RepairError {
          done (`fuser {lock}` names it)"
     )]
     Locked {
-        /// The lock file, or the directory.
+        /// The lock file, or the locked directory.
         lock: PathBuf,
     },
-    /// A lock cannot be read.
+    /// The state of a lock cannot be read.
     #[error(
         "cannot tell whether `{lock}` is held: {source}; nothing was changed: run it as the user who owns that file, \
          or remove it if no framework is running"
@@ -31,34 +31,34 @@ pub enum RepairError {
         /// The error of the system.
         source: io::Error,
     },
-    /// The directory is a mount point, so its parent is on another file system.
+    /// The cache is a mount point, so its parent directory is on another file system.
     #[error(
         "`{path}` is a mount point: quarantined files must stay on its file system, and beside it is another one; \
          move away by hand what is damaged, or mount the file system one directory higher"
     )]
     MountPoint {
-        /// The cache.
+        /// The directory of the cache.
         path: PathBuf,
     },
     /// The disk or the quota is full.
     #[error("cannot {action} `{path}`: {source}; nothing was changed: free some space and run it again")]
     NoSpace {
-        /// The operation.
+        /// The operation, such as `open`.
         action: &'static str,
-        /// Its path.
+        /// The path of the operation.
         path: PathBuf,
         /// The error of the system.
         source: io::Error,
     },
-    /// This user has no permission to write there.
+    /// This user may not write to the directory.
     #[error(
         "cannot {action} `{path}`: {source}; nothing was changed: make the directory that it is in writable, or run it as \
          the user who owns that"
     )]
     NotWritable {
-        /// The operation.
+        /// The operation, such as `open`.
         action: &'static str,
-        /// Its path.
+        /// The path of the operation.
         path: PathBuf,
         /// The error of the system.
         source: io::Error,
@@ -68,9 +68,9 @@ pub enum RepairError {
         "cannot {action} `{path}`: {source}; nothing was changed: move away what is there, and run it again"
     )]
     Io {
-        /// The operation.
+        /// The operation, such as `open`.
         action: &'static str,
-        /// Its path.
+        /// The path of the operation.
         path: PathBuf,
         /// The error of the system.
         source: io::Error,
@@ -87,7 +87,7 @@ pub enum RepairError {
 }
 
 impl RepairError {
-    /// The error of a failed operation, with the help for its cause.
+    /// Returns the error of a failed operation, with the help for its cause.
     pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>, source: impl Into<io::Error>) -> Self {
         let (path, source) = (path.into(), source.into());
         match IoCause::of(&source) {

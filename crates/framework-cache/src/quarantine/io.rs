@@ -1,4 +1,4 @@
-//! The files that a repair writes, and the lock files that it opens.
+//! Creates the files and directories of a repair, and opens lock files.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 const DIR_MODE: u32 = 0o750;
 const FILE_MODE: u32 = 0o640;
 
-/// Creates the directory `name` in `dir`, if it is missing, and opens it.
+/// Opens the directory `name` in `dir`, which is created if missing.
 pub(crate) fn make_dir(dir: &Dir, name: &OsStr) -> io::Result<Dir> {
     match new_dir(dir, name) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => dir.below(name),
@@ -34,9 +34,11 @@ pub(crate) fn write_new(dir: &Dir, name: &str, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Opens a lock file, which must be a regular file. None if it is missing.
+/// Opens a lock file, which must be a regular file. Returns it and whether it is open for writing; `None` if it is
+/// missing.
 ///
-/// CANN's kind of lock needs a file that is open for writing. If that is not allowed, it is opened for reading.
+/// CANN's kind of lock needs a file that is open for writing. If this user may not write the file, it is opened for
+/// reading.
 pub(crate) fn lock_file(dir: &Dir, name: &str) -> io::Result<Option<(File, bool)>> {
     let (file, writable) = match dir.open_lock(name, None) {
         Ok(file) => (file, true),

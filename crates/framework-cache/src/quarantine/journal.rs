@@ -1,22 +1,22 @@
-//! The journal of a run: the files that it quarantines and writes. It is written before the first move, and read to restore
-//! them.
+//! The journal of a run: a list of the files that the run quarantines and writes. The journal is written before the
+//! first file is moved, and read to restore the files.
 //!
-//! The first line is the header; then each file has a line of JSON, in the order of the moves. A file is in the run's
-//! directory under the path that it had in the cache.
+//! The first line is the header; each further line is the JSON of one file, in the order of the moves. In the run's
+//! directory, a file has the path that it had in the cache.
 
 use serde::{Deserialize, Serialize};
 
 use crate::scan::cache_dir::FOLDERS;
 use opkeep_fs::{FileId, FileState};
 
-/// The journal's name, which no kernel can have.
+/// The name of the journal, which no kernel's file can have.
 pub(crate) const NAME: &str = ".opkeep-journal";
-/// Its name until it is complete.
+/// The name of the journal until it is complete.
 pub(crate) const UNFINISHED: &str = ".opkeep-journal.new";
-/// The largest journal that is read; a file takes some 300 bytes.
+/// The maximum size of a journal that is read, in bytes. The line of a file has about 300 bytes.
 pub(crate) const MAX_BYTES: u64 = 4 << 30;
 
-/// The first line.
+/// The first line of a journal.
 #[derive(Debug, Deserialize, Serialize)]
 struct Head {
     opkeep_quarantine: u32,
@@ -32,7 +32,7 @@ pub(crate) struct Made {
     pub(crate) above: bool,
     /// The cache's directory.
     pub(crate) directory: bool,
-    /// The lock file of our builds in it.
+    /// The lock file of our builds in the cache's directory.
     pub(crate) lock: bool,
 }
 
@@ -46,25 +46,25 @@ impl Made {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Role {
-    /// A repair quarantines it.
+    /// A repair quarantines the file.
     #[default]
     Taken,
-    /// A build quarantines it and writes a kernel of ours, which an undo removes.
+    /// A build quarantines the file and writes a kernel of ours, which an undo removes.
     Replaced {
-        /// The kernel's line in the manifest until then.
+        /// The kernel's line in the manifest before the build.
         listed: Option<String>,
     },
-    /// A build that replaces other files of the kernel writes it under a free name.
+    /// A build that replaces other files of the kernel writes this file, whose name is free.
     Made,
-    /// An object or a library that a build or a repair leaves while it takes other files of the kernel.
+    /// A build or a repair leaves this object or library, and quarantines other files of the kernel.
     Stays {
-        /// Its SHA-256; if unset, the line has its state.
+        /// The SHA-256 of the file; if unset, the line has the state of the file.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         sha256: Option<String>,
     },
-    /// `--fill` writes it: the line has the state of the complete file.
+    /// `--fill` writes the file. The line has the state of the complete file.
     Added {
-        /// The SHA-256 of what is written.
+        /// The SHA-256 of the written bytes.
         sha256: String,
     },
 }
@@ -75,23 +75,23 @@ impl Role {
     }
 }
 
-/// A file that is quarantined, in the state in which it was judged; or one that is written. A line with fields that this
-/// version does not know is not used.
+/// A line of the journal: a file that is quarantined, left or written, with the state in which it was judged or
+/// completed. A line with fields that are unknown to this version is not used.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Entry {
-    /// Which kernel it is of: the files of one stand together.
+    /// The number of the file's kernel. The lines of a kernel are adjacent.
     pub(crate) set: u64,
-    /// Its name in the cache.
+    /// The name of the file.
     pub(crate) file: String,
-    /// The subdirectory of the cache that it is in, if any.
+    /// The subdirectory of the cache with the file, if any.
     pub(crate) below: Option<String>,
     pub(crate) dev: u64,
     pub(crate) ino: u64,
     pub(crate) size: u64,
     pub(crate) mtime: i64,
     pub(crate) ctime: i64,
-    /// Its problem, for people.
+    /// The problem of the file, for users.
     pub(crate) why: String,
     #[serde(default, skip_serializing_if = "Role::is_taken")]
     pub(crate) role: Role,
@@ -104,18 +104,18 @@ impl Entry {
         Self { set, file, below, dev, ino, size, mtime, ctime, why, role: Role::Taken }
     }
 
-    /// A file without a judged state.
+    /// Returns a line without a state of the file.
     pub(crate) fn unseen(set: u64, file: &str, role: Role, why: &str) -> Self {
         let nothing = FileState { id: FileId { dev: 0, ino: 0 }, len: 0, mtime: 0, ctime: 0 };
         Self { role, ..Self::new(set, file, None, &nothing, why) }
     }
 
-    /// The path in the cache, and in the run's directory.
+    /// Returns the path of the file, relative to the cache or to the run's directory.
     pub(crate) fn path(&self) -> String {
         self.path_of(&self.file)
     }
 
-    /// The path of another file of the same directory.
+    /// Returns the path of another file in the same directory.
     pub(crate) fn path_of(&self, file: &str) -> String {
         match &self.below {
             Some(below) => format!("{below}/{file}"),
@@ -123,13 +123,13 @@ impl Entry {
         }
     }
 
-    /// Whether `found` is the state of this file.
+    /// Returns whether `found` is the state in this line.
     pub(crate) fn is(&self, found: &FileState) -> bool {
         let Self { dev, ino, size, mtime, ctime, .. } = *self;
         found.is_as_long_and_old(&FileState { id: FileId { dev, ino }, len: size, mtime, ctime })
     }
 
-    /// Whether it names a file in the cache: the journal may have been edited.
+    /// Returns whether the line names a file in the cache: an edited journal might name others.
     fn is_sound(&self) -> bool {
         let known = |below: &String| FOLDERS.contains(&below.as_str());
         let is_name = !matches!(self.file.as_str(), "" | "." | "..") && !self.file.contains(['/', '\0']);
@@ -137,7 +137,7 @@ impl Entry {
     }
 }
 
-/// The journal of a run.
+/// Returns the text of the journal of a run.
 pub(crate) fn text(entries: &[Entry], made: Made) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(entries.len() * 300);
     // Writing to memory cannot fail.
@@ -150,13 +150,13 @@ pub(crate) fn text(entries: &[Entry], made: Made) -> Vec<u8> {
     bytes
 }
 
-/// The [`Made`] of the journal's first line.
+/// Returns the [`Made`] in the first line of a journal.
 pub(crate) fn made(bytes: &[u8]) -> Made {
     let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
     serde_json::from_slice::<Head>(first).map(|head| head.made).unwrap_or_default()
 }
 
-/// The files that a journal names, and the numbers of lines that cannot be used, from 1.
+/// Returns the files that a journal lists, and the numbers of lines that cannot be used, counted from 1.
 pub(crate) fn parse(bytes: &[u8]) -> (Vec<Entry>, Vec<usize>) {
     let (mut entries, mut bad) = (Vec::new(), Vec::new());
     for (number, line) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {

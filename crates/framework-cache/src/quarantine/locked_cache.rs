@@ -1,4 +1,4 @@
-//! A locked cache: its directory, the parent, where the quarantine is, and the locks.
+//! A cache with its locks held.
 
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
@@ -12,11 +12,11 @@ use opkeep_kernel_meta::QUARANTINE;
 /// A cache whose locks this process holds.
 #[derive(Debug)]
 pub(crate) struct LockedCache {
-    /// The parent of the cache's directory.
+    /// The parent directory of the cache, in which the quarantine is.
     pub(crate) parent: Dir,
     /// The cache's directory.
     pub(crate) dir: Dir,
-    /// The name of the quarantine beside it.
+    /// The name of the quarantine's directory, beside the cache.
     pub(crate) quarantine: OsString,
     pub(crate) locks: Locks,
 }
@@ -25,12 +25,12 @@ impl LockedCache {
     /// Opens and locks the cache at `path`.
     ///
     /// # Errors
-    /// [`RepairError`]: it is locked, cannot be opened, or is a mount point.
+    /// [`RepairError`]: the cache is locked, cannot be opened, or is a mount point.
     pub(crate) fn enter(path: &Path) -> Result<Self, RepairError> {
         Self::enter_with(&Fs::new(), path, true)
     }
 
-    /// Opens and locks the cache at `path` for a build that already holds the build lock there.
+    /// Opens and locks the cache at `path` for a build that already holds the build lock of the cache.
     ///
     /// # Errors
     /// As [`enter`](Self::enter).
@@ -39,7 +39,7 @@ impl LockedCache {
     }
 
     fn enter_with(fs: &Fs, path: &Path, ours: bool) -> Result<Self, RepairError> {
-        // The parent of `.` is only in its full path.
+        // The given path may be `.`, which does not name the parent.
         let full = match fs.real_path(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 return Err(RepairError::NoDirectory { path: path.to_owned() });
@@ -65,13 +65,13 @@ impl LockedCache {
         Ok(Self { quarantine: beside(name), parent, dir, locks })
     }
 
-    /// The path of the quarantine, which need not exist.
+    /// Returns the path of the quarantine, which need not exist.
     pub(crate) fn quarantine_path(&self) -> PathBuf {
         self.parent.path().join(&self.quarantine)
     }
 }
 
-/// The name of the quarantine of a cache of this name.
+/// Returns the name of the quarantine of the cache called `name`.
 pub(crate) fn beside(name: &OsStr) -> OsString {
     let mut name = name.to_owned();
     name.push(QUARANTINE);

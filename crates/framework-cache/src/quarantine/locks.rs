@@ -1,4 +1,4 @@
-//! The locks of the programs that use a cache. They are held while the cache is changed.
+//! The locks of the programs that use a cache. A repair holds them while it changes the cache.
 
 use std::fs::File;
 use std::io;
@@ -14,19 +14,21 @@ use rustix::process::{Flock, FlockType, fcntl_getlk};
 use crate::quarantine::{RepairError, io as tools};
 use opkeep_fs::Dir;
 
-/// Locks of a whole cache that are taken with `flock`: MindSpore's during its start, and the build lock of opkeep.
+/// The names of locks of a whole cache that are taken with `flock`: MindSpore's during its start, and the build lock of
+/// opkeep.
 const WHOLE: [&str; 2] = ["file.lock", ".opkeep.lock"];
-/// Locks of a whole cache that are taken with `fcntl`: CANN's during an eviction, AKG's while it distributes work.
+/// The names of locks of a whole cache that are taken with `fcntl`: CANN's during an eviction, AKG's while it
+/// distributes work.
 const WHOLE_RECORD: [&str; 3] = ["op_cache_file_del.lock", "kernel_build_tmp.key", "akg_build_tmp.key"];
 
 const MOMENT: Duration = Duration::from_millis(250);
 const POLL: Duration = Duration::from_millis(5);
 
-/// Locks that are held until this is dropped.
+/// Locks that this process holds until the value is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Locks {
     held: Vec<File>,
-    /// A lock could not be taken, since the file system has no locks.
+    /// Whether a lock could not be taken because the file system has no locks.
     pub(crate) without: bool,
 }
 
@@ -34,9 +36,9 @@ pub(crate) struct Locks {
 #[derive(Debug)]
 enum Asked {
     Ours(File),
-    /// The file is missing, so no process holds the lock.
+    /// The lock file is missing, so no process holds the lock.
     NoFile,
-    /// No process holds it, and this user may not.
+    /// No process holds the lock, and this user may not take it.
     Free,
     Theirs,
     /// The file system has no locks.
@@ -44,10 +46,11 @@ enum Asked {
 }
 
 impl Locks {
-    /// Takes all existing locks of the cache in `dir`, which must stay open; the build lock of opkeep only if `ours`.
+    /// Takes all existing locks of the cache in `dir`, which must stay open. The build lock of opkeep is taken only if
+    /// `ours`.
     pub(crate) fn of_cache(dir: &Dir, ours: bool) -> Result<Self, RepairError> {
         let mut locks = Self::default();
-        // The lock of the directory excludes other repairs; no framework locks it.
+        // The lock on the directory itself excludes other repairs; no framework takes it.
         match lock_soon(dir) {
             Err(Errno::WOULDBLOCK) => return Err(RepairError::Locked { lock: dir.path().to_owned() }),
             Err(_) => locks.without = true,
@@ -64,7 +67,7 @@ impl Locks {
         Ok(locks)
     }
 
-    /// Takes CANN's locks of one kernel.
+    /// Takes CANN's locks of one kernel, which have these names.
     pub(crate) fn of_kernel(dir: &Dir, names: &[String]) -> Result<Self, RepairError> {
         let mut locks = Self::default();
         for name in names {
@@ -94,7 +97,8 @@ fn lock_whole((file, _): (File, bool)) -> Asked {
     }
 }
 
-/// Takes a lock. It is retried for a moment: a program that its holder just started may have it until exec.
+/// Takes a lock, and retries for [`MOMENT`]: a child process that the last holder just started may have the lock until
+/// it calls exec.
 fn lock_soon(file: impl AsFd) -> Result<(), Errno> {
     let began = Instant::now();
     loop {

@@ -1,6 +1,6 @@
-//! Moves damaged kernels and orphans of a cache to a quarantine, so that the framework compiles them again.
+//! Moves damaged kernels and orphans of a cache to a quarantine, so that the framework compiles those kernels again.
 //!
-//! Nothing is deleted, and no link is followed. The quarantine is beside the cache, on the same file system:
+//! No file is deleted, and no link is followed. The quarantine is beside the cache, on the same file system:
 //!
 //! ```text
 //! <base>/rank_0/
@@ -14,13 +14,14 @@
 //!
 //! # Guarantees
 //!
-//! - **Only the judged files are moved.** Before each rename, the file and all others of its kernel are compared with those
-//!   that the [scan](crate::scan) judged; after it, and once more at the end, the moved file is compared. A file that was
-//!   replaced meanwhile is restored, unless its name is taken: then it stays in quarantine, and is reported.
+//! - **Only the judged files are moved.** Before each rename, the file and all other files of its kernel are compared
+//!   with those that the [scan](crate::scan) judged; after the rename, and once more at the end, the moved file is
+//!   compared. If a file was replaced meanwhile, the new file gets its name back; if the name was taken again, the new
+//!   file stays in quarantine, and is reported.
 //! - **Locks are respected**: MindSpore's `file.lock`, AKG's `*_build_tmp.key`, CANN's `op_cache_file_del.lock` and
-//!   `<kernel>.lock`, and those of builds. They are held while files are moved.
+//!   `<kernel>.lock`, and the lock of builds are held while files are moved.
 //! - **A description is moved first and restored last**, so that no reader finds a `.json` beside an incomplete kernel.
-//! - **An interrupted run can be undone**, and another run continues it.
+//! - **An interrupted run can be undone**, and another run can move the remaining files.
 
 pub(crate) mod dir;
 mod error;

@@ -1,4 +1,4 @@
-//! The moves of a quarantine.
+//! Moves the files of damaged items to a quarantine.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -22,20 +22,21 @@ use opkeep_kernel_meta::{InUse, RunId, rename_new};
 /// The options of [`quarantine`](quarantine()).
 #[non_exhaustive]
 pub struct QuarantineOptions<'a> {
-    /// The run that this is a part of.
+    /// The run of repair.
     pub run: &'a RunId,
-    /// Takes also files that are open or recently written, which a build may be writing. Locked kernels stay.
+    /// Whether to move also files that are open or recently written, which a build may be writing. Locked kernels stay
+    /// even then.
     pub force: bool,
-    /// Changes nothing, and reports what would be done.
+    /// Whether to change nothing, and to report the items that would be moved.
     pub dry_run: bool,
     /// Called before and after each change.
     pub progress: &'a dyn Fn(QuarantineProgress),
-    /// Called before each kernel: whether to stop.
+    /// Called before each kernel. The quarantine stops if this returns true.
     pub is_cancelled: &'a dyn Fn() -> bool,
 }
 
 impl<'a> QuarantineOptions<'a> {
-    /// A quarantine as a part of `run`.
+    /// Returns the options of a quarantine in the run `run`.
     pub fn new(run: &'a RunId) -> Self {
         Self { run, force: false, dry_run: false, progress: &|_| {}, is_cancelled: &|| false }
     }
@@ -45,31 +46,31 @@ impl<'a> QuarantineOptions<'a> {
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct QuarantineReport {
-    /// The directory with the files, if any was moved.
+    /// The directory with the moved files, if any was moved.
     pub quarantine: Option<PathBuf>,
-    /// The items that were moved, or would be.
+    /// The items that were moved; in a dry run, those that would be.
     pub moved: Vec<QuarantinedItem>,
-    /// The items that are damaged, or may be, and stay.
+    /// The items that are, or may be, damaged, and stay.
     pub skipped: Vec<SkippedItem>,
-    /// The file system has no locks, so other programs were not kept out.
+    /// Whether the file system has no locks, so that other programs were not excluded.
     pub without_locks: bool,
-    /// It was cancelled.
+    /// Whether the quarantine was cancelled.
     pub cancelled: bool,
 }
 
-/// An item of which files were moved.
+/// An item, of which at least one file was moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QuarantinedItem {
-    /// Its kind.
+    /// The kind of the item.
     pub kind: ItemKind,
-    /// The kernel's stem, or the file's name.
+    /// The stem of the kernel, or the name of the file.
     pub name: String,
-    /// The subdirectory of the cache that it was in, if any.
+    /// The subdirectory of the cache with the item, if any.
     pub below: Option<&'static str>,
-    /// The moved files, in this order.
+    /// The moved files, in the order of the moves.
     pub files: Vec<String>,
-    /// Its problem.
+    /// The problem of the item.
     pub reason: String,
 }
 
@@ -136,7 +137,7 @@ pub fn quarantine(
     Ok(report)
 }
 
-/// The journal's lines for `sets`.
+/// Returns the lines of the journal for `sets`.
 fn entries(sets: &[Set<'_>]) -> Vec<Entry> {
     let numbered = (0..).zip(sets);
     let of = |(number, set): (u64, &Set<'_>)| {
@@ -150,7 +151,7 @@ fn entries(sets: &[Set<'_>]) -> Vec<Entry> {
     numbered.flat_map(of).collect()
 }
 
-/// Skips the sets with a file that a process has opened since it was judged.
+/// Skips the sets with a file that a process has opened since the scan.
 fn leave_open(sets: &mut Vec<Set<'_>>, left: &mut Vec<SkippedItem>) {
     let open = OpenFiles::of_others();
     sets.retain(|set| {
@@ -160,22 +161,22 @@ fn leave_open(sets: &mut Vec<Set<'_>>, left: &mut Vec<SkippedItem>) {
     });
 }
 
-/// Files that were moved, in order.
+/// The moved files with their judged states, in the order of the moves.
 pub(crate) type Taken = Vec<(String, FileState)>;
 
 struct Mover<'a> {
     locked_cache: &'a LockedCache,
     quarantine: &'a Quarantine,
     options: &'a QuarantineOptions<'a>,
-    /// Subdirectories of the cache that were opened.
+    /// The subdirectories of the cache that are open, by name.
     subdirs: HashMap<&'static str, Dir>,
-    /// The number of files that were about to be moved so far.
+    /// The number of files whose move was attempted so far.
     number: u64,
     report: QuarantineReport,
 }
 
 impl Mover<'_> {
-    /// Moves the files of a set if all of them are as they were judged, or reports why they stay.
+    /// Moves the files of a set if all are as they were judged; if not, reports the reason. Returns the moved files.
     fn take(&mut self, set: &Set<'_>) -> Taken {
         let mut taken = Vec::new();
         if let Err(why) = self.try_take(set, &mut taken) {
@@ -195,7 +196,7 @@ impl Mover<'_> {
         }
         let from = set.item.below.and_then(|below| self.subdirs.get(below)).unwrap_or(&self.locked_cache.dir);
         let to = self.quarantine.dir(set.item.below);
-        // Held until the last file is moved, which is the lock file itself.
+        // The locks are held until the last file is moved: that is the lock file itself.
         let locks = Locks::of_kernel(from, &set.locks).map_err(|error| SkipCause::Lock(locked(&error)))?;
         self.report.without_locks |= locks.without;
         set.check(from)?;
@@ -206,7 +207,7 @@ impl Mover<'_> {
             });
             match moved {
                 Ok(()) => taken.push((file.clone(), *judged)),
-                // The file changed since it was judged, so another program may be completing the kernel.
+                // If a file changed since it was judged, another program may be completing the kernel.
                 Err(why @ (SkipCause::Changed { .. } | SkipCause::Displaced { .. })) => {
                     return Err(restore_moved(from, to, taken, &set.judged).unwrap_or(why));
                 }
@@ -217,7 +218,7 @@ impl Mover<'_> {
             (self.options.progress)(QuarantineProgress::Moved(self.number));
             self.number += 1;
         }
-        // A missing file may have been written meanwhile.
+        // Another program may have written a missing file meanwhile.
         if let Some(file) = set.absent.iter().find(|file| from.may_exist(file)).cloned() {
             let displaced = restore_moved(from, to, taken, &set.judged);
             return Err(displaced.unwrap_or(SkipCause::Changed { file }));
@@ -247,7 +248,7 @@ impl Mover<'_> {
     }
 }
 
-/// The problem of a kernel's lock.
+/// Returns the message about a kernel's lock.
 pub(crate) fn locked(error: &RepairError) -> String {
     match error {
         RepairError::Locked { lock } => {
@@ -257,7 +258,7 @@ pub(crate) fn locked(error: &RepairError) -> String {
     }
 }
 
-/// Moves the file called `file` if it is the one that was judged.
+/// Moves the file called `file` if it is in the judged state.
 pub(crate) fn move_judged(
     from: &Dir,
     to: &Dir,
@@ -282,7 +283,7 @@ pub(crate) fn move_judged(
     if to.file_state(file).is_some_and(|found| found.is_same_content(judged)) {
         return Ok(());
     }
-    // Between the check and the rename, another file took the name.
+    // Between the check and the rename, another file was given the name.
     let changed = SkipCause::Changed { file: named() };
     match rename_new(to, file, from, file) {
         Ok(()) => Err(changed),
@@ -290,9 +291,9 @@ pub(crate) fn move_judged(
     }
 }
 
-/// Restores `taken` files, the last first. Those stay in quarantine whose names were taken meanwhile, or that do not fit
-/// an object or a description that another program wrote since: one that is not in `judged`. A file that is not as judged
-/// and stays is reported.
+/// Restores the files in `taken`, the last one first, and removes them from `taken`. A file stays in quarantine if its
+/// name was taken meanwhile, or if it does not fit an object or a description that another program wrote since, which
+/// is not in `judged`. Returns a file that stays and is not as it was judged.
 pub(crate) fn restore_moved(
     from: &Dir,
     to: &Dir,
@@ -302,7 +303,7 @@ pub(crate) fn restore_moved(
     let is_judged = |name: &str, found: &FileState| {
         judged.iter().any(|(file, seen)| file == name && found.is_same_content(seen))
     };
-    // Whether `file`, which is in `dir` now, would stand beside another kernel's file.
+    // Whether `file`, which is in `dir`, does not fit a file of another kernel with its stem.
     let is_misfit = |dir: &Dir, file: &str| {
         partners(file).iter().any(|partner| {
             from.file_state(partner).is_some_and(|found| !is_judged(partner, &found))
@@ -312,7 +313,7 @@ pub(crate) fn restore_moved(
     let (mut stay, mut displaced) = (Vec::new(), None);
     while let Some((file, seen)) = taken.pop() {
         let mut is_back = !is_misfit(to, &file) && rename_new(to, &file, from, &file).is_ok();
-        // Between the look and the rename, another program may have written the other file.
+        // Between the check and the rename, another program may have written the other file.
         if is_back
             && is_misfit(from, &file)
             && from.file_state(&file).is_some_and(|it| it.is_same_content(&seen))
@@ -331,7 +332,7 @@ pub(crate) fn restore_moved(
 }
 
 impl Set<'_> {
-    /// Adds the current states of the files that stay to the judged ones.
+    /// Adds the files that stay, with their current states, to the judged ones.
     fn look_at_staying(&mut self, dir: &Dir, taken: &HashSet<(Option<&str>, String)>) {
         let below = self.item.below.map(|below| dir.below(OsStr::new(below)));
         let Some(dir) = below.as_ref().map_or(Some(dir), |below| below.as_ref().ok()) else { return };
@@ -350,7 +351,7 @@ impl Set<'_> {
         SkippedItem::of(self.item, why)
     }
 
-    /// Checks that everything is as it was judged.
+    /// Checks that all files of the set are as they were judged, and that none of the missing ones exists.
     fn check(&self, dir: &Dir) -> Result<(), SkipCause> {
         let changed = |file: &String| Err(SkipCause::Changed { file: file.clone() });
         if let Some((file, _)) =

@@ -1,4 +1,4 @@
-//! The plan of a quarantine.
+//! The plan of a quarantine: the files to move, and the items to skip.
 
 use std::collections::HashSet;
 
@@ -15,27 +15,29 @@ pub(crate) struct Plan<'a> {
     pub(crate) skipped: Vec<SkippedItem>,
 }
 
-/// The files of one damaged item.
+/// The files of one damaged item or orphan.
 #[derive(Debug)]
 pub(crate) struct Set<'a> {
     pub(crate) item: &'a Item,
-    /// The files as they were judged, in the order of the moves.
+    /// The files to move, with the states in which they were judged, in the order of the moves.
     pub(crate) files: Vec<(String, FileState)>,
-    /// Objects and libraries of the names of these that stay, if they exist and no set takes them.
+    /// The names of objects and libraries that the moved descriptions may describe, and that stay if they exist and no
+    /// other set has them.
     pub(crate) stay: Vec<String>,
-    /// The files, and those that stay as they were when the repair began.
+    /// The files to move, and the files that stay, with their states at the beginning of the repair.
     pub(crate) judged: Vec<(String, FileState)>,
-    /// Files that were missing when the item was judged. If one exists by now, the item has changed.
+    /// The names of files that were missing when the item was judged. If one exists now, the item has changed.
     pub(crate) absent: Vec<String>,
-    /// The vendor's locks of the item.
+    /// The names of the vendor's locks for the item.
     pub(crate) locks: Vec<String>,
     pub(crate) why: String,
 }
 
-/// The plan for a scanned cache; with `force`, also for items in progress.
+/// Returns the plan for a scanned cache; with `force`, items in progress are moved, too.
 pub(crate) fn plan(scan: &CacheScan, force: bool) -> Plan<'_> {
     let mut plan = Plan { sets: Vec::new(), skipped: Vec::new() };
-    // A kernel and its object may have different names, so a damaged kernel can have the name of another one's object.
+    // A kernel and its object may have different names, so a file of a damaged kernel may be the object of another
+    // kernel.
     let mut claimed: HashSet<(Option<&str>, String)> = HashSet::new();
     for item in scan.items.iter().filter(|item| matches!(item.state, ItemState::Intact)) {
         claimed.extend(item.files().into_iter().map(|file| (item.below, file)));
@@ -56,7 +58,7 @@ pub(crate) fn plan(scan: &CacheScan, force: bool) -> Plan<'_> {
     plan
 }
 
-/// Why an item that is not intact is skipped.
+/// Returns the reason why an item that is not intact is skipped, if it is.
 fn stays(item: &Item, kind: Kind, force: bool) -> Option<SkipCause> {
     match (&item.state, item.in_use) {
         (ItemState::Changing, _) => Some(SkipCause::Changing),
@@ -65,7 +67,8 @@ fn stays(item: &Item, kind: Kind, force: bool) -> Option<SkipCause> {
         }
         (ItemState::OtherChip(other), _) => Some(SkipCause::OtherChip(other.clone())),
         (_, _) if kind == Kind::Package => Some(SkipCause::Installed),
-        // Frameworks follow links: for them it may be intact, and they write a new kernel through the link.
+        // Frameworks follow links: for a framework, the kernel may be intact, or the framework writes a new kernel
+        // through the link.
         (ItemState::Damaged(problems), _) if problems.iter().any(|problem| problem.no_file().is_some()) => {
             let file = problems.iter().find_map(ItemProblem::no_file).unwrap_or_default();
             Some(SkipCause::NotAFile { file: file.to_owned() })
@@ -76,7 +79,8 @@ fn stays(item: &Item, kind: Kind, force: bool) -> Option<SkipCause> {
 }
 
 impl<'a> Plan<'a> {
-    /// Adds a set, without the files that intact or skipped kernels have `claimed`, or other sets have `taken`.
+    /// Adds the set of an item, without files that intact or skipped kernels have `claimed`, and without files that
+    /// other sets have `taken`.
     fn add(
         &mut self,
         item: &'a Item,
@@ -93,7 +97,7 @@ impl<'a> Plan<'a> {
                 None => absent.push(file.clone()),
             }
         }
-        // The description is first, the lock last.
+        // The description is moved first, the lock file last.
         files.sort_by_key(|(file, _)| match () {
             () if file.ends_with(".json") => 0,
             () if file.ends_with(".lock") => 2,
@@ -109,7 +113,7 @@ impl<'a> Plan<'a> {
             let file = absent.into_iter().next().unwrap_or_else(|| item.name.clone());
             return self.skipped.push(SkippedItem::of(item, SkipCause::Changed { file }));
         }
-        // An object without a kernel was written after the scan. Libraries need no description.
+        // An object that no kernel claims was written after the scan. Libraries need no description.
         let may_stay = |file: &String| !file.ends_with(".o") || claimed.contains(&(item.below, file.clone()));
         let stay = files.iter().filter(|(file, _)| file.ends_with(".json"));
         let stay = stay.flat_map(|(file, _)| partners(file)).filter(may_stay).collect();
@@ -118,7 +122,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Files whose absence makes a kernel damaged or an orphan. If one exists by now, the kernel may be intact.
+/// Returns the files whose absence makes a kernel damaged or an orphan. If one exists now, the kernel may be intact.
 fn missing_files(item: &Item) -> Vec<String> {
     let expected = |problem: &ItemProblem| match problem {
         ItemProblem::NoObject { expected } => expected.split(" or ").map(str::to_owned).collect(),
@@ -132,7 +136,7 @@ fn missing_files(item: &Item) -> Vec<String> {
 }
 
 impl ItemProblem {
-    /// The name that belongs to no regular file.
+    /// Returns the name under which there is another type of file.
     fn no_file(&self) -> Option<&str> {
         match self {
             Self::NotAFile { file } => Some(file),
@@ -142,7 +146,7 @@ impl ItemProblem {
 }
 
 impl Item {
-    /// Its problem in one line; empty if it is intact.
+    /// Returns the problem of the item in one line; empty if the item is intact.
     pub fn problem(&self) -> String {
         match &self.state {
             ItemState::Damaged(problems) => {

@@ -4,9 +4,9 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum QuarantineProgress {
-    /// The journal is durable; nothing is moved yet.
+    /// The journal is durable, and no file is moved yet.
     Recorded,
-    /// The file with this number is about to be moved, from 0.
+    /// The file with this number, counted from 0, is about to be moved.
     Moving(u64),
     /// The file with this number was moved.
     Moved(u64),

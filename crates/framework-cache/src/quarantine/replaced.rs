@@ -1,9 +1,10 @@
-//! Quarantining what a build is about to replace, in a run of its own.
+//! Quarantines the files that a build is about to replace, in a run of its own.
 //!
-//! A kernel of which a build replaces a foreign file is quarantined together with its other replaced files. The journal
-//! records what the build does with each file, and the kernel's line in the manifest. A restore removes what builds
-//! wrote, by the manifest, leaves what the build left, and restores that line; a kernel of which a file has changed
-//! since stays. A repair also records the object of a damaged description that another kernel needs.
+//! If a build replaces a foreign file of a kernel, all replaced files of the kernel are quarantined together. The
+//! journal records the role of each file in the build, and the kernel's line in the manifest. A restore removes the
+//! files that builds wrote, by the manifest, leaves the files that the build left, and restores that line. A kernel of
+//! which a file has changed since the build is not restored. A repair also records the object of a damaged description
+//! if another kernel needs the object.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -25,7 +26,7 @@ use opkeep_kernel_meta::{InUse, Replaced, RunId};
 struct Set<'a>(&'a Replaced);
 
 impl Set<'_> {
-    /// The lines of the journal for the set, which is in `dir`.
+    /// Returns the lines of the journal for the set, whose files are in `dir`.
     fn entries(&self, number: u64, dir: &Dir) -> Vec<Entry> {
         let replaced = move |(file, seen): &(String, FileState)| {
             let role = Role::Replaced { listed: self.0.listed.clone() };
@@ -43,14 +44,14 @@ impl Set<'_> {
         own.chain(self.0.stays.iter().map(stays)).chain(beside).collect()
     }
 
-    /// Libraries of the kernel's name, which the build does not touch.
+    /// Returns the libraries with the kernel's name, which the build does not touch.
     fn beside(&self, dir: &Dir) -> Vec<(String, FileState)> {
         let json = self.0.files.iter().map(|(file, _)| file).find(|file| file.ends_with(".json"));
         let libraries = json.into_iter().flat_map(|json| partners(json)).filter(|file| !file.ends_with(".o"));
         libraries.filter_map(|file| dir.file_state(&file).map(|seen| (file, seen))).collect()
     }
 
-    /// The files in the state in which they were judged; the object that stays, as it is now.
+    /// Returns the files in the states in which they were judged, and the files that stay in their current states.
     fn judged(&self, dir: &Dir) -> Vec<(String, FileState)> {
         let stays = self.0.stays.as_ref().filter(|(file, digest)| {
             dir.open_file(OsStr::new(file)).and_then(Digest::of_reader).is_ok_and(|found| found == *digest)
@@ -60,19 +61,19 @@ impl Set<'_> {
         own.chain(self.beside(dir)).collect()
     }
 
-    /// Whether one of its files is in quarantine.
+    /// Returns whether a file of the set is in quarantine.
     fn is_in(&self, quarantine: &Dir) -> bool {
         self.0.files.iter().any(|(file, _)| quarantine.may_exist(file))
     }
 }
 
-/// The outcome of each set, and the directory of those that were moved.
+/// The outcome of each set, and the directory of the moved files.
 pub(crate) type Kept = (Vec<Result<(), SkipCause>>, Option<PathBuf>);
 
-/// Moves the files of `replaced` out of the cache at `path`, whose build lock the caller holds. For each set, whether all of
-/// its files were moved; the other sets are unchanged.
+/// Moves the files of `replaced` out of the cache at `path`, whose build lock the caller holds. The outcome of a set is
+/// an error unless all its files were moved; in that case, the moved ones are restored.
 ///
-/// Unless `force`, files that a process has open are restored: it may still write to them.
+/// Unless `force`, files that a process has open are restored, since it may still write to them.
 ///
 /// # Errors
 /// [`RepairError`]: nothing was moved.
@@ -98,7 +99,7 @@ pub(crate) fn keep(
             restore_moved(&locked_cache.dir, quarantine.dir(None), taken, &set.judged(&locked_cache.dir));
         *moved = Err(displaced.unwrap_or(why));
     }
-    // Restored files are no part of the run. If this cannot be written, an undo finds them in their places.
+    // Restored files are not in the run. If the journal cannot be rewritten, an undo finds these files in the cache.
     let in_run = |number: u64| sets.get(number as usize).is_some_and(|set| set.is_in(quarantine.dir(None)));
     let moved: Vec<Entry> = entries.iter().filter(|entry| in_run(entry.set)).cloned().collect();
     if !moved.is_empty() && moved.len() < entries.len() {
@@ -120,7 +121,7 @@ fn take(locked_cache: &LockedCache, quarantine: &Quarantine, set: &Set<'_>) -> R
     Ok(taken)
 }
 
-/// Why files that were moved have to be restored: a process changed them meanwhile, or may.
+/// Returns the reason why moved files have to be restored: a process changed one of them meanwhile, or has one open.
 fn disturbed(quarantine: &Quarantine, taken: &Taken, open: &OpenFiles) -> Option<SkipCause> {
     let to = quarantine.dir(None);
     let changed = |(file, judged): &&(String, FileState)| {

@@ -1,4 +1,4 @@
-//! The items that stay in a cache, and why.
+//! The items that stay in a cache, with the causes.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,63 +7,63 @@ use opkeep_kernel_meta::InUse;
 
 use crate::scan::{Item, ItemKind, OtherChip};
 
-/// An item, or some of its files, that stays.
+/// An item of which at least one file stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SkippedItem {
-    /// Its kind.
+    /// The kind of the item.
     pub kind: ItemKind,
-    /// The kernel's stem, or the file's name.
+    /// The stem of the kernel, or the name of the file.
     pub name: String,
-    /// The subdirectory of the cache that it is in, if any.
+    /// The subdirectory of the cache with the item, if any.
     pub below: Option<&'static str>,
-    /// Why it stays.
+    /// The cause for which the item stays.
     pub cause: SkipCause,
 }
 
-/// Why an item was not moved.
+/// The cause for which an item was not moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SkipCause {
-    /// A build may be writing it.
+    /// A build may be writing the item.
     InProgress(InUse),
-    /// Its lock is held, or cannot be read.
+    /// The lock of the item is held, or cannot be read; with the message.
     Lock(String),
-    /// It changed since it was judged.
+    /// The item changed since it was judged.
     Changed {
         /// The file that changed, appeared or disappeared.
         file: String,
     },
-    /// It changed each time it was read.
+    /// The item changed each time that it was read.
     Changing,
-    /// It could not be read, so its state is unknown.
+    /// The item could not be read, so its state is unknown.
     Unreadable {
-        /// The file.
+        /// The name of the file.
         file: String,
         /// The error of the system.
         problem: String,
     },
-    /// A link, directory or pipe has the name of a file, so the framework's reaction is unknown.
+    /// A link, a directory or a pipe has the name of a file, so the framework's reaction is unknown.
     NotAFile {
-        /// Its name.
+        /// The name of the file.
         file: String,
     },
-    /// It is a valid kernel for another chip. The user decides about it.
+    /// The item is a valid kernel for another chip, so the user has to decide.
     OtherChip(OtherChip),
-    /// It is part of an installed package: no framework compiles it again.
+    /// The item is part of an installed package, and no framework compiles it again.
     Installed,
     /// A file could not be moved.
     Failed {
-        /// The file.
+        /// The name of the file.
         file: String,
         /// The error of the system.
         problem: String,
     },
-    /// A file was replaced while it was moved, and the new file is in quarantine, since its name was taken meanwhile.
+    /// A file was replaced while it was moved, and its name was taken again, so the new file stays in quarantine.
     Displaced {
-        /// The file.
+        /// The name of the file.
         file: String,
-        /// Its path now.
+        /// The current path of the file.
         path: PathBuf,
     },
 }
