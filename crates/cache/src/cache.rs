@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use opkeep_store::{Access, CacheMode, Store, StoreConfig, StoreError, TargetStore, is_target_name};
 
 use crate::error::CacheError;
+use crate::kept_lock::kept_locks;
 use crate::remote::{RemoteClient, RemoteConfig};
 use crate::target::TargetCache;
 use crate::tiers::{Shared, Target};
@@ -67,7 +68,8 @@ impl Cache {
         }
         let remote = remote.map(RemoteClient::new);
         let refuses_writes = AtomicBool::new(false);
-        let shared = Arc::new(Shared { mode, store, remote, warnings, refuses_writes });
+        let shared =
+            Arc::new(Shared { mode, store, remote, warnings, kept_locks: kept_locks(), refuses_writes });
         Ok(Self { shared, targets: Mutex::default() })
     }
 

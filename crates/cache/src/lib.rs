@@ -53,6 +53,7 @@ mod cache;
 mod claim;
 mod error;
 mod failure;
+mod kept_lock;
 mod miss;
 mod pending;
 mod protocol;
@@ -61,6 +62,7 @@ mod remote;
 mod target;
 mod ticket;
 mod tiers;
+mod timer;
 mod unshared;
 mod warning;
 

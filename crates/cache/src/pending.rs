@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use opkeep_digest::Digest;
 use opkeep_fs::CancelToken;
-use opkeep_store::{KeyLock, LockWaiter, OpenFilePermit};
+use opkeep_store::{KeyLock, LockWaiter};
 
+use crate::kept_lock::KeptLock;
 use crate::miss::Miss;
 use crate::remote::LeaseWait;
 use crate::ticket::Ticket;
@@ -19,7 +20,7 @@ use crate::unshared::UnsharedReason;
 /// that drops it waits no longer.
 ///
 /// If another host builds the entry, the pending key may hold the key's lock on this host, so that one caller calls
-/// the remote tier for all of them. Then it is to be resumed several times a second, or [parked](Self::park).
+/// the remote tier for all of them. One that is not resumed for a second is [parked](Self::park) by itself.
 #[must_use = "it waits for a key, and may hold its lock"]
 pub struct PendingKey {
     pub(crate) target: Arc<Target>,
@@ -47,8 +48,10 @@ pub(crate) struct Leased {
 
 /// The state of the key's lock on this host while its caller asks for a lease.
 pub(crate) enum Hold {
-    /// Held. The permit counts the lock's open file, once the key is pending.
-    Locked(KeyLock, Option<OpenFilePermit>),
+    /// Held by an attempt.
+    Locked(KeyLock),
+    /// Held by a pending key, while it is resumed.
+    Kept(Arc<KeptLock>),
     /// Taken for each attempt only.
     Parked,
     /// Not taken, for this reason.
@@ -77,12 +80,16 @@ impl PendingKey {
 
     /// A key that another host has leased. Its lock is kept while the process may have more files open.
     pub(crate) fn leased(target: &Arc<Target>, key: &Digest, began: Instant, mut leased: Leased) -> Self {
-        if let Hold::Locked(_, permit) = &mut leased.hold {
-            *permit = permit.take().or_else(OpenFilePermit::take);
-            if permit.is_none() {
-                leased.hold = Hold::Parked;
+        leased.hold = match leased.hold {
+            Hold::Locked(lock) => {
+                KeptLock::new(lock, &target.shared.kept_locks).map_or(Hold::Parked, Hold::Kept)
             }
-        }
+            Hold::Kept(kept) => {
+                kept.resumed();
+                Hold::Kept(kept)
+            }
+            other => other,
+        };
         Self { target: Arc::clone(target), key: *key, began, cancel: None, state: State::Leased(leased) }
     }
 
@@ -120,9 +127,9 @@ impl PendingKey {
     /// [`resume`](crate::TargetCache::resume) locks the key again.
     pub fn park(&mut self) {
         if let State::Leased(leased) = &mut self.state
-            && let Hold::Locked(..) = leased.hold
+            && let Hold::Kept(kept) = &leased.hold
         {
-            leased.hold = Hold::Parked;
+            drop(kept.take());
         }
     }
 
@@ -133,8 +140,7 @@ impl PendingKey {
                 self.cancel_wait(waiter);
                 (None, miss)
             }
-            State::Leased(Leased { hold: Hold::Locked(lock, _), miss, .. }) => (Some(lock), miss),
-            State::Leased(leased) => (None, leased.miss),
+            State::Leased(Leased { hold, miss, .. }) => (hold.into_lock(), miss),
             State::Ended => (None, Miss::Absent),
         };
         Ticket::new(&self.target, &self.key, miss, lock, self.cancel.take())
@@ -167,8 +173,27 @@ impl Drop for PendingKey {
 impl Leased {
     pub(crate) fn lock(&self) -> Option<&KeyLock> {
         match &self.hold {
-            Hold::Locked(lock, _) => Some(lock),
-            Hold::Parked | Hold::Unlocked(_) => None,
+            Hold::Locked(lock) => Some(lock),
+            Hold::Kept(_) | Hold::Parked | Hold::Unlocked(_) => None,
+        }
+    }
+}
+
+impl Hold {
+    /// The state with which an attempt begins.
+    pub(crate) fn for_attempt(self) -> Self {
+        match self {
+            Self::Kept(kept) => kept.take().map_or(Self::Parked, Self::Locked),
+            other => other,
+        }
+    }
+
+    /// The lock, if it is held.
+    pub(crate) fn into_lock(self) -> Option<KeyLock> {
+        match self {
+            Self::Locked(lock) => Some(lock),
+            Self::Kept(kept) => kept.take(),
+            Self::Parked | Self::Unlocked(_) => None,
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The order in which a key becomes an entry or a ticket: look up, lock, look up again, call the remote tier, lease.
 //!
 //! **Heartbeats.** Other callers on this host wait for the lock's holder while it calls the remote tier. It gives a heartbeat
-//! before and after each call, and they let it be without one for longer than a call may take.
+//! before and after each call, and they let it be without one for longer than a call may take. A pending key that is not
+//! resumed for a second does not keep the lock, so it needs none.
 //!
 //! **How long another host is waited for.** As long as it renews its lease, but no longer than the caller's own build may
 //! take, counted from when the caller began to wait for the key on whichever host. After that, and after
@@ -98,13 +99,11 @@ impl Protocol<'_> {
                 self.decide(store, store.poll(waiter), missing, LeaseWait::default())
             }
             (Resumed::Leased(leased), _) if !leased.wait.is_due(Instant::now()) => self.pending(leased),
-            (Resumed::Leased(Leased { hold: Hold::Parked, miss, wait }), Some(store)) => {
-                self.decide(store, store.try_lock(self.key), miss, wait)
-            }
-            (Resumed::Leased(Leased { hold: Hold::Unlocked(reason), wait, .. }), _) => {
-                self.unlocked(reason, wait)
-            }
-            (Resumed::Leased(leased), _) => self.look_further(leased),
+            (Resumed::Leased(Leased { hold, miss, wait }), store) => match (hold.for_attempt(), store) {
+                (Hold::Parked, Some(store)) => self.decide(store, store.try_lock(self.key), miss, wait),
+                (Hold::Unlocked(reason), _) => self.unlocked(reason, wait),
+                (hold, _) => self.look_further(Leased { hold, miss, wait }),
+            },
             // Without a store no key is locked.
             (Resumed::Locked(..) | Resumed::Ended, _) => {
                 self.unshared(Miss::NoStore, UnsharedReason::NoStore, LeaseWait::default())
@@ -127,13 +126,13 @@ impl Protocol<'_> {
             if self.query.is_cancelled() {
                 return Claim::Cancelled;
             }
-            if let Wait::Never = self.query.wait {
-                return Claim::Pending(pending);
-            }
             if self.query.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 // The caller may resume it much later.
                 pending.park();
                 return Claim::TimedOut(pending);
+            }
+            if let Wait::Never = self.query.wait {
+                return Claim::Pending(pending);
             }
             thread::sleep(pause);
             pause = (pause * 2).min(LONGEST_PAUSE);
@@ -207,7 +206,7 @@ impl Protocol<'_> {
         match self.target.look_again(self.key, self.query, Some(&lock)) {
             Looked::Taken(entry) if lock.waited() => hit(entry, Source::Waited),
             Looked::Taken(entry) => hit(entry, Source::Local),
-            Looked::Missing(miss) => self.look_further(Leased { hold: Hold::Locked(lock, None), miss, wait }),
+            Looked::Missing(miss) => self.look_further(Leased { hold: Hold::Locked(lock), miss, wait }),
         }
     }
 
@@ -233,35 +232,46 @@ impl Protocol<'_> {
                     Some(entry) => hit(entry, Source::Remote),
                     None if self.query.is_cancelled() => Claim::Cancelled,
                     None => {
-                        let (lock, miss) = (lock_of(leased.hold), leased.miss);
+                        let (lock, miss) = (leased.hold.into_lock(), leased.miss);
                         Claim::Build(self.ticket(miss, lock).with_lease(lease))
                     }
                 }
             }
             LeaseAttempt::Held { remaining, holder } => {
                 leased.wait.note(asked, holder, remaining, remote.lease_ttl());
-                if leased.wait.was_released() {
+                if leased.wait.was_released_twice() {
                     // Its holder may have published since the look.
                     return match self.look_remote(&leased) {
                         Some(entry) => hit(entry, Source::Remote),
                         None => self.build(leased),
                     };
                 }
-                if !leased.wait.is_stale(asked) && !self.has_waited_enough(remote, hold_limit) {
-                    return self.pending(leased);
-                }
-                self.target.warn(
-                    WarningKind::Remote,
-                    "another host holds the lease of a kernel for too long; compiling without it",
-                );
-                self.build(leased)
+                self.wait_for_lease(leased, asked, remote, hold_limit)
             }
-            // The caller waits no longer, and another host still builds.
+            // The caller waits no longer, and another host may still build.
             LeaseAttempt::None if leased.wait.is_held() && self.query.limits().are_over() => {
-                self.pending(leased)
+                self.wait_for_lease(leased, asked, remote, hold_limit)
             }
             LeaseAttempt::None => self.build(leased),
         }
+    }
+
+    /// Waits on for a lease that another host has, unless that took too long.
+    fn wait_for_lease(
+        self,
+        leased: Leased,
+        asked: Instant,
+        remote: &RemoteClient,
+        hold_limit: Duration,
+    ) -> Claim {
+        if !leased.wait.is_stale(asked) && !self.has_waited_enough(remote, hold_limit) {
+            return self.pending(leased);
+        }
+        self.target.warn(
+            WarningKind::Remote,
+            "another host holds the lease of a kernel for too long; compiling without it",
+        );
+        self.build(leased)
     }
 
     /// Whether the caller has waited for as long as it would build.
@@ -297,7 +307,7 @@ impl Protocol<'_> {
         let Leased { hold, miss, .. } = leased;
         match hold {
             Hold::Unlocked(reason) => Claim::Unshared(self.ticket(miss, None), reason),
-            hold => Claim::Build(self.ticket(miss, lock_of(hold))),
+            hold => Claim::Build(self.ticket(miss, hold.into_lock())),
         }
     }
 
@@ -318,13 +328,6 @@ fn with_heartbeats<T>(lock: Option<&KeyLock>, call: impl FnOnce() -> T) -> T {
     let answer = call();
     lock.inspect(|lock| lock.heartbeat());
     answer
-}
-
-fn lock_of(hold: Hold) -> Option<KeyLock> {
-    match hold {
-        Hold::Locked(lock, _) => Some(lock),
-        Hold::Parked | Hold::Unlocked(_) => None,
-    }
 }
 
 fn hit(entry: Box<Entry>, source: Source) -> Claim {

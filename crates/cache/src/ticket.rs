@@ -23,8 +23,9 @@ pub struct Ticket {
     target: Arc<Target>,
     key: Digest,
     miss: Miss,
-    lock: Option<KeyLock>,
+    /// Released before the lock: the next caller on this host would otherwise meet this lease.
     lease: Option<HeldLease>,
+    lock: Option<KeyLock>,
     cancel: Option<CancelToken>,
 }
 
@@ -120,6 +121,7 @@ impl Ticket {
     /// Gives the ticket up for a reason that the waiters would meet as well: those on this host fail with it at once. Callers
     /// that come later build for themselves. Drop the ticket if the next attempt may succeed.
     pub fn abandon(self, failure: Failure) {
+        drop(self.lease);
         if let Some(lock) = self.lock {
             lock.release_with_failure(&failure.encode());
         }

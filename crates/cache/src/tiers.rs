@@ -1,6 +1,7 @@
 //! The two tiers of one target, its store and the remote one: when each is read and written. Shared by the target's
 //! cache, tickets and pending keys.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,20 +11,33 @@ use opkeep_store::{
     TargetStore,
 };
 
+use crate::kept_lock::KeptLocks;
 use crate::miss::Miss;
 use crate::query::{Accept, Query};
 use crate::remote::{Limits, RemoteClient, RemoteKey};
 use crate::warning::{WarningKind, Warnings};
 
 /// The state that all targets of a cache share.
-#[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) mode: CacheMode,
     pub(crate) store: Option<Store>,
     pub(crate) remote: Option<RemoteClient>,
     pub(crate) warnings: Warnings,
+    /// The locks of keys that other hosts have leased.
+    pub(crate) kept_locks: KeptLocks,
     /// The store could not be written. It is still read, and no write is tried again: one cause, one warning.
     pub(crate) refuses_writes: AtomicBool,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { mode, store, remote, .. } = self;
+        f.debug_struct("Shared")
+            .field("mode", mode)
+            .field("store", store)
+            .field("remote", remote)
+            .finish_non_exhaustive()
+    }
 }
 
 /// One target of a cache.
@@ -41,7 +55,7 @@ pub(crate) enum Looked {
 }
 
 impl Target {
-    pub(crate) fn warn(&self, kind: WarningKind, text: impl std::fmt::Display) {
+    pub(crate) fn warn(&self, kind: WarningKind, text: impl fmt::Display) {
         self.shared.warnings.warn(kind, text);
     }
 
@@ -105,11 +119,8 @@ impl Target {
     /// Warns of a damaged entry, and quarantines it if its key is locked.
     fn quarantine(&self, store: &TargetStore, key: &Digest, entry: &DamagedEntry, lock: Option<&KeyLock>) {
         let path = store.path(key);
-        let text = format_args!(
-            "a damaged entry is quarantined and built again: `{}`: {}",
-            path.display(),
-            entry.corruption
-        );
+        let what = if lock.is_some() { "quarantined and built again" } else { "built again" };
+        let text = format_args!("a damaged entry is {what}: `{}`: {}", path.display(), entry.corruption);
         self.warn(WarningKind::Corruption, text);
         if let Some(lock) = lock
             && let Err(error) = store.quarantine(key, entry, lock)

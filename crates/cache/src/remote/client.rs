@@ -1,7 +1,6 @@
 //! Calls to a remote tier: limited in time, counted, and stopped for a while if they fail.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -10,13 +9,13 @@ use opkeep_store::{Entry, MAX_ENTRY_BYTES};
 
 use super::call::{Limits, guarded};
 use super::health::{CallEnd, PAUSE};
-use super::lease::{HeldLease, OnFailure, Renewals};
+use super::lease::{HeldLease, OnFailure, Renewals, renewals};
 use super::tier::{Lease, RemoteConfig, RemoteContext, RemoteError, RemoteKey, RemotePolicy};
 
 /// A remote tier as the cache uses it.
 pub(crate) struct RemoteClient {
     config: RemoteConfig,
-    renewals: Arc<Renewals>,
+    renewals: Renewals,
     /// Some call of this client failed, or its user knows that the tier is paused.
     has_warned: AtomicBool,
 }
@@ -35,7 +34,7 @@ pub(crate) enum LeaseAttempt {
 
 impl RemoteClient {
     pub(crate) fn new(config: RemoteConfig) -> Self {
-        Self { renewals: Arc::new(Renewals::new(config.clone())), config, has_warned: AtomicBool::new(false) }
+        Self { renewals: renewals(&config), config, has_warned: AtomicBool::new(false) }
     }
 
     pub(crate) fn reads(&self) -> bool {
@@ -95,9 +94,13 @@ impl RemoteClient {
         let ttl = self.config.lease_ttl;
         let answer = self.call(limits, |context| self.config.tier.lease(key, ttl, context))?;
         Ok(match answer {
-            Some(Lease::Granted(guard)) => {
-                LeaseAttempt::Granted(HeldLease::new(guard, &self.renewals, hold_limit, on_failure))
-            }
+            Some(Lease::Granted(guard)) => LeaseAttempt::Granted(HeldLease::new(
+                guard,
+                &self.config,
+                &self.renewals,
+                hold_limit,
+                on_failure,
+            )),
             Some(Lease::Held { remaining, holder }) => LeaseAttempt::Held { remaining, holder },
             Some(Lease::Unsupported) | None => LeaseAttempt::None,
         })

@@ -1,12 +1,13 @@
 //! Leases that are held, and the thread that renews them.
 
 use std::mem;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
-use std::thread;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::call::{deadline_after, guarded};
+use super::health::CallEnd;
 use super::tier::{LeaseGuard, RemoteConfig, RemoteContext};
+use crate::timer::{Timed, Timer};
 
 /// A function that is called with the cause of a renewal that failed.
 pub(crate) type OnFailure = Box<dyn Fn(&str) + Send + Sync>;
@@ -19,12 +20,12 @@ const LONGEST_RELEASE: Duration = Duration::from_secs(1);
 /// A lease that this process holds. It is released when it is dropped; the copy in a forked child releases nothing.
 pub(crate) struct HeldLease {
     lease: Arc<HeldGuard>,
-    config: RemoteConfig,
     process: u32,
 }
 
-struct HeldGuard {
+pub(super) struct HeldGuard {
     guard: Mutex<Guard>,
+    config: RemoteConfig,
     /// Until when it is renewed, if not for ever: a caller may never drop its ticket.
     until: Option<Instant>,
     on_failure: OnFailure,
@@ -38,36 +39,33 @@ enum Guard {
     Ended,
 }
 
-/// The leases of a cache. A thread renews them while there are any.
-pub(crate) struct Renewals {
-    config: RemoteConfig,
-    state: Mutex<State>,
-    changed: Condvar,
+/// The leases of a cache.
+pub(super) type Renewals = Arc<Timer<HeldGuard>>;
+
+pub(super) fn renewals(config: &RemoteConfig) -> Renewals {
+    Timer::new(interval(config))
 }
 
-#[derive(Default)]
-struct State {
-    leases: Vec<Due>,
-    has_thread: bool,
-}
-
-struct Due {
-    at: Instant,
-    lease: Weak<HeldGuard>,
+/// The time between two renewals: a third of a lease's time, so that one failed renewal loses no lease.
+fn interval(config: &RemoteConfig) -> Duration {
+    (config.lease_ttl / 3).clamp(Duration::from_millis(1), LONGEST_INTERVAL)
 }
 
 impl HeldLease {
     /// Has `guard` renewed for `hold_limit`; for ever if that exceeds what an [`Instant`] can express.
-    pub(crate) fn new(
+    pub(super) fn new(
         guard: Box<dyn LeaseGuard>,
-        renewals: &Arc<Renewals>,
+        config: &RemoteConfig,
+        renewals: &Renewals,
         hold_limit: Duration,
         on_failure: OnFailure,
     ) -> Self {
-        let until = Instant::now().checked_add(hold_limit);
-        let lease = Arc::new(HeldGuard { guard: Mutex::new(Guard::Idle(guard)), until, on_failure });
-        renewals.add(Arc::downgrade(&lease));
-        Self { lease, config: renewals.config.clone(), process: std::process::id() }
+        let (guard, config) = (Mutex::new(Guard::Idle(guard)), config.clone());
+        let now = Instant::now();
+        let (first, until) = (now + interval(&config), now.checked_add(hold_limit));
+        let lease = Arc::new(HeldGuard { guard, config, until, on_failure });
+        renewals.add(first, &lease);
+        Self { lease, process: std::process::id() }
     }
 }
 
@@ -80,7 +78,7 @@ impl Drop for HeldLease {
         }
         let guard = mem::replace(&mut *self.lease.locked(), Guard::Ended);
         if let Guard::Idle(guard) = guard {
-            release(guard, &self.config);
+            release(guard, &self.lease.config);
         }
     }
 }
@@ -114,11 +112,24 @@ impl HeldGuard {
         }
     }
 
-    /// Renews the lease. False if it is not to be renewed any more.
-    fn renew(&self, config: &RemoteConfig) -> bool {
-        let Some(mut held) = self.take() else { return false };
-        let context = RemoteContext::new(deadline_after(config.call_timeout), None);
+    /// Renews the lease, within `share` of the time for all. False if it is not to be renewed any more.
+    fn renew(&self, share: Duration) -> bool {
+        let config = &self.config;
+        // While the tier is paused, the next renewal may be the call that tries it.
+        let Some(permit) = config.health.begin(Instant::now()) else { return true };
+        let Some(mut held) = self.take() else {
+            config.health.end(permit, CallEnd::Ended, Instant::now());
+            return false;
+        };
+        let context = RemoteContext::new(deadline_after(config.call_timeout.min(share)), None);
         let renewed = guarded(|| held.renew(config.lease_ttl, &context));
+        let end = match renewed {
+            Ok(Ok(_)) => CallEnd::Answered,
+            // The tier may have needed more time.
+            _ if share < config.call_timeout => CallEnd::Ended,
+            _ => CallEnd::Failed,
+        };
+        config.health.end(permit, end, Instant::now());
         let mut guard = self.locked();
         if matches!(*guard, Guard::Ended) {
             drop(guard);
@@ -146,63 +157,10 @@ impl HeldGuard {
     }
 }
 
-impl Renewals {
-    pub(crate) fn new(config: RemoteConfig) -> Self {
-        Self { config, state: Mutex::default(), changed: Condvar::new() }
-    }
+impl Timed for HeldGuard {
+    const THREAD: &'static str = "lease-renewal";
 
-    /// A third of its time, so that one failed renewal loses no lease.
-    fn interval(&self) -> Duration {
-        (self.config.lease_ttl / 3).clamp(Duration::from_millis(1), LONGEST_INTERVAL)
-    }
-
-    fn add(self: &Arc<Self>, lease: Weak<HeldGuard>) {
-        let mut state = self.locked();
-        state.leases.push(Due { at: Instant::now() + self.interval(), lease });
-        if !state.has_thread {
-            let own = Arc::clone(self);
-            let thread = thread::Builder::new().name("lease-renewal".to_owned()).spawn(move || own.run());
-            // Without a thread the lease ends after its time: others build the same, and nothing worse.
-            state.has_thread = thread.is_ok();
-        }
-        drop(state);
-        self.changed.notify_all();
-    }
-
-    fn run(&self) {
-        let mut state = self.locked();
-        loop {
-            state.leases.retain(|due| due.lease.strong_count() > 0);
-            let Some(next) = state.leases.iter().map(|due| due.at).min() else {
-                state.has_thread = false;
-                return;
-            };
-            let now = Instant::now();
-            if now < next {
-                let woken = self.changed.wait_timeout(state, next - now);
-                state = woken.unwrap_or_else(PoisonError::into_inner).0;
-                continue;
-            }
-            let leases = mem::take(&mut state.leases).into_iter();
-            let (due, later): (Vec<Due>, Vec<Due>) = leases.partition(|due| due.at <= now);
-            state.leases = later;
-            drop(state);
-            let renewed = self.renew_all(due);
-            state = self.locked();
-            state.leases.extend(renewed);
-        }
-    }
-
-    /// Renews leases, with nothing locked that a caller waits for. Those that are to be renewed again.
-    fn renew_all(&self, due: Vec<Due>) -> Vec<Due> {
-        let renewed = due.into_iter().filter_map(|Due { lease, .. }| {
-            let renewed = lease.upgrade()?.renew(&self.config);
-            renewed.then(|| Due { at: Instant::now() + self.interval(), lease })
-        });
-        renewed.collect()
-    }
-
-    fn locked(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn visit(&self, share: Duration) -> Option<Instant> {
+        self.renew(share).then(|| Instant::now() + interval(&self.config))
     }
 }

@@ -3,10 +3,10 @@
 //! A wait goes on while the holder gives heartbeats: a remaining time that grew, as it does when the lease is renewed, or
 //! another holder. Without one for as long as a lease lasts, the tier's answers are wrong, and the wait ends.
 //!
-//! The wait also ends if a lease is released before its time, no entry was published, and a third host has the lease by
-//! then. The holder failed, or could not publish, and so may the next one; a tier has no way to pass on the reason. All hosts
-//! that waited build at once, rather than one after the other. A lease that expired is another case: its holder
-//! was killed, and the next one is waited for.
+//! The wait also ends if two leases were released before their time, no entry was published, and another host has the next.
+//! One holder may have been cancelled, and one host takes over; two have failed, or could not publish, and so may the next;
+//! a tier has no way to pass on the reason. All hosts that waited build at once, rather than one after the other. A lease
+//! that expired is another case: its holder was killed, and the next one is waited for.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ const SHORTEST_POLL: Duration = Duration::from_millis(5);
 pub(crate) struct LeaseWait {
     held: Option<Held>,
     next_poll: Option<Instant>,
-    was_released: bool,
+    early_releases: u32,
 }
 
 /// The lease as the tier last described it.
@@ -45,7 +45,7 @@ impl LeaseWait {
         let alive = match self.held {
             Some(before) if before.holder == holder => remaining > before.remaining,
             Some(before) => {
-                self.was_released |= before.ends.is_none_or(|ends| asked < ends);
+                self.early_releases += u32::from(before.ends.is_none_or(|ends| asked < ends));
                 true
             }
             None => true,
@@ -64,9 +64,9 @@ impl LeaseWait {
         self.held.is_some()
     }
 
-    /// Whether a lease was released before its time, and another host has the next.
-    pub(crate) fn was_released(&self) -> bool {
-        self.was_released
+    /// Whether two leases were released before their time, and another host has the next.
+    pub(crate) fn was_released_twice(&self) -> bool {
+        self.early_releases >= 2
     }
 
     /// Whether the holder gave no heartbeat for longer than a lease lasts.
@@ -105,7 +105,7 @@ mod tests {
         }
         assert!(!wait.is_stale(last + TTL - Duration::from_millis(1)));
         assert!(wait.is_stale(last + TTL));
-        assert!(!wait.was_released());
+        assert!(!wait.was_released_twice());
     }
 
     #[test]
@@ -122,18 +122,21 @@ mod tests {
         wait.note(began, 1, seconds(5), TTL);
         // The first was killed: its lease expired before the second got it.
         wait.note(began + seconds(6), 2, seconds(4), TTL);
-        assert!(!wait.was_released());
+        assert!(!wait.was_released_twice());
         assert!(!wait.is_stale(began + seconds(35)) && wait.is_stale(began + seconds(36)));
     }
 
     #[test]
-    fn a_lease_that_passes_on_before_its_end_was_released() {
+    fn leases_that_pass_on_before_their_end_were_released() {
         let (mut wait, began) = (LeaseWait::default(), Instant::now());
         wait.note(began, 1, TTL, TTL);
         wait.note(began + seconds(1), 1, TTL - seconds(1), TTL);
-        assert!(!wait.was_released());
+        assert!(!wait.was_released_twice());
+        // The first may have been cancelled.
         wait.note(began + seconds(2), 2, TTL, TTL);
-        assert!(wait.was_released());
+        assert!(!wait.was_released_twice());
+        wait.note(began + seconds(3), 3, TTL, TTL);
+        assert!(wait.was_released_twice());
     }
 
     #[test]

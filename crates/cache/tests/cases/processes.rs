@@ -13,7 +13,7 @@ use opkeep_cache::{
 use opkeep_fs::CancelToken;
 use opkeep_store::StoreConfig;
 use opkeep_testkit::in_forked_child;
-use opkeep_testkit::remote::{FakeRemote, RemoteFaults};
+use opkeep_testkit::remote::{FakeRemote, RemoteCall, RemoteFaults};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 
 use crate::common::{
@@ -177,7 +177,7 @@ pub(crate) fn a_forked_child() {
     assert!(file.exists());
 }
 
-/// In a process with one thread. Its forked children drop, abandon and publish their copies of the ticket.
+/// In a process with one thread, or one that sleeps besides. Its forked children drop, abandon and publish their copies of the ticket.
 fn fork(cache: &TargetCache, file: &Path) {
     let other = cache.clone();
     let ends: [fn(opkeep_cache::Ticket); 2] =
@@ -191,6 +191,17 @@ fn fork(cache: &TargetCache, file: &Path) {
         drop(ticket);
         drop(build(settle(&other, Claim::Pending(waiter))));
     }
+    // A child has the leases that it takes renewed by a thread of its own.
+    let remote = FakeRemote::new();
+    let mut settings = RemoteConfig::new(Arc::new(remote.clone()));
+    settings.lease_ttl = Duration::from_secs(6);
+    let shared = Host::new().with_remote(&settings);
+    let held = build(claim(&shared, "tanh"));
+    assert!(in_forked_child(|| {
+        let _own = build(claim(&shared, "sigmoid"));
+        until("a renewal", || remote.count(RemoteCall::Renew) > 0);
+    }));
+    drop(held);
     // What a child publishes is an entry like any other.
     let mut ticket = Some(build(claim(cache, "relu")));
     assert!(in_forked_child(|| publish_in_child(ticket.take().unwrap())));

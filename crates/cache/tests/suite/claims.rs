@@ -265,6 +265,26 @@ fn a_damaged_entry_is_quarantined_and_built_again_once() {
     assert_eq!((statistics.misses_damaged, statistics.quarantines), (1, 1));
 }
 
+/// Only the lock's holder quarantines it.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "this test damages an entry")]
+fn without_the_lock_no_damaged_entry_is_said_to_be_quarantined() {
+    let host = Host::new();
+    let cache = host.cache();
+    publish(build(claim(&cache, "relu")), 1);
+    let store = cache.store().unwrap();
+    std::fs::write(store.path(&key("relu")), "damaged").unwrap();
+    let _held = store.try_lock(&key("relu")).unwrap();
+    let mut query = Query::new(&take);
+    query.stale_after = Duration::ZERO;
+    let claimed = cache.get_or_begin(&key("relu"), &query).unwrap();
+    let Claim::Unshared(_, UnsharedReason::HolderStale) = claimed else { panic!("{claimed:?}") };
+    let warnings = host.warnings();
+    let mut damage = warnings.iter().filter(|(kind, _)| *kind == WarningKind::Corruption);
+    assert!(damage.next().is_some_and(|(_, text)| !text.contains("quarantined")), "{warnings:?}");
+    assert_eq!(store.statistics().quarantines, 0);
+}
+
 #[test]
 #[expect(clippy::disallowed_methods, reason = "this test damages an entry")]
 fn a_ticket_keeps_no_damaged_file_open() {

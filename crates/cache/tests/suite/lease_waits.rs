@@ -86,6 +86,44 @@ fn a_parked_key_is_locked_again_when_it_is_resumed() {
     drop(build(settle(&cache, Claim::Pending(second))));
 }
 
+/// A caller may resume many keys in turn, or forget one: the others on its host ask the tier, and do not wait until it is stale.
+#[test]
+fn a_key_that_is_not_resumed_is_parked_soon() {
+    let (remote, one, other) = (FakeRemote::new(), Host::new(), Host::new());
+    let ticket = build(claim(&one.with_remote(&config(&remote)), "relu"));
+    let cache = other.with_remote(&config(&remote));
+    let idle = pending(claim(&cache, "relu"));
+    let second = pending(claim(&cache, "relu"));
+    let times = remote.count(RemoteCall::Lease) + 1;
+    let second = pending(asked(&remote, &cache, second, times));
+    assert!(is_locked(&cache, "relu"));
+    publish(ticket, 1);
+    for waiter in [second, idle] {
+        assert_eq!(hit(settle(&cache, Claim::Pending(waiter))).0, 1);
+    }
+    assert!(other.warnings().is_empty());
+}
+
+/// One that is resumed keeps its lock.
+#[test]
+fn a_key_that_is_resumed_is_not_parked() {
+    let (remote, one, other) = (FakeRemote::new(), Host::new(), Host::new());
+    let _ticket = build(claim(&one.with_remote(&config(&remote)), "relu"));
+    let cache = other.with_remote(&config(&remote));
+    let mut waiter = pending(claim(&cache, "relu"));
+    let began = Instant::now();
+    let (mut slowest, mut last) = (Duration::ZERO, began);
+    while began.elapsed() < Duration::from_millis(2500) {
+        std::thread::sleep(Duration::from_millis(20));
+        let locked = is_locked(&cache, "relu");
+        slowest = slowest.max(last.elapsed());
+        // On a machine that is overloaded nothing is resumed in time.
+        assert!(locked || slowest > Duration::from_millis(800), "{slowest:?}");
+        last = Instant::now();
+        waiter = pending(resume(&cache, waiter));
+    }
+}
+
 #[test]
 fn a_wait_that_timed_out_locks_nothing() {
     let (remote, one, other) = (FakeRemote::new(), Host::new(), Host::new());
@@ -94,17 +132,38 @@ fn a_wait_that_timed_out_locks_nothing() {
     let mut waiter = pending(claim(&cache, "relu"));
     let mut query = Query::new(&take);
     query.wait = Wait::ForHolder { on_wait: None };
-    // Whether or not a call to the tier is due.
-    for pause in [Duration::ZERO, Duration::from_millis(300)] {
+    // Whether or not a call to the tier is due, and whether or not the caller waits.
+    for pause in [Duration::ZERO, Duration::from_millis(300), Duration::ZERO, Duration::from_millis(300)] {
         std::thread::sleep(pause);
         query.deadline = Some(Instant::now());
         let claimed = cache.resume(waiter, &query).unwrap();
         let Claim::TimedOut(late) = claimed else { panic!("{claimed:?}") };
         assert!(!is_locked(&cache, "relu"));
         waiter = late;
+        query.wait = match query.wait {
+            Wait::Never => Wait::ForHolder { on_wait: None },
+            Wait::ForHolder { .. } => Wait::Never,
+        };
     }
     let late = waiter;
     drop(pending(resume(&cache, late)));
+}
+
+/// A tier whose answers are wrong is waited for no longer by a caller whose deadline has passed either.
+#[test]
+fn a_stale_lease_ends_a_wait_after_its_deadline() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let holds_every_lease = Some(Duration::from_millis(1));
+    remote.set_faults(RemoteFaults { holds_every_lease, ..RemoteFaults::default() });
+    let mut config = config(&remote);
+    config.lease_ttl = Duration::from_millis(20);
+    let cache = host.with_remote(&config);
+    let waiter = pending(claim(&cache, "relu"));
+    std::thread::sleep(Duration::from_millis(50));
+    let mut query = Query::new(&take);
+    query.deadline = Some(Instant::now());
+    drop(build(cache.resume(waiter, &query).unwrap()));
+    assert_eq!(host.warned(), [WarningKind::Remote]);
 }
 
 /// Before and after each call to the tier, since each may last for as long as the other callers on the host wait.
@@ -208,7 +267,7 @@ fn with_force_no_host_waits_for_another() {
     }
 }
 
-/// One host after the other fails in the same way: all that waited for the first build at once.
+/// Two hosts fail in the same way, one after the other: all that waited for them build at once.
 #[test]
 fn a_failure_makes_no_queue_of_hosts() {
     let remote = FakeRemote::new();
@@ -218,16 +277,47 @@ fn a_failure_makes_no_queue_of_hosts() {
     let mut waiters: Vec<_> = caches[1..].iter().map(|cache| pending(claim(cache, "relu"))).collect();
     let local = pending(claim(&caches[4], "relu"));
     first.abandon(Failure::new("no int4 kernel"));
-    // The next host has the lease, and keeps it.
     let second = build(settle(&caches[1], Claim::Pending(waiters.remove(0))));
-    let mut tickets: Vec<_> = (caches[2..].iter().zip(waiters))
+    // The first may have been cancelled: the others wait for the second.
+    let mut waiters: Vec<_> = (caches[2..].iter().zip(waiters))
+        .map(|(cache, waiter)| {
+            let times = remote.count(RemoteCall::Lease) + 2;
+            pending(asked(&remote, cache, waiter, times))
+        })
+        .collect();
+    second.abandon(Failure::new("no int4 kernel"));
+    // The next host has the lease, and keeps it.
+    let third = build(settle(&caches[2], Claim::Pending(waiters.remove(0))));
+    let mut tickets: Vec<_> = (caches[3..].iter().zip(waiters))
         .map(|(cache, waiter)| build(settle(cache, Claim::Pending(waiter))))
         .collect();
     assert!(hosts.iter().all(|host| host.warnings().is_empty()));
     // The other callers of a host share its failure.
     tickets.pop().unwrap().abandon(Failure::new("no int4 kernel"));
     assert_eq!(failed(settle(&caches[4], Claim::Pending(local))).reason, "no int4 kernel");
-    drop(second);
+    drop(third);
+}
+
+/// A caller that is cancelled has not failed.
+#[test]
+fn one_host_takes_over_a_ticket_that_was_dropped() {
+    let remote = FakeRemote::new();
+    let hosts: Vec<Host> = (0..4).map(|_| Host::new()).collect();
+    let caches: Vec<_> = hosts.iter().map(|host| host.with_remote(&config(&remote))).collect();
+    let first = build(claim(&caches[0], "relu"));
+    let mut waiters: Vec<_> = caches[1..].iter().map(|cache| pending(claim(cache, "relu"))).collect();
+    drop(first);
+    let second = build(settle(&caches[1], Claim::Pending(waiters.remove(0))));
+    let waiters: Vec<_> = (caches[2..].iter().zip(waiters))
+        .map(|(cache, waiter)| {
+            let times = remote.count(RemoteCall::Lease) + 2;
+            (cache, pending(asked(&remote, cache, waiter, times)))
+        })
+        .collect();
+    publish(second, 1);
+    for (cache, waiter) in waiters {
+        assert_eq!(hit(settle(cache, Claim::Pending(waiter))), (1, Source::Remote));
+    }
 }
 
 /// A host that published in time, and another one that has the lease by now, which would find the entry.

@@ -82,6 +82,46 @@ fn a_ticket_that_is_dropped_or_abandoned_is_another_hosts() {
     }
 }
 
+/// Or the next caller on this host would meet the lease of its own host.
+#[test]
+fn a_lease_is_released_before_the_lock() {
+    for fails in [false, true] {
+        let (remote, host) = (FakeRemote::new(), Host::new());
+        let store = host.cache().store().unwrap().clone();
+        let locked = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&locked);
+        remote.on_call(move |call, key| {
+            if call == RemoteCall::Release {
+                let is_held = matches!(store.try_lock(&key.digest).unwrap(), TryLockOutcome::Held(_));
+                count.fetch_add(usize::from(is_held), Ordering::SeqCst);
+            }
+        });
+        let ticket = build(claim(&host.with_remote(&config(&remote)), "relu"));
+        match fails {
+            true => ticket.abandon(Failure::new("no int4 kernel")),
+            false => drop(ticket),
+        }
+        assert_eq!((remote.count(RemoteCall::Release), locked.load(Ordering::SeqCst)), (1, 1), "{fails}");
+    }
+}
+
+/// One that takes too long leaves time for the others.
+#[test]
+fn renewals_share_the_time_between_two_of_them() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let mut config = config(&remote);
+    config.lease_ttl = Duration::from_millis(900);
+    let cache = host.with_remote(&config);
+    let tickets: Vec<_> = ["relu", "sigmoid", "tanh", "exp"].map(|name| build(claim(&cache, name))).into();
+    remote.set_faults(RemoteFaults { delay: Duration::from_secs(2), ..RemoteFaults::default() });
+    let began = Instant::now();
+    // Each is tried once before the first lease ends.
+    remote.wait_for(RemoteCall::Renew, tickets.len());
+    assert!(began.elapsed() < Duration::from_millis(1900), "{:?}", began.elapsed());
+    remote.set_faults(RemoteFaults::default());
+    drop(tickets);
+}
+
 #[test]
 fn a_key_is_locked_before_it_is_leased() {
     let (remote, host) = (FakeRemote::new(), Host::new());

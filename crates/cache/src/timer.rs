@@ -1,0 +1,102 @@
+//! A thread that visits items when their times come. It exists while there are items.
+
+use std::mem;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// An item that is visited.
+pub(crate) trait Timed: Send + Sync + 'static {
+    /// The name of the thread.
+    const THREAD: &'static str;
+
+    /// Its time has come. The visit may take `share`. Returns the time of the next one, if there is to be one.
+    fn visit(&self, share: Duration) -> Option<Instant>;
+}
+
+/// The items of one process. Those that their users have dropped are not visited.
+pub(crate) struct Timer<T> {
+    /// How long the visits to all items may take together.
+    round: Duration,
+    state: Mutex<State<T>>,
+    changed: Condvar,
+    /// A forked child has no thread of its parent's, and the state may be locked for ever: it has a timer of its own.
+    process: u32,
+    in_child: OnceLock<Arc<Timer<T>>>,
+}
+
+struct State<T> {
+    items: Vec<(Instant, Weak<T>)>,
+    has_thread: bool,
+}
+
+impl<T: Timed> Timer<T> {
+    pub(crate) fn new(round: Duration) -> Arc<Self> {
+        Arc::new(Self {
+            round,
+            state: Mutex::new(State { items: Vec::new(), has_thread: false }),
+            changed: Condvar::new(),
+            process: std::process::id(),
+            in_child: OnceLock::new(),
+        })
+    }
+
+    /// Has `item` visited at `at`. Without a thread, which may not start, it is not visited.
+    pub(crate) fn add(self: &Arc<Self>, at: Instant, item: &Arc<T>) {
+        let mut timer = self;
+        while timer.process != std::process::id() {
+            timer = timer.in_child.get_or_init(|| Self::new(self.round));
+        }
+        let mut state = timer.locked();
+        let is_next = state.items.iter().all(|(other, _)| at < *other);
+        state.items.push((at, Arc::downgrade(item)));
+        if !state.has_thread {
+            let own = Arc::clone(timer);
+            let thread = thread::Builder::new().name(T::THREAD.to_owned()).spawn(move || own.run());
+            state.has_thread = thread.is_ok();
+        } else if is_next {
+            timer.changed.notify_all();
+        }
+    }
+
+    fn run(&self) {
+        let mut state = self.locked();
+        loop {
+            state.items.retain(|(_, item)| item.strong_count() > 0);
+            let Some(next) = state.items.iter().map(|(at, _)| *at).min() else {
+                state.has_thread = false;
+                return;
+            };
+            let now = Instant::now();
+            if now < next {
+                let woken = self.changed.wait_timeout(state, next - now);
+                state = woken.unwrap_or_else(PoisonError::into_inner).0;
+                continue;
+            }
+            let count = state.items.len();
+            let items = mem::take(&mut state.items).into_iter();
+            let (due, later): (Vec<_>, Vec<_>) = items.partition(|(at, _)| *at <= now);
+            state.items = later;
+            drop(state);
+            let visited = self.visit_all(due, count);
+            state = self.locked();
+            state.items.extend(visited);
+        }
+    }
+
+    /// Visits `due`, of `count` items, with nothing locked that a caller waits for. Returns those that are to be visited again.
+    fn visit_all(&self, due: Vec<(Instant, Weak<T>)>, count: usize) -> Vec<(Instant, Weak<T>)> {
+        let number = |length| u32::try_from(length).unwrap_or(u32::MAX);
+        let end = Instant::now() + self.round.saturating_mul(number(due.len())) / number(count).max(1);
+        // A visit that is short leaves its time to the next ones.
+        let visit = |(left, (_, item)): (usize, (Instant, Weak<T>))| {
+            let share = end.saturating_duration_since(Instant::now()) / number(left).max(1);
+            Some((item.upgrade()?.visit(share)?, item))
+        };
+        (1..=due.len()).rev().zip(due).filter_map(visit).collect()
+    }
+
+    fn locked(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
