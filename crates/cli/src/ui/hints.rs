@@ -105,12 +105,13 @@ pub(crate) fn of_warning(kind: WarningKind) -> Option<&'static str> {
 /// The reason with its hint.
 pub(crate) fn unfilled_reason(reason: &UnfilledReason) -> String {
     let hint = match reason {
-        UnfilledReason::UnknownDevice { error, .. } => match error {
-            DeviceError::Contradicted { rank, .. }
-            | DeviceError::Ambiguous { rank, .. }
-            | DeviceError::Unknown { rank } => format!("--device-map {rank}=DEVICE says it"),
-            _ => return reason.to_string(),
-        },
+        UnfilledReason::UnknownDevice {
+            error:
+                DeviceError::Contradicted { rank, .. }
+                | DeviceError::Ambiguous { rank, .. }
+                | DeviceError::Unknown { rank },
+            ..
+        } => format!("--device-map {rank}=DEVICE says it"),
         UnfilledReason::OtherNames { .. } => "`opkeep build` puts its own where they are missing".to_owned(),
         _ => return reason.to_string(),
     };
