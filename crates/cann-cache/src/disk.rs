@@ -28,9 +28,9 @@ const MAX_INI: u64 = 64 << 10;
 pub(crate) struct Stamp {
     pub(crate) ino: u64,
     pub(crate) size: u64,
-    /// Nanoseconds since 1970.
+    /// In nanoseconds since 1970.
     pub(crate) atime: i64,
-    /// Nanoseconds since 1970.
+    /// In nanoseconds since 1970.
     pub(crate) mtime: i64,
 }
 
@@ -145,9 +145,9 @@ pub(crate) fn may_delete(dir: &Dir, file: &CurrentFile) -> io::Result<()> {
 /// The outcome of an attempt to lock.
 #[derive(Debug)]
 pub(crate) enum LockAttempt {
-    /// This process has the lock until the file is dropped.
+    /// This process holds the lock until the file is dropped.
     Held(File),
-    /// Another process has the lock.
+    /// Another process holds the lock.
     Busy,
     /// The lock file is missing, or was replaced before it was locked.
     Missing,

@@ -11,10 +11,10 @@ pub enum GcError {
     /// The cache is in the quarantine of a repair.
     #[error("what a repair quarantined stays until it is restored, or deleted by hand")]
     Quarantine,
-    /// CANN's lock for its eviction cannot be taken.
+    /// CANN's eviction lock cannot be taken.
     #[error("cannot lock `{lock}`: {source}")]
     Lock {
-        /// The name of the lock file.
+        /// The name of the lock file in the cache.
         lock: &'static str,
         /// The error of the system.
         source: io::Error,

@@ -33,7 +33,7 @@ pub struct GcOptions<'a> {
     pub older_than: Option<Duration>,
     /// The settings of the limits in the environment.
     pub environment: &'a LimitSettings,
-    /// Called with each step.
+    /// Called after each step.
     pub progress: &'a dyn Fn(GcProgress<'_>),
     /// Called between steps. The collection stops if this returns true.
     pub is_cancelled: &'a dyn Fn() -> bool,
@@ -107,7 +107,7 @@ impl Bounds {
     }
 }
 
-/// Deletes unused files in CANN's cache for one chip, the directory at `path`.
+/// Deletes useless and idle files from CANN's cache for one chip, the directory at `path`.
 ///
 /// # Errors
 /// The directory cannot be opened, listed or locked, or is in quarantine.

@@ -33,7 +33,7 @@ pub(crate) struct Grouping<'a> {
     pub(crate) is_cancelled: &'a dyn Fn() -> bool,
 }
 
-/// The groups of all directories.
+/// The groups of all directories, and their total size.
 #[derive(Debug, Default)]
 pub(crate) struct FileGroups {
     pub(crate) usage: Usage,

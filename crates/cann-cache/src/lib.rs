@@ -8,7 +8,7 @@
 //!
 //! 1. useless files: orphans, temporary files, locks of missing files; even below the limit;
 //! 2. kernels and precompiles that were idle for [`GcOptions::older_than`], if that is set;
-//! 3. above the limit: precompiles without a kernel, then kernels, the longest idle first, until the remaining size is
+//! 3. above the limit: precompiles without a kernel, then kernels, the longest idle first, until the size to remain is
 //!    reached.
 //!
 //! Files that were used within the last half hour stay, whatever the options. Files that another process has open or

@@ -20,7 +20,7 @@ const LISTED: usize = 100;
 /// The number of files between two reports of progress.
 const STRIDE: u64 = 4096;
 
-/// The files of one directory.
+/// The listed files of one directory.
 #[derive(Debug, Default)]
 pub(crate) struct ListedDir {
     /// The path of the directory, relative to the cache.
@@ -33,10 +33,10 @@ pub(crate) struct ListedDir {
     pub(crate) is_linked: bool,
 }
 
-/// The files of each stem.
+/// The files of each stem, as suffixes with states.
 pub(crate) type FilesByStem = HashMap<Box<str>, Vec<(FileSet, Stamp)>>;
 
-/// The files of a cache.
+/// The listed files of a cache.
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
     pub(crate) dirs: Vec<ListedDir>,
@@ -67,7 +67,7 @@ impl UnknownFiles {
     }
 }
 
-/// The observer of a listing.
+/// The callbacks of a listing.
 pub(crate) struct ListingObserver<'a> {
     /// Called with the number of files listed so far.
     pub(crate) listed: &'a dyn Fn(u64),

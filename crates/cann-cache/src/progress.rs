@@ -35,10 +35,10 @@ pub enum GcProgress<'a> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InUseCounts {
-    /// Groups with a file that a process has open.
+    /// The number of groups with a file that a process has open.
     pub open: u64,
-    /// Groups whose lock a process holds.
+    /// The number of groups of which a process holds a lock.
     pub locked: u64,
-    /// Groups that were used, written or deleted after the listing.
+    /// The number of groups that were used, written or deleted after the listing.
     pub changed: u64,
 }

@@ -41,9 +41,9 @@ pub(crate) struct Remover<'a> {
 
 /// The reason why a group stays.
 enum Refusal {
-    /// A process has one of its files open.
+    /// A process has a file of the group open.
     Open,
-    /// A process holds one of its locks.
+    /// A process holds a lock of the group.
     Locked,
     /// A file of the group changed after the listing.
     Changed,
@@ -144,7 +144,7 @@ pub(crate) fn open_below(root: &Dir, path: &Path) -> io::Result<Dir> {
     Ok(dir)
 }
 
-/// The removal of one group.
+/// The group that is being removed, with its directory and the list of open files.
 struct Removal<'a> {
     dir: &'a Dir,
     group: &'a FileGroup,

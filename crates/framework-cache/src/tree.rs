@@ -47,7 +47,7 @@ impl Walk {
     /// Begins a walk at the directory `root`, which may be a link. Also returns that directory, opened.
     ///
     /// # Errors
-    /// `root` is no directory, cannot be read, or is on a pseudo file system.
+    /// `root` is not a directory, cannot be read, or is on a pseudo file system.
     pub(crate) fn begin(root: &Path, links: Links) -> io::Result<(Self, Dir)> {
         let dir = Dir::open_quietly(root)?;
         if let Some(name) = pseudo_file_system(&dir) {
@@ -150,7 +150,7 @@ impl Tree {
     /// entered.
     ///
     /// # Errors
-    /// `root` is no directory, cannot be read, or is on a pseudo file system.
+    /// `root` is not a directory, cannot be read, or is on a pseudo file system.
     pub fn below(root: &Path, links: Links, is_wanted: impl Fn(&Path) -> bool) -> io::Result<Self> {
         let (mut walk, dir) = Walk::begin(root, links)?;
         let mut files = Vec::new();

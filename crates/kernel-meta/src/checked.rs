@@ -1,4 +1,4 @@
-//! The kernels of one call, checked against each other.
+//! The check of the kernels of one call against each other.
 
 use std::collections::BTreeMap;
 

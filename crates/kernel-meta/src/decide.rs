@@ -39,7 +39,7 @@ pub(crate) fn leave_all(
     Ok(Some(report).filter(|_| is_closed))
 }
 
-/// The decisions about kernels.
+/// The decisions about the kernels of a call.
 pub(crate) struct Decided<'a> {
     /// The kernels that are intact or may be written, by stem.
     pub(crate) placed: BTreeMap<&'a str, Placement>,

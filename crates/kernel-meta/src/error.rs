@@ -21,7 +21,7 @@ pub enum ViewError {
          nor `..`; set RANK_ID to the number of this rank, or unset it"
     )]
     Rank {
-        /// The rank, cut to 80 characters.
+        /// The first 80 characters of the rank.
         rank: String,
     },
     /// A kernel's stem cannot be the name of its files.
@@ -30,10 +30,10 @@ pub enum ViewError {
          `..`, not beginning with `.opkeep`; build the kernel under another name"
     )]
     Stem {
-        /// The stem, cut to 80 characters.
+        /// The first 80 characters of the stem.
         stem: String,
     },
-    /// One stem was given twice, with different files.
+    /// The caller gave one stem twice, with different files.
     #[error(
         "kernel `{stem}`: its {part} was given twice, with digest {first} and {second}; two kernels need two names"
     )]
@@ -83,7 +83,7 @@ pub enum ViewError {
     NotADirectory {
         /// The path of the file.
         path: PathBuf,
-        /// The kind of the file.
+        /// The type of the file.
         found: &'static str,
     },
     /// This user may not write to the directory.
@@ -108,7 +108,7 @@ pub enum ViewError {
         /// The error of the system.
         source: io::Error,
     },
-    /// Another process kept the directory locked.
+    /// Another process held the lock of the directory for the whole waiting time.
     #[error(
         "`{path}` was locked by another process for {seconds:.1} s; wait for that build, or end it (`fuser {path}` \
          names it): the lock ends with its process"

@@ -1,4 +1,4 @@
-//! The judgement of files that a view did not write.
+//! The judgement and the quarantine of files that a view did not write.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use opkeep_fs::{Dir, FileState, Fs};
 
 use crate::{ForeignKernel, KernelFiles, LeftReason, RunId};
 
-/// Judges files that a [`View`](crate::View) did not write, and keeps those that it replaces.
+/// Judges files that a [`View`](crate::View) did not write, and quarantines those that the view replaces.
 pub trait ForeignFiles: fmt::Debug + Send + Sync {
     /// Judges the files with the kernel's name in `dir`. `is_ours` states whether one of them is ours, by the manifest.
     /// If they are structurally damaged, so that `kernel` may replace them, returns their problem.

@@ -146,7 +146,7 @@ impl fmt::Display for LeftReason {
     }
 }
 
-/// The known facts about a foreign kernel.
+/// The facts about a foreign kernel, as far as they are known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ForeignKernel {

@@ -27,8 +27,8 @@ pub struct ViewReport {
     pub left: Vec<LeftKernel>,
     /// The quarantine of the replaced foreign files, if there are any.
     pub quarantine: Option<PathBuf>,
-    /// Displaced files that could not be restored, by their current names: the name is taken, or the kernel's other file
-    /// does not fit. They stay in the directory, and no call removes them.
+    /// The current names of displaced files that could not be restored: the former name is taken, or the kernel's other
+    /// file does not fit. These files stay in the directory, and no call removes them.
     pub displaced: Vec<String>,
     /// The directory in which another user may write, if there is one: the kernels cannot be relied on.
     pub risk: Option<DirectoryRisk>,

@@ -7,7 +7,7 @@ use crate::KernelFileKind;
 use crate::compare::same_json;
 use crate::view_dir::ViewDir;
 
-/// A kernel in the caller's store.
+/// The facts about a kernel in the caller's store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredKernel {
     /// The SHA-256 of the kernel's object.

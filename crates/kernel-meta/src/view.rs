@@ -40,7 +40,8 @@ impl View {
     /// A relative `base` is resolved against the current working directory.
     ///
     /// # Errors
-    /// [`ViewError`], if `rank` cannot be part of a directory's name, or if the directory cannot be created and written.
+    /// [`ViewError`], if `rank` cannot be a part of a directory's name, or if the directory cannot be created and
+    /// written.
     pub fn open(base: &Path, rank: &str) -> Result<Self, ViewError> {
         let view = Self::of(base, rank)?;
         ViewDir::open(&view.fs, &view.dir)?;
@@ -50,7 +51,7 @@ impl View {
     /// Returns the view of the rank `rank` under `base`. Nothing is created before kernels are written.
     ///
     /// # Errors
-    /// [`ViewError`], if `rank` cannot be part of a directory's name.
+    /// [`ViewError`], if `rank` cannot be a part of a directory's name.
     pub fn of(base: &Path, rank: &str) -> Result<Self, ViewError> {
         if !is_safe_file_name(rank) {
             return Err(ViewError::Rank { rank: rank.chars().take(80).collect() });
@@ -61,7 +62,7 @@ impl View {
     /// Returns the view in the directory `dir`. Nothing is created before kernels are written.
     ///
     /// # Errors
-    /// [`ViewError`], if a relative `dir` cannot be located.
+    /// [`ViewError`], if a relative `dir` cannot be resolved.
     pub fn at(dir: &Path) -> Result<Self, ViewError> {
         let dir = std::path::absolute(dir).map_err(|source| ViewError::io("locate", dir, source))?;
         let (policy, run, fs) = (Policy::default(), RunId::now(), Fs::new());

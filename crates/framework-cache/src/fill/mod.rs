@@ -97,11 +97,11 @@ pub struct FilledKernel {
     pub source_stem: String,
 }
 
-/// A kernel, or a rank, that was not filled.
+/// A kernel that was not copied to a rank, or a rank to which no kernel was copied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnfilledKernel {
-    /// The directory of the ranks, or the cache.
+    /// The directory that contains the ranks.
     pub base: PathBuf,
     /// The `RANK_ID` of the rank; `None` if all ranks are concerned.
     pub rank: Option<String>,

@@ -1,32 +1,32 @@
-//! Why a kernel, or a rank, was not filled.
+//! The reason why a kernel, or a rank, was not filled.
 
 use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// Why a kernel, or a rank, was not filled.
+/// The reason why a kernel, or a rank, was not filled.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Error)]
 #[non_exhaustive]
 pub enum UnfilledReason {
-    /// It is unknown which device the rank has.
+    /// The device of the rank is unknown.
     #[error("it lacks {lacking} of the others' kernels; {error}")]
     UnknownDevice {
-        /// The number of kernels that other ranks have.
+        /// The number of kernels that other ranks have and this one lacks.
         lacking: u64,
-        /// Why it is unknown.
+        /// The reason why the device is unknown.
         error: DeviceError,
     },
-    /// Kernels whose names say no device are not MindSpore's.
+    /// Some ranks lack kernels without a device in their names, which are not MindSpore's.
     #[error(
         "{count} that not all ranks have say no device in their names, such as `{example}`, so they are not MindSpore's"
     )]
     OtherNames {
-        /// Their number.
+        /// The number of such kernels.
         count: usize,
-        /// The first.
+        /// The name of the first such kernel.
         example: String,
     },
-    /// Another cause, in words.
+    /// Another reason, as a message.
     #[error("{0}")]
     Other(String),
 }
@@ -37,7 +37,7 @@ impl From<String> for UnfilledReason {
     }
 }
 
-/// Why the device of a rank is unknown.
+/// The reason why the device of a rank is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Error)]
 #[non_exhaustive]
 pub enum DeviceError {
@@ -59,10 +59,10 @@ pub enum DeviceError {
         given: u32,
         /// A file of the rank.
         file: String,
-        /// The device in it.
+        /// The device in the name or content of that file.
         found: u32,
     },
-    /// The rank's own files disagree.
+    /// The rank's own files name different devices.
     #[error(
         "its files disagree about its device: `{}` says {}, `{}` says {}; give the one that rank {rank} has",
         .files[0].1, .files[0].0, .files[1].1, .files[1].0
@@ -73,7 +73,7 @@ pub enum DeviceError {
         /// Two devices, each with a file.
         files: [(u32, String); 2],
     },
-    /// Neither a file nor the map says it.
+    /// Neither a file nor the map has the device.
     #[error("no file of rank {rank} says which device it has, and RANK_ID is none")]
     Unknown {
         /// The rank.

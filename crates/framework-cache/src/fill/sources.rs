@@ -15,7 +15,7 @@ use opkeep_kernel_meta::manifest::describes;
 /// The fields of a `.json` that may differ for the same kernel: the digest, since the objects themselves are compared;
 /// the object's name, which MindSpore does not read; and the build result, which MindSpore adds.
 const FREE_FIELDS: [&str; 3] = ["sha256", "binFileName", "build_result"];
-/// A kernel in one rank.
+/// The files of a kernel in one rank.
 struct Having<'a> {
     rank: usize,
     name: &'a str,

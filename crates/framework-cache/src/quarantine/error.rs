@@ -11,7 +11,7 @@ use opkeep_kernel_meta::IoCause;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum RepairError {
-    /// Another process holds the lock of the whole cache.
+    /// Another process holds a lock of the whole cache.
     #[error(
         "`{lock}` is held by another process, which is at work there; nothing was changed: run it again when that is \
          done (`fuser {lock}` names it)"
@@ -81,7 +81,7 @@ pub enum RepairError {
          deleted since, make it again and repeat the command"
     )]
     NoDirectory {
-        /// The given path.
+        /// The path of the cache as given.
         path: PathBuf,
     },
 }

@@ -24,7 +24,7 @@ struct Head {
     made: Made,
 }
 
-/// The files and directories that a run created besides those of kernels.
+/// The directories and the lock file that a run created, besides files of kernels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
 pub(crate) struct Made {

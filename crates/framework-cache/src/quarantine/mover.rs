@@ -29,7 +29,7 @@ pub struct QuarantineOptions<'a> {
     pub force: bool,
     /// Whether to change nothing, and to report the items that would be moved.
     pub dry_run: bool,
-    /// Called before and after each change.
+    /// Called before and after each step.
     pub progress: &'a dyn Fn(QuarantineProgress),
     /// Called before each kernel. The quarantine stops if this returns true.
     pub is_cancelled: &'a dyn Fn() -> bool,

@@ -8,7 +8,7 @@ use crate::scan::{CacheScan, Item, ItemKind, ItemProblem, ItemState, Kind};
 use opkeep_fs::FileState;
 use opkeep_kernel_meta::InUse;
 
-/// The files to move, and the items to skip.
+/// The sets of files to move, and the items to skip.
 #[derive(Debug)]
 pub(crate) struct Plan<'a> {
     pub(crate) sets: Vec<Set<'a>>,

@@ -1,4 +1,4 @@
-//! The reaction of the frameworks to the files in their caches, by the sources of MindSpore 2.0 and of CANN's compile
+//! The reactions of frameworks to the files in their caches, by the sources of MindSpore 2.0 and of CANN's compile
 //! adapter of 2026.
 
 use std::borrow::Cow;
@@ -11,10 +11,10 @@ use crate::scan::file_set::is_skipped;
 use crate::scan::item::{Effect, FrameworkBehavior, ItemKind, ItemProblem, ItemState, Note, Orphan};
 use opkeep_cann_meta::file_names::FileSet;
 
-/// The findings that keep both frameworks from loading a kernel. They check nothing else.
+/// The codes of the findings for which both frameworks reject a kernel. They check nothing else.
 const COMPARED: [Code; 2] = [Code::SHA256, Code::MISSING];
 
-/// The fields that CANN's cache reads itself, before it returns a kernel.
+/// The fields of a `.json` that CANN's cache reads before it returns a kernel.
 const CACHE_READS: [&str; 5] = ["binFileName", "binFileSuffix", "headerFileSuffix", "kernelName", "sha256"];
 const FIELD_ABORTS: &str =
     "MindSpore 2.0 would abort at start-up because of a field of this file, whatever network it runs";
@@ -23,7 +23,7 @@ fn behavior(effect: Effect, text: impl Into<Cow<'static, str>>) -> FrameworkBeha
     FrameworkBehavior { effect, text: text.into() }
 }
 
-/// The reaction of the framework of a cache.
+/// Returns the reaction of a cache's framework to an item.
 pub(crate) fn of(
     cache: Kind,
     kind: ItemKind,
@@ -101,14 +101,14 @@ fn mindspore(cache: Kind, kind: ItemKind, state: &ItemState, notes: &[Note]) -> 
     }
 }
 
-/// Whether one of the problems keeps frameworks from loading the kernel.
+/// Returns whether frameworks reject the kernel for one of the problems.
 fn is_refused(problems: &[ItemProblem]) -> bool {
     problems
         .iter()
         .any(|problem| matches!(problem, ItemProblem::Invalid(finding) if COMPARED.contains(&finding.code())))
 }
 
-/// The worst reaction of MindSpore's reader to a field.
+/// Returns the worst reaction of MindSpore's reader to a field.
 fn worst_lint(notes: &[Note]) -> Option<Reads> {
     let effect = |note: &Note| match note {
         Note::Lint(lint) => Some(lint.effect),
@@ -117,7 +117,7 @@ fn worst_lint(notes: &[Note]) -> Option<Reads> {
     notes.iter().filter_map(effect).max()
 }
 
-/// MindSpore's reaction to a `.json` and an object that do not match. It compares the digest only.
+/// Returns MindSpore's reaction to a `.json` and an object that do not match. MindSpore compares only the digest.
 fn damaged_pair(problems: &[ItemProblem], notes: &[Note]) -> FrameworkBehavior {
     match worst_lint(notes) {
         Some(Reads::Abort) => behavior(Effect::Aborts, FIELD_ABORTS),
@@ -164,7 +164,7 @@ fn cann(kind: ItemKind, state: &ItemState, members: FileSet) -> FrameworkBehavio
     }
 }
 
-/// The use of files in a compiler's work directory.
+/// Returns the use of a file in a compiler's work directory.
 fn work(state: &ItemState) -> FrameworkBehavior {
     match state {
         ItemState::Damaged(_) => behavior(

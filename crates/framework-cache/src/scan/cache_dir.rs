@@ -1,4 +1,4 @@
-//! The search for caches, and their owners.
+//! The search for caches.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -11,18 +11,18 @@ use opkeep_cann_meta::targets;
 use opkeep_fs::{Dir, DirEntry, FileKind};
 use opkeep_kernel_meta::is_quarantine;
 
-/// Directories in a cache with kernels, or precompiles, of their own.
+/// The subdirectory of MindSpore's cache with precompiles.
 pub(crate) const PREBUILT: &str = "tbe_prebuild_res";
 pub(crate) const AKG_PARTS: [&str; 3] = ["akg", "composite", "tbe"];
-/// All of them.
+/// All subdirectories of caches that a scan reads.
 pub(crate) const FOLDERS: [&str; 4] = [PREBUILT, AKG_PARTS[0], AKG_PARTS[1], AKG_PARTS[2]];
 
-/// Whether `path` is in the quarantine of a repair.
+/// Returns whether `path` is in the quarantine of a repair.
 pub fn is_in_quarantine(path: &Path) -> bool {
     path.iter().any(is_quarantine)
 }
 
-/// The owner of a cache.
+/// The kind of a cache, by its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Kind {
@@ -32,14 +32,14 @@ pub enum Kind {
     Akg,
     /// CANN's `kernel_cache/<soc>`.
     Cann,
-    /// A directory of an operator package, `op_impl/ai_core/tbe/kernel/<soc>/<op>`, or of the tree that one is built in.
+    /// A directory of an operator package, `op_impl/ai_core/tbe/kernel/<soc>/<op>`, or of a package's build tree.
     Package,
     /// CANN's work directory for compiles: `kernel_meta_<process>/kernel_meta`.
     Work,
 }
 
 impl Kind {
-    /// A word for programs.
+    /// Returns the name of the kind in JSON output.
     pub const fn name(self) -> &'static str {
         match self {
             Self::MindSpore => "mindspore",
@@ -66,24 +66,24 @@ impl fmt::Display for Kind {
 /// A cache: one directory of kernels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheDir {
-    /// The directory.
+    /// The path of the directory.
     pub path: PathBuf,
-    /// Its owner.
+    /// The kind of the cache.
     pub kind: Kind,
     /// `RANK_ID`, if the directory belongs to a rank.
     pub rank: Option<String>,
-    /// The chip, if the path names it, as in CANN's caches and in packages.
+    /// The chip, if the path names one, as in CANN's caches and in packages.
     pub soc: Option<String>,
 }
 
 impl CacheDir {
-    /// The parent directory of all ranks of a run, if this is a rank's cache.
+    /// Returns the directory of all ranks of the run, if this is a rank's cache.
     pub fn base(&self) -> Option<PathBuf> {
         self.rank.as_ref().map(|_| above(&above(&self.path)))
     }
 }
 
-/// The parent directory of `path`, which may be relative.
+/// Returns the parent directory of `path`, which may be relative.
 fn above(path: &Path) -> PathBuf {
     match path.components().next_back() {
         None | Some(Component::CurDir | Component::ParentDir) => path.join(".."),
@@ -95,45 +95,45 @@ fn above(path: &Path) -> PathBuf {
     }
 }
 
-/// The result of a search.
+/// The result of a search for caches.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct CacheDirs {
-    /// The caches, in order of their paths.
+    /// The caches, in the order of their paths.
     pub caches: Vec<CacheDir>,
-    /// Directories that cannot be read, and why.
+    /// Directories that cannot be read, each with the error.
     pub unreadable_dirs: Vec<(PathBuf, io::Error)>,
-    /// Directories that are nested too deep.
+    /// Directories that are nested too deep, and were not searched.
     pub too_deep: Vec<PathBuf>,
-    /// Links that were not followed: those to directories above the tree; where no link is followed, those with the name of
-    /// a cache or a rank.
+    /// Links that were not followed: if links are followed, those to directories above the tree; if not, those with the
+    /// name of a cache or a rank.
     pub links: Vec<PathBuf>,
-    /// Directories that are no cache and have files that may belong to kernels.
+    /// The directories that are not caches, but have files that may belong to kernels.
     pub others: Vec<OtherFiles>,
 }
 
-/// Files of one directory that may belong to kernels, and that no [`scan`](super::scan()) judges.
+/// The files of one directory that may belong to kernels, and that no [`scan`](super::scan()) judges.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct OtherFiles {
-    /// The directory.
+    /// The path of the directory.
     pub path: PathBuf,
-    /// The names of its `.json`, `.o`, `.so` and `.kern` files, in order.
+    /// The names of the `.json`, `.o`, `.so` and `.kern` files in it, in order.
     pub names: Vec<OsString>,
-    /// A scan reads the directory, too, and reports files that belong to no kernel.
+    /// Whether a scan reads the directory, too, and reports files that belong to no kernel.
     pub is_scanned: bool,
 }
 
-/// The caches at and below `path`, also inside other caches. Pseudo file systems are not entered, and each directory is
-/// entered once. `path` itself may be a link; other links are not followed.
+/// Returns the caches at and below `path`, also those in other caches. Pseudo file systems are not entered, and each
+/// directory is entered once. `path` itself may be a link; other links are not followed.
 ///
 /// # Errors
-/// `path` is no directory, cannot be read, or is on a pseudo file system.
+/// `path` is not a directory, cannot be read, or is on a pseudo file system.
 pub fn find(path: &Path) -> io::Result<CacheDirs> {
     search(path, Links::Leave)
 }
 
-/// As [`find`], but links to directories are followed: for callers that change nothing there.
+/// Does the same as [`find`], but follows links to directories: for callers that change nothing in them.
 ///
 /// # Errors
 /// As [`find`].
@@ -143,7 +143,7 @@ pub fn find_through_links(path: &Path) -> io::Result<CacheDirs> {
 
 fn search(path: &Path, links: Links) -> io::Result<CacheDirs> {
     let (walk, dir) = Walk::begin(path, links)?;
-    // The name of `.` is only in its full path.
+    // The given path may be `.`, which does not show the name.
     let mut full = full_names(path)?;
     let mut search = Search { walk, links, found: CacheDirs::default() };
     search.look(dir, &mut full, 0, None);
@@ -175,7 +175,7 @@ struct Search {
 }
 
 impl Search {
-    /// Searches `dir`. `full` are the names of its full path; `part` is its meaning to the cache that it is in.
+    /// Searches `dir`. `full` has the components of its real path; `part` is its role in the cache that contains it.
     fn look(&mut self, dir: Dir, full: &mut Vec<OsString>, depth: usize, part: Option<Part>) {
         let names = match dir.entries() {
             Ok(names) => names,
@@ -199,16 +199,17 @@ impl Search {
                 self.look(below, full, depth + 1, part);
                 full.pop();
             } else if part.is_some() {
-                // The scan reports it.
+                // The scan of the cache reports the error.
                 self.walk.unreadable_dirs.truncate(unreadable);
             }
         }
-        // CANN has a `kernel_meta` that contains only the directories of its processes.
+        // CANN has a `kernel_meta` that contains only the directories of its processes, so it is not a cache itself.
         let is_outer = !has_files && self.found.caches.len() > before;
         self.found.caches.extend(cache.filter(|cache| cache.rank.is_some() || !is_outer));
     }
 
-    /// Searches the target of a link: under the link's name if that is one of a cache or a rank, otherwise under its own.
+    /// Searches the target of a link: by the link's path if that is the path of a cache or a rank, otherwise by the
+    /// real path.
     fn look_behind_link(&mut self, dir: Dir) {
         let path = dir.path().to_owned();
         let (mut own, mut named) = match (full_names(&path), full_names(&above(&path))) {
@@ -224,7 +225,8 @@ impl Search {
         self.look(dir, if is_cache { &mut named } else { &mut own }, 0, None);
     }
 
-    /// Whether a link leads to a directory. A dangling link with the name of a cache or a rank counts as unreadable.
+    /// Returns whether a link leads to a directory. A dangling link with the name of a cache or a rank counts as
+    /// unreadable.
     fn leads_to_directory(&mut self, dir: &Dir, link: &DirEntry) -> bool {
         let (path, is_cache) = (dir.path().join(&link.name), is_cache_name(&link.name));
         if self.links == Links::Leave && is_cache {
@@ -242,7 +244,7 @@ impl Search {
         }
     }
 
-    /// Adds the names of files that may belong to kernels, in a directory that is no cache.
+    /// Adds the names of files that may belong to kernels, in a directory that is not a cache.
     fn add_others(&mut self, dir: &Dir, files: &[&DirEntry], is_scanned: bool) {
         let may_be = |name: &&&DirEntry| {
             let suffix = Path::new(&name.name).extension().and_then(OsStr::to_str);
@@ -256,12 +258,12 @@ impl Search {
     }
 }
 
-/// The meaning of a directory in a cache to the scan of the cache.
+/// The role of a directory in a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
-    /// The scan judges its kernels.
+    /// The scan of the cache judges its kernels.
     Kernels,
-    /// The scan reads precompiles there, and judges no kernels.
+    /// The scan of the cache reads its precompiles, and judges no kernels there.
     Trials,
 }
 
@@ -275,8 +277,8 @@ impl Part {
     }
 }
 
-/// Whether a directory of a package has kernels directly in it: operators have directories of their own, some nested. In a
-/// build tree, other directories have files, too.
+/// Returns whether a directory of a package has kernels directly in it: operators have directories of their own, some
+/// of them nested. In a build tree, other directories have files, too.
 fn is_package(full: &[OsString], names: &[DirEntry]) -> bool {
     let mut files = names.iter().filter(|name| name.kind == FileKind::File).map(|name| &*name.name);
     if installed_soc(full).is_some() {
@@ -288,13 +290,13 @@ fn is_package(full: &[OsString], names: &[DirEntry]) -> bool {
     !stems(".json").is_disjoint(&stems(".o"))
 }
 
-/// Whether caches, or directories of caches, have this name.
+/// Returns whether this is the name of caches, or of directories that contain caches.
 fn is_cache_name(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     matches!(&*name, "kernel_meta" | "akg_kernel_meta" | "kernel_cache") || name.starts_with("rank_")
 }
 
-/// The cache at `path`, recognised by its full path.
+/// Returns the cache at `path`, if its real path is that of a cache.
 fn recognise(path: &Path, full: &[OsString]) -> Option<CacheDir> {
     let name = |up: usize| full.get(full.len().checked_sub(up + 1)?)?.to_str();
     let (own, parent) = (name(0)?, name(1));
@@ -316,9 +318,9 @@ fn recognise(path: &Path, full: &[OsString]) -> Option<CacheDir> {
             Some(cache(Kind::MindSpore, rank, None))
         }
         ("akg_kernel_meta", _) => Some(cache(Kind::Akg, None, None)),
-        // The example in the documentation nests two directories of this name.
+        // CANN's documentation has an example with two nested directories of this name.
         ("kernel_cache", Some("kernel_cache")) => None,
-        // A store of opkeep, which may be there.
+        // A store of opkeep may be in this directory.
         ("opkeep" | "v1", Some("kernel_cache")) => None,
         (soc, Some("kernel_cache")) if targets::named(soc).is_some() || has_ini(full) => {
             Some(cache(Kind::Cann, None, Some(soc)))
@@ -329,20 +331,20 @@ fn recognise(path: &Path, full: &[OsString]) -> Option<CacheDir> {
     }
 }
 
-/// Whether CANN's settings are beside the directory.
+/// Returns whether CANN's settings file is beside the directory.
 fn has_ini(full: &[OsString]) -> bool {
     let parent: PathBuf = full.iter().take(full.len().saturating_sub(1)).collect();
     Dir::open_quietly(&parent).is_ok_and(|parent| parent.file_state("op_cache.ini").is_some())
 }
 
-/// The chip of an operator package's kernels: the name after `tbe/kernel`.
+/// Returns the chip of an installed operator package's kernels: the name after `tbe/kernel`.
 fn installed_soc(full: &[OsString]) -> Option<&str> {
     let at = full.windows(2).rposition(|names| names[0] == "tbe" && names[1] == "kernel")?;
     let soc = full.get(at + 2)?.to_str()?;
     (soc != "config").then_some(soc)
 }
 
-/// The chip of the kernels in a package's build tree: CMake and CPack write `kernel/<soc>/<op>` and
+/// Returns the chip of the kernels in a package's build tree: CMake and CPack write `kernel/<soc>/<op>` and
 /// `binary/<soc>/bin/<op>`.
 fn built_soc(full: &[OsString]) -> Option<&str> {
     let is_chip = |name: &OsString| {

@@ -6,61 +6,61 @@ use opkeep_cann_meta::{Family, Magic, Word, targets};
 use opkeep_descriptor::read_info;
 use opkeep_validator::{ElfFacts, Machine, Report};
 
-/// The target of an object, by its header.
+/// The target of an object, from its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Built {
-    /// Its machine.
+    /// The machine of the object.
     pub machine: Machine,
-    /// Its chips, if they are known.
+    /// The chips that run the object, if known.
     pub family: Option<Family>,
-    /// Its `e_flags`.
+    /// The `e_flags` of the object.
     pub flags: u32,
 }
 
-/// A kernel for another chip than the one named beside it.
+/// The mismatch of a kernel that is for another chip than the one named in its descriptor or directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtherChip {
-    /// Its target.
+    /// The target of the kernel's object.
     pub found: Built,
-    /// The origin of the other name.
+    /// The origin of the other chip's name, with the name.
     pub named_by: NamedBy,
 }
 
-/// The origin of the name of the chip that is to run a kernel.
+/// The source that names the chip that is to run a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NamedBy {
-    /// Its descriptor, with the chip.
+    /// The kernel's descriptor names this chip.
     Descriptor(String),
-    /// Its directory, with the chip.
+    /// The kernel's directory names this chip.
     Directory(String),
-    /// The other kernels of its directory, with their numbers by target.
+    /// The other kernels of the directory are for other chips; with the number of kernels for each target.
     Others(String),
 }
 
-/// The statement of a descriptor about a kernel's chip.
+/// The comparison of the chip that a descriptor names with a kernel's objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Claim {
-    /// None, or an unknown one.
+    /// The descriptor names no chip, or one that cannot be compared.
     #[default]
     None,
-    /// The chip of its object.
+    /// The descriptor names the chip of the object.
     Fits,
-    /// Another chip.
+    /// The descriptor names this other chip.
     Other(String),
-    /// A chip of an unknown family.
+    /// The descriptor names this chip, whose family is unknown.
     Unknown(String),
 }
 
 /// The known facts about a kernel's chip.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Chip {
-    /// The targets of its objects, in the order of the file, each once: a fat binary has several.
+    /// The different targets of the objects, in the order of the file: a fat binary has several.
     pub(crate) objects: Vec<Built>,
     pub(crate) claim: Claim,
 }
 
-/// Kernels that run on the same machines.
+/// A group of targets whose kernels run on the same machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Group {
     Chips(Family),
@@ -68,14 +68,14 @@ pub(crate) enum Group {
 }
 
 impl Built {
-    /// The target of the object with these facts.
+    /// Returns the target of the object with these facts.
     pub fn of(facts: &ElfFacts) -> Self {
         Self { machine: facts.machine, family: facts.family, flags: facts.flags }
     }
 
-    /// Whether the target called `target` runs it; none if unknown.
+    /// Returns whether the target called `target` runs the object; `None` if that is unknown.
     pub fn runs_on(self, target: &str) -> Option<bool> {
-        // AKG's names of hosts.
+        // AKG uses these names of hosts.
         match target {
             "x86_64" => return Some(self.machine.0 == targets::X86_64),
             "aarch64" => return Some(self.machine.0 == targets::AARCH64),
@@ -88,7 +88,7 @@ impl Built {
         Some(self.family? == Family::of_target(target)?)
     }
 
-    /// Whether it is for Ascend chips, and `target` is unknown.
+    /// Returns whether the object is for Ascend chips, and the target called `target` is unknown.
     pub(crate) fn is_unjudged_on(self, target: &str) -> bool {
         self.is_ascend() && self.runs_on(target).is_none() && Family::of_target(target).is_none()
     }
@@ -143,7 +143,7 @@ impl fmt::Display for OtherChip {
 }
 
 impl Chip {
-    /// The facts about a kernel, unless its chip does not matter: every chip has AI CPUs.
+    /// Returns the facts about a kernel's chip; `None` if the chip does not matter, since every chip has AI CPUs.
     pub(crate) fn of(report: &Report) -> Option<Self> {
         let magic = report.meta.as_ref().and_then(|meta| meta.magic.as_ref());
         let is_aicpu = matches!(magic.and_then(Word::known), Some(Magic::ElfAicpu | Magic::PlainAicpu));
@@ -157,18 +157,18 @@ impl Chip {
         Some(Self { objects, claim: Claim::None })
     }
 
-    /// Adds the statement of the descriptor `info`.
+    /// Sets `claim` from the descriptor `info`.
     pub(crate) fn described(&mut self, info: &[u8]) {
         self.claim = claim(&self.objects, info);
     }
 
-    /// The first object that the target called `target` does not run.
+    /// Returns the first object that the target called `target` does not run.
     pub(crate) fn other_than(&self, target: &str) -> Option<Built> {
         self.objects.iter().copied().find(|built| built.runs_on(target) == Some(false))
     }
 }
 
-/// The chip that a descriptor of any generation names, if the kernel cannot run there or that is unknown.
+/// Returns the chip that a descriptor of any generation names, if the kernel cannot run on it, or if that is unknown.
 pub(crate) fn named_otherwise(report: &Report, info: &[u8]) -> Option<String> {
     match claim(&Chip::of(report)?.objects, info) {
         Claim::Other(target) | Claim::Unknown(target) => Some(target),
@@ -176,9 +176,9 @@ pub(crate) fn named_otherwise(report: &Report, info: &[u8]) -> Option<String> {
     }
 }
 
-/// The statement of a descriptor of any generation about the chip of these objects.
+/// Returns the statement of a descriptor of any generation about the chip of these objects.
 fn claim(objects: &[Built], info: &[u8]) -> Claim {
-    // Reading a whole descriptor takes longest of all. If every chip that it may name fits, it is not read.
+    // Parsing a whole descriptor takes longest. It is not parsed if every chip that it may name fits.
     let runs = |name: &str| objects.iter().map(|built| built.runs_on(name)).collect::<Vec<_>>();
     let is_unjudged = |name: &str| objects.iter().any(|built| built.is_unjudged_on(name));
     let names: Vec<&str> = quick_names(info).collect();
@@ -192,14 +192,14 @@ fn claim(objects: &[Built], info: &[u8]) -> Claim {
     let fits = runs(&target);
     match () {
         () if fits.contains(&Some(false)) => Claim::Other(target),
-        // A descriptor need not name a chip.
+        // A descriptor without a chip is valid.
         () if is_unjudged(&target) && (!target.is_empty() || names.contains(&"")) => Claim::Unknown(target),
         () if fits.contains(&Some(true)) => Claim::Fits,
         () => Claim::None,
     }
 }
 
-/// The value of every field in `info` that may name a chip.
+/// Returns the value of every field in `info` that may name a chip.
 fn quick_names(info: &[u8]) -> impl Iterator<Item = &str> {
     const NAMES: [&[u8]; 2] = [b"\"socVersion\"", b"\"arch\""];
     let quotes = info.iter().enumerate().filter(|(_, byte)| **byte == b'"').map(|(at, _)| at);
@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn a_descriptor_is_read_only_where_it_may_name_another_chip() {
         let of = |text: &str| claim(&[B], text.as_bytes());
-        // It is cut off after the name, so a complete read would fail.
+        // The text is truncated after the name, so parsing it as a whole would fail.
         assert_eq!(of(r#"{"SocInfo": {"socVersion" : "Ascend910B2", "#), Claim::Fits);
         assert_eq!(of(r#"{"target_info": {"arch":"Ascend910B2"}, "#), Claim::Fits);
         for unknown in [r#"{"socVersion": "Ascend999", "#, r#"{"socVersion": "Ascend910A", "#, "{}", ""] {

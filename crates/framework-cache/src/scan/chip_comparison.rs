@@ -1,15 +1,15 @@
-//! The comparison of a kernel's target with the chip that is named beside it.
+//! The comparison of a kernel's target with the chip that its descriptor or directory names.
 //!
-//! An object names its machine, and in `e_flags` its cores. Its descriptor, or the directory, names the chip that is to
-//! run it. Where both are known and differ, the framework would launch a kernel that cannot run there: names have no
-//! chip in them before MindSpore r2.1.
+//! An object names its machine, and in `e_flags` its cores. The descriptor, or the directory, names the chip that is to
+//! run the kernel. If both are known and differ, the framework would launch a kernel that cannot run: before MindSpore
+//! r2.1, kernel names do not depend on the chip.
 //!
-//! If nothing names the chip, kernels are compared with the others of the directory: with those whose descriptor names
-//! one, or, if there are none, with the majority. Unknown flags are never a reason for refusal.
+//! If neither names the chip, a kernel is compared with the other kernels of the directory: with those whose
+//! descriptors name a chip, or, if there are none, with the majority. A kernel with unknown flags is never refused.
 //!
-//! A kernel for another chip is an error of verification, is not imported, and is given to no rank. It is not damaged,
-//! since it runs on its own chip, so no repair moves it. If a view wrote it, by its manifest, it was requested, and only a
-//! note reports it.
+//! A kernel for another chip is an error of verification, is not imported, and is not copied to ranks. It runs on its
+//! own chip, so it is not damaged, and no repair moves it. If a view wrote the kernel, by its manifest, the user
+//! requested it, and it only gets a note.
 
 use std::collections::BTreeMap;
 
@@ -21,19 +21,20 @@ use crate::scan::item::{Item, ItemState, Note};
 use opkeep_cann_meta::Family;
 use opkeep_fs::Dir;
 
-/// A kernel whose directory may have kernels for other chips. Of several objects, those of one group.
+/// A kernel that is compared with the others of its directory. A fat binary is one candidate for each group of its
+/// objects.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
-    /// Its index among the items.
+    /// The index of the kernel among the items.
     at: usize,
     found: Built,
     group: Group,
-    /// Its descriptor names its chip.
+    /// Whether the descriptor names the chip of the object.
     is_named: bool,
 }
 
-/// Compares the kernels of one directory with the chip that is named for them. Those for another chip are refused. Those
-/// that a view wrote get a note only.
+/// Compares the kernels of one directory with the chip that is named for them. A kernel for another chip is refused;
+/// one that a view wrote only gets a note.
 pub(crate) fn compare(dir: &Dir, cache: &CacheDir, items: &mut [Item]) {
     note_unknown(cache.soc.as_deref(), items);
     let others = others_named(cache.soc.as_deref(), items);
@@ -62,8 +63,8 @@ pub(crate) fn compare(dir: &Dir, cache: &CacheDir, items: &mut [Item]) {
     }
 }
 
-/// Adds a note to kernels whose descriptor, or whose directory with its chip `soc`, names an unknown chip. They are still
-/// compared with the other kernels there.
+/// Adds a note to kernels whose descriptors, or whose directory with its chip `soc`, name an unknown chip. Such kernels
+/// are still compared with the others of the directory.
 fn note_unknown(soc: Option<&str>, items: &mut [Item]) {
     for item in items {
         let Some(Chip { objects, claim }) = &item.chip else { continue };
@@ -77,7 +78,7 @@ fn note_unknown(soc: Option<&str>, items: &mut [Item]) {
     }
 }
 
-/// The kernels for another chip than their descriptors, or their directory with its chip `soc`, name.
+/// Returns the kernels that are for another chip than their descriptors, or their directory with its chip `soc`, name.
 fn others_named(soc: Option<&str>, items: &[Item]) -> Vec<(usize, OtherChip)> {
     let other = |(at, item): (usize, &Item)| {
         let chip = item.chip.as_ref()?;
@@ -91,7 +92,8 @@ fn others_named(soc: Option<&str>, items: &[Item]) -> Vec<(usize, OtherChip)> {
     items.iter().enumerate().filter_map(other).collect()
 }
 
-/// The kernels that are compared with each other. In AKG's directory, which several backends share, those for Ascend.
+/// Returns the kernels that are compared with each other. In AKG's directory, which several backends share, these are
+/// the kernels for Ascend.
 fn candidates(cache: &CacheDir, items: &[Item]) -> Vec<Candidate> {
     if cache.soc.as_deref().is_some_and(|soc| Family::of_target(soc).is_some()) {
         return Vec::new();
@@ -110,8 +112,9 @@ fn candidates(cache: &CacheDir, items: &[Item]) -> Vec<Candidate> {
     candidates
 }
 
-/// The kernels that differ from the others, each with the targets in the directory. The reference is the target that a
-/// descriptor confirms; if none does, the majority; without a majority, no kernel differs.
+/// Returns the kernels that differ from the others, each with the numbers of kernels by target. The reference is the
+/// target that a descriptor confirms; if none does, the majority; without a majority, all kernels differ. A kernel
+/// whose descriptor confirms its target is only compared with the majority.
 fn odd_ones(candidates: &[Candidate]) -> Vec<(Candidate, String)> {
     let mut counts: BTreeMap<Group, usize> = BTreeMap::new();
     candidates.iter().for_each(|candidate| *counts.entry(candidate.group).or_default() += 1);

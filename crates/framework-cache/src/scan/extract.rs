@@ -1,4 +1,4 @@
-//! Reads a kernel of a cache for use elsewhere.
+//! Reads the files of a kernel in a cache, for example for an import.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -17,47 +17,47 @@ use opkeep_kernel_meta::KernelFileKind;
 use opkeep_kernel_meta::manifest::{self, MAX_TEXT, Manifest, Record};
 use opkeep_kernel_meta::view_dir::MAX_READ;
 
-/// The current files of a kernel. They may have been replaced since the scan, so the caller judges them again.
+/// The current files of a kernel. They may be newer than the scan, so the caller judges them again.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ExtractedKernel {
-    /// The `.json`.
+    /// The content of the `.json`.
     pub json: Vec<u8>,
-    /// The `.o`.
+    /// The content of the `.o`.
     pub object: Vec<u8>,
-    /// The `.info`.
+    /// The content of the `.info`.
     pub info: Vec<u8>,
-    /// The `.info` was written after the `.json` or the `.o`. Frameworks write it before they compile, so a later compile
-    /// began, and the other two files may be of other options.
+    /// Whether the `.info` was written after the `.json` or the `.o`. Frameworks write it before they compile, so a
+    /// later compile began, and the other two files may result from other options.
     pub is_begun_anew: bool,
-    /// The time of the last write of the `.json` or the `.o`: the end of the compile.
+    /// The time of the last write of the `.json` or the `.o`, which is the end of the compile.
     pub compiled_at: SystemTime,
-    /// A [`View`](opkeep_kernel_meta::View) wrote it; no framework compiled it.
+    /// Whether a [`View`](opkeep_kernel_meta::View) wrote the kernel, so that no framework compiled it.
     pub is_ours: bool,
 }
 
-/// Why a kernel's files could not be read.
+/// The reason why a kernel's files could not be read.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ExtractError {
-    /// The file is missing.
+    /// A file is missing.
     Missing {
-        /// Its name.
+        /// The name of the file.
         file: String,
     },
-    /// It changed each time it was read.
+    /// A file changed each time that it was read.
     Changing {
-        /// Its name.
+        /// The name of the file.
         file: String,
     },
-    /// It is no regular file, or larger than any genuine one.
+    /// A file is not a regular file, or larger than any genuine one.
     NotAFile {
-        /// Its name.
+        /// The name of the file.
         file: String,
     },
-    /// It could not be read.
+    /// A file could not be read.
     Failed {
-        /// Its name.
+        /// The name of the file.
         file: String,
         /// The error of the system.
         source: io::Error,
@@ -68,7 +68,7 @@ pub enum ExtractError {
 #[derive(Debug)]
 pub struct CacheReader {
     dir: Dir,
-    /// The objects that a view wrote, by stem.
+    /// The digests of the objects that a view wrote, by stem.
     ours: HashMap<String, Digest>,
 }
 
@@ -86,12 +86,12 @@ impl CacheReader {
     /// Reads the `.json`, the `.o` and the `.info` of `item`. No link is followed.
     ///
     /// # Errors
-    /// One of them is missing or cannot be read.
+    /// One of the files is missing or cannot be read.
     pub fn extract(&self, item: &Item) -> Result<ExtractedKernel, ExtractError> {
         let below = item.below.map(|below| self.dir.below(OsStr::new(below))).transpose();
         let below = below.map_err(|source| ExtractError::Failed { file: item.name.clone(), source })?;
         let dir = below.as_ref().unwrap_or(&self.dir);
-        // The descriptor is read last: if a compile begins meanwhile, the descriptor is newer than the files that were read.
+        // The descriptor is read last: if a compile begins meanwhile, the descriptor is newer than the other two files.
         let (json, json_file) = read(dir, &format!("{}.json", item.name), MAX_TEXT)?;
         let (object, object_file) = read(dir, &format!("{}.o", item.name), MAX_OBJECT)?;
         let (info, info_file) = read(dir, &format!("{}.info", item.name), MAX_TEXT)?;
@@ -103,7 +103,7 @@ impl CacheReader {
     }
 }
 
-/// The objects that a view wrote to a directory, by stem.
+/// Returns the digests of the objects that a view wrote to a directory, by stem.
 pub(crate) fn ours(dir: &Dir) -> HashMap<String, Digest> {
     let mut text = Vec::new();
     let FileRead::Complete(_) = dir.read(manifest::NAME, MAX_READ, &mut text) else { return HashMap::new() };
@@ -113,12 +113,13 @@ pub(crate) fn ours(dir: &Dir) -> HashMap<String, Digest> {
     Manifest::parse(&text).kernels.iter().map(object).collect()
 }
 
-/// Whether a [`View`](opkeep_kernel_meta::View) wrote the object with this digest to the directory at `path`, under `stem`.
+/// Returns whether a [`View`](opkeep_kernel_meta::View) wrote the object with this digest to the directory at `path`,
+/// under `stem`.
 pub(crate) fn is_ours(path: &Path, stem: &str, object: &Digest) -> bool {
     Dir::open_quietly(path).is_ok_and(|dir| ours(&dir).get(stem) == Some(object))
 }
 
-/// A time in nanoseconds since 1970, which may be negative.
+/// Converts a time in nanoseconds since 1970, which may be negative.
 fn at(nanos: i64) -> SystemTime {
     let distance = Duration::from_nanos(nanos.unsigned_abs());
     let moved = if nanos < 0 { UNIX_EPOCH.checked_sub(distance) } else { UNIX_EPOCH.checked_add(distance) };

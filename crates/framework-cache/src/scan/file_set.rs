@@ -1,4 +1,4 @@
-//! The names in a cache, by the rules of its framework.
+//! The classes of the file names in a cache, by the rules of its framework.
 
 use std::collections::HashMap;
 use std::mem;
@@ -7,13 +7,13 @@ use opkeep_cann_meta::file_names::{FileSet, NameClass};
 
 use crate::scan::cache_dir::Kind;
 
-/// The meaning of `name` in a cache of `kind`.
+/// Returns the class of the file `name` in a cache of `kind`.
 pub(crate) fn class(name: &str, kind: Kind) -> NameClass<'_> {
     const MIND_SPORE: [FileSet; 6] =
         [FileSet::JSON, FileSet::INFO, FileSet::O, FileSet::PTX, FileSet::LIB_SO, FileSet::SO];
-    // AKG's kernels for the host have no prefix; MindSpore's libraries have one.
+    // AKG's libraries have no prefix `lib`; MindSpore's libraries have it.
     const AKG: [FileSet; 5] = [FileSet::JSON, FileSet::INFO, FileSet::O, FileSet::PTX, FileSet::SO];
-    // Compilers leave sources and logs there, too.
+    // Compilers leave sources and logs in this directory, too.
     const WORK: [FileSet; 3] = [FileSet::JSON, FileSet::O, FileSet::SO];
     let members: &[FileSet] = match kind {
         Kind::MindSpore => &MIND_SPORE,
@@ -27,27 +27,27 @@ pub(crate) fn class(name: &str, kind: Kind) -> NameClass<'_> {
     }
 }
 
-/// Whether MindSpore ignores a `.json` of this name, which it takes for a debugging aid.
+/// Returns whether MindSpore ignores a `.json` with this name, which it treats as a debugging aid.
 pub(crate) fn is_skipped(name: &str) -> bool {
     name.contains("_loc") || name.contains("_compute")
 }
 
-/// The names in one directory, by their meaning.
+/// The file names in one directory, by class.
 #[derive(Debug, Default)]
 pub(crate) struct ClassifiedNames {
-    /// Kernels by their stems, the stems in order.
+    /// The stems of kernels with their files, in the order of the stems.
     pub(crate) kernels: Vec<(String, FileSet)>,
     pub(crate) temps: Vec<String>,
-    /// Names of debugging aids.
+    /// The number of debugging aids.
     pub(crate) skipped: u64,
-    /// Known files without a kernel.
+    /// The number of known files that belong to no kernel.
     pub(crate) known: u64,
     /// The first hundred names of files of unknown programs.
     pub(crate) foreign: Vec<String>,
     pub(crate) foreign_count: u64,
 }
 
-/// The number of foreign names that are listed.
+/// The maximum number of foreign names that are kept.
 const LISTED: usize = 100;
 
 /// Classifies the names of regular files.
@@ -58,7 +58,8 @@ pub(crate) fn sort<'a>(names: impl Iterator<Item = &'a str>, kind: Kind) -> Clas
         *all = all.with(members);
     };
     let mut skipped = Vec::new();
-    // Files of one kernel are created one after the other, and many file systems list them in that order.
+    // Files of one kernel are created one after the other, and many file systems list them in that order, so most files
+    // need no look-up of their stem.
     let mut run = ("", FileSet::default());
     for name in names {
         match class(name, kind) {
@@ -79,14 +80,15 @@ pub(crate) fn sort<'a>(names: impl Iterator<Item = &'a str>, kind: Kind) -> Clas
         add(run.0, run.1);
     }
     for stem in skipped {
-        // With an object or a descriptor beside it, it is a kernel with an unlucky name.
+        // A `.json` with an object or a descriptor beside it is that of a kernel, whose name happens to be one of a
+        // debugging aid.
         match kernels.get_mut(stem).filter(|members| members.has(FileSet::OBJECTS.with(FileSet::INFO))) {
             Some(members) => *members = members.with(FileSet::JSON),
             None => sorted.skipped += 1,
         }
     }
     if matches!(kind, Kind::MindSpore | Kind::Akg | Kind::Work) {
-        // Operators that users compile ahead of time are only libraries. Kernels begin with a descriptor.
+        // A library alone is an operator that a user compiled ahead of time: a kernel would have a `.json`.
         kernels.retain(|stem, members| {
             let is_alone = members.without(FileSet::SO.with(FileSet::LIB_SO)).is_empty();
             if is_alone {
@@ -103,7 +105,7 @@ pub(crate) fn sort<'a>(names: impl Iterator<Item = &'a str>, kind: Kind) -> Clas
 }
 
 impl ClassifiedNames {
-    /// Adds a link to its kernel; false if that has no other file.
+    /// Adds a link to the kernel with its stem. Returns false if that kernel has no other file.
     pub(crate) fn add_link(&mut self, name: &str, kind: Kind) -> bool {
         let NameClass::Kernel(stem, member) = class(name, kind) else { return false };
         let at = self.kernels.binary_search_by(|(known, _)| known.as_str().cmp(stem));
@@ -117,7 +119,7 @@ impl ClassifiedNames {
     }
 }
 
-/// Counts a foreign name, and lists the first ones.
+/// Counts a foreign name, and adds it to `listed` if that has space.
 pub(crate) fn add_foreign(name: &str, listed: &mut Vec<String>, count: &mut u64) {
     *count += 1;
     if listed.len() < LISTED {

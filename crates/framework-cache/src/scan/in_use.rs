@@ -1,4 +1,4 @@
-//! Whether a damaged item is in use, and so may be unfinished.
+//! The check whether a damaged item is in use, and so may be unfinished.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -12,17 +12,17 @@ use opkeep_fs::OpenFiles;
 use opkeep_fs::{Dir, FileState};
 use opkeep_kernel_meta::InUse;
 
-/// The time after a write within which a file may be unfinished.
+/// The time after a write during which a file may be unfinished.
 pub const YOUNG: Duration = Duration::from_secs(30 * 60);
 
-/// Finds the users of a cache. The list of open files is read once, and only if an item is damaged.
+/// Finds items that other processes use. The list of open files is read once, and only if an item is damaged.
 #[derive(Debug, Default)]
 pub(crate) struct InUseCheck {
     open: Option<OpenFiles>,
 }
 
 impl InUseCheck {
-    /// Marks the damaged ones of `items` in `dir` that are in use.
+    /// Sets `in_use` of the damaged items in `dir` that are in use.
     pub(crate) fn mark(&mut self, dir: &Dir, items: &mut [Item], now: SystemTime) {
         for item in items {
             if matches!(item.state, ItemState::Damaged(_) | ItemState::Orphan(_)) {
@@ -33,10 +33,10 @@ impl InUseCheck {
     }
 }
 
-/// The use of `item`: its lock or a file is held, or it was recently written.
+/// Returns the use of `item`: its lock is held, a file is open, or a file was recently written.
 fn use_of(dir: &Dir, item: &Item, open: &OpenFiles, now: SystemTime) -> Option<InUse> {
     let files = || item.judged.iter().filter_map(|(_, state)| state.as_ref());
-    // The holder of a lock has its file open, too.
+    // The holder of a lock has the lock file open, so the lock is checked before open files.
     if item.members.has(FileSet::LOCK.with(FileSet::PRE_LOCK)) && is_locked(dir, item) {
         return Some(InUse::Locked);
     }
@@ -47,19 +47,19 @@ fn use_of(dir: &Dir, item: &Item, open: &OpenFiles, now: SystemTime) -> Option<I
     (age < YOUNG).then_some(InUse::RecentlyWritten { seconds: age.as_secs() })
 }
 
-/// The time since the last write of a file; zero if that is in the future.
+/// Returns the time since the last write of a file; zero if that is in the future.
 fn age(file: &FileState, now: SystemTime) -> Duration {
     let written = UNIX_EPOCH + Duration::from_nanos(u64::try_from(file.mtime).unwrap_or(0));
     now.duration_since(written).unwrap_or_default()
 }
 
-/// Whether a process holds one of the item's lock files, as CANN does while it copies a kernel there.
+/// Returns whether a process holds one of the item's locks, as CANN does while it copies a kernel into the cache.
 fn is_locked(dir: &Dir, item: &Item) -> bool {
     let mut locks = item.members.only(FileSet::LOCK.with(FileSet::PRE_LOCK)).names(&item.name);
     locks.any(|lock| dir.open_file(OsStr::new(&lock)).is_ok_and(|lock| holder(&lock).is_some()))
 }
 
-/// The process that holds a POSIX lock on the file.
+/// Returns the number of the process that holds a POSIX lock on the file.
 fn holder(lock: &File) -> Option<u32> {
     let asked = Flock::from(FlockType::WriteLock);
     let found = fcntl_getlk(lock, &asked).ok()??;

@@ -12,36 +12,37 @@ use opkeep_cann_meta::file_names::FileSet;
 use opkeep_fs::FileState;
 use opkeep_kernel_meta::InUse;
 
-/// An item of a cache, with the findings about it.
+/// An item of a cache, such as a kernel, with the findings about it.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Item {
-    /// Its kind.
+    /// The kind of the item.
     pub kind: ItemKind,
-    /// The kernel's stem, or the file's name.
+    /// The stem of the kernel, or the name of the file.
     pub name: String,
-    /// The subdirectory of the cache that it is in, such as `tbe_prebuild_res`; mostly none.
+    /// The subdirectory of the cache with the item, such as `tbe_prebuild_res`; usually `None`.
     pub below: Option<&'static str>,
-    /// Its state.
+    /// The state of the item.
     pub state: ItemState,
-    /// Its use by another process, so that its state may be temporary.
+    /// The current use of the item, if any: its state may be temporary.
     pub in_use: Option<InUse>,
-    /// The framework's reaction to it.
+    /// The framework's reaction to the item.
     pub behavior: FrameworkBehavior,
-    /// Remarks that are no fault.
+    /// Remarks that are not problems.
     pub notes: Vec<Note>,
-    /// The kernel, if it is intact.
+    /// The digest and size of the kernel, if it is intact.
     pub kernel: Option<Kernel>,
-    /// The facts about the chip of a kernel that was read.
+    /// The facts about the kernel's chip, if the kernel is intact.
     pub(crate) chip: Option<Chip>,
     pub(crate) members: FileSet,
-    /// The object, if its name is not made of the stem.
+    /// The name of the object, if it is not the stem with a suffix.
     pub(crate) object: Option<Box<str>>,
-    /// All files that its `.json` names and whose names are not made of the stem, existing or not.
+    /// All files, existing or not, that the `.json` names and whose names are not the stem with a suffix.
     pub(crate) named: Vec<Box<str>>,
-    /// Its `.json` was read, so the files that it names are known.
+    /// Whether the `.json` was read, so that the files that it names are known.
     pub(crate) is_read: bool,
-    /// The files of an item that is not intact, in the state in which they were judged.
+    /// The files of an item that is not intact, with the states in which they were judged; `None` if the file was
+    /// missing.
     pub(crate) judged: Vec<(String, Option<FileState>)>,
 }
 
@@ -49,7 +50,7 @@ pub struct Item {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ItemKind {
-    /// A kernel: those of `.json`, object and descriptor that exist.
+    /// A kernel: the `.json`, the object and the descriptor, as far as they exist.
     Kernel,
     /// The result of a precompile: CANN's `_pre.json`, MindSpore's `tbe_prebuild_res/*.json`.
     Precompile,
@@ -57,7 +58,7 @@ pub enum ItemKind {
     Temp,
     /// A lock file.
     Lock,
-    /// A `.json` that describes no kernel.
+    /// A `.json` that does not describe a kernel.
     OtherJson,
 }
 
@@ -65,17 +66,17 @@ pub enum ItemKind {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ItemState {
-    /// It is valid.
+    /// The item is valid.
     Intact,
-    /// It is invalid.
+    /// The item has these problems.
     Damaged(Vec<ItemProblem>),
-    /// It is the remains of a kernel.
+    /// The item is the remains of a kernel.
     Orphan(Orphan),
-    /// It is a valid kernel for another chip than the one that is named beside it.
+    /// The item is a valid kernel for another chip than the one that its descriptor or directory names.
     OtherChip(OtherChip),
-    /// It changed each time it was read.
+    /// The item changed each time that it was read.
     Changing,
-    /// A file of it could not be read.
+    /// A file of the item could not be read.
     Unreadable {
         /// The file.
         file: String,
@@ -84,7 +85,7 @@ pub enum ItemState {
     },
 }
 
-/// Why a name in a `.json` is not followed.
+/// The reason why a file with a name from a `.json` is not read.
 pub(crate) const UNSAFE_NAME: &str =
     "such a name may leave the directory; expected letters, digits, `_`, `.` and `-`";
 
@@ -94,31 +95,31 @@ pub(crate) const UNSAFE_NAME: &str =
 pub enum ItemProblem {
     /// The `.json` is empty, as after a power cut.
     EmptyJson,
-    /// The `.json` is cut off, or no JSON.
+    /// The `.json` is truncated, or not JSON.
     TornJson {
-        /// The position and the text there.
+        /// The error, with its position.
         problem: String,
     },
-    /// The `.json` is complete, and no compiler writes such a value of this field.
+    /// The `.json` is complete, but no compiler writes such a value of this field.
     Field {
         /// The field, such as `workspace.size[1]`.
         field: String,
-        /// The value, and the expected one.
+        /// The error, with the value and the expected one.
         problem: String,
     },
     /// The object that the `.json` describes is missing.
     NoObject {
-        /// The names of the object.
+        /// The possible names of the object.
         expected: String,
     },
     /// A name in the `.json` may lead out of the directory.
     UnsafeName {
-        /// The name, or its beginning.
+        /// The name, or its first 80 characters.
         name: String,
     },
-    /// A part that a master names is missing or damaged.
+    /// A part of a multi-part kernel is missing or damaged.
     Part {
-        /// Its file.
+        /// The file of the part.
         part: String,
         /// The problem.
         problem: String,
@@ -127,27 +128,28 @@ pub enum ItemProblem {
     TooLarge {
         /// The file.
         file: String,
-        /// Its bytes.
+        /// The size of the file in bytes.
         bytes: u64,
     },
-    /// The `.json` is that of another kernel: it describes the other object, although one of its own name exists.
+    /// The `.json` is that of another kernel: it describes that kernel's object, although an object with the item's
+    /// stem exists.
     JsonOfOtherKernel {
-        /// The other's object.
+        /// The object of the other kernel.
         object: String,
     },
-    /// The library that contains the kernel is invalid or cut off.
+    /// The library that contains the kernel is invalid or truncated.
     BrokenLibrary {
         /// The problem.
         problem: String,
     },
     /// The `.json` has no digest, and CANN loads no kernel without one.
     NoDigest,
-    /// A directory or pipe has the name of a file.
+    /// A directory or a pipe has the name of a file.
     NotAFile {
-        /// Its name.
+        /// The name of the file.
         file: String,
     },
-    /// The validator refuses the pair.
+    /// The validator rejects the `.json` with the object.
     Invalid(Finding),
 }
 
@@ -155,13 +157,13 @@ pub enum ItemProblem {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Orphan {
-    /// A descriptor alone: the compile was interrupted before it wrote anything.
+    /// A descriptor alone: the compile was interrupted before it wrote another file.
     InfoOnly,
     /// An object without its `.json`.
     ObjectOnly,
     /// A header without its `.json`.
     HeaderOnly,
-    /// A temporary file that its writer left.
+    /// A temporary file that its writer left behind.
     Temp,
     /// The lock of a missing kernel.
     StaleLock,
@@ -171,9 +173,9 @@ pub enum Orphan {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FrameworkBehavior {
-    /// In a word.
+    /// The effect of the item.
     pub effect: Effect,
-    /// In a sentence, with the framework's name.
+    /// A sentence about the effect, with the framework's name.
     pub text: Cow<'static, str>,
 }
 
@@ -183,91 +185,94 @@ pub struct FrameworkBehavior {
 pub enum Effect {
     /// The framework uses it.
     Used,
-    /// Unknown, since it cannot be read.
+    /// The effect is unknown, since the item cannot be read.
     Unknown,
-    /// The framework ignores it, without a loss.
+    /// The framework ignores it, without any loss.
     Ignored,
-    /// The kernel is compiled again, once.
+    /// The framework compiles the kernel again, once.
     CompiledAgain,
-    /// The kernel is compiled again by each process, and never kept.
+    /// Each process compiles the kernel again, and never stores it.
     RecompiledEveryTime,
-    /// It is loaded, and fails when it is launched or registered.
+    /// The kernel is loaded, and fails when it is registered or launched.
     FailsLater,
-    /// The framework aborts, with any network.
+    /// The framework aborts.
     Aborts,
 }
 
-/// A remark about an item that is no fault.
+/// A remark about an item that is not a problem.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Note {
-    /// The file and the kernel in it have different names: valid in several generations.
+    /// The file and the kernel in it have different names, which is valid in several generations.
     KernelName {
         /// The name in the `.json`.
         kernel_name: String,
     },
-    /// The name does not follow from the descriptor: of r1.0 to r1.2, or renamed.
+    /// The name does not follow from the descriptor: the kernel is from r1.0 to r1.2, or was renamed.
     DescriptorName {
-        /// The name that results from the descriptor, if there is one.
+        /// The name that results from the descriptor, if any.
         expected: Option<String>,
     },
     /// MindSpore never reads files with `_loc` or `_compute` in their names.
     Skipped,
-    /// The descriptor beside a kernel is damaged; no framework reads it.
+    /// The descriptor beside a kernel is damaged, but no framework reads it.
     DamagedDescriptor {
         /// The problem.
         problem: String,
     },
-    /// The object is a library of the host that CANN loads for the kernel. Only its completeness is known.
+    /// The object is a library of the host that CANN loads for the kernel. Only the completeness of the library is
+    /// known.
     Library {
-        /// The digest in the `.json` is that of the library, not of its content.
+        /// Whether the digest in the `.json` is that of the library; if not, it may be that of the content.
         is_its_own: bool,
     },
-    /// It is for another chip than most others in its directory, as its descriptor says.
+    /// The kernel is for another chip than most others in its directory, but its descriptor names its chip.
     OtherChip(OtherChip),
-    /// It is for another chip than its descriptor says, and a [`View`](opkeep_kernel_meta::View) wrote it, as requested.
+    /// The kernel is for another chip than its descriptor or directory names, but a [`View`](opkeep_kernel_meta::View)
+    /// wrote it, as the user requested.
     OwnOtherChip(OtherChip),
-    /// Its descriptor or its directory names an unknown chip.
+    /// The descriptor or the directory names an unknown chip.
     UnknownChip {
         /// The name.
         chip: String,
     },
-    /// The object beside AKG's library is not the one that the library was linked from. No framework reads it.
+    /// The `.o` beside AKG's library is not the one from which the library was linked. No framework reads this `.o`.
     OtherObject,
-    /// A remark of the validator that is no error.
+    /// A finding of the validator that is not an error.
     Finding(Finding),
     /// The reaction of a vendor's reader to a field.
     Lint(Lint),
 }
 
-/// An intact kernel.
+/// The facts about an intact kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Kernel {
-    /// SHA-256 of its object.
+    /// The SHA-256 of the object.
     pub sha256: Digest,
-    /// The size of all files that were read.
+    /// The total size of the `.json` and the object, in bytes.
     pub bytes: u64,
 }
 
 impl Item {
-    /// The names of its files.
+    /// Returns the names of the item's files.
     pub fn files(&self) -> Vec<String> {
         self.members.names(&self.name).chain(self.object.as_deref().map(str::to_owned)).collect()
     }
 
-    /// Whether it is invalid, and no process uses it.
+    /// Returns whether the item is invalid or for another chip, and no process uses it.
     pub fn is_finding(&self) -> bool {
         let is_wrong =
             matches!(self.state, ItemState::Damaged(_) | ItemState::Orphan(_) | ItemState::OtherChip(_));
         self.in_use.is_none() && is_wrong
     }
 
-    /// Whether a repair would quarantine it: a kernel for another chip is not damaged.
+    /// Returns whether a repair would quarantine the item. A kernel for another chip stays, since it is not damaged.
     pub fn is_repairable(&self) -> bool {
         self.is_finding() && !matches!(self.state, ItemState::OtherChip(_))
     }
 
-    /// The name of its state: `intact`, `damaged`, `orphan`, `other chip`, `in progress`, `in use`, `unreadable`.
+    /// Returns the name of the state: `intact`, `damaged`, `orphan`, `other chip`, `in progress`, `in use` or
+    /// `unreadable`.
     pub fn state_name(&self) -> &'static str {
         match (&self.state, self.in_use) {
             (ItemState::Intact, _) => "intact",
@@ -374,7 +379,7 @@ impl fmt::Display for Note {
 }
 
 impl Effect {
-    /// The effect's name.
+    /// Returns the name of the effect in JSON output.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Used => "used",

@@ -16,11 +16,11 @@ use opkeep_cann_meta::file_names::FileSet;
 use opkeep_fs::{Dir, FileRead, FileState};
 use opkeep_kernel_meta::manifest::MAX_TEXT;
 
-/// The largest object that CANN loads.
+/// The maximum size of an object that CANN loads, in bytes.
 pub(crate) const MAX_OBJECT: u64 = i32::MAX as u64;
-/// The problem of a link.
+/// The problem of a link in the place of a file.
 pub(crate) const IS_LINK: &str = "it is a link, and links are not followed";
-/// The number of times that a kernel is judged if it is replaced meanwhile.
+/// The maximum number of times that a kernel is judged if it is replaced meanwhile.
 const TRIES: usize = 3;
 
 /// The buffers of one thread, reused for each kernel.
@@ -30,11 +30,11 @@ pub(crate) struct JudgeCache {
     object: Vec<u8>,
     other: Vec<u8>,
     text: Vec<u8>,
-    /// Notes about the `.json`, which are independent of the other findings.
+    /// Notes about the fields of the `.json`.
     lints: Vec<Note>,
 }
 
-/// The cache whose kernels are judged.
+/// The directory whose kernels are judged.
 #[derive(Debug)]
 pub(crate) struct JudgeScratch<'a> {
     pub(crate) dir: &'a Dir,
@@ -48,9 +48,9 @@ pub(crate) struct Judgement {
     notes: Vec<Note>,
     kernel: Option<Kernel>,
     chip: Option<Chip>,
-    /// The object, if its name is not made of the stem.
+    /// The name of the object, if it is not the stem with a suffix.
     object: Option<Box<str>>,
-    /// All files that the `.json` names and whose names are not made of the stem, existing or not.
+    /// All files, existing or not, that the `.json` names and whose names are not the stem with a suffix.
     named: Vec<Box<str>>,
     /// The state of the `.json`, if it was read.
     json: Option<FileState>,
@@ -75,7 +75,7 @@ impl Judgement {
     }
 }
 
-/// The files that were missing when they were read.
+/// Returns the names of the objects that a damaged kernel lacks.
 fn missing(state: &ItemState) -> impl Iterator<Item = &str> {
     let problems: &[ItemProblem] = if let ItemState::Damaged(problems) = state { problems } else { &[] };
     let expected = problems.iter().filter_map(|problem| match problem {
@@ -86,7 +86,8 @@ fn missing(state: &ItemState) -> impl Iterator<Item = &str> {
 }
 
 impl JudgeScratch<'_> {
-    /// Judges the kernel called `stem`, of which `members` were listed. None if all files are missing by now.
+    /// Judges the kernel called `stem`, of which the files `members` were listed. Returns `None` if all of them are
+    /// missing now.
     pub(crate) fn judge(
         &self,
         stem: &str,
@@ -100,7 +101,7 @@ impl JudgeScratch<'_> {
             let wrong = matches!(judgement.state, ItemState::Damaged(_));
             let mut is_back = false;
             if wrong || matches!(judgement.state, ItemState::Orphan(_)) {
-                // Since the listing, the kernel may have been completed or evicted.
+                // The kernel may have been completed or evicted after the listing.
                 let now = self.now_there(stem, members);
                 if now.without(FileSet::LOCK).is_empty() {
                     return None;
@@ -116,7 +117,8 @@ impl JudgeScratch<'_> {
                     .any(|file| now.has_name(stem, file) || self.dir.is_file_or_link(file));
             }
             let json = format!("{stem}.json");
-            // Between the two reads, the framework may have replaced both files, or one was missing only for a moment.
+            // The framework may have replaced both files between the two reads, or a file was missing only for a
+            // moment.
             let replaced = || judgement.json.is_some() && self.dir.file_state(&json) != judgement.json;
             if wrong && (is_back || replaced()) {
                 if tries < TRIES {
@@ -128,12 +130,12 @@ impl JudgeScratch<'_> {
         }
     }
 
-    /// The files of a kernel that exist now; its `.json` also if it was not listed.
+    /// Returns the files among `members` that exist now, and the `.json` if it exists now.
     fn now_there(&self, stem: &str, members: FileSet) -> FileSet {
         members.with(FileSet::JSON).filter(|member| self.dir.is_file_or_link(member.name(stem)))
     }
 
-    /// The item of a judgement, with the state of all files if it is not intact.
+    /// Returns the item of a judgement, with the states of all files if it is not intact.
     pub(crate) fn item(&self, stem: &str, members: FileSet, judgement: Judgement) -> Item {
         let Judgement { state, kind, notes, kernel, chip, object, named, json } = judgement;
         let mut item = Item {
@@ -176,7 +178,7 @@ impl JudgeScratch<'_> {
         let meta = self.parse(judge_cache);
         let judgement = match meta {
             Ok(meta) => self.described(stem, members, meta, judge_cache),
-            // Compilers leave such reports beside kernels.
+            // Compilers write reports that are JSON lists beside kernels.
             Err(_) if members == FileSet::JSON && is_list(&judge_cache.json) => record(),
             Err(error) => Judgement {
                 notes: mem::take(&mut judge_cache.lints),
@@ -186,7 +188,7 @@ impl JudgeScratch<'_> {
         Judgement { json: Some(json), ..judgement }
     }
 
-    /// Parses the `.json`. In MindSpore's caches, the reaction of MindSpore's reader is noted, too.
+    /// Parses the `.json`. In the caches of MindSpore and AKG, the notes also have the reactions of MindSpore's reader.
     fn parse(&self, judge_cache: &mut JudgeCache) -> Result<KernelMeta, MetaError> {
         let (meta, lints) = match self.kind {
             Kind::MindSpore | Kind::Akg => KernelMeta::parse_linted(&judge_cache.json),
@@ -253,7 +255,7 @@ impl JudgeScratch<'_> {
         Judgement { object, ..judgement }
     }
 
-    /// Judges the `.json` with the object that were read.
+    /// Judges the `.json` and the object in the buffers.
     fn pair(
         &self,
         stem: &str,
@@ -263,7 +265,7 @@ impl JudgeScratch<'_> {
         bytes: u64,
     ) -> Judgement {
         let JudgeCache { json, object, other, text, lints } = judge_cache;
-        // The chip is compared afterwards: a kernel for another one is not damaged.
+        // The chip is compared later: a kernel for another chip is not damaged.
         let report = validate_parsed(meta, object, None);
         let mut chip = Chip::of(&report);
         let problems: Vec<ItemProblem> = report.errors().cloned().map(ItemProblem::Invalid).collect();
@@ -277,7 +279,7 @@ impl JudgeScratch<'_> {
         Judgement { notes, kernel, chip, ..Judgement::new(state) }
     }
 
-    /// The notes about a kernel's names, and about files beside it that no framework reads.
+    /// Returns the notes about a kernel's names, and about files beside it that no framework reads.
     fn name_notes(
         &self,
         stem: &str,
@@ -289,7 +291,7 @@ impl JudgeScratch<'_> {
         let mut notes = Vec::new();
         let meta = report.meta.as_ref();
         let named = meta.and_then(|meta| meta.kernel_name.as_deref()).unwrap_or_default();
-        // The name is followed by `__kernel0`, or by the tiling key.
+        // The kernel's name is the stem with `__kernel0` or a tiling key.
         let is_own = named.strip_prefix(stem).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'));
         if !named.is_empty() && !is_own {
             notes.push(Note::KernelName { kernel_name: named.to_owned() });
@@ -314,7 +316,7 @@ impl JudgeScratch<'_> {
         notes
     }
 
-    /// Judges a master: an old kernel whose two sides are kernels of their own.
+    /// Judges an old multi-part kernel, whose two parts are kernels of their own.
     fn master(&self, parts: &[&str], judge_cache: &mut JudgeCache) -> Judgement {
         let mut problems = Vec::new();
         for part in parts {
@@ -347,10 +349,11 @@ impl JudgeScratch<'_> {
         }
     }
 
-    /// The names under which the framework looks for the object.
+    /// Returns the names that the framework tries for the object.
     ///
     /// # Errors
-    /// A name in the `.json` may lead out of the directory. The stem cannot, since the directory has a file of that name.
+    /// A name in the `.json` that may lead out of the directory. The stem cannot, since the directory has a file with
+    /// that name.
     fn object_names(&self, stem: &str, meta: &KernelMeta) -> Result<Vec<String>, String> {
         let suffix = meta.bin_file_suffix.as_deref().filter(|suffix| !suffix.is_empty());
         let is_by_bin = matches!(self.kind, Kind::Cann | Kind::Package | Kind::Work);
@@ -363,11 +366,11 @@ impl JudgeScratch<'_> {
             suffix => vec![format!("{bin}{suffix}")],
         };
         let names = match (self.kind, suffix) {
-            // MindSpore uses the name of the .json, whatever binFileName is.
+            // MindSpore uses the name of the .json and ignores binFileName.
             (Kind::MindSpore, Some(".so")) => vec![format!("lib{stem}.so"), format!("{stem}.so")],
             (Kind::MindSpore, suffix) => vec![format!("{stem}{}", suffix.unwrap_or(".o"))],
             (Kind::Akg, Some(suffix)) => vec![format!("{stem}{suffix}")],
-            // Kernels for the host: the library was linked from the object.
+            // A kernel for the host is a library, which was linked from the object.
             (Kind::Akg, None) if meta.obj_sha256.is_some() => vec![format!("{stem}.so")],
             (Kind::Akg, None) => vec![format!("{stem}.so"), format!("{stem}.ptx"), format!("{stem}.o")],
             (Kind::Cann | Kind::Package | Kind::Work, _) => {
@@ -377,7 +380,7 @@ impl JudgeScratch<'_> {
         Ok(names)
     }
 
-    /// The objects and the header that a `.json` names, unless their names are made of the stem.
+    /// Returns the objects and the header that a `.json` names, except for names that are the stem with a suffix.
     fn named(&self, stem: &str, objects: &[String], meta: &KernelMeta) -> Vec<Box<str>> {
         let is_cann = matches!(self.kind, Kind::Cann | Kind::Package | Kind::Work);
         let suffix = meta.header_file_suffix.as_deref().filter(|suffix| is_cann && !suffix.is_empty());
@@ -409,7 +412,7 @@ impl JudgeScratch<'_> {
     }
 }
 
-/// The state of a text that only has to be JSON, if it is not.
+/// Returns the state of a text that must be JSON, if it is not.
 pub(crate) fn text_verdict(json: &[u8]) -> Option<ItemState> {
     if json.iter().all(u8::is_ascii_whitespace) {
         return Some(ItemState::Damaged(vec![ItemProblem::EmptyJson]));
@@ -418,7 +421,7 @@ pub(crate) fn text_verdict(json: &[u8]) -> Option<ItemState> {
     Some(ItemState::Damaged(vec![ItemProblem::TornJson { problem: error.to_string() }]))
 }
 
-/// The problem of a `.json` that describes no kernel.
+/// Returns the problem of a `.json` that could not be parsed as that of a kernel.
 fn unread(stem: &str, json: &[u8], error: MetaError) -> ItemProblem {
     let problem = error.to_string();
     match error {
@@ -431,18 +434,18 @@ fn unread(stem: &str, json: &[u8], error: MetaError) -> ItemProblem {
     }
 }
 
-/// A valid `.json` that describes no kernel.
+/// Returns the judgement of a valid `.json` that does not describe a kernel.
 fn record() -> Judgement {
     Judgement { kind: ItemKind::OtherJson, ..Judgement::new(ItemState::Intact) }
 }
 
-/// Whether the text is a complete JSON list, which no `.json` of a kernel is, even if it is cut off.
+/// Returns whether the text is a complete JSON list. The `.json` of a kernel never is one, even if truncated.
 fn is_list(json: &[u8]) -> bool {
     json.trim_ascii_start().starts_with(b"[") && text_verdict(json).is_none()
 }
 
-/// Judges a library of the host that CANN loads for the kernel. The digest may be that of its content, so only its
-/// completeness is judged.
+/// Judges a library of the host that CANN loads for the kernel. The digest may be that of the library's content, so
+/// only the completeness of the library is judged.
 fn library(meta: &KernelMeta, judge_cache: &JudgeCache, bytes: u64) -> Judgement {
     let mut problems: Vec<ItemProblem> = validate_object(&judge_cache.object, None)
         .errors()
@@ -465,21 +468,21 @@ fn library(meta: &KernelMeta, judge_cache: &JudgeCache, bytes: u64) -> Judgement
     }
 }
 
-/// Whether a `.json` describes no kernel: it has neither names nor a digest.
+/// Returns whether a `.json` does not describe a kernel: it has neither names nor a digest.
 fn says_nothing(meta: &KernelMeta) -> bool {
     let KernelMeta { bin_file_name, kernel_name, kernel_list, magic, sha256, .. } = meta;
     let names = bin_file_name.is_none() && kernel_name.is_none() && kernel_list.is_none();
     names && magic.is_none() && sha256.is_none()
 }
 
-/// The validator's remarks that are no errors, without those that every genuine kernel has.
+/// Returns the validator's findings that are not errors, without those that every genuine kernel has.
 fn remarks(report: &Report) -> impl Iterator<Item = Finding> {
     let reported = [Code::MINDSPORE_LINT, Code::BIN_NAME];
     let others = |finding: &&Finding| !report.errors().any(|error| std::ptr::eq(error, *finding));
     report.findings.iter().filter(others).filter(move |finding| !reported.contains(&finding.code())).cloned()
 }
 
-/// Whether a kernel's name follows from its descriptor.
+/// Returns a note if a kernel's name does not follow from its descriptor, or if the descriptor is damaged.
 fn descriptor_note(stem: &str, info: &[u8], buffer: &mut Vec<u8>) -> Option<Note> {
     if name_matches(info, stem, buffer) {
         return None;

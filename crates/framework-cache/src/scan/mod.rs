@@ -1,7 +1,7 @@
-//! A scan of the caches of frameworks: which kernels are intact, and how the framework reacts to the others. It changes
-//! nothing.
+//! Scans the caches of frameworks: decides which kernels are intact, and how the framework reacts to the others. A scan
+//! changes nothing.
 //!
-//! [`find`] searches a directory for caches; [`scan`](scan()) judges everything in one of them. The known caches:
+//! [`find`] searches a directory for caches; [`scan`](scan()) judges all files in one cache. The known caches:
 //!
 //! | cache | directory | kernels |
 //! |---|---|---|
@@ -11,20 +11,21 @@
 //! | operator package, or the tree that it is built in | `tbe/kernel/<soc>/<op>`, `kernel/<soc>`, `binary/<soc>` | `<kernel>.json`, the object that it names |
 //! | a compiler's work | `kernel_meta_<process>/kernel_meta` | `<kernel>.json`, the object that it names |
 //!
-//! The owner of a directory follows from its name, and the owner of a file from that framework's own rule: MindSpore
-//! goes by the name of the `.json`, CANN by its content. Caches are found at any depth, in each other too, but not in
-//! pseudo file systems (`/proc`). The scan reaches files by descriptors of directories and follows no link.
+//! The name of a directory shows which framework owns it, and that framework's rules decide which files belong to a
+//! kernel: MindSpore uses the name of the `.json`, CANN its content. Caches are found at any depth, also in each other,
+//! but not in pseudo file systems (`/proc`). The scan reaches files through descriptors of directories and follows no
+//! link.
 //!
-//! A kernel is *intact* if its `.json` can be read and the object beside it is the described one, as [`opkeep_validator`]
-//! decides. It is for *another chip* if it is intact, but its descriptor or the directory names another chip than its
-//! object; see `chip_comparison`. It is an *orphan* if the `.json` is missing, and *damaged* in every other case. A
-//! damaged kernel or an orphan that was written less than [`YOUNG`] ago, or is open, locked, or was replaced while it was
-//! read, is *in progress*: a build may be writing it.
+//! A kernel is *intact* if its `.json` can be read and describes the object beside it, as [`opkeep_validator`] decides.
+//! A kernel is for *another chip* if it is intact, but its descriptor or the directory names another chip than its
+//! object; see `chip_comparison`. A kernel is an *orphan* if the `.json` is missing, and *damaged* in every other case.
+//! A damaged kernel or an orphan is *in progress* if it was written less than [`YOUNG`] ago, is open or locked, or was
+//! replaced while it was read: a build may be writing it.
 //!
 //! The reaction of a framework to a kernel (`behavior`) follows from the framework's sources.
 //!
-//! One pass over the descriptor's bytes confirms a name ([`name_matches`](opkeep_descriptor::name_matches)): parsing the
-//! whole descriptor would take longer than everything else.
+//! One pass over the descriptor's bytes confirms a name ([`name_matches`](opkeep_descriptor::name_matches)): parsing
+//! the whole descriptor would take longer than the rest of the scan.
 
 mod behavior;
 pub(crate) mod cache_dir;

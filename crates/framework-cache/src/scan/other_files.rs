@@ -1,4 +1,4 @@
-//! Kernels in directories that are no framework's cache: a copy, a build tree, any directory of pairs.
+//! Kernels in directories that are not caches of a framework, such as copies and build trees.
 
 use std::cell::OnceCell;
 use std::collections::HashSet;
@@ -15,13 +15,13 @@ use super::cache_dir::{CacheDirs, OtherFiles};
 use super::chip::named_otherwise;
 use super::extract::is_ours;
 
-/// The header of an ELF file up to its machine.
+/// The number of bytes of an ELF header up to the end of the machine.
 const HEADER: u64 = 20;
 
 impl CacheDirs {
-    /// Removes the files of [`others`](Self::others) and returns those of kernels, in order; `skip` gets the others that no
-    /// [`scan`](super::scan) reports. Entries of a store are returned only if there is no cache: a store that lies beside
-    /// caches is judged as a store.
+    /// Removes all files from [`others`](Self::others), and returns those that belong to kernels, in order. `skip` is
+    /// called with the other files that no [`scan`](super::scan) reports. Entries of a store are returned only if there
+    /// is no cache: a store beside caches is checked as a store.
     pub fn take_kernel_files(&mut self, mut skip: impl FnMut(PathBuf)) -> Vec<PathBuf> {
         let mut kernels = Vec::new();
         for OtherFiles { path, names, is_scanned } in std::mem::take(&mut self.others) {
@@ -45,7 +45,7 @@ impl CacheDirs {
     }
 }
 
-/// A directory with the names of files that may be kernels'.
+/// A directory, with the names of its files that may belong to kernels.
 struct Directory<'a> {
     path: &'a Path,
     names: Vec<&'a str>,
@@ -69,7 +69,8 @@ impl<'a> Directory<'a> {
         stems.into_iter().flatten().any(|stem| self.all.contains(format!("{stem}.json").as_str()))
     }
 
-    /// Whether a pair is a kernel's: compilers for hosts write files beside their objects, too.
+    /// Returns whether the directory has a `.json` and an object of a kernel: compilers for hosts write a `.json`
+    /// beside their objects, too.
     fn has_kernels(&self) -> bool {
         *self.has_kernels.get_or_init(|| {
             let mut stems = self.names.iter().filter_map(|name| name.strip_suffix(".json"));
@@ -80,16 +81,18 @@ impl<'a> Directory<'a> {
         })
     }
 
-    /// Whether a `.json` without an object of its name describes a kernel. Beside kernels, a truncated one may.
+    /// Returns whether a `.json` without an object with its stem describes a kernel. If it cannot be read or parsed, it
+    /// counts as a description if there are kernels in the directory.
     fn is_description(&self, path: &Path) -> bool {
         describes_kernel(path).unwrap_or_else(|| self.has_kernels() && Fs::new().look(path).is_ok())
     }
 
-    /// Whether an object without a `.json` may be a kernel: one for Ascend, or any beside kernels.
+    /// Returns whether an object without a `.json` may be a kernel: any object for Ascend, or any in a directory with
+    /// kernels.
     fn is_object(&self, path: &Path) -> bool {
         let mut header = Vec::new();
         if let Ok((file, _)) = Fs::new().open_file(path) {
-            // What cannot be read is shorter.
+            // After an error, the header is shorter than expected.
             let _ = file.take(HEADER).read_to_end(&mut header);
         }
         let is_ascend =
@@ -98,14 +101,15 @@ impl<'a> Directory<'a> {
     }
 }
 
-/// Whether a `.json` describes a kernel. `None` if it cannot be read.
+/// Returns whether a `.json` describes a kernel; `None` if it cannot be read or parsed.
 fn describes_kernel(path: &Path) -> Option<bool> {
     let json = Fs::new().read(path, MAX_INFO_BYTES).ok()?;
     KernelMeta::parse(&json).ok().map(|meta| meta.describes_kernel())
 }
 
-/// The chip that the descriptor beside the `.json` at `path` names, if the kernel of `report` cannot run there, or if that
-/// cannot be judged, and if no [`View`](opkeep_kernel_meta::View) put the kernel there on purpose.
+/// Returns the chip that the descriptor beside the `.json` at `path` names, if the kernel of `report` cannot run on it
+/// or that is unknown. Returns `None` if a [`View`](opkeep_kernel_meta::View) wrote the kernel, since the user
+/// requested it.
 pub fn other_chip(path: &Path, report: &Report) -> Option<String> {
     let info = Fs::new().read(&path.with_extension("info"), MAX_INFO_BYTES).ok()?;
     let chip = named_otherwise(report, &info)?;

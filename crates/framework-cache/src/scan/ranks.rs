@@ -1,4 +1,5 @@
-//! The kernels that a rank lacks and others of the same run have. They make ranks wait for each other until a timeout.
+//! The kernels that a rank lacks, although other ranks of the run have them. Because of such kernels, ranks wait for
+//! each other until a timeout.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -12,27 +13,27 @@ use opkeep_cann_meta::file_names::FileSet;
 use opkeep_fs::{Dir, FileKind, FileRead};
 use opkeep_kernel_meta::manifest::MAX_TEXT;
 
-/// The ranks of one run, compared.
+/// The comparison of the ranks of one run.
 #[derive(Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RankComparison {
-    /// The directory of `rank_0`, `rank_1`, ...
+    /// The directory that contains `rank_0`, `rank_1`, ...
     pub base: PathBuf,
-    /// The number of different kernels of all ranks.
+    /// The number of different kernels in all ranks together.
     pub kernels: usize,
-    /// Each rank, in order.
+    /// The ranks, in order.
     pub ranks: Vec<RankCache>,
 }
 
-/// A rank, compared with the others.
+/// The comparison of a rank with the others.
 #[derive(Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RankCache {
-    /// Its `RANK_ID`.
+    /// The `RANK_ID` of the rank.
     pub rank: String,
-    /// The number of intact kernels that it has.
+    /// The number of intact kernels that the rank has.
     pub has: usize,
-    /// The kernels that it lacks.
+    /// The kernels that the rank lacks.
     pub lacks: Vec<MissingKernel>,
 }
 
@@ -40,16 +41,16 @@ pub struct RankCache {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MissingKernel {
-    /// Its name in another rank.
+    /// The name of the kernel in a rank that has it.
     pub name: String,
-    /// That rank.
+    /// The `RANK_ID` of that rank.
     pub in_rank: String,
 }
 
-/// Compares the ranks among `scans`, for each base. A run with a single rank has no comparison.
+/// Compares the ranks in `scans`, for each base. A run with a single rank has no comparison.
 ///
-/// Kernels are the same if their names differ in nothing but the device. From r2.1 on, names differ by rank; there,
-/// kernels are the same if their descriptors describe the same job.
+/// Kernels are the same if their names differ only in the device. From r2.1 on, names depend on the rank; then kernels
+/// are the same if their descriptors describe the same job.
 pub fn compare<'a>(scans: impl IntoIterator<Item = &'a CacheScan>) -> Vec<RankComparison> {
     let mut bases: BTreeMap<PathBuf, Vec<&CacheScan>> = BTreeMap::new();
     for scan in scans.into_iter().filter(|scan| !scan.cancelled) {
@@ -85,12 +86,12 @@ fn compare_base(base: &Path, scans: &[&CacheScan]) -> Option<RankComparison> {
             lacks: all.iter().filter(|key| !has.contains_key(**key)).filter_map(|key| lack(key)).collect(),
         })
         .collect();
-    // rank_10 comes after rank_9.
+    // Numeric order puts rank_10 after rank_9.
     compared.sort_by_key(|rank| (rank.rank.parse::<u64>().unwrap_or(u64::MAX), rank.rank.clone()));
     Some(RankComparison { base: base.to_owned(), kernels: all.len(), ranks: compared })
 }
 
-/// Ranks whose directory exists, without `kernel_meta`: it was deleted.
+/// Returns the ranks whose directory exists without a `kernel_meta`, since that was deleted.
 fn deleted(base: &Path) -> Vec<String> {
     let Ok(dir) = Dir::open_quietly(base) else { return Vec::new() };
     let is_empty = |name: &OsStr| {
@@ -102,7 +103,7 @@ fn deleted(base: &Path) -> Vec<String> {
     ranks.filter_map(|name| Some(name.name.to_str()?.strip_prefix("rank_")?.to_owned())).collect()
 }
 
-/// The intact kernels of a rank, each by the name or job that it shares with the same kernel of other ranks.
+/// Returns the intact kernels of a rank by the name or job that the same kernel has in all ranks.
 fn kernels(scan: &CacheScan) -> BTreeMap<String, &str> {
     let intact = scan.items.iter().filter(|item| {
         matches!(item.state, ItemState::Intact) && item.kernel.is_some() && item.below.is_none()
@@ -111,7 +112,7 @@ fn kernels(scan: &CacheScan) -> BTreeMap<String, &str> {
     let mut names_differ = None;
     let mut kernels = BTreeMap::new();
     for item in intact {
-        // The first readable descriptor decides for all.
+        // The first readable descriptor decides for all kernels of the rank.
         if names_differ.is_none() {
             names_differ = dir.as_ref().and_then(|dir| hashes_rank(dir, item));
         }
@@ -123,7 +124,7 @@ fn kernels(scan: &CacheScan) -> BTreeMap<String, &str> {
     kernels
 }
 
-/// Whether the names of this kernel's generation depend on the rank.
+/// Returns whether names depend on the rank in this kernel's generation.
 fn hashes_rank(dir: &Dir, item: &Item) -> Option<bool> {
     let generation = descriptor(dir, item)?.named_by(&item.name)?;
     Some(generation == Generation::R2_1)
@@ -136,7 +137,7 @@ fn descriptor(dir: &Dir, item: &Item) -> Option<Descriptor> {
     matches!(read, FileRead::Complete(_)).then(|| read_info(&info).ok()).flatten()
 }
 
-/// A kernel's name without the device at its end.
+/// Returns a kernel's name without the device at its end.
 fn without_device(name: &str) -> String {
     match ForeignName::parse(name) {
         Some(ForeignName::MindSpore { words, number, .. }) => format!("{words}_{number}"),

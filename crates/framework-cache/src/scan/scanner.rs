@@ -22,42 +22,42 @@ use opkeep_kernel_meta::manifest::MAX_TEXT;
 pub struct ScanOptions<'a> {
     /// The number of threads.
     pub threads: NonZeroUsize,
-    /// Called with the number of judged kernels, and of all, by several threads in no order.
+    /// Called with the number of judged kernels and the number of all kernels, by several threads in no fixed order.
     pub progress: &'a (dyn Fn(u64, u64) + Sync),
-    /// Called between kernels: whether to stop.
+    /// Called between kernels. The scan stops if this returns true.
     pub is_cancelled: &'a (dyn Fn() -> bool + Sync),
 }
 
 impl ScanOptions<'_> {
-    /// A scan with this number of threads.
+    /// Returns the options of a scan with this number of threads.
     pub fn new(threads: NonZeroUsize) -> Self {
         Self { threads, progress: &|_, _| {}, is_cancelled: &|| false }
     }
 }
 
-/// The content of one cache.
+/// The result of a scan: the content of one cache.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct CacheScan {
     /// The cache.
     pub cache: CacheDir,
-    /// All kernels, by name, and the other items that are not intact.
+    /// All kernels, and the other items that are not intact, by name.
     pub items: Vec<Item>,
-    /// The number of known files without a kernel, and of intact precompiles.
+    /// The number of known files that belong to no kernel, and of intact precompiles.
     pub known: u64,
-    /// The number of debugging aids, which MindSpore ignores for their names.
+    /// The number of debugging aids, which MindSpore ignores because of their names.
     pub skipped: u64,
     /// The first hundred names of files of unknown programs.
     pub foreign: Vec<String>,
-    /// The number of such files.
+    /// The number of files of unknown programs.
     pub foreign_count: u64,
-    /// Directories in it that could not be read, and why.
+    /// Directories in the cache that could not be read, each with the error.
     pub unreadable_dirs: Vec<(String, io::Error)>,
-    /// The scan was cancelled.
+    /// Whether the scan was cancelled.
     pub cancelled: bool,
 }
 
-/// Judges everything in a cache.
+/// Judges all files in a cache.
 ///
 /// # Errors
 /// The directory cannot be read.
@@ -97,7 +97,8 @@ pub fn scan(cache: &CacheDir, options: &ScanOptions<'_>) -> io::Result<CacheScan
     Ok(scan)
 }
 
-/// Judges the kernel called `stem` in `dir`, a cache of MindSpore, and its use. None if it has no file.
+/// Judges the kernel called `stem` in `dir`, a cache of MindSpore, and its use. Returns `None` if the kernel has no
+/// file.
 pub(crate) fn judge_one(dir: &Dir, stem: &str) -> Option<Item> {
     let scratch = JudgeScratch { dir, kind: Kind::MindSpore };
     let members = FileSet::KERNEL.filter(|member| dir.is_file_or_link(member.name(stem)));
@@ -132,7 +133,7 @@ impl CacheScan {
             match (file_kind, name.to_str()) {
                 (FileKind::Dir, Some(subdir)) => subdirs.push(subdir.to_owned()),
                 (FileKind::File, Some(_)) => {}
-                // A user may have moved a kernel's file, and frameworks follow links.
+                // The user may have moved a kernel's file and linked to it, and frameworks follow links.
                 (FileKind::Link, Some(link)) if sorted.add_link(link, kind) => {}
                 // No framework writes a link, or a name that is not UTF-8.
                 (_, _) => self.add_foreign(&name.to_string_lossy()),
@@ -160,7 +161,7 @@ impl CacheScan {
         Ok(subdirs)
     }
 
-    /// Judges the precompiles, which the framework reads at start-up.
+    /// Judges the precompiles in `dir`, which the framework reads at start-up.
     fn add_precompiles(
         &mut self,
         dir: &Dir,
@@ -190,13 +191,13 @@ impl CacheScan {
     }
 }
 
-/// Judges `kernels` with several threads. Also returns whether it was cancelled.
+/// Judges `kernels` with several threads. Also returns whether the scan was cancelled.
 fn judge_all(
     scratch: &JudgeScratch<'_>,
     kernels: &[(String, FileSet)],
     options: &ScanOptions<'_>,
 ) -> (Vec<Item>, bool) {
-    /// The number of kernels that a thread takes at once: few, so that the threads end together.
+    /// The number of kernels that a thread takes at once: few, so that all threads end at about the same time.
     const BATCH: usize = 16;
     let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
     let run = || {
@@ -222,7 +223,7 @@ fn judge_all(
     };
     scope(|scope| {
         let start = |_| Builder::new().spawn_scoped(scope, run).ok();
-        // If the system starts no more threads, the existing ones do the work.
+        // If the system starts fewer threads, the running ones do all the work.
         let helpers: Vec<_> = (1..options.threads.get().min(kernels.len())).map_while(start).collect();
         let (mut items, mut cancelled) = run();
         for helper in helpers {
@@ -239,7 +240,7 @@ fn judge_all(
 }
 
 impl JudgeScratch<'_> {
-    /// Judges the files of one stem: a kernel, its precompile, their locks.
+    /// Judges the files of one stem: a kernel, its precompile and their locks.
     fn judge_all_of(&self, stem: &str, members: FileSet, judge_cache: &mut JudgeCache) -> Vec<Item> {
         let mut items = Vec::new();
         let precompile = members.only(FileSet::PRE.with(FileSet::PRE_LOCK));
@@ -257,7 +258,7 @@ impl JudgeScratch<'_> {
         items
     }
 
-    /// A precompile, if it is not intact.
+    /// Judges a precompile. Returns an item if it is not intact.
     fn precompile(&self, stem: &str, members: FileSet, buffer: &mut Vec<u8>) -> Option<Item> {
         let file = members.without(FileSet::PRE_LOCK).names(stem).last()?;
         let state = match self.dir.read(&file, MAX_TEXT, buffer) {
@@ -274,7 +275,7 @@ impl JudgeScratch<'_> {
         state.map(|state| self.item(stem, members, judge::Judgement::of(ItemKind::Precompile, state)))
     }
 
-    /// An orphan of one file.
+    /// Returns an orphan that consists of one file.
     fn orphan(&self, file: String, kind: ItemKind, orphan: Orphan) -> Item {
         let judgement = judge::Judgement::of(kind, ItemState::Orphan(orphan)).named(&file);
         self.item(&file, FileSet::default(), judgement)

@@ -1,4 +1,4 @@
-//! Files that several descriptions name: a file of an intact kernel belongs to no damaged item and to no orphan.
+//! Files that several descriptions name. A file of an intact kernel is removed from damaged items and orphans.
 
 use std::collections::HashSet;
 
@@ -8,8 +8,8 @@ use crate::scan::item::{Item, ItemKind, ItemProblem, ItemState, Orphan};
 use opkeep_cann_meta::file_names::FileSet;
 use opkeep_fs::Dir;
 
-/// Removes from the items from `first` on, all of one directory, the files that belong to other items. An orphan is removed
-/// if a description names it.
+/// Removes files that belong to other items from the items from the index `first` on, which are all in one directory.
+/// An orphan is removed if a description names it.
 pub(crate) fn resolve(dir: &Dir, kind: Kind, items: &mut Vec<Item>, first: usize) {
     let Some(new) = items.get_mut(first..) else { return };
     if matches!(kind, Kind::Cann | Kind::Package | Kind::Work) {
@@ -27,14 +27,14 @@ pub(crate) fn resolve(dir: &Dir, kind: Kind, items: &mut Vec<Item>, first: usize
             at <= first || !is_remains(item) || item.members.has(FileSet::OBJECTS.with(FileSet::HEADER))
         });
     }
-    // MindSpore uses names only.
+    // MindSpore finds files by the stem only, so no unread description names a file.
     if matches!(kind, Kind::Cann | Kind::Package | Kind::Work) {
         leave_undecided(kind, items.get_mut(first..).unwrap_or_default());
     }
 }
 
-/// Finds descriptions that replaced another one: the object of the own name exists, but the description names the object of
-/// another intact kernel. The framework notices nothing, and runs the other kernel.
+/// Finds descriptions that replaced another kernel's one: an object with the item's stem exists, but the description
+/// names the object of another intact kernel. The framework does not notice that, and runs the other kernel.
 fn find_strays(dir: &Dir, kind: Kind, items: &mut [Item]) {
     let pairs = |item: &&Item| {
         let is_kernel = item.kernel.is_some() && item.members.has(FileSet::JSON);
@@ -60,19 +60,19 @@ fn is_damaged(item: &Item) -> bool {
     matches!(item.state, ItemState::Damaged(_) | ItemState::Orphan(_))
 }
 
-/// Whether it is only an object or a header.
+/// Returns whether an item is only an object or a header.
 fn is_remains(item: &Item) -> bool {
     matches!(item.state, ItemState::Orphan(Orphan::ObjectOnly | Orphan::HeaderOnly))
 }
 
-/// The files among the `named` ones that an intact item needs.
+/// Returns the files among the `named` ones that an intact item needs.
 fn needed_by<'a>(item: &'a Item, named: &'a HashSet<String>) -> impl Iterator<Item = String> + 'a {
     let own = item.members.names(&item.name).filter(|file| named.contains(file));
     own.chain(item.named.iter().map(|name| name.to_string()))
 }
 
 fn yield_files(item: &mut Item, needed: &HashSet<String>, named: &HashSet<String>) {
-    // A file that a damaged kernel names belongs to the kernel.
+    // A file that any description names does not belong to an orphan, even if that description is damaged.
     let others = if is_remains(item) { named } else { needed };
     let name = &item.name;
     item.members = item.members.filter(|member| !others.contains(&member.name(name)));
@@ -81,7 +81,7 @@ fn yield_files(item: &mut Item, needed: &HashSet<String>, named: &HashSet<String
     item.judged.retain(|(file, _)| files.contains(file));
 }
 
-/// An unread description may be the one of any orphan, so orphans are undecided.
+/// Makes orphans undecided if a description was not read, since it may describe any of them.
 fn leave_undecided(kind: Kind, items: &mut [Item]) {
     let is_unread = |item: &&Item| {
         let is_there = item.kind == ItemKind::Kernel && item.members.has(FileSet::JSON);
