@@ -24,7 +24,7 @@ use crate::view::group::ViewGroup;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Config {
-    /// The store. Without one everything is compiled. Whether it is written is decided by the mode.
+    /// The store. If unset, every kernel is compiled. The mode decides whether the store is written.
     pub store: Option<StoreConfig>,
     /// The remote tier, if there is one. A remote tier never fails a build.
     pub remote: Option<RemoteConfig>,
@@ -32,38 +32,40 @@ pub struct Config {
     pub mode: CacheMode,
     /// The number of compilers that this process runs at once. If unset, the backend decides.
     pub jobs: Option<NonZeroUsize>,
-    /// The number of compilers that all builds of this user with the same [`work_dir`](Self::work_dir) run at once on this
-    /// machine. If unset, as many as the backend says, or as [`jobs`](Self::jobs) if that is more.
+    /// The number of compilers that all builds of this user with the same [`work_dir`](Self::work_dir) run at once on
+    /// this machine. If unset, the larger of [`jobs`](Self::jobs) and the backend's number.
     pub machine_jobs: Option<NonZeroUsize>,
-    /// By how much [`build`](crate::Engine::build) lowers the priority of its compilers, as `nice` does: 0 to 19; more
-    /// counts as 19. Unless it is 0, `build` compiles on threads of its own only.
-    /// [`get_or_build`](crate::Engine::get_or_build) compiles on the caller's thread and leaves its priority alone.
+    /// The niceness that [`build`](crate::Engine::build) adds to its compilers: 0 to 19; more counts as 19. Unless it
+    /// is 0, `build` compiles only on threads that it starts itself. [`get_or_build`](crate::Engine::get_or_build)
+    /// compiles on the caller's thread, and does not change that thread's priority.
     pub nice: u8,
-    /// Whether a build ends with the first kernel that fails. Compiles in progress are finished and kept; all other kernels
-    /// are [skipped](crate::Outcome::Skipped).
+    /// Whether a build ends with the first kernel that fails. Compiles in progress are finished and kept; all other
+    /// kernels are [skipped](crate::Outcome::Skipped).
     pub fail_fast: bool,
-    /// Whether [`BuildReport`](crate::BuildReport) holds the kernels. If not, a build of any number of kernels needs no more
-    /// memory than a few of them: take them from the observer, or from the view.
+    /// Whether [`BuildReport`](crate::BuildReport) holds the kernels. If not, a build of any number of kernels needs no
+    /// more memory than a few kernels; take the kernels from the observer, or from the view.
     pub keep_artifacts: bool,
-    /// Whether imported kernels are reused. Their compiler and its inputs are unknown; only what their descriptors state is
-    /// known: job, target, options. A compiled kernel takes precedence over an imported one.
+    /// Whether imported kernels are reused. The compiler of an imported kernel and the compiler's inputs are unknown;
+    /// only the job, the target and the options are known, from the descriptor. A compiled kernel takes precedence over
+    /// an imported one.
     pub trust_imported: bool,
-    /// The time limit of one compile. `None` is without limit.
+    /// The time limit of one compile. If unset, there is no limit.
     pub compile_timeout: Option<Duration>,
     /// The number of bytes of kernels that [`get_or_build`](crate::Engine::get_or_build) keeps in memory. The least
     /// recently used are dropped first.
     pub memory_bytes: usize,
-    /// The directory where a framework looks for kernels, if kernels are written there.
+    /// The directory where a framework looks for kernels. If unset, kernels are written to the store only.
     pub view: Option<ViewConfig>,
-    /// The directory below which compilers work. If unset, the system's directory for temporary files.
+    /// The directory below which work directories are created. If unset, the system's directory for temporary files.
     pub work_dir: Option<PathBuf>,
-    /// The file system whose clock decides which files of a toolchain changed just now, and until when
-    /// [`get_or_build`](crate::Engine::get_or_build) takes a toolchain for unchanged.
+    /// The file system. Its clock decides which files of a toolchain changed too recently for their digests to be
+    /// remembered, and for how long [`get_or_build`](crate::Engine::get_or_build) assumes that a toolchain is
+    /// unchanged.
     pub fs: Fs,
 }
 
 impl Default for Config {
-    /// No store, no view, no limit but a compile timeout of ten minutes, and 256 MiB of kernels in memory.
+    /// Returns settings with no store, no view, a compile timeout of ten minutes, and 256 MiB of kernels in memory.
     fn default() -> Self {
         Self {
             store: None,
@@ -85,16 +87,16 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The defaults, with a store.
+    /// Returns the default settings with a store.
     pub fn with_store(store: StoreConfig) -> Self {
         Self { store: Some(store), ..Self::default() }
     }
 
-    /// Refuses a view that is the store, inside the store, or around it. A rank's directory may be beside `v1`, where both
-    /// are in one project.
+    /// Returns an error if the view is the store's directory, inside it, or around it. A rank's directory may be in the
+    /// store's directory outside of `v1`, since a project may use one directory for both.
     pub(crate) fn check_directories(&self) -> Result<(), BuildError> {
         let (Some(config), Some(store)) = (&self.view, &self.store) else { return Ok(()) };
-        // A path that cannot be a directory is reported when kernels are put there.
+        // A path that cannot be a directory is reported when kernels are written to it.
         let Some(view) = config.open().ok().and_then(|view| resolve_path(view.dir())) else { return Ok(()) };
         let Some(store) = resolve_path(&store.root) else { return Ok(()) };
         let own = match config.location {
@@ -108,18 +110,18 @@ impl Config {
     }
 }
 
-/// The directory of kernels for a framework, and the permitted changes there.
+/// The directory of kernels for a framework, and the permitted changes in it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ViewConfig {
     /// The directory.
     pub location: ViewLocation,
-    /// The permitted changes there.
+    /// The permitted changes in the directory.
     pub policy: ViewPolicy,
-    /// The builds of other backends that share the directory. If unset, this build is alone.
+    /// The builds of other backends that share the directory. If unset, no other build shares it.
     pub group: Option<ViewGroup>,
-    /// The judge of files that no build wrote. The default leaves all of them as they are, damaged ones too, whatever the
-    /// policy allows: it has no quarantine to keep them in.
+    /// The check of files that no build wrote. The default leaves all of them unchanged, damaged ones too, even if the
+    /// policy allows replacing them, since it has no quarantine.
     pub foreign_files: Arc<dyn ForeignFiles>,
 }
 
@@ -127,30 +129,32 @@ pub struct ViewConfig {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ViewLocation {
-    /// That of a rank: `<base>/rank_<rank>/kernel_meta`.
+    /// The directory of a rank: `<base>/rank_<rank>/kernel_meta`.
     Rank {
-        /// The directory that holds those of the ranks.
+        /// The directory that contains the directories of the ranks.
         base: PathBuf,
         /// The rank's id.
         rank: String,
     },
-    /// The directory itself.
+    /// The directory with this path.
     Directory(PathBuf),
 }
 
-/// The permitted changes in the directory where a framework looks for kernels. The default leaves foreign kernels alone.
+/// The permitted changes in the directory where a framework looks for kernels. The default leaves foreign kernels
+/// unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ViewPolicy {
-    /// Foreign kernels may be replaced, and release kernels by debug kernels. Foreign files are quarantined first.
+    /// Whether foreign kernels may be replaced, and release kernels by debug kernels. Foreign files are quarantined
+    /// first.
     pub replace: bool,
-    /// The user did not choose the target. Then a directory with a foreign kernel is left as it is, except for kernels whose
-    /// target is the chip that their descriptor names.
+    /// Whether the target is a guess, not the user's choice. In a directory with a foreign kernel, a build with a
+    /// guessed target then writes only the kernels whose target is the chip that their descriptor names.
     pub guessed_target: bool,
 }
 
 impl ViewConfig {
-    /// Writes kernels to `location`; foreign files are left alone.
+    /// Creates a configuration for `location` that leaves foreign files unchanged.
     pub fn new(location: ViewLocation) -> Self {
         Self { location, policy: ViewPolicy::default(), group: None, foreign_files: Arc::new(LeaveForeign) }
     }
@@ -160,12 +164,12 @@ impl ViewConfig {
         Self::new(ViewLocation::Rank { base: base.into(), rank: rank.into() })
     }
 
-    /// The directory `dir` itself.
+    /// Creates a configuration for the directory `dir`.
     pub fn directory(dir: impl Into<PathBuf>) -> Self {
         Self::new(ViewLocation::Directory(dir.into()))
     }
 
-    /// The directory, opened.
+    /// Opens the directory.
     pub(crate) fn open(&self) -> Result<View, ViewError> {
         let view = match &self.location {
             ViewLocation::Rank { base, rank } => View::of(base, rank),

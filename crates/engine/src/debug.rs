@@ -1,4 +1,4 @@
-//! Which operators are compiled for debugging: CANN's `op_debug_config` file.
+//! CANN's `op_debug_config` file, which selects the operators to be compiled for debugging.
 //!
 //! ```text
 //! # memory checks for two operators
@@ -6,10 +6,11 @@
 //! op_debug_list=conv1,OpType::MatMulV2
 //! ```
 //!
-//! Without the second line it is every operator. A first line without words turns debugging off, as in CANN.
+//! Without the second line, every operator is compiled for debugging. A first line without words turns debugging off,
+//! as in CANN.
 //!
-//! As the vendor documents it, those that the list leaves out use the cache as ever. What the words of the first line
-//! mean is the backend's affair.
+//! As the vendor documents, operators that are not in the list use the cache as usual. The backend interprets the words
+//! of the first line.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -21,47 +22,47 @@ use crate::Request;
 const CONFIG: &str = "op_debug_config";
 const LIST: &str = "op_debug_list";
 
-/// Debug options, and the operators that they are for.
+/// Debug options, and the operators to which they apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DebugConfig {
-    /// The words of `op_debug_config`, such as `oom`. Without any, nothing is compiled for debugging, whatever its
-    /// descriptor says.
+    /// The words of `op_debug_config`, such as `oom`. If there are none, nothing is compiled for debugging, even if a
+    /// descriptor has debug options.
     pub options: Vec<String>,
     /// The items of `op_debug_list`, if there is one: node names, and operator types as `OpType::Type`.
     pub operators: Option<Vec<String>>,
 }
 
-/// Why an `op_debug_config` file cannot be read.
+/// The reason why an `op_debug_config` file cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DebugConfigError {
-    /// A line without a meaning.
+    /// A line is neither a setting nor a comment.
     #[error(
         "line {line}: expected `op_debug_config=...`, `op_debug_list=...` or a comment with `#`, found `{found}`"
     )]
     Line {
-        /// Its number, from 1.
+        /// The number of the line, from 1.
         line: usize,
         /// The line.
         found: String,
     },
-    /// A line whose list is empty or has an empty item.
+    /// The list of a line is empty or has an empty item.
     #[error("line {line}: `{name}` has an empty item; expected words with commas between them")]
     Empty {
-        /// Its number, from 1.
+        /// The number of the line, from 1.
         line: usize,
-        /// Which of the two.
+        /// The name of the setting.
         name: &'static str,
     },
-    /// Both lines count: the second does not replace the first.
+    /// A setting is given twice. The second line does not replace the first.
     #[error("line {line}: `{name}` is given twice; expected one line with all of it")]
     Twice {
-        /// The number of the second, from 1.
+        /// The number of the second line, from 1.
         line: usize,
-        /// Which of the two.
+        /// The name of the setting.
         name: &'static str,
     },
-    /// A list of operators, and no word of what to do with them.
+    /// There is no line `op_debug_config`.
     #[error("there is no line `op_debug_config=...`, such as `op_debug_config=oom`")]
     NoOptions,
 }
@@ -84,7 +85,7 @@ impl FromStr for DebugConfig {
                 _ => return Err(unknown()),
             };
             let items: Vec<String> = match value.trim() {
-                // Off, as in CANN.
+                // An empty value turns debugging off, as in CANN.
                 "" if name == CONFIG => Vec::new(),
                 value => value.split(',').map(|item| item.trim().to_owned()).collect(),
             };
@@ -100,9 +101,10 @@ impl FromStr for DebugConfig {
 }
 
 impl DebugConfig {
-    /// Sets the options on the requests that are meant, and gives the items of the list that mean none.
+    /// Sets the options on the selected requests. Returns the items of the list that select no request.
     ///
-    /// It goes by request, before equal jobs are one kernel: of two equal nodes, one may be debugged and the other not.
+    /// Requests are selected before equal jobs are merged into one kernel: of two equal nodes, one may be compiled for
+    /// debugging and the other not.
     pub fn set_on(&self, requests: &mut [Request]) -> Vec<String> {
         let mut unused: BTreeSet<&str> = self.operators.iter().flatten().map(String::as_str).collect();
         for request in requests {
@@ -119,7 +121,7 @@ impl DebugConfig {
     }
 }
 
-/// Whether an item of the list means the operator of `request`, or one of those that are fused in it.
+/// Whether an item of the list selects the operator of `request`, or an operator that is fused into it.
 fn names(item: &str, request: &Request) -> bool {
     let descriptor = &request.descriptor;
     match item.strip_prefix("OpType::") {

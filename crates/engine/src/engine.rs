@@ -19,7 +19,8 @@ use crate::view::placed::PlacementCache;
 
 /// Builds operators with one backend and one store.
 ///
-/// A changed setting is a new engine. An engine is cheap to make: it opens nothing before it is asked for a kernel.
+/// The settings of an engine do not change: [`with_config`](Self::with_config) creates a new engine. Creating an engine
+/// is cheap: it opens nothing before the first request for a kernel.
 pub struct Engine {
     pub(crate) state: Arc<EngineState>,
     pub(crate) cancel: CancelToken,
@@ -39,14 +40,14 @@ pub(crate) struct EngineState {
 }
 
 impl Engine {
-    /// An engine that compiles with `backend`.
+    /// Creates an engine that compiles with `backend`.
     pub fn new(backend: Arc<dyn Backend>, config: Config) -> Self {
         let setup = Setup::new(backend, config, None);
         Self { state: Arc::new(EngineState::new(setup)), cancel: CancelToken::new() }
     }
 
-    /// The same engine with an observer, and with nothing in memory. `observer` is called on the thread on which an event
-    /// happens.
+    /// Returns the engine with an observer, and with nothing in memory. `observer` is called on the thread on which an
+    /// event happens.
     #[must_use]
     pub fn with_observer(self, observer: impl Fn(Event<'_>) + Send + Sync + 'static) -> Self {
         let setup = &self.state.setup;
@@ -54,15 +55,16 @@ impl Engine {
         Self { state: Arc::new(EngineState::new(setup)), cancel: self.cancel }
     }
 
-    /// A handle on the same engine whose calls end when `cancel` is cancelled: running compilers are killed, finished
-    /// kernels are kept, and the rest is [cancelled](crate::Outcome::Cancelled). The engine itself and its other handles
-    /// stay usable.
+    /// Returns a handle on the same engine. When `cancel` is cancelled, calls through this handle end: running
+    /// compilers are killed, finished kernels are kept, and the rest is [cancelled](crate::Outcome::Cancelled). The
+    /// engine itself and its other handles stay usable.
     #[must_use]
     pub fn with_cancel(&self, cancel: CancelToken) -> Self {
         Self { state: Arc::clone(&self.state), cancel }
     }
 
-    /// A new engine with the same backend, observer and cancel token, and with changed settings. It shares nothing else.
+    /// Returns a new engine with the same backend, observer and cancel token, and with changed settings. It shares no
+    /// other state, except that each warning of the backend is reported once.
     #[must_use]
     pub fn with_config(&self, change: impl FnOnce(&mut Config)) -> Self {
         let setup = &self.state.setup;
@@ -72,18 +74,18 @@ impl Engine {
         Self { state: Arc::new(EngineState::new(setup)), cancel: self.cancel.clone() }
     }
 
-    /// The backend.
+    /// Returns the backend.
     pub fn backend(&self) -> &dyn Backend {
         &*self.state.setup.backend
     }
 
-    /// The settings.
+    /// Returns the settings.
     pub fn config(&self) -> &Config {
         &self.state.setup.config
     }
 
-    /// Lets the backend start to identify its toolchain, and returns at once. To be called on the thread that will build:
-    /// the programs that the backend starts end with that thread.
+    /// Makes the backend start to identify its toolchain, and returns at once. Call it on the thread that will build:
+    /// when this thread ends, the programs that the backend started end, too.
     pub fn warm_up(&self) {
         let (memo, setup) = (FileDigestCache::default(), &self.state.setup);
         setup.backend.warm_up(&Context::new(&memo, &self.cancel, &*setup.backend_warnings));

@@ -59,7 +59,7 @@ pub enum KernelError {
     /// The compiler made a valid kernel with another name.
     #[error("the compiler was asked for the kernel `{kernel}` and made `{found}`; it was not kept{}", kept(.left))]
     NameMismatch {
-        /// The name asked for.
+        /// The requested name.
         kernel: String,
         /// The name in the `.json`.
         found: String,
@@ -80,12 +80,12 @@ pub enum KernelError {
         /// The kernel's name.
         kernel: String,
     },
-    /// The stored entry was not made under its key.
+    /// The stored entry does not belong to its key.
     #[error("what is stored for the kernel `{kernel}` does not belong to its key: {source}")]
     WrongKey {
         /// The kernel's name.
         kernel: String,
-        /// The key or kernel that it belongs to.
+        /// The error with the key or kernel to which the entry belongs.
         source: opkeep_kernel_entry::EntryError,
     },
     /// The mode forbids compiling, and the store has no usable entry.
@@ -96,16 +96,16 @@ pub enum KernelError {
     NotCached {
         /// The kernel's name.
         kernel: String,
-        /// The reason why there is none.
+        /// The reason why there is no usable entry.
         why: String,
     },
     /// Another process compiled the same kernel and failed.
     #[error("another process that compiled the same kernel failed: {reason}")]
     HolderFailed {
-        /// The reason that it gave.
+        /// The reason that the other process gave.
         reason: String,
     },
-    /// The backend has a bug.
+    /// The backend panicked, which is a bug of the backend.
     #[error("the backend panicked while it compiled `{kernel}`: {message}; this is a bug of the backend")]
     Panicked {
         /// The kernel's name.
@@ -165,7 +165,7 @@ impl From<BuildError> for KernelError {
 }
 
 impl KernelError {
-    /// The outcome of a kernel with this error.
+    /// Returns the outcome of a kernel with this error.
     pub(crate) fn outcome(&self) -> Outcome {
         match self {
             Self::Skipped { .. } => Outcome::Skipped,
@@ -202,7 +202,7 @@ impl KernelError {
         }
     }
 
-    /// Whether it failed because the process or the machine had too many files open.
+    /// Whether the kernel failed because the process or the machine had too many open files.
     pub(crate) fn is_for_want_of_files(&self) -> bool {
         match self {
             Self::WorkDir { source, .. } | Self::Backend(BackendError::Io { source, .. }) => {
@@ -214,13 +214,13 @@ impl KernelError {
         }
     }
 
-    /// Whether it failed because it ran out of time.
+    /// Whether the kernel failed because the compile timed out.
     pub(crate) fn is_deadline(&self) -> bool {
         matches!(self, Self::Backend(BackendError::TimedOut { .. }))
     }
 }
 
-/// The system's message.
+/// The system's message for too many open files.
 const TOO_MANY_FILES: &str = "Too many open files";
 
 /// Whether a text reports that a resource ran out, which may be available later.

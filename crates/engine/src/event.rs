@@ -13,10 +13,10 @@ pub(crate) type Observer = dyn Fn(Event<'_>) + Send + Sync;
 
 /// A step of a build.
 ///
-/// Sent from the build's threads, in no particular order between kernels. Each kernel ends with exactly one of
-/// [`Hit`](Self::Hit), [`Finished`](Self::Finished), [`Failed`](Self::Failed), [`Skipped`](Self::Skipped) and
-/// [`Cancelled`](Self::Cancelled). All of it can be shown as it is: names,
-/// counts and times are plain data, and [`Display`](fmt::Display) is one line for people.
+/// Events are sent from the build's threads, in no particular order between kernels. Each kernel ends with exactly one
+/// of [`Hit`](Self::Hit), [`Finished`](Self::Finished), [`Failed`](Self::Failed), [`Skipped`](Self::Skipped) and
+/// [`Cancelled`](Self::Cancelled). Names, counts and times are plain data, and [`Display`](fmt::Display) gives one line
+/// of text.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
@@ -24,71 +24,71 @@ pub enum Event<'a> {
     Planned {
         /// The number of requests.
         operators: usize,
-        /// The number of their kernels.
+        /// The number of kernels for these requests.
         kernels: usize,
     },
     /// A kernel was in the store.
     Hit {
-        /// Its name.
+        /// The kernel's name.
         kernel: &'a str,
         /// The kernel.
         artifact: &'a Arc<Artifact>,
     },
     /// A kernel is about to be compiled.
     Started {
-        /// Its name.
+        /// The kernel's name.
         kernel: &'a str,
     },
     /// Another process compiles the kernel. Sent once for each kernel.
     Waiting {
-        /// Its name.
+        /// The kernel's name.
         kernel: &'a str,
     },
-    /// A missing kernel is built.
+    /// A missing kernel was built.
     Finished {
-        /// Its name.
+        /// The kernel's name.
         kernel: &'a str,
         /// Its outcome.
         outcome: Outcome,
-        /// The time since it was begun, including waits for other processes.
+        /// The time since the kernel was begun, including waits for other processes.
         elapsed: Duration,
         /// The kernel.
         artifact: &'a Arc<Artifact>,
     },
     /// A kernel could not be built.
     Failed {
-        /// Its name; if the backend refused the job, the name of its first request.
+        /// The kernel's name; if the backend refused the job, the name of its first request.
         kernel: &'a str,
         /// The reason.
         error: &'a KernelError,
-        /// The time since it was begun.
+        /// The time since the kernel was begun.
         elapsed: Duration,
     },
     /// A kernel is not built, because another one failed and the build ends with its first failure.
     Skipped {
-        /// Its name.
+        /// The kernel's name.
         kernel: &'a str,
         /// The kernel that failed.
         first: &'a str,
     },
     /// A kernel was not finished, because the call was cancelled.
     Cancelled {
-        /// Its name.
+        /// The kernel's name.
         kernel: &'a str,
-        /// The time since it was begun.
+        /// The time since the kernel was begun.
         elapsed: Duration,
     },
-    /// A problem that does not stop the build. Each is sent once.
+    /// A problem that does not stop the build. Each problem is sent once.
     Warning {
-        /// Its subject.
+        /// The warning's subject.
         kind: WarningKind,
-        /// The problem, for people.
+        /// The problem, as text.
         text: &'a str,
     },
 }
 
 impl Event<'_> {
-    /// The event's name, for programs.
+    /// Returns the event's name for machine-readable output.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Planned { .. } => "planned",

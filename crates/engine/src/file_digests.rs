@@ -3,7 +3,7 @@
 //! A compiler has tens of megabytes; hashing them at every start would cost more than a warm build. A digest is taken
 //! from memory if the file at the path is still the same inode on the same device with the same size and the same
 //! modification and change times, to the nanosecond. A file that changed within two seconds of being digested is not
-//! remembered: another change within the clock's grain could hide.
+//! remembered, since another change within the clock's resolution could stay unnoticed.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,19 +18,19 @@ use opkeep_fs::{FileId, FileState, Fs};
 const HEAD: &str = "opkeep digests 1";
 const MAX_FILES: usize = 16384;
 const MAX_BYTES: u64 = 8 << 20;
-/// The largest text without the digest of all lines.
+/// The maximum number of bytes of all lines, without the digest at the end.
 const MAX_BODY: usize = MAX_BYTES as usize - 2 * Digest::LEN - 1;
-/// The largest number of remembered answers of backends, and the largest size of one.
+/// The maximum number of remembered answers of backends, and the maximum number of bytes of one answer.
 const MAX_ANSWERS: usize = 64;
 const MAX_ANSWER: u64 = 1 << 20;
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// Remembers digests of files, in memory and in a file of this user's.
+/// A cache of digests of files, in memory and in a file that belongs to this user.
 #[derive(Debug, Default)]
 pub struct FileDigestCache {
     fs: Fs,
     file: Option<PathBuf>,
-    /// The directory of remembered answers, one file each.
+    /// The directory of backends' answers, with one file for each answer.
     answers: Option<PathBuf>,
     state: Mutex<State>,
 }
@@ -48,12 +48,13 @@ struct State {
 struct Known {
     state: FileState,
     digest: Digest,
-    /// When it was requested last: the greater, the later. Records that were only read keep their order in the file.
+    /// The place of the last request among all requests. Records that were only read from the file have negative
+    /// numbers, in the order of the file.
     used: i64,
 }
 
 impl State {
-    /// The digest of a file that is unchanged.
+    /// Returns the known digest of a file that is unchanged.
     fn recall(&mut self, path: &Path, now: FileState) -> Option<Digest> {
         self.asked += 1;
         let known = self.known.get_mut(path).filter(|known| known.state == now)?;
@@ -69,12 +70,13 @@ impl State {
 }
 
 impl FileDigestCache {
-    /// A cache that is kept in `file`. A file that cannot be read, is damaged, or belongs to another user counts as empty.
+    /// Opens the cache in `file`. A file that cannot be read, is damaged, or belongs to another user counts as empty.
     pub fn open(file: impl Into<PathBuf>) -> Self {
         Self::open_with(Fs::new(), file)
     }
 
-    /// As [`open`](Self::open), through `fs`, whose clock decides which files changed just now.
+    /// Opens the cache as [`open`](Self::open) does, with the file system `fs`, whose clock decides which files changed
+    /// too recently to be remembered.
     pub fn open_with(fs: Fs, file: impl Into<PathBuf>) -> Self {
         let file = file.into();
         let text = fs.read_own(&file, MAX_BYTES).ok().and_then(|bytes| String::from_utf8(bytes).ok());
@@ -83,14 +85,14 @@ impl FileDigestCache {
         Self { fs, file: Some(file), answers: None, state }
     }
 
-    /// Remembers backends' answers in the directory `dir`, which must be this user's alone.
+    /// Sets the directory for backends' answers. Other users must not have access to it.
     #[must_use]
     pub fn with_answers(mut self, dir: Option<PathBuf>) -> Self {
         self.answers = dir;
         self
     }
 
-    /// Writes the file, if there are new digests. Best effort: without it the next build computes them again.
+    /// Writes the file, if there are new digests. Best effort: without the file, the next build computes them again.
     pub fn save(&self) {
         let Some(file) = &self.file else { return };
         let text = {
@@ -103,7 +105,7 @@ impl FileDigestCache {
         let _ = self.fs.replace(file, &[text.as_bytes()], 0o600);
     }
 
-    /// The state, also after a panic elsewhere: each change to it is whole.
+    /// The state. A panic elsewhere leaves it consistent.
     fn locked(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
@@ -115,7 +117,7 @@ impl FileDigests for FileDigestCache {
         if let Some(digest) = self.locked().recall(path, now) {
             return Ok(digest);
         }
-        // A file that changes while it is read has no digest; a few attempts, then it is an error.
+        // A file that changes while it is read has no digest: after a few attempts this is an error.
         for _ in 0..4 {
             let (file, metadata) = self.fs.open_file(path)?;
             let before = FileState::of(&metadata);
@@ -136,7 +138,7 @@ impl FileDigests for FileDigestCache {
         self.fs.read_own(&self.answers.as_ref()?.join(question.to_string()), MAX_ANSWER).ok()
     }
 
-    /// The answers that were remembered longest ago are removed.
+    /// Stores an answer. Beyond the maximum number, the oldest answers are removed.
     fn remember(&self, question: &Digest, answer: &[u8]) {
         let Some(dir) = self.answers.as_ref().filter(|_| answer.len() as u64 <= MAX_ANSWER) else { return };
         let file = dir.join(question.to_string());
@@ -153,8 +155,8 @@ impl FileDigests for FileDigestCache {
     }
 }
 
-/// One line for each file, the most recently requested first, then the digest of all lines, so that a damaged file counts
-/// as empty. The least recently requested files are dropped.
+/// Renders one line for each file, the most recently requested first, then the digest of all lines, by which damage is
+/// detected. The least recently requested files beyond the limits are left out.
 fn render(known: &HashMap<PathBuf, Known>) -> String {
     let mut files: Vec<(&PathBuf, &Known)> = known.iter().collect();
     files.sort_unstable_by(|(a_path, a), (b_path, b)| b.used.cmp(&a.used).then(a_path.cmp(b_path)));
@@ -165,7 +167,7 @@ fn render(known: &HashMap<PathBuf, Known>) -> String {
         Some(format!("{digest} {dev} {ino} {len} {mtime} {ctime} {path}\n"))
     });
     for line in lines.take(MAX_FILES) {
-        // One that is too long would not be read.
+        // A file that is too long would not be read.
         if body.len() + line.len() > MAX_BODY {
             break;
         }
@@ -211,7 +213,7 @@ mod tests {
     fn what_was_asked_for_longest_ago_goes_first() {
         let temp = tempfile::tempdir().unwrap();
         let file = temp.path().join("digests");
-        // Digests do not say which is older.
+        // The names are no hint to the order of the requests.
         let name = |at: usize, kind: &str| PathBuf::from(format!("/{kind}/{at}"));
         let note = |memo: &FileDigestCache, path: &Path| {
             let mut state = memo.locked();
@@ -222,7 +224,7 @@ mod tests {
         let memo = FileDigestCache::open(&file);
         (0..MAX_FILES).for_each(|at| note(&memo, &name(at, "old")));
         memo.save();
-        // The first one is requested again, and the file has room for one less.
+        // The first file is requested again; ten new files displace the ten least recently requested ones.
         let memo = FileDigestCache::open(&file);
         assert_eq!(memo.locked().known.len(), MAX_FILES);
         note(&memo, &name(0, "old"));

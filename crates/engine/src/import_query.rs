@@ -1,4 +1,4 @@
-//! The search for imported kernels.
+//! Queries for imported kernels in the store.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ impl ImportQuery {
         Self { key: import_key(job, spec), said: spec.clone().split_unkeyed_options() }
     }
 
-    /// Checks that an entry under the key can be used.
+    /// Checks that an entry under the key can be used. Returns the imported kernel's provenance.
     pub(crate) fn check(&self, entry: &Entry) -> Result<Provenance, String> {
         let imported = Provenance::of(entry).ok_or("what is there is no imported kernel")?;
         match imported.contradicts(&self.said) {
@@ -28,7 +28,7 @@ impl ImportQuery {
     }
 }
 
-/// The imported kernel, if there is a usable one; an error if it cannot be used, and why.
+/// Returns the provenance of the imported kernel, or the reason why it cannot be used; `None` if there is none.
 pub(crate) fn peek(store: &TargetStore, wanted: &ImportQuery) -> Option<Result<Provenance, String>> {
     match store.peek(wanted.key.digest()) {
         Lookup::Hit(entry) => Some(wanted.check(&entry)),

@@ -1,24 +1,26 @@
 //! Incremental operator build: each kernel is compiled once, checked, kept, and reused everywhere.
 //!
-//! This is the crate that frameworks compose. It owns no operator, no compiler and no vendor: an [`Engine`] takes a
-//! [`Backend`] and a [`Config`], and builds requests. The way of each kernel:
+//! Frameworks use this crate directly. It contains no operator, no compiler and no code of a vendor: an [`Engine`]
+//! takes a [`Backend`] and a [`Config`], and builds requests. The steps for each kernel:
 //!
 //! ```text
 //! descriptor -> key -> look up ──hit──────────────────────────────> verified bytes -> kernel_meta view
 //!                         └──miss──> lock the key, look again -> compile -> validate -> publish ┘
 //! ```
 //!
-//! * Equal jobs are one kernel, however many nodes, ranks or files ask for them.
-//! * Nothing enters the store that the validator refuses, or whose toolchain changed while it compiled.
-//! * A store that cannot be used costs one warning, and the build continues without it. Only the modes that require a store
-//!   ([`CacheMode::ReadOnly`], [`CacheMode::Require`]) fail.
-//! * A job that fails does not stop the others, unless [`Config::fail_fast`] is set; the report has one outcome for each
-//!   kernel. Failures are kept in memory at most, never on disk. The input and the output of a failed compiler are kept in
-//!   the work directory, and the error names the place.
-//! * A backend that panics, hangs or is cancelled loses its kernel, and its waiters build the kernel themselves.
+//! * Equal jobs share one kernel, for any number of nodes, ranks or files that request it.
+//! * A kernel is not stored if the validator refuses it, or if the toolchain changed during the compile.
+//! * If the store cannot be used, the build emits one warning and continues without it. Only the modes that require a
+//!   store ([`CacheMode::ReadOnly`], [`CacheMode::Require`]) fail.
+//! * A job that fails does not stop the others, unless [`Config::fail_fast`] is set; the report has one outcome for
+//!   each kernel. Failures are remembered in memory only. The input and the output of a failed compiler are kept in the
+//!   work directory, and the error names their directory.
+//! * If a backend panics, hangs or is cancelled, only the kernel that it compiles is lost, and waiters build that
+//!   kernel themselves.
 //!
-//! The engine has no global state and prints nothing. Of the environment it uses only the system's directory for temporary
-//! files, unless [`Config::work_dir`] names another. Everything is `Send + Sync`: two backends at once are two engines.
+//! The engine has no global state and prints nothing. From the environment it uses only the system's directory for
+//! temporary files, unless [`Config::work_dir`] names another directory. Every type is `Send + Sync`. To use two
+//! backends at once, create two engines.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -46,9 +48,9 @@
 //!
 //! # One by one
 //!
-//! A framework that meets its operators while it runs requests each with [`Engine::get_or_build`], from any number of threads.
-//! Repeated requests are answered from memory, up to [`Config::memory_bytes`] bytes of kernels; of several threads that request
-//! the same kernel one builds it.
+//! A framework that finds its operators at run time requests each with [`Engine::get_or_build`], from any number of
+//! threads. Repeated requests are answered from memory, up to [`Config::memory_bytes`] bytes of kernels. If several
+//! threads request the same kernel, one of them builds it.
 //!
 //! ```
 //! # use std::sync::Arc;
@@ -76,9 +78,9 @@
 //!
 //! # Events
 //!
-//! [`Engine::with_observer`] sets a function that gets an [`Event`] for each step of each kernel. Events carry the kernels, too:
-//! a build of any number of kernels needs little memory if they are taken from the events, or from the view, and
-//! [`Config::keep_artifacts`] is off.
+//! [`Engine::with_observer`] sets a function that gets an [`Event`] for each step of each kernel. Events carry the
+//! kernels, too: a build of any number of kernels needs little memory if the caller takes kernels from the events or
+//! from the view, and [`Config::keep_artifacts`] is off.
 //!
 //! ```
 //! # use std::sync::Arc;
@@ -112,8 +114,8 @@
 //!
 //! # Many processes
 //!
-//! The ranks of a machine start together and need the same kernels. No process directs them: each goes through the kernels that
-//! it misses, the longest first, and builds what no other process builds.
+//! The ranks of a machine start together and need the same kernels. No process coordinates them: each goes through its
+//! missing kernels, the longest compile first, and builds those that no other process builds.
 //!
 //! ```text
 //! rank 0   missing: A B C D     lock A ─> look again ─> token ─> compile A ─> publish ─> unlock
@@ -123,18 +125,19 @@
 //!                               lock A ─> look again: found ─> shared
 //! ```
 //!
-//! * The lock of a kernel is a `flock` beside the store's entries. It is released when the process exits, and one of the waiters
-//!   goes on. A holder that fails leaves the reason to its waiters, if the failure would occur for them as well. A holder
-//!   without a heartbeat for longer than a compile may take is stale, and is waited for no longer.
-//! * A job token is a `flock` on one of as many files as compilers may run on this machine ([`Config::machine_jobs`]), in this
-//!   user's work directory. It is requested with the kernel's lock held, and never the other way round, so processes that
-//!   wait for each other form no ring. [`Config::nice`] leaves more of the processor to other programs.
+//! * The lock of a kernel is a `flock` beside the store's entries. It is released when the process exits, and one of
+//!   the waiters continues. A lock holder that fails passes the reason to the waiters if the failure would occur for
+//!   them as well. A lock holder without a heartbeat for longer than a compile may take is stale, and waiters stop
+//!   waiting for it.
+//! * A job token is a `flock` on a file in this user's work directory. There is one such file for each compiler that
+//!   may run on this machine ([`Config::machine_jobs`]). A process requests a token while it holds the kernel's lock,
+//!   and never the other way round, so there is no deadlock. [`Config::nice`] lowers the priority of compilers.
 //! * Compile times are recorded beside the tokens, by backend, target and operator types, for the order of the next build.
 //!
 //! # Examples
 //!
-//! `cargo run -p opkeep --example framework` composes the crates as a framework would, for a target that is one word;
-//! `--example custom_backend` is a backend of its own in under a hundred lines, and two backends at once on one store.
+//! `cargo run -p opkeep --example framework` composes the crates as a framework would, for a target that is one word.
+//! `--example custom_backend` defines a backend in under a hundred lines, and uses two backends at once with one store.
 
 mod config;
 mod debug;
@@ -182,7 +185,8 @@ pub use request::Request;
 pub use view::group::ViewGroup;
 pub use warning::{Warning, WarningKind};
 
-// For a framework, or a backend of its own, that depends on this crate and a backend only: the types of the signatures above.
+// The types of the signatures above, for a framework or a custom backend that depends on this crate and one backend
+// only.
 pub use opkeep_artifact::{
     Artifact, ArtifactCheck, CheckId, CheckInput, ElfLayout, ElfRules, Expectations, Format, Member,
     MetadataRules, OpaqueRules, Severity,
@@ -201,7 +205,7 @@ pub use opkeep_kernel_entry::{EntryError, Provenance};
 pub use opkeep_ops::Graph;
 pub use opkeep_store::{CacheMode, StoreConfig};
 pub use opkeep_validator::Finding;
-// And all that these lead to.
+// The crates of these types, for the types in their signatures.
 pub use {
     opkeep_artifact as artifact, opkeep_backend as backend, opkeep_cache as cache,
     opkeep_descriptor as descriptor, opkeep_digest as digest, opkeep_fs as fs,
@@ -209,7 +213,7 @@ pub use {
     opkeep_store as store, opkeep_validator as validator,
 };
 
-/// The README's example, compiled and run.
+/// The README's example, which the documentation tests compile and run.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

@@ -6,19 +6,19 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// It was in the store.
+    /// The kernel was in the store.
     Reused,
-    /// It was compiled.
+    /// The kernel was compiled.
     Compiled,
-    /// Another process compiled it during this build.
+    /// Another process compiled the kernel during this build.
     Shared,
-    /// It could not be built.
+    /// The kernel could not be built.
     Failed,
-    /// It was compiled and not stored: debug options were on.
+    /// The kernel was compiled and not stored, since debug options were on.
     Bypassed,
-    /// It was not started: another kernel failed, and the build ends with its first failure.
+    /// The kernel was not started, since another kernel failed, and the build ends with its first failure.
     Skipped,
-    /// It was not finished: the call was cancelled.
+    /// The kernel was not finished, since the call was cancelled.
     Cancelled,
 }
 
@@ -34,7 +34,7 @@ impl Outcome {
         Self::Cancelled,
     ];
 
-    /// The outcome's name.
+    /// Returns the outcome's name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Reused => "reused",

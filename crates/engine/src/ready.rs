@@ -1,4 +1,4 @@
-//! A kernel that can be used.
+//! A kernel that can be used, with its outcome.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use opkeep_kernel_entry::Provenance;
 
 use crate::outcome::Outcome;
 
-/// A kernel that can be used.
+/// A kernel that can be used, with its outcome.
 pub(crate) struct ReadyKernel {
     pub(crate) artifact: Arc<Artifact>,
     /// The digests of the object and of the `.json`.
@@ -17,6 +17,6 @@ pub(crate) struct ReadyKernel {
     pub(crate) outcome: Outcome,
     pub(crate) reason: Option<String>,
     pub(crate) compile_time: Option<Duration>,
-    /// Its provenance, if another program compiled it.
+    /// The kernel's provenance, if another program compiled it.
     pub(crate) imported: Option<Provenance>,
 }

@@ -26,22 +26,23 @@ pub struct BuildReport {
     pub targets: Vec<String>,
     /// The number of requests.
     pub requests: usize,
-    /// Their kernels, in the order of their first requests.
+    /// The kernels of the requests, in the order of their first requests.
     pub kernels: Vec<KernelReport>,
     /// The kernel of each request: an index into `kernels`.
     pub kernel_of: Vec<usize>,
-    /// Problems that stopped nothing.
+    /// The problems that did not stop the build.
     pub warnings: Vec<Warning>,
-    /// The directory where a framework looks for kernels, if [`Config::view`](crate::Config::view) names one.
+    /// The result of writing the kernels where a framework looks for them, if [`Config::view`](crate::Config::view) is
+    /// set.
     pub view: Option<Result<ViewPlacement, ViewError>>,
-    /// The duration.
+    /// The duration of the build.
     pub elapsed: Duration,
     /// Whether the call was cancelled before every kernel had another outcome.
     pub cancelled: bool,
 }
 
 impl BuildReport {
-    /// The number of kernels with each outcome.
+    /// Returns the number of kernels with each outcome.
     pub fn counts(&self) -> BTreeMap<Outcome, usize> {
         let mut counts: BTreeMap<Outcome, usize> =
             Outcome::ALL.into_iter().map(|outcome| (outcome, 0)).collect();
@@ -74,7 +75,7 @@ impl BuildReport {
         }
     }
 
-    /// The number of kernels with `outcome`.
+    /// Returns the number of kernels with `outcome`.
     pub fn count(&self, outcome: Outcome) -> usize {
         self.kernels.iter().filter(|kernel| kernel.outcome == outcome).count()
     }
@@ -86,27 +87,29 @@ impl BuildReport {
 pub struct ViewPlacement {
     /// The directory.
     pub directory: PathBuf,
-    /// The names there, each with its kernel: an index into [`BuildReport::kernels`].
+    /// The names in the directory, each with its kernel: an index into [`BuildReport::kernels`].
     pub names: Vec<(String, usize)>,
-    /// Names of several kernels. None of these kernels is there under that name: a framework would run one for the other.
+    /// Names that several kernels have. None of these kernels is in the directory under that name, since a framework
+    /// would run the wrong one.
     pub conflicting_names: Vec<String>,
-    /// Framework's names that cannot be file names.
+    /// Names of frameworks that cannot be file names.
     pub invalid_names: Vec<String>,
-    /// Names of multi-part kernels (`jsonList`) and of kernels without a `.json`: these are not put there.
+    /// Names of multi-part kernels (`jsonList`) and of kernels without a `.json`: such kernels are not written to the
+    /// directory.
     pub multi_part_names: Vec<String>,
-    /// Kernels that are not there because of the files under their names or beside them.
+    /// Kernels that are not in the directory because of the files under their names or beside them.
     pub left: Vec<LeftKernel>,
-    /// The quarantine of the foreign files that were replaced, if there were any.
+    /// The path of the quarantine with the foreign files that were replaced, if there were any.
     pub quarantine: Option<PathBuf>,
-    /// Names of files in the directory that did not get their own names back after they were compared: another file has the
-    /// name, or the kernel's other file does not fit.
+    /// Names of files that were renamed for a comparison and did not get their own names back, since another file has
+    /// the name, or the kernel's other file does not fit.
     pub displaced: Vec<String>,
     /// The reason why the directory cannot be relied on.
     pub risk: Option<DirectoryRisk>,
 }
 
 impl ViewPlacement {
-    /// Adds what another build put into the directory, whose kernels begin at `first`.
+    /// Adds the placement of another build into the directory. The indices of that build's kernels begin at `first`.
     fn merge(&mut self, other: Self, first: usize) {
         let Self {
             directory: _,
@@ -141,27 +144,28 @@ impl ViewPlacement {
 pub struct KernelReport {
     /// The kernel's name; for a kernel without a key, the name of its first request.
     pub name: String,
-    /// Its key. `None` if the backend refused the job; if an imported kernel was reused nevertheless, that kernel's key.
+    /// The kernel's key. `None` if the backend refused the job; if an imported kernel was reused nevertheless, the
+    /// import's key.
     pub key: Option<Key>,
-    /// The types of its operators, joined by `+`.
+    /// The types of the kernel's operators, joined by `+`.
     pub op_type: String,
-    /// The names of its requests.
+    /// The names of the requests for the kernel.
     pub requested_by: Vec<String>,
-    /// The outcome.
+    /// The kernel's outcome.
     pub outcome: Outcome,
-    /// The reason why it was not reused, or why it failed; the provenance of an imported kernel.
+    /// The reason why the kernel was not reused or why it failed; for an imported kernel, the provenance as text.
     pub reason: Option<String>,
-    /// The error, unless it was built.
+    /// The error, if the kernel was not built.
     pub error: Option<Arc<KernelError>>,
-    /// The provenance of an imported kernel.
+    /// The provenance, if the kernel was imported.
     pub imported: Option<Provenance>,
-    /// The time of its compile, if this build compiled it.
+    /// The duration of the compile, if this build compiled the kernel.
     pub compile_time: Option<Duration>,
-    /// The bytes of its object and its `.json` together, if it was built.
+    /// The number of bytes of the object and the `.json` together, if the kernel was built.
     pub bytes: Option<usize>,
     /// The kernel, if it was built and [`Config::keep_artifacts`](crate::Config::keep_artifacts) is set.
     pub artifact: Option<Arc<Artifact>>,
-    /// The digests of its object and of its `.json`.
+    /// The digests of the object and of the `.json`, if the kernel was built.
     pub(crate) digests: Option<(Digest, Digest)>,
 }
 

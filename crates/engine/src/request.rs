@@ -5,27 +5,27 @@ use opkeep_descriptor::{BuildSpec, Descriptor, ForeignName};
 /// An operator to be built.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
-    /// The operator.
+    /// The descriptor of the operator.
     pub descriptor: Descriptor,
-    /// The spec that it is built for. It may differ from the descriptor's own.
+    /// The spec for which the operator is built. It may differ from the descriptor's own.
     pub spec: BuildSpec,
 }
 
 impl Request {
-    /// A request for `descriptor`, built for its own spec.
+    /// Creates a request for `descriptor` with the descriptor's own spec.
     pub fn new(descriptor: Descriptor) -> Self {
         Self { spec: descriptor.spec.clone(), descriptor }
     }
 
-    /// Sets the spec that it is built for.
+    /// Sets the spec for which the operator is built.
     #[must_use]
     pub fn with_spec(mut self, spec: BuildSpec) -> Self {
         self.spec = spec;
         self
     }
 
-    /// A name for messages: the node's name; if that is empty, the framework's kernel name; if that is empty too, the type
-    /// of the first operator.
+    /// Returns a name for messages: the node's name; if that is empty, the framework's kernel name; if that is empty
+    /// too, the type of the first operator.
     pub fn name(&self) -> &str {
         let Descriptor { job, envelope, .. } = &self.descriptor;
         let op_type = job.ops.first().map_or("(empty)", |op| op.op_type.as_str());
@@ -33,11 +33,12 @@ impl Request {
         names.into_iter().find(|name| !name.is_empty()).unwrap_or("(nameless)")
     }
 
-    /// The name under which the framework that wrote the descriptor looks for the kernel; empty if there is none.
+    /// Returns the name under which the framework that wrote the descriptor looks for the kernel; empty if there is
+    /// none.
     ///
-    /// It is computed from the fields: a descriptor that was changed since it was named still bears the old kernel's name,
-    /// and a framework would run the new kernel for the old one. Names are taken as they stand only if they depend on more
-    /// than the descriptor, or if their rule is unknown.
+    /// The name is computed from the descriptor's fields: a descriptor that was changed after it was named still has
+    /// the old kernel's name, and a framework would run the new kernel instead of the old one. The name in the
+    /// descriptor is used only if names depend on more than the descriptor, or if their rule is unknown.
     pub(crate) fn framework_name(&self) -> String {
         let Descriptor { envelope, .. } = &self.descriptor;
         let borne = &envelope.fusion_op_name;

@@ -1,4 +1,4 @@
-//! The resources of a build: the cache, a work directory, and what earlier builds recorded.
+//! The resources of a build: the cache, the work directories, and the records of earlier builds.
 
 use std::io;
 use std::path::PathBuf;
@@ -20,26 +20,27 @@ use crate::warning_log::WarningLog;
 use crate::work_dir::WorkDirs;
 use crate::{BuildError, FileDigestCache};
 
-/// Opened for each build; for kernels that are requested one at a time, once.
+/// The resources of a build. Each build opens its own; requests of single kernels share one.
 pub(crate) struct Runtime {
     pub(crate) warnings: Arc<WarningLog>,
     pub(crate) cache: Arc<Cache>,
     pub(crate) rules: KernelRules,
-    /// Without a work directory nothing can be compiled, but stored kernels can be used.
+    /// The work directories. Without them nothing can be compiled, but stored kernels can be used.
     pub(crate) work_dirs: io::Result<WorkDirs>,
     pub(crate) memo: FileDigestCache,
     pub(crate) costs: CompileTimes,
     pub(crate) tokens: JobTokens,
-    /// With [`CacheMode::Force`], what was made since this began is new enough.
+    /// The overlapping builds with [`CacheMode::Force`]: kernels made since the first of them began are not compiled
+    /// again.
     pub(crate) group: ForceGroup,
 }
 
-/// The runtime of kernels that are requested one at a time: opened with the first of them.
+/// The runtime for kernels that are requested one at a time, opened at the first request.
 #[derive(Default)]
 pub(crate) struct SharedRuntime(Mutex<Option<Arc<Runtime>>>);
 
 impl SharedRuntime {
-    /// The runtime; opened, if it is not.
+    /// Returns the runtime. Opens it if necessary.
     pub(crate) fn get_or_open(&self, setup: &Setup) -> Result<Arc<Runtime>, BuildError> {
         let mut opened = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(runtime) = &*opened {
@@ -50,20 +51,20 @@ impl SharedRuntime {
             let runtime = Arc::new(runtime);
             Arc::clone(opened.insert(runtime))
         });
-        // The observer may request a kernel.
+        // Unlocked before the report, since the observer may request a kernel.
         drop(opened);
         warnings.report();
         runtime
     }
 
-    /// Opens it anew the next time.
+    /// Closes the runtime: the next request opens a new one.
     pub(crate) fn close(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 
 impl Runtime {
-    /// Opens it for one build.
+    /// Opens a runtime for one build.
     pub(crate) fn open(setup: &Setup) -> Result<Self, BuildError> {
         let warnings = setup.warning_log();
         let opened = Self::open_with(setup, &warnings);
@@ -106,19 +107,19 @@ impl Runtime {
         Ok(Self { warnings, cache, rules, work_dirs, memo, costs, tokens, group })
     }
 
-    /// The context of a call of the backend.
+    /// Returns the context for a call to the backend.
     pub(crate) fn context<'a>(&'a self, cancel: &'a CancelToken) -> Context<'a> {
         Context::new(&self.memo, cancel, &*self.warnings)
     }
 
-    /// Writes down what was learned. Best effort: without it the next build learns it again.
+    /// Writes the file digests and the compile times. Best effort: without them, the next build determines them again.
     pub(crate) fn save(&self) {
         self.memo.save();
         self.costs.save();
     }
 }
 
-/// Opens the cache. Its warnings are the build's.
+/// Opens the cache, whose warnings go to the build's log.
 fn open_cache(setup: &Setup, warnings: &Arc<WarningLog>) -> Result<Cache, BuildError> {
     let log = Arc::clone(warnings);
     let mut config = CacheConfig::default();
@@ -126,7 +127,7 @@ fn open_cache(setup: &Setup, warnings: &Arc<WarningLog>) -> Result<Cache, BuildE
     config.remote.clone_from(&setup.config.remote);
     config.mode = setup.config.mode;
     config.on_warning = Some(Arc::new(move |kind, text| match kind.into() {
-        // Each is to be mended by itself.
+        // Each invalid limit needs a fix of its own.
         WarningKind::Limits => log.warn_each(WarningKind::Limits, &[text.to_owned()]),
         kind => log.warn_once(kind, text),
     }));

@@ -1,4 +1,4 @@
-//! The parts of an engine that do not change.
+//! The parts of an engine that do not change between calls.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use crate::event::{Event, Observer};
 use crate::plan::job_digests::JobDigestCache;
 use crate::warning_log::{BackendWarnings, WarningLog};
 
-/// The look-ups that are worth a thread: with a view, whose descriptors are compared, they take a millisecond.
+/// The number of look-ups that justify a thread: with a view, whose descriptors are compared, they take a millisecond.
 const LOOKUPS_PER_THREAD: usize = 24;
 
 /// A backend, the settings and an observer, and values derived from them.
@@ -41,29 +41,32 @@ impl Setup {
         }
     }
 
-    /// The same backend with other settings or another observer. A warning of the backend is still reported once.
+    /// Returns a setup with the same backend and other settings or another observer. Each warning of the backend is
+    /// still reported once.
     pub(crate) fn with(&self, config: Config, observer: Option<Arc<Observer>>) -> Self {
         let backend_warnings = Arc::clone(&self.backend_warnings);
         Self { backend_warnings, ..Self::new(Arc::clone(&self.backend), config, observer) }
     }
 
-    /// The number of threads that build.
+    /// Returns the number of threads that build.
     pub(crate) fn threads(&self) -> NonZeroUsize {
         self.config.jobs.unwrap_or_else(|| self.concurrency())
     }
 
-    /// The number of compilers that may run on this machine; at least that of this process.
+    /// Returns the number of compilers that may run on this machine; by default at least the number of this process.
     pub(crate) fn machine_jobs(&self) -> NonZeroUsize {
         self.config.machine_jobs.unwrap_or_else(|| self.concurrency().max(self.threads()))
     }
 
-    /// [`Backend::concurrency`], called once: it asks the system, which takes as long as a few hits.
+    /// Returns [`Backend::concurrency`], which is called only once, since it asks the system and takes as long as a few
+    /// hits.
     fn concurrency(&self) -> NonZeroUsize {
         *self.concurrency.get_or_init(|| self.backend.concurrency())
     }
 
-    /// The number of threads that compute the keys of `kernels` kernels, or look them up. A few kernels take less time than
-    /// the start of a thread, and on a busy machine a thread with little work only delays the build.
+    /// Returns the number of threads that compute the keys of `kernels` kernels, or look the kernels up. A few kernels
+    /// take less time than the start of a thread, and on a busy machine a thread with little work only delays the
+    /// build.
     pub(crate) fn lookup_threads(&self, kernels: usize) -> NonZeroUsize {
         match NonZeroUsize::new(kernels / LOOKUPS_PER_THREAD) {
             Some(wanted) if wanted > NonZeroUsize::MIN => wanted.min(self.processors()),
@@ -76,7 +79,7 @@ impl Setup {
         *self.processors.get_or_init(ask)
     }
 
-    /// The log of a runtime that is about to be opened.
+    /// Returns a new log for a runtime that is about to be opened.
     pub(crate) fn warning_log(&self) -> Arc<WarningLog> {
         Arc::new(WarningLog::new(self.observer.clone(), Arc::clone(&self.backend_warnings)))
     }
@@ -88,8 +91,8 @@ impl Setup {
     }
 }
 
-/// The system's directory for temporary files. Compilers run in other directories than this process, so a relative path is
-/// resolved; an empty one counts as none.
+/// Returns the system's directory for temporary files. Compilers run in other directories than this process, so a
+/// relative path is resolved; an empty path is replaced by `/tmp`.
 fn temporary() -> PathBuf {
     std::path::absolute(std::env::temp_dir()).unwrap_or_else(|_| PathBuf::from("/tmp"))
 }

@@ -1,14 +1,14 @@
-//! Warnings: problems that stop nothing.
+//! Warnings: problems that do not stop a build.
 
 use std::fmt;
 
-/// A problem that stopped nothing.
+/// A problem that did not stop a build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Warning {
-    /// Its subject.
+    /// The warning's subject.
     pub kind: WarningKind,
-    /// The problem, for people.
+    /// The problem, as text.
     pub text: String,
 }
 
@@ -30,7 +30,7 @@ pub enum WarningKind {
     Read,
     /// Entries are damaged.
     Corruption,
-    /// Limits of the store are not valid and do not count.
+    /// Limits of the store are not valid and are ignored.
     Limits,
     /// Locks cannot be taken.
     Locks,
@@ -40,7 +40,7 @@ pub enum WarningKind {
     UnusualKernel,
     /// The toolchain changed during the build.
     ToolchainChanged,
-    /// The work directory cannot be used, or not in full.
+    /// The work directory cannot be used, or only in part.
     WorkDir,
     /// Kernels cannot be written to the view.
     View,

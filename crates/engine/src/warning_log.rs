@@ -8,10 +8,11 @@ use opkeep_backend::Diagnostics;
 use crate::event::{Event, Observer};
 use crate::warning::{Warning, WarningKind};
 
-/// Warnings, one of each kind: a network of four hundred operators on a full disk has one problem, not four hundred.
+/// The warnings of a build, one of each kind: a network of four hundred operators on a full disk has one problem, not
+/// four hundred.
 ///
-/// The observer gets none before [`report`](Self::report) is called: it may call the engine, which cannot answer while it
-/// opens its runtime.
+/// The observer gets no warning before [`report`](Self::report) is called: the observer may call the engine, which
+/// cannot answer while it opens its runtime.
 pub(crate) struct WarningLog {
     logged: Mutex<Records>,
     observer: Option<Arc<Observer>>,
@@ -20,13 +21,13 @@ pub(crate) struct WarningLog {
 
 #[derive(Default)]
 struct Records {
-    /// Each with the number of further ones of its kind.
+    /// The warnings, each with the number of further warnings of the same kind.
     warnings: Vec<(Warning, usize)>,
-    /// Each is reported when it is added.
+    /// Whether each warning is reported when it is added.
     is_reporting: bool,
 }
 
-/// Warnings of a backend, each text reported once by all builds of an engine.
+/// The warnings of a backend. Each text is reported once by all builds of an engine.
 #[derive(Default)]
 pub(crate) struct BackendWarnings {
     state: Mutex<Texts>,
@@ -35,7 +36,7 @@ pub(crate) struct BackendWarnings {
 #[derive(Default)]
 struct Texts {
     known: BTreeSet<String>,
-    /// Those of calls outside of a build, for the next build to report.
+    /// The warnings of calls outside of a build, which the next build reports.
     pending: Vec<String>,
 }
 
@@ -45,7 +46,7 @@ impl BackendWarnings {
     }
 }
 
-/// Keeps what a backend warns of outside of a build.
+/// Keeps the warnings of a backend outside of a build.
 impl Diagnostics for BackendWarnings {
     fn warn(&self, text: String) {
         let mut state = self.state();
@@ -55,7 +56,7 @@ impl Diagnostics for BackendWarnings {
     }
 }
 
-/// Reports what a backend warns of during a build.
+/// Reports the warnings of a backend during a build.
 impl Diagnostics for WarningLog {
     fn warn(&self, text: String) {
         if self.backend.state().known.insert(text.clone()) {
@@ -69,7 +70,7 @@ impl WarningLog {
         Self { logged: Mutex::default(), observer, backend }
     }
 
-    /// Reports all warnings to the observer: those so far, and each from now on.
+    /// Reports all warnings to the observer: the existing ones now, and each later one when it is added.
     pub(crate) fn report(&self) {
         let mut logged = self.logged();
         logged.is_reporting = true;
@@ -78,20 +79,20 @@ impl WarningLog {
         so_far.iter().for_each(|warning| self.notify(warning.kind, &warning.text));
     }
 
-    /// Reports what the backend warned of before this build.
+    /// Reports the warnings that the backend emitted before this build.
     pub(crate) fn warn_pending(&self) {
         let pending = std::mem::take(&mut self.backend.state().pending);
         self.warn_each(WarningKind::Backend, &pending);
     }
 
-    /// Reports each of `texts`: they have one cause, and each is to be mended by itself.
+    /// Reports each of `texts`, although they are of one kind: each needs a fix of its own.
     pub(crate) fn warn_each(&self, kind: WarningKind, texts: &[String]) {
         for text in texts {
             self.push(self.logged(), kind, text);
         }
     }
 
-    /// Reports `text`, unless a warning of this kind was reported before; then it is counted.
+    /// Reports `text`, unless a warning of this kind was reported before; in that case it is only counted.
     pub(crate) fn warn_once(&self, kind: WarningKind, text: &str) {
         let mut logged = self.logged();
         if let Some((known, more)) = logged.warnings.iter_mut().find(|(known, _)| known.kind == kind) {
@@ -101,7 +102,8 @@ impl WarningLog {
         self.push(logged, kind, text);
     }
 
-    /// Adds a warning. `logged` is locked since it was searched: two threads may report the same.
+    /// Adds a warning. The caller holds `logged` locked from the search on, since two threads may report the same
+    /// warning.
     fn push(&self, mut logged: MutexGuard<'_, Records>, kind: WarningKind, text: &str) {
         logged.warnings.push((Warning { kind, text: text.to_owned() }, 0));
         let is_reporting = logged.is_reporting;
@@ -117,7 +119,7 @@ impl WarningLog {
         }
     }
 
-    /// All warnings.
+    /// Returns all warnings, with the numbers of further ones of the same kind.
     pub(crate) fn all(&self) -> Vec<Warning> {
         let warning = |(warning, more): &(Warning, usize)| match more {
             0 => warning.clone(),

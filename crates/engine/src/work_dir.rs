@@ -7,14 +7,14 @@
 //!   costs                     compile times, see `schedule::compile_times`
 //!   slots/                    job tokens, see `schedule::job_tokens`
 //!   groups/                   builds that replace entries of a store, see `schedule::force_group`
-//!   probe-<pid>-<n>/          a toolchain's probe, as `opkeep_process::ProbeDir` makes them, with a lock as below
+//!   probe-<pid>-<n>/          a probe of a toolchain, made by `opkeep_process::ProbeDir`, with a lock as below
 //!   work-<pid>-<n>/           one compile's directory, empty when it begins
-//!   work-<pid>-<n>.lock       locked while its owner lives; a later process removes both of one that was killed
+//!   work-<pid>-<n>.lock       locked while its owner runs; later processes remove a stale lock and its directory
 //!   failed/<kernel>-<pid>/    source and output of compiles that failed, the latest 32
 //! ```
 //!
-//! They are not in the store, so that a store on a full or read-only disk costs nothing but the keeping of kernels. The digests
-//! of files, job tokens and compile times are here too: they belong to a machine.
+//! These directories are not in the store: with a store on a full or read-only disk, a build only stores no kernels.
+//! The digests of files, job tokens and compile times are here, too, since they belong to one machine.
 
 use std::fs::File;
 use std::io;
@@ -26,25 +26,26 @@ use opkeep_fs::{FileStat, Fs, NotPrivate, private_dir, private_user_dir};
 
 use crate::schedule::force_group;
 
-/// A directory younger than this may be created and not locked yet.
+/// The age from which unlocked directories are stale: a younger one may be created and not locked yet.
 const SETTLED: Duration = Duration::from_secs(60);
 const GROUPS: &str = "groups";
 const KEPT_FAILURES: usize = 32;
-/// Of each, the smallest files up to so many bytes are kept: the source and the log, and not a file that filled the disk.
+/// The maximum number of bytes kept of a failed compile. The smallest files are kept: the source and the log, and not a
+/// file that filled the disk.
 const KEPT_BYTES: u64 = 4 << 20;
 
 /// The directories in which compilers work.
 #[derive(Debug)]
 pub(crate) struct WorkDirs {
     dir: PathBuf,
-    // Held for its removal, if this user's directory could not be used.
+    /// The directory in use if this user's directory cannot be used; removed when dropped.
     temporary: Option<tempfile::TempDir>,
     /// The reason why this user's directory cannot be used.
     refused: Option<NotPrivate>,
 }
 
 impl WorkDirs {
-    /// This user's directory in `base`; if that cannot be used, one for this process alone.
+    /// Opens this user's directory in `base`; if it cannot be used, creates one for this process alone.
     pub(crate) fn open(base: &Path) -> io::Result<Self> {
         let refused = match private_user_dir(base) {
             Ok(dir) => {
@@ -58,7 +59,7 @@ impl WorkDirs {
         Ok(Self { dir: temporary.path().to_owned(), temporary: Some(temporary), refused })
     }
 
-    /// The warning that this user's directory cannot be used, with the consequences.
+    /// Returns the warning that this user's directory cannot be used, with the consequences.
     pub(crate) fn warning(&self) -> Option<String> {
         let why = self.refused.as_ref()?;
         Some(format!(
@@ -97,7 +98,7 @@ impl WorkDirs {
         private_dir(&dir).map(|()| dir)
     }
 
-    /// A new, empty directory.
+    /// Creates a new, empty directory.
     pub(crate) fn create(&self) -> io::Result<WorkDir> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let mut made_anew = false;
@@ -111,7 +112,7 @@ impl WorkDirs {
                     Fs::new().create_dir(&dir, 0o700)?;
                     return Ok(WorkDir { dir, lock, file });
                 }
-                // Left by an earlier process with the same id.
+                // An earlier process with the same id left the lock file.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 // The directory may have been deleted since it was opened.
                 Err(error) if error.kind() == io::ErrorKind::NotFound && !made_anew => {
@@ -123,7 +124,7 @@ impl WorkDirs {
         }
     }
 
-    /// Keeps the files of a failed compile, and returns their path; a temporary directory keeps nothing.
+    /// Keeps the files of a failed compile, and returns their directory. Keeps nothing in a temporary directory.
     pub(crate) fn keep_failed(&self, work_dir: &WorkDir, kernel: &str) -> Option<PathBuf> {
         if self.temporary.is_some() || Fs::new().list(&work_dir.dir).unwrap_or_default().is_empty() {
             return None;
@@ -136,7 +137,7 @@ impl WorkDirs {
         kept.sort_by_key(|(_, found)| found.state.mtime);
         let (ours, others): (Vec<_>, Vec<_>) =
             kept.into_iter().partition(|(path, _)| path.to_string_lossy().ends_with(&own));
-        // Files that a message names stay.
+        // The files of this process stay, since its messages name them.
         if ours.len() >= KEPT_FAILURES {
             return None;
         }
@@ -176,7 +177,7 @@ impl WorkDirs {
 pub(crate) struct WorkDir {
     dir: PathBuf,
     lock: PathBuf,
-    /// Locked.
+    /// The lock file, locked.
     file: File,
 }
 
@@ -190,7 +191,7 @@ impl Drop for WorkDir {
     fn drop(&mut self) {
         let _ = Fs::new().remove_tree(&self.dir);
         let _ = Fs::new().remove(&self.lock);
-        // If it could not be removed: a child that was forked meanwhile has it open, too.
+        // Unlocked explicitly, in case the file could not be removed: a forked child may have it open, too.
         let _ = self.file.unlock();
     }
 }

@@ -1,4 +1,4 @@
-//! Why each kernel would be a hit or a miss, without building any.
+//! The reasons why kernels would be hits or misses, without a build.
 
 pub(crate) mod nearest;
 
@@ -21,19 +21,20 @@ use nearest::{NearestEntry, NearestSearch};
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Explanation {
-    /// The kernel's name; if the backend refuses it, the name of its first request.
+    /// The kernel's name; if the backend refuses the job, the name of the first request for it.
     pub name: String,
-    /// Its key, if the backend accepts it.
+    /// The kernel's key, if the backend accepts the job.
     pub key: Option<Key>,
-    /// The types of its operators, joined.
+    /// The types of the kernel's operators, joined.
     pub op_type: String,
-    /// The names of its requests.
+    /// The names of the requests for the kernel.
     pub requested_by: Vec<String>,
-    /// Hit or miss, and why.
+    /// Whether the kernel is a hit or a miss, with the reason.
     pub status: CacheStatus,
-    /// The imported kernel that is the hit, or that would be one if imported kernels were [trusted](crate::Config::trust_imported).
+    /// The provenance of the imported kernel that is the hit, or that would be one if imported kernels were
+    /// [trusted](crate::Config::trust_imported).
     pub imported: Option<Provenance>,
-    /// Why an imported kernel of the same job cannot be used.
+    /// The reason why an imported kernel of the same job cannot be used.
     pub imported_problem: Option<String>,
 }
 
@@ -41,18 +42,18 @@ pub struct Explanation {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum CacheStatus {
-    /// It is in the store.
+    /// The kernel is in the store.
     Hit,
-    /// It would be compiled.
+    /// The kernel would be compiled.
     Miss {
-        /// Why it is not taken.
+        /// The reason why the kernel is not taken from the store.
         why: String,
-        /// The stored kernel of the same operators that differs least, if the store has no entry for this one.
+        /// The stored kernel of the same operators that differs least, if the store has no entry for the missing one.
         nearest: Option<Box<NearestEntry>>,
     },
-    /// It has debug options: it would be compiled, and not kept.
+    /// The kernel has debug options: it would be compiled, and not stored.
     Bypassed,
-    /// The backend does not compile it.
+    /// The backend refuses the job.
     Unsupported(Arc<KernelError>),
 }
 
@@ -74,7 +75,7 @@ impl Engine {
     }
 }
 
-/// The stored kernels of each target of a plan, or why there are none.
+/// The part of the store for each target of a plan, or the reason why it cannot be used.
 struct StoreTargets<'a> {
     setup: &'a Setup,
     targets: BTreeMap<String, Result<TargetStore, String>>,
@@ -131,7 +132,7 @@ impl<'a> StoreTargets<'a> {
         }
     }
 
-    /// Whether the compiled kernel is damaged: a build compiles it again.
+    /// Whether a build compiles the kernel again because the stored one is damaged.
     fn is_made_again(&self, planned: &PlannedKernel<'_>, store: &TargetStore) -> bool {
         let is_damaged =
             |keyed: &KeyedKernel| matches!(store.peek(keyed.key.digest()), Lookup::Miss(Miss::Damaged(_)));

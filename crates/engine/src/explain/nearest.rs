@@ -13,34 +13,35 @@ use opkeep_store::{Entry, Lookup, TargetStore};
 
 use crate::plan::{KeyedKernel, PlannedKernel};
 
-/// A longer text of a difference is truncated.
+/// The maximum number of bytes of a difference's text.
 const SHOWN_BYTES: usize = 160;
 
 /// A stored kernel, and its differences from a missing one.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct NearestEntry {
-    /// Its name.
+    /// The stored kernel's name.
     pub name: String,
     /// Differences in the job.
     pub job: Diff,
     /// Differences in the resolved spec.
     pub spec: Diff,
-    /// Which parts of the toolchain changed.
+    /// The parts of the toolchain that changed.
     pub toolchain: Vec<PartChange>,
-    /// Which parts of the operator's own sources changed.
+    /// The parts of the operator's own sources that changed.
     pub op_sources: Vec<PartChange>,
 }
 
 impl NearestEntry {
-    /// The number of differences.
+    /// Returns the number of differences.
     pub fn distance(&self) -> usize {
         let Self { name: _, job, spec, toolchain, op_sources } = self;
         job.changes.len() + spec.changes.len() + toolchain.len() + op_sources.len()
     }
 
-    /// Orders kernels by their number of differences, then by how much longer or shorter the changed values are: `[3, 5]` is
-    /// nearer to `[3, 7]` than `[3]` is. The name decides between equals, so that the order of the search does not.
+    /// Returns the order of kernels: by their number of differences, then by how much longer or shorter the changed
+    /// values are (`[3, 5]` is nearer to `[3, 7]` than `[3]` is), then by name, so that the result does not depend on
+    /// the order of the search.
     fn rank(&self) -> (usize, usize, &str) {
         let changes = self.job.changes.iter().chain(&self.spec.changes);
         let lengths = changes.map(|change| change.old.len().abs_diff(change.new.len()));
@@ -49,7 +50,7 @@ impl NearestEntry {
 }
 
 impl fmt::Display for NearestEntry {
-    /// The first difference, and how many more there are.
+    /// Writes the first difference, and the number of further ones.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, job, spec, toolchain, op_sources } = self;
         let fields = job.changes.iter().chain(&spec.changes).map(ToString::to_string);
@@ -68,7 +69,7 @@ impl fmt::Display for NearestEntry {
     }
 }
 
-/// Missing kernels of one target, each with the nearest entry so far.
+/// A search for stored kernels near to the missing kernels of one target, with the nearest entries so far.
 pub(crate) struct NearestSearch<'a> {
     store: &'a TargetStore,
     missing: Vec<MissingKernel<'a>>,
@@ -76,7 +77,7 @@ pub(crate) struct NearestSearch<'a> {
 }
 
 struct MissingKernel<'a> {
-    /// The caller's number for it.
+    /// The caller's number for the kernel.
     id: usize,
     job: &'a Job,
     keyed: &'a KeyedKernel,
@@ -99,7 +100,8 @@ impl<'a> NearestSearch<'a> {
         self.missing.is_empty()
     }
 
-    /// Compares every entry of the target, while `ensure_running` returns true. Unreadable entries are left out.
+    /// Compares every entry of the target with the missing kernels, while `ensure_running` returns true. Unreadable
+    /// entries are skipped.
     pub(crate) fn run(&mut self, ensure_running: impl Fn() -> bool) {
         let store = self.store;
         for first in 0..=u8::MAX {
@@ -133,13 +135,13 @@ impl<'a> NearestSearch<'a> {
         Some(())
     }
 
-    /// The results.
+    /// Returns the nearest entries that were found, each with the caller's number for the missing kernel.
     pub(crate) fn found(self) -> impl Iterator<Item = (usize, NearestEntry)> + use<'a> {
         self.missing.into_iter().filter_map(|missing| Some((missing.id, missing.nearest?)))
     }
 }
 
-/// The differences of a missing kernel from a stored one.
+/// Returns the differences of a missing kernel from a stored one.
 fn difference(header: &Header, stored: &Job, missing: &MissingKernel<'_>) -> NearestEntry {
     let Header { name, target, options, toolchain, op_sources, .. } = header;
     let spec = ResolvedSpec { target: target.clone(), options: options.clone(), debug: false };
@@ -153,7 +155,8 @@ fn difference(header: &Header, stored: &Job, missing: &MissingKernel<'_>) -> Nea
     }
 }
 
-/// Searches while `work` runs, at most for `limit`.
+/// Runs `work` and searches at the same time, at most for `limit`. Returns the result of `work`, and the nearest
+/// entries by the callers' numbers.
 pub(crate) fn search_while<T>(
     mut searches: Vec<NearestSearch<'_>>,
     limit: Duration,

@@ -1,14 +1,14 @@
 //! The kernels of a process, kept for repeated requests.
 //!
-//! Two maps: a request leads to a key, and the key to a kernel or to its error. The first is what makes
-//! a second request cheap: no key is computed and no file is looked at. It holds for [`FRESH`] only: then the key is
-//! computed again, so that a replaced compiler is noticed.
+//! There are two maps: from requests to keys, and from keys to kernels or their errors. The first map makes a second
+//! request cheap: no key is computed and no file is read. An item of this map is valid for [`FRESH`] only; then the key
+//! is computed again, so that a replaced compiler is noticed.
 //!
-//! Kernels are kept up to a number of bytes; the least recently used are dropped. Of several threads that request one kernel
-//! one builds it. If that thread panics or is cancelled, the others try. A remembered kernel is written to the view again if
-//! its operator, or the framework's name for it, got another kernel since (`PlacementCache`). The view's lock is waited for
-//! once if its holder keeps it beyond the wait timeout; after that it is only tried, until another holder takes it
-//! (`ContendedLock`).
+//! Kernels are kept up to a number of bytes; the least recently used are dropped. If several threads request one
+//! kernel, one of them builds it; if that thread panics or is cancelled, the others try. A remembered kernel is written
+//! to the view again if another kernel has been written since for its operator or under the framework's name for it
+//! (`PlacementCache`). If the holder of the view's lock keeps it beyond the wait timeout, the wait is not repeated:
+//! later requests only try the lock, until another holder takes it (`ContendedLock`).
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -25,31 +25,31 @@ use opkeep_fs::{FileClock, unix};
 use crate::memory::size;
 use crate::{KernelError, Outcome, Request};
 
-/// How long the toolchain counts as unchanged.
+/// The time for which the toolchain counts as unchanged.
 const FRESH: Duration = Duration::from_secs(2);
-/// The bytes that a remembered kernel takes besides its own, estimated.
+/// The estimated number of bytes that a remembered kernel takes in addition to its content.
 const OVERHEAD: usize = 2048;
 
 /// A kernel that can be used.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct BuiltKernel {
-    /// Its name.
+    /// The kernel's name.
     pub name: String,
-    /// Its key.
+    /// The kernel's key.
     pub key: Key,
     /// The kernel.
     pub artifact: Arc<Artifact>,
-    /// The outcome of its first request.
+    /// The outcome of the first request for the kernel.
     pub outcome: Outcome,
-    /// The SHA-256 of its `.o` and of its `.json`.
+    /// The SHA-256 digests of the object and of the `.json`.
     pub(crate) digests: (Digest, Digest),
 }
 
 /// The answer to a request.
 pub(crate) type KernelResult = Result<Arc<BuiltKernel>, Arc<KernelError>>;
 
-/// Kernels by request, up to a number of bytes; the least recently used are dropped.
+/// A cache of kernels by request, up to a number of bytes; the least recently used are dropped.
 pub(crate) struct MemoryCache {
     limit: usize,
     hasher: RandomState,
@@ -61,10 +61,10 @@ pub(crate) struct MemoryCache {
 
 #[derive(Default)]
 struct Known {
-    /// By the hash of the request; different requests may share it.
+    /// The requests, by hash; different requests may have the same hash.
     asked: HashMap<u64, Vec<Asked>, RandomState>,
     kernels: HashMap<Key, Slot, RandomState>,
-    /// The bytes of all kernels and requests.
+    /// The number of bytes of all kernels and requests.
     bytes: usize,
 }
 
@@ -73,27 +73,27 @@ struct Asked {
     job: Job,
     spec: BuildSpec,
     key: Key,
-    /// The bytes that remembering it takes.
+    /// The number of bytes that the remembered request takes.
     bytes: usize,
-    /// When the key was computed, in milliseconds since 1970.
+    /// The time at which the key was computed, in milliseconds since 1970.
     at: AtomicU64,
 }
 
 enum Slot {
     Known {
         answer: KernelResult,
-        /// The bytes of the kernel and of its requests.
+        /// The number of bytes of the kernel and of its requests.
         bytes: usize,
         used: AtomicU64,
     },
-    /// A thread builds it.
+    /// A thread builds the kernel.
     InFlight(Arc<Pending>),
 }
 
 /// A kernel that a thread builds and others wait for.
 #[derive(Default)]
 struct Pending {
-    /// `None` while it is being built.
+    /// The result; `None` while the kernel is being built.
     completed: Mutex<Option<Completed>>,
     changed: Condvar,
 }
@@ -101,20 +101,20 @@ struct Pending {
 #[derive(Clone)]
 enum Completed {
     Answer(KernelResult),
-    /// The thread was cancelled or panicked, or its error may not occur the next time.
+    /// There is no answer: the thread was cancelled or panicked, or its error may not occur the next time.
     Nothing,
 }
 
 /// The result of a look-up.
 pub(crate) enum MemoryLookup<'a> {
     Known(KernelResult),
-    /// No thread builds it: the caller does.
+    /// No thread builds the kernel: the caller must build it.
     Build(InFlight<'a>),
-    /// Another thread failed to build it, or the caller was cancelled.
+    /// There is no answer: another thread failed to build the kernel, or the caller was cancelled.
     Again,
 }
 
-/// The duty to build a kernel. If it is dropped, with or without a panic, a waiter builds the kernel.
+/// The duty to build a kernel. If the duty is dropped, with or without a panic, a waiter builds the kernel.
 pub(crate) struct InFlight<'a> {
     memory: &'a MemoryCache,
     key: Key,
@@ -132,7 +132,7 @@ impl MemoryCache {
         }
     }
 
-    /// The answer to a request that was made before and whose key was computed a moment ago.
+    /// Returns the answer to a request that was made before, if its key was computed less than [`FRESH`] ago.
     pub(crate) fn get(&self, request: &Request) -> Option<KernelResult> {
         let hash = self.hash(request);
         let known = self.read();
@@ -170,7 +170,8 @@ impl MemoryCache {
         }
     }
 
-    /// The answer for `key`, or the duty to build it. If another thread builds it, waits for that result.
+    /// Returns the answer for `key`, or the duty to build the kernel. If another thread builds the kernel, waits for
+    /// the result.
     pub(crate) fn get_or_reserve(&self, key: Key, cancelled: &dyn Fn() -> bool) -> MemoryLookup<'_> {
         if let Some(answer) = self.answer(&self.read(), &key) {
             return MemoryLookup::Known(answer);
@@ -209,8 +210,8 @@ impl MemoryCache {
         Some(answer.clone())
     }
 
-    /// A hash of the fields in which most requests differ. Hashing all fields would take longer than the rest of a look-up; the
-    /// others are compared.
+    /// Returns a hash of the fields in which most requests differ. Hashing all fields would take longer than the rest
+    /// of a look-up; requests with the same hash are compared.
     fn hash(&self, request: &Request) -> u64 {
         let mut hasher = self.hasher.build_hasher();
         for op in &request.descriptor.job.ops {
@@ -284,7 +285,7 @@ impl Known {
 }
 
 impl InFlight<'_> {
-    /// Completes it: waiters and later requests get the same answer.
+    /// Completes the build: waiters and later requests get the same answer.
     pub(crate) fn complete(self, answer: KernelResult) {
         let bytes = OVERHEAD + answer.as_ref().map(|built| bytes(&built.artifact)).unwrap_or_default();
         let used = self.memory.uses.fetch_add(1, Ordering::Relaxed).into();
@@ -316,7 +317,7 @@ impl Pending {
         self.changed.notify_all();
     }
 
-    /// Waits for the result; `None` if the caller is cancelled.
+    /// Waits for the result. Returns `None` if the caller is cancelled first.
     fn wait(&self, cancelled: &dyn Fn() -> bool) -> Option<Completed> {
         let mut completed = self.completed();
         while completed.is_none() && !cancelled() {
@@ -332,7 +333,7 @@ impl Pending {
     }
 }
 
-/// The bytes of a kernel in memory.
+/// Returns the number of bytes of a kernel in memory.
 fn bytes(artifact: &Artifact) -> usize {
     let Artifact { metadata, object, extra } = artifact;
     metadata.len() + object.len() + extra.iter().map(|member| member.bytes.len()).sum::<usize>()

@@ -23,14 +23,14 @@ use crate::{BuildError, Engine, KernelError, Outcome, Request};
 const PAUSE: Duration = Duration::from_millis(10);
 
 impl Engine {
-    /// The kernel of `request`: from memory, from the cache, or compiled as [`build`](Self::build) does. For frameworks that
-    /// request their operators one by one.
+    /// Returns the kernel of `request`: from memory, from the cache, or compiled as by [`build`](Self::build). For
+    /// frameworks that request their operators one by one.
     ///
-    /// Of several threads that request the same kernel one builds it. Repeated requests are answered from memory, also with
-    /// failures that would repeat, until the memory is full
-    /// ([`Config::memory_bytes`](crate::Config::memory_bytes)) or [`reset`](Self::reset) is called. A toolchain that changes is noticed within two
-    /// seconds. Events are sent for kernels that are not in memory. The store's limits and the view hold as for
-    /// [`build`](Self::build). Kernels with debug options are compiled each time.
+    /// If several threads request the same kernel, one of them builds it. Repeated requests are answered from memory,
+    /// also with failures that would repeat, until the memory is full
+    /// ([`Config::memory_bytes`](crate::Config::memory_bytes)) or [`reset`](Self::reset) is called. A changed toolchain
+    /// is noticed within two seconds. Events are sent for kernels that are not in memory. The store's limits and the
+    /// view apply as in [`build`](Self::build). Kernels with debug options are compiled each time.
     ///
     /// # Errors
     /// The kernel cannot be built.
@@ -45,7 +45,7 @@ impl Engine {
             .map_err(KernelError::from)?;
         runtime.memo.save();
         let keyed = match &plan.kernels[0].state {
-            // A framework may have compiled it.
+            // A framework may have compiled the kernel.
             KeyState::Refused(_) if self.state.setup.config.trust_imported => {
                 return self.make_one(&runtime, requests, &plan).0;
             }
@@ -76,16 +76,17 @@ impl Engine {
         }
     }
 
-    /// Clears the memory of [`get_or_build`](Self::get_or_build): it opens the store anew, looks kernels up again, and retries
-    /// failed ones; with [`CacheMode::Force`](crate::CacheMode::Force) everything is compiled once more.
+    /// Clears the memory of [`get_or_build`](Self::get_or_build). The next request opens the store anew, later requests
+    /// look kernels up again, and failed ones are retried; with [`CacheMode::Force`](crate::CacheMode::Force) each
+    /// kernel is compiled once more.
     pub fn reset(&self) {
         self.state.memory.clear();
         self.state.shared_runtime.close();
         self.state.placements.clear();
     }
 
-    /// The cache that [`get_or_build`](Self::get_or_build) uses, opened by the first of these calls.
-    /// [`build`](Self::build) opens one of its own each time.
+    /// Returns the cache that [`get_or_build`](Self::get_or_build) uses. The first call of either function opens it.
+    /// [`build`](Self::build) opens a cache of its own each time.
     ///
     /// # Errors
     /// The cache cannot be used as its mode requires.
@@ -153,7 +154,7 @@ impl Engine {
 
     fn place(&self, runtime: &Runtime, requests: &[Request], plan: &BuildPlan<'_>, report: &KernelReport) {
         let Some(setting) = self.state.setup.config.view.clone() else { return };
-        // A contended lock is not waited for again, and was reported.
+        // There is no second wait for a contended lock, which was reported before.
         let contended = self.state.contended.is_known();
         let lock_timeout = if contended { Duration::ZERO } else { self.state.view_lock_timeout };
         let placed = self.state.placements.place(&requests[0], report.key, || {
@@ -200,7 +201,7 @@ fn answer(report: KernelReport) -> (KernelResult, bool) {
             let repeats = error.would_repeat();
             (Err(error), repeats)
         }
-        // A report has one of the two.
+        // This does not occur: a report has a kernel or an error.
         (None, None) => (Err(Arc::new(KernelError::Cancelled)), false),
     }
 }

@@ -4,10 +4,10 @@ use std::hash::{Hash, Hasher};
 
 use opkeep_descriptor::{Arg, BuildSpec, Data, Input, Job, Op, Tensor};
 
-/// The bytes that an option or an unknown field takes besides its text: its place in a map.
+/// The number of bytes that an option or an attribute takes in addition to its text, for its place in a map.
 const PLACE: usize = 64;
 
-/// The bytes of a job and a spec: of their structures, and of all the text and all the numbers in them.
+/// Returns the number of bytes of a job and a spec: of their structures, and of all texts and numbers in them.
 pub(crate) fn of(job: &Job, spec: &BuildSpec) -> usize {
     let mut content = ByteCount::default();
     (job, spec).hash(&mut content);

@@ -1,4 +1,4 @@
-//! Whole networks: the requests of a graph, and running it.
+//! Whole networks: the requests of a graph, and runs of the network.
 
 pub(crate) mod requests;
 pub(crate) mod session;

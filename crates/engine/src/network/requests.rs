@@ -13,11 +13,11 @@ use crate::{BuildError, BuildReport, Engine, FileDigestCache, Request};
 pub struct BuiltNetwork {
     /// The network as the backend rewrote it.
     pub graph: Graph,
-    /// Its kernels; operator `i` of the report is node `i` of the graph.
+    /// The report of the build; request `i` of the report is node `i` of the graph.
     pub report: BuildReport,
 }
 
-/// One request for each node of `graph`, in order.
+/// Returns one request for each node of `graph`, in order.
 pub fn requests(graph: &Graph, spec: &BuildSpec) -> Vec<Request> {
     let request = |(name, job)| {
         let envelope =
@@ -28,10 +28,10 @@ pub fn requests(graph: &Graph, spec: &BuildSpec) -> Vec<Request> {
 }
 
 impl Engine {
-    /// The network as it is built for `spec`, rewritten by the backend.
+    /// Returns the network that is built for `spec`: `graph`, rewritten by the backend.
     ///
     /// # Errors
-    /// A network or an option that the target cannot have.
+    /// The target does not support the network or an option.
     pub fn prepare(&self, graph: Graph, spec: &BuildSpec) -> Result<Graph, BuildError> {
         let (memo, setup) = (FileDigestCache::default(), &self.state.setup);
         let cx = Context::new(&memo, &self.cancel, &*setup.backend_warnings);
@@ -42,7 +42,7 @@ impl Engine {
     /// Builds every operator of `graph` for `spec`.
     ///
     /// # Errors
-    /// Nothing could be built at all. A kernel that fails is in the report.
+    /// No kernel could be built at all. The failure of a single kernel is in the report.
     pub fn build_network(&self, graph: Graph, spec: &BuildSpec) -> Result<BuiltNetwork, BuildError> {
         let graph = self.prepare(graph, spec)?;
         let report = self.build(&requests(&graph, spec))?;
@@ -51,10 +51,10 @@ impl Engine {
 }
 
 impl BuiltNetwork {
-    /// Loads the network, to be run.
+    /// Loads the network, so that it can be run.
     ///
     /// # Errors
-    /// A kernel that was not built or cannot be loaded, or a constant that cannot be read.
+    /// A kernel was not built or cannot be loaded, or a constant cannot be read.
     pub fn load(&self, loader: &dyn Loader) -> Result<Session<'_>, RunError> {
         Session::new(&self.graph, &self.report, loader)
     }

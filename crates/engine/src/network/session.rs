@@ -1,4 +1,4 @@
-//! A run of a network whose kernels are built.
+//! Runs of a network whose kernels are built.
 
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use crate::BuildReport;
 
-/// Why a network could not be run.
+/// The reason why a network could not be run.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum RunError {
@@ -27,9 +27,9 @@ pub enum RunError {
         "the report is of a build of {found} operators, and the network has {expected}; build this network"
     )]
     Report {
-        /// Nodes of the network.
+        /// The number of nodes of the network.
         expected: usize,
-        /// Operators of the report.
+        /// The number of operators in the report.
         found: usize,
     },
     /// A kernel cannot be loaded, or does not take its buffers.
@@ -40,32 +40,32 @@ pub enum RunError {
         /// The backend's error.
         source: Box<BackendError>,
     },
-    /// The elements of a constant cannot be had.
+    /// The elements of a constant cannot be read.
     #[error("constant {shape:?} of {dtype}: {source}")]
     Constant {
-        /// Its element type.
+        /// The constant's element type.
         dtype: String,
-        /// Its shape.
+        /// The constant's shape.
         shape: Vec<i64>,
-        /// Why not.
+        /// The reason.
         source: std::io::Error,
     },
-    /// Inputs that are not the network's.
+    /// The inputs do not fit the network.
     #[error("input {what}: expected {expected}, found {found}")]
     Input {
-        /// Which, and which of its properties.
+        /// The input, and the property that does not fit.
         what: String,
         /// The value that the network takes.
         expected: String,
         /// The given value.
         found: String,
     },
-    /// There is not enough memory.
+    /// There is not enough memory for a tensor.
     #[error("there is no memory for a tensor {shape:?} of {dtype}")]
     Memory {
-        /// Its element type.
+        /// The tensor's element type.
         dtype: String,
-        /// Its shape.
+        /// The tensor's shape.
         shape: Vec<i64>,
     },
     /// The run was cancelled.
@@ -73,33 +73,33 @@ pub enum RunError {
     Cancelled,
 }
 
-/// A node that has run.
+/// The time that a node of a network took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NodeTiming {
-    /// Its index in [`Graph::nodes`].
+    /// The node's index in [`Graph::nodes`].
     pub node: usize,
-    /// How long its kernel took.
+    /// The time that the node's kernel took.
     pub elapsed: Duration,
 }
 
-/// A network that is loaded: its kernels and constants are in memory.
+/// A loaded network: its kernels and constants are in memory.
 pub struct Session<'a> {
     graph: &'a Graph,
     kernels: Vec<Box<dyn LoadedKernel>>,
-    /// The kernel of each node.
+    /// The kernel of each node: an index into `kernels`.
     kernel_of: Vec<usize>,
-    /// The elements of constants, by tensor.
+    /// The elements of each tensor that is a constant and is read, by the tensor's index.
     constants: Vec<Option<Buffer>>,
-    /// How often each tensor is read, by nodes or as an output. A read of a view counts for the tensor under it.
+    /// The number of reads of each tensor, by nodes and as an output. A read of a view counts for the tensor under it.
     reads: Vec<usize>,
 }
 
 impl<'a> Session<'a> {
-    /// Loads `graph`, whose nodes were the operators of the build that `report` is of.
+    /// Loads `graph`. `report` must be of a build whose requests were the nodes of `graph`.
     ///
     /// # Errors
-    /// A kernel that was not built or cannot be loaded, or a constant that cannot be read.
+    /// A kernel was not built or cannot be loaded, or a constant cannot be read.
     pub fn new(graph: &'a Graph, report: &BuildReport, loader: &dyn Loader) -> Result<Self, RunError> {
         let mut loaded: Vec<Option<usize>> = vec![None; report.kernels.len()];
         let (mut kernels, mut kernel_of) = (Vec::new(), Vec::new());
@@ -152,11 +152,11 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Runs the network once on up to `threads` threads, and gives its outputs in order. `inputs` are the elements of
+    /// Runs the network once on up to `threads` threads, and returns its outputs in order. `inputs` are the elements of
     /// the graph's inputs, dense and row-major; `done` is called for each node that has run.
     ///
     /// # Errors
-    /// Inputs that do not fit, or too little memory.
+    /// The inputs do not fit, a kernel fails, there is too little memory, or the run is cancelled.
     pub fn run(
         &self,
         inputs: &[&[u8]],
@@ -185,7 +185,7 @@ impl<'a> Session<'a> {
         self.graph.outputs().iter().map(|(_, id)| memory.output(*id)).collect()
     }
 
-    /// Copies the graph's inputs, after checking their number and sizes.
+    /// Checks the number and the sizes of the graph's inputs, and copies the inputs.
     fn inputs(&self, given: &[&[u8]]) -> Result<Vec<(TensorId, Buffer)>, RunError> {
         let expected = self.graph.inputs();
         if given.len() != expected.len() {
@@ -212,9 +212,9 @@ impl<'a> Session<'a> {
 /// The tensors of one run. The memory of a tensor is reused after its last read.
 struct TensorMemory<'s, 'a> {
     session: &'s Session<'a>,
-    /// The elements of tensors that are not constant, until their last read.
+    /// The elements of each tensor that is not constant, until the last read, by the tensor's index.
     live: Vec<Option<Buffer>>,
-    /// How many reads of each tensor remain.
+    /// The number of remaining reads of each tensor.
     reads: Vec<usize>,
     free: Vec<Buffer>,
 }
@@ -227,10 +227,10 @@ impl<'s, 'a> TensorMemory<'s, 'a> {
         memory
     }
 
-    /// Memory for a tensor that is about to be computed.
+    /// Returns memory for a tensor that is about to be computed.
     fn take(&mut self, id: TensorId) -> Result<Buffer, RunError> {
         let bytes = size(self.session.graph, id)?;
-        // The smallest that fits, and none that would waste more than half of itself.
+        // The smallest free buffer that fits, unless more than half of it would stay unused.
         let most = bytes.max(4096).saturating_mul(2);
         let fits = |buffer: &Buffer| (bytes..=most).contains(&buffer.capacity());
         let free = self.free.iter().enumerate().filter(|(_, buffer)| fits(buffer));
@@ -247,7 +247,8 @@ impl<'s, 'a> TensorMemory<'s, 'a> {
         }
     }
 
-    /// The elements of a tensor; empty for one that was never computed, which the kernel that reads it refuses.
+    /// Returns the elements of a tensor. They are empty if it was never computed; the kernel that reads it then returns
+    /// an error.
     fn elements(&self, id: TensorId) -> &[u8] {
         let at = self.session.graph.source(id).index();
         let buffer = self.session.constants[at].as_ref().or(self.live[at].as_ref());
@@ -262,7 +263,7 @@ impl<'s, 'a> TensorMemory<'s, 'a> {
         }
     }
 
-    /// The elements of an output, without a copy if this is their last use.
+    /// Returns the elements of an output, without a copy if this is their last use.
     fn output(&mut self, id: TensorId) -> Result<Buffer, RunError> {
         let at = self.session.graph.source(id).index();
         self.reads[at] = self.reads[at].saturating_sub(1);
@@ -286,7 +287,7 @@ fn no_memory(graph: &Graph, id: TensorId) -> RunError {
     RunError::Memory { dtype: tensor.dtype.clone(), shape: tensor.shape.clone() }
 }
 
-/// Bytes of a tensor's elements.
+/// Returns the number of bytes of a tensor's elements.
 fn size(graph: &Graph, id: TensorId) -> Result<usize, RunError> {
     let tensor = graph.tensor(id);
     let element = dtype_bytes(&tensor.dtype).unwrap_or(usize::MAX);

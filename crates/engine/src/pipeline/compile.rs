@@ -1,4 +1,4 @@
-//! The compile of one kernel: in a work directory of its own, validated, published.
+//! The compile of one kernel in a work directory of its own, its validation and its publication.
 
 use std::any::Any;
 use std::io;
@@ -24,10 +24,10 @@ use crate::warning::WarningKind;
 use crate::work_dir::{WorkDir, WorkDirs};
 use crate::{KernelError, Outcome};
 
-/// How long a compile is retried while the process has too many files open.
+/// The maximum time for which a compile is retried while the process has too many open files.
 const STARVED: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(20);
-/// For so long the fingerprint may be taken again after a compile.
+/// The time limit for computing the fingerprints again after a compile.
 const RECHECK: Duration = Duration::from_secs(10);
 
 impl KernelPipeline<'_> {
@@ -56,7 +56,7 @@ impl KernelPipeline<'_> {
         };
         let made = loop {
             match attempt() {
-                // Other compiles and waiters close their files.
+                // A file descriptor becomes free when another compile or a waiter closes a file.
                 Err(error) if error.is_for_want_of_files() && began.elapsed() < STARVED => {
                     self.ensure_running()?;
                     std::thread::sleep(PAUSE);
@@ -78,7 +78,7 @@ impl KernelPipeline<'_> {
         })
     }
 
-    /// Compiles a kernel in `work_dir` and validates it. Returns the digest of its object, too.
+    /// Compiles a kernel in `work_dir` and validates it. Returns the kernel and the digest of its object.
     fn compile_in(
         &self,
         work_dirs: &WorkDirs,
@@ -90,7 +90,7 @@ impl KernelPipeline<'_> {
         let cx = self.runtime.context(self.cancel).with_deadline(deadline);
         let (job, spec, name) = (planned.job, &keyed.spec, &keyed.name);
         let request = CompileRequest { job, spec, name, work_dir: work_dir.dir() };
-        // A panic loses this kernel, not the build: no state that it may have left inconsistent is used.
+        // A panic fails this kernel, not the build: state that the panic may have left inconsistent is not used again.
         let compiled = catch_unwind(AssertUnwindSafe(|| self.setup.backend.compile(&cx, &request)));
         let compiled = compiled.map_err(|panic| KernelError::Panicked {
             kernel: keyed.name.to_string(),
@@ -116,7 +116,8 @@ impl KernelPipeline<'_> {
         Ok((artifact, object_digest))
     }
 
-    /// Validates the artifact as the requested kernel. Returns the digest of its object, which validation computes.
+    /// Checks that the artifact is valid and is the requested kernel. Returns the digest of the object, which
+    /// validation computes.
     pub(crate) fn validate(&self, keyed: &KeyedKernel, artifact: &Artifact) -> Result<Digest, KernelError> {
         let kernel = || keyed.name.to_string();
         let expected = self.expected(&keyed.spec);
@@ -141,7 +142,8 @@ impl KernelPipeline<'_> {
         }
     }
 
-    /// Publishes a compiled kernel. If that fails the kernel is as good, and the cache has warned of it.
+    /// Publishes a compiled kernel. If publishing fails, the kernel can still be used, and the cache has emitted a
+    /// warning.
     pub(crate) fn publish(
         &self,
         planned: &PlannedKernel<'_>,
@@ -165,10 +167,10 @@ impl KernelPipeline<'_> {
         let _ = ticket.publish(&entry.builder());
     }
 
-    /// The change of the toolchain or the sources since the key was made, if there is one: then the key is not that of the
-    /// kernel's inputs.
+    /// Returns a description of the change of the toolchain or the sources since the key was computed, if there is one.
+    /// After such a change the key does not describe the inputs of the kernel.
     fn moved(&self, job: &Job, keyed: &KeyedKernel) -> Option<String> {
-        // The kernel is finished: a cancel that comes now is no reason to lose it.
+        // The kernel is complete: a cancellation at this point must not discard it.
         let (backend, uncancelled) = (&self.setup.backend, CancelToken::new());
         let cx = self.runtime.context(&uncancelled).with_deadline(Instant::now().checked_add(RECHECK));
         let now = backend
@@ -192,7 +194,7 @@ impl KernelPipeline<'_> {
     }
 }
 
-/// The message of a panic.
+/// Returns the message of a panic.
 fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())

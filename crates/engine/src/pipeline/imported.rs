@@ -1,10 +1,9 @@
-//! Imported kernels in a build: used where the store has no compiled kernel, and where imports are trusted.
+//! Imported kernels in a build: used if there is no compiled kernel, and if imported kernels are trusted.
 //!
-//! A build looks for an imported kernel only where there is no compiled one, neither in the store nor in the remote tier
-//! (which has no imported ones), and never with `force`, `disable` or debug
-//! options. Its outcome is `Reused`, with the provenance. Where the entry of a compiled kernel
-//! is damaged, the kernel is compiled again, which repairs the entry; only `require`, which never compiles, uses an
-//! imported kernel in its place.
+//! A build looks for an imported kernel only if neither the store nor the remote tier, which has no imported kernels,
+//! has a compiled one, and never with the mode `force` or `disable` or with debug options. The outcome is `Reused`,
+//! with the provenance. If the entry of a compiled kernel is damaged, the kernel is compiled again, which repairs the
+//! entry; only `require`, which never compiles, uses an imported kernel instead.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -23,7 +22,7 @@ use crate::report::KernelReport;
 use crate::warning::WarningKind;
 
 impl KernelPipeline<'_> {
-    /// The imported kernel of the same job, if it may be used.
+    /// Looks up the imported kernel of the same job. If none can be used, returns `missing`, with the reason added.
     pub(crate) fn look_up_imported(
         &self,
         planned: &PlannedKernel<'_>,
@@ -71,7 +70,7 @@ impl KernelPipeline<'_> {
         Err(missing)
     }
 
-    /// The compiled kernel that the remote tier has in place of an imported one.
+    /// Returns the compiled kernel in the remote tier, if there is one: it takes precedence over an imported one.
     fn remote_kernel(&self, target: &TargetCache, keyed: &KeyedKernel) -> Option<ReadyKernel> {
         let taken = Mutex::new(None);
         let accept = |entry: &Entry| self.accept(keyed, entry, &taken);

@@ -16,22 +16,22 @@ use crate::runtime::Runtime;
 use crate::setup::Setup;
 use crate::{BuildError, KernelError, Outcome};
 
-/// Takes kernels from the cache, or compiles them.
+/// The pipeline of a build, which takes kernels from the cache, or compiles them.
 pub(crate) struct KernelPipeline<'a> {
     pub(crate) setup: &'a Setup,
     pub(crate) cancel: &'a CancelToken,
     pub(crate) runtime: &'a Runtime,
     pub(super) targets: Vec<TargetCache>,
-    /// The first kernel that failed, if that ends the build.
+    /// The name of the first kernel that failed; set only if a failure ends the build.
     pub(super) failed: OnceLock<String>,
 }
 
-/// Why a kernel was not found.
+/// The reason why a kernel is not taken from the store.
 pub(crate) struct MissReason {
     pub(crate) reason: String,
-    /// The entry is damaged or invalid.
+    /// Whether the entry is damaged or invalid.
     pub(crate) damaged: bool,
-    /// There is a store without the kernel.
+    /// Whether there is a store, and it has no entry of the kernel.
     pub(crate) absent: bool,
 }
 
@@ -47,7 +47,7 @@ impl<'a> KernelPipeline<'a> {
         Ok(Self { setup, cancel, runtime, targets, failed: OnceLock::new() })
     }
 
-    /// An error once the build is cancelled, or is to end with its first failure.
+    /// Returns an error if the build is cancelled, or ends with its first failure.
     pub(crate) fn ensure_running(&self) -> Result<(), KernelError> {
         if self.cancel.is_cancelled() {
             return Err(KernelError::Cancelled);
@@ -58,7 +58,7 @@ impl<'a> KernelPipeline<'a> {
         }
     }
 
-    /// Makes one kernel survive a power cut.
+    /// Syncs a compiled kernel to disk, so that it survives a power cut.
     pub(crate) fn sync_entry(&self, kernel: &KernelReport) {
         if kernel.outcome == Outcome::Compiled
             && let Some(key) = kernel.key
@@ -67,7 +67,7 @@ impl<'a> KernelPipeline<'a> {
         }
     }
 
-    /// Makes what was published survive a power cut, and writes the statistics.
+    /// Syncs all published kernels to disk, so that they survive a power cut, and writes the statistics.
     pub(crate) fn finish(&self, kernels: &[KernelReport]) {
         let fresh = kernels.iter().filter(|kernel| kernel.outcome == Outcome::Compiled);
         let keys: Vec<_> = fresh.filter_map(|kernel| Some(*kernel.key?.digest())).collect();
@@ -77,8 +77,8 @@ impl<'a> KernelPipeline<'a> {
         }
     }
 
-    /// The kernel in an entry of the local store. Its bytes are checked; one that other rules let in is validated again, which
-    /// is recorded.
+    /// Returns the kernel in an entry of the local store. If the entry was validated by other rules, it is validated
+    /// again, and the validation is recorded.
     pub(super) fn take_entry(
         &self,
         keyed: &KeyedKernel,
@@ -93,7 +93,7 @@ impl<'a> KernelPipeline<'a> {
         Ok(ready)
     }
 
-    /// The kernel in an entry, and how the cache is to take the entry.
+    /// Returns the kernel in an entry, and the cache's instruction for the entry.
     pub(super) fn judge_entry(
         &self,
         keyed: &KeyedKernel,
@@ -110,7 +110,8 @@ impl<'a> KernelPipeline<'a> {
         let expected = self.expected(&keyed.spec);
         let mut accept = Accept::Take;
         if !expected.covers(entry) {
-            // Only a CANN kernel is bound to its key by its own bytes, so an entry that no rules have judged may be any other's.
+            // Only a CANN kernel contains proof of its key, so an entry that was never validated may hold the kernel of
+            // another key.
             if entry.validation() == 0 {
                 verify_binding(entry, &keyed.spec.target, expected.expectations())
                     .map_err(|source| KernelError::WrongKey { kernel: kernel(), source })?;
@@ -126,12 +127,12 @@ impl<'a> KernelPipeline<'a> {
         Ok((ready, accept))
     }
 
-    /// What the backend expects of kernels for `spec`.
+    /// Returns the backend's expectations for kernels of `spec`.
     pub(crate) fn expected(&self, spec: &ResolvedSpec) -> Arc<StoredExpectations> {
         self.runtime.rules.expected(&*self.setup.backend, spec)
     }
 
-    /// The store's part for a kernel's target, if it can be used.
+    /// Returns the part of the store for a kernel's target, if the store can be used.
     pub(crate) fn store_of(&self, keyed: &KeyedKernel) -> Option<&TargetStore> {
         self.target_of(&keyed.spec.target)?.store()
     }
@@ -141,7 +142,8 @@ impl<'a> KernelPipeline<'a> {
     }
 }
 
-/// Records that an entry was validated: once is enough. If it cannot be written, it is done again next time.
+/// Records that an entry was validated, so that it is not validated again. Best effort: without the record, the next
+/// build validates the entry again.
 pub(super) fn record(expected: &StoredExpectations, target: &TargetCache, entry: &Entry) {
     if let Some(store) = target.written_store() {
         let _ = expected.record(store, entry);

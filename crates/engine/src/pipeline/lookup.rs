@@ -1,4 +1,4 @@
-//! The look-up with which a build begins.
+//! The first look-up of a kernel in a build.
 
 use opkeep_store::{CacheMode, Lookup, Miss};
 
@@ -9,7 +9,8 @@ use crate::plan::PlannedKernel;
 use crate::report::KernelReport;
 
 impl KernelPipeline<'_> {
-    /// The kernel, if it is in the store and may be taken from there; or an imported one, if such are trusted.
+    /// Looks up a kernel in the store, and an imported one if imported kernels are trusted. Returns the kernel, or the
+    /// reason for the miss.
     pub(crate) fn look_up(&self, planned: &PlannedKernel<'_>) -> Result<KernelReport, MissReason> {
         let missing = |reason: &str| MissReason { reason: reason.to_owned(), damaged: false, absent: false };
         let Some(keyed) = planned.keyed() else {
@@ -49,7 +50,8 @@ impl KernelPipeline<'_> {
             }
         };
         let found = match missing.damaged && mode != CacheMode::Require {
-            // It is quarantined and compiled again, or it would stay unnoticed.
+            // A damaged entry is quarantined and compiled again: if an imported kernel were used, the damage would stay
+            // unnoticed.
             true => Err(missing),
             false => self.look_up_imported(planned, missing),
         };

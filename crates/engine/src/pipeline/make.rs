@@ -1,4 +1,4 @@
-//! A kernel that is missing: taken from another process that makes it, or compiled and published.
+//! The build of a missing kernel: takes it from another process that builds it, or compiles and publishes it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -15,14 +15,15 @@ use crate::schedule::job_tokens::JobToken;
 use crate::schedule::queue::TaskPoll;
 use crate::{BuildError, KernelError, Outcome};
 
-/// How often a holder of a key that waits for a job token gives a heartbeat.
+/// The interval between heartbeats of a lock holder that waits for a job token.
 const HEARTBEAT: Duration = Duration::from_secs(1);
-/// Besides its compile, a holder may have waited for a job token since its last heartbeat, and validates and publishes.
+/// The time that a lock holder may take in addition to the compile timeout: for the wait for a job token since the last
+/// heartbeat, for validation and for publication.
 const GRACE: Duration = Duration::from_secs(3);
 
 impl KernelPipeline<'_> {
-    /// Builds a missing kernel. If another process builds it, returns the value for the next attempt. `before_build` is called
-    /// before this thread is busy for long.
+    /// Builds a missing kernel. If another process builds it, returns the value for the next attempt. `before_build` is
+    /// called before this thread compiles.
     pub(crate) fn make(
         &self,
         planned: &PlannedKernel<'_>,
@@ -105,7 +106,7 @@ impl KernelPipeline<'_> {
             }
             Claim::HolderFailed(Failure { reason, .. }) => Err(KernelError::HolderFailed { reason }.into()),
             Claim::Hit(hit) => {
-                // It was judged when it was accepted.
+                // The kernel was checked when the cache called `accept`.
                 let ready = match taken.into_inner().unwrap_or_else(PoisonError::into_inner) {
                     Some(ready) => ready,
                     None => self.take_entry(keyed, &hit.entry, Outcome::Shared)?,
@@ -118,28 +119,30 @@ impl KernelPipeline<'_> {
         }
     }
 
-    /// A query that returns at once.
+    /// Returns a query that does not wait.
     pub(super) fn query<'q>(&'q self, accept: &'q (dyn Fn(&Entry) -> Accept + Sync)) -> Query<'q> {
         let mut query = Query::new(accept);
         query.time_limit = self.setup.config.compile_timeout;
         query.stale_after = self.stale_after().unwrap_or(Duration::MAX);
-        // Its holder may wait as long for a job token before it compiles.
+        // Twice as long, since the lock holder may wait for a job token as long as it may compile.
         query.hold_limit = Some(query.stale_after.saturating_mul(2));
         query.cancel = Some(self.cancel);
-        // It was counted when the build looked everything up.
+        // The look-up was counted at the beginning of the build.
         query.counted = false;
         query
     }
 
-    /// Judges what another process has published since this one looked, and keeps the kernel in it if it will do.
+    /// Checks an entry that another process published after the first look-up. Puts the kernel into `taken` if it can
+    /// be used.
     pub(super) fn accept(
         &self,
         keyed: &KeyedKernel,
         entry: &Entry,
         taken: &Mutex<Option<ReadyKernel>>,
     ) -> Accept {
-        // With `force`, only what was made since this build began is new enough, or one that it overlaps.
-        // A time in the future comes from another clock and decides nothing.
+        // With `force`, an entry is new enough only if it was made after this build, or a build that overlaps it,
+        // began.
+        // A time in the future comes from another clock and does not prove that.
         let since = self.runtime.group.began()..=SystemTime::now();
         let mode = self.setup.config.mode;
         if !mode.reads() && !since.contains(&entry.created()) {
@@ -154,7 +157,7 @@ impl KernelPipeline<'_> {
         }
     }
 
-    /// Compiles and publishes a kernel that other processes wait for.
+    /// Compiles and publishes a kernel for which other processes may wait.
     fn make_with(
         &self,
         ticket: Ticket,
@@ -175,7 +178,7 @@ impl KernelPipeline<'_> {
         made
     }
 
-    /// The failure that the waiters get.
+    /// Returns the failure for the waiters.
     fn failure(&self, error: &KernelError) -> Failure {
         match self.setup.config.compile_timeout.filter(|_| error.is_deadline()) {
             Some(limit) => Failure::timed_out(error.to_string(), limit),
@@ -183,7 +186,7 @@ impl KernelPipeline<'_> {
         }
     }
 
-    /// Makes a kernel for debugging, which is not kept.
+    /// Compiles a kernel that is not stored, such as one for debugging.
     fn compile_alone(
         &self,
         planned: &PlannedKernel<'_>,
@@ -194,7 +197,8 @@ impl KernelPipeline<'_> {
         self.compile(planned, keyed, missing, Outcome::Bypassed)
     }
 
-    /// How long a holder may live without a heartbeat: its compile has the same time limit as one of this process.
+    /// Returns the time without a heartbeat after which a lock holder is stale; it is assumed to have the compile
+    /// timeout of this process.
     fn stale_after(&self) -> Option<Duration> {
         self.setup.config.compile_timeout.map(|deadline| deadline.saturating_add(GRACE))
     }

@@ -1,5 +1,5 @@
-//! A cache of job digests: a framework builds the same network many times, and a lookup takes a quarter of the time of
-//! hashing the job.
+//! A cache of job digests. It is worthwhile since a framework builds the same network many times, and a lookup takes a
+//! quarter of the time of hashing the job.
 
 use std::hash::BuildHasher;
 use std::sync::{PoisonError, RwLock};
@@ -10,7 +10,7 @@ use opkeep_digest::Digest;
 
 use crate::plan::job_map::JobMapKey;
 
-/// Digests by their jobs.
+/// The digests of jobs, by job.
 #[derive(Default)]
 pub(crate) struct JobDigestCache {
     hasher: RandomState,
@@ -18,13 +18,13 @@ pub(crate) struct JobDigestCache {
 }
 
 impl JobDigestCache {
-    /// The largest number of jobs.
+    /// The maximum number of jobs in the cache.
     pub(crate) const MAX_KNOWN: usize = JobCache::<Digest>::MAX;
 
-    /// The digest of `job`.
+    /// Returns the digest of `job`, from the cache if possible.
     pub(crate) fn of(&self, job: &Job) -> Digest {
         let hash = self.hasher.hash_one(JobMapKey(job));
-        // Also after a panic elsewhere: each change to it is whole.
+        // A panic elsewhere leaves the cache consistent.
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner).get(hash, job);
         known.unwrap_or_else(|| {
             let digest = job.digest();
@@ -44,13 +44,13 @@ mod tests {
     fn a_digest_is_that_of_its_own_job_only() {
         let digests = JobDigestCache::default();
         let one = job("Square", &[&[3]]);
-        // One that has the same hash, and is another.
+        // Another job with the same hash.
         let mut alike = one.clone();
         alike.ops[0].func_name.push('s');
         let hash = digests.hasher.hash_one(JobMapKey(&one));
         assert_eq!(hash, digests.hasher.hash_one(JobMapKey(&alike)));
         let is_kept = |job: &Job| digests.known.read().unwrap().get(hash, job).is_some();
-        // The first time only says that it was asked for.
+        // The first request of a hash only records the hash.
         for (job, kept) in [(&one, false), (&one, true), (&one, true), (&alike, true), (&one, true)] {
             assert_eq!(digests.of(job), job.digest());
             assert_eq!(is_kept(job), kept);

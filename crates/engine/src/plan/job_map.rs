@@ -1,11 +1,11 @@
-//! Jobs as keys of maps with many look-ups: hashed in part, compared as a whole.
+//! Jobs as keys of maps with many look-ups: hashed by some fields, compared by all.
 
 use std::hash::{Hash, Hasher};
 
 use opkeep_descriptor::{Arg, Job, Tensor};
 
 /// A job that is hashed by the fields in which most jobs differ: operators, element types, shapes, values, attributes.
-/// Hashing all of it would take longer than the rest of a look-up.
+/// Hashing all fields would take longer than the rest of a look-up.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct JobMapKey<'a>(pub(crate) &'a Job);
 

@@ -1,4 +1,4 @@
-//! From requests to kernels: effective specs, keys, equal jobs merged.
+//! The plan of a build: turns requests into kernels with resolved specs and keys, and merges equal jobs.
 
 pub(crate) mod job_digests;
 mod job_map;
@@ -19,7 +19,7 @@ use job_map::JobMapKey;
 /// The kernels of a set of requests.
 pub(crate) struct BuildPlan<'a> {
     pub(crate) kernels: Vec<PlannedKernel<'a>>,
-    /// The kernel of each request.
+    /// The kernel of each request: an index into `kernels`.
     pub(crate) kernel_of: Vec<usize>,
 }
 
@@ -30,11 +30,11 @@ pub(crate) struct PlannedKernel<'a> {
     pub(crate) state: KeyState,
 }
 
-/// Whether a kernel has a key.
+/// The key of a kernel, or the reason why it has none.
 pub(crate) enum KeyState {
-    /// It has a key.
+    /// The backend accepts the job.
     Keyed(Box<KeyedKernel>),
-    /// The backend refuses it.
+    /// The backend refuses the job.
     Refused(Box<Refused>),
 }
 
@@ -42,11 +42,11 @@ pub(crate) enum KeyState {
 pub(crate) struct Refused {
     pub(crate) error: Arc<KernelError>,
     job: Digest,
-    /// The resolved spec, if the options are valid: a framework may have compiled the kernel.
+    /// The resolved spec, if the options are valid. It is needed to find a kernel that a framework compiled.
     spec: Option<ResolvedSpec>,
 }
 
-/// The key of a job that the backend accepts, and its parts.
+/// The key of a job that the backend accepts, with the parts of the key and the kernel's name.
 pub(crate) struct KeyedKernel {
     pub(crate) spec: ResolvedSpec,
     pub(crate) parts: KeyParts,
@@ -54,19 +54,20 @@ pub(crate) struct KeyedKernel {
     pub(crate) name: KernelName,
 }
 
-/// The properties that requests of one kernel share: the job, the spec, and the paths of the operators' sources.
+/// The properties that requests of one kernel share: the job's digest, the spec's index, and the paths of the
+/// operators' sources.
 type Identity<'a> = (Digest, usize, Vec<Option<&'a str>>);
 
 /// Requests with different jobs or specs, in the order of the requests.
 #[derive(Default)]
 struct Distinct<'a> {
-    /// The first request of each, and the number of its spec.
+    /// The first request of each job and spec, with the index of the spec.
     requests: Vec<(&'a Request, usize)>,
-    /// The index of each request among them.
+    /// For each request, the index of its job and spec in `requests`.
     of: Vec<usize>,
 }
 
-/// Makes the keys of jobs.
+/// Computes the keys of jobs.
 struct Planner<'a> {
     setup: &'a Setup,
     cx: &'a Context<'a>,
@@ -83,7 +84,8 @@ impl<'a> BuildPlan<'a> {
     /// The backend has no toolchain, so nothing has a key.
     pub(crate) fn new(setup: &Setup, requests: &'a [Request], cx: &Context<'_>) -> Result<Self, BuildError> {
         let distinct = Distinct::of(requests);
-        // Single requests are kept in memory as they are, and more jobs than the cache holds would only evict each other.
+        // The memory cache remembers single requests, and more jobs than the digest cache holds would only evict each
+        // other.
         let remembers = (2..=JobDigestCache::MAX_KNOWN).contains(&distinct.requests.len());
         let planner = Planner { setup, cx, toolchain: OnceLock::new(), remembers };
         let states = planner.states(&distinct.requests)?;
@@ -130,14 +132,14 @@ impl<'a> BuildPlan<'a> {
         at
     }
 
-    /// The exact targets of the kernels, each once.
+    /// Returns the exact targets of the kernels, each once.
     pub(crate) fn targets(&self) -> Vec<String> {
         each_once(
             self.kernels.iter().filter_map(PlannedKernel::keyed).map(|keyed| keyed.spec.target.as_str()),
         )
     }
 
-    /// The targets of [`targets`](Self::targets), and those of refused jobs: their kernels may be imported ones.
+    /// Returns the [`targets`](Self::targets), and the targets of refused jobs, whose kernels may be imported ones.
     pub(crate) fn stored_targets(&self) -> Vec<String> {
         each_once(self.kernels.iter().filter_map(PlannedKernel::spec).map(|spec| spec.target.as_str()))
     }
@@ -149,11 +151,11 @@ fn each_once<'t>(targets: impl Iterator<Item = &'t str>) -> Vec<String> {
 }
 
 impl<'a> Distinct<'a> {
-    /// Most nodes of a network equal another one and are found without a digest.
+    /// Groups `requests` by job and spec, without digests of jobs: most nodes of a network equal another one.
     fn of(requests: &'a [Request]) -> Self {
         let mut distinct = Self { requests: Vec::new(), of: Vec::with_capacity(requests.len()) };
         let mut known: HashMap<(JobMapKey<'_>, usize), usize, RandomState> = HashMap::default();
-        // Each once: the operators of a network usually share one.
+        // Each spec once: the operators of a network usually share one.
         let mut specs: Vec<&BuildSpec> = Vec::new();
         for request in requests {
             let spec = specs.iter().position(|known| **known == request.spec).unwrap_or_else(|| {
@@ -170,7 +172,7 @@ impl<'a> Distinct<'a> {
     }
 }
 
-/// The reason why the backend refuses a job, and the spec that it was to be built for.
+/// The reason why the backend refuses a job, and the job's resolved spec, if the options are valid.
 type Unkeyed = (BackendError, Option<ResolvedSpec>);
 
 /// The digest of a job, and its key if the backend accepts it.
@@ -180,7 +182,7 @@ impl Planner<'_> {
     fn states(&self, requests: &[(&Request, usize)]) -> Result<Vec<Found>, BuildError> {
         let mut states = Vec::with_capacity(requests.len());
         let mut requests = requests.iter().map(|(request, _)| *request);
-        // A missing toolchain is looked for once.
+        // On one thread until the toolchain is known, so that a missing toolchain is searched for only once.
         while self.toolchain.get().is_none()
             && let Some(request) = requests.next()
         {
@@ -213,7 +215,7 @@ impl Planner<'_> {
         };
         let toolchain = match self.toolchain.get() {
             Some(toolchain) => Arc::clone(toolchain),
-            // The sources may depend on the toolchain, so it comes first.
+            // The sources may depend on the toolchain, so the toolchain comes first.
             None => match backend.toolchain(cx) {
                 Ok(toolchain) => Arc::clone(self.toolchain.get_or_init(|| Arc::new(toolchain))),
                 // A job that the backend does not compile needs no toolchain.
@@ -243,8 +245,8 @@ impl PlannedKernel<'_> {
         }
     }
 
-    /// The digest of the job and its spec, by which imported kernels are found; `None` if no imported kernel can be one of
-    /// the job.
+    /// Returns the digest of the job, and the spec, by which imported kernels are found; `None` if the job has a custom
+    /// source, which no imported kernel has.
     pub(crate) fn wanted(&self) -> Option<(&Digest, &ResolvedSpec)> {
         if self.job.custom_op_source().is_some() {
             return None;
@@ -256,7 +258,7 @@ impl PlannedKernel<'_> {
         self.spec().map(|spec| (job, spec))
     }
 
-    /// The resolved spec, if the options are valid.
+    /// Returns the resolved spec, if the options are valid.
     fn spec(&self) -> Option<&ResolvedSpec> {
         match &self.state {
             KeyState::Keyed(keyed) => Some(&keyed.spec),
@@ -264,12 +266,12 @@ impl PlannedKernel<'_> {
         }
     }
 
-    /// The types of the operators, joined.
+    /// Returns the types of the operators, joined.
     pub(crate) fn op_type(&self) -> String {
         self.job.op_types()
     }
 
-    /// The kernel's name; without a key, the name of its first request.
+    /// Returns the kernel's name; if it has no key, the name of its first request.
     pub(crate) fn name(&self) -> &str {
         match &self.state {
             KeyState::Keyed(keyed) => keyed.name.as_str(),

@@ -9,8 +9,8 @@ use crate::request::Request;
 
 /// Builds that put their kernels into one directory.
 ///
-/// One restore undoes the replacements of all of them. As within one build, a name under which frameworks would look for
-/// kernels of two of them is given to none.
+/// One restore undoes the replacements of all these builds. A name under which frameworks would look for kernels of two
+/// builds is given to no kernel, as within one build.
 #[derive(Clone, Debug)]
 pub struct ViewGroup {
     pub(crate) run: RunId,
@@ -18,7 +18,7 @@ pub struct ViewGroup {
 }
 
 impl ViewGroup {
-    /// A group of one build for each slice of requests; they begin now.
+    /// Creates a group that begins now, with one build for each slice of requests.
     pub fn of<'a>(builds: impl IntoIterator<Item = &'a [Request]>) -> Self {
         let builds: Vec<&[Request]> = builds.into_iter().collect();
         let mut first: BTreeMap<String, usize> = BTreeMap::new();

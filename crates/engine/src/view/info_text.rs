@@ -1,8 +1,9 @@
 //! Digests of the `.info` files of a view, kept with the descriptors that they are written from.
 //!
-//! An intact file is not rewritten, but recognising one needs its expected content, and rendering that for each kernel takes
-//! longer than the look-up. So its digest and length are kept while the descriptor is the same, from the second request of a
-//! name on: most processes build once and would never use copies of their descriptors.
+//! A valid file is not rewritten. Recognising a valid file needs its expected content, and rendering that content for
+//! each kernel takes longer than the look-up. So the digest and the length of the content are kept while the descriptor
+//! is unchanged. They are kept from the second request of a name on, since most processes build once and would never
+//! use copies of their descriptors.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,14 +11,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use opkeep_descriptor::{Descriptor, write_info_named};
 use opkeep_digest::Digest;
 
-/// The largest number of remembered descriptors.
+/// The maximum number of remembered descriptors.
 const MAX_KNOWN: usize = 1024;
 
 /// Digests of `.info` files by name; `None` after the first request of a name.
 #[derive(Default)]
 pub(crate) struct InfoTextCache(Mutex<HashMap<String, Option<(Descriptor, Info)>>>);
 
-/// The expected content of a file.
+/// The digest and the length of a file's expected content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Info {
     pub(crate) digest: Digest,
@@ -25,7 +26,7 @@ pub(crate) struct Info {
 }
 
 impl InfoTextCache {
-    /// The expected content of the `.info` of `descriptor` under the name `stem`.
+    /// Returns the digest and the length of the `.info` of `descriptor` under the name `stem`.
     pub(crate) fn of(&self, stem: &str, descriptor: &Descriptor) -> Info {
         if let Some(Some((known, info))) = self.locked().get(stem)
             && known == descriptor
@@ -79,7 +80,7 @@ mod tests {
         let one = descriptor("net/a", "Square", &[&[3]]);
         let mut other = one.clone();
         other.envelope.full_name = "net/b".to_owned();
-        // The same name again for something else, and something else under the same name.
+        // The same name for another descriptor, and the same descriptor under another name.
         for (stem, descriptor) in [("s", &one), ("s", &one), ("s", &other), ("t", &other), ("s", &one)] {
             assert_eq!(infos.of(stem, descriptor), written(stem, descriptor));
         }
@@ -87,7 +88,7 @@ mod tests {
         let is_kept = |stem: &str| infos.locked()[stem].is_some();
         assert!(is_kept("s") && !is_kept("t"));
         assert_ne!(infos.of("s", &one), infos.of("s", &other));
-        // Equal, with another spelling.
+        // Two equal descriptors with different spellings of a number.
         let spelled = |number: &str| {
             let info = include_str!("../../../../fixtures/mindspore/square_12484080525657478220_2.info");
             let attrs = format!(

@@ -1,4 +1,4 @@
-//! Kernels that the store's builds compiled, by name: the view looks them up to recognise files that no manifest lists.
+//! Compiled kernels of the store, by name: the view looks them up to recognise files that no manifest lists.
 
 use opkeep_digest::Digest;
 use opkeep_kernel_entry::KernelBundle;
@@ -6,7 +6,8 @@ use opkeep_kernel_entry::member::IMPORTED;
 use opkeep_kernel_meta::{StoredKernel, StoredKernels};
 use opkeep_store::{Entry, Lookup, Store, TargetStore};
 
-/// Compiled kernels of all targets of a store. Imported kernels belong to their frameworks.
+/// The compiled kernels of all targets of a store. Imported kernels are left out, since they belong to their
+/// frameworks.
 pub(crate) struct OwnKernels<'a> {
     pub(crate) store: Option<&'a Store>,
 }
@@ -20,7 +21,8 @@ impl StoredKernels for OwnKernels<'_> {
     }
 }
 
-/// The entries with a number of `name` in their keys: a compiled kernel's name ends with the number of its key.
+/// Returns the entries whose keys begin with a number in `name`: a compiled kernel's name ends with the first 64 bits
+/// of its key.
 fn entries(store: &TargetStore, name: &str) -> Vec<Entry> {
     let numbers = name.split('_').filter_map(|word| word.parse::<u64>().ok());
     let keys = numbers.flat_map(|number| {

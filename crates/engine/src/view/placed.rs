@@ -7,11 +7,11 @@ use opkeep_descriptor::Key;
 
 use crate::Request;
 
-/// The largest number of operators, and of frameworks' names, that are remembered.
+/// The maximum number of remembered operators, and of remembered framework names.
 const MAX_KNOWN: usize = 16 * 1024;
 
-/// The kernel that each operator was given last, and the one that was put under each framework's name last: another one
-/// may have been built for the same operator, or under the same name, since.
+/// The kernel that was last written for each operator, and the kernel that was last written under each framework name:
+/// another kernel may have been built since for the same operator, or under the same name.
 #[derive(Default)]
 pub(crate) struct PlacementCache(Mutex<Known>);
 
@@ -26,16 +26,17 @@ type Spots = HashMap<String, Spot>;
 /// The record of a name in the view.
 #[derive(Default)]
 struct Spot {
-    /// `None` while a kernel is written, and if concurrent writes leave the last one unknown.
+    /// The key of the last kernel; `None` during a write, and if it is unknown which of several concurrent writes was
+    /// the last.
     key: Option<Key>,
     /// The number of writes in progress.
     busy: usize,
-    /// Writes were concurrent.
+    /// Whether the writes in progress are to be forgotten, since they overlapped or the cache was cleared.
     mixed: bool,
 }
 
 impl PlacementCache {
-    /// Whether `request` finds the kernel of `key`.
+    /// Whether the kernel of `key` was the last one written for `request`.
     pub(crate) fn has(&self, request: &Request, key: Key) -> bool {
         let known = self.locked();
         let is_at = |spots: &Spots, place: &str| spots.get(place).is_some_and(|spot| spot.key == Some(key));
@@ -87,7 +88,7 @@ impl Known {
     fn clear(&mut self) {
         for spots in [&mut self.operators, &mut self.names] {
             spots.retain(|_, spot| spot.busy > 0);
-            // A write in progress does not count either.
+            // A write in progress is forgotten, too.
             spots.values_mut().for_each(|spot| spot.mixed = true);
         }
     }
@@ -109,7 +110,8 @@ impl Spot {
     }
 }
 
-/// The names that a kernel is found by: the operator, and the framework's name for the kernel, which may be empty.
+/// Returns the names by which a kernel is found: the operator, and the framework's name for the kernel, which may be
+/// empty.
 fn places_of(request: &Request) -> [&str; 2] {
     [request.name(), &request.descriptor.envelope.fusion_op_name]
 }
@@ -153,7 +155,7 @@ mod tests {
         assert!(!view.has(&request, key("one")));
     }
 
-    /// Of two concurrent writes the last one is unknown.
+    /// It is unknown which of two concurrent writes was the last.
     #[test]
     fn after_concurrent_writes_the_kernel_is_written_again() {
         let (view, request) = (PlacementCache::default(), request("net/a"));

@@ -1,7 +1,7 @@
 //! The `kernel_meta` view: kernels where a framework looks for them.
 //!
-//! Kernels are written there in batches of 16 MiB while others are still built, so that a network of any size needs no more
-//! memory than a batch, unless the caller keeps the artifacts.
+//! Kernels are written in batches of 16 MiB while others are still built, so that a network of any size needs no more
+//! memory than two batches, unless the caller keeps the artifacts.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -24,24 +24,24 @@ use crate::view::group::ViewGroup;
 use crate::view::info_text::{Info, InfoTextCache};
 use crate::view::own_kernels::OwnKernels;
 
-/// The number of bytes of kernels that are written together.
+/// The number of bytes of kernels from which a batch is written.
 const BATCH: usize = 16 << 20;
 
 /// Puts the kernels of a build into the view.
 pub(crate) struct ViewWriter<'a> {
     setting: ViewConfig,
-    /// The builds that write there.
+    /// The builds that write to the same directory.
     group: ViewGroup,
     /// The store, which knows kernels that the manifest does not list.
     store: Option<&'a Store>,
     infos: &'a InfoTextCache,
-    /// The longest wait for other writers.
+    /// The maximum wait for other writers.
     lock_timeout: Duration,
-    /// Under which names frameworks look for kernels.
+    /// The names under which frameworks look for kernels.
     names: BTreeMap<String, Name<'a>>,
-    /// The names of each kernel, by its place in the plan.
+    /// The names of each kernel, by the kernel's index in the plan.
     names_of: Vec<Vec<String>>,
-    /// Names that cannot be those of files.
+    /// Names that cannot be file names.
     invalid_names: Vec<String>,
     state: Mutex<Progress>,
     /// Held by the thread that writes a full batch.
@@ -50,22 +50,22 @@ pub(crate) struct ViewWriter<'a> {
 
 /// A name under which frameworks look for a kernel.
 struct Name<'a> {
-    /// The kernel, by its place in the plan; `None` if several have this name.
+    /// The kernel's index in the plan; `None` if several kernels have this name.
     kernel: Option<usize>,
-    /// The operators that use it.
+    /// The operators that use the kernel.
     slots: Vec<&'a str>,
-    /// The descriptor of the first of them.
+    /// The descriptor of the first operator.
     descriptor: &'a Descriptor,
-    /// Whether it is built for the chip that all of them name.
+    /// Whether the kernel is built for the chip that all these operators name.
     for_chip: bool,
-    /// Whether it is compiled for debugging.
+    /// Whether the kernel is compiled for debugging.
     debug: bool,
 }
 
 #[derive(Default)]
 struct Progress {
     batch: Batch,
-    /// Names that are there now.
+    /// The names that were written, each with the kernel's index in the plan.
     placed: Vec<(String, usize)>,
     /// Names of multi-part kernels, and of kernels without a `.json`.
     multi_part_names: Vec<String>,
@@ -83,7 +83,7 @@ struct Progress {
 #[derive(Default)]
 struct Batch {
     built: Vec<Waiting>,
-    /// Kernels that failed, with their own names.
+    /// The kernels that failed or cannot be written: the index in the plan, and the kernel's own name.
     failed: Vec<(usize, String)>,
     bytes: usize,
 }
@@ -93,7 +93,7 @@ struct Waiting {
     artifact: Arc<Artifact>,
     /// The digests of the object and of the `.json`.
     digests: (Digest, Digest),
-    /// The `.info` under each of its names.
+    /// The digest and the length of the `.info` under each of the kernel's names.
     infos: Vec<Info>,
 }
 
@@ -132,7 +132,7 @@ impl<'a> ViewWriter<'a> {
     /// Adds a request for the kernel whose own name is `own`.
     fn add(&mut self, request: &'a Request, kernel: usize, own: &str) {
         let framework_name = request.framework_name();
-        // The framework's name, or its own. A job that was refused before it had a key may have none.
+        // The framework's name, or the kernel's own. A job that was refused before it had a key may have neither.
         if let Some(stem) = [framework_name.as_str(), own].into_iter().find(|name| is_usable(name)) {
             let name = self.names.entry(stem.to_owned()).or_insert_with(|| Name {
                 kernel: Some(kernel),
@@ -143,7 +143,7 @@ impl<'a> ViewWriter<'a> {
             });
             name.slots.push(request.name());
             name.for_chip &= is_same_chip(&request.descriptor.spec.target, &request.spec.target);
-            // A framework would run one for the other.
+            // With one name for two kernels, a framework would run the wrong one.
             name.kernel = name.kernel.filter(|known| *known == kernel);
         }
         if !framework_name.is_empty() && !is_usable(&framework_name) {
@@ -151,13 +151,13 @@ impl<'a> ViewWriter<'a> {
         }
     }
 
-    /// Adds a kernel to the batch, or the retirement of the older kernel of one that failed.
+    /// Adds a kernel to the batch. For a kernel that failed, adds the retirement of older kernels under its names.
     pub(crate) fn place(&self, kernel: usize, report: &KernelReport) {
         if self.names_of[kernel].is_empty() {
             return;
         }
-        // A multi-part kernel has no object of its own: a `.json` beside an empty object would pass for a kernel. Frameworks
-        // find a kernel by its `.json`, which kernels of other devices do not have.
+        // A multi-part kernel has no object of its own: a `.json` beside an empty object would pass for a kernel.
+        // Frameworks find a kernel by its `.json`, which kernels of other devices do not have.
         let is_whole =
             |artifact: &&Arc<Artifact>| !artifact.object.is_empty() && !artifact.metadata.is_empty();
         if report.artifact.as_ref().is_some_and(|artifact| !is_whole(&artifact)) {
@@ -165,7 +165,7 @@ impl<'a> ViewWriter<'a> {
         }
         let whole = report.artifact.as_ref().filter(is_whole);
         let built = whole.zip(report.digests).map(|(artifact, digests)| {
-            // On the thread of the kernel, and not for all kernels on the last one.
+            // Computed on the thread of the kernel, so that the last thread does not compute it for all kernels.
             let infos = self.names_of[kernel].iter();
             let infos = infos.map(|stem| self.infos.of(stem, self.names[stem].descriptor)).collect();
             Waiting { kernel, artifact: Arc::clone(artifact), digests, infos }
@@ -189,12 +189,12 @@ impl<'a> ViewWriter<'a> {
         }
     }
 
-    /// Writes the batch if it is full. While one is written, threads that fill the next one wait here, so that no more than
-    /// two are in memory.
+    /// Writes the batch if it is full. During a write, threads that have filled the next batch wait here, so that at
+    /// most two batches are in memory.
     fn write_full(&self) {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut progress = self.progress();
-        // The thread that had the lock before may have written it.
+        // Another thread may have written the batch while this one waited for the lock.
         if progress.batch.bytes < BATCH {
             return;
         }
@@ -203,7 +203,7 @@ impl<'a> ViewWriter<'a> {
         self.write(&batch, &[]);
     }
 
-    /// Writes the rest, and reports all that was written.
+    /// Writes the remaining kernels. Returns the placement of all kernels.
     pub(crate) fn finish(self) -> Result<ViewPlacement, ViewError> {
         let batch = std::mem::take(&mut self.progress().batch);
         let conflicting_names: Vec<&String> =
@@ -227,7 +227,7 @@ impl<'a> ViewWriter<'a> {
         names.sort_unstable();
         multi_part_names.sort_unstable();
         left.sort_by(|one, other| one.stem.cmp(&other.stem));
-        // Each batch looks at the whole directory.
+        // Each batch reports on the whole directory.
         displaced.sort_unstable();
         displaced.dedup();
         names.retain(|(name, _)| left.binary_search_by(|left| left.stem.cmp(name)).is_err());
@@ -244,7 +244,7 @@ impl<'a> ViewWriter<'a> {
         })
     }
 
-    /// Writes a batch, unless one failed: usually the directory is the cause.
+    /// Writes a batch, unless an earlier one failed: the cause is usually the directory.
     fn write(&self, batch: &Batch, conflicting_names: &[&String]) {
         if self.progress().error.is_some() {
             return;
@@ -293,8 +293,9 @@ impl<'a> ViewWriter<'a> {
                 placed.push((stem.clone(), *kernel));
             }
         }
-        // The same kernel may be there from an earlier build; another one must not be taken for it. A kernel for
-        // debugging that could not be made does not affect the kernel that is there.
+        // The directory may have the same kernel from an earlier build, which stays. A different kernel is retired,
+        // since it must not be taken for the failed one. If a kernel for debugging failed, the kernel in the directory
+        // stays.
         let failed = batch.failed.iter().flat_map(|(kernel, name)| {
             let stems = self.names_of[*kernel].iter().filter(|stem| !self.names[*stem].debug);
             stems.map(|stem| RetiredKernel { stem, unless: Some(name) })
@@ -314,7 +315,7 @@ impl<'a> ViewWriter<'a> {
     }
 }
 
-/// Whether files can have this name.
+/// Whether this name can be a file name.
 fn is_usable(name: &str) -> bool {
     is_safe_file_name(name) && !name.starts_with('.')
 }
