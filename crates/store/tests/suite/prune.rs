@@ -159,7 +159,7 @@ fn a_free_lock_file_is_pruned() {
     leave(&room, &store.dir().join("locks/notes"), "", 2 * HOUR);
     let waiting = fs::File::open(path("failed")).unwrap();
     let report = gc(&store);
-    assert_eq!(report.removed.locks, FileTotals { files: 2, bytes: 19 });
+    assert_eq!(report.removed.locks, FileTotals { files: 2, bytes: 20 });
     let mut expected = [key("held").to_string(), key("young").to_string(), "notes".to_owned()];
     expected.sort();
     assert_eq!(names(&store.dir().join("locks")), expected);
