@@ -40,8 +40,8 @@ impl Stamp {
         Self { ino: state.id.ino, size: state.len, atime, mtime: state.mtime }
     }
 
-    /// Returns the time of the last use by CANN, in nanoseconds since 1970: CANN sets the access time of a file that it
-    /// uses, but not the time of the last write.
+    /// Returns the time of the last use, in nanoseconds since 1970: the access time, which CANN sets at each use, or
+    /// the time of a later write.
     pub(crate) fn used(&self) -> i64 {
         self.atime.max(self.mtime)
     }

@@ -10,9 +10,9 @@
 //!     kernel_meta/
 //!       <stem>.o                   the kernel object
 //!       <stem>.json                how to launch it, with the SHA-256 of the .o
-//!       <stem>.info                what was compiled, for this rank
+//!       <stem>.info                the descriptor: the compiled job, for this rank
 //!       .opkeep.lock               flock: one writer at a time; readers need none
-//!       .opkeep-manifest           what the view wrote, see below
+//!       .opkeep-manifest           the list of the files that the view wrote
 //!       .opkeep-tmp-<pid>-<n>      a file being written
 //!       .opkeep-old-<pid>-<n>-...  a file being replaced, until its content shows that the view wrote it
 //! ```
@@ -49,8 +49,8 @@
 //!
 //! A view does not know the origin of kernels, whether they are valid, or which network they belong to. A view never
 //! reads the environment: the caller passes the base and the rank. A view never reads or writes a store: the caller
-//! looks up kernels for it ([`StoredKernels`]). A view has foreign files judged by [`ForeignFiles`]; by default, all of
-//! them are left.
+//! provides the look-up of kernels ([`StoredKernels`]). Foreign files are judged by [`ForeignFiles`]; by default, all
+//! of them are left.
 //!
 //! ```
 //! use opkeep_digest::Digest;

@@ -1,4 +1,4 @@
-//! Imports kernels that a framework compiled into a store.
+//! Imports kernels of frameworks into a store.
 //!
 //! ```text
 //! scan ──intact──> descriptor: names it? older than it? ──> options, target ──> validate ──> key ──> put

@@ -178,7 +178,7 @@ impl JudgeScratch<'_> {
         let meta = self.parse(judge_cache);
         let judgement = match meta {
             Ok(meta) => self.described(stem, members, meta, judge_cache),
-            // Compilers write reports that are JSON lists beside kernels.
+            // Compilers write reports beside kernels, which are JSON lists.
             Err(_) if members == FileSet::JSON && is_list(&judge_cache.json) => record(),
             Err(error) => Judgement {
                 notes: mem::take(&mut judge_cache.lints),
