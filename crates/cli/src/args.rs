@@ -61,7 +61,7 @@ impl Command {
 mod tests {
     use super::*;
 
-    /// Or the command would wrap lines that are wrapped here already.
+    /// The command would wrap longer lines, which are wrapped by hand.
     #[test]
     fn texts_are_no_wider_than_the_help() {
         for command in Args::command().get_subcommands() {

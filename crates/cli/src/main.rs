@@ -1,4 +1,4 @@
-//! The `opkeep` command. The only place that prints, exits, or reads the environment at large.
+//! The `opkeep` command. Only this crate prints, exits, or reads the environment.
 
 mod args;
 mod commands;
@@ -43,9 +43,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// Says what is wrong with the command line, or gives the help that it asks for.
+/// Prints the error of the command line, or the requested help. Returns the exit code.
 fn usage(error: clap::Error) -> ExitCode {
-    // clap shows arguments as they are. Most are names of files, which a pattern of the shell may have found.
+    // Parsed again with escaped arguments, since clap prints them unchanged. Most are file names, and a shell's pattern
+    // may have matched unsafe ones.
     let shown = std::env::args_os().map(|arg| one_line(&arg.to_string_lossy()));
     let error = Args::try_parse_from(shown).err().unwrap_or(error);
     let _ = error.print();

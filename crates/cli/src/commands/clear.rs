@@ -1,4 +1,4 @@
-//! `opkeep clear`.
+//! `opkeep clear`: deletes all stored kernels.
 
 use std::time::Duration;
 

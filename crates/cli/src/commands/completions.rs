@@ -1,4 +1,4 @@
-//! `opkeep completions`.
+//! `opkeep completions`: prints scripts for shells.
 
 use clap_complete::Shell;
 use serde::Serialize;
@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::ui::output::{Output, Verdict};
 use crate::ui::text::Text;
 
-/// How the shells read the script.
+/// The help on how shells read the script.
 const SHELLS: &str = "\
 bash        opkeep completions bash > ~/.local/share/bash-completion/completions/opkeep
 zsh         opkeep completions zsh > DIR/_opkeep, with DIR in fpath before compinit
@@ -23,7 +23,7 @@ pub(crate) struct Args {
     shell: Shell,
 }
 
-/// The result for programs.
+/// The result as JSON.
 #[derive(Serialize)]
 struct CompletionsOutput {
     shell: String,

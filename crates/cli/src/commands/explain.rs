@@ -1,4 +1,4 @@
-//! `opkeep explain`: why each kernel would be a hit or a miss. It compiles nothing and writes nothing.
+//! `opkeep explain`: reports why each kernel would be a hit or a miss. It compiles nothing and writes nothing.
 
 use opkeep::{CacheStatus, Explanation, NearestEntry};
 use opkeep_descriptor::{BuildSpec, Change, Diff, ResolvedSpec};
@@ -34,11 +34,11 @@ pub(crate) struct Args {
     pub(crate) trust_imported: bool,
 }
 
-/// The number of differences that are shown to people, and of characters of each.
+/// The maximum number of differences in text, and the maximum number of characters of each.
 const SHOWN: usize = 8;
 const SHOWN_CHARACTERS: usize = 200;
 
-/// The result for programs.
+/// The result as JSON.
 #[derive(Serialize)]
 struct ExplainOutput {
     kernels: Vec<KernelOutput>,
@@ -53,10 +53,10 @@ struct KernelOutput {
     op_type: String,
     operators: Vec<String>,
     outcome: &'static str,
-    /// For a miss, and for an operator that is not supported.
+    /// The reason for a miss, or why an operator is not supported; unset for hits.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
-    /// For a miss only; null if the store has no similar kernel.
+    /// The nearest stored kernel, for a miss only; null if the store has no similar kernel.
     #[serde(skip_serializing_if = "Option::is_none")]
     nearest: Option<Option<NearestOutput>>,
     imported: Option<ImportedOutput>,
@@ -79,7 +79,7 @@ struct ChangeOutput {
     new: String,
 }
 
-/// The result of `--against`.
+/// The result of `--against` as JSON.
 #[derive(Serialize)]
 struct ComparedOutput {
     job: Vec<ChangeOutput>,
@@ -132,7 +132,7 @@ fn compare(args: &Args, other: &std::path::Path, output: &Output) -> anyhow::Res
     Ok(Verdict::Good)
 }
 
-/// The spec as the descriptor states it: only a backend knows which options count, and their defaults.
+/// Returns the spec as the descriptor states it: only a backend knows the relevant options and their defaults.
 fn as_stated(spec: &BuildSpec) -> ResolvedSpec {
     let options = spec.options.keys().filter_map(|name| Some((name.clone(), spec.option(name)?)));
     ResolvedSpec { target: spec.target.clone(), options: options.collect(), debug: false }
@@ -208,7 +208,7 @@ fn part_changes(changes: &[PartChange]) -> Vec<String> {
     changes.iter().map(ToString::to_string).collect()
 }
 
-/// The differences, by part of the key.
+/// Returns the differences from the nearest kernel, by part of the key.
 fn nearest_text(nearest: &NearestEntry) -> Text {
     let lines = |diff: &Diff| diff.changes.iter().map(ToString::to_string).collect();
     let parts: [(&str, Vec<String>); 4] = [

@@ -1,4 +1,4 @@
-//! `opkeep import`: kernels of frameworks' caches, into the store.
+//! `opkeep import`: copies kernels from frameworks' caches into the store.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -57,7 +57,7 @@ pub(crate) struct Args {
     pub(crate) dry_run: bool,
 }
 
-/// The number of skipped kernels that are named for each cache.
+/// The maximum number of skipped kernels that are listed for each cache.
 const NAMED: usize = 20;
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
@@ -98,11 +98,11 @@ struct Sum {
     imported: usize,
     bytes: usize,
     already: usize,
-    /// Kernels that replaced older ones.
+    /// The number of kernels that replaced older ones.
     renewed: usize,
     copies: usize,
     left: usize,
-    /// By reason.
+    /// The number of skipped kernels, by reason.
     passed_over: BTreeMap<&'static str, usize>,
     problems: usize,
 }
@@ -163,7 +163,7 @@ fn text(report: &ImportReport, sum: &Sum, dry_run: bool) -> Text {
     text
 }
 
-/// The words about `count` kernels that replace older ones.
+/// Returns the text about `count` kernels that replace older ones.
 fn renewed(count: usize, dry_run: bool) -> String {
     match (count, dry_run) {
         (0, _) => String::new(),
@@ -193,7 +193,7 @@ fn cache_text(cache: &CacheImport, verb: &str, dry_run: bool) -> Text {
     text
 }
 
-/// The result for programs.
+/// The result as JSON.
 #[derive(Serialize)]
 struct ImportOutput {
     dry_run: bool,
@@ -203,7 +203,7 @@ struct ImportOutput {
     renewed: usize,
     already: usize,
     copies: usize,
-    /// How many kernels were skipped, by reason.
+    /// The number of skipped kernels, by reason.
     passed_over: BTreeMap<&'static str, usize>,
     left: usize,
     problems: usize,

@@ -1,4 +1,4 @@
-//! The commands: each module has the arguments, the work and the result of one.
+//! The commands. Each module has the arguments, the implementation and the result of one command.
 
 pub(crate) mod build;
 pub(crate) mod clear;

@@ -1,4 +1,4 @@
-//! `opkeep stats`.
+//! `opkeep stats`: reports the store's statistics.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     Ok(Verdict::Good)
 }
 
-/// The result for programs.
+/// The result as JSON.
 #[derive(Serialize)]
 struct StatsOutput {
     root: String,
@@ -77,7 +77,7 @@ enum CounterOutput {
     Time(Milliseconds),
 }
 
-/// A counter with its name: the store counts microseconds, JSON has milliseconds everywhere.
+/// Returns a counter with its name, for JSON. The store counts microseconds; JSON has milliseconds everywhere.
 fn counter_output((name, number): (&'static str, u64)) -> (String, CounterOutput) {
     match name.strip_suffix("-us") {
         Some(name) => {

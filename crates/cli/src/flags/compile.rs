@@ -69,7 +69,7 @@ pub(crate) struct CompileArgs {
 }
 
 impl CompileArgs {
-    /// The target to build for, unless a descriptor names one whose toolchain is there.
+    /// Returns the target to build for, unless a descriptor names a chip whose toolchain is installed.
     pub(crate) fn target(&self) -> &str {
         self.target.as_deref().unwrap_or("cpu")
     }
@@ -84,12 +84,12 @@ fn mode(text: &str) -> Result<CacheMode, opkeep_store::ParseModeError> {
     text.parse()
 }
 
-/// `name=value`.
+/// Parses `name=value`.
 fn named(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
     match name.is_empty() {
         true => Err("expected NAME=VALUE, with a name".to_owned()),
-        // Nothing behind it unsets what a descriptor says.
+        // An empty value unsets the option of a descriptor.
         false => Ok((name.to_owned(), value.to_owned())),
     }
 }

@@ -1,4 +1,4 @@
-//! The sizes of dimensions that the user gives: a name that no input has is an error.
+//! The sizes of dimensions that the user gives. A name that no input has is an error.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -9,19 +9,19 @@ use opkeep_onnx::{ModelError, Network, OnnxError};
 use crate::flags::compile::CompileArgs;
 use crate::input::options::nearest;
 
-/// The sizes given with `--dim`, and what was found of their names so far.
+/// The sizes given with `--dim`, and the use of their names so far.
 pub(crate) struct Dims {
     sizes: BTreeMap<String, i64>,
-    /// Names that no input was found to have.
+    /// Names of which no input with such a dimension was found.
     unknown: Vec<String>,
-    /// Names that inputs have.
+    /// Names of dimensions without a size in the inputs.
     known: BTreeSet<String>,
     /// Whether the dimensions of some network are not known.
     is_unsure: bool,
 }
 
 impl Dims {
-    /// The sizes that the command line gives.
+    /// Reads the sizes on the command line.
     ///
     /// # Errors
     /// A name has two sizes.
@@ -36,7 +36,7 @@ impl Dims {
         Ok(Self { sizes, unknown, known: BTreeSet::new(), is_unsure: false })
     }
 
-    /// Reads the network at `path`, of which all sizes count that it has dimensions for: the others may be another input's.
+    /// Reads the network at `path` with the sizes for its dimensions. The other sizes may be for another network.
     pub(crate) fn read(&mut self, path: &Path) -> Result<Network, OnnxError> {
         let sizes = self.sizes.iter().map(|(name, size)| (name.clone(), *size));
         let mut options = opkeep_onnx::Options::new(sizes.collect());
@@ -59,9 +59,9 @@ impl Dims {
     }
 
     /// # Errors
-    /// A name is no input's.
+    /// No input has a dimension of a given name.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
-        // A network that cannot be read is an error itself, and may have them.
+        // A network that cannot be read is reported on its own, and may have the unknown names.
         if self.unknown.is_empty() || self.is_unsure {
             return Ok(());
         }

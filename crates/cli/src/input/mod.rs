@@ -15,7 +15,7 @@ use opkeep_descriptor::{Descriptor, MAX_INFO_BYTES, read_info};
 use opkeep_framework_cache::{Links, Tree};
 use opkeep_fs::{FileId, Fs};
 
-/// A file of at most `limit` bytes.
+/// Reads a file of at most `limit` bytes.
 pub(crate) fn read_file(path: &Path, limit: u64) -> anyhow::Result<Vec<u8>> {
     let bytes = read_some(path, limit + 1)?;
     let too_long = bytes.len() as u64 > limit;
@@ -23,7 +23,7 @@ pub(crate) fn read_file(path: &Path, limit: u64) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The first `limit` bytes of a file.
+/// Reads the first `limit` bytes of a file.
 pub(crate) fn read_some(path: &Path, limit: u64) -> anyhow::Result<Vec<u8>> {
     let cannot = || format!("cannot read `{}`", path.display());
     let file = Fs::new().open(path).with_context(cannot)?;
@@ -43,7 +43,7 @@ pub(crate) fn is_there(path: &Path) -> bool {
 /// Checks that a file exists at `path`, or a directory that can be listed.
 ///
 /// # Errors
-/// There is none.
+/// Nothing exists at `path`, or the directory cannot be listed.
 pub(crate) fn can_read(path: &Path) -> anyhow::Result<()> {
     let fs = Fs::new();
     let found = fs.metadata(path);
@@ -57,7 +57,8 @@ pub(crate) fn read_descriptor(path: &Path) -> anyhow::Result<Descriptor> {
     read_info(&bytes).with_context(|| format!("`{}`", path.display()))
 }
 
-/// Whether the file at `path` holds a network; by its name, else by its content: descriptors are JSON objects.
+/// Whether the file at `path` holds a network: by the extension; without a known one, by the content, since descriptors
+/// are JSON objects.
 pub(crate) fn is_network(path: &Path) -> anyhow::Result<bool> {
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("onnx") => Ok(true),
@@ -69,7 +70,7 @@ pub(crate) fn is_network(path: &Path) -> anyhow::Result<bool> {
     }
 }
 
-/// An error about the file `path`, which is named in it.
+/// Returns an error about the file `path` whose text contains the path.
 pub(crate) fn named(path: &Path, error: impl std::error::Error + Send + Sync + 'static) -> anyhow::Error {
     let shown = path.display().to_string();
     let tells = error.to_string().contains(&shown);
@@ -77,7 +78,7 @@ pub(crate) fn named(path: &Path, error: impl std::error::Error + Send + Sync + '
     if tells { error } else { error.context(format!("`{shown}`")) }
 }
 
-/// The path without links that leads where `path` does; `path` itself if there is none.
+/// Returns the path without links to the file at `path`; `path` itself if it cannot be resolved.
 pub(crate) fn real_path(path: &Path) -> PathBuf {
     Fs::new().real_path(path).unwrap_or_else(|_| path.to_owned())
 }
@@ -85,9 +86,9 @@ pub(crate) fn real_path(path: &Path) -> PathBuf {
 /// The files that the inputs name.
 #[derive(Default)]
 pub(crate) struct Found {
-    /// The files; those of a directory in order of their paths.
+    /// The files. The files of a directory are in the order of their paths.
     pub(crate) files: Vec<PathBuf>,
-    /// Paths that could not be read, and why; each directory once, whatever its paths.
+    /// Paths that could not be read, with the errors. A directory with several paths is listed once.
     pub(crate) unreadable: Vec<(PathBuf, anyhow::Error)>,
     /// Links to directories above the named ones.
     pub(crate) not_followed: Vec<PathBuf>,
@@ -103,16 +104,17 @@ impl Found {
     }
 }
 
-/// Every file that `inputs` name; for a directory, the `.onnx` and `.info` files below it.
+/// Returns every file that `inputs` name; for a directory, the `.onnx` and `.info` files below it.
 pub(crate) fn model_files(inputs: &[PathBuf]) -> Found {
     files(inputs, ".onnx or .info", Links::Leave, |path| {
-        // MindSpore's record of its own start, and the version notes of op packages, describe no operator.
+        // MindSpore's `Initialize.info` and the `version.info` of operator packages describe no operator.
         let is_other = ["Initialize.info", "version.info"].iter().any(|name| path.ends_with(name));
         !is_other && path.extension().is_some_and(|extension| extension == "info" || extension == "onnx")
     })
 }
 
-/// Every file that `inputs` name; for a directory, the files below it that satisfy `meant` and are called `kind`.
+/// Returns every file that `inputs` name; for a directory, the files below it that satisfy `meant`. `kind` names such
+/// files in errors.
 pub(crate) fn files(inputs: &[PathBuf], kind: &str, links: Links, meant: impl Fn(&Path) -> bool) -> Found {
     let mut found = Found::default();
     for input in inputs {

@@ -13,7 +13,7 @@ use crate::input::{self, Found};
 use crate::ui::env;
 use crate::ui::output::{Output, Verdict};
 
-/// More bytes than any list of operators has.
+/// The maximum number of bytes of an `op_debug_config` file.
 const MAX_DEBUG_CONFIG: u64 = 16 << 20;
 
 /// An input of the command.
@@ -25,10 +25,10 @@ pub(crate) enum Model {
 }
 
 impl Model {
-    /// Reads `path`; a network is prepared by `engine`'s backend.
+    /// Reads the model at `path`. A network is prepared by `engine`'s backend.
     ///
     /// # Errors
-    /// It cannot be read, or is no network for the target.
+    /// The file cannot be read, or the target does not support the network.
     pub(crate) fn read(
         path: &Path,
         engine: &Engine,
@@ -44,14 +44,14 @@ impl Model {
         Ok(Self::Network(Box::new(network)))
     }
 
-    /// Removes the options that its descriptor has.
+    /// Removes from `unknown` the options that the operator's descriptor has.
     pub(crate) fn admit(&self, unknown: &mut UnknownOptions<'_>) {
         if let Self::Operator(descriptor) = self {
             unknown.found_in(&descriptor.spec);
         }
     }
 
-    /// A request for each operator.
+    /// Returns a request for each operator.
     pub(crate) fn requests(&self, common: &CompileArgs) -> Vec<Request> {
         match self {
             Self::Network(network) => opkeep::requests(&network.graph, &spec(common)),
@@ -63,7 +63,7 @@ impl Model {
         }
     }
 
-    /// Its inputs.
+    /// Returns the model's inputs.
     pub(crate) fn inputs(&self) -> Vec<ValueInfo> {
         match self {
             Self::Network(network) => network.inputs.clone(),
@@ -73,7 +73,7 @@ impl Model {
         }
     }
 
-    /// Its outputs.
+    /// Returns the model's outputs.
     pub(crate) fn outputs(&self) -> Vec<ValueInfo> {
         match self {
             Self::Network(network) => network.outputs.clone(),
@@ -84,11 +84,11 @@ impl Model {
     }
 }
 
-/// Inputs that are not built, and why.
+/// Inputs that cannot be built, with the errors.
 #[derive(Default)]
 pub(crate) struct Unreadable {
     pub(crate) errors: Vec<(PathBuf, anyhow::Error)>,
-    /// The number of those that were read and cannot be built.
+    /// The number of inputs that were read and cannot be built.
     refused: usize,
 }
 
@@ -103,8 +103,8 @@ impl Unreadable {
         self.errors.push((file, error));
     }
 
-    /// The verdict about a command that succeeded with all other inputs: a refused input is a problem, as a kernel that cannot
-    /// be compiled; an input that cannot be read is worse.
+    /// Returns the verdict about a command that succeeded with all other inputs. A refused input is a problem, like a
+    /// kernel that cannot be compiled; an input that cannot be read is worse.
     pub(crate) fn verdict(&self) -> Verdict {
         match self.errors.len() {
             0 => Verdict::Good,
@@ -114,8 +114,8 @@ impl Unreadable {
     }
 }
 
-/// A request for each operator of everything that `inputs` name, what could not be read, and the options that no
-/// descriptor has.
+/// Returns a request for each operator of the files that `inputs` name, the inputs that cannot be built, and the
+/// options that no descriptor has.
 pub(crate) fn requests<'c>(
     inputs: &[PathBuf],
     engine: &Engine,
@@ -141,11 +141,12 @@ pub(crate) fn requests<'c>(
 /// The debug options of all compiles while CANN collects information for its maintainers.
 const COLLECTING: [&str; 4] = ["dump_bin", "dump_cce", "dump_loc", "ccec_g"];
 
-/// Sets the debug options of the operators that `--op_debug_config` names; of all while information is collected.
+/// Sets the debug options of the operators that `--op_debug_config` names, or of all operators while CANN collects
+/// information.
 pub(crate) fn debug(requests: &mut [Request], common: &CompileArgs, output: &Output) -> anyhow::Result<()> {
     let path = common.op_debug_config.as_ref();
     let Some(path) = path.filter(|path| !path.as_os_str().is_empty()) else {
-        // An empty path turns it off.
+        // An empty path turns debugging off.
         if path.is_some() {
             DebugConfig { options: Vec::new(), operators: None }.set_on(requests);
         }
@@ -171,7 +172,8 @@ pub(crate) fn debug(requests: &mut [Request], common: &CompileArgs, output: &Out
     Ok(())
 }
 
-/// Sets the debug options of all requests, as CANN does while it collects information, also for an empty configuration.
+/// Sets the debug options of all requests, as CANN does while it collects information, even if the configuration is
+/// empty.
 fn collect(requests: &mut [Request], output: &Output) {
     output.print_note(&format!(
         "NPU_COLLECT_PATH is set: everything is compiled for debugging ({}), and nothing is stored",
@@ -181,7 +183,7 @@ fn collect(requests: &mut [Request], output: &Output) {
     DebugConfig { options, operators: None }.set_on(requests);
 }
 
-/// The build spec of a network; a descriptor has its own.
+/// Returns the build spec of a network. A descriptor has a spec of its own.
 fn spec(common: &CompileArgs) -> BuildSpec {
     let mut spec = BuildSpec::new(common.target());
     set_options(&mut spec, common);

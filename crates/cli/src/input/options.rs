@@ -1,4 +1,4 @@
-//! The options that the user gives: a misspelt name or a wrong value is an error.
+//! The options that the user gives. A misspelt name or a wrong value is an error.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use opkeep_descriptor::BuildSpec;
 
 use crate::flags::compile::CompileArgs;
 
-/// Names given with `--option` that neither a target nor a descriptor was found to have so far.
+/// The names given with `--option` that no target and no descriptor has so far.
 pub(crate) struct UnknownOptions<'a> {
     given: &'a [(String, String)],
     names: Vec<&'a str>,
@@ -17,7 +17,7 @@ pub(crate) struct UnknownOptions<'a> {
 }
 
 impl<'a> UnknownOptions<'a> {
-    /// All that were given.
+    /// Begins with all given options.
     pub(crate) fn of(common: &'a CompileArgs) -> Self {
         let names = common.options.iter().map(|(name, _)| name.as_str()).collect();
         Self { given: &common.options, names, known: BTreeSet::new(), targets: Vec::new() }
@@ -26,7 +26,7 @@ impl<'a> UnknownOptions<'a> {
     /// Removes the names that `backend`, which builds for `target`, knows.
     ///
     /// # Errors
-    /// It refuses the value of an option.
+    /// The backend refuses the value of an option.
     pub(crate) fn known_to(&mut self, backend: &dyn Backend, target: &str) -> Result<(), BackendError> {
         let known = backend.option_names();
         for (name, value) in self.given.iter().filter(|(name, _)| known.contains(&name.as_str())) {
@@ -38,13 +38,13 @@ impl<'a> UnknownOptions<'a> {
         Ok(())
     }
 
-    /// Removes the names that a descriptor has: its framework knows them.
+    /// Removes the names of the options that a descriptor has, since a framework set them.
     pub(crate) fn found_in(&mut self, spec: &BuildSpec) {
         self.names.retain(|name| !spec.options.contains_key(*name));
     }
 
     /// # Errors
-    /// Some are left.
+    /// Unknown names are left.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         if self.names.is_empty() {
             return Ok(());
@@ -66,7 +66,8 @@ impl<'a> UnknownOptions<'a> {
     }
 }
 
-/// The known name that differs least, whatever its case; none, if all differ in more than a third of their letters.
+/// Returns the known name that differs least, ignoring case; none, if all names differ in more than a third of their
+/// letters.
 pub(crate) fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let plain = |name: &str| name.to_ascii_lowercase().replace(['-', '.'], "_");
     let name = plain(name);

@@ -1,4 +1,4 @@
-//! Kernels on disk: which `.json` and object belong together, and the validator's report about them.
+//! Kernels on disk: pairs of a `.json` and an object, and the validator's report about each.
 
 use std::path::{Path, PathBuf};
 
@@ -15,31 +15,31 @@ use opkeep_validator::{
 
 use crate::input::{is_there, read_file};
 
-/// A kernel that was judged.
+/// A kernel that was checked.
 pub(crate) struct CheckedKernel {
-    /// The `.json`, or the object where there is none.
+    /// The path of the `.json`, or of the object if there is no `.json`.
     pub(crate) file: PathBuf,
-    /// The object, if there is a `.json` too.
+    /// The path of the object, if there are both.
     pub(crate) object: Option<PathBuf>,
-    /// The target that it was judged for.
+    /// The target for which the kernel was checked.
     pub(crate) target: String,
     pub(crate) report: Report,
 }
 
-/// The result of judging a file.
+/// The result of the check of a file.
 pub(crate) enum CheckOutcome {
-    /// It belongs to kernels: one as a rule.
+    /// The file belongs to these kernels, usually one.
     Kernels(Vec<CheckedKernel>),
-    /// It is no kernel's, and why.
+    /// The file belongs to no kernel, for this reason.
     Other(String),
 }
 
-/// Whether a file's name is that of a kernel's description or object, or of a stored one.
+/// Whether a file has the extension of a kernel's description or object, or of a store entry.
 pub(crate) fn is_kernel_file(path: &Path) -> bool {
     matches!(path.extension().and_then(|extension| extension.to_str()), Some("json" | "o" | "so" | "kern"))
 }
 
-/// Judges the kernels that the file at `path` belongs to, by `expect`, else by the target that the object states.
+/// Checks the kernels to which the file at `path` belongs, by `expect`; if unset, by the target that the object states.
 pub(crate) fn judge(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<CheckOutcome> {
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("json") => judge_json(path, expect),
@@ -81,7 +81,7 @@ fn judge_json(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<Chec
     pairs.collect::<anyhow::Result<_>>().map(CheckOutcome::Kernels)
 }
 
-/// A master and its parts. The parts are kernels, never masters again.
+/// Checks a master and its parts. A part must not be a master itself.
 fn judge_master(
     path: &Path,
     json: &[u8],
@@ -129,7 +129,7 @@ fn judge_object(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<Ch
     Ok(judged)
 }
 
-/// Judges an object without the `.json` beside it.
+/// Checks an object alone, even if there is a `.json` beside it.
 pub(crate) fn judge_alone(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<CheckedKernel> {
     let object = read_file(path, MAX_ENTRY_BYTES)?;
     let expect = expect.cloned().unwrap_or_else(|| expectations_of(None, &object));
@@ -147,7 +147,7 @@ fn judge_pair(
     if let (None, Some(chip)) = (expect, other_chip(path, &report)) {
         match known_target(&chip) {
             Some(expect) => (report, target) = judge_bytes(json, &object, Some(&expect)),
-            // It is valid for some chip, maybe not for this one.
+            // The object is valid for some chip, and may not be valid for this one.
             None => report.add(unknown_chip(chip, &report)),
         }
     }
@@ -163,7 +163,7 @@ fn unknown_chip(chip: String, report: &Report) -> Problem {
     })
 }
 
-/// Judges a pair that was read already.
+/// Checks the bytes of a pair. Returns the report and the target.
 fn judge_bytes(json: &[u8], object: &[u8], expect: Option<&Expectations>) -> (Report, String) {
     let guessed = expect.cloned().unwrap_or_else(|| expectations_of(Some(json), object));
     (validate_full(json, object, &guessed), guessed.target)
@@ -174,9 +174,9 @@ fn alone(path: &Path, expect: Option<&Expectations>, report: Report) -> CheckedK
     CheckedKernel { file: path.to_owned(), object: None, target, report }
 }
 
-/// The names under which the object of a `.json` may stand beside it: MindSpore goes by the name of the `.json`, CANN by
-/// `binFileName`, so where both are there each must be right. AKG has two objects, the shared one and the one that it
-/// was linked from.
+/// Returns the names that the object of a `.json` may have. MindSpore uses the name of the `.json`, and CANN uses
+/// `binFileName`, so if both objects exist, each is checked. AKG has two objects: the shared object, and the object
+/// from which it was linked.
 fn object_names(json: &Path, meta: Option<&KernelMeta>) -> Vec<String> {
     let stem = json.file_stem().unwrap_or_default().to_string_lossy();
     let suffix = meta.and_then(|meta| meta.bin_file_suffix.as_deref());
@@ -197,7 +197,7 @@ fn object_names(json: &Path, meta: Option<&KernelMeta>) -> Vec<String> {
     names
 }
 
-/// The `.json` of an object, which may have `lib` before its name.
+/// Returns the path of the `.json` beside an object. The object's name may have the prefix `lib`.
 fn json_beside(object: &Path) -> Option<PathBuf> {
     let stem = object.file_stem()?.to_str()?;
     let stems = [Some(stem), stem.strip_prefix("lib")];

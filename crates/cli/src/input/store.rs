@@ -1,4 +1,4 @@
-//! The store, or the target in it, that the arguments name.
+//! The store, or the target in a store, that the arguments name.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -19,12 +19,12 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The store at `path`, or the target whose directory that is. None if it is neither.
+    /// Returns the store at `path`, or the target with the directory `path`. None if `path` is neither.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         if is_store(path) {
             return Some(Self { root: path.to_owned(), target: None });
         }
-        // The name of `.` is only in its full path.
+        // The full path, since the path `.` does not contain the directory's name.
         let full = Fs::new().real_path(path).ok()?;
         let (target, version) = (full.file_name()?.to_str()?, full.parent()?);
         if target == "v1" && is_store(version) {
@@ -34,15 +34,16 @@ impl Place {
         Some(Self { root: version.parent()?.to_owned(), target: Some(target.to_owned()) })
     }
 
-    /// The store that builds use.
+    /// Returns the store that builds use.
     pub(crate) fn usual(args: &StoreArgs) -> anyhow::Result<Self> {
         Ok(Self { root: setup::store(args)?.root, target: None })
     }
 
-    /// The store. None if it does not exist and the user did not name it: the first build creates the usual one.
+    /// Opens the store. None if it does not exist and the user did not name it: the first build creates the default
+    /// one.
     ///
     /// # Errors
-    /// There is none where the user names it.
+    /// The user names a store that does not exist, or the store cannot be opened.
     pub(crate) fn open(
         &self,
         access: Access,
@@ -56,7 +57,7 @@ impl Place {
         Ok(store)
     }
 
-    /// The targets, each opened if it can be.
+    /// Returns the targets, each opened, or the error.
     pub(crate) fn target_stores(
         &self,
         store: &Store,
@@ -71,8 +72,8 @@ impl Place {
     }
 }
 
-/// The store of `config` for `access`; none if it does not exist: it is not created. Warns of directories in it that are
-/// another program's.
+/// Opens the store of `config` for `access`. None if it does not exist; it is not created. Warns of limits that are not
+/// valid, and of directories in the store that belong to other programs.
 pub(crate) fn open_existing(
     config: StoreConfig,
     access: Access,
@@ -92,7 +93,7 @@ pub(crate) fn open_existing(
     Ok(Some(store))
 }
 
-/// The number of threads: `jobs`, else one per processor.
+/// Returns the number of threads: `jobs`; if unset, one per processor.
 pub(crate) fn threads(jobs: Option<NonZeroUsize>) -> NonZeroUsize {
     jobs.unwrap_or_else(|| std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN))
 }

@@ -1,4 +1,4 @@
-//! The backend, the store and the engine that the arguments and the environment describe.
+//! The backend, the store and the engine, created from the arguments and the environment.
 
 pub(crate) mod parts;
 
@@ -26,7 +26,7 @@ pub(crate) fn backend(common: &CompileArgs, target: &str) -> anyhow::Result<Arc<
     registry.open(target).context("opening the backend")
 }
 
-/// The configuration of CANN by the flags.
+/// Returns the configuration of CANN from the flags.
 fn ascend(common: &CompileArgs) -> anyhow::Result<AscendConfig> {
     let driver = match common.cann_driver.as_str() {
         "workers" => Driver::Workers,
@@ -38,7 +38,7 @@ fn ascend(common: &CompileArgs) -> anyhow::Result<AscendConfig> {
     Ok(config)
 }
 
-/// An engine for the target of the flags.
+/// Creates an engine for the target in the flags.
 pub(crate) fn engine(common: &CompileArgs, cancel: &CancelToken, output: &Output) -> anyhow::Result<Engine> {
     let engine = engine_of(backend(common, common.target())?, common, cancel);
     let keeps = matches!(common.cache_mode, CacheMode::Enable | CacheMode::Force);
@@ -49,7 +49,7 @@ pub(crate) fn engine(common: &CompileArgs, cancel: &CancelToken, output: &Output
     Ok(engine)
 }
 
-/// An engine with this backend.
+/// Creates an engine with this backend.
 pub(crate) fn engine_of(backend: Arc<dyn Backend>, common: &CompileArgs, cancel: &CancelToken) -> Engine {
     let mut config = Config::default();
     config.store = store(&common.store).ok();
@@ -61,10 +61,10 @@ pub(crate) fn engine_of(backend: Arc<dyn Backend>, common: &CompileArgs, cancel:
     Engine::new(backend, config).with_cancel(cancel.clone())
 }
 
-/// The store that the flags name, else the environment.
+/// Returns the store that the flags name; if unset, the one that the environment names.
 ///
 /// # Errors
-/// Neither names one.
+/// Neither names a store.
 pub(crate) fn store(args: &StoreArgs) -> anyhow::Result<StoreConfig> {
     let root = args.cache_dir.clone().or_else(env::cache_dir).context(
         "there is no place for a store: set OPKEEP_CACHE_DIR or HOME, or give --op_compiler_cache_dir",
@@ -72,7 +72,7 @@ pub(crate) fn store(args: &StoreArgs) -> anyhow::Result<StoreConfig> {
     Ok(store_at(root, args))
 }
 
-/// The store at `root`, with the limits of the environment.
+/// Returns the configuration of the store at `root`, with the limits from the environment.
 pub(crate) fn store_at(root: PathBuf, args: &StoreArgs) -> StoreConfig {
     StoreConfig {
         trusted_owners: args.trusted_owners.clone(),

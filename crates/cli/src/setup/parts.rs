@@ -1,4 +1,4 @@
-//! The chips that descriptors are built for if the user chooses no target.
+//! The chips for which descriptors are built if the user chooses no target.
 
 use std::collections::HashMap;
 
@@ -10,19 +10,19 @@ use super::{backend, engine_of};
 use crate::flags::compile::CompileArgs;
 use crate::input::options::UnknownOptions;
 
-/// Requests for one target.
+/// The requests for one target, with their engine.
 pub(crate) struct Part {
     target: String,
     pub(crate) engine: Engine,
     pub(crate) requests: Vec<Request>,
 }
 
-/// Gives each request to the backend for the chip that its descriptor names, if the user chose no target and the chip's
-/// toolchain is there; all others stay with `engine`, and come first.
+/// Splits the requests by target: if the user chose no target, a request goes to the backend for the chip that its
+/// descriptor names, if the chip's toolchain is installed. All other requests stay with `engine`, and come first.
 ///
 /// # Errors
-/// The user named a toolkit, and it cannot be used; an option is known to no backend that builds one of the requests, nor
-/// to a descriptor, or its value is wrong for one that knows it.
+/// The user named a toolkit that cannot be used; an option is unknown to every backend of the requests and to every
+/// descriptor; or the value of an option is wrong for a backend that knows it.
 pub(crate) fn split(
     requests: Vec<Request>,
     engine: Engine,
@@ -60,7 +60,7 @@ pub(crate) fn split(
     Ok(parts)
 }
 
-/// An engine for the chip called `named`; none, if that is not a chip, or its toolchain is not there.
+/// Returns an engine for the chip called `named`; none, if that is no chip, or its toolchain is not installed.
 fn open(named: &str, common: &CompileArgs, cancel: &CancelToken) -> anyhow::Result<Option<Engine>> {
     let is_chip = targets::named(named).is_some_and(|it| targets::is_ai_core(&it));
     if common.chooses_target() || !is_chip {

@@ -21,7 +21,7 @@ pub(crate) struct Comparison {
 
 #[derive(Debug)]
 enum Verdict {
-    /// They cannot be compared element by element.
+    /// The output and the reference cannot be compared element by element.
     Different {
         what: &'static str,
         expected: String,
@@ -33,17 +33,17 @@ enum Verdict {
 #[derive(Debug)]
 struct Errors {
     elements: usize,
-    /// How many are too far from their references.
+    /// The number of elements that are too far from their references.
     outside: usize,
     /// The element that is furthest beyond its tolerance, or nearest to it.
     worst: Option<Worst>,
-    /// The greatest error of all.
+    /// The greatest error of all elements.
     greatest: f64,
-    /// The greatest error as a part of its reference; infinite, where that is 0 or no number.
+    /// The greatest error relative to its reference; infinite, if a reference is 0 or no number.
     relative: f64,
-    /// The greatest one of references that are numbers other than 0.
+    /// The greatest error relative to its reference, of references that are numbers other than 0.
     relative_beside_zero: f64,
-    /// The greatest error as a part of its reference or of the scale there, whichever is larger.
+    /// The greatest error relative to its reference or to the scale of the element, whichever is larger.
     over_scale: f64,
     rms: f64,
     allowed: Allowed,
@@ -121,7 +121,8 @@ fn errors(output: &ValueInfo, found: &[u8], reference: &Tensor, tolerance: Toler
     errors
 }
 
-/// An error as a part of something. One beside nothing, or an infinite one, as of a number beside none, is beyond all.
+/// Returns an error relative to a size. It is infinite if the size is 0, or if the error is infinite, as between a
+/// number and none.
 fn over(error: f64, size: f64) -> f64 {
     match error {
         0.0 => 0.0,
@@ -136,7 +137,7 @@ fn root_mean_square(elements: impl Iterator<Item = Element>) -> f64 {
     if count == 0 { 0.0 } else { (sum / count as f64).sqrt() }
 }
 
-/// Where the element of number `at` is in a tensor of `shape`.
+/// Returns the index of element number `at` in a tensor of `shape`.
 fn index(mut at: usize, shape: &[i64]) -> Vec<usize> {
     let mut index: Vec<usize> = Vec::with_capacity(shape.len());
     for dim in shape.iter().rev() {
@@ -149,7 +150,7 @@ fn index(mut at: usize, shape: &[i64]) -> Vec<usize> {
 }
 
 impl Comparison {
-    /// One line for people.
+    /// Returns the comparison as a line of text.
     pub(crate) fn text(&self, dtype: &str) -> String {
         let Self { output, reference, .. } = self;
         let what = match &self.verdict {
@@ -175,7 +176,7 @@ impl Comparison {
     }
 }
 
-/// A comparison for programs.
+/// A comparison as JSON.
 #[derive(Serialize)]
 pub(crate) struct ComparisonOutput {
     output: String,

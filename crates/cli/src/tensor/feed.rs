@@ -42,7 +42,7 @@ fn fill(text: &str) -> Result<Fill, String> {
     }
 }
 
-/// The elements of every input, as the command line has them.
+/// Returns the elements of every input, from the command line.
 pub(crate) fn inputs(expected: &[ValueInfo], args: &FeedArgs) -> anyhow::Result<Vec<Buffer>> {
     let mut inputs: Vec<Option<Buffer>> = expected.iter().map(|_| None).collect();
     for (file, at, tensor) in assigned(&args.inputs, expected, "input")? {
@@ -95,8 +95,8 @@ fn described<'a>(infos: impl Iterator<Item = &'a ValueInfo>) -> String {
     infos.map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// Tensor files, each with the index of its input or output: by the name in the file; files without a name take the rest
-/// in order.
+/// Returns tensor files, each with the index of its input or output: by the name in the file. Files without a name take
+/// the remaining ones in order.
 pub(crate) fn assigned<'a>(
     files: &'a [PathBuf],
     expected: &[ValueInfo],
@@ -141,7 +141,7 @@ fn room(bytes: usize) -> anyhow::Result<Buffer> {
     Buffer::try_zeroed(bytes).with_context(|| format!("no memory for an input of {bytes} bytes"))
 }
 
-/// Values from the command line.
+/// Parses the values of an input from the command line.
 fn written(at: usize, info: &ValueInfo, text: &str) -> anyhow::Result<Buffer> {
     let words: Vec<&str> = text.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
     let expected = size(&info.dtype, &info.shape).map(|(count, _)| count);
@@ -175,7 +175,7 @@ fn parsed(dtype: &str, word: &str) -> Option<Vec<u8>> {
     }
 }
 
-/// Generated values. The input's number is part of the seed, so that two inputs differ.
+/// Generates the values of an input. The input's number is part of the seed, so that two inputs differ.
 fn filled(info: &ValueInfo, fill: Fill, at: usize) -> anyhow::Result<Buffer> {
     let (count, bytes) = size(&info.dtype, &info.shape)
         .with_context(|| format!("input `{}` has no size: {} {:?}", info.name, info.dtype, info.shape))?;
@@ -220,12 +220,12 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// Between 0 and 1, neither included.
+    /// Returns a number between 0 and 1, both excluded.
     fn uniform(&mut self) -> f64 {
         ((self.next() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
     }
 
-    /// Normally distributed, by Box and Muller.
+    /// Returns a normally distributed number, by the method of Box and Muller.
     fn normal(&mut self) -> f64 {
         let radius = (-2.0 * self.uniform().ln()).sqrt();
         radius * (std::f64::consts::TAU * self.uniform()).cos()

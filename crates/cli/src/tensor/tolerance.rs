@@ -1,19 +1,19 @@
-//! How far an element of an output may be from its reference.
+//! The tolerance: the maximum distance of an output's element from its reference.
 //!
 //! The rule for floats, unless `--atol` is given, for an element with the reference r:
 //!
 //! > `rtol * |r| + max(min(1e-4 * M, |r| / 10), noise * M)`
 //!
-//! M is the median of the magnitudes in the reference that are up to 2^24 times as large as r: what cancels out was as large
-//! as its neighbours, and its rounding errors are parts of theirs. Each magnitude counts once, so that a value which fills
-//! most of a tensor, such as that of a mask, is no scale; those near the end of the type's range do not count, since no sum
-//! of such is one. An element that should be 0 has the M of the smallest hundredth of the others.
+//! M is the median of the magnitudes in the reference that are up to 2^24 times as large as r: terms that cancel out
+//! are as large as the neighbours of their sum, and the sum has the terms' rounding errors. Each magnitude counts once,
+//! so that a value which fills most of a tensor, such as that of a mask, is no scale. Magnitudes near the end of the
+//! type's range do not count, since no sum of such magnitudes is in the range. An element that should be 0 has the M of
+//! the smallest hundredth of the others.
 //!
-//! An element that is small beside M may therefore be wrong by a tenth of its own size, as long as that is more than the
-//! noise of the type: 2^-20 of M for float32 (16 roundings: sums of thousands of products), 2^-9 for float16 and 2^-6 for
-//! bfloat16 (4 roundings of what is mostly summed as float32), 2^-49 for float64. What is within the noise of its neighbours
-//! may be a rounding error.
-//!
+//! An element that is small compared to M may therefore be wrong by a tenth of its own size, as long as that is more
+//! than the noise of the type: 2^-20 of M for float32 (16 roundings: sums of thousands of products), 2^-9 for float16
+//! and 2^-6 for bfloat16 (4 roundings, since most sums are computed as float32), 2^-49 for float64. An error within the
+//! noise of the neighbours may be a rounding error.
 //! The tolerance follows from the reference alone, so a worse value never passes where a better one fails.
 
 use crate::tensor::values::Element;
@@ -34,26 +34,27 @@ pub(crate) struct Tolerance {
 
 fn tolerance(text: &str) -> Result<f64, String> {
     let value: Option<f64> = text.parse().ok();
-    // An infinite one would let everything pass.
+    // With an infinite tolerance every element would pass.
     let value = value.filter(|value| *value >= 0.0 && value.is_finite());
     value.ok_or_else(|| "expected a number of 0 or more".to_owned())
 }
 
 /// The relative tolerance of floats, if the user gives none.
 const RTOL: f64 = 1e-3;
-/// The absolute one, as a part of M.
+/// The absolute tolerance relative to M, if the user gives none.
 const ATOL: f64 = 1e-4;
-/// The most of its own size by which an element may be wrong beyond the noise.
+/// The maximum error of an element beyond the noise, relative to its own size.
 const OWN: f64 = 0.1;
-/// So many times smaller than M an element may be that M still counts: 24 bits, as a float32 has.
+/// The maximum ratio of a magnitude that counts for an element's M to the element's own: 2^24, since a float32 has 24
+/// bits.
 const REACH: f64 = 16_777_216.0;
 
-/// The properties of a type of floats.
+/// The properties of a floating-point type.
 #[derive(Clone, Copy, Debug)]
 struct Float {
-    /// The error by rounding, as a part of M.
+    /// The rounding error, relative to M.
     noise: f64,
-    /// Magnitudes from here on fill or mask.
+    /// The magnitude from which values count as fillers or masks.
     end: f64,
 }
 
@@ -73,16 +74,16 @@ impl Float {
 #[derive(Debug)]
 pub(crate) struct Allowed {
     pub(crate) rtol: f64,
-    /// Unless given, it follows from the scale.
+    /// The absolute tolerance; if unset, it depends on the scale.
     atol: Option<f64>,
     float: Float,
-    /// The magnitudes in the reference that count, each once, in order.
+    /// The magnitudes of the references that count, each once, in ascending order.
     magnitudes: Vec<f64>,
 }
 
 impl Allowed {
-    /// For an output of `dtype` with these references. Rounding changes floats only: truth values must be equal, and so
-    /// must whole numbers unless `atol` is given.
+    /// Computes the tolerances for an output of `dtype` with these references. Rounding changes floats only: truth
+    /// values must be equal, and whole numbers must be equal unless `atol` is given.
     pub(crate) fn new(tolerance: Tolerance, dtype: &str, references: impl Iterator<Item = Element>) -> Self {
         let Tolerance { rtol, atol } = tolerance;
         let (rtol, atol) = match dtype {
@@ -98,7 +99,7 @@ impl Allowed {
         Self { rtol, atol, float, magnitudes }
     }
 
-    /// How far an element with the reference `expected` may be from it.
+    /// Returns the maximum distance of an element from its reference `expected`.
     pub(crate) fn error(&self, expected: f64) -> f64 {
         let size = if expected.is_finite() { expected.abs() } else { 0.0 };
         let beside = || {
@@ -108,19 +109,19 @@ impl Allowed {
         self.rtol * size + self.atol.unwrap_or_else(beside)
     }
 
-    /// M, for an element of this size; 0, if there is nothing to go by.
+    /// Returns M for an element of this size; 0, if no magnitude counts.
     pub(crate) fn scale(&self, size: f64) -> f64 {
         let size = if size > 0.0 { size } else { self.rank(self.magnitudes.len() / 100) };
         let near = self.magnitudes.partition_point(|magnitude| *magnitude <= size * REACH);
         self.rank(near.saturating_sub(1) / 2)
     }
 
-    /// The median of all.
+    /// Returns the median of all magnitudes.
     pub(crate) fn typical(&self) -> f64 {
         self.rank(self.magnitudes.len().saturating_sub(1) / 2)
     }
 
-    /// The absolute tolerance of an element of usual size.
+    /// Returns the absolute tolerance of an element of usual size.
     pub(crate) fn atol(&self) -> f64 {
         self.atol.unwrap_or_else(|| self.error(self.typical()) - self.rtol * self.typical())
     }

@@ -2,7 +2,7 @@
 
 use opkeep_ops::{dtype_bytes, of_bfloat16, of_float16};
 
-/// An element, as exactly as can be: whole numbers are compared as such.
+/// An element without loss of precision: whole numbers are compared as whole numbers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Element {
     Float(f64),
@@ -19,7 +19,7 @@ impl Element {
         }
     }
 
-    /// How far `self` is from `other`; infinitely, if one is a number and the other is not.
+    /// Returns the distance of two elements; infinite, if one is a number and the other is not.
     pub(crate) fn distance(self, other: Self) -> f64 {
         match (self, other) {
             (Self::Int(a), Self::Int(b)) => (a - b).unsigned_abs() as f64,
@@ -36,7 +36,7 @@ impl Element {
         }
     }
 
-    /// The shortest text that reads back as the same element.
+    /// Returns the shortest text that reads back as the same element.
     pub(crate) fn shown(self, dtype: &str) -> String {
         match self {
             Self::Float(value) if dtype == "float32" && is_plain(value) => (value as f32).to_string(),
@@ -49,17 +49,17 @@ impl Element {
     }
 }
 
-/// Six digits of a number, wherever its point is.
+/// Returns a number with six significant digits, as text.
 pub(crate) fn rounded(value: f64) -> String {
     if is_plain(value) { format!("{value:.6}") } else { format!("{value:.6e}") }
 }
 
-/// Whether a number is short enough without a power of ten.
+/// Whether a number is short without a power of ten.
 fn is_plain(value: f64) -> bool {
     value == 0.0 || !value.is_finite() || (1e-5..1e16).contains(&value.abs())
 }
 
-/// The elements of a dense tensor of `dtype`; none for a type without numbers here.
+/// Returns the elements of a dense tensor of `dtype`; none, if the type is not supported.
 pub(crate) fn elements<'a>(dtype: &str, bytes: &'a [u8]) -> Box<dyn Iterator<Item = Element> + 'a> {
     fn each<'a, const N: usize>(
         bytes: &'a [u8],
@@ -86,7 +86,7 @@ pub(crate) fn elements<'a>(dtype: &str, bytes: &'a [u8]) -> Box<dyn Iterator<Ite
     }
 }
 
-/// The bytes of `number` as an element of `dtype`; whole numbers are cut to size.
+/// Returns the bytes of `number` as an element of `dtype`; whole numbers are truncated to the size of the type.
 pub(crate) fn bytes_of(dtype: &str, number: f64) -> Option<Vec<u8>> {
     Some(match dtype {
         "float32" => (number as f32).to_ne_bytes().to_vec(),
@@ -104,7 +104,7 @@ pub(crate) fn bytes_of(dtype: &str, number: f64) -> Option<Vec<u8>> {
     })
 }
 
-/// How many elements a shape has, and how many bytes they take.
+/// Returns the number of elements of a shape, and the number of their bytes.
 pub(crate) fn size(dtype: &str, shape: &[i64]) -> Option<(usize, usize)> {
     let count = usize::try_from(opkeep_ops::elements(shape)?).ok()?;
     Some((count, count.checked_mul(dtype_bytes(dtype)?)?))

@@ -13,9 +13,9 @@ use crate::tensor::values::{Element, elements, rounded};
 use crate::ui::json::{self, Number};
 use crate::ui::text::Text;
 
-/// JSON has the values of outputs with at most this many elements,
+/// The maximum number of elements of an output whose values are in JSON.
 const MAX_VALUES: usize = 1024;
-/// text of those with at most this many; others are summed up.
+/// The maximum number of elements of an output whose values are in text; larger outputs have a summary.
 const MAX_SHOWN: usize = 16;
 
 /// Writes each output to `directory`, and returns the files.
@@ -35,7 +35,7 @@ pub(crate) fn write_outputs(
     outputs.iter().zip(buffers).enumerate().map(write).collect()
 }
 
-/// An output for people: its values, or a summary of them.
+/// Returns an output as text: its values, or a summary of them.
 pub(crate) fn text(at: usize, info: &ValueInfo, buffer: &Buffer) -> Text {
     let name = match info.name == format!("output {at}") {
         true => String::new(),
@@ -67,7 +67,7 @@ pub(crate) fn text(at: usize, info: &ValueInfo, buffer: &Buffer) -> Text {
     text
 }
 
-/// An output for programs: with its values, unless there are many.
+/// An output as JSON, with its values unless there are many.
 #[derive(Serialize)]
 pub(crate) struct TensorOutput {
     name: String,
@@ -79,7 +79,7 @@ pub(crate) struct TensorOutput {
     file: Option<String>,
 }
 
-/// A float32 as the shortest number that reads back as it; what is no number, as a text.
+/// A float32, serialized as the shortest number that reads back as it; infinities and NaN are serialized as text.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum ElementOutput {
@@ -88,7 +88,7 @@ enum ElementOutput {
 }
 
 impl TensorOutput {
-    /// The output `info` with the values in `buffer`, which is written to `file`.
+    /// Creates the output `info` with the values in `buffer`, which is written to `file`.
     pub(crate) fn new(info: &ValueInfo, buffer: &Buffer, file: Option<&String>) -> Self {
         let values = || elements(&info.dtype, buffer.bytes());
         let value = |value: Element| match serde_json::from_str(&value.shown(&info.dtype)) {

@@ -12,12 +12,12 @@ use opkeep_backend_ascend::{AscendConfig, Search, VARIABLES};
 use opkeep_backend_cpu::CpuConfig;
 use opkeep_store::LimitSettings;
 
-/// A variable that is set and not empty.
+/// Returns the value of a variable that is set and not empty.
 fn var(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// The store's directory, unless the command line names one.
+/// Returns the store's directory from the environment, for a command line that names none.
 pub(crate) fn cache_dir() -> Option<PathBuf> {
     let below = |directory: OsString| PathBuf::from(directory).join("opkeep");
     var("OPKEEP_CACHE_DIR")
@@ -25,13 +25,13 @@ pub(crate) fn cache_dir() -> Option<PathBuf> {
         .or_else(|| var("ASCEND_CACHE_PATH").map(below))
         // The XDG rules: a relative path counts as unset.
         .or_else(|| var("XDG_CACHE_HOME").filter(|path| PathBuf::from(path).is_absolute()).map(below))
-        // HOME, else what the system has on record for this user.
+        // HOME; if unset, the home directory in the system's user database.
         .or_else(|| {
             std::env::home_dir().filter(|home| home.is_absolute()).map(|home| home.join(".cache/opkeep"))
         })
 }
 
-/// The texts of the variables that limit the store.
+/// Returns the values of the variables that limit the store.
 pub(crate) fn limits() -> LimitSettings {
     let text = |name: &str| var(name).map(|value| value.to_string_lossy().into_owned());
     let mut limits = LimitSettings::new();
@@ -47,8 +47,8 @@ pub(crate) fn collects() -> bool {
     var("NPU_COLLECT_PATH").is_some()
 }
 
-/// The directory where the framework reads kernels: below `MS_COMPILER_CACHE_PATH`, else the current directory; of rank
-/// `RANK_ID`, else 0.
+/// Returns the directory where the framework reads kernels. It is below `MS_COMPILER_CACHE_PATH`; if unset, below the
+/// current directory. The rank is `RANK_ID`; if unset, 0.
 pub(crate) fn kernel_meta() -> anyhow::Result<ViewConfig> {
     let base = var("MS_COMPILER_CACHE_PATH").map_or_else(|| PathBuf::from("."), PathBuf::from);
     let rank = match var("RANK_ID") {
@@ -64,7 +64,7 @@ pub(crate) fn kernel_meta() -> anyhow::Result<ViewConfig> {
     Ok(ViewConfig::rank(base, rank))
 }
 
-/// The files and directories that are part of the compiler: those that the environment names, and `declared`.
+/// Returns the files and directories that are part of the compiler: those that the environment names, and `declared`.
 pub(crate) fn toolchain_inputs(declared: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     let named = var("OPKEEP_TOOLCHAIN_INPUTS").unwrap_or_default();
     let named = std::env::split_paths(&named).filter(|path| !path.as_os_str().is_empty());
@@ -75,7 +75,8 @@ pub(crate) fn toolchain_inputs(declared: &[PathBuf]) -> anyhow::Result<Vec<PathB
     named.chain(declared.iter().cloned()).map(absolute).collect()
 }
 
-/// The C compiler: `CC`, looked up in `PATH`. `timeout` limits each query of it, and `declared` is part of it.
+/// Returns the configuration of the C compiler: `CC`, looked up in `PATH`. `timeout` limits each query to the compiler;
+/// `declared` are files that are part of it.
 pub(crate) fn cpu_config(timeout: Duration, declared: &[PathBuf]) -> anyhow::Result<CpuConfig> {
     let mut config = CpuConfig::new(var("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into()));
     config.probe_deadline = config.probe_deadline.min(timeout);
@@ -87,14 +88,15 @@ pub(crate) fn cpu_config(timeout: Duration, declared: &[PathBuf]) -> anyhow::Res
     Ok(config)
 }
 
-/// CANN in `explicit`, else where the environment names it; `declared` is part of it.
+/// Returns the configuration of CANN in `explicit`; if unset, where the environment names it. `declared` are files that
+/// are part of it.
 pub(crate) fn ascend_config(explicit: Option<PathBuf>, declared: &[PathBuf]) -> anyhow::Result<AscendConfig> {
     let mut config = AscendConfig::new(ascend_search(explicit)).keep_answers_below(&std::env::temp_dir());
     config.inputs = toolchain_inputs(declared)?;
     Ok(config)
 }
 
-/// The places of CANN: `explicit`, else those that the environment names.
+/// Returns the paths at which CANN is searched: `explicit`; if unset, those that the environment names.
 pub(crate) fn ascend_search(explicit: Option<PathBuf>) -> Search {
     let set = VARIABLES.iter().filter_map(|name| Some(((*name).to_owned(), var(name)?)));
     let home = std::env::home_dir().filter(|home| home.is_absolute());

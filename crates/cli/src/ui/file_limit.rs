@@ -1,4 +1,5 @@
-//! The limit on the size of files (`ulimit -f`): a write that fails, not a signal that kills.
+//! The limit on the size of files (`ulimit -f`): makes a write beyond it fail, in place of a signal that ends the
+//! process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::process::{Resource, getrlimit};
 use signal_hook::consts::SIGXFSZ;
 
-/// Knows whether a file of this process reached the limit.
+/// A flag that is set when a file of this process reaches the limit.
 pub(crate) struct FileLimit(Arc<AtomicBool>);
 
 impl FileLimit {
@@ -21,7 +22,7 @@ impl FileLimit {
         Self(reached)
     }
 
-    /// The warning, if a file reached the limit since the last call.
+    /// Returns the warning, if a file reached the limit since the last call.
     pub(crate) fn reached(&self) -> Option<String> {
         self.0.swap(false, Ordering::Relaxed).then(|| {
             let limit = getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX);

@@ -1,4 +1,4 @@
-//! What to do about an error by the arguments of this command: a library names none of them.
+//! Hints: the arguments of this command that help with an error. Errors of libraries name no arguments.
 
 use opkeep::{BuildError, KernelError, ViewError, WarningKind};
 use opkeep_backend::BackendError;
@@ -8,7 +8,7 @@ use opkeep_framework_cache::quarantine::RepairError;
 use opkeep_onnx::{ModelError, OnnxError};
 use opkeep_store::StoreError;
 
-/// What to do about `error` and its causes, each a sentence.
+/// Returns the hints for `error` and its causes, each a sentence.
 pub(crate) fn hints(error: &anyhow::Error) -> Vec<String> {
     let mut hints = Vec::new();
     for cause in error.chain() {
@@ -92,7 +92,7 @@ pub(crate) fn of_view(error: &ViewError) -> Option<String> {
     }
 }
 
-/// The help for a warning of a build. Other kinds name what is wrong, and no argument changes that.
+/// Returns the hint for a warning of a build. Warnings of other kinds state the problem, and no argument changes it.
 pub(crate) fn of_warning(kind: WarningKind) -> Option<&'static str> {
     match kind {
         WarningKind::Store | WarningKind::Write => Some(OTHER_STORE),
@@ -102,7 +102,7 @@ pub(crate) fn of_warning(kind: WarningKind) -> Option<&'static str> {
     }
 }
 
-/// The reason with its hint.
+/// Returns the reason with its hint.
 pub(crate) fn unfilled_reason(reason: &UnfilledReason) -> String {
     let hint = match reason {
         UnfilledReason::UnknownDevice {
@@ -125,7 +125,7 @@ fn of_repair(error: &RepairError) -> Option<String> {
     }
 }
 
-/// The error with its hint.
+/// Returns the error with its hint.
 pub(crate) fn repair_error(error: &RepairError) -> String {
     match of_repair(error) {
         Some(hint) => format!("{error}; {hint}"),

@@ -1,12 +1,12 @@
-//! Ctrl-C: the build ends in order, its compilers with it, and what is finished is kept.
+//! Interrupts (Ctrl-C): the build and its compilers end, and finished kernels are kept.
 
 use opkeep::BuildError;
 use opkeep_fs::CancelToken;
 
-/// What a shell expects of a program that was interrupted: 128 and the number of SIGINT.
+/// The exit code that shells expect of an interrupted program: 128 and the number of SIGINT.
 pub(crate) const EXIT_CODE: u8 = 130;
 
-/// A token that an interrupt, a termination or a hang-up cancels. The second of them ends the process at once.
+/// Returns a token that an interrupt, a termination or a hang-up cancels. A second signal ends the process at once.
 pub(crate) fn cancel() -> CancelToken {
     let cancel = CancelToken::new();
     let state = cancel.clone();
@@ -26,8 +26,8 @@ pub(crate) fn cancel() -> CancelToken {
     cancel
 }
 
-/// Whether the error is an interrupt before anything was built.
+/// Whether the cause of the error is an interrupt before anything was built.
 pub(crate) fn is_behind(error: &anyhow::Error) -> bool {
-    // Its context may name a file.
+    // The cause is searched in the chain, since the context of an error may name a file.
     error.chain().any(|cause| matches!(cause.downcast_ref(), Some(BuildError::Cancelled)))
 }

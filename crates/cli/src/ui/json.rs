@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
-/// A path as text; what is not UTF-8 in it is replaced.
+/// Returns a path as text, with bytes that are not UTF-8 replaced.
 pub(crate) fn path(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// A value as the text that it is displayed as.
+/// Serializes a value as its `Display` text.
 pub(crate) fn as_text<S: Serializer>(value: &impl Display, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(value)
 }
 
-/// A duration as a number of milliseconds, to the nanosecond.
+/// A duration, serialized as a number of milliseconds, rounded to the nanosecond.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Milliseconds(pub(crate) Duration);
 
@@ -32,7 +32,7 @@ impl Serialize for Milliseconds {
     }
 }
 
-/// A number; as a text if JSON has none for it.
+/// A number, serialized as a text if it is infinite or NaN, which JSON does not have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Number(pub(crate) f64);
 
@@ -47,7 +47,7 @@ impl Serialize for Number {
     }
 }
 
-/// A path that could not be read or processed, and why.
+/// A path that could not be read or processed, with the error.
 #[derive(Debug, Serialize)]
 pub(crate) struct FileError {
     pub(crate) file: String,
@@ -60,7 +60,7 @@ impl FileError {
     }
 }
 
-/// The same for a directory.
+/// A directory that could not be read or processed, with the error.
 #[derive(Debug, Serialize)]
 pub(crate) struct FolderError {
     pub(crate) folder: String,
@@ -74,7 +74,7 @@ pub(crate) fn folder_errors(errors: &[(impl AsRef<Path>, impl ToString)]) -> Vec
         .collect()
 }
 
-/// One of two forms of a list's element.
+/// An element of a list: a result or an error.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub(crate) enum OrError<T, E = FileError> {

@@ -1,9 +1,9 @@
 //! The interface to the user and to the environment.
 //!
-//! The command prints nothing but a [`text::Text`]: each line is escaped as a whole when it is added, so that a name
-//! from a model, a file or a compiler can neither begin a line nor control the terminal, and no print has to remember
-//! that. Logs keep their lines behind a mark. Libraries return names as they are, and JSON has them so, escaped as JSON
-//! escapes. [`output::Output`] collects warnings for the JSON result.
+//! The command prints only [`text::Text`]: each line is escaped as a whole when it is added, so that a name from a
+//! model, a file or a compiler can neither begin a line nor control the terminal, and no caller has to escape it. The
+//! lines of logs are printed with a mark before them. Libraries return names unchanged, and JSON results contain them
+//! unchanged, with JSON's own escapes. [`output::Output`] collects warnings for the JSON result.
 //!
 //! A write beyond `ulimit -f` is an I/O error, as on a full disk: SIGXFSZ has a handler ([`file_limit`]), which `exec`
 //! removes for compilers.

@@ -15,27 +15,28 @@ use crate::ui::file_limit::FileLimit;
 use crate::ui::hints::{hints, of_warning};
 use crate::ui::text::{Text, shown_json};
 
-/// How results are printed.
+/// The format of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     Text,
     Json,
 }
 
-/// The verdict about a command; of several, the greatest counts.
+/// The verdict about a command. Of several verdicts, the greatest counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verdict {
-    /// Exit code 0.
+    /// The command succeeded: exit code 0.
     Good,
-    /// Done, and problems were found: 1.
+    /// The command completed and found problems: exit code 1.
     Problems,
-    /// Some input could not be read, or nothing could be done: 2.
+    /// Some input could not be read, or nothing could be done: exit code 2.
     Unusable,
-    /// Interrupted: 130.
+    /// The command was interrupted: exit code 130.
     Interrupted,
 }
 
-/// The version of the JSON results: raised when a field changes its name, its type or its meaning, not when one is added.
+/// The version of the JSON results. It is raised when a field changes its name, its type or its meaning, not when a
+/// field is added.
 const JSON_SCHEMA: u32 = 1;
 
 /// The fields of every JSON result, around the command's own.
@@ -65,7 +66,7 @@ struct Failure {
 pub(crate) struct Output {
     format: Format,
     file_limit: FileLimit,
-    /// All warnings, for the result.
+    /// All warnings so far, for the JSON result.
     warnings: RefCell<Vec<String>>,
 }
 
@@ -78,10 +79,10 @@ impl Output {
         self.format == Format::Text
     }
 
-    /// The result: `text`, or `json` with the schema and all warnings so far.
+    /// Prints the result: `text`, or `json` with the schema and all warnings so far.
     ///
     /// # Errors
-    /// It cannot be written, though the reader is still there.
+    /// The result cannot be written, for another reason than that its reader has exited.
     pub(crate) fn print_result(&self, text: &Text, json: &impl Serialize) -> anyhow::Result<()> {
         self.warn_of_file_limit();
         let mut out = std::io::stdout().lock();
@@ -95,7 +96,7 @@ impl Output {
             }
         };
         match written.and_then(|()| out.flush()) {
-            // A reader that has gone away (`| head`) has all it wants.
+            // A reader that has exited (`| head`) needs no more lines.
             Err(error) if error.kind() != ErrorKind::BrokenPipe => {
                 Err(error).context("cannot write the result")
             }
@@ -103,7 +104,7 @@ impl Output {
         }
     }
 
-    /// The result of a command that reported everything on stderr.
+    /// Prints the JSON result of a command whose text went to stderr.
     pub(crate) fn print_quiet_result(&self, json: &impl Serialize) -> anyhow::Result<()> {
         if self.is_text() { Ok(()) } else { self.print_result(&Text::default(), json) }
     }
@@ -115,12 +116,12 @@ impl Output {
 
     /// Prints a problem that did not stop the command, and adds it to the result.
     ///
-    /// Each once: chips share a file of limits, and targets a store.
+    /// Each text is printed once: several chips share a file of limits, and several targets a store.
     pub(crate) fn print_warning(&self, text: &str) {
         self.print_new_warning(text);
     }
 
-    /// As [`print_warning`](Self::print_warning). Returns whether it is new.
+    /// Prints a warning as [`print_warning`](Self::print_warning) does. Returns whether the warning is new.
     fn print_new_warning(&self, text: &str) -> bool {
         let mut warned = self.warnings.borrow_mut();
         let is_new = !warned.iter().any(|known| known == text);
@@ -131,7 +132,7 @@ impl Output {
         is_new
     }
 
-    /// A warning of a build, and the help for it.
+    /// Prints a warning of a build, and the hint for it.
     pub(crate) fn print_build_warning(&self, warning: &Warning) {
         if self.print_new_warning(&warning.text)
             && let Some(hint) = of_warning(warning.kind)
@@ -153,25 +154,25 @@ impl Output {
         print(&text);
     }
 
-    /// What to do about something that was warned of.
+    /// Prints a hint for a warning.
     pub(crate) fn print_help(&self, text: &str) {
         print_line("help", text);
     }
 
-    /// Reports that an interrupt came before any result.
+    /// Prints that an interrupt came before any result.
     pub(crate) fn print_interrupted(&self) {
         self.print_note("interrupted before anything was built; run it again");
         let _ = self.print_quiet_result(&Interrupted { interrupted: true });
     }
 
-    /// Prints the error that ended a command: for people on stderr, and in JSON in place of the result.
+    /// Prints the error that ended a command: as text on stderr, and in JSON in place of the result.
     pub(crate) fn print_failure(&self, error: &anyhow::Error) {
         self.print_error(error);
-        // The error itself may be that nothing can be written.
+        // Best effort: the error may be that stdout cannot be written.
         let _ = self.print_quiet_result(&Failure { error: chain(error), help: hints(error) });
     }
 
-    /// Warns once if a file met the limit on their size: which write it was may have been of no consequence.
+    /// Warns if a file reached the limit on the size of files. The write that failed may have had no other consequence.
     pub(crate) fn warn_of_file_limit(&self) {
         if let Some(text) = self.file_limit.reached() {
             self.print_warning(&text);
@@ -179,14 +180,14 @@ impl Output {
     }
 }
 
-/// A line on stderr.
+/// Prints a line on stderr.
 fn print_line(kind: &str, text: &str) {
     let mut line = Text::default();
     line.line(format_args!("{kind}: {text}"));
     print(&line);
 }
 
-/// Prints on stderr. If that cannot be written there is no other place for it.
+/// Prints on stderr. Best effort: an error of stderr cannot be reported anywhere.
 fn print(text: &Text) {
     let _ = writeln!(std::io::stderr().lock(), "{}", text.as_str());
 }
@@ -209,7 +210,7 @@ pub(crate) fn has_lines(error: &(dyn Error + 'static)) -> bool {
     }
 }
 
-/// An error made of others that may have lines of their own.
+/// An error text that may have several lines, such as the end of a compiler's log.
 #[derive(Debug)]
 pub(crate) struct Logged(pub(crate) String);
 
@@ -221,7 +222,7 @@ impl fmt::Display for Logged {
 
 impl Error for Logged {}
 
-/// An error and its causes in one line, without causes that are in the text of an error before them.
+/// Returns the texts of an error and its causes, without causes whose text is part of an earlier one.
 pub(crate) fn chain(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1) {

@@ -1,4 +1,4 @@
-//! A progress bar, where a person is watching.
+//! A progress bar, shown if stderr is a terminal.
 
 use std::io::IsTerminal;
 
@@ -23,7 +23,7 @@ impl Progress {
         Self(bar)
     }
 
-    /// Shows a text, escaped: all names reach the bar here.
+    /// Shows a text, escaped. All texts reach the bar through this function.
     fn message(&self, text: &str) {
         self.0.set_message(one_line(text));
     }
@@ -33,14 +33,15 @@ impl Progress {
         self.0.set_length(nodes as u64);
     }
 
-    /// Shows that `done` of `of` are done.
+    /// Shows that `done` of `of` items are done.
     pub(crate) fn at(&self, done: u64, of: u64) {
         self.0.set_length(of);
         // Threads report in any order.
         self.0.update(|state| state.set_pos(state.pos().max(done)));
     }
 
-    /// Shows that `done` of `of` are done of `what`, and begins anew if that is another subject than before.
+    /// Shows that `done` of `of` items of the subject `what` are done, and begins anew if the subject is another than
+    /// before.
     pub(crate) fn of(&self, what: &str, done: u64, of: u64) {
         if self.0.message() != one_line(what) {
             self.about(what);
@@ -72,7 +73,7 @@ impl Progress {
                 self.message(&event.to_string());
                 self.0.inc(1);
             }
-            // Warnings are in the report, and printed from there.
+            // Warnings are in the report, from which they are printed.
             _ => {}
         }
     }

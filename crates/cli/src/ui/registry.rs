@@ -1,4 +1,4 @@
-//! All backends.
+//! The registry of all backends.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use opkeep_backend_cpu::CpuBackend;
 
 use crate::ui::env;
 
-/// All backends. `timeout` limits each query of a compiler.
+/// Returns all backends. `timeout` limits each query to a compiler.
 pub(crate) fn registry(
     timeout: Duration,
     ascend: AscendConfig,

@@ -1,28 +1,28 @@
-//! Text for people: no name in it controls the terminal or begins a line.
+//! Text for the terminal, in which no name controls the terminal or begins a line.
 //!
-//! Names come from models, descriptors, kernels and directories of others. All text for people goes through here, so that
-//! no print has to remember to escape them: a line is escaped as a whole when it is added, and only [`Text`] ends it.
+//! Names come from models, descriptors, kernels and directories of other users. All printed text is a [`Text`], so that
+//! no caller has to escape names: a line is escaped as a whole when it is added, and only [`Text`] ends it.
 
 use std::fmt::{self, Display, Write};
 
-/// Lines for people.
+/// Escaped lines for the terminal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Text(String);
 
 impl Text {
-    /// One line.
+    /// Creates a text of one line.
     pub(crate) fn of(line: impl Display) -> Self {
         let mut text = Self::default();
         text.line(line);
         text
     }
 
-    /// A script of our own, with no name in it.
+    /// Creates a text from a script of opkeep, which contains no names and is not escaped.
     pub(crate) fn script(text: &str) -> Self {
         Self(text.to_owned())
     }
 
-    /// Adds one line, whatever is in it.
+    /// Adds one line; line ends in it are escaped.
     pub(crate) fn line(&mut self, line: impl Display) {
         // Writing to a string cannot fail.
         let _ = write!(Escape(&mut self.0), "{line}");
@@ -62,7 +62,7 @@ impl Text {
         self.0.is_empty()
     }
 
-    /// All lines; the last one without its end.
+    /// Returns all lines, without the end of the last one.
     pub(crate) fn as_str(&self) -> &str {
         self.0.trim_end()
     }
@@ -82,7 +82,7 @@ impl FromIterator<Text> for Text {
     }
 }
 
-/// Escapes what passes through.
+/// A writer that escapes all text written to it.
 struct Escape<'a>(&'a mut String);
 
 impl Write for Escape<'_> {
@@ -100,20 +100,21 @@ impl Write for Escape<'_> {
     }
 }
 
-/// The text, escaped to one line.
+/// Returns the text, escaped to one line.
 pub(crate) fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     let _ = Escape(&mut line).write_str(text);
     line
 }
 
-/// JSON of the same value that may be shown: JSON escapes control characters, but not the others that are not plain.
+/// Returns JSON of the same value that is safe to print: JSON escapes control characters, but not the others that are
+/// not plain.
 pub(crate) fn shown_json(json: &str) -> String {
     let mut shown = String::with_capacity(json.len());
     for letter in json.chars() {
         match is_plain(letter) {
             true => shown.push(letter),
-            // They occur in strings only, where the escape is the same letter.
+            // Such characters occur only in strings, where the escape means the same character.
             false => letter.encode_utf16(&mut [0; 2]).iter().for_each(|unit| {
                 let _ = write!(shown, "\\u{unit:04x}");
             }),
@@ -122,8 +123,8 @@ pub(crate) fn shown_json(json: &str) -> String {
     shown
 }
 
-/// Whether a letter is shown as itself, where it stands: no control character, no end of a line or paragraph, and nothing
-/// of Unicode's category Cf, which has no shape of its own and turns the direction of others or hides between them.
+/// Whether a character is printed unescaped: it is no control character, no end of a line or paragraph, and not in
+/// Unicode's category Cf, whose characters are invisible and may change the direction of text.
 fn is_plain(letter: char) -> bool {
     !letter.is_control()
         && !matches!(letter,
@@ -133,7 +134,7 @@ fn is_plain(letter: char) -> bool {
             | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// Lines with their cells below each other, behind `indent`: the first to the left, the others to the right. All lines
+/// Returns lines with aligned cells, after `indent`: the first column to the left, the others to the right. All lines
 /// have as many cells as the first.
 pub(crate) fn columns(indent: &str, lines: &[Vec<String>]) -> Text {
     let lines: Vec<Vec<String>> =
@@ -152,7 +153,7 @@ pub(crate) fn columns(indent: &str, lines: &[Vec<String>]) -> Text {
     text
 }
 
-/// A path as it is typed in a shell.
+/// Returns a path quoted for a shell.
 pub(crate) fn typed(path: &str) -> String {
     let is_bare = |letter: char| letter.is_alphanumeric() || "/._-+,:@%=".contains(letter);
     match () {
@@ -169,7 +170,7 @@ pub(crate) fn typed(path: &str) -> String {
     }
 }
 
-/// Bytes for people.
+/// Returns a number of bytes as text with a unit.
 pub(crate) fn bytes(bytes: u64) -> String {
     match bytes {
         0..=1023 => format!("{bytes} bytes"),
@@ -179,14 +180,14 @@ pub(crate) fn bytes(bytes: u64) -> String {
     }
 }
 
-/// The first `limit` of `names`: `a, b, ...`.
+/// Returns the first `limit` of `names`: `a, b, ...`.
 pub(crate) fn first(mut names: impl Iterator<Item = String>, limit: usize) -> String {
     let mut first: Vec<String> = names.by_ref().take(limit).collect();
     first.extend(names.next().map(|_| "...".to_owned()));
     first.join(", ")
 }
 
-/// `1 kernel`, `2 kernels`.
+/// Returns a number with its noun: `1 kernel`, `2 kernels`.
 pub(crate) fn counted(count: impl TryInto<u64>, what: &str) -> String {
     let count = count.try_into().unwrap_or(u64::MAX);
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })

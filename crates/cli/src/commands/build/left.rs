@@ -1,4 +1,4 @@
-//! Kernels that a build left as they are in `kernel_meta`.
+//! Kernels in `kernel_meta` that a build left unchanged.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,11 @@ use serde::Serialize;
 use crate::ui::output::Output;
 use crate::ui::text::{counted, first};
 
-/// The number of kernels that have a line each.
+/// The maximum number of kernels that have a line each.
 const LISTED: usize = 3;
 
-/// Reports which kernels were left and why. Returns whether that is no problem, given whether the user `chose` the target.
+/// Reports the kernels that were left, with the reasons. Returns whether that is no problem; `chose` is whether the
+/// user chose the target.
 pub(crate) fn print_report(placed: &ViewPlacement, chose: bool, output: &Output) -> bool {
     if let Some(risk) = &placed.risk {
         output.print_warning(&risk.to_string());
@@ -47,7 +48,7 @@ pub(crate) fn print_report(placed: &ViewPlacement, chose: bool, output: &Output)
     placed.left.iter().all(|left| is_harmless(&left.reason, chose))
 }
 
-/// Whether it is no problem that a kernel is left: where the user did not choose this target.
+/// Whether it is no problem that a kernel is left, since the user did not choose this target.
 fn is_harmless(why: &LeftReason, chose: bool) -> bool {
     match why {
         LeftReason::Release => true,
@@ -56,7 +57,7 @@ fn is_harmless(why: &LeftReason, chose: bool) -> bool {
     }
 }
 
-/// One line for kernels that were left for the same reason, with the text of the first.
+/// Returns one line for kernels that were left for the same reason, with the text of the first.
 fn several(kernels: &[&LeftKernel]) -> String {
     let names = first(kernels.iter().map(|kernel| format!("`{}`", kernel.stem)), LISTED);
     line(&format!("{} ({names})", counted(kernels.len(), "kernel")), kernels[0])
@@ -81,7 +82,7 @@ fn line(what: &str, first: &LeftKernel) -> String {
     format!("kernel_meta is left as it is for {what}: {}; {ways}", first.reason)
 }
 
-/// A kernel that was left, for programs.
+/// A kernel that was left, as JSON.
 #[derive(Serialize)]
 pub(crate) struct LeftOutput {
     name: String,
@@ -91,7 +92,7 @@ pub(crate) struct LeftOutput {
     foreign: Option<ForeignOutput>,
 }
 
-/// The target of a foreign kernel.
+/// The target of a foreign kernel, as JSON.
 #[derive(Serialize)]
 struct ForeignOutput {
     machine: Option<String>,

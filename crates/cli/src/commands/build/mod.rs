@@ -1,4 +1,4 @@
-//! `opkeep build`.
+//! `opkeep build`: builds networks and operators.
 
 mod left;
 pub(crate) mod output;
@@ -85,7 +85,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     let network = only.map(|input| network_name(input));
     let target = args.common.target();
     let json = BuildOutput::new(&report, network, target, &unreadable, cancel.is_cancelled());
-    // Before the result, which has the warnings, too.
+    // Printed before the result, which contains the warnings, too.
     let placed = print_report(&report, args.common.chooses_target(), output);
     output.print_result(&report_text(&report), &json)?;
     if cancel.is_cancelled() {
@@ -99,7 +99,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     })
 }
 
-/// Where kernels are put for a framework, as the flags and the environment have it.
+/// Returns the directory of kernels for a framework, from the flags and the environment.
 fn view(args: &Args, group: &ViewGroup) -> anyhow::Result<Option<ViewConfig>> {
     if args.no_kernel_meta {
         return Ok(None);

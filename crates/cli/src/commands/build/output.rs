@@ -1,4 +1,4 @@
-//! The result of a build, for programs.
+//! The result of a build as JSON.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,10 +14,10 @@ use crate::input::model::Unreadable;
 use crate::ui::json::{self, FileError, Milliseconds};
 use crate::ui::output::chain;
 
-/// The result of a build.
+/// The result of a build as JSON.
 #[derive(Serialize)]
 pub(crate) struct BuildOutput {
-    /// None if there are several inputs.
+    /// The name of the network; none, if there are several inputs.
     network: Option<String>,
     target: String,
     targets: Vec<String>,
@@ -35,14 +35,14 @@ pub(crate) struct BuildOutput {
     interrupted: bool,
 }
 
-/// How many kernels had each outcome, by its name.
+/// The number of kernels with each outcome, by the outcome's name.
 pub(crate) type OutcomeCounts = BTreeMap<&'static str, usize>;
 
 pub(crate) fn counts(report: &BuildReport) -> OutcomeCounts {
     report.counts().into_iter().map(|(outcome, count)| (outcome.name(), count)).collect()
 }
 
-/// Inputs that could not be read; nothing, if there are none.
+/// The inputs that could not be read; without any, there are no fields.
 #[derive(Serialize)]
 pub(crate) struct UnreadableOutput {
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -77,7 +77,7 @@ pub(crate) struct ImportedOutput {
     framework: String,
     said: BTreeMap<String, String>,
     has_options: bool,
-    /// In Unix seconds.
+    /// The time of the import, in Unix seconds.
     at: u64,
     toolchain: Option<String>,
     op_sources: Option<String>,
@@ -92,7 +92,7 @@ impl From<&Provenance> for ImportedOutput {
     }
 }
 
-/// The kernels that were placed where the framework reads them, or why none was.
+/// The kernels that were written where the framework reads them, or the error.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum ViewOutput {
@@ -113,7 +113,7 @@ struct PlacedOutput {
 }
 
 impl BuildOutput {
-    /// The result of `report`, a build of `network` that was asked for `target`.
+    /// Creates the result of `report`, the report of a build of `network` for the requested `target`.
     pub(crate) fn new(
         report: &BuildReport,
         network: Option<String>,

@@ -1,4 +1,4 @@
-//! The report of a build, for people.
+//! The report of a build as text.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub(crate) fn note_targets(requests: &[Request], common: &CompileArgs, output: &
     }
 }
 
-/// Builds `requests`, and shows the progress.
+/// Builds `requests` and shows the progress.
 pub(crate) fn with_progress(
     engine: Engine,
     requests: &[Request],
@@ -42,14 +42,14 @@ pub(crate) fn with_progress(
     report
 }
 
-/// A summary of an interrupted build.
+/// Returns a summary of an interrupted build.
 pub(crate) fn interrupted(report: &BuildReport) -> String {
     let left = not_built(report);
     let kept = report.kernels.len() - left - report.count(Outcome::Failed);
     format!("interrupted: {} kept, {left} not built; run it again to continue", counted(kept, "kernel"))
 }
 
-/// The number of kernels that were skipped or cancelled.
+/// Returns the number of kernels that were skipped or cancelled.
 fn not_built(report: &BuildReport) -> usize {
     report.count(Outcome::Skipped) + report.count(Outcome::Cancelled)
 }
@@ -98,7 +98,7 @@ pub(crate) fn print_report(report: &BuildReport, chose: bool, output: &Output) -
     }
 }
 
-/// The name of a model: that of its file without the extension.
+/// Returns the name of a model: the name of its file without the extension.
 pub(crate) fn network_name(file: &Path) -> String {
     file.file_stem().unwrap_or(file.as_os_str()).to_string_lossy().into_owned()
 }
@@ -107,7 +107,7 @@ pub(crate) fn report_text(report: &BuildReport) -> Text {
     let mut text = Text::default();
     // A reused kernel needs no line, unless there are few.
     let few = report.kernels.len() <= 8;
-    // The first failure, or the interrupt, explains those that were not built.
+    // The first failure, or the interrupt, explains why these kernels were not built.
     let worth_a_line = |kernel: &&KernelReport| {
         (few || kernel.outcome != Outcome::Reused)
             && !matches!(kernel.outcome, Outcome::Skipped | Outcome::Cancelled)
@@ -138,7 +138,7 @@ pub(crate) fn report_text(report: &BuildReport) -> Text {
     text
 }
 
-/// The reason of a kernel's outcome, with what to do about it by the arguments of this command.
+/// Returns the reason for a kernel's outcome, with a hint.
 pub(super) fn reason(kernel: &KernelReport) -> Option<String> {
     let reason = kernel.reason.clone()?;
     Some(match kernel.error.as_deref().and_then(hints::of_kernel) {
@@ -147,7 +147,7 @@ pub(super) fn reason(kernel: &KernelReport) -> Option<String> {
     })
 }
 
-/// Why a kernel failed, with the end of its compiler's log.
+/// Returns the reason why a kernel failed, with the end of the compiler's log.
 fn failure_text(kernel: &KernelReport) -> Text {
     let reason = format!("    {}", kernel.reason.as_deref().unwrap_or("no reason was given"));
     let mut text = Text::default();
@@ -161,7 +161,7 @@ fn failure_text(kernel: &KernelReport) -> Text {
     text
 }
 
-/// The nodes of a kernel: ` for conv_1 and 2 more`.
+/// Returns the nodes of a kernel: ` for conv_1 and 2 more`.
 fn requested_by(kernel: &KernelReport) -> String {
     let names = &kernel.requested_by;
     let Some(first) = names.iter().find(|name| **name != kernel.name && !name.is_empty()) else {
@@ -173,7 +173,7 @@ fn requested_by(kernel: &KernelReport) -> String {
     }
 }
 
-/// The other name of a kernel in the framework's directory: ` as square_1_2`.
+/// Returns the other name of a kernel in the framework's directory: ` as square_1_2`.
 fn found_as(report: &BuildReport, kernel: usize) -> String {
     let Some(Ok(placed)) = &report.view else { return String::new() };
     let own = &report.kernels[kernel].name;
@@ -186,7 +186,7 @@ fn found_as(report: &BuildReport, kernel: usize) -> String {
     }
 }
 
-/// A path, relative to the current directory if that is above it.
+/// Returns a path, relative to the current directory if that is above it.
 fn shortened(directory: &Path) -> String {
     let here = std::env::current_dir().ok();
     let relative = here.as_deref().and_then(|here| directory.strip_prefix(here).ok());

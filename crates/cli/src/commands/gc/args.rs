@@ -47,7 +47,7 @@ pub(crate) struct Args {
     pub(crate) older_than: Option<Duration>,
 }
 
-/// `300M` and the like; the letters are powers of 1024.
+/// Parses a size such as `300M`; the letters are powers of 1024.
 fn size(text: &str) -> Result<u64, String> {
     let (digits, factor) = match text.char_indices().last() {
         Some((at, 'K' | 'k')) => (&text[..at], 1 << 10),
@@ -59,7 +59,7 @@ fn size(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| "expected bytes, or a whole number with K, M or G".to_owned())
 }
 
-/// `30d` and the like.
+/// Parses an age such as `30d`.
 fn age(text: &str) -> Result<Duration, String> {
     let expected = || "expected a whole number with d, h, m or s".to_owned();
     let (at, unit) = text.char_indices().last().ok_or_else(expected)?;

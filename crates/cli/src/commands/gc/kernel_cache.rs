@@ -1,4 +1,4 @@
-//! `opkeep gc DIR`: the caches of CANN.
+//! `opkeep gc DIR`: eviction from the caches of CANN.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// CANN's caches at and below `dirs`, each once.
+    /// Returns CANN's caches at and below `dirs`, each once.
     fn find(&mut self, dirs: &[PathBuf]) -> Vec<CacheDir> {
         let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
         for dir in dirs {
@@ -137,7 +137,7 @@ impl Run<'_> {
         self.print_what_stays(&place.path, report);
     }
 
-    /// Reports files that could not be deleted, and files that are not CANN's.
+    /// Reports files that could not be deleted, and files that do not belong to CANN.
     fn print_what_stays(&mut self, path: &Path, report: &GcReport) {
         let GcReport { failure, failed, unreadable_dirs, unread, unknown, unknown_count, .. } = report;
         if let Some((file, error)) = failure {
@@ -203,7 +203,7 @@ fn summary(report: &GcReport, dry_run: bool) -> String {
     text
 }
 
-/// The number of each kind, in words.
+/// Returns a text with the number of each kind.
 fn things(usage: &Usage) -> String {
     let word = |what| match what {
         FileGroupKind::Kernel => "kernel",
@@ -219,14 +219,14 @@ fn things(usage: &Usage) -> String {
     all.collect::<Vec<_>>().join(", ")
 }
 
-/// The result for programs.
+/// The result as JSON.
 #[derive(Serialize)]
 struct GcOutput {
     dry_run: bool,
     caches: Vec<OrError<CacheOutput, PathError>>,
 }
 
-/// A directory that could not be processed.
+/// A directory that could not be processed, as JSON.
 #[derive(Serialize)]
 struct PathError {
     path: String,
@@ -254,7 +254,7 @@ struct CacheOutput {
     interrupted: bool,
 }
 
-/// What a cache holds: all, and by kind.
+/// The content of a cache as JSON: in total, and by kind.
 #[derive(Serialize)]
 struct UsageOutput {
     files: u64,
@@ -284,7 +284,7 @@ struct InUseOutput {
     changed: u64,
 }
 
-/// Files that are not CANN's.
+/// Files that do not belong to CANN, as JSON.
 #[derive(Serialize)]
 struct UnknownOutput {
     count: u64,

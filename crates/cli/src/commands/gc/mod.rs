@@ -1,4 +1,4 @@
-//! `opkeep gc`.
+//! `opkeep gc`: evicts kernels from the store or from CANN's caches.
 
 mod args;
 mod kernel_cache;

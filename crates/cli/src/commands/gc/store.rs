@@ -31,7 +31,7 @@ pub(crate) fn evict(args: &StoreArgs, options: &GcOptions, output: &Output) -> a
     Ok(verdict)
 }
 
-/// The store. A missing one counts as empty, unless the user names it.
+/// Opens the store. A missing store counts as empty, unless the user names it.
 pub(crate) fn open(args: &StoreArgs, access: Access, output: &Output) -> anyhow::Result<Option<Store>> {
     let place = Place::usual(args)?;
     let store = place.open(access, args, output)?;
@@ -79,7 +79,7 @@ pub(crate) fn kernels(usage: &TargetUsage) -> String {
     counted(usage.entries.files, "kernel")
 }
 
-/// The result for programs.
+/// The result as JSON.
 #[derive(Serialize)]
 struct EvictOutput {
     root: String,
@@ -87,7 +87,7 @@ struct EvictOutput {
     targets: Vec<TargetOutput>,
 }
 
-/// The result where there is no store.
+/// The result as JSON if there is no store.
 #[derive(Serialize)]
 struct NoStoreOutput {
     root: String,
@@ -105,7 +105,7 @@ struct TargetOutput {
     failed: u64,
 }
 
-/// How much of a target there is.
+/// The usage of a target as JSON.
 #[derive(Serialize)]
 pub(crate) struct UsageOutput {
     kernels: u64,

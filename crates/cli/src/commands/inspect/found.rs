@@ -1,4 +1,4 @@
-//! The fields of a file.
+//! The fields of an inspected file.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,9 +14,9 @@ use crate::ui::text::Text;
 pub(crate) struct Found {
     kind: &'static str,
     fields: Vec<(String, String)>,
-    /// Problems that keep it from being read.
+    /// The problems because of which the file cannot be read.
     pub(crate) problems: Vec<String>,
-    /// The validator's report, if it is a kernel.
+    /// The validator's report, if the file belongs to a kernel.
     pub(crate) report: Option<Report>,
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn found_text(path: &Path, found: &Found) -> Text {
     text
 }
 
-/// A file for programs.
+/// A file as JSON.
 #[derive(Serialize)]
 pub(crate) struct FileOutput {
     file: String,

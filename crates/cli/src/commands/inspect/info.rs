@@ -1,4 +1,4 @@
-//! `opkeep inspect` of a descriptor.
+//! `opkeep inspect` for a descriptor.
 
 use opkeep_descriptor::{
     Arg, AttrValue, Descriptor, ForeignName, Generation, KernelName, NameError, Tensor, read_info,
@@ -6,7 +6,7 @@ use opkeep_descriptor::{
 
 use super::found::Found;
 
-/// The fields of a descriptor, from a file with the stem `stem`.
+/// Returns the fields of a descriptor, from a file with the stem `stem`.
 pub(crate) fn info(bytes: &[u8], stem: &str) -> Found {
     let mut found = Found::new("operator descriptor");
     match read_info(bytes) {
@@ -72,7 +72,7 @@ fn argument<T>(arg: &Arg<T>, tensors: &[String]) -> String {
     }
 }
 
-/// A value without the quotes that only matter where several stand together.
+/// Returns a value as text. A single text has no quotes, which are needed only in lists.
 fn shown(value: &AttrValue) -> String {
     match value {
         AttrValue::Str(text) => text.clone(),
@@ -91,7 +91,7 @@ fn names(found: &mut Found, descriptor: &Descriptor, stem: &str) {
     for generation in Generation::ALL {
         let name = match KernelName::mindspore(descriptor, generation, descriptor.device_id()) {
             Ok(name) => name.to_string(),
-            // It is no news that AKG and MindSpore do not name each other's jobs.
+            // Not reported: AKG and MindSpore never name each other's jobs.
             Err(NameError::OtherCompiler { .. }) => continue,
             Err(error) => format!("none: {error}"),
         };
@@ -99,7 +99,7 @@ fn names(found: &mut Found, descriptor: &Descriptor, stem: &str) {
     }
 }
 
-/// The program that gave the name, if that is known.
+/// Returns the program that gave the name, if it is known.
 fn origin_of(descriptor: &Descriptor, name: &str) -> String {
     match (descriptor.named_by(name), ForeignName::parse(name)) {
         (Some(generation), _) => format!("that of {generation}"),
@@ -111,7 +111,7 @@ fn origin_of(descriptor: &Descriptor, name: &str) -> String {
     }
 }
 
-/// Every field that counts in the key, defaults filled in.
+/// Adds every field that is part of the key, with defaults filled in.
 fn fields(found: &mut Found, descriptor: &Descriptor) {
     for (path, value) in descriptor.job.fields() {
         // The job marks repetitions and references to fields that are listed elsewhere.

@@ -1,4 +1,4 @@
-//! `opkeep inspect` of a kernel.
+//! `opkeep inspect` for a kernel.
 
 use opkeep_cann_meta::KernelMeta;
 use opkeep_validator::{DeviceMeta, ElfFacts, KernelFacts, Linkage, sub_kernel_files};
@@ -8,7 +8,7 @@ use super::found::Found;
 use crate::input::pairs::CheckedKernel;
 use crate::ui::text::counted;
 
-/// The number of kernels of an object that are described one by one.
+/// The maximum number of kernels of an object that are described one by one.
 const DESCRIBED: usize = 20;
 
 /// Adds the validator's facts and report about a kernel.
@@ -106,7 +106,7 @@ fn one_kernel(kernel: &KernelFacts) -> String {
     parts.join(", ")
 }
 
-/// The metadata of a kernel for the device, a few words each.
+/// Returns short texts for the metadata of a device kernel.
 fn metadata(meta: &DeviceMeta) -> Vec<String> {
     let mut parts = Vec::new();
     parts.extend(meta.kernel_type.map(|kind| kind.to_string()));

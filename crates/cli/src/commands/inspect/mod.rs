@@ -1,4 +1,4 @@
-//! `opkeep inspect`.
+//! `opkeep inspect`: describes files field by field.
 
 mod found;
 mod info;
@@ -30,7 +30,7 @@ pub(crate) struct Args {
     pub(crate) files: Vec<PathBuf>,
 }
 
-/// The result for programs.
+/// The result as JSON.
 #[derive(Serialize)]
 struct InspectOutput {
     files: Vec<OrError<FileOutput>>,
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     Ok(verdict)
 }
 
-/// The fields of a file, and of those that belong to it: the parts of a master, both objects of AKG.
+/// Returns the fields of a file and of the files that belong to it: the parts of a master, both objects of AKG.
 fn look(path: &Path) -> anyhow::Result<Vec<(PathBuf, Found)>> {
     let one = |found| vec![(path.to_owned(), found)];
     let extension = path.extension().unwrap_or_default().to_string_lossy();
@@ -94,7 +94,7 @@ fn description(mut judged: CheckedKernel) -> (PathBuf, Found) {
     (judged.file.clone(), kernel::judged(Found::new("kernel description"), judged))
 }
 
-/// A store entry, checked against the key in its name.
+/// Returns the fields of a store entry, checked against the key in its name.
 fn entry(path: &Path, stored: EntryFile) -> Found {
     let mut found = Found::new("store entry");
     found.field("entry bytes", stored.bytes);

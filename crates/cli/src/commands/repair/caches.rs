@@ -1,4 +1,4 @@
-//! `opkeep repair` on caches of frameworks.
+//! The repair of caches of frameworks.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -20,7 +20,7 @@ use crate::ui::output::{Output, Verdict};
 use crate::ui::progress::Progress;
 use crate::ui::text::counted;
 
-/// A map of devices is a few lines.
+/// The maximum number of bytes of a file with a device map, which has a few lines.
 const MAX_MAP: u64 = 1 << 20;
 
 pub(crate) fn repair(args: &Args, output: &Output) -> anyhow::Result<Repaired<CachesOutput>> {
@@ -64,7 +64,7 @@ pub(crate) fn repair(args: &Args, output: &Output) -> anyhow::Result<Repaired<Ca
     Ok(summed(&repairs, &cancel))
 }
 
-/// The devices of the argument, or of the file that it names.
+/// Returns the device map in the argument, or in the file that the argument names.
 fn devices(given: &str) -> anyhow::Result<DeviceMap> {
     if given.contains('=') {
         return DeviceMap::parse(given).context("--device-map");
@@ -73,18 +73,18 @@ fn devices(given: &str) -> anyhow::Result<DeviceMap> {
     DeviceMap::parse(&String::from_utf8_lossy(&text)).with_context(|| format!("`{given}`"))
 }
 
-/// All caches at and below `paths`, each once, and unreadable directories.
+/// Returns all caches at and below `paths`, each once, and the unreadable directories.
 fn places(paths: &[PathBuf]) -> anyhow::Result<(Vec<CacheDir>, Closed)> {
     let (mut places, mut closed) = (BTreeMap::new(), Vec::new());
     for path in paths {
-        // By itself, a store's directory is looked into for the caches that are beside it.
+        // A store's directory may only be the single path: the caches beside the store are then found in it, too.
         if paths.len() > 1 && store::Place::of(path).is_some() {
             bail!("`{}` is a store: repair it by itself, as the only one", path.display());
         }
         let found = find(path).with_context(|| format!("cannot read `{}`", path.display()));
         let found = match found {
             Ok(found) => found,
-            // For a file, the error says what it is.
+            // For a file, the error states the type of the file.
             Err(error) => {
                 input::can_read(path)?;
                 return Err(error.context(is_none(path)));

@@ -93,7 +93,7 @@ fn cache_text(repaired: &RepairedCache, dry_run: bool) -> Text {
     text
 }
 
-/// The number of kernels, and of intact ones.
+/// Returns the number of kernels, and the number of intact kernels.
 fn counts(repaired: &RepairedCache) -> (usize, usize) {
     let kernels = || repaired.scan.items.iter().filter(|item| item.kind == ItemKind::Kernel);
     (kernels().count(), kernels().filter(|item| matches!(item.state, ItemState::Intact)).count())
@@ -147,7 +147,7 @@ fn filled_text(report: &FillReport, dry_run: bool) -> Text {
     text
 }
 
-/// Ranks that lack kernels of others: after a repair, the others wait for these.
+/// Returns the ranks that lack kernels of others: after a repair, the others wait for these ranks.
 fn lacking(repairs: &Repairs) -> impl Iterator<Item = (&Path, &RankCache)> {
     let ranks = repairs.ranks.iter().flat_map(|ranks| ranks.ranks.iter().map(|rank| (&*ranks.base, rank)));
     ranks.filter(|(_, rank)| !rank.lacks.is_empty())
@@ -172,7 +172,7 @@ fn lacking_text(repairs: &Repairs) -> Text {
     text
 }
 
-/// The result for programs.
+/// The result as JSON.
 #[derive(Serialize)]
 pub(crate) struct CachesOutput {
     dry_run: bool,
@@ -187,7 +187,7 @@ pub(crate) struct CachesOutput {
     pub(crate) store: Option<StoreOutput>,
 }
 
-/// A rank that lacks kernels which others have.
+/// A rank that lacks kernels which others have, as JSON.
 #[derive(Serialize)]
 struct LackingOutput {
     base: String,
@@ -239,7 +239,7 @@ struct LeftOutput {
     why: String,
 }
 
-/// The result of `--fill`.
+/// The result of `--fill` as JSON.
 #[derive(Serialize)]
 struct FilledOutput {
     done: Vec<FilledKernelOutput>,
@@ -264,7 +264,7 @@ struct RefusedOutput {
     why: String,
 }
 
-/// A directory whose ranks are not known.
+/// A directory whose ranks are not known, as JSON.
 #[derive(Serialize)]
 struct NoRanksOutput {
     folder: String,
@@ -272,7 +272,8 @@ struct NoRanksOutput {
 }
 
 impl CachesOutput {
-    /// The result of `repairs`: `left` problems, and `refused` kernels that could not be filled in.
+    /// Creates the result of `repairs` with `left` remaining problems and `refused` kernels that could not be filled
+    /// in.
     pub(crate) fn new(repairs: &Repairs, left: usize, refused: usize, interrupted: bool) -> Self {
         let caches = repairs.caches.iter().map(|cache| OrError::Done(cache_output(cache)));
         let closed = repairs.closed.iter().map(|(path, problem)| {

@@ -1,4 +1,4 @@
-//! `opkeep repair`.
+//! `opkeep repair`: repairs stores and caches of frameworks.
 
 mod args;
 mod caches;
@@ -22,7 +22,7 @@ use caches_report::CachesOutput;
 use outcome::Repaired;
 use store::StoreOutput;
 
-/// Repairs a store, caches of frameworks, or both where one directory holds them.
+/// Repairs a store, caches of frameworks, or both if one directory contains both.
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     let place = match args.paths.as_slice() {
         [] => Some(None),
@@ -64,7 +64,7 @@ fn print(repaired: &Repaired<impl Serialize>, output: &Output) -> anyhow::Result
     Ok(repaired.verdict)
 }
 
-/// Whether frameworks have caches in the directory of a store.
+/// Whether there are caches of frameworks in the directory of a store.
 fn holds_caches(path: &Path) -> bool {
     is_store(path) && find(path).is_ok_and(|found| !found.caches.is_empty())
 }
@@ -73,7 +73,7 @@ fn has_quarantines(paths: &[PathBuf]) -> bool {
     paths.iter().any(|path| quarantines(path).is_ok_and(|found| !found.is_empty()))
 }
 
-/// The outcome for a store and for the caches in its directory.
+/// Combines the outcomes for a store and for the caches in its directory.
 fn both(store: Repaired<StoreOutput>, caches: Repaired<CachesOutput>) -> Repaired<CachesOutput> {
     let Repaired { mut text, json: store_json, verdict } = store;
     text.append(&caches.text);

@@ -9,14 +9,14 @@ use opkeep_framework_cache::scan::{CacheScan, RankComparison};
 use crate::ui::output::Verdict;
 use crate::ui::text::Text;
 
-/// The outcome of a repair, for people and for programs.
+/// The outcome of a repair, as text and as JSON.
 pub(crate) struct Repaired<T> {
     pub(crate) text: Text,
     pub(crate) json: T,
     pub(crate) verdict: Verdict,
 }
 
-/// Unreadable directories, and why.
+/// Unreadable directories, with the errors.
 pub(crate) type Closed = Vec<(PathBuf, String)>;
 
 /// The repair of one cache.
@@ -26,7 +26,7 @@ pub(crate) struct RepairedCache {
 }
 
 impl RepairedCache {
-    /// The number of problems that are left.
+    /// Returns the number of remaining problems.
     pub(crate) fn left(&self) -> usize {
         let closed = self.scan.unreadable_dirs.len();
         closed + self.quarantine.as_ref().map_or(1, |quarantine| quarantine.skipped.len())
@@ -35,13 +35,13 @@ impl RepairedCache {
 
 /// The repair of all caches.
 pub(crate) struct Repairs {
-    /// The arguments.
+    /// The paths in the arguments.
     pub(crate) paths: Vec<PathBuf>,
     pub(crate) caches: Vec<RepairedCache>,
     /// Unreadable directories.
     pub(crate) closed: Closed,
     pub(crate) filled: Option<FillReport>,
-    /// A comparison of the ranks, if none is filled: those that lack kernels compile them while others wait.
+    /// A comparison of the ranks, if no rank is filled: ranks that lack kernels compile them while others wait.
     pub(crate) ranks: Vec<RankComparison>,
     pub(crate) dry_run: bool,
 }

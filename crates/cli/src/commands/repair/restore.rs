@@ -1,4 +1,4 @@
-//! `opkeep repair --undo`.
+//! `opkeep repair --undo`: restores quarantined files.
 
 use anyhow::{Context, bail};
 use opkeep_framework_cache::restore::{
@@ -77,7 +77,7 @@ fn shown(run: &QuarantineRun, undone: &RestoreReport, dry_run: bool) -> Text {
     text
 }
 
-/// The result for programs.
+/// The result as JSON.
 #[derive(Serialize)]
 struct RestoreOutput {
     dry_run: bool,
@@ -101,7 +101,7 @@ struct LeftOutput {
     why: String,
 }
 
-/// A run that could not be undone.
+/// A run that could not be undone, as JSON.
 #[derive(Serialize)]
 struct FailedOutput {
     quarantine: String,

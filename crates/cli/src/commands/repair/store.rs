@@ -1,4 +1,4 @@
-//! Repair of a store.
+//! The repair of a store.
 
 use opkeep_store::{
     Access, RepairAction, RepairActionKind, RepairOptions, RepairReport, SizeEstimate, UnrepairedItem,
@@ -116,7 +116,7 @@ fn action_line(text: &mut Text, action: &RepairAction, would: &str) {
         RepairActionKind::CountersReset => {
             text.line(format_args!("  {would}reset: {path}: its counters were corrupt"));
         }
-        // Reported together: there are hundreds.
+        // Reported in one line, since there may be hundreds.
         RepairActionKind::Created => {}
         _ => text.line(format_args!("  {would}repaired: {path}")),
     }
@@ -137,7 +137,7 @@ fn size_text(size: &SizeEstimate) -> String {
     format!("{}, {}", counted(size.entries, "kernel"), bytes(size.bytes))
 }
 
-/// The result for programs.
+/// The result as JSON.
 #[derive(Serialize)]
 pub(crate) struct StoreOutput {
     root: String,
@@ -160,7 +160,7 @@ struct TargetOutput {
     interrupted: bool,
 }
 
-/// An action on a file.
+/// An action on a file, as JSON.
 #[derive(Serialize)]
 struct ActionOutput {
     file: String,
@@ -175,11 +175,11 @@ struct ActionOutput {
 struct QuarantinedOutput {
     key: String,
     problem: String,
-    /// Its new path; null in a dry run.
+    /// The new path of the file; null in a dry run.
     place: Option<String>,
 }
 
-/// A problem that is left.
+/// A remaining problem, as JSON.
 #[derive(Serialize)]
 struct LeftOutput {
     #[serde(flatten)]

@@ -1,4 +1,4 @@
-//! `opkeep run`.
+//! `opkeep run`: builds and runs a model, and compares its outputs.
 
 mod profile;
 
@@ -115,7 +115,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     Ok(if all_passed { Verdict::Good } else { Verdict::Problems })
 }
 
-/// The result for programs.
+/// The result as JSON.
 #[derive(Serialize)]
 struct RunOutput {
     network: String,
@@ -134,7 +134,7 @@ struct RunOutput {
     comparisons: Vec<ComparisonOutput>,
 }
 
-/// The only kernel of an operator.
+/// The only kernel of an operator, as JSON.
 #[derive(Serialize)]
 struct OperatorOutput {
     kernel: String,
@@ -232,7 +232,7 @@ fn execute(
     }))
 }
 
-/// Outputs, and the times of each operator and of all.
+/// The outputs, the time of each operator, and the total time.
 struct Timed {
     buffers: Vec<Buffer>,
     steps: Vec<Duration>,

@@ -18,12 +18,12 @@ pub(crate) struct Profile {
     threads: NonZeroUsize,
 }
 
-/// An operator that has run.
+/// The time of an operator that has run.
 struct Timed {
     name: String,
     op_type: String,
     elapsed: Duration,
-    /// Floating-point operations, of convolutions and matrix products.
+    /// The number of floating-point operations, of convolutions and matrix products only.
     flops: u64,
 }
 
@@ -46,7 +46,7 @@ impl Profile {
         Self { steps: steps.into_iter().map(timed).collect(), elapsed, threads }
     }
 
-    /// `ran 176 operators in 212.0 ms on 2 threads: 7.7 GFLOP, 36.4 GFLOP/s`
+    /// Returns a line such as `ran 176 operators in 212.0 ms on 2 threads: 7.7 GFLOP, 36.4 GFLOP/s`.
     pub(crate) fn summary(&self) -> String {
         let flops: u64 = self.steps.iter().map(|step| step.flops).sum();
         let speed = match flops {
@@ -61,7 +61,7 @@ impl Profile {
         )
     }
 
-    /// Every operator in order, then operator types by their total time.
+    /// Returns the times of every operator in order, then of operator types by their total time.
     pub(crate) fn text(&self) -> Text {
         let mut text =
             Text::of(format_args!("{:>10}  {:>5}  {:>8}  {:16}  operator", "ms", "%", "GFLOP/s", "type"));
@@ -86,7 +86,7 @@ impl Profile {
         format!("{:>10.3}  {share:>5.1}  {speed:>8}  {op_type:16}  {what}", Milliseconds(elapsed).number())
     }
 
-    /// Every operator, in order.
+    /// Returns every operator for JSON, in order.
     pub(crate) fn output(&self) -> Vec<StepOutput> {
         let step = |step: &Timed| StepOutput {
             operator: step.name.clone(),
@@ -98,7 +98,7 @@ impl Profile {
     }
 }
 
-/// An operator that has run, for programs.
+/// An operator that has run, as JSON.
 #[derive(Serialize)]
 pub(crate) struct StepOutput {
     operator: String,
@@ -107,7 +107,7 @@ pub(crate) struct StepOutput {
     flops: u64,
 }
 
-/// Thousand millions of operations in a second.
+/// Returns the rate in thousand millions of operations per second.
 fn rate(flops: u64, elapsed: Duration) -> f64 {
     flops as f64 / elapsed.as_secs_f64().max(1e-9) / 1e9
 }

@@ -1,4 +1,4 @@
-//! `opkeep targets` on CANN: its directory, versions and chips; or what is missing, and what to do.
+//! CANN in `opkeep targets`: the toolkit's directory, versions and chips, or the missing parts and a hint.
 
 use std::path::PathBuf;
 
@@ -8,11 +8,11 @@ use serde::Serialize;
 use crate::ui::json;
 use crate::ui::text::Text;
 
-/// The toolkit that was found, or why it cannot be used.
+/// The toolkit that was found, or the reason why it cannot be used.
 pub(crate) struct Ascend {
     pub(crate) text: Text,
     pub(crate) output: AscendOutput,
-    /// False if there is a toolkit that cannot be used. That there is none is no problem: few machines have one.
+    /// Whether there is no unusable toolkit. A missing toolkit is no problem: few machines have one.
     pub(crate) is_good: bool,
 }
 
@@ -51,8 +51,8 @@ fn lacking(error: &ToolkitError) -> Ascend {
     Ascend { text, output, is_good: matches!(error, ToolkitError::NotFound { .. }) }
 }
 
-/// The mechanism that keeps compiles from reading files that no key covers, or why it is not known. It is the same for all
-/// chips.
+/// Returns the mechanism that prevents compiles from reading files that no key covers, or why it is not known. It is
+/// the same for all chips.
 fn confinement(config: &AscendConfig, socs: &[Soc]) -> Option<Result<String, String>> {
     let soc = socs.first()?;
     let backend = AscendBackend::open(config, &soc.name).map_err(|error| error.to_string());
@@ -130,7 +130,7 @@ fn found(toolkit: &Toolkit, config: &AscendConfig) -> Ascend {
     Ascend { text, output, is_good }
 }
 
-/// CANN, for programs.
+/// CANN as JSON.
 #[derive(Serialize)]
 pub(crate) struct AscendOutput {
     toolkit: Option<ToolkitOutput>,
@@ -183,7 +183,7 @@ struct VendorOutput {
     named_by: &'static str,
 }
 
-/// A chip.
+/// A chip as JSON.
 #[derive(Serialize)]
 struct SocOutput {
     name: String,

@@ -1,4 +1,4 @@
-//! `opkeep targets`.
+//! `opkeep targets`: lists the targets, their toolchains and their operators.
 
 mod ascend;
 
@@ -17,7 +17,7 @@ use ascend::{AscendOutput, ascend};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 
-/// The result for programs.
+/// The result as JSON.
 #[derive(Serialize)]
 struct TargetsOutput<'a> {
     backends: Vec<BackendOutput<'a>>,
@@ -36,7 +36,7 @@ struct BackendOutput<'a> {
     operators: Vec<&'a str>,
 }
 
-/// The time limit of a query of a compiler.
+/// The time limit of a query to a compiler.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(_: &Args, output: &Output) -> anyhow::Result<Verdict> {

@@ -1,4 +1,4 @@
-//! Checks of the caches of frameworks.
+//! The check of caches of frameworks.
 
 use std::collections::HashSet;
 use std::mem::discriminant;
@@ -19,7 +19,7 @@ use crate::ui::output::{Output, chain};
 use crate::ui::progress::Progress;
 use crate::ui::text::{Text, columns, counted, first};
 
-/// The number of items of one kind that are shown in text.
+/// The maximum number of items of one kind that are listed in text.
 const SHOWN: usize = 50;
 
 /// The caches that were checked.
@@ -51,7 +51,7 @@ pub(crate) struct Sums {
     /// Intact kernels.
     pub(crate) intact: usize,
     pub(crate) wrong: usize,
-    /// Damaged or orphaned items that are no kernels.
+    /// Damaged or orphaned items that are not kernels.
     pub(crate) rests: usize,
     /// Items that may be in progress.
     pub(crate) in_use: usize,
@@ -78,7 +78,7 @@ impl Counts {
 }
 
 impl Checked {
-    /// Checks the caches in `found`, and changes nothing. Returns the number of kernels in them, in whatever state.
+    /// Checks the caches in `found`, and changes nothing. Returns the number of kernels in them, in any state.
     pub(crate) fn add(
         &mut self,
         found: CacheDirs,
@@ -150,7 +150,7 @@ impl Checked {
         sums
     }
 
-    /// The number of items that could not be read.
+    /// Returns the number of items that could not be read.
     pub(crate) fn unreadable(&self) -> usize {
         self.unusable + self.scans.iter().map(|scan| Counts::of(scan).unreadable).sum::<usize>()
     }
@@ -186,7 +186,7 @@ pub(crate) fn note_links(links: &[PathBuf], output: &Output) {
     }
 }
 
-/// The problems and notes of one cache.
+/// Returns the problems and notes of one cache.
 fn details(scan: &CacheScan) -> Text {
     let mut text = Text::default();
     let wrong: Vec<&Item> =
@@ -235,17 +235,17 @@ fn item_text(scan: &CacheScan, item: &Item) -> Text {
     text
 }
 
-/// The number of further items with the same text.
+/// Returns the text for the number of further items with the same text.
 fn more(count: usize) -> String {
     if count > 1 { format!(" (and {} more)", count - 1) } else { String::new() }
 }
 
-/// Whether a kernel is intact, and its framework fails on it nevertheless.
+/// Whether a kernel is intact, but the framework fails with it.
 fn fails_later(item: &Item) -> bool {
     matches!(item.state, ItemState::Intact) && item.behavior.effect >= Effect::FailsLater
 }
 
-/// Whether a note is about names and files, or a warning about what is in them.
+/// Whether a note is about names and files, or is a warning about the content of files.
 fn is_shown_note(note: &Note) -> bool {
     match note {
         Note::Lint(_) => false,
@@ -254,7 +254,7 @@ fn is_shown_note(note: &Note) -> bool {
     }
 }
 
-/// Whether two notes have the same meaning, of whichever kernels.
+/// Whether two notes have the same meaning, for any kernels.
 fn is_alike(one: &Note, other: &Note) -> bool {
     match (one, other) {
         (Note::Finding(one), Note::Finding(other)) => one.code() == other.code(),
@@ -267,7 +267,7 @@ fn shown(scan: &CacheScan, item: &Item) -> String {
     directory.join(&item.name).to_string_lossy().into_owned()
 }
 
-/// The problems of an item.
+/// Returns the problems of an item.
 fn problems(item: &Item) -> Vec<String> {
     let one = |text: String| vec![text];
     match &item.state {
@@ -281,14 +281,14 @@ fn problems(item: &Item) -> Vec<String> {
     }
 }
 
-/// The column of kernels for other chips.
+/// The index of the column for kernels of other chips.
 const OTHER_CHIP: usize = 4;
 
-/// A table with a line for each cache.
+/// Returns a table with a line for each cache.
 fn table(scans: &[CacheScan]) -> Text {
     let head =
         ["cache", "kernels", "intact", "damaged", "other chip", "orphans", "in use", "unreadable", "foreign"];
-    // Few caches have any, and then the column stands out.
+    // The column is shown only if a cache has such kernels, which is rare.
     let has_others = scans.iter().any(|scan| Counts::of(scan).elsewhere > 0);
     let rows = scans.iter().map(|scan| {
         let Counts { kernels, intact, damaged, elsewhere, orphans, in_use, unreadable, .. } =
@@ -324,7 +324,7 @@ fn ranks_text(ranks: &RankComparison) -> Text {
     text
 }
 
-/// Ranks side by side, for programs.
+/// The comparison of ranks as JSON.
 #[derive(Serialize)]
 pub(crate) struct RanksOutput {
     base: String,
@@ -339,7 +339,7 @@ struct RankOutput {
     lacks: Vec<MissingOutput>,
 }
 
-/// A kernel that a rank lacks and another has.
+/// A kernel that a rank lacks and another rank has, as JSON.
 #[derive(Serialize)]
 struct MissingOutput {
     name: String,
@@ -362,7 +362,7 @@ pub(crate) fn ranks_outputs(ranks: &[RankComparison]) -> Vec<RanksOutput> {
     ranks.iter().map(all).collect()
 }
 
-/// A cache, for programs.
+/// A cache as JSON.
 #[derive(Serialize)]
 pub(crate) struct CacheOutput {
     cache: String,
@@ -457,7 +457,7 @@ fn orphan_name(orphan: Orphan) -> &'static str {
     }
 }
 
-/// The caches that `repair` would change. Packages are to be installed again, as their outcome says.
+/// Returns the caches that `repair` would change. Damaged packages have to be installed again.
 pub(crate) fn repairable(scans: &[CacheScan]) -> Vec<String> {
     let is_no_package = |scan: &&CacheScan| scan.cache.kind != Kind::Package;
     let wrong = scans.iter().filter(is_no_package).filter(|scan| scan.items.iter().any(Item::is_repairable));

@@ -1,16 +1,16 @@
-//! Findings of the validator.
+//! Findings of the validator as text and as JSON.
 
 use opkeep_validator::{Finding, Report};
 use serde::Serialize;
 
 use crate::ui::text::Text;
 
-/// The line of a finding.
+/// Returns the line for a finding.
 pub(crate) fn line(finding: &Finding) -> Text {
     Text::of(format_args!("  {:<8} {finding}", finding.severity()))
 }
 
-/// A finding for programs: the code says what it is, the message what was found, the hint what to do.
+/// A finding as JSON: a code for the kind, a message about the file, and a hint.
 #[derive(Serialize)]
 pub(crate) struct FindingOutput {
     code: String,

@@ -1,4 +1,4 @@
-//! `opkeep verify`.
+//! `opkeep verify`: checks stores, caches of frameworks, and kernels in files.
 
 mod caches;
 pub(crate) mod findings;
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     for path in &args.files {
         match (Place::of(path), input::can_read(path)) {
             (Some(place), _) => {
-                // A framework's caches may be beside a store, as where both are in a project's directory.
+                // A framework's caches may be beside a store, if a project uses one directory for both.
                 if expect.is_none()
                     && is_store(path)
                     && let Ok(found) = find_through_links(path)
@@ -122,7 +122,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
         input::files(&paths, "kernel", Links::Follow, is_kernel_file);
     note_links(&not_followed, output);
     unreadable.iter().for_each(|(path, error)| tally.fail(path, error, output));
-    // A pattern such as `*` names both files of a pair, and the `.json` knows which those are.
+    // A pattern such as `*` names both files of a pair. The `.json` comes first, since it names the objects.
     files.sort_by_key(|path| path.extension().is_none_or(|extension| extension != "json"));
     let (mut seen, mut objects) = (HashSet::new(), HashSet::new());
     for path in &files {
@@ -159,7 +159,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     tally.print_report(output)
 }
 
-/// The same for each path to a file, whatever links lead to its directory.
+/// Returns the same path for all paths to a file, with the links to its directory resolved.
 fn real(path: &Path) -> PathBuf {
     let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
     let directory = Fs::new().real_path(directory.unwrap_or(Path::new(".")));

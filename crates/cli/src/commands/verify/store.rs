@@ -1,4 +1,4 @@
-//! Checks of a store, or of one target in it.
+//! The check of a store, or of one target in a store.
 
 use std::collections::{BTreeMap, HashSet};
 use std::num::NonZeroUsize;
@@ -22,7 +22,7 @@ use crate::ui::output::{Output, chain};
 use crate::ui::progress::Progress;
 use crate::ui::text::{Text, bytes, columns, counted};
 
-/// An entry that is valid as far as it can be judged, and of which not everything can be.
+/// An entry that is valid as far as it can be checked, but cannot be checked completely.
 #[derive(Serialize)]
 pub(crate) struct Unverifiable {
     #[serde(serialize_with = "json::as_text")]
@@ -30,8 +30,8 @@ pub(crate) struct Unverifiable {
     why: String,
 }
 
-/// Calls `work` with options that judge entries as kernels of `target`, and shows `progress`. Also returns the entries that
-/// could not be judged in full, in the order of their keys.
+/// Calls `work` with options that check entries as kernels of `target`, and shows `progress`. Returns the result of
+/// `work`, and the entries that could not be checked completely, in the order of their keys.
 pub(crate) fn judged_as<T>(
     target: &str,
     threads: NonZeroUsize,
@@ -68,15 +68,15 @@ pub(crate) struct Verified {
     pub(crate) text: Text,
     pub(crate) stores: Vec<StoreOutput>,
     pub(crate) valid: usize,
-    /// Entries that are not the kernels they should be.
+    /// The number of entries that are not valid kernels of their keys.
     pub(crate) refused: usize,
-    /// Problems of a store that are no entry's.
+    /// The number of problems of a store that do not belong to an entry.
     pub(crate) faults: usize,
     pub(crate) unusable: usize,
     pub(crate) cancelled: bool,
     /// Stores that `repair` would change.
     pub(crate) repairable: Vec<String>,
-    /// Files that were reported: some belong to several targets.
+    /// The files that were reported, since some belong to several targets.
     seen: HashSet<PathBuf>,
 }
 
@@ -144,7 +144,7 @@ impl Verified {
     }
 }
 
-/// Whether `repair` acts on it. The text of every other problem says what its owner can do.
+/// Whether `repair` acts on a problem. The text of every other problem has a hint for the owner.
 fn is_repairable(kind: &ProblemKind) -> bool {
     kind.calls_for_quarantine() || matches!(kind, ProblemKind::CorruptCounters)
 }
@@ -182,26 +182,26 @@ impl Counts {
     }
 }
 
-/// A table with a line for each target.
+/// Returns a table with a line for each target.
 fn table(rows: Vec<Vec<String>>) -> Text {
     let head = ["target", "read", "valid", "refused", "unreadable", "faults"].map(str::to_owned).to_vec();
     columns("  ", &std::iter::once(head).chain(rows).collect::<Vec<_>>())
 }
 
-/// The line of a problem.
+/// Returns the line for a problem.
 pub(crate) fn problem_line(problem: &StoreProblem) -> Text {
     Text::of(format_args!("{:<10} {}", problem.kind.name(), problem_text(&problem.path, &problem.kind)))
 }
 
-/// A problem with its path, unless its text names that.
+/// Returns the text of a problem, with its path unless the text contains the path.
 pub(crate) fn problem_text(path: &Path, kind: &ProblemKind) -> String {
     let (path, kind) = (path.to_string_lossy(), kind.to_string());
     if kind.contains(&*path) { kind } else { format!("{path}: {kind}") }
 }
 
-/// The number of other files of each kind, and the paths of those that are not the store's.
+/// Returns the number of other files of each kind, and the paths of those that do not belong to the store.
 fn other_files_text(target: &str, other_files: &[&OtherFile]) -> Text {
-    /// The number of files that are named.
+    /// The maximum number of files that are listed.
     const NAMED: usize = 20;
     let mut kinds: BTreeMap<OtherFileKind, usize> = BTreeMap::new();
     other_files.iter().for_each(|file| *kinds.entry(file.kind).or_default() += 1);
@@ -216,14 +216,14 @@ fn other_files_text(target: &str, other_files: &[&OtherFile]) -> Text {
     text
 }
 
-/// A store, for programs.
+/// A store as JSON.
 #[derive(Serialize)]
 pub(crate) struct StoreOutput {
     root: String,
     targets: Vec<OrError<TargetOutput, TargetError>>,
 }
 
-/// A target of a store that could not be opened, or not be repaired.
+/// A target of a store that could not be opened or repaired, as JSON.
 #[derive(Serialize)]
 pub(crate) struct TargetError {
     pub(crate) target: String,
@@ -243,7 +243,7 @@ struct TargetOutput {
     interrupted: bool,
 }
 
-/// A problem of a file of a store.
+/// A problem of a file in a store, as JSON.
 #[derive(Serialize)]
 pub(crate) struct ProblemOutput {
     file: String,
@@ -263,7 +263,7 @@ impl From<&StoreProblem> for ProblemOutput {
     }
 }
 
-/// A file in a store that is no entry.
+/// A file in a store that is not an entry, as JSON.
 #[derive(Serialize)]
 pub(crate) struct OtherFileOutput {
     file: String,
