@@ -6,6 +6,7 @@
 
 use std::cell::Cell;
 use std::collections::VecDeque;
+use std::mem;
 use std::num::NonZeroUsize;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -210,9 +211,15 @@ impl<W> Running<'_, W> {
     fn occupy(&self, park: &impl Fn(&mut W)) {
         let mut state = self.queue.locked();
         state.occupied += usize::from(!self.is_occupied.replace(true));
-        if state.occupied == state.threads {
-            state.busy.iter_mut().for_each(|busy| park(&mut busy.wait));
+        if state.occupied < state.threads {
+            return;
         }
+        // Parking takes its time, which no other thread waits for. This task is running, so none ends meanwhile.
+        let mut busy = mem::take(&mut state.busy);
+        drop(state);
+        busy.iter_mut().for_each(|busy| park(&mut busy.wait));
+        self.queue.locked().busy.append(&mut busy);
+        self.queue.changed.notify_all();
     }
 }
 
@@ -321,6 +328,23 @@ mod tests {
                 });
             assert!(done.contains(&(0, takes_long)), "{done:?}");
         }
+    }
+
+    #[test]
+    fn the_queue_is_not_locked_while_tasks_are_parked() {
+        let queue = Queue::new(vec![0]);
+        let take = || queue.take().map(|(item, ..)| item);
+        assert_eq!(take(), Some(0));
+        queue.put_back(0, (), Duration::ZERO);
+        queue.locked().threads = 1;
+        let running = Running { queue: &queue, is_occupied: Cell::new(false) };
+        let parked = Cell::new(0);
+        running.occupy(&|(): &mut ()| {
+            assert!(queue.state.try_lock().is_ok());
+            parked.set(parked.get() + 1);
+        });
+        drop(running);
+        assert_eq!((parked.get(), queue.locked().busy.len()), (1, 1));
     }
 
     #[test]
