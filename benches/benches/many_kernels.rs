@@ -100,7 +100,7 @@ fn other_process(arguments: &[String]) {
     let limits = LimitSettings::new().with_size(common::AMPLE);
     let engine = Engine::new(
         Arc::new(NullBackend::new(|_, artifact| Ok(padded(artifact)))),
-        Config::with_store(StoreConfig { limits, ..StoreConfig::new(root.join("store")) }),
+        Config::with_store(StoreConfig::new(root.join("store")).with_limits(limits)),
     )
     .with_config(|config| {
         config.work_dir = Some(root.to_owned());

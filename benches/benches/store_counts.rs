@@ -140,7 +140,7 @@ fn other_process(arguments: &[String]) {
         "gc, half to go" => {
             let store = open(idle(config(root, AMPLE)));
             let half = entries.parse::<u64>().unwrap() / 2;
-            let half = GcOptions { max_bytes: Some(half), dry_run: true, ..GcOptions::default() };
+            let half = GcOptions::default().with_max_bytes(half).with_dry_run(true);
             print(1, || store.gc(&half).unwrap());
         }
         other => panic!("{other}"),

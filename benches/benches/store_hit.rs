@@ -22,7 +22,7 @@ use opkeep_benches::{
     Budgets, Figure, Kernel, Turns, directory, has_room, is_measured, read, thousands, time, write,
 };
 use opkeep_digest::Digest;
-use opkeep_store::{Lookup, StoreConfig, TargetStore};
+use opkeep_store::{Lookup, TargetStore};
 use tempfile::TempDir;
 
 const BUDGET: f64 = 1.25;
@@ -188,7 +188,7 @@ fn row(setting: &Setting, budgets: &mut Budgets) {
 fn calls(setting: &Setting) {
     let heard = Arc::new(Calls::default());
     let root = setting.directory.path().join("store");
-    let store = open(StoreConfig { watcher: Some(heard.clone()), ..config(&root, AMPLE) });
+    let store = open(config(&root, AMPLE).with_watcher(heard.clone()));
     // The first look at each directory checks it.
     setting.keys.iter().take(5000).for_each(|key| drop(store.get(key)));
     let mut next = shuffled(setting.keys.len().min(5000), 1);

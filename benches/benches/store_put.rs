@@ -24,7 +24,7 @@ use opkeep_benches::{
     Budgets, Figure, Kernel, Turns, directory, is_measured, publish, remove, thousands, time,
 };
 use opkeep_digest::Digest;
-use opkeep_store::{StoreConfig, TargetStore};
+use opkeep_store::TargetStore;
 use tempfile::TempDir;
 
 const BUDGET: f64 = 1.3;
@@ -160,7 +160,7 @@ fn place(directory: &TempDir) -> &'static str {
 fn calls(directory: &TempDir, kernel: &Kernel) {
     let heard = Arc::new(Calls::default());
     let root: &Path = &directory.path().join("counted");
-    let store = open(StoreConfig { watcher: Some(heard.clone()), ..config(root, AMPLE) });
+    let store = open(config(root, AMPLE).with_watcher(heard.clone()));
     let fresh = Fresh::new();
     println!("         a put: {}", heard.of(640, || store.put(&fresh.next(), &draft(kernel)).unwrap()));
     let there = Fresh::new().next();

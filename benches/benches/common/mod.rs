@@ -29,7 +29,7 @@ pub(crate) fn draft(kernel: &Kernel) -> EntryBuilder<'_> {
 /// A configuration with a limit in MB.
 pub(crate) fn config(root: &Path, megabytes: u64) -> StoreConfig {
     let limits = LimitSettings::new().with_size(megabytes);
-    StoreConfig { limits, ..StoreConfig::new(root) }
+    StoreConfig::new(root).with_limits(limits)
 }
 
 /// More than any benchmark stores, so that there is a limit and nothing is evicted.
@@ -55,7 +55,7 @@ impl Clock for Fast {
 
 /// A store in which nothing was used for half an hour.
 pub(crate) fn idle(config: StoreConfig) -> StoreConfig {
-    StoreConfig { clock: Some(Arc::new(Fast(Duration::from_secs(31 * 60)))), ..config }
+    config.with_clock(Arc::new(Fast(Duration::from_secs(31 * 60))))
 }
 
 /// Counts calls to the disk.

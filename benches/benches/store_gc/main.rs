@@ -27,7 +27,7 @@ use criterion::{Criterion, Throughput, criterion_group};
 use opkeep_benches::{
     Budgets, Figure, Kernel, Turns, bare_walk, directory, is_measured, remove, thousands, time,
 };
-use opkeep_store::{GcOptions, GcReport, StoreConfig, TargetStore};
+use opkeep_store::{GcOptions, GcReport, TargetStore};
 
 const BUDGET: f64 = 3.0;
 /// The time of an eviction, divided by that of the loop that deletes the same files.
@@ -120,7 +120,7 @@ fn evictions(budgets: &mut Budgets) {
     };
     put_all(&bare, entries);
     let bytes = bare.estimate().unwrap().bytes;
-    let half = GcOptions { max_bytes: Some(bytes / 2), ..GcOptions::default() };
+    let half = GcOptions::default().with_max_bytes(bytes / 2);
     let gone: Vec<PathBuf> = (0..entries / 2).map(|number| bare.path(&key(number))).collect();
     let remove_all = || gone.iter().for_each(|path| remove(path).unwrap());
     let mut plain = || {
@@ -152,7 +152,7 @@ fn evictions(budgets: &mut Budgets) {
     put_all(&store, entries);
     drop(store);
     let config = idle(config(&directory.path().join("store"), AMPLE));
-    let watched = open(StoreConfig { watcher: Some(calls.clone()), ..config });
+    let watched = open(config.with_watcher(calls.clone()));
     let count = |run: &dyn Fn()| {
         calls.take();
         run();

@@ -17,7 +17,6 @@ use std::time::{Duration, SystemTime};
 
 use opkeep_benches::{Budgets, Figure, Kernel, directory, is_measured, thousands};
 use opkeep_fs::{FsCall, FsOp, Permit, Watcher};
-use opkeep_store::StoreConfig;
 
 use crate::common::{child, config, draft, idle, key, open};
 
@@ -56,7 +55,7 @@ pub(crate) fn other_process(arguments: &[String]) {
     let kernel = Kernel::new(number(object_bytes) as usize);
     let log = Arc::new(Log::default());
     let config = idle(config(Path::new(root), number(megabytes)));
-    let store = open(StoreConfig { watcher: Some(log.clone()), ..config });
+    let store = open(config.with_watcher(log.clone()));
     for put in 0..number(puts) {
         store.put(&key(number(process) << 32 | put), &draft(&kernel)).unwrap();
         thread::sleep(Duration::from_micros(number(pause)));

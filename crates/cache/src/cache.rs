@@ -138,7 +138,7 @@ fn open_store(
     let Some(config) = config else {
         return if mode.requires_store() { Err(CacheError::NoStore { mode }) } else { Ok(None) };
     };
-    let open = |access| Store::open(StoreConfig { access, ..config.clone() });
+    let open = |access| Store::open(config.clone().with_access(access));
     if !mode.writes() {
         return match open(Access::ReadOnly) {
             Ok(store) => Ok(Some(store)),

@@ -24,6 +24,7 @@ const LIST: &str = "op_debug_list";
 
 /// Debug options, and the operators to which they apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DebugConfig {
     /// The words of `op_debug_config`, such as `oom`. If there are none, nothing is compiled for debugging, even if a
     /// descriptor has debug options.
@@ -101,6 +102,11 @@ impl FromStr for DebugConfig {
 }
 
 impl DebugConfig {
+    /// These options for all operators.
+    pub fn new(options: Vec<String>) -> Self {
+        Self { options, operators: None }
+    }
+
     /// Sets the options on the selected requests. Returns the items of the list that select no request.
     ///
     /// Requests are selected before equal jobs are merged into one kernel: of two equal nodes, one may be compiled for
@@ -151,7 +157,7 @@ mod tests {
         assert_eq!(wrong(""), DebugConfigError::NoOptions);
         assert_eq!(wrong("op_debug_list=a"), DebugConfigError::NoOptions);
         for off in ["op_debug_config=", "op_debug_config = \t\r\n"] {
-            assert_eq!(read(off).unwrap(), DebugConfig { options: Vec::new(), operators: None });
+            assert_eq!(read(off).unwrap(), DebugConfig::new(Vec::new()));
         }
         assert_eq!(wrong("\nop_debug_config=,"), DebugConfigError::Empty { line: 2, name: CONFIG });
         assert_eq!(

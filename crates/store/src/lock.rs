@@ -27,6 +27,7 @@ fn pause_after(pause: Duration) -> Duration {
 
 /// How long to wait for a lock.
 #[derive(Clone, Copy)]
+#[non_exhaustive]
 pub struct WaitOptions<'a> {
     /// The end of the wait; without one the wait has no limit.
     pub deadline: Option<Instant>,
@@ -34,6 +35,27 @@ pub struct WaitOptions<'a> {
     pub cancelled: &'a (dyn Fn() -> bool + Sync),
     /// Called once, if another process or thread holds the lock.
     pub on_wait: Option<&'a (dyn Fn() + Sync)>,
+}
+
+impl<'a> WaitOptions<'a> {
+    /// A wait without limit that ends if `cancelled` returns true.
+    pub fn new(cancelled: &'a (dyn Fn() -> bool + Sync)) -> Self {
+        Self { deadline: None, cancelled, on_wait: None }
+    }
+
+    /// This wait, which ends at `deadline` at the latest.
+    #[must_use]
+    pub fn with_deadline(mut self, deadline: impl Into<Option<Instant>>) -> Self {
+        self.deadline = deadline.into();
+        self
+    }
+
+    /// This wait; `on_wait` is called once, if another process or thread holds the lock.
+    #[must_use]
+    pub fn with_on_wait(mut self, on_wait: &'a (dyn Fn() + Sync)) -> Self {
+        self.on_wait = Some(on_wait);
+        self
+    }
 }
 
 impl std::fmt::Debug for WaitOptions<'_> {

@@ -143,7 +143,7 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let body = |_| -> Body<'_> {
                 Box::new(|watcher| {
-                    let config = StoreConfig { watcher: Some(watcher), ..StoreConfig::new(dir.path()) };
+                    let config = StoreConfig::new(dir.path()).with_watcher(watcher);
                     let target = Store::open(config).unwrap().reader().target("cpu").unwrap();
                     let _ = target.get(&Digest::of(b"x"));
                 })

@@ -57,8 +57,9 @@ impl Options {
 
     fn open_at(&self, clock: Option<Arc<dyn Clock>>) -> Result<TargetStore, String> {
         let limits = LimitSettings::new().with_size(1 << 20);
-        let store = Store::open(StoreConfig { limits, clock, ..StoreConfig::new(&self.root) });
-        store.and_then(|store| store.target("peer")).map_err(|error| error.to_string())
+        let mut config = StoreConfig::new(&self.root).with_limits(limits);
+        config.clock = clock;
+        Store::open(config).and_then(|store| store.target("peer")).map_err(|error| error.to_string())
     }
 }
 
@@ -138,7 +139,7 @@ pub(crate) fn get(options: &Options) -> Result<Value, String> {
 /// One walk over everything that removes nothing.
 pub(crate) fn scan(options: &Options) -> Result<Value, String> {
     let store = options.open_idle()?;
-    let options = GcOptions { dry_run: true, max_bytes: Some(0), ..GcOptions::default() };
+    let options = GcOptions::default().with_dry_run(true).with_max_bytes(0);
     let (report, seconds) = gc(&store, &options)?;
     let entries = report.before.entries;
     Ok(json!({ "op": "scan", "entries": entries.files, "bytes": entries.bytes, "total_s": seconds }))
@@ -147,7 +148,7 @@ pub(crate) fn scan(options: &Options) -> Result<Value, String> {
 pub(crate) fn evict(options: &Options) -> Result<Value, String> {
     let bytes = options.number("target-bytes", 0)?;
     let store = options.open_idle()?;
-    let options = GcOptions { max_bytes: Some(bytes), ..GcOptions::default() };
+    let options = GcOptions::default().with_max_bytes(bytes);
     let (report, seconds) = gc(&store, &options)?;
     let left = report.after.entries;
     Ok(json!({

@@ -74,7 +74,7 @@ fn harm(cache: &TargetCache, name: &str, dice: &mut Dice) {
 /// Deletes what seems to be years old.
 fn evict(cache: &TargetCache) {
     let older_than = Some(Duration::from_secs(24 * 3600));
-    cache.store().unwrap().gc(&GcOptions { older_than, ..GcOptions::default() }).unwrap();
+    cache.store().unwrap().gc(&GcOptions::default().with_older_than(older_than)).unwrap();
 }
 
 fn build_harmed(cache: &TargetCache, name: &str, dice: &mut Dice) {

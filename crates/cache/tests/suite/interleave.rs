@@ -266,7 +266,7 @@ impl Player<'_> {
             model.aged.push(now);
         }
         let older_than = Some(Duration::from_secs(24 * 3600));
-        store.gc(&GcOptions { older_than, ..GcOptions::default() }).unwrap();
+        store.gc(&GcOptions::default().with_older_than(older_than)).unwrap();
     }
 }
 
@@ -311,7 +311,7 @@ fn play(programs: &[Vec<(Step, usize)>], order: &[u8]) {
     let bodies = programs.iter().enumerate().map(|(me, program)| -> Body<'_> {
         let gate = Arc::new(Late::default());
         let store = StoreConfig::new(host.dir.path());
-        let cache = open(CacheConfig::new(StoreConfig { watcher: Some(gate.clone()), ..store }));
+        let cache = open(CacheConfig::new(store.with_watcher(gate.clone())));
         let model = &model;
         Box::new(move |watcher| {
             assert!(gate.0.set(watcher).is_ok());

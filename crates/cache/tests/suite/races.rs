@@ -15,7 +15,7 @@ fn watched() -> (Host, TargetCache, TargetCache, Arc<FaultyDisk>) {
     let host = Host::new();
     let cache = host.cache();
     let disk = FaultyDisk::new(host.dir.path());
-    let store = StoreConfig { watcher: Some(disk.clone()), ..StoreConfig::new(host.dir.path()) };
+    let store = StoreConfig::new(host.dir.path()).with_watcher(disk.clone());
     (host, cache, open(CacheConfig::new(store)), disk)
 }
 
@@ -145,7 +145,7 @@ fn no_fault_at_any_access_fails_a_build() {
             for fault in Fault::all_for(op) {
                 prepare();
                 // A disk that refused a write is not written again by the same cache.
-                let store = StoreConfig { watcher: Some(disk.clone()), ..StoreConfig::new(host.dir.path()) };
+                let store = StoreConfig::new(host.dir.path()).with_watcher(disk.clone());
                 let fresh = open(CacheConfig::new(store));
                 disk.arm(at, fault);
                 let published = attempt(&fresh);

@@ -41,7 +41,7 @@ impl Refusing {
     fn cache(self: &Arc<Self>, host: &Host) -> TargetCache {
         let mut config = host.config();
         let store = StoreConfig::new(host.dir.path());
-        config.store = Some(StoreConfig { watcher: Some(self.clone()), ..store });
+        config.store = Some(store.with_watcher(self.clone()));
         open(config)
     }
 }
@@ -76,7 +76,7 @@ fn hosts_without_locks_share_by_leases_and_warn_once() {
     let tier = RemoteConfig::new(Arc::new(remote.clone()));
     let disk = Refusing::new(FsOp::Lock, Errno::NOLCK);
     let mut config = host.config();
-    config.store = Some(StoreConfig { watcher: Some(disk.clone()), ..StoreConfig::new(host.dir.path()) });
+    config.store = Some(StoreConfig::new(host.dir.path()).with_watcher(disk.clone()));
     config.remote = Some(tier.clone());
     let cache = open(config);
     disk.refuses.store(true, Ordering::SeqCst);

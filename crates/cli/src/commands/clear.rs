@@ -19,7 +19,6 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
-    let options =
-        GcOptions { older_than: Some(Duration::ZERO), dry_run: args.dry_run, ..GcOptions::default() };
+    let options = GcOptions::default().with_older_than(Duration::ZERO).with_dry_run(args.dry_run);
     evict(&args.store, &options, output)
 }

@@ -28,7 +28,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     let (mut text, mut targets) = (Text::default(), Vec::new());
     for (name, target) in target_stores(&store)? {
         let statistics = target.statistics();
-        let there = target.gc(&GcOptions { dry_run: true, ..GcOptions::default() })?.before;
+        let there = target.gc(&GcOptions::default().with_dry_run(true))?.before;
         text.append(&stats_text(&name, &statistics, &there));
         targets.push(TargetOutput {
             target: name,

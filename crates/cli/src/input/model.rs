@@ -148,7 +148,7 @@ pub(crate) fn debug(requests: &mut [Request], common: &CompileArgs, output: &Out
     let Some(path) = path.filter(|path| !path.as_os_str().is_empty()) else {
         // An empty path turns debugging off.
         if path.is_some() {
-            DebugConfig { options: Vec::new(), operators: None }.set_on(requests);
+            DebugConfig::new(Vec::new()).set_on(requests);
         }
         if env::collects() {
             collect(requests, output);
@@ -180,7 +180,7 @@ fn collect(requests: &mut [Request], output: &Output) {
         COLLECTING.join(",")
     ));
     let options = COLLECTING.map(str::to_owned).into();
-    DebugConfig { options, operators: None }.set_on(requests);
+    DebugConfig::new(options).set_on(requests);
 }
 
 /// Returns the build spec of a network. A descriptor has a spec of its own.

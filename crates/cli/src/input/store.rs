@@ -79,11 +79,11 @@ pub(crate) fn open_existing(
     access: Access,
     output: &Output,
 ) -> anyhow::Result<Option<Store>> {
-    let looked = Store::open(StoreConfig { access: Access::ReadOnly, ..config.clone() });
+    let looked = Store::open(config.clone().with_access(Access::ReadOnly));
     let store = match looked {
         Err(StoreError::NoStore { .. }) => return Ok(None),
         Ok(store) if !store.exists()? => return Ok(None),
-        Ok(_) if access != Access::ReadOnly => Store::open(StoreConfig { access, ..config })?,
+        Ok(_) if access != Access::ReadOnly => Store::open(config.with_access(access))?,
         opened => opened?,
     };
     store.limit_warnings().iter().for_each(|notice| output.print_warning(&notice.to_string()));

@@ -74,9 +74,5 @@ pub(crate) fn store(args: &StoreArgs) -> anyhow::Result<StoreConfig> {
 
 /// Returns the configuration of the store at `root`, with the limits from the environment.
 pub(crate) fn store_at(root: PathBuf, args: &StoreArgs) -> StoreConfig {
-    StoreConfig {
-        trusted_owners: args.trusted_owners.clone(),
-        limits: env::limits(),
-        ..StoreConfig::new(root)
-    }
+    StoreConfig::new(root).with_trusted_owners(args.trusted_owners.clone()).with_limits(env::limits())
 }

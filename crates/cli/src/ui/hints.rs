@@ -139,3 +139,30 @@ fn of_model(error: &ModelError) -> Option<String> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_repair_names_the_arguments_that_help() {
+        let unknown = DeviceError::Unknown { rank: "3".to_owned() };
+        let reason = unfilled_reason(&UnfilledReason::UnknownDevice { lacking: 6, error: unknown });
+        assert!(reason.ends_with("RANK_ID is none; --device-map 3=DEVICE says it"), "{reason}");
+        let files = [(1, "a_1.o".to_owned()), (2, "b_2.o".to_owned())];
+        let ambiguous = DeviceError::Ambiguous { rank: "3".to_owned(), files };
+        let reason = unfilled_reason(&UnfilledReason::UnknownDevice { lacking: 6, error: ambiguous });
+        assert!(reason.contains("`a_1.o` says 1, `b_2.o` says 2") && reason.contains("3=DEVICE"), "{reason}");
+        let others = UnfilledReason::OtherNames { count: 1, example: "op".to_owned() };
+        assert!(unfilled_reason(&others).contains("`opkeep build`"));
+        let base = "run".into();
+        let unscanned = UnfilledReason::UnknownDevice { lacking: 1, error: DeviceError::Unscanned { base } };
+        assert_eq!(unfilled_reason(&unscanned), unscanned.to_string());
+
+        let mount = RepairError::MountPoint { path: "cache".into() };
+        assert!(repair_error(&mount).ends_with("; `opkeep verify` names what is damaged"));
+        assert_eq!(hints(&mount.into()), ["`opkeep verify` names what is damaged"]);
+        let locked = RepairError::Locked { lock: "lock".into() };
+        assert_eq!(repair_error(&locked), locked.to_string());
+    }
+}

@@ -106,9 +106,7 @@ fn damaged_and_poisoned_entries_are_named_quarantined_and_built_again() {
     flip(&entries[0]);
     poison(&place, &entries[3], &entries[1]);
     // Only this check finds it: for the store it is a hit.
-    let store =
-        Store::open(StoreConfig { access: Access::ReadOnly, ..StoreConfig::new(place.path("cache")) })
-            .unwrap();
+    let store = Store::open(StoreConfig::new(place.path("cache")).with_access(Access::ReadOnly)).unwrap();
     assert!(matches!(store.target(&target()).unwrap().peek(&key(&entries[1])), Lookup::Hit(_)));
 
     let expected: BTreeMap<String, String> = [(&entries[0], "damaged"), (&entries[1], "refused")]

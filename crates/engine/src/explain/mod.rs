@@ -8,7 +8,7 @@ use std::sync::Arc;
 use opkeep_backend::Context;
 use opkeep_descriptor::Key;
 use opkeep_kernel_entry::Provenance;
-use opkeep_store::{Access, CacheMode, Lookup, Miss, Store, StoreConfig, TargetStore};
+use opkeep_store::{Access, CacheMode, Lookup, Miss, Store, TargetStore};
 
 use crate::engine::Engine;
 use crate::import_query::{self, ImportQuery};
@@ -84,8 +84,9 @@ struct StoreTargets<'a> {
 impl<'a> StoreTargets<'a> {
     fn of(setup: &'a Setup, plan: &BuildPlan<'_>) -> Self {
         let store = match &setup.config.store {
-            Some(config) => Store::open(StoreConfig { access: Access::ReadOnly, ..config.clone() })
-                .map_err(|error| error.to_string()),
+            Some(config) => {
+                Store::open(config.clone().with_access(Access::ReadOnly)).map_err(|error| error.to_string())
+            }
             None => Err("there is no store".to_owned()),
         };
         let store = |target: &String| {

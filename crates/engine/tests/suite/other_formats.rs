@@ -148,7 +148,7 @@ fn collected(bench: &Bench) {
     let target = target(bench);
     let file = target.path(&target.keys(9)[0]);
     let day = Duration::from_secs(24 * 3600);
-    let older_than = |age| GcOptions { older_than: Some(age), ..GcOptions::default() };
+    let older_than = |age| GcOptions::default().with_older_than(age);
     target.gc(&older_than(day)).unwrap();
     assert!(file.exists());
     let unused = SystemTime::now() - 2 * day;
@@ -163,8 +163,8 @@ fn left_alone(bench: &Bench) {
         verify_entry(entry, TARGET, &Validator::builtin()).into_result().map_err(|error| error.to_string())
     };
     for dry_run in [true, false] {
-        let verify = VerifyOptions { check: &judge, ..VerifyOptions::default() };
-        let report = target(bench).repair(&RepairOptions { verify, dry_run }).unwrap();
+        let verify = VerifyOptions::default().with_check(&judge);
+        let report = target(bench).repair(&RepairOptions::new(verify).with_dry_run(dry_run)).unwrap();
         assert!(
             report.actions.is_empty() && report.unrepaired.is_empty() && report.valid.files == 1,
             "{report:?}"

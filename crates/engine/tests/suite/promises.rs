@@ -46,7 +46,7 @@ impl Watcher for Watch {
 
 /// An engine on a store that is watched.
 fn watched(bench: &Bench, backend: &Arc<NullBackend>, watch: &Arc<Watch>) -> Engine {
-    let config = StoreConfig { watcher: Some(Arc::<Watch>::clone(watch)), ..StoreConfig::new(bench.root()) };
+    let config = StoreConfig::new(bench.root()).with_watcher(Arc::<Watch>::clone(watch));
     Engine::new(Arc::<NullBackend>::clone(backend), Config::with_store(config))
         .with_config(|config| config.work_dir = Some(bench.folder.path().to_owned()))
 }
@@ -146,7 +146,7 @@ fn who_waited_too_long_compiles_without_the_lock() {
     let shelf = shelf(&bench);
     let (key, _) = only_entry(&shelf);
     std::fs::remove_file(shelf.path(&key)).unwrap();
-    let patience = WaitOptions { deadline: Some(Instant::now()), cancelled: &|| false, on_wait: None };
+    let patience = WaitOptions::new(&|| false).with_deadline(Instant::now());
     let Ok(LockOutcome::Acquired(held)) = shelf.lock(&key, patience) else { panic!("nobody holds it") };
     let report = bench
         .engine(&backend)

@@ -75,8 +75,8 @@ fn without_the_check_nothing_is_damaged() {
             verdict.into_result().map_err(|error| error.to_string())
         };
         for dry_run in [true, false] {
-            let verify = VerifyOptions { check: &check, ..VerifyOptions::default() };
-            let report = store(&bench).repair(&RepairOptions { verify, dry_run }).unwrap();
+            let verify = VerifyOptions::default().with_check(&check);
+            let report = store(&bench).repair(&RepairOptions::new(verify).with_dry_run(dry_run)).unwrap();
             assert!(report.actions.is_empty() && report.valid.files == 2, "{report:?}");
         }
     }

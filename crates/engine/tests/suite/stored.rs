@@ -84,12 +84,12 @@ fn what_was_built_passes() {
     build(&bench.engine(&backend), &all);
     let kernels =
         files(&bench.root()).into_iter().filter(|path| path.extension().is_some_and(|it| it == "kern"));
-    let config = StoreConfig { access: Access::ReadOnly, ..StoreConfig::new(bench.root()) };
+    let config = StoreConfig::new(bench.root()).with_access(Access::ReadOnly);
     let shelf = Store::open(config).unwrap().target(TARGET).unwrap();
     let judge = |entry: &Entry| {
         verify_entry(entry, TARGET, &Validator::builtin()).into_result().map_err(|error| error.to_string())
     };
-    let report = shelf.verify(&VerifyOptions { check: &judge, ..VerifyOptions::default() });
+    let report = shelf.verify(&VerifyOptions::default().with_check(&judge));
     assert!(report.is_valid(), "{:#?}", report.problems);
     assert!(report.valid.files > 80 && report.valid.files == kernels.count() as u64, "{:?}", report.valid);
 }
@@ -163,9 +163,9 @@ fn what_is_poisoned_is_repaired() {
     let judge = |entry: &Entry| {
         verify_entry(entry, TARGET, &Validator::builtin()).into_result().map_err(|error| error.to_string())
     };
-    let verify = VerifyOptions { check: &judge, ..VerifyOptions::default() };
+    let verify = VerifyOptions::default().with_check(&judge);
     assert_eq!(shelf.verify(&verify).problems.len(), 1);
-    let report = shelf.repair(&RepairOptions { verify, dry_run: false }).unwrap();
+    let report = shelf.repair(&RepairOptions::new(verify)).unwrap();
     assert!(report.is_valid() && report.actions.len() == 1 && two.bench.quarantined() == 1, "{report:?}");
     let mut outcomes = build(&two.bench.engine(&backend), &square_and_relu);
     outcomes.sort_unstable();

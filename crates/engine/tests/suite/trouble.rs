@@ -257,8 +257,7 @@ fn a_lock_that_is_closed_to_us_concerns_one_kernel() {
     let closed = bench.root().join("v1/cpu/locks").join(bench.entries()[0].file_stem().unwrap());
     std::fs::write(&closed, "").unwrap();
     bench.entries().iter().for_each(|entry| std::fs::remove_file(entry).unwrap());
-    let watcher = Some(Arc::new(Closed(closed.clone())) as Arc<dyn Watcher>);
-    let config = StoreConfig { watcher, ..StoreConfig::new(bench.root()) };
+    let config = StoreConfig::new(bench.root()).with_watcher(Arc::new(Closed(closed.clone())));
     let report = bench.engine(&backend).with_config(|it| it.store = Some(config)).build(&requests).unwrap();
     assert_eq!(report.warnings.len(), 1, "{:?}", report.warnings);
     let said = format!("the lock `{}` belongs to another user", closed.display());

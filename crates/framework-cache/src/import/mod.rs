@@ -180,7 +180,7 @@ impl Importer {
     /// The store cannot be used. Other problems are in the report.
     pub fn import(&self, paths: &[PathBuf]) -> Result<ImportReport, ImportError> {
         let access = if self.dry_run { Access::ReadOnly } else { Access::ReadWrite };
-        let store = match Store::open(StoreConfig { access, ..self.store.clone() }) {
+        let store = match Store::open(self.store.clone().with_access(access)) {
             Err(StoreError::NoStore { .. }) if self.dry_run => None,
             opened => Some(opened?),
         };
@@ -382,7 +382,7 @@ impl ImportRun<'_> {
         // Under this lock, no other process rewrites the older entry to mark it as validated.
         let cancelled = || self.importer.cancel.is_cancelled();
         let deadline = Instant::now().checked_add(PATIENCE);
-        let patience = WaitOptions { deadline, cancelled: &cancelled, on_wait: None };
+        let patience = WaitOptions::new(&cancelled).with_deadline(deadline);
         let held = store_target.lock(new.key.digest(), patience).map_err(|error| self.not_kept(&error))?;
         if matches!(held, LockOutcome::Cancelled) {
             return Ok(Outcome::Unprocessed);

@@ -43,6 +43,7 @@ const ROUNDS: usize = 3;
 
 /// Options of [`TargetStore::gc`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct GcOptions {
     /// Reports what would be deleted, and writes nothing.
     pub dry_run: bool,
@@ -50,6 +51,29 @@ pub struct GcOptions {
     pub max_bytes: Option<u64>,
     /// The time without use after which an entry is deleted, even within the limit.
     pub older_than: Option<Duration>,
+}
+
+impl GcOptions {
+    /// These options, and whether only to report.
+    #[must_use]
+    pub fn with_dry_run(mut self, dry_run: bool) -> Self {
+        self.dry_run = dry_run;
+        self
+    }
+
+    /// These options with this size, in place of the limit.
+    #[must_use]
+    pub fn with_max_bytes(mut self, max_bytes: impl Into<Option<u64>>) -> Self {
+        self.max_bytes = max_bytes.into();
+        self
+    }
+
+    /// These options with this time without use.
+    #[must_use]
+    pub fn with_older_than(mut self, older_than: impl Into<Option<Duration>>) -> Self {
+        self.older_than = older_than.into();
+        self
+    }
 }
 
 /// The result of [`TargetStore::gc`].

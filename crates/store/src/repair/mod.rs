@@ -19,11 +19,26 @@ use crate::{StoreError, TargetStore};
 
 /// Options of [`TargetStore::repair`].
 #[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub struct RepairOptions<'a> {
     /// The options of the check.
     pub verify: VerifyOptions<'a>,
     /// Reports what would be done, and writes nothing.
     pub dry_run: bool,
+}
+
+impl<'a> RepairOptions<'a> {
+    /// A repair after this check.
+    pub fn new(verify: VerifyOptions<'a>) -> Self {
+        Self { verify, dry_run: false }
+    }
+
+    /// These options, and whether only to report.
+    #[must_use]
+    pub fn with_dry_run(mut self, dry_run: bool) -> Self {
+        self.dry_run = dry_run;
+        self
+    }
 }
 
 /// The result of [`TargetStore::repair`].

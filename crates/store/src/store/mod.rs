@@ -15,6 +15,7 @@ use opkeep_fs::{Clock, Dir, RootedFs, Watcher};
 
 /// The configuration of a store.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct StoreConfig {
     /// The root directory. If it is missing, it is created with mode 0700.
     pub root: PathBuf,
@@ -67,6 +68,41 @@ impl StoreConfig {
             watcher: None,
             clock: None,
         }
+    }
+
+    /// This store with this access.
+    #[must_use]
+    pub fn with_access(mut self, access: Access) -> Self {
+        self.access = access;
+        self
+    }
+
+    /// This store; entries of these users may be used, too.
+    #[must_use]
+    pub fn with_trusted_owners(mut self, owners: Vec<u32>) -> Self {
+        self.trusted_owners = owners;
+        self
+    }
+
+    /// This store with these limits.
+    #[must_use]
+    pub fn with_limits(mut self, limits: LimitSettings) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// This store with this watcher. For tests.
+    #[must_use]
+    pub fn with_watcher(mut self, watcher: Arc<dyn Watcher>) -> Self {
+        self.watcher = Some(watcher);
+        self
+    }
+
+    /// This store with this clock. For tests.
+    #[must_use]
+    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = Some(clock);
+        self
     }
 }
 

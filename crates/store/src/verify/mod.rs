@@ -17,6 +17,7 @@ use entry::Checked;
 
 /// Options of [`TargetStore::verify`] and of the check in [`TargetStore::repair`].
 #[derive(Clone, Copy)]
+#[non_exhaustive]
 pub struct VerifyOptions<'a> {
     /// The number of threads that read entries.
     pub threads: NonZeroUsize,
@@ -42,6 +43,36 @@ impl Default for VerifyOptions<'_> {
     /// One thread; any content is valid; progress is not reported; it is never cancelled.
     fn default() -> Self {
         Self { threads: NonZeroUsize::MIN, check: &|_| Ok(()), progress: &|_| (), cancelled: &|| false }
+    }
+}
+
+impl<'a> VerifyOptions<'a> {
+    /// These options with this number of threads.
+    #[must_use]
+    pub fn with_threads(mut self, threads: NonZeroUsize) -> Self {
+        self.threads = threads;
+        self
+    }
+
+    /// These options with this check of content.
+    #[must_use]
+    pub fn with_check(mut self, check: &'a (dyn Fn(&Entry) -> Result<(), String> + Sync)) -> Self {
+        self.check = check;
+        self
+    }
+
+    /// These options; `progress` is called after each entry.
+    #[must_use]
+    pub fn with_progress(mut self, progress: &'a (dyn Fn(Progress) + Sync)) -> Self {
+        self.progress = progress;
+        self
+    }
+
+    /// These options; `cancelled` returns whether to cancel.
+    #[must_use]
+    pub fn with_cancelled(mut self, cancelled: &'a (dyn Fn() -> bool + Sync)) -> Self {
+        self.cancelled = cancelled;
+        self
     }
 }
 

@@ -133,7 +133,7 @@ fn a_disk_that_is_read_only() {
             if source.kind() == std::io::ErrorKind::ReadOnlyFilesystem),
         "{error:?}"
     );
-    let locked = store.lock(&key, WaitOptions { deadline: None, cancelled: &|| false, on_wait: None });
+    let locked = store.lock(&key, WaitOptions::new(&|| false));
     assert!(matches!(locked, Err(StoreError::Io { .. })), "{locked:?}");
     made.assert_is(&hit(&store, &key));
     disk.remount("rw");

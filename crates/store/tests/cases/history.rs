@@ -222,7 +222,7 @@ impl Actor {
     }
 
     fn gc(&self, older_than: Duration) -> Saw {
-        let report = self.store.gc(&GcOptions { older_than: Some(older_than), ..GcOptions::default() });
+        let report = self.store.gc(&GcOptions::default().with_older_than(older_than));
         assert_eq!(report.unwrap().failed, 0);
         Saw::Done
     }

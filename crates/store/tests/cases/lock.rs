@@ -58,8 +58,7 @@ pub(crate) fn other_process(arguments: &[String]) {
                 (&polls).write_all(b".").unwrap();
                 false
             };
-            let options =
-                WaitOptions { deadline: Instant::now().checked_add(LONG), cancelled: &waits, on_wait: None };
+            let options = WaitOptions::new(&waits).with_deadline(Instant::now().checked_add(LONG));
             let LockOutcome::Acquired(held) = store.lock(&key("relu"), options).unwrap() else { panic!() };
             assert!(held.waited());
             fs::write(file.with_extension("took"), "").unwrap();
@@ -170,11 +169,7 @@ fn waiters(store: &TargetStore, waiters: usize, release: impl FnOnce() + Send) -
                         waiting.store(true, Ordering::Relaxed);
                         false
                     };
-                    let wait = WaitOptions {
-                        deadline: Instant::now().checked_add(LONG),
-                        cancelled: &say,
-                        on_wait: None,
-                    };
+                    let wait = WaitOptions::new(&say).with_deadline(Instant::now().checked_add(LONG));
                     store.lock(&key("relu"), wait).unwrap()
                 })
             })
@@ -265,9 +260,7 @@ fn waiting_ends_when_cancelled() {
     let held = lock(&store, &key("relu"));
     let asked = AtomicU64::new(0);
     let cancelled = || asked.fetch_add(1, Ordering::Relaxed) == 3;
-    let outcome = store
-        .lock(&key("relu"), WaitOptions { deadline: None, cancelled: &cancelled, on_wait: None })
-        .unwrap();
+    let outcome = store.lock(&key("relu"), WaitOptions::new(&cancelled)).unwrap();
     assert!(matches!(outcome, LockOutcome::Cancelled), "{outcome:?}");
     assert_eq!(asked.into_inner(), 4, "it ends with the first cancellation");
     drop(held);
@@ -308,10 +301,7 @@ fn a_lock_that_is_a_link() {
         if there {
             fs::write(&elsewhere, "precious").unwrap();
         }
-        let error = store
-            .lock(&key("relu"), WaitOptions { deadline: None, cancelled: &|| false, on_wait: None })
-            .map(drop)
-            .unwrap_err();
+        let error = store.lock(&key("relu"), WaitOptions::new(&|| false)).map(drop).unwrap_err();
         assert!(matches!(&error, StoreError::Io { path: found, .. } if *found == path), "{error:?}");
         if there {
             assert_eq!(fs::read(&elsewhere).unwrap(), b"precious");
@@ -336,8 +326,7 @@ fn keys_do_not_wait() {
 fn a_directory_in_place_of_the_lock() {
     let (_dir, store) = fresh();
     fs::create_dir(lock_path(&store, &key("relu"))).unwrap();
-    let outcome =
-        store.lock(&key("relu"), WaitOptions { deadline: None, cancelled: &|| false, on_wait: None });
+    let outcome = store.lock(&key("relu"), WaitOptions::new(&|| false));
     assert!(matches!(outcome, Err(StoreError::Io { action: "open the lock", .. })), "{outcome:?}");
 }
 
@@ -348,8 +337,7 @@ fn waiters_poll_often() {
     let polls = AtomicU64::new(0);
     let count = || polls.fetch_add(1, Ordering::Relaxed) == u64::MAX;
     let deadline = Instant::now().checked_add(Duration::from_secs(1));
-    let outcome =
-        store.lock(&key("relu"), WaitOptions { deadline, cancelled: &count, on_wait: None }).unwrap();
+    let outcome = store.lock(&key("relu"), WaitOptions::new(&count).with_deadline(deadline)).unwrap();
     assert!(matches!(outcome, LockOutcome::TimedOut), "{outcome:?}");
     // The shortest pause throughout would come to 1000.
     let polls = polls.into_inner();

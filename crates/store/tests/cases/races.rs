@@ -86,7 +86,7 @@ fn a_waiter_recreates_a_deleted_directory() {
 fn watched() -> (TempDir, TargetStore, TargetStore, Arc<FaultyDisk>) {
     let (directory, store) = fresh();
     let disk = FaultyDisk::new(directory.path());
-    let config = StoreConfig { watcher: Some(disk.clone()), ..StoreConfig::new(directory.path()) };
+    let config = StoreConfig::new(directory.path()).with_watcher(disk.clone());
     let raced = Store::open(config).unwrap().target(TARGET).unwrap();
     (directory, store, raced, disk)
 }
@@ -212,7 +212,7 @@ fn a_forked_child() {
             let say = || waits.store(true, Ordering::Relaxed);
             let deadline = Instant::now().checked_add(Duration::from_secs(3));
             store
-                .lock(&key("relu"), WaitOptions { deadline, cancelled: &|| false, on_wait: Some(&say) })
+                .lock(&key("relu"), WaitOptions::new(&|| false).with_deadline(deadline).with_on_wait(&say))
                 .unwrap()
         });
         until("a waiter", || waits.load(Ordering::Relaxed));
@@ -239,7 +239,7 @@ fn all_waiters_get_the_failure() {
                         waiting.fetch_add(1, Ordering::Relaxed);
                     };
                     let deadline = Instant::now().checked_add(Duration::from_secs(20));
-                    let options = WaitOptions { deadline, cancelled: &|| false, on_wait: Some(&say) };
+                    let options = WaitOptions::new(&|| false).with_deadline(deadline).with_on_wait(&say);
                     let outcome = store.lock(&key("relu"), options).unwrap();
                     if let LockOutcome::Acquired(_) = &outcome {
                         // It would fail, too, after this time.
@@ -354,7 +354,7 @@ fn two_concurrent_puts() {
         }
         Permit::Go
     });
-    let config = StoreConfig { watcher: Some(Arc::new(watcher)), ..StoreConfig::new(directory.path()) };
+    let config = StoreConfig::new(directory.path()).with_watcher(Arc::new(watcher));
     let raced = Store::open(config).unwrap().target(TARGET).unwrap();
     let (judged, held) = (damage(&store, &key), lock(&store, &key));
     assert!(!raced.quarantine(&key, &judged, &held).unwrap());
@@ -376,7 +376,7 @@ fn a_kill_before_an_entry_is_restored() {
         let is_over = moved.load(Ordering::Relaxed);
         if is_over { Permit::Fail(Errno::IO.into()) } else { Permit::Go }
     });
-    let config = StoreConfig { watcher: Some(Arc::new(watcher)), ..StoreConfig::new(directory.path()) };
+    let config = StoreConfig::new(directory.path()).with_watcher(Arc::new(watcher));
     let raced = Store::open(config).unwrap().target(TARGET).unwrap();
     let (judged, held) = (damage(&store, &key), lock(&store, &key));
     assert!(!raced.quarantine(&key, &judged, &held).unwrap());
@@ -407,7 +407,7 @@ fn idle(store: &TargetStore) {
 
 fn evict(store: &TargetStore) -> u64 {
     let older_than = Some(Duration::from_secs(24 * 3600));
-    let report = store.gc(&GcOptions { older_than, ..GcOptions::default() }).unwrap();
+    let report = store.gc(&GcOptions::default().with_older_than(older_than)).unwrap();
     assert!(names(&store.dir().join("tmp")).is_empty());
     report.removed.entries.files
 }
@@ -488,7 +488,7 @@ fn two_processes_create_one_directory() {
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(mode)).unwrap();
         let store = open(directory.path());
         let disk = FaultyDisk::new(directory.path());
-        let config = StoreConfig { watcher: Some(disk.clone()), ..StoreConfig::new(directory.path()) };
+        let config = StoreConfig::new(directory.path()).with_watcher(disk.clone());
         let raced = Store::open(config).unwrap().target(TARGET).unwrap();
         let first = |name: &str| key(name).as_bytes()[0];
         let near = (0..).map(|at| format!("near{at}")).find(|name| first(name) == first("relu")).unwrap();

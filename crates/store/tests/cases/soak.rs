@@ -194,7 +194,7 @@ impl Worker {
     /// Deletes entries that seem to be years old; steady ones do not.
     fn evict_excess(&mut self) {
         let older_than = Some(Duration::from_secs(24 * 3600));
-        let report = self.store.gc(&GcOptions { older_than, ..GcOptions::default() }).unwrap();
+        let report = self.store.gc(&GcOptions::default().with_older_than(older_than)).unwrap();
         (0..report.removed.entries.files).for_each(|_| self.counts.add(Counter::Evicted));
     }
 

@@ -57,7 +57,7 @@ pub(crate) fn other_process(arguments: &[String]) {
         }
         "fill" => {
             let limits = opkeep_store::LimitSettings::new().with_size(1);
-            let store = Store::open(StoreConfig { limits, ..StoreConfig::new(root) })
+            let store = Store::open(StoreConfig::new(root).with_limits(limits))
                 .unwrap()
                 .target(crate::common::TARGET)
                 .unwrap();
@@ -114,7 +114,7 @@ fn everything_is_counted() {
     assert!(matches!(miss(&store, &key("f")), Miss::Untrusted(_)));
     fs::remove_file(store.path(&key("f"))).unwrap();
     room.use_at(&store, "b", room.time.ago(DAY));
-    store.gc(&GcOptions { max_bytes: Some(4500), ..GcOptions::default() }).unwrap();
+    store.gc(&GcOptions::default().with_max_bytes(4500)).unwrap();
 
     let found = store.statistics();
     let expected = [
@@ -218,7 +218,7 @@ fn a_reader_writes_no_statistics() {
     let room = Room::new("1", "50");
     put(&room.open(), "a", 3000);
     let before = snapshot(room.root());
-    let store = Store::open(StoreConfig { access: Access::ReadOnly, ..room.config() })
+    let store = Store::open(room.config().with_access(Access::ReadOnly))
         .unwrap()
         .target(crate::common::TARGET)
         .unwrap();
@@ -296,10 +296,9 @@ fn killed_processes_lose_few_puts() {
 /// Four processes put 6 MB where one is allowed. The excess is at most the puts that each process has not yet reported.
 fn several_processes_evict() {
     let room = Room::new("1", "50");
-    let store = Store::open(StoreConfig { clock: None, ..room.config() })
-        .unwrap()
-        .target(crate::common::TARGET)
-        .unwrap();
+    let mut config = room.config();
+    config.clock = None;
+    let store = Store::open(config).unwrap().target(crate::common::TARGET).unwrap();
     let mut others = Children(["a", "b", "c", "d"].map(|name| spawn("fill", room.root(), name)).into());
     let mut most = 0;
     while others.0.iter_mut().any(|other| other.try_wait().unwrap().is_none()) {

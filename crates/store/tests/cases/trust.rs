@@ -80,7 +80,7 @@ fn a_root_of_another_user() {
     let (_dir, root) = root(0o755);
     chown(&root, Some(OTHER), None).unwrap();
     for access in [Access::ReadWrite, Access::ReadOnly] {
-        let error = Store::open(StoreConfig { access, ..StoreConfig::new(&root) }).unwrap_err();
+        let error = Store::open(StoreConfig::new(&root).with_access(access)).unwrap_err();
         assert!(error.to_string().contains("code that will run"), "{error}");
         let (path, problem, help) = untrusted(error);
         assert_eq!(path, root);
@@ -93,7 +93,7 @@ fn a_root_of_another_user() {
     untrusted(Store::open(StoreConfig::new(&root)).unwrap_err());
 
     chmod(&root, 0o755);
-    let config = StoreConfig { trusted_owners: vec![1, OTHER], ..StoreConfig::new(&root) };
+    let config = StoreConfig::new(&root).with_trusted_owners(vec![1, OTHER]);
     let store = Store::open(config).unwrap().target(TARGET).unwrap();
     store.put(&key("relu"), &Created::new("relu", 0).entry()).unwrap();
     chown(store.path(&key("relu")), Some(OTHER), None).unwrap();
@@ -227,8 +227,7 @@ fn can_be_another() -> bool {
 pub(crate) fn other_process(arguments: &[String]) {
     if let [how, path] = arguments {
         assert_eq!(how, "read");
-        let config =
-            StoreConfig { trusted_owners: vec![0], access: Access::ReadOnly, ..StoreConfig::new(path) };
+        let config = StoreConfig::new(path).with_trusted_owners(vec![0]).with_access(Access::ReadOnly);
         let store = Store::open(config).unwrap().target(TARGET).unwrap();
         assert_eq!((store.statistics().puts, store.statistics().hits), (1, 2));
         assert_eq!(store.estimate().unwrap().entries, 1);
@@ -241,7 +240,7 @@ pub(crate) fn other_process(arguments: &[String]) {
     if let [how, path, held] = arguments {
         assert_eq!(how, "share");
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
-        let store = Store::open(StoreConfig { trusted_owners: vec![0], ..StoreConfig::new(path) }).unwrap();
+        let store = Store::open(StoreConfig::new(path).with_trusted_owners(vec![0])).unwrap();
         let store = store.target(TARGET).unwrap();
         Created::new("ours", 0).assert_is(&hit(&store, &key("ours")));
         store.put(&key("theirs"), &Created::new("theirs", 1).entry()).unwrap();
@@ -408,7 +407,7 @@ fn a_root_that_is_no_directory() {
         assert!(matches!(&error, StoreError::NotADirectory { path: found } if found == path), "{error:?}");
         assert!(error.to_string().contains("choose another directory"), "{error}");
     }
-    let error = Store::open(StoreConfig { access: Access::ReadOnly, ..StoreConfig::new(&file) }).unwrap_err();
+    let error = Store::open(StoreConfig::new(&file).with_access(Access::ReadOnly)).unwrap_err();
     assert!(matches!(error, StoreError::NotADirectory { .. }), "{error:?}");
     assert_eq!(fs::read(&file).unwrap(), b"precious");
     assert_eq!(names(directory.path()), ["file", "nowhere"]);

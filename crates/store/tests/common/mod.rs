@@ -114,7 +114,7 @@ pub(crate) fn lock(store: &TargetStore, key: &Digest) -> KeyLock {
 /// Waits for a lock for this long.
 pub(crate) fn within(store: &TargetStore, key: &Digest, time: Duration) -> LockOutcome {
     let deadline = Instant::now().checked_add(time);
-    store.lock(key, WaitOptions { deadline, cancelled: &|| false, on_wait: None }).unwrap()
+    store.lock(key, WaitOptions::new(&|| false).with_deadline(deadline)).unwrap()
 }
 
 /// The names in `directory`.

@@ -93,12 +93,10 @@ impl Room {
     }
 
     pub(crate) fn config(&self) -> StoreConfig {
-        StoreConfig {
-            limits: self.limits.clone(),
-            clock: Some(self.time.clone()),
-            watcher: Some(self.seen.clone()),
-            ..StoreConfig::new(self.root())
-        }
+        StoreConfig::new(self.root())
+            .with_limits(self.limits.clone())
+            .with_clock(self.time.clone())
+            .with_watcher(self.seen.clone())
     }
 
     pub(crate) fn open(&self) -> TargetStore {
@@ -148,7 +146,7 @@ pub(crate) fn used(store: &TargetStore, name: &str) -> SystemTime {
 
 /// The total size, as a walk counts it.
 pub(crate) fn counted(store: &TargetStore) -> SizeEstimate {
-    let report = store.gc(&GcOptions { dry_run: true, ..GcOptions::default() }).unwrap();
+    let report = store.gc(&GcOptions::default().with_dry_run(true)).unwrap();
     SizeEstimate { bytes: report.before.total().bytes, entries: report.before.entries.files }
 }
 

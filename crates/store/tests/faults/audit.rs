@@ -57,12 +57,12 @@ impl Clock for Later {
 }
 
 fn open(config: StoreConfig) -> Option<TargetStore> {
-    let config = StoreConfig { clock: Some(Arc::new(Later)), ..config };
+    let config = config.with_clock(Arc::new(Later));
     Store::open(config).and_then(|store| store.target(TARGET)).ok()
 }
 
 fn reader(config: StoreConfig) -> Option<TargetStore> {
-    open(StoreConfig { access: Access::ReadOnly, ..config })
+    open(config.with_access(Access::ReadOnly))
 }
 
 /// Whatever a disk returns, a valid file is not reported as damaged.
@@ -120,7 +120,7 @@ fn repair_torn(config: StoreConfig) -> bool {
 
 fn repair_dry(config: StoreConfig) -> bool {
     let Some(store) = reader(config) else { return false };
-    let report = store.repair(&RepairOptions { dry_run: true, ..RepairOptions::default() }).unwrap();
+    let report = store.repair(&RepairOptions::default().with_dry_run(true)).unwrap();
     report.is_valid() && quarantine_file(&report) == 1
 }
 

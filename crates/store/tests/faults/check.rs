@@ -106,7 +106,7 @@ impl Check<'_> {
 
     /// Files that killed processes left are pruned by another process some day; no entry is.
     fn the_rest_is_collected(&self) {
-        let config = StoreConfig { clock: Some(Arc::new(NextWeek)), ..StoreConfig::new(self.root) };
+        let config = StoreConfig::new(self.root).with_clock(Arc::new(NextWeek));
         let store = Store::open(config).unwrap().target(TARGET).unwrap();
         store.gc(&GcOptions::default()).unwrap();
         made_next().assert_is(&hit(&store, &key(rows::SUBJECT)));

@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use check::{Check, End};
 use libtest_mimic::{Arguments, Trial};
 use opkeep_fs::FsOp;
-use opkeep_store::{Store, StoreConfig, TargetStore};
+use opkeep_store::{Store, TargetStore};
 use opkeep_testkit::fault::{Fault, FaultyDisk};
 use opkeep_testkit::{DirSnapshot, is_turn};
 use rows::{Act, Row, State};
@@ -161,8 +161,7 @@ impl<'a> Table<'a> {
             self.before.restore(self.directory.path()).unwrap();
         }
         self.is_before = false;
-        let config =
-            StoreConfig { watcher: Some(self.disk.clone()), ..self.row.config(self.directory.path()) };
+        let config = self.row.config(self.directory.path()).with_watcher(self.disk.clone());
         self.disk.disarm();
         let arm = |disk: &FaultyDisk| match fault {
             Some((at, fault)) => disk.arm(at, fault),

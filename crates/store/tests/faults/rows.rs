@@ -46,7 +46,7 @@ impl Row {
     pub(crate) fn config(&self, root: &Path) -> StoreConfig {
         let mut limits = LimitSettings::new();
         limits.max_entries = self.max_entries.map(str::to_owned);
-        StoreConfig { limits, ..StoreConfig::new(root) }
+        StoreConfig::new(root).with_limits(limits)
     }
 }
 
@@ -284,7 +284,7 @@ impl Clock for ThreeDaysAgo {
 /// The same, and no process searched for stale files since.
 fn littered_for_days(root: &Path) {
     valid(root);
-    let config = StoreConfig { clock: Some(Arc::new(ThreeDaysAgo)), ..StoreConfig::new(root) };
+    let config = StoreConfig::new(root).with_clock(Arc::new(ThreeDaysAgo));
     Store::open(config).unwrap().target(TARGET).unwrap().gc(&GcOptions::default()).unwrap();
     litter(root);
 }
@@ -474,7 +474,7 @@ fn list(store: &TargetStore) -> bool {
 }
 
 fn try_lock(store: &TargetStore) -> Option<KeyLock> {
-    let options = WaitOptions { deadline: Some(Instant::now()), cancelled: &|| false, on_wait: None };
+    let options = WaitOptions::new(&|| false).with_deadline(Instant::now());
     match store.lock(&key(SUBJECT), options) {
         Ok(LockOutcome::Acquired(lock)) => Some(lock),
         Ok(LockOutcome::Unsupported) | Err(_) => None,
@@ -518,13 +518,13 @@ fn evict_two(store: &TargetStore) -> bool {
 }
 
 fn evicts(store: &TargetStore, entries: u64) -> bool {
-    let options = GcOptions { older_than: Some(Duration::from_secs(24 * 3600)), ..GcOptions::default() };
+    let options = GcOptions::default().with_older_than(Duration::from_secs(24 * 3600));
     store.gc(&options).is_ok_and(|report| !report.busy && report.removed.entries.files == entries)
 }
 
 fn evict_dry(store: &TargetStore) -> bool {
     let older_than = Some(Duration::from_secs(24 * 3600));
-    let options = GcOptions { older_than, dry_run: true, ..GcOptions::default() };
+    let options = GcOptions::default().with_older_than(older_than).with_dry_run(true);
     store.gc(&options).is_ok_and(|report| report.removed.entries.files == 1)
 }
 
@@ -555,7 +555,7 @@ fn open_too_full(config: StoreConfig) -> bool {
 
 /// Every target, as by the command.
 fn clear(config: StoreConfig) -> bool {
-    let options = GcOptions { older_than: Some(Duration::ZERO), ..GcOptions::default() };
+    let options = GcOptions::default().with_older_than(Duration::ZERO);
     let Ok(store) = Store::open(config) else { return false };
     let Ok(targets) = store.targets() else { return false };
     targets.len() == 1
@@ -570,6 +570,6 @@ fn open_root(config: StoreConfig) -> bool {
 }
 
 fn open_to_read(config: StoreConfig) -> bool {
-    let opened = Store::open(StoreConfig { access: Access::ReadOnly, ..config });
+    let opened = Store::open(config.with_access(Access::ReadOnly));
     opened.and_then(|store| store.target(TARGET)).is_ok()
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::common::room::{ALL, CHEAP, DAY, HOUR, MB, MINUTE, Room, Watch, entry, filling, gc, ten, used};
 use crate::common::{TARGET, hit, key, lock, names, snapshot};
 use opkeep_fs::{FsOp, Permit};
-use opkeep_store::{Access, GcOptions, Store, StoreConfig, StoreError};
+use opkeep_store::{Access, GcOptions, Store, StoreError};
 
 #[test]
 fn nothing_is_evicted_within_the_limit() {
@@ -168,7 +168,7 @@ fn without_a_limit_nothing_ages_and_no_use_is_noted() {
     drop(store);
     assert_eq!(room.left(&room.open(), &ALL), ALL);
     // An eviction on request runs.
-    let report = room.open().gc(&GcOptions { max_bytes: Some(MB), ..GcOptions::default() }).unwrap();
+    let report = room.open().gc(&GcOptions::default().with_max_bytes(MB)).unwrap();
     assert!(report.after.total().bytes <= MB && report.after.entries.files > 8, "{report:?}");
 }
 
@@ -189,15 +189,15 @@ fn a_lower_limit_and_a_maximum_age_can_be_requested() {
     let room = Room::new("500", "50");
     let store = ten(&room, 20 * MINUTE);
     // Idle for 29 to 20 minutes: only old ones are evicted, although they are not idle for half an hour.
-    let options = GcOptions { older_than: Some(25 * MINUTE), ..GcOptions::default() };
+    let options = GcOptions::default().with_older_than(25 * MINUTE);
     assert_eq!(store.gc(&options).unwrap().removed.entries.files, 5);
     assert_eq!(room.left(&store, &ALL), ALL[5..]);
     // At most that many bytes, not a share of them; and never an entry in use.
     room.time.pass(HOUR);
-    let report = store.gc(&GcOptions { max_bytes: Some(300 << 10), ..GcOptions::default() }).unwrap();
+    let report = store.gc(&GcOptions::default().with_max_bytes(300 << 10)).unwrap();
     assert_eq!((report.removed.entries.files, report.after.entries.files), (3, 2));
     room.put(&store, "new", 100 << 10, CHEAP, Duration::ZERO);
-    let both = GcOptions { max_bytes: Some(0), older_than: Some(DAY), ..GcOptions::default() };
+    let both = GcOptions::default().with_max_bytes(0).with_older_than(DAY);
     let report = store.gc(&both).unwrap();
     assert_eq!((report.removed.entries.files, report.after.entries.files, report.still_over), (2, 1, true));
 }
@@ -215,13 +215,10 @@ fn a_dry_run_reports_the_actions_and_writes_nothing() {
     room.put(&store, "future", 1 << 10, CHEAP, Duration::ZERO);
     room.use_at(&store, "future", room.time.ago(Duration::ZERO) + DAY);
     let before = snapshot(room.root());
-    let dry = GcOptions { dry_run: true, ..GcOptions::default() };
+    let dry = GcOptions::default().with_dry_run(true);
     let would = store.gc(&dry).unwrap();
     assert_eq!((would.removed.entries.files, would.removed.temporary.files), (6, 1));
-    let reader = Store::open(StoreConfig { access: Access::ReadOnly, ..room.config() })
-        .unwrap()
-        .target(TARGET)
-        .unwrap();
+    let reader = Store::open(room.config().with_access(Access::ReadOnly)).unwrap().target(TARGET).unwrap();
     assert_eq!(reader.gc(&dry).unwrap().removed, would.removed);
     assert!(matches!(reader.gc(&GcOptions::default()), Err(StoreError::ReadOnly { .. })));
     assert_eq!(snapshot(room.root()), before);
@@ -252,7 +249,7 @@ fn an_entry_is_not_evicted_while_its_lock_is_held() {
     let store = ten(&room, 2 * HOUR);
     room.put(&store, "more", 100 << 10, CHEAP, 2 * HOUR);
     let held = [lock(&store, &key("c")), lock(&store, &key("d"))];
-    let dry_run = store.gc(&GcOptions { dry_run: true, ..GcOptions::default() }).unwrap();
+    let dry_run = store.gc(&GcOptions::default().with_dry_run(true)).unwrap();
     assert_eq!(dry_run.removed.entries.files, 9);
     let report = gc(&store);
     assert_eq!((report.removed.entries.files, report.failed), (9, 0));
@@ -290,13 +287,10 @@ fn an_entry_that_changed_meanwhile_is_not_evicted() {
                 Permit::Go
             })
         };
-        let config = StoreConfig { watcher: Some(Arc::new(hook)), ..room.config() };
+        let config = room.config().with_watcher(Arc::new(hook));
         // Not by opening the store, which evicts already.
-        let watched = Store::open(StoreConfig { limits: Default::default(), ..config })
-            .unwrap()
-            .target(TARGET)
-            .unwrap();
-        let report = watched.gc(&GcOptions { max_bytes: Some(0), ..GcOptions::default() }).unwrap();
+        let watched = Store::open(config.with_limits(Default::default())).unwrap().target(TARGET).unwrap();
+        let report = watched.gc(&GcOptions::default().with_max_bytes(0)).unwrap();
         assert_eq!((report.removed.entries.files, report.failed), (10, 0), "{what}");
         assert_eq!(path.exists(), what != "gone", "{what}");
         if what != "gone" {
@@ -324,7 +318,7 @@ fn no_link_is_followed() {
     }
     room.time.pass(30 * DAY);
     let before = snapshot(&outside);
-    let everything = GcOptions { max_bytes: Some(0), older_than: Some(Duration::ZERO), dry_run: false };
+    let everything = GcOptions::default().with_max_bytes(0).with_older_than(Duration::ZERO);
     let report = store.gc(&everything).unwrap();
     assert_eq!((report.removed.entries.files, report.after.entries.files), (8, 0));
     assert_eq!(snapshot(&outside), before);
@@ -347,10 +341,7 @@ fn a_child_that_has_the_lock_open_does_not_hold_it() {
             Permit::Go
         })
     };
-    let store = Store::open(StoreConfig { watcher: Some(Arc::new(hook)), ..room.config() })
-        .unwrap()
-        .target(TARGET)
-        .unwrap();
+    let store = Store::open(room.config().with_watcher(Arc::new(hook))).unwrap().target(TARGET).unwrap();
     assert!(!gc(&store).busy);
     assert!(!gc(&store).busy);
     assert_eq!(inherited.lock().unwrap().len(), 2);

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 /// The store at `root` with a watcher.
 fn watched(root: &Path, watcher: Arc<dyn Watcher>) -> TargetStore {
-    let config = StoreConfig { watcher: Some(watcher), ..StoreConfig::new(root) };
+    let config = StoreConfig::new(root).with_watcher(watcher);
     Store::open(config).unwrap().target(TARGET).unwrap()
 }
 

@@ -306,7 +306,7 @@ impl Player<'_> {
             return true;
         }
         let deadline = Instant::now().checked_add(Duration::from_millis(2));
-        let options = WaitOptions { deadline, cancelled: &|| false, on_wait: None };
+        let options = WaitOptions::new(&|| false).with_deadline(deadline);
         let outcome = self.store.lock(&key(&name(which)), options).unwrap();
         let LockOutcome::Acquired(lock) = outcome else { return false };
         let other = self.model().holders[which].replace(self.me);
@@ -332,7 +332,7 @@ impl Player<'_> {
             model.aged.push(now);
         }
         let older_than = Some(Duration::from_secs(24 * 3600));
-        self.store.gc(&GcOptions { older_than, ..GcOptions::default() }).unwrap();
+        self.store.gc(&GcOptions::default().with_older_than(older_than)).unwrap();
     }
 
     fn make(&self, which: usize, puts: usize) {
@@ -391,7 +391,7 @@ fn play(programs: &[Vec<(Step, usize)>], order: &[u8]) {
     });
     let bodies = programs.iter().enumerate().map(|(me, program)| -> Body<'_> {
         let gate = Arc::new(Late::default());
-        let config = StoreConfig { watcher: Some(gate.clone()), ..StoreConfig::new(directory.path()) };
+        let config = StoreConfig::new(directory.path()).with_watcher(gate.clone());
         let store = Store::open(config).unwrap().target(TARGET).unwrap();
         let model = &model;
         Box::new(move |watcher| {

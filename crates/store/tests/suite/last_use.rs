@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use crate::common::room::{ALL, CHEAP, DAY, HOUR, MINUTE, Room, Watch, gc, ten, used};
 use crate::common::{TARGET, hit, key};
 use opkeep_fs::{FsOp, Permit};
-use opkeep_store::{Access, Lookup, Store, StoreConfig};
+use opkeep_store::{Access, Lookup, Store};
 
 #[test]
 fn a_hit_notes_the_use_every_ten_minutes() {
@@ -23,10 +23,7 @@ fn a_hit_notes_the_use_every_ten_minutes() {
     room.time.pass(Duration::from_secs(1));
     // Only a process that uses it counts, and only if it may write.
     assert!(matches!(store.peek(&key("a")), Lookup::Hit(_)));
-    let reader = Store::open(StoreConfig { access: Access::ReadOnly, ..room.config() })
-        .unwrap()
-        .target(TARGET)
-        .unwrap();
+    let reader = Store::open(room.config().with_access(Access::ReadOnly)).unwrap().target(TARGET).unwrap();
     hit(&reader, &key("a"));
     assert_eq!(used(&store, "a"), first);
     room.seen.take();
@@ -45,7 +42,7 @@ fn failing_to_note_a_use_loses_no_hit() {
         FsOp::SetTime => Permit::Fail(std::io::ErrorKind::PermissionDenied.into()),
         _ => Permit::Go,
     });
-    let config = StoreConfig { watcher: Some(Arc::new(refuse)), ..room.config() };
+    let config = room.config().with_watcher(Arc::new(refuse));
     let store = Store::open(config).unwrap().target(TARGET).unwrap();
     hit(&store, &key("a"));
     assert_eq!(used(&store, "a"), room.time.ago(DAY));
@@ -63,7 +60,8 @@ fn the_file_systems_clock_counts() {
         }
         Permit::Go
     });
-    let config = StoreConfig { clock: None, watcher: Some(Arc::new(hook)), ..room.config() };
+    let mut config = room.config().with_watcher(Arc::new(hook));
+    config.clock = None;
     let store = Store::open(config).unwrap().target(TARGET).unwrap();
     for (name, ago) in
         [("young", 5 * MINUTE), ("old", 15 * MINUTE), ("idle", 31 * MINUTE), ("used", 29 * MINUTE)]

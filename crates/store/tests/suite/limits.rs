@@ -18,7 +18,7 @@ fn limits(root: &Path, size: &str, ratio: &str) -> (Option<u64>, u8, Vec<LimitWa
     let mut limits = LimitSettings::new();
     limits.max_op_cache_size = text(size);
     limits.remain_cache_size_ratio = text(ratio);
-    let store = Store::open(StoreConfig { limits, ..StoreConfig::new(root) }).unwrap();
+    let store = Store::open(StoreConfig::new(root).with_limits(limits)).unwrap();
     (store.limits().max_bytes, store.limits().remain_percent, store.limit_warnings().to_vec())
 }
 
@@ -85,7 +85,7 @@ fn a_reader_has_the_limits_and_writes_no_file() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path();
     let before = snapshot(root);
-    let read = || Store::open(StoreConfig { access: Access::ReadOnly, ..StoreConfig::new(root) }).unwrap();
+    let read = || Store::open(StoreConfig::new(root).with_access(Access::ReadOnly)).unwrap();
     assert_eq!(read().limits().max_bytes, Some(500 * MB));
     assert_eq!(snapshot(root), before);
     fs::write(root.join("op_cache.ini"), BOTH).unwrap();

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 fn a_process_that_had_not_begun_to_wait_tries_for_itself() {
     let (directory, store) = fresh();
     let disk = FaultyDisk::new(directory.path());
-    let config = StoreConfig { watcher: Some(disk.clone()), ..StoreConfig::new(directory.path()) };
+    let config = StoreConfig::new(directory.path()).with_watcher(disk.clone());
     let raced = Store::open(config).unwrap().target(TARGET).unwrap();
     let (mut tried, mut waited) = (0, 0);
     for at in 1.. {
@@ -56,7 +56,7 @@ fn a_process_that_had_not_begun_to_wait_tries_for_itself() {
 fn a_process_without_file_descriptors_waits_for_one() {
     let (directory, store) = fresh();
     let disk = FaultyDisk::new(directory.path());
-    let config = StoreConfig { watcher: Some(disk.clone()), ..StoreConfig::new(directory.path()) };
+    let config = StoreConfig::new(directory.path()).with_watcher(disk.clone());
     let raced = Store::open(config).unwrap().target(TARGET).unwrap();
     let mut waited = 0;
     for at in 1.. {

@@ -94,7 +94,7 @@ fn opening_puts_and_hits_do_not_depend_on_the_number_of_entries() {
     );
 
     // The walk: one `stat` for each file, and nothing else that grows.
-    let dry = GcOptions { dry_run: true, ..GcOptions::default() };
+    let dry = GcOptions::default().with_dry_run(true);
     room.seen.take();
     let report = store.gc(&dry).unwrap();
     let looks = looks(&room, &store) as u64;

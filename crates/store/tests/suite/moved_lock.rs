@@ -22,7 +22,7 @@ fn put_idle(store: &TargetStore, name: &str) {
 /// Evicts entries that were idle for a day. Returns their number.
 fn evict(store: &TargetStore) -> u64 {
     let older_than = Some(Duration::from_secs(24 * 3600));
-    store.gc(&GcOptions { older_than, ..GcOptions::default() }).unwrap().removed.entries.files
+    store.gc(&GcOptions::default().with_older_than(older_than)).unwrap().removed.entries.files
 }
 
 /// Names whose entries are in the directory of `relu`'s.
@@ -37,7 +37,7 @@ fn neighbours() -> impl Iterator<Item = String> {
 fn a_lock_that_is_moved_excludes_others() {
     let (directory, store) = fresh();
     let disk = FaultyDisk::new(directory.path());
-    let config = StoreConfig { watcher: Some(disk.clone()), ..StoreConfig::new(directory.path()) };
+    let config = StoreConfig::new(directory.path()).with_watcher(disk.clone());
     let raced = Store::open(config).unwrap().target(TARGET).unwrap();
     let names_of_both = ["relu".to_owned(), neighbours().next().unwrap()];
     names_of_both.iter().for_each(|name| put_idle(&store, name));
@@ -79,7 +79,7 @@ fn a_lock_that_is_moved_excludes_others() {
 fn a_lock_of_another_process_is_not_moved() {
     let (directory, store) = fresh();
     let disk = FaultyDisk::new(directory.path());
-    let config = StoreConfig { watcher: Some(disk.clone()), ..StoreConfig::new(directory.path()) };
+    let config = StoreConfig::new(directory.path()).with_watcher(disk.clone());
     let raced = Store::open(config).unwrap().target(TARGET).unwrap();
     let names_of_both = ["relu".to_owned(), neighbours().next().unwrap()];
     names_of_both.iter().for_each(|name| put_idle(&store, name));
@@ -127,7 +127,7 @@ fn a_moved_lock_is_released_after_64_moves() {
         *count.lock().unwrap() += usize::from(is_lock);
         Permit::Go
     }));
-    let config = StoreConfig { watcher: Some(watcher), ..StoreConfig::new(directory.path()) };
+    let config = StoreConfig::new(directory.path()).with_watcher(watcher);
     let watched = Store::open(config).unwrap().target(TARGET).unwrap();
     for (entries, locks) in [(65, 1), (66, 2)] {
         neighbours().take(entries).for_each(|name| put_idle(&store, &name));

@@ -189,7 +189,7 @@ impl Watcher for MostRead {
 
 fn watched(directory: &Path) -> (Arc<MostRead>, TargetStore) {
     let most = Arc::new(MostRead::default());
-    let config = StoreConfig { watcher: Some(most.clone()), ..StoreConfig::new(directory) };
+    let config = StoreConfig::new(directory).with_watcher(most.clone());
     (most, Store::open(config).unwrap().target(TARGET).unwrap())
 }
 
@@ -233,7 +233,7 @@ fn no_memory_is_reserved_for_a_huge_reason() {
         let (waits, waiting) = std::sync::mpsc::channel();
         let waiter = scope.spawn(move || {
             let say = || waits.send(()).unwrap();
-            let options = WaitOptions { deadline: None, cancelled: &|| false, on_wait: Some(&say) };
+            let options = WaitOptions::new(&|| false).with_on_wait(&say);
             waiter.lock(&key("relu"), options).unwrap()
         });
         waiting.recv().unwrap();
@@ -280,7 +280,7 @@ fn a_directory_that_becomes_a_link_is_not_followed() {
             let put = store.put_replacing(&gone, &Created::new("gone", 2).entry(), replace);
             check(put.map(drop), &["tmp", "entries/shard"]);
         }
-        let options = WaitOptions { deadline: None, cancelled: &|| false, on_wait: None };
+        let options = WaitOptions::new(&|| false);
         check(store.lock(&key("precious"), options).map(drop), &["locks"]);
         store.sync(&[there, gone]);
         store.keys(100);
@@ -323,14 +323,14 @@ fn a_link_further_up_is_not_followed() {
         let moved = store.quarantine(&gone, &judged, &held);
         assert!(matches!(moved, Err(StoreError::NotADirectory { .. })), "{below}: {moved:?}");
         if below != "v1/cpu-x86_64/entries" {
-            let options = WaitOptions { deadline: None, cancelled: &|| false, on_wait: None };
+            let options = WaitOptions::new(&|| false);
             let locked = store.lock(&key("precious"), options).map(drop);
             assert!(matches!(locked, Err(StoreError::NotADirectory { .. })), "{below}: {locked:?}");
             assert_eq!(snapshot(&elsewhere), before, "{below}");
         }
         assert_eq!(store.keys(100), [], "{below}");
         store.sync(&[there, gone]);
-        let everything = GcOptions { older_than: Some(Duration::ZERO), ..GcOptions::default() };
+        let everything = GcOptions::default().with_older_than(Duration::ZERO);
         assert!(store.gc(&everything).map_or(0, |report| report.removed.total().files) == 0, "{below}");
         assert_eq!(snapshot(&elsewhere), before, "{below}");
         drop(held);
@@ -347,8 +347,7 @@ fn no_write_follows_a_link_on_an_old_kernel() {
             FsOp::OpenDir if asked.fetch_add(1, Ordering::Relaxed) == 0 => Permit::Fail(refusal.into()),
             _ => Permit::Go,
         };
-        let config =
-            StoreConfig { watcher: Some(Arc::new(Watch(refuse))), ..StoreConfig::new(directory.path()) };
+        let config = StoreConfig::new(directory.path()).with_watcher(Arc::new(Watch(refuse)));
         let store = Store::open(config).unwrap().target(TARGET).unwrap();
         let (key, made) = (key("relu"), Created::new("relu", 1));
         store.put(&key, &made.entry()).unwrap();
@@ -362,7 +361,7 @@ fn no_write_follows_a_link_on_an_old_kernel() {
             let before = snapshot(&elsewhere);
             let error = store.put_replacing(&key, &made.entry(), Overwrite::Always).unwrap_err();
             assert!(matches!(error, StoreError::NotADirectory { .. }), "{error:?}");
-            let everything = GcOptions { older_than: Some(Duration::ZERO), ..GcOptions::default() };
+            let everything = GcOptions::default().with_older_than(Duration::ZERO);
             let removed = store.gc(&everything).map_or(0, |report| report.removed.entries.files);
             assert!((removed, snapshot(&elsewhere)) == (0, before), "{}", place.display());
             fs::remove_file(place).unwrap();
@@ -392,12 +391,12 @@ fn a_link_created_between_check_and_use_is_not_followed() {
             }
             Permit::Go
         };
-        let config = StoreConfig { watcher: Some(Arc::new(Watch(swap))), ..StoreConfig::new(&root) };
+        let config = StoreConfig::new(&root).with_watcher(Arc::new(Watch(swap)));
         let store = Store::open(config).unwrap().target(TARGET).unwrap();
         let (key, made) = (key("relu"), Created::new("relu", 1));
         store.put(&key, &made.entry()).unwrap();
         armed.store(1, Ordering::SeqCst);
-        let everything = GcOptions { older_than: Some(Duration::ZERO), ..GcOptions::default() };
+        let everything = GcOptions::default().with_older_than(Duration::ZERO);
         let _ = store.gc(&everything);
         let _ = store.put_replacing(&key, &Created::new("relu", 2).entry(), Overwrite::Always);
         assert_eq!(armed.load(Ordering::SeqCst), 2, "{op:?} never came");
@@ -445,7 +444,7 @@ fn a_future_version_is_not_changed() {
     let Miss::Damaged(judged) = miss(&store, &key("tanh")) else { panic!("it is damaged") };
     store.quarantine(&key("tanh"), &judged, &lock(&store, &key("tanh"))).unwrap();
     store.sync(&[key("relu")]);
-    let everything = GcOptions { older_than: Some(Duration::ZERO), ..GcOptions::default() };
+    let everything = GcOptions::default().with_older_than(Duration::ZERO);
     assert_eq!(store.gc(&everything).unwrap().removed.entries.files, 1);
     let after: Vec<_> = ["v2", "v10", "v0", "V1"].iter().map(|name| snapshot(&root.join(name))).collect();
     assert_eq!(after, before);

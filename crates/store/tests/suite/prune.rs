@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::common::room::{DAY, HOUR, MINUTE, Room, Watch, entry, filling};
 use crate::common::{Created, TARGET, key, lock, miss, names, within};
 use opkeep_fs::{FsOp, Permit};
-use opkeep_store::{FileTotals, GcOptions, LockOutcome, Miss, Store, StoreConfig, TargetStore};
+use opkeep_store::{FileTotals, GcOptions, LockOutcome, Miss, Store, TargetStore};
 
 /// Creates a file that was last written `ago`.
 fn leave(room: &Room, path: &Path, text: &str, ago: Duration) {
@@ -307,7 +307,7 @@ fn a_stale_file_that_is_written_again_stays() {
         }
         Permit::Go
     });
-    let config = StoreConfig { watcher: Some(Arc::new(hook)), ..room.config() };
+    let config = room.config().with_watcher(Arc::new(hook));
     let watched = Store::open(config).unwrap().target(TARGET).unwrap();
     assert_eq!(gc(&watched).removed.temporary.files, 0);
     assert_eq!(fs::read(&stray).unwrap(), b"again");

@@ -17,7 +17,7 @@ use opkeep_store::{
 };
 
 fn read_only(root: &Path) -> Result<TargetStore, StoreError> {
-    Store::open(StoreConfig { access: Access::ReadOnly, ..StoreConfig::new(root) })?.target(TARGET)
+    Store::open(StoreConfig::new(root).with_access(Access::ReadOnly))?.target(TARGET)
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn a_stamp_never_restores_an_older_entry() {
 
     // While another process builds the entry, it is not stamped.
     let read = hit(&store, &key);
-    let options = WaitOptions { deadline: Some(Instant::now()), cancelled: &|| false, on_wait: None };
+    let options = WaitOptions::new(&|| false).with_deadline(Instant::now());
     let LockOutcome::Acquired(lock) = store.lock(&key, options).unwrap() else {
         panic!("no process holds it")
     };
@@ -201,12 +201,11 @@ fn a_store_for_reading_writes_nothing() {
         assert!(matches!(error, StoreError::ReadOnly { .. }), "{error:?}");
     }
     assert!(matches!(store.quarantine(&damaged, &judged, &held), Err(StoreError::ReadOnly { .. })));
-    let options = WaitOptions { deadline: None, cancelled: &|| false, on_wait: None };
+    let options = WaitOptions::new(&|| false);
     assert!(matches!(store.lock(&absent, options), Ok(LockOutcome::Unsupported)));
     store.sync(&[there, absent]);
     // A target that does not exist yet.
-    let other =
-        Store::open(StoreConfig { access: Access::ReadOnly, ..StoreConfig::new(directory.path()) }).unwrap();
+    let other = Store::open(StoreConfig::new(directory.path()).with_access(Access::ReadOnly)).unwrap();
     assert!(matches!(other.target("Ascend310").unwrap().get(&there), Lookup::Miss(Miss::Absent)));
     assert_eq!(snapshot(directory.path()), before);
 }

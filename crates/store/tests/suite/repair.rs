@@ -59,8 +59,8 @@ fn every_kind_of_damage_is_quarantined_and_nothing_else() {
     for (name, harm, _) in HARMS {
         harm(&store, &put(&store, name));
     }
-    let verify = VerifyOptions { threads: THREADS, ..VerifyOptions::default() };
-    let report = store.repair(&RepairOptions { verify, dry_run: false }).unwrap();
+    let verify = VerifyOptions::default().with_threads(THREADS);
+    let report = store.repair(&RepairOptions::new(verify)).unwrap();
     assert!(report.is_valid() && tidied(&report).is_empty(), "{report:#?}");
     assert_eq!((report.checked.files, report.valid.files), (20 + HARMS.len() as u64, 20));
     let quarantine = names(&store.dir().join("quarantine"));
@@ -102,9 +102,9 @@ fn a_dry_run_reports_the_actions_and_writes_nothing() {
         fs::File::open(path).unwrap().set_modified(std::time::SystemTime::now() - DAY).unwrap();
     }
     let before = snapshot(directory.path());
-    let config = StoreConfig { access: Access::ReadOnly, ..StoreConfig::new(directory.path()) };
+    let config = StoreConfig::new(directory.path()).with_access(Access::ReadOnly);
     let reader = Store::open(config).unwrap().target(TARGET).unwrap();
-    let report = reader.repair(&RepairOptions { dry_run: true, ..RepairOptions::default() }).unwrap();
+    let report = reader.repair(&RepairOptions::default().with_dry_run(true)).unwrap();
     assert_eq!(snapshot(directory.path()), before);
     let quarantined = quarantined(&report);
     assert!(
@@ -139,8 +139,8 @@ fn invalid_content_is_quarantined() {
     let right = put(&store, "right");
     let poisoned = key("poisoned");
     store.put(&poisoned, &Created::new("somebody else", 0).entry()).unwrap();
-    let verify = VerifyOptions { check: &check, ..VerifyOptions::default() };
-    let report = store.repair(&RepairOptions { verify, dry_run: false }).unwrap();
+    let verify = VerifyOptions::default().with_check(&check);
+    let report = store.repair(&RepairOptions::new(verify)).unwrap();
     let quarantined = quarantined(&report);
     let [(found, Some(place))] = &quarantined[..] else { panic!("{report:?}") };
     assert!(*found == poisoned && report.is_valid() && right.exists());
@@ -222,7 +222,7 @@ fn an_unreadable_or_untrusted_file_stays_and_is_reported() {
         FsOp::Read if call.path == bad => Permit::Fail(rustix::io::Errno::IO.into()),
         _ => Permit::Go,
     });
-    let config = StoreConfig { watcher: Some(Arc::new(watch)), ..StoreConfig::new(directory.path()) };
+    let config = StoreConfig::new(directory.path()).with_watcher(Arc::new(watch));
     let report = repair(&Store::open(config).unwrap().target(TARGET).unwrap());
     assert!(report.actions.is_empty() && report.unrepaired.len() == 2 && !report.is_valid(), "{report:?}");
     assert!(report.unrepaired.iter().all(|left| matches!(left.reason, UnrepairedReason::NotOurs)));
@@ -254,7 +254,7 @@ fn a_file_system_without_locks() {
         FsOp::Lock => Permit::Fail(rustix::io::Errno::NOLCK.into()),
         _ => Permit::Go,
     });
-    let config = StoreConfig { watcher: Some(Arc::new(watch)), ..StoreConfig::new(directory.path()) };
+    let config = StoreConfig::new(directory.path()).with_watcher(Arc::new(watch));
     let report = repair(&Store::open(config).unwrap().target(TARGET).unwrap());
     assert!(report.is_valid() && quarantined(&report).len() == 1, "{report:?}");
 }
@@ -276,7 +276,7 @@ fn a_valid_entry_published_meanwhile_stays() {
         }
         Permit::Go
     });
-    let config = StoreConfig { watcher: Some(Arc::new(watch)), ..StoreConfig::new(directory.path()) };
+    let config = StoreConfig::new(directory.path()).with_watcher(Arc::new(watch));
     let raced = Store::open(config).unwrap().target(TARGET).unwrap();
     let (mut kept, mut calls) = (0, 0);
     for at in 1.. {
@@ -311,7 +311,7 @@ fn a_file_that_cannot_be_moved_is_reported() {
         FsOp::Rename if call.path == bad => Permit::Fail(rustix::io::Errno::ACCESS.into()),
         _ => Permit::Go,
     });
-    let config = StoreConfig { watcher: Some(Arc::new(watch)), ..StoreConfig::new(directory.path()) };
+    let config = StoreConfig::new(directory.path()).with_watcher(Arc::new(watch));
     let report = repair(&Store::open(config).unwrap().target(TARGET).unwrap());
     assert!(
         matches!(report.unrepaired[..], [ref left] if matches!(left.reason, UnrepairedReason::Failed(_))),
@@ -454,8 +454,8 @@ fn it_can_be_cancelled() {
     let is_cancelled = AtomicBool::new(false);
     let progress = |_| is_cancelled.store(true, Ordering::Relaxed);
     let cancelled = || is_cancelled.load(Ordering::Relaxed);
-    let verify = VerifyOptions { progress: &progress, cancelled: &cancelled, ..VerifyOptions::default() };
-    let report = store.repair(&RepairOptions { verify, dry_run: false }).unwrap();
+    let verify = VerifyOptions::default().with_progress(&progress).with_cancelled(&cancelled);
+    let report = store.repair(&RepairOptions::new(verify)).unwrap();
     assert!(report.cancelled && !report.is_valid() && quarantined(&report).len() == 1, "{report:?}");
 }
 

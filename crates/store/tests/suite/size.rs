@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::common::room::{ALL, CHEAP, HOUR, MB, MINUTE, Room, Watch, counted, entry, filling, gc, ten};
 use crate::common::{TARGET, key};
 use opkeep_fs::{FsOp, Permit};
-use opkeep_store::{Overwrite, PutOutcome, Store, StoreConfig};
+use opkeep_store::{Overwrite, PutOutcome, Store};
 
 #[test]
 fn opening_and_puts_evict() {
@@ -113,7 +113,8 @@ fn puts_of_other_processes_during_an_eviction_count() {
     drop(ten(&room, 2 * HOUR));
     room.put(&room.open(), "more", 200 << 10, CHEAP, Duration::ZERO);
     let unlimited = opkeep_store::LimitSettings::new().with_size(-1);
-    let config = StoreConfig { limits: unlimited, watcher: None, ..room.config() };
+    let mut config = room.config().with_limits(unlimited);
+    config.watcher = None;
     let other = Store::open(config).unwrap().target(TARGET).unwrap();
     let (old, done) = (room.time.ago(HOUR), AtomicBool::new(false));
     let hook = Watch(move |call: &opkeep_fs::FsCall<'_>| {
@@ -127,10 +128,7 @@ fn puts_of_other_processes_during_an_eviction_count() {
         }
         Permit::Go
     });
-    let store = Store::open(StoreConfig { watcher: Some(Arc::new(hook)), ..room.config() })
-        .unwrap()
-        .target(TARGET)
-        .unwrap();
+    let store = Store::open(room.config().with_watcher(Arc::new(hook))).unwrap().target(TARGET).unwrap();
     let left = counted(&store);
     assert!(left.entries > 10 && left.bytes <= MB, "{left:?}");
 }

@@ -28,12 +28,12 @@ fn verify(store: &TargetStore) -> VerifyReport {
 }
 
 fn reader(root: &Path) -> TargetStore {
-    let config = StoreConfig { access: Access::ReadOnly, ..StoreConfig::new(root) };
+    let config = StoreConfig::new(root).with_access(Access::ReadOnly);
     Store::open(config).unwrap().target(TARGET).unwrap()
 }
 
 fn watched(root: &Path, watch: impl Fn(&FsCall<'_>) -> Permit + Send + Sync + 'static) -> TargetStore {
-    let config = StoreConfig { watcher: Some(Arc::new(Watch(watch))), ..StoreConfig::new(root) };
+    let config = StoreConfig::new(root).with_watcher(Arc::new(Watch(watch)));
     Store::open(config).unwrap().target(TARGET).unwrap()
 }
 
@@ -58,8 +58,7 @@ fn an_intact_target_is_valid() {
     assert!(report.is_valid() && report.checked.files == 0, "{report:?}");
     let bytes: u64 = (0..40).map(|at| fs::metadata(put(&store, &at.to_string())).unwrap().len()).sum();
     for threads in [1, 3, 64] {
-        let options =
-            VerifyOptions { threads: NonZeroUsize::new(threads).unwrap(), ..VerifyOptions::default() };
+        let options = VerifyOptions::default().with_threads(NonZeroUsize::new(threads).unwrap());
         let report = reader(directory.path()).verify(&options);
         assert!(
             report.is_valid() && report.other_files.is_empty() && report.missing.is_empty(),
@@ -80,7 +79,7 @@ fn every_kind_of_damage_is_found_and_named() {
         harm(&store, &put(&store, name));
     }
     let report = reader(directory.path())
-        .verify(&VerifyOptions { threads: NonZeroUsize::new(4).unwrap(), ..VerifyOptions::default() });
+        .verify(&VerifyOptions::default().with_threads(NonZeroUsize::new(4).unwrap()));
     assert_eq!(report.problems.len(), HARMS.len(), "{:#?}", report.problems);
     assert_eq!((report.valid.files, report.checked.files as usize), (20, 20 + HARMS.len()));
     for (name, _, said) in HARMS {
@@ -106,7 +105,7 @@ fn content_is_judged_by_the_caller() {
         let name = json.split('"').nth(3).unwrap();
         if key(name) == *entry.key() { Ok(()) } else { Err(format!("it is `{name}`")) }
     };
-    let report = store.verify(&VerifyOptions { check: &check, ..VerifyOptions::default() });
+    let report = store.verify(&VerifyOptions::default().with_check(&check));
     let [problem] = &report.problems[..] else { panic!("{report:?}") };
     assert_eq!((problem.key, problem.kind.to_string().as_str()), (Some(poisoned), "it is `somebody else`"));
     assert!(matches!(problem.kind, ProblemKind::InvalidContent(_)));
@@ -241,7 +240,7 @@ fn missing_directories_are_reported_and_are_no_problem() {
     assert!(report.is_valid() && report.valid.files == 1, "{report:?}");
     assert_eq!(report.missing, [store.dir().join("quarantine"), shard]);
 
-    let nothing = Store::open(StoreConfig { access: Access::ReadOnly, ..StoreConfig::new(directory.path()) });
+    let nothing = Store::open(StoreConfig::new(directory.path()).with_access(Access::ReadOnly));
     let report = verify(&nothing.unwrap().target("Ascend910B1").unwrap());
     assert!(report.is_valid() && report.missing.len() == 1, "{report:?}");
 }
@@ -395,7 +394,7 @@ fn a_check_writes_nothing() {
 
     // And no lock is taken.
     let seen = Arc::new(Seen::default());
-    let config = StoreConfig { watcher: Some(seen.clone()), ..StoreConfig::new(directory.path()) };
+    let config = StoreConfig::new(directory.path()).with_watcher(seen.clone());
     let store = Store::open(config).unwrap().target(TARGET).unwrap();
     seen.take();
     verify(&store);
@@ -415,7 +414,7 @@ fn progress_is_reported_and_it_can_be_cancelled() {
         last.fetch_max(checked as usize, Ordering::Relaxed);
     };
     let threads = NonZeroUsize::new(3).unwrap();
-    let report = store.verify(&VerifyOptions { threads, progress: &progress, ..VerifyOptions::default() });
+    let report = store.verify(&VerifyOptions::default().with_threads(threads).with_progress(&progress));
     assert!(report.is_valid());
     assert_eq!((calls.load(Ordering::Relaxed), last.load(Ordering::Relaxed)), (30, 30));
 
@@ -423,7 +422,7 @@ fn progress_is_reported_and_it_can_be_cancelled() {
     let progress = |_| is_cancelled.store(calls.fetch_add(1, Ordering::Relaxed) + 1 >= 5, Ordering::Relaxed);
     let cancelled = || is_cancelled.load(Ordering::Relaxed);
     let options =
-        VerifyOptions { threads, progress: &progress, cancelled: &cancelled, ..VerifyOptions::default() };
+        VerifyOptions::default().with_threads(threads).with_progress(&progress).with_cancelled(&cancelled);
     let report = store.verify(&options);
     assert!(report.cancelled && !report.is_valid(), "{report:?}");
     assert!((5..=8).contains(&report.checked.files), "{report:?}");
@@ -460,8 +459,7 @@ fn a_replaced_entry_is_not_reported_as_damaged() {
         }));
         let threads = NonZeroUsize::new(2).unwrap();
         for _ in 0..150 {
-            let report =
-                reader(directory.path()).verify(&VerifyOptions { threads, ..VerifyOptions::default() });
+            let report = reader(directory.path()).verify(&VerifyOptions::default().with_threads(threads));
             let reported: Vec<_> = report.problems.iter().map(|problem| problem.path.clone()).collect();
             if reported != [store.path(&key("damaged"))] {
                 done.store(true, Ordering::Relaxed);
@@ -495,8 +493,7 @@ fn no_file_is_kept_open() {
     let (before, most) = (open_files(), AtomicUsize::new(0));
     let refuse = |_: &Entry| Err("no".to_owned());
     let progress = |_| _ = most.fetch_max(open_files(), Ordering::Relaxed);
-    let report =
-        store.verify(&VerifyOptions { check: &refuse, progress: &progress, ..VerifyOptions::default() });
+    let report = store.verify(&VerifyOptions::default().with_check(&refuse).with_progress(&progress));
     assert_eq!(report.problems.len(), 400);
     let most = most.into_inner();
     assert!(most < before + 20, "{before} -> {most}");

@@ -11,7 +11,7 @@
 //! let directory = tempfile::tempdir()?;
 //! let before = DirSnapshot::of(directory.path())?;
 //! let disk = FaultyDisk::new(directory.path());
-//! let open = || Store::open(StoreConfig { watcher: Some(disk.clone()), ..StoreConfig::new(directory.path()) });
+//! let open = || Store::open(StoreConfig::new(directory.path()).with_watcher(disk.clone()));
 //! open()?;
 //! for (at, op) in (1..).zip(disk.calls()) {
 //!     for fault in Fault::all_for(op) {

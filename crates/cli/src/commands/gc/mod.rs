@@ -14,6 +14,9 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     if !args.dirs.is_empty() {
         return kernel_cache::gc(args, output);
     }
-    let options = GcOptions { dry_run: args.dry_run, max_bytes: args.max_size, older_than: args.older_than };
+    let options = GcOptions::default()
+        .with_dry_run(args.dry_run)
+        .with_max_bytes(args.max_size)
+        .with_older_than(args.older_than);
     evict(&args.store, &options, output)
 }

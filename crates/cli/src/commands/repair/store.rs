@@ -35,7 +35,7 @@ pub(crate) fn repair(
     for (name, target_store) in place.target_stores(&store)? {
         let repaired = target_store.and_then(|target_store| {
             judged_as(&name, threads(args.jobs), &progress, &cancel, |verify| {
-                target_store.repair(&RepairOptions { verify, dry_run: args.dry_run })
+                target_store.repair(&RepairOptions::new(verify).with_dry_run(args.dry_run))
             })
             .0
         });

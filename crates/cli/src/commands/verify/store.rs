@@ -50,12 +50,13 @@ pub(crate) fn judged_as<T>(
         EntryVerdict::Invalid(error) => Err(error.to_string()),
     };
     progress.about(target);
-    let done = work(VerifyOptions {
-        threads,
-        check: &judge,
-        progress: &|now| progress.at(now.checked, now.total),
-        cancelled: &|| cancel.is_cancelled(),
-    });
+    let done = work(
+        VerifyOptions::default()
+            .with_threads(threads)
+            .with_check(&judge)
+            .with_progress(&|now| progress.at(now.checked, now.total))
+            .with_cancelled(&|| cancel.is_cancelled()),
+    );
     let mut unverifiable = unverifiable.into_inner().unwrap_or_else(PoisonError::into_inner);
     unverifiable.sort_by_key(|entry| entry.key);
     unverifiable.dedup_by_key(|entry| entry.key);

@@ -59,7 +59,7 @@ fn many_at_once_are_fine() {
         }
     });
     assert_eq!(place.bench.entries().len(), 12);
-    let report = place.shelf().verify(&VerifyOptions { check: &judge, ..VerifyOptions::default() });
+    let report = place.shelf().verify(&VerifyOptions::default().with_check(&judge));
     assert!(report.is_valid() && report.valid.files == 12, "{report:?}");
 }
 
@@ -114,10 +114,7 @@ fn a_damaged_one_is_compiled_repaired_and_imported_again() {
     let report = place.build(&place.trusting(), &[square(1)]);
     assert_eq!(report.kernels[0].outcome.name(), "compiled");
     assert!(report.warnings.iter().any(|warning| warning.text.contains("repair")), "{:?}", report.warnings);
-    let repaired = place.shelf().repair(&RepairOptions {
-        verify: VerifyOptions { check: &judge, ..VerifyOptions::default() },
-        ..RepairOptions::default()
-    });
+    let repaired = place.shelf().repair(&RepairOptions::new(VerifyOptions::default().with_check(&judge)));
     assert!(repaired.is_ok());
     assert!(!path.exists());
     assert_eq!(counts(&place.import()), (1, 0, 0, vec![]));
@@ -131,7 +128,7 @@ fn a_damaged_one_is_compiled_repaired_and_imported_again() {
 fn gc_takes_imported_kernels_like_any_other() {
     let place = Place::with_squares(2);
     place.import();
-    let options = GcOptions { older_than: Some(std::time::Duration::ZERO), ..GcOptions::default() };
+    let options = GcOptions::default().with_older_than(std::time::Duration::ZERO);
     let report = place.shelf().gc(&options).unwrap();
     assert_eq!(report.removed.entries.files, 2);
     assert_eq!(counts(&place.import()).0, 2);
@@ -228,7 +225,7 @@ fn an_older_kernel_is_replaced_under_its_lock() {
     let before = std::fs::read(&place.bench.entries()[0]).unwrap();
     compiled_anew(&place, &Rank::new(0), 900, place.after_an_import());
     let shelf = place.shelf();
-    let patience = WaitOptions { deadline: None, cancelled: &|| false, on_wait: None };
+    let patience = WaitOptions::new(&|| false);
     let lock = shelf.lock(&shelf.keys(1)[0], patience).unwrap();
     assert!(matches!(lock, LockOutcome::Acquired(_)), "{lock:?}");
     let cancel = CancelToken::new();
