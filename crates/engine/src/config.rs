@@ -122,6 +122,12 @@ pub struct ViewConfig {
     pub group: Option<ViewGroup>,
     /// The check of files that no build wrote. The default leaves all of them unchanged, damaged ones too, even if the
     /// policy allows replacing them, since it has no quarantine.
+    ///
+    /// A kernel that a build wrote, and whose `.json` a framework extended, is replaced or withdrawn in any case. The
+    /// extended file goes to the quarantine. If the quarantine refuses it, or there is none, the file stays in the
+    /// directory under a name that no framework reads, listed in
+    /// [`ViewPlacement::displaced`](crate::ViewPlacement::displaced). The same holds for a kernel that a framework wrote
+    /// exactly as a build would have, once a build has recorded it.
     pub foreign_files: Arc<dyn ForeignFiles>,
 }
 

@@ -102,7 +102,8 @@ pub struct ViewPlacement {
     /// The path of the quarantine with the foreign files that were replaced, if there were any.
     pub quarantine: Option<PathBuf>,
     /// Names of files that were renamed for a comparison and did not get their own names back, since another file has
-    /// the name, or the kernel's other file does not fit.
+    /// the name, or the kernel's other file does not fit; and of files that another program wrote or extended, of outdated
+    /// kernels of ours that could not be quarantined.
     pub displaced: Vec<String>,
     /// The reason why the directory cannot be relied on.
     pub risk: Option<DirectoryRisk>,

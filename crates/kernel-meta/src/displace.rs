@@ -13,14 +13,14 @@ use opkeep_digest::Digest;
 use opkeep_fs::{Dir, FileRead, FileState};
 
 use crate::compare::{MAX_TEXT, described};
-use crate::own_name::{displaced_as, displaced_name};
+use crate::own_name::{displaced_as, displaced_name, outdated_as};
 use crate::rename::rename_new;
 use crate::view_dir::ViewDir;
 use crate::{KernelFileKind, ViewError};
 
 /// The message about a file that stays displaced, with help.
-pub const STAYS_DISPLACED: &str = "it could not get its name back after it was compared: the name is taken, or the kernel's \
-                                   other file does not fit; move it elsewhere, or remove it";
+pub const STAYS_DISPLACED: &str = "it could not get its name back: it is of an outdated kernel, the name is taken, or the \
+                                   kernel's other file does not fit; move it elsewhere, or remove it";
 
 /// The outcome of displacing a file.
 #[derive(Debug)]
@@ -67,7 +67,12 @@ impl ViewDir {
         self.displace_file(name, |old| digest_of(self.dir(), old).is_some_and(|digest| is_expected(&digest)))
     }
 
-    fn displace_file(&self, name: &str, is_expected: impl Fn(&str) -> bool) -> Result<Displaced, ViewError> {
+    /// Displaces the file called `name`, if `is_expected` accepts it by its new name.
+    pub(crate) fn displace_file(
+        &self,
+        name: &str,
+        is_expected: impl Fn(&str) -> bool,
+    ) -> Result<Displaced, ViewError> {
         let displaced = displace(self.dir(), name, is_expected);
         displaced.map_err(|source| ViewError::io("rename", self.path().join(name), source))
     }
@@ -111,6 +116,14 @@ impl ViewDir {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Renames a displaced file so that [`settle`] does not restore it, and returns its new name.
+    pub(crate) fn keep_displaced(&self, old: &OldFile) -> Result<String, ViewError> {
+        let kept = outdated_as(&old.name);
+        let renamed = rename_new(self.dir(), &old.name, self.dir(), &kept);
+        renamed.map_err(|source| ViewError::io("rename", self.path().join(&old.name), source))?;
+        Ok(kept)
     }
 
     /// Gives the displaced file `old` its former name `name`, if that is free and [`fits`] allows it.

@@ -15,6 +15,8 @@
 //!       .opkeep-manifest           the list of the files that the view wrote
 //!       .opkeep-tmp-<pid>-<n>      a file being written
 //!       .opkeep-old-<pid>-<n>-...  a file being replaced, until its content shows that the view wrote it
+//!       .opkeep-old-....outdated   a file of an outdated kernel of ours that another program wrote or extended, and that
+//!                                  could not be quarantined
 //! ```
 //!
 //! # Guarantees
@@ -43,6 +45,9 @@
 //! - **Only our own files are removed**: those of kernels in the manifest that are unchanged, not adopted, older than
 //!   30 minutes, and whose slots (see [`KernelFiles::slot`]) were all given to other kernels. No link is followed. A
 //!   kernel that was compiled for debugging takes neither a slot nor a name from a kernel that was not.
+//! - **No outdated kernel of ours stays findable because it cannot be quarantined**, whether there is no quarantine, a
+//!   file is open, or the disk is full. Files that only the view wrote are removed. Files that another program wrote or
+//!   extended stay in the directory under names that no framework reads.
 //! - **Files have the modes that frameworks use**: 0640, directories 0750, less the umask.
 //!
 //! The cost of the first guarantee: while a kernel is being replaced, a reader may find it missing.
@@ -91,6 +96,7 @@ mod left;
 pub mod manifest;
 mod materialise;
 mod occupant;
+mod outdated;
 mod own_name;
 pub mod publish;
 mod rename;

@@ -11,6 +11,7 @@ use crate::displace::displaced;
 use crate::foreign_files::{ForeignFiles, QuarantineOutcome, Replaced};
 use crate::manifest::{self, Before, Known, Manifest};
 use crate::occupant::{Act, Looker, Placement, Policy};
+use crate::outdated::unname;
 use crate::publish::{publish, stage};
 use crate::report::ViewReport;
 use crate::retire::{GRACE, Retired};
@@ -79,7 +80,7 @@ pub(crate) fn materialise(
     if has_changed || displaced(&names).next().is_some() {
         // Files of ours wait for the next call.
         let is_ours = |name: &str, digest: &Digest| work.manifest.is_ours(name, digest);
-        work.report.displaced = dir.stay_displaced(order.now, GRACE, is_ours);
+        work.report.displaced.extend(dir.stay_displaced(order.now, GRACE, is_ours));
     }
     Ok(work.report)
 }
@@ -114,6 +115,30 @@ impl Wanting<'_> {
             }
         }
         Some(replaced)
+    }
+
+    /// The existing object and description that are replaced, the description first.
+    fn outdated(&self) -> Vec<(String, FileState)> {
+        let outdated = |part: KernelFileKind| match self.placement.acts[part as usize] {
+            Act::Quarantine { file, .. } | Act::Replace { file, .. } => {
+                Some((part.of(self.kernel.stem), file))
+            }
+            _ => None,
+        };
+        [KernelFileKind::Json, KernelFileKind::Object].into_iter().filter_map(outdated).collect()
+    }
+
+    /// Decides anew after the outdated files lost their names. A descriptor of another program stays.
+    fn unnamed(&mut self) {
+        let [object, json, info] = &mut self.placement.acts;
+        for act in [object, json] {
+            if act.writes() {
+                *act = Act::Write;
+            }
+        }
+        if matches!(info, Act::Quarantine { .. }) {
+            *info = Act::Theirs;
+        }
     }
 }
 
@@ -208,7 +233,7 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// Quarantines the foreign files that are replaced. A kernel of which they cannot be moved is left.
+    /// Quarantines the foreign files that are replaced. A kernel of which they cannot be moved is left, unless it is ours.
     fn keep_replaced(&mut self, wanting: &mut Vec<Wanting<'a>>) -> Result<(), ViewError> {
         let (mut sets, mut moving) = (Vec::new(), Vec::new());
         for it in std::mem::take(wanting) {
@@ -223,14 +248,27 @@ impl<'a> Work<'a> {
         if sets.is_empty() {
             return Ok(());
         }
-        for (it, left) in moving.into_iter().zip(self.keep(&sets)) {
-            let Some(why) = left else {
-                wanting.push(it);
-                continue;
+        for (mut it, refused) in moving.into_iter().zip(self.keep(&sets)) {
+            let stem = it.kernel.stem;
+            let outdated = it.outdated();
+            let left = match refused {
+                Some(_) if it.placement.is_own && !outdated.is_empty() => {
+                    it.unnamed();
+                    unname(self.dir, self.found, stem, &outdated, &mut self.report.displaced)?
+                }
+                Some(why) => {
+                    self.disarm(&it)?;
+                    Some(why)
+                }
+                None => None,
             };
-            self.disarm(&it)?;
-            self.manifest.unnote(it.kernel.stem, self.found);
-            self.leave(it.kernel.stem, why);
+            match left {
+                None => wanting.push(it),
+                Some(why) => {
+                    self.manifest.unnote(stem, self.found);
+                    self.leave(stem, why);
+                }
+            }
         }
         Ok(())
     }
@@ -256,8 +294,12 @@ impl<'a> Work<'a> {
         self.report.removed += removed;
         let (stems, sets): (Vec<_>, Vec<_>) = adopted.into_iter().unzip();
         let outcomes = if sets.is_empty() { Vec::new() } else { self.keep(&sets) };
-        for (stem, why) in stems.into_iter().zip(outcomes) {
-            match why {
+        for ((stem, set), refused) in stems.into_iter().zip(&sets).zip(outcomes) {
+            let changed = match refused {
+                Some(_) => unname(self.dir, self.found, stem, &set.files, &mut self.report.displaced)?,
+                None => None,
+            };
+            match changed {
                 None => self.report.removed += 1,
                 Some(why) => left.push((stem, why)),
             }
@@ -319,149 +361,4 @@ impl<'a> Work<'a> {
 }
 
 #[cfg(test)]
-mod tests {
-    #![expect(clippy::disallowed_methods, reason = "tests damage what was written")]
-
-    use std::fs;
-    use std::path::Path;
-    use std::thread::sleep;
-
-    use opkeep_fs::{Dir, Fs};
-    use tempfile::TempDir;
-
-    use super::*;
-    use crate::FileContent;
-    use crate::stored::NoStore;
-
-    /// Takes whatever is not ours for damaged, and removes it.
-    #[derive(Debug)]
-    struct Healing;
-
-    impl ForeignFiles for Healing {
-        fn judge(&self, _: &Dir, _: &KernelFiles<'_>, _: bool) -> Result<String, LeftReason> {
-            Ok("it is damaged".to_owned())
-        }
-
-        fn descriptor_problem(&self, _: &[u8]) -> Option<String> {
-            Some("it is damaged".to_owned())
-        }
-
-        fn quarantine(
-            &self,
-            _: &Fs,
-            path: &Path,
-            _: &RunId,
-            sets: &[Replaced],
-            _: bool,
-        ) -> Result<QuarantineOutcome, String> {
-            for (file, _) in sets.iter().flat_map(|set| &set.files) {
-                fs::remove_file(path.join(file)).unwrap();
-            }
-            Ok(QuarantineOutcome { outcomes: sets.iter().map(|_| Ok(())).collect(), dir: None })
-        }
-    }
-
-    struct Fixture {
-        base: TempDir,
-        object: Vec<u8>,
-        json: Vec<u8>,
-    }
-
-    impl Fixture {
-        fn new() -> Self {
-            let object = b"the kernel".to_vec();
-            let json = format!(r#"{{"sha256": "{}"}}"#, Digest::of(&object)).into_bytes();
-            Self { base: tempfile::tempdir().unwrap(), object, json }
-        }
-
-        /// Materialises as if `later` had passed.
-        fn run(&self, later: u64) -> ViewReport {
-            let (object, json) = (FileContent::of(&self.object), FileContent::of(&self.json));
-            let info = FileContent::of(b"{}");
-            let kernels =
-                [KernelFiles { slot: "", stem: "op", object, json, info, for_chip: true, debug: false }];
-            let dir = ViewDir::enter(&opkeep_fs::Fs::new(), self.base.path(), Duration::ZERO).unwrap();
-            let now = dir.now() + Duration::from_secs(later);
-            let (policy, run) = (Policy::default(), RunId::now());
-            let order = Order { withdrawn: &[], policy, stored: &NoStore, foreign: &Healing, run: &run, now };
-            materialise(&dir, &Checked::new(&kernels).unwrap(), &order).unwrap()
-        }
-
-        fn path(&self, name: &str) -> std::path::PathBuf {
-            self.base.path().join(name)
-        }
-    }
-
-    #[test]
-    fn a_file_is_read_until_it_has_rested_and_then_no_more() {
-        let view = Fixture::new();
-        assert_eq!(view.run(0).written, 1);
-        for _ in 0..2 {
-            assert_eq!((view.run(0).read, view.run(1).read), (3, 3));
-        }
-        assert_eq!(view.run(3).read, 3);
-        assert_eq!((view.run(3).read, view.run(0).read, view.run(60).read), (0, 0, 0));
-    }
-
-    #[test]
-    fn what_the_manifest_vouches_for_is_really_not_read() {
-        let view = Fixture::new();
-        view.run(0);
-        view.run(3);
-        // A file that only reading can tell from the right one: the manifest knows its identity, and lies.
-        fs::write(view.path("op.o"), "another!!!").unwrap();
-        let dir = ViewDir::enter(&opkeep_fs::Fs::new(), view.base.path(), Duration::ZERO).unwrap();
-        let text = fs::read(view.path(manifest::NAME)).unwrap();
-        let mut manifest = Manifest::parse(&text);
-        let known = Known { digest: Digest::of(&view.object), seen: dir.file_state("op.o") };
-        manifest.note("op", KernelFileKind::Object, known, None);
-        fs::write(view.path(manifest::NAME), manifest.to_text()).unwrap();
-        drop(dir);
-        assert_eq!((view.run(3).intact, view.run(3).read), (1, 0));
-        // Without the lie it is replaced.
-        fs::remove_file(view.path(manifest::NAME)).unwrap();
-        assert_eq!(view.run(3).written, 1);
-        assert_eq!(fs::read(view.path("op.o")).unwrap(), view.object);
-    }
-
-    #[test]
-    fn a_vouched_file_that_changed_is_read_even_if_its_times_look_old() {
-        let view = Fixture::new();
-        for name in ["op.o", "op.json", "op.info"] {
-            view.run(0);
-            view.run(3);
-            assert_eq!(view.run(3).read, 0);
-            let mtime = fs::metadata(view.path(name)).unwrap().modified().unwrap();
-            // Longer than a tick of the clock that stamps files.
-            sleep(Duration::from_millis(20));
-            let mut bytes = fs::read(view.path(name)).unwrap();
-            bytes[1] ^= 1;
-            fs::write(view.path(name), &bytes).unwrap();
-            fs::File::options().append(true).open(view.path(name)).unwrap().set_modified(mtime).unwrap();
-            let report = view.run(3);
-            assert_eq!((report.written, report.intact), (1, 0), "{name}");
-            assert_ne!(fs::read(view.path(name)).unwrap(), bytes, "{name}");
-        }
-    }
-
-    #[test]
-    fn a_description_that_mindspore_extended_is_vouched_for_too() {
-        let view = Fixture::new();
-        view.run(0);
-        let digest = Digest::of(&view.object);
-        fs::write(view.path("op.json"), format!(r#"{{"build_result":"{{}}","sha256":"{digest}"}}"#)).unwrap();
-        assert_eq!((view.run(3).intact, view.run(3).read), (1, 0));
-    }
-
-    #[test]
-    fn another_content_is_not_vouched_for() {
-        let mut view = Fixture::new();
-        view.run(0);
-        view.run(3);
-        view.object[0] ^= 1;
-        view.json = format!(r#"{{"sha256": "{}"}}"#, Digest::of(&view.object)).into_bytes();
-        assert_eq!(view.run(3).written, 1);
-        assert_eq!(fs::read(view.path("op.o")).unwrap(), view.object);
-        assert_eq!(fs::read(view.path("op.json")).unwrap(), view.json);
-    }
-}
+mod tests;

@@ -12,7 +12,7 @@
 use opkeep_digest::Digest;
 use opkeep_fs::FileState;
 
-use crate::compare::{describes, is_extended, same_json};
+use crate::compare::same_json;
 use crate::foreign_files::ForeignFiles;
 use crate::manifest::{Known, Manifest, Record};
 use crate::stored::{StoredKernels, is_stored};
@@ -87,6 +87,8 @@ pub(crate) struct Placement {
     pub(crate) json: Option<Vec<u8>>,
     /// By part, whether it was there before we wrote it.
     pub(crate) adopted: [bool; 3],
+    /// Whether its object and its description are ours, as far as they exist.
+    pub(crate) is_own: bool,
     /// The problem of the files that go to quarantine.
     pub(crate) why: String,
 }
@@ -120,6 +122,10 @@ enum State {
 impl State {
     fn is_own(&self) -> bool {
         matches!(self, Self::Vouched | Self::Right { .. } | Self::Ours { .. } | Self::Adopted { .. })
+    }
+
+    fn is_free(&self) -> bool {
+        self.is_own() || matches!(self, Self::Absent)
     }
 }
 
@@ -164,9 +170,8 @@ impl<'m> Looker<'_, 'm> {
         }
         let record = self.manifest.kernels.get(kernel.stem);
         let [object, json, _] = &states;
-        let is_free = |state: &State| state.is_own() || matches!(state, State::Absent);
         let mut why = String::new();
-        let is_all_free = is_free(object) && is_free(json);
+        let is_all_free = object.is_free() && json.is_free();
         if !is_all_free && !self.policy.replace {
             // One of our kernels that was damaged is healed, whatever it is for.
             let is_ours = record.is_some() && (object.is_own() || json.is_own());
@@ -234,6 +239,7 @@ impl<'m> Looker<'_, 'm> {
         }
         // A description does not stand there while its object is being replaced.
         let (object, json) = (acts[KernelFileKind::Object as usize], acts[KernelFileKind::Json as usize]);
+        let is_own = states[..2].iter().all(State::is_free);
         let mut kept = None;
         if object.writes() && !json.writes() {
             match self.dir.read(&KernelFileKind::Json.of(kernel.stem)) {
@@ -248,7 +254,7 @@ impl<'m> Looker<'_, 'm> {
                 }
             }
         }
-        Ok(Decision::Place(Box::new(Placement { acts, json: kept, adopted, why })))
+        Ok(Decision::Place(Box::new(Placement { acts, json: kept, adopted, is_own, why })))
     }
 
     /// The state of one of the kernel's files.
@@ -291,8 +297,7 @@ impl<'m> Looker<'_, 'm> {
             let adopted = !recorded || record.is_some_and(|record| record.is_adopted(part, &digest));
             return Ok(State::Right { seen: seen.filter(|file| (self.rested)(file)), adopted });
         }
-        let is_ours = |record: &Record<'_>| record.objects().any(|object| describes(&bytes, &object));
-        let is_extended = is_json && is_extended(&bytes) && record.is_some_and(is_ours);
+        let is_extended = is_json && record.is_some_and(|record| record.is_extended(&bytes));
         let Some(seen) = seen else { return Ok(State::Unjudged(LeftReason::Changed { file: name })) };
         Ok(match recorded {
             true if record.is_some_and(|record| record.is_adopted(part, &digest)) => {

@@ -14,6 +14,8 @@ pub(crate) const OWN: &str = ".opkeep-";
 /// framework reads.
 const OLD: &str = ".opkeep-old-";
 const OLD_END: &str = ".old";
+/// The suffix of a displaced file that is never restored: it is of an outdated kernel.
+const OUTDATED_END: &str = ".outdated";
 
 /// Returns a new name for the file called `name` while it is displaced. The number in it is the time, since on another
 /// host or in another container, a process with the same number may work in the directory.
@@ -33,6 +35,11 @@ pub(crate) fn displaced_name(old: &str) -> Option<&str> {
         |part: Option<&str>| part.is_some_and(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
     let numbered = is_number(parts.next()) && is_number(parts.next());
     parts.next().filter(|name| numbered && !name.is_empty())
+}
+
+/// Returns the name under which the displaced file `old` is never restored.
+pub(crate) fn outdated_as(old: &str) -> String {
+    format!("{}{OUTDATED_END}", old.strip_suffix(OLD_END).unwrap_or(old))
 }
 
 /// Returns whether a directory with this name is a quarantine.

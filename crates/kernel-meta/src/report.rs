@@ -28,7 +28,8 @@ pub struct ViewReport {
     /// The quarantine of the replaced foreign files, if there are any.
     pub quarantine: Option<PathBuf>,
     /// The current names of displaced files that could not be restored: the former name is taken, or the kernel's other
-    /// file does not fit. These files stay in the directory, and no call removes them.
+    /// file does not fit. Also the files of outdated kernels of ours that this call displaced because they could not be
+    /// quarantined. These files stay in the directory, and no call removes them.
     pub displaced: Vec<String>,
     /// The directory in which another user may write, if there is one: the kernels cannot be relied on.
     pub risk: Option<DirectoryRisk>,

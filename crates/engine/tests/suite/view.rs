@@ -171,6 +171,41 @@ fn without_a_judge_no_foreign_file_is_replaced() {
     assert!(foreign.iter().all(|(_, bytes)| kept.iter().any(|kept| kept == bytes)));
 }
 
+/// A framework that extended a description of ours must not keep the kernel of another toolchain, or of none, whether or not
+/// the view has a quarantine.
+#[test]
+fn without_a_judge_no_outdated_kernel_stays_because_a_framework_extended_it() {
+    let bench = Bench::new();
+    let requests = [named("Square", 3, "square_1_0"), named("Relu", 3, "relu_1_0")];
+    let good = Arc::new(NullBackend::default());
+    let (_, placed) = build(&bench, &good, "0", &requests);
+    let path = |stem: &str| placed.directory.join(format!("{stem}.json"));
+    let extended = ["square_1_0", "relu_1_0"].map(|stem| {
+        let json = std::fs::read_to_string(path(stem)).unwrap();
+        let extended = json.replacen('{', r#"{"build_result": "{}", "#, 1);
+        std::fs::write(path(stem), &extended).unwrap();
+        extended
+    });
+    let old = kernel_name(&placed, "square_1_0");
+    let broken = Arc::new(NullBackend::new(|request, artifact| {
+        if request.job.ops[0].op_type == "Relu" { Err(failure("no")) } else { Ok(artifact) }
+    }));
+    broken.upgrade("2");
+    let (_, placed) = build(&bench, &broken, "0", &requests);
+    // A descriptor alone is no kernel.
+    let there = ["relu_1_0.info", "square_1_0.info", "square_1_0.json", "square_1_0.o"];
+    assert_eq!(names(&placed), there, "{:?}", placed.left);
+    assert_ne!(kernel_name(&placed, "square_1_0"), old);
+    assert_eq!((placed.left.len(), placed.displaced.len()), (0, 2), "{:?}", placed.left);
+    let mut kept: Vec<String> = placed
+        .displaced
+        .iter()
+        .map(|name| std::fs::read_to_string(placed.directory.join(name)).unwrap())
+        .collect();
+    kept.sort_by_key(|json| *json != extended[0]);
+    assert_eq!(kept, extended);
+}
+
 #[test]
 fn a_name_that_no_file_can_have_is_reported() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));

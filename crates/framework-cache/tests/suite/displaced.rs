@@ -3,6 +3,8 @@
 #![expect(clippy::disallowed_methods, reason = "tests make and damage caches by hand")]
 
 use std::fs;
+use std::io::Write;
+use std::process::{Command, Stdio};
 
 use opkeep_framework_cache::restore::{RestoreOptions, newest, quarantines, restore};
 use opkeep_kernel_meta::{LeftKernel, LeftReason, RetiredKernel};
@@ -79,33 +81,49 @@ fn a_dry_run_reports_what_the_undo_of_a_killed_build_does() {
     }
 }
 
-/// A kernel of ours that is withdrawn is quarantined if MindSpore extended its description. If it cannot be, the kernel
-/// stays, that is reported, and a later call finds it.
+/// A kernel of ours that is withdrawn is quarantined if MindSpore extended its description. If it cannot be, no reader finds
+/// it, and the description stays displaced for good.
 #[test]
-fn an_extended_kernel_is_quarantined_when_it_is_withdrawn() {
+fn an_extended_kernel_is_quarantined_or_displaced_when_it_is_withdrawn() {
+    for is_blocked in [false, true] {
+        let scene = Scene::new();
+        scene.build(1, || {});
+        let extended = extended(&scene.read("json").unwrap());
+        fs::write(scene.path("json"), &extended).unwrap();
+        if is_blocked {
+            scene.block_quarantine();
+        }
+        for removed in [1, 0] {
+            let withdrawn = RetiredKernel { stem: &scene.foreign.stem, unless: None };
+            let report = view(scene.base.path()).replace(&[], &[withdrawn]).unwrap();
+            assert_eq!((report.removed, report.left.len()), (removed, 0), "{report:?}");
+            assert_eq!((scene.read("o"), scene.read("json")), (None, None));
+            assert!(scene.has(&extended), "{report:?}");
+            assert_eq!(scene.displaced().len(), usize::from(is_blocked));
+        }
+        if !is_blocked {
+            assert!(scene.restore(&|| {}).removed);
+            assert_eq!(scene.read("json"), Some(extended));
+        }
+    }
+}
+
+/// An outdated kernel of ours is replaced, though a process has its description open, which MindSpore extended; what the
+/// process writes is kept.
+#[test]
+fn an_extended_kernel_that_a_process_has_open_is_replaced() {
     let scene = Scene::new();
-    scene.build(1, || {});
+    view(scene.base.path()).materialise(&[scene.own(1).files()]).unwrap();
     let extended = extended(&scene.read("json").unwrap());
     fs::write(scene.path("json"), &extended).unwrap();
-    let withdraw = || {
-        let withdrawn = RetiredKernel { stem: &scene.foreign.stem, unless: None };
-        view(scene.base.path()).replace(&[], &[withdrawn]).unwrap()
-    };
-    let before = scene.files();
-    scene.block_quarantine();
-    for _ in 0..2 {
-        let report = withdraw();
-        assert!(
-            matches!(report.left[..], [LeftKernel { reason: LeftReason::NotKept { .. }, .. }]),
-            "{report:?}"
-        );
-        assert_eq!((report.removed, scene.files()), (0, before.clone()));
-    }
-    fs::remove_file(scene.quarantine()).unwrap();
-    assert_eq!(withdraw().removed, 1);
-    assert_eq!((scene.read("o"), scene.read("json")), (None, None));
-    assert!(scene.restore(&|| {}).removed);
-    assert_eq!(scene.read("json"), Some(extended));
+    let open = fs::OpenOptions::new().append(true).open(scene.path("json")).unwrap();
+    let mut holder = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::from(open)).spawn().unwrap();
+    let report = view(scene.base.path()).materialise(&[scene.own(2).files()]).unwrap();
+    holder.stdin.take().unwrap().write_all(b" \n").unwrap();
+    assert!(holder.wait().unwrap().success());
+    let [object, json, _] = scene.own(2).files;
+    assert_eq!((scene.read("o"), scene.read("json")), (Some(object), Some(json)), "{report:?}");
+    assert!(scene.has(&[&extended[..], b" \n"].concat()), "{report:?}");
 }
 
 /// What MindSpore added to a description stays where its damaged object cannot be quarantined.

@@ -6,6 +6,7 @@ use opkeep_digest::Digest;
 use opkeep_fs::FileState;
 
 use crate::KernelFileKind;
+use crate::compare::{describes, is_extended};
 
 /// The record of a kernel that we wrote. Arrays are indexed by `KernelFileKind`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,9 +93,14 @@ impl Record<'_> {
     }
 
     /// Returns the digests of the kernel's object, current and being replaced.
-    pub(crate) fn objects(&self) -> impl Iterator<Item = Digest> {
+    fn objects(&self) -> impl Iterator<Item = Digest> {
         let before = self.before[KernelFileKind::Object as usize].map(|before| before.digest);
         std::iter::once(self.file(KernelFileKind::Object).digest).chain(before)
+    }
+
+    /// Returns whether `json` is a description of this kernel that MindSpore extended.
+    pub(crate) fn is_extended(&self, json: &[u8]) -> bool {
+        is_extended(json) && self.objects().any(|object| describes(json, &object))
     }
 
     /// Returns whether other kernels have taken all slots of this one.
