@@ -1,4 +1,4 @@
-//! A checksum for bytes that a hit does not return.
+//! The checksum of the bytes that a hit does not return.
 //!
 //! A hit checks every byte of its entry: the members that it returns by SHA-256, the others by this checksum, whose
 //! steps are bijective. So a change of any byte is a miss, at a fraction of the cost of hashing everything.
@@ -9,7 +9,7 @@ fn step(state: u64, word: u64) -> u64 {
     (state ^ word).rotate_left(29).wrapping_mul(ODD)
 }
 
-/// A 64-bit checksum of `bytes`.
+/// Returns a 64-bit checksum of `bytes`.
 ///
 /// Every step maps the state one-to-one for a given word, and the word one-to-one for a given state (exclusive or,
 /// rotation, multiplication by an odd number). Words go to four lanes in turn, so that a processor works on four steps

@@ -37,10 +37,10 @@ pub enum Corruption {
         /// The digest of the prefix as found.
         found: Digest,
     },
-    /// The file is an intact entry of another key.
+    /// The file is a valid entry of another key.
     #[error("the entry belongs to key {found}, expected {expected}")]
     WrongKey {
-        /// The key asked for.
+        /// The requested key.
         expected: Digest,
         /// The key in the prefix.
         found: Digest,
@@ -48,7 +48,7 @@ pub enum Corruption {
     /// The member table contradicts itself.
     #[error("the member table is wrong: {problem}")]
     Table {
-        /// What is wrong.
+        /// The contradiction.
         problem: &'static str,
     },
     /// A member does not have its digest.
@@ -61,18 +61,18 @@ pub enum Corruption {
         /// The digest of the member as found.
         found: Digest,
     },
-    /// The bytes behind the eager members do not have their checksum.
+    /// The bytes after the eager members do not have their checksum.
     #[error("the entry is damaged somewhere behind byte {from}: its checksum is wrong")]
     Checksum {
-        /// Where the checksummed bytes begin.
+        /// The offset of the first checksummed byte.
         from: u64,
     },
     /// The file is larger than the largest entry.
     #[error("the entry has {bytes} bytes, more than the {limit} that are read")]
     TooLarge {
-        /// Bytes of the file.
+        /// The number of bytes of the file.
         bytes: u64,
-        /// [`MAX_ENTRY_BYTES`](crate::MAX_ENTRY_BYTES).
+        /// The maximum number of bytes: [`MAX_ENTRY_BYTES`](crate::MAX_ENTRY_BYTES).
         limit: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! The error of the store.
+//! The errors of the store.
 
 use std::path::PathBuf;
 
@@ -40,7 +40,7 @@ pub(crate) fn is_link(error: &std::io::Error) -> bool {
     rustix::io::Errno::from_io_error(error) == Some(rustix::io::Errno::LOOP)
 }
 
-/// An error of the store. None of them damages an entry.
+/// An error of the store. No error damages an entry.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -88,14 +88,14 @@ pub enum StoreError {
     Untrusted {
         /// The directory or file.
         path: PathBuf,
-        /// Its owner, if the owner is the reason.
+        /// The owner of the directory or file, if the owner is the reason.
         owner: Option<u32>,
-        /// Why it is not trusted.
+        /// The reason why the directory or file is not trusted.
         problem: String,
-        /// How the user can solve it.
+        /// A hint for the user.
         help: String,
     },
-    /// A lock that another user created and that this user may not open. It concerns one kernel.
+    /// A lock was created by another user, and this user may not open it. The error concerns one kernel.
     #[error(
         "the lock `{path}` belongs to another user and this user may not open it; delete it if no build of that user runs, or \
          let the users share the store: give its root a common group and chmod g+ws"
@@ -115,9 +115,9 @@ pub enum StoreError {
     /// An entry exceeds the bounds of the format.
     #[error("an entry of {members} members and {bytes} bytes is too large: at most 64 members and 1 GiB")]
     TooLarge {
-        /// The number of its members.
+        /// The number of the entry's members.
         members: usize,
-        /// The bytes of their names and contents.
+        /// The number of bytes of the members' names and contents.
         bytes: u64,
     },
     /// An existing store is in CANN's own cache, where CANN reads its `op_cache.ini`.
@@ -133,7 +133,7 @@ pub enum StoreError {
         /// The directory for a store in CANN's cache.
         own: PathBuf,
     },
-    /// A write to a store that was opened for reading.
+    /// A write was attempted in a store that was opened for reading.
     #[error("the store at `{path}` was opened for reading only")]
     ReadOnly {
         /// The directory of the target.

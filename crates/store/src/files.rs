@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use crate::layout::{LOCK, NEW, PUT};
 use opkeep_fs::{Dir, FileStat, RootedFs, TempFile, cannot_rename_new, unique_name};
 
-/// A complete file, read with one open, one fstat and one read.
+/// The content and the state of a file, read with one open, one fstat and one read.
 pub(crate) struct WholeFile {
     pub(crate) bytes: Vec<u8>,
     pub(crate) stat: FileStat,
@@ -60,7 +60,7 @@ pub(crate) fn write_new(fs: &RootedFs, path: &Path, text: &str) -> io::Result<()
     temp.publish_new_here(name).map(drop)
 }
 
-/// Creates a directory and its parents. An existing one is no error.
+/// Creates a directory and its parents. An existing directory is no error.
 pub(crate) fn create_dirs(fs: &RootedFs, path: &Path, mode: u32) -> io::Result<()> {
     match fs.create_dir(path, mode) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -72,8 +72,8 @@ pub(crate) fn create_dirs(fs: &RootedFs, path: &Path, mode: u32) -> io::Result<(
     }
 }
 
-/// Creates one directory. An existing one is no error. A shared directory gets its mode, regardless of the umask, before it
-/// gets its name: so the group can always enter it.
+/// Creates one directory. An existing directory is no error. A shared directory gets its mode, regardless of the umask,
+/// before it gets its name, so that the group can always enter it.
 pub(crate) fn create_dir(fs: &RootedFs, path: &Path, shared: bool) -> io::Result<()> {
     if !shared {
         return exists_is_fine(fs.create_dir(path, 0o755));
@@ -113,9 +113,9 @@ pub(crate) struct Modes {
     shared: u32,
 }
 
-/// A process that can open a lock can hold it.
+/// The modes of lock files: a process that can open a lock can hold it.
 pub(crate) const FOR_LOCKS: Modes = Modes { own: 0o600, shared: 0o660 };
-/// A process that may read entries may read how many there are.
+/// The modes of counters files: a process that may read entries may read the counters.
 pub(crate) const FOR_NUMBERS: Modes = Modes { own: 0o644, shared: 0o664 };
 
 /// Opens a file to lock or to change it, and creates it if it is missing.
@@ -137,13 +137,13 @@ pub(crate) fn open_lock(fs: &RootedFs, path: &Path, shared: bool, modes: &Modes)
     }
 }
 
-/// Touches an open file, and returns its new time: now, by the file system's clock.
+/// Touches an open file. Returns the file's new time, which is now by the file system's clock.
 pub(crate) fn touch(fs: &RootedFs, file: &File, path: &Path) -> io::Result<SystemTime> {
     fs.touch(file, path)?;
     fs.stat(file, path).map(|now| now.modified())
 }
 
-/// Restores a file to its path. If another file has that name by now, it stays and this one is removed.
+/// Restores a file to its path. If another file has that name by now, that file stays, and the restored one is removed.
 pub(crate) fn put_back(fs: &RootedFs, from: &Path, to: &Path) -> io::Result<()> {
     match fs.link(from, to) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
@@ -157,7 +157,7 @@ pub(crate) fn overwrite(fs: &RootedFs, file: &File, path: &Path, text: &str) -> 
     fs.write_start(file, path, text.as_bytes())
 }
 
-/// Whether all names in the directory are in `names`, temporary files of dead processes excepted.
+/// Whether all names in the directory are in `names`, except those of temporary files of dead processes.
 pub(crate) fn holds_only(dir: &Dir, names: &[&str]) -> bool {
     let is_one = |found: &str| names.contains(&found) || found.starts_with(NEW);
     dir.list().is_ok_and(|found| found.utf8().all(is_one))

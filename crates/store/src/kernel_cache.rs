@@ -1,8 +1,9 @@
 //! CANN's own cache of kernels, `kernel_cache`, in which a store needs a directory of its own.
 //!
-//! CANN reads an `op_cache.ini` beside the directories of its chips, and never checks the versions of its kernels if the file
-//! has none: then it runs kernels of an older toolkit. CANN counts the files in a chip's directory, and deletes them in its
-//! mode `force`. So a store whose root is a `kernel_cache`, or is in one, is in a directory `opkeep` there, beside the chips.
+//! CANN reads an `op_cache.ini` beside the directories of its chips. If that file has no versions, CANN never checks
+//! the versions of its kernels, and runs kernels of an older toolkit. CANN counts the files in a chip's directory, and
+//! deletes them in its mode `force`. So a store whose root is a `kernel_cache`, or is in one, is in a directory
+//! `opkeep` there, beside the chips.
 //!
 //! A store that an earlier version created beside the chips is read; opening it for writing is an error, whose help gives the
 //! commands that move it.
@@ -18,12 +19,12 @@ use opkeep_fs::RootedFs;
 const NAME: &str = "kernel_cache";
 /// The name of the directory of a store in that cache.
 const OWN: &str = "opkeep";
-/// The number of links without a target that are followed.
+/// The maximum number of links without a target that are followed.
 const MAX_LINKS: u32 = 40;
-/// The largest file of CANN's limits that is read.
+/// The maximum number of bytes that are read of CANN's file of limits.
 const MAX_INI: u64 = 64 << 10;
 
-/// The root of the store for the requested `root`: the same, unless that is CANN's cache or in it.
+/// Returns the root of the store for the requested `root`: the same path, unless it is CANN's cache or in it.
 ///
 /// # Errors
 /// An existing store is in CANN's cache, created by an earlier version of opkeep, and would be written.
@@ -33,7 +34,7 @@ pub(crate) fn place(fs: &RootedFs, root: &Path, writable: bool) -> Result<PathBu
     let has_store = || marker::is_store_on(fs, &real);
     let cache = match real.ancestors().find(is_named) {
         Some(cache) => cache,
-        // A link, or another name: then the content decides. An existing store stays where it is.
+        // The path is a link or has another name, so the content decides. An existing store stays at its path.
         None if !writable || has_store() => return Ok(root.to_owned()),
         None => match real.ancestors().take(2).find(|path| has_versions(fs, path) && has_kernels(fs, path)) {
             Some(cache) => cache,
@@ -54,14 +55,13 @@ pub(crate) fn place(fs: &RootedFs, root: &Path, writable: bool) -> Result<PathBu
     Ok(root.to_owned())
 }
 
-/// The path without links of `path`, as it is or will be once its missing parts are created as directories. `None` if a part
-/// cannot be read.
+/// Returns `path` without links; its missing parts are assumed to become directories. `None` if a part cannot be read.
 pub fn resolve_path(path: &Path) -> Option<PathBuf> {
     real_path(&RootedFs::default(), path)
 }
 
-/// The real path of `path`. Missing parts count as directories that will be created, so `..` leads back from them; a link
-/// to a missing path leads to that path.
+/// Returns the real path of `path`. Missing parts count as directories that will be created, so `..` leads back from
+/// them; a link to a missing path leads to that path.
 fn real_path(fs: &RootedFs, path: &Path) -> Option<PathBuf> {
     let mut links = MAX_LINKS;
     let (mut real, mut rest) = (PathBuf::new(), std::path::absolute(path).ok()?);
@@ -97,8 +97,8 @@ fn has_versions(fs: &RootedFs, directory: &Path) -> bool {
     keys.into_iter().any(|key| matches!(key.as_str(), "adk_version" | "ops_version"))
 }
 
-/// Whether `directory` has a directory with kernels in it, as CANN makes one for each chip. A store has its files deeper,
-/// and the names of chips are not known here.
+/// Whether `directory` has a directory with kernels in it, as CANN makes one for each chip. The files of a store are
+/// deeper. Any name counts as a chip's, since the names of chips are not known here.
 fn has_kernels(fs: &RootedFs, directory: &Path) -> bool {
     let names = |path: &Path| fs.open_dir(path).and_then(|opened| opened.list());
     let is_kernel = |name: &str| [".json", ".o"].iter().any(|ending| name.ends_with(ending));

@@ -6,7 +6,7 @@ use opkeep_digest::Digest;
 pub(crate) const VERSION: &str = "v1";
 /// The file that makes backup programs skip a root.
 pub(crate) const CACHEDIR_TAG: &str = "CACHEDIR.TAG";
-/// Its content.
+/// The content of that file.
 pub(crate) const CACHEDIR_TEXT: &str = "Signature: 8a477f597d28d172789f06886806bc55\n\
     # This folder is a cache of compiled kernels, made by opkeep. It can be deleted at any time.\n";
 /// The file that makes git skip a root.
@@ -22,9 +22,9 @@ pub(crate) const TARGET_DIRS: [&str; 4] = ["entries", "locks", "tmp", "quarantin
 pub(crate) const SIZE: &str = "size";
 /// The file with the statistics of a target.
 pub(crate) const STATS: &str = "stats";
-/// The lock for these two.
+/// The lock file for writes to the size and the statistics.
 pub(crate) const NUMBERS_LOCK: &str = "numbers.lock";
-/// The lock of the process that evicts. Its file stays.
+/// The lock file of the process that evicts. The file is never removed.
 pub(crate) const GC_LOCK: &str = "gc.lock";
 /// The files of a target.
 pub(crate) const TARGET_FILES: [&str; 5] = [SIZE, STATS, NUMBERS_LOCK, GC_LOCK, STORE_TAG];
@@ -38,7 +38,8 @@ pub(crate) const NEW: &str = ".new-";
 /// The prefix of a lock that is being created.
 pub(crate) const LOCK: &str = "lock-";
 
-/// The process that created a file which [`unique_name`](opkeep_fs::unique_name) named with one of `prefixes`.
+/// Returns the number of the process that created a file which [`unique_name`](opkeep_fs::unique_name) named with one
+/// of `prefixes`.
 pub(crate) fn creator(name: &str, prefixes: &[&str]) -> Option<u32> {
     let rest = prefixes.iter().find_map(|prefix| name.strip_prefix(prefix))?;
     let (process, number) = rest.split_once('-')?;
@@ -46,22 +47,22 @@ pub(crate) fn creator(name: &str, prefixes: &[&str]) -> Option<u32> {
     (digits(process) && digits(number)).then(|| process.parse().ok()).flatten()
 }
 
-/// The name of the file of the entry for `key`.
+/// Returns the name of the file of the entry for `key`.
 pub(crate) fn entry_name(key: &Digest) -> String {
     format!("{key}.kern")
 }
 
-/// The key in the name of an entry's file.
+/// Returns the key in the name of an entry's file.
 pub(crate) fn entry_key(name: &str) -> Option<Digest> {
     name.strip_suffix(".kern")?.parse().ok()
 }
 
-/// Whether `name` is that of one of the 256 directories of entries.
+/// Whether `name` is the name of one of the 256 directories of entries.
 pub(crate) fn is_shard(name: &str) -> bool {
     name.len() == 2 && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Whether `name` is that of a quarantined entry or of its reason: `<key>-<time>.kern` or `.reason`.
+/// Whether `name` is the name of a quarantined entry or of its reason: `<key>-<time>.kern` or `.reason`.
 pub(crate) fn is_quarantined(name: &str) -> bool {
     let stem = name.strip_suffix(".kern").or_else(|| name.strip_suffix(".reason"));
     stem.and_then(|stem| stem.split_once('-')).is_some_and(|(key, when)| {

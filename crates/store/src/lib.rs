@@ -38,8 +38,8 @@
 //! members  eager ones first, then the lazy ones, without gaps, up to the end of the file
 //! ```
 //!
-//! A hit is one open, one fstat, one read. It checks that the prefix has the requested key, the prefix's
-//! digest, the exact length, the SHA-256 of every eager member, which are those that it returns, and the checksum of the rest.
+//! A hit is one open, one fstat, one read. It checks the requested key, the digest of the prefix, the exact length, the
+//! SHA-256 of every eager member (a hit returns only these), and the checksum of the rest.
 //! The checksum's steps are bijections, so no change of a single byte escapes it: **an entry with any one byte changed
 //! is never a hit**. Members that are not eager are checked by SHA-256 when they are read.
 //!

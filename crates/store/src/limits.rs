@@ -1,6 +1,6 @@
 //! The limits of a target's directory: their sources and values.
 //!
-//! CANN's own cache has the same file and variables with other rules of reading: see [`LimitRules`].
+//! CANN's own cache has the same file and variables, read by other rules: see [`LimitRules`].
 
 use std::path::Path;
 
@@ -9,18 +9,18 @@ use thiserror::Error;
 use crate::limits_file::LimitsFile;
 use opkeep_fs::RootedFs;
 
-/// The number of characters of a value that a message shows at most.
+/// The maximum number of characters of a value that a message shows.
 const SHOWN: usize = 60;
 
 /// The limits of each target's directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// The limit in bytes. `None`: no limit; then nothing is evicted, and the last use of an entry is not recorded.
+    /// The limit in bytes. If unset, nothing is evicted, and the last use of an entry is not recorded.
     pub max_bytes: Option<u64>,
-    /// The part of a limit, in percent, to which an eviction reduces the directory.
+    /// The part of a limit, in percent, that an eviction leaves.
     pub remain_percent: u8,
-    /// The limit of the number of entries, if there is one.
+    /// The limit of the number of entries. If unset, the number is not limited.
     pub max_entries: Option<u64>,
 }
 
@@ -39,7 +39,7 @@ pub struct LimitSettings {
 }
 
 impl LimitSettings {
-    /// No setting.
+    /// Creates settings with all values unset.
     pub const fn new() -> Self {
         Self {
             max_op_cache_size: None,
@@ -49,21 +49,21 @@ impl LimitSettings {
         }
     }
 
-    /// These settings with this size, in MB.
+    /// Returns these settings with a size in MB.
     #[must_use]
     pub fn with_size(mut self, megabytes: impl ToString) -> Self {
         self.max_op_cache_size = Some(megabytes.to_string());
         self
     }
 
-    /// These settings with this part that an eviction leaves, in percent.
+    /// Returns these settings with the part that an eviction leaves, in percent.
     #[must_use]
     pub fn with_ratio(mut self, percent: impl ToString) -> Self {
         self.remain_cache_size_ratio = Some(percent.to_string());
         self
     }
 
-    /// These settings with this number of entries.
+    /// Returns these settings with a number of entries.
     #[must_use]
     pub fn with_max_entries(mut self, entries: impl ToString) -> Self {
         self.max_entries = Some(entries.to_string());
@@ -77,7 +77,7 @@ impl Default for LimitSettings {
     }
 }
 
-/// A setting of limits that does not count, or counts otherwise than it reads. The store works without it.
+/// A setting of limits that is ignored, or whose value is read otherwise than written. The store works without it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum LimitWarning {
@@ -97,7 +97,7 @@ pub enum LimitWarning {
         /// The value if unset.
         default: &'static str,
     },
-    /// The value begins with a number, which counts.
+    /// The value begins with a number, and only the number is used.
     #[error("`{value}` for `{name}`{place} counts as {number}, as CANN reads it: write the number alone")]
     Trailing {
         /// The value, or its beginning.
@@ -106,17 +106,17 @@ pub enum LimitWarning {
         name: &'static str,
         /// The file, if the value is in one.
         place: String,
-        /// The number at its beginning.
+        /// The number at the beginning of the value.
         number: i64,
     },
-    /// The file sets one of two parameters that only count together.
+    /// The file sets only one of two parameters that are used only together.
     #[error("`{path}` sets `{set}` but not `{missing}`: only both together count; add `{missing}=...`")]
     Alone {
         /// The file.
         path: String,
-        /// The parameter that it sets.
+        /// The parameter that the file sets.
         set: &'static str,
-        /// The parameter that it does not set.
+        /// The parameter that the file does not set.
         missing: &'static str,
     },
     /// A line of the file is not a setting.
@@ -138,9 +138,9 @@ pub enum LimitWarning {
     Section {
         /// The file.
         path: String,
-        /// The line where it begins, from 1.
+        /// The number of the line at which the section begins, from 1.
         line: usize,
-        /// Its name, or its beginning.
+        /// The name of the section, or the beginning of the name.
         section: String,
     },
     /// The file exists and cannot be read.
@@ -153,16 +153,16 @@ pub enum LimitWarning {
     },
 }
 
-/// A parameter of limits: its name in one place, and its valid values.
+/// A parameter of limits: its name in the file or in the environment, and its valid values.
 #[derive(Clone, Copy, Debug)]
 pub struct LimitParameter {
-    /// Its name.
+    /// The parameter's name.
     pub name: &'static str,
     /// The valid values, in words.
     pub range: &'static str,
     /// The value if unset, in words.
     pub default: &'static str,
-    /// Whether a value is valid.
+    /// Returns whether a value is valid.
     pub is_valid: fn(i64) -> bool,
 }
 
@@ -173,10 +173,10 @@ pub struct LimitRules {
     pub size: [LimitParameter; 2],
     /// The part that an eviction leaves, in percent.
     pub ratio: [LimitParameter; 2],
-    /// The number of entries in the file, where it can be limited. [`LimitSettings::max_entries_name`] is its name in the
-    /// environment.
+    /// The number of entries in the file, if the cache has such a limit. [`LimitSettings::max_entries_name`] is the
+    /// name in the environment.
     pub entries: Option<LimitParameter>,
-    /// A text behind a number is ignored with a warning: `500MB` is 500.
+    /// Whether text after a number is ignored with a warning, so that `500MB` is 500.
     pub trailing_text: bool,
     /// The valid lines of the file, in words.
     pub lines: &'static str,
@@ -211,10 +211,10 @@ impl LimitRules {
         lines: "`max_op_cache_size=...`, `remain_cache_size_ratio=...` or `max_op_cache_entries=...`",
     };
 
-    /// The limits that result from a file and the environment, and whether size and ratio are the file's.
+    /// Returns the limits that result from a file and the environment, and whether size and ratio are from the file.
     ///
-    /// The file is first, then the environment, then the default. Size and ratio of the file count only together. `warnings`
-    /// gets what does not count.
+    /// The file takes precedence over the environment, and the environment over the default. Size and ratio of the file
+    /// are used only together. `warnings` gets the ignored settings.
     pub fn resolve(
         &self,
         file: &LimitsFile,
@@ -280,7 +280,7 @@ fn shortened(text: &str) -> String {
 }
 
 impl LimitParameter {
-    /// The value of `text`, if there is one and it is valid.
+    /// Returns the value of `text`, if `text` is set and valid.
     fn read(
         &self,
         text: Option<&str>,
@@ -306,7 +306,7 @@ impl LimitParameter {
     }
 }
 
-/// The number at the beginning of a text, and the text behind it.
+/// Returns the number at the beginning of a text, and the rest of the text.
 fn leading_number(text: &str) -> Option<(i64, &str)> {
     let text = text.trim();
     let sign = usize::from(text.starts_with(['-', '+']));
@@ -314,7 +314,7 @@ fn leading_number(text: &str) -> Option<(i64, &str)> {
     Some((text[..end].parse().ok()?, &text[end..]))
 }
 
-/// CANN's defaults.
+/// The limits by CANN's defaults.
 impl Default for Limits {
     fn default() -> Self {
         Self { max_bytes: Some(500 << 20), remain_percent: 50, max_entries: None }
@@ -322,7 +322,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The limits of the store at `root`, and the settings that do not count.
+    /// Returns the limits of the store at `root`, and the ignored settings.
     pub(crate) fn find(
         fs: &RootedFs,
         root: &Path,
@@ -344,7 +344,7 @@ impl Limits {
         self.max_bytes.is_some_and(|max| bytes > max || self.max_entries.is_some_and(|max| entries > max))
     }
 
-    /// The part of `limit` to which an eviction reduces the directory.
+    /// Returns the part of `limit` that an eviction leaves.
     pub fn remaining_of(&self, limit: u64) -> u64 {
         let percent = u128::from(self.remain_percent);
         u64::try_from(u128::from(limit) * percent / 100).unwrap_or(limit)
@@ -390,7 +390,7 @@ mod tests {
         assert_eq!(resolve("", ("", "30")), (Some(500 * MB), 30, vec![]));
         assert_eq!(resolve("", ("7", "30")), (Some(7 * MB), 30, vec![]));
         assert_eq!(resolve(&file("9", "40"), ("7", "30")), (Some(9 * MB), 40, vec![]));
-        // What does not count is not complained about.
+        // A setting of the environment that the file overrides causes no warning.
         assert_eq!(resolve(&file("9", "40"), ("bad", "0")), (Some(9 * MB), 40, vec![]));
         assert_eq!(resolve(&file("-1", "40"), ("7", "30")), (None, 40, vec![]));
         assert_eq!(resolve("", ("-1", "")), (None, 50, vec![]));

@@ -1,11 +1,11 @@
-//! `op_cache.ini`: limits that hold for all users of a store.
+//! The file `op_cache.ini`, with limits for all users of a store.
 //!
 //! The format is the one that CANN documents: a section, `key=value`, comments behind `#`. Files written by hand are accepted:
 //! without a section, with blanks, CR LF, a comment behind a value. A later line overrides an earlier one. The keys in the
 //! documents of CANN 6.3 and 7.0, `ascend_max_op_cache_size` and `ascend_remain_cache_size_ratio`, are other names of the
 //! same two. Unlike in CANN, the file needs no versions of the toolkit; they are ignored.
 //!
-//! The file that a new store gets sets nothing: its values would take precedence over those of the environment.
+//! The file of a new store sets nothing, since its values would take precedence over those of the environment.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use opkeep_fs::RootedFs;
 /// The only section that is read.
 pub const LIMITS_SECTION: &str = "op_compiler_cache";
 const MAX_BYTES: u64 = 64 * 1024;
-/// The number of unknown lines, and of sections, that are reported; a file of another kind has many.
+/// The maximum number of unknown lines, and of sections, that are reported: a file of another kind has many.
 const MAX_UNKNOWN: usize = 3;
 
 /// The content of a new file. It sets nothing, since its values would override the environment.
@@ -44,7 +44,7 @@ pub(crate) const TEMPLATE: &str = "\
 /// The values in an `op_cache.ini`, as text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LimitsFile {
-    /// The size.
+    /// The size limit.
     pub size: Option<String>,
     /// The part that an eviction leaves.
     pub ratio: Option<String>,
@@ -52,7 +52,7 @@ pub struct LimitsFile {
     pub entries: Option<String>,
     /// The first unknown lines, with their numbers.
     pub unknown: Vec<(usize, String)>,
-    /// Other sections with lines in them, and the line where each begins.
+    /// The first other sections with lines in them, with the number of the line at which each begins.
     pub sections: Vec<(usize, String)>,
 }
 
@@ -60,13 +60,14 @@ pub struct LimitsFile {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct LimitLine<'a> {
-    /// Its number, from 1.
+    /// The number of the line, from 1.
     pub number: usize,
-    /// The section that it is in: the number of the line where that begins, and its name. `None` before the first.
+    /// The section of the line: the number of the line at which the section begins, and the section's name. `None`
+    /// before the first section.
     pub section: Option<(usize, &'a str)>,
-    /// Its text, without the comment.
+    /// The text of the line, without the comment.
     pub text: &'a str,
-    /// Its key and value, if it is a setting.
+    /// The key and the value, if the line is a setting.
     pub setting: Option<(&'a str, &'a str)>,
 }
 
@@ -75,7 +76,7 @@ impl LimitsFile {
         root.join(LIMITS_FILE)
     }
 
-    /// The file of the store at `root`. If `make`, a missing one is created, without values.
+    /// Reads the file of the store at `root`. If `make`, a missing file is created, without values.
     ///
     /// # Errors
     /// The file exists and cannot be read.
@@ -97,7 +98,7 @@ impl LimitsFile {
         }
     }
 
-    /// The lines of `text`.
+    /// Returns the lines of `text`.
     pub fn lines(text: &str) -> impl Iterator<Item = LimitLine<'_>> {
         let mut section = None;
         text.lines().zip(1..).filter_map(move |(line, number)| {
@@ -111,7 +112,7 @@ impl LimitsFile {
         })
     }
 
-    /// Adds what is not read to `list`, up to a limit and each only once.
+    /// Adds an unread line or section to `list`, up to the maximum number, unless it is the last one in the list.
     pub fn note(list: &mut Vec<(usize, String)>, line: usize, text: &str) {
         if list.len() < MAX_UNKNOWN && list.last().is_none_or(|(last, _)| *last != line) {
             list.push((line, text.to_owned()));
@@ -131,14 +132,14 @@ impl LimitsFile {
         found
     }
 
-    /// Takes the value of a setting. False if it is not one of a store's.
+    /// Stores the value of a setting. Returns false if the setting is unknown.
     fn set(&mut self, setting: Option<(&str, &str)>) -> bool {
         let Some((key, value)) = setting else { return false };
         let place = match key {
             "max_op_cache_size" | "ascend_max_op_cache_size" => &mut self.size,
             "remain_cache_size_ratio" | "ascend_remain_cache_size_ratio" => &mut self.ratio,
             "max_op_cache_entries" => &mut self.entries,
-            // CANN's file has the versions of the toolkit here. This store has them in its keys.
+            // CANN's file has the versions of the toolkit in these settings. A store has them in its keys.
             "adk_version" | "ops_version" => return true,
             _ => return false,
         };

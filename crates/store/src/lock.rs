@@ -1,4 +1,4 @@
-//! The lock on one key: the holder creates the entry, and the waiters wait for it.
+//! The lock on one key: the lock holder creates the entry, and the waiters wait for it.
 
 use std::fs::File;
 use std::io;
@@ -17,23 +17,23 @@ const MAX_REASON: usize = 64 * 1024;
 const STARVED: Duration = Duration::from_secs(10);
 /// The first pause between two polls.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
-/// The longest pause between two polls: two of these, and a lock is taken over 50 ms after its holder died.
+/// The longest pause between two polls. It is short, so that a waiter soon takes the lock of a holder that died.
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
-/// The pause that follows `pause`.
+/// Returns the pause that follows `pause`.
 fn pause_after(pause: Duration) -> Duration {
     (pause * 2).min(LONGEST_PAUSE)
 }
 
-/// How long to wait for a lock.
+/// The conditions of a wait for a lock.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct WaitOptions<'a> {
-    /// The end of the wait; without one the wait has no limit.
+    /// The end of the wait. If unset, the wait has no limit.
     pub deadline: Option<Instant>,
-    /// Whether to cancel.
+    /// Returns whether to cancel the wait.
     pub cancelled: &'a (dyn Fn() -> bool + Sync),
-    /// Called once, if another process or thread holds the lock.
+    /// A function that is called once, if another process or thread holds the lock.
     pub on_wait: Option<&'a (dyn Fn() + Sync)>,
 }
 
@@ -64,7 +64,7 @@ impl std::fmt::Debug for WaitOptions<'_> {
     }
 }
 
-/// The outcome of a wait for a lock. None of these is an error.
+/// The outcome of a wait for a lock. No outcome is an error.
 #[derive(Debug)]
 pub enum LockOutcome {
     /// The lock is held now. Look up the entry again before creating it: another process may have published it meanwhile.
@@ -79,12 +79,13 @@ pub enum LockOutcome {
     Unsupported,
 }
 
-/// A held lock. It is released when dropped and when the process exits. A copy in a forked child releases nothing.
+/// A held lock. It is released when it is dropped and when the process exits. A forked child that drops its copy
+/// releases nothing.
 #[derive(Debug)]
 pub struct KeyLock {
     fs: RootedFs,
     lock: FileLock,
-    /// Which file it is.
+    /// The identity of the lock file.
     id: FileId,
     path: PathBuf,
     waited: bool,
@@ -96,9 +97,9 @@ impl KeyLock {
         self.waited
     }
 
-    /// Gives the waiters a heartbeat, for a holder that does not compile yet. See [`LockWaiter::is_stale`].
+    /// Gives the waiters a heartbeat, for a lock holder that does not compile yet. See [`LockWaiter::is_stale`].
     pub fn heartbeat(&self) {
-        // Waiters that miss it compile without the lock: more work, no harm.
+        // If this fails, the waiters compile without the lock: more work, no harm.
         let _ = self.fs.touch(self.lock.file(), &self.path);
     }
 
@@ -112,7 +113,7 @@ impl KeyLock {
     pub(crate) fn moved_to(mut self, locks: &Dir, name: &str) -> Option<Self> {
         let before = self.path.file_name()?;
         let is_own = locks.look(before).is_ok_and(|found| found.state.id == self.id);
-        // An existing file stays: another process holds it, or died with it.
+        // An existing file stays: another process holds that lock, or died while it held the lock.
         if !is_own || locks.rename_new(before, locks, name).is_err() {
             return None;
         }
@@ -133,8 +134,8 @@ impl KeyLock {
 }
 
 impl Drop for KeyLock {
-    /// Only the holder removes the file, and before it releases the lock: so the next holder sees that the path names another
-    /// file or none.
+    /// Only the lock holder removes the file, before it releases the lock, so that the next holder finds another file
+    /// or none at the path.
     fn drop(&mut self) {
         if self.lock.is_own() && self.fs.id_at(&self.path) == Some(self.id) {
             let _ = self.fs.remove(&self.path);
@@ -142,12 +143,12 @@ impl Drop for KeyLock {
     }
 }
 
-/// The outcome of one attempt to lock. None of these is an error.
+/// The outcome of one attempt to lock. No outcome is an error.
 #[derive(Debug)]
 pub enum TryLockOutcome {
     /// The lock is held now. Look up the entry again before creating it: another process may have published it meanwhile.
     Acquired(KeyLock),
-    /// Another process or thread holds it. [`TargetStore::poll`](crate::TargetStore::poll) tries again.
+    /// Another process or thread holds the lock. [`TargetStore::poll`](crate::TargetStore::poll) tries again.
     Held(LockWaiter),
     /// The holder failed while the caller waited, and the failure would repeat.
     HolderFailed(String),
@@ -157,32 +158,32 @@ pub enum TryLockOutcome {
 
 /// A waiter for a lock.
 ///
-/// It keeps the lock's file open, so that the reason of a failed holder reaches the waiters, and no other process. If the
-/// waiters would keep more than a fourth of the files open that the process may open, it opens the file at each attempt
-/// instead: then it does not get the reason.
+/// A waiter keeps the lock's file open, so that it gets the reason if the lock holder fails; a process that comes later
+/// does not. All waiters of a process keep at most a fourth of the process's file limit open. Beyond that, a waiter
+/// opens the file at each attempt, and does not get the reason.
 #[derive(Debug)]
 pub struct LockWaiter {
     fs: RootedFs,
     file: Option<File>,
     /// The permit to keep the file open.
     permit: Option<OpenFilePermit>,
-    /// Since when no file descriptor is available.
+    /// The time since which no file descriptor is available.
     starved: Option<Instant>,
     path: PathBuf,
     shared: bool,
-    /// When the wait began; none before the first attempt that found the lock held.
+    /// The time at which the wait began; none before the first attempt that found the lock held.
     began: Option<Instant>,
-    /// The holder's last heartbeat: the time of the file, and when this waiter saw it change.
+    /// The holder's last heartbeat: the time of the file, and the time at which this waiter saw it change.
     heartbeat_seen: (Option<SystemTime>, Instant),
 }
 
 impl LockWaiter {
-    /// The time since the wait began.
+    /// Returns the time since the wait began.
     pub fn waited(&self) -> Duration {
         self.began.map(|began| began.elapsed()).unwrap_or_default()
     }
 
-    /// Whether the holder gave no heartbeat for `timeout`: it is stopped, or it hangs.
+    /// Whether the lock holder gave no heartbeat for `timeout`, since it is stopped or hangs.
     pub fn is_stale(&mut self, timeout: Duration) -> bool {
         let (heartbeat_seen, seen) = self.heartbeat_seen;
         if seen.elapsed() < timeout {
@@ -209,12 +210,12 @@ impl LockWaiter {
                 None => files::open_lock(&self.fs, &self.path, self.shared, &FOR_LOCKS),
             };
             let file = match opened {
-                // Other threads will close theirs.
+                // Other threads will close files.
                 Err(error) if is_out_of_files(&error) && !self.is_starved() => {
                     self.begin();
                     return Ok(TryLockOutcome::Held(self));
                 }
-                // This lock exists and is not accessible; other locks may be.
+                // This lock file exists and cannot be opened; other locks may be usable.
                 Err(error)
                     if error.kind() == io::ErrorKind::PermissionDenied
                         && self.fs.look(&self.path).is_ok() =>
@@ -234,12 +235,13 @@ impl LockWaiter {
                     return Ok(TryLockOutcome::Held(self));
                 }
             };
-            // A holder removes the file before it releases the lock, so the locked file may not be the one at the path any
-            // more, and other processes lock that one. Then this file only passes on the reason.
+            // A lock holder removes the file before it releases the lock, so the path may name another file by now,
+            // which other processes lock. The locked file then only passes on the reason.
             let locked = self.fs.stat(lock.file(), &self.path).map_err(trouble("look at the lock"))?;
             if self.fs.id_at(&self.path) == Some(locked.state.id) {
                 if locked.state.len > 0 {
-                    // A holder wrote its reason and died before it removed the file. The reason was for its waiters only.
+                    // A lock holder wrote the reason and died before it removed the file. The reason was for that
+                    // holder's waiters only.
                     files::overwrite(&self.fs, lock.file(), &self.path, "")
                         .map_err(trouble("clear the lock"))?;
                 }
@@ -255,7 +257,7 @@ impl LockWaiter {
         }
     }
 
-    /// Notes that the wait has begun.
+    /// Records the beginning of the wait.
     fn begin(&mut self) {
         if self.began.is_none() {
             self.began = Some(Instant::now());
@@ -279,13 +281,13 @@ impl LockWaiter {
 /// The number of files that the waiters of all stores keep open: the limit is that of the process.
 static OPEN_FILES: AtomicUsize = AtomicUsize::new(0);
 
-/// A permit to keep a lock's file open during a wait, until dropped. All waits of a process together keep a fourth of the
-/// files open that it may open.
+/// A permit to keep a lock's file open during a wait, until dropped. All waiters of a process together keep at most a
+/// fourth of the process's file limit open.
 #[derive(Debug)]
 pub struct OpenFilePermit(());
 
 impl OpenFilePermit {
-    /// A permit, unless so many files are open already.
+    /// Returns a permit, unless the maximum number of files is open.
     pub fn take() -> Option<Self> {
         let most = max_open_files() / 4;
         let one_more = |taken| (taken < most).then_some(taken + 1);
@@ -331,7 +333,7 @@ pub(crate) fn acquire(
             return Ok(LockOutcome::Cancelled);
         }
         if options.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            // The lock may be free: no file descriptor was available to see that.
+            // The lock may be free: no file descriptor was available to try it.
             return match waiter.starved {
                 None => Ok(LockOutcome::TimedOut),
                 Some(_) => {
@@ -352,7 +354,8 @@ pub(crate) fn is_held(fs: &RootedFs, path: &Path) -> bool {
     matches!(tried, Ok(TryLock::Busy(_)))
 }
 
-/// Removes the lock file at `path` if it is not held. False if it is, or if the file was replaced meanwhile.
+/// Removes the lock file at `path` if the lock is not held. Returns false if it is held, or if the file was replaced
+/// meanwhile.
 pub(crate) fn remove_if_free(fs: &RootedFs, path: &Path) -> std::io::Result<bool> {
     let file = fs.open_lock(path, None)?;
     let TryLock::Held(lock) = fs.try_lock(file, path)? else { return Ok(false) };

@@ -1,8 +1,9 @@
 //! The owner of a directory: a store marks its directories with a file, and does not change a directory without one.
 //!
-//! The names alone do not identify a store: other programs have directories `v1` or `entries`, too. So the version's
-//! directory and each target's directory get a file [`STORE_TAG`] before any other file. An empty directory is free, since a
-//! process may have died after creating and before marking it. Any other directory without a mark is foreign.
+//! The names alone do not identify a store, since other programs also have directories `v1` or `entries`. So the
+//! version's directory and each target's directory get a file [`STORE_TAG`] before any other file. An empty directory
+//! is free, since a process may have died after creating and before marking it. Any other directory without a mark is
+//! foreign.
 //!
 //! Stores of earlier versions have no such file. They are recognized by files that only a store writes, and marked when they
 //! are opened for writing.
@@ -22,13 +23,13 @@ use opkeep_fs::{Dir, Names, RootedFs};
 const SIGNATURE: &str = "Signature: a31cd1495d27ecdc8270d35df537184e";
 const TEXT: &str = "# This directory belongs to a store of compiled kernels, made by opkeep. Without this file, no command \
     of opkeep writes to it.\n";
-/// The number of bytes that are read of a file to recognize it.
+/// The maximum number of bytes that are read of a file to recognize it.
 const MAX_BYTES: usize = 1024;
 
 /// The level of a directory in a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
-    /// `v1`.
+    /// The directory of a version, `v1`.
     Version,
     /// The directory of a target.
     Target,
@@ -37,11 +38,11 @@ pub(crate) enum Level {
 /// The owner of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// A store: the directory is marked.
+    /// A store, which marked the directory.
     Store,
-    /// A store of a version that did not mark directories.
+    /// A store of an earlier version, which did not mark directories.
     Unmarked,
-    /// None: the directory is empty.
+    /// No owner: the directory is empty.
     Free,
     /// Another program.
     Foreign,
@@ -53,7 +54,7 @@ impl Owner {
     }
 }
 
-/// The owner of the open directory.
+/// Returns the owner of the open directory.
 pub(crate) fn owner(fs: &RootedFs, dir: &Dir, level: Level) -> io::Result<Owner> {
     if is_marked(fs, dir)? {
         return Ok(Owner::Store);
@@ -64,7 +65,7 @@ pub(crate) fn owner(fs: &RootedFs, dir: &Dir, level: Level) -> io::Result<Owner>
     if names.iter().all(|(name, _)| is_temporary(name)) {
         return Ok(Owner::Free);
     }
-    // Another process may have marked it before it was listed.
+    // Another process may have marked the directory before it was listed.
     if is_marked(fs, dir)? {
         return Ok(Owner::Store);
     }
@@ -85,7 +86,7 @@ pub(crate) fn claim(fs: &RootedFs, dir: &Dir, level: Level) -> Result<(), StoreE
         Owner::Free | Owner::Unmarked => {
             let text = format!("{SIGNATURE}\n{TEXT}");
             files::write_new(fs, &path.join(STORE_TAG), &text).map_err(|source| trouble("mark", source))?;
-            // Best effort: after a power cut, later files must not be there without the mark.
+            // Best effort: prevents that a power cut keeps later files without the mark.
             let _ = dir.sync();
             Ok(())
         }
@@ -101,7 +102,7 @@ fn is_marked(fs: &RootedFs, dir: &Dir) -> io::Result<bool> {
     }
 }
 
-/// The first bytes of a file; empty, if it is not a regular file.
+/// Returns the first bytes of a file; none, if it is not a regular file.
 fn begins(fs: &RootedFs, dir: &Dir, name: &str) -> io::Result<Vec<u8>> {
     let (file, path) = (dir.open_file(name)?, dir.path().join(name));
     match fs.stat(&file, &path)?.is_file() {
@@ -150,12 +151,12 @@ pub fn is_store(root: &Path) -> bool {
     is_store_on(&RootedFs::default().quiet(true), root)
 }
 
-/// Whether the directory at `path` belongs to a store, as that of a target. Reads only.
+/// Whether the directory at `path` is a target's directory of a store. Reads only.
 pub fn is_target_directory(path: &Path) -> bool {
     is_owned(&RootedFs::default().quiet(true), path, Level::Target)
 }
 
-/// As [`is_store`].
+/// Whether there is a store at `root`, seen through `fs`. Reads only.
 pub(crate) fn is_store_on(fs: &RootedFs, root: &Path) -> bool {
     is_owned(fs, &root.join(VERSION), Level::Version)
 }

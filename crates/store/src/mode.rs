@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-/// How a build uses the store. The first three are CANN's `op_compiler_cache_mode`.
+/// A mode in which a build uses the store. The first three are the values of CANN's `op_compiler_cache_mode`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CacheMode {
     /// Use existing entries; compile and publish missing ones.
@@ -25,7 +25,7 @@ impl CacheMode {
     /// Every mode.
     pub const ALL: [Self; 5] = [Self::Enable, Self::Force, Self::Disable, Self::ReadOnly, Self::Require];
 
-    /// The mode's name.
+    /// Returns the mode's name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Enable => "enable",

@@ -32,14 +32,14 @@ use crate::layout::NUMBERS_LOCK;
 const BLOCK: usize = 4096;
 /// The length of the last line.
 const CHECK: usize = "check 0123456789abcdef\n".len();
-/// One byte more than a file has is read, so that a longer one shows.
+/// The number of bytes that are read: one more than a file has, so that a longer file is recognized.
 pub(crate) const LIMIT: usize = BLOCK + 1;
 
 /// A kind of file: its first line, and the names of the `N` numbers that this version knows.
 pub(crate) struct NumberFile<const N: usize> {
     /// The first line.
     pub(crate) title: &'static str,
-    /// The first line of the files that earlier versions wrote, which are no longer than their numbers.
+    /// The first line of the files of earlier versions, which are not padded to a block.
     pub(crate) earlier_title: &'static str,
     /// The name of each number.
     pub(crate) names: [&'static str; N],
@@ -48,16 +48,16 @@ pub(crate) struct NumberFile<const N: usize> {
 /// The numbers in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Numbers<const N: usize> {
-    /// Those that this version knows.
+    /// The numbers that this version knows.
     pub(crate) known: [u64; N],
-    /// Those of other versions, by name.
+    /// The numbers of other versions, by name.
     unknown: Vec<(String, u64)>,
 }
 
 /// The outcome of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UpdateOutcome<const N: usize> {
-    /// These are the numbers now.
+    /// The file has these numbers now.
     Written([u64; N]),
     /// The file had no numbers, and none were written.
     Unchanged,
@@ -65,14 +65,14 @@ pub(crate) enum UpdateOutcome<const N: usize> {
     Busy,
 }
 
-/// Attempts to get the lock, a millisecond apart. It is held for one read and one write.
+/// The number of attempts to get the lock, a millisecond apart. It is held for one read and one write.
 const ATTEMPTS: u32 = 25;
 
-/// Reads of corrupt numbers before they count as corrupt; the pauses are a quarter and half a millisecond.
+/// The number of reads of a corrupt file before it counts as corrupt; the pauses are a quarter and half a millisecond.
 const LOOKS: u32 = 3;
 
 impl<const N: usize> NumberFile<N> {
-    /// The block. Numbers of other versions that do not fit are left out.
+    /// Returns the block of a file. Numbers of other versions that do not fit are left out.
     fn encode(&self, numbers: &Numbers<N>) -> Vec<u8> {
         let mut text = format!("{}\n", self.title);
         let known = self.names.iter().copied().zip(numbers.known);
@@ -91,7 +91,7 @@ impl<const N: usize> NumberFile<N> {
         block
     }
 
-    /// The numbers of a block, or of a file of an earlier version.
+    /// Returns the numbers of a block, or of a file of an earlier version.
     pub(crate) fn decode(&self, bytes: &[u8]) -> Option<Numbers<N>> {
         let (checked, check) = bytes.split_at_checked(bytes.len().checked_sub(CHECK)?)?;
         let text = std::str::from_utf8(checked).ok()?;
@@ -185,7 +185,7 @@ impl<const N: usize> NumberFile<N> {
             if bytes.is_empty() || self.decode(&bytes).is_some() {
                 return Ok(false);
             }
-            // Another process may be in its write, which is one call.
+            // Another process may be in the middle of its write, which is one call.
             if look + 1 < LOOKS {
                 std::thread::sleep(Duration::from_micros(250 << look));
             }
@@ -193,9 +193,9 @@ impl<const N: usize> NumberFile<N> {
         Ok(true)
     }
 
-    /// The numbers in a file. Takes no lock and writes nothing.
+    /// Returns the numbers in a file. Takes no lock and writes nothing.
     pub(crate) fn look(&self, fs: &RootedFs, path: &Path) -> Option<[u64; N]> {
-        // Another process may be in its write, which is one short call.
+        // Another process may be in the middle of its write, which is one short call.
         (0..3).find_map(|_| {
             let file = fs.open(path).ok()?;
             Some(self.decode(&fs.read_start(&file, path, LIMIT).ok()?)?.known)
@@ -203,7 +203,7 @@ impl<const N: usize> NumberFile<N> {
     }
 }
 
-/// Locks the file at `path`; none if another process holds it for too long.
+/// Locks the file at `path`. Returns none if another process holds the lock for too long.
 fn lock_soon(fs: &RootedFs, mut file: File, path: &Path) -> io::Result<Option<Lock>> {
     for attempt in 1.. {
         file = match fs.try_lock(file, path)? {
@@ -222,7 +222,8 @@ enum Lock {
     Held {
         _lock: FileLock,
     },
-    /// A file system without locks may lose counts when two processes add at once. No promise depends on counts.
+    /// No lock. In a file system without locks, counts may be lost when two processes add at once. No promise depends
+    /// on counts.
     None,
 }
 
@@ -347,7 +348,7 @@ mod tests {
             assert_eq!(TWO.update(&fs, &path, false, add).unwrap(), UpdateOutcome::Written([2, 2]));
             assert_eq!(TWO.look(&fs, &path), Some([2, 2]));
         }
-        // A process that can only read the numbers keeps no writer waiting.
+        // A process that can only read the numbers does not delay a writer.
         let reader = fs::File::open(&path).unwrap();
         reader.lock().unwrap();
         assert_eq!(TWO.update(&fs, &path, false, add).unwrap(), UpdateOutcome::Written([3, 3]));

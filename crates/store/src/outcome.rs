@@ -16,7 +16,7 @@ pub enum Lookup {
     Miss(Miss),
 }
 
-/// Why there is no usable entry. A miss is an outcome, not an error.
+/// The reason why there is no usable entry. A miss is an outcome, not an error.
 #[derive(Debug)]
 pub enum Miss {
     /// There is no entry.
@@ -39,12 +39,12 @@ impl std::fmt::Display for Miss {
     }
 }
 
-/// A damaged entry: which file it was, and what is wrong.
+/// A damaged entry: the corruption and the file.
 #[derive(Debug)]
 pub struct DamagedEntry {
-    /// What is wrong.
+    /// The corruption of the entry.
     pub corruption: Corruption,
-    /// Kept open, so that no other file gets its inode number.
+    /// The entry's file, kept open so that no other file gets its inode number.
     pub(crate) file: File,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Found {
     pub(crate) last_used: SystemTime,
 }
 
-/// What [`TargetStore::put`](crate::TargetStore::put) did.
+/// The outcome of [`TargetStore::put`](crate::TargetStore::put).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PutOutcome {
     /// The entry was published.

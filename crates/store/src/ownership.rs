@@ -22,8 +22,8 @@ pub(crate) struct OwnerPolicy {
 }
 
 impl OwnerPolicy {
-    /// The policy below the root at `path`: this user, `others`, and the group of a shared root are trusted. Only the mode of
-    /// the root enables sharing, and only if its owner is trusted.
+    /// Creates the policy below the root at `path`: this user, `others`, and the group of a shared root are trusted.
+    /// Only the mode of the root enables sharing, and only if its owner is trusted.
     pub(crate) fn below(path: &Path, root: &FileStat, others: &[u32]) -> Result<Self, StoreError> {
         let me = rustix::process::geteuid().as_raw();
         let mut trust =

@@ -16,27 +16,27 @@ pub struct StoreProblem {
     pub path: PathBuf,
     /// The key, if the file has the name of an entry.
     pub key: Option<Digest>,
-    /// What is wrong.
+    /// The kind of problem.
     pub kind: ProblemKind,
 }
 
-/// What is wrong with a file or directory.
+/// The kind of a problem with a file or directory.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ProblemKind {
     /// The bytes of an entry are damaged.
     Damaged(Corruption),
-    /// The bytes of an entry are intact, and [`VerifyOptions::check`](crate::VerifyOptions::check) rejects its content.
+    /// The bytes of an entry are intact, but [`VerifyOptions::check`](crate::VerifyOptions::check) rejects its content.
     InvalidContent(String),
     /// An intact entry is in a directory where no look-up finds it.
     Misplaced,
-    /// The file changed between any two reads: another program writes to it, since the store never does.
+    /// The file changed between each two reads: another program writes to it, since the store never does.
     Changing,
     /// An untrusted user could have written the file.
     Untrusted(StoreError),
     /// The file could not be read. The next attempt may succeed.
     Io(StoreError),
-    /// The store needs a file or directory of this name, and the name has another type.
+    /// The path has another file type than the store needs.
     WrongFileType {
         /// The type that is needed.
         needed: &'static str,
@@ -48,7 +48,7 @@ pub enum ProblemKind {
 }
 
 impl ProblemKind {
-    /// The name of the kind, for programs.
+    /// Returns the name of the kind for machine-readable output.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Damaged(_) => "damaged",
@@ -67,7 +67,7 @@ impl ProblemKind {
         matches!(self, Self::Damaged(_) | Self::InvalidContent(_) | Self::Misplaced)
     }
 
-    /// The problem that an error means for its file or directory.
+    /// Returns the kind of problem that an error shows for its file or directory.
     pub(crate) fn of(error: StoreError) -> Self {
         match error {
             StoreError::Untrusted { .. } => Self::Untrusted(error),
@@ -97,15 +97,15 @@ impl fmt::Display for ProblemKind {
     }
 }
 
-/// A file or directory that is not an entry, and no problem.
+/// A file or directory that is neither an entry nor a problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OtherFile {
     /// The path.
     pub path: PathBuf,
-    /// Its length in bytes.
+    /// The length in bytes.
     pub bytes: u64,
-    /// Its kind.
+    /// The kind of the file or directory.
     pub kind: OtherFileKind,
 }
 
@@ -113,13 +113,13 @@ pub struct OtherFile {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum OtherFileKind {
-    /// A file that a process writes.
+    /// A temporary file that a process is writing.
     Temporary,
     /// A temporary file whose process died.
     StaleTemporary,
     /// A lock.
     Lock,
-    /// An old lock file. No running process seems to hold it.
+    /// An old lock file that no running process seems to hold.
     StaleLock,
     /// A quarantined entry, or the file with the reason.
     Quarantined,
@@ -134,7 +134,7 @@ pub enum OtherFileKind {
 }
 
 impl OtherFileKind {
-    /// The name of the kind, as reports print it.
+    /// Returns the name of the kind, as reports print it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Temporary => "being written",
@@ -149,7 +149,7 @@ impl OtherFileKind {
         }
     }
 
-    /// Whether the store did not create it. The store never changes it.
+    /// Whether another program created the file or directory. The store never changes it.
     pub const fn is_foreign(self) -> bool {
         matches!(self, Self::ForeignFile | Self::ForeignDirectory | Self::Link | Self::Special)
     }

@@ -13,9 +13,9 @@ use crate::files::{self, FOR_NUMBERS};
 use crate::layout;
 use crate::number_file::{LIMIT, NumberFile, UpdateOutcome};
 
-/// Growth after which it is added to the total.
+/// The number of bytes of growth after which a process adds its growth to the total.
 const BYTES: i64 = 16 << 20;
-/// Puts after which their growth is added to the total.
+/// The number of puts after which a process adds its growth to the total.
 const PUTS: u64 = 64;
 /// The longest that [`Totals::not_before`] may delay an eviction, whatever the clocks do.
 const LONGEST_REST: Duration = Duration::from_secs(600);
@@ -32,7 +32,7 @@ const SIZE: NumberFile<4> = NumberFile {
 /// The estimated size of a target's directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SizeEstimate {
-    /// Bytes of all files that count against the limit.
+    /// The number of bytes of all files that count against the limit.
     pub bytes: u64,
     /// The number of entries.
     pub entries: u64,
@@ -43,9 +43,9 @@ pub struct SizeEstimate {
 pub(crate) struct Totals {
     pub(crate) bytes: u64,
     pub(crate) entries: u64,
-    /// The earliest next eviction, in Unix seconds: before it, all entries are in use.
+    /// The earliest time of the next eviction, in Unix seconds: before it, all entries are in use.
     not_before: u64,
-    /// The last pruning of stale files, in Unix seconds.
+    /// The time of the last pruning of stale files, in Unix seconds.
     pruned: u64,
 }
 
@@ -99,8 +99,8 @@ impl SizeFile {
         }
     }
 
-    /// Reads the total, and the time by the file system's clock, for which the file is touched. If `fresh`, a missing total is
-    /// zero.
+    /// Reads the total, and the time by the file system's clock, for which the file is touched. If `fresh`, a missing
+    /// total counts as zero.
     pub(crate) fn open(&self, fs: &RootedFs, fresh: bool) -> io::Result<(Known, SystemTime)> {
         let file = files::open_lock(fs, &self.path, self.shared, &FOR_NUMBERS)?;
         let now = files::touch(fs, &file, &self.path)?;
@@ -115,7 +115,8 @@ impl SizeFile {
         Ok((known, now))
     }
 
-    /// Adds a file of `bytes` bytes, put in place of one of `before`. True if a [`flush`](Self::flush) is due.
+    /// Adds a file of `bytes` bytes that replaces one of `before` bytes. Returns true if a [`flush`](Self::flush) is
+    /// due.
     pub(crate) fn put(&self, bytes: u64, before: Option<u64>) -> bool {
         let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
         let growth = signed(bytes) - before.map_or(0, signed);
@@ -178,7 +179,7 @@ impl SizeFile {
         })
     }
 
-    /// The path of the file.
+    /// Returns the path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -196,12 +197,12 @@ impl SizeFile {
         });
     }
 
-    /// Subtracts an entry that was quarantined. Its bytes still count.
+    /// Subtracts an entry that was quarantined. Its bytes still count against the limit.
     pub(crate) fn entry_quarantined(&self) {
         self.entries.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// The total with the growth of this process, if the total is known.
+    /// Returns the total with the growth of this process, if the total is known.
     pub(crate) fn estimate(&self, fs: &RootedFs) -> Option<SizeEstimate> {
         let [bytes, entries, ..] = SIZE.look(fs, &self.path)?;
         Some(SizeEstimate {

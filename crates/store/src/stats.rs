@@ -11,7 +11,7 @@ use opkeep_fs::{RootedFs, unix};
 use crate::layout;
 use crate::number_file::{NumberFile, UpdateOutcome};
 
-/// Defines the counters, their names in the file, and how they are shown, from one list.
+/// Defines the counters, their names in the file, and their fields, from one list.
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $variant:ident $field:ident $name:literal,)+) => {
         /// A counter.
@@ -32,7 +32,7 @@ macro_rules! counters {
         }
 
         impl Statistics {
-            /// Every number with its name, in the order of the file.
+            /// Returns every number with its name, in the order of the file.
             pub fn all(&self) -> impl Iterator<Item = (&'static str, u64)> {
                 [$(($name, self.$field),)+].into_iter()
             }
@@ -45,7 +45,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// When counting began, in Unix seconds.
+    /// The time at which counting began, in Unix seconds.
     Since since "since",
     /// Look-ups that found an entry.
     Hits hits "hits",
@@ -59,7 +59,7 @@ counters! {
     Io misses_trouble "trouble",
     /// Kernels that the callers compiled.
     Compiles compiles "compiles",
-    /// Microseconds that the callers compiled.
+    /// The time of the callers' compiles, in microseconds.
     CompileMicros compile_micros "compile-us",
     /// Waits for a lock of another process or thread.
     Waits waits "waits",
@@ -103,13 +103,13 @@ const fn names() -> [&'static str; COUNT] {
 }
 
 impl Statistics {
-    /// Look-ups that found nothing usable, for whatever reason.
+    /// Returns the number of look-ups that found no usable entry, for any reason.
     pub fn misses(&self) -> u64 {
         let reasons = [self.misses_absent, self.misses_damaged, self.misses_untrusted, self.misses_trouble];
         reasons.into_iter().fold(0, u64::saturating_add)
     }
 
-    /// Compile time that hits saved.
+    /// Returns the compile time that hits saved.
     pub fn time_saved(&self) -> Duration {
         Duration::from_micros(self.saved_micros)
     }
@@ -157,7 +157,7 @@ impl Counters {
         }
     }
 
-    /// Whether there are statistics.
+    /// Whether there is a file with valid statistics.
     pub(crate) fn exist(&self, fs: &RootedFs) -> bool {
         STATS.look(fs, &self.path).is_some()
     }
@@ -175,14 +175,14 @@ impl Counters {
         }
     }
 
-    /// The counts in the file and in this process.
+    /// Returns the sums of the counts in the file and in this process.
     pub(crate) fn all(&self, fs: &RootedFs) -> Statistics {
         let old = STATS.look(fs, &self.path).unwrap_or_default();
         let count = |at: usize| self.counts[at].load(Ordering::Relaxed);
         Statistics::of(&std::array::from_fn(|at| old[at].saturating_add(count(at))))
     }
 
-    /// Resets all counts. False if another process held the lock until the last attempt.
+    /// Resets all counts. Returns false if another process held the lock until the last attempt.
     pub(crate) fn zero(&self, fs: &RootedFs, now: SystemTime) -> io::Result<bool> {
         self.take();
         let zeroed = STATS.reset(fs, &self.path, self.shared, nothing(now))?;

@@ -27,7 +27,8 @@ pub(crate) struct UsageTracker {
 }
 
 impl UsageTracker {
-    /// A tracker for the target in `dir`, and the known size of that. `fresh`: the directory was just created.
+    /// Opens a tracker for the target in `dir`. Returns the tracker and the known size. `fresh`: the directory was just
+    /// created.
     pub(crate) fn open(store: &Store, dir: &Path, fresh: bool) -> (Self, Known) {
         let shared = store.trust().is_shared();
         let tracker = Self {
@@ -41,7 +42,7 @@ impl UsageTracker {
         if !tracker.writable {
             return (tracker, Known::Busy);
         }
-        // The store works without it: the size is unknown, and the clock is that of this machine.
+        // The store works without the file: the size is unknown, and the clock is that of this machine.
         let Ok((known, now)) = tracker.size.open(&tracker.fs, fresh) else { return (tracker, Known::Busy) };
         tracker.clock.set(now);
         (tracker, known)
@@ -72,7 +73,8 @@ impl UsageTracker {
         self.counters.add(reason, 1);
     }
 
-    /// Counts the put of an entry of `bytes` bytes in place of one of `before`. True if the size is due to be checked.
+    /// Counts the put of an entry of `bytes` bytes that replaces one of `before` bytes. Returns true if the size is due
+    /// to be checked.
     pub(crate) fn put(&self, bytes: u64, before: Option<u64>) -> bool {
         self.counters.add(Counter::Puts, 1);
         self.counters.add(Counter::BytesWritten, bytes);

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::corruption::Corruption;
 
-/// Takes bytes from the front.
+/// A cursor that takes bytes from the front.
 pub(super) struct Cursor<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) at: usize,

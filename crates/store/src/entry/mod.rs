@@ -1,4 +1,4 @@
-//! The format of an entry's file: encode and decode, without a disk.
+//! The format of an entry's file: encoding and decoding, without file access.
 
 mod cursor;
 pub(crate) mod prefix;
@@ -13,7 +13,7 @@ use crate::corruption::Corruption;
 use cursor::Cursor;
 use prefix::{FIXED, MAX_MEMBERS, MEMBER, Prefix};
 
-/// The largest entry that is written or read: 1 GiB.
+/// The maximum number of bytes of an entry that is written or read: 1 GiB.
 pub const MAX_ENTRY_BYTES: u64 = 1 << 30;
 
 const EAGER: u8 = 1;
@@ -28,20 +28,20 @@ pub struct EntryBuilder<'a> {
 }
 
 impl<'a> EntryBuilder<'a> {
-    /// An entry without members, with the caller's validation stamp.
+    /// Creates an entry without members, with the caller's validation stamp.
     pub fn new(validation: u32) -> Self {
         Self { validation, created: SystemTime::now(), cost: Duration::ZERO, members: Vec::new() }
     }
 
-    /// Sets when the entry was created. If unset, it is the time of [`new`](Self::new).
+    /// Sets the time at which the entry was created. If unset, it is the time of [`new`](Self::new).
     #[must_use]
     pub fn created(mut self, created: SystemTime) -> Self {
         self.created = created;
         self
     }
 
-    /// Sets the time that it took to create the entry. If unset or zero, it is unknown. Of idle entries, cheap ones are evicted
-    /// first; an entry of unknown cost counts as the most expensive of them.
+    /// Sets the time that the creation of the entry took. If unset or zero, it is unknown. Of idle entries, cheap ones
+    /// are evicted first; an entry of unknown cost counts as the most expensive of them.
     #[must_use]
     pub fn cost(mut self, cost: Duration) -> Self {
         self.cost = cost;
@@ -69,18 +69,19 @@ impl<'a> EntryBuilder<'a> {
         self
     }
 
-    /// The caller's validation stamp.
+    /// Returns the caller's validation stamp.
     pub fn validation(&self) -> u32 {
         self.validation
     }
 
-    /// The error for an entry that [`encode`](Self::encode) rejects.
+    /// Returns the error for an entry that [`encode`](Self::encode) rejects.
     pub(crate) fn too_large(&self) -> crate::StoreError {
         let bytes = self.members.iter().map(|(name, bytes, _)| (name.len() + bytes.len()) as u64).sum();
         crate::StoreError::TooLarge { members: self.members.len(), bytes }
     }
 
-    /// The file. `None` if a bound is exceeded: 64 members, names of 1 to 255 bytes, [`MAX_ENTRY_BYTES`].
+    /// Returns the bytes of the file. `None` if a bound is exceeded: 64 members, names of 1 to 255 bytes,
+    /// [`MAX_ENTRY_BYTES`].
     pub fn encode(&self, key: &Digest) -> Option<Vec<u8>> {
         let names_fit = self.members.iter().all(|(name, ..)| (1..=255).contains(&name.len()));
         if self.members.len() > MAX_MEMBERS || !names_fit {
@@ -144,42 +145,42 @@ struct Member {
 }
 
 impl Entry {
-    /// The entry's key.
+    /// Returns the entry's key.
     pub fn key(&self) -> &Digest {
         &self.prefix.key
     }
 
-    /// The caller's stamp from [`EntryBuilder::new`].
+    /// Returns the caller's validation stamp from [`EntryBuilder::new`].
     pub fn validation(&self) -> u32 {
         self.prefix.validation
     }
 
-    /// When the entry was created.
+    /// Returns the time at which the entry was created.
     pub fn created(&self) -> SystemTime {
         self.prefix.created
     }
 
-    /// The time that it took to create the entry, from [`EntryBuilder::cost`]; zero if unknown.
+    /// Returns the time that the creation of the entry took, from [`EntryBuilder::cost`]; zero if unknown.
     pub fn cost(&self) -> Duration {
         self.prefix.cost
     }
 
-    /// Bytes of the whole entry.
+    /// Returns the number of bytes of the whole entry.
     pub fn file_bytes(&self) -> usize {
         self.file.len()
     }
 
-    /// The eager member `name`: its digest was checked when the entry was read.
+    /// Returns the eager member `name`, whose digest was checked when the entry was read.
     pub fn member(&self, name: &str) -> Option<&[u8]> {
         self.find(name).filter(|member| member.eager).map(|member| &self.file[member.body.clone()])
     }
 
-    /// The digest of the member `name`.
+    /// Returns the digest of the member `name`.
     pub fn member_digest(&self, name: &str) -> Option<&Digest> {
         self.find(name).map(|member| &member.digest)
     }
 
-    /// Any member, its digest checked now if it is not eager.
+    /// Returns any member. The digest of a member that is not eager is checked now.
     ///
     /// # Errors
     /// [`Corruption::MemberDigest`].
@@ -187,8 +188,8 @@ impl Entry {
         self.find(name).map(|member| self.checked(member)).transpose()
     }
 
-    /// A builder with all of this entry but its key. Lazy members are copied without a check of their digests:
-    /// [`lazy_member`](Self::lazy_member) does that.
+    /// Returns a builder with the content of this entry, without the key. Lazy members are copied without a check of
+    /// their digests: [`lazy_member`](Self::lazy_member) checks them.
     pub fn to_builder(&self) -> EntryBuilder<'_> {
         let members = self.members().collect();
         let (validation, created, cost) = (self.validation(), self.created(), self.cost());
@@ -200,13 +201,13 @@ impl Entry {
         self.file == other.file
     }
 
-    /// Names of all members, in file order.
+    /// Returns the names of all members, in file order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.members.iter().filter_map(|member| std::str::from_utf8(&self.file[member.name.clone()]).ok())
     }
 
-    /// The name and bytes of each member, and whether it is eager. The entry's checksum covers lazy ones; their digests are not
-    /// checked.
+    /// Returns the name and the bytes of each member, and whether it is eager. The entry's checksum covers the lazy
+    /// members; their digests are not checked.
     pub fn members(&self) -> impl Iterator<Item = (&str, &[u8], bool)> {
         self.members.iter().filter_map(|member| {
             let name = std::str::from_utf8(&self.file[member.name.clone()]).ok()?;
@@ -233,7 +234,7 @@ impl Entry {
     /// Decodes and checks a whole file. `key` is the requested key, or `None` to accept any.
     ///
     /// # Errors
-    /// [`Corruption`], the first check that fails.
+    /// The first check that fails.
     pub fn decode(file: Vec<u8>, key: Option<&Digest>) -> Result<Self, Corruption> {
         let mut cursor = Cursor::new(&file);
         let prefix = Prefix::decode(&mut cursor, file.len() as u64, key)?;
@@ -255,7 +256,8 @@ impl Entry {
     }
 }
 
-/// The member table: eager ones first, filling the file from the end of the prefix to its own end.
+/// Reads the member table. Eager members come first, and the members fill the file from the end of the prefix to the
+/// end.
 fn members(cursor: &mut Cursor<'_>, prefix: &Prefix) -> Result<Vec<Member>, Corruption> {
     let count = prefix.members;
     if count > MAX_MEMBERS {

@@ -1,4 +1,4 @@
-//! The prefix of an entry: its fixed fields and member table, with a digest.
+//! The prefix of an entry: fixed fields and the member table, with a digest.
 
 use std::fs::File;
 use std::io;
@@ -13,11 +13,11 @@ use opkeep_fs::RootedFs;
 
 pub(crate) const MAGIC: &[u8; 8] = b"OPKKERN\0";
 const FORMAT: u32 = 2;
-/// The members a prefix may list.
+/// The maximum number of members in a prefix.
 pub(crate) const MAX_MEMBERS: usize = 64;
-/// Bytes before the member table.
+/// The number of bytes before the member table.
 pub(crate) const FIXED: usize = 8 + 4 + 4 + 32 + 8 + 8 + 8 + 4 + 4 + 8;
-/// Bytes of a row of the member table, without the name.
+/// The number of bytes of a row of the member table, without the name.
 pub(crate) const MEMBER: usize = 1 + 1 + 8 + 32;
 const LONGEST: usize = FIXED + MAX_MEMBERS * (MEMBER + 255) + Digest::LEN;
 /// A length that the prefix of most entries does not exceed.
@@ -26,7 +26,7 @@ const USUAL: usize = 1024;
 /// The part of a prefix that every entry has, in file order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Prefix {
-    /// Bytes of the prefix, its digest included.
+    /// The number of bytes of the prefix, with the digest.
     pub(crate) prefix_bytes: usize,
     pub(crate) key: Digest,
     pub(crate) file_bytes: u64,
@@ -34,7 +34,7 @@ pub(crate) struct Prefix {
     pub(crate) cost: Duration,
     pub(crate) validation: u32,
     pub(crate) members: usize,
-    /// Checksum of all bytes behind the eager members.
+    /// The checksum of all bytes after the eager members.
     pub(crate) rest_sum: u64,
 }
 
@@ -58,7 +58,7 @@ impl Prefix {
     /// the requested key, or `None` to accept any. The cursor is then at the table.
     ///
     /// # Errors
-    /// [`Corruption`], the first check that fails.
+    /// The first check that fails.
     pub(super) fn decode(
         cursor: &mut Cursor<'_>,
         file_bytes: u64,
@@ -79,7 +79,7 @@ impl Prefix {
             return Err(Corruption::PrefixDigest { found });
         }
 
-        // The prefix is intact from here on; it may still be that of another entry.
+        // The prefix is valid from here on; it may still belong to another entry.
         let own = Digest::from_bytes(cursor.take("key")?);
         if let Some(key) = key.filter(|key| **key != own) {
             return Err(Corruption::WrongKey { expected: *key, found: own });
@@ -118,7 +118,7 @@ impl Prefix {
     }
 }
 
-/// The length of the prefix, from its own field.
+/// Returns the length of the prefix, from the prefix's own field.
 fn announced(cursor: &mut Cursor<'_>) -> Result<usize, Corruption> {
     let magic = cursor.take::<8>("magic")?;
     if &magic != MAGIC {
@@ -141,7 +141,7 @@ mod tests {
 
     const COST: Duration = Duration::from_micros(7_000_001);
 
-    /// The prefix of a file with these bytes, read alone.
+    /// Reads only the prefix of a file with these bytes.
     fn read(bytes: &[u8], key: &Digest) -> Result<Prefix, Corruption> {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("entry");
@@ -160,7 +160,7 @@ mod tests {
             let file = entry.encode(&key).unwrap();
             let prefix = read(&file, &key).unwrap();
             assert_eq!((prefix.cost, prefix.members, prefix.key), (COST, members, key));
-            // Nothing behind it is looked at, and everything in it counts.
+            // No byte after the prefix is read, and every byte of it is checked.
             let mut bad = file.clone();
             bad[prefix.prefix_bytes..].fill(0);
             assert_eq!(read(&bad, &key).unwrap(), prefix);
@@ -173,7 +173,7 @@ mod tests {
             assert!(read(&file, &Digest::of(b"other")).is_err());
         }
         assert!(read(b"", &key).is_err());
-        // A length that no prefix has is not read.
+        // A prefix with an impossible length is not read.
         let mut forged = EntryBuilder::new(3).encode(&key).unwrap();
         forged[12..16].copy_from_slice(&u32::MAX.to_le_bytes());
         assert!(matches!(read(&forged, &key), Err(Corruption::Truncated { what: "prefix", .. })));

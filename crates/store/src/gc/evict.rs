@@ -56,7 +56,7 @@ pub(crate) struct Eviction<'a> {
     pub(crate) target: &'a TargetStore,
     pub(crate) now: SystemTime,
     pub(crate) dry: bool,
-    /// The evicted entries.
+    /// The totals of the evicted entries.
     pub(crate) evicted: FileTotals,
     /// The number of entries that could not be deleted, and the error of the first.
     pub(crate) failed: u64,
@@ -79,7 +79,7 @@ impl Eviction<'_> {
             gained -= before;
             gained
         };
-        // With the key the order is the same in each process, even if times are equal.
+        // Ordered by the key, too, so that the order is the same in each process even if times are equal.
         candidates.sort_unstable_by_key(|entry| (entry.used, entry.key));
         let mut candidates = candidates.as_slice();
         while !goal.is_reached_by(&gained(self.evicted)) && !candidates.is_empty() {
@@ -93,7 +93,8 @@ impl Eviction<'_> {
                 candidates = others;
             }
             let mut order = self.cheapest_first(&pool).into_iter();
-            // As many as suffice if each can be deleted. The next round replaces those that cannot.
+            // Chooses as many entries as suffice if each can be deleted. The next round replaces those that cannot be
+            // deleted.
             while !goal.is_reached_by(&gained(self.evicted)) {
                 let (wanted, mut worth) = (goal.left_after(&gained(self.evicted)), FileTotals::default());
                 let mut these = Vec::new();
@@ -111,8 +112,8 @@ impl Eviction<'_> {
         }
     }
 
-    /// Orders entries by the loss if they are deleted: cost per byte, divided by the idle time. An entry of unknown cost may be
-    /// impossible to compile again, so it counts as the most expensive of them.
+    /// Orders entries by the loss if they are deleted: cost per byte, divided by the idle time. An entry of unknown
+    /// cost counts as the most expensive of them, since it may be impossible to compile again.
     fn cheapest_first<'e>(&self, pool: &[&'e EvictionCandidate]) -> Vec<&'e EvictionCandidate> {
         let costs = self.costs(pool);
         let known = costs.iter().filter_map(|cost| *cost).filter(|cost| cost.is_finite());
@@ -127,7 +128,7 @@ impl Eviction<'_> {
         pool.into_iter().map(|(_, entry)| entry).collect()
     }
 
-    /// The cost of each entry in seconds, in the same order.
+    /// Returns the cost of each entry in seconds, in the order of `pool`.
     fn costs(&self, pool: &[&EvictionCandidate]) -> Vec<Option<f64>> {
         let mut order: Vec<usize> = (0..pool.len()).collect();
         order.sort_by_key(|at| shard_of(pool[*at]));
@@ -160,7 +161,7 @@ impl Eviction<'_> {
         self.failure.get_or_insert(error);
     }
 
-    /// Whether an entry would be evicted: its key is not locked, and it still is the chosen file.
+    /// Whether an entry would be evicted: its key is not locked, and the file is still the chosen one.
     fn would_evict(&self, entry: &EvictionCandidate) -> bool {
         let (store, path) = (self.target.store(), self.target.path(&entry.key));
         let is_held = lock::is_held(store.fs(), &self.target.dir().join("locks").join(entry.key.to_string()));
@@ -168,7 +169,7 @@ impl Eviction<'_> {
     }
 }
 
-/// The number of the directory that an entry is in, of 256.
+/// Returns the number, from 0 to 255, of the directory that contains an entry.
 fn shard_of(entry: &EvictionCandidate) -> u8 {
     entry.key.as_bytes()[0]
 }
@@ -176,16 +177,16 @@ fn shard_of(entry: &EvictionCandidate) -> u8 {
 /// The number of entries after which the lock file is removed, so that its waiters continue.
 const MOVES: usize = 64;
 
-/// Entries, processed one after the other. Directories are opened and checked once.
+/// The eviction of entries one after the other. Each directory is opened and checked once.
 struct Batch<'a> {
     target: &'a TargetStore,
     /// The last directory of entries and its number; `None` if it is missing.
     shard: Option<(u8, Option<Dir>)>,
-    /// `tmp`.
+    /// The directory `tmp`.
     temps: Option<Dir>,
-    /// The name in `tmp` to which entries are moved. Each replaces, and so removes, the one before.
+    /// The name in `tmp` to which entries are moved. Each entry replaces, and so removes, the previous one.
     temp: String,
-    /// The bytes of the entry that has this name now.
+    /// The number of bytes of the entry that has this name now.
     moved: Option<u64>,
     lock: LockInTurn<'a>,
 }
@@ -196,7 +197,7 @@ impl<'a> Batch<'a> {
         Self { target, shard: None, temps: None, temp: unique_name(EVICT), moved: None, lock }
     }
 
-    /// The cost of an entry in seconds, if it is known; zero for a damaged one.
+    /// Returns the cost of an entry in seconds, if it is known; zero for a damaged entry.
     fn cost(&mut self, entry: &EvictionCandidate) -> Option<f64> {
         let (fs, name) = (self.target.store().fs(), entry_name(&entry.key));
         let _ = self.enter(entry);
@@ -212,7 +213,8 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Evicts an entry under its lock, if it still is the chosen file and was not used since. False if not.
+    /// Evicts an entry under its lock, if the file is still the chosen one and was not used since. Returns whether it
+    /// was evicted.
     fn remove(&mut self, entry: &EvictionCandidate) -> Result<bool, StoreError> {
         if !self.lock.take(entry)? {
             return Ok(false);
@@ -245,7 +247,7 @@ impl<'a> Batch<'a> {
         }
         let (from, to) = (temps.path().join(&self.temp), shard.path().join(&name));
         let _ = files::put_back(self.target.store().fs(), &from, &to);
-        // If that failed, the next entry must not replace this one.
+        // If the restore failed, the next entry must not replace this one.
         (self.temp, self.moved) = (unique_name(EVICT), None);
         Ok(false)
     }
@@ -253,7 +255,7 @@ impl<'a> Batch<'a> {
     /// Removes the last entry that was moved, and releases the lock.
     ///
     /// # Errors
-    /// The entry could not be removed: its bytes, and the cause.
+    /// The entry could not be removed. The error has the number of its bytes, and the cause.
     fn finish(self) -> Result<(), (u64, StoreError)> {
         let (Some(temps), Some(bytes)) = (self.temps, self.moved) else { return Ok(()) };
         match temps.remove(&self.temp) {
@@ -281,13 +283,13 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// The lock of one key after another.
+/// A lock that is moved from key to key.
 struct LockInTurn<'a> {
     target: &'a TargetStore,
     held: Option<Held>,
 }
 
-/// A held lock, its directory, and how often it may still be moved.
+/// A held lock, its directory, and the number of times that it may still be moved.
 struct Held {
     lock: KeyLock,
     dir: Dir,
@@ -295,7 +297,8 @@ struct Held {
 }
 
 impl LockInTurn<'_> {
-    /// Takes the lock on the key of `entry`, if it is free, and releases the one before. Whether the entry may be evicted.
+    /// Takes the lock on the key of `entry`, if it is free, and releases the previous one. Returns whether the entry
+    /// may be evicted.
     fn take(&mut self, entry: &EvictionCandidate) -> Result<bool, StoreError> {
         if let Some(Held { lock, dir, moves }) = self.held.take()
             && let Some(moves) = moves.checked_sub(1)

@@ -1,4 +1,4 @@
-//! Eviction: when it runs, in which process, and how much it deletes.
+//! Eviction: its schedule, the process that runs it, and the amount to delete.
 
 mod evict;
 pub(crate) mod prune;
@@ -17,7 +17,7 @@ use opkeep_fs::idle;
 use opkeep_fs::{FileLock, TryLock};
 use prune::Pruner;
 
-/// An entry that was used more recently is never evicted because of a limit.
+/// The idle time before which an entry is never evicted because of a limit.
 const IDLE_FOR: Duration = Duration::from_secs(1800);
 /// The shortest and the longest time until the next eviction when all remaining entries are in use.
 const REST: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(600));
@@ -45,9 +45,10 @@ const ROUNDS: usize = 3;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GcOptions {
-    /// Reports what would be deleted, and writes nothing.
+    /// Whether only to report the files to delete, and to write nothing.
     pub dry_run: bool,
-    /// The bytes to leave at most, in place of the limit. Entries that were used within half an hour stay all the same.
+    /// The maximum number of bytes to leave, in place of the limit. Entries that were used within half an hour stay
+    /// nevertheless.
     pub max_bytes: Option<u64>,
     /// The time without use after which an entry is deleted, even within the limit.
     pub older_than: Option<Duration>,
@@ -80,19 +81,20 @@ impl GcOptions {
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct GcReport {
-    /// Another process evicts; this one did nothing.
+    /// Whether another process evicts, so that this one did nothing.
     pub busy: bool,
-    /// The usage before.
+    /// The usage before the eviction.
     pub before: TargetUsage,
     /// The removed files.
     pub removed: TargetUsage,
-    /// The usage after.
+    /// The usage after the eviction.
     pub after: TargetUsage,
-    /// The usage still exceeds the limit: the remaining entries were used within half an hour, or could not be deleted.
+    /// Whether the usage still exceeds the limit, since the remaining entries were used within half an hour, or could
+    /// not be deleted.
     pub still_over: bool,
-    /// Entries that could not be deleted.
+    /// The number of entries that could not be deleted.
     pub failed: u64,
-    /// The error of the first of them.
+    /// The error of the first entry that could not be deleted.
     pub failure: Option<StoreError>,
 }
 
@@ -124,7 +126,7 @@ impl Bounds {
         }
     }
 
-    /// The amount to evict, if the limit is exceeded.
+    /// Returns the amount to evict, if the limit is exceeded.
     fn excess(&self, usage: &TargetUsage) -> Option<EvictionGoal> {
         let (bytes, entries) = (usage.total().bytes, usage.entries.files);
         let max = self.max.filter(|max| bytes > max.bytes || entries > max.entries)?;
@@ -137,9 +139,9 @@ impl Bounds {
 }
 
 impl TargetStore {
-    /// Removes stale files, quarantined entries that are older than a week, and, if the limits are exceeded, entries that were
-    /// idle for half an hour, until the remaining part of the limits is reached. One process at a time does it, and no process
-    /// waits for it.
+    /// Removes stale files, quarantined entries that are older than a week, and, if the limits are exceeded, entries
+    /// that were idle for half an hour, until the remaining part of the limits is reached. Only one process at a time
+    /// evicts, and no process waits for it.
     ///
     /// # Errors
     /// A directory cannot be listed, or the store is read-only and it is no dry run.
@@ -153,7 +155,7 @@ impl TargetStore {
         self.gc_once(options).map(|(report, _)| report)
     }
 
-    /// The report, and the size that is known afterwards: other processes may have put more meanwhile.
+    /// Evicts once. Returns the report, and the known size afterwards: other processes may have put more meanwhile.
     fn gc_once(&self, options: &GcOptions) -> Result<(GcReport, Known), StoreError> {
         self.must_be_writable()?;
         let Some((_held, now)) = self.lock_gc()? else {
@@ -168,8 +170,8 @@ impl TargetStore {
         Ok((report, known))
     }
 
-    /// The lock of the process that evicts, and the time. `None` if another process holds it. Without locks several processes may
-    /// evict at once, and delete more than necessary.
+    /// Returns the lock of the process that evicts, and the time. `None` if another process holds the lock. Without
+    /// locks, several processes may evict at once, and delete more than necessary.
     pub(crate) fn lock_gc(&self) -> Result<Option<(GcLock, SystemTime)>, StoreError> {
         let path = self.dir().join(GC_LOCK);
         let trouble = |source| StoreError::Io { action: "lock", path: path.clone(), source };
@@ -200,7 +202,7 @@ impl TargetStore {
         }
     }
 
-    /// Removes stale files, without a look at entries.
+    /// Removes stale files, without looking at entries.
     fn prune(&self) -> Result<(), StoreError> {
         let Some((_held, now)) = self.lock_gc()? else { return Ok(()) };
         let (store, dry) = (self.store(), false);
@@ -211,7 +213,7 @@ impl TargetStore {
         Ok(())
     }
 
-    /// The report, and the oldest last use of the entries in use.
+    /// Evicts down to the limits. Returns the report, and the oldest last use of the entries in use.
     fn evict_excess(
         &self,
         options: &GcOptions,

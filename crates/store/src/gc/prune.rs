@@ -1,4 +1,4 @@
-//! Stale files of dead processes, and old quarantined entries.
+//! The removal of stale files of dead processes, and of old quarantined entries.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -10,16 +10,17 @@ use crate::{Store, StoreError, lock};
 use opkeep_fs::FileStat;
 use opkeep_fs::idle;
 
-/// The age at which a temporary file or a lock file may be stale: no write takes this long, and a held lock is recognized.
+/// The age from which a temporary file or a lock file may be stale: no write takes this long, and a held lock is
+/// recognized.
 const STALE_AFTER: Duration = Duration::from_secs(3600);
-/// The age at which a temporary file is stale even if a process of its number runs: the number was reused.
+/// The age from which a temporary file is stale even if a process with its number runs, since the number was reused.
 const ABANDONED_AFTER: Duration = Duration::from_secs(24 * 3600);
 /// The time for which quarantined entries are kept, for inspection.
 const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
-/// The time for which they are kept even if the limit is exceeded.
+/// The time for which quarantined entries are kept even if the limit is exceeded.
 const KEPT_OVER_LIMIT: Duration = Duration::from_secs(1800);
 
-/// Removes files that are not entries.
+/// A remover of files that are not entries.
 pub(crate) struct Pruner<'a> {
     pub(crate) store: &'a Store,
     pub(crate) now: SystemTime,
@@ -27,7 +28,7 @@ pub(crate) struct Pruner<'a> {
 }
 
 impl Pruner<'_> {
-    /// Removes stale files, and counts them in `removed`. Returns the others.
+    /// Removes stale files, and counts them in `removed`. Returns the files that are not stale.
     pub(crate) fn stale_files(
         &self,
         others: Vec<InventoryFile>,
@@ -75,12 +76,13 @@ impl Pruner<'_> {
         }
     }
 
-    /// The time since the quarantine: the move set the time of the last change, not that of the last write.
+    /// Returns the time since the quarantine: the move set the time of the last change, not that of the last write.
     fn age(&self, other: &InventoryFile) -> Duration {
         idle(other.seen.changed(), self.now)
     }
 
-    /// Removes a file, and counts it in `removed`. False if it changed meanwhile, or could not be removed.
+    /// Removes a file, and counts it in `removed`. Returns false if the file changed meanwhile, or could not be
+    /// removed.
     pub(crate) fn remove(&self, other: &InventoryFile, removed: &mut TargetUsage) -> bool {
         let path = || other.dir.join(&other.name);
         let is_held = || other.kind == Kind::Lock && lock::is_held(self.store.fs(), &path());
@@ -117,7 +119,8 @@ impl Pruner<'_> {
     }
 }
 
-/// Whether a process of this number runs on this machine. The file may be from another machine, hence the hour.
+/// Whether a process with this number runs on this machine. Files of another machine cannot be checked so, hence
+/// [`STALE_AFTER`].
 fn is_alive(process: u32) -> bool {
     let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
     pid.is_some_and(|pid| test_kill_process(pid) != Err(rustix::io::Errno::SRCH))

@@ -1,11 +1,11 @@
-//! Directories that lost their name, with the entries that were put into them.
+//! Directories that lost their name, with the entries in them.
 //!
 //! In a shared store a directory gets its mode before it gets its name. A power cut may undo the rename and keep the files that
 //! were written into the directory since: entries that no look-up finds any more. They are deleted, not moved to their
 //! directory: they can be compiled again, while moving one would need its key's lock, a check of all its bytes, and a choice
 //! if another entry exists by now. A directory that is old enough to be pruned is not open in any process.
 //!
-//! A directory is removed only if all names in it are names that the store gives. Otherwise all of it stays.
+//! A directory is removed only if the store gives all names in it. Otherwise the whole directory stays.
 
 use std::path::Path;
 
@@ -15,11 +15,11 @@ use crate::layout::{self, EVICT, LOCK, NEW, PUT, TARGET_DIRS, TARGET_FILES, is_q
 use crate::{Store, StoreError};
 use opkeep_fs::{Dir, FileStat};
 
-/// The deepest level: a target's directory holds directories, which hold directories of entries.
+/// The maximum depth: a target's directory contains directories, which contain directories of entries.
 const DEEPEST: usize = 4;
 
-/// Removes the directory `name` of the open directory `parent`, which is at `path`, with the store's files in it. False
-/// if another file is in it, or one that is not `old`: then all of it stays.
+/// Removes the directory `name` of the open directory `parent`, which is at `path`, with the store's files in it.
+/// Returns false if another program's file or a file that is not `old` is in it: then the whole directory stays.
 pub(crate) fn remove(
     store: &Store,
     parent: &Dir,
@@ -39,7 +39,7 @@ pub(crate) fn remove(
     Ok(true)
 }
 
-/// Whether everything in a directory has a name that the store gives, and is old.
+/// Whether all files in a directory have names that the store gives, and are old.
 fn is_ours(
     store: &Store,
     dir: &Path,
@@ -81,7 +81,7 @@ fn empty(store: &Store, dir: &Path, depth: usize) -> Result<(), StoreError> {
 /// An open directory, the names in it, and whether some names are not UTF-8.
 type Found = (Dir, Vec<(String, FileStat)>, bool);
 
-/// The content of a directory. None if it is missing.
+/// Returns the content of a directory. None if the directory is missing.
 fn found(store: &Store, dir: &Path) -> Result<Option<Found>, StoreError> {
     let Some(directory) = store.directory(dir, false)? else { return Ok(None) };
     let names = directory.list().map_err(|source| trouble("list", dir, source))?;

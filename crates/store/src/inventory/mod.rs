@@ -1,7 +1,7 @@
 //! The content of a target's directory, by one look at each file: totals, and candidates for eviction.
 //!
-//! Files of the store are recognized by their names. Anything else is foreign: it is counted by itself,
-//! never counts against a limit, because nothing may be done about it, and is never touched.
+//! Files of the store are recognized by their names. All other files are foreign: they are counted separately, never
+//! count against a limit, since the store must not delete them, and are never changed.
 
 pub(crate) mod abandoned;
 pub(crate) mod scan;
@@ -22,7 +22,7 @@ use opkeep_fs::{FileId, FileStat};
 pub struct FileTotals {
     /// The number of files.
     pub files: u64,
-    /// Their bytes together.
+    /// The number of bytes of all these files.
     pub bytes: u64,
 }
 
@@ -52,7 +52,7 @@ impl SubAssign for FileTotals {
 pub struct TargetUsage {
     /// Entries.
     pub entries: FileTotals,
-    /// Files that are being written, or whose writer died.
+    /// Files that are being written, and files of dead writers.
     pub temporary: FileTotals,
     /// Locks.
     pub locks: FileTotals,
@@ -65,7 +65,7 @@ pub struct TargetUsage {
 }
 
 impl TargetUsage {
-    /// All files that count against the limit.
+    /// Returns the totals of all files that count against the limit.
     pub fn total(&self) -> FileTotals {
         let mut total = self.entries;
         [self.temporary, self.locks, self.quarantine, self.records]
@@ -116,12 +116,12 @@ pub(crate) struct InventoryReport {
     pub(crate) usage: TargetUsage,
     /// Entries that were idle for long enough.
     pub(crate) idle: Vec<EvictionCandidate>,
-    /// The oldest last use of the other entries.
+    /// The oldest time of last use among the other entries.
     pub(crate) oldest_in_use: Option<SystemTime>,
     pub(crate) others: Vec<InventoryFile>,
 }
 
-/// The largest believable time by which a last use is ahead of the clock.
+/// The maximum time by which a last use may be ahead of the clock and is still believed.
 const AHEAD: Duration = Duration::from_secs(600);
 
 /// A walk through the directory of a target, which lists the entries that were not used for `idle_for`.
@@ -130,7 +130,7 @@ pub(crate) struct Inventory<'a> {
     pub(crate) dir: &'a Path,
     pub(crate) now: SystemTime,
     pub(crate) idle_for: Duration,
-    /// Write nothing at all.
+    /// Whether to write nothing at all.
     pub(crate) dry: bool,
 }
 
@@ -138,7 +138,7 @@ impl Inventory<'_> {
     /// Looks at all files.
     ///
     /// # Errors
-    /// A directory cannot be listed: a wrong total would evict too much or too little.
+    /// A directory cannot be listed. This is an error, since a wrong total would evict too much or too little.
     pub(crate) fn walk(&self) -> Result<InventoryReport, StoreError> {
         let mut walked = self.walk_others()?;
         for shard in 0..=u8::MAX {
@@ -147,13 +147,13 @@ impl Inventory<'_> {
         Ok(walked)
     }
 
-    /// Looks at all files that are not entries: few, regardless of the number of entries.
+    /// Looks at all files that are not entries. There are few of them, for any number of entries.
     ///
     /// # Errors
     /// As [`walk`](Self::walk).
     pub(crate) fn walk_others(&self) -> Result<InventoryReport, StoreError> {
         let mut walked = InventoryReport::default();
-        // Directories without their final name are next to the final one. Nothing else here belongs to the target.
+        // Directories without their final name are beside the final one. No other file here belongs to the target.
         for dir in [self.store.root(), &self.store.version_dir()] {
             let _ = self.each(dir, |name, seen| {
                 let mut usage = TargetUsage::default();
@@ -210,7 +210,7 @@ impl Inventory<'_> {
             }
             walked.oldest_in_use = Some(walked.oldest_in_use.map_or(used, |oldest| oldest.min(used)));
         })?;
-        // They would never be idle. From now on they age like the others.
+        // Such entries would never be idle. With the current time, they age like the others.
         if !self.dry
             && !ahead.is_empty()
             && let Ok(Some(directory)) = self.store.directory(dir, false)
@@ -241,7 +241,7 @@ impl Inventory<'_> {
     }
 }
 
-/// Classifies a file that is not an entry by its name, and adds it to `usage`. `None` for a foreign file.
+/// Classifies a file that is not an entry by its name, and adds it to `usage`. Returns `None` for a foreign file.
 pub(crate) fn other(
     dir: &Path,
     name: &str,

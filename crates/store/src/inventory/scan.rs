@@ -17,7 +17,7 @@ use opkeep_fs::{FileKind, FileStat};
 #[derive(Debug)]
 pub(crate) struct EntryFile {
     pub(crate) key: Digest,
-    /// Its path, if it is not that of the entry for the key.
+    /// The path of the file, if it is not the path of the entry for the key.
     pub(crate) misplaced: Option<PathBuf>,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct EntryFile {
 #[derive(Debug, Default)]
 pub(crate) struct DirectoryScan {
     pub(crate) entry_files: Vec<EntryFile>,
-    /// Files of the store that are not entries; they are in `other_files`, too.
+    /// Files of the store that are not entries. They are in `other_files`, too.
     pub(crate) others: Vec<InventoryFile>,
     pub(crate) other_files: Vec<OtherFile>,
     pub(crate) problems: Vec<StoreProblem>,
@@ -52,7 +52,8 @@ impl DirectoryScan {
         scan
     }
 
-    /// Adds directories without their final name, which are next to the final one. Nothing else there belongs to the target.
+    /// Adds directories without their final name, which are beside the final one. No other file there belongs to the
+    /// target.
     fn unnamed(&mut self, target: &TargetStore) {
         for dir in [target.store().root().to_owned(), target.store().version_dir()] {
             self.each(target, &dir, |scan, name, seen| {
@@ -63,7 +64,7 @@ impl DirectoryScan {
         }
     }
 
-    /// False if the target's directory is missing.
+    /// Scans the target's directory. Returns false if it is missing.
     fn target(&mut self, target: &TargetStore) -> bool {
         let dir = target.dir();
         self.each(target, dir, |scan, name, seen| {
@@ -151,7 +152,7 @@ impl DirectoryScan {
         }
     }
 
-    /// Classifies a file by its name; a name that the store does not give is foreign.
+    /// Classifies a file by its name. A file with a name that the store does not give is foreign.
     fn own(&mut self, target: &TargetStore, dir: &Path, name: &str, seen: &FileStat, prefixes: &[&str]) {
         let (store, now) = (target.store(), target.tracker().clock.now());
         let other = other(dir, name, seen, prefixes, &mut TargetUsage::default());
@@ -196,7 +197,7 @@ impl DirectoryScan {
         dir: &Path,
         mut visit: impl FnMut(&mut Self, &str, FileStat),
     ) -> bool {
-        // A name of the wrong type is already reported.
+        // A file of the wrong type is already reported.
         if self.problems.iter().any(|problem| problem.path == dir) {
             return false;
         }

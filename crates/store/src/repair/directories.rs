@@ -1,4 +1,4 @@
-//! The repair of everything but entries: missing directories, stale files, counters, the size.
+//! The repair of all files except entries: missing directories, stale files, counters, the size.
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
@@ -40,7 +40,7 @@ impl TargetStore {
         let mut recounted = recounted.map(drop);
         for problem in corrupt {
             let mended = match problem.path == is_size {
-                // The count rewrote the file, or failed; then the error is reported once.
+                // The count rewrote the size file, or failed; a failure is reported once.
                 true => std::mem::replace(&mut recounted, Ok(())),
                 false => self.reset_counters(&problem),
             };
@@ -56,7 +56,8 @@ impl TargetStore {
         }
     }
 
-    /// Creates the directories of the target and the version if they are missing; never the root, which opening creates.
+    /// Creates the directories of the target and the version if they are missing, but not the root, which opening a
+    /// store creates.
     pub(crate) fn create_target(&self, report: &mut RepairReport) -> Result<(), StoreError> {
         let store = self.store();
         for (path, level) in [(store.version_dir(), Level::Version), (self.dir().to_owned(), Level::Target)] {

@@ -1,4 +1,4 @@
-//! Repair of a target's directory: damaged entries are quarantined, stale files pruned, counters corrected.
+//! The repair of a target's directory: quarantines damaged entries, prunes stale files, corrects counters.
 
 mod directories;
 mod quarantine;
@@ -23,7 +23,7 @@ use crate::{StoreError, TargetStore};
 pub struct RepairOptions<'a> {
     /// The options of the check.
     pub verify: VerifyOptions<'a>,
-    /// Reports what would be done, and writes nothing.
+    /// Whether only to report the actions, and to write nothing.
     pub dry_run: bool,
 }
 
@@ -45,9 +45,9 @@ impl<'a> RepairOptions<'a> {
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct RepairReport {
-    /// Entries that were checked.
+    /// The entries that were checked.
     pub checked: FileTotals,
-    /// The valid ones of them.
+    /// The valid entries among the checked ones.
     pub valid: FileTotals,
     /// The repairs, by path.
     pub actions: Vec<RepairAction>,
@@ -55,11 +55,12 @@ pub struct RepairReport {
     pub unrepaired: Vec<UnrepairedItem>,
     /// Files that are not entries, by path. Of these, only stale ones were removed.
     pub other_files: Vec<OtherFile>,
-    /// The estimated size before, if it was known, and the counted size. None if the files could not be counted.
+    /// The estimated size before the repair, if it was known, and the counted size. None if the files could not be
+    /// counted.
     pub counted: Option<(Option<SizeEstimate>, SizeEstimate)>,
-    /// Another process evicts, so this one neither pruned nor counted.
+    /// Whether another process evicts, so that this one neither pruned nor counted.
     pub busy: bool,
-    /// Whether it was cancelled before the last check.
+    /// Whether the repair was cancelled before the last check.
     pub cancelled: bool,
 }
 
@@ -86,11 +87,11 @@ pub struct RepairAction {
 pub enum RepairActionKind {
     /// An invalid entry was quarantined. The next build compiles it again.
     Quarantined {
-        /// The key in its name.
+        /// The key in the file's name.
         key: Digest,
         /// The problem.
         problem: ProblemKind,
-        /// Its path in the quarantine, with the reason beside it. None in a dry run.
+        /// The path in the quarantine, with the reason beside it. None in a dry run.
         moved_to: Option<PathBuf>,
     },
     /// A stale file was deleted.
@@ -123,7 +124,7 @@ pub enum UnrepairedReason {
     Failed(StoreError),
 }
 
-/// The number of checks of an entry that is replaced each time.
+/// The maximum number of checks of an entry that is replaced after each check.
 const ATTEMPTS: usize = 3;
 
 /// The outcome for one file.
@@ -144,7 +145,7 @@ struct BadEntry<'a> {
 }
 
 impl<'a> BadEntry<'a> {
-    /// The entry, if it is to be quarantined; otherwise the outcome.
+    /// Returns the entry, if it is to be quarantined; the error is the outcome in all other cases.
     fn of(checked: Checked, key: Digest, path: &'a Path) -> Result<Self, Outcome> {
         let owned = path.to_owned();
         match checked {
@@ -186,7 +187,7 @@ impl TargetStore {
     /// untrusted and foreign files are reported and not changed. Safe beside builds.
     ///
     /// # Errors
-    /// The store is read-only or its root is missing, and it is no dry run. All other errors are in the report.
+    /// The store is read-only or its root is missing, and the repair is no dry run. All other errors are in the report.
     pub fn repair(&self, options: &RepairOptions<'_>) -> Result<RepairReport, StoreError> {
         let mut report = RepairReport::default();
         if !options.dry_run {
@@ -217,7 +218,7 @@ impl TargetStore {
         Ok(report)
     }
 
-    /// Checks a file, and quarantines it if it is invalid. None if it is missing.
+    /// Checks a file, and quarantines it if it is invalid. Returns none if the file is missing.
     fn repair_entry(
         &self,
         candidate: &EntryFile,

@@ -1,4 +1,4 @@
-//! Quarantine of files: only the file that was judged is moved.
+//! The quarantine of files: only the file that was checked is moved.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ impl TargetStore {
     ) -> Result<Option<PathBuf>, StoreError> {
         self.must_be_writable()?;
         let fs = self.store().fs();
-        // No file is moved out of the target of a link.
+        // The directory is opened without following links, so that no file is moved out of a link's target.
         let directory = self.store().directory(path.parent().unwrap_or(path), false)?;
         if directory.is_none() || !is_at(fs, judged, path) {
             return Ok(None);

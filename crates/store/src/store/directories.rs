@@ -9,13 +9,14 @@ use crate::ownership::OwnerPolicy;
 use crate::{StoreError, files};
 use opkeep_fs::{Dir, RootedFs};
 
-/// Whether a target may have the name `name`: 1 to 100 ASCII letters, digits, `_`, `-` and `.`, and no `.` first.
+/// Whether `name` is valid as the name of a target: 1 to 100 ASCII letters, digits, `_`, `-` and `.`, and no `.` first.
 pub fn is_target_name(name: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
     !name.is_empty() && name.len() <= 100 && !name.starts_with('.') && name.bytes().all(plain)
 }
 
-/// Opens a directory and checks its owner and mode. If `make`, a missing one is created. `None` if it is missing.
+/// Opens a directory and checks its owner and mode. If `make`, a missing directory is created. Returns `None` if it is
+/// missing.
 pub(super) fn open(
     fs: &RootedFs,
     trust: &OwnerPolicy,
@@ -38,7 +39,7 @@ pub(super) fn open(
 /// Opens the directory of a version or a target, and determines whether it belongs to a store. `None` if it is missing.
 ///
 /// # Errors
-/// It belongs to another program.
+/// The directory belongs to another program.
 pub(super) fn open_owned(
     fs: &RootedFs,
     trust: &OwnerPolicy,

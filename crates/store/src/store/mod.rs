@@ -21,7 +21,7 @@ pub struct StoreConfig {
     pub root: PathBuf,
     /// Whether entries may be written.
     pub access: Access,
-    /// Users, besides this one, whose entries may be used.
+    /// The users, besides this one, whose entries may be used.
     pub trusted_owners: Vec<u32>,
     /// The limits from the environment.
     pub limits: LimitSettings,
@@ -54,11 +54,11 @@ impl Access {
     }
 }
 
-/// The names that a store creates in its root.
+/// The names of the files and directories that a store creates in its root.
 const OWN: [&str; 4] = [CACHEDIR_TAG, GITIGNORE, LIMITS_FILE, VERSION];
 
 impl StoreConfig {
-    /// A store at `root` that this user reads and writes.
+    /// Returns the configuration of a store at `root` that this user reads and writes.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self {
             root: root.into(),
@@ -138,7 +138,7 @@ impl Store {
         let (stat, dir, real) = match entered {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let path = root.clone();
-                // It was created and is missing: the path is a link without a target.
+                // The root was created and is missing, so the path is a link without a target.
                 return Err(if creates {
                     StoreError::NotADirectory { path }
                 } else {
@@ -150,7 +150,7 @@ impl Store {
         let trust = OwnerPolicy::below(root, &stat, &config.trusted_owners)?;
         // A directory with other files in it is not marked: the marks would apply to those, too.
         let marks = creates && files::holds_only(&dir, &OWN);
-        // Before the first write: the directory may belong to another program.
+        // Checked before the first write, since the directory may belong to another program.
         let version = real.join(VERSION);
         let owner = directories::open_owned(&fs, &trust, &version, Level::Version)?.map(|(_, owner)| owner);
         if writable && !creates && !owner.is_some_and(Owner::is_store) {
@@ -176,7 +176,7 @@ impl Store {
         self.owned(&self.version_dir(), Level::Version, false).map(|found| found.is_some())
     }
 
-    /// The names of all targets, in order.
+    /// Returns the names of all targets, in order.
     ///
     /// # Errors
     /// The directory could not be listed, or is not trusted.
@@ -184,7 +184,7 @@ impl Store {
         Ok(self.list_targets()?.0)
     }
 
-    /// Directories of other programs beside the targets, in order. The store never changes them.
+    /// Returns the directories of other programs beside the targets, in order. The store never changes them.
     ///
     /// # Errors
     /// As [`targets`](Self::targets).
@@ -192,8 +192,8 @@ impl Store {
         Ok(self.list_targets()?.1)
     }
 
-    /// The names of targets, and directories of other programs beside them. An unreadable directory counts as a target:
-    /// opening it returns the error.
+    /// Returns the names of targets, and the directories of other programs beside them. An unreadable directory counts
+    /// as a target: opening that target returns the error.
     fn list_targets(&self) -> Result<(Vec<String>, Vec<PathBuf>), StoreError> {
         let dir = self.version_dir();
         let Some(directory) = self.owned(&dir, Level::Version, false)? else { return Ok(Default::default()) };
@@ -216,23 +216,23 @@ impl Store {
         Ok((targets, foreign))
     }
 
-    /// The same store with [`Access::ReadOnly`].
+    /// Returns the same store with [`Access::ReadOnly`].
     pub fn reader(&self) -> Self {
         let config = StoreConfig { access: Access::ReadOnly, ..self.config.clone() };
         Self { config, fs: self.fs.clone().quiet(true), ..self.clone() }
     }
 
-    /// The limits of each target's directory, as of the opening of the store.
+    /// Returns the limits of each target's directory, as read when the store was opened.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// Settings of limits that do not count. Report each as a warning.
+    /// Returns the ignored settings of limits. Report each as a warning.
     pub fn limit_warnings(&self) -> &[LimitWarning] {
         &self.warnings
     }
 
-    /// The real path of the root directory.
+    /// Returns the real path of the root directory.
     pub fn root(&self) -> &Path {
         &self.config.root
     }
@@ -261,7 +261,7 @@ impl Store {
     /// missing or empty.
     ///
     /// # Errors
-    /// It belongs to another program.
+    /// The directory belongs to another program.
     pub(crate) fn owned(&self, path: &Path, level: Level, make: bool) -> Result<Option<Dir>, StoreError> {
         if make {
             let Some(directory) = self.directory(path, true)? else { return Ok(None) };
@@ -271,7 +271,8 @@ impl Store {
         Ok(found.filter(|(_, owner)| owner.is_store()).map(|(directory, _)| directory))
     }
 
-    /// Opens a directory and checks its owner and mode. If `make`, a missing one is created. `None` if it is missing.
+    /// Opens a directory and checks its owner and mode. If `make`, a missing directory is created. Returns `None` if it
+    /// is missing.
     pub(crate) fn directory(&self, path: &Path, make: bool) -> Result<Option<Dir>, StoreError> {
         directories::open(&self.fs, &self.trust, path, make)
     }

@@ -31,12 +31,12 @@ pub struct TargetStore {
     tracker: Arc<UsageTracker>,
 }
 
-/// The directory was not checked yet.
+/// The state of a directory that was not checked yet.
 const UNKNOWN: u8 = 0;
 const TRUSTED: u8 = 1;
 
 impl Store {
-    /// The part of the store for `target`.
+    /// Opens the part of the store for `target`.
     ///
     /// # Errors
     /// The name is not valid, or a directory cannot be created, is not trusted, or belongs to another program.
@@ -58,7 +58,7 @@ impl TargetStore {
             for name in ["locks", "tmp", "quarantine"] {
                 store.directory(&dir.join(name), true)?;
             }
-            // Created once, so that a put does not create them.
+            // The directories are created here, so that a put does not create them.
             let last = dir.join("entries/ff");
             fresh = store.fs().look(&last).is_err();
             if fresh {
@@ -71,13 +71,13 @@ impl TargetStore {
         let (tracker, known) = UsageTracker::open(store, &dir, fresh);
         let opened = Self { store: store.clone(), dir, exists, shards, tracker: Arc::new(tracker) };
         if matches!(known, Known::Totals(_)) {
-            // If the size is unknown, the first put counts the files, not the opening.
+            // If the size is unknown, the files are counted at the first put, not here.
             opened.evict_if_due(known);
         }
         Ok(opened)
     }
 
-    /// This target's directory.
+    /// Returns this target's directory.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -87,7 +87,7 @@ impl TargetStore {
         self.store.config().access.writes()
     }
 
-    /// The path of the entry for `key`.
+    /// Returns the path of the entry for `key`.
     pub fn path(&self, key: &Digest) -> PathBuf {
         let name = key.to_string();
         let mut path = String::with_capacity(96);
@@ -188,7 +188,7 @@ impl TargetStore {
         }
     }
 
-    /// The miss for an entry that cannot be read: untrusted if its directory is a link, otherwise an I/O error.
+    /// Returns the miss for an entry that cannot be read: untrusted if its directory is a link, otherwise an I/O error.
     fn unreadable(&self, key: &Digest, error: StoreError) -> Miss {
         if error.is_link()
             && let Err(link) = self.store.directory(&self.shard_dir(key.as_bytes()[0]), false)
@@ -198,7 +198,8 @@ impl TargetStore {
         Miss::Io(error)
     }
 
-    /// The keys of up to `limit` entries, in order. The entries are not checked: [`get`](Self::get) does that.
+    /// Returns the keys of up to `limit` entries, in order. The entries are not checked: [`get`](Self::get) checks
+    /// them.
     pub fn keys(&self, limit: usize) -> Vec<Digest> {
         let mut keys: Vec<Digest> =
             (0..=u8::MAX).flat_map(|first| self.keys_from(first)).take(limit).collect();
@@ -206,7 +207,7 @@ impl TargetStore {
         keys
     }
 
-    /// The keys whose first byte is `first`, in no order: for a caller that visits all entries and may stop.
+    /// Returns the keys whose first byte is `first`, in no order: for a caller that visits all entries and may stop.
     pub fn keys_from(&self, first: u8) -> Vec<Digest> {
         let dir = self.shard_dir(first);
         let directory = self.store.directory(&dir, false).ok().flatten();
@@ -243,7 +244,7 @@ impl TargetStore {
         }
         let path = self.path(key);
         let trouble = |source| StoreError::Io { action: "write", path: path.clone(), source };
-        // Write to the directory that was checked, even if its path names another one by then.
+        // The write uses the directory that was checked, even if its path names another one by then.
         let dir = self.shard_dir(key.as_bytes()[0]);
         let shard = self.store.directory(&dir, true)?;
         let shard = shard.ok_or_else(|| trouble(io::ErrorKind::NotFound.into()))?;
@@ -259,19 +260,19 @@ impl TargetStore {
         Ok(PutOutcome::Published)
     }
 
-    /// Marks `entry` as validated by the caller's rules `validation`. Nothing else of it changes: see
+    /// Marks `entry` as validated by the caller's rules `validation`. The rest of the entry is unchanged: see
     /// [`restamp_with`](Self::restamp_with).
     ///
     /// # Errors
-    /// As `restamp_with`.
+    /// The errors of [`restamp_with`](Self::restamp_with).
     pub fn restamp(&self, entry: &Entry, validation: u32) -> Result<(), StoreError> {
         self.restamp_with(entry, validation, &[])
     }
 
-    /// Marks `entry` as validated by the caller's rules `validation`, and adds the lazy members `renewed`, which replace
-    /// members of the same names. Nothing else of it changes. If another process holds the key's lock, or the entry was
-    /// replaced, nothing is done. An entry that is put without the lock at the same moment may be replaced by this one: both
-    /// are valid entries of one key.
+    /// Marks `entry` as validated by the caller's rules `validation`, and adds the lazy members `renewed`, which
+    /// replace members of the same names. The rest of the entry is unchanged. If another process holds the key's lock,
+    /// or the entry was replaced, the store is not changed. An entry that is put without the lock at the same moment
+    /// may be replaced by this one: both are valid entries of one key.
     ///
     /// # Errors
     /// As [`put`](Self::put), or the entry cannot be read. It stays as it was.
@@ -310,8 +311,8 @@ impl TargetStore {
         self.put_replacing(entry.key(), &stamped, Overwrite::Always).map(drop)
     }
 
-    /// Moves a damaged entry to `quarantine/`, and writes the reason beside it. False if the entry was removed or replaced: a
-    /// new entry was not checked, and stays.
+    /// Moves a damaged entry to `quarantine/`, and writes the reason beside it. Returns false if the entry was removed
+    /// or replaced: a new entry was not checked, and stays.
     ///
     /// # Errors
     /// The entry could not be moved. It stays, and is still a miss.
@@ -414,7 +415,7 @@ impl TargetStore {
         self.tracker.counters.add(Counter::RemoteErrors, 1);
     }
 
-    /// The statistics of this target, those of this process included.
+    /// Returns the statistics of this target, with those of this process.
     pub fn statistics(&self) -> Statistics {
         self.tracker.counters.all(self.store.fs())
     }
@@ -432,15 +433,16 @@ impl TargetStore {
         }
     }
 
-    /// An estimate of the size, if it is known. [`gc`](Self::gc) returns the exact size, even in a dry run.
+    /// Returns an estimate of the size, if it is known. [`gc`](Self::gc) returns the exact size, even in a dry run.
     pub fn estimate(&self) -> Option<SizeEstimate> {
         self.tracker.size.estimate(self.store.fs())
     }
 
-    /// Writes the statistics and the size to their files. The last of several clones does so when it is dropped.
+    /// Writes the statistics and the size to their files. The last of several clones also writes them when it is
+    /// dropped.
     ///
     /// # Errors
-    /// They could not be written. The counts are kept for the next time.
+    /// The files could not be written. The counts are kept for the next time.
     pub fn flush(&self) -> Result<(), StoreError> {
         self.tracker.flush().map_err(|source| StoreError::Io {
             action: "write statistics in",
@@ -472,8 +474,8 @@ impl TargetStore {
         Ok(self.own_dir("locks")?.path().join(key.to_string()))
     }
 
-    /// Opens a directory of this target to write to it. A deleted one is created again, since a long build may outlive it; one
-    /// that became a link is an error.
+    /// Opens a directory of this target to write to it. A deleted directory is created again, since a long build may
+    /// outlive it; a directory that became a link is an error.
     pub(crate) fn own_dir(&self, name: &str) -> Result<Dir, StoreError> {
         let path = self.dir.join(name);
         let missing =

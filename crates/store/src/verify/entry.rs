@@ -12,9 +12,9 @@ use crate::problem::ProblemKind;
 use crate::{Entry, Miss, StoreError, TargetStore};
 use opkeep_fs::{FileState, idle};
 
-/// The number of reads of a file that changes each time.
+/// The maximum number of reads of a file that changes each time.
 const LOOKS: usize = 5;
-/// A file that was changed more recently than this may be being written to.
+/// The time since a file's last change up to which another process may still write to it.
 const RECENT: Duration = Duration::from_secs(2);
 /// The pause between two reads: long enough for the clock of file times to tick.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -30,7 +30,7 @@ pub(crate) enum Checked {
     Problem {
         bytes: u64,
         kind: ProblemKind,
-        /// Kept open, so that no other file gets its inode number. None if it could not be read.
+        /// The file, kept open so that no other file gets its inode number. None if it could not be read.
         file: Option<File>,
     },
     /// A misplaced file that does not begin like an entry.
@@ -48,7 +48,7 @@ enum Look {
 }
 
 impl TargetStore {
-    /// Reads a file completely and checks it. None if it is missing.
+    /// Reads a file completely and checks it. Returns none if the file is missing.
     ///
     /// A problem counts only if two reads find it and the file did not change between them.
     pub(crate) fn check(&self, candidate: &EntryFile, check: &EntryCheck<'_>) -> Option<Checked> {
@@ -110,7 +110,7 @@ impl TargetStore {
 }
 
 impl EntryFile {
-    /// Its path.
+    /// Returns the path of the file.
     pub(crate) fn path(&self, target: &TargetStore) -> PathBuf {
         match &self.misplaced {
             Some(path) => path.clone(),
@@ -123,7 +123,7 @@ impl EntryFile {
     }
 }
 
-/// The problem of an entry whose eager members and checksum are intact.
+/// Returns the problem of an entry whose eager members and checksum are valid, if there is one.
 fn flaw_of(entry: &Entry, check: &EntryCheck<'_>) -> Option<ProblemKind> {
     let damage = entry.names().find_map(|name| entry.lazy_member(name).err());
     damage.map(ProblemKind::Damaged).or_else(|| check(entry).err().map(ProblemKind::InvalidContent))
@@ -145,7 +145,7 @@ fn is_cut_short(error: &StoreError) -> bool {
 
 #[cfg(test)]
 mod tests {
-    // What needs a store is in `tests/suite/verify.rs`.
+    // The tests that need a store are in `tests/suite/verify.rs`.
     use opkeep_digest::Digest;
 
     use super::*;

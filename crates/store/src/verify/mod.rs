@@ -1,4 +1,4 @@
-//! Verification of a target: read every entry completely, classify all other files, write nothing.
+//! The verification of a target: reads every entry completely, classifies all other files, and writes nothing.
 
 pub(crate) mod entry;
 
@@ -21,9 +21,10 @@ use entry::Checked;
 pub struct VerifyOptions<'a> {
     /// The number of threads that read entries.
     pub threads: NonZeroUsize,
-    /// Checks the content of an entry whose bytes are intact; an error is the problem. The store does not interpret content.
+    /// A check of the content of an entry whose bytes are valid; the error is the problem. The store does not interpret
+    /// content.
     pub check: &'a (dyn Fn(&Entry) -> Result<(), String> + Sync),
-    /// Called after each entry, in any of the threads.
+    /// A function that is called after each entry, in any of the threads.
     pub progress: &'a (dyn Fn(Progress) + Sync),
     /// Returns whether to cancel.
     pub cancelled: &'a (dyn Fn() -> bool + Sync),
@@ -33,14 +34,15 @@ pub struct VerifyOptions<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress {
-    /// Entries that were checked so far.
+    /// The number of entries that were checked so far.
     pub checked: u64,
-    /// All entries to check.
+    /// The number of all entries to check.
     pub total: u64,
 }
 
 impl Default for VerifyOptions<'_> {
-    /// One thread; any content is valid; progress is not reported; it is never cancelled.
+    /// Returns options with one thread, for which any content is valid, without reports of progress and without
+    /// cancellation.
     fn default() -> Self {
         Self { threads: NonZeroUsize::MIN, check: &|_| Ok(()), progress: &|_| (), cancelled: &|| false }
     }
@@ -86,9 +88,9 @@ impl fmt::Debug for VerifyOptions<'_> {
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct VerifyReport {
-    /// Entries that were checked.
+    /// The entries that were checked.
     pub checked: FileTotals,
-    /// The valid ones of them.
+    /// The valid entries among the checked ones.
     pub valid: FileTotals,
     /// The problems, by path.
     pub problems: Vec<StoreProblem>,
@@ -96,7 +98,7 @@ pub struct VerifyReport {
     pub other_files: Vec<OtherFile>,
     /// Missing directories. The next put that needs one creates it.
     pub missing: Vec<PathBuf>,
-    /// Whether it was cancelled before the last check.
+    /// Whether the verification was cancelled before the last check.
     pub cancelled: bool,
 }
 
@@ -122,10 +124,10 @@ impl TargetStore {
             ..VerifyReport::default()
         };
         let (all, cancelled) = self.check_each(&scan.entry_files, options, |candidate| {
-            // Only the size of a valid entry is kept: there may be very many.
+            // Only the size of a valid entry is kept, since there may be very many entries.
             Some(match self.check(candidate, options.check)? {
                 Checked::Valid { bytes } => Ok(bytes),
-                // The open file is not kept: there may be many of these, too.
+                // The open file is not kept, since there may be many problems, too.
                 Checked::Problem { bytes, kind, file: _ } => {
                     Err(Box::new((candidate, Checked::Problem { bytes, kind, file: None })))
                 }
@@ -143,7 +145,8 @@ impl TargetStore {
         report
     }
 
-    /// Calls `check` for each file, and reports progress. Returns the results in order, and whether it was cancelled.
+    /// Calls `check` for each file, and reports progress. Returns the results in order, and whether the check was
+    /// cancelled.
     pub(crate) fn check_each<'c, T: Send>(
         &self,
         entry_files: &'c [EntryFile],
