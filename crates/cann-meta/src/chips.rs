@@ -201,8 +201,8 @@ pub fn match_chip(target: &str, found: Option<Family>) -> ChipMatch {
 /// The reason why a kernel cannot be compared with the chip `name`, whose family is unknown.
 pub fn unjudged(name: &str) -> String {
     match is_chip(name) {
-        true => format!("for which chip it is cannot be judged: no object for `{name}` was ever seen"),
-        false => format!("for which chip it is cannot be judged: unknown chip `{name}`"),
+        true => format!("the kernel's chip cannot be judged: no object for `{name}` was ever seen"),
+        false => format!("the kernel's chip cannot be judged: unknown chip `{name}`"),
     }
 }
 

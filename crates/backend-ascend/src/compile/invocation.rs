@@ -1,4 +1,4 @@
-//! One compile: the same for both drivers but for who does it.
+//! One compile by either driver: in a process of its own, or in a worker.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -28,9 +28,9 @@ pub(crate) struct CompilerInput<'a> {
     pub(crate) op: &'a Op,
     /// The parameter file's content.
     pub(crate) parameters: Value,
-    /// The file of an operator that the compiler would not find by its type, and the function in it.
+    /// The operator's source file and function, if the compiler cannot find the operator by its type.
     pub(crate) file: Option<(PathBuf, String)>,
-    /// The directory that its package is imported from.
+    /// The directory from which the operator's package is imported.
     base: PathBuf,
     /// The attempt's own directory.
     dir: PathBuf,
@@ -39,8 +39,8 @@ pub(crate) struct CompilerInput<'a> {
 }
 
 impl<'a> CompilerInput<'a> {
-    /// For attempt number `attempt`, which has a directory of its own: what a killed attempt leaves in the directory
-    /// for debugging keeps the next one out.
+    /// The input of attempt number `attempt`. Each attempt has a directory of its own, since the files that a killed
+    /// attempt leaves in the debug directory make the next attempt fail.
     pub(crate) fn new(
         cx: &'a Context<'a>,
         request: &'a CompileRequest<'a>,
@@ -61,17 +61,17 @@ impl<'a> CompilerInput<'a> {
         Self { cx, request, op, parameters, file, base, dir, output, debug }
     }
 
-    /// The options, as the compiler calls them, less directories.
+    /// The options by the compiler's names, without the directories.
     fn options(&self, has_banks: bool) -> Result<Vec<(&'static str, Value)>, BackendError> {
         let spec = self.request.spec;
         let option = |name: &str| spec.options.get(name).map(String::as_str);
         let mut all = vec![
             ("soc_version", spec.target.as_str().into()),
-            // `all`, which is what it is if nothing is said, compiles twice.
+            // With the compiler's default, `all`, it compiles twice.
             ("deterministic", option("deterministic").unwrap_or("false").into()),
         ];
         let number = |name: &str| option(name).and_then(|text| text.parse::<u32>().ok());
-        // Level 4 is level 3 and a file that no compile reads.
+        // Level 4 differs from level 3 only by a file that no compile reads.
         all.extend(number("op_debug_level").map(|level| ("op_debug_level", level.min(3).into())));
         all.extend(number("aicore_num").map(|cores| ("aicore_num", cores.into())));
         for name in ["op_debug_config", "core_type"] {
@@ -84,7 +84,7 @@ impl<'a> CompilerInput<'a> {
                 return Err(BackendError::Option {
                     name: name.to_owned(),
                     value: value.to_owned(),
-                    expected: "nothing: this toolkit's `asc_opc` has no such option".to_owned(),
+                    expected: "no value: this toolkit's `asc_opc` does not have this option".to_owned(),
                 });
             }
             all.push((name, value.into()));
@@ -96,7 +96,7 @@ impl<'a> CompilerInput<'a> {
         self.request.work_dir.join("compile.log")
     }
 
-    /// The kernel, if it is there; else why not, by the compiler's own words.
+    /// The kernel. If it is missing, the error has the cause that the compiler logged.
     fn judge(
         &self,
         output: &str,
@@ -117,12 +117,12 @@ impl<'a> CompilerInput<'a> {
     }
 }
 
-/// Whether it is the toolkit itself that does not work, whatever is compiled.
+/// Whether the toolkit itself is broken, so that every compile fails.
 fn is_the_toolkits(text: &str) -> bool {
     text.contains("Descriptors cannot") || text.contains("No module named")
 }
 
-/// Whether another attempt may go well: a lock that a killed compile left behind.
+/// Whether another attempt may succeed, since a killed compile left a lock.
 fn is_transient(output: &str) -> bool {
     output.contains("Another process is using this dir")
 }
@@ -140,11 +140,11 @@ fn shown(output: &str) -> String {
 /// The result of one attempt.
 pub(crate) struct Made {
     pub(crate) artifact: Result<Artifact, BackendError>,
-    /// Whether another attempt may go well.
+    /// Whether another attempt may succeed.
     pub(crate) is_transient: bool,
-    /// Paths that it read and that its key does not cover.
+    /// Paths that the attempt read and the job's key does not cover.
     pub(crate) beyond: Vec<PathBuf>,
-    /// Whether it read files that it made outside its work directory, which a domain denies.
+    /// Whether the attempt read files that it wrote outside its work directory: a domain denies such reads.
     pub(crate) needs_own: bool,
     /// The command.
     pub(crate) command: String,
@@ -156,7 +156,7 @@ impl Made {
     }
 }
 
-/// Driver A: one process a compile.
+/// Driver A: one process per compile.
 pub(crate) struct Process<'a> {
     /// `opc` or `asc_opc`.
     pub(crate) program: &'a Path,
@@ -191,7 +191,7 @@ impl Process<'_> {
             args.push(option(name, OsStr::new(&text)));
         }
         let log = input.log();
-        // Another attempt must find nothing of this one.
+        // The domain contains no other attempt's directory, so that no attempt reads the files of another.
         let sandbox = self.setup.sandbox(self.extra, &input.dir)?;
         let environment = with_temporary(self.environment, &input.dir);
         let run = ProcessBuilder {
@@ -261,7 +261,7 @@ pub(crate) fn by_worker(
     let whom = WorkerOptions {
         extra,
         watched: input.file.is_some().then_some(input.base.as_path()),
-        // A worker reads a bank once.
+        // A worker reads a knowledge bank once and does not notice later changes.
         is_last: knowledge_bank::OPTIONS.iter().any(|option| request.spec.options.contains_key(*option)),
         left_at: Some(&input.dir),
     };
@@ -293,7 +293,7 @@ fn judged(
         },
         _ => BackendError::Compile {
             command: command(),
-            status: "it says that the compile failed".to_owned(),
+            status: "the compiler reported a failure".to_owned(),
             log_tail: shown(&output),
             log: keep_log(&input.log(), &output),
         },

@@ -11,8 +11,8 @@ use crate::NAME;
 
 /// The description of a job, as `--input_param` takes it.
 ///
-/// Every attribute that the operator information knows is written: where none is given at all, the compiler hands the
-/// kernel's name over in the first one's place (8.1, `opc_tool/op_info_parser.py`).
+/// Every attribute of the operator information is written: if the file has no attribute, the compiler passes the
+/// kernel's name as the first one (8.1, `opc_tool/op_info_parser.py`).
 pub(crate) fn parameters(
     job: &Job,
     name: &str,
@@ -30,7 +30,7 @@ pub(crate) fn parameters(
         |at: usize, arg: &Arg<_>| argument(arg, |input: &opkeep_descriptor::Input| &input.tensor, at, inputs);
     let output = |at: usize, arg: &Arg<_>| argument(arg, |tensor: &Tensor| tensor, at, outputs);
     let mut given: Vec<Value> = op.inputs.iter().enumerate().map(|(at, arg)| input(at, arg)).collect();
-    // Arguments go by their places: those that are left out at the end would be taken by outputs.
+    // Arguments are positional: without these nulls, outputs would take the places of inputs omitted at the end.
     given.resize(given.len().max(inputs.len()), Value::Null);
     entry.insert("inputs".to_owned(), given.into());
     entry.insert(
@@ -39,7 +39,7 @@ pub(crate) fn parameters(
     );
     entry.insert("attrs".to_owned(), Value::Array(attributes(op, info)?));
     let mut top = json!({"op_type": op.op_type, "op_list": [entry]});
-    // As frameworks have it: the check of the overflow status is for training on chips of the first generation.
+    // The default of frameworks: the overflow status is checked only for training on first-generation chips.
     top["status_check"] = options.get("status_check").map_or("false", String::as_str).into();
     let fusion = |name: &str| Some((name.to_owned(), Value::from(options.get(name)?.as_str())));
     let soc: Map<String, Value> = ["l1Fusion", "l2Fusion"].into_iter().filter_map(fusion).collect();
@@ -49,14 +49,14 @@ pub(crate) fn parameters(
     Ok(top)
 }
 
-/// The arguments of an operator's function as Python has them: its inputs and outputs, then its attributes.
+/// The positional arguments of an operator's Python function: inputs and outputs, then attributes.
 pub(crate) fn call(op: &Op, info: Option<&OpInfo>) -> Result<(Vec<Value>, Vec<Value>), Unsupported> {
     let (inputs, outputs) =
         info.map_or((&[][..], &[][..]), |info| (info.inputs.as_slice(), info.outputs.as_slice()));
     let given = op.inputs.iter().enumerate();
     let mut ports: Vec<Value> =
         given.map(|(at, arg)| argument(arg, |input| &input.tensor, at, inputs)).collect();
-    // Optional ones at the end may be left out.
+    // The job may omit optional inputs at the end.
     ports.resize(ports.len().max(inputs.len()), Value::Null);
     let made = op.outputs.iter().enumerate();
     ports.extend(made.map(|(at, arg)| argument(arg, |tensor: &Tensor| tensor, at, outputs)));
@@ -65,7 +65,7 @@ pub(crate) fn call(op: &Op, info: Option<&OpInfo>) -> Result<(Vec<Value>, Vec<Va
     Ok((ports, attrs))
 }
 
-/// A range without end is none in Python.
+/// Replaces -1, the open end of a range, by null: Python expects `None`.
 fn open_ranges(port: &mut Value) {
     if let Value::Array(group) = port {
         return group.iter_mut().for_each(open_ranges);
@@ -115,7 +115,7 @@ fn description(tensor: &Tensor, port: Option<&str>, index: usize) -> Value {
     described
 }
 
-/// Fusion and slicing, where anything is said of them.
+/// Adds the fusion and slicing fields that are set.
 fn slices(slice: &SliceFields, described: &mut Value) {
     let (numbers, lists) = slice.stated();
     for (name, number) in numbers {
@@ -126,8 +126,8 @@ fn slices(slice: &SliceFields, described: &mut Value) {
     }
 }
 
-/// All attributes, in the order in which the function takes them; those that the operator information does not know
-/// stand behind, where there is none at all in the job's own order.
+/// All attributes: first those of the operator information, in the order of the function's parameters, then the
+/// others, in the job's order.
 fn attributes(op: &Op, info: Option<&OpInfo>) -> Result<Vec<Value>, Unsupported> {
     let given = |attr: &&Attr| attr.valid != Some(false) && attr.value != AttrValue::Null;
     let mut given: Vec<&Attr> = op.attrs.iter().flatten().filter(given).collect();
@@ -151,17 +151,17 @@ fn attributes(op: &Op, info: Option<&OpInfo>) -> Result<Vec<Value>, Unsupported>
 fn default(op: &Op, known: &AttrInfo) -> Result<Value, Unsupported> {
     let refuse = |problem: String| Unsupported::Other { backend: NAME, op_type: op.op_type.clone(), problem };
     let Some(text) = known.default.as_deref().filter(|_| !known.is_required) else {
-        return Err(refuse(format!("attribute `{}` must be given, and is not", known.name)));
+        return Err(refuse(format!("required attribute `{}` is missing", known.name)));
     };
     known.default_value().as_ref().map(plain).ok_or_else(|| {
         refuse(format!(
-            "the operator information gives attribute `{}` the default `{text}`, which is no {}",
+            "the operator information gives attribute `{}` the default `{text}`, which is not of type {}",
             known.name, known.kind
         ))
     })
 }
 
-/// The type in `opc`'s words, from the operator information's: `listInt` is `list_int`.
+/// `opc`'s name for a type of the operator information: `listInt` becomes `list_int`.
 fn dtype(kind: &str) -> String {
     let mut word = String::new();
     for letter in kind.chars() {
@@ -176,7 +176,7 @@ fn dtype(kind: &str) -> String {
     }
 }
 
-/// The same of an attribute that the operator information does not know, by its value.
+/// `opc`'s name for the type of an attribute that is not in the operator information, from the attribute's value.
 fn dtype_of(attr: &Attr) -> String {
     fn of(value: &AttrValue) -> &'static str {
         match value {
@@ -189,13 +189,13 @@ fn dtype_of(attr: &Attr) -> String {
     let AttrValue::List(items) = &attr.value else { return of(&attr.value).to_owned() };
     match items.first() {
         Some(AttrValue::List(inner)) => format!("list_list_{}", inner.first().map_or("int", of)),
-        // An empty list is of the type that it is said to be.
+        // The type of an empty list's items is known only from the job.
         None if attr.dtype.to_ascii_lowercase().contains("float") => "list_float".to_owned(),
         first => format!("list_{}", first.map_or("int", of)),
     }
 }
 
-/// The value as JSON has it.
+/// The value as JSON.
 fn plain(value: &AttrValue) -> Value {
     match value {
         AttrValue::Null => Value::Null,
@@ -281,7 +281,7 @@ mod tests {
         assert_eq!(entry["inputs"][0]["const_value"], json!([7, 8]));
         assert_eq!(entry["inputs"][0]["L1_fusion_type"], json!(1));
         assert_eq!(entry["inputs"][0]["valid_shape"], json!([2, 2]));
-        assert_eq!(entry["inputs"][0].get("addr_type"), None, "of it nothing is said");
+        assert_eq!(entry["inputs"][0].get("addr_type"), None, "unset fields are not written");
         assert!(entry["inputs"][1].is_null() && entry["inputs"][2].is_null());
         assert_eq!(entry["inputs"][3][1]["shape"], json!([4]));
         assert_eq!(entry["inputs"].as_array().unwrap().len(), 4);
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn every_known_attribute_is_there_in_the_functions_order() {
+    fn every_known_attribute_is_written_in_the_functions_order() {
         let info = OpInfo {
             attrs: vec![
                 attr("axes", "listInt", Some("[-1]")),
@@ -335,9 +335,9 @@ mod tests {
     }
 
     #[test]
-    fn a_needed_attribute_that_is_not_given_is_told() {
+    fn a_missing_required_attribute_is_an_error() {
         let info = OpInfo { attrs: vec![attr("axis", "int", None)], ..OpInfo::default() };
         let refused = parameters(&job("X", Vec::new(), Vec::new()), "x_1", Some(&info), &BTreeMap::new());
-        assert!(refused.unwrap_err().to_string().contains("attribute `axis` must be given"));
+        assert!(refused.unwrap_err().to_string().contains("required attribute `axis` is missing"));
     }
 }

@@ -1,4 +1,4 @@
-//! Which conversions the toolkit has, and how to get from one storage of a tensor to another.
+//! The toolkit's conversions, and the cheapest path from one storage of a tensor to another.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -14,20 +14,20 @@ pub(crate) const TRANS_DATA: &str = "TransData";
 /// The types and formats that a toolkit's `Cast` and `TransData` take.
 #[derive(Debug)]
 pub(crate) struct Conversions {
-    /// From one element type to another.
+    /// Pairs of element types, from and to, of `Cast`.
     casts: BTreeSet<(String, String)>,
-    /// Of an element type, from one format to another.
+    /// Element type, format before and format after, of `TransData`.
     moves: BTreeSet<(String, String, String)>,
 }
 
-/// A step on the way from one storage to another.
+/// A step on the path from one storage to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Another name of the same format: no kernel.
+    /// Changes the name of the format only, without a kernel.
     Label(Storage),
-    /// Another element type.
+    /// Changes the element type.
     Cast(Storage),
-    /// Another format.
+    /// Changes the format.
     Move(Storage),
 }
 
@@ -39,7 +39,7 @@ impl Step {
     }
 }
 
-/// How many steps take a kernel.
+/// The number of steps that need a kernel.
 pub(crate) fn kernels(path: &[Step]) -> usize {
     path.iter().filter(|step| !matches!(step, Step::Label(_))).count()
 }
@@ -59,7 +59,7 @@ impl Conversions {
         Self { casts: casts.collect(), moves: moves.collect() }
     }
 
-    /// The way with the fewest kernels from `from` to `to`, two storages of `tensor`; empty if they are the same.
+    /// The path with the fewest kernels from `from` to `to`, two storages of `tensor`; empty if they are the same.
     pub(crate) fn path(&self, tensor: &Tensor, from: &Storage, to: &Storage) -> Option<Vec<Step>> {
         let mut waiting = VecDeque::from([(from.clone(), Vec::new())]);
         let mut seen = BTreeSet::new();
@@ -72,7 +72,7 @@ impl Conversions {
             }
             for step in self.steps(tensor, &here, to) {
                 let next = (step.to().clone(), [path.as_slice(), std::slice::from_ref(&step)].concat());
-                // Steps that take no kernel are tried first.
+                // A step without a kernel is tried first.
                 match step {
                     Step::Label(_) => waiting.push_front(next),
                     _ => waiting.push_back(next),
@@ -99,11 +99,11 @@ impl Conversions {
                 steps.push(Step::Move(next));
             }
         }
-        // Blocks of another size are another format.
+        // A cast cannot change the size of blocks.
         let keeps_blocks = !is_blocked(&here.format) || block(&here.dtype) == block(&to.dtype);
         if keeps_blocks && self.casts.contains(&(here.dtype.clone(), to.dtype.clone())) {
             let cast = Step::Cast(Storage { dtype: to.dtype.clone(), ..here.clone() });
-            // As few bytes as possible are moved.
+            // A narrowing cast is tried first and a widening cast last, so that `TransData` moves fewer bytes.
             let narrows = dtype_bytes(&to.dtype) < dtype_bytes(&here.dtype);
             steps.insert(if narrows { 0 } else { steps.len() }, cast);
         }
@@ -128,7 +128,7 @@ mod tests {
         Conversions { casts: casts.collect(), moves: moves.collect() }
     }
 
-    /// The way, as `format dtype` of each step.
+    /// The path, as `format dtype` of each step.
     fn way(dims: &[i64], from: (&str, &str), to: (&str, &str)) -> Option<Vec<String>> {
         let mut tensor = Tensor::new("float32", dims);
         tensor.ori_format = Some("NCHW".into());
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shortest_way_is_taken_and_goes_by_what_there_is() {
+    fn the_path_has_the_fewest_kernels_and_uses_known_conversions_only() {
         let (dims, plain) = ([1, 32, 8, 8], ("float32", "NCHW"));
         let blocked = ("float32", "NC1HWC0");
         assert_eq!(way(&dims, plain, plain).unwrap(), [""; 0]);
@@ -147,11 +147,11 @@ mod tests {
         assert_eq!(way(&dims, blocked, ("float32", "ND")).unwrap(), ["NCHW float32", "ND float32"]);
         assert_eq!(way(&dims, blocked, ("float16", "NC1HWC0")).unwrap(), ["NC1HWC0 float16"]);
         assert_eq!(way(&dims, blocked, ("float32", "FRACTAL_Z")).unwrap().len(), 2);
-        // A narrow type is cast to first, and from last.
+        // A cast to a narrower type is the first step, a cast to a wider type the last.
         let halves = ("float16", "NC1HWC0");
         assert_eq!(way(&dims, plain, halves).unwrap(), ["NCHW float16", "NC1HWC0 float16"]);
         assert_eq!(way(&dims, halves, plain).unwrap(), ["NCHW float16", "NCHW float32"]);
-        // Nothing moves bytes, and their blocks are others: so they are cast where there are no blocks, if at all.
+        // No `TransData` takes int8, and blocks of int8 have another size: the only cast is in a format without blocks.
         assert_eq!(
             way(&dims, ("float16", "NC1HWC0"), ("int8", "NCHW")).unwrap(),
             ["NCHW float16", "NCHW int8"]

@@ -2,17 +2,18 @@
 //!
 //! - **Probe** ([`toolkit_probe`], `py/probe.py`). The toolkit is imported, and `opc` and the compilers are asked for
 //!   their options and versions, while they are observed.
-//! - **Record** ([`record`]). What that read is in the toolchain's fingerprint, by content and never by place: the
-//!   interpreter, modules that importing the toolkit reads, files that are read and libraries and programs that are
-//!   loaded and run meanwhile, and what the user declares.
-//! - **Guards** ([`guards`]). The toolkit is then imported in the domain of the record. Landlock is used only if the
-//!   same modules result.
-//! - **Domain** ([`domain`]: each path with its reason; [`reach`]: the same as rules of Landlock, and as an answer for
-//!   each path that was observed). `Extra` is what one job adds: sources by its import closure, modules that it names,
-//!   knowledge banks, and nothing that its key does not contain.
+//! - **Record** ([`record`]). The toolchain's fingerprint contains everything that the probe read, by content and never
+//!   by path: the interpreter, the imported modules, the other files that were read, and the libraries and programs that
+//!   were loaded or run. It also contains the files that the user declares.
+//! - **Guards** ([`guards`]). The toolkit is then imported in the domain of the record. Landlock is used only if this
+//!   import reads the same modules.
+//! - **Domain** ([`domain`]: each path with its reason; [`reach`]: the same paths as Landlock rules, and the check of
+//!   each observed path). `Extra` has what one job adds: the sources of its import closure, the modules that it names,
+//!   and knowledge banks. It has nothing that the job's key does not contain.
 //!
-//! Landlock and observation are used together, other than for the CPU: a compile takes seconds, so that a few
-//! microseconds for each call that names a file do not matter, and what Landlock denies without a message gets named.
+//! Landlock and observation are used together, unlike in the CPU backend: a compile takes seconds, so a few
+//! microseconds for each call that names a file do not matter, and the observer names the paths that Landlock denies
+//! silently.
 
 pub(crate) mod domain;
 pub(crate) mod guards;

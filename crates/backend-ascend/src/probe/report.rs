@@ -1,4 +1,4 @@
-//! The report of one run of the probe, and its completion by what was observed meanwhile.
+//! The report of one run of the probe, completed by the observer's reads.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ pub(crate) struct Report {
     pub(crate) names: BTreeMap<String, Option<Reads>>,
     pub(crate) programs: Programs,
     pub(crate) configs: Configs,
-    /// Names that importing the toolkit does not take, and that were not asked about yet.
+    /// Names of modules that the toolkit does not import and that are not probed yet.
     #[serde(default)]
     pub(crate) pending: Vec<String>,
     /// Why the toolkit cannot be imported.
@@ -34,7 +34,7 @@ pub(crate) struct Report {
 pub(crate) struct Reads {
     /// Modules by their names, with their files.
     pub(crate) modules: Vec<(String, PathBuf)>,
-    /// Which names were looked for in which directories: see [`Listing`](crate::probe::listing::Listing).
+    /// The names that were looked up in each directory: see [`Listing`](crate::probe::listing::Listing).
     pub(crate) looked: BTreeMap<PathBuf, BTreeSet<String>>,
     /// Files whose code is run.
     pub(crate) libraries: Vec<PathBuf>,
@@ -64,8 +64,8 @@ impl Report {
         compilers.map(|(_, path)| path.clone()).collect()
     }
 
-    /// Adds what was observed of the probe and the programs that it ran, below what is not `own`: Python itself does not
-    /// report what libraries and programs read.
+    /// Adds the observed reads of the probe and of the programs that it ran, except those below `own`: Python itself
+    /// does not report the reads of libraries and programs.
     pub(crate) fn add(&mut self, seen: &Observation, own: &Directories) {
         let Self { base, programs, configs, executable, .. } = self;
         let known: BTreeSet<&PathBuf> = base
@@ -87,7 +87,8 @@ impl Report {
             let name = format!("={}", name.to_string_lossy());
             base.looked.entry(parent.to_owned()).or_default().insert(name);
         }
-        // Where modules are looked for it is known which names matter. Names of single files (`=`) say nothing of a list.
+        // In a directory in which modules are looked up, the relevant names are known. The name of a single file (`=`)
+        // does not mean that.
         let is_listed = |looked: &BTreeMap<PathBuf, BTreeSet<String>>, path: &Path| {
             looked.get(path).is_some_and(|names| names.iter().any(|name| !name.starts_with('=')))
         };

@@ -1,19 +1,19 @@
-//! Messages of a worker: JSON behind four bytes of length.
+//! Messages to and from a worker: JSON after its length as four bytes, big-endian.
 
 use std::io::{self, Read};
 
 use serde_json::Value;
 
-/// The longest message that is read. Genuine ones have some kilobytes.
+/// The maximum length of a message in bytes. Usual messages have a few kilobytes.
 const LONGEST: u32 = 64 << 20;
 
-/// One message as it goes over the pipe.
+/// The bytes of one message.
 pub(crate) fn of(message: &Value) -> io::Result<Vec<u8>> {
     let bytes = message.to_string().into_bytes();
     let length = u32::try_from(bytes.len()).ok().filter(|length| *length <= LONGEST);
     let too_long = || {
         let length = bytes.len();
-        io::Error::other(format!("the request has {length} bytes, at most {LONGEST} are sent"))
+        io::Error::other(format!("the request has {length} bytes: at most {LONGEST} are sent"))
     };
     let length = length.ok_or_else(too_long)?;
     Ok([&length.to_be_bytes()[..], &bytes].concat())
@@ -29,7 +29,7 @@ pub(crate) fn read(from: &mut impl Read) -> io::Result<Option<Value>> {
         _ => return Err(io::ErrorKind::UnexpectedEof.into()),
     };
     if length > LONGEST {
-        return Err(io::Error::other(format!("a message of {length} bytes, at most {LONGEST} are read")));
+        return Err(io::Error::other(format!("a message of {length} bytes: at most {LONGEST} are read")));
     }
     let mut bytes = Vec::new();
     from.take(length.into()).read_to_end(&mut bytes)?;
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_come_back_and_cut_ones_do_not() {
+    fn messages_are_read_back_and_truncated_ones_are_errors() {
         let messages = [json!({"a": [1, 2]}), json!("\u{e9}\n"), json!(null)];
         let wire: Vec<u8> = messages.iter().flat_map(|message| of(message).unwrap()).collect();
         let mut from = &wire[..];

@@ -1,4 +1,4 @@
-//! Asking operators which element types and formats they take, by a worker.
+//! Queries to operators, sent through a worker, about the element types and formats that they take.
 
 use std::collections::HashMap;
 use std::io;
@@ -21,14 +21,14 @@ use crate::probe::record::Record;
 use crate::worker::op_query_cache::OpQueryCache;
 use crate::worker::pool::{Asked, Pool, WorkerError, WorkerOptions};
 
-/// How long an operator may think: longer than the toolkit takes to be imported.
+/// The timeout of one query: longer than importing the toolkit takes.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Asks by `pool` what is not known from before.
+/// Queries operators through `pool`, and caches their answers.
 pub(crate) struct OpQuery<'a> {
-    /// Prepares a question to the operator of a job.
+    /// Prepares a query to the operator of a job.
     pub(crate) ready: &'a dyn Fn(&Job) -> Result<Ready, BackendError>,
-    /// Whether the toolkit takes something else than a record says.
+    /// Whether importing the toolkit now reads other files than a record states.
     pub(crate) has_moved: &'a dyn Fn(&Arc<Record>) -> Result<bool, BackendError>,
     /// The record of importing the toolkit, made only if an operator is asked.
     pub(crate) record: &'a dyn Fn() -> Result<Arc<Record>, BackendError>,
@@ -43,7 +43,7 @@ pub(crate) struct OpQuery<'a> {
     pub(crate) files: OnceDigests,
 }
 
-/// Digests of files, each read once: what is asked here is asked once in a process.
+/// Digests of files. Each file is read only once, since no query is repeated in a process.
 #[derive(Default)]
 pub(crate) struct OnceDigests(Mutex<HashMap<PathBuf, Digest>>);
 
@@ -87,7 +87,7 @@ impl OpQuery<'_> {
         let mut hasher = Hasher::new("question to an operator");
         hasher.bytes(message.to_string().as_bytes());
         hasher.digest(&sources.digest());
-        // The operator sees the chip by its file.
+        // The operator reads the properties of the chip from the platform file.
         hasher.digest(&self.toolkit.platforms.digest(self.soc, files).map_err(toolkit_error)?);
         let mut python = Fingerprint::new();
         (self.record)()?.fingerprint(&mut python);
@@ -98,7 +98,7 @@ impl OpQuery<'_> {
         Ok(hasher.finish())
     }
 
-    /// The question, as a worker takes it.
+    /// The query, as a message to a worker.
     fn message(&self, op: &Op, implementation: &Implementation) -> Result<Value, BackendError> {
         let info = self.ops.get(&op.op_type);
         let (ports, attrs) = parameters::call(op, info)?;
@@ -136,7 +136,7 @@ impl OpQuery<'_> {
         if answer.content["done"] == true {
             return Ok(answer.content["answer"].as_str().map(str::to_owned));
         }
-        let problem = answer.content["problem"].as_str().unwrap_or("it says nothing");
+        let problem = answer.content["problem"].as_str().unwrap_or("the operator gives no reason");
         Err(BackendError::Compile {
             command: command(),
             status: problem.to_owned(),

@@ -9,7 +9,7 @@ use crate::codegen::code::{Args, Code, argument, c_type, constants, invalid, ref
 use crate::codegen::elementwise::Elements;
 use crate::codegen::loops::Rows;
 
-/// `GatherV2`. An index that names no item gives zeros: what it would read may be anybody's.
+/// `GatherV2`. An index out of range gives zeros: the kernel must not read memory outside the tensor.
 pub(crate) fn gather(call: &Call<'_>, args: &Args) -> Result<Code, BackendError> {
     let gather = Gather::of(call).map_err(invalid)?;
     let (x, indices) = (call.tensor(0).map_err(invalid)?, call.tensor(1).map_err(invalid)?);
@@ -19,8 +19,8 @@ pub(crate) fn gather(call: &Call<'_>, args: &Args) -> Result<Code, BackendError>
         return Ok(Elements { result: item, output, operands: Vec::new(), value: "0".to_owned() }.code());
     }
     let rows = Rows::new(gather.outer * gather.indices, gather.inner);
-    let number =
-        c_type(&indices.dtype).ok_or_else(|| refused(call, format!("its indices are {}", indices.dtype)))?;
+    let number = c_type(&indices.dtype)
+        .ok_or_else(|| refused(call, format!("there is no code for indices of type {}", indices.dtype)))?;
     let (from, by) = (argument(call, args, 0)?, argument(call, args, 1)?);
     let (at, block) = match gather.outer {
         1 => ("row".to_owned(), String::new()),

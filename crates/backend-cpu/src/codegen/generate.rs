@@ -1,7 +1,7 @@
 //! From a job to C.
 //!
-//! Each rule of the operator table has a generator; it gives the statements of the kernel's function and what stands
-//! before it. Here jobs are checked, handed to their generator, and wrapped into a file.
+//! Each rule of the operator table has a generator, which returns the statements of the kernel's function and the code
+//! before the function. This module checks a job, calls its generator, and renders the file.
 
 use std::fmt::Write as _;
 
@@ -31,7 +31,7 @@ use crate::codegen::types;
 pub struct Generated {
     /// The text of the file.
     pub text: String,
-    /// How many blocks a launch has.
+    /// The number of blocks of a launch.
     pub blocks: u32,
 }
 
@@ -52,17 +52,17 @@ pub fn generate(
     let args = Args::of(job, op)?;
     let outputs: Vec<&Tensor> = op.outputs.iter().flat_map(Arg::iter).collect();
     let code = match outputs.iter().all(|output| output.shape.contains(&0)) {
-        // Launched all the same, so there is a block.
+        // A kernel without output elements is launched, too, and a launch has at least one block.
         true => Code { blocks: 1, ..Code::default() },
         false => dispatch(&call, &args, overrides(&op.op_type))?,
     };
     let blocks =
         u32::try_from(code.blocks).ok().filter(|blocks| (1..=MAX_BLOCKS).contains(&(*blocks).into()));
-    let blocks = blocks.ok_or_else(|| refused(&call, format!("{} blocks are no launch", code.blocks)))?;
+    let blocks = blocks.ok_or_else(|| refused(&call, format!("invalid launch: {} blocks", code.blocks)))?;
     Ok(Generated { text: render(symbol, &call, &outputs, &code), blocks })
 }
 
-/// Code by the operator's rule.
+/// Generates the code by the operator's rule.
 fn dispatch(call: &Call<'_>, args: &Args, instead: Option<String>) -> Result<Code, BackendError> {
     match call.spec().rule {
         Rule::Elementwise | Rule::Predicate => elementwise::elementwise(call, args, instead),
@@ -90,7 +90,7 @@ fn dispatch(call: &Call<'_>, args: &Args, instead: Option<String>) -> Result<Cod
     }
 }
 
-/// The call that `op` is, if there can be code for it; else the most telling reason.
+/// The call of `op`, if there can be code for it. The error is the most specific one.
 fn checked(op: &Op) -> Result<Call<'_>, BackendError> {
     let op_type = || op.op_type.clone();
     let spec = OpSpec::of(op).map_err(|_| Unsupported::Op { backend: "cpu", op_type: op_type() })?;
@@ -107,7 +107,7 @@ fn checked(op: &Op) -> Result<Call<'_>, BackendError> {
     Ok(call)
 }
 
-/// The file: what the kernel is, what its function needs, and the function.
+/// The file: a comment about the kernel, the code before its function, and the function.
 fn render(symbol: &str, call: &Call<'_>, outputs: &[&Tensor], code: &Code) -> String {
     let Code { before, body, .. } = code;
     let mut c = header(call, outputs);
@@ -136,7 +136,7 @@ fn header(call: &Call<'_>, outputs: &[&Tensor]) -> String {
     format!("/* {op_type}: {inputs} -> {made}, {dtype}. Made by opkeep, launch ABI {LAUNCH_ABI}. */\n\n")
 }
 
-/// The first few of a list, for people.
+/// The first items of a list, as text for a comment.
 fn listed(items: impl Iterator<Item = String>) -> String {
     const SHOWN: usize = 8;
     let mut items = items.peekable();

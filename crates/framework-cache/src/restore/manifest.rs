@@ -1,4 +1,4 @@
-//! The manifest as it was before a build that is undone.
+//! Restoring the manifest's lines that a build replaced.
 
 use std::ffi::OsStr;
 
@@ -14,7 +14,7 @@ use opkeep_kernel_meta::{KernelFileKind, ViewError};
 /// The text of the cache's manifest; empty if there is none.
 ///
 /// # Errors
-/// It cannot be read: a manifest without its lines would make the other kernels foreign.
+/// The manifest cannot be read. It is not treated as empty, which would make the kernels that it lists foreign.
 pub(super) fn read_manifest(dir: &Dir) -> Result<Vec<u8>, RepairError> {
     let mut bytes = Vec::new();
     match dir.read(manifest::NAME, MAX_READ, &mut bytes).complete() {
@@ -23,8 +23,8 @@ pub(super) fn read_manifest(dir: &Dir) -> Result<Vec<u8>, RepairError> {
     }
 }
 
-/// Restores the manifest's lines of the kernels of `entries` whose files are restored. Called after the files: until then,
-/// the manifest shows which files are ours.
+/// Restores the manifest's lines of the kernels of `entries` whose files are restored. The files are restored first:
+/// until then, the manifest shows which files opkeep wrote.
 pub(super) fn restore_lines<'e>(
     dir: &Dir,
     found: &Manifest<'e>,
@@ -34,7 +34,7 @@ pub(super) fn restore_lines<'e>(
     for entry in entries {
         let Role::Replaced { listed, .. } = &entry.role else { continue };
         let Some((part, stem)) = kernel_of(entry) else { continue };
-        // A later build may know the restored file already.
+        // A later build may have listed the restored file already.
         let is_listed =
             |digest| found.kernels.get(stem).is_some_and(|it: &Record<'_>| it.file(part).digest == digest);
         let is_back = dir.file_state(&entry.file).is_some_and(|found| entry.is(&found));

@@ -18,7 +18,7 @@ use opkeep_kernel_meta::displace::{Displaced, digest_of, displace, displaced, fi
 use opkeep_kernel_meta::manifest::Manifest;
 use opkeep_kernel_meta::rename_new;
 
-/// A run that is being undone.
+/// The state of restoring one quarantine run.
 pub(super) struct Restorer<'a> {
     pub(super) locked_cache: &'a LockedCache,
     pub(super) run: &'a Dir,
@@ -27,7 +27,7 @@ pub(super) struct Restorer<'a> {
     pub(super) manifest: &'a Manifest<'a>,
     /// The paths of all files in the journal.
     pub(super) known: HashSet<String>,
-    /// In a dry run, displaced files that the undo would restore first: their names now, by the names that they had.
+    /// In a dry run, the displaced files that would be restored first: their current names by their original names.
     pub(super) returning: HashMap<String, String>,
     pub(super) number: u64,
     pub(super) report: RestoreReport,
@@ -40,7 +40,7 @@ enum Where {
     InPlace,
     /// Neither in quarantine nor in its place, where another file is.
     Other,
-    /// It cannot be restored, and why.
+    /// The file cannot be restored, with the reason.
     Stuck(String),
 }
 
@@ -58,12 +58,12 @@ pub(super) fn settle_known(
     });
 }
 
-/// What [`settle_known`] would do with those of the `known` files that are displaced.
+/// The result that a dry run predicts for [`settle_known`].
 #[derive(Default)]
 pub(super) struct Settled {
-    /// Files that it would restore: their names now, by the names that they had.
+    /// The files that would be restored: their current names by their original names.
     pub(super) returning: HashMap<String, String>,
-    /// The names now of those that would stay displaced.
+    /// The current names of the files that would stay displaced.
     pub(super) staying: Vec<String>,
 }
 
@@ -95,7 +95,7 @@ pub(super) fn would_settle(
     settled
 }
 
-/// Whether a displaced file, by its names now and before, is one that we wrote.
+/// Whether opkeep wrote a displaced file; `old` is its current name, `name` its original name.
 fn is_ours(
     locked_cache: &LockedCache,
     manifest: &Manifest<'_>,
@@ -107,8 +107,8 @@ fn is_ours(
     manifest.is_ours(name, digest) || entries.iter().any(is_filled)
 }
 
-/// Those of the `known` files that are displaced, by their names now and before. Without locks, a call in progress could be
-/// taken for a killed one.
+/// The displaced files among the `known` ones: their current and their original names. Empty if there are no locks:
+/// a call in progress could be mistaken for a killed one.
 pub(super) fn left_displaced(locked_cache: &LockedCache, known: &HashSet<String>) -> Vec<(String, String)> {
     if locked_cache.locks.without {
         return Vec::new();
@@ -124,12 +124,12 @@ impl Restorer<'_> {
         self.report.unrestored.push(UnrestoredFile { file: entry.path(), reason: why.into() });
     }
 
-    /// Whether a file has the entry's name, or would have it.
+    /// Whether a file has the entry's name or, in a dry run, would have it.
     fn exists(&self, dir: &Dir, entry: &Entry) -> bool {
         self.returning.contains_key(&entry.path()) || dir.may_exist(&entry.file)
     }
 
-    /// Restores the files of one kernel, its description last; whether all are restored.
+    /// Restores the files of one kernel, the description last. Returns whether all are restored.
     pub(super) fn restore(&mut self, entries: &[Entry]) -> bool {
         let unrestored = self.report.unrestored.len();
         let (mut others, mut taken) = (Others::default(), Vec::new());
@@ -151,7 +151,8 @@ impl Restorer<'_> {
         self.report.unrestored.len() == unrestored
     }
 
-    /// The directories of one kernel's files in quarantine and in the cache, if not the top ones.
+    /// The subdirectories of one kernel's files in quarantine and in the cache; None for a top directory, and for a
+    /// subdirectory that is missing in quarantine.
     fn directories(&self, entries: &[&Entry]) -> Result<(Option<Dir>, Option<Dir>), String> {
         let Some(below) = entries.first().and_then(|entry| entry.below.as_deref()) else {
             return Ok((None, None));
@@ -166,12 +167,12 @@ impl Restorer<'_> {
         });
         opened.map_err(|error| {
             format!(
-                "its directory cannot be opened: {error}; make it one that this user may write, and repeat the command"
+                "its directory cannot be opened: {error}; give this user write access to it, and repeat the command"
             )
         })
     }
 
-    /// Restores the files of one kernel that were `taken`, after removing what a build wrote in their place and beside
+    /// Restores the `taken` files of one kernel, after removing the files that a build wrote in their place and beside
     /// them.
     fn restore_into(&mut self, to: &Dir, from: Option<&Dir>, taken: &[&Entry], others: &Others<'_>) {
         let _locks = match Locks::of_kernel(to, &lock_names(taken)) {
@@ -229,7 +230,7 @@ impl Restorer<'_> {
     fn misfit(&self, to: &Dir, restored: &[&Entry], taken: &[&Entry], others: &Others<'_>) -> Option<String> {
         let is_known = |path: String, file: &str| {
             if let Some(entry) = taken.iter().find(|entry| entry.file == file) {
-                // Its description comes last: another one was written after the kernel was restored.
+                // The description is restored last: a different one was written after the kernel was complete.
                 let is_last = is_description(entry) && restored.iter().any(|it| it.file == file);
                 return is_last || to.file_state(file).is_some_and(|found| entry.is(&found));
             }
@@ -247,11 +248,11 @@ impl Restorer<'_> {
         })
     }
 
-    /// Quarantines `restored` files again, since `file` of the same kernel was written by another program: an object must not
-    /// stand beside another one's description.
+    /// Quarantines `restored` files again, since another program wrote `file` of the same kernel: an object must not
+    /// stand beside the description of another object.
     fn take_back(&mut self, restored: &mut Vec<&Entry>, from: Option<&Dir>, to: &Dir, file: &str) {
         for entry in restored.drain(..).rev() {
-            // Another program may have written the object, too: then that one stays.
+            // If another program wrote the object, too, its object stays.
             let own = to.file_state(&entry.file).filter(|found| entry.is(found));
             let move_back = |(own, from)| move_judged(to, from, &entry.file, &own, || {}).is_ok();
             let is_moved = own.zip(from).is_some_and(move_back);
@@ -261,8 +262,8 @@ impl Restorer<'_> {
         }
     }
 
-    /// Removes what a build wrote under the names of the files that are `waiting` in quarantine, and beside them; why these
-    /// cannot be restored, if so.
+    /// Removes the files that a build wrote under the names of the `waiting` files, and beside them. Returns the reason
+    /// if the `waiting` files, which are in quarantine, cannot be restored.
     fn free_names(
         &mut self,
         (to, from): (&Dir, Option<&Dir>),
@@ -297,8 +298,8 @@ impl Restorer<'_> {
             let manifest = self.manifest;
             let is_ours = |entry: &Entry, name: &str| {
                 let Some(digest) = digest_of(to, name) else { return false };
-                // Or it is equal to the file that is restored in its place. What a build wrote is known from the manifest
-                // alone: another program may have written the same bytes.
+                // A file that equals the one restored in its place is removed, too. Only the manifest shows which files
+                // a build wrote: another program may have written the same bytes.
                 let is_equal = |from: &Dir| digest_of(from, &entry.file) == Some(digest);
                 manifest.is_ours(&entry.file, &digest) || from.is_some_and(is_equal)
             };
@@ -324,8 +325,9 @@ impl Restorer<'_> {
         })
     }
 
-    /// Removes the files of one kernel that satisfy `is_ours`, by entry and name, the description first; nothing, if one of
-    /// them does not at first. Stops at one that another program wrote meanwhile. Returns the names that are free then.
+    /// Removes the files of one kernel, the description first, if all of them satisfy `is_ours`, which gets an
+    /// entry and the file's current name. Stops at a file that another program wrote meanwhile. Returns the names that
+    /// became free.
     fn remove_ours(
         &mut self,
         to: &Dir,
@@ -345,12 +347,11 @@ impl Restorer<'_> {
         for entry in in_order {
             match self.remove_written(to, &entry.file, |name| is_ours(entry, name)) {
                 Ok(true) => freed.push(entry.file.clone()),
-                // Its object must not go without it.
+                // The object must not be removed without its description.
                 Ok(false) if to.may_exist(&entry.file) => return Err(Blocked::Changed(entry.path())),
                 Ok(false) => {}
                 Err(error) => {
-                    let why =
-                        format!("`{}`, which was written there, cannot be removed: {error}", entry.path());
+                    let why = format!("the new file `{}` cannot be removed: {error}", entry.path());
                     return Err(Blocked::Failed(why));
                 }
             }
@@ -358,7 +359,8 @@ impl Restorer<'_> {
         Ok(freed)
     }
 
-    /// Removes the file called `name` if it satisfies `is_ours` by the name it has then; whether it did, or would.
+    /// Removes the file called `name` if it satisfies `is_ours`, which gets the file's current name. Returns whether
+    /// the file was removed or displaced or, in a dry run, would be.
     fn remove_written(&mut self, dir: &Dir, name: &str, is_ours: impl Fn(&str) -> bool) -> io::Result<bool> {
         if self.options.dry_run {
             let ours = is_ours(name);
@@ -377,7 +379,7 @@ impl Restorer<'_> {
         };
         if !old.remove(dir)? {
             let why = format!(
-                "a process that had `{name}` open wrote to it: look at it, and remove it if it is not needed"
+                "a process that had `{name}` open wrote to this file: inspect it, and remove it if it is not needed"
             );
             self.report.unrestored.push(UnrestoredFile { file: old.name, reason: why });
             return Ok(true);
@@ -388,14 +390,14 @@ impl Restorer<'_> {
         Ok(true)
     }
 
-    /// Removes the files that the run added for one kernel, the description first; or none, if one was changed since.
+    /// Removes the files that the run added for one kernel, the description first, or none if one was changed.
     pub(super) fn delete_added(&mut self, entries: &[Entry]) {
         let to = &self.locked_cache.dir;
         let all: Vec<&Entry> = entries.iter().collect();
         let why = match self.remove_ours(to, &all, |entry, name| is_filled(entry, to, name)) {
             Ok(_) => return,
             Err(Blocked::Changed(path)) => {
-                format!("`{path}` was changed since it was filled in: what is there stays")
+                format!("`{path}` was changed since it was filled in: the existing files stay")
             }
             Err(Blocked::Failed(why)) => why,
         };
@@ -403,7 +405,7 @@ impl Restorer<'_> {
         left.for_each(|entry| self.keep(entry, why.clone()));
     }
 
-    /// Restores one file; whether it did.
+    /// Restores one file. Returns whether it succeeded.
     fn restore_file(&mut self, entry: &Entry, from: &Dir, to: &Dir) -> bool {
         if !self.options.dry_run {
             (self.options.progress)(QuarantineProgress::Moving(self.number));
@@ -439,7 +441,7 @@ struct Others<'e> {
     stay: Vec<&'e Entry>,
 }
 
-/// Whether a file that a build left is still what it was.
+/// Whether a file that a build left in place is unchanged.
 fn stays(entry: &Entry, to: &Dir) -> bool {
     let digest = || to.open_file(OsStr::new(&entry.file)).and_then(Digest::of_reader);
     match &entry.role {
@@ -449,13 +451,13 @@ fn stays(entry: &Entry, to: &Dir) -> bool {
 }
 
 fn replaced_since(path: &str) -> String {
-    format!("`{path}` was written again since: to restore the old one, move the new one away first")
+    format!("`{path}` was written again since then: to restore the old file, move the new one away first")
 }
 
-/// The old file is not in quarantine any more, or was never there.
+/// The reason if the old file is no longer in quarantine, or never was.
 fn lost_since(path: &str) -> String {
     format!(
-        "`{path}`, which belongs to it, was written again since, and the old one is lost: remove this file from \
+        "`{path}` of the same kernel was written again since then, and the old file is lost: remove this file from \
          quarantine if it is not needed"
     )
 }
@@ -464,7 +466,8 @@ fn is_description(entry: &Entry) -> bool {
     entry.file.ends_with(".json")
 }
 
-/// Whether the file called `name` in `dir` is the one that `--fill` wrote. Another program may have written the same bytes.
+/// Whether the file called `name` in `dir` is the one that `--fill` wrote. The digest alone does not show this: another
+/// program may have written the same bytes.
 fn is_filled(entry: &Entry, dir: &Dir, name: &str) -> bool {
     let Role::Added { sha256 } = &entry.role else { return false };
     let is_same = dir.file_state(name).is_some_and(|found| entry.is(&found));

@@ -26,8 +26,8 @@ impl Cores {
         })
     }
 
-    /// Whether a known compiler writes these two together. For chips with one kind of core, the metadata states AI
-    /// cores whatever the `.json` states.
+    /// Whether a known compiler writes `self` in the `.json` and `found` in the metadata. For chips with one kind of
+    /// core, the metadata states AI cores whatever the `.json` states.
     pub(crate) const fn allow(self, found: KernelType) -> bool {
         use KernelType::{AiCore, Aic, AicRollback, Aiv, AivRollback, MixAicMain, MixAivMain};
         matches!(
@@ -63,8 +63,8 @@ pub(crate) struct Claim<'a> {
 }
 
 impl Claim<'_> {
-    /// Whether the kernel is stated to be mixed with cores of one side only, and is a kernel of that side: compilers
-    /// write `MIX_AIC` for such a kernel and a ratio with 0 cores of the other side.
+    /// Whether the stated ratio has 0 cores of one side, and the kernel is of the other side. For such a kernel,
+    /// compilers write `MIX_AIC` and such a ratio.
     pub(crate) const fn is_one_sided(&self, found: KernelType) -> bool {
         use KernelType::{Aic, AicRollback, Aiv, AivRollback};
         matches!(
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_end_names() {
+    fn a_tiling_key_is_the_end_of_a_name() {
         let key = |name| key_in(name, Some("add_12"));
         assert_eq!(key("add_12_10000000000000000000"), Some(10_000_000_000_000_000_000));
         for name in ["add_12__kernel0", "add_12", "add_12_", "add_12_99999999999999999999", "sub_12_3"] {

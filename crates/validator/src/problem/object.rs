@@ -34,7 +34,7 @@ pub enum ObjectProblem {
     Machine {
         /// The target.
         target: String,
-        /// The machines that it loads.
+        /// The machines whose objects the target loads.
         expected: Vec<Machine>,
         /// The value found.
         found: Machine,
@@ -50,7 +50,7 @@ pub enum ObjectProblem {
         found: Family,
     },
     /// The chips of the object cannot be compared with the target.
-    #[error("{}; its `e_flags` are {flags:#x}", unjudged(.chip))]
+    #[error("{}; the object's `e_flags` are {flags:#x}", unjudged(.chip))]
     UnknownChip {
         /// The target's chip.
         chip: String,
@@ -133,7 +133,7 @@ pub enum ObjectProblem {
     },
     /// The file offset of a loaded section does not match its address.
     #[error(
-        "section `{section}`: expected at offset {expected:#x} of the file by its address, found at {found:#x}"
+        "section `{section}`: its address requires file offset {expected:#x}, found file offset {found:#x}"
     )]
     Gap {
         /// The section.
@@ -150,7 +150,7 @@ pub enum ObjectProblem {
         section: String,
     },
     /// A symbol is not defined.
-    #[error("expected every symbol to be defined, found `{symbol}` undefined, one of {count}")]
+    #[error("expected every symbol to be defined, found {count} undefined, the first is `{symbol}`")]
     Undefined {
         /// The first such symbol.
         symbol: String,

@@ -165,7 +165,7 @@ fn lacking_text(repairs: &Repairs) -> Text {
     if !bases.is_empty() {
         text.line(format_args!(
             "each compiles them while the others wait, maybe for too long; `opkeep repair --fill {}` copies them from other \
-             ranks, where their MindSpore allows it",
+             ranks if MindSpore allows it",
             bases.join(" ")
         ));
     }

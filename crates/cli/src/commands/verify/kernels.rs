@@ -14,7 +14,7 @@ use crate::ui::json::{self, FileError, OrError};
 use crate::ui::output::{Output, Verdict, chain};
 use crate::ui::text::{Text, counted, typed};
 
-/// The result for programs.
+/// The result of `verify` as JSON.
 #[derive(Serialize)]
 struct VerifyOutput {
     checked: usize,
@@ -31,7 +31,7 @@ struct VerifyOutput {
     ranks: Vec<RanksOutput>,
 }
 
-/// A kernel in a file, for programs.
+/// A kernel in a file, as JSON.
 #[derive(Serialize)]
 pub(crate) struct KernelOutput {
     file: String,
@@ -50,7 +50,7 @@ struct EntryOutput {
     unverifiable: Option<String>,
 }
 
-/// Files that are no kernel's: how many, and the first of them.
+/// Files that belong to no kernel: their number, and a text for each of the first ones.
 #[derive(Default)]
 pub(crate) struct Skipped {
     count: usize,
@@ -58,7 +58,7 @@ pub(crate) struct Skipped {
 }
 
 impl Skipped {
-    /// The number of files that are named: below `/` there are as many as a system has.
+    /// The maximum length of `first`: a check of `/` skips every other file of the system.
     const NAMED: usize = 100;
 
     pub(crate) fn add(&mut self, text: impl FnOnce() -> String) {
@@ -83,11 +83,11 @@ pub(crate) struct VerifyTally {
     pub(crate) valid: usize,
     pub(crate) refused: usize,
     pub(crate) unusable: usize,
-    /// Files that were named and are no kernel's, and why not.
+    /// Files named by the user that belong to no kernel, with the reason.
     pub(crate) others: Skipped,
-    /// Files in directories that are no kernel's.
+    /// Files that belong to no kernel, found in directories.
     pub(crate) beside: Skipped,
-    /// Remarks about MindSpore 2.0, which nearly every kernel gets.
+    /// The number of notes about MindSpore 2.0: nearly every kernel gets one.
     pub(crate) remarks: usize,
     pub(crate) stores: Verified,
     pub(crate) caches: Checked,
@@ -109,21 +109,21 @@ impl VerifyTally {
         self.finish(file, object.as_deref(), target, report.is_valid(), None, Some(report));
     }
 
-    /// An entry of a store, named by itself.
+    /// Adds a store entry whose file the user named.
     pub(crate) fn add_entry(&mut self, file: &Path, stored: &EntryFile) {
         self.line(file, "", &stored.target, stored.is_valid());
         for problem in &stored.problems {
             self.text.line(format_args!("  {:<8} {problem}", "error"));
         }
         if let Some(why) = &stored.unverifiable {
-            self.text.line(format_args!("  {:<8} not all of it can be judged: {why}", "note"));
+            self.text.line(format_args!("  {:<8} the entry cannot be checked completely: {why}", "note"));
         }
         let EntryFile { problems, unverifiable, .. } = stored;
         let entry = EntryOutput { problems: problems.clone(), unverifiable: unverifiable.clone() };
         self.finish(file, None, &stored.target, stored.is_valid(), Some(entry), stored.report.as_ref());
     }
 
-    /// Adds the findings to the text, and all of it to the result.
+    /// Adds the findings to the text, and the kernel to `files`.
     fn finish(
         &mut self,
         file: &Path,
@@ -178,7 +178,7 @@ impl VerifyTally {
         text.append(&caches.text(&ranks));
         text.append(&tally_text);
         let looked = !stores.stores.is_empty() || !caches.is_empty();
-        // A directory holds other files, too; they are reported only if nothing else was named.
+        // Named files that belong to no kernel are errors only if nothing else was checked.
         if checked == 0 && !looked {
             skipped.first.iter().for_each(|why| output.print_error(&anyhow::anyhow!("{why}")));
         }
@@ -197,13 +197,13 @@ impl VerifyTally {
         }
         if in_use > 0 {
             text.line(format_args!(
-                "{in_use} not checked, since a build may still be writing them: if none is running, verify again half \
-                 an hour after the last write"
+                "{in_use} not checked, since a build may still be writing them: if no build is running, verify again \
+                 half an hour after the last write"
             ));
         }
         if remarks > 0 {
             text.line(format_args!(
-                "{} on how MindSpore 2.0 reads them; `opkeep inspect` shows them",
+                "{} on how MindSpore 2.0 reads the kernels; `opkeep inspect` lists these notes",
                 counted(remarks, "note")
             ));
         }
@@ -217,7 +217,7 @@ impl VerifyTally {
         }
         if lacking {
             text.line(
-                "`opkeep repair --fill DIR` copies them from other ranks, where their MindSpore allows it",
+                "`opkeep repair --fill DIR` copies missing kernels from other ranks if MindSpore allows it",
             );
         }
         for root in &stores.repairable {
