@@ -61,7 +61,7 @@ pub struct AscendBackend {
     /// The modules that operators import from other places, by the digests of their jobs.
     externals: Mutex<HashMap<Digest, Externals>>,
     /// How workers were started last.
-    setups: Mutex<Option<KnownConfig>>,
+    configs: Mutex<Option<KnownConfig>>,
     /// The operator information, and the toolchain that it was read from.
     known: Mutex<(Option<Digest>, Arc<OpsInfo>)>,
 }
@@ -102,7 +102,7 @@ impl AscendBackend {
             jobs_each: config.jobs_each,
             inputs: config.inputs.iter().cloned().map(absolute).collect(),
             externals: Mutex::default(),
-            setups: Mutex::default(),
+            configs: Mutex::default(),
             known: Mutex::new((None, Arc::new(ops))),
         })
     }
@@ -167,7 +167,7 @@ impl AscendBackend {
         if let Some(problem) = record.problem() {
             return Ok(format!("none, since Python cannot import the toolkit: {problem}"));
         }
-        let (files, directories) = self.setup(&cx, &record)?.reach().counts();
+        let (files, directories) = self.config(&cx, &record)?.reach().counts();
         let watched = record.watched();
         Ok(format!(
             "compiles are {}: keys contain {files} files and all in {directories} directories; if one of {watched} other \
@@ -360,7 +360,7 @@ impl Backend for AscendBackend {
         let asker = OpQuery {
             cx,
             ready: &|job| self.ready(cx, job, spec),
-            has_moved: &|record| self.has_moved(cx, record),
+            has_changed: &|record| self.has_changed(cx, record),
             record: &|| Ok(self.record(cx, &Externals::default())?.0),
             toolkit: &self.toolkit,
             soc: &self.soc,

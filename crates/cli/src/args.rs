@@ -6,7 +6,7 @@ use crate::commands::{
     build, clear, completions, explain, gc, import, inspect, repair, run, stats, targets, verify,
 };
 use crate::flags::ENVIRONMENT;
-use crate::ui::output::{Format, Output, Verdict};
+use crate::ui::output::{ExitStatus, Format, Output};
 
 /// Incremental operator build: compile each kernel once, check it, reuse it everywhere
 ///
@@ -39,7 +39,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    pub(crate) fn run(&self, output: &Output) -> anyhow::Result<Verdict> {
+    pub(crate) fn run(&self, output: &Output) -> anyhow::Result<ExitStatus> {
         match self {
             Self::Build(args) => build::run(args, output),
             Self::Run(args) => run::run(args, output),

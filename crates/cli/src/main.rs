@@ -14,7 +14,7 @@ use clap::Parser;
 
 use args::Args;
 use ui::file_limit::FileLimit;
-use ui::output::{Output, Verdict};
+use ui::output::{ExitStatus, Output};
 use ui::text::one_line;
 
 fn main() -> ExitCode {
@@ -23,18 +23,18 @@ fn main() -> ExitCode {
         Err(error) => return usage(error),
     };
     let output = Output::new(args.format, FileLimit::watch());
-    let verdict = args.command.run(&output);
-    if let Err(error) = &verdict
+    let exit_status = args.command.run(&output);
+    if let Err(error) = &exit_status
         && !ui::interrupt::is_behind(error)
     {
         output.print_failure(error);
     }
     output.warn_of_file_limit();
-    match verdict {
-        Ok(Verdict::Good) => ExitCode::SUCCESS,
-        Ok(Verdict::Problems) => ExitCode::from(1),
-        Ok(Verdict::Unusable) => ExitCode::from(2),
-        Ok(Verdict::Interrupted) => ExitCode::from(ui::interrupt::EXIT_CODE),
+    match exit_status {
+        Ok(ExitStatus::Success) => ExitCode::SUCCESS,
+        Ok(ExitStatus::Problems) => ExitCode::from(1),
+        Ok(ExitStatus::Failed) => ExitCode::from(2),
+        Ok(ExitStatus::Interrupted) => ExitCode::from(ui::interrupt::EXIT_CODE),
         Err(error) if ui::interrupt::is_behind(&error) => {
             output.print_interrupted();
             ExitCode::from(ui::interrupt::EXIT_CODE)

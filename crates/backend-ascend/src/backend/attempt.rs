@@ -10,7 +10,7 @@ use opkeep_backend::{BackendError, CompileRequest, Context};
 
 use super::AscendBackend;
 use crate::compile::driver::Means;
-use crate::compile::invocation::{self, CompilerInput, Made, Process};
+use crate::compile::invocation::{self, AttemptResult, CompilerInput, Process};
 use crate::compile::parameters;
 use crate::compile::ready::{HELP, Ready};
 use crate::error::toolkit_error;
@@ -42,24 +42,24 @@ impl AscendBackend {
             self.attempt(cx, request, number, kept)
         };
         if request.spec.debug {
-            let (made, _) = attempt(Kept::No)?;
-            let again = made.artifact.is_err() && made.is_transient;
-            return if again { attempt(Kept::No)?.0.artifact } else { made.artifact };
+            let (result, _) = attempt(Kept::No)?;
+            let again = result.artifact.is_err() && result.is_transient;
+            return if again { attempt(Kept::No)?.0.artifact } else { result.artifact };
         }
-        let (mut made, mut record) = attempt(Kept::ByAll)?;
-        if made.artifact.is_err() && made.is_transient && made.beyond.is_empty() {
-            (made, record) = attempt(Kept::ByAll)?;
+        let (mut result, mut record) = attempt(Kept::ByAll)?;
+        if result.artifact.is_err() && result.is_transient && result.unkeyed_paths.is_empty() {
+            (result, record) = attempt(Kept::ByAll)?;
         }
-        if !made.beyond.is_empty() && self.has_moved(cx, &record)? {
-            (made, _) = attempt(Kept::ByAll)?;
+        if !result.unkeyed_paths.is_empty() && self.has_changed(cx, &record)? {
+            (result, _) = attempt(Kept::ByAll)?;
         }
-        if made.beyond.is_empty() && made.needs_own {
-            (made, _) = attempt(Kept::ByObserver)?;
+        if result.unkeyed_paths.is_empty() && result.reads_own_files {
+            (result, _) = attempt(Kept::ByObserver)?;
         }
-        let Made { artifact, beyond, command, .. } = made;
-        match beyond.is_empty() {
+        let AttemptResult { artifact, unkeyed_paths, command, .. } = result;
+        match unkeyed_paths.is_empty() {
             true => artifact,
-            false => Err(BackendError::UnkeyedRead { command, paths: beyond, help: HELP.to_owned() }),
+            false => Err(BackendError::UnkeyedRead { command, paths: unkeyed_paths, help: HELP.to_owned() }),
         }
     }
 
@@ -69,7 +69,7 @@ impl AscendBackend {
         request: &CompileRequest<'_>,
         number: u32,
         kept: Kept,
-    ) -> Result<(Made, Arc<Record>), BackendError> {
+    ) -> Result<(AttemptResult, Arc<Record>), BackendError> {
         let (op, ops) = (self.single(request.job)?, self.ops());
         let info = ops.get(&op.op_type);
         let implementation = self.sources.implementation(op, &ops).map_err(toolkit_error)?;
@@ -84,14 +84,14 @@ impl AscendBackend {
             };
             ready = self.guarded_by(cx, ready, guards)?;
         }
-        let Ready { setup, record, extra } = &ready;
-        let made = match &self.driver {
+        let Ready { config, record, extra } = &ready;
+        let result = match &self.driver {
             Means::Process { program, has_banks } => {
                 let environment = &record.interpreter().for_programs(&self.environment);
-                Process { program, has_banks: *has_banks, environment, setup, extra }.compile(&input)
+                Process { program, has_banks: *has_banks, environment, config, extra }.compile(&input)
             }
-            Means::Workers(pool) => invocation::by_worker(pool, setup, extra, &input),
+            Means::Workers(pool) => invocation::compile_by_worker(pool, config, extra, &input),
         };
-        Ok((made, ready.record))
+        Ok((result, ready.record))
     }
 }

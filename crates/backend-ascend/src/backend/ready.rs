@@ -35,31 +35,31 @@ impl AscendBackend {
             None => self.sources.inputs(job, spec, &self.ops(), cx.files).map_err(toolkit_error)?.1,
         };
         let (record, names) = self.record(cx, &externals)?;
-        let setup = self.setup(cx, &record)?;
+        let config = self.config(cx, &record)?;
         let extra = extra(externals, names, spec, &record);
-        Ok(Ready { setup, record, extra })
+        Ok(Ready { config, record, extra })
     }
 
     /// How workers are started that import what `record` says.
-    pub(super) fn setup(
+    pub(super) fn config(
         &self,
         cx: &Context<'_>,
         record: &Arc<Record>,
     ) -> Result<Arc<WorkerConfig>, BackendError> {
         let declared = self.declared(cx.files)?;
-        let mut setups = self.setups.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = &*setups
+        let mut configs = self.configs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = &*configs
             && Arc::ptr_eq(&known.record, record)
             && known.declared == declared
         {
-            return Ok(Arc::clone(&known.setup));
+            return Ok(Arc::clone(&known.config));
         }
-        let setup = Arc::new(self.setup_with(record, &declared, record.guards.clone()));
-        *setups = Some(KnownConfig { record: Arc::clone(record), declared, setup: Arc::clone(&setup) });
-        Ok(setup)
+        let config = Arc::new(self.config_with(record, &declared, record.guards.clone()));
+        *configs = Some(KnownConfig { record: Arc::clone(record), declared, config: Arc::clone(&config) });
+        Ok(config)
     }
 
-    fn setup_with(&self, record: &Record, declared: &[Declared], guards: Guards) -> WorkerConfig {
+    fn config_with(&self, record: &Record, declared: &[Declared], guards: Guards) -> WorkerConfig {
         let vendors = self.toolkit.vendors.iter().map(|vendor| vendor.tbe.clone());
         WorkerConfig {
             interpreter: record.interpreter().clone(),
@@ -82,8 +82,8 @@ impl AscendBackend {
         ready: Ready,
         guards: Guards,
     ) -> Result<Ready, BackendError> {
-        let setup = self.setup_with(&ready.record, &self.declared(cx.files)?, guards);
-        Ok(Ready { setup: Arc::new(setup), ..ready })
+        let config = self.config_with(&ready.record, &self.declared(cx.files)?, guards);
+        Ok(Ready { config: Arc::new(config), ..ready })
     }
 
     /// The record of what importing the toolkit takes, and of it the names that concern an operator.
@@ -112,7 +112,7 @@ impl AscendBackend {
 
     /// Whether the toolkit is found to take something else than `record` says. Looks at most once for each record that
     /// says the same.
-    pub(super) fn has_moved(&self, cx: &Context<'_>, record: &Arc<Record>) -> Result<bool, BackendError> {
+    pub(super) fn has_changed(&self, cx: &Context<'_>, record: &Arc<Record>) -> Result<bool, BackendError> {
         if self.probe.is_confirmed(record) {
             return Ok(false);
         }

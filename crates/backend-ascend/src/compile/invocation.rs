@@ -97,10 +97,10 @@ impl<'a> CompilerInput<'a> {
     }
 
     /// The kernel. If it is missing, the error has the cause that the compiler logged.
-    fn judge(
+    fn collect_artifact(
         &self,
         output: &str,
-        ended: &dyn Fn(Option<String>) -> BackendError,
+        failure_of: &dyn Fn(Option<String>) -> BackendError,
     ) -> Result<Artifact, BackendError> {
         let missing = match compile_output::collect(&self.output, self.request.name.as_str()) {
             Ok(artifact) => return Ok(artifact),
@@ -108,17 +108,17 @@ impl<'a> CompilerInput<'a> {
         };
         let parse_log = slog::parse_log(output);
         let cause = slog::cause(&parse_log).filter(|cause| cause.level == slog::Level::Error);
-        let Some(cause) = cause else { return Err(ended(Some(missing))) };
+        let Some(cause) = cause else { return Err(failure_of(Some(missing))) };
         let hint = slog::hint(&cause.text);
-        if let Some(help) = hint.filter(|_| is_the_toolkits(&cause.text)) {
+        if let Some(help) = hint.filter(|_| is_toolkit_failure(&cause.text)) {
             return Err(BackendError::Toolchain { problem: cause.to_string(), help: help.to_owned() });
         }
-        Err(ended(None))
+        Err(failure_of(None))
     }
 }
 
 /// Whether the toolkit itself is broken, so that every compile fails.
-fn is_the_toolkits(text: &str) -> bool {
+fn is_toolkit_failure(text: &str) -> bool {
     text.contains("Descriptors cannot") || text.contains("No module named")
 }
 
@@ -128,7 +128,7 @@ fn is_transient(output: &str) -> bool {
 }
 
 /// The part of the output that errors show: the cause with its help, then the end.
-fn shown(output: &str) -> String {
+fn log_excerpt(output: &str) -> String {
     let parse_log = slog::parse_log(output);
     let cause = slog::cause(&parse_log).map(|cause| {
         let hint = slog::hint(&cause.text).map(|hint| format!("\n({hint})")).unwrap_or_default();
@@ -138,21 +138,27 @@ fn shown(output: &str) -> String {
 }
 
 /// The result of one attempt.
-pub(crate) struct Made {
+pub(crate) struct AttemptResult {
     pub(crate) artifact: Result<Artifact, BackendError>,
     /// Whether another attempt may succeed.
     pub(crate) is_transient: bool,
     /// Paths that the attempt read and the job's key does not cover.
-    pub(crate) beyond: Vec<PathBuf>,
+    pub(crate) unkeyed_paths: Vec<PathBuf>,
     /// Whether the attempt read files that it wrote outside its work directory: a domain denies such reads.
-    pub(crate) needs_own: bool,
+    pub(crate) reads_own_files: bool,
     /// The command.
     pub(crate) command: String,
 }
 
-impl Made {
+impl AttemptResult {
     fn of(artifact: Result<Artifact, BackendError>) -> Self {
-        Self { artifact, is_transient: false, beyond: Vec::new(), needs_own: false, command: String::new() }
+        Self {
+            artifact,
+            is_transient: false,
+            unkeyed_paths: Vec::new(),
+            reads_own_files: false,
+            command: String::new(),
+        }
     }
 }
 
@@ -162,16 +168,16 @@ pub(crate) struct Process<'a> {
     pub(crate) program: &'a Path,
     pub(crate) has_banks: bool,
     pub(crate) environment: &'a [(OsString, OsString)],
-    pub(crate) setup: &'a WorkerConfig,
+    pub(crate) config: &'a WorkerConfig,
     pub(crate) extra: &'a Extra,
 }
 
 impl Process<'_> {
-    pub(crate) fn compile(&self, input: &CompilerInput<'_>) -> Made {
-        self.try_compile(input).unwrap_or_else(|error| Made::of(Err(error)))
+    pub(crate) fn compile(&self, input: &CompilerInput<'_>) -> AttemptResult {
+        self.try_compile(input).unwrap_or_else(|error| AttemptResult::of(Err(error)))
     }
 
-    fn try_compile(&self, input: &CompilerInput<'_>) -> Result<Made, BackendError> {
+    fn try_compile(&self, input: &CompilerInput<'_>) -> Result<AttemptResult, BackendError> {
         for dir in [&input.dir, &input.output, &input.debug] {
             Fs::new().create_dir(dir, 0o777).map_err(io_error("create", dir))?;
         }
@@ -192,7 +198,7 @@ impl Process<'_> {
         }
         let log = input.log();
         // The domain contains no other attempt's directory, so that no attempt reads the files of another.
-        let sandbox = self.setup.sandbox(self.extra, &input.dir)?;
+        let sandbox = self.config.sandbox(self.extra, &input.dir)?;
         let environment = with_temporary(self.environment, &input.dir);
         let run = ProcessBuilder {
             program: self.program,
@@ -206,15 +212,15 @@ impl Process<'_> {
         };
         let ended = ProcessBuilder { sandbox: sandbox.as_run(), ..run }.wait_with_output();
         let command = run.to_string();
-        let (beyond, needs_own) = sandbox.finish(self.setup.reach(), self.extra)?;
+        let (unkeyed_paths, reads_own_files) = sandbox.finish(self.config.reach(), self.extra)?;
         let (artifact, is_transient) = match ended {
-            Ok(ended) => (self.judged(input, &run, &ended, &log), is_transient(&ended.output)),
+            Ok(ended) => (self.process_result(input, &run, &ended, &log), is_transient(&ended.output)),
             Err(error) => (Err(backend_error(error)), false),
         };
-        Ok(Made { artifact, is_transient, beyond, needs_own, command })
+        Ok(AttemptResult { artifact, is_transient, unkeyed_paths, reads_own_files, command })
     }
 
-    fn judged(
+    fn process_result(
         &self,
         input: &CompilerInput<'_>,
         run: &ProcessBuilder<'_>,
@@ -222,12 +228,12 @@ impl Process<'_> {
         log: &Path,
     ) -> Result<Artifact, BackendError> {
         let crashed = !ended.status.success();
-        input.judge(&ended.output, &|missing| match missing {
+        input.collect_artifact(&ended.output, &|missing| match missing {
             Some(problem) if !crashed => backend_error(run.missing_output_error(ended, problem)),
             _ => BackendError::Compile {
                 command: run.to_string(),
                 status: ended.ending(),
-                log_tail: shown(&ended.output),
+                log_tail: log_excerpt(&ended.output),
                 log: keep_log(log, &ended.output),
             },
         })
@@ -241,16 +247,16 @@ fn option(name: &str, value: &OsStr) -> OsString {
 }
 
 /// Driver B: a worker that has imported the toolkit.
-pub(crate) fn by_worker(
+pub(crate) fn compile_by_worker(
     pool: &Pool,
-    setup: &Arc<WorkerConfig>,
+    config: &Arc<WorkerConfig>,
     extra: &Extra,
     input: &CompilerInput<'_>,
-) -> Made {
+) -> AttemptResult {
     let request = input.request;
     let mut options: Map<String, Value> = match input.options(true) {
         Ok(options) => options.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-        Err(error) => return Made::of(Err(error)),
+        Err(error) => return AttemptResult::of(Err(error)),
     };
     options.insert("bin_filename".to_owned(), request.name.as_str().into());
     if let Some((file, function)) = &input.file {
@@ -258,24 +264,25 @@ pub(crate) fn by_worker(
         options.insert("main_func".to_owned(), function.as_str().into());
     }
     let message = json!({"do": "compile", "parameters": input.parameters, "options": options});
-    let whom = WorkerOptions {
+    let worker_options = WorkerOptions {
         extra,
         watched: input.file.is_some().then_some(input.base.as_path()),
         // A worker reads a knowledge bank once and does not notice later changes.
         is_last: knowledge_bank::OPTIONS.iter().any(|option| request.spec.options.contains_key(*option)),
-        left_at: Some(&input.dir),
+        output_dir: Some(&input.dir),
     };
     let command = || format!("opc_tool.opc_api.compile_op ({})", request.name.as_str());
-    let Asked { answer, beyond, needs_own } = pool.ask(setup, &message, whom, input.cx);
+    let Asked { answer, unkeyed_paths, reads_own_files } =
+        pool.ask(config, &message, worker_options, input.cx);
     let (artifact, is_transient) = match answer {
-        Ok(Answer { content, output }) => judged(input, &content, output, &command),
-        Err(trouble) => (Err(failure(trouble, command(), input)), false),
+        Ok(Answer { content, output }) => worker_result(input, &content, output, &command),
+        Err(error) => (Err(failure(error, command(), input)), false),
     };
-    Made { artifact, is_transient, beyond, needs_own, command: command() }
+    AttemptResult { artifact, is_transient, unkeyed_paths, reads_own_files, command: command() }
 }
 
 /// The result of a worker's answer, and whether another attempt may succeed.
-fn judged(
+fn worker_result(
     input: &CompilerInput<'_>,
     content: &Value,
     output: String,
@@ -284,30 +291,30 @@ fn judged(
     let problem = content["problem"].as_str().unwrap_or_default();
     let output = if problem.is_empty() { output } else { format!("{output}\n{problem}") };
     let done = content["done"] == true;
-    let made = input.judge(&output, &|missing| match missing {
+    let artifact = input.collect_artifact(&output, &|missing| match missing {
         Some(problem) if done => BackendError::MissingOutput {
             command: command(),
             problem,
-            log_tail: shown(&output),
+            log_tail: log_excerpt(&output),
             log: keep_log(&input.log(), &output),
         },
         _ => BackendError::Compile {
             command: command(),
             status: "the compiler reported a failure".to_owned(),
-            log_tail: shown(&output),
+            log_tail: log_excerpt(&output),
             log: keep_log(&input.log(), &output),
         },
     });
-    (made, is_transient(&output))
+    (artifact, is_transient(&output))
 }
 
-fn failure(trouble: WorkerError, command: String, input: &CompilerInput<'_>) -> BackendError {
+fn failure(error: WorkerError, command: String, input: &CompilerInput<'_>) -> BackendError {
     let log = |output: &str| keep_log(&input.log(), output);
-    match trouble {
+    match error {
         WorkerError::Died { status, output } => BackendError::Compile {
             command,
             status: format!("the worker ended: {status}"),
-            log_tail: shown(&output),
+            log_tail: log_excerpt(&output),
             log: log(&output),
         },
         WorkerError::Late { seconds, output } => {

@@ -29,10 +29,10 @@ pub(crate) fn parameters(
     let input =
         |at: usize, arg: &Arg<_>| argument(arg, |input: &opkeep_descriptor::Input| &input.tensor, at, inputs);
     let output = |at: usize, arg: &Arg<_>| argument(arg, |tensor: &Tensor| tensor, at, outputs);
-    let mut given: Vec<Value> = op.inputs.iter().enumerate().map(|(at, arg)| input(at, arg)).collect();
+    let mut job_inputs: Vec<Value> = op.inputs.iter().enumerate().map(|(at, arg)| input(at, arg)).collect();
     // Arguments are positional: without these nulls, outputs would take the places of inputs omitted at the end.
-    given.resize(given.len().max(inputs.len()), Value::Null);
-    entry.insert("inputs".to_owned(), given.into());
+    job_inputs.resize(job_inputs.len().max(inputs.len()), Value::Null);
+    entry.insert("inputs".to_owned(), job_inputs.into());
     entry.insert(
         "outputs".to_owned(),
         op.outputs.iter().enumerate().map(|(at, arg)| output(at, arg)).collect(),
@@ -50,16 +50,19 @@ pub(crate) fn parameters(
 }
 
 /// The positional arguments of an operator's Python function: inputs and outputs, then attributes.
-pub(crate) fn call(op: &Op, info: Option<&OpInfo>) -> Result<(Vec<Value>, Vec<Value>), Unsupported> {
+pub(crate) fn python_arguments(
+    op: &Op,
+    info: Option<&OpInfo>,
+) -> Result<(Vec<Value>, Vec<Value>), Unsupported> {
     let (inputs, outputs) =
         info.map_or((&[][..], &[][..]), |info| (info.inputs.as_slice(), info.outputs.as_slice()));
-    let given = op.inputs.iter().enumerate();
+    let job_inputs = op.inputs.iter().enumerate();
     let mut ports: Vec<Value> =
-        given.map(|(at, arg)| argument(arg, |input| &input.tensor, at, inputs)).collect();
+        job_inputs.map(|(at, arg)| argument(arg, |input| &input.tensor, at, inputs)).collect();
     // The job may omit optional inputs at the end.
     ports.resize(ports.len().max(inputs.len()), Value::Null);
-    let made = op.outputs.iter().enumerate();
-    ports.extend(made.map(|(at, arg)| argument(arg, |tensor: &Tensor| tensor, at, outputs)));
+    let job_outputs = op.outputs.iter().enumerate();
+    ports.extend(job_outputs.map(|(at, arg)| argument(arg, |tensor: &Tensor| tensor, at, outputs)));
     ports.iter_mut().for_each(open_ranges);
     let attrs = attributes(op, info)?.into_iter().map(|mut attr| attr["value"].take()).collect();
     Ok((ports, attrs))
@@ -111,12 +114,12 @@ fn description(tensor: &Tensor, port: Option<&str>, index: usize) -> Value {
     if let Some(value) = &tensor.const_value {
         described["const_value"] = value.value.clone();
     }
-    slices(&tensor.slice, &mut described);
+    add_slice_fields(&tensor.slice, &mut described);
     described
 }
 
 /// Adds the fusion and slicing fields that are set.
-fn slices(slice: &SliceFields, described: &mut Value) {
+fn add_slice_fields(slice: &SliceFields, described: &mut Value) {
     let (numbers, lists) = slice.stated();
     for (name, number) in numbers {
         number.into_iter().for_each(|number| described[name] = number.into());
@@ -129,21 +132,21 @@ fn slices(slice: &SliceFields, described: &mut Value) {
 /// All attributes: first those of the operator information, in the order of the function's parameters, then the
 /// others, in the job's order.
 fn attributes(op: &Op, info: Option<&OpInfo>) -> Result<Vec<Value>, Unsupported> {
-    let given = |attr: &&Attr| attr.valid != Some(false) && attr.value != AttrValue::Null;
-    let mut given: Vec<&Attr> = op.attrs.iter().flatten().filter(given).collect();
+    let is_set = |attr: &&Attr| attr.valid != Some(false) && attr.value != AttrValue::Null;
+    let mut job_attrs: Vec<&Attr> = op.attrs.iter().flatten().filter(is_set).collect();
     let mut all = Vec::new();
     for known in info.map_or(&[][..], |info| &info.attrs) {
-        let at = given.iter().position(|attr| attr.name == known.name);
-        let value = match at.map(|at| given.remove(at)) {
-            Some(attr) => plain(&attr.value),
+        let at = job_attrs.iter().position(|attr| attr.name == known.name);
+        let value = match at.map(|at| job_attrs.remove(at)) {
+            Some(attr) => to_json(&attr.value),
             None => default(op, known)?,
         };
         all.push(json!({"name": known.name, "dtype": dtype(&known.kind), "value": value}));
     }
     all.extend(
-        given
+        job_attrs
             .into_iter()
-            .map(|attr| json!({"name": attr.name, "dtype": dtype_of(attr), "value": plain(&attr.value)})),
+            .map(|attr| json!({"name": attr.name, "dtype": dtype_of(attr), "value": to_json(&attr.value)})),
     );
     Ok(all)
 }
@@ -153,7 +156,7 @@ fn default(op: &Op, known: &AttrInfo) -> Result<Value, Unsupported> {
     let Some(text) = known.default.as_deref().filter(|_| !known.is_required) else {
         return Err(refuse(format!("required attribute `{}` is missing", known.name)));
     };
-    known.default_value().as_ref().map(plain).ok_or_else(|| {
+    known.default_value().as_ref().map(to_json).ok_or_else(|| {
         refuse(format!(
             "the operator information gives attribute `{}` the default `{text}`, which is not of type {}",
             known.name, known.kind
@@ -196,7 +199,7 @@ fn dtype_of(attr: &Attr) -> String {
 }
 
 /// The value as JSON.
-fn plain(value: &AttrValue) -> Value {
+fn to_json(value: &AttrValue) -> Value {
     match value {
         AttrValue::Null => Value::Null,
         AttrValue::Bool(truth) => (*truth).into(),
@@ -204,7 +207,7 @@ fn plain(value: &AttrValue) -> Value {
         AttrValue::UInt(number) => (*number).into(),
         AttrValue::Float(number) => number.value().into(),
         AttrValue::Str(text) => text.as_str().into(),
-        AttrValue::List(items) => items.iter().map(plain).collect(),
+        AttrValue::List(items) => items.iter().map(to_json).collect(),
     }
 }
 

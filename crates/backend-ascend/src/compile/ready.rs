@@ -16,7 +16,7 @@ pub(crate) const HELP: &str = "neither importing the toolkit nor an import in th
 
 /// The preparation of a compile.
 pub(crate) struct Ready {
-    pub(crate) setup: Arc<WorkerConfig>,
+    pub(crate) config: Arc<WorkerConfig>,
     pub(crate) record: Arc<Record>,
     pub(crate) extra: Extra,
 }
@@ -25,7 +25,7 @@ pub(crate) struct Ready {
 pub(crate) struct KnownConfig {
     pub(crate) record: Arc<Record>,
     pub(crate) declared: Vec<Declared>,
-    pub(crate) setup: Arc<WorkerConfig>,
+    pub(crate) config: Arc<WorkerConfig>,
 }
 
 /// A part of a fingerprint that no other has: no look-up finds what is compiled by such a toolchain, and it is not kept.

@@ -17,31 +17,31 @@ pub(crate) struct Conversions {
     /// Pairs of element types, from and to, of `Cast`.
     casts: BTreeSet<(String, String)>,
     /// Element type, format before and format after, of `TransData`.
-    moves: BTreeSet<(String, String, String)>,
+    trans_data: BTreeSet<(String, String, String)>,
 }
 
 /// A step on the path from one storage to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Changes the name of the format only, without a kernel.
-    Label(Storage),
+    Relabel(Storage),
     /// Changes the element type.
     Cast(Storage),
     /// Changes the format.
-    Move(Storage),
+    TransData(Storage),
 }
 
 impl Step {
     pub(crate) fn to(&self) -> &Storage {
         match self {
-            Self::Label(to) | Self::Cast(to) | Self::Move(to) => to,
+            Self::Relabel(to) | Self::Cast(to) | Self::TransData(to) => to,
         }
     }
 }
 
 /// The number of steps that need a kernel.
-pub(crate) fn kernels(path: &[Step]) -> usize {
-    path.iter().filter(|step| !matches!(step, Step::Label(_))).count()
+pub(crate) fn kernel_count(path: &[Step]) -> usize {
+    path.iter().filter(|step| !matches!(step, Step::Relabel(_))).count()
 }
 
 impl Conversions {
@@ -53,17 +53,17 @@ impl Conversions {
             all.into_iter().filter_map(pair).collect::<Vec<(Form, Form)>>()
         };
         let casts = pairs(CAST).into_iter().filter_map(|(from, to)| Some((from.dtype?, to.dtype?)));
-        let moves = pairs(TRANS_DATA)
+        let trans_data = pairs(TRANS_DATA)
             .into_iter()
             .filter_map(|(from, to)| Some((from.dtype?, from.format?, to.format?)));
-        Self { casts: casts.collect(), moves: moves.collect() }
+        Self { casts: casts.collect(), trans_data: trans_data.collect() }
     }
 
     /// The path with the fewest kernels from `from` to `to`, two storages of `tensor`; empty if they are the same.
     pub(crate) fn path(&self, tensor: &Tensor, from: &Storage, to: &Storage) -> Option<Vec<Step>> {
-        let mut waiting = VecDeque::from([(from.clone(), Vec::new())]);
+        let mut queue = VecDeque::from([(from.clone(), Vec::new())]);
         let mut seen = BTreeSet::new();
-        while let Some((here, path)) = waiting.pop_front() {
+        while let Some((here, path)) = queue.pop_front() {
             if here == *to {
                 return Some(path);
             }
@@ -74,8 +74,8 @@ impl Conversions {
                 let next = (step.to().clone(), [path.as_slice(), std::slice::from_ref(&step)].concat());
                 // A step without a kernel is tried first.
                 match step {
-                    Step::Label(_) => waiting.push_front(next),
-                    _ => waiting.push_back(next),
+                    Step::Relabel(_) => queue.push_front(next),
+                    _ => queue.push_back(next),
                 }
             }
         }
@@ -94,9 +94,13 @@ impl Conversions {
                 continue;
             }
             if is_plain(&next.format) && is_plain(&here.format) {
-                steps.push(Step::Label(next));
-            } else if self.moves.contains(&(next.dtype.clone(), here.format.clone(), next.format.clone())) {
-                steps.push(Step::Move(next));
+                steps.push(Step::Relabel(next));
+            } else if self.trans_data.contains(&(
+                next.dtype.clone(),
+                here.format.clone(),
+                next.format.clone(),
+            )) {
+                steps.push(Step::TransData(next));
             }
         }
         // A cast cannot change the size of blocks.
@@ -118,18 +122,19 @@ mod tests {
     fn conversions() -> Conversions {
         let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
         let casts = ["float32 float16", "float16 float32", "float16 int8", "int8 float16"];
-        let moves = ["NCHW NC1HWC0", "NC1HWC0 NCHW", "NCHW FRACTAL_Z", "FRACTAL_Z NCHW", "ND FRACTAL_NZ"];
-        let moves = moves.iter().flat_map(|pair| {
+        let trans_data =
+            ["NCHW NC1HWC0", "NC1HWC0 NCHW", "NCHW FRACTAL_Z", "FRACTAL_Z NCHW", "ND FRACTAL_NZ"];
+        let trans_data = trans_data.iter().flat_map(|pair| {
             let pair = words(pair);
             let of = move |dtype: &str| (dtype.to_owned(), pair[0].clone(), pair[1].clone());
             [of("float16"), of("float32")]
         });
         let casts = casts.iter().map(|pair| (words(pair)[0].clone(), words(pair)[1].clone()));
-        Conversions { casts: casts.collect(), moves: moves.collect() }
+        Conversions { casts: casts.collect(), trans_data: trans_data.collect() }
     }
 
     /// The path, as `format dtype` of each step.
-    fn way(dims: &[i64], from: (&str, &str), to: (&str, &str)) -> Option<Vec<String>> {
+    fn path_words(dims: &[i64], from: (&str, &str), to: (&str, &str)) -> Option<Vec<String>> {
         let mut tensor = Tensor::new("float32", dims);
         tensor.ori_format = Some("NCHW".into());
         let storage = |(dtype, format)| Storage::new(dtype, format);
@@ -141,24 +146,27 @@ mod tests {
     fn the_path_has_the_fewest_kernels_and_uses_known_conversions_only() {
         let (dims, plain) = ([1, 32, 8, 8], ("float32", "NCHW"));
         let blocked = ("float32", "NC1HWC0");
-        assert_eq!(way(&dims, plain, plain).unwrap(), [""; 0]);
-        assert_eq!(way(&dims, plain, ("float32", "ND")).unwrap(), ["ND float32"]);
-        assert_eq!(way(&dims, plain, blocked).unwrap(), ["NC1HWC0 float32"]);
-        assert_eq!(way(&dims, blocked, ("float32", "ND")).unwrap(), ["NCHW float32", "ND float32"]);
-        assert_eq!(way(&dims, blocked, ("float16", "NC1HWC0")).unwrap(), ["NC1HWC0 float16"]);
-        assert_eq!(way(&dims, blocked, ("float32", "FRACTAL_Z")).unwrap().len(), 2);
+        assert_eq!(path_words(&dims, plain, plain).unwrap(), [""; 0]);
+        assert_eq!(path_words(&dims, plain, ("float32", "ND")).unwrap(), ["ND float32"]);
+        assert_eq!(path_words(&dims, plain, blocked).unwrap(), ["NC1HWC0 float32"]);
+        assert_eq!(path_words(&dims, blocked, ("float32", "ND")).unwrap(), ["NCHW float32", "ND float32"]);
+        assert_eq!(path_words(&dims, blocked, ("float16", "NC1HWC0")).unwrap(), ["NC1HWC0 float16"]);
+        assert_eq!(path_words(&dims, blocked, ("float32", "FRACTAL_Z")).unwrap().len(), 2);
         // A cast to a narrower type is the first step, a cast to a wider type the last.
         let halves = ("float16", "NC1HWC0");
-        assert_eq!(way(&dims, plain, halves).unwrap(), ["NCHW float16", "NC1HWC0 float16"]);
-        assert_eq!(way(&dims, halves, plain).unwrap(), ["NCHW float16", "NCHW float32"]);
+        assert_eq!(path_words(&dims, plain, halves).unwrap(), ["NCHW float16", "NC1HWC0 float16"]);
+        assert_eq!(path_words(&dims, halves, plain).unwrap(), ["NCHW float16", "NCHW float32"]);
         // No `TransData` takes int8, and blocks of int8 have another size: the only cast is in a format without blocks.
         assert_eq!(
-            way(&dims, ("float16", "NC1HWC0"), ("int8", "NCHW")).unwrap(),
+            path_words(&dims, ("float16", "NC1HWC0"), ("int8", "NCHW")).unwrap(),
             ["NCHW float16", "NCHW int8"]
         );
-        assert_eq!(way(&dims, ("float16", "NC1HWC0"), ("int8", "NC1HWC0")), None);
-        assert_eq!(way(&dims, plain, ("float32", "NHWC")), None);
-        assert_eq!(way(&[4, 8], ("float32", "ND"), blocked), None);
-        assert_eq!(way(&[8], ("float32", "ND"), blocked).unwrap(), ["NCHW float32", "NC1HWC0 float32"]);
+        assert_eq!(path_words(&dims, ("float16", "NC1HWC0"), ("int8", "NC1HWC0")), None);
+        assert_eq!(path_words(&dims, plain, ("float32", "NHWC")), None);
+        assert_eq!(path_words(&[4, 8], ("float32", "ND"), blocked), None);
+        assert_eq!(
+            path_words(&[8], ("float32", "ND"), blocked).unwrap(),
+            ["NCHW float32", "NC1HWC0 float32"]
+        );
     }
 }

@@ -250,7 +250,7 @@ impl Place<'_, '_> {
             return fits.then_some(storage);
         }
         cost.distance += distance(&tensor.dtype, &storage.dtype)?;
-        let kernels = self.stored.kernels(id, &storage)?;
+        let kernels = self.stored.kernel_count(id, &storage)?;
         cost.conversions += kernels;
         let elements = tensor.shape.iter().map(|dim| dim.unsigned_abs()).product::<u64>();
         cost.moved = cost.moved.saturating_add(elements.saturating_mul(kernels as u64));

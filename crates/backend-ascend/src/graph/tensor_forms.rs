@@ -9,7 +9,7 @@ use opkeep_ops::{
     str_attr,
 };
 
-use crate::graph::conversions::{CAST, Conversions, Step, TRANS_DATA, kernels};
+use crate::graph::conversions::{CAST, Conversions, Step, TRANS_DATA, kernel_count};
 use crate::graph::function::{function, refused};
 
 /// The graph that is being made.
@@ -54,16 +54,16 @@ impl<'a> TensorForms<'a> {
     }
 
     /// How many kernels bring an old tensor into a form; None if none do.
-    pub(crate) fn kernels(&self, id: TensorId, to: &Storage) -> Option<usize> {
-        self.path(id, to).map(|(_, path)| kernels(&path))
+    pub(crate) fn kernel_count(&self, id: TensorId, to: &Storage) -> Option<usize> {
+        self.path(id, to).map(|(_, path)| kernel_count(&path))
     }
 
     /// The form to begin with, and the way from there.
     fn path(&self, id: TensorId, to: &Storage) -> Option<(TensorId, Vec<Step>)> {
         let tensor = self.from.tensor(id);
         let forms = self.forms.get(id.index())?.iter();
-        let ways = forms.filter_map(|(from, new)| Some((*new, self.conversions.path(tensor, from, to)?)));
-        ways.min_by_key(|(_, path)| (kernels(path), path.len()))
+        let paths = forms.filter_map(|(from, new)| Some((*new, self.conversions.path(tensor, from, to)?)));
+        paths.min_by_key(|(_, path)| (kernel_count(path), path.len()))
     }
 
     /// Shows the views that a node reads.
@@ -145,9 +145,9 @@ impl<'a> TensorForms<'a> {
         let Some((mut new, path)) = self.path(id, to) else { return Err(no_way(self.from, id, to, reader)) };
         for step in path {
             let made = match &step {
-                Step::Label(to) => self.to.label(new, &to.format).map_err(Unsupported::Invalid)?,
+                Step::Relabel(to) => self.to.label(new, &to.format).map_err(Unsupported::Invalid)?,
                 Step::Cast(to) => self.add(CAST, id, new, to, reader)?,
-                Step::Move(to) => self.add(TRANS_DATA, id, new, to, reader)?,
+                Step::TransData(to) => self.add(TRANS_DATA, id, new, to, reader)?,
             };
             self.remember(id, made);
             new = made;

@@ -66,7 +66,7 @@ impl Report {
 
     /// Adds the observed reads of the probe and of the programs that it ran, except those below `own`: Python itself
     /// does not report the reads of libraries and programs.
-    pub(crate) fn add(&mut self, seen: &Observation, own: &Directories) {
+    pub(crate) fn add_observed(&mut self, seen: &Observation, own: &Directories) {
         let Self { base, programs, configs, executable, .. } = self;
         let known: BTreeSet<&PathBuf> = base
             .modules
@@ -78,11 +78,11 @@ impl Report {
             .collect();
         let known: BTreeSet<PathBuf> =
             known.into_iter().flat_map(|path| [path.clone(), Fs::new().resolved(path)]).collect();
-        let counts = |path: &Path| !is_unkeyed(path) && !own.contain(path);
+        let is_keyed = |path: &Path| !is_unkeyed(path) && !own.contain(path);
         let read = seen.read.iter().filter(|(_, found)| found.is_file()).map(|(path, _)| path);
-        let more = read.filter(|path| counts(path) && !known.contains(&Fs::new().resolved(path)));
+        let more = read.filter(|path| is_keyed(path) && !known.contains(&Fs::new().resolved(path)));
         base.opened.extend(more.cloned().collect::<Vec<_>>());
-        for (path, _) in seen.looked_at.iter().filter(|(path, found)| found.is_nothing() && counts(path)) {
+        for (path, _) in seen.looked_at.iter().filter(|(path, found)| found.is_nothing() && is_keyed(path)) {
             let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { continue };
             let name = format!("={}", name.to_string_lossy());
             base.looked.entry(parent.to_owned()).or_default().insert(name);
@@ -92,10 +92,10 @@ impl Report {
         let is_listed = |looked: &BTreeMap<PathBuf, BTreeSet<String>>, path: &Path| {
             looked.get(path).is_some_and(|names| names.iter().any(|name| !name.starts_with('=')))
         };
-        let others = |path: &&PathBuf| {
-            counts(path) && !is_listed(&base.looked, path) && !is_listed(&configs.looked, path)
+        let is_unlisted = |path: &&PathBuf| {
+            is_keyed(path) && !is_listed(&base.looked, path) && !is_listed(&configs.looked, path)
         };
-        let listed: Vec<PathBuf> = seen.listed.keys().filter(others).cloned().collect();
+        let listed: Vec<PathBuf> = seen.listed.keys().filter(is_unlisted).cloned().collect();
         for path in listed {
             base.looked.entry(path).or_default().insert("*".to_owned());
         }

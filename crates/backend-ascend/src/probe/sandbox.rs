@@ -81,7 +81,7 @@ impl JobSandbox {
         // Bytecode, for instance, is written and read in a directory of the domain.
         let read_back = seen.own.iter().map(|path| (path.clone(), Found::at(path))).collect();
         let own = Observation { read: read_back, ..Observation::default() };
-        let needs_own = self.domain.is_some() && !reach.beyond(extra, &own).is_empty();
-        Ok((beyond, needs_own))
+        let reads_own_files = self.domain.is_some() && !reach.beyond(extra, &own).is_empty();
+        Ok((beyond, reads_own_files))
     }
 }

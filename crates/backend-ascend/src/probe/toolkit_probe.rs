@@ -264,7 +264,7 @@ impl Probe {
                     let program = program.display();
                     return unobserved(format!("`{program}` makes system calls of another architecture"));
                 }
-                (None, None) => report.add(&seen, own),
+                (None, None) => report.add_observed(&seen, own),
             }
         }
         Ok(Found { report, greetings, guards: Guards::default() })

@@ -5,15 +5,15 @@ use std::io::{self, Read};
 use serde_json::Value;
 
 /// The maximum length of a message in bytes. Usual messages have a few kilobytes.
-const LONGEST: u32 = 64 << 20;
+const MAX_BYTES: u32 = 64 << 20;
 
 /// The bytes of one message.
-pub(crate) fn of(message: &Value) -> io::Result<Vec<u8>> {
+pub(crate) fn encode(message: &Value) -> io::Result<Vec<u8>> {
     let bytes = message.to_string().into_bytes();
-    let length = u32::try_from(bytes.len()).ok().filter(|length| *length <= LONGEST);
+    let length = u32::try_from(bytes.len()).ok().filter(|length| *length <= MAX_BYTES);
     let too_long = || {
         let length = bytes.len();
-        io::Error::other(format!("the request has {length} bytes: at most {LONGEST} are sent"))
+        io::Error::other(format!("the request has {length} bytes: at most {MAX_BYTES} are sent"))
     };
     let length = length.ok_or_else(too_long)?;
     Ok([&length.to_be_bytes()[..], &bytes].concat())
@@ -28,8 +28,8 @@ pub(crate) fn read(from: &mut impl Read) -> io::Result<Option<Value>> {
         [a, b, c, d] => u32::from_be_bytes([a, b, c, d]),
         _ => return Err(io::ErrorKind::UnexpectedEof.into()),
     };
-    if length > LONGEST {
-        return Err(io::Error::other(format!("a message of {length} bytes: at most {LONGEST} are read")));
+    if length > MAX_BYTES {
+        return Err(io::Error::other(format!("a message of {length} bytes: at most {MAX_BYTES} are read")));
     }
     let mut bytes = Vec::new();
     from.take(length.into()).read_to_end(&mut bytes)?;
@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn messages_are_read_back_and_truncated_ones_are_errors() {
         let messages = [json!({"a": [1, 2]}), json!("\u{e9}\n"), json!(null)];
-        let wire: Vec<u8> = messages.iter().flat_map(|message| of(message).unwrap()).collect();
+        let wire: Vec<u8> = messages.iter().flat_map(|message| encode(message).unwrap()).collect();
         let mut from = &wire[..];
         let read_all: Vec<Value> = std::iter::from_fn(|| read(&mut from).unwrap()).collect();
         assert_eq!(read_all, messages);

@@ -22,14 +22,14 @@ use crate::worker::op_query_cache::OpQueryCache;
 use crate::worker::pool::{Asked, Pool, WorkerError, WorkerOptions};
 
 /// The timeout of one query: longer than importing the toolkit takes.
-const PATIENCE: Duration = Duration::from_secs(600);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Queries operators through `pool`, and caches their answers.
 pub(crate) struct OpQuery<'a> {
     /// Prepares a query to the operator of a job.
     pub(crate) ready: &'a dyn Fn(&Job) -> Result<Ready, BackendError>,
     /// Whether importing the toolkit now reads other files than a record states.
-    pub(crate) has_moved: &'a dyn Fn(&Arc<Record>) -> Result<bool, BackendError>,
+    pub(crate) has_changed: &'a dyn Fn(&Arc<Record>) -> Result<bool, BackendError>,
     /// The record of importing the toolkit, made only if an operator is asked.
     pub(crate) record: &'a dyn Fn() -> Result<Arc<Record>, BackendError>,
     pub(crate) toolkit: &'a Toolkit,
@@ -64,14 +64,14 @@ impl Formats for OpQuery<'_> {
         let Some(op) = job.ops.get(op_index) else { return Ok(None) };
         let implementation = self.sources.implementation(op, self.ops).map_err(toolkit_error)?;
         let message = self.message(op, &implementation)?;
-        let question = self.question(job, &message, &self.files)?;
-        let answer = match self.answers.get(&question) {
+        let query_digest = self.query_digest(job, &message, &self.files)?;
+        let answer = match self.answers.get(&query_digest) {
             Some(answer) => answer,
             None => {
                 let answer = self.ask(job, op, &message, &implementation)?;
                 // If the module was edited meanwhile, it is unknown which version answered.
-                if self.question(job, &message, &OnceDigests::default())? == question {
-                    self.answers.add(&question, answer.clone());
+                if self.query_digest(job, &message, &OnceDigests::default())? == query_digest {
+                    self.answers.add(&query_digest, answer.clone());
                 }
                 answer
             }
@@ -82,7 +82,7 @@ impl Formats for OpQuery<'_> {
 
 impl OpQuery<'_> {
     /// The digest of the question and of everything that the answer may depend on.
-    fn question(&self, job: &Job, message: &Value, files: &OnceDigests) -> Result<Digest, BackendError> {
+    fn query_digest(&self, job: &Job, message: &Value, files: &OnceDigests) -> Result<Digest, BackendError> {
         let sources = self.sources.fingerprint(job, self.spec, self.ops, files).map_err(toolkit_error)?;
         let mut hasher = Hasher::new("question to an operator");
         hasher.bytes(message.to_string().as_bytes());
@@ -101,7 +101,7 @@ impl OpQuery<'_> {
     /// The query, as a message to a worker.
     fn message(&self, op: &Op, implementation: &Implementation) -> Result<Value, BackendError> {
         let info = self.ops.get(&op.op_type);
-        let (ports, attrs) = parameters::call(op, info)?;
+        let (ports, attrs) = parameters::python_arguments(op, info)?;
         let module = |below: &str| {
             let parts = [implementation.package.as_str(), below, implementation.module.as_str()];
             parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(".")
@@ -123,16 +123,16 @@ impl OpQuery<'_> {
     ) -> Result<Option<String>, BackendError> {
         let mut ready = (self.ready)(job)?;
         let mut asked = self.ask_worker(&ready, message, implementation)?;
-        if !asked.beyond.is_empty() && (self.has_moved)(&ready.record)? {
+        if !asked.unkeyed_paths.is_empty() && (self.has_changed)(&ready.record)? {
             ready = (self.ready)(job)?;
             asked = self.ask_worker(&ready, message, implementation)?;
         }
         let command = || format!("{}.op_select_format", op.op_type);
-        if !asked.beyond.is_empty() {
-            let (paths, help) = (asked.beyond, HELP.to_owned());
+        if !asked.unkeyed_paths.is_empty() {
+            let (paths, help) = (asked.unkeyed_paths, HELP.to_owned());
             return Err(BackendError::UnkeyedRead { command: command(), paths, help });
         }
-        let answer = asked.answer.map_err(|trouble| self.failed(&op.op_type, trouble))?;
+        let answer = asked.answer.map_err(|error| self.failed(&op.op_type, error))?;
         if answer.content["done"] == true {
             return Ok(answer.content["answer"].as_str().map(str::to_owned));
         }
@@ -151,21 +151,21 @@ impl OpQuery<'_> {
         message: &Value,
         implementation: &Implementation,
     ) -> Result<Asked, BackendError> {
-        let own = implementation.base != self.toolkit.tbe;
-        let whom = WorkerOptions {
+        let is_outside_toolkit = implementation.base != self.toolkit.tbe;
+        let worker_options = WorkerOptions {
             extra: &ready.extra,
-            watched: own.then_some(implementation.base.as_path()),
+            watched: is_outside_toolkit.then_some(implementation.base.as_path()),
             is_last: false,
-            left_at: None,
+            output_dir: None,
         };
-        let deadline = self.cx.deadline_before(Some(Instant::now() + PATIENCE));
+        let deadline = self.cx.deadline_before(Some(Instant::now() + ANSWER_TIMEOUT));
         let cx = self.cx.with_deadline(deadline);
-        Ok((self.pool)()?.ask(&ready.setup, message, whom, &cx))
+        Ok((self.pool)()?.ask(&ready.config, message, worker_options, &cx))
     }
 
-    fn failed(&self, op_type: &str, trouble: WorkerError) -> BackendError {
+    fn failed(&self, op_type: &str, error: WorkerError) -> BackendError {
         let command = format!("{op_type}.op_select_format");
-        match trouble {
+        match error {
             WorkerError::Died { status, output } => BackendError::Compile {
                 command,
                 status: format!("the worker ended: {status}"),

@@ -46,16 +46,16 @@ pub(crate) struct WorkerOptions<'a> {
     /// No other job gets the worker: it may have read files that change without its knowledge.
     pub(crate) is_last: bool,
     /// Where what the worker wrote is moved, and nothing is yet; nowhere if None.
-    pub(crate) left_at: Option<&'a Path>,
+    pub(crate) output_dir: Option<&'a Path>,
 }
 
 /// The result of a request.
 pub(crate) struct Asked {
     pub(crate) answer: Result<Answer, WorkerError>,
     /// Paths that were read for it without permission.
-    pub(crate) beyond: Vec<PathBuf>,
+    pub(crate) unkeyed_paths: Vec<PathBuf>,
     /// Whether files were read that the worker had made outside its directory.
-    pub(crate) needs_own: bool,
+    pub(crate) reads_own_files: bool,
 }
 
 /// A worker's answer.
@@ -84,32 +84,32 @@ impl Pool {
     /// Has a worker that was started by `setup` do what `request` says.
     pub(crate) fn ask(
         &self,
-        setup: &Arc<WorkerConfig>,
+        config: &Arc<WorkerConfig>,
         request: &Value,
-        whom: WorkerOptions<'_>,
+        worker_options: WorkerOptions<'_>,
         cx: &Context<'_>,
     ) -> Asked {
-        let home = setup.reach().home(whom.extra);
+        let home = config.reach().home(worker_options.extra);
         let mut started = 0;
         while started < ATTEMPTS {
-            let waiting = self.waiting(setup, &home, whom);
+            let waiting = self.waiting(config, &home, worker_options);
             let is_fresh = waiting.is_none();
             let worker = match waiting {
                 Some(worker) => Ok(worker),
                 None => {
                     started += 1;
-                    self.start(setup, &home, whom.extra, cx)
+                    self.start(config, &home, worker_options.extra, cx)
                 }
             };
             let mut worker = match worker {
                 Ok(worker) => worker,
-                Err(trouble) => return Asked::without_worker(trouble),
+                Err(error) => return Asked::without_worker(error),
             };
-            match self.have_do(&mut worker, request, whom, cx) {
+            match self.have_do(&mut worker, request, worker_options, cx) {
                 // One that died while it waited, or is out of date, has not begun.
                 Ok(Done::NotBegun) if !is_fresh => {}
                 Ok(Done::IsStale) => {}
-                done => return self.end(worker, done, whom),
+                done => return self.end(worker, done, worker_options),
             }
         }
         Asked::without_worker(WorkerError::Start(BackendError::Toolchain {
@@ -123,24 +123,25 @@ impl Pool {
         &self,
         worker: &mut Worker,
         request: &Value,
-        whom: WorkerOptions<'_>,
+        worker_options: WorkerOptions<'_>,
         cx: &Context<'_>,
     ) -> Result<Done, WorkerError> {
-        let setup = Arc::clone(&worker.setup);
+        let config = Arc::clone(&worker.config);
         let directory =
-            worker.job_directory().map_err(|source| cannot("make a directory for", &setup, source))?;
+            worker.job_directory().map_err(|source| cannot("make a directory for", &config, source))?;
         let mark = format!("\n[opkeep {}]\n", self.marks.fetch_add(1, Ordering::Relaxed));
         let mut request = request.clone();
         request["mark"] = mark.as_str().into();
-        request["watched"] = whom.watched.map(text).into();
+        request["watched"] = worker_options.watched.map(text).into();
         request["folder"] = text(&directory).into();
-        request["domain"] = json!({"files": texts(&whom.extra.files), "beneath": texts(&whom.extra.beneath)});
-        let message = frame::of(&request).map_err(|source| cannot("ask", &setup, source))?;
+        let Extra { files, beneath, .. } = worker_options.extra;
+        request["domain"] = json!({"files": texts(files), "beneath": texts(beneath)});
+        let message = frame::encode(&request).map_err(|source| cannot("ask", &config, source))?;
         match worker.send(message, cx)? {
             // The missing answer reports how it died, unless another worker can be asked.
             Err(_) if worker.jobs > 0 => return Ok(Done::NotBegun),
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
-            sent => sent.map_err(|source| cannot("ask", &setup, source))?,
+            sent => sent.map_err(|source| cannot("ask", &config, source))?,
         }
         let content = worker.receive(cx)?;
         if content["stale"] == true {
@@ -152,37 +153,45 @@ impl Pool {
     }
 
     /// Collects the reads and the files of a request that is over.
-    fn end(&self, worker: Worker, done: Result<Done, WorkerError>, whom: WorkerOptions<'_>) -> Asked {
-        let setup = Arc::clone(&worker.setup);
-        let read = worker.read_beyond(whom.extra);
-        let left = match whom.left_at {
+    fn end(
+        &self,
+        worker: Worker,
+        done: Result<Done, WorkerError>,
+        worker_options: WorkerOptions<'_>,
+    ) -> Asked {
+        let config = Arc::clone(&worker.config);
+        let read = worker.read_beyond(worker_options.extra);
+        let left = match worker_options.output_dir {
             Some(to) => {
-                worker.leave_at(to).map_err(|source| cannot("keep what was written by", &setup, source))
+                worker.leave_at(to).map_err(|source| cannot("keep what was written by", &config, source))
             }
             None => Ok(()),
         };
         let answer = match (done, left) {
             (Ok(Done::Answered(answer)), Ok(())) => Ok(answer),
-            (Ok(Done::Answered(_)), Err(trouble)) | (Err(trouble), _) => Err(trouble),
+            (Ok(Done::Answered(_)), Err(error)) | (Err(error), _) => Err(error),
             (Ok(Done::NotBegun | Done::IsStale), _) => {
-                Err(cannot("ask", &setup, io::ErrorKind::BrokenPipe.into()))
+                Err(cannot("ask", &config, io::ErrorKind::BrokenPipe.into()))
             }
         };
-        let (mut beyond, needs_own) = match read {
+        let (mut unkeyed_paths, reads_own_files) = match read {
             Ok(read) => read,
             Err(error) => return Asked::without_worker(WorkerError::Start(error)),
         };
         if let Ok(Answer { content, .. }) = &answer {
             let reported = content["beyond"].as_array().into_iter().flatten().filter_map(Value::as_str);
-            beyond.extend(reported.map(PathBuf::from));
-            let is_good = beyond.is_empty() && !needs_own && content["last"] == false && !whom.is_last;
-            if is_good && worker.jobs < setup.jobs_each {
+            unkeyed_paths.extend(reported.map(PathBuf::from));
+            let is_good = unkeyed_paths.is_empty()
+                && !reads_own_files
+                && content["last"] == false
+                && !worker_options.is_last;
+            if is_good && worker.jobs < config.jobs_each {
                 self.keep(worker);
             }
         }
-        beyond.sort_unstable();
-        beyond.dedup();
-        Asked { answer, beyond, needs_own }
+        unkeyed_paths.sort_unstable();
+        unkeyed_paths.dedup();
+        Asked { answer, unkeyed_paths, reads_own_files }
     }
 
     /// Ends all idle workers: a worker reads much of the toolkit once, and not only by Python's imports.
@@ -196,9 +205,15 @@ impl Pool {
     }
 
     /// A worker that waits for such a request. If there is none, and there will be another one, who waits longest goes.
-    fn waiting(&self, setup: &Arc<WorkerConfig>, home: &str, whom: WorkerOptions<'_>) -> Option<Worker> {
+    fn waiting(
+        &self,
+        config: &Arc<WorkerConfig>,
+        home: &str,
+        worker_options: WorkerOptions<'_>,
+    ) -> Option<Worker> {
         let mut idle = self.idle();
-        let fits = |worker: &Worker| worker.home == home && worker.setup == *setup && !whom.is_last;
+        let fits =
+            |worker: &Worker| worker.home == home && worker.config == *config && !worker_options.is_last;
         if let Some(at) = idle.iter().rposition(fits) {
             return Some(idle.remove(at));
         }
@@ -224,23 +239,23 @@ impl Pool {
 
     fn start(
         &self,
-        setup: &Arc<WorkerConfig>,
+        config: &Arc<WorkerConfig>,
         home: &str,
         extra: &Extra,
         cx: &Context<'_>,
     ) -> Result<Worker, WorkerError> {
         let generation = self.generation.load(Ordering::Relaxed);
-        let mut worker = self.starter.start(setup, extra).map_err(|source| cannot("run", setup, source))?;
+        let mut worker = self.starter.start(config, extra).map_err(|source| cannot("run", config, source))?;
         (worker.home, worker.generation) = (home.to_owned(), generation);
         let cx = &cx.with_deadline(cx.deadline_before(Some(Instant::now() + START)));
-        let message =
-            frame::of(&setup.message(worker.directory())).map_err(|source| cannot("run", setup, source))?;
+        let message = frame::encode(&config.message(worker.directory()))
+            .map_err(|source| cannot("run", config, source))?;
         match worker.send(message, cx)? {
             // The missing answer reports how it died.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
-            sent => sent.map_err(|source| cannot("run", setup, source))?,
+            sent => sent.map_err(|source| cannot("run", config, source))?,
         }
-        let content = worker.receive(cx).map_err(|trouble| match trouble {
+        let content = worker.receive(cx).map_err(|error| match error {
             WorkerError::Died { status, output } => unusable(&format!("it ended: {status}"), &output),
             other => other,
         })?;
@@ -263,13 +278,13 @@ enum Done {
 }
 
 impl Asked {
-    fn without_worker(trouble: WorkerError) -> Self {
-        Self { answer: Err(trouble), beyond: Vec::new(), needs_own: false }
+    fn without_worker(error: WorkerError) -> Self {
+        Self { answer: Err(error), unkeyed_paths: Vec::new(), reads_own_files: false }
     }
 }
 
-fn cannot(action: &'static str, setup: &WorkerConfig, source: io::Error) -> WorkerError {
-    WorkerError::Start(BackendError::Io { action, path: setup.interpreter.program.clone(), source })
+fn cannot(action: &'static str, config: &WorkerConfig, source: io::Error) -> WorkerError {
+    WorkerError::Start(BackendError::Io { action, path: config.interpreter.program.clone(), source })
 }
 
 /// The toolkit cannot be imported.

@@ -13,13 +13,15 @@ use crate::codegen::loops::Rows;
 pub(crate) fn gather(call: &Call<'_>, args: &Args) -> Result<Code, BackendError> {
     let gather = Gather::of(call).map_err(invalid)?;
     let (x, indices) = (call.tensor(0).map_err(invalid)?, call.tensor(1).map_err(invalid)?);
-    let item = word_of(call, x)?;
+    let element_type = word_of(call, x)?;
     if gather.size == 0 {
         let output = crate::codegen::elementwise::dims(&gather.output);
-        return Ok(Elements { result: item, output, operands: Vec::new(), value: "0".to_owned() }.code());
+        return Ok(
+            Elements { result: element_type, output, operands: Vec::new(), value: "0".to_owned() }.code()
+        );
     }
     let rows = Rows::new(gather.outer * gather.indices, gather.inner);
-    let number = c_type(&indices.dtype)
+    let index_type = c_type(&indices.dtype)
         .ok_or_else(|| refused(call, format!("there is no code for indices of type {}", indices.dtype)))?;
     let (from, by) = (argument(call, args, 0)?, argument(call, args, 1)?);
     let (at, block) = match gather.outer {
@@ -29,9 +31,9 @@ pub(crate) fn gather(call: &Call<'_>, args: &Args) -> Result<Code, BackendError>
 
     let before = constants(&[("size", gather.size), ("length", gather.inner)]);
     let mut c = String::new();
-    let _ = writeln!(c, "    const {item} *restrict x_data = inputs[{from}];");
-    let _ = writeln!(c, "    const {number} *restrict indices = inputs[{by}];");
-    let _ = writeln!(c, "    {item} *restrict y_data = outputs[0];");
+    let _ = writeln!(c, "    const {element_type} *restrict x_data = inputs[{from}];");
+    let _ = writeln!(c, "    const {index_type} *restrict indices = inputs[{by}];");
+    let _ = writeln!(c, "    {element_type} *restrict y_data = outputs[0];");
     let (begin, end) = rows.open(&mut c);
     let _ = writeln!(c, "        const long index = indices[{at}];");
     // An index that is still negative exceeds every size as an unsigned number.
@@ -41,9 +43,9 @@ pub(crate) fn gather(call: &Call<'_>, args: &Args) -> Result<Code, BackendError>
         "(unsigned long)index"
     };
     let _ = writeln!(c, "        const unsigned long item = {named};");
-    let _ = writeln!(c, "        {item} *restrict y = y_data + row * length;");
+    let _ = writeln!(c, "        {element_type} *restrict y = y_data + row * length;");
     let _ = writeln!(c, "        if (item < size) {{");
-    let _ = writeln!(c, "            const {item} *restrict x = x_data + ({block}item) * length;");
+    let _ = writeln!(c, "            const {element_type} *restrict x = x_data + ({block}item) * length;");
     let _ = writeln!(c, "            for (unsigned long i = {begin}; i < {end}; i++)");
     let _ = writeln!(c, "                y[i] = x[i];");
     let _ = writeln!(c, "        }} else {{");

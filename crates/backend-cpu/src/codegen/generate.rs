@@ -63,9 +63,9 @@ pub fn generate(
 }
 
 /// Generates the code by the operator's rule.
-fn dispatch(call: &Call<'_>, args: &Args, instead: Option<String>) -> Result<Code, BackendError> {
+fn dispatch(call: &Call<'_>, args: &Args, expression: Option<String>) -> Result<Code, BackendError> {
     match call.spec().rule {
-        Rule::Elementwise | Rule::Predicate => elementwise::elementwise(call, args, instead),
+        Rule::Elementwise | Rule::Predicate => elementwise::elementwise(call, args, expression),
         Rule::Select => elementwise::select(call, args),
         Rule::Clip => elementwise::clip(call, args),
         Rule::Cast => elementwise::cast(call, args),
@@ -102,8 +102,9 @@ fn checked(op: &Op) -> Result<Call<'_>, BackendError> {
     }
     spec.check(op).map_err(invalid)?;
     let call = Call::of(op).map_err(invalid)?;
-    let made = op.outputs.iter().flat_map(Arg::iter).next().map_or("", |made| made.dtype.as_str());
-    types::check(&call, made)?;
+    let output_dtype =
+        op.outputs.iter().flat_map(Arg::iter).next().map_or("", |output| output.dtype.as_str());
+    types::check(&call, output_dtype)?;
     Ok(call)
 }
 
@@ -131,9 +132,11 @@ fn render(symbol: &str, call: &Call<'_>, outputs: &[&Tensor], code: &Code) -> St
 /// The comment at the top. Element types are among those that `types` knows.
 fn header(call: &Call<'_>, outputs: &[&Tensor]) -> String {
     let inputs = listed(call.inputs().iter().flatten().map(|tensor| format!("{:?}", tensor.shape)));
-    let made = listed(outputs.iter().map(|tensor| format!("{:?}", tensor.shape)));
+    let output_shapes = listed(outputs.iter().map(|tensor| format!("{:?}", tensor.shape)));
     let (op_type, dtype) = (call.spec().op_type, outputs.first().map_or("", |output| output.dtype.as_str()));
-    format!("/* {op_type}: {inputs} -> {made}, {dtype}. Made by opkeep, launch ABI {LAUNCH_ABI}. */\n\n")
+    format!(
+        "/* {op_type}: {inputs} -> {output_shapes}, {dtype}. Made by opkeep, launch ABI {LAUNCH_ABI}. */\n\n"
+    )
 }
 
 /// The first items of a list, as text for a comment.

@@ -6,7 +6,7 @@ use opkeep_store::GcOptions;
 
 use crate::commands::gc::store::evict;
 use crate::flags::store::StoreArgs;
-use crate::ui::output::{Output, Verdict};
+use crate::ui::output::{ExitStatus, Output};
 
 /// Delete all stored kernels; builds in progress compile again what they miss
 #[derive(Debug, clap::Args)]
@@ -18,7 +18,7 @@ pub(crate) struct Args {
     pub(crate) dry_run: bool,
 }
 
-pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
+pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let options = GcOptions::default().with_older_than(Duration::ZERO).with_dry_run(args.dry_run);
     evict(&args.store, &options, output)
 }

@@ -3,7 +3,7 @@
 use clap_complete::Shell;
 use serde::Serialize;
 
-use crate::ui::output::{Output, Verdict};
+use crate::ui::output::{ExitStatus, Output};
 use crate::ui::text::Text;
 
 /// The help on how shells read the script.
@@ -31,11 +31,11 @@ struct CompletionsOutput {
 }
 
 /// Prints the script for `command`, which is opkeep with all its commands.
-pub(crate) fn run(args: &Args, mut command: clap::Command, output: &Output) -> anyhow::Result<Verdict> {
+pub(crate) fn run(args: &Args, mut command: clap::Command, output: &Output) -> anyhow::Result<ExitStatus> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, "opkeep", &mut script);
     let script = String::from_utf8(script)?;
     let json = CompletionsOutput { shell: args.shell.to_string(), script };
     output.print_result(&Text::script(&json.script), &json)?;
-    Ok(Verdict::Good)
+    Ok(ExitStatus::Success)
 }

@@ -13,7 +13,7 @@ use crate::flags::ENVIRONMENT;
 use crate::flags::compile::CompileArgs;
 use crate::input::{self, model};
 use crate::setup::{self, parts, parts::Part};
-use crate::ui::output::{Output, Verdict};
+use crate::ui::output::{ExitStatus, Output};
 use crate::ui::text::{Text, counted};
 
 /// Report for each kernel whether it is stored, and for a miss how it differs from the nearest stored kernel. Compiles
@@ -86,7 +86,7 @@ struct ComparedOutput {
     spec: Vec<ChangeOutput>,
 }
 
-pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
+pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     if let Some(other) = &args.against {
         return compare(args, other, output);
     }
@@ -96,7 +96,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     unreadable.errors.iter().for_each(|(_, error)| output.print_error(error));
     if requests.is_empty() {
         output.print_quiet_result(&UnreadableOutput::new(&unreadable))?;
-        return Ok(Verdict::Unusable);
+        return Ok(ExitStatus::Failed);
     }
     let parts = parts::split(requests, engine, &args.common, unknown, &CancelToken::new())?;
     if let Some(guessed) = parts.first() {
@@ -113,11 +113,11 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     let kernels = kernels.iter().map(kernel_output).collect();
     let json = ExplainOutput { kernels, unreadable: UnreadableOutput::new(&unreadable) };
     output.print_result(&text, &json)?;
-    Ok(unreadable.verdict())
+    Ok(unreadable.exit_status())
 }
 
 /// Reports the differences between two descriptors.
-fn compare(args: &Args, other: &std::path::Path, output: &Output) -> anyhow::Result<Verdict> {
+fn compare(args: &Args, other: &std::path::Path, output: &Output) -> anyhow::Result<ExitStatus> {
     let [input] = args.inputs.as_slice() else {
         anyhow::bail!("--against takes one input, found {}", counted(args.inputs.len(), "input"));
     };
@@ -129,7 +129,7 @@ fn compare(args: &Args, other: &std::path::Path, output: &Output) -> anyhow::Res
         text.line(change);
     }
     output.print_result(&text, &ComparedOutput { job: changes(&job), spec: changes(&spec) })?;
-    Ok(Verdict::Good)
+    Ok(ExitStatus::Success)
 }
 
 /// Returns the spec as the descriptor states it: only a backend knows the relevant options and their defaults.

@@ -18,7 +18,7 @@ use crate::setup;
 use crate::ui::env;
 use crate::ui::interrupt;
 use crate::ui::json::{self, FolderError};
-use crate::ui::output::{Output, Verdict};
+use crate::ui::output::{ExitStatus, Output};
 use crate::ui::progress::Progress;
 use crate::ui::registry::registry;
 use crate::ui::text::{Text, bytes, counted};
@@ -60,7 +60,7 @@ pub(crate) struct Args {
 /// The maximum number of skipped kernels that are listed for each cache.
 const NAMED: usize = 20;
 
-pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
+pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let config = setup::store(&args.store)?;
     // No backend is opened, so no toolkit is needed.
     let backends = registry(Duration::from_secs(60), AscendConfig::new(env::ascend_search(None)), &[])?;
@@ -85,10 +85,10 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     output
         .print_result(&text(&report, &sum, args.dry_run), &ImportOutput::new(&report, &sum, args.dry_run))?;
     Ok(match () {
-        () if report.interrupted => Verdict::Interrupted,
-        () if !report.unreadable_dirs.is_empty() || sum.is_nothing() => Verdict::Unusable,
-        () if sum.problems > 0 => Verdict::Problems,
-        () => Verdict::Good,
+        () if report.interrupted => ExitStatus::Interrupted,
+        () if !report.unreadable_dirs.is_empty() || sum.is_nothing() => ExitStatus::Failed,
+        () if sum.problems > 0 => ExitStatus::Problems,
+        () => ExitStatus::Success,
     })
 }
 

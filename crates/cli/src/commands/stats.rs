@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::commands::gc::store::{UsageOutput, kernels, open, target_stores};
 use crate::flags::store::StoreArgs;
 use crate::ui::json::{self, Milliseconds};
-use crate::ui::output::{Output, Verdict};
+use crate::ui::output::{ExitStatus, Output};
 use crate::ui::text::{Text, bytes};
 
 /// Report the store's statistics: hits, misses, compiles, time saved
@@ -22,9 +22,9 @@ pub(crate) struct Args {
     pub(crate) zero: bool,
 }
 
-pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
+pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let access = if args.zero { Access::Existing } else { Access::ReadOnly };
-    let Some(store) = open(&args.store, access, output)? else { return Ok(Verdict::Good) };
+    let Some(store) = open(&args.store, access, output)? else { return Ok(ExitStatus::Success) };
     let (mut text, mut targets) = (Text::default(), Vec::new());
     for (name, target) in target_stores(&store)? {
         let statistics = target.statistics();
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
         targets,
     };
     output.print_result(&text, &json)?;
-    Ok(Verdict::Good)
+    Ok(ExitStatus::Success)
 }
 
 /// The result as JSON.

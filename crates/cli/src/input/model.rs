@@ -11,7 +11,7 @@ use crate::input::dims::Dims;
 use crate::input::options::UnknownOptions;
 use crate::input::{self, Found};
 use crate::ui::env;
-use crate::ui::output::{Output, Verdict};
+use crate::ui::output::{ExitStatus, Output};
 
 /// The maximum number of bytes of an `op_debug_config` file.
 const MAX_DEBUG_CONFIG: u64 = 16 << 20;
@@ -103,13 +103,13 @@ impl Unreadable {
         self.errors.push((file, error));
     }
 
-    /// Returns the verdict about a command that succeeded with all other inputs. A refused input is a problem, like a
+    /// Returns the exit status of a command that succeeded with all other inputs. A refused input is a problem, like a
     /// kernel that cannot be compiled; an input that cannot be read is worse.
-    pub(crate) fn verdict(&self) -> Verdict {
+    pub(crate) fn exit_status(&self) -> ExitStatus {
         match self.errors.len() {
-            0 => Verdict::Good,
-            all if self.refused == all => Verdict::Problems,
-            _ => Verdict::Unusable,
+            0 => ExitStatus::Success,
+            all if self.refused == all => ExitStatus::Problems,
+            _ => ExitStatus::Failed,
         }
     }
 }

@@ -22,15 +22,15 @@ pub(crate) enum Format {
     Json,
 }
 
-/// The verdict about a command. Of several verdicts, the greatest counts.
+/// The exit status of a command. Of several statuses, the greatest counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Verdict {
+pub(crate) enum ExitStatus {
     /// The command succeeded: exit code 0.
-    Good,
+    Success,
     /// The command completed and found problems: exit code 1.
     Problems,
     /// Some input could not be read, or nothing could be done: exit code 2.
-    Unusable,
+    Failed,
     /// The command was interrupted: exit code 130.
     Interrupted,
 }

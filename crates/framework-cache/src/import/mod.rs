@@ -62,7 +62,7 @@ use opkeep_store::{
 use opkeep_validator::Validator;
 
 /// The maximum time to wait for the lock of an entry.
-const PATIENCE: Duration = Duration::from_secs(10);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Resolves the options of a descriptor; `None` if no backend runs such kernels.
 type Reader = dyn Fn(&BuildSpec) -> Option<Result<ResolvedSpec, String>> + Send + Sync;
@@ -381,9 +381,9 @@ impl ImportRun<'_> {
     ) -> Result<Outcome, SkipReason> {
         // Under this lock, no other process rewrites the older entry to mark it as validated.
         let cancelled = || self.importer.cancel.is_cancelled();
-        let deadline = Instant::now().checked_add(PATIENCE);
-        let patience = WaitOptions::new(&cancelled).with_deadline(deadline);
-        let held = store_target.lock(new.key.digest(), patience).map_err(|error| self.not_kept(&error))?;
+        let deadline = Instant::now().checked_add(LOCK_TIMEOUT);
+        let wait_options = WaitOptions::new(&cancelled).with_deadline(deadline);
+        let held = store_target.lock(new.key.digest(), wait_options).map_err(|error| self.not_kept(&error))?;
         if matches!(held, LockOutcome::Cancelled) {
             return Ok(Outcome::Unprocessed);
         }

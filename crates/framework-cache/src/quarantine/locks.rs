@@ -29,7 +29,7 @@ const POLL: Duration = Duration::from_millis(5);
 pub(crate) struct Locks {
     held: Vec<File>,
     /// Whether a lock could not be taken because the file system has no locks.
-    pub(crate) without: bool,
+    pub(crate) unsupported: bool,
 }
 
 /// The outcome of an attempt to lock.
@@ -53,7 +53,7 @@ impl Locks {
         // The lock on the directory itself excludes other repairs; no framework takes it.
         match lock_soon(dir) {
             Err(Errno::WOULDBLOCK) => return Err(RepairError::Locked { lock: dir.path().to_owned() }),
-            Err(_) => locks.without = true,
+            Err(_) => locks.unsupported = true,
             Ok(()) => {}
         }
         let wanted = WHOLE.into_iter().filter(|name| ours || *name != ".opkeep.lock");
@@ -81,7 +81,7 @@ impl Locks {
         match asked {
             Ok(Asked::Ours(file)) => self.held.push(file),
             Ok(Asked::NoFile | Asked::Free) => {}
-            Ok(Asked::NoLocks) => self.without = true,
+            Ok(Asked::NoLocks) => self.unsupported = true,
             Ok(Asked::Theirs) => return Err(RepairError::Locked { lock: lock() }),
             Err(source) => return Err(RepairError::UnreadableLock { lock: lock(), source }),
         }

@@ -88,7 +88,7 @@ pub fn quarantine(
         return Ok(report);
     }
     let locked_cache = LockedCache::enter(&scan.cache.path)?;
-    report.without_locks = locked_cache.locks.without;
+    report.without_locks = locked_cache.locks.unsupported;
     if !options.force {
         leave_open(&mut sets, &mut report.skipped);
     }
@@ -198,7 +198,7 @@ impl Mover<'_> {
         let to = self.quarantine.dir(set.item.below);
         // The locks are held until the last file is moved: that is the lock file itself.
         let locks = Locks::of_kernel(from, &set.locks).map_err(|error| SkipCause::Lock(locked(&error)))?;
-        self.report.without_locks |= locks.without;
+        self.report.without_locks |= locks.unsupported;
         set.check(from)?;
         let mut failed = None;
         for (file, judged) in &set.files {

@@ -27,23 +27,23 @@ pub(super) fn read_manifest(dir: &Dir) -> Result<Vec<u8>, RepairError> {
 /// until then, the manifest shows which files opkeep wrote.
 pub(super) fn restore_lines<'e>(
     dir: &Dir,
-    found: &Manifest<'e>,
+    current: &Manifest<'e>,
     entries: impl Iterator<Item = &'e Entry>,
 ) -> Result<(), ViewError> {
-    let mut manifest = found.clone();
+    let mut manifest = current.clone();
     for entry in entries {
         let Role::Replaced { listed, .. } = &entry.role else { continue };
         let Some((part, stem)) = kernel_of(entry) else { continue };
         // A later build may have listed the restored file already.
         let is_listed =
-            |digest| found.kernels.get(stem).is_some_and(|it: &Record<'_>| it.file(part).digest == digest);
-        let is_back = dir.file_state(&entry.file).is_some_and(|found| entry.is(&found));
+            |digest| current.kernels.get(stem).is_some_and(|it: &Record<'_>| it.file(part).digest == digest);
+        let is_restored = dir.file_state(&entry.file).is_some_and(|found| entry.is(&found));
         let digest = dir.open_file(OsStr::new(&entry.file)).and_then(Digest::of_reader);
-        if is_back && digest.is_ok_and(|digest| !is_listed(digest)) {
+        if is_restored && digest.is_ok_and(|digest| !is_listed(digest)) {
             manifest.set_line(stem, listed.as_deref());
         }
     }
-    let Some(view_dir) = ViewDir::look(dir.path())?.filter(|_| manifest != *found) else {
+    let Some(view_dir) = ViewDir::look(dir.path())?.filter(|_| manifest != *current) else {
         return Ok(());
     };
     if manifest.kernels.is_empty() {

@@ -64,7 +64,7 @@ pub fn restore(
         manifest: &manifest,
         known,
         returning,
-        number: 0,
+        moved: 0,
         report,
     };
     let mut sets: BTreeMap<u64, Vec<Entry>> = BTreeMap::new();

@@ -29,19 +29,20 @@ pub(super) struct Restorer<'a> {
     pub(super) known: HashSet<String>,
     /// In a dry run, the displaced files that would be restored first: their current names by their original names.
     pub(super) returning: HashMap<String, String>,
-    pub(super) number: u64,
+    /// The number of files moved so far.
+    pub(super) moved: u64,
     pub(super) report: RestoreReport,
 }
 
 /// Where a file is.
-enum Where {
+enum Location {
     InQuarantine,
     /// In its place: it was restored already, or never moved.
     InPlace,
     /// Neither in quarantine nor in its place, where another file is.
-    Other,
+    OtherInPlace,
     /// The file cannot be restored, with the reason.
-    Stuck(String),
+    Unrestorable(String),
 }
 
 /// Settles those of the `known` files that an earlier, killed call displaced.
@@ -52,9 +53,9 @@ pub(super) fn settle_known(
     entries: &[Entry],
 ) {
     let left = left_displaced(locked_cache, known);
-    let left = left.iter().map(|(old, name)| (old.as_str(), name.as_str()));
-    settle(&locked_cache.dir, left, |old, name, digest| {
-        is_ours(locked_cache, manifest, entries, (old, name), digest)
+    let left = left.iter().map(|(displaced_name, name)| (displaced_name.as_str(), name.as_str()));
+    settle(&locked_cache.dir, left, |displaced_name, name, digest| {
+        is_ours(locked_cache, manifest, entries, (displaced_name, name), digest)
     });
 }
 
@@ -78,49 +79,50 @@ pub(super) fn would_settle(
     // Descriptions come after their objects.
     left.sort_by_key(|(_, name)| name.ends_with(".json"));
     let mut settled = Settled::default();
-    for (old, name) in left {
-        let is_ours = |digest: &Digest| is_ours(locked_cache, manifest, entries, (&old, &name), digest);
-        if is_needless(dir, &old, &name, is_ours) {
+    for (displaced_name, name) in left {
+        let is_ours =
+            |digest: &Digest| is_ours(locked_cache, manifest, entries, (&displaced_name, &name), digest);
+        if is_needless(dir, &displaced_name, &name, is_ours) {
             continue;
         }
-        let is_object_of = |other: &String| is_pair((dir, &old), (dir, other));
+        let is_object_of = |other: &String| is_pair((dir, &displaced_name), (dir, other));
         let mut objects = partners(&name).into_iter().filter_map(|object| settled.returning.get(&object));
         let is_free = !dir.may_exist(&name) && !settled.returning.contains_key(&name);
-        if is_free && fits(dir, &old, &name) && objects.all(is_object_of) {
-            settled.returning.insert(name, old);
+        if is_free && fits(dir, &displaced_name, &name) && objects.all(is_object_of) {
+            settled.returning.insert(name, displaced_name);
         } else {
-            settled.staying.push(old);
+            settled.staying.push(displaced_name);
         }
     }
     settled
 }
 
-/// Whether opkeep wrote a displaced file; `old` is its current name, `name` its original name.
+/// Whether opkeep wrote a displaced file; `displaced_name` is its current name, `name` its original name.
 fn is_ours(
     locked_cache: &LockedCache,
     manifest: &Manifest<'_>,
     entries: &[Entry],
-    (old, name): (&str, &str),
+    (displaced_name, name): (&str, &str),
     digest: &Digest,
 ) -> bool {
-    let is_filled = |entry: &Entry| entry.file == name && is_filled(entry, &locked_cache.dir, old);
+    let is_filled = |entry: &Entry| entry.file == name && is_filled(entry, &locked_cache.dir, displaced_name);
     manifest.is_ours(name, digest) || entries.iter().any(is_filled)
 }
 
 /// The displaced files among the `known` ones: their current and their original names. Empty if there are no locks:
 /// a call in progress could be mistaken for a killed one.
 pub(super) fn left_displaced(locked_cache: &LockedCache, known: &HashSet<String>) -> Vec<(String, String)> {
-    if locked_cache.locks.without {
+    if locked_cache.locks.unsupported {
         return Vec::new();
     }
     let listed = locked_cache.dir.entries().unwrap_or_default().into_iter();
     let names: Vec<String> = listed.filter_map(|name| name.name.into_string().ok()).collect();
     let left = displaced(&names).filter(|(_, name)| known.contains(*name));
-    left.map(|(old, name)| (old.to_owned(), name.to_owned())).collect()
+    left.map(|(displaced_name, name)| (displaced_name.to_owned(), name.to_owned())).collect()
 }
 
 impl Restorer<'_> {
-    fn keep(&mut self, entry: &Entry, why: impl Into<String>) {
+    fn add_unrestored(&mut self, entry: &Entry, why: impl Into<String>) {
         self.report.unrestored.push(UnrestoredFile { file: entry.path(), reason: why.into() });
     }
 
@@ -146,7 +148,7 @@ impl Restorer<'_> {
                 let from = from.as_ref().or_else(|| (!is_below).then_some(self.run));
                 self.restore_into(to.as_ref().unwrap_or(&self.locked_cache.dir), from, &taken, &others);
             }
-            Err(why) => taken.iter().for_each(|entry| self.keep(entry, why.clone())),
+            Err(why) => taken.iter().for_each(|entry| self.add_unrestored(entry, why.clone())),
         }
         self.report.unrestored.len() == unrestored
     }
@@ -177,11 +179,11 @@ impl Restorer<'_> {
     fn restore_into(&mut self, to: &Dir, from: Option<&Dir>, taken: &[&Entry], others: &Others<'_>) {
         let _locks = match Locks::of_kernel(to, &lock_names(taken)) {
             Ok(locks) => locks,
-            Err(error) => return taken.iter().for_each(|entry| self.keep(entry, locked(&error))),
+            Err(error) => return taken.iter().for_each(|entry| self.add_unrestored(entry, locked(&error))),
         };
-        let locations: Vec<Where> = taken.iter().map(|entry| locate(entry, from, to)).collect();
+        let locations: Vec<Location> = taken.iter().map(|entry| locate(entry, from, to)).collect();
         let waiting =
-            taken.iter().zip(&locations).filter(|(_, location)| matches!(location, Where::InQuarantine));
+            taken.iter().zip(&locations).filter(|(_, location)| matches!(location, Location::InQuarantine));
         let waiting: Vec<&Entry> = waiting.map(|(entry, _)| *entry).collect();
         let blocked = if waiting.is_empty() {
             None
@@ -191,25 +193,25 @@ impl Restorer<'_> {
         let (mut failed, mut restored) = (None::<String>, Vec::new());
         for (entry, location) in taken.iter().zip(&locations).rev() {
             match (location, &blocked) {
-                (Where::InPlace | Where::Other, _) => {}
-                (Where::Stuck(why), _) => {
-                    self.keep(entry, why.clone());
+                (Location::InPlace | Location::OtherInPlace, _) => {}
+                (Location::Unrestorable(why), _) => {
+                    self.add_unrestored(entry, why.clone());
                     if is_object(&entry.file) {
                         failed = Some(entry.path());
                     }
                 }
-                (Where::InQuarantine, Some(why)) => self.keep(entry, why.clone()),
-                (Where::InQuarantine, None) => match (&failed, from) {
+                (Location::InQuarantine, Some(why)) => self.add_unrestored(entry, why.clone()),
+                (Location::InQuarantine, None) => match (&failed, from) {
                     // A description comes last: it must not stand beside an object that another program writes now.
                     (Some(file), _) => {
                         let why = format!("`{file}` of the same kernel cannot be restored");
-                        self.keep(entry, why);
+                        self.add_unrestored(entry, why);
                     }
                     (None, Some(from)) if self.restore_file(entry, from, to) => restored.push(*entry),
                     (None, _) => {
                         failed = Some(entry.path());
                         if !is_object(&entry.file) {
-                            self.take_back(&mut restored, from, to, &entry.path());
+                            self.quarantine_again(&mut restored, from, to, &entry.path());
                         }
                     }
                 },
@@ -220,7 +222,7 @@ impl Restorer<'_> {
         }
         // Another program may have written the object or its description while they were restored.
         if let Some(other) = self.misfit(to, &restored, taken, others) {
-            self.take_back(&mut restored, from, to, &other);
+            self.quarantine_again(&mut restored, from, to, &other);
         }
     }
 
@@ -235,7 +237,7 @@ impl Restorer<'_> {
                 return is_last || to.file_state(file).is_some_and(|found| entry.is(&found));
             }
             match others.stay.iter().find(|entry| entry.file == file) {
-                Some(entry) => stays(entry, to),
+                Some(entry) => is_unchanged(entry, to),
                 None => self.known.contains(&path) && !others.written.iter().any(|entry| entry.file == file),
             }
         };
@@ -250,7 +252,7 @@ impl Restorer<'_> {
 
     /// Quarantines `restored` files again, since another program wrote `file` of the same kernel: an object must not
     /// stand beside the description of another object.
-    fn take_back(&mut self, restored: &mut Vec<&Entry>, from: Option<&Dir>, to: &Dir, file: &str) {
+    fn quarantine_again(&mut self, restored: &mut Vec<&Entry>, from: Option<&Dir>, to: &Dir, file: &str) {
         for entry in restored.drain(..).rev() {
             // If another program wrote the object, too, its object stays.
             let own = to.file_state(&entry.file).filter(|found| entry.is(found));
@@ -258,7 +260,7 @@ impl Restorer<'_> {
             let is_moved = own.zip(from).is_some_and(move_back);
             self.report.restored.retain(|path| *path != entry.path());
             let why = if is_moved { replaced_since(file) } else { replaced_since(&entry.path()) };
-            self.keep(entry, why);
+            self.add_unrestored(entry, why);
         }
     }
 
@@ -268,20 +270,21 @@ impl Restorer<'_> {
         &mut self,
         (to, from): (&Dir, Option<&Dir>),
         taken: &[&Entry],
-        locations: &[Where],
+        locations: &[Location],
         waiting: &[&Entry],
         others: &Others<'_>,
     ) -> Option<String> {
-        let lost = taken.iter().zip(locations).find(|(_, location)| matches!(location, Where::Other));
-        let changed = others.stay.iter().find(|entry| !stays(entry, to));
+        let lost =
+            taken.iter().zip(locations).find(|(_, location)| matches!(location, Location::OtherInPlace));
+        let changed = others.stay.iter().find(|entry| !is_unchanged(entry, to));
         if let Some(entry) = lost.map(|(entry, _)| entry).or(changed) {
             return Some(lost_since(&entry.path()));
         }
-        let is_taken = |location: &Where, entry: &Entry| {
-            matches!(location, Where::Stuck(_)) && to.may_exist(&entry.file)
+        let is_replaced_meanwhile = |location: &Location, entry: &Entry| {
+            matches!(location, Location::Unrestorable(_)) && to.may_exist(&entry.file)
         };
         if let Some((entry, _)) =
-            taken.iter().zip(locations).find(|(entry, location)| is_taken(location, entry))
+            taken.iter().zip(locations).find(|(entry, location)| is_replaced_meanwhile(location, entry))
         {
             return Some(replaced_since(&entry.path()));
         }
@@ -292,7 +295,7 @@ impl Restorer<'_> {
         let is_replaced = waiting.iter().any(|entry| matches!(entry.role, Role::Replaced { .. }));
         let mut freed = Vec::new();
         if is_replaced {
-            if locations.iter().any(|location| matches!(location, Where::Stuck(_))) {
+            if locations.iter().any(|location| matches!(location, Location::Unrestorable(_))) {
                 return Some("another file of the same kernel cannot be restored".to_owned());
             }
             let manifest = self.manifest;
@@ -334,12 +337,12 @@ impl Restorer<'_> {
         entries: &[&Entry],
         is_ours: impl Fn(&Entry, &str) -> bool,
     ) -> Result<Vec<String>, Blocked> {
-        let is_taken = |entry: &&&Entry| {
+        let is_foreign = |entry: &&&Entry| {
             let name = self.returning.get(&entry.path()).unwrap_or(&entry.file);
             self.exists(to, entry) && !is_ours(entry, name)
         };
-        if let Some(taken) = entries.iter().find(is_taken) {
-            return Err(Blocked::Changed(taken.path()));
+        if let Some(foreign) = entries.iter().find(is_foreign) {
+            return Err(Blocked::Changed(foreign.path()));
         }
         let mut in_order = entries.to_vec();
         in_order.sort_by_key(|entry| !is_description(entry));
@@ -369,23 +372,23 @@ impl Restorer<'_> {
             }
             return Ok(ours);
         }
-        (self.options.progress)(QuarantineProgress::Moving(self.number));
-        let Displaced::As(old) = displace(dir, name, |old| {
+        (self.options.progress)(QuarantineProgress::Moving(self.moved));
+        let Displaced::As(displaced_file) = displace(dir, name, |displaced_name| {
             (self.options.progress)(QuarantineProgress::Checking);
-            is_ours(old)
+            is_ours(displaced_name)
         })?
         else {
             return Ok(false);
         };
-        if !old.remove(dir)? {
+        if !displaced_file.remove(dir)? {
             let why = format!(
                 "a process that had `{name}` open wrote to this file: inspect it, and remove it if it is not needed"
             );
-            self.report.unrestored.push(UnrestoredFile { file: old.name, reason: why });
+            self.report.unrestored.push(UnrestoredFile { file: displaced_file.name, reason: why });
             return Ok(true);
         }
-        (self.options.progress)(QuarantineProgress::Moved(self.number));
-        self.number += 1;
+        (self.options.progress)(QuarantineProgress::Moved(self.moved));
+        self.moved += 1;
         self.report.deleted.push(name.to_owned());
         Ok(true)
     }
@@ -402,23 +405,23 @@ impl Restorer<'_> {
             Err(Blocked::Failed(why)) => why,
         };
         let left = entries.iter().filter(|entry| to.may_exist(&entry.file));
-        left.for_each(|entry| self.keep(entry, why.clone()));
+        left.for_each(|entry| self.add_unrestored(entry, why.clone()));
     }
 
     /// Restores one file. Returns whether it succeeded.
     fn restore_file(&mut self, entry: &Entry, from: &Dir, to: &Dir) -> bool {
         if !self.options.dry_run {
-            (self.options.progress)(QuarantineProgress::Moving(self.number));
+            (self.options.progress)(QuarantineProgress::Moving(self.moved));
             if let Err(error) = rename_new(from, &entry.file, to, &entry.file) {
                 let why = match error.kind() {
                     ErrorKind::AlreadyExists => replaced_since(&entry.path()),
                     _ => error.to_string(),
                 };
-                self.keep(entry, why);
+                self.add_unrestored(entry, why);
                 return false;
             }
-            (self.options.progress)(QuarantineProgress::Moved(self.number));
-            self.number += 1;
+            (self.options.progress)(QuarantineProgress::Moved(self.moved));
+            self.moved += 1;
         }
         self.report.restored.push(entry.path());
         true
@@ -442,7 +445,7 @@ struct Others<'e> {
 }
 
 /// Whether a file that a build left in place is unchanged.
-fn stays(entry: &Entry, to: &Dir) -> bool {
+fn is_unchanged(entry: &Entry, to: &Dir) -> bool {
     let digest = || to.open_file(OsStr::new(&entry.file)).and_then(Digest::of_reader);
     match &entry.role {
         Role::Stays { sha256: Some(sha256) } => digest().is_ok_and(|digest| digest.to_string() == *sha256),
@@ -484,15 +487,15 @@ fn lock_names(entries: &[&Entry]) -> Vec<String> {
     names.into_iter().collect()
 }
 
-fn locate(entry: &Entry, from: Option<&Dir>, to: &Dir) -> Where {
+fn locate(entry: &Entry, from: Option<&Dir>, to: &Dir) -> Location {
     match (from.and_then(|from| from.file_state(&entry.file)), to.file_state(&entry.file)) {
-        (Some(found), _) if entry.is(&found) => Where::InQuarantine,
-        (Some(_), _) => Where::Stuck("it was changed since it was quarantined".to_owned()),
-        (None, Some(found)) if entry.is(&found) => Where::InPlace,
-        (None, Some(_)) if matches!(entry.role, Role::Replaced { .. }) => Where::Other,
+        (Some(found), _) if entry.is(&found) => Location::InQuarantine,
+        (Some(_), _) => Location::Unrestorable("it was changed since it was quarantined".to_owned()),
+        (None, Some(found)) if entry.is(&found) => Location::InPlace,
+        (None, Some(_)) if matches!(entry.role, Role::Replaced { .. }) => Location::OtherInPlace,
         // Another program wrote it again, before it was quarantined or since.
-        (None, Some(_)) if from.is_none_or(|from| !from.may_exist(&entry.file)) => Where::Other,
-        (None, _) => Where::Stuck(
+        (None, Some(_)) if from.is_none_or(|from| !from.may_exist(&entry.file)) => Location::OtherInPlace,
+        (None, _) => Location::Unrestorable(
             "it is missing in quarantine and in the cache: another program removed it".to_owned(),
         ),
     }

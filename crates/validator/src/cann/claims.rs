@@ -28,7 +28,7 @@ impl Cores {
 
     /// Whether a known compiler writes `self` in the `.json` and `found` in the metadata. For chips with one kind of
     /// core, the metadata states AI cores whatever the `.json` states.
-    pub(crate) const fn allow(self, found: KernelType) -> bool {
+    pub(crate) const fn allows(self, found: KernelType) -> bool {
         use KernelType::{AiCore, Aic, AicRollback, Aiv, AivRollback, MixAicMain, MixAivMain};
         matches!(
             (self, found),
@@ -40,7 +40,7 @@ impl Cores {
     }
 
     /// Whether both may describe one kernel.
-    pub(crate) const fn goes_with(self, other: Self) -> bool {
+    pub(crate) const fn is_compatible_with(self, other: Self) -> bool {
         // A mixed kernel runs on both kinds, and its sides are described separately.
         !matches!(
             (self, other),
@@ -126,12 +126,12 @@ pub fn sub_kernel_files(meta: &KernelMeta) -> Option<Vec<&str>> {
 }
 
 /// The tiling key in a kernel's name, if the name is the common name and a key.
-pub(crate) fn key_in(name: &str, common: Option<&str>) -> Option<u64> {
-    digits_in(name, common?)?.parse().ok()
+pub(crate) fn tiling_key_in(name: &str, common: Option<&str>) -> Option<u64> {
+    trailing_digits(name, common?)?.parse().ok()
 }
 
 /// The final digits of a kernel's name, if the name is the common name and digits.
-pub(crate) fn digits_in<'a>(name: &'a str, common: &str) -> Option<&'a str> {
+pub(crate) fn trailing_digits<'a>(name: &'a str, common: &str) -> Option<&'a str> {
     let digits = name.strip_prefix(common)?.strip_prefix('_')?;
     (!digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())).then_some(digits)
 }
@@ -172,21 +172,26 @@ mod tests {
             (Cores::AiCore, MixAicMain, false),
             (Cores::Cube, Aiv, false),
         ] {
-            assert_eq!(cores.allow(found), allowed, "{cores:?} {found}");
+            assert_eq!(cores.allows(found), allowed, "{cores:?} {found}");
         }
-        assert!(Cores::Cube.goes_with(Cores::AiCore) && Cores::Mix.goes_with(Cores::Vector));
-        assert!(!Cores::Cube.goes_with(Cores::Vector) && !Cores::Vector.goes_with(Cores::AiCore));
+        assert!(
+            Cores::Cube.is_compatible_with(Cores::AiCore) && Cores::Mix.is_compatible_with(Cores::Vector)
+        );
+        assert!(
+            !Cores::Cube.is_compatible_with(Cores::Vector)
+                && !Cores::Vector.is_compatible_with(Cores::AiCore)
+        );
     }
 
     #[test]
     fn a_tiling_key_is_the_end_of_a_name() {
-        let key = |name| key_in(name, Some("add_12"));
+        let key = |name| tiling_key_in(name, Some("add_12"));
         assert_eq!(key("add_12_10000000000000000000"), Some(10_000_000_000_000_000_000));
         for name in ["add_12__kernel0", "add_12", "add_12_", "add_12_99999999999999999999", "sub_12_3"] {
             assert_eq!(key(name), None, "{name}");
         }
         // The digits of a hash are no key.
-        assert_eq!((key_in("add_12", None), key_in("add_12", Some("add_12"))), (None, None));
+        assert_eq!((tiling_key_in("add_12", None), tiling_key_in("add_12", Some("add_12"))), (None, None));
         let of = |cube, vector| ratio(&TaskRation::Ratio { cube, vector });
         assert_eq!(of(1, 2), Some(TaskRatio { cube: 1, vector: 2 }));
         assert_eq!((of(1 << 16, 2), ratio(&TaskRation::TilingKey)), (None, None));

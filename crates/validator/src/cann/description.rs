@@ -174,7 +174,7 @@ fn check_cores(meta: &KernelMeta, findings: &mut Findings) {
     let (new, old) = (meta.core_type.as_ref(), meta.old_core_type.as_ref());
     if let (Some(new), Some(old)) = (new, old)
         && let (Some(cores), Some(others)) = (Cores::of(new), Cores::of(old))
-        && !cores.goes_with(others)
+        && !cores.is_compatible_with(others)
     {
         let (core_type, other) = (new.to_string(), old.to_string());
         findings.add(Code::CORE_TYPES, || DescriptionProblem::CoreTypes { core_type, other });

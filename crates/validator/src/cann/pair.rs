@@ -125,7 +125,7 @@ impl<'a> Pair<'a> {
         let mut kernels = 0;
         for (place, symbol) in objects.kernels() {
             let Some(name) = std::str::from_utf8(symbol).ok().map(without_side) else { continue };
-            let Some(digits) = claims::digits_in(name, claim.name) else { continue };
+            let Some(digits) = claims::trailing_digits(name, claim.name) else { continue };
             kernels += 1;
             if found.len() < NAMED {
                 found.push(shown(symbol));
@@ -240,7 +240,7 @@ fn compare_cores(
     if let Some((field, cores, word)) = known {
         // A mixed binary may have kernels for one side only; only their own entries describe them.
         let may_differ = cores == Cores::Mix && field != "kernelType";
-        if !cores.allow(found) && !may_differ && !claim.is_one_sided(found) {
+        if !cores.allows(found) && !may_differ && !claim.is_one_sided(found) {
             findings.add(Code::KERNEL_TYPE, || KernelProblem::KernelType {
                 kernel: shown(symbol),
                 field,
@@ -254,7 +254,7 @@ fn compare_cores(
         Some(magic @ Magic::ElfAicube) => (magic, Cores::Cube),
         _ => return,
     };
-    if !expected.allow(found) {
+    if !expected.allows(found) {
         findings.add(Code::MAGIC_MISFIT, || DescriptionProblem::MagicMisfit {
             magic,
             with: format!("the kernel type {found} in the metadata of {}", shown(symbol)),
@@ -263,7 +263,7 @@ fn compare_cores(
 }
 
 fn check_key_in_name(meta: &KernelMeta, claim: &Claim<'_>, findings: &mut Findings) {
-    let found = claims::key_in(claim.name, meta.kernel_name.as_deref());
+    let found = claims::tiling_key_in(claim.name, meta.kernel_name.as_deref());
     if let (Some(expected), Some(found)) = (claim.tiling_key, found)
         && expected != found
     {

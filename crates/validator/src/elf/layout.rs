@@ -176,7 +176,7 @@ fn check_sections(elf: &Elf<'_>, facts: &ElfFacts, findings: &mut Findings) {
         };
         // Relocatable objects have no addresses yet.
         if facts.elf_type != Some(ElfType::Relocatable) && offset.wrapping_sub(address) != base {
-            findings.add(Code::GAP, || ObjectProblem::Gap {
+            findings.add(Code::GAP, || ObjectProblem::SectionOffset {
                 section: name(section),
                 expected: base.wrapping_add(address),
                 found: offset,

@@ -135,7 +135,7 @@ pub enum ObjectProblem {
     #[error(
         "section `{section}`: its address requires file offset {expected:#x}, found file offset {found:#x}"
     )]
-    Gap {
+    SectionOffset {
         /// The section.
         section: String,
         /// The expected offset, relative to the first loaded section.
@@ -184,7 +184,7 @@ impl ObjectProblem {
             Self::EntrySize { .. } => Code::ENTRY_SIZE,
             Self::Flags { .. } => Code::FLAGS,
             Self::TextPlace { .. } => Code::TEXT_PLACE,
-            Self::Gap { .. } => Code::GAP,
+            Self::SectionOffset { .. } => Code::GAP,
             Self::LoadedNobits { .. } => Code::LOADED_NOBITS,
             Self::Undefined { .. } => Code::UNDEFINED,
             Self::Dynamic { .. } => Code::DYNAMIC,

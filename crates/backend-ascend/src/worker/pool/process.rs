@@ -22,7 +22,7 @@ const LAG: Duration = Duration::from_secs(2);
 
 /// A worker. Its process ends before its directory is taken away.
 pub(super) struct Worker {
-    pub(super) setup: Arc<WorkerConfig>,
+    pub(super) config: Arc<WorkerConfig>,
     group: ProcessGroup,
     sandbox: JobSandbox,
     /// The directory that it may read and write: each job has one of its own in it.
@@ -39,12 +39,12 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    fn start(setup: &Arc<WorkerConfig>, extra: &Extra) -> io::Result<Self> {
-        let Interpreter { program, arguments, environment } = &setup.interpreter;
-        let directory = ProbeDir::create(&[&setup.scratch])?;
-        let sandbox = setup.sandbox(extra, directory.path()).map_err(io::Error::other)?;
+    fn start(config: &Arc<WorkerConfig>, extra: &Extra) -> io::Result<Self> {
+        let Interpreter { program, arguments, environment } = &config.interpreter;
+        let directory = ProbeDir::create(&[&config.scratch])?;
+        let sandbox = config.sandbox(extra, directory.path()).map_err(io::Error::other)?;
         let mut command = Command::new(program);
-        let bytecode = setup.bytecode.as_deref().unwrap_or(Path::new(""));
+        let bytecode = config.bytecode.as_deref().unwrap_or(Path::new(""));
         command.args(arguments).args(["-S", "-u", "-c", SCRIPT]).arg(bytecode).current_dir("/");
         command.env_clear().envs(with_temporary(environment, directory.path()));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -67,7 +67,7 @@ impl Worker {
         };
         std::thread::Builder::new().spawn(read)?;
         Ok(Self {
-            setup: Arc::clone(setup),
+            config: Arc::clone(config),
             group,
             sandbox,
             directory,
@@ -107,7 +107,7 @@ impl Worker {
         &self,
         extra: &Extra,
     ) -> Result<(Vec<PathBuf>, bool), opkeep_backend::BackendError> {
-        self.sandbox.take(self.setup.reach(), extra)
+        self.sandbox.take(self.config.reach(), extra)
     }
 
     /// Writes a message while the caller waits: a message longer than a pipe holds must be read by the worker, and a worker
@@ -210,20 +210,20 @@ impl Starter {
     pub(super) fn new() -> io::Result<Self> {
         let (send, orders) = mpsc::channel::<Order>();
         let serve = move || {
-            for (setup, extra, answer) in orders {
+            for (config, extra, answer) in orders {
                 // The caller may wait no longer.
-                let _ = answer.send(Worker::start(&setup, &extra));
+                let _ = answer.send(Worker::start(&config, &extra));
             }
         };
         std::thread::Builder::new().name("opkeep workers".to_owned()).spawn(serve)?;
         Ok(Self { orders: Mutex::new(send) })
     }
 
-    pub(super) fn start(&self, setup: &Arc<WorkerConfig>, extra: &Extra) -> io::Result<Worker> {
+    pub(super) fn start(&self, config: &Arc<WorkerConfig>, extra: &Extra) -> io::Result<Worker> {
         let (send, answer) = mpsc::sync_channel(1);
         let gone = || io::Error::other("the thread that starts workers is gone");
         let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        orders.send((Arc::clone(setup), extra.clone(), send)).map_err(|_| gone())?;
+        orders.send((Arc::clone(config), extra.clone(), send)).map_err(|_| gone())?;
         answer.recv().map_err(|_| gone())?
     }
 }

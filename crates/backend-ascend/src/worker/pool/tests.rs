@@ -23,7 +23,7 @@ fn pool(and_then: &str) -> (TempDir, Pool, Arc<WorkerConfig>) {
     std::fs::write(&python, format!("#!/bin/sh\n{READY}\n{and_then}\n")).unwrap();
     std::fs::set_permissions(&python, std::fs::Permissions::from_mode(0o755)).unwrap();
     let environment = vec![("PATH".into(), "/usr/bin:/bin".into())];
-    let setup = WorkerConfig {
+    let config = WorkerConfig {
         interpreter: Interpreter { program: python, arguments: Vec::new(), environment },
         bytecode: None,
         domain: ReadDomain::default(),
@@ -35,7 +35,7 @@ fn pool(and_then: &str) -> (TempDir, Pool, Arc<WorkerConfig>) {
         fs: Fs::new(),
         reach: OnceLock::new(),
     };
-    (dir, Pool::new().unwrap(), Arc::new(setup))
+    (dir, Pool::new().unwrap(), Arc::new(config))
 }
 
 /// A clock that differs from the system's.
@@ -52,10 +52,10 @@ impl Clock for Shifted {
 
 /// The offset, in nanoseconds, that a worker gets from a caller with this clock.
 fn clock_offset(ahead: Duration, behind: Duration) -> i64 {
-    let (dir, _pool, setup) = pool("exit 0");
-    let mut setup = Arc::into_inner(setup).unwrap();
-    setup.fs = Fs::new().with_clock(Arc::new(Shifted { ahead, behind }));
-    setup.message(dir.path())["clock_offset"].as_i64().unwrap()
+    let (dir, _pool, config) = pool("exit 0");
+    let mut config = Arc::into_inner(config).unwrap();
+    config.fs = Fs::new().with_clock(Arc::new(Shifted { ahead, behind }));
+    config.message(dir.path())["clock_offset"].as_i64().unwrap()
 }
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -74,14 +74,14 @@ fn a_worker_knows_that_the_callers_clock_is_behind() {
     assert!((-3_600_000_000_000 - SLACK..=-3_600_000_000_000).contains(&offset), "{offset}");
 }
 
-fn whom(extra: &Extra) -> WorkerOptions<'_> {
-    WorkerOptions { extra, watched: None, is_last: false, left_at: None }
+fn worker_options(extra: &Extra) -> WorkerOptions<'_> {
+    WorkerOptions { extra, watched: None, is_last: false, output_dir: None }
 }
 
-fn ask(pool: &Pool, setup: &Arc<WorkerConfig>, length: usize, deadline: Option<Instant>) -> WorkerError {
+fn ask(pool: &Pool, config: &Arc<WorkerConfig>, length: usize, deadline: Option<Instant>) -> WorkerError {
     let request = json!({"do": "compile", "text": "x".repeat(length)});
     let (extra, caller) = (Extra::default(), TestContext::new().with_deadline(deadline));
-    match pool.ask(setup, &request, whom(&extra), &caller.cx()).answer {
+    match pool.ask(config, &request, worker_options(&extra), &caller.cx()).answer {
         Ok(_) => panic!("it answers"),
         Err(trouble) => trouble,
     }
@@ -89,25 +89,25 @@ fn ask(pool: &Pool, setup: &Arc<WorkerConfig>, length: usize, deadline: Option<I
 
 #[test]
 fn a_dead_worker_is_not_waited_for_though_a_child_holds_its_pipes() {
-    let (_dir, pool, setup) = pool("sleep 1000 &\nexit 3");
-    let WorkerError::Died { status, .. } = ask(&pool, &setup, 1, None) else { panic!("something else") };
+    let (_dir, pool, config) = pool("sleep 1000 &\nexit 3");
+    let WorkerError::Died { status, .. } = ask(&pool, &config, 1, None) else { panic!("something else") };
     assert!(status.contains("exit status: 3"), "{status}");
 }
 
 #[test]
 fn a_request_that_is_too_long_is_refused() {
-    let (_dir, pool, setup) = pool("cat >/dev/null");
-    let WorkerError::Start(error) = ask(&pool, &setup, 65 << 20, None) else { panic!("something else") };
+    let (_dir, pool, config) = pool("cat >/dev/null");
+    let WorkerError::Start(error) = ask(&pool, &config, 65 << 20, None) else { panic!("something else") };
     assert!(error.to_string().contains("at most 67108864"), "{error}");
 }
 
 #[test]
 fn a_worker_that_reads_nothing_is_not_waited_for_beyond_the_deadline() {
-    let (_dir, pool, setup) = pool("sleep 1000");
+    let (_dir, pool, config) = pool("sleep 1000");
     let deadline = Instant::now() + Duration::from_secs(1);
-    assert!(matches!(ask(&pool, &setup, 1 << 20, Some(deadline)), WorkerError::Late { .. }));
+    assert!(matches!(ask(&pool, &config, 1 << 20, Some(deadline)), WorkerError::Late { .. }));
     let (caller, request) = (TestContext::new(), json!({"text": "x".repeat(1 << 20)}));
     caller.cancel.cancel();
-    let asked = pool.ask(&setup, &request, whom(&Extra::default()), &caller.cx());
+    let asked = pool.ask(&config, &request, worker_options(&Extra::default()), &caller.cx());
     assert!(matches!(asked.answer, Err(WorkerError::Cancelled)));
 }

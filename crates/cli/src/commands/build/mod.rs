@@ -17,7 +17,7 @@ use crate::input::model;
 use crate::setup::{self, parts, parts::Part};
 use crate::ui::env;
 use crate::ui::interrupt;
-use crate::ui::output::{Output, Verdict};
+use crate::ui::output::{ExitStatus, Output};
 use report::{interrupted, network_name, note_targets, print_report, report_text, with_progress};
 
 /// Build networks or operators: compile new and changed kernels, reuse the others, write rank_N/kernel_meta
@@ -46,19 +46,19 @@ pub(crate) struct Args {
     pub(crate) trust_imported: bool,
 }
 
-pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
+pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let cancel = interrupt::cancel();
     let engine = setup::engine(&args.common, &cancel, output)?;
     let (mut requests, unreadable, unknown) = model::requests(&args.inputs, &engine, &args.common)?;
     if cancel.is_cancelled() && requests.is_empty() {
         output.print_interrupted();
-        return Ok(Verdict::Interrupted);
+        return Ok(ExitStatus::Interrupted);
     }
     model::debug(&mut requests, &args.common, output)?;
     unreadable.errors.iter().for_each(|(_, error)| output.print_error(error));
     if requests.is_empty() && !unreadable.is_empty() {
         output.print_quiet_result(&UnreadableOutput::new(&unreadable))?;
-        return Ok(Verdict::Unusable);
+        return Ok(ExitStatus::Failed);
     }
     let parts = parts::split(requests, engine, &args.common, unknown, &cancel)?;
     if let Some(guessed) = parts.first() {
@@ -92,10 +92,10 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
         output.print_note(&interrupted(&report));
     }
     Ok(match () {
-        () if cancel.is_cancelled() => Verdict::Interrupted,
-        () if unreadable.verdict() == Verdict::Unusable => Verdict::Unusable,
-        () if report.count(Outcome::Failed) > 0 || !placed => Verdict::Problems,
-        () => unreadable.verdict(),
+        () if cancel.is_cancelled() => ExitStatus::Interrupted,
+        () if unreadable.exit_status() == ExitStatus::Failed => ExitStatus::Failed,
+        () if report.count(Outcome::Failed) > 0 || !placed => ExitStatus::Problems,
+        () => unreadable.exit_status(),
     })
 }
 

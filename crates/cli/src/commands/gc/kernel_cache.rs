@@ -13,12 +13,12 @@ use crate::input::real_path;
 use crate::ui::env;
 use crate::ui::interrupt;
 use crate::ui::json::{self, OrError};
-use crate::ui::output::{Output, Verdict};
+use crate::ui::output::{ExitStatus, Output};
 use crate::ui::progress::Progress;
 use crate::ui::text::{Text, bytes, counted, first};
 
-pub(crate) fn gc(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
-    let mut run = Run { output, text: Text::default(), caches: Vec::new(), verdict: Verdict::Good };
+pub(crate) fn gc(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
+    let mut run = Run { output, text: Text::default(), caches: Vec::new(), exit_status: ExitStatus::Success };
     if args.older_than.is_some_and(|age| age < IDLE_FOR) {
         output.print_warning(
             "--older-than counts as 30m: in CANN's cache what was used within half an hour stays",
@@ -46,14 +46,14 @@ pub(crate) fn gc(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
             Err(error) => run.failed(&place.path, &error),
         }
         if cancel.is_cancelled() {
-            run.verdict = Verdict::Interrupted;
+            run.exit_status = ExitStatus::Interrupted;
             break;
         }
     }
     progress.done();
-    let Run { text, caches, verdict, .. } = run;
+    let Run { text, caches, exit_status, .. } = run;
     output.print_result(&text, &GcOutput { dry_run: args.dry_run, caches })?;
-    Ok(verdict)
+    Ok(exit_status)
 }
 
 /// The results so far.
@@ -61,7 +61,7 @@ struct Run<'a> {
     output: &'a Output,
     text: Text,
     caches: Vec<OrError<CacheOutput, PathError>>,
-    verdict: Verdict,
+    exit_status: ExitStatus,
 }
 
 impl Run<'_> {
@@ -112,7 +112,7 @@ impl Run<'_> {
         let name = path.to_string_lossy();
         self.output.print_error(&anyhow::anyhow!("{}: {error}", name));
         self.caches.push(OrError::Failed(PathError { path: name.into_owned(), error: error.to_string() }));
-        self.verdict = Verdict::Unusable;
+        self.exit_status = ExitStatus::Failed;
     }
 
     fn add(&mut self, place: &CacheDir, report: &GcReport, args: &Args) {
@@ -168,8 +168,8 @@ impl Run<'_> {
     }
 
     fn problem(&mut self) {
-        if self.verdict == Verdict::Good {
-            self.verdict = Verdict::Problems;
+        if self.exit_status == ExitStatus::Success {
+            self.exit_status = ExitStatus::Problems;
         }
     }
 }

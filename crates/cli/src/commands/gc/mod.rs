@@ -6,11 +6,11 @@ pub(crate) mod store;
 
 use opkeep_store::GcOptions;
 
-use crate::ui::output::{Output, Verdict};
+use crate::ui::output::{ExitStatus, Output};
 pub(crate) use args::Args;
 use store::evict;
 
-pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
+pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     if !args.dirs.is_empty() {
         return kernel_cache::gc(args, output);
     }

@@ -6,20 +6,20 @@ use serde::Serialize;
 use crate::flags::store::StoreArgs;
 use crate::input::store::Place;
 use crate::ui::json;
-use crate::ui::output::{Output, Verdict};
+use crate::ui::output::{ExitStatus, Output};
 use crate::ui::text::{Text, bytes, counted};
 
-pub(crate) fn evict(args: &StoreArgs, options: &GcOptions, output: &Output) -> anyhow::Result<Verdict> {
+pub(crate) fn evict(args: &StoreArgs, options: &GcOptions, output: &Output) -> anyhow::Result<ExitStatus> {
     let access = if options.dry_run { Access::ReadOnly } else { Access::Existing };
-    let Some(store) = open(args, access, output)? else { return Ok(Verdict::Good) };
-    let (mut text, mut targets, mut verdict) = (Text::default(), Vec::new(), Verdict::Good);
+    let Some(store) = open(args, access, output)? else { return Ok(ExitStatus::Success) };
+    let (mut text, mut targets, mut exit_status) = (Text::default(), Vec::new(), ExitStatus::Success);
     for (name, target) in target_stores(&store)? {
         let report = target.gc(options)?;
         text.line(format_args!("{name}: {}", summary(&report, options.dry_run)));
         if let Some(failure) = &report.failure {
             let failed = counted(report.failed, "kernel");
             output.print_warning(&format!("{failed} could not be deleted: {failure}"));
-            verdict = Verdict::Problems;
+            exit_status = ExitStatus::Problems;
         }
         targets.push(target_output(&name, &report));
     }
@@ -28,7 +28,7 @@ pub(crate) fn evict(args: &StoreArgs, options: &GcOptions, output: &Output) -> a
     }
     let root = json::path(store.root());
     output.print_result(&text, &EvictOutput { root, dry_run: options.dry_run, targets })?;
-    Ok(verdict)
+    Ok(exit_status)
 }
 
 /// Opens the store. A missing store counts as empty, unless the user names it.

@@ -18,7 +18,7 @@ use serde_json::Value;
 use crate::input::pairs::{CheckOutcome, CheckedKernel, judge, judge_alone};
 use crate::input::read_file;
 use crate::ui::json::{FileError, OrError};
-use crate::ui::output::{Output, Verdict, chain};
+use crate::ui::output::{ExitStatus, Output, chain};
 use crate::ui::text::Text;
 use found::{FileOutput, Found, found_text};
 
@@ -36,8 +36,8 @@ struct InspectOutput {
     files: Vec<OrError<FileOutput>>,
 }
 
-pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
-    let mut verdict = Verdict::Good;
+pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
+    let mut exit_status = ExitStatus::Success;
     let (mut text, mut files) = (Text::default(), Vec::new());
     for path in &args.files {
         match look(path) {
@@ -45,22 +45,22 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
                 for (path, found) in all {
                     text.append(&found_text(&path, &found));
                     files.push(OrError::Done(FileOutput::new(&path, &found)));
-                    if !found.is_valid() && verdict == Verdict::Good {
-                        verdict = Verdict::Problems;
+                    if !found.is_valid() && exit_status == ExitStatus::Success {
+                        exit_status = ExitStatus::Problems;
                     }
                 }
             }
             Err(error) => {
                 output.print_error(&error);
                 files.push(OrError::Failed(FileError::new(path, chain(&error))));
-                verdict = Verdict::Unusable;
+                exit_status = ExitStatus::Failed;
             }
         }
     }
     if !text.is_empty() || !output.is_text() {
         output.print_result(&text, &InspectOutput { files })?;
     }
-    Ok(verdict)
+    Ok(exit_status)
 }
 
 /// Returns the fields of a file and of the files that belong to it: the parts of a master, both objects of AKG.

@@ -16,7 +16,7 @@ use super::outcome::{Closed, Repaired, RepairedCache, Repairs};
 use crate::input;
 use crate::input::store::{self, threads};
 use crate::ui::interrupt;
-use crate::ui::output::{Output, Verdict};
+use crate::ui::output::{ExitStatus, Output};
 use crate::ui::progress::Progress;
 use crate::ui::text::counted;
 
@@ -160,10 +160,10 @@ fn summed(repairs: &Repairs, cancel: &CancelToken) -> Repaired<CachesOutput> {
         (left, _, _) => text.line(format_args!("problems are left: {left}")),
     }
     let json = CachesOutput::new(repairs, left, refused, cancel.is_cancelled());
-    let verdict = match () {
-        () if cancel.is_cancelled() => Verdict::Interrupted,
-        () if left + refused > 0 => Verdict::Problems,
-        () => Verdict::Good,
+    let exit_status = match () {
+        () if cancel.is_cancelled() => ExitStatus::Interrupted,
+        () if left + refused > 0 => ExitStatus::Problems,
+        () => ExitStatus::Success,
     };
-    Repaired { text, json, verdict }
+    Repaired { text, json, exit_status }
 }

@@ -16,14 +16,14 @@ use opkeep_store::is_store;
 use serde::Serialize;
 
 use crate::input::store::Place;
-use crate::ui::output::{Output, Verdict};
+use crate::ui::output::{ExitStatus, Output};
 pub(crate) use args::Args;
 use caches_report::CachesOutput;
 use outcome::Repaired;
 use store::StoreOutput;
 
 /// Repairs a store, caches of frameworks, or both if one directory contains both.
-pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
+pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let place = match args.paths.as_slice() {
         [] => Some(None),
         [path] => Place::of(path).map(Some),
@@ -59,9 +59,9 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     }
 }
 
-fn print(repaired: &Repaired<impl Serialize>, output: &Output) -> anyhow::Result<Verdict> {
+fn print(repaired: &Repaired<impl Serialize>, output: &Output) -> anyhow::Result<ExitStatus> {
     output.print_result(&repaired.text, &repaired.json)?;
-    Ok(repaired.verdict)
+    Ok(repaired.exit_status)
 }
 
 /// Whether there are caches of frameworks in the directory of a store.
@@ -75,10 +75,10 @@ fn has_quarantines(paths: &[PathBuf]) -> bool {
 
 /// Combines the outcomes for a store and for the caches in its directory.
 fn both(store: Repaired<StoreOutput>, caches: Repaired<CachesOutput>) -> Repaired<CachesOutput> {
-    let Repaired { mut text, json: store_json, verdict } = store;
+    let Repaired { mut text, json: store_json, exit_status } = store;
     text.append(&caches.text);
     let mut json = caches.json;
     json.left += store_json.left;
     json.store = Some(store_json);
-    Repaired { text, json, verdict: verdict.max(caches.verdict) }
+    Repaired { text, json, exit_status: exit_status.max(caches.exit_status) }
 }

@@ -6,14 +6,14 @@ use opkeep_framework_cache::fill::FillReport;
 use opkeep_framework_cache::quarantine::{QuarantineReport, RepairError};
 use opkeep_framework_cache::scan::{CacheScan, RankComparison};
 
-use crate::ui::output::Verdict;
+use crate::ui::output::ExitStatus;
 use crate::ui::text::Text;
 
 /// The outcome of a repair, as text and as JSON.
 pub(crate) struct Repaired<T> {
     pub(crate) text: Text,
     pub(crate) json: T,
-    pub(crate) verdict: Verdict,
+    pub(crate) exit_status: ExitStatus,
 }
 
 /// Unreadable directories, with the errors.

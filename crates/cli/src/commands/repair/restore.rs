@@ -9,10 +9,10 @@ use serde::Serialize;
 use super::args::Args;
 use super::caches_report::list;
 use crate::ui::json::{self, OrError};
-use crate::ui::output::{Output, Verdict, chain};
+use crate::ui::output::{ExitStatus, Output, chain};
 use crate::ui::text::{Text, counted};
 
-pub(crate) fn undo(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
+pub(crate) fn undo(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     if args.paths.is_empty() {
         bail!("--undo needs a cache, a directory above one, or the directory of one run");
     }
@@ -57,7 +57,7 @@ pub(crate) fn undo(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
         (left, _) => text.line(format_args!("not everything is restored: {left} left")),
     }
     output.print_result(&text, &RestoreOutput { dry_run: args.dry_run, left, undone: all })?;
-    Ok(if left == 0 { Verdict::Good } else { Verdict::Problems })
+    Ok(if left == 0 { ExitStatus::Success } else { ExitStatus::Problems })
 }
 
 fn shown(run: &QuarantineRun, undone: &RestoreReport, dry_run: bool) -> Text {

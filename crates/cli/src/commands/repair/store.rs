@@ -12,7 +12,7 @@ use crate::commands::verify::store::{OtherFileOutput, ProblemOutput, TargetError
 use crate::input::store::{Place, threads};
 use crate::ui::interrupt;
 use crate::ui::json::{self, OrError};
-use crate::ui::output::{Output, Verdict, chain};
+use crate::ui::output::{ExitStatus, Output, chain};
 use crate::ui::progress::Progress;
 use crate::ui::text::{Text, bytes, counted};
 
@@ -28,7 +28,7 @@ pub(crate) fn repair(
         let text = Text::of(format_args!("there is no store at {root}"));
         let json =
             StoreOutput { root: root.into_owned(), dry_run: args.dry_run, left: 0, targets: Vec::new() };
-        return Ok(Repaired { text, json, verdict: Verdict::Good });
+        return Ok(Repaired { text, json, exit_status: ExitStatus::Success });
     };
     let (cancel, progress) = (interrupt::cancel(), Progress::new(output.is_text()));
     let (mut text, mut targets, mut left) = (Text::of(format_args!("store {root}")), Vec::new(), 0);
@@ -59,13 +59,13 @@ pub(crate) fn repair(
         (0, true) => text.line("no problem would be left; nothing was changed"),
         (left, _) => text.line(format_args!("problems are left: {left}")),
     }
-    let verdict = match left {
-        _ if cancel.is_cancelled() => Verdict::Interrupted,
-        0 => Verdict::Good,
-        _ => Verdict::Problems,
+    let exit_status = match left {
+        _ if cancel.is_cancelled() => ExitStatus::Interrupted,
+        0 => ExitStatus::Success,
+        _ => ExitStatus::Problems,
     };
     let json = StoreOutput { root: root.into_owned(), dry_run: args.dry_run, left, targets };
-    Ok(Repaired { text, json, verdict })
+    Ok(Repaired { text, json, exit_status })
 }
 
 fn report_text(target: &str, report: &RepairReport, dry_run: bool) -> Text {

@@ -31,7 +31,7 @@ use crate::tensor::tolerance::Tolerance;
 use crate::tensor::write::{self, TensorOutput};
 use crate::ui::interrupt;
 use crate::ui::json::Milliseconds;
-use crate::ui::output::{Logged, Output, Verdict};
+use crate::ui::output::{ExitStatus, Logged, Output};
 use crate::ui::progress::Progress;
 use crate::ui::text::Text;
 use profile::{Profile, StepOutput};
@@ -60,7 +60,7 @@ pub(crate) struct Args {
     pub(crate) common: CompileArgs,
 }
 
-pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
+pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let cancel = interrupt::cancel();
     let engine = setup::engine(&args.common, &cancel, output)?;
     let (mut unknown, mut dims) = (UnknownOptions::of(&args.common), Dims::of(&args.common)?);
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
         Ok(ran) => ran,
         Err(error) => {
             output.print_failure(&error);
-            return Ok(if cancel.is_cancelled() { Verdict::Interrupted } else { Verdict::Problems });
+            return Ok(if cancel.is_cancelled() { ExitStatus::Interrupted } else { ExitStatus::Problems });
         }
     };
 
@@ -112,7 +112,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
     let json = ran.output(args, &model, tensors, comparisons);
     text.append(&ran.text(args, &model));
     output.print_result(&text, &json)?;
-    Ok(if all_passed { Verdict::Good } else { Verdict::Problems })
+    Ok(if all_passed { ExitStatus::Success } else { ExitStatus::Problems })
 }
 
 /// The result as JSON.

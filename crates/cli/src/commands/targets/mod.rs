@@ -9,7 +9,7 @@ use opkeep_backend_cpu::CpuBackend;
 use serde::Serialize;
 
 use crate::ui::env;
-use crate::ui::output::{Output, Verdict};
+use crate::ui::output::{ExitStatus, Output};
 use crate::ui::text::Text;
 use ascend::{AscendOutput, ascend};
 
@@ -39,7 +39,7 @@ struct BackendOutput<'a> {
 /// The time limit of a query to a compiler.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-pub(crate) fn run(_: &Args, output: &Output) -> anyhow::Result<Verdict> {
+pub(crate) fn run(_: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let mut registry = Registry::new();
     let config = env::cpu_config(TIMEOUT, &[])?;
     registry.add(CpuBackend::entry(config.clone()));
@@ -82,7 +82,7 @@ pub(crate) fn run(_: &Args, output: &Output) -> anyhow::Result<Verdict> {
     wrapped(&mut text, &onnx);
     let json = TargetsOutput { backends, ascend: ascend.output, onnx_operators: onnx };
     output.print_result(&text, &json)?;
-    Ok(if compiler.is_ok() && ascend.is_good { Verdict::Good } else { Verdict::Problems })
+    Ok(if compiler.is_ok() && ascend.is_good { ExitStatus::Success } else { ExitStatus::Problems })
 }
 
 /// Adds words in indented lines of about a hundred characters.

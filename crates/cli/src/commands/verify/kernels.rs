@@ -11,7 +11,7 @@ use super::findings::{FindingOutput, finding_outputs, line};
 use super::store::{StoreOutput, Verified};
 use crate::input::pairs::CheckedKernel;
 use crate::ui::json::{self, FileError, OrError};
-use crate::ui::output::{Output, Verdict, chain};
+use crate::ui::output::{ExitStatus, Output, chain};
 use crate::ui::text::{Text, counted, typed};
 
 /// The result of `verify` as JSON.
@@ -59,11 +59,11 @@ pub(crate) struct Skipped {
 
 impl Skipped {
     /// The maximum length of `first`: a check of `/` skips every other file of the system.
-    const NAMED: usize = 100;
+    const MAX_LISTED: usize = 100;
 
     pub(crate) fn add(&mut self, text: impl FnOnce() -> String) {
         self.count += 1;
-        if self.first.len() < Self::NAMED {
+        if self.first.len() < Self::MAX_LISTED {
             self.first.push(text());
         }
     }
@@ -71,7 +71,7 @@ impl Skipped {
     fn append(&mut self, other: Self) {
         self.count += other.count;
         self.first.extend(other.first);
-        self.first.truncate(Self::NAMED);
+        self.first.truncate(Self::MAX_LISTED);
     }
 }
 
@@ -102,10 +102,10 @@ impl VerifyTally {
 
     pub(crate) fn add(&mut self, judged: &CheckedKernel) {
         let CheckedKernel { file, object, target, report } = judged;
-        let beside = object
+        let suffix = object
             .as_ref()
             .map(|object| format!(" and {}", object.file_name().unwrap_or_default().to_string_lossy()));
-        self.line(file, &beside.unwrap_or_default(), target, report.is_valid());
+        self.line(file, &suffix.unwrap_or_default(), target, report.is_valid());
         self.finish(file, object.as_deref(), target, report.is_valid(), None, Some(report));
     }
 
@@ -147,17 +147,17 @@ impl VerifyTally {
         }));
     }
 
-    fn line(&mut self, file: &Path, beside: &str, target: &str, valid: bool) {
-        let (verdict, count) = match valid {
+    fn line(&mut self, file: &Path, suffix: &str, target: &str, valid: bool) {
+        let (word, count) = match valid {
             true => ("valid", &mut self.valid),
             false => ("refused", &mut self.refused),
         };
         *count += 1;
         let file = file.to_string_lossy();
-        self.text.line(format_args!("{verdict:<8} {file}{beside} for {target}"));
+        self.text.line(format_args!("{word:<8} {file}{suffix} for {target}"));
     }
 
-    pub(crate) fn print_report(self, output: &Output) -> anyhow::Result<Verdict> {
+    pub(crate) fn print_report(self, output: &Output) -> anyhow::Result<ExitStatus> {
         let Self {
             text: tally_text,
             files,
@@ -177,9 +177,9 @@ impl VerifyTally {
         let (checked, mut text) = (valid + refused, stores.text);
         text.append(&caches.text(&ranks));
         text.append(&tally_text);
-        let looked = !stores.stores.is_empty() || !caches.is_empty();
+        let has_store_or_cache = !stores.stores.is_empty() || !caches.is_empty();
         // Named files that belong to no kernel are errors only if nothing else was checked.
-        if checked == 0 && !looked {
+        if checked == 0 && !has_store_or_cache {
             skipped.first.iter().for_each(|why| output.print_error(&anyhow::anyhow!("{why}")));
         }
         skipped.append(beside);
@@ -207,15 +207,15 @@ impl VerifyTally {
                 counted(remarks, "note")
             ));
         }
-        let lacking = ranks.iter().flat_map(|ranks| &ranks.ranks).any(|rank| !rank.lacks.is_empty());
-        let in_caches = rests == 0 && in_use == 0 && !lacking;
-        let in_order = unusable == 0 && refused == 0 && stores.faults == 0 && in_caches;
+        let has_missing = ranks.iter().flat_map(|ranks| &ranks.ranks).any(|rank| !rank.lacks.is_empty());
+        let caches_valid = rests == 0 && in_use == 0 && !has_missing;
+        let all_valid = unusable == 0 && refused == 0 && stores.faults == 0 && caches_valid;
         let broken = repairable(&caches.scans);
         if !broken.is_empty() {
             let broken = broken.iter().map(|path| typed(path)).collect::<Vec<_>>().join(" ");
             text.line(format_args!("`opkeep repair {broken}` quarantines what is damaged or orphaned there"));
         }
-        if lacking {
+        if has_missing {
             text.line(
                 "`opkeep repair --fill DIR` copies missing kernels from other ranks if MindSpore allows it",
             );
@@ -243,10 +243,10 @@ impl VerifyTally {
         };
         output.print_result(&text, &json)?;
         Ok(match () {
-            () if cancelled => Verdict::Interrupted,
-            () if unusable > 0 || (checked == 0 && !looked) => Verdict::Unusable,
-            () if !in_order => Verdict::Problems,
-            () => Verdict::Good,
+            () if cancelled => ExitStatus::Interrupted,
+            () if unusable > 0 || (checked == 0 && !has_store_or_cache) => ExitStatus::Failed,
+            () if !all_valid => ExitStatus::Problems,
+            () => ExitStatus::Success,
         })
     }
 }

@@ -23,7 +23,7 @@ use crate::input::pairs::{CheckOutcome, CheckedKernel, is_kernel_file, judge};
 use crate::input::store::{Place, threads};
 use crate::input::{self, Found};
 use crate::ui::interrupt;
-use crate::ui::output::{Output, Verdict};
+use crate::ui::output::{ExitStatus, Output};
 use caches::note_links;
 use kernels::VerifyTally;
 
@@ -68,7 +68,7 @@ pub(crate) struct Args {
     pub(crate) target: Option<String>,
 }
 
-pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Verdict> {
+pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let expect = args.target.as_deref().map(named).transpose()?;
     let mut tally = VerifyTally::default();
     let mut paths = Vec::new();

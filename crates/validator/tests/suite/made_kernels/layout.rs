@@ -92,8 +92,11 @@ fn loaded_sections_are_one_piece() {
     object[at + 1] = 0x20;
     let expect = targets::ascend("Ascend");
     let report = validate(kernel.json_of(&object).as_bytes(), &object, &expect);
-    let problem =
-        Problem::Object(ObjectProblem::Gap { section: ".data".into(), expected: 0x2040, found: 0x1040 });
+    let problem = Problem::Object(ObjectProblem::SectionOffset {
+        section: ".data".into(),
+        expected: 0x2040,
+        found: 0x1040,
+    });
     assert!(report.findings.iter().map(|finding| &finding.problem).eq([&problem]), "{:?}", report.findings);
     // Relocatable objects have no addresses yet.
     assert_eq!(
