@@ -40,12 +40,12 @@ use crate::worker::pool::Pool;
 pub struct AscendBackend {
     toolkit: Toolkit,
     soc: Soc,
-    /// All of the environment of the toolkit's programs.
+    /// The complete environment of the toolkit's programs.
     environment: Vec<(OsString, OsString)>,
     sources: Sources,
     probe: Probe,
     driver: Means,
-    /// Workers for questions to operators, if processes compile.
+    /// Workers for queries to operators, if compiles run in processes of their own.
     asking: OnceLock<Result<Pool, String>>,
     answers: OpQueryCache,
     /// Warnings about the toolkit.
@@ -53,21 +53,21 @@ pub struct AscendBackend {
     /// None if this host has no such chip.
     loader: OnceLock<Option<AscendLoader>>,
     scratch: PathBuf,
-    /// The file system whose clock workers go by.
+    /// The file system whose clock workers use.
     fs: Fs,
     jobs_each: u32,
     /// The files that the user declares as inputs.
     inputs: Vec<PathBuf>,
     /// The modules that operators import from other places, by the digests of their jobs.
     externals: Mutex<HashMap<Digest, Externals>>,
-    /// How workers were started last.
+    /// The last configuration of workers.
     configs: Mutex<Option<KnownConfig>>,
     /// The operator information, and the toolchain that it was read from.
     known: Mutex<(Option<Digest>, Arc<OpsInfo>)>,
 }
 
 impl AscendBackend {
-    /// The targets it serves, for people.
+    /// The targets of this backend, as text for users.
     pub const TARGETS: &str =
         "Ascend910B1 and all other chips that the CANN toolkit knows, ascend (the one in this machine)";
 
@@ -110,7 +110,7 @@ impl AscendBackend {
     /// The full name of the chip in this machine.
     ///
     /// # Errors
-    /// There is no device, or no runtime library that could be asked.
+    /// There is no device, or no runtime library.
     pub fn device(config: &AscendConfig) -> Result<String, BackendError> {
         let toolkit = config.search.find().map_err(toolkit_error)?;
         let name = Runtime::open(Some(&toolkit)).and_then(|runtime| runtime.soc_name());
@@ -135,11 +135,11 @@ impl AscendBackend {
         .with_option_reader(Self::read)
     }
 
-    /// For what a kernel was built that a framework had compiled by `spec`: as [`resolve`](Backend::resolve) of the
-    /// backend for its chip would say, which needs a toolkit.
+    /// The resolved specification of a kernel that a framework compiled by `spec`: the result of
+    /// [`resolve`](Backend::resolve), but without a toolkit.
     ///
     /// # Errors
-    /// An option that is out of range, or that names a directory: its content at that time is unknown.
+    /// An option has an invalid value, or names a directory: its content at that time is unknown.
     pub fn read(spec: &BuildSpec) -> Result<ResolvedSpec, BackendError> {
         let options = options::resolve(spec)?;
         if let Some((name, value)) =
@@ -156,7 +156,8 @@ impl AscendBackend {
         Ok(ResolvedSpec { target: spec.target.clone(), options, debug: debug_enabled(spec) })
     }
 
-    /// How compiles are kept from reading what no key covers, for people; and why not by a better means.
+    /// A text for users: the guards that keep compiles from reading files that no key covers, and the reason if one of
+    /// them is missing.
     ///
     /// # Errors
     /// The toolkit cannot be probed.
@@ -186,7 +187,7 @@ impl AscendBackend {
         &self.soc
     }
 
-    /// How it is driven: never [`Driver::Auto`].
+    /// The driver in use: never [`Driver::Auto`].
     pub fn driver(&self) -> Driver {
         match self.driver {
             Means::Process { .. } => Driver::Process,
@@ -202,7 +203,7 @@ impl AscendBackend {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Workers that operators can be asked through.
+    /// The workers through which operators are queried.
     fn asking(&self) -> Result<&Pool, BackendError> {
         if let Means::Workers(pool) = &self.driver {
             return Ok(pool);
@@ -214,7 +215,7 @@ impl AscendBackend {
         })
     }
 
-    /// Workers that imported an older state of the toolkit compile no more.
+    /// Ends the idle workers, which imported an older state of the toolkit.
     fn dismiss_workers(&self) {
         if let Means::Workers(pool) = &self.driver {
             pool.dismiss();
@@ -224,7 +225,7 @@ impl AscendBackend {
         }
     }
 
-    /// The options of `spec` as they take effect, for this chip.
+    /// The effective options of `spec` for this chip.
     fn resolved(&self, spec: &BuildSpec) -> Result<ResolvedSpec, BackendError> {
         let mut options = options::resolve(spec)?;
         for name in knowledge_bank::OPTIONS {
@@ -236,7 +237,7 @@ impl AscendBackend {
                     expected: "an existing directory: the compiler reports no missing one".to_owned(),
                 });
             }
-            // The compiler runs elsewhere, and would not find what is named from here.
+            // The compiler runs in another directory, where a relative path would name another one.
             *path = absolute(PathBuf::from(&*path)).to_string_lossy().into_owned();
         }
         Ok(ResolvedSpec { target: self.soc.name.clone(), options, debug: debug_enabled(spec) })
@@ -349,7 +350,8 @@ impl Backend for AscendBackend {
         Ok(resolved)
     }
 
-    /// Module, function and attributes of each operator, and conversions to what it takes.
+    /// Adds the module, function and attributes of each operator, and conversions to the types and formats that it
+    /// takes.
     fn rewrite_graph(
         &self,
         cx: &Context<'_>,

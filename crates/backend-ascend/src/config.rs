@@ -7,43 +7,44 @@ use opkeep_fs::Fs;
 
 use crate::worker::op_query_cache;
 
-/// How the backend finds its toolkit, and how it drives it.
+/// The configuration of an [`AscendBackend`](crate::AscendBackend).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct AscendConfig {
     /// Where to look for the toolkit.
     pub search: Search,
-    /// How it is driven.
+    /// The driver of the compiler.
     pub driver: Driver,
     /// The directory for workers' temporary files.
     pub scratch: PathBuf,
-    /// Where answers of operators are kept, which the next process need not ask again, and beside them what importing
-    /// the toolkit takes, and its bytecode: a directory that only this user can write to. Nowhere if None.
+    /// The file for operators' answers, so that later processes need not repeat queries. Its directory, to which only
+    /// this user can write, also gets the record of importing the toolkit, and bytecode. None keeps nothing.
     pub answers: Option<PathBuf>,
-    /// After how many jobs a worker is replaced: what operators leave behind in it does not add up for long.
+    /// The number of jobs after which a worker is replaced, so that data which operators leave in it does not add up.
     pub jobs_each: u32,
-    /// Files, and directories of files, that the toolkit reads for some kernels only: they count by content.
+    /// Files and directories that the toolkit reads for some kernels only: their contents are part of the toolchain
+    /// fingerprint.
     pub inputs: Vec<PathBuf>,
     /// The file system whose clock decides which modules of the toolkit were changed just now: a worker that imported
     /// such a module compiles once, then it is replaced.
     pub fs: Fs,
 }
 
-/// How the compiler is driven. Kernels are the same either way.
+/// The driver of the compiler. Kernels are the same by either.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Driver {
-    /// By workers, where the toolkit has what they need; else by processes.
+    /// Workers, if the toolkit has the package that they need; otherwise processes.
     #[default]
     Auto,
-    /// One process of `opc` or `asc_opc` a compile, which imports the toolkit each time.
+    /// One process of `opc` or `asc_opc` per compile, which imports the toolkit each time.
     Process,
     /// Long-lived Python processes that import it once.
     Workers,
 }
 
 impl AscendConfig {
-    /// Finds the toolkit by `search`. Nothing is kept between processes.
+    /// A configuration that finds the toolkit by `search`, and keeps nothing between processes.
     pub fn new(search: Search) -> Self {
         let scratch = std::env::temp_dir();
         Self {
@@ -57,7 +58,7 @@ impl AscendConfig {
         }
     }
 
-    /// Keeps what operators answer in this user's directory below `dir`, which may be one for temporary files.
+    /// Keeps operators' answers in this user's directory below `dir`, which may be one for temporary files.
     #[must_use]
     pub fn keep_answers_below(self, dir: &Path) -> Self {
         Self { answers: op_query_cache::file_below(dir), ..self }

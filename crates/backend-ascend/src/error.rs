@@ -23,7 +23,7 @@ pub(crate) fn no_implementation(op_type: &str, error: &ToolkitError) -> Unsuppor
     Unsupported::Other { backend: NAME, op_type: op_type.to_owned(), problem }
 }
 
-/// The error of a file operation; `action` is such as `write`.
+/// The error of a file operation; `action` is a verb, such as `write`.
 pub(crate) fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> BackendError {
     move |source| BackendError::Io { action, path: path.to_owned(), source }
 }

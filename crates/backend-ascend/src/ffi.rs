@@ -1,9 +1,9 @@
 //! The only `unsafe` code of this crate: calls into the device's library, `libascendcl.so`.
 //!
-//! Functions are looked up when they are called, so one that an older CANN lacks is missed only by who needs it. Their
-//! types are those of CANN 8.1's `acl.h` and `acl_rt.h`, and have not changed since, up to the open runtime of 2026; of
-//! `aclrtBinaryLoadFromData`, which 8.1 lacks, they are those of CANN 8.5's documentation. There, `aclError` is an `int`,
-//! and all handles are `void *`.
+//! Functions are looked up when they are called, so a function that an older CANN lacks is an error only if it is
+//! needed. Their types are those of CANN 8.1's `acl.h` and `acl_rt.h`, and have not changed since, up to the open
+//! runtime of 2026; of `aclrtBinaryLoadFromData`, which 8.1 lacks, they are those of CANN 8.5's documentation. There,
+//! `aclError` is an `int`, and all handles are `void *`.
 #![expect(unsafe_code, reason = "calling the vendor's C library is what this module is for")]
 
 use std::error::Error;
@@ -19,7 +19,7 @@ use crate::device::acl_codes::COMPILING_STUB_MODE;
 
 /// The oldest CANN whose headers were read.
 const CANN_8_1: &str = "8.1";
-/// The longest text of an error that is reported.
+/// The maximum length of an error text that is reported.
 const MAX_TEXT: usize = 4096;
 
 const HUGE_FIRST: c_int = 0;
@@ -87,7 +87,7 @@ pub(crate) struct Acl {
 }
 
 impl Acl {
-    /// Loads the library at `path`, or of that name where the system's loader looks.
+    /// Loads the library at `path`; the system's loader looks up a bare name.
     pub(crate) fn open(path: &Path) -> Result<Self, String> {
         // SAFETY: loading runs the library's initialisers. It is the vendor's runtime, installed by who administers this
         // machine; that it does what it wants to this process is what using a device means.
@@ -200,7 +200,7 @@ impl Acl {
         Ok(Context(handle))
     }
 
-    /// Has this thread's calls made in `context`.
+    /// Directs this thread's calls to `context`.
     pub(crate) fn set_current_context(&self, context: &Context) -> Result<(), AclError> {
         const CALL: &str = "aclrtSetCurrentContext";
         // SAFETY: `aclError aclrtSetCurrentContext(aclrtContext)`; the context came from the runtime.
@@ -265,7 +265,7 @@ impl Acl {
 
     /// `bytes` of the device's memory.
     pub(crate) fn memory(&self, bytes: usize) -> Result<Memory<'_>, AclError> {
-        // The runtime refuses to give nothing, and kernels of empty tensors still take an address.
+        // The runtime refuses to allocate 0 bytes, and a kernel takes an address for an empty tensor, too.
         let bytes = bytes.max(1);
         let at = self.made("aclrtMalloc", |name, made| {
             type Malloc = unsafe extern "C" fn(*mut *mut c_void, usize, c_int) -> c_int;
@@ -283,7 +283,7 @@ impl Acl {
         Ok(Stream { acl: self, handle })
     }
 
-    /// Calls a function that makes something, and writes its handle.
+    /// Calls a function that creates an object and writes its handle.
     fn made(
         &self,
         name: &'static str,
@@ -339,7 +339,7 @@ impl Memory<'_> {
         self.acl.checked(CALL, code)
     }
 
-    /// Copies its first bytes to `bytes`; no more than it has.
+    /// Copies its first bytes to `bytes`, which must be no longer than the memory.
     pub(crate) fn read(&self, bytes: &mut [u8]) -> Result<(), AclError> {
         const CALL: &str = "aclrtMemcpy";
         let count = bytes.len().min(self.bytes);
@@ -375,8 +375,8 @@ pub(crate) struct Stream<'a> {
 }
 
 impl Stream<'_> {
-    /// Has the device run a kernel on `blocks` blocks, with these addresses as its arguments. It has not yet run when this
-    /// returns: [`wait`](Self::wait) for it, before anything behind the addresses is freed.
+    /// Starts a kernel on `blocks` blocks, with these addresses as its arguments. It may still run when this returns:
+    /// [`wait`](Self::wait) for it before the memory at the addresses is freed.
     ///
     /// The addresses must be null, or memory that is as large as the kernel takes it to be.
     pub(crate) fn launch(
@@ -440,7 +440,7 @@ impl Stream<'_> {
         acl.checked(CALL, code)
     }
 
-    /// Waits until all has run.
+    /// Waits until all kernels of the stream have run.
     pub(crate) fn wait(&self) -> Result<(), AclError> {
         const CALL: &str = "aclrtSynchronizeStream";
         // SAFETY: `aclError aclrtSynchronizeStream(aclrtStream)`; the stream is this one.

@@ -6,10 +6,10 @@
 //!
 //! # Driving the compiler
 //!
-//! [`AscendBackend`] compiles one operator a job, by one of two [drivers](Driver) that make the same kernels: a process
-//! of `opc` each time, or workers, Python processes that import the toolkit once. A worker that crashes fails its own
-//! job and is replaced; one whose modules were changed since it imported them is replaced before it compiles anything.
-//! All processes end when this process ends, even if it is killed.
+//! [`AscendBackend`] compiles one operator per job, by one of two [drivers](Driver) that make the same kernels: a
+//! process of `opc` per compile, or workers, Python processes that import the toolkit once. A worker that crashes fails
+//! its own job and is replaced; one whose modules were changed since it imported them is replaced before it compiles
+//! anything. All processes end when this process ends, even if it is killed.
 //!
 //! The toolkit's exit status does not show whether a compile succeeded: a compile succeeded if both files exist. The
 //! reason of a failure is in its log; [`slog`] finds codes and texts in it.
@@ -22,8 +22,8 @@
 //! # Networks
 //!
 //! [`Prepare`] makes a network fit the toolkit's operators: each node gets its module, function and attributes, and a
-//! combination of element types and formats that its operator takes; `Cast` and `TransData` are put in where needed.
-//! Operators that the operator information does not describe are asked through [`Formats`].
+//! combination of element types and formats that its operator takes; `Cast` and `TransData` are inserted where needed.
+//! Operators that the operator information does not describe are queried through [`Formats`].
 
 mod backend;
 mod compile;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// How bad something is.
+/// The severity of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Level {
@@ -12,13 +12,13 @@ pub enum Level {
     Error,
 }
 
-/// Something that the toolkit complains of.
+/// An error or a warning in the toolkit's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LogMessage {
-    /// How bad it is.
+    /// The severity.
     pub level: Level,
-    /// The vendor's code, such as `E80012`, if it is said.
+    /// The vendor's code, such as `E80012`, if the text has one.
     pub code: Option<String>,
     /// The position in the toolkit, if the line names it: `opc_tool/op_compilation.py:97`.
     pub place: Option<String>,
@@ -29,7 +29,7 @@ pub struct LogMessage {
 impl fmt::Display for LogMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.code {
-            // Most texts begin with it.
+            // Most texts contain the code.
             Some(code) if !self.text.contains(code.as_str()) => write!(f, "{code}: {}", self.text),
             _ => f.write_str(&self.text),
         }
@@ -47,8 +47,7 @@ pub fn parse_log(output: &str) -> Vec<LogMessage> {
     found
 }
 
-/// The complaint that says most: the first error with a code, else the first error that is not only about the others,
-/// else the first of all.
+/// The most specific message: the first error with a code, or else the first error, or else the first message.
 pub fn cause(parse_log: &[LogMessage]) -> Option<&LogMessage> {
     let errors = || parse_log.iter().filter(|complaint| complaint.level == Level::Error);
     errors().find(|error| error.code.is_some()).or_else(|| errors().next()).or(parse_log.first())
@@ -79,8 +78,8 @@ const HINTS: [(&str, &str); 8] = [
     ("E80008", "a tensor has an element type that the operator does not take on this chip"),
 ];
 
-/// One line: `[ERROR] TBE(12,python3):2025-04-28-20:30:17.000.000 [file.py:7][function] text`, the same as Python's own
-/// logging writes it, or the last line of a traceback.
+/// One line: `[ERROR] TBE(12,python3):2025-04-28-20:30:17.000.000 [file.py:7][function] text`, the form of Python's own
+/// logging, or the last line of a traceback.
 fn line(line: &str) -> Option<LogMessage> {
     let line = line.trim();
     let level = |word: &str| match word {
@@ -95,14 +94,14 @@ fn line(line: &str) -> Option<LogMessage> {
         None => return None,
     };
     let (place, text) = placed(rest);
-    // A trace in the log is for those who read all of it.
+    // Tracebacks are left out: the exception in their last line is the message.
     if text.is_empty() || text.starts_with("Traceback") || text.starts_with("File \"") {
         return None;
     }
     Some(LogMessage { level, code: code(text).map(str::to_owned), place, text: text.to_owned() })
 }
 
-/// Takes the process, the time, the place and the function off.
+/// Splits off the process, the time, the place and the function; returns the place and the text.
 fn placed(rest: &str) -> (Option<String>, &str) {
     let mut rest = rest.trim_start();
     if let Some((who, text)) = rest.split_once(' ')
@@ -128,7 +127,7 @@ fn is_exception(line: &str) -> bool {
         && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
 }
 
-/// A code as the vendor has them: `E` or `W`, letters and digits, four digits at least.
+/// The first of the vendor's codes in a text: `E` or `W`, then capital letters and at least four digits.
 fn code(text: &str) -> Option<&str> {
     text.split(|letter: char| !letter.is_ascii_alphanumeric()).find(|word| {
         let digits = word.bytes().filter(u8::is_ascii_digit).count();

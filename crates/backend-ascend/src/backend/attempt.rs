@@ -1,7 +1,7 @@
-//! One compile, with the attempts that it takes.
+//! One compile, with repeated attempts.
 //!
-//! A job that read a file that its key does not cover is refused, and the error names the file, after one check whether
-//! the toolkit has changed. Answers of `op_select_format` are treated alike.
+//! If a job reads a file that its key does not cover, one check shows whether the toolkit has changed since the probe.
+//! If it has not, the job is refused, and the error names the file. Queries (`op_select_format`) are treated alike.
 
 use std::sync::Arc;
 
@@ -17,20 +17,21 @@ use crate::error::toolkit_error;
 use crate::probe::guards::Guards;
 use crate::probe::record::Record;
 
-/// By what an attempt is kept to what its key covers.
+/// The guards that keep an attempt from reading files that its key does not cover.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kept {
-    /// All means of this host.
+    /// All guards of this host.
     ByAll,
-    /// It is observed only.
+    /// The observer only.
     ByObserver,
-    /// Nothing: kernels for debugging are not stored.
+    /// No guards: kernels for debugging are not stored.
     No,
 }
 
 impl AscendBackend {
-    /// Compiles a job, and refuses what was made of something that no key covers. What may go well the next time is tried
-    /// once more; so is what read something unknown, if the toolkit turns out to be another than when it was probed.
+    /// Compiles a job, and refuses a kernel made from files that its key does not cover. An attempt is repeated if it
+    /// may succeed then, if it read an unknown file and the toolkit has changed since the probe, and, without Landlock,
+    /// if it read files that it wrote elsewhere.
     pub(super) fn compile_job(
         &self,
         cx: &Context<'_>,

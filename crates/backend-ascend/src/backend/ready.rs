@@ -40,7 +40,7 @@ impl AscendBackend {
         Ok(Ready { config, record, extra })
     }
 
-    /// How workers are started that import what `record` says.
+    /// The configuration of workers that import the toolkit as `record` states.
     pub(super) fn config(
         &self,
         cx: &Context<'_>,
@@ -75,7 +75,7 @@ impl AscendBackend {
         }
     }
 
-    /// The same with other guards.
+    /// `ready` with other guards.
     pub(super) fn guarded_by(
         &self,
         cx: &Context<'_>,
@@ -86,7 +86,7 @@ impl AscendBackend {
         Ok(Ready { config: Arc::new(config), ..ready })
     }
 
-    /// The record of what importing the toolkit takes, and of it the names that concern an operator.
+    /// The record of importing the toolkit, and those of its module names that concern an operator.
     pub(super) fn record(
         &self,
         cx: &Context<'_>,
@@ -97,7 +97,7 @@ impl AscendBackend {
         let asked: BTreeSet<String> = asked.cloned().collect();
         let last = self.probe.last().filter(|record| asked.iter().all(|name| record.knows(name)));
         let record = match last {
-            // It was looked at when the toolchain was asked for, to which this key belongs.
+            // The record was checked when the toolchain of this key was fingerprinted.
             Some(record) => record,
             None => {
                 let toolkit = toolchain(&self.toolkit, cx.files).map_err(toolkit_error)?.digest();
@@ -110,8 +110,8 @@ impl AscendBackend {
         Ok((record, names))
     }
 
-    /// Whether the toolkit is found to take something else than `record` says. Looks at most once for each record that
-    /// says the same.
+    /// Whether a new probe finds other files than `record` states. A record that a new probe confirmed is not probed
+    /// again.
     pub(super) fn has_changed(&self, cx: &Context<'_>, record: &Arc<Record>) -> Result<bool, BackendError> {
         if self.probe.is_confirmed(record) {
             return Ok(false);
@@ -162,12 +162,12 @@ fn extra(externals: Externals, names: BTreeSet<String>, spec: &ResolvedSpec, rec
     let mut listed: BTreeSet<PathBuf> = directories.clone();
     for directory in files.iter().filter_map(|file| file.parent()).map(PathBuf::from).collect::<BTreeSet<_>>()
     {
-        // The `__init__` of a package may import all that is beside it, on which nothing depends.
+        // The `__init__` of a package may import every module beside it, without effect on the operator.
         if Fs::new().is_file(&directory.join("__init__.py")) {
             let beside = tree::names(&directory).ok().flatten().into_iter().flatten();
             let modules = beside.filter(|(name, is_dir)| !is_dir && name.to_string_lossy().ends_with(".py"));
             files.extend(modules.map(|(name, _)| directory.join(name)));
-            // Its own package is looked for where it lies.
+            // The package itself is looked up in its parent directory.
             listed.extend(directory.parent().map(PathBuf::from));
         }
         listed.insert(directory);

@@ -8,17 +8,17 @@ use opkeep_fs::Fs;
 
 use crate::error::io_error;
 
-/// No file of a kernel is longer.
+/// The maximum length of a kernel's file.
 const MAX_FILE: u64 = 256 << 20;
 
-/// The name that a kernel which is compiled twice has the second time.
+/// The suffix of the second kernel's name if a kernel is compiled twice.
 const TWIN: &str = "_deterministic";
 
-/// The kernel called `name`: its `.json` and its object, the twin that computes the same each time if there is one, and
-/// the parts of a mixed kernel of old, which has no object of its own.
+/// The kernel called `name`: its `.json`, its object, and its deterministic twin if there is one. An old mixed kernel
+/// has no object of its own: its parts are collected instead.
 ///
-/// That the files are there and belong together is what tells a compile that went well: the compiler's exit status does
-/// not. What is in them is the validator's business.
+/// A compile succeeded if these files exist and belong together: the compiler's exit status does not show it. The
+/// validator checks their contents.
 pub(crate) fn collect(dir: &Path, name: &str) -> Result<Artifact, String> {
     let json = read(dir, &format!("{name}.json"))?;
     let mut extra = Vec::new();
@@ -38,7 +38,7 @@ pub(crate) fn collect(dir: &Path, name: &str) -> Result<Artifact, String> {
     Ok(Artifact { metadata: json, object, extra })
 }
 
-/// A further `.json` with its object.
+/// Adds a further `.json` and its object to `extra`.
 fn pair(dir: &Path, json_name: &str, extra: &mut Vec<Member>) -> Result<(), String> {
     let json = read(dir, json_name)?;
     let object = object_of(&json, json_name)?
@@ -61,7 +61,7 @@ fn object_of(json: &[u8], name: &str) -> Result<Option<String>, String> {
     safe(object, "binFileName").map(Some)
 }
 
-/// The file names of the parts that a master lists.
+/// The file names of the parts that a `.json` without an object lists.
 fn parts(json: &[u8], name: &str) -> Result<Vec<String>, String> {
     let list = meta(json, name)?.json_list.unwrap_or_default();
     if list.is_empty() {

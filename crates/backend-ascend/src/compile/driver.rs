@@ -1,4 +1,4 @@
-//! How the toolkit is driven: by which programs, and with which environment.
+//! The programs that compile, and their environment.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -10,9 +10,9 @@ use crate::config::{AscendConfig, Driver};
 use crate::probe::interpreter::merged;
 use crate::worker::pool::Pool;
 
-/// How kernels are made.
+/// The means of compiling kernels.
 pub(crate) enum Means {
-    /// By `opc`, which has options for banks, or `asc_opc`, which has none.
+    /// A process of `opc`, which has options for knowledge banks, or of `asc_opc`, which has none.
     Process {
         program: PathBuf,
         has_banks: bool,
@@ -20,18 +20,19 @@ pub(crate) enum Means {
     Workers(Pool),
 }
 
-/// The environment of the toolkit's programs: its own, its log where we read it, and nothing else.
+/// The environment of the toolkit's programs: the toolkit's variables and those set here, nothing else.
 pub(crate) fn environment(toolkit: &Toolkit, config: &AscendConfig) -> Vec<(OsString, OsString)> {
-    // Workers run elsewhere.
+    // Workers run in another working directory.
     let scratch = absolute(config.scratch.clone());
     let own = [
         ("LC_ALL", OsStr::new("C.UTF-8")),
         ("PYTHONUNBUFFERED", OsStr::new("1")),
-        // Bytecode beside sources may be of other sources: none is read, and none is left. Nothing is below this file.
+        // Bytecode beside sources may belong to other sources, so none is read or written: no path can be below this
+        // file.
         ("PYTHONPYCACHEPREFIX", OsStr::new("/dev/null")),
         ("PYTHONDONTWRITEBYTECODE", OsStr::new("1")),
         ("TMPDIR", scratch.as_os_str()),
-        // Errors would go to files below the home directory.
+        // By default, the log goes to files below the home directory.
         ("ASCEND_SLOG_PRINT_TO_STDOUT", OsStr::new("1")),
         ("ASCEND_GLOBAL_LOG_LEVEL", OsStr::new("3")),
         ("ASCEND_GLOBAL_EVENT_ENABLE", OsStr::new("0")),
@@ -49,13 +50,13 @@ pub(crate) fn means(toolkit: &Toolkit, config: &AscendConfig) -> Result<Means, T
     let (program, has_banks) = match (&toolkit.opc, &toolkit.asc_opc) {
         (Some(opc), _) => (opc.clone(), true),
         (None, Some(asc_opc)) => (asc_opc.clone(), false),
-        // `find` takes no toolkit without either.
+        // `find` accepts no toolkit that lacks both.
         (None, None) => (toolkit.root.join("bin/opc"), true),
     };
     Ok(Means::Process { program, has_banks })
 }
 
-/// The package through which workers compile, if the toolkit has it.
+/// The directory of the package through which workers compile, if the toolkit has it.
 pub(crate) fn tool_dir(toolkit: &Toolkit) -> Option<PathBuf> {
     let dir = toolkit.site_packages.join("opc_tool");
     Fs::new().is_file(&dir.join("opc_api.py")).then_some(dir)

@@ -1,4 +1,4 @@
-//! The options of a build: which of them change kernels, and what they may be.
+//! The options of a build: their names, their allowed values, and whether they change kernels.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +6,13 @@ use opkeep_backend::BackendError;
 use opkeep_descriptor::options::{CORE_TYPES, DEBUG_WORDS, mode, mode_list, number, one_of, truth, words};
 use opkeep_descriptor::{BuildSpec, OPTION_NAMES};
 
-/// How an option is called, in frameworks' words and in the compiler's, and how it takes effect.
+/// The names of an option for frameworks and for the compiler, and its effective value.
 struct Known {
     /// Its name here.
     name: &'static str,
     /// Its other names.
     others: &'static [&'static str],
-    /// Its value as it counts: None if it is what it is anyway.
+    /// The effective value of a stated one; None if it is the default.
     take: fn(&str) -> Result<Option<String>, String>,
 }
 
@@ -24,7 +24,7 @@ const fn known(
     Known { name, others, take }
 }
 
-/// Every option that has a meaning. Of the rest those that say the usual count for nothing.
+/// Every known option. Of the last two, only the values without effect are accepted.
 const KNOWN: [Known; 14] = [
     known("op_debug_level", &[], |value| one_of(value, &["0", "1", "2", "3", "4"], "0")),
     known("op_debug_config", &[], |value| words(value, &DEBUG_WORDS)),
@@ -45,7 +45,7 @@ const KNOWN: [Known; 14] = [
 /// Options of frameworks that the compiler of single operators does not have.
 const WITHOUT_EFFECT: [&str; 4] = ["l2Mode", "op_bank_update", "vector_fp_ceiling", "deviceId"];
 
-/// The options as they take effect, by their names here: what is what it is anyway is left out.
+/// The effective options by their names here, without default values.
 ///
 /// # Errors
 /// [`BackendError::Option`].
@@ -78,7 +78,7 @@ pub(crate) fn resolve(spec: &BuildSpec) -> Result<BTreeMap<String, String>, Back
     Ok(effective)
 }
 
-/// The names of all options that are understood, and of those that descriptors have.
+/// The names of all known options, and of those that descriptors have.
 pub(crate) fn names() -> Vec<&'static str> {
     let known = KNOWN.iter().flat_map(|known| [known.name].into_iter().chain(known.others.iter().copied()));
     let mut names: Vec<&str> = known.chain(WITHOUT_EFFECT).chain(OPTION_NAMES).collect();
@@ -87,12 +87,12 @@ pub(crate) fn names() -> Vec<&'static str> {
     names
 }
 
-/// Whether an effective option is one that is known here.
+/// Whether an effective option is known here.
 pub(crate) fn has_meaning(name: &str) -> bool {
     KNOWN.iter().any(|known| known.name == name)
 }
 
-/// The implementation mode of an operator: what the list says for its type, else what is said for all.
+/// The implementation mode of an operator: the list's mode for its type, or else the one for all operators.
 pub(crate) fn mode_of<'a>(options: &'a BTreeMap<String, String>, op_type: &str) -> Option<&'a str> {
     let listed = options.get("impl_mode_list").and_then(|list| {
         list.split(',').find_map(|item| item.split_once(':').filter(|(name, _)| *name == op_type))
@@ -100,7 +100,7 @@ pub(crate) fn mode_of<'a>(options: &'a BTreeMap<String, String>, op_type: &str) 
     listed.map(|(_, mode)| mode).or(options.get("impl_mode").map(String::as_str))
 }
 
-/// Accepts only the values that the compiler of single operators has.
+/// Accepts only values without effect on the compiler of single operators.
 fn only(value: &str, allowed: &[&str]) -> Result<Option<String>, String> {
     match allowed.contains(&value) {
         true => Ok(None),

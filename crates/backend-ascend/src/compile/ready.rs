@@ -21,14 +21,14 @@ pub(crate) struct Ready {
     pub(crate) extra: Extra,
 }
 
-/// A way to start workers, and what it follows from.
+/// A configuration of workers, and the values from which it is derived.
 pub(crate) struct KnownConfig {
     pub(crate) record: Arc<Record>,
     pub(crate) declared: Vec<Declared>,
     pub(crate) config: Arc<WorkerConfig>,
 }
 
-/// A part of a fingerprint that no other has: no look-up finds what is compiled by such a toolchain, and it is not kept.
+/// A unique part of a fingerprint, so that no lookup finds kernels of such a toolchain.
 pub(crate) fn unrepeatable(why: &str) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     format!("{why} ({}-{})", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))

@@ -82,10 +82,10 @@ const NAMES: [(i32, &str); 77] = [
     (507_915, "ACL_ERROR_RT_SYMBOL_NOT_FOUND"),
 ];
 
-/// `aclInit` was called before, by us or by a framework in the same process.
+/// `aclInit` was called before, by opkeep or by a framework in the same process.
 pub(crate) const REPEAT_INITIALIZE: i32 = 100_002;
 
-/// The library is the one that programs are linked with where no device is; none of its functions does anything.
+/// The library is the stub that programs are linked with on hosts without a device: its functions do nothing.
 pub(crate) const COMPILING_STUB_MODE: i32 = 100_039;
 
 /// The name of a code: `ACL_ERROR_RT_AICORE_EXCEPTION`.

@@ -7,14 +7,14 @@ use thiserror::Error;
 
 use crate::device::acl_codes;
 
-/// Why a device cannot be asked or used.
+/// The reason why a device cannot be used.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum AclError {
     /// There is no library.
     #[error("the device library `libascendcl.so` is not found: {problem}; looked for {}", places(looked))]
     NoLibrary {
-        /// Where it was looked for, in order; a bare name is found by the system's loader.
+        /// The paths where it was looked for, in order; the system's loader looks up a bare name.
         looked: Vec<PathBuf>,
         /// The message of the system's loader.
         problem: String,
@@ -38,10 +38,10 @@ pub enum AclError {
     NoDevice {
         /// The library.
         library: PathBuf,
-        /// Its text.
+        /// The runtime's text.
         text: Option<String>,
     },
-    /// The library is older than what it is asked for.
+    /// The library is too old to have a function.
     #[error("`{}` has no function `{symbol}`, which CANN {since} and later have", library.display())]
     Symbol {
         /// The function.
@@ -95,12 +95,12 @@ impl AclError {
         help.to_owned()
     }
 
-    /// As the failure of a kernel that is being loaded.
+    /// The error of loading `kernel`.
     pub(crate) fn loading(&self, kernel: &str) -> BackendError {
         BackendError::Load { kernel: kernel.to_owned(), problem: format!("{self}; {}", self.help()) }
     }
 
-    /// As the failure of a kernel that is being launched.
+    /// The error of launching `kernel`.
     pub(crate) fn launching(&self, kernel: &str) -> BackendError {
         let (what, expected) = match self {
             Self::Call { call, .. } | Self::Nothing { call } => ((*call).to_owned(), "ACL_SUCCESS (0)"),

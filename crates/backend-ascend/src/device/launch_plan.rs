@@ -1,4 +1,4 @@
-//! How a kernel is launched: what its `.json` and its job say, read before a device is touched.
+//! The data for launching a kernel, read from its `.json` and its job before a device is used.
 
 use std::ffi::CString;
 
@@ -10,13 +10,13 @@ use opkeep_digest::Digest;
 
 use crate::NAME;
 
-/// The most arguments that the runtime takes.
+/// The maximum number of arguments of the runtime.
 const MAX_ARGUMENTS: usize = 128;
 
 /// The data of a launch.
 #[derive(Debug)]
 pub(crate) struct LaunchPlan {
-    /// The kernel's name, as the object has it but for any `_mix_aic` or `_mix_aiv`.
+    /// The kernel's name in the object, without `_mix_aic` or `_mix_aiv`.
     pub(crate) kernel: String,
     pub(crate) kernel_name: CString,
     pub(crate) magic: u32,
@@ -24,7 +24,7 @@ pub(crate) struct LaunchPlan {
     pub(crate) schedule_mode: u8,
     pub(crate) inputs: Vec<Slot>,
     pub(crate) outputs: Vec<Slot>,
-    /// Bytes of each workspace.
+    /// The size of each workspace in bytes.
     pub(crate) workspaces: Vec<usize>,
     /// The kernel's arguments, in its order.
     pub(crate) arguments: Vec<Argument>,
@@ -34,7 +34,7 @@ pub(crate) struct LaunchPlan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Argument {
     pub(crate) place: Place,
-    /// The memory must be 0 before the launch.
+    /// Whether the memory must be 0 before the launch.
     pub(crate) cleared: bool,
 }
 
@@ -44,12 +44,12 @@ pub(crate) enum Place {
     Input(usize),
     Output(usize),
     Workspace(usize),
-    /// An optional tensor that is not given.
+    /// An omitted optional tensor.
     Nowhere,
 }
 
 impl LaunchPlan {
-    /// The plan for an artifact whose bytes are those that its `.json` describes.
+    /// The plan for an artifact. Its object must have the digest that its `.json` states.
     pub(crate) fn new(artifact: &Artifact, job: &Job) -> Result<Self, BackendError> {
         let meta = KernelMeta::parse(&artifact.metadata).map_err(|error| refuse("?", error.to_string()))?;
         let kernel = entry(&meta)?;
@@ -141,7 +141,7 @@ fn blocks(meta: &KernelMeta) -> Result<u32, String> {
     }
 }
 
-/// Nothing is asked for that would have to stand among the arguments, and whose place is not known for certain.
+/// Refuses a kernel that needs arguments whose positions are not known for certain.
 fn no_surprises(meta: &KernelMeta) -> Result<(), String> {
     if let Some(bytes @ 1..) = meta.op_para_size {
         return Err(format!(
@@ -174,8 +174,8 @@ fn workspaces(meta: &KernelMeta) -> Result<Vec<usize>, String> {
     workspace.size.iter().map(bytes).collect()
 }
 
-/// The tensors among the arguments: inputs, then outputs. Where placeholders were asked for, optional tensors that are not
-/// given have a null address in their place.
+/// The tensors among the arguments: inputs, then outputs. If the kernel was compiled with placeholders, omitted
+/// optional tensors have a null address.
 fn places(meta: &KernelMeta, job: &Job, inputs: usize, outputs: usize) -> Result<Vec<Place>, String> {
     let holds =
         |mode: &Option<Word<Placeholder>>| mode.as_ref().and_then(Word::known) == Some(Placeholder::Gen);
@@ -214,7 +214,7 @@ fn in_place<T>(arg: &Arg<T>, next: &mut usize, places: &mut Vec<Place>, place: f
     }
 }
 
-/// Which arguments must be cleared, by `parameters`: one item an argument.
+/// Adds to each argument whether it must be cleared, from `parameters`, which has one item per argument.
 fn with_clearing(meta: &KernelMeta, places: Vec<Place>) -> Result<Vec<Argument>, String> {
     let parameters = meta.parameters.as_deref().unwrap_or_default();
     let cleared = |at: usize| match parameters.get(at) {

@@ -1,6 +1,6 @@
 //! Loading kernels onto the device, and launching them.
 //!
-//! It launches kernels that need no tiling function: those for shapes that were known when they were compiled.
+//! Only kernels that need no tiling function can be launched: those for shapes that were known when they were compiled.
 //! The arguments are addresses, as the vendor's own callers pass them: inputs, outputs, workspaces.
 
 use std::ffi::CString;
@@ -23,8 +23,8 @@ use crate::ffi::{Binary, Function, Memory};
 
 /// Loads kernels onto the first device that this process sees.
 ///
-/// The runtime can be begun once in a process. If a framework has begun it, it stays the framework's; otherwise it ends
-/// when the loader and all its kernels are gone, and cannot be begun again.
+/// The runtime can be initialised once per process. If a framework has initialised it, the loader does not finalise it;
+/// otherwise it is finalised when the loader and all its kernels are dropped, and cannot be initialised again.
 #[derive(Debug)]
 pub struct AscendLoader {
     session: Arc<Session>,
@@ -34,8 +34,7 @@ pub struct AscendLoader {
 impl AscendLoader {
     /// A loader for the device of `runtime`.
     ///
-    /// CANN 8.1 loads from files only; they are put into directories of their own in `scratch` for as long as that
-    /// takes.
+    /// CANN 8.1 loads kernels from files only: they are written to temporary directories in `scratch`.
     ///
     /// # Errors
     /// There is no device, or it cannot be used.
@@ -67,8 +66,8 @@ impl Loader for AscendLoader {
 }
 
 impl AscendLoader {
-    /// By way of a pair of files that no other user can create or change. The runtime reads a few fields of the
-    /// `.json`.
+    /// Loads a kernel from a pair of files that no other user can create or change. The runtime reads a few fields of
+    /// the `.json`.
     fn load_from_file(
         &self,
         bound: &Bound<'_>,
@@ -126,7 +125,8 @@ impl AscendKernel {
             }
             addresses.push(memory.map_or(0, Memory::address));
         }
-        // Gone before the memory is, and with it what still runs, should waiting for it fail.
+        // The stream is dropped before the memory, which also ends a kernel that still runs because waiting for it
+        // failed.
         let stream = bound.acl.stream()?;
         stream.launch(&self.function, self.plan.blocks, self.plan.schedule_mode, &addresses)?;
         stream.wait()?;

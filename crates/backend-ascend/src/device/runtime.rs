@@ -1,4 +1,4 @@
-//! The device of this machine, if it has one: which chip it is, and calls made in its context.
+//! The device of this machine: the name of its chip, and calls in its context.
 //!
 //! Compiling needs none of this. The target `ascend` is the chip of the device; loading kernels needs a device.
 
@@ -13,9 +13,9 @@ use crate::device::acl_codes::REPEAT_INITIALIZE;
 use crate::ffi::{Acl, Context};
 
 const LIBRARY: &str = "libascendcl.so";
-/// Which of the devices that this process sees; `ASCEND_RT_VISIBLE_DEVICES` tells the runtime which those are.
+/// The first of the devices that this process sees: `ASCEND_RT_VISIBLE_DEVICES` selects them.
 const DEVICE: i32 = 0;
-/// More libraries than the runtime is made of.
+/// The maximum number of libraries that one library needs: the runtime has fewer.
 const MAX_NEIGHBOURS: usize = 64;
 
 /// The runtime's library.
@@ -27,7 +27,7 @@ pub struct Runtime {
 impl Runtime {
     /// Loads the library of `toolkit`, or else the one that the system's loader finds.
     ///
-    /// Libraries that it needs are found in its directory, as if `set_env.sh` had been sourced.
+    /// Libraries beside it that it needs are found, as if `set_env.sh` had been sourced.
     ///
     /// # Errors
     /// [`AclError::NoLibrary`], [`AclError::Unloadable`].
@@ -63,10 +63,10 @@ impl Runtime {
         self.acl.path()
     }
 
-    /// How many devices there are.
+    /// The number of devices.
     ///
     /// # Errors
-    /// The runtime's.
+    /// The error of the runtime.
     pub fn device_count(&self) -> Result<u32, AclError> {
         self.acl.device_count()
     }
@@ -74,13 +74,13 @@ impl Runtime {
     /// The name of the device's chip, as a target names it: `Ascend910B1`.
     ///
     /// # Errors
-    /// [`AclError::NoDevice`] without a driver or a device, [`AclError::Stub`] for the library that is none.
+    /// [`AclError::NoDevice`] without a driver or a device, [`AclError::Stub`] for the stub library.
     pub fn soc_name(&self) -> Result<String, AclError> {
         if let Some(name) = self.acl.soc_name()?.filter(|name| !name.is_empty()) {
             return Ok(name);
         }
         let text = self.acl.recent_error();
-        // Counting devices says why there is no name, where anything does.
+        // The error of counting devices may show why there is no name.
         let text = match self.acl.device_count() {
             Err(error @ AclError::Stub { .. }) => return Err(error),
             Err(error @ AclError::Call { .. }) => Some(error.to_string()),
@@ -90,8 +90,8 @@ impl Runtime {
     }
 }
 
-/// Loads a library. What it needs and the system's loader does not find is loaded first, if it stands beside it: the
-/// loader then knows it by its name.
+/// Loads a library. If the system's loader does not find a library that it needs, and that one is in the same
+/// directory, it is loaded first: the loader then finds it by its name.
 fn open_with_neighbours(path: &Path, tried: &mut Vec<PathBuf>) -> Result<Acl, String> {
     loop {
         let problem = match Acl::open(path) {
@@ -109,7 +109,7 @@ fn open_with_neighbours(path: &Path, tried: &mut Vec<PathBuf>) -> Result<Acl, St
     }
 }
 
-/// The file that the system's loader says is not there: of the library itself, or of one that it needs.
+/// The file that is missing according to the loader's message: the library itself, or one that it needs.
 fn missing(problem: &str) -> Option<&str> {
     let (name, rest) = problem.split_once(": ")?;
     rest.starts_with("cannot open shared object file").then_some(name)
@@ -120,7 +120,7 @@ fn missing(problem: &str) -> Option<&str> {
 pub(crate) struct Session {
     acl: Arc<Acl>,
     context: Context,
-    /// The runtime can be begun once in a process, so only who began it may end it.
+    /// Whether this session initialised the runtime, and so must finalise it: a process can do that only once.
     began: bool,
 }
 
@@ -149,7 +149,7 @@ impl Session {
             let library = runtime.library().to_owned();
             return Err(AclError::NoDevice { library, text: acl.recent_error() });
         }
-        // A framework's thread goes on in the context that it had.
+        // A framework's thread keeps its context.
         let before = acl.current_context().ok();
         acl.set_device(DEVICE)?;
         let context = acl.current_context();
@@ -162,7 +162,7 @@ impl Session {
         context
     }
 
-    /// Has this thread's calls made on the device, until what is returned is dropped.
+    /// Directs this thread's calls to the device until the return value is dropped.
     pub(crate) fn bind(&self) -> Result<Bound<'_>, AclError> {
         let before = self.acl.current_context().ok();
         self.acl.set_current_context(&self.context)?;
@@ -172,8 +172,8 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // A framework's runtime stays: before runtimes counted, a reset took the device from all. No caller is left to which
-        // a failure could be reported.
+        // A runtime that a framework initialised is left alone: in old runtimes, a reset takes the device from all its
+        // users. A drop cannot report a failure.
         if self.began {
             let _ = self.acl.reset_device(DEVICE);
             let _ = self.acl.finalize();
@@ -181,7 +181,7 @@ impl Drop for Session {
     }
 }
 
-/// A thread whose calls are made on the device.
+/// A thread whose calls go to the device.
 #[derive(Debug)]
 pub(crate) struct Bound<'a> {
     pub(crate) acl: &'a Acl,

@@ -1,9 +1,9 @@
-//! Which element types can stand for which.
+//! Element types in which an operator may compute instead of the network's.
 
-/// Distances from here on lose something.
+/// From this distance on, some values are lost.
 const LOSSY: u32 = 100;
 
-/// Types in the words of the operator information, in a descriptor's.
+/// A descriptor's name for an element type of the operator information.
 pub(crate) fn spelt(dtype: &str) -> &str {
     match dtype {
         "float" => "float32",
@@ -12,9 +12,9 @@ pub(crate) fn spelt(dtype: &str) -> &str {
     }
 }
 
-/// How far `to` is from `from`, as a type to compute in: 0 for the same; less than [`is_lossy`] says, if it has every
-/// value of `from`. None for one that means something else: no number is computed as a truth value, and nothing whole
-/// with a fraction.
+/// The distance from `from` to `to`, a type to compute in: 0 for the same type, and not [lossy](is_lossy) if `to` has
+/// every value of `from`. None if `to` cannot replace `from`: a number does not become a truth value, nor an integer a
+/// fraction.
 pub(crate) fn distance(from: &str, to: &str) -> Option<u32> {
     let exact = |bytes: u32| Some(bytes);
     let lossy = |rank: u32| Some(LOSSY + rank);
@@ -32,12 +32,12 @@ pub(crate) fn distance(from: &str, to: &str) -> Option<u32> {
     }
 }
 
-/// Whether a type at that distance does not have every value.
+/// Whether a type at this distance lacks some values.
 pub(crate) fn is_lossy(distance: u32) -> bool {
     distance >= LOSSY
 }
 
-/// Whether whole numbers are values of a type.
+/// Whether all `values` are values of the integer type `dtype`.
 pub(crate) fn holds(dtype: &str, values: &[i64]) -> bool {
     match dtype {
         "int64" => true,

@@ -22,8 +22,8 @@ pub(crate) fn function(node: &Node, info: &OpInfo) -> Result<Function, BackendEr
     })
 }
 
-/// The attributes that the function takes: the node's, else its own defaults. Those of the node that it does not know
-/// are left out, as the vendor's tools do.
+/// The attributes that the function takes: the node's, or else the defaults. Attributes of the node that the function
+/// does not have are left out, as the vendor's tools do.
 fn attrs(node: &Node, info: &OpInfo) -> Result<Vec<Attr>, BackendError> {
     let mut attrs = Vec::with_capacity(info.attrs.len());
     for known in &info.attrs {
@@ -44,7 +44,7 @@ fn attrs(node: &Node, info: &OpInfo) -> Result<Vec<Attr>, BackendError> {
     Ok(attrs)
 }
 
-/// How many inputs the function takes.
+/// The number of inputs that the function takes.
 fn inputs(node: &Node, info: &OpInfo) -> Result<usize, BackendError> {
     let known = info.inputs.len();
     if let Some(more) = node.inputs.iter().skip(known).position(|ids| !ids.is_empty()) {
@@ -62,7 +62,7 @@ fn inputs(node: &Node, info: &OpInfo) -> Result<usize, BackendError> {
     Ok(known)
 }
 
-/// An attribute's type, in descriptors' words.
+/// A descriptor's name for an attribute's type.
 fn dtype(kind: &str) -> String {
     let (list, element) = kind.strip_prefix("list").map_or(("", kind), |element| ("list_", element));
     match element.to_ascii_lowercase().as_str() {
@@ -71,7 +71,7 @@ fn dtype(kind: &str) -> String {
     }
 }
 
-/// The toolkit's operator does not fit the network's.
+/// The error of a node that the toolkit's operator cannot implement.
 pub(crate) fn refused(node: &Node, problem: String) -> BackendError {
     let problem = format!("node `{}`: {problem}", node.name);
     Unsupported::Other { backend: NAME, op_type: node.op_type.clone(), problem }.into()

@@ -1,9 +1,8 @@
-//! Rewrites a network so that each node's tensors are what the toolkit's operator takes.
+//! Rewrites a network so that each node's tensors have types and formats that the toolkit's operator takes.
 //!
 //! The nodes are visited once, in order. Of the combinations of element types and formats that the toolkit's operator
-//! takes, a node gets the one that loses least precision, then needs the fewest conversions of what its producers have,
-//! then moves the fewest elements. [`TensorForms`] knows in which forms each tensor exists, and makes each form at most
-//! once.
+//! takes, a node gets the one that loses least precision, then needs the fewest conversions of its inputs, then moves
+//! the fewest elements. [`TensorForms`] knows in which forms each tensor exists, and makes each form at most once.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -21,18 +20,18 @@ use crate::graph::function::{function, refused};
 use crate::graph::select::{Combination, Form, Formats, PortFormats, answered, listed};
 use crate::graph::tensor_forms::{TensorForms, whole};
 
-/// Any format, and all tensors of the operator have the same.
+/// The pattern of operators that take any format, the same for all tensors.
 const AGNOSTIC: &str = "formatAgnostic";
-/// The same for tensors of one shape; single values stay as they are.
+/// The pattern of operators that take any format, but a tensor of one element in a format without blocks.
 const BROADCAST: &str = "broadcast";
 
 /// Makes networks fit the operators of a toolkit.
 ///
 /// Every node gets its module, function, flags and attributes from the operator information. Of the combinations of
 /// element types and formats that its operator takes, it gets the one that loses least, needs the fewest conversions,
-/// and moves the fewest elements; so what follows a convolution stays in its format. `Cast` and `TransData` are put in
-/// where needed, once for all that read a tensor in that form; what a node makes in another element type than the
-/// network's is converted back where it is read.
+/// and moves the fewest elements; so the nodes after a convolution keep its format. `Cast` and `TransData` are inserted
+/// where needed, once per tensor and form. An output in another element type than the network's is converted back for
+/// the nodes that need it.
 pub struct Prepare<'a> {
     ops: &'a OpsInfo,
     formats: &'a dyn Formats,
@@ -41,16 +40,17 @@ pub struct Prepare<'a> {
 }
 
 impl<'a> Prepare<'a> {
-    /// For the operators of `ops`; `formats` asks those that the operator information does not describe.
+    /// Prepares networks for the operators of `ops`; `formats` queries those that the operator information does not
+    /// describe.
     pub fn new(ops: &'a OpsInfo, formats: &'a dyn Formats) -> Self {
         Self { ops, formats, answers: RefCell::default() }
     }
 
-    /// The network for the toolkit, and what its user should know: where it computes with fewer digits.
+    /// The network for the toolkit, and a warning for each node that computes with less precision.
     ///
     /// # Errors
-    /// An operator that the toolkit does not have, or that takes nothing the network's tensors can become; what asking
-    /// an operator brings.
+    /// The toolkit lacks an operator, an operator takes no types and formats to which its tensors can be
+    /// converted, or a query fails.
     pub fn run(&self, graph: &Graph) -> Result<(Graph, Vec<String>), BackendError> {
         let mut stored = TensorForms::new(graph, self.ops);
         let mut warnings = Vec::new();
@@ -93,7 +93,7 @@ impl<'a> Prepare<'a> {
         stored: &TensorForms<'_>,
     ) -> Result<Vec<Combination>, BackendError> {
         if info.must_be_asked()
-            // It is asked about the network's own tensors.
+            // The query describes the tensors of the original network.
             && let Some(job) = graph.job_as(at, function.clone())
             && let Some(answer) = self.answer(&job)?
         {
@@ -124,7 +124,7 @@ impl<'a> Prepare<'a> {
     }
 }
 
-/// The format without blocks that a tensor gets beside `first`: the same, if it can have that.
+/// The format of a tensor without blocks: that of `first` if the tensor can have it, or else its own.
 fn like(tensor: &Tensor, first: Option<&Storage>) -> String {
     let same = first.map(|first| Storage { dtype: tensor.dtype.clone(), ..first.clone() });
     let same = same.filter(|same| !is_blocked(&same.format) && same.apply(tensor).is_ok());
@@ -136,7 +136,7 @@ fn spec(node: &Node) -> Result<&'static OpSpec, BackendError> {
     find(&node.op_type).ok_or_else(|| unknown().into())
 }
 
-/// Every listed combination of element types in every format that an input has.
+/// Every listed combination of element types, without blocks and in every blocked format of an input.
 fn any_format(
     graph: &Graph,
     node: &Node,
@@ -169,7 +169,7 @@ fn any_format(
     formats.iter().flat_map(|format| listed.iter().map(|one| with(one, format))).collect()
 }
 
-/// A node, where it stands.
+/// A node in its graph.
 struct Place<'p, 'a> {
     graph: &'a Graph,
     node: &'a Node,
@@ -177,27 +177,27 @@ struct Place<'p, 'a> {
     stored: &'p TensorForms<'a>,
 }
 
-/// How a node's tensors are stored if it gets a certain combination.
+/// The storages of a node's tensors for one combination, and their cost.
 struct Choice {
     cost: Cost,
     inputs: Vec<Vec<Storage>>,
     outputs: Vec<Storage>,
 }
 
-/// The cost of a combination; the most important count comes first.
+/// The cost of a combination; the fields are compared in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Cost {
-    /// Whether digits are lost, and how far the element types are from the network's.
+    /// The sum of the distances between the network's element types and these.
     distance: u32,
     conversions: usize,
     /// Elements that conversions move.
     moved: u64,
-    /// The operator's own order.
+    /// The position in the operator's list.
     number: usize,
 }
 
 impl Place<'_, '_> {
-    /// The choice for the node that the combination leads to; None if its tensors cannot become that.
+    /// The choice of the combination; None if the node's tensors cannot be converted to it.
     fn choice(&self, number: usize, combination: &Combination) -> Option<Choice> {
         let mut choice =
             Choice { cost: Cost { number, ..Cost::default() }, inputs: Vec::new(), outputs: Vec::new() };
@@ -257,8 +257,8 @@ impl Place<'_, '_> {
         Some(storage)
     }
 
-    /// Whether it is known which dimensions a tensor of fewer has: one are the channels where the operator has values of
-    /// channels, three are all but the batch where tensors are broadcast.
+    /// Whether the meaning of a tensor's dimensions is known, if it has fewer than four: a single one has the channels
+    /// if the operator works per channel, and three are all but the batch if tensors are broadcast.
     fn is_known(&self, at: usize, tensor: &Tensor, storage: &Storage) -> bool {
         match tensor.shape.len() {
             _ if !is_blocked(&storage.format) || storage.format == "FRACTAL_NZ" => true,
@@ -282,8 +282,8 @@ impl Place<'_, '_> {
         }
     }
 
-    /// Blocks are computed side by side, so what is broadcast must be cut alike: in `NC1HWC0` all have the same channels,
-    /// elsewhere the same shape. An operator that is asked knows that itself.
+    /// Whether the blocks of all inputs correspond. An elementwise kernel computes block by block, so broadcast tensors
+    /// need the same channels in `NC1HWC0`, and the same shape in other formats.
     fn blocks_agree(&self, choice: &Choice) -> bool {
         let inputs = || self.node.inputs.iter().flatten().zip(choice.inputs.iter().flatten());
         let shape = |id: &TensorId| {
@@ -300,7 +300,7 @@ impl Place<'_, '_> {
         inputs().all(|(id, storage)| if is_blocked(&storage.format) { alike(id) } else { one(id) })
     }
 
-    /// Says that the node computes with fewer digits than the network has.
+    /// A warning if the node computes with less precision than the network.
     fn warning(&self, choice: &Choice) -> Option<String> {
         let Node { name, op_type, .. } = self.node;
         let ports = self.spec.inputs.iter().zip(self.node.inputs.iter().zip(&choice.inputs));

@@ -7,24 +7,24 @@ use serde_json::{Map, Value};
 
 use crate::graph::dtype_compat::spelt;
 
-/// Asks operators which element types and formats they take, where the operator information does not say so: each has a
-/// function `op_select_format(*inputs, *outputs, *attrs, kernel_name)` for it.
+/// Queries operators for the element types and formats that they take, if the operator information does not list them:
+/// each of these operators has a function `op_select_format(*inputs, *outputs, *attrs, kernel_name)` for it.
 pub trait Formats {
-    /// The formats that operator `op_index` of `job` takes; None if it has no such function, or does not answer. Its answer is read
-    /// by [`parse_formats`].
+    /// The types and formats that operator `op_index` of `job` takes; None if it has no such function, or does not
+    /// answer. [`parse_formats`] parses the answer.
     ///
     /// # Errors
-    /// It cannot be asked.
+    /// The operator cannot be queried.
     fn select(&self, job: &Job, op_index: usize) -> Result<Option<Vec<PortFormats>>, BackendError>;
 }
 
-/// An operator's answer about one of its inputs or outputs. Items at the same place in the lists of all ports belong
-/// together.
+/// The types and formats of one input or output. Items at the same position in the lists of all ports form one
+/// combination.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortFormats {
     /// Whether it is an output.
     pub is_output: bool,
-    /// Which one.
+    /// The index among the inputs or the outputs.
     pub number: usize,
     /// Its name.
     pub name: String,
@@ -32,14 +32,14 @@ pub struct PortFormats {
     pub dtypes: Vec<String>,
     /// Formats.
     pub formats: Vec<String>,
-    /// Formats for shapes that are not known.
+    /// Formats for unknown shapes.
     pub unknown_shape_formats: Vec<String>,
 }
 
 /// Reads an operator's answer: `{"input0": {"name": "x", "dtype": "float16,float", "format": "NCHW,NCHW"}, ...}`.
 ///
 /// # Errors
-/// It is something else; the message names the operator and the place.
+/// The answer has another form; the message names the operator and the field.
 ///
 /// ```
 /// # use opkeep_backend_ascend::parse_formats;
@@ -99,7 +99,7 @@ pub(crate) struct Form {
     pub(crate) format: Option<String>,
 }
 
-/// Forms that all tensors of an operator may have together, by the number of the port.
+/// A combination of types and formats that an operator takes, by the index of the port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Combination {
     pub(crate) inputs: Vec<Form>,
@@ -120,7 +120,7 @@ pub(crate) fn answered(ports: &[PortFormats]) -> Vec<Combination> {
         let of_side = || ports.iter().filter(move |port| port.is_output == is_output);
         let count = of_side().map(|port| port.number + 1).max().unwrap_or_default();
         let at = |number| of_side().find(|port| port.number == number);
-        // A number that does not occur could be huge.
+        // A port's number may be huge, and the ports before it missing.
         let count = count.min(ports.len());
         (0..count)
             .map(|number| at(number).map_or((&[][..], &[][..]), |port| (&port.dtypes[..], &port.formats[..])))
@@ -173,7 +173,7 @@ mod tests {
             [form("float32", "NC1HWC0"), form("float32", "FRACTAL_Z"), Form::default()]
         );
         assert_eq!(all[0].outputs, [form("float16", "NC1HWC0")]);
-        // A column that is not there for all is none.
+        // A column that one of the lists lacks is left out.
         let short = parse_formats("Conv2D", &CONV.replace("FRACTAL_Z,FRACTAL_Z", "FRACTAL_Z")).unwrap();
         assert_eq!(answered(&short), all[..1]);
         assert!(answered(&[]).is_empty());

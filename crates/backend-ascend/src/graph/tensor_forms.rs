@@ -1,4 +1,4 @@
-//! The graph that is being made, and in which forms each tensor of the old one is there.
+//! The new graph, and the forms in which it has each tensor of the old graph.
 
 use std::collections::HashSet;
 
@@ -12,15 +12,15 @@ use opkeep_ops::{
 use crate::graph::conversions::{CAST, Conversions, Step, TRANS_DATA, kernel_count};
 use crate::graph::function::{function, refused};
 
-/// The graph that is being made.
+/// The new graph under construction.
 pub(crate) struct TensorForms<'a> {
     from: &'a Graph,
     ops: &'a OpsInfo,
     to: Rewriter<'a>,
     conversions: Conversions,
-    /// By old tensor: its forms, the first as it was made.
+    /// The forms of each old tensor; the first is the one in which it is written.
     forms: Vec<Vec<(Storage, TensorId)>>,
-    /// Names of nodes.
+    /// The names of nodes in use.
     names: HashSet<String>,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct TensorForms<'a> {
 struct Reader<'n> {
     name: &'n str,
     port: &'n str,
-    /// Of a list, which one.
+    /// The index in a list of tensors.
     number: Option<usize>,
 }
 
@@ -42,23 +42,23 @@ impl<'a> TensorForms<'a> {
         Self { from, ops, conversions: Conversions::of(ops), forms, names, to }
     }
 
-    /// The forms of an old tensor that are there.
+    /// The existing forms of an old tensor.
     pub(crate) fn storages(&self, id: TensorId) -> impl Iterator<Item = &Storage> {
         self.forms.get(id.index()).into_iter().flatten().map(|(storage, _)| storage)
     }
 
-    /// The format that an old tensor has without blocks.
+    /// The format of an old tensor without blocks.
     pub(crate) fn plain(&self, id: TensorId) -> String {
         let plain = self.storages(id).find(|storage| !is_blocked(&storage.format));
         plain.map_or_else(|| self.from.tensor(id).format.clone(), |storage| storage.format.clone())
     }
 
-    /// How many kernels bring an old tensor into a form; None if none do.
+    /// The number of kernels that convert an old tensor to a form; None if there is no path.
     pub(crate) fn kernel_count(&self, id: TensorId, to: &Storage) -> Option<usize> {
         self.path(id, to).map(|(_, path)| kernel_count(&path))
     }
 
-    /// The form to begin with, and the way from there.
+    /// The form to start from, and the path from there.
     fn path(&self, id: TensorId, to: &Storage) -> Option<(TensorId, Vec<Step>)> {
         let tensor = self.from.tensor(id);
         let forms = self.forms.get(id.index())?.iter();
@@ -66,7 +66,7 @@ impl<'a> TensorForms<'a> {
         paths.min_by_key(|(_, path)| (kernel_count(path), path.len()))
     }
 
-    /// Shows the views that a node reads.
+    /// Adds the views that a node reads to the new graph.
     pub(crate) fn see(&mut self, node: &Node) -> Result<(), BackendError> {
         let names = ports(node);
         for (ids, port) in node.inputs.iter().zip(names) {
@@ -78,14 +78,15 @@ impl<'a> TensorForms<'a> {
         Ok(())
     }
 
-    /// A view shows elements side by side, so what it shows is brought into a form without blocks.
+    /// Adds a view to the new graph. Its source is converted to a form without blocks first, since a view needs its
+    /// elements in order.
     fn show(&mut self, id: TensorId, reader: Reader<'_>) -> Result<(), BackendError> {
         let Origin::View(of) = self.from.origin(id) else { return Ok(()) };
         if !self.forms[id.index()].is_empty() || of == id {
             return Ok(());
         }
         self.show(of, reader)?;
-        // In the network's type, since that is what most want.
+        // In the network's type, which most readers need.
         let plain = Storage::new(&self.from.tensor(of).dtype, self.plain(of));
         let shown = self.convert(of, &plain, reader)?;
         let new = self.to.show(id, shown).map_err(Unsupported::Invalid)?;
@@ -111,7 +112,7 @@ impl<'a> TensorForms<'a> {
         Ok(inputs)
     }
 
-    /// Keeps the old node `at`.
+    /// Adds the old node `at` to the new graph.
     pub(crate) fn keep(
         &mut self,
         at: usize,
@@ -126,7 +127,7 @@ impl<'a> TensorForms<'a> {
         Ok(())
     }
 
-    /// The graph; its outputs are as the network has them.
+    /// The new graph; its outputs have the network's types and formats.
     pub(crate) fn finish(mut self) -> Result<Graph, BackendError> {
         let mut outputs = Vec::with_capacity(self.from.outputs().len());
         for (name, id) in self.from.outputs() {
@@ -137,7 +138,7 @@ impl<'a> TensorForms<'a> {
         self.to.finish(&outputs).map_err(|error| Unsupported::Invalid(error).into())
     }
 
-    /// An old tensor in a form, made if it is not there.
+    /// An old tensor in a form, converted if it does not exist yet.
     fn convert(&mut self, id: TensorId, to: &Storage, reader: Reader<'_>) -> Result<TensorId, BackendError> {
         if let Some(new) = self.retyped(id, to) {
             return Ok(new);
@@ -155,7 +156,7 @@ impl<'a> TensorForms<'a> {
         Ok(new)
     }
 
-    /// Whole numbers that are known, in another type.
+    /// A tensor of known integers in another type.
     fn retyped(&mut self, id: TensorId, to: &Storage) -> Option<TensorId> {
         let forms = &self.forms[id.index()];
         let tensor = self.from.tensor(id);
@@ -190,7 +191,8 @@ impl<'a> TensorForms<'a> {
             [&formats[..], &[int_attr("groups", groups)]].concat()
         };
         let name = self.free_name(op_type, reader);
-        // Of fewer dimensions are seen all, and then those alone again.
+        // `TransData` sees a tensor of one or three dimensions with all four; afterwards it is viewed with its own
+        // again.
         let whole = whole(&tensor.shape).filter(|_| op_type == TRANS_DATA);
         let (blocked, mut input) = (is_blocked(&to.format), input);
         if let Some(whole) = whole.clone().filter(|_| blocked) {
@@ -221,7 +223,7 @@ impl<'a> TensorForms<'a> {
         Ok(made.map_err(Unsupported::Invalid)?)
     }
 
-    /// `conv1/TransData_x`: after whom it is made for.
+    /// A free name for a node, after its reader: `conv1/TransData_x`.
     fn free_name(&mut self, op_type: &str, reader: Reader<'_>) -> String {
         let Reader { name, port, number } = reader;
         let mut free = format!("{name}/{op_type}");
@@ -245,7 +247,7 @@ impl<'a> TensorForms<'a> {
     }
 }
 
-/// All four dimensions of a tensor of one or three, as blocks have them: channels alone, or all but the batch.
+/// The four dimensions, as blocks have them, of a tensor with one (the channels) or three (all but the batch).
 pub(crate) fn whole(shape: &[i64]) -> Option<Vec<i64>> {
     match shape {
         [channels] => Some(vec![1, *channels, 1, 1]),

@@ -1,5 +1,5 @@
-//! The paths that the toolkit's programs may read, each with the reason: either its content is in the keys of kernels, or it
-//! changes none of them.
+//! The paths that the toolkit's programs may read, each with the reason: its content is part of keys, or does not
+//! affect kernels.
 
 use std::path::PathBuf;
 
@@ -7,20 +7,21 @@ use crate::probe::record::Record;
 use crate::probe::unkeyed::{Reasoned, UNKEYED};
 use opkeep_cann_toolkit::Toolkit;
 
-/// All that a compile may read beside its work directory.
+/// All paths that a compile may read besides its work directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReadDomain {
-    /// Directories with all that is below them.
+    /// Directories with everything below them.
     pub(crate) beneath: Vec<Reasoned>,
     /// Single files.
     pub(crate) files: Vec<Reasoned>,
     /// Directories that are only listed: modules, libraries and programs are looked for in them.
     pub(crate) listed: Vec<Reasoned>,
-    /// Packages of operators, a part of `beneath`: sources in them count for the operators that use them.
+    /// Packages of operators, a part of `beneath`: a source in them is part of the keys of the operators that use it.
     pub(crate) operators: Vec<PathBuf>,
 }
 
-/// The directories of the toolkit and its vendors whose content counts, for all kernels or for those that use it.
+/// The directories of the toolkit and its vendors whose content is part of keys: of all kernels, or of those that use
+/// it.
 pub(crate) fn of_toolkit(toolkit: &Toolkit) -> Vec<Reasoned> {
     let mut beneath: Vec<Reasoned> = toolkit
         .shared_dirs()

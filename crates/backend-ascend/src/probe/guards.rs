@@ -1,17 +1,17 @@
-//! By what it is known that a compile reads nothing but what its key covers.
+//! The guards that keep a compile from reading files that its key does not cover.
 
 use std::fmt;
 
 use opkeep_process::Domain;
 use serde::{Deserialize, Serialize};
 
-/// The means on this host that confine compiles to the files that they may read. If both are there, both are used: a
-/// path that Landlock denies is then reported by its name.
+/// The guards of compiles on this host. If both are available, both are used: the observer names the paths that
+/// Landlock denies.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Guards {
-    /// Why the kernel does not deny all else; None if it does.
+    /// Why Landlock does not deny other reads; None if it does.
     pub(crate) without_landlock: Option<String>,
-    /// Why it is not observed what is read; None if it is.
+    /// Why reads are not observed; None if they are.
     pub(crate) without_observer: Option<String>,
 }
 
@@ -24,7 +24,7 @@ impl Guards {
         self.without_observer.is_none()
     }
 
-    /// Why no kernel may be kept, if so.
+    /// The reason if no kernel may be kept.
     pub(crate) fn unkept(&self) -> Option<String> {
         match self {
             Self { without_landlock: Some(landlock), without_observer: Some(observer) } => {
@@ -34,19 +34,19 @@ impl Guards {
         }
     }
 
-    /// No means, for this reason.
+    /// No guards, for this reason.
     pub(crate) fn none(why: &str) -> Self {
         Self { without_landlock: Some(why.to_owned()), without_observer: Some(why.to_owned()) }
     }
 
-    /// The same means less Landlock.
+    /// The same guards without Landlock.
     pub(crate) fn only_observing(&self) -> Self {
         let why = Some("a compile reads files that it made outside its work directory".to_owned());
         Self { without_landlock: why, ..self.clone() }
     }
 }
 
-/// Whether this kernel has Landlock; else why not.
+/// Whether this system has Landlock; the error is the reason if not.
 pub(crate) fn landlock() -> Result<(), String> {
     Domain::builder().map(drop).map_err(|error| error.to_string())
 }

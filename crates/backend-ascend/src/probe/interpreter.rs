@@ -1,4 +1,4 @@
-//! The Python that the toolkit's programs run with, whatever script or link leads to it.
+//! The Python interpreter of the toolkit's programs, found through scripts and links.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -12,28 +12,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::process_error::backend_error;
 
-/// How long a script may take to start the interpreter.
+/// The timeout for a script that starts the interpreter.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Prints what a script has made of its arguments and environment, as hexadecimal bytes: both may be no UTF-8.
+/// Prints the arguments and the environment that a script passes on, as hexadecimal bytes: they need not be UTF-8.
 const ASK: &str = "import os, sys\n\
     line = open('/proc/self/cmdline', 'rb').read()\n\
     pairs = b''.join(k + b'=' + v + b'\\0' for k, v in sorted(os.environb.items()))\n\
     print('\\nopkeep', os.fsencode(sys.executable).hex(), line.hex(), pairs.hex(), 'end')\n";
 
-/// How the interpreter is started.
+/// The interpreter, its options and its environment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Interpreter {
     /// The program itself, or a link to it: a virtual environment is found by the link.
     pub(crate) program: PathBuf,
-    /// Options that a script gives it.
+    /// Options that a script passes to the interpreter.
     pub(crate) arguments: Vec<OsString>,
-    /// All of its environment.
+    /// The interpreter's complete environment.
     pub(crate) environment: Vec<(OsString, OsString)>,
 }
 
 impl Interpreter {
-    /// The interpreter behind `named`. It is unknown what a script reads, so the script is run to see what it starts.
+    /// The interpreter that `named` starts. A script is run once, and then the interpreter is started without it: the
+    /// files that a script reads are unknown.
     ///
     /// # Errors
     /// There is no such program, or the script does not start a Python.
@@ -70,7 +71,7 @@ impl Interpreter {
     /// The environment for a program that starts the interpreter itself.
     pub(crate) fn for_programs(&self, environment: &[(OsString, OsString)]) -> Vec<(OsString, OsString)> {
         if !self.arguments.is_empty() {
-            // Only the script gives it its options.
+            // Only the script passes the options to the interpreter.
             return environment.to_vec();
         }
         let own = [(OsStr::new("HI_PYTHON"), self.program.as_os_str())];
@@ -111,7 +112,7 @@ pub(crate) fn with_temporary<'a>(
     all.chain([(OsStr::new("TMPDIR"), directory.as_os_str())]).collect()
 }
 
-/// The variables of an environment, the later of two counting.
+/// The variables of an environment; of two with one name, the later one counts.
 pub(crate) fn merged<'a>(
     variables: impl IntoIterator<Item = (&'a OsStr, &'a OsStr)>,
 ) -> Vec<(OsString, OsString)> {

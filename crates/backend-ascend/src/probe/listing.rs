@@ -1,4 +1,4 @@
-//! The entries of a directory by which an import may change.
+//! The entries of a directory that may change the result of an import.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -7,14 +7,14 @@ use opkeep_cann_toolkit::disk::stamp::Stamp;
 use opkeep_fs::Fs;
 use serde::{Deserialize, Serialize};
 
-/// The entries of a directory that matter. Names that are looked for are those of modules (`numpy`), of files
-/// (`=libm.so.6`), all that end alike (`*.pth`), or all (`*`).
+/// The relevant entries of a directory. A name means a module (`numpy`), a file (`=libm.so.6`), every file with an
+/// ending (`*.pth`), or every entry (`*`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Listing {
     pub(crate) names: BTreeSet<String>,
     /// None, if there is no such directory.
     pub(crate) found: Option<Vec<String>>,
-    /// The state of the directory when it was listed, if no later change can leave it as it was.
+    /// The directory's stamp when it was listed; None if a later change might leave the stamp as it is.
     stamp: Option<Stamp>,
 }
 

@@ -1,5 +1,4 @@
-//! The paths that a compile may read, in the form that each means of confinement takes: a Landlock domain, or an answer
-//! for each path that was observed.
+//! The paths that a compile may read, as a Landlock domain and as a check of observed paths.
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Component, Path, PathBuf};
@@ -29,9 +28,9 @@ pub(crate) struct Reach {
 pub(crate) struct Extra {
     /// Modules that the operator names, beyond those that the toolkit imports.
     pub(crate) names: BTreeSet<String>,
-    /// The files that these take, and the operator's own sources.
+    /// The files that importing these modules reads, and the operator's own sources.
     pub(crate) files: BTreeSet<PathBuf>,
-    /// Knowledge banks that options name; packages of which all counts.
+    /// Knowledge banks that options name, and packages that are part of the key as a whole.
     pub(crate) beneath: BTreeSet<PathBuf>,
     /// Directories in which the operator's modules are looked for.
     pub(crate) listed: BTreeSet<PathBuf>,
@@ -54,7 +53,7 @@ impl Reach {
         }
     }
 
-    /// The domain of a compile that works in `work_dir`. What is not there is left out: it cannot be read either.
+    /// The domain of a compile that works in `work_dir`. Missing paths are left out: they cannot be read.
     ///
     /// # Errors
     /// There is no Landlock.
@@ -99,14 +98,14 @@ impl Reach {
         is_unkeyed(&real) || self.listed.contains(&real) || extra.listed.contains(&real) || is_whole()
     }
 
-    /// Whether a file is a source of operators that counts only for those that use it. Modules are not told apart: the
-    /// `__init__` of a package imports all of them, and none depends on that.
+    /// Whether a file is a source that is part of the keys of some operators only. Python modules are excepted: the
+    /// `__init__` of a package imports all of them, without effect on the operators.
     fn counts_apart(&self, path: &Path, real: &Path) -> bool {
         let is_module = path.extension().is_some_and(|ending| ending == "py");
         !is_module && is_source(path) && is_below(path, real, &self.operators)
     }
 
-    /// Of paths those that this does not contain.
+    /// Those of `paths` that this does not contain.
     fn without<'a>(&'a self, paths: &'a BTreeSet<PathBuf>) -> impl Iterator<Item = &'a PathBuf> {
         paths.iter().filter(|path| {
             let real = Fs::new().resolved(path);
@@ -114,15 +113,15 @@ impl Reach {
         })
     }
 
-    /// The kind of workers that a compile may share: those that may read the same. Empty for those that may read what every
-    /// compile may.
+    /// The key by which compiles share workers: the further modules and paths that they may read. Empty if there are
+    /// none.
     pub(crate) fn home(&self, extra: &Extra) -> String {
         let paths = self.without(&extra.files).chain(self.without(&extra.beneath));
         let paths = paths.map(|path| path.to_string_lossy().into_owned());
         extra.names.iter().cloned().chain(paths).collect::<Vec<_>>().join("\n")
     }
 
-    /// How many files count one by one, and in how many directories all do.
+    /// The number of single files, and the number of whole directories, that are part of keys.
     pub(crate) fn counts(&self) -> (usize, usize) {
         (
             self.files.len(),
@@ -139,13 +138,14 @@ impl Extra {
     }
 }
 
-/// Whether a path is below one of these: without links, or by its name, since what links below them lead to counts too.
+/// Whether a path is below one of these directories, with its links resolved or by its name: the targets of links in
+/// them are part of keys, too.
 fn is_below<'a>(path: &Path, real: &Path, directories: impl IntoIterator<Item = &'a PathBuf>) -> bool {
     let is_plain = path.components().all(|part| part != Component::ParentDir);
     directories.into_iter().any(|one| real.starts_with(one) || (is_plain && path.starts_with(one)))
 }
 
-/// Paths as they are named, and without links.
+/// The paths as named, and with their links resolved.
 fn with_real(paths: impl IntoIterator<Item = PathBuf>) -> Vec<PathBuf> {
     let both = |path: PathBuf| {
         let real = Fs::new().resolved(&path);

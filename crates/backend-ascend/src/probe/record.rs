@@ -1,10 +1,9 @@
-//! The files that importing the toolkit takes: the interpreter, modules, libraries and programs, and the directories in which they
-//! were looked for.
+//! The record of importing the toolkit: the interpreter, modules, libraries and programs, and the directories in which
+//! they were looked for.
 //!
-//! A record is made by [`probe`](crate::probe::toolkit_probe) and holds for as long as every file in it has the content that it had,
-//! and every directory the entries that matter. A file that would shadow another is such an entry, so it ends the
-//! record, and the next probe finds what is imported then. What counts in keys are contents and names of modules, never
-//! where they are.
+//! A record is made by [`probe`](crate::probe::toolkit_probe) and is current as long as its files have the same
+//! contents and its directories the same relevant entries. A file that would shadow another is such an entry: then the
+//! record is stale, and the toolkit is probed again. Keys contain contents and names of modules, never their paths.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -23,10 +22,10 @@ use crate::probe::listing::Listing;
 use crate::probe::report::{Reads, Report};
 use crate::probe::unkeyed::{Directories, is_unkeyed};
 
-/// Longer `.pth` files are no lists of paths.
+/// The maximum length of a `.pth` file: longer files are no lists of paths.
 const LONGEST_PTH: u64 = 256 << 20;
 
-/// A record of what importing the toolkit takes.
+/// A record of importing the toolkit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {
     /// The subject of the probe: the interpreter, its environment, the toolkit.
@@ -35,16 +34,16 @@ pub(crate) struct Record {
     report: Report,
     /// Modules that operators of the toolkit and its vendors name.
     pub(crate) scanned: BTreeSet<String>,
-    /// All files that count, with their digests; None for what is not there or cannot be read.
+    /// All files of the record with their digests; None for a file that is missing or cannot be read.
     files: BTreeMap<PathBuf, Option<String>>,
     directories: BTreeMap<PathBuf, Listing>,
-    /// The means that confine compiles to this record.
+    /// The guards that confine compiles to this record.
     pub(crate) guards: Guards,
 }
 
 impl Record {
-    /// A record of `report`, as the files are now. Files below `own` count elsewhere; the packages of operators are
-    /// imported later, and must not be found in another place.
+    /// A record of `report`, with the current contents of its files. Files below `own` are fingerprinted elsewhere. The
+    /// `packages` of operators are imported later, and must not be found in other directories.
     pub(crate) fn new(
         id: String,
         interpreter: Interpreter,
@@ -78,7 +77,7 @@ impl Record {
         record
     }
 
-    /// Whether an import would take the same.
+    /// Whether an import would read the same files.
     pub(crate) fn is_current(&self, files: &dyn FileDigests) -> bool {
         self.directories.iter().all(|(path, listing)| listing.is_current(path))
             && self.files.iter().all(|(path, known)| digest(path, files) == *known)
@@ -93,7 +92,7 @@ impl Record {
         &self.interpreter
     }
 
-    /// Whether another record of the same says the same, whenever each was made.
+    /// Whether two records are equal, except for the times when directories were listed.
     pub(crate) fn says_the_same_as(&self, other: &Self) -> bool {
         let Self { id, interpreter, report, scanned, files, directories, guards } = self;
         let entries = |directories: &BTreeMap<PathBuf, Listing>| -> Vec<_> {
@@ -107,7 +106,7 @@ impl Record {
             && entries(directories) == entries(&other.directories)
     }
 
-    /// Whether another report found the toolkit to take the same.
+    /// Whether another report has the same modules and programs.
     pub(crate) fn is_confirmed_by(&self, again: &Report, own: &Directories) -> bool {
         let names = |reads: &Reads| -> BTreeSet<(String, PathBuf)> {
             let modules = reads.modules.iter().filter(|(_, path)| !own.contain(path));
@@ -119,7 +118,7 @@ impl Record {
             && (executable, version, problem) == (&again.executable, &again.version, &again.problem)
     }
 
-    /// The names that were asked about.
+    /// Whether the module `name` was probed; always true if the toolkit cannot be imported.
     pub(crate) fn knows(&self, name: &str) -> bool {
         self.problem().is_some() || self.report.names.contains_key(name)
     }
@@ -128,12 +127,12 @@ impl Record {
         self.report.names.keys()
     }
 
-    /// Whether importing a module takes more than the toolkit does anyway.
+    /// Whether importing a module fails, or reads more files than importing the toolkit.
     pub(crate) fn takes_more(&self, name: &str) -> bool {
         self.report.names.get(name).is_some_and(|reads| *reads != Some(Reads::default()))
     }
 
-    /// Adds the parts that count for all kernels.
+    /// Adds the parts that all keys contain.
     pub(crate) fn fingerprint(&self, fingerprint: &mut Fingerprint) {
         let Report { base, programs, executable, version, .. } = &self.report;
         fingerprint.text("python", version.lines().collect::<Vec<_>>().join(" "));
@@ -176,7 +175,7 @@ impl Record {
         self.add_reads(&all, fingerprint);
     }
 
-    /// The files that modules of these names take beyond the toolkit's.
+    /// The files that importing these modules reads beyond the toolkit's.
     pub(crate) fn files_of<'a>(&self, names: impl IntoIterator<Item = &'a String>) -> BTreeSet<PathBuf> {
         let reads = names.into_iter().filter_map(|name| self.report.names.get(name)?.as_ref());
         let paths = reads.flat_map(|reads| {
@@ -186,7 +185,7 @@ impl Record {
         paths.cloned().collect()
     }
 
-    /// Packages of operators in places where Python may find them first.
+    /// Adds packages of operators in directories where Python may find them first.
     pub(crate) fn fingerprint_shadows(
         &self,
         packages: &[PathBuf],
@@ -237,12 +236,12 @@ impl Record {
         self.report.programs.paths.iter().map(|(_, path)| path.clone()).collect()
     }
 
-    /// How many directories must have the same entries.
+    /// The number of directories whose relevant entries must not change.
     pub(crate) fn watched(&self) -> usize {
         self.directories.len()
     }
 
-    /// The directories that programs list. In others they only look whether a file is there.
+    /// The directories that programs list. In others, they only check whether a file exists.
     pub(crate) fn listed(&self) -> impl Iterator<Item = PathBuf> {
         let is_listed = |listing: &Listing| listing.names.iter().any(|name| !name.starts_with('='));
         self.directories.iter().filter(move |(_, one)| is_listed(one)).map(|(path, _)| path.clone())
@@ -286,7 +285,7 @@ impl Record {
         fingerprint.add(name, hasher.finish(), format!("{digest:.12}"));
     }
 
-    /// Files by names that do not say where they are.
+    /// Adds files by names without their directories.
     fn add_set<'a>(
         &self,
         part: &str,
@@ -307,7 +306,7 @@ impl Record {
         fingerprint.add(part, digest, format!("{} files, {:.12}", all.len(), digest.to_string()));
     }
 
-    /// Modules, a part for each package from outside the standard library; libraries; other files.
+    /// Adds modules, with one part for each package outside the standard library, then libraries, then other files.
     fn add_reads(&self, reads: &Reads, fingerprint: &mut Fingerprint) {
         let library = self.standard_library();
         let mut parts: BTreeMap<String, Vec<(String, &PathBuf)>> = BTreeMap::new();
@@ -327,7 +326,7 @@ impl Record {
         self.add_set("files read", opened.filter(executed).map(|path| (last(path), path)), fingerprint);
     }
 
-    /// The directory of the standard library: where the module is that is imported first.
+    /// The directory of the standard library, from the file of `os` or `encodings`: Python imports these first.
     fn standard_library(&self) -> Option<PathBuf> {
         let is_first = |(name, _): &&(String, PathBuf)| name == "os" || name == "encodings";
         let (name, path) = self.report.base.modules.iter().find(is_first)?;
@@ -335,7 +334,8 @@ impl Record {
         Some(if name == "os" { directory } else { directory.parent()? }.to_owned())
     }
 
-    /// Lines of `.pth` files that are code. Their other lines are paths, which matter by what is found there.
+    /// Adds the lines of `.pth` files that are code. The other lines are paths, of which only the modules found there
+    /// are relevant.
     fn add_executed_lines(&self, fingerprint: &mut Fingerprint) {
         let mut lines = BTreeSet::new();
         for path in
@@ -353,7 +353,7 @@ impl Record {
     }
 }
 
-/// Directories in which packages of operators may be found that are not there, each with the name.
+/// The directories of `search`, other than a package's own, in which Python may find that package, each with its name.
 fn elsewhere(search: &[PathBuf], packages: &[PathBuf]) -> Vec<(PathBuf, String)> {
     let mut all = Vec::new();
     for package in packages {

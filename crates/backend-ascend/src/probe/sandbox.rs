@@ -41,20 +41,20 @@ impl JobSandbox {
         Sandbox { domain: self.domain.as_ref(), observer: self.observer.as_ref() }
     }
 
-    /// Files that were read since the last call and may not be, and whether files were read that the program made
+    /// The paths read since the last call that may not be read, and whether the program read files that it had written
     /// elsewhere.
     ///
     /// # Errors
-    /// Something may have been missed.
+    /// The observation may be incomplete.
     pub(crate) fn take(&self, reach: &Reach, extra: &Extra) -> Result<(Vec<PathBuf>, bool), BackendError> {
         let seen = self.observer.as_ref().map(Observer::take);
         self.judged(seen.unwrap_or_default(), reach, extra)
     }
 
-    /// The same of a program that has ended.
+    /// The same for a program that has ended.
     ///
     /// # Errors
-    /// Something may have been missed.
+    /// The observation may be incomplete.
     pub(crate) fn finish(
         mut self,
         reach: &Reach,
@@ -78,7 +78,7 @@ impl JobSandbox {
             return Err(io_error("observe programs in", &self.work_dir)(io::Error::other(why)));
         }
         let beyond = reach.beyond(extra, &seen);
-        // Bytecode, for instance, is written and read in a directory of the domain.
+        // Files that the program wrote in a directory of the domain, such as bytecode, may be read.
         let read_back = seen.own.iter().map(|path| (path.clone(), Found::at(path))).collect();
         let own = Observation { read: read_back, ..Observation::default() };
         let reads_own_files = self.domain.is_some() && !reach.beyond(extra, &own).is_empty();

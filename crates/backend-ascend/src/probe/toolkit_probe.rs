@@ -1,7 +1,8 @@
-//! Finds out what importing the toolkit takes, by one run of Python for each interpreter, environment and toolkit.
+//! Finds the files that importing the toolkit reads, by one run of Python for each interpreter, environment and
+//! toolkit.
 //!
-//! A probe never depends on the operators that are compiled, so the key of a kernel depends neither on those that
-//! were compiled before it nor on the host.
+//! The probe never depends on the operators that are compiled, so the key of a kernel depends neither on earlier
+//! compiles nor on the host.
 
 mod headers;
 mod run;
@@ -29,13 +30,13 @@ use crate::probe::report::Report;
 use crate::probe::unkeyed::Directories;
 use crate::worker::pool::{SCRIPT, python};
 
-/// How often a thread that waits for another's probe looks whether it is cancelled.
+/// The interval at which a thread that waits for another thread's probe checks for cancellation.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Records that are longer are none of ours.
+/// The maximum length of a stored record.
 const LONGEST: u64 = 64 << 20;
 
-/// Bytecode that was not used for so long is removed: each edit of a source leaves the bytecode of the one before.
+/// Bytecode older than this is removed: each edit of a source leaves the previous bytecode behind.
 const UNUSED: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Why the directory of bytecode may be read.
@@ -45,7 +46,7 @@ const BYTECODE: &str = "bytecode of our own, by the content of sources";
 pub(crate) struct Probe {
     runner: Runner,
     known: Mutex<Option<Arc<Record>>>,
-    /// A record that was made anew and said the same.
+    /// A record that a new probe confirmed.
     confirmed: Mutex<Option<Arc<Record>>>,
     making: Mutex<()>,
 }
@@ -65,7 +66,7 @@ impl Probe {
         }
     }
 
-    /// A record that holds now and covers the modules called `names`. `toolchain` is the digest of the toolkit.
+    /// A current record that covers the modules called `names`. `toolchain` is the digest of the toolkit.
     ///
     /// # Errors
     /// There is no Python, or it cannot be run.
@@ -85,7 +86,7 @@ impl Probe {
         if let Some(record) = self.last().filter(|record| holds(record)) {
             return Ok(record);
         }
-        // Threads that ask at once get one probe.
+        // Concurrent threads share one probe.
         let _turn = self.turn(cx)?;
         let earlier = self.last().filter(|record| record.id == id).or_else(|| self.read(&id).map(Arc::new));
         let record = match earlier {
@@ -104,12 +105,12 @@ impl Probe {
         Ok(record)
     }
 
-    /// The last record that was found to hold.
+    /// The last record that was current when it was checked.
     pub(crate) fn last(&self) -> Option<Arc<Record>> {
         self.known().clone()
     }
 
-    /// Has the next one who asks get a new record: this one lacks something.
+    /// Discards the last record, which lacks a file: the next call of [`record`](Self::record) probes again.
     pub(crate) fn forget(&self) {
         if let Some(record) = self.known().take()
             && let Some(path) = self.path(&record.id)
@@ -118,7 +119,7 @@ impl Probe {
         }
     }
 
-    /// Whether a record was made anew to see whether it still holds.
+    /// Whether a new probe confirmed `record`.
     pub(crate) fn is_confirmed(&self, record: &Arc<Record>) -> bool {
         let confirmed = self.confirmed.lock().unwrap_or_else(PoisonError::into_inner);
         confirmed.as_ref().is_some_and(|confirmed| Arc::ptr_eq(confirmed, record))
@@ -137,7 +138,8 @@ impl Probe {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The name of the subject of the probe. It begins with the places of the interpreter and the toolkit.
+    /// The identifier of the probe. It begins with a digest that changes with the interpreter and its environment, but
+    /// not with the toolkit's content.
     fn id(&self, interpreter: &Interpreter, toolchain: &Digest) -> String {
         use std::os::unix::ffi::OsStrExt;
         let mut hasher = Hasher::new("probe of a toolkit");
@@ -160,7 +162,7 @@ impl Probe {
         let place = hasher.clone().finish().to_string();
         hasher.bytes(real.as_os_str().as_bytes());
         hasher.digest(toolchain);
-        // By what means compiles are kept to what was probed is a matter of the host.
+        // The guards depend on the host.
         let system = rustix::system::uname();
         for text in [system.nodename(), system.release(), system.machine()] {
             hasher.bytes(text.to_bytes());
@@ -170,7 +172,7 @@ impl Probe {
         format!("{place:.16}{}", hasher.finish())
     }
 
-    /// The right to probe; of several threads one has it.
+    /// Waits for the right to probe, which one thread at a time has.
     fn turn(&self, cx: &Context<'_>) -> Result<MutexGuard<'_, ()>, BackendError> {
         loop {
             match self.making.try_lock() {
@@ -216,8 +218,8 @@ impl Probe {
         Ok(record)
     }
 
-    /// The files that importing the toolkit takes, and its program, as far as this host shows them; and the reason if it
-    /// does not show all.
+    /// The files that importing the toolkit and running its programs reads, as far as reads can be observed on this
+    /// host.
     fn observed(
         &self,
         cx: &Context<'_>,
@@ -237,7 +239,7 @@ impl Probe {
         let watched = Watched { is_observed: true, reach: None };
         let (mut report, seen) = match self.runner.run(cx, ask, watched) {
             Ok(found) => found,
-            // Either there is no observer here, or nothing can be run; another attempt says which.
+            // Either this host has no observer, or no program can be run: a run without the observer shows which.
             Err(BackendError::Io { source, .. }) if !is_short_of_resources(&source) => {
                 return unobserved(format!("programs cannot be observed: {source}"));
             }
@@ -270,8 +272,7 @@ impl Probe {
         Ok(Found { report, greetings, guards: Guards::default() })
     }
 
-    /// Why the domain of what a record says is of no use here, if it is none: then the toolkit is imported in it otherwise
-    /// than without it.
+    /// The reason if the record's domain cannot be used on this host, since the toolkit behaves differently in it.
     fn without_landlock(
         &self,
         cx: &Context<'_>,
@@ -334,7 +335,7 @@ impl Probe {
     fn write(&self, record: &Record) {
         let Some(path) = self.path(&record.id) else { return };
         let Ok(body) = serde_json::to_vec(record) else { return };
-        // The old one is as good.
+        // If this fails, the old file stays valid.
         let _ = Fs::new().replace(&path, &[Digest::of(&body).to_string().as_bytes(), &body], 0o600);
     }
 }
@@ -342,12 +343,12 @@ impl Probe {
 /// The observed behaviour of a toolkit without a domain.
 struct Found {
     report: Report,
-    /// Of each of [`greeted`], in their order.
+    /// One for each program of [`greeted`], in order.
     greetings: Vec<Greeting>,
     guards: Guards,
 }
 
-/// Removes the files in a directory of ours that were not modified for `age`.
+/// Removes the files in a directory of opkeep that were not modified for `age`.
 fn remove_older(directory: &Path, age: Duration) {
     let fs = Fs::new();
     for (name, _) in fs.list(directory).unwrap_or_default() {

@@ -30,7 +30,7 @@ pub(crate) struct OpQuery<'a> {
     pub(crate) ready: &'a dyn Fn(&Job) -> Result<Ready, BackendError>,
     /// Whether importing the toolkit now reads other files than a record states.
     pub(crate) has_changed: &'a dyn Fn(&Arc<Record>) -> Result<bool, BackendError>,
-    /// The record of importing the toolkit, made only if an operator is asked.
+    /// The record of importing the toolkit, made only if an operator is queried.
     pub(crate) record: &'a dyn Fn() -> Result<Arc<Record>, BackendError>,
     pub(crate) toolkit: &'a Toolkit,
     pub(crate) soc: &'a Soc,
@@ -81,7 +81,7 @@ impl Formats for OpQuery<'_> {
 }
 
 impl OpQuery<'_> {
-    /// The digest of the question and of everything that the answer may depend on.
+    /// The digest of the query and of everything that the answer may depend on.
     fn query_digest(&self, job: &Job, message: &Value, files: &OnceDigests) -> Result<Digest, BackendError> {
         let sources = self.sources.fingerprint(job, self.spec, self.ops, files).map_err(toolkit_error)?;
         let mut hasher = Hasher::new("question to an operator");

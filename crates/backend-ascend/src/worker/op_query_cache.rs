@@ -1,4 +1,4 @@
-//! Operators' answers, kept for the next process: asking again would import the toolkit.
+//! Operators' answers, kept for later processes: repeating a query would import the toolkit.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,11 +8,11 @@ use opkeep_digest::{Digest, Hasher};
 use opkeep_fs::{Fs, private_user_dir};
 use serde_json::{Value, json};
 
-/// More than any network has.
+/// The maximum number of answers: more than any network needs.
 const MOST: usize = 4096;
 const LONGEST: u64 = 16 << 20;
 
-/// Answers by the digest of the question and of all that is asked.
+/// Answers by the digest of the query and of everything that the answer may depend on.
 #[derive(Debug, Default)]
 pub(crate) struct OpQueryCache {
     file: Option<PathBuf>,
@@ -26,7 +26,7 @@ struct Known {
 }
 
 impl OpQueryCache {
-    /// Those in `file`. One that cannot be read, is damaged, or is not this user's counts as empty.
+    /// The answers in `file`. A file that cannot be read, is damaged, or belongs to another user counts as empty.
     pub(crate) fn open(file: Option<PathBuf>) -> Self {
         let read = |path: &PathBuf| parse(&Fs::new().read_own(path, LONGEST).ok()?);
         let answers = file.as_ref().and_then(read).unwrap_or_default();
@@ -43,20 +43,20 @@ impl OpQueryCache {
         known.changed = true;
     }
 
-    /// Writes them down, if there are new ones. That it fails costs time later, and nothing now.
+    /// Writes the answers if there are new ones. A failure is ignored: it only costs time in a later process.
     pub(crate) fn save(&self) {
         let Some(file) = &self.file else { return };
         let mut known = self.known();
         if !std::mem::take(&mut known.changed) {
             return;
         }
-        // It is unknown which answers a later build needs; a toolkit never has so many.
+        // It is unknown which answers a later build needs; no network needs so many.
         while known.answers.len() > MOST {
             known.answers.pop_first();
         }
         let body = json!(known.answers);
         let whole = json!({ "answers": body, "digest": digest(&body) });
-        // The old one is as good.
+        // If this fails, the old file stays valid.
         let _ = Fs::new().replace(file, &[whole.to_string().as_bytes()], 0o600);
     }
 
@@ -77,7 +77,7 @@ fn parse(bytes: &[u8]) -> Option<BTreeMap<String, Option<String>>> {
     (whole["digest"] == digest(body).as_str()).then(|| serde_json::from_value(body.clone()).ok())?
 }
 
-/// The file in which a user's answers are, below a directory for temporary files.
+/// The file of this user's answers, below a directory for temporary files.
 pub(crate) fn file_below(dir: &Path) -> Option<PathBuf> {
     private_user_dir(dir).ok().map(|own| own.join("ascend-answers.json"))
 }

@@ -1,8 +1,8 @@
 //! Workers: Python processes that import the toolkit once and compile many operators.
 //!
-//! The domain of a process cannot change. So a worker has a directory of its own in its domain; each job gets an empty
-//! directory in there, which is moved to the job's work directory afterwards. Jobs share a worker if their `Extra` adds
-//! the same (`Reach::home`). After each job the observer reports what was read.
+//! The domain of a process cannot change, so it contains a directory of the worker's own. Each job gets an empty
+//! directory there, which is moved to the job's work directory afterwards. Jobs share a worker if `Extra` adds the same
+//! paths for them (`Reach::home`). After each job, the observer reports the paths that were read.
 
 mod config;
 mod process;
@@ -28,33 +28,33 @@ use crate::probe::reach::Extra;
 use crate::slog;
 use crate::worker::frame;
 
-/// How long the toolkit may take to be imported.
+/// The timeout for importing the toolkit.
 const START: Duration = Duration::from_secs(300);
 /// The number of new workers that may find the toolkit's files changed before the request fails.
 const ATTEMPTS: usize = 4;
-/// So many workers may wait before one for other modules is started in the place of the one that waits longest.
+/// From this number of idle workers on, a new worker replaces the one that has been idle longest.
 const WAITING: usize = 4;
 
 /// The requirements of a request to a worker.
 #[derive(Clone, Copy)]
 pub(crate) struct WorkerOptions<'a> {
-    /// Further paths that it may read. It goes only to workers with the same further paths that served no other kind:
-    /// modules of other places may have the same names.
+    /// The further paths that the request may read. Only a worker that was started for exactly these paths gets the
+    /// request: modules in other directories may have the same names.
     pub(crate) extra: &'a Extra,
-    /// A directory whose modules must be what they were, beside the toolkit's.
+    /// A directory whose modules must be unchanged since their import, as the toolkit's must.
     pub(crate) watched: Option<&'a Path>,
-    /// No other job gets the worker: it may have read files that change without its knowledge.
+    /// Whether the request gets a worker of its own, since a worker may not notice later changes of files that it read.
     pub(crate) is_last: bool,
-    /// Where what the worker wrote is moved, and nothing is yet; nowhere if None.
+    /// The path, still free, to which the job's directory is moved; None if it is not needed.
     pub(crate) output_dir: Option<&'a Path>,
 }
 
 /// The result of a request.
 pub(crate) struct Asked {
     pub(crate) answer: Result<Answer, WorkerError>,
-    /// Paths that were read for it without permission.
+    /// Paths that were read for the request and that its key does not cover.
     pub(crate) unkeyed_paths: Vec<PathBuf>,
-    /// Whether files were read that the worker had made outside its directory.
+    /// Whether files were read that the worker had written outside its directory.
     pub(crate) reads_own_files: bool,
 }
 
@@ -62,16 +62,16 @@ pub(crate) struct Asked {
 pub(crate) struct Answer {
     /// The message.
     pub(crate) content: Value,
-    /// The output that was printed meanwhile.
+    /// The output printed during the request.
     pub(crate) output: String,
 }
 
-/// Workers that wait for work. As many work as are asked at once.
+/// The idle workers. Concurrent requests are served by as many workers.
 pub(crate) struct Pool {
     idle: Mutex<Vec<Worker>>,
     starter: Starter,
     marks: AtomicU64,
-    /// How often all workers were dismissed.
+    /// The number of calls of [`dismiss`](Self::dismiss).
     generation: AtomicU64,
 }
 
@@ -81,7 +81,7 @@ impl Pool {
         Ok(Self { idle: Mutex::default(), starter: Starter::new()?, marks, generation })
     }
 
-    /// Has a worker that was started by `setup` do what `request` says.
+    /// Sends `request` to a worker started by `config`, and waits for the answer.
     pub(crate) fn ask(
         &self,
         config: &Arc<WorkerConfig>,
@@ -106,7 +106,7 @@ impl Pool {
                 Err(error) => return Asked::without_worker(error),
             };
             match self.have_do(&mut worker, request, worker_options, cx) {
-                // One that died while it waited, or is out of date, has not begun.
+                // An idle worker that died, or a stale one, has not begun the request: another worker gets it.
                 Ok(Done::NotBegun) if !is_fresh => {}
                 Ok(Done::IsStale) => {}
                 done => return self.end(worker, done, worker_options),
@@ -118,7 +118,7 @@ impl Pool {
         }))
     }
 
-    /// Has one worker do it.
+    /// Sends the request to `worker`, and waits for the answer.
     fn have_do(
         &self,
         worker: &mut Worker,
@@ -138,7 +138,8 @@ impl Pool {
         request["domain"] = json!({"files": texts(files), "beneath": texts(beneath)});
         let message = frame::encode(&request).map_err(|source| cannot("ask", &config, source))?;
         match worker.send(message, cx)? {
-            // The missing answer reports how it died, unless another worker can be asked.
+            // A worker that served earlier jobs is replaced by another one; for a new one, `receive` reports how it
+            // died.
             Err(_) if worker.jobs > 0 => return Ok(Done::NotBegun),
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
             sent => sent.map_err(|source| cannot("ask", &config, source))?,
@@ -152,7 +153,7 @@ impl Pool {
         Ok(Done::Answered(Answer { content, output }))
     }
 
-    /// Collects the reads and the files of a request that is over.
+    /// Collects the observed reads and the files of a finished request.
     fn end(
         &self,
         worker: Worker,
@@ -194,17 +195,18 @@ impl Pool {
         Asked { answer, unkeyed_paths, reads_own_files }
     }
 
-    /// Ends all idle workers: a worker reads much of the toolkit once, and not only by Python's imports.
+    /// Ends all idle workers: they do not notice changes of files that they read otherwise than by Python's imports.
     pub(crate) fn dismiss(&self) {
         let mut idle = self.idle();
         self.generation.fetch_add(1, Ordering::Relaxed);
         let dismissed = std::mem::take(&mut *idle);
         drop(idle);
-        // They are ended without the lock.
+        // Dropping the workers ends them, after the lock is released.
         drop(dismissed);
     }
 
-    /// A worker that waits for such a request. If there is none, and there will be another one, who waits longest goes.
+    /// An idle worker for such requests. If there is none, and too many workers are idle, the one that has been idle
+    /// longest ends.
     fn waiting(
         &self,
         config: &Arc<WorkerConfig>,
@@ -251,7 +253,7 @@ impl Pool {
         let message = frame::encode(&config.message(worker.directory()))
             .map_err(|source| cannot("run", config, source))?;
         match worker.send(message, cx)? {
-            // The missing answer reports how it died.
+            // `receive` reports how the worker died.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
             sent => sent.map_err(|source| cannot("run", config, source))?,
         }
@@ -262,7 +264,7 @@ impl Pool {
         if content["ready"] == true {
             return Ok(worker);
         }
-        // The output that precedes the message.
+        // The output printed before the message may arrive a little later.
         std::thread::sleep(LOOK);
         Err(unusable(content["problem"].as_str().unwrap_or_default(), &worker.log.take()))
     }
@@ -271,9 +273,9 @@ impl Pool {
 /// The result of a request to one worker.
 enum Done {
     Answered(Answer),
-    /// It had ended before.
+    /// The worker had ended before.
     NotBegun,
-    /// A module that it imported has changed.
+    /// A module that the worker imported has changed.
     IsStale,
 }
 
@@ -287,7 +289,7 @@ fn cannot(action: &'static str, config: &WorkerConfig, source: io::Error) -> Wor
     WorkerError::Start(BackendError::Io { action, path: config.interpreter.program.clone(), source })
 }
 
-/// The toolkit cannot be imported.
+/// The error of a toolkit that cannot be imported.
 pub(crate) fn unusable(problem: &str, output: &str) -> WorkerError {
     let hint = slog::hint(problem).or_else(|| slog::hint(output));
     let output = tail(output);
@@ -302,16 +304,16 @@ fn texts(paths: &BTreeSet<PathBuf>) -> Vec<String> {
     paths.iter().map(|path| text(path)).collect()
 }
 
-/// The Python that an environment's programs run with.
+/// The Python with which programs in `environment` run.
 ///
 /// # Errors
-/// `HI_PYTHON` names none, or there is no `python3` on `PATH`.
+/// `HI_PYTHON` names no program, or there is no `python3` on `PATH`.
 pub(crate) fn python(environment: &[(OsString, OsString)]) -> Result<PathBuf, BackendError> {
     let value = |wanted: &str| environment.iter().find(|(name, _)| name == wanted).map(|(_, value)| value);
     let named = value("HI_PYTHON").filter(|named| !named.is_empty()).map(PathBuf::from);
     let name = named.unwrap_or_else(|| PathBuf::from("python3"));
     let path = value("PATH").map(|path| std::env::split_paths(path).collect::<Vec<_>>()).unwrap_or_default();
-    // As a shell does, which starts the toolkit's programs: what has a slash in it is a path.
+    // A name with a slash is a path, as in the shell that starts the toolkit's programs.
     let places = if name.components().count() > 1 {
         vec![name.clone()]
     } else {

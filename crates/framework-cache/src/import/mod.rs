@@ -383,7 +383,8 @@ impl ImportRun<'_> {
         let cancelled = || self.importer.cancel.is_cancelled();
         let deadline = Instant::now().checked_add(LOCK_TIMEOUT);
         let wait_options = WaitOptions::new(&cancelled).with_deadline(deadline);
-        let held = store_target.lock(new.key.digest(), wait_options).map_err(|error| self.not_kept(&error))?;
+        let held =
+            store_target.lock(new.key.digest(), wait_options).map_err(|error| self.not_kept(&error))?;
         if matches!(held, LockOutcome::Cancelled) {
             return Ok(Outcome::Unprocessed);
         }

@@ -20,7 +20,7 @@ const HEADERS: &str = "
     dlfcn.h fcntl.h pthread.h sched.h semaphore.h sys/stat.h sys/time.h sys/types.h unistd.h
 ";
 
-/// A source that includes each of them that is there.
+/// A source that includes each of these headers that exists.
 pub(super) fn source() -> String {
     let include = |name| format!("#if __has_include(<{name}>)\n#include <{name}>\n#endif\n");
     HEADERS.split_whitespace().map(include).collect()

@@ -22,14 +22,14 @@ use crate::probe::report::Report;
 use crate::process_error::backend_error;
 use crate::worker::pool::{SCRIPT, text};
 
-/// How long the toolkit may take to be imported, with all that its operators name.
+/// The timeout for importing the toolkit and all modules that its operators name.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// Reports that are longer are none of ours.
+/// The maximum length of a report.
 const LONGEST: u64 = 64 << 20;
 
-/// The programs that the toolkit looks for on `PATH`: the device compiler and its companions, and what its Python, the
-/// generated build scripts and the script `opc` run.
+/// The programs that the toolkit looks for on `PATH`: the device compiler and its companions, and the programs that its
+/// Python, the generated build scripts and the script `opc` run.
 pub(super) const PROGRAMS: [&str; 15] = [
     "sh",
     "bash",
@@ -48,10 +48,10 @@ pub(super) const PROGRAMS: [&str; 15] = [
     "dirname",
 ];
 
-/// How a program ended that was only asked for its options: its exit code, if it has one.
+/// The exit code of a program that was run with `--help`, if it has one.
 pub(super) type Greeting = Option<i32>;
 
-/// The programs that are only asked for their options: all of a toolkit that compile.
+/// The programs that the probe runs with `--help`: the compilers of a toolkit.
 pub(super) fn greeted(toolkit: &Toolkit) -> impl Iterator<Item = &PathBuf> {
     toolkit.opc.iter().chain(&toolkit.asc_opc)
 }
@@ -61,13 +61,13 @@ struct Started<'a> {
     program: &'a Path,
     args: &'a [OsString],
     environment: &'a [(OsString, OsString)],
-    /// The directory that it begins in.
+    /// Its working directory.
     dir: &'a Path,
     /// The directory that it may write to, also for temporary files.
     work_dir: &'a Path,
 }
 
-/// The questions of one run of the probe.
+/// The request of one run of the probe.
 #[derive(Clone, Copy)]
 pub(super) struct Ask<'a> {
     pub(super) interpreter: &'a Interpreter,
@@ -75,11 +75,11 @@ pub(super) struct Ask<'a> {
     pub(super) lazy: &'a BTreeSet<String>,
     /// Modules that operators name.
     pub(super) names: &'a BTreeSet<String>,
-    /// Whether those of them are imported that are not imported anyway, each in a child.
+    /// Whether those `names` that the toolkit does not import are imported, each in a child process.
     pub(super) children: bool,
 }
 
-/// How one run of the probe is watched.
+/// The observer and the domain of one run of the probe.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Watched<'a> {
     pub(super) is_observed: bool,
@@ -99,9 +99,9 @@ impl Watched<'_> {
 
 /// Runs the programs of a probe.
 pub(super) struct Runner {
-    /// All of the environment of the toolkit's programs.
+    /// The complete environment of the toolkit's programs.
     pub(super) environment: Vec<(OsString, OsString)>,
-    /// The directory of the package `opc_tool`, without which operators can only be asked.
+    /// The directory of the package `opc_tool`. Without it, workers answer queries but do not compile.
     pub(super) tool_dir: Option<PathBuf>,
     /// The directory that keeps bytecode and records for the next process.
     pub(super) kept: Option<PathBuf>,
@@ -115,7 +115,7 @@ impl Runner {
         private_dir(&path).is_ok().then_some(path)
     }
 
-    /// How `opc` ends when it is only asked for its options, and what it reads.
+    /// Runs a compiler with `--help`; returns its exit code and its reads.
     pub(super) fn greet(
         &self,
         cx: &Context<'_>,
@@ -126,8 +126,8 @@ impl Runner {
         self.run_program(cx, program, &["--help"], self.work_dir()?.path(), interpreter, watched)
     }
 
-    /// The files that a device compiler reads for a source with the headers of the C and C++ libraries, since generated
-    /// sources include some of them. Each release of the toolkit has its own list; missing headers are left out.
+    /// The reads of a device compiler for a source that includes the headers of the C and C++ libraries, of which
+    /// generated sources include some. Headers that a toolkit's release lacks are left out.
     pub(super) fn preprocess(
         &self,
         cx: &Context<'_>,
@@ -161,12 +161,12 @@ impl Runner {
             Err(BackendError::Io { action, path, source }) if is_short_of_resources(&source) => {
                 Err(BackendError::Io { action, path, source })
             }
-            // Whether it can be run is found out when it is to compile.
+            // A program that cannot be run is reported at the first compile.
             Err(_) => Ok((None, seen)),
         }
     }
 
-    /// Runs a program to its end: how it ended, and what was seen of it.
+    /// Runs a program to its end; returns its result and its observed reads.
     fn ended(
         &self,
         cx: &Context<'_>,

@@ -1,4 +1,4 @@
-//! How workers are started, how long they are waited for, and why there may be no answer.
+//! The configuration of workers, and the errors of their requests.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -23,31 +23,31 @@ pub(crate) const SCRIPT: &str = concat!(
     include_str!("../../py/probe.py")
 );
 
-/// How often it is looked whether a caller still waits.
+/// The interval between checks whether the caller still waits.
 pub(super) const LOOK: Duration = Duration::from_millis(20);
 
-/// How workers are started.
+/// The configuration of workers.
 #[derive(Debug)]
 pub(crate) struct WorkerConfig {
-    /// The Python that the toolkit runs with.
+    /// The Python with which the toolkit runs.
     pub(crate) interpreter: Interpreter,
-    /// The directory of its bytecode; None keeps none.
+    /// The directory for bytecode; None if none is kept.
     pub(crate) bytecode: Option<PathBuf>,
-    /// The paths that it may read.
+    /// The paths that a worker may read.
     pub(crate) domain: ReadDomain,
-    /// The directory of the package `opc_tool`, without which operators can only be asked.
+    /// The directory of the package `opc_tool`. Without it, workers answer queries but do not compile.
     pub(crate) tool_dir: Option<PathBuf>,
-    /// The directories whose modules must be what they were when they were imported.
+    /// The directories whose modules must be unchanged since their import.
     pub(crate) roots: Vec<PathBuf>,
-    /// After how many jobs a worker is replaced.
+    /// The number of jobs after which a worker is replaced.
     pub(crate) jobs_each: u32,
-    /// The means that confine it.
+    /// The guards of a worker.
     pub(crate) guards: Guards,
-    /// The parent of its directory.
+    /// The parent of a worker's directory.
     pub(crate) scratch: PathBuf,
     /// The file system whose clock decides which modules were changed just now.
     pub(crate) fs: Fs,
-    /// The same in resolved form, made at first use.
+    /// `domain` in resolved form, made at first use.
     pub(crate) reach: OnceLock<Reach>,
 }
 
@@ -73,7 +73,7 @@ impl PartialEq for WorkerConfig {
 }
 
 impl WorkerConfig {
-    /// The paths that it may read.
+    /// The paths that a worker may read.
     pub(crate) fn reach(&self) -> &Reach {
         self.reach.get_or_init(|| Reach::of(&self.domain))
     }
@@ -81,14 +81,14 @@ impl WorkerConfig {
     /// The sandbox of a program that works in `work_dir`.
     ///
     /// # Errors
-    /// It can be neither confined nor observed as the host allowed before.
+    /// A guard that this host had before cannot be used now.
     pub(crate) fn sandbox(&self, extra: &Extra, work_dir: &Path) -> Result<JobSandbox, BackendError> {
         JobSandbox::new(&self.guards, self.reach(), extra, work_dir)
     }
 
     /// The first message to a worker.
     pub(super) fn message(&self, directory: &Path) -> Value {
-        // The toolkit resolves links in some paths, and leaves them in others.
+        // The toolkit resolves the links of some paths only.
         let both = |(path, _): &Reasoned| [text(path), text(&Fs::new().resolved(path))];
         let paths = |reasoned: &[Reasoned]| reasoned.iter().flat_map(both).collect::<BTreeSet<_>>();
         let mut beneath = paths(&self.domain.beneath);
@@ -109,11 +109,11 @@ impl WorkerConfig {
     }
 }
 
-/// Why there is no answer.
+/// The reason for a missing answer.
 pub(crate) enum WorkerError {
-    /// The worker died at it, and how.
+    /// The worker died during the request.
     Died { status: String, output: String },
-    /// It took too long.
+    /// The deadline passed.
     Late { seconds: f64, output: String },
     /// No caller waits any more.
     Cancelled,

@@ -17,24 +17,24 @@ use crate::probe::reach::Extra;
 use crate::probe::sandbox::JobSandbox;
 use crate::worker::frame;
 
-/// How long the rest of the output may take when the answer is there.
+/// The timeout for output that is still under way after an answer, or after the end of the process.
 const LAG: Duration = Duration::from_secs(2);
 
-/// A worker. Its process ends before its directory is taken away.
+/// A worker. Its process ends before its directory is removed.
 pub(super) struct Worker {
     pub(super) config: Arc<WorkerConfig>,
     group: ProcessGroup,
     sandbox: JobSandbox,
-    /// The directory that it may read and write: each job has one of its own in it.
+    /// The directory that the worker may read and write. It contains the directory of the current job.
     directory: ProbeDir,
-    /// None while a message is written that the worker has not read.
+    /// None while a message is being written.
     requests: Option<ChildStdin>,
     answers: mpsc::Receiver<Value>,
     pub(super) log: Output,
     pub(super) jobs: u32,
-    /// The kind of requests that it serves.
+    /// The [`Reach::home`](crate::probe::reach::Reach::home) of the requests that the worker serves.
     pub(super) home: String,
-    /// How often workers had been dismissed when it was started.
+    /// The pool's `generation` when the worker was started.
     pub(super) generation: u64,
 }
 
@@ -80,7 +80,7 @@ impl Worker {
         })
     }
 
-    /// The directory that it may read and write.
+    /// The directory that the worker may read and write.
     pub(super) fn directory(&self) -> &Path {
         self.directory.path()
     }
@@ -93,16 +93,16 @@ impl Worker {
         Ok(path)
     }
 
-    /// Moves what the job wrote.
+    /// Moves the job's directory to `to`.
     pub(super) fn leave_at(&self, to: &Path) -> io::Result<()> {
         Fs::new().move_tree(&self.directory.path().join("job"), to)
     }
 
-    /// Files that it read since the last job and that neither `setup` nor `extra` has, and whether it read files that it
-    /// made elsewhere.
+    /// The paths read since the last call that neither the domain nor `extra` contains, and whether the worker read
+    /// files that it had written elsewhere.
     ///
     /// # Errors
-    /// Something may have been missed.
+    /// The observation may be incomplete.
     pub(super) fn read_beyond(
         &self,
         extra: &Extra,
@@ -110,8 +110,9 @@ impl Worker {
         self.sandbox.take(self.config.reach(), extra)
     }
 
-    /// Writes a message while the caller waits: a message longer than a pipe holds must be read by the worker, and a worker
-    /// without progress reads nothing. A caller that stops waiting drops the worker, which ends the writing, too.
+    /// Writes a message while the caller waits: a message that does not fit into the pipe is written only as fast as
+    /// the worker reads it, and a stuck worker reads nothing. A caller that stops waiting drops the worker, which also
+    /// ends the write.
     pub(super) fn send(&mut self, message: Vec<u8>, cx: &Context<'_>) -> Result<io::Result<()>, WorkerError> {
         let Some(mut requests) = self.requests.take() else {
             return Ok(Err(io::ErrorKind::BrokenPipe.into()));
@@ -119,7 +120,7 @@ impl Worker {
         let (say, written) = mpsc::channel();
         let write = move || {
             let result = requests.write_all(&message).and_then(|()| requests.flush());
-            // The caller may wait no longer.
+            // The receiver is gone if the caller waits no longer.
             let _ = say.send((requests, result));
         };
         if let Err(error) = std::thread::Builder::new().spawn(write) {
@@ -153,8 +154,7 @@ impl Worker {
         }
     }
 
-    /// Waits for the next answer. A worker without an answer gets no further request: dropping it ends it and all its
-    /// children.
+    /// Waits for the next answer. After an error, the caller drops the worker, which ends it with its child processes.
     pub(super) fn receive(&mut self, cx: &Context<'_>) -> Result<Value, WorkerError> {
         let began = Instant::now();
         loop {
@@ -163,7 +163,7 @@ impl Worker {
                 Err(mpsc::RecvTimeoutError::Disconnected) => return Err(self.died()),
                 Err(mpsc::RecvTimeoutError::Timeout) => {}
             }
-            // Its children may hold the pipe open when it is dead. Its last answer may still arrive.
+            // Child processes may hold the pipe open after the worker's end, and its last answer may still arrive.
             if self.group.has_ended().unwrap_or(false) {
                 return self.answers.recv_timeout(LAG).map_err(|_| self.died());
             }
@@ -172,7 +172,7 @@ impl Worker {
     }
 
     fn died(&mut self) -> WorkerError {
-        // The pipe closes a moment before the process is gone.
+        // The pipe closes a moment before the process ends.
         let until = Instant::now() + LAG;
         while !self.group.has_ended().unwrap_or(true) && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
@@ -199,7 +199,8 @@ impl Worker {
     }
 }
 
-/// Starts workers from a thread that lives as long as they may: the system ends a child with the thread that started it.
+/// Starts workers from one thread that outlives them: the system ends a child process when the thread that started it
+/// ends.
 pub(super) struct Starter {
     orders: Mutex<mpsc::Sender<Order>>,
 }
@@ -211,7 +212,7 @@ impl Starter {
         let (send, orders) = mpsc::channel::<Order>();
         let serve = move || {
             for (config, extra, answer) in orders {
-                // The caller may wait no longer.
+                // The receiver is gone if the caller waits no longer.
                 let _ = answer.send(Worker::start(&config, &extra));
             }
         };
