@@ -111,7 +111,7 @@ pub enum PathOrigin {
     /// A variable of the environment.
     Variable(&'static str),
     /// Neither: it is a usual place of toolkits.
-    Nobody,
+    UsualPath,
 }
 
 impl fmt::Display for PathOrigin {
@@ -119,7 +119,7 @@ impl fmt::Display for PathOrigin {
         match self {
             Self::Caller => f.write_str("as asked for"),
             Self::Variable(name) => f.write_str(name),
-            Self::Nobody => f.write_str("a usual place"),
+            Self::UsualPath => f.write_str("a usual place"),
         }
     }
 }
@@ -158,7 +158,7 @@ impl ToolkitError {
             Self::NotFound { .. } => INSTALL.to_owned(),
             Self::NotAToolkit { named_by, .. } => match named_by {
                 PathOrigin::Variable(name) => format!("set {name} to the toolkit's directory, or unset it"),
-                PathOrigin::Caller | PathOrigin::Nobody => INSTALL.to_owned(),
+                PathOrigin::Caller | PathOrigin::UsualPath => INSTALL.to_owned(),
             },
             Self::Incomplete { .. } => {
                 format!("install what is missing, in the version of the rest; or {INSTALL}")

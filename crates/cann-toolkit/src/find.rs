@@ -104,12 +104,12 @@ impl Search {
         let mut first_failure = None;
         let usual = self.usual();
         for root in usual.iter().filter(|path| is_root(path)) {
-            match Toolkit::read(self, root.clone(), PathOrigin::Nobody) {
+            match Toolkit::read(self, root.clone(), PathOrigin::UsualPath) {
                 Ok(toolkit) => return Ok(toolkit),
                 Err(error) => first_failure = first_failure.or(Some(error)),
             }
         }
-        let looked = usual.into_iter().map(|path| SearchedPath { path, named_by: PathOrigin::Nobody });
+        let looked = usual.into_iter().map(|path| SearchedPath { path, named_by: PathOrigin::UsualPath });
         Err(first_failure.unwrap_or_else(|| ToolkitError::NotFound { looked: looked.collect() }))
     }
 

@@ -76,7 +76,7 @@ impl EntryFile {
                 let of_object = || expectations_of(Some(json), object);
                 let expect = expect.cloned().unwrap_or_else(of_object);
                 self.report = Some(validate_full(json, object, &expect));
-                // Nobody can judge a kernel for a chip that is not known; the report says so.
+                // A kernel for an unknown chip cannot be judged; the report says so.
                 let is_known = known_target(&expect.target).is_some();
                 self.target = if is_known { expect.target } else { of_object().target };
             }

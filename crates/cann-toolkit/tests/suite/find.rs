@@ -18,7 +18,7 @@ fn both_layouts_are_found_where_they_are_usually() {
     {
         let place = Place::of(&Toolkit::new().layout(layout).version(version, "9.9"));
         let found = place.found();
-        assert_eq!((found.root.as_path(), found.named_by), (place.installed.root(), PathOrigin::Nobody));
+        assert_eq!((found.root.as_path(), found.named_by), (place.installed.root(), PathOrigin::UsualPath));
         assert!(found.root.ends_with(root));
         assert_eq!(found.real_root(), fs::canonicalize(place.installed.versioned_root()).unwrap());
         assert_eq!(found.asc_opc.is_some(), version.starts_with('9'));

@@ -164,7 +164,7 @@ fn ranks_are_filled_from_each_other() {
             "1 kernel or rank could",
         ],
     );
-    assert!(damaged(&place).exists(), "it was set aside and is whole now");
+    assert!(damaged(&place).exists(), "it was quarantined, and is valid now");
 
     fs::write(place.path("map"), "# where they run\n6=6\n").unwrap();
     let json = repair(&place, &["--fill", "--device-map", "map", "run"], 0);

@@ -264,7 +264,7 @@ fn every_kernel_ends_with_one_event() {
             _ => vec![("started", 0), ("finished", kernel.bytes.unwrap())],
         };
         assert_eq!(own, expected, "{}", kernel.name);
-        // Nobody keeps what nobody wants.
+        // No caller wants the artifacts, so none is kept.
         assert!(kernel.artifact.is_none());
     }
     assert_eq!(events.len(), 1 + 1 + 3 * 2);
@@ -336,12 +336,12 @@ fn a_miss_is_explained_by_what_is_nearest() {
     };
     // The search has only the time of the compile: on a busy machine it may find nothing.
     let explained = |ask: &dyn Fn(i64) -> String| {
-        let mut told = (0..100).map(|attempt| (attempt, ask(attempt)));
-        told.find(|(_, told)| told.contains("nearest")).expect("no nearest kernel was named")
+        let mut answers = (0..100).map(|attempt| (attempt, ask(attempt)));
+        answers.find(|(_, answer)| answer.contains("nearest")).expect("no nearest kernel was named")
     };
-    let (attempt, told) = explained(&|at| reason(bench.engine(&backend), &request("Square", &[4 + at])));
-    assert!(told.starts_with("not in the store; nearest is `square_"), "{told}");
-    assert!(told.contains("shape") && told.contains(&format!("] -> [{}]", 4 + attempt)), "{told}");
+    let (attempt, answer) = explained(&|at| reason(bench.engine(&backend), &request("Square", &[4 + at])));
+    assert!(answer.starts_with("not in the store; nearest is `square_"), "{answer}");
+    assert!(answer.contains("shape") && answer.contains(&format!("] -> [{}]", 4 + attempt)), "{answer}");
     // Kernels of other operators are never the nearest.
     assert_eq!(reason(bench.engine(&backend), &request("Neg", &[3])), "not in the store");
     let (attempt, told) = explained(&|at| {

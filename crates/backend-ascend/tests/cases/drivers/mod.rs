@@ -47,7 +47,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         ("both_drivers_make_the_same", results::same),
         ("options_reach_the_compiler", results::options),
         ("each_job_is_compiled_once", results::once),
-        ("failures_are_told_with_code_text_and_log", failures::failures),
+        ("failures_are_reported_with_code_text_and_log", failures::failures),
         ("exit_statuses_prove_nothing", failures::statuses),
         ("what_is_missing_is_named", failures::missing),
         ("mixed_kernels_may_be_two", results::split),
@@ -66,7 +66,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         ("paths_may_be_named_from_here", memory::relative),
         ("custom_operators_are_found", toolkits::vendors),
         ("a_toolkit_with_asc_opc_only_will_do", toolkits::newer),
-        ("a_python_that_will_not_do_is_told", toolkits::pythons),
+        ("an_unusable_python_is_reported", toolkits::pythons),
         ("nothing_is_left_when_we_are_killed", endings::killed),
     ];
     let trial = |(name, run): &(&'static str, fn())| {

@@ -19,7 +19,7 @@ pub(crate) const CASES: &[Case] = &[
     ("what_was_left_lives_on", left),
     ("floods_are_not_all_text", floods),
     ("exit_codes_are_what_was_asked_for", exits),
-    ("failures_are_told_with_code_and_text", failures),
+    ("failures_are_reported_with_code_and_text", failures),
     ("what_is_written_may_be_wrong", wrong),
     ("nothing_written_leaves_what_was_there", nothing),
     ("a_compiler_that_fails_is_tried_thrice", retries),
