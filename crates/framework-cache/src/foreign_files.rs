@@ -86,7 +86,7 @@ fn left_reason(why: SkipCause) -> LeftReason {
     match why {
         SkipCause::InProgress(in_use) => LeftReason::InProgress(in_use),
         SkipCause::Changed { file } => LeftReason::Changed { file },
-        other => LeftReason::NotKept { problem: other.to_string() },
+        other => LeftReason::NotQuarantined { problem: other.to_string() },
     }
 }
 

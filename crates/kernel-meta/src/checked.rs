@@ -24,10 +24,10 @@ impl<'a> Checked<'a> {
                 distinct.push(kernel);
                 kernel
             });
-            for part in KernelFileKind::ALL {
-                let (first, second) = (first.content(part).digest(), kernel.content(part).digest());
+            for kind in KernelFileKind::ALL {
+                let (first, second) = (first.content(kind).digest(), kernel.content(kind).digest());
                 if first != second {
-                    return Err(ViewError::Conflict { stem: kernel.stem.to_owned(), part, first, second });
+                    return Err(ViewError::Conflict { stem: kernel.stem.to_owned(), kind, first, second });
                 }
             }
         }

@@ -35,14 +35,14 @@ pub struct KernelFiles<'a> {
 pub struct RetiredKernel<'a> {
     /// The name of the files, without suffix.
     pub stem: &'a str,
-    /// The `binFileName` of the kernel that belongs under this name and may stay, if known.
-    pub unless: Option<&'a str>,
+    /// The `binFileName` of the kernel that belongs under this name, if known: that kernel stays.
+    pub keep: Option<&'a str>,
 }
 
 impl<'a> KernelFiles<'a> {
     /// Returns the content of one of the files.
-    pub fn content(&self, part: KernelFileKind) -> FileContent<'a> {
-        match part {
+    pub fn content(&self, kind: KernelFileKind) -> FileContent<'a> {
+        match kind {
             KernelFileKind::Object => self.object,
             KernelFileKind::Json => self.json,
             KernelFileKind::Info => self.info,
@@ -50,18 +50,18 @@ impl<'a> KernelFiles<'a> {
     }
 
     /// Returns the bytes of one of the files, after a check of their length and digest.
-    pub fn load(&self, part: KernelFileKind) -> Result<Cow<'a, [u8]>, ViewError> {
+    pub fn load(&self, kind: KernelFileKind) -> Result<Cow<'a, [u8]>, ViewError> {
         let stem = || self.stem.to_owned();
-        let FileContent { digest: expected, len: expected_len, source } = self.content(part);
+        let FileContent { digest: expected, len: expected_len, source } = self.content(kind);
         let bytes = match source {
             Source::Memory(bytes) => Cow::Borrowed(bytes),
             Source::Function(load) => {
-                Cow::Owned(load().map_err(|source| ViewError::Load { stem: stem(), part, source })?)
+                Cow::Owned(load().map_err(|source| ViewError::Load { stem: stem(), kind, source })?)
             }
         };
         let (found, found_len) = (Digest::of(&bytes), bytes.len() as u64);
         if (found, found_len) != (expected, expected_len) {
-            return Err(ViewError::Content { stem: stem(), part, expected, expected_len, found, found_len });
+            return Err(ViewError::Content { stem: stem(), kind, expected, expected_len, found, found_len });
         }
         Ok(bytes)
     }

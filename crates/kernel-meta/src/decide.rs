@@ -27,7 +27,7 @@ pub(crate) fn leave_all(
     manifest.resolve(|name| dir.file_state(name));
     let mut looker =
         Looker { dir, manifest: &manifest, policy, rested: &|_| false, stored, foreign, read: 0 };
-    let Decided { placed, left, is_closed } = decide(&mut looker, kernels)?;
+    let Decided { placed, left, has_foreign } = decide(&mut looker, kernels)?;
     let report = ViewReport {
         intact: placed.len(),
         read: looker.read,
@@ -36,7 +36,7 @@ pub(crate) fn leave_all(
         risk: dir.risk(),
         ..ViewReport::default()
     };
-    Ok(Some(report).filter(|_| is_closed))
+    Ok(Some(report).filter(|_| has_foreign))
 }
 
 /// The decisions about the kernels of a call.
@@ -45,7 +45,7 @@ pub(crate) struct Decided<'a> {
     pub(crate) placed: BTreeMap<&'a str, Placement>,
     pub(crate) left: Vec<LeftKernel>,
     /// Whether kernels for other chips are left because the directory holds, or may hold, foreign kernels.
-    pub(crate) is_closed: bool,
+    pub(crate) has_foreign: bool,
 }
 
 /// Decides about every kernel.
@@ -64,7 +64,7 @@ pub(crate) fn decide<'a>(
         true => looker.foreign_kernel(&kernels.by_stem())?,
         false => None,
     };
-    let mut decided = Decided { placed: BTreeMap::new(), left: Vec::new(), is_closed: foreign.is_some() };
+    let mut decided = Decided { placed: BTreeMap::new(), left: Vec::new(), has_foreign: foreign.is_some() };
     for (kernel, decision) in decisions {
         let is_guess = !kernel.for_chip && decision.writes();
         let why = match (&foreign, decision) {

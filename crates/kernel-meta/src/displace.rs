@@ -92,7 +92,7 @@ impl ViewDir {
 
     /// Removes the file called `name` if it is the `published` one with this digest. An equal file that another program
     /// wrote stays.
-    pub(crate) fn take_back(
+    pub(crate) fn remove_published(
         &self,
         name: &str,
         published: &FileState,

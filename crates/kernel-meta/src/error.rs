@@ -35,38 +35,38 @@ pub enum ViewError {
     },
     /// The caller gave one stem twice, with different files.
     #[error(
-        "kernel `{stem}`: its {part} was given twice, with digest {first} and {second}; two kernels need two names"
+        "kernel `{stem}`: its {kind} was given twice, with digest {first} and {second}; two kernels need two names"
     )]
     Conflict {
         /// The stem.
         stem: String,
         /// The file of the kernel.
-        part: KernelFileKind,
+        kind: KernelFileKind,
         /// The digest given first.
         first: Digest,
         /// The digest given later.
         second: Digest,
     },
     /// The caller could not load the bytes of a file.
-    #[error("kernel `{stem}`: its {part} could not be loaded: {source}; build the kernel again")]
+    #[error("kernel `{stem}`: its {kind} could not be loaded: {source}; build the kernel again")]
     Load {
         /// The stem.
         stem: String,
         /// The file of the kernel.
-        part: KernelFileKind,
+        kind: KernelFileKind,
         /// The error of the caller's function.
         source: io::Error,
     },
     /// The bytes from the caller do not have the announced digest or length.
     #[error(
-        "kernel `{stem}`: its {part} is not what was announced: expected {expected_len} bytes with digest \
+        "kernel `{stem}`: its {kind} is not what was announced: expected {expected_len} bytes with digest \
          {expected}, found {found_len} bytes with digest {found}; build the kernel again"
     )]
     Content {
         /// The stem.
         stem: String,
         /// The file of the kernel.
-        part: KernelFileKind,
+        kind: KernelFileKind,
         /// The announced digest.
         expected: Digest,
         /// The announced length, in bytes.

@@ -44,11 +44,11 @@ impl Looker<'_, '_> {
         names.sort_unstable();
         for name in names.iter().filter(|name| !name.starts_with(".opkeep") && !is_quarantine(name.as_ref()))
         {
-            let named = |part: KernelFileKind| Some((part, part.stem_of(name)?));
+            let named = |kind: KernelFileKind| Some((kind, kind.stem_of(name)?));
             let is_own = match [KernelFileKind::Object, KernelFileKind::Json].into_iter().find_map(named) {
-                Some((part, stem)) => match given.get(stem) {
+                Some((kind, stem)) => match given.get(stem) {
                     Some(kernel) => matches!(self.decide(kernel)?, Decision::Place(_)),
-                    None => self.is_own(stem, part),
+                    None => self.is_own(stem, kind),
                 },
                 None => !name.ends_with(".so"),
             };
@@ -88,21 +88,21 @@ impl Looker<'_, '_> {
     }
 
     /// Returns whether we wrote a file of a kernel that is not among the given ones.
-    fn is_own(&mut self, stem: &str, part: KernelFileKind) -> bool {
+    fn is_own(&mut self, stem: &str, kind: KernelFileKind) -> bool {
         let Some(record) = self.manifest.kernels.get(stem) else {
             return is_stored(self.dir, stem, self.stored);
         };
-        let name = part.of(stem);
-        if record.file(part).seen.is_some_and(|seen| self.dir.file_state(&name) == Some(seen)) {
+        let name = kind.of(stem);
+        if record.file(kind).seen.is_some_and(|seen| self.dir.file_state(&name) == Some(seen)) {
             return true;
         }
         self.read += 1;
-        let is_recorded = match part {
+        let is_recorded = match kind {
             KernelFileKind::Json => self.dir.read(&name).is_ok_and(|(bytes, _)| {
                 let object = &record.file(KernelFileKind::Object).digest;
-                record.wrote(part, &Digest::of(&bytes)) || is_extended(&bytes) && describes(&bytes, object)
+                record.wrote(kind, &Digest::of(&bytes)) || is_extended(&bytes) && describes(&bytes, object)
             }),
-            _ => self.dir.digest(&name).is_ok_and(|(digest, _)| record.wrote(part, &digest)),
+            _ => self.dir.digest(&name).is_ok_and(|(digest, _)| record.wrote(kind, &digest)),
         };
         is_recorded || is_stored(self.dir, stem, self.stored)
     }

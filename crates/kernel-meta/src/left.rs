@@ -60,7 +60,7 @@ pub enum LeftReason {
         file: String,
     },
     /// The files with the kernel's name cannot be quarantined.
-    NotKept {
+    NotQuarantined {
         /// The error.
         problem: String,
     },
@@ -107,7 +107,7 @@ impl LeftReason {
             Self::NotAFile { .. } => "not-a-file",
             Self::Unreadable { .. } => "unreadable",
             Self::Changed { .. } => "changed",
-            Self::NotKept { .. } => "not-kept",
+            Self::NotQuarantined { .. } => "not-kept",
         }
     }
 }
@@ -141,7 +141,9 @@ impl fmt::Display for LeftReason {
             }
             Self::Unreadable { file, problem } => write!(f, "`{file}` cannot be read: {problem}"),
             Self::Changed { file } => write!(f, "another program wrote `{file}` meanwhile"),
-            Self::NotKept { problem } => write!(f, "no copy of the files there can be kept: {problem}"),
+            Self::NotQuarantined { problem } => {
+                write!(f, "no copy of the files there can be kept: {problem}")
+            }
         }
     }
 }

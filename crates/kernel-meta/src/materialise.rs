@@ -22,7 +22,7 @@ use opkeep_fs::{FileState, max_open_files};
 
 /// A file that changed so recently is read again: the clock of its times may not tell two changes apart.
 const REST: Duration = Duration::from_secs(2);
-/// Kernels whose files are written, then synced together, then published. Bounds the open files.
+/// The number of kernels whose files are written, then synced together, then published. It bounds the open files.
 const BATCH: usize = 32;
 
 /// The circumstances of a write.
@@ -31,7 +31,7 @@ pub(crate) struct Order<'a> {
     pub(crate) policy: Policy,
     /// Knows kernels of ours that the manifest does not.
     pub(crate) stored: &'a dyn StoredKernels,
-    /// Judges and keeps what is not ours.
+    /// Judges and quarantines foreign files.
     pub(crate) foreign: &'a dyn ForeignFiles,
     /// The run of the quarantine.
     pub(crate) run: &'a RunId,
@@ -55,7 +55,7 @@ pub(crate) fn materialise(
     let report =
         ViewReport { locked: dir.is_locked(), recorded: true, risk: dir.risk(), ..ViewReport::default() };
     let mut work = Work { dir, order, manifest: found.clone(), recorded, found: &found, report };
-    let (mut wanting, is_closed) = work.decide(kernels)?;
+    let (mut wanting, has_foreign) = work.decide(kernels)?;
     // Before any file is moved or written: what cannot be recorded is not done.
     if let Err(error) = work.record(!wanting.is_empty())
         && !wanting.is_empty()
@@ -63,13 +63,13 @@ pub(crate) fn materialise(
         wanting.iter().try_for_each(|wanting| work.disarm(wanting))?;
         return Err(error);
     }
-    if !is_closed {
+    if !has_foreign {
         work.withdraw()?;
     }
     work.keep_replaced(&mut wanting)?;
     work.write(&wanting)?;
     work.take_slots(kernels);
-    if !is_closed {
+    if !has_foreign {
         work.report.removed += retire::superseded(dir, &mut work.manifest, order.now);
     }
     work.report.recorded = work.record(false).is_ok();
@@ -78,7 +78,7 @@ pub(crate) fn materialise(
     }
     let has_changed = work.report.written + work.report.removed + work.report.left.len() > 0;
     if has_changed || displaced(&names).next().is_some() {
-        // Files of ours wait for the next call.
+        // The next call removes displaced files of ours.
         let is_ours = |name: &str, digest: &Digest| work.manifest.is_ours(name, digest);
         work.report.displaced.extend(dir.stay_displaced(order.now, GRACE, is_ours));
     }
@@ -92,8 +92,8 @@ struct Wanting<'a> {
 }
 
 impl Wanting<'_> {
-    /// What to quarantine, if a foreign file is replaced: with the replaced files of ours, so that an undo restores the
-    /// whole kernel.
+    /// The files to quarantine, if a foreign file is replaced. They include the replaced files of ours, so that an undo
+    /// restores the whole kernel.
     fn replaced(&self, manifest: &Manifest<'_>) -> Option<Replaced> {
         let Placement { acts, why, .. } = &self.placement;
         if !acts.iter().any(|act| matches!(act, Act::Quarantine { .. })) {
@@ -101,15 +101,15 @@ impl Wanting<'_> {
         }
         let (listed, why) = (manifest.line(self.kernel.stem), why.clone());
         let mut replaced = Replaced { files: Vec::new(), made: Vec::new(), stays: None, listed, why };
-        for part in [KernelFileKind::Json, KernelFileKind::Object, KernelFileKind::Info] {
-            let file = part.of(self.kernel.stem);
-            match acts[part as usize] {
+        for kind in [KernelFileKind::Json, KernelFileKind::Object, KernelFileKind::Info] {
+            let file = kind.of(self.kernel.stem);
+            match acts[kind as usize] {
                 Act::Quarantine { file: seen, .. } | Act::Replace { file: seen, .. } => {
                     replaced.files.push((file, seen));
                 }
                 Act::Write => replaced.made.push(file),
-                Act::Keep { .. } | Act::Vouched if part == KernelFileKind::Object => {
-                    replaced.stays = Some((file, self.kernel.content(part).digest()))
+                Act::Keep { .. } | Act::Vouched if kind == KernelFileKind::Object => {
+                    replaced.stays = Some((file, self.kernel.content(kind).digest()))
                 }
                 Act::Keep { .. } | Act::Vouched | Act::Theirs => {}
             }
@@ -119,9 +119,9 @@ impl Wanting<'_> {
 
     /// The existing object and description that are replaced, the description first.
     fn outdated(&self) -> Vec<(String, FileState)> {
-        let outdated = |part: KernelFileKind| match self.placement.acts[part as usize] {
+        let outdated = |kind: KernelFileKind| match self.placement.acts[kind as usize] {
             Act::Quarantine { file, .. } | Act::Replace { file, .. } => {
-                Some((part.of(self.kernel.stem), file))
+                Some((kind.of(self.kernel.stem), file))
             }
             _ => None,
         };
@@ -154,32 +154,32 @@ struct Work<'a> {
 }
 
 impl<'a> Work<'a> {
-    /// Decides about every kernel, notes what is to be there, and returns the kernels that are not whole; and whether the
-    /// directory is left as it is.
+    /// Decides about every kernel, and records the files that it is to have. Returns the kernels of which a file must be
+    /// written, and whether the directory holds foreign kernels because of which it is left as it is.
     fn decide(&mut self, kernels: &Checked<'a>) -> Result<(Vec<Wanting<'a>>, bool), ViewError> {
         let (dir, now) = (self.dir, self.order.now);
         let rested = |file: &FileState| file.rested(now, REST);
         let Order { policy, stored, foreign, .. } = *self.order;
         let mut looker =
             Looker { dir, manifest: self.found, policy, rested: &rested, stored, foreign, read: 0 };
-        let Decided { mut placed, left, is_closed } = decide(&mut looker, kernels)?;
+        let Decided { mut placed, left, has_foreign } = decide(&mut looker, kernels)?;
         self.report.read += looker.read;
         self.report.left = left;
         let given = kernels.given.iter().filter(|kernel| placed.contains_key(kernel.stem));
-        self.manifest.give_slots(&given.collect::<Vec<_>>());
+        self.manifest.add_slots(&given.collect::<Vec<_>>());
         let mut wanting = Vec::new();
         for kernel in &kernels.distinct {
             let Some(placement) = placed.remove(kernel.stem) else { continue };
-            self.note(kernel, &placement);
+            self.record_kernel(kernel, &placement);
             match placement.writes() {
                 true => wanting.push(Wanting { kernel, placement }),
                 false => self.report.intact += 1,
             }
         }
-        Ok((wanting, is_closed))
+        Ok((wanting, has_foreign))
     }
 
-    /// Takes the slots of the kernels that are there from the kernels whose places they take.
+    /// Takes the slots of the written kernels from the kernels that they supersede.
     fn take_slots(&mut self, kernels: &Checked<'a>) {
         let left: HashSet<&str> = self.report.left.iter().map(|left| left.stem.as_str()).collect();
         let given: Vec<_> = kernels.given.iter().collect();
@@ -190,32 +190,32 @@ impl<'a> Work<'a> {
         self.report.left.push(LeftKernel { stem: stem.to_owned(), reason: why });
     }
 
-    /// Notes what a kernel's files are to be, and what they are until then.
-    fn note(&mut self, kernel: &KernelFiles<'_>, placement: &Placement) {
+    /// Records the files that a kernel is to have, and the files that it has until then.
+    fn record_kernel(&mut self, kernel: &KernelFiles<'_>, placement: &Placement) {
         let found = self.found.kernels.get(kernel.stem);
-        for part in KernelFileKind::ALL {
-            let digest = kernel.content(part).digest();
-            let act = placement.acts[part as usize];
+        for kind in KernelFileKind::ALL {
+            let digest = kernel.content(kind).digest();
+            let act = placement.acts[kind as usize];
             let (seen, before) = match act {
                 Act::Vouched => continue,
                 Act::Keep { seen } => (seen, None),
                 Act::Replace { digest: before, .. } => {
                     // A description that is kept, and is not equal to ours, was extended by MindSpore.
-                    let is_kept = part == KernelFileKind::Json && placement.json.is_some();
-                    let adopted = placement.adopted[part as usize] || is_kept;
+                    let is_kept = kind == KernelFileKind::Json && placement.json.is_some();
+                    let adopted = placement.adopted[kind as usize] || is_kept;
                     (None, Some((before, adopted)).filter(|(before, _)| *before != digest))
                 }
                 Act::Quarantine { adopted: Some(before), .. } => (None, Some((before, true))),
                 Act::Write | Act::Quarantine { .. } | Act::Theirs => (None, None),
             };
             let before = before.map(|(digest, adopted)| {
-                let debug = found.is_some_and(|record| record.is_debug(part, &digest));
+                let debug = found.is_some_and(|record| record.is_debug(kind, &digest));
                 Before { digest, adopted, debug }
             });
-            self.manifest.note(kernel.stem, part, Known { digest, seen }, before);
-            let is_there = matches!(act, Act::Replace { digest: before, .. } if before == digest);
-            if act.writes() && !is_there {
-                self.manifest.plan(kernel.stem, part);
+            self.manifest.record_file(kernel.stem, kind, Known { digest, seen }, before);
+            let is_unchanged = matches!(act, Act::Replace { digest: before, .. } if before == digest);
+            if act.writes() && !is_unchanged {
+                self.manifest.plan(kernel.stem, kind);
             }
         }
         self.manifest.mark(kernel.stem, placement.adopted, kernel.debug);
@@ -265,7 +265,7 @@ impl<'a> Work<'a> {
             match left {
                 None => wanting.push(it),
                 Some(why) => {
-                    self.manifest.unnote(stem, self.found);
+                    self.manifest.restore_record(stem, self.found);
                     self.leave(stem, why);
                 }
             }
@@ -273,7 +273,7 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// Moves the files of `sets` to quarantine; of each set that was not moved, why.
+    /// Moves the files of `sets` to quarantine. Returns for each set the reason if it was not moved.
     fn keep(&mut self, sets: &[Replaced]) -> Vec<Option<LeftReason>> {
         let Order { policy, run, foreign, .. } = self.order;
         match foreign.quarantine(self.dir.fs(), self.dir.path(), run, sets, policy.replace) {
@@ -282,12 +282,12 @@ impl<'a> Work<'a> {
                 outcomes.into_iter().map(Result::err).collect()
             }
             Err(problem) => {
-                sets.iter().map(|_| Some(LeftReason::NotKept { problem: problem.clone() })).collect()
+                sets.iter().map(|_| Some(LeftReason::NotQuarantined { problem: problem.clone() })).collect()
             }
         }
     }
 
-    /// Removes what we put under names whose kernels could not be made.
+    /// Removes our files under names whose kernels could not be built.
     fn withdraw(&mut self) -> Result<(), ViewError> {
         let Retired { removed, adopted, mut left } =
             retire::withdraw(self.dir, &mut self.manifest, self.found, self.order.withdrawn)?;
@@ -305,25 +305,25 @@ impl<'a> Work<'a> {
             }
         }
         for (stem, why) in left {
-            self.manifest.unnote(stem, self.found);
+            self.manifest.restore_record(stem, self.found);
             self.leave(stem, why);
         }
         Ok(())
     }
 
     fn write(&mut self, wanting: &[Wanting<'a>]) -> Result<(), ViewError> {
-        // A kernel's three files are open until they are synced; a fourth of what the process may have is ours.
+        // A kernel's three files are open until they are synced. A fourth of the files that the process may open is used.
         let at_once = BATCH.min(max_open_files() / 12).max(1);
         for batch in wanting.chunks(at_once) {
             let stage = |wanting: &Wanting<'a>| stage(self.dir, wanting.kernel, &wanting.placement);
             let mut staged = batch.iter().map(stage).collect::<Result<Vec<_>, _>>()?;
             for (wanting, staged) in batch.iter().zip(&mut staged) {
                 staged.sync()?;
-                for (part, identity) in staged.identities()? {
-                    self.manifest.stage(wanting.kernel.stem, part, identity);
+                for (kind, identity) in staged.identities()? {
+                    self.manifest.stage(wanting.kernel.stem, kind, identity);
                 }
             }
-            // A kernel must not be there without our knowing that it is ours.
+            // Each published file must be recorded as ours before it can be found.
             self.record(true)?;
             for (wanting, staged) in batch.iter().zip(staged) {
                 let stem = wanting.kernel.stem;
@@ -333,7 +333,7 @@ impl<'a> Work<'a> {
                         self.report.written += 1;
                     }
                     Some(why) => {
-                        self.manifest.unnote(stem, self.found);
+                        self.manifest.restore_record(stem, self.found);
                         self.leave(stem, why);
                     }
                 }
@@ -342,7 +342,7 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// Writes the manifest, if it changed, and `durably`: then a power cut does not lose it before what it lists.
+    /// Writes the manifest if it changed. If `durably`, a power cut does not lose it before the files that it lists.
     fn record(&mut self, durably: bool) -> Result<(), ViewError> {
         if self.manifest == self.recorded {
             return Ok(());

@@ -5,7 +5,7 @@
 //!
 //! - nothing: the file is written;
 //! - ours: the manifest has its digest, or the caller's store has the kernel; how it looks does not count;
-//! - right: equal to what is to be written, and not ours: it is *adopted*;
+//! - right: equal to the file that is to be written, and not ours: it is *adopted*;
 //! - damaged: it goes to quarantine first;
 //! - foreign: it is left, or with the caller's permission goes to quarantine first.
 
@@ -31,17 +31,17 @@ pub(crate) struct Policy {
 /// The decision about one file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Act {
-    /// It stays: it is as it should be, and recorded with this identity if that may be trusted.
+    /// It stays: its content is right. Its state is recorded if it may be trusted.
     Keep { seen: Option<FileState> },
-    /// It stays as the manifest has it.
+    /// It stays: its state is the recorded one.
     Vouched,
     /// It stays, and is not ours: a descriptor.
     Theirs,
     /// It is missing, and written.
     Write,
-    /// It is ours, has this digest, and is written anew.
+    /// It is ours, has this digest, and is replaced.
     Replace { digest: Digest, file: FileState },
-    /// It is foreign or adopted, goes to quarantine, and is written again.
+    /// It is foreign or adopted, goes to quarantine, and is replaced.
     Quarantine {
         file: FileState,
         /// The digest of an adopted file.
@@ -78,16 +78,17 @@ impl Placement {
     }
 }
 
-/// A kernel that may be there.
+/// The decisions about the files of a kernel that may be written.
 #[derive(Debug)]
 pub(crate) struct Placement {
-    /// By part.
+    /// By kind of file.
     pub(crate) acts: [Act; 3],
-    /// Its `.json` if that is right and has to be written anew, for it may not stand there while the object is missing.
+    /// The content of a right `.json` that is removed and written anew, because no reader may find it while the object is
+    /// missing.
     pub(crate) json: Option<Vec<u8>>,
-    /// By part, whether it was there before we wrote it.
+    /// By kind of file, whether the file existed before we wrote it.
     pub(crate) adopted: [bool; 3],
-    /// Whether its object and its description are ours, as far as they exist.
+    /// Whether the existing object and description are ours.
     pub(crate) is_own: bool,
     /// The problem of the files that go to quarantine.
     pub(crate) why: String,
@@ -150,7 +151,7 @@ impl<'m> Looker<'_, 'm> {
     /// # Errors
     /// The kernel's own bytes cannot be loaded.
     pub(crate) fn decide(&mut self, kernel: &KernelFiles<'_>) -> Result<Decision, ViewError> {
-        let mut state = |part| self.state(kernel, part);
+        let mut state = |kind| self.state(kernel, kind);
         let mut states =
             [state(KernelFileKind::Object)?, state(KernelFileKind::Json)?, state(KernelFileKind::Info)?];
         let is_foreign = |state: &State| matches!(state, State::Foreign(_));
@@ -173,7 +174,7 @@ impl<'m> Looker<'_, 'm> {
         let mut why = String::new();
         let is_all_free = object.is_free() && json.is_free();
         if !is_all_free && !self.policy.replace {
-            // One of our kernels that was damaged is healed, whatever it is for.
+            // A damaged kernel of ours is healed, also if it is for another chip.
             let is_ours = record.is_some() && (object.is_own() || json.is_own());
             match self.foreign.judge(&self.dir.as_dir()?, kernel, is_ours) {
                 Ok(problem) => why = problem,
@@ -184,15 +185,15 @@ impl<'m> Looker<'_, 'm> {
             why = "a build replaced it".to_owned();
         }
         // An existing other kernel of ours is a release, unless it is recorded as one for debugging.
-        let is_release = |part: KernelFileKind, state: &State| match state {
+        let is_release = |kind: KernelFileKind, state: &State| match state {
             State::Ours { digest, .. } | State::Adopted { digest: Some(digest), .. } => {
-                !record.is_some_and(|record| record.is_debug(part, digest))
+                !record.is_some_and(|record| record.is_debug(kind, digest))
             }
             State::Adopted { digest: None, .. } => !record.is_some_and(|record| record.debug),
             _ => false,
         };
-        let is_there = is_all_free && ![object, json].into_iter().any(|state| matches!(state, State::Absent));
-        let has_release = is_there
+        let is_whole = is_all_free && ![object, json].into_iter().any(|state| matches!(state, State::Absent));
+        let has_release = is_whole
             && (is_release(KernelFileKind::Object, object) || is_release(KernelFileKind::Json, json));
         if kernel.debug && has_release && !self.policy.replace {
             return Ok(Decision::Leave(LeftReason::Release));
@@ -207,8 +208,8 @@ impl<'m> Looker<'_, 'm> {
         states: [State; 3],
         mut why: String,
     ) -> Result<Decision, ViewError> {
-        let adopted = KernelFileKind::ALL.map(|part| match &states[part as usize] {
-            State::Vouched => record.is_some_and(|it| it.is_adopted(part, &it.file(part).digest)),
+        let adopted = KernelFileKind::ALL.map(|kind| match &states[kind as usize] {
+            State::Vouched => record.is_some_and(|it| it.is_adopted(kind, &it.file(kind).digest)),
             State::Right { adopted, .. } => *adopted,
             _ => false,
         });
@@ -237,7 +238,7 @@ impl<'m> Looker<'_, 'm> {
                 _ => acts[info] = Act::Theirs,
             }
         }
-        // A description does not stand there while its object is being replaced.
+        // While the object is being replaced, no description has the kernel's name.
         let (object, json) = (acts[KernelFileKind::Object as usize], acts[KernelFileKind::Json as usize]);
         let is_own = states[..2].iter().all(State::is_free);
         let mut kept = None;
@@ -258,9 +259,9 @@ impl<'m> Looker<'_, 'm> {
     }
 
     /// The state of one of the kernel's files.
-    fn state(&mut self, kernel: &KernelFiles<'_>, part: KernelFileKind) -> Result<State, ViewError> {
-        let name = part.of(kernel.stem);
-        let expected = kernel.content(part);
+    fn state(&mut self, kernel: &KernelFiles<'_>, kind: KernelFileKind) -> Result<State, ViewError> {
+        let name = kind.of(kernel.stem);
+        let expected = kernel.content(kind);
         let file = match self.dir.entry(&name) {
             NameEntry::Nothing => return Ok(State::Absent),
             NameEntry::File(file) => file,
@@ -269,14 +270,14 @@ impl<'m> Looker<'_, 'm> {
         };
         let record = self.manifest.kernels.get(kernel.stem);
         let vouched = Known { digest: expected.digest(), seen: Some(file) };
-        if record.is_some_and(|record| *record.file(part) == vouched) {
+        if record.is_some_and(|record| *record.file(kind) == vouched) {
             return Ok(State::Vouched);
         }
-        if part != KernelFileKind::Json && record.is_none() && file.len != expected.byte_len() {
+        if kind != KernelFileKind::Json && record.is_none() && file.len != expected.byte_len() {
             return Ok(State::Foreign(file));
         }
         self.read += 1;
-        let (read, bytes) = match part {
+        let (read, bytes) = match kind {
             KernelFileKind::Json => match self.dir.read(&name) {
                 Ok((bytes, seen)) => (Ok((Digest::of(&bytes), seen)), bytes),
                 Err(error) => (Err(error), Vec::new()),
@@ -288,19 +289,19 @@ impl<'m> Looker<'_, 'm> {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(State::Absent),
             Err(error) => return Ok(unreadable(name, &error)),
         };
-        let recorded = record.is_some_and(|record| record.wrote(part, &digest));
-        let is_json = part == KernelFileKind::Json;
-        if digest == expected.digest() || is_json && same_json(&bytes, &kernel.load(part)?) {
+        let recorded = record.is_some_and(|record| record.wrote(kind, &digest));
+        let is_json = kind == KernelFileKind::Json;
+        if digest == expected.digest() || is_json && same_json(&bytes, &kernel.load(kind)?) {
             // A description of ours stays ours if MindSpore extended it.
             let recorded = recorded || is_json && record.is_some();
             // A file that equals ours, and that we did not write, is not ours to remove.
-            let adopted = !recorded || record.is_some_and(|record| record.is_adopted(part, &digest));
+            let adopted = !recorded || record.is_some_and(|record| record.is_adopted(kind, &digest));
             return Ok(State::Right { seen: seen.filter(|file| (self.rested)(file)), adopted });
         }
         let is_extended = is_json && record.is_some_and(|record| record.is_extended(&bytes));
         let Some(seen) = seen else { return Ok(State::Unjudged(LeftReason::Changed { file: name })) };
         Ok(match recorded {
-            true if record.is_some_and(|record| record.is_adopted(part, &digest)) => {
+            true if record.is_some_and(|record| record.is_adopted(kind, &digest)) => {
                 State::Adopted { file: seen, digest: Some(digest) }
             }
             true => State::Ours { digest, file: seen },

@@ -36,7 +36,7 @@ impl<'a> Staged<'a> {
     /// Returns the kind and state of each file.
     pub fn identities(&self) -> Result<Vec<(KernelFileKind, FileState)>, ViewError> {
         let staged = KernelFileKind::ALL.into_iter().zip(&self.0);
-        staged.filter_map(|(part, temp)| Some(temp.as_ref()?.state().map(|it| (part, it)))).collect()
+        staged.filter_map(|(kind, temp)| Some(temp.as_ref()?.state().map(|it| (kind, it)))).collect()
     }
 }
 
@@ -47,12 +47,12 @@ pub(crate) fn stage<'a>(
     placement: &Placement,
 ) -> Result<Staged<'a>, ViewError> {
     let mut staged = [None, None, None];
-    for part in KernelFileKind::ALL.into_iter().filter(|part| placement.acts[*part as usize].writes()) {
+    for kind in KernelFileKind::ALL.into_iter().filter(|kind| placement.acts[*kind as usize].writes()) {
         // If only the object was lost, MindSpore's additions to the description are kept.
-        let kept = placement.json.as_deref().filter(|_| part == KernelFileKind::Json);
-        staged[part as usize] = Some(match kept {
+        let kept = placement.json.as_deref().filter(|_| kind == KernelFileKind::Json);
+        staged[kind as usize] = Some(match kept {
             Some(kept) => dir.stage(kept)?,
-            None => dir.stage(&kernel.load(part)?)?,
+            None => dir.stage(&kernel.load(kind)?)?,
         });
     }
     Ok(Staged(staged))
@@ -69,7 +69,7 @@ pub(crate) fn publish(
 ) -> Result<Option<LeftReason>, ViewError> {
     let (mut displaced, mut published) = (Vec::new(), Vec::new());
     let mut outcome = displace(dir, kernel, placement, &mut displaced);
-    let (stem, mut digests) = (kernel.stem, KernelFileKind::ALL.map(|part| kernel.content(part).digest()));
+    let (stem, mut digests) = (kernel.stem, KernelFileKind::ALL.map(|kind| kernel.content(kind).digest()));
     if let Some(kept) = &placement.json {
         digests[KernelFileKind::Json as usize] = Digest::of(kept);
     }
@@ -79,7 +79,7 @@ pub(crate) fn publish(
     if matches!(outcome, Ok(None)) {
         displaced.iter().try_for_each(|(_, old)| dir.remove_displaced(old))?;
     } else {
-        take_back(dir, stem, &digests, &published, &displaced);
+        unpublish(dir, stem, &digests, &published, &displaced);
     }
     outcome
 }
@@ -92,13 +92,13 @@ pub fn publish_new(
     digests: &[Digest; 3],
     mut staged: Staged<'_>,
 ) -> Result<Option<LeftReason>, ViewError> {
-    if let Some(file) = KernelFileKind::ALL.iter().map(|part| part.of(stem)).find(|name| dir.exists(name)) {
+    if let Some(file) = KernelFileKind::ALL.iter().map(|kind| kind.of(stem)).find(|name| dir.exists(name)) {
         return Ok(Some(LeftReason::Changed { file }));
     }
     let mut published = Vec::new();
     let outcome = publish_staged(dir, stem, digests, &mut staged, &mut published);
     if !matches!(outcome, Ok(None)) {
-        take_back(dir, stem, digests, &published, &[]);
+        unpublish(dir, stem, digests, &published, &[]);
     }
     outcome
 }
@@ -110,12 +110,12 @@ fn displace(
     placement: &Placement,
     displaced: &mut Vec<(KernelFileKind, OldFile)>,
 ) -> Result<Option<LeftReason>, ViewError> {
-    for part in [KernelFileKind::Json, KernelFileKind::Object, KernelFileKind::Info] {
-        let Act::Replace { digest: ours, .. } = placement.acts[part as usize] else { continue };
-        let file = part.of(kernel.stem);
+    for kind in [KernelFileKind::Json, KernelFileKind::Object, KernelFileKind::Info] {
+        let Act::Replace { digest: ours, .. } = placement.acts[kind as usize] else { continue };
+        let file = kind.of(kernel.stem);
         match dir.displace(&file, |digest: &Digest| *digest == ours)? {
             Displaced::Gone => {}
-            Displaced::As(old) => displaced.push((part, old)),
+            Displaced::As(old) => displaced.push((kind, old)),
             Displaced::Other => return Ok(Some(LeftReason::Changed { file })),
         }
     }
@@ -131,28 +131,28 @@ fn publish_staged(
     Staged(staged): &mut Staged<'_>,
     published: &mut Vec<(KernelFileKind, FileState)>,
 ) -> Result<Option<LeftReason>, ViewError> {
-    let [file, description] = [KernelFileKind::Object, KernelFileKind::Json].map(|part| part.of(stem));
+    let [file, description] = [KernelFileKind::Object, KernelFileKind::Json].map(|kind| kind.of(stem));
     let has_json = staged[KernelFileKind::Json as usize].is_some();
     let expected = digests[KernelFileKind::Object as usize];
     let has_object = || dir.digest(&file).is_ok_and(|(digest, _)| digest == expected);
     // This is the order of frameworks: readers look for the description, so the described files must be complete before
     // it.
-    for part in [KernelFileKind::Info, KernelFileKind::Object, KernelFileKind::Json] {
+    for kind in [KernelFileKind::Info, KernelFileKind::Object, KernelFileKind::Json] {
         if has_json && dir.exists(&description) {
             return Ok(Some(LeftReason::Changed { file: description }));
         }
-        let Some(temp) = staged[part as usize].take() else { continue };
-        let name = part.of(stem);
-        if part == KernelFileKind::Json && !has_object() {
+        let Some(temp) = staged[kind as usize].take() else { continue };
+        let name = kind.of(stem);
+        if kind == KernelFileKind::Json && !has_object() {
             return Ok(Some(LeftReason::Changed { file }));
         }
         let identity = temp.state()?;
         if !temp.publish_new(&name)? {
             return Ok(Some(LeftReason::Changed { file: name }));
         }
-        published.push((part, identity));
+        published.push((kind, identity));
         // Between the check and the rename, another program may have written the object.
-        if part == KernelFileKind::Json && !has_object() {
+        if kind == KernelFileKind::Json && !has_object() {
             return Ok(Some(LeftReason::Changed { file }));
         }
     }
@@ -160,7 +160,7 @@ fn publish_staged(
 }
 
 /// Removes the `published` files of a kernel that could not be written completely, and restores the `displaced` ones.
-fn take_back(
+fn unpublish(
     dir: &ViewDir,
     stem: &str,
     digests: &[Digest; 3],
@@ -168,10 +168,10 @@ fn take_back(
     displaced: &[(KernelFileKind, OldFile)],
 ) {
     // Best effort: the next build settles the remaining files.
-    for (part, identity) in published.iter().rev() {
-        let _ = dir.take_back(&part.of(stem), identity, &digests[*part as usize]);
+    for (kind, identity) in published.iter().rev() {
+        let _ = dir.remove_published(&kind.of(stem), identity, &digests[*kind as usize]);
     }
-    for (part, old) in displaced.iter().rev() {
-        dir.restore(&old.name, &part.of(stem));
+    for (kind, old) in displaced.iter().rev() {
+        dir.restore(&old.name, &kind.of(stem));
     }
 }

@@ -56,14 +56,14 @@ fn is_same(dir: &Dir, one: &str, there: &Dir, other: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::disallowed_methods, reason = "tests look at what was done")]
+    #![expect(clippy::disallowed_methods, reason = "tests look at files")]
 
     use std::fs;
 
     use super::*;
 
     #[test]
-    fn what_is_there_is_never_replaced() {
+    fn an_existing_file_is_never_replaced() {
         type Rename = fn(&Dir, &str, &Dir, &str) -> io::Result<()>;
         let usual: Rename = rename_new;
         for rename in [usual, rename_by_link] {

@@ -12,7 +12,7 @@ use crate::manifest::{Manifest, Record};
 use crate::view_dir::ViewDir;
 use crate::{KernelFileKind, LeftReason, RetiredKernel, ViewError};
 
-/// A superseded kernel stays this long, for those who began before it was.
+/// A superseded kernel stays this long, for processes that began before it was superseded.
 pub(crate) const GRACE: Duration = Duration::from_secs(30 * 60);
 /// The order in which a kernel's files are removed: no reader may find its description without its object.
 const ORDER: [KernelFileKind; 3] = [KernelFileKind::Json, KernelFileKind::Object, KernelFileKind::Info];
@@ -28,7 +28,7 @@ pub(crate) struct Retired<'a> {
     pub(crate) left: Vec<(&'a str, LeftReason)>,
 }
 
-/// Removes what we wrote under these names. `found` is the manifest before any change.
+/// Removes our files under these names. `found` is the manifest before any change.
 pub(crate) fn withdraw<'a>(
     dir: &ViewDir,
     manifest: &mut Manifest<'_>,
@@ -36,18 +36,18 @@ pub(crate) fn withdraw<'a>(
     withdrawn: &[RetiredKernel<'a>],
 ) -> Result<Retired<'a>, ViewError> {
     let mut retired = Retired::default();
-    for RetiredKernel { stem, unless } in withdrawn {
+    for RetiredKernel { stem, keep } in withdrawn {
         let json = dir.read(&KernelFileKind::Json.of(stem)).ok().map(|(bytes, _)| bytes);
         let there = json.and_then(|json| KernelMeta::parse(&json).ok()?.bin_file_name);
-        if unless.is_some() && there.as_deref() == *unless {
+        if keep.is_some() && there.as_deref() == *keep {
             continue;
         }
         let listed = found.line(stem);
         let Some(record) = manifest.kernels.remove(*stem) else { continue };
         let Some(written) = as_written(dir, stem, &record) else { continue };
         if written == Written::Adopted {
-            let file = |part: KernelFileKind| {
-                let file = part.of(stem);
+            let file = |kind: KernelFileKind| {
+                let file = kind.of(stem);
                 dir.file_state(&file).map(|seen| (file, seen))
             };
             let files = [KernelFileKind::Json, KernelFileKind::Object].into_iter().filter_map(file).collect();
@@ -62,7 +62,8 @@ pub(crate) fn withdraw<'a>(
     Ok(retired)
 }
 
-/// Removes superseded kernels of ours that are old enough: how many. What cannot be removed waits for the next call.
+/// Removes superseded kernels of ours that are old enough, and returns their number. A kernel that cannot be removed waits
+/// for the next call.
 pub(crate) fn superseded(dir: &ViewDir, manifest: &mut Manifest<'_>, now: SystemTime) -> usize {
     let mut removed = 0;
     manifest.kernels.retain(|stem, record| {
@@ -70,12 +71,12 @@ pub(crate) fn superseded(dir: &ViewDir, manifest: &mut Manifest<'_>, now: System
             return true;
         }
         let [object, json] =
-            [KernelFileKind::Object, KernelFileKind::Json].map(|part| dir.file_state(&part.of(stem)));
+            [KernelFileKind::Object, KernelFileKind::Json].map(|kind| dir.file_state(&kind.of(stem)));
         let Some(newest) = json.or(object) else { return false };
         if !newest.written_before(now, GRACE) {
             return true;
         }
-        // Another program may have taken the name. Then the kernel is its own, as a whole.
+        // If another program wrote one of the files, the whole kernel is that program's.
         if as_written(dir, stem, record) != Some(Written::ByUs) {
             return false;
         }
@@ -86,19 +87,19 @@ pub(crate) fn superseded(dir: &ViewDir, manifest: &mut Manifest<'_>, now: System
     removed
 }
 
-/// Whose a kernel is that is as the manifest has it.
+/// The writer of a kernel whose files are the recorded ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Written {
     ByUs,
-    /// Its object or its description was there before we wrote it, or was extended by MindSpore.
+    /// Its object or its description existed before we wrote it, or MindSpore extended the description.
     Adopted,
 }
 
-/// Whose the kernel is, if the object is as the manifest has it, and so is the description, if it exists. One that
-/// MindSpore extended is.
+/// Returns the writer of the kernel if its object is the recorded one, and if its description is the recorded one, is
+/// extended by MindSpore, or is missing.
 fn as_written(dir: &ViewDir, stem: &str, record: &Record<'_>) -> Option<Written> {
-    let is_adopted = |part: KernelFileKind, digest: Digest| {
-        record.wrote(part, &digest).then(|| record.is_adopted(part, &digest))
+    let is_adopted = |kind: KernelFileKind, digest: Digest| {
+        record.wrote(kind, &digest).then(|| record.is_adopted(kind, &digest))
     };
     let (digest, _) = dir.digest(&KernelFileKind::Object.of(stem)).ok()?;
     let object = is_adopted(KernelFileKind::Object, digest)?;
@@ -114,10 +115,10 @@ fn as_written(dir: &ViewDir, stem: &str, record: &Record<'_>) -> Option<Written>
 /// Removes the files of a kernel that are as we wrote them. Stops at a description or an object that another program
 /// changed, and returns which.
 fn remove(dir: &ViewDir, stem: &str, record: &Record<'_>) -> Result<Option<KernelFileKind>, ViewError> {
-    for part in ORDER {
-        let is_gone = dir.remove_if(&part.of(stem), |digest| record.is_ours(part, digest))?;
-        if !is_gone && part != KernelFileKind::Info {
-            return Ok(Some(part));
+    for kind in ORDER {
+        let is_gone = dir.remove_if(&kind.of(stem), |digest| record.is_ours(kind, digest))?;
+        if !is_gone && kind != KernelFileKind::Info {
+            return Ok(Some(kind));
         }
     }
     Ok(None)

@@ -25,7 +25,7 @@ const FILE_MODE: u32 = 0o640;
 /// The maximum size of a `.json` or manifest that is read, in bytes. A larger file is not ours.
 pub const MAX_READ: u64 = 256 << 20;
 /// The maximum number of attempts to lock a directory that is deleted while its lock is waited for.
-const ENTRIES: usize = 100;
+const LOCK_ATTEMPTS: usize = 100;
 const FIRST_POLL: Duration = Duration::from_millis(1);
 const LAST_POLL: Duration = Duration::from_millis(20);
 
@@ -115,7 +115,7 @@ impl ViewDir {
     /// Opens the directory at `path`, which is created if missing, and waits for its lock, at most for `lock_timeout`.
     pub fn enter(fs: &Fs, path: &Path, lock_timeout: Duration) -> Result<Self, ViewError> {
         let began = Instant::now();
-        for _ in 0..ENTRIES {
+        for _ in 0..LOCK_ATTEMPTS {
             let entered = Self::open(fs, path)?.acquire(began, lock_timeout)?;
             // If another process deleted the directory meanwhile, this lock is that of the deleted directory, and
             // protects nothing.
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lock_of_a_deleted_folder_does_not_count() {
+    fn the_lock_of_a_deleted_directory_does_not_count() {
         let base = tempfile::tempdir().unwrap();
         let path = base.path().join("view");
         let dir = ViewDir::enter(&Fs::new(), &path, Duration::ZERO).unwrap();
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn the_folders_clock_moves() {
+    fn the_clock_of_the_directory_is_current() {
         let base = tempfile::tempdir().unwrap();
         let dir = ViewDir::open(&Fs::new(), base.path()).unwrap();
         let off = SystemTime::now().duration_since(dir.now()).unwrap_or_else(|later| later.duration());

@@ -298,9 +298,9 @@ impl<'a> ViewWriter<'a> {
         // stays.
         let failed = batch.failed.iter().flat_map(|(kernel, name)| {
             let stems = self.names_of[*kernel].iter().filter(|stem| !self.names[*stem].debug);
-            stems.map(|stem| RetiredKernel { stem, unless: Some(name) })
+            stems.map(|stem| RetiredKernel { stem, keep: Some(name) })
         });
-        let conflicting_names = conflicting_names.iter().map(|stem| RetiredKernel { stem, unless: None });
+        let conflicting_names = conflicting_names.iter().map(|stem| RetiredKernel { stem, keep: None });
         let withdrawn: Vec<RetiredKernel<'_>> = failed.chain(conflicting_names).collect();
         let ViewPolicy { replace, guessed_target } = self.setting.policy;
         let view = self.setting.open()?.with_lock_timeout(self.lock_timeout).with_run(self.group.run.clone());

@@ -526,7 +526,7 @@ fn an_earlier_descriptor_stays_when_its_kernel_is_removed() {
 fn nothing_is_created_without_placed_or_own_kernels() {
     let place = Place::new();
     let before = all_bytes(place.base.path());
-    let withdrawn = RetiredKernel { stem: &place.foreign.stem, unless: None };
+    let withdrawn = RetiredKernel { stem: &place.foreign.stem, keep: None };
     for withdrawn in [&[][..], &[withdrawn]] {
         place.view().replace(&[], withdrawn).unwrap();
         assert_eq!(all_bytes(place.base.path()), before);

@@ -94,7 +94,7 @@ fn an_extended_kernel_is_quarantined_or_displaced_when_it_is_withdrawn() {
             scene.block_quarantine();
         }
         for removed in [1, 0] {
-            let withdrawn = RetiredKernel { stem: &scene.foreign.stem, unless: None };
+            let withdrawn = RetiredKernel { stem: &scene.foreign.stem, keep: None };
             let report = view(scene.base.path()).replace(&[], &[withdrawn]).unwrap();
             assert_eq!((report.removed, report.left.len()), (removed, 0), "{report:?}");
             assert_eq!((scene.read("o"), scene.read("json")), (None, None));
@@ -137,6 +137,9 @@ fn an_extended_description_is_not_removed() {
     fs::write(scene.path("o"), &object[..99]).unwrap();
     scene.block_quarantine();
     let report = view(scene.base.path()).materialise(&[scene.own(1).files()]).unwrap();
-    assert!(matches!(report.left[..], [LeftKernel { reason: LeftReason::NotKept { .. }, .. }]), "{report:?}");
+    assert!(
+        matches!(report.left[..], [LeftKernel { reason: LeftReason::NotQuarantined { .. }, .. }]),
+        "{report:?}"
+    );
     assert_eq!(scene.read("json"), Some(extended));
 }

@@ -220,7 +220,7 @@ fn a_kernel_may_have_several_slots_and_a_slot_one_kernel() {
     assert_eq!((report.written, report.intact), (1, 0));
 
     let error = view.materialise(&[one.files(), two.files()]).unwrap_err();
-    assert!(matches!(error, ViewError::Conflict { part: KernelFileKind::Object, .. }), "{error:?}");
+    assert!(matches!(error, ViewError::Conflict { kind: KernelFileKind::Object, .. }), "{error:?}");
     one.assert_in(view.dir());
 }
 
@@ -232,7 +232,7 @@ fn bytes_with_another_digest_are_not_written() {
         KernelFiles { object: FileContent::known(Digest::of(b"announced"), b"delivered"), ..kernel.files() };
     let error = view.materialise(&[lie]).unwrap_err();
     assert!(
-        matches!(error, ViewError::Content { part: KernelFileKind::Object, found_len: 9, .. }),
+        matches!(error, ViewError::Content { kind: KernelFileKind::Object, found_len: 9, .. }),
         "{error:?}"
     );
 

@@ -63,10 +63,10 @@ impl<'a> Manifest<'a> {
     /// than the staged one is another program's, even if it is equal.
     pub fn resolve(&mut self, identity: impl Fn(&str) -> Option<FileState>) {
         for (stem, record) in &mut self.kernels {
-            for part in KernelFileKind::ALL {
-                let at = part as usize;
+            for kind in KernelFileKind::ALL {
+                let at = kind as usize;
                 let Some(writing) = record.writing[at] else { continue };
-                let Some(found) = identity(&part.of(stem)) else { continue };
+                let Some(found) = identity(&kind.of(stem)) else { continue };
                 let FileState { id: FileId { ino, .. }, len: size, mtime, .. } = found;
                 let is_staged = writing == Writing::Staged { ino, size, mtime };
                 record.adopted[at] |= !is_staged;
@@ -77,9 +77,9 @@ impl<'a> Manifest<'a> {
 
     /// Returns whether only we wrote a file with this name and digest.
     pub fn is_ours(&self, name: &str, digest: &Digest) -> bool {
-        let named = |part: KernelFileKind| Some((part, part.stem_of(name)?));
-        let Some((part, stem)) = KernelFileKind::ALL.into_iter().find_map(named) else { return false };
-        self.kernels.get(stem).is_some_and(|record| record.is_ours(part, digest))
+        let named = |kind: KernelFileKind| Some((kind, kind.stem_of(name)?));
+        let Some((kind, stem)) = KernelFileKind::ALL.into_iter().find_map(named) else { return false };
+        self.kernels.get(stem).is_some_and(|record| record.is_ours(kind, digest))
     }
 
     /// Returns the text of the manifest.
@@ -110,14 +110,14 @@ impl<'a> Manifest<'a> {
     }
 
     /// Adds the slot of each kernel to its record, which is created if missing.
-    pub(crate) fn give_slots(&mut self, kernels: &[&KernelFiles<'_>]) {
+    pub(crate) fn add_slots(&mut self, kernels: &[&KernelFiles<'_>]) {
         // Usually all records and slots exist, and no text is copied.
         for kernel in kernels {
             let slot = slot(kernel);
             let record = match self.kernels.get_mut(kernel.stem) {
                 Some(record) => record,
                 None => {
-                    let known = |part| Known { digest: kernel.content(part).digest(), seen: None };
+                    let known = |kind| Known { digest: kernel.content(kind).digest(), seen: None };
                     let new = Record {
                         files: KernelFileKind::ALL.map(known),
                         before: [None; 3],
@@ -135,17 +135,17 @@ impl<'a> Manifest<'a> {
         }
     }
 
-    /// Removes the slots of those `kernels` that are written (`is_there`) from all kernels that are not in `kernels`. A
+    /// Removes the slots of those `kernels` that `is_written` accepts from all kernels that are not in `kernels`. A
     /// kernel for debugging takes a slot only from other kernels for debugging.
-    pub(crate) fn take_slots(&mut self, kernels: &[&KernelFiles<'_>], is_there: impl Fn(&str) -> bool) {
+    pub(crate) fn take_slots(&mut self, kernels: &[&KernelFiles<'_>], is_written: impl Fn(&str) -> bool) {
         let slots: Vec<Cow<'_, str>> = kernels.iter().map(|kernel| slot(kernel)).collect();
-        // If one call gives a slot to several kernels, all of them keep it.
+        // If several kernels of one call have the same slot, all of them keep it.
         let mut holders = HashSet::with_capacity(slots.len());
         // For each slot, whether only kernels for debugging take it.
         let mut takers: HashMap<&str, bool> = HashMap::with_capacity(slots.len());
         for (kernel, slot) in kernels.iter().zip(&slots) {
             holders.insert((&**slot, kernel.stem));
-            if is_there(kernel.stem) {
+            if is_written(kernel.stem) {
                 *takers.entry(slot).or_insert(true) &= kernel.debug;
             }
         }
@@ -161,31 +161,37 @@ impl<'a> Manifest<'a> {
     }
 
     /// Records the new digest of a file, its state if that may be trusted, and the file that it replaces.
-    pub(crate) fn note(&mut self, stem: &str, part: KernelFileKind, known: Known, before: Option<Before>) {
+    pub(crate) fn record_file(
+        &mut self,
+        stem: &str,
+        kind: KernelFileKind,
+        known: Known,
+        before: Option<Before>,
+    ) {
         if let Some(record) = self.kernels.get_mut(stem) {
-            record.files[part as usize] = known;
-            record.before[part as usize] = before;
-            record.writing[part as usize] = None;
+            record.files[kind as usize] = known;
+            record.before[kind as usize] = before;
+            record.writing[kind as usize] = None;
         }
     }
 
     /// Records that a file is about to be written where no file of ours was.
-    pub(crate) fn plan(&mut self, stem: &str, part: KernelFileKind) {
+    pub(crate) fn plan(&mut self, stem: &str, kind: KernelFileKind) {
         if let Some(record) = self.kernels.get_mut(stem) {
-            record.writing[part as usize] = Some(Writing::Planned);
+            record.writing[kind as usize] = Some(Writing::Planned);
         }
     }
 
     /// Records the complete file that is about to get the name of a planned one.
-    pub(crate) fn stage(&mut self, stem: &str, part: KernelFileKind, staged: FileState) {
-        if let Some(writing) = self.kernels.get_mut(stem).and_then(|it| it.writing[part as usize].as_mut()) {
+    pub(crate) fn stage(&mut self, stem: &str, kind: KernelFileKind, staged: FileState) {
+        if let Some(writing) = self.kernels.get_mut(stem).and_then(|it| it.writing[kind as usize].as_mut()) {
             let FileState { id: FileId { ino, .. }, len: size, mtime, .. } = staged;
             *writing = Writing::Staged { ino, size, mtime };
         }
     }
 
     /// Restores the record of a kernel that is not written: the one in `found`.
-    pub(crate) fn unnote(&mut self, stem: &str, found: &Self) {
+    pub(crate) fn restore_record(&mut self, stem: &str, found: &Self) {
         match found.kernels.get(stem) {
             Some(record) => drop(self.kernels.insert(stem.to_owned().into(), record.clone())),
             None => drop(self.kernels.remove(stem)),
@@ -234,7 +240,7 @@ mod tests {
     }
 
     fn assign(manifest: &mut Manifest<'_>, kernels: &[&KernelFiles<'_>]) {
-        manifest.give_slots(kernels);
+        manifest.add_slots(kernels);
         manifest.take_slots(kernels, |_| true);
     }
 
@@ -267,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_several_is_refused() {
+    fn a_line_with_a_line_break_is_refused() {
         let mut manifest = example();
         let line = manifest.line("c").unwrap();
         let torn = format!("{line}\ttwo\nlines");
@@ -288,14 +294,19 @@ mod tests {
             &[&kernel("Default/a b-op1", "add_1"), &kernel("tab\tnewline\nü\\", "add_2"), &kernel("", "c")],
         );
         let seen = Some(FileState { id: FileId { dev: 1, ino: 2 }, len: 3, mtime: -4, ctime: i64::MAX });
-        manifest.note("add_2", KernelFileKind::Json, Known { digest: Digest::of(b"other"), seen }, None);
+        manifest.record_file(
+            "add_2",
+            KernelFileKind::Json,
+            Known { digest: Digest::of(b"other"), seen },
+            None,
+        );
         let next = Known { digest: Digest::of(b"new"), seen: None };
         let old = |adopted, debug| Some(Before { digest: Digest::of(b"old"), adopted, debug });
-        manifest.note("c", KernelFileKind::Object, next, old(true, false));
-        manifest.note("c", KernelFileKind::Json, next, old(true, false));
-        manifest.note("c", KernelFileKind::Info, Known { seen, ..next }, old(true, true));
-        manifest.note("add_1", KernelFileKind::Json, next, old(false, true));
-        manifest.note("add_1", KernelFileKind::Info, next, old(false, false));
+        manifest.record_file("c", KernelFileKind::Object, next, old(true, false));
+        manifest.record_file("c", KernelFileKind::Json, next, old(true, false));
+        manifest.record_file("c", KernelFileKind::Info, Known { seen, ..next }, old(true, true));
+        manifest.record_file("add_1", KernelFileKind::Json, next, old(false, true));
+        manifest.record_file("add_1", KernelFileKind::Info, next, old(false, false));
         manifest.mark("c", [true, false, true], false);
         manifest.mark("add_1", [false; 3], true);
         manifest.plan("c", KernelFileKind::Object);
@@ -309,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn every_manifest_is_parsed_from_its_text() {
         for manifest in [Manifest::default(), example()] {
             assert_eq!(Manifest::parse(manifest.to_text().as_bytes()), manifest);
         }
@@ -330,7 +341,7 @@ mod tests {
 
     /// Otherwise the slots in an older manifest would be other ones.
     #[test]
-    fn what_is_not_escaped_is_what_escaping_leaves() {
+    fn a_slot_stays_unescaped_only_if_escaping_does_not_change_it() {
         for character in (0..=0x2ff).filter_map(char::from_u32) {
             let name = character.to_string();
             assert_eq!(slot(&kernel(&name, "stem")), name.escape_default().to_string(), "{character:?}");

@@ -58,38 +58,38 @@ pub(crate) struct Before {
 
 impl Record<'_> {
     /// Returns the recorded facts about one of the kernel's files.
-    pub fn file(&self, part: KernelFileKind) -> &Known {
-        &self.files[part as usize]
+    pub fn file(&self, kind: KernelFileKind) -> &Known {
+        &self.files[kind as usize]
     }
 
     /// Returns whether we wrote, or were about to write, a file with this digest.
-    pub fn wrote(&self, part: KernelFileKind, digest: &Digest) -> bool {
-        let at = part as usize;
+    pub fn wrote(&self, kind: KernelFileKind, digest: &Digest) -> bool {
+        let at = kind as usize;
         self.files[at].digest == *digest || self.before[at].is_some_and(|before| before.digest == *digest)
     }
 
     /// Returns whether only we wrote the file with this digest. Until [`Manifest::resolve`](super::Manifest::resolve),
     /// that is unknown for a file that equals the one being written, and the result is false.
-    pub fn is_ours(&self, part: KernelFileKind, digest: &Digest) -> bool {
-        let is_unknown = self.writing[part as usize].is_some() && self.file(part).digest == *digest;
-        self.wrote(part, digest) && !is_unknown && !self.is_adopted(part, digest)
+    pub fn is_ours(&self, kind: KernelFileKind, digest: &Digest) -> bool {
+        let is_unknown = self.writing[kind as usize].is_some() && self.file(kind).digest == *digest;
+        self.wrote(kind, digest) && !is_unknown && !self.is_adopted(kind, digest)
     }
 
     /// Returns whether a file of ours with this digest existed before we wrote it. A description that MindSpore
     /// extended has none of the recorded digests; while a file is being replaced, such a description counts as the
     /// replaced one.
-    pub fn is_adopted(&self, part: KernelFileKind, digest: &Digest) -> bool {
-        self.replaced(part, digest).map_or(self.adopted[part as usize], |before| before.adopted)
+    pub fn is_adopted(&self, kind: KernelFileKind, digest: &Digest) -> bool {
+        self.replaced(kind, digest).map_or(self.adopted[kind as usize], |before| before.adopted)
     }
 
     /// Returns whether a file of ours with this digest is of a kernel that was compiled for debugging.
-    pub(crate) fn is_debug(&self, part: KernelFileKind, digest: &Digest) -> bool {
-        self.replaced(part, digest).map_or(self.debug, |before| before.debug)
+    pub(crate) fn is_debug(&self, kind: KernelFileKind, digest: &Digest) -> bool {
+        self.replaced(kind, digest).map_or(self.debug, |before| before.debug)
     }
 
     /// Returns the file that is being replaced, unless `digest` is that of the new file.
-    fn replaced(&self, part: KernelFileKind, digest: &Digest) -> Option<&Before> {
-        self.before[part as usize].as_ref().filter(|_| self.file(part).digest != *digest)
+    fn replaced(&self, kind: KernelFileKind, digest: &Digest) -> Option<&Before> {
+        self.before[kind as usize].as_ref().filter(|_| self.file(kind).digest != *digest)
     }
 
     /// Returns the digests of the kernel's object, current and being replaced.

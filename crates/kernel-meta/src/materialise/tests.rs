@@ -1,4 +1,4 @@
-#![expect(clippy::disallowed_methods, reason = "tests damage what was written")]
+#![expect(clippy::disallowed_methods, reason = "tests damage files")]
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::foreign_files::LeaveForeign;
 use crate::stored::{NoStore, StoredKernel};
 use crate::{FileContent, InUse};
 
-/// Takes whatever is not ours for damaged, and removes it.
+/// Judges all foreign files as damaged, and removes them.
 #[derive(Debug)]
 struct Healing;
 
@@ -69,7 +69,7 @@ impl ForeignFiles for Refusing {
 /// No quarantine takes anything.
 fn refusals() -> [Box<dyn ForeignFiles>; 4] {
     let open = LeftReason::InProgress(InUse::Open { process: 1 });
-    let not_kept = LeftReason::NotKept { problem: "permission denied".to_owned() };
+    let not_kept = LeftReason::NotQuarantined { problem: "permission denied".to_owned() };
     [
         Box::new(LeaveForeign),
         Box::new(Refusing(None)),
@@ -124,7 +124,7 @@ impl Fixture {
 
     /// Withdraws the kernel.
     fn withdraw(&self, foreign: &dyn ForeignFiles) -> ViewReport {
-        let withdrawn = RetiredKernel { stem: "op", unless: None };
+        let withdrawn = RetiredKernel { stem: "op", keep: None };
         self.write(&[], &[withdrawn], 0, foreign, &NoStore)
     }
 
@@ -143,26 +143,26 @@ impl Fixture {
         materialise(&dir, &Checked::new(kernels).unwrap(), &order).unwrap()
     }
 
-    /// What the next toolchain makes of the kernel.
+    /// Changes the kernel, as the next toolchain does.
     fn change(&mut self) {
         self.object[0] ^= 1;
         self.json = description(&self.object, false);
     }
 
-    /// What MindSpore makes of the kernel's description.
+    /// Extends the kernel's description, as MindSpore does.
     fn extend(&self) -> Vec<u8> {
         let extended = description(&self.object, true);
         fs::write(self.path("op.json"), &extended).unwrap();
         extended
     }
 
-    /// Whether the given kernel, and no other, is there.
-    fn is_there(&self) -> bool {
+    /// Whether the directory has the current kernel under its name.
+    fn is_current(&self) -> bool {
         ["op.o", "op.json"].map(|name| fs::read(self.path(name)).ok())
             == [Some(self.object.clone()), Some(self.json.clone())]
     }
 
-    /// How many files of the directory have these bytes.
+    /// The number of files in the directory with these bytes.
     fn count(&self, bytes: &[u8]) -> usize {
         let files = fs::read_dir(self.base.path()).unwrap();
         files.filter(|file| fs::read(file.as_ref().unwrap().path()).unwrap() == bytes).count()
@@ -185,21 +185,21 @@ fn a_file_is_read_until_it_has_rested_and_then_no_more() {
 }
 
 #[test]
-fn what_the_manifest_vouches_for_is_really_not_read() {
+fn a_vouched_file_is_not_read() {
     let view = Fixture::new();
     view.run(0);
     view.run(3);
-    // A file that only reading can tell from the right one: the manifest knows its identity, and lies.
+    // The manifest has the state of another file beside the digest of the right one. Only a read would find the difference.
     fs::write(view.path("op.o"), "another!!!").unwrap();
     let dir = ViewDir::enter(&opkeep_fs::Fs::new(), view.base.path(), Duration::ZERO).unwrap();
     let text = fs::read(view.path(manifest::NAME)).unwrap();
     let mut manifest = Manifest::parse(&text);
     let known = Known { digest: Digest::of(&view.object), seen: dir.file_state("op.o") };
-    manifest.note("op", KernelFileKind::Object, known, None);
+    manifest.record_file("op", KernelFileKind::Object, known, None);
     fs::write(view.path(manifest::NAME), manifest.to_text()).unwrap();
     drop(dir);
     assert_eq!((view.run(3).intact, view.run(3).read), (1, 0));
-    // Without the lie it is replaced.
+    // Without that manifest, the file is replaced.
     fs::remove_file(view.path(manifest::NAME)).unwrap();
     assert_eq!(view.run(3).written, 1);
     assert_eq!(fs::read(view.path("op.o")).unwrap(), view.object);
@@ -244,7 +244,7 @@ fn another_content_is_not_vouched_for() {
     assert_eq!(fs::read(view.path("op.json")).unwrap(), view.json);
 }
 
-/// What MindSpore added is kept, and never found again, whatever becomes of the kernel.
+/// MindSpore's additions are kept, and no later call restores them.
 #[test]
 fn no_refused_quarantine_keeps_an_outdated_kernel_that_mindspore_extended() {
     for refusal in refusals() {
@@ -253,7 +253,7 @@ fn no_refused_quarantine_keeps_an_outdated_kernel_that_mindspore_extended() {
         let (extended, old) = (view.extend(), view.object.clone());
         view.change();
         let report = view.run_with(3, &*refusal, &NoStore);
-        assert!(view.is_there(), "{refusal:?}: {report:?}");
+        assert!(view.is_current(), "{refusal:?}: {report:?}");
         assert_eq!((report.written, report.left.len(), report.displaced.len()), (1, 0, 1), "{report:?}");
         assert_eq!((view.count(&extended), view.count(&old)), (1, 0), "{refusal:?}");
         let again = view.run_with(3, &*refusal, &NoStore);
@@ -274,11 +274,11 @@ fn no_refused_quarantine_keeps_an_outdated_description_beside_its_object() {
         let extended = view.extend();
         view.json = [&view.json[..view.json.len() - 1], br#", "blockDim": 2}"#].concat();
         assert_eq!(view.run_with(3, &*refusal, &NoStore).written, 1);
-        assert!(view.is_there() && view.count(&extended) == 1, "{refusal:?}");
+        assert!(view.is_current() && view.count(&extended) == 1, "{refusal:?}");
     }
 }
 
-/// A framework wrote what a build would write. Both of its files are kept.
+/// A framework wrote the files that a build would write. Both of them are kept.
 #[test]
 fn no_refused_quarantine_keeps_an_outdated_kernel_that_a_framework_wrote_as_we_would() {
     for refusal in refusals() {
@@ -289,7 +289,7 @@ fn no_refused_quarantine_keeps_an_outdated_kernel_that_a_framework_wrote_as_we_w
         let (object, json) = (view.object.clone(), view.json.clone());
         view.change();
         let report = view.run_with(3, &*refusal, &NoStore);
-        assert!(view.is_there() && report.displaced.len() == 2, "{refusal:?}: {report:?}");
+        assert!(view.is_current() && report.displaced.len() == 2, "{refusal:?}: {report:?}");
         assert_eq!((view.count(&object), view.count(&json)), (1, 1), "{refusal:?}");
     }
 }
@@ -306,7 +306,7 @@ fn no_refused_quarantine_keeps_an_outdated_kernel_that_only_the_store_knows() {
         fs::remove_file(view.path(manifest::NAME)).unwrap();
         view.change();
         let report = view.run_with(3, &*refusal, &stored);
-        assert!(view.is_there() && report.displaced.len() == 2, "{refusal:?}: {report:?}");
+        assert!(view.is_current() && report.displaced.len() == 2, "{refusal:?}: {report:?}");
         assert_eq!((view.count(&object), view.count(&json)), (1, 1), "{refusal:?}");
         // Without the store, they are another program's.
         for (name, bytes) in [("op.o", &object), ("op.json", &json)] {
@@ -318,7 +318,7 @@ fn no_refused_quarantine_keeps_an_outdated_kernel_that_only_the_store_knows() {
     }
 }
 
-/// A damaged descriptor that cannot be kept is left, and keeps no outdated kernel.
+/// A damaged descriptor that cannot be quarantined stays, but no outdated kernel beside it does.
 #[test]
 fn no_refused_quarantine_of_a_descriptor_keeps_an_outdated_kernel() {
     for refusal in refusals() {
@@ -327,7 +327,7 @@ fn no_refused_quarantine_of_a_descriptor_keeps_an_outdated_kernel() {
         fs::write(view.path("op.info"), "theirs").unwrap();
         view.change();
         let report = view.run_with(3, &*refusal, &NoStore);
-        assert!(view.is_there() && report.left.is_empty(), "{refusal:?}: {report:?}");
+        assert!(view.is_current() && report.left.is_empty(), "{refusal:?}: {report:?}");
         assert_eq!(fs::read(view.path("op.info")).unwrap(), b"theirs", "{refusal:?}");
     }
 }
@@ -348,9 +348,9 @@ fn no_refused_quarantine_keeps_a_kernel_that_is_withdrawn() {
     }
 }
 
-/// What another program made of a kernel of ours is not ours to move.
+/// If another program replaced one of our files, the whole kernel is left.
 #[test]
-fn a_refused_quarantine_leaves_what_is_not_ours() {
+fn a_refused_quarantine_leaves_foreign_files() {
     let both = [false, true].map(|replace| refusals().map(|refusal| (replace, refusal)));
     for (replace, refusal) in both.into_iter().flatten() {
         let mut view = Fixture::new();
@@ -412,7 +412,7 @@ fn another_program_writes_while_a_quarantine_refuses() {
         let report = view.run_with(3, &Racing { theirs }, &NoStore);
         match theirs {
             None => {
-                assert!(view.is_there(), "{report:?}");
+                assert!(view.is_current(), "{report:?}");
                 assert_eq!(view.count(&raced(&extended)), 1);
             }
             Some(name) => {

@@ -52,7 +52,9 @@ pub(crate) fn print_report(placed: &ViewPlacement, chose: bool, output: &Output)
 fn is_harmless(why: &LeftReason, chose: bool) -> bool {
     match why {
         LeftReason::Release => true,
-        LeftReason::NotAFile { .. } | LeftReason::Unreadable { .. } | LeftReason::NotKept { .. } => false,
+        LeftReason::NotAFile { .. } | LeftReason::Unreadable { .. } | LeftReason::NotQuarantined { .. } => {
+            false
+        }
         _ => !chose,
     }
 }
@@ -67,7 +69,7 @@ fn line(what: &str, first: &LeftKernel) -> String {
     let ways = match first.reason {
         LeftReason::InProgress(_) | LeftReason::Changed { .. } => "run it again when that is done",
         LeftReason::Unreadable { .. } => "run it as the user who owns the file",
-        LeftReason::NotAFile { .. } | LeftReason::NotKept { .. } => {
+        LeftReason::NotAFile { .. } | LeftReason::NotQuarantined { .. } => {
             "--kernel-meta DIR puts it elsewhere, --no-kernel-meta nowhere"
         }
         LeftReason::Release => {

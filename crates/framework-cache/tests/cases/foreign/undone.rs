@@ -23,7 +23,7 @@ fn an_earlier_description_stays_where_no_copy_can_be_kept() {
     fs::write(place.dir().with_file_name("kernel_meta.opkeep-quarantine"), "in the way").unwrap();
     let before = kernels(&place.dir());
     let report = place.run(&own);
-    assert!(matches!(why(&report), LeftReason::NotKept { .. }), "{report:?}");
+    assert!(matches!(why(&report), LeftReason::NotQuarantined { .. }), "{report:?}");
     assert_eq!(kernels(&place.dir()), before);
 }
 
@@ -50,7 +50,7 @@ fn an_equal_kernel_that_a_framework_wrote_since_is_not_undone() {
         let own = place.own(1);
         place.view().with_replace(true).materialise(&[own.files()]).unwrap();
         if is_withdrawn {
-            let withdrawn = RetiredKernel { stem: &own.stem, unless: None };
+            let withdrawn = RetiredKernel { stem: &own.stem, keep: None };
             assert_eq!(place.view().replace(&[], &[withdrawn]).unwrap().removed, 1);
         } else {
             fs::remove_file(place.dir().join(".opkeep-manifest")).unwrap();
