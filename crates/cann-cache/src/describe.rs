@@ -7,7 +7,7 @@ use opkeep_cann_meta::file_names::{FileSet, NameClass};
 use opkeep_fs::Dir;
 use serde::Deserialize;
 
-use crate::disk::{is_missing, read_quietly};
+use crate::disk::{is_missing, read_without_atime};
 use crate::list::FilesByStem;
 
 /// The content of one description.
@@ -62,7 +62,7 @@ pub(crate) fn read_descriptions(
         files.iter().filter(|(_, files)| files.iter().any(|(member, _)| *member == FileSet::JSON));
     described
         .map(|(stem, _)| {
-            let description = match read_quietly(dir, &format!("{stem}.json"), &mut buffer) {
+            let description = match read_without_atime(dir, &format!("{stem}.json"), &mut buffer) {
                 _ if is_cancelled() => Description::Unread,
                 Ok(()) => parse(dir, files, stem, &buffer),
                 Err(_) => Description::Unread,

@@ -25,7 +25,7 @@ const MAX_INI: u64 = 64 << 10;
 
 /// The state of a regular file when it was listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stamp {
+pub(crate) struct ListedState {
     pub(crate) ino: u64,
     pub(crate) size: u64,
     /// In nanoseconds since 1970.
@@ -34,7 +34,7 @@ pub(crate) struct Stamp {
     pub(crate) mtime: i64,
 }
 
-impl Stamp {
+impl ListedState {
     fn of(found: &FileStat) -> Self {
         let FileStat { state, atime, .. } = *found;
         Self { ino: state.id.ino, size: state.len, atime, mtime: state.mtime }
@@ -50,7 +50,7 @@ impl Stamp {
 /// The current state of a file.
 #[derive(Debug)]
 pub(crate) struct CurrentFile {
-    pub(crate) stamp: Stamp,
+    pub(crate) listed: ListedState,
     pub(crate) state: FileState,
     owner: u32,
 }
@@ -59,7 +59,7 @@ pub(crate) struct CurrentFile {
 pub(crate) fn current_file(dir: &Dir, name: &str) -> io::Result<Option<CurrentFile>> {
     match dir.look(name) {
         Ok(found) if found.is_file() => {
-            Ok(Some(CurrentFile { stamp: Stamp::of(&found), state: found.state, owner: found.user }))
+            Ok(Some(CurrentFile { listed: ListedState::of(&found), state: found.state, owner: found.user }))
         }
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(None),
@@ -72,10 +72,13 @@ pub(crate) fn is_missing(dir: &Dir, name: &str) -> bool {
 }
 
 /// Calls `add` with each name in the directory, its kind and, for a regular file, its state.
-pub(crate) fn for_each(dir: &Dir, mut add: impl FnMut(&OsStr, FileKind, Option<Stamp>)) -> io::Result<()> {
+pub(crate) fn for_each(
+    dir: &Dir,
+    mut add: impl FnMut(&OsStr, FileKind, Option<ListedState>),
+) -> io::Result<()> {
     for (name, _) in dir.list()?.iter() {
         match dir.look(name) {
-            Ok(found) => add(name, found.kind, found.is_file().then(|| Stamp::of(&found))),
+            Ok(found) => add(name, found.kind, found.is_file().then(|| ListedState::of(&found))),
             // The file was deleted or renamed after the listing.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
@@ -86,7 +89,7 @@ pub(crate) fn for_each(dir: &Dir, mut add: impl FnMut(&OsStr, FileKind, Option<S
 
 /// Reads a description without a change of its access time. Returns an error if this user may not do that: only the
 /// owner of the file may.
-pub(crate) fn read_quietly(dir: &Dir, name: &str, buffer: &mut Vec<u8>) -> io::Result<()> {
+pub(crate) fn read_without_atime(dir: &Dir, name: &str, buffer: &mut Vec<u8>) -> io::Result<()> {
     let quietly = OFlags::NOATIME | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     read(dir, name, quietly, MAX_JSON, buffer)
 }
@@ -166,7 +169,7 @@ pub(crate) fn try_lock(dir: &Dir, name: &str, create: bool) -> io::Result<LockAt
     }
     // If the file was deleted before it was locked, other processes lock a new one.
     let locked = FileState::of(&file.metadata()?).id.ino;
-    let is_current = current_file(dir, name)?.is_some_and(|now| now.stamp.ino == locked);
+    let is_current = current_file(dir, name)?.is_some_and(|now| now.listed.ino == locked);
     Ok(if is_current { LockAttempt::Held(file) } else { LockAttempt::Missing })
 }
 

@@ -2,7 +2,7 @@
 
 use opkeep_cann_meta::file_names::{FileSet, NameClass};
 
-use crate::disk::Stamp;
+use crate::disk::ListedState;
 use crate::usage::{FileGroupKind, Usage};
 
 /// A group of files that are deleted together, such as the files of one kernel.
@@ -13,9 +13,9 @@ pub(crate) struct FileGroup {
     pub(crate) dir: usize,
     pub(crate) stem: Box<str>,
     /// The files other than locks; after [`order`](Self::order), in the order of deletion.
-    pub(crate) files: Vec<(GroupFile, Stamp)>,
+    pub(crate) files: Vec<(GroupFile, ListedState)>,
     /// The lock files, which are locked while the group is deleted.
-    pub(crate) locks: Vec<(GroupFile, Stamp)>,
+    pub(crate) locks: Vec<(GroupFile, ListedState)>,
     /// Files whose absence makes the group an orphan or a stale lock. If one of them exists when the group is to be
     /// deleted, the group stays.
     pub(crate) missing: Vec<GroupFile>,
@@ -46,20 +46,20 @@ impl FileGroup {
     }
 
     pub(crate) fn bytes(&self) -> u64 {
-        self.files.iter().chain(&self.locks).map(|(_, stamp)| stamp.size).sum()
+        self.files.iter().chain(&self.locks).map(|(_, state)| state.size).sum()
     }
 
     /// Returns the time of the last use of the group, in nanoseconds since 1970. For a kernel's description and a
     /// precompile, that is the access time, which CANN sets, or a later write; for all other files, the last write.
     /// Locks count only in a group without other files.
     pub(crate) fn used(&self) -> i64 {
-        let time = |(file, stamp): &(GroupFile, Stamp)| match (self.kind, file) {
+        let time = |(file, state): &(GroupFile, ListedState)| match (self.kind, file) {
             (FileGroupKind::Kernel, GroupFile::Own(FileSet::JSON)) | (FileGroupKind::Precompile, _) => {
-                stamp.used()
+                state.used()
             }
-            _ => stamp.mtime,
+            _ => state.mtime,
         };
-        let locked = || self.locks.iter().map(|(_, stamp)| stamp.mtime).max();
+        let locked = || self.locks.iter().map(|(_, state)| state.mtime).max();
         self.files.iter().map(time).max().or_else(locked).unwrap_or(i64::MAX)
     }
 

@@ -113,14 +113,14 @@ impl Bounds {
 /// The directory cannot be opened, listed or locked, or is in quarantine.
 pub fn gc(path: &Path, options: &GcOptions<'_>) -> Result<GcReport, GcError> {
     let dir = Dir::open_quietly(path)?;
-    let full = Fs::new().real_path(path).unwrap_or_else(|_| path.to_owned());
-    if full.iter().any(is_quarantine) {
+    let real_path = Fs::new().real_path(path).unwrap_or_else(|_| path.to_owned());
+    if real_path.iter().any(is_quarantine) {
         return Err(GcError::Quarantine);
     }
     let mut report = GcReport::default();
     if options.max_bytes.is_none() {
         let ini = disk::read_ini(&dir, limits::INI);
-        let ini_path = full.parent().unwrap_or(&full).join(limits::INI);
+        let ini_path = real_path.parent().unwrap_or(&real_path).join(limits::INI);
         let (limits, warnings) = limits::resolve(ini, &ini_path.to_string_lossy(), options.environment);
         (report.limits, report.warnings) = (Some(limits), warnings);
     }

@@ -13,13 +13,13 @@ use opkeep_cann_meta::file_names::{FileSet, NameClass};
 use opkeep_fs::Dir;
 
 use crate::describe::{Description, read_descriptions};
-use crate::disk::{Stamp, idle};
+use crate::disk::{ListedState, idle};
 use crate::file_group::{FileGroup, GroupFile};
 use crate::list::{FilesByStem, ListedDir, UnknownFiles, is_kernel};
 use crate::usage::{FileGroupKind, Usage};
 
 /// The suffixes that the two parts of an old multi-part kernel add to its stem.
-const SIDES: [&str; 2] = ["_mix_aic", "_mix_aiv"];
+const PART_SUFFIXES: [&str; 2] = ["_mix_aic", "_mix_aiv"];
 
 /// The options of the grouping.
 pub(crate) struct Grouping<'a> {
@@ -54,9 +54,9 @@ impl FileGroups {
         unknown: &mut UnknownFiles,
     ) {
         let ListedDir { path, files: all, temps, is_linked } = listed;
-        for (name, stamp) in temps {
+        for (name, state) in temps {
             let mut temp = FileGroup::new(FileGroupKind::Temp, index, &name);
-            temp.files.push((GroupFile::Other(name), stamp));
+            temp.files.push((GroupFile::Other(name), state));
             self.add(temp, grouping);
         }
         let descriptions = match grouping.reads_all || needs_descriptions(&all) {
@@ -75,7 +75,7 @@ impl FileGroups {
             }
         }
         for (stem, files) in &all {
-            let left: Vec<(FileSet, Stamp)> =
+            let left: Vec<(FileSet, ListedState)> =
                 files.iter().filter(|(member, _)| !grouped.has(stem, *member)).copied().collect();
             if left.is_empty() {
                 continue;
@@ -95,14 +95,14 @@ impl FileGroups {
         described: &DescribedDir<'_>,
         index: usize,
         stem: &str,
-        left: &[(FileSet, Stamp)],
+        left: &[(FileSet, ListedState)],
         grouping: &Grouping<'_>,
         is_uncertain: bool,
     ) {
         let group = |kind, files: FileSet, locks: FileSet| {
             let mut group = FileGroup::new(kind, index, stem);
-            for (member, stamp) in left {
-                let file = (GroupFile::Own(*member), *stamp);
+            for (member, state) in left {
+                let file = (GroupFile::Own(*member), *state);
                 if files.has(*member) {
                     group.files.push(file);
                 } else if locks.has(*member) {
@@ -116,10 +116,10 @@ impl FileGroups {
         let all = orphan.files.len();
         orphan.files.retain(|(file, _)| described.is_unclaimed(stem, &file.name(stem)));
         let has_kernel = orphan.files.len() < all || described.owners.contains_key(stem);
-        for (member, stamp) in left.iter().filter(|(member, _)| body.has(*member)) {
+        for (member, state) in left.iter().filter(|(member, _)| body.has(*member)) {
             if !orphan.files.iter().any(|(file, _)| *file == GroupFile::Own(*member)) {
                 // Several kernels share the file, so it is in no group.
-                self.usage.add_files(FileGroupKind::Kernel, 1, stamp.size);
+                self.usage.add_files(FileGroupKind::Kernel, 1, state.size);
             }
         }
         if !orphan.files.is_empty() {
@@ -146,11 +146,11 @@ impl FileGroups {
         &mut self,
         path: &Path,
         stem: &str,
-        left: &[(FileSet, Stamp)],
+        left: &[(FileSet, ListedState)],
         unknown: &mut UnknownFiles,
     ) {
-        for (member, stamp) in left {
-            self.usage.other.add(1, stamp.size);
+        for (member, state) in left {
+            self.usage.other.add(1, state.size);
             unknown.add(path, OsStr::new(&member.name(stem)));
         }
     }
@@ -207,13 +207,13 @@ fn needs_descriptions(all: &FilesByStem) -> bool {
     })
 }
 
-fn has(files: &[(FileSet, Stamp)], any: FileSet) -> bool {
+fn has(files: &[(FileSet, ListedState)], any: FileSet) -> bool {
     files.iter().any(|(member, _)| any.has(*member))
 }
 
 /// Returns the stem of the multi-part kernel that `stem` is a part of, by its suffix.
 fn base_of(stem: &str) -> Option<&str> {
-    SIDES.into_iter().find_map(|side| stem.strip_suffix(side))
+    PART_SUFFIXES.into_iter().find_map(|side| stem.strip_suffix(side))
 }
 
 /// The files of a directory, and their relations to its descriptions.
@@ -276,7 +276,7 @@ impl<'a> DescribedDir<'a> {
     fn named_by(&self, stem: &str) -> Vec<String> {
         match self.descriptions.get(stem) {
             Some(Description::Kernel { objects, header, .. }) => {
-                objects.iter().chain(header).filter(|name| self.stamp(name).is_some()).cloned().collect()
+                objects.iter().chain(header).filter(|name| self.state_of(name).is_some()).cloned().collect()
             }
             Some(Description::Plain) => vec![FileSet::O.name(stem)],
             // The content is unknown, so the files with the stem count as those of the kernel.
@@ -289,9 +289,9 @@ impl<'a> DescribedDir<'a> {
         }
     }
 
-    fn stamp(&self, name: &str) -> Option<Stamp> {
+    fn state_of(&self, name: &str) -> Option<ListedState> {
         let NameClass::Kernel(stem, member) = NameClass::in_cann_cache(name) else { return None };
-        self.files.get(stem)?.iter().find(|(listed, _)| *listed == member).map(|(_, stamp)| *stamp)
+        self.files.get(stem)?.iter().find(|(listed, _)| *listed == member).map(|(_, state)| *state)
     }
 
     fn is_part(&self, stem: &str) -> bool {
@@ -327,28 +327,28 @@ impl<'a> DescribedDir<'a> {
             kernel.missing = self.missing(stem);
         }
         let named = self.named_by(stem);
-        for (member, stamp) in &self.files[stem] {
+        for (member, state) in &self.files[stem] {
             let file = GroupFile::Own(*member);
             match *member {
-                FileSet::JSON => kernel.files.push((file, *stamp)),
+                FileSet::JSON => kernel.files.push((file, *state)),
                 // A precompile is useful without the kernel.
                 FileSet::PRE | FileSet::PRE_LOCK if !is_complete => {}
-                FileSet::PRE => kernel.files.push((file, *stamp)),
-                FileSet::LOCK | FileSet::PRE_LOCK => kernel.locks.push((file, *stamp)),
-                _ if self.is_exclusive(&member.name(stem), &named) => kernel.files.push((file, *stamp)),
+                FileSet::PRE => kernel.files.push((file, *state)),
+                FileSet::LOCK | FileSet::PRE_LOCK => kernel.locks.push((file, *state)),
+                _ if self.is_exclusive(&member.name(stem), &named) => kernel.files.push((file, *state)),
                 _ => {}
             }
         }
         self.add_named(&mut kernel, &named, stem);
         for part in parts {
             let named = self.named_by(part);
-            for (member, stamp) in self.files.get(*part).into_iter().flatten() {
+            for (member, state) in self.files.get(*part).into_iter().flatten() {
                 let name = member.name(part);
                 let is_object = FileSet::OBJECTS.with(FileSet::HEADER).has(*member);
                 if FileSet::LOCK.with(FileSet::PRE_LOCK).has(*member) {
-                    kernel.locks.push((GroupFile::Other(name.into()), *stamp));
+                    kernel.locks.push((GroupFile::Other(name.into()), *state));
                 } else if !is_object || self.is_exclusive(&name, &named) {
-                    add_new(&mut kernel, &name, *stamp, stem);
+                    add_new(&mut kernel, &name, *state, stem);
                 }
             }
             self.add_named(&mut kernel, &named, stem);
@@ -359,8 +359,8 @@ impl<'a> DescribedDir<'a> {
     /// Adds those files of `named` that no other description names.
     fn add_named(&self, kernel: &mut FileGroup, named: &[String], stem: &str) {
         for name in named {
-            if let Some(stamp) = self.stamp(name).filter(|_| self.is_exclusive(name, named)) {
-                add_new(kernel, name, stamp, stem);
+            if let Some(state) = self.state_of(name).filter(|_| self.is_exclusive(name, named)) {
+                add_new(kernel, name, state, stem);
             }
         }
     }
@@ -396,8 +396,8 @@ impl<'a> DescribedDir<'a> {
     }
 }
 
-fn add_new(kernel: &mut FileGroup, name: &str, stamp: Stamp, stem: &str) {
+fn add_new(kernel: &mut FileGroup, name: &str, state: ListedState, stem: &str) {
     if !kernel.files.iter().any(|(file, _)| file.name(stem) == name) {
-        kernel.files.push((GroupFile::Other(name.into()), stamp));
+        kernel.files.push((GroupFile::Other(name.into()), state));
     }
 }

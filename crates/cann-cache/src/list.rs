@@ -10,7 +10,7 @@ use opkeep_fs::descend;
 use opkeep_fs::{Dir, FileKind};
 use opkeep_kernel_meta::is_quarantine;
 
-use crate::disk::{Stamp, for_each};
+use crate::disk::{ListedState, for_each};
 use crate::usage::FileTotals;
 
 /// The maximum depth of a listed directory below the cache.
@@ -27,14 +27,14 @@ pub(crate) struct ListedDir {
     pub(crate) path: PathBuf,
     pub(crate) files: FilesByStem,
     /// The names and states of temporary files.
-    pub(crate) temps: Vec<(Box<str>, Stamp)>,
+    pub(crate) temps: Vec<(Box<str>, ListedState)>,
     /// Whether a description is a link. CANN follows such a link, this crate does not, so the files that the
     /// description names are unknown.
     pub(crate) is_linked: bool,
 }
 
 /// The files of each stem, as suffixes with states.
-pub(crate) type FilesByStem = HashMap<Box<str>, Vec<(FileSet, Stamp)>>;
+pub(crate) type FilesByStem = HashMap<Box<str>, Vec<(FileSet, ListedState)>>;
 
 /// The listed files of a cache.
 #[derive(Debug, Default)]
@@ -97,9 +97,9 @@ impl Listing {
     ) -> io::Result<()> {
         let (mut listed, mut below) =
             (ListedDir { path: path.to_owned(), ..ListedDir::default() }, Vec::new());
-        for_each(dir, |name, kind, stamp| {
-            if let Some(stamp) = stamp {
-                self.add_file(&mut listed, name, stamp, in_quarantine, observer);
+        for_each(dir, |name, kind, state| {
+            if let Some(state) = state {
+                self.add_file(&mut listed, name, state, in_quarantine, observer);
             } else if kind == FileKind::Dir {
                 below.push(name.to_owned());
             } else {
@@ -134,11 +134,11 @@ impl Listing {
         &mut self,
         listed: &mut ListedDir,
         name: &OsStr,
-        stamp: Stamp,
+        state: ListedState,
         in_quarantine: bool,
         observer: &ListingObserver<'_>,
     ) {
-        self.total.add(1, stamp.size);
+        self.total.add(1, state.size);
         if self.total.files.is_multiple_of(STRIDE) {
             (observer.listed)(self.total.files);
             self.cancelled |= (observer.is_cancelled)();
@@ -146,13 +146,13 @@ impl Listing {
         let text = name.to_str().filter(|_| !in_quarantine && !self.cancelled);
         match text.map(|text| (text, NameClass::in_cann_cache(text))) {
             Some((_, NameClass::Kernel(stem, member))) => match listed.files.get_mut(stem) {
-                Some(files) => files.push((member, stamp)),
-                None => drop(listed.files.insert(stem.into(), vec![(member, stamp)])),
+                Some(files) => files.push((member, state)),
+                None => drop(listed.files.insert(stem.into(), vec![(member, state)])),
             },
-            Some((text, NameClass::Temp)) if is_temp(text) => listed.temps.push((text.into(), stamp)),
-            Some((_, NameClass::Known)) => self.other.add(1, stamp.size),
+            Some((text, NameClass::Temp)) if is_temp(text) => listed.temps.push((text.into(), state)),
+            Some((_, NameClass::Known)) => self.other.add(1, state.size),
             _ => {
-                self.other.add(1, stamp.size);
+                self.other.add(1, state.size);
                 if !in_quarantine {
                     self.unknown.add(&listed.path, name);
                 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use opkeep_fs::{Dir, OpenFiles};
 
-use crate::disk::{self, LockAttempt, Stamp, idle};
+use crate::disk::{self, ListedState, LockAttempt, idle};
 use crate::file_group::{FileGroup, GroupFile};
 use crate::progress::{GcProgress, IDLE_FOR, InUseCounts};
 use crate::usage::{FileTotals, Usage};
@@ -40,7 +40,7 @@ pub(crate) struct Remover<'a> {
 }
 
 /// The reason why a group stays.
-enum Refusal {
+enum StayReason {
     /// A process has a file of the group open.
     Open,
     /// A process holds a lock of the group.
@@ -81,10 +81,10 @@ impl<'a> Remover<'a> {
         self.removed.add_files(group.kind, deleted.files, deleted.bytes);
         match outcome {
             Ok(()) => self.removed.add(group.kind, 0, 0),
-            Err(Refusal::Open) => self.in_use.open += 1,
-            Err(Refusal::Locked) => self.in_use.locked += 1,
-            Err(Refusal::Changed) => self.in_use.changed += 1,
-            Err(Refusal::Failed(file, error)) => {
+            Err(StayReason::Open) => self.in_use.open += 1,
+            Err(StayReason::Locked) => self.in_use.locked += 1,
+            Err(StayReason::Changed) => self.in_use.changed += 1,
+            Err(StayReason::Failed(file, error)) => {
                 self.failed += 1;
                 if self.failure.is_none() {
                     let path = self.root.path().join(&self.dirs[group.dir]).join(file);
@@ -94,11 +94,11 @@ impl<'a> Remover<'a> {
         }
     }
 
-    fn try_remove(&mut self, group: &FileGroup, deleted: &mut FileTotals) -> Result<(), Refusal> {
+    fn try_remove(&mut self, group: &FileGroup, deleted: &mut FileTotals) -> Result<(), StayReason> {
         let dir = match self.open_dir.take() {
             Some((index, dir)) if index == group.dir => dir,
             _ => open_below(self.root, &self.dirs[group.dir])
-                .map_err(|error| Refusal::Failed(String::new(), error))?,
+                .map_err(|error| StayReason::Failed(String::new(), error))?,
         };
         let open_files = match self.open_files.take() {
             Some((files, read)) if read.elapsed() <= OPEN_FILES_AGE => (files, read),
@@ -115,19 +115,19 @@ impl<'a> Remover<'a> {
         open_files: &OpenFiles,
         group: &FileGroup,
         deleted: &mut FileTotals,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), StayReason> {
         let removal = Removal { dir, group, open_files };
         let held = removal.lock(self.dry_run)?;
         // CANN may have written the group before it was locked here.
         removal.check_all()?;
         // A new lock file belongs to a process that is about to lock it.
-        let is_idle = |lock: &&(GroupFile, Stamp)| idle(lock.1.mtime, self.now) >= IDLE_FOR;
-        for (file, stamp) in group.files.iter().chain(group.locks.iter().filter(is_idle)) {
+        let is_idle = |lock: &&(GroupFile, ListedState)| idle(lock.1.mtime, self.now) >= IDLE_FOR;
+        for (file, state) in group.files.iter().chain(group.locks.iter().filter(is_idle)) {
             if self.dry_run {
-                deleted.add(1, stamp.size);
+                deleted.add(1, state.size);
                 continue;
             }
-            removal.delete(file, stamp, deleted)?;
+            removal.delete(file, state, deleted)?;
             (self.progress)(GcProgress::Removed { dir: dir.path(), file: &file.name(&group.stem) });
         }
         drop(held);
@@ -153,32 +153,32 @@ struct Removal<'a> {
 
 impl Removal<'_> {
     /// Checks that every file of the group is as it was listed, may be deleted, and is not open.
-    fn check_all(&self) -> Result<(), Refusal> {
+    fn check_all(&self) -> Result<(), StayReason> {
         let is_missing = |file: &GroupFile| disk::is_missing(self.dir, &file.name(&self.group.stem));
         if !self.group.missing.iter().all(is_missing) {
-            return Err(Refusal::Changed);
+            return Err(StayReason::Changed);
         }
-        for (file, stamp) in self.group.files.iter().chain(&self.group.locks) {
-            self.check(file, stamp)?;
+        for (file, state) in self.group.files.iter().chain(&self.group.locks) {
+            self.check(file, state)?;
         }
         Ok(())
     }
 
-    fn check(&self, file: &GroupFile, stamp: &Stamp) -> Result<(), Refusal> {
+    fn check(&self, file: &GroupFile, state: &ListedState) -> Result<(), StayReason> {
         let name = file.name(&self.group.stem);
         let now = match disk::current_file(self.dir, &name) {
-            Ok(Some(now)) if now.stamp == *stamp => now,
-            Ok(_) => return Err(Refusal::Changed),
-            Err(error) => return Err(Refusal::Failed(name, error)),
+            Ok(Some(now)) if now.listed == *state => now,
+            Ok(_) => return Err(StayReason::Changed),
+            Err(error) => return Err(StayReason::Failed(name, error)),
         };
         if self.open_files.holder(&now.state).is_some() {
-            return Err(Refusal::Open);
+            return Err(StayReason::Open);
         }
-        disk::may_delete(self.dir, &now).map_err(|error| Refusal::Failed(name, error))
+        disk::may_delete(self.dir, &now).map_err(|error| StayReason::Failed(name, error))
     }
 
     /// Takes all locks of the group; in a dry run, checks that they are free.
-    fn lock(&self, dry_run: bool) -> Result<Vec<File>, Refusal> {
+    fn lock(&self, dry_run: bool) -> Result<Vec<File>, StayReason> {
         let mut held = Vec::new();
         for (file, _) in &self.group.locks {
             let name = file.name(&self.group.stem);
@@ -190,20 +190,25 @@ impl Removal<'_> {
             match attempt {
                 Ok(Some(LockAttempt::Held(lock))) => held.push(lock),
                 Ok(None) => {}
-                Ok(Some(LockAttempt::Busy)) => return Err(Refusal::Locked),
-                Ok(Some(LockAttempt::Missing)) => return Err(Refusal::Changed),
-                Err(error) => return Err(Refusal::Failed(name, error)),
+                Ok(Some(LockAttempt::Busy)) => return Err(StayReason::Locked),
+                Ok(Some(LockAttempt::Missing)) => return Err(StayReason::Changed),
+                Err(error) => return Err(StayReason::Failed(name, error)),
             }
         }
         Ok(held)
     }
 
     /// Deletes a file if it is as it was listed.
-    fn delete(&self, file: &GroupFile, stamp: &Stamp, deleted: &mut FileTotals) -> Result<(), Refusal> {
-        self.check(file, stamp)?;
+    fn delete(
+        &self,
+        file: &GroupFile,
+        state: &ListedState,
+        deleted: &mut FileTotals,
+    ) -> Result<(), StayReason> {
+        self.check(file, state)?;
         let name = file.name(&self.group.stem);
-        self.dir.remove(&name).map_err(|error| Refusal::Failed(name, error))?;
-        deleted.add(1, stamp.size);
+        self.dir.remove(&name).map_err(|error| StayReason::Failed(name, error))?;
+        deleted.add(1, state.size);
         Ok(())
     }
 }

@@ -20,7 +20,7 @@ impl ImportQuery {
 
     /// Checks that an entry under the key can be used. Returns the imported kernel's provenance.
     pub(crate) fn check(&self, entry: &Entry) -> Result<Provenance, String> {
-        let imported = Provenance::of(entry).ok_or("what is there is no imported kernel")?;
+        let imported = Provenance::of(entry).ok_or("the entry is no imported kernel")?;
         match imported.contradicts(&self.said) {
             Some(other) => Err(other),
             None => Ok(imported),

@@ -12,8 +12,7 @@ use opkeep_kernel_meta::{
 };
 use opkeep_validator::{ElfFacts, Machine, validate_object};
 
-use crate::quarantine::SkipCause;
-use crate::quarantine::replaced::keep;
+use crate::quarantine::replaced::quarantine_replaced;
 use crate::scan::judge::MAX_OBJECT;
 use crate::scan::{Item, ItemState, Orphan, judge_one};
 
@@ -75,18 +74,7 @@ impl ForeignFiles for FrameworkFiles {
         sets: &[Replaced],
         force: bool,
     ) -> Result<QuarantineOutcome, String> {
-        let (outcomes, dir) = keep(fs, path, run, sets, force).map_err(|error| error.to_string())?;
-        let outcomes = outcomes.into_iter().map(|outcome| outcome.map_err(left_reason)).collect();
-        Ok(QuarantineOutcome { outcomes, dir })
-    }
-}
-
-/// Returns the reason why a view leaves files that could not be moved.
-fn left_reason(why: SkipCause) -> LeftReason {
-    match why {
-        SkipCause::InProgress(in_use) => LeftReason::InProgress(in_use),
-        SkipCause::Changed { file } => LeftReason::Changed { file },
-        other => LeftReason::NotQuarantined { problem: other.to_string() },
+        quarantine_replaced(fs, path, run, sets, force).map_err(|error| error.to_string())
     }
 }
 

@@ -53,9 +53,12 @@ impl Walk {
         if let Some(name) = pseudo_file_system(&dir) {
             return Err(io::Error::other(format!("it is on the pseudo file system {name}")));
         }
-        let full = Fs::new().real_path(root)?;
-        let above =
-            full.ancestors().skip(1).filter_map(|path| identity(&Dir::open_quietly(path).ok()?)).collect();
+        let real_path = Fs::new().real_path(root)?;
+        let above = real_path
+            .ancestors()
+            .skip(1)
+            .filter_map(|path| identity(&Dir::open_quietly(path).ok()?))
+            .collect();
         let entered = identity(&dir).into_iter().collect();
         let (pending, unreadable_dirs, too_deep, not_followed) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -96,7 +99,7 @@ impl Walk {
 
     /// Opens the target of the next queued link. Call this after all directories of the tree were entered, so that
     /// these have their own paths.
-    pub(crate) fn behind_link(&mut self) -> Option<Dir> {
+    pub(crate) fn next_link_target(&mut self) -> Option<Dir> {
         while let Some(path) = self.pending.pop() {
             let entered = match Dir::open_quietly(&path) {
                 Ok(dir) if self.is_above(&dir) => {
@@ -155,7 +158,7 @@ impl Tree {
         let (mut walk, dir) = Walk::begin(root, links)?;
         let mut files = Vec::new();
         list(&dir, 0, &mut walk, &is_wanted, &mut files);
-        while let Some(dir) = walk.behind_link() {
+        while let Some(dir) = walk.next_link_target() {
             list(&dir, 0, &mut walk, &is_wanted, &mut files);
         }
         files.sort_unstable();
@@ -196,6 +199,6 @@ fn list(
 }
 
 /// Returns the components of the real path of the directory at `path`.
-pub(crate) fn full_names(path: &Path) -> io::Result<Vec<OsString>> {
+pub(crate) fn real_path_names(path: &Path) -> io::Result<Vec<OsString>> {
     Ok(Fs::new().real_path(path)?.iter().map(OsStr::to_owned).collect())
 }

@@ -132,8 +132,8 @@ pub fn fill(caches: &[ScannedCache<'_>], options: &FillOptions<'_>) -> FillRepor
 /// Returns the base of a cache, the parent of the rank's directory; `None` if the cache belongs to no rank.
 fn base(cache_dir: &CacheDir) -> Option<PathBuf> {
     cache_dir.rank.as_ref().filter(|_| cache_dir.kind == Kind::MindSpore)?;
-    let full = Fs::new().real_path(&cache_dir.path).unwrap_or_else(|_| cache_dir.path.clone());
-    Some(full.parent()?.parent()?.to_owned())
+    let real_path = Fs::new().real_path(&cache_dir.path).unwrap_or_else(|_| cache_dir.path.clone());
+    Some(real_path.parent()?.parent()?.to_owned())
 }
 
 /// Returns the reason why a cache of this kind without a rank is not filled.

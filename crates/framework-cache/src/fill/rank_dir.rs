@@ -63,7 +63,7 @@ pub(crate) fn prepare_files(
     let mut descriptor = source.descriptor.clone();
     descriptor.envelope.rename(stem);
     descriptor.envelope.source_id = Some(i64::from(device));
-    let own = target.own_folders();
+    let own = target.own_soc_info();
     for (name, value) in &mut descriptor.envelope.soc_info {
         match name.as_str() {
             "deviceId" => *value = device.to_string().into(),
@@ -115,7 +115,7 @@ pub(crate) struct Record {
     entries: Vec<Entry>,
     made: Made,
     /// Whether `entries` has become smaller than the written journal.
-    is_less: bool,
+    is_reduced: bool,
 }
 
 impl Record {
@@ -125,13 +125,13 @@ impl Record {
         let is_there =
             |entry: &Entry| rank_dir.dir.file_state(&entry.file).is_some_and(|found| entry.is(&found));
         self.entries.retain(|entry| entry.set != number || is_there(entry));
-        self.is_less = true;
+        self.is_reduced = true;
     }
 
     /// Removes the kernel with this number, and all after it, from the entries.
     pub(crate) fn drop_from(&mut self, number: u64) {
         self.entries.retain(|entry| entry.set < number);
-        self.is_less = true;
+        self.is_reduced = true;
     }
 
     /// Rewrites the journal for the kernels that were written, or removes it if none were. Best effort: an undo ignores
@@ -140,7 +140,7 @@ impl Record {
         if self.entries.is_empty() {
             self.quarantine.clear(&rank_dir.locked_cache);
             let _ = rank_dir.locked_cache.parent.remove_dir(&rank_dir.locked_cache.quarantine);
-        } else if self.is_less {
+        } else if self.is_reduced {
             let _ = self.quarantine.record_anew(&self.entries, self.made);
         }
     }
@@ -221,7 +221,7 @@ impl RankDir {
         }
         let quarantine = Quarantine::open(&self.locked_cache, run, &entries, self.made);
         let quarantine = quarantine.map_err(|error| error.to_string())?;
-        Ok(Record { quarantine, entries, made: self.made, is_less: false })
+        Ok(Record { quarantine, entries, made: self.made, is_reduced: false })
     }
 
     /// Gives the files of a kernel their names, its description last.

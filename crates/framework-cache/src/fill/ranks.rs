@@ -33,15 +33,15 @@ pub(crate) struct Rank<'a> {
     /// The device; if unknown, the reason with help.
     pub(crate) device: Result<u32, DeviceError>,
     /// The kernels that are neither intact nor quarantined, by stem.
-    left: BTreeMap<&'a str, &'a Item>,
+    unusable: BTreeMap<&'a str, &'a Item>,
     /// The stems of kernels with descriptors.
     described: Vec<&'a str>,
     /// The different `SocInfo` of the rank's own files, each with one file that has it; `None` until the first use.
     own: Option<Vec<(String, Soc)>>,
     /// The stems of kernels with descriptors that were quarantined; in a dry run, that would be.
-    gone: Vec<&'a str>,
+    quarantined: Vec<&'a str>,
     /// The quarantines of this cache, the newest first.
-    run_dirs: Vec<Dir>,
+    quarantines: Vec<Dir>,
 }
 
 /// Returns the ranks under `base`: those that were scanned, those in the map, and those whose caches are missing.
@@ -58,7 +58,7 @@ pub(crate) fn ranks<'a>(base: &Path, caches: &[ScannedCache<'a>], map: &DeviceMa
     }
     for name in names {
         if !ranks.iter().any(|rank| rank.name == name) {
-            ranks.push(Rank::lost(base, name, map));
+            ranks.push(Rank::without_scan(base, name, map));
         }
     }
     // Ranks with numbers come first, in numeric order, then ranks with other values of RANK_ID.
@@ -70,7 +70,7 @@ impl<'a> Rank<'a> {
     fn of(cache: &ScannedCache<'a>, map: &DeviceMap) -> Self {
         let cache_dir = &cache.scan.cache;
         let name = cache_dir.rank.clone().unwrap_or_default();
-        let gone: HashSet<(&str, ItemKind)> = cache
+        let quarantined: HashSet<(&str, ItemKind)> = cache
             .moved
             .iter()
             .filter(|moved| moved.below.is_none())
@@ -78,17 +78,17 @@ impl<'a> Rank<'a> {
             .collect();
         let kernels =
             || cache.scan.items.iter().filter(|item| item.below.is_none() && item.kind == ItemKind::Kernel);
-        let (mut intact, mut left) = (BTreeMap::new(), BTreeMap::new());
-        let (mut described, mut gone_described) = (Vec::new(), Vec::new());
+        let (mut intact, mut unusable) = (BTreeMap::new(), BTreeMap::new());
+        let (mut described, mut quarantined_described) = (Vec::new(), Vec::new());
         for item in kernels() {
-            let is_gone = gone.contains(&(&*item.name, item.kind));
+            let is_quarantined = quarantined.contains(&(&*item.name, item.kind));
             match (&item.state, item.kernel) {
                 (ItemState::Intact, Some(kernel)) => drop(intact.insert(&*item.name, kernel)),
-                (_, _) if !is_gone => drop(left.insert(&*item.name, item)),
+                (_, _) if !is_quarantined => drop(unusable.insert(&*item.name, item)),
                 (_, _) => {}
             }
             if item.members.has(FileSet::INFO) {
-                if is_gone { &mut gone_described } else { &mut described }.push(&*item.name);
+                if is_quarantined { &mut quarantined_described } else { &mut described }.push(&*item.name);
             }
         }
         let dir = Dir::open_quietly(&cache_dir.path).ok();
@@ -106,26 +106,37 @@ impl<'a> Rank<'a> {
             let device = u32::try_from(device).unwrap_or(u32::MAX);
             evidence.entry(device).or_insert_with(|| INITIALIZE.to_owned());
         }
-        let run_dirs = runs(&cache_dir.path);
+        let quarantines = open_quarantines(&cache_dir.path);
         if evidence.is_empty() {
-            evidence = devices_of(&run_dirs);
+            evidence = devices_of(&quarantines);
         }
         let device = device(&name, &evidence, map);
-        let (path, gone) = (cache_dir.path.clone(), gone_described);
-        Self { path, dir, intact, device, left, described, own: None, gone, run_dirs, name }
+        let (path, quarantined) = (cache_dir.path.clone(), quarantined_described);
+        Self { path, dir, intact, device, unusable, described, own: None, quarantined, quarantines, name }
     }
 
     /// Returns a rank without a scanned cache.
-    fn lost(base: &Path, name: String, map: &DeviceMap) -> Self {
+    fn without_scan(base: &Path, name: String, map: &DeviceMap) -> Self {
         let path = base.join(format!("rank_{name}")).join("kernel_meta");
-        let run_dirs = runs(&path);
+        let quarantines = open_quarantines(&path);
         let device = match Dir::open_quietly(&path) {
             Ok(_) => Err(DeviceError::Unscanned { base: base.to_owned() }),
-            Err(_) => device(&name, &devices_of(&run_dirs), map),
+            Err(_) => device(&name, &devices_of(&quarantines), map),
         };
-        let (intact, left) = (BTreeMap::new(), BTreeMap::new());
-        let (described, gone) = (Vec::new(), Vec::new());
-        Self { path, dir: None, intact, device, left, described, own: None, gone, run_dirs, name }
+        let (intact, unusable) = (BTreeMap::new(), BTreeMap::new());
+        let (described, quarantined) = (Vec::new(), Vec::new());
+        Self {
+            path,
+            dir: None,
+            intact,
+            device,
+            unusable,
+            described,
+            own: None,
+            quarantined,
+            quarantines,
+            name,
+        }
     }
 
     /// Returns whether this rank, with the index `at`, lacks the kernel that `sources` has, as pairs of rank and stem.
@@ -142,7 +153,7 @@ impl<'a> Rank<'a> {
     /// # Errors
     /// The state of the existing files.
     pub(crate) fn is_free(&self, stem: &str) -> Result<(), String> {
-        match self.left.get(stem) {
+        match self.unusable.get(stem) {
             None => Ok(()),
             Some(item) => {
                 let in_use = item.in_use.map(|in_use| format!(" ({in_use})")).unwrap_or_default();
@@ -159,7 +170,7 @@ impl<'a> Rank<'a> {
     ///
     /// # Errors
     /// The file with another target, and the difference.
-    pub(crate) fn accepts(&mut self, source: &SourceKernel, donors_rank: &str) -> Result<(), String> {
+    pub(crate) fn accepts(&mut self, source: &SourceKernel, source_rank: &str) -> Result<(), String> {
         let Some(soc) = &source.soc else { return Ok(()) };
         if self.own.is_none() {
             self.own = Some(self.read_own());
@@ -168,7 +179,7 @@ impl<'a> Rank<'a> {
             let is_whole = file != INITIALIZE;
             if let Some(different) = soc.differs(own, false, is_whole) {
                 return Err(format!(
-                    "rank_{donors_rank}/kernel_meta/{}.info and rank_{}/kernel_meta/{file} were not made for the same: \
+                    "rank_{source_rank}/kernel_meta/{}.info and rank_{}/kernel_meta/{file} were not made for the same: \
                      {different}; let the rank compile it, or move that file away if it is not true any more",
                     source.stem, self.name
                 ));
@@ -186,23 +197,23 @@ impl<'a> Rank<'a> {
         if own.is_empty()
             && let Some(dir) = &self.dir
         {
-            own = read_socs(dir, "", &self.gone);
+            own = read_socs(dir, "", &self.quarantined);
         }
-        for run_dir in &self.run_dirs {
+        for quarantine in &self.quarantines {
             if !own.is_empty() {
                 break;
             }
-            let names = run_dir.entries().unwrap_or_default();
+            let names = quarantine.entries().unwrap_or_default();
             let stems: Vec<&str> =
                 names.iter().filter_map(|name| name.name.to_str()?.strip_suffix(".info")).collect();
-            let run = run_dir.path().file_name().unwrap_or_default().to_string_lossy();
-            own = read_socs(run_dir, &format!("../kernel_meta{QUARANTINE}/{run}/"), &stems);
+            let run = quarantine.path().file_name().unwrap_or_default().to_string_lossy();
+            own = read_socs(quarantine, &format!("../kernel_meta{QUARANTINE}/{run}/"), &stems);
         }
         own
     }
 
     /// Returns the `SocInfo` of the rank's first own descriptor, which names its directories.
-    pub(crate) fn own_folders(&self) -> Option<&Map<String, Value>> {
+    pub(crate) fn own_soc_info(&self) -> Option<&Map<String, Value>> {
         self.own.iter().flatten().find(|(file, _)| file != INITIALIZE).map(|(_, soc)| soc.all())
     }
 }
@@ -230,9 +241,9 @@ fn read_socs(dir: &Dir, prefix: &str, stems: &[&str]) -> Vec<(String, Soc)> {
 }
 
 /// Opens the quarantines of the cache at `path`, the newest first.
-fn runs(path: &Path) -> Vec<Dir> {
-    let full = Fs::new().real_path(path).unwrap_or_else(|_| path.to_owned());
-    let (Some(above), Some(name)) = (full.parent(), full.file_name()) else { return Vec::new() };
+fn open_quarantines(path: &Path) -> Vec<Dir> {
+    let real_path = Fs::new().real_path(path).unwrap_or_else(|_| path.to_owned());
+    let (Some(above), Some(name)) = (real_path.parent(), real_path.file_name()) else { return Vec::new() };
     let Ok(top) = Dir::open_quietly(above).and_then(|above| above.below(beside(name))) else {
         return Vec::new();
     };
@@ -243,9 +254,9 @@ fn runs(path: &Path) -> Vec<Dir> {
 }
 
 /// Returns the devices in the names of quarantined files, each with one file.
-fn devices_of(run_dirs: &[Dir]) -> BTreeMap<u32, String> {
+fn devices_of(quarantines: &[Dir]) -> BTreeMap<u32, String> {
     let mut devices = BTreeMap::new();
-    for name in run_dirs.iter().flat_map(|run_dir| run_dir.entries().unwrap_or_default()) {
+    for name in quarantines.iter().flat_map(|dir| dir.entries().unwrap_or_default()) {
         let file = name.name.to_string_lossy().into_owned();
         if let Some((stem, _)) = file.rsplit_once('.')
             && let Some(stem) = Stem::of(stem)

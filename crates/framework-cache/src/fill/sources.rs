@@ -16,7 +16,7 @@ use opkeep_kernel_meta::manifest::describes;
 /// the object's name, which MindSpore does not read; and the build result, which MindSpore adds.
 const FREE_FIELDS: [&str; 3] = ["sha256", "binFileName", "build_result"];
 /// The files of a kernel in one rank.
-struct Having<'a> {
+struct SourceCandidate<'a> {
     rank: usize,
     name: &'a str,
     dir: &'a Dir,
@@ -26,7 +26,7 @@ struct Having<'a> {
     info: Option<(Descriptor, Generation, Soc)>,
 }
 
-impl Having<'_> {
+impl SourceCandidate<'_> {
     fn path(&self) -> String {
         format!("rank_{}/kernel_meta/{}", self.name, self.stem)
     }
@@ -43,7 +43,7 @@ pub(crate) fn agreed(
 ) -> Result<SourceKernel, String> {
     let mut all = Vec::new();
     for (rank, stem) in sources {
-        all.push(having(*rank, stem, ranks)?);
+        all.push(candidate(*rank, stem, ranks)?);
     }
     let Some((first, others)) = all.split_first() else { return Err("no rank has it".to_owned()) };
     for other in others {
@@ -56,25 +56,25 @@ pub(crate) fn agreed(
             ));
         }
     }
-    let Some(at) = all.iter().position(|having| having.info.is_some()) else {
+    let Some(at) = all.iter().position(|candidate| candidate.info.is_some()) else {
         return Err(format!(
             "no rank that has it has its descriptor, `{}.info`: without one it is unknown which MindSpore named it, \
              and whether the name holds for other ranks",
             first.stem
         ));
     };
-    let Having { rank, stem, sha256, info, .. } = all.swap_remove(at);
+    let SourceCandidate { rank, stem, sha256, info, .. } = all.swap_remove(at);
     let (descriptor, soc) = match info {
         Some((descriptor, _, soc)) => (descriptor, soc),
         None => return Err("its descriptor is gone".to_owned()),
     };
     let from = &ranks[rank];
-    runs(from, stem, &descriptor)?;
+    check_chip(from, stem, &descriptor)?;
     Ok(SourceKernel { rank, stem: stem.to_owned(), sha256, descriptor, soc: Some(soc) })
 }
 
 /// Returns an error if a kernel cannot run on the chip that its descriptor names, even if a view wrote the kernel.
-fn runs(from: &Rank<'_>, stem: &str, descriptor: &Descriptor) -> Result<(), String> {
+fn check_chip(from: &Rank<'_>, stem: &str, descriptor: &Descriptor) -> Result<(), String> {
     let path = format!("rank_{}/kernel_meta/{stem}", from.name);
     let (mut json, mut object) = (Vec::new(), Vec::new());
     let is_read = from.dir.as_ref().is_some_and(|dir| {
@@ -100,7 +100,7 @@ fn runs(from: &Rank<'_>, stem: &str, descriptor: &Descriptor) -> Result<(), Stri
     }
 }
 
-fn having<'a>(rank: usize, stem: &'a str, ranks: &'a [Rank<'_>]) -> Result<Having<'a>, String> {
+fn candidate<'a>(rank: usize, stem: &'a str, ranks: &'a [Rank<'_>]) -> Result<SourceCandidate<'a>, String> {
     let from = &ranks[rank];
     let path = || format!("rank_{}/kernel_meta/{stem}", from.name);
     let changed = || format!("`{}` changed since the scan: run it again", path());
@@ -111,16 +111,16 @@ fn having<'a>(rank: usize, stem: &'a str, ranks: &'a [Rank<'_>]) -> Result<Havin
     {
         return Err(changed());
     }
-    another(stem, &json, &path())?;
+    check_own_name(stem, &json, &path())?;
     let info = match read_text(dir, &format!("{stem}.info")) {
         Some(bytes) => described(stem, &bytes, &path())?,
         None => None,
     };
-    Ok(Having { rank, name: &from.name, dir, stem, sha256: kernel.sha256, json, info })
+    Ok(SourceCandidate { rank, name: &from.name, dir, stem, sha256: kernel.sha256, json, info })
 }
 
 /// Returns an error if the `.json` has the name of another kernel, or if the object is not a `.o`.
-fn another(stem: &str, json: &[u8], path: &str) -> Result<(), String> {
+fn check_own_name(stem: &str, json: &[u8], path: &str) -> Result<(), String> {
     let meta = KernelMeta::parse(json).unwrap_or_default();
     if let Some(suffix) = meta.bin_file_suffix.filter(|suffix| suffix != ".o") {
         return Err(format!(
@@ -168,7 +168,11 @@ fn described(stem: &str, bytes: &[u8], path: &str) -> Result<Option<(Descriptor,
 }
 
 /// Returns the difference between two kernels that should be the same, if any.
-fn different(kernel: &str, one: &Having<'_>, other: &Having<'_>) -> Result<Option<String>, String> {
+fn different(
+    kernel: &str,
+    one: &SourceCandidate<'_>,
+    other: &SourceCandidate<'_>,
+) -> Result<Option<String>, String> {
     if one.sha256 != other.sha256 && !same_object(kernel, one, other)? {
         return Ok(Some(format!("the objects' sha256 are {} and {}", one.sha256, other.sha256)));
     }
@@ -184,12 +188,12 @@ fn different(kernel: &str, one: &Having<'_>, other: &Having<'_>) -> Result<Optio
 
 /// Returns whether two objects are the same, except for the device in their own names, which compilers write to the
 /// symbol.
-fn same_object(kernel: &str, one: &Having<'_>, other: &Having<'_>) -> Result<bool, String> {
+fn same_object(kernel: &str, one: &SourceCandidate<'_>, other: &SourceCandidate<'_>) -> Result<bool, String> {
     let mut plain = [Vec::new(), Vec::new()];
-    for (having, bytes) in [one, other].into_iter().zip(&mut plain) {
-        let read = having.dir.read(format!("{}.o", having.stem), MAX_OBJECT, bytes);
-        if !matches!(read, FileRead::Complete(_)) || Digest::of(bytes) != having.sha256 {
-            return Err(format!("`{}.o` changed since the scan: run it again", having.path()));
+    for (candidate, bytes) in [one, other].into_iter().zip(&mut plain) {
+        let read = candidate.dir.read(format!("{}.o", candidate.stem), MAX_OBJECT, bytes);
+        if !matches!(read, FileRead::Complete(_)) || Digest::of(bytes) != candidate.sha256 {
+            return Err(format!("`{}.o` changed since the scan: run it again", candidate.path()));
         }
         without_device(bytes, kernel);
     }

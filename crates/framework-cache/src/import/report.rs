@@ -112,15 +112,15 @@ pub enum SkipReason {
     /// Caches of this kind have no descriptors; with the name of the kind.
     NoDescriptors(String),
     /// The descriptor is damaged; with the problem.
-    TornDescriptor(String),
+    DamagedDescriptor(String),
     /// The descriptor is another kernel's, or was changed; with the name that follows from it, if any.
     OtherName(Option<String>),
     /// The `.json` has this name of another kernel.
     OtherKernel(String),
     /// The operator is not the toolkit's; with the path of its source.
-    OwnSource(String),
+    CustomSource(String),
     /// The descriptor is newer than the kernel.
-    BegunAnew,
+    NewerDescriptor,
     /// The kernel was compiled for debugging.
     Debug,
     /// An option of the kernel cannot be stored; with the problem.
@@ -128,13 +128,13 @@ pub enum SkipReason {
     /// No backend runs imported kernels for this target.
     NoBackend(String),
     /// The kernel is a multi-part kernel.
-    InParts,
+    MultiPart,
     /// The object is a library.
     NoObject,
     /// The validator rejects the kernel; with the errors.
     Invalid(Vec<String>),
     /// The kernel could not be published; with the error.
-    NotKept(String),
+    NotPublished(String),
 }
 
 impl SkipReason {
@@ -169,18 +169,18 @@ impl SkipReason {
             Self::Unreadable(_) => "unreadable",
             Self::Ours => "ours",
             Self::NoDescriptor | Self::NoDescriptors(_) => "no-descriptor",
-            Self::TornDescriptor(_) => "damaged-descriptor",
+            Self::DamagedDescriptor(_) => "damaged-descriptor",
             Self::OtherName(_) => "other-name",
             Self::OtherKernel(_) => "other-kernel",
-            Self::OwnSource(_) => "own-source",
-            Self::BegunAnew => "begun-anew",
+            Self::CustomSource(_) => "own-source",
+            Self::NewerDescriptor => "begun-anew",
             Self::Debug => "debug",
             Self::Options(_) => "options",
             Self::NoBackend(_) => "no-backend",
-            Self::InParts => "in-parts",
+            Self::MultiPart => "in-parts",
             Self::NoObject => "no-object",
             Self::Invalid(_) => "invalid",
-            Self::NotKept(_) => "not-kept",
+            Self::NotPublished(_) => "not-kept",
         }
     }
 
@@ -191,21 +191,21 @@ impl SkipReason {
             | Self::OtherChip(_)
             | Self::UnknownChip(_)
             | Self::Unreadable(_)
-            | Self::TornDescriptor(_)
+            | Self::DamagedDescriptor(_)
             | Self::OtherName(_)
             | Self::OtherKernel(_)
             | Self::Invalid(_)
-            | Self::NotKept(_) => true,
+            | Self::NotPublished(_) => true,
             Self::InUse(_)
             | Self::Ours
             | Self::NoDescriptor
             | Self::NoDescriptors(_)
-            | Self::OwnSource(_)
-            | Self::BegunAnew
+            | Self::CustomSource(_)
+            | Self::NewerDescriptor
             | Self::Debug
             | Self::Options(_)
             | Self::NoBackend(_)
-            | Self::InParts
+            | Self::MultiPart
             | Self::NoObject => false,
         }
     }
@@ -224,7 +224,7 @@ impl fmt::Display for SkipReason {
             Self::NoDescriptors(whose) => {
                 write!(f, "{whose} has no descriptors: nothing says what its kernels compute")
             }
-            Self::TornDescriptor(how) => write!(f, "its descriptor is damaged: {how}"),
+            Self::DamagedDescriptor(how) => write!(f, "its descriptor is damaged: {how}"),
             Self::OtherName(Some(name)) => write!(
                 f,
                 "its descriptor is that of `{name}`: it is another kernel's, or was changed since"
@@ -235,11 +235,11 @@ impl fmt::Display for SkipReason {
             Self::OtherKernel(name) => {
                 write!(f, "its files hold the kernel `{name}`: that is another one, put under this name since")
             }
-            Self::OwnSource(path) => write!(
+            Self::CustomSource(path) => write!(
                 f,
                 "its operator is not the toolkit's, but from `{path}`: what was in there when it was compiled is not known"
             ),
-            Self::BegunAnew => f.write_str(
+            Self::NewerDescriptor => f.write_str(
                 "its descriptor is newer than the kernel: frameworks write it before they compile, so the kernel may be \
                  of older options (copies made without `cp -a` lose these dates)",
             ),
@@ -248,12 +248,12 @@ impl fmt::Display for SkipReason {
             Self::NoBackend(target) => {
                 write!(f, "no backend here runs kernels for `{target}` that others compiled")
             }
-            Self::InParts => f.write_str("it is in parts (`jsonList`), which are not imported"),
+            Self::MultiPart => f.write_str("it is in parts (`jsonList`), which are not imported"),
             Self::NoObject => {
                 f.write_str("its object is a library, for the host: no backend here runs such that others compiled")
             }
             Self::Invalid(errors) => write!(f, "it is no kernel for its target: {}", errors.join("; ")),
-            Self::NotKept(why) => write!(f, "it could not be kept: {why}"),
+            Self::NotPublished(why) => write!(f, "it could not be kept: {why}"),
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::scan::cache_dir::FOLDERS;
+use crate::scan::cache_dir::SUBDIRS;
 use opkeep_fs::{FileId, FileState};
 
 /// The name of the journal, which no kernel's file can have.
@@ -131,7 +131,7 @@ impl Entry {
 
     /// Returns whether the line names a file in the cache: an edited journal might name others.
     fn is_sound(&self) -> bool {
-        let known = |below: &String| FOLDERS.contains(&below.as_str());
+        let known = |below: &String| SUBDIRS.contains(&below.as_str());
         let is_name = !matches!(self.file.as_str(), "" | "." | "..") && !self.file.contains(['/', '\0']);
         is_name && self.below.as_ref().is_none_or(known)
     }

@@ -38,30 +38,30 @@ impl LockedCache {
         Self::enter_with(fs, path, false)
     }
 
-    fn enter_with(fs: &Fs, path: &Path, ours: bool) -> Result<Self, RepairError> {
+    fn enter_with(fs: &Fs, path: &Path, with_build_lock: bool) -> Result<Self, RepairError> {
         // The given path may be `.`, which does not name the parent.
-        let full = match fs.real_path(path) {
+        let real_path = match fs.real_path(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 return Err(RepairError::NoDirectory { path: path.to_owned() });
             }
-            full => full.map_err(|source| RepairError::io("find", path, source))?,
+            real_path => real_path.map_err(|source| RepairError::io("find", path, source))?,
         };
-        let (Some(above), Some(name)) = (full.parent(), full.file_name()) else {
-            return Err(RepairError::NoDirectory { path: full });
+        let (Some(above), Some(name)) = (real_path.parent(), real_path.file_name()) else {
+            return Err(RepairError::NoDirectory { path: real_path });
         };
         let open = |result: std::io::Result<Dir>, path: &Path| {
             result.map_err(|source| RepairError::io("open", path, source))
         };
         let parent = open(fs.open_dir(above).map(Dir::quiet), above)?;
-        let dir = open(parent.below(name), &full)?;
+        let dir = open(parent.below(name), &real_path)?;
         let device = |dir: &Dir| {
             let found = dir.stat().map_err(|source| RepairError::io("look at", dir.path(), source));
             found.map(|found| found.state.id.dev)
         };
         if device(&parent)? != device(&dir)? {
-            return Err(RepairError::MountPoint { path: full });
+            return Err(RepairError::MountPoint { path: real_path });
         }
-        let locks = Locks::of_cache(&dir, ours)?;
+        let locks = Locks::of_cache(&dir, with_build_lock)?;
         Ok(Self { quarantine: beside(name), parent, dir, locks })
     }
 

@@ -21,7 +21,7 @@ const WHOLE: [&str; 2] = ["file.lock", ".opkeep.lock"];
 /// distributes work.
 const WHOLE_RECORD: [&str; 3] = ["op_cache_file_del.lock", "kernel_build_tmp.key", "akg_build_tmp.key"];
 
-const MOMENT: Duration = Duration::from_millis(250);
+const RETRY_FOR: Duration = Duration::from_millis(250);
 const POLL: Duration = Duration::from_millis(5);
 
 /// Locks that this process holds until the value is dropped.
@@ -34,21 +34,23 @@ pub(crate) struct Locks {
 
 /// The outcome of an attempt to lock.
 #[derive(Debug)]
-enum Asked {
-    Ours(File),
+enum LockAttempt {
+    /// This process holds the lock until the file is dropped.
+    Held(File),
     /// The lock file is missing, so no process holds the lock.
-    NoFile,
+    Missing,
     /// No process holds the lock, and this user may not take it.
     Free,
-    Theirs,
+    /// Another process holds the lock.
+    Busy,
     /// The file system has no locks.
-    NoLocks,
+    Unsupported,
 }
 
 impl Locks {
     /// Takes all existing locks of the cache in `dir`, which must stay open. The build lock of opkeep is taken only if
-    /// `ours`.
-    pub(crate) fn of_cache(dir: &Dir, ours: bool) -> Result<Self, RepairError> {
+    /// `with_build_lock`.
+    pub(crate) fn of_cache(dir: &Dir, with_build_lock: bool) -> Result<Self, RepairError> {
         let mut locks = Self::default();
         // The lock on the directory itself excludes other repairs; no framework takes it.
         match lock_soon(dir) {
@@ -56,13 +58,14 @@ impl Locks {
             Err(_) => locks.unsupported = true,
             Ok(()) => {}
         }
-        let wanted = WHOLE.into_iter().filter(|name| ours || *name != ".opkeep.lock");
+        let wanted = WHOLE.into_iter().filter(|name| with_build_lock || *name != ".opkeep.lock");
         for name in wanted {
-            let asked = tools::lock_file(dir, name).map(|file| file.map_or(Asked::NoFile, lock_whole));
-            locks.keep(dir, name, asked)?;
+            let attempt =
+                tools::lock_file(dir, name).map(|file| file.map_or(LockAttempt::Missing, lock_whole));
+            locks.add(dir, name, attempt)?;
         }
         for name in WHOLE_RECORD {
-            locks.keep(dir, name, record(dir, name))?;
+            locks.add(dir, name, lock_record(dir, name))?;
         }
         Ok(locks)
     }
@@ -71,58 +74,58 @@ impl Locks {
     pub(crate) fn of_kernel(dir: &Dir, names: &[String]) -> Result<Self, RepairError> {
         let mut locks = Self::default();
         for name in names {
-            locks.keep(dir, name, record(dir, name))?;
+            locks.add(dir, name, lock_record(dir, name))?;
         }
         Ok(locks)
     }
 
-    fn keep(&mut self, dir: &Dir, name: &str, asked: io::Result<Asked>) -> Result<(), RepairError> {
+    fn add(&mut self, dir: &Dir, name: &str, attempt: io::Result<LockAttempt>) -> Result<(), RepairError> {
         let lock = || -> PathBuf { dir.path().join(name) };
-        match asked {
-            Ok(Asked::Ours(file)) => self.held.push(file),
-            Ok(Asked::NoFile | Asked::Free) => {}
-            Ok(Asked::NoLocks) => self.unsupported = true,
-            Ok(Asked::Theirs) => return Err(RepairError::Locked { lock: lock() }),
+        match attempt {
+            Ok(LockAttempt::Held(file)) => self.held.push(file),
+            Ok(LockAttempt::Missing | LockAttempt::Free) => {}
+            Ok(LockAttempt::Unsupported) => self.unsupported = true,
+            Ok(LockAttempt::Busy) => return Err(RepairError::Locked { lock: lock() }),
             Err(source) => return Err(RepairError::UnreadableLock { lock: lock(), source }),
         }
         Ok(())
     }
 }
 
-fn lock_whole((file, _): (File, bool)) -> Asked {
+fn lock_whole((file, _): (File, bool)) -> LockAttempt {
     match lock_soon(&file) {
-        Ok(()) => Asked::Ours(file),
-        Err(Errno::WOULDBLOCK) => Asked::Theirs,
-        Err(_) => Asked::NoLocks,
+        Ok(()) => LockAttempt::Held(file),
+        Err(Errno::WOULDBLOCK) => LockAttempt::Busy,
+        Err(_) => LockAttempt::Unsupported,
     }
 }
 
-/// Takes a lock, and retries for [`MOMENT`]: a child process that the last holder just started may have the lock until
+/// Takes a lock, and retries for [`RETRY_FOR`]: a child process that the last holder just started may have the lock until
 /// it calls exec.
 fn lock_soon(file: impl AsFd) -> Result<(), Errno> {
     let began = Instant::now();
     loop {
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK) if began.elapsed() < MOMENT => sleep(POLL),
+            Err(Errno::WOULDBLOCK) if began.elapsed() < RETRY_FOR => sleep(POLL),
             Err(Errno::INTR) => {}
-            asked => return asked,
+            attempt => return attempt,
         }
     }
 }
 
-fn record(dir: &Dir, name: &str) -> io::Result<Asked> {
-    let Some((file, writable)) = tools::lock_file(dir, name)? else { return Ok(Asked::NoFile) };
+fn lock_record(dir: &Dir, name: &str) -> io::Result<LockAttempt> {
+    let Some((file, writable)) = tools::lock_file(dir, name)? else { return Ok(LockAttempt::Missing) };
     if !writable {
-        let asked = fcntl_getlk(&file, &Flock::from(FlockType::WriteLock));
-        return Ok(match asked {
-            Ok(None) => Asked::Free,
-            Ok(Some(_)) => Asked::Theirs,
-            Err(_) => Asked::NoLocks,
+        let attempt = fcntl_getlk(&file, &Flock::from(FlockType::WriteLock));
+        return Ok(match attempt {
+            Ok(None) => LockAttempt::Free,
+            Ok(Some(_)) => LockAttempt::Busy,
+            Err(_) => LockAttempt::Unsupported,
         });
     }
     Ok(match fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Asked::Ours(file),
-        Err(Errno::AGAIN | Errno::ACCESS) => Asked::Theirs,
-        Err(_) => Asked::NoLocks,
+        Ok(()) => LockAttempt::Held(file),
+        Err(Errno::AGAIN | Errno::ACCESS) => LockAttempt::Busy,
+        Err(_) => LockAttempt::Unsupported,
     })
 }

@@ -7,7 +7,7 @@
 //! if another kernel needs the object.
 
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use opkeep_digest::Digest;
 
@@ -19,7 +19,7 @@ use crate::quarantine::partners::partners;
 use crate::quarantine::{RepairError, SkipCause};
 use opkeep_fs::OpenFiles;
 use opkeep_fs::{Dir, FileState, Fs};
-use opkeep_kernel_meta::{InUse, Replaced, RunId};
+use opkeep_kernel_meta::{InUse, LeftReason, QuarantineOutcome, Replaced, RunId};
 
 /// The files of one kernel that a view is about to replace.
 #[derive(Clone, Copy, Debug)]
@@ -67,9 +67,6 @@ impl Set<'_> {
     }
 }
 
-/// The outcome of each set, and the directory of the moved files.
-pub(crate) type Kept = (Vec<Result<(), SkipCause>>, Option<PathBuf>);
-
 /// Moves the files of `replaced` out of the cache at `path`, whose build lock the caller holds. The outcome of a set is
 /// an error unless all its files were moved; in that case, the moved ones are restored.
 ///
@@ -77,13 +74,13 @@ pub(crate) type Kept = (Vec<Result<(), SkipCause>>, Option<PathBuf>);
 ///
 /// # Errors
 /// [`RepairError`]: nothing was moved.
-pub(crate) fn keep(
+pub(crate) fn quarantine_replaced(
     fs: &Fs,
     path: &Path,
     run: &RunId,
     replaced: &[Replaced],
     force: bool,
-) -> Result<Kept, RepairError> {
+) -> Result<QuarantineOutcome, RepairError> {
     let sets: Vec<Set<'_>> = replaced.iter().map(Set).collect();
     let locked_cache = LockedCache::enter_locked(fs, path)?;
     let entries: Vec<Entry> =
@@ -105,8 +102,17 @@ pub(crate) fn keep(
     if !moved.is_empty() && moved.len() < entries.len() {
         let _ = quarantine.record_anew(&moved, Made::default());
     }
-    let done = done.into_iter().map(|moved| moved.map(drop)).collect();
-    Ok((done, quarantine.close(&locked_cache)))
+    let outcomes = done.into_iter().map(|moved| moved.map(drop).map_err(left_reason)).collect();
+    Ok(QuarantineOutcome { outcomes, dir: quarantine.close(&locked_cache) })
+}
+
+/// Returns the reason why a view leaves files that could not be moved.
+fn left_reason(why: SkipCause) -> LeftReason {
+    match why {
+        SkipCause::InProgress(in_use) => LeftReason::InProgress(in_use),
+        SkipCause::Changed { file } => LeftReason::Changed { file },
+        other => LeftReason::NotQuarantined { problem: other.to_string() },
+    }
 }
 
 fn take(locked_cache: &LockedCache, quarantine: &Quarantine, set: &Set<'_>) -> Result<Taken, SkipCause> {

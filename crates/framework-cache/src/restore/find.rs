@@ -33,7 +33,7 @@ impl QuarantineRun {
 /// `path` cannot be read.
 pub fn quarantines(path: &Path) -> io::Result<Vec<QuarantineRun>> {
     // The cache itself may have been deleted since.
-    let full = match Fs::new().real_path(path) {
+    let real_path = match Fs::new().real_path(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let absolute = std::path::absolute(path)?;
             let (Some(above), Some(name)) = (absolute.parent(), absolute.file_name()) else {
@@ -41,23 +41,23 @@ pub fn quarantines(path: &Path) -> io::Result<Vec<QuarantineRun>> {
             };
             Fs::new().real_path(above)?.join(name)
         }
-        full => full?,
+        real_path => real_path?,
     };
     let mut found = Vec::new();
-    if let Some(top) = full.parent().filter(|top| cache_of(top).is_some()) {
-        let run = full.file_name().unwrap_or_default().to_owned();
-        let exists = RunId::is_dir_name(&run) && Dir::open_quietly(&full).is_ok();
+    if let Some(top) = real_path.parent().filter(|top| cache_of(top).is_some()) {
+        let run = real_path.file_name().unwrap_or_default().to_owned();
+        let exists = RunId::is_dir_name(&run) && Dir::open_quietly(&real_path).is_ok();
         let cache = cache_of(top).filter(|_| exists);
         return Ok(cache.map(|cache| QuarantineRun { run, cache }).into_iter().collect());
     }
-    if let (Some(above), Some(name)) = (full.parent(), full.file_name()) {
-        let quarantine = if cache_of(&full).is_some() { name.to_owned() } else { beside(name) };
+    if let (Some(above), Some(name)) = (real_path.parent(), real_path.file_name()) {
+        let quarantine = if cache_of(&real_path).is_some() { name.to_owned() } else { beside(name) };
         if let Some(top) = open_quarantine(&Dir::open_quietly(above)?, &quarantine)? {
             add_runs(&top, &mut found)?;
         }
     }
-    if cache_of(&full).is_none() {
-        match Dir::open_quietly(&full) {
+    if cache_of(&real_path).is_none() {
+        match Dir::open_quietly(&real_path) {
             Ok(dir) => walk(&dir, 0, &mut found)?,
             Err(error) if found.is_empty() => return Err(error),
             Err(_) => {}

@@ -14,7 +14,7 @@ pub use report::{RestoreOptions, RestoreReport, UnrestoredFile};
 use crate::quarantine::RepairError;
 use crate::quarantine::journal::{self, Entry, Made, Role};
 use crate::quarantine::locked_cache::LockedCache;
-use crate::scan::cache_dir::FOLDERS;
+use crate::scan::cache_dir::SUBDIRS;
 use manifest::{read_manifest, restore_lines};
 use opkeep_fs::{Dir, FileKind};
 use opkeep_kernel_meta::displace::STAYS_DISPLACED;
@@ -151,7 +151,7 @@ fn unnamed(run: &Dir, entries: &[Entry]) -> Vec<UnrestoredFile> {
     for name in run.entries().unwrap_or_default() {
         let text = name.name.to_string_lossy().into_owned();
         match run.below(&name.name) {
-            Ok(below) if FOLDERS.contains(&text.as_str()) => {
+            Ok(below) if SUBDIRS.contains(&text.as_str()) => {
                 let names = below.entries().unwrap_or_default().into_iter();
                 found.extend(names.map(|name| format!("{text}/{}", name.name.to_string_lossy())));
             }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use crate::tree::{Links, Walk, full_names};
+use crate::tree::{Links, Walk, real_path_names};
 use opkeep_cann_meta::targets;
 use opkeep_fs::{Dir, DirEntry, FileKind};
 use opkeep_kernel_meta::is_quarantine;
@@ -15,7 +15,7 @@ use opkeep_kernel_meta::is_quarantine;
 pub(crate) const PREBUILT: &str = "tbe_prebuild_res";
 pub(crate) const AKG_PARTS: [&str; 3] = ["akg", "composite", "tbe"];
 /// All subdirectories of caches that a scan reads.
-pub(crate) const FOLDERS: [&str; 4] = [PREBUILT, AKG_PARTS[0], AKG_PARTS[1], AKG_PARTS[2]];
+pub(crate) const SUBDIRS: [&str; 4] = [PREBUILT, AKG_PARTS[0], AKG_PARTS[1], AKG_PARTS[2]];
 
 /// Returns whether `path` is in the quarantine of a repair.
 pub fn is_in_quarantine(path: &Path) -> bool {
@@ -144,11 +144,11 @@ pub fn find_through_links(path: &Path) -> io::Result<CacheDirs> {
 fn search(path: &Path, links: Links) -> io::Result<CacheDirs> {
     let (walk, dir) = Walk::begin(path, links)?;
     // The given path may be `.`, which does not show the name.
-    let mut full = full_names(path)?;
+    let mut real_names = real_path_names(path)?;
     let mut search = Search { walk, links, found: CacheDirs::default() };
-    search.look(dir, &mut full, 0, None);
-    while let Some(dir) = search.walk.behind_link() {
-        search.look_behind_link(dir);
+    search.search_dir(dir, &mut real_names, 0, None);
+    while let Some(dir) = search.walk.next_link_target() {
+        search.search_link_target(dir);
     }
     let Search { walk, mut found, .. } = search;
     found.unreadable_dirs.extend(walk.unreadable_dirs);
@@ -176,13 +176,14 @@ struct Search {
 
 impl Search {
     /// Searches `dir`. `full` has the components of its real path; `part` is its role in the cache that contains it.
-    fn look(&mut self, dir: Dir, full: &mut Vec<OsString>, depth: usize, part: Option<Part>) {
+    fn search_dir(&mut self, dir: Dir, real_names: &mut Vec<OsString>, depth: usize, part: Option<Part>) {
         let names = match dir.entries() {
             Ok(names) => names,
             Err(error) => return self.found.unreadable_dirs.push((dir.path().to_owned(), error)),
         };
-        let cache = recognise(dir.path(), full)
-            .filter(|cache| part.is_none() && (cache.kind != Kind::Package || is_package(full, &names)));
+        let cache = recognise(dir.path(), real_names).filter(|cache| {
+            part.is_none() && (cache.kind != Kind::Package || is_package(real_names, &names))
+        });
         let (links, names): (Vec<DirEntry>, Vec<DirEntry>) =
             names.into_iter().partition(|name| name.kind == FileKind::Link);
         let has_files = names.iter().any(|name| name.kind == FileKind::File);
@@ -195,9 +196,9 @@ impl Search {
         for name in names.iter().filter(|name| name.kind == FileKind::Dir && !is_quarantine(&name.name)) {
             let (part, unreadable) = (Part::of(cache.as_ref(), &name.name), self.walk.unreadable_dirs.len());
             if let Some(below) = self.walk.below(&dir, &name.name, depth) {
-                full.push(name.name.clone());
-                self.look(below, full, depth + 1, part);
-                full.pop();
+                real_names.push(name.name.clone());
+                self.search_dir(below, real_names, depth + 1, part);
+                real_names.pop();
             } else if part.is_some() {
                 // The scan of the cache reports the error.
                 self.walk.unreadable_dirs.truncate(unreadable);
@@ -210,9 +211,9 @@ impl Search {
 
     /// Searches the target of a link: by the link's path if that is the path of a cache or a rank, otherwise by the
     /// real path.
-    fn look_behind_link(&mut self, dir: Dir) {
+    fn search_link_target(&mut self, dir: Dir) {
         let path = dir.path().to_owned();
-        let (mut own, mut named) = match (full_names(&path), full_names(&above(&path))) {
+        let (mut own, mut named) = match (real_path_names(&path), real_path_names(&above(&path))) {
             (Ok(own), Ok(named)) => (own, named),
             (Err(error), _) | (_, Err(error)) => return self.found.unreadable_dirs.push((path, error)),
         };
@@ -222,7 +223,7 @@ impl Search {
             return;
         }
         let is_cache = is_cache_name(name) || recognise(&path, &named).is_some();
-        self.look(dir, if is_cache { &mut named } else { &mut own }, 0, None);
+        self.search_dir(dir, if is_cache { &mut named } else { &mut own }, 0, None);
     }
 
     /// Returns whether a link leads to a directory. A dangling link with the name of a cache or a rank counts as
@@ -264,13 +265,13 @@ enum Part {
     /// The scan of the cache judges its kernels.
     Kernels,
     /// The scan of the cache reads its precompiles, and judges no kernels there.
-    Trials,
+    Precompiles,
 }
 
 impl Part {
     fn of(cache: Option<&CacheDir>, name: &OsStr) -> Option<Self> {
         match cache?.kind {
-            Kind::MindSpore if name == PREBUILT => Some(Self::Trials),
+            Kind::MindSpore if name == PREBUILT => Some(Self::Precompiles),
             Kind::Akg if AKG_PARTS.iter().any(|part| *part == name) => Some(Self::Kernels),
             _ => None,
         }
@@ -279,9 +280,9 @@ impl Part {
 
 /// Returns whether a directory of a package has kernels directly in it: operators have directories of their own, some
 /// of them nested. In a build tree, other directories have files, too.
-fn is_package(full: &[OsString], names: &[DirEntry]) -> bool {
+fn is_package(real_names: &[OsString], names: &[DirEntry]) -> bool {
     let mut files = names.iter().filter(|name| name.kind == FileKind::File).map(|name| &*name.name);
-    if installed_soc(full).is_some() {
+    if installed_soc(real_names).is_some() {
         return files.next().is_some();
     }
     let stems = |suffix: &'static str| {
@@ -297,10 +298,10 @@ fn is_cache_name(name: &OsStr) -> bool {
 }
 
 /// Returns the cache at `path`, if its real path is that of a cache.
-fn recognise(path: &Path, full: &[OsString]) -> Option<CacheDir> {
-    let name = |up: usize| full.get(full.len().checked_sub(up + 1)?)?.to_str();
+fn recognise(path: &Path, real_names: &[OsString]) -> Option<CacheDir> {
+    let name = |up: usize| real_names.get(real_names.len().checked_sub(up + 1)?)?.to_str();
     let (own, parent) = (name(0)?, name(1));
-    if full.iter().any(|name| is_quarantine(name)) {
+    if real_names.iter().any(|name| is_quarantine(name)) {
         return None;
     }
     let cache = |kind, rank: Option<&str>, soc: Option<&str>| CacheDir {
@@ -322,37 +323,39 @@ fn recognise(path: &Path, full: &[OsString]) -> Option<CacheDir> {
         ("kernel_cache", Some("kernel_cache")) => None,
         // A store of opkeep may be in this directory.
         ("opkeep" | "v1", Some("kernel_cache")) => None,
-        (soc, Some("kernel_cache")) if targets::named(soc).is_some() || has_ini(full) => {
+        (soc, Some("kernel_cache")) if targets::named(soc).is_some() || has_ini(real_names) => {
             Some(cache(Kind::Cann, None, Some(soc)))
         }
         // Other programs use this name, too.
         (_, Some("kernel_cache")) => None,
-        _ => installed_soc(full).or_else(|| built_soc(full)).map(|soc| cache(Kind::Package, None, Some(soc))),
+        _ => installed_soc(real_names)
+            .or_else(|| built_soc(real_names))
+            .map(|soc| cache(Kind::Package, None, Some(soc))),
     }
 }
 
 /// Returns whether CANN's settings file is beside the directory.
-fn has_ini(full: &[OsString]) -> bool {
-    let parent: PathBuf = full.iter().take(full.len().saturating_sub(1)).collect();
+fn has_ini(real_names: &[OsString]) -> bool {
+    let parent: PathBuf = real_names.iter().take(real_names.len().saturating_sub(1)).collect();
     Dir::open_quietly(&parent).is_ok_and(|parent| parent.file_state("op_cache.ini").is_some())
 }
 
 /// Returns the chip of an installed operator package's kernels: the name after `tbe/kernel`.
-fn installed_soc(full: &[OsString]) -> Option<&str> {
-    let at = full.windows(2).rposition(|names| names[0] == "tbe" && names[1] == "kernel")?;
-    let soc = full.get(at + 2)?.to_str()?;
+fn installed_soc(real_names: &[OsString]) -> Option<&str> {
+    let at = real_names.windows(2).rposition(|names| names[0] == "tbe" && names[1] == "kernel")?;
+    let soc = real_names.get(at + 2)?.to_str()?;
     (soc != "config").then_some(soc)
 }
 
 /// Returns the chip of the kernels in a package's build tree: CMake and CPack write `kernel/<soc>/<op>` and
 /// `binary/<soc>/bin/<op>`.
-fn built_soc(full: &[OsString]) -> Option<&str> {
+fn built_soc(real_names: &[OsString]) -> Option<&str> {
     let is_chip = |name: &OsString| {
         let number = name.to_str().and_then(|name| name.strip_prefix("ascend"));
         number.is_some_and(|number| number.starts_with(|digit: char| digit.is_ascii_digit()))
     };
     let is_built = |names: &[OsString]| (names[0] == "kernel" || names[0] == "binary") && is_chip(&names[1]);
-    full.get(full.windows(2).rposition(is_built)? + 1)?.to_str()
+    real_names.get(real_names.windows(2).rposition(is_built)? + 1)?.to_str()
 }
 
 #[cfg(test)]
@@ -360,8 +363,8 @@ mod tests {
     use super::*;
 
     fn of(path: &str) -> Option<(Kind, Option<String>, Option<String>)> {
-        let full: Vec<OsString> = Path::new(path).iter().map(OsStr::to_owned).collect();
-        recognise(Path::new(path), &full).map(|cache| (cache.kind, cache.rank, cache.soc))
+        let real_names: Vec<OsString> = Path::new(path).iter().map(OsStr::to_owned).collect();
+        recognise(Path::new(path), &real_names).map(|cache| (cache.kind, cache.rank, cache.soc))
     }
 
     #[test]

@@ -158,7 +158,7 @@ impl Chip {
     }
 
     /// Sets `claim` from the descriptor `info`.
-    pub(crate) fn described(&mut self, info: &[u8]) {
+    pub(crate) fn set_claim(&mut self, info: &[u8]) {
         self.claim = claim(&self.objects, info);
     }
 

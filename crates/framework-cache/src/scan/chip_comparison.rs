@@ -47,18 +47,18 @@ pub(crate) fn compare(dir: &Dir, cache: &CacheDir, items: &mut [Item]) {
     let is_ours =
         |item: &Item| item.kernel.is_some_and(|kernel| ours.get(&item.name) == Some(&kernel.sha256));
     candidates.retain(|candidate| !is_ours(&items[candidate.at]));
-    let odd = odd_ones(&candidates);
+    let differing_kernels = differing(&candidates);
     for (at, other) in others {
         match is_ours(&items[at]) {
             true => items[at].notes.push(Note::OwnOtherChip(other)),
-            false => refuse(dir, cache.kind, &mut items[at], other),
+            false => set_other_chip(dir, cache.kind, &mut items[at], other),
         }
     }
-    for (Candidate { at, found, is_named, .. }, among) in odd {
+    for (Candidate { at, found, is_named, .. }, among) in differing_kernels {
         let other = OtherChip { found, named_by: NamedBy::Others(among) };
         match is_named {
             true => items[at].notes.push(Note::OtherChip(other)),
-            false => refuse(dir, cache.kind, &mut items[at], other),
+            false => set_other_chip(dir, cache.kind, &mut items[at], other),
         }
     }
 }
@@ -115,7 +115,7 @@ fn candidates(cache: &CacheDir, items: &[Item]) -> Vec<Candidate> {
 /// Returns the kernels that differ from the others, each with the numbers of kernels by target. The reference is the
 /// target that a descriptor confirms; if none does, the majority; without a majority, all kernels differ. A kernel
 /// whose descriptor confirms its target is only compared with the majority.
-fn odd_ones(candidates: &[Candidate]) -> Vec<(Candidate, String)> {
+fn differing(candidates: &[Candidate]) -> Vec<(Candidate, String)> {
     let mut counts: BTreeMap<Group, usize> = BTreeMap::new();
     candidates.iter().for_each(|candidate| *counts.entry(candidate.group).or_default() += 1);
     if counts.len() < 2 {
@@ -129,14 +129,14 @@ fn odd_ones(candidates: &[Candidate]) -> Vec<(Candidate, String)> {
     }
     let among: Vec<String> = counts.iter().map(|(group, count)| format!("{count} for {group}")).collect();
     let among = among.join(", ");
-    let is_odd = |candidate: &&Candidate| match candidate.is_named {
+    let differs = |candidate: &&Candidate| match candidate.is_named {
         true => most.is_some_and(|most| most != candidate.group),
         false => !usual.contains(&candidate.group),
     };
-    candidates.iter().filter(is_odd).map(|candidate| (*candidate, among.clone())).collect()
+    candidates.iter().filter(differs).map(|candidate| (*candidate, among.clone())).collect()
 }
 
-fn refuse(dir: &Dir, kind: Kind, item: &mut Item, other: OtherChip) {
+fn set_other_chip(dir: &Dir, kind: Kind, item: &mut Item, other: OtherChip) {
     item.state = ItemState::OtherChip(other);
     item.kernel = None;
     item.behavior = behavior::of(kind, item.kind, &item.name, &item.state, &item.notes, item.members);
@@ -154,13 +154,13 @@ mod tests {
     const B: Built = Built { machine: ASCEND, family: Some(Family::Ascend910B), flags: 0x93_0000 };
 
     #[test]
-    fn odd_kernels_are_those_that_nothing_confirms() {
+    fn differing_kernels_are_those_that_no_descriptor_confirms() {
         use Group::{Chips, Hosts};
         let (a, b, x) = (Chips(Family::Ascend910), Chips(Family::Ascend910B), Hosts(62));
-        let odd = |kernels: &[(Group, bool)]| {
+        let differing_kernels = |kernels: &[(Group, bool)]| {
             let of = |(at, &(group, is_named))| Candidate { at, found: B, group, is_named };
             let candidates: Vec<Candidate> = kernels.iter().enumerate().map(of).collect();
-            odd_ones(&candidates).into_iter().map(|(candidate, _)| candidate.at).collect::<Vec<_>>()
+            differing(&candidates).into_iter().map(|(candidate, _)| candidate.at).collect::<Vec<_>>()
         };
         for (kernels, expected) in [
             (&[(a, false), (a, false)][..], &[][..]),
@@ -172,7 +172,7 @@ mod tests {
             (&[(a, true), (b, true), (b, false)], &[0]),
             (&[(a, false), (b, false), (x, false), (x, false)], &[0, 1, 2, 3]),
         ] {
-            assert_eq!(odd(kernels), expected, "{kernels:?}");
+            assert_eq!(differing_kernels(kernels), expected, "{kernels:?}");
         }
     }
 }

@@ -29,7 +29,7 @@ pub struct ExtractedKernel {
     pub info: Vec<u8>,
     /// Whether the `.info` was written after the `.json` or the `.o`. Frameworks write it before they compile, so a
     /// later compile began, and the other two files may result from other options.
-    pub is_begun_anew: bool,
+    pub is_descriptor_newer: bool,
     /// The time of the last write of the `.json` or the `.o`, which is the end of the compile.
     pub compiled_at: SystemTime,
     /// Whether a [`View`](opkeep_kernel_meta::View) wrote the kernel, so that no framework compiled it.
@@ -95,11 +95,11 @@ impl CacheReader {
         let (json, json_file) = read(dir, &format!("{}.json", item.name), MAX_TEXT)?;
         let (object, object_file) = read(dir, &format!("{}.o", item.name), MAX_OBJECT)?;
         let (info, info_file) = read(dir, &format!("{}.info", item.name), MAX_TEXT)?;
-        let is_begun_anew = info_file.mtime > json_file.mtime || info_file.mtime > object_file.mtime;
+        let is_descriptor_newer = info_file.mtime > json_file.mtime || info_file.mtime > object_file.mtime;
         let compiled_at = at(json_file.mtime.max(object_file.mtime));
         let record = self.ours.get(&item.name).filter(|_| item.below.is_none());
         let is_ours = record.is_some_and(|digest| *digest == Digest::of(&object));
-        Ok(ExtractedKernel { json, object, info, is_begun_anew, compiled_at, is_ours })
+        Ok(ExtractedKernel { json, object, info, is_descriptor_newer, compiled_at, is_ours })
     }
 }
 

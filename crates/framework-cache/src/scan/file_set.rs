@@ -51,8 +51,8 @@ pub(crate) struct ClassifiedNames {
 const LISTED: usize = 100;
 
 /// Classifies the names of regular files.
-pub(crate) fn sort<'a>(names: impl Iterator<Item = &'a str>, kind: Kind) -> ClassifiedNames {
-    let (mut sorted, mut kernels) = (ClassifiedNames::default(), HashMap::<&str, FileSet>::new());
+pub(crate) fn classify<'a>(names: impl Iterator<Item = &'a str>, kind: Kind) -> ClassifiedNames {
+    let (mut classified, mut kernels) = (ClassifiedNames::default(), HashMap::<&str, FileSet>::new());
     let mut add = |stem, members: FileSet| {
         let all = kernels.entry(stem).or_default();
         *all = all.with(members);
@@ -70,10 +70,10 @@ pub(crate) fn sort<'a>(names: impl Iterator<Item = &'a str>, kind: Kind) -> Clas
                     add(stem, members);
                 }
             }
-            NameClass::Temp => sorted.temps.push(name.to_owned()),
-            NameClass::Known => sorted.known += 1,
+            NameClass::Temp => classified.temps.push(name.to_owned()),
+            NameClass::Known => classified.known += 1,
             NameClass::Skipped => skipped.push(name.strip_suffix(".json").unwrap_or(name)),
-            NameClass::Foreign => sorted.add_foreign(name),
+            NameClass::Foreign => classified.add_foreign(name),
         }
     }
     if !run.1.is_empty() {
@@ -84,7 +84,7 @@ pub(crate) fn sort<'a>(names: impl Iterator<Item = &'a str>, kind: Kind) -> Clas
         // debugging aid.
         match kernels.get_mut(stem).filter(|members| members.has(FileSet::OBJECTS.with(FileSet::INFO))) {
             Some(members) => *members = members.with(FileSet::JSON),
-            None => sorted.skipped += 1,
+            None => classified.skipped += 1,
         }
     }
     if matches!(kind, Kind::MindSpore | Kind::Akg | Kind::Work) {
@@ -92,16 +92,16 @@ pub(crate) fn sort<'a>(names: impl Iterator<Item = &'a str>, kind: Kind) -> Clas
         kernels.retain(|stem, members| {
             let is_alone = members.without(FileSet::SO.with(FileSet::LIB_SO)).is_empty();
             if is_alone {
-                members.names(stem).for_each(|name| sorted.add_foreign(&name));
+                members.names(stem).for_each(|name| classified.add_foreign(&name));
             }
             !is_alone
         });
     }
-    sorted.kernels = kernels.into_iter().map(|(stem, members)| (stem.to_owned(), members)).collect();
-    sorted.kernels.sort_unstable_by(|a, b| a.0.cmp(&b.0));
-    sorted.temps.sort_unstable();
-    sorted.foreign.sort_unstable();
-    sorted
+    classified.kernels = kernels.into_iter().map(|(stem, members)| (stem.to_owned(), members)).collect();
+    classified.kernels.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+    classified.temps.sort_unstable();
+    classified.foreign.sort_unstable();
+    classified
 }
 
 impl ClassifiedNames {

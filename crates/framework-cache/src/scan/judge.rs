@@ -25,7 +25,7 @@ const TRIES: usize = 3;
 
 /// The buffers of one thread, reused for each kernel.
 #[derive(Debug, Default)]
-pub(crate) struct JudgeCache {
+pub(crate) struct JudgeBuffers {
     json: Vec<u8>,
     object: Vec<u8>,
     other: Vec<u8>,
@@ -36,7 +36,7 @@ pub(crate) struct JudgeCache {
 
 /// The directory whose kernels are judged.
 #[derive(Debug)]
-pub(crate) struct JudgeScratch<'a> {
+pub(crate) struct JudgedDir<'a> {
     pub(crate) dir: &'a Dir,
     pub(crate) kind: Kind,
 }
@@ -85,24 +85,19 @@ fn missing(state: &ItemState) -> impl Iterator<Item = &str> {
     expected.flatten()
 }
 
-impl JudgeScratch<'_> {
+impl JudgedDir<'_> {
     /// Judges the kernel called `stem`, of which the files `members` were listed. Returns `None` if all of them are
     /// missing now.
-    pub(crate) fn judge(
-        &self,
-        stem: &str,
-        mut members: FileSet,
-        judge_cache: &mut JudgeCache,
-    ) -> Option<Item> {
+    pub(crate) fn judge(&self, stem: &str, mut members: FileSet, buffers: &mut JudgeBuffers) -> Option<Item> {
         let mut tries = 0;
         loop {
             tries += 1;
-            let judgement = self.look(stem, members, judge_cache);
+            let judgement = self.judge_once(stem, members, buffers);
             let wrong = matches!(judgement.state, ItemState::Damaged(_));
             let mut is_back = false;
             if wrong || matches!(judgement.state, ItemState::Orphan(_)) {
                 // The kernel may have been completed or evicted after the listing.
-                let now = self.now_there(stem, members);
+                let now = self.existing_files(stem, members);
                 if now.without(FileSet::LOCK).is_empty() {
                     return None;
                 }
@@ -131,7 +126,7 @@ impl JudgeScratch<'_> {
     }
 
     /// Returns the files among `members` that exist now, and the `.json` if it exists now.
-    fn now_there(&self, stem: &str, members: FileSet) -> FileSet {
+    fn existing_files(&self, stem: &str, members: FileSet) -> FileSet {
         members.with(FileSet::JSON).filter(|member| self.dir.is_file_or_link(member.name(stem)))
     }
 
@@ -161,7 +156,7 @@ impl JudgeScratch<'_> {
         item
     }
 
-    fn look(&self, stem: &str, members: FileSet, judge_cache: &mut JudgeCache) -> Judgement {
+    fn judge_once(&self, stem: &str, members: FileSet, buffers: &mut JudgeBuffers) -> Judgement {
         if !members.has(FileSet::JSON) {
             return Judgement::new(ItemState::Orphan(match () {
                 () if members.has(FileSet::OBJECTS) => Orphan::ObjectOnly,
@@ -171,68 +166,68 @@ impl JudgeScratch<'_> {
             }));
         }
         let file = format!("{stem}.json");
-        let json = match self.read(&file, MAX_TEXT, &mut judge_cache.json) {
+        let json = match self.read(&file, MAX_TEXT, &mut buffers.json) {
             Ok(json) => json,
             Err(state) => return Judgement::new(state),
         };
-        let meta = self.parse(judge_cache);
+        let meta = self.parse(buffers);
         let judgement = match meta {
-            Ok(meta) => self.described(stem, members, meta, judge_cache),
+            Ok(meta) => self.judge_json(stem, members, meta, buffers),
             // Compilers write reports beside kernels, which are JSON lists.
-            Err(_) if members == FileSet::JSON && is_list(&judge_cache.json) => record(),
+            Err(_) if members == FileSet::JSON && is_list(&buffers.json) => other_json(),
             Err(error) => Judgement {
-                notes: mem::take(&mut judge_cache.lints),
-                ..Judgement::damaged(unread(stem, &judge_cache.json, error))
+                notes: mem::take(&mut buffers.lints),
+                ..Judgement::damaged(parse_problem(stem, &buffers.json, error))
             },
         };
         Judgement { json: Some(json), ..judgement }
     }
 
     /// Parses the `.json`. In the caches of MindSpore and AKG, the notes also have the reactions of MindSpore's reader.
-    fn parse(&self, judge_cache: &mut JudgeCache) -> Result<KernelMeta, MetaError> {
+    fn parse(&self, buffers: &mut JudgeBuffers) -> Result<KernelMeta, MetaError> {
         let (meta, lints) = match self.kind {
-            Kind::MindSpore | Kind::Akg => KernelMeta::parse_linted(&judge_cache.json),
-            Kind::Cann | Kind::Package | Kind::Work => (KernelMeta::parse(&judge_cache.json), Vec::new()),
+            Kind::MindSpore | Kind::Akg => KernelMeta::parse_linted(&buffers.json),
+            Kind::Cann | Kind::Package | Kind::Work => (KernelMeta::parse(&buffers.json), Vec::new()),
         };
-        judge_cache.lints = lints.into_iter().map(Note::Lint).collect();
+        buffers.lints = lints.into_iter().map(Note::Lint).collect();
         meta
     }
 
     /// Judges the kernel of a readable `.json`.
-    fn described(
+    fn judge_json(
         &self,
         stem: &str,
         members: FileSet,
         meta: KernelMeta,
-        judge_cache: &mut JudgeCache,
+        buffers: &mut JudgeBuffers,
     ) -> Judgement {
         if let Some(parts) = sub_kernel_files(&meta) {
-            return self.master(&parts, judge_cache);
+            return self.judge_multi_part(&parts, buffers);
         }
-        if says_nothing(&meta) {
-            return record();
+        if is_no_kernel(&meta) {
+            return other_json();
         }
         let names = match self.object_names(stem, &meta) {
             Ok(names) => names,
             Err(name) => return Judgement::damaged(ItemProblem::UnsafeName { name }),
         };
         let named = self.named(stem, &names, &meta);
-        let judgement = self.with_object(stem, members, meta, &names, judge_cache);
+        let judgement = self.judge_with_object(stem, members, meta, &names, buffers);
         Judgement { named, ..judgement }
     }
 
     /// Judges a `.json` with the first existing object of `names`.
-    fn with_object(
+    fn judge_with_object(
         &self,
         stem: &str,
         members: FileSet,
         meta: KernelMeta,
         names: &[String],
-        judge_cache: &mut JudgeCache,
+        buffers: &mut JudgeBuffers,
     ) -> Judgement {
         let mut found = None;
         for name in names {
-            match self.read(name, MAX_OBJECT, &mut judge_cache.object) {
+            match self.read(name, MAX_OBJECT, &mut buffers.object) {
                 Ok(identity) => {
                     found = Some((name, identity));
                     break;
@@ -248,30 +243,30 @@ impl JudgeScratch<'_> {
         let object = (!members.has_name(stem, name)).then(|| name.as_str().into());
         let judgement = match self.kind {
             Kind::Cann | Kind::Package | Kind::Work if name.ends_with(".so") => {
-                library(&meta, judge_cache, identity.len)
+                judge_library(&meta, buffers, identity.len)
             }
-            _ => self.pair(stem, members, meta, judge_cache, identity.len),
+            _ => self.judge_pair(stem, members, meta, buffers, identity.len),
         };
         Judgement { object, ..judgement }
     }
 
     /// Judges the `.json` and the object in the buffers.
-    fn pair(
+    fn judge_pair(
         &self,
         stem: &str,
         members: FileSet,
         meta: KernelMeta,
-        judge_cache: &mut JudgeCache,
+        buffers: &mut JudgeBuffers,
         bytes: u64,
     ) -> Judgement {
-        let JudgeCache { json, object, other, text, lints } = judge_cache;
+        let JudgeBuffers { json, object, other, text, lints } = buffers;
         // The chip is compared later: a kernel for another chip is not damaged.
         let report = validate_parsed(meta, object, None);
         let mut chip = Chip::of(&report);
         let problems: Vec<ItemProblem> = report.errors().cloned().map(ItemProblem::Invalid).collect();
-        let mut notes: Vec<Note> = remarks(&report).map(Note::Finding).collect();
+        let mut notes: Vec<Note> = other_findings(&report).map(Note::Finding).collect();
         notes.append(lints);
-        notes.extend(self.name_notes(stem, members, &report, (other, text), chip.as_mut()));
+        notes.extend(self.notes_of(stem, members, &report, (other, text), chip.as_mut()));
         let kernel = report.sha256.map(|sha256| Kernel { sha256, bytes: bytes + json.len() as u64 });
         let state = if problems.is_empty() { ItemState::Intact } else { ItemState::Damaged(problems) };
         let is_intact = matches!(state, ItemState::Intact);
@@ -280,7 +275,7 @@ impl JudgeScratch<'_> {
     }
 
     /// Returns the notes about a kernel's names, and about files beside it that no framework reads.
-    fn name_notes(
+    fn notes_of(
         &self,
         stem: &str,
         members: FileSet,
@@ -302,7 +297,7 @@ impl JudgeScratch<'_> {
         if members.has(FileSet::INFO) && self.read(&format!("{stem}.info"), MAX_TEXT, buffer).is_ok() {
             notes.extend(descriptor_note(stem, buffer, text));
             if let Some(chip) = chip {
-                chip.described(buffer);
+                chip.set_claim(buffer);
             }
         }
         let linked_from = meta.and_then(|meta| meta.obj_sha256.as_deref());
@@ -317,13 +312,13 @@ impl JudgeScratch<'_> {
     }
 
     /// Judges an old multi-part kernel, whose two parts are kernels of their own.
-    fn master(&self, parts: &[&str], judge_cache: &mut JudgeCache) -> Judgement {
+    fn judge_multi_part(&self, parts: &[&str], buffers: &mut JudgeBuffers) -> Judgement {
         let mut problems = Vec::new();
         for part in parts {
             let stem = part.strip_suffix(".json").unwrap_or(part);
             let problem = match () {
                 () if !is_plain_file_name(stem) => Some(UNSAFE_NAME.to_owned()),
-                () => self.part_problem(stem, judge_cache),
+                () => self.part_problem(stem, buffers),
             };
             problems.extend(problem.map(|problem| ItemProblem::Part { part: (*part).to_owned(), problem }));
         }
@@ -331,18 +326,18 @@ impl JudgeScratch<'_> {
         Judgement::new(state)
     }
 
-    fn part_problem(&self, stem: &str, judge_cache: &mut JudgeCache) -> Option<String> {
+    fn part_problem(&self, stem: &str, buffers: &mut JudgeBuffers) -> Option<String> {
         let json = format!("{stem}.json");
         if self.dir.file_state(&json).is_none() {
             return Some("it is missing".to_owned());
         }
-        if self.read(&json, MAX_TEXT, &mut judge_cache.json).is_err() {
+        if self.read(&json, MAX_TEXT, &mut buffers.json).is_err() {
             return Some("it cannot be read".to_owned());
         }
-        if KernelMeta::parse(&judge_cache.json).is_ok_and(|meta| sub_kernel_files(&meta).is_some()) {
+        if KernelMeta::parse(&buffers.json).is_ok_and(|meta| sub_kernel_files(&meta).is_some()) {
             return Some("it is a master itself".to_owned());
         }
-        match self.look(stem, FileSet::JSON, judge_cache).state {
+        match self.judge_once(stem, FileSet::JSON, buffers).state {
             ItemState::Intact => None,
             ItemState::Damaged(problems) => problems.first().map(ItemProblem::to_string),
             _ => Some("it cannot be judged now".to_owned()),
@@ -413,7 +408,7 @@ impl JudgeScratch<'_> {
 }
 
 /// Returns the state of a text that must be JSON, if it is not.
-pub(crate) fn text_verdict(json: &[u8]) -> Option<ItemState> {
+pub(crate) fn json_problem(json: &[u8]) -> Option<ItemState> {
     if json.iter().all(u8::is_ascii_whitespace) {
         return Some(ItemState::Damaged(vec![ItemProblem::EmptyJson]));
     }
@@ -422,7 +417,7 @@ pub(crate) fn text_verdict(json: &[u8]) -> Option<ItemState> {
 }
 
 /// Returns the problem of a `.json` that could not be parsed as that of a kernel.
-fn unread(stem: &str, json: &[u8], error: MetaError) -> ItemProblem {
+fn parse_problem(stem: &str, json: &[u8], error: MetaError) -> ItemProblem {
     let problem = error.to_string();
     match error {
         _ if json.iter().all(|byte| byte.is_ascii_whitespace() || *byte == 0) => ItemProblem::EmptyJson,
@@ -435,19 +430,19 @@ fn unread(stem: &str, json: &[u8], error: MetaError) -> ItemProblem {
 }
 
 /// Returns the judgement of a valid `.json` that does not describe a kernel.
-fn record() -> Judgement {
+fn other_json() -> Judgement {
     Judgement { kind: ItemKind::OtherJson, ..Judgement::new(ItemState::Intact) }
 }
 
 /// Returns whether the text is a complete JSON list. The `.json` of a kernel never is one, even if truncated.
 fn is_list(json: &[u8]) -> bool {
-    json.trim_ascii_start().starts_with(b"[") && text_verdict(json).is_none()
+    json.trim_ascii_start().starts_with(b"[") && json_problem(json).is_none()
 }
 
 /// Judges a library of the host that CANN loads for the kernel. The digest may be that of the library's content, so
 /// only the completeness of the library is judged.
-fn library(meta: &KernelMeta, judge_cache: &JudgeCache, bytes: u64) -> Judgement {
-    let mut problems: Vec<ItemProblem> = validate_object(&judge_cache.object, None)
+fn judge_library(meta: &KernelMeta, buffers: &JudgeBuffers, bytes: u64) -> Judgement {
+    let mut problems: Vec<ItemProblem> = validate_object(&buffers.object, None)
         .errors()
         .map(|error| ItemProblem::BrokenLibrary { problem: error.to_string() })
         .collect();
@@ -458,9 +453,9 @@ fn library(meta: &KernelMeta, judge_cache: &JudgeCache, bytes: u64) -> Judgement
     if !problems.is_empty() {
         return Judgement::new(ItemState::Damaged(problems));
     }
-    let sha256 = opkeep_digest::Digest::of(&judge_cache.object);
+    let sha256 = opkeep_digest::Digest::of(&buffers.object);
     let is_its_own = sha256.to_string() == said;
-    let bytes = bytes + judge_cache.json.len() as u64;
+    let bytes = bytes + buffers.json.len() as u64;
     Judgement {
         notes: vec![Note::Library { is_its_own }],
         kernel: is_its_own.then_some(Kernel { sha256, bytes }),
@@ -469,14 +464,14 @@ fn library(meta: &KernelMeta, judge_cache: &JudgeCache, bytes: u64) -> Judgement
 }
 
 /// Returns whether a `.json` does not describe a kernel: it has neither names nor a digest.
-fn says_nothing(meta: &KernelMeta) -> bool {
+fn is_no_kernel(meta: &KernelMeta) -> bool {
     let KernelMeta { bin_file_name, kernel_name, kernel_list, magic, sha256, .. } = meta;
     let names = bin_file_name.is_none() && kernel_name.is_none() && kernel_list.is_none();
     names && magic.is_none() && sha256.is_none()
 }
 
 /// Returns the validator's findings that are not errors, without those that every genuine kernel has.
-fn remarks(report: &Report) -> impl Iterator<Item = Finding> {
+fn other_findings(report: &Report) -> impl Iterator<Item = Finding> {
     let reported = [Code::MINDSPORE_LINT, Code::BIN_NAME];
     let others = |finding: &&Finding| !report.errors().any(|error| std::ptr::eq(error, *finding));
     report.findings.iter().filter(others).filter(move |finding| !reported.contains(&finding.code())).cloned()

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::{Builder, scope};
 use std::time::SystemTime;
 
-use crate::scan::cache_dir::{CacheDir, FOLDERS, Kind, PREBUILT};
+use crate::scan::cache_dir::{CacheDir, Kind, PREBUILT, SUBDIRS};
 use crate::scan::file_set::{self, ClassifiedNames};
 use crate::scan::in_use::InUseCheck;
 use crate::scan::item::{Item, ItemKind, ItemProblem, ItemState, Orphan};
-use crate::scan::judge::{self, JudgeCache, JudgeScratch};
+use crate::scan::judge::{self, JudgeBuffers, JudgedDir};
 use crate::scan::{chip_comparison, shared_files};
 use opkeep_cann_meta::file_names::FileSet;
 use opkeep_fs::{Dir, FileKind, FileRead};
@@ -76,7 +76,7 @@ pub fn scan(cache: &CacheDir, options: &ScanOptions<'_>) -> io::Result<CacheScan
     let mut in_use = InUseCheck::default();
     let subdirs = scan.add_dir(&dir, None, options, &mut in_use)?;
     for subdir in subdirs {
-        let known = FOLDERS.into_iter().find(|known| *known == subdir);
+        let known = SUBDIRS.into_iter().find(|known| *known == subdir);
         let outcome = match (cache.kind, known) {
             (Kind::MindSpore, Some(PREBUILT)) => dir
                 .below(OsStr::new(PREBUILT))
@@ -100,12 +100,13 @@ pub fn scan(cache: &CacheDir, options: &ScanOptions<'_>) -> io::Result<CacheScan
 /// Judges the kernel called `stem` in `dir`, a cache of MindSpore, and its use. Returns `None` if the kernel has no
 /// file.
 pub(crate) fn judge_one(dir: &Dir, stem: &str) -> Option<Item> {
-    let scratch = JudgeScratch { dir, kind: Kind::MindSpore };
+    let judged_dir = JudgedDir { dir, kind: Kind::MindSpore };
     let members = FileSet::KERNEL.filter(|member| dir.is_file_or_link(member.name(stem)));
     if members.is_empty() {
         return None;
     }
-    let mut items = scratch.judge(stem, members, &mut JudgeCache::default()).into_iter().collect::<Vec<_>>();
+    let mut items =
+        judged_dir.judge(stem, members, &mut JudgeBuffers::default()).into_iter().collect::<Vec<_>>();
     InUseCheck::default().mark(dir, &mut items, SystemTime::now());
     items.pop()
 }
@@ -126,7 +127,7 @@ impl CacheScan {
         let kind = self.cache.kind;
         let names = dir.list()?;
         let files = names.iter().filter(|(_, kind)| *kind == FileKind::File);
-        let mut sorted = file_set::sort(files.filter_map(|(name, _)| name.to_str()), kind);
+        let mut classified = file_set::classify(files.filter_map(|(name, _)| name.to_str()), kind);
         let mut subdirs = Vec::new();
         let is_plain = |name: &OsStr, kind| kind == FileKind::File && name.as_encoded_bytes().is_ascii();
         for (name, file_kind) in names.iter().filter(|(name, kind)| !is_plain(name, *kind)) {
@@ -134,26 +135,27 @@ impl CacheScan {
                 (FileKind::Dir, Some(subdir)) => subdirs.push(subdir.to_owned()),
                 (FileKind::File, Some(_)) => {}
                 // The user may have moved a kernel's file and linked to it, and frameworks follow links.
-                (FileKind::Link, Some(link)) if sorted.add_link(link, kind) => {}
+                (FileKind::Link, Some(link)) if classified.add_link(link, kind) => {}
                 // No framework writes a link, or a name that is not UTF-8.
                 (_, _) => self.add_foreign(&name.to_string_lossy()),
             }
         }
         drop(names);
         subdirs.sort_unstable();
-        let ClassifiedNames { kernels, temps, skipped, known, foreign, foreign_count } = sorted;
+        let ClassifiedNames { kernels, temps, skipped, known, foreign, foreign_count } = classified;
         (self.known, self.skipped) = (self.known + known, self.skipped + skipped);
         foreign.iter().for_each(|name| self.add_foreign(name));
         self.foreign_count += foreign_count - foreign.len() as u64;
 
-        let scratch = JudgeScratch { dir, kind };
+        let judged_dir = JudgedDir { dir, kind };
         let first = self.items.len();
-        let (judged, cancelled) = judge_all(&scratch, &kernels, options);
+        let (judged, cancelled) = judge_all(&judged_dir, &kernels, options);
         self.cancelled |= cancelled;
         self.items.extend(judged);
         shared_files::resolve(dir, kind, &mut self.items, first);
         chip_comparison::compare(dir, &self.cache, &mut self.items[first..]);
-        self.items.extend(temps.into_iter().map(|temp| scratch.orphan(temp, ItemKind::Temp, Orphan::Temp)));
+        self.items
+            .extend(temps.into_iter().map(|temp| judged_dir.orphan(temp, ItemKind::Temp, Orphan::Temp)));
         for item in &mut self.items[first..] {
             item.below = below;
         }
@@ -177,8 +179,8 @@ impl CacheScan {
             let (kind, name) = (name.kind, name.name.to_string_lossy().into_owned());
             match name.strip_suffix(".json") {
                 Some(stem) if kind == FileKind::File => {
-                    let scratch = JudgeScratch { dir, kind: self.cache.kind };
-                    match scratch.precompile(stem, FileSet::JSON, &mut buffer) {
+                    let judged_dir = JudgedDir { dir, kind: self.cache.kind };
+                    match judged_dir.precompile(stem, FileSet::JSON, &mut buffer) {
                         Some(item) => self.items.push(Item { below: Some(PREBUILT), ..item }),
                         None => self.known += 1,
                     }
@@ -193,7 +195,7 @@ impl CacheScan {
 
 /// Judges `kernels` with several threads. Also returns whether the scan was cancelled.
 fn judge_all(
-    scratch: &JudgeScratch<'_>,
+    judged_dir: &JudgedDir<'_>,
     kernels: &[(String, FileSet)],
     options: &ScanOptions<'_>,
 ) -> (Vec<Item>, bool) {
@@ -201,7 +203,7 @@ fn judge_all(
     const BATCH: usize = 16;
     let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
     let run = || {
-        let (mut judge_cache, mut cancelled) = (JudgeCache::default(), false);
+        let (mut buffers, mut cancelled) = (JudgeBuffers::default(), false);
         let mut items = Vec::with_capacity(kernels.len() / options.threads);
         loop {
             let at = next.fetch_add(BATCH, Ordering::Relaxed);
@@ -215,7 +217,7 @@ fn judge_all(
                 return (items, cancelled);
             }
             for (stem, members) in batch {
-                items.extend(scratch.judge_all_of(stem, *members, &mut judge_cache));
+                items.extend(judged_dir.judge_all_of(stem, *members, &mut buffers));
             }
             let done = done.fetch_add(batch.len() as u64, Ordering::Relaxed) + batch.len() as u64;
             (options.progress)(done, kernels.len() as u64);
@@ -239,9 +241,9 @@ fn judge_all(
     })
 }
 
-impl JudgeScratch<'_> {
+impl JudgedDir<'_> {
     /// Judges the files of one stem: a kernel, its precompile and their locks.
-    fn judge_all_of(&self, stem: &str, members: FileSet, judge_cache: &mut JudgeCache) -> Vec<Item> {
+    fn judge_all_of(&self, stem: &str, members: FileSet, buffers: &mut JudgeBuffers) -> Vec<Item> {
         let mut items = Vec::new();
         let precompile = members.only(FileSet::PRE.with(FileSet::PRE_LOCK));
         if precompile.has(FileSet::PRE) {
@@ -253,7 +255,7 @@ impl JudgeScratch<'_> {
         if kernel == FileSet::LOCK {
             items.push(self.orphan_of(stem, kernel, ItemKind::Lock, Orphan::StaleLock));
         } else if !kernel.is_empty() {
-            items.extend(self.judge(stem, kernel, judge_cache));
+            items.extend(self.judge(stem, kernel, buffers));
         }
         items
     }
@@ -262,7 +264,7 @@ impl JudgeScratch<'_> {
     fn precompile(&self, stem: &str, members: FileSet, buffer: &mut Vec<u8>) -> Option<Item> {
         let file = members.without(FileSet::PRE_LOCK).names(stem).last()?;
         let state = match self.dir.read(&file, MAX_TEXT, buffer) {
-            FileRead::Complete(_) => judge::text_verdict(buffer),
+            FileRead::Complete(_) => judge::json_problem(buffer),
             FileRead::Missing => None,
             FileRead::Changing => Some(ItemState::Changing),
             FileRead::Link => Some(ItemState::Unreadable { file, problem: judge::IS_LINK.to_owned() }),
