@@ -5,7 +5,6 @@ mod commands;
 mod flags;
 mod input;
 mod setup;
-mod tensor;
 mod ui;
 
 use std::process::ExitCode;

@@ -2,6 +2,7 @@
 
 pub(crate) mod compile;
 pub(crate) mod store;
+pub(crate) mod tensors;
 
 /// The environment variables of the commands that build.
 pub(crate) const ENVIRONMENT: &str = "\

@@ -7,6 +7,9 @@ use opkeep_framework_cache::fill::{DeviceError, UnfilledReason};
 use opkeep_framework_cache::quarantine::RepairError;
 use opkeep_onnx::{ModelError, OnnxError};
 use opkeep_store::StoreError;
+use opkeep_tensors::TensorError;
+
+use crate::ui::text::counted;
 
 /// Returns the hints for `error` and its causes, each a sentence.
 pub(crate) fn hints(error: &anyhow::Error) -> Vec<String> {
@@ -130,6 +133,21 @@ pub(crate) fn repair_error(error: &RepairError) -> String {
     match of_repair(error) {
         Some(hint) => format!("{error}; {hint}"),
         None => error.to_string(),
+    }
+}
+
+/// Returns the error of a model's inputs with its hint.
+pub(crate) fn input_error(error: TensorError) -> anyhow::Error {
+    match error {
+        TensorError::TooManyValues { count, inputs, given } => anyhow::anyhow!(
+            "there are {} ({inputs}), and --input-values was given {given} times; give it once for each",
+            counted(count, "input")
+        ),
+        TensorError::MissingInputs { .. } => anyhow::anyhow!(
+            "{error}; give them with --input FILE (.pb or .npy) or --input-values, or generate them with --input-fill ramp \
+             or --input-fill random:SEED"
+        ),
+        _ => error.into(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! `opkeep run`: builds and runs a model, and compares its outputs.
 
 mod profile;
+mod tensors;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -11,8 +12,8 @@ use opkeep::{BuildReport, KernelReport, NodeTiming, Request, RunError, Session};
 use opkeep_backend::{Backend, Buffer, Slot};
 use opkeep_descriptor::Job;
 use opkeep_fs::CancelToken;
-use opkeep_onnx::ValueInfo;
 use opkeep_ops::Graph;
+use opkeep_tensors::{AssignedFile, Role, assign_files, compare, input_buffers, write_outputs};
 use serde::Serialize;
 
 use crate::commands::build::output::{OutcomeCounts, counts};
@@ -20,21 +21,20 @@ use crate::commands::build::report::{
     interrupted, network_name, note_targets, print_report, summary, with_progress,
 };
 use crate::flags::compile::CompileArgs;
+use crate::flags::tensors::{InputArgs, ToleranceArgs};
 use crate::input::dims::Dims;
 use crate::input::model::{self, Model};
 use crate::input::options::UnknownOptions;
 use crate::input::store::threads;
 use crate::setup;
-use crate::tensor::compare::{Comparison, ComparisonOutput, compare};
-use crate::tensor::feed::{self, FeedArgs};
-use crate::tensor::tolerance::Tolerance;
-use crate::tensor::write::{self, TensorOutput};
+use crate::ui::hints;
 use crate::ui::interrupt;
 use crate::ui::json::Milliseconds;
 use crate::ui::output::{ExitStatus, Logged, Output};
 use crate::ui::progress::Progress;
 use crate::ui::text::Text;
 use profile::{Profile, StepOutput};
+use tensors::{ComparisonOutput, TensorOutput, comparison_text, tensor_text};
 
 /// Build a network or an operator, run it, and compare its outputs with references
 #[derive(Debug, clap::Args)]
@@ -43,7 +43,7 @@ pub(crate) struct Args {
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
     #[command(flatten)]
-    pub(crate) feed: FeedArgs,
+    pub(crate) inputs: InputArgs,
     /// Write each output to this directory as output_<i>.npy, in the network's order
     #[arg(long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
@@ -52,7 +52,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     pub(crate) compare: Vec<PathBuf>,
     #[command(flatten)]
-    pub(crate) tolerance: Tolerance,
+    pub(crate) tolerance: ToleranceArgs,
     /// Show the time of each operator
     #[arg(long)]
     pub(crate) profile: bool,
@@ -71,8 +71,8 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     model.admit(&mut unknown);
     unknown.check()?;
     let outputs = model.outputs();
-    let inputs = feed::inputs(&model.inputs(), &args.feed)?;
-    let references = feed::assigned(&args.compare, &outputs, "output")?;
+    let inputs = input_buffers(&model.inputs(), &args.inputs.sources()).map_err(hints::input_error)?;
+    let references = assign_files(&args.compare, &outputs, Role::Output)?;
     let mut requests = model.requests(&args.common);
     model::debug(&mut requests, &args.common, output)?;
     note_targets(&requests, &args.common, output);
@@ -89,26 +89,22 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     };
 
     let files = match &args.output {
-        Some(directory) => write::write_outputs(directory, &outputs, &ran.buffers)?,
+        Some(dir) => write_outputs(dir, &outputs, &ran.buffers)?,
         None => Vec::new(),
     };
-    let comparisons: Vec<(Comparison, &ValueInfo)> = references
-        .iter()
-        .map(|(file, at, reference)| {
-            (compare(&outputs[*at], ran.buffers[*at].bytes(), reference, file, args.tolerance), &outputs[*at])
-        })
-        .collect();
-    let all_passed = comparisons.iter().all(|(comparison, _)| comparison.passed);
-
     let (mut text, mut tensors) = (Text::default(), Vec::new());
     for (at, (info, buffer)) in outputs.iter().zip(&ran.buffers).enumerate() {
-        text.append(&write::text(at, info, buffer));
+        text.append(&tensor_text(at, info, buffer));
         tensors.push(TensorOutput::new(info, buffer, files.get(at)));
     }
-    for (comparison, info) in &comparisons {
-        text.line(comparison.text(&info.dtype));
+    let mut comparisons = Vec::new();
+    for AssignedFile { file, index, tensor } in &references {
+        let info = &outputs[*index];
+        let comparison = compare(info, ran.buffers[*index].bytes(), tensor, args.tolerance.tolerance());
+        text.line(comparison_text(info, file, &comparison));
+        comparisons.push(ComparisonOutput::new(info, file, &comparison));
     }
-    let comparisons = comparisons.iter().map(|(comparison, _)| comparison.output()).collect();
+    let all_passed = comparisons.iter().all(|comparison| comparison.passed);
     let json = ran.output(args, &model, tensors, comparisons);
     text.append(&ran.text(args, &model));
     output.print_result(&text, &json)?;

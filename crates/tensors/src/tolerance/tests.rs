@@ -23,7 +23,7 @@ impl Random {
 
 fn allowed(dtype: &str, references: &[f64]) -> Allowed {
     let tolerance = Tolerance { rtol: None, atol: None };
-    Allowed::new(tolerance, dtype, references.iter().map(|value| Element::Float(*value)))
+    Allowed::new(tolerance, dtype, references.iter().map(|value| Element::Float64(*value)))
 }
 
 /// References as networks have them: of one size, of many, with zeros, masks and fills.

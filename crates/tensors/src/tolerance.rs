@@ -1,42 +1,31 @@
 //! The tolerance: the maximum distance of an output's element from its reference.
-//!
-//! The rule for floats, unless `--atol` is given, for an element with the reference r:
-//!
-//! > `rtol * |r| + max(min(1e-4 * M, |r| / 10), noise * M)`
-//!
-//! M is the median of the magnitudes in the reference that are up to 2^24 times as large as r: terms that cancel out
-//! are as large as the neighbours of their sum, and the sum has the terms' rounding errors. Each magnitude counts once,
-//! so that a value which fills most of a tensor, such as that of a mask, is no scale. Magnitudes near the end of the
-//! type's range do not count, since no sum of such magnitudes is in the range. An element that should be 0 has the M of
-//! the smallest hundredth of the others.
-//!
-//! An element that is small compared to M may therefore be wrong by a tenth of its own size, as long as that is more
-//! than the noise of the type: 2^-20 of M for float32 (16 roundings: sums of thousands of products), 2^-9 for float16
-//! and 2^-6 for bfloat16 (4 roundings, since most sums are computed as float32), 2^-49 for float64. An error within the
-//! noise of the neighbours may be a rounding error.
-//! The tolerance follows from the reference alone, so a worse value never passes where a better one fails.
 
-use crate::tensor::values::Element;
+use crate::element::Element;
 
-#[derive(Clone, Copy, Debug, clap::Args)]
-pub(crate) struct Tolerance {
-    /// The relative tolerance [default: 1e-3]. Floats only: integers and bools must be equal. NaN only equals NaN, and an
-    /// infinity only itself, whatever the tolerance
-    #[arg(long, value_parser = tolerance, value_name = "R")]
-    pub(crate) rtol: Option<f64>,
-    /// The absolute tolerance, which is added; also of integers [default: 0 for integers; for floats 1e-4 of M, at most a
-    /// tenth of the reference and at least the rounding noise of the type: 2^-20 of M for float32, 2^-9 for float16, 2^-6
-    /// for bfloat16, 2^-49 for float64. M is the median of the output's references other than 0, each value once, up to
-    /// 2^24 times as large as the element's own]
-    #[arg(long, value_parser = tolerance, value_name = "A")]
-    pub(crate) atol: Option<f64>,
-}
-
-fn tolerance(text: &str) -> Result<f64, String> {
-    let value: Option<f64> = text.parse().ok();
-    // With an infinite tolerance every element would pass.
-    let value = value.filter(|value| *value >= 0.0 && value.is_finite());
-    value.ok_or_else(|| "expected a number of 0 or more".to_owned())
+/// The tolerances that a user gives. Bools must be equal whatever the tolerances are; NaN only equals NaN, and an infinity
+/// only itself. A tolerance is a finite number of 0 or more.
+///
+/// The rule for floats, unless an absolute tolerance is given, for an element with the reference r:
+///
+/// > `rtol * |r| + max(min(1e-4 * M, |r| / 10), noise * M)`
+///
+/// M is the median of the magnitudes in the reference that are up to 2^24 times as large as r: terms that cancel out
+/// are as large as the neighbours of their sum, and the sum has the terms' rounding errors. Each magnitude counts once,
+/// so that a value which fills most of a tensor, such as that of a mask, is no scale. Magnitudes near the end of the
+/// type's range do not count, since no sum of such magnitudes is in the range. An element that should be 0 has the M of
+/// the smallest hundredth of the others.
+///
+/// An element that is small compared to M may therefore be wrong by a tenth of its own size, as long as that is more
+/// than the noise of the type: 2^-20 of M for float32 (16 roundings: sums of thousands of products), 2^-9 for float16
+/// and 2^-6 for bfloat16 (4 roundings, since most sums are computed as float32), 2^-49 for float64. An error within the
+/// noise of the neighbours may be a rounding error.
+/// The tolerance follows from the reference alone, so a worse value never passes where a better one fails.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tolerance {
+    /// The relative tolerance of floats; if unset, 1e-3. Integers have none.
+    pub rtol: Option<f64>,
+    /// The absolute tolerance, which is added; if unset, 0 for integers, and for floats as the rule states.
+    pub atol: Option<f64>,
 }
 
 /// The relative tolerance of floats, if the user gives none.

@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn distances_distinguish_numbers_from_nan() {
-    let float = Element::Float;
+    let float = Element::Float64;
     assert_eq!(float(1.5).distance(float(1.0)), 0.5);
     assert_eq!(float(f64::NAN).distance(float(f64::NAN)), 0.0);
     assert_eq!(float(f64::NAN).distance(float(0.0)), f64::INFINITY);
