@@ -3,21 +3,21 @@
 //! They have neither functions nor modules, and describe tensors by shape and type, and constants by value too.
 //! Everything else is an unknown field, which counts under a name with [`PREFIX`].
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
 use crate::info::describe;
-use crate::info::fields::{FieldError, Fields, Position, each, ints, list, string, wrong};
+use crate::info::fields::{FieldError, Fields, Position, each, ints, list, reserve, string, wrong};
 use crate::info::labels;
-use crate::info::link::{SHARED_NAMES, link, place, sources};
-use crate::info::node::Node;
-use crate::info::tensors::{AttrWords, listed_args, operator_type, read_attrs, stated, unlinked};
+use crate::info::link::{SHARED_NAMES, Sources, link, place, sources};
+use crate::info::node::{Node, map};
+use crate::info::tensors::{AttrWords, listed_args, operator_type, read_attrs, unlinked};
 use crate::info::{ignored, write};
 use crate::model::descriptor::Descriptor;
 use crate::model::flags::OpFlags;
 use crate::model::generation::Generation;
-use crate::model::job::{Arg, ConstValue, Data, Extra, Input, Job, Op, SliceFields, Source, Tensor};
+use crate::model::job::{Arg, ConstValue, Data, Extra, Input, Job, Op, SliceFields, Tensor};
 use crate::model::metadata::{DtypeFields, Envelope, OpLabels, TensorLabel};
 use crate::model::spec::BuildSpec;
 
@@ -36,15 +36,18 @@ const OUTPUTS: &str = "akg.output_desc";
 pub(crate) fn read(document: Node<'_>) -> Result<Descriptor, FieldError> {
     let mut top = Fields::of(document, Position::Root)?;
     let (mut data_labels, mut op_labels) = (Vec::new(), Vec::new());
-    let data =
-        top.req("input_desc", |value, at| list(value, at, |item, at| read_data(item, at, &mut data_labels)))?;
-    let mut ops =
-        top.req("op_desc", |value, at| list(value, at, |item, at| read_op(item, at, &mut op_labels)))?;
-    let shared = link(&mut ops, &data_labels, &op_labels);
-    let (names, _) = sources(&data_labels, &op_labels);
+    let data = top.req("input_desc", |value, at| {
+        reserve(&mut data_labels, value);
+        list(value, at, |item, at| read_data(item, at, &mut data_labels))
+    })?;
+    let mut ops = top.req("op_desc", |value, at| {
+        reserve(&mut op_labels, value);
+        list(value, at, |item, at| read_op(item, at, &mut op_labels))
+    })?;
+    let (names, shared) = sources(&data_labels, &op_labels);
+    link(&mut ops, &op_labels, &names);
     let outputs =
         top.req("output_desc", |value, at| list(value, at, |item, at| anonymous(item, at, &names)))?;
-    drop(names);
 
     let spec = read_spec(&mut top)?;
     let mut left_out = BTreeSet::new();
@@ -69,14 +72,15 @@ pub(crate) fn read(document: Node<'_>) -> Result<Descriptor, FieldError> {
 fn read_spec(top: &mut Fields<'_>) -> Result<BuildSpec, FieldError> {
     let mut options = BTreeMap::new();
     let mut target = top.req("process", string)?;
-    if let Some(mut target_info) = top.raw("target_info").map(Value::from) {
-        if let Some(members) = target_info.as_object_mut()
-            && let Some(Value::String(arch)) = members.get_mut("arch")
-        {
-            let process = std::mem::replace(&mut target, std::mem::take(arch));
-            options.insert("process".to_owned(), process.into());
-            members.remove("arch");
-        }
+    if let Some(target_info) = top.raw("target_info") {
+        let target_info = match (target_info, target_info.get("arch")) {
+            (Node::Object(members), Some(Node::Text(arch))) => {
+                let process = std::mem::replace(&mut target, arch.to_owned());
+                options.insert("process".to_owned(), process.into());
+                map(members.filter(|(name, _)| *name != "arch")).into()
+            }
+            _ => target_info.into(),
+        };
         options.insert("target_info".to_owned(), target_info);
     }
     options.extend(top.raw("platform").map(|platform| ("platform".to_owned(), platform.into())));
@@ -95,6 +99,7 @@ fn read_op(value: Node<'_>, at: Position<'_>, op_labels: &mut Vec<OpLabels>) -> 
     let mut labels =
         OpLabels { ignored: ignored::take(&mut fields, Generation::Akg, "op_desc[]"), ..OpLabels::default() };
     let inputs = fields.req("input_desc", |value, at| {
+        reserve(&mut labels.inputs, value);
         listed_args(value, at, |item, at| read_tensor(item, at, &mut labels.inputs).map(Arg::One), unlinked)
     })?;
     let outputs = fields.req("output_desc", |value, at| tensors_of(value, at, &mut labels.outputs))?;
@@ -120,7 +125,10 @@ fn tensors_of(
     labels: &mut Vec<TensorLabel>,
 ) -> Result<Vec<Arg<Tensor>>, FieldError> {
     match value {
-        Node::List(items) => each(items, at, |item, at| read_tensor(item, at, labels).map(Arg::One)),
+        Node::List(items) => {
+            reserve(labels, value);
+            each(items, at, |item, at| read_tensor(item, at, labels).map(Arg::One))
+        }
         other => Err(wrong(at, "a list of tensors", other)),
     }
 }
@@ -135,7 +143,7 @@ fn read_tensor(
     labels.push(TensorLabel { name, dtype_fields: DtypeFields::DataType, no_param_type: true });
     Ok(Tensor {
         dtype: fields.req("data_type", string)?,
-        format: stated(&mut fields, "format")?,
+        format: fields.stated("format")?,
         shape: fields.req("shape", ints)?,
         ori_format: None,
         ori_shape: None,
@@ -149,18 +157,16 @@ fn read_tensor(
 }
 
 /// An output of the composite, its name replaced by a position: names do not count, but the tensor's identity does.
-fn anonymous(value: Node<'_>, at: Position<'_>, names: &HashMap<&str, Source>) -> Result<Value, FieldError> {
+fn anonymous(value: Node<'_>, at: Position<'_>, names: &Sources<'_>) -> Result<Value, FieldError> {
     let mut fields = Fields::of(value, at)?;
     if let Some(value) = fields.peek(PLACE) {
         return Err(wrong(Position::Field(&at, PLACE), "a field of another name", value));
     }
-    let source = match fields.peek("tensor_name") {
-        Some(Node::Text(name)) => names.get(name),
-        _ => None,
-    };
-    if source.is_some() {
-        fields.raw("tensor_name");
-    }
+    let mut source = None;
+    fields.raw_if("tensor_name", |name| {
+        source = if let Node::Text(name) = name { names.get(name) } else { None };
+        source.is_some()
+    });
     let mut map = fields.object();
     map.extend(source.map(|source| (PLACE.to_owned(), place(*source))));
     Ok(map.into())

@@ -4,7 +4,7 @@ use serde::de::Error as _;
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::info::fields::{FieldError, Problem};
+use crate::info::fields::{FieldProblem, Problem};
 use crate::info::locate::{locate, position};
 
 /// The reason why bytes are not a descriptor.
@@ -153,8 +153,8 @@ impl InfoError {
         Self::ReservedKey { key, line, column }
     }
 
-    pub(crate) fn at(fault: FieldError, bytes: &[u8]) -> Self {
-        let FieldError { steps, place, problem } = fault;
+    pub(crate) fn at(fault: FieldProblem, bytes: &[u8]) -> Self {
+        let FieldProblem { steps, place, problem } = fault;
         let (line, column) = locate(bytes, &steps);
         match problem {
             Problem::Missing { field } => Self::Missing { field, object: place, line, column },

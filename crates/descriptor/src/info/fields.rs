@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::iter;
 
 use serde_json::{Map, Value};
 
@@ -59,9 +60,12 @@ pub(crate) fn path(steps: &[PathStep]) -> String {
     path.chars().take(200).collect()
 }
 
+/// The reason why a document is no descriptor. Boxed, since results of small values are moved often and errors rarely.
+pub(crate) type FieldError = Box<FieldProblem>;
+
 /// The reason why a document is no descriptor, and the path; the reader of the bytes adds line and column.
 #[derive(Debug)]
-pub(crate) struct FieldError {
+pub(crate) struct FieldProblem {
     /// The path of the wrong value, or of the object that lacks a field.
     pub(crate) steps: Vec<PathStep>,
     /// The path as text.
@@ -124,7 +128,16 @@ impl<'a> Fields<'a> {
 
     /// Takes the field unparsed.
     pub(crate) fn raw(&mut self, name: &str) -> Option<Node<'a>> {
-        let (position, value) = self.find(name)?;
+        self.raw_if(name, |_| true)
+    }
+
+    /// Takes the field unparsed if `is_known` accepts its value.
+    pub(crate) fn raw_if(
+        &mut self,
+        name: &str,
+        is_known: impl FnOnce(&Node<'a>) -> bool,
+    ) -> Option<Node<'a>> {
+        let (position, value) = self.find(name).filter(|(_, value)| is_known(value))?;
         self.taken.insert(position);
         self.left -= 1;
         Some(value)
@@ -156,6 +169,12 @@ impl<'a> Fields<'a> {
         self.opt(name, read)?.ok_or_else(|| missing(self.at, name))
     }
 
+    /// Takes a string that is empty if the field is absent. A present but empty field remains an unknown field.
+    pub(crate) fn stated(&mut self, name: &str) -> Result<String, FieldError> {
+        let text = self.raw_if(name, |text| !text.is_text(""));
+        text.map_or(Ok(String::new()), |text| string(text, Position::Field(&self.at, name)))
+    }
+
     /// Takes a string that frameworks always write; a missing one is empty and recorded in `left_out`.
     pub(crate) fn text(
         &mut self,
@@ -174,7 +193,10 @@ impl<'a> Fields<'a> {
     pub(crate) fn rest(self, prefix: &str) -> Extra {
         let mut extra = Extra::new();
         for (name, value) in self.left() {
-            extra.insert([prefix, name].concat(), value.into());
+            let mut prefixed = String::with_capacity(prefix.len() + name.len());
+            prefixed.push_str(prefix);
+            prefixed.push_str(name);
+            extra.insert(prefixed, value.into());
         }
         extra
     }
@@ -190,25 +212,37 @@ impl<'a> Fields<'a> {
     }
 
     fn left(self) -> impl Iterator<Item = (&'a str, Node<'a>)> {
-        let members = self.members.enumerate();
-        let left = members.filter(move |(position, _)| !self.taken.contains(*position));
-        left.map(|(_, member)| member).take(self.left)
+        let Self { mut members, mut left, taken, .. } = self;
+        let mut position = 0;
+        iter::from_fn(move || {
+            left = left.checked_sub(1)?;
+            while taken.contains(position) {
+                members.skip_one();
+                position += 1;
+            }
+            position += 1;
+            members.next()
+        })
     }
 }
 
 /// The error for a missing field `name` of the object at `at`.
 pub(crate) fn missing(at: Position<'_>, name: &str) -> FieldError {
-    FieldError {
+    Box::new(FieldProblem {
         steps: at.steps(),
         place: place(at),
         problem: Problem::Missing { field: Position::Field(&at, name).to_string() },
-    }
+    })
 }
 
 /// The error for a value at `at` that is not `expected`.
 pub(crate) fn wrong(at: Position<'_>, expected: &'static str, found: impl Into<Value>) -> FieldError {
     let found = short(&found.into());
-    FieldError { steps: at.steps(), place: place(at), problem: Problem::Wrong { expected, found } }
+    Box::new(FieldProblem {
+        steps: at.steps(),
+        place: place(at),
+        problem: Problem::Wrong { expected, found },
+    })
 }
 
 fn place(at: Position<'_>) -> String {
@@ -255,13 +289,21 @@ pub(crate) fn list<T>(
 /// The largest number of items that are allocated in advance: most lists are short, and hostile ones fail early.
 const SHORT: usize = 64;
 
+/// Reserves memory for a value of each item of a list.
+pub(crate) fn reserve<T>(all: &mut Vec<T>, list: Node<'_>) {
+    if let Node::List(items) = list {
+        all.reserve_exact(items.len().min(SHORT));
+    }
+}
+
 /// The items of the list at `at`, parsed by `read`.
 pub(crate) fn each<T>(
     items: Items<'_>,
     at: Position<'_>,
     mut read: impl FnMut(Node<'_>, Position<'_>) -> Result<T, FieldError>,
 ) -> Result<Vec<T>, FieldError> {
-    let mut all = Vec::with_capacity(items.len().min(SHORT));
+    let mut all = Vec::new();
+    reserve(&mut all, Node::List(items));
     for (index, item) in items.enumerate() {
         all.push(read(item, Position::Item(&at, index))?);
     }

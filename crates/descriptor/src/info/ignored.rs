@@ -60,7 +60,7 @@ pub const IGNORED_FIELDS: &[IgnoredField] = &[
 /// Takes the ignored fields of `object` out of `fields`.
 pub(crate) fn take(fields: &mut Fields<'_>, generation: Generation, object: &str) -> BTreeMap<String, Value> {
     let rows = IGNORED_FIELDS.iter();
-    let rows = rows.filter(|row| row.object == object && row.generations.contains(&generation));
+    let rows = rows.filter(|row| row.generations.contains(&generation) && row.object == object);
     let mut taken = BTreeMap::new();
     for row in rows {
         if let Some(value) = fields.raw(row.field) {

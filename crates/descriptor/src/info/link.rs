@@ -1,7 +1,7 @@
 //! The source of each input.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use serde_json::Value;
 
@@ -11,15 +11,16 @@ use crate::model::metadata::OpLabels;
 /// The name in [`Job::extra`](crate::Job::extra) of the list of tensors with shared names.
 pub(crate) const SHARED_NAMES: &str = "(shared names)";
 
-/// Sets the source of each input by the tensors' names, which have no further meaning. Returns pairs of a tensor and the
-/// earlier tensor of the same name.
+/// The first tensor of each name. Most jobs have few: for those a tree takes less time than a table of hashes.
+pub(crate) type Sources<'a> = BTreeMap<&'a str, Source>;
+
+/// Sets the source of each input by the tensors' names, which have no further meaning.
 ///
 /// Fused jobs repeat names: MindSpore writes a `Data` op for each input, even if two inputs are one tensor. An input
 /// refers to the first tensor of its name. Shared names are recorded and count, since a compiler may produce other code
 /// for them.
-pub(crate) fn link(ops: &mut [Op], data_labels: &[OpLabels], op_labels: &[OpLabels]) -> Vec<Value> {
-    let (sources, shared) = sources(data_labels, op_labels);
-    let mut free: HashMap<&str, usize> = HashMap::new();
+pub(crate) fn link(ops: &mut [Op], op_labels: &[OpLabels], sources: &Sources<'_>) {
+    let mut free: BTreeMap<&str, usize> = BTreeMap::new();
     let mut next_free = 0;
     for (op, labels) in ops.iter_mut().zip(op_labels) {
         let mut names = labels.inputs.iter();
@@ -34,14 +35,13 @@ pub(crate) fn link(ops: &mut [Op], data_labels: &[OpLabels], op_labels: &[OpLabe
             };
         }
     }
-    shared
 }
 
-/// The first tensor of each name, and the tensors that repeat a name.
+/// The first tensor of each name, and pairs of a tensor and the earlier tensor of the same name.
 pub(crate) fn sources<'a>(
     data_labels: &'a [OpLabels],
     op_labels: &'a [OpLabels],
-) -> (HashMap<&'a str, Source>, Vec<Value>) {
+) -> (Sources<'a>, Vec<Value>) {
     let of_data = data_labels.iter().enumerate().flat_map(|(data, labels)| {
         let outputs = labels.outputs.iter().enumerate();
         outputs.map(move |(tensor, label)| (Source::Data { data, tensor }, &label.name))
@@ -50,8 +50,7 @@ pub(crate) fn sources<'a>(
         let outputs = labels.outputs.iter().enumerate();
         outputs.map(move |(output, label)| (Source::Op { op, output }, &label.name))
     });
-    let tensors = data_labels.iter().chain(op_labels).map(|labels| labels.outputs.len()).sum();
-    let mut sources: HashMap<&str, Source> = HashMap::with_capacity(tensors);
+    let mut sources = Sources::new();
     let mut shared = Vec::new();
     for (source, name) in of_data.chain(of_ops) {
         let Some(name) = name else { continue };

@@ -74,7 +74,7 @@ pub fn read_info(bytes: &[u8]) -> Result<Descriptor, InfoError> {
         let (line, column) = locate(bytes, &steps);
         return Err(InfoError::TooDeep { field: path(&steps), line, column, limit });
     }
-    read(document).map_err(|fault| InfoError::at(fault, bytes))
+    read(document).map_err(|fault| InfoError::at(*fault, bytes))
 }
 
 /// Writes a descriptor as the framework of its generation does: sorted keys and a final newline; indented by four

@@ -1,10 +1,12 @@
 //! JSON values that borrow from the text.
 
+use std::cell::Cell;
+use std::mem;
+
 use serde_json::{Map, Number, Value};
 
 /// A scanned document: one list of entries, in the order of the text. A descriptor keeps few of its names, strings and
 /// numbers, so they are copied only when kept, and nothing is allocated for each value.
-#[derive(Default)]
 pub(crate) struct Document<'a> {
     pub(super) text: &'a str,
     /// The strings and numbers that are not written in the text as they are read, one after the other. Their spans
@@ -13,6 +15,34 @@ pub(crate) struct Document<'a> {
     /// A value is followed by its items, or by the names and values of its members. Members are sorted by the bytes of
     /// unique names, like those of [`Map`].
     pub(super) entries: Vec<Entry>,
+}
+
+/// The largest number of entries whose memory a thread keeps: 64 KiB.
+const MAX_SPARE: usize = 4096;
+
+thread_local! {
+    /// The memory of the entries of the thread's last document, empty. It is the only allocation of a scan, and a large
+    /// one, which takes longer than many small ones.
+    static SPARE: Cell<Vec<Entry>> = const { Cell::new(Vec::new()) };
+}
+
+impl<'a> Document<'a> {
+    /// A document of `text` without entries, with memory for `entries`.
+    pub(super) fn new(text: &'a str, entries: usize) -> Self {
+        let mut spare = SPARE.try_with(Cell::take).unwrap_or_default();
+        spare.reserve(entries);
+        Self { text, decoded: String::new(), entries: spare }
+    }
+}
+
+impl Drop for Document<'_> {
+    fn drop(&mut self) {
+        let mut spare = mem::take(&mut self.entries);
+        if spare.capacity() <= MAX_SPARE {
+            spare.clear();
+            let _ = SPARE.try_with(|kept| kept.set(spare));
+        }
+    }
 }
 
 /// A value, without its items or members, or the name of a member.
@@ -82,9 +112,14 @@ impl Document<'_> {
 
     /// The name of the member at `at`, and the offset after the member.
     pub(super) fn name(&self, at: usize) -> (&str, usize) {
+        let (span, after) = self.name_and_after(at);
+        (span.map_or("", |span| self.text(span)), after)
+    }
+
+    fn name_and_after(&self, at: usize) -> (Option<Span>, usize) {
         match self.entries[at] {
-            Entry::Name(span, _, entries) => (self.text(span), at + entries as usize),
-            _ => ("", at + 1),
+            Entry::Name(span, _, entries) => (Some(span), at + entries as usize),
+            _ => (None, at + 1),
         }
     }
 
@@ -133,6 +168,17 @@ impl Node<'_> {
     }
 }
 
+/// Whether two names of one length are equal. Most have between 8 and 16 bytes, for which a call of the library's
+/// comparison takes longer than the comparison.
+fn is_equal(one: &[u8], other: &[u8]) -> bool {
+    let ends = |name: &[u8]| Some((*name.first_chunk::<8>()?, *name.last_chunk::<8>()?));
+    match (ends(one), ends(other)) {
+        (Some(one_ends), Some(other_ends)) if one.len() <= 16 => one_ends == other_ends,
+        (None, _) => one.iter().eq(other),
+        _ => one == other,
+    }
+}
+
 /// The items of a list.
 #[derive(Clone, Copy)]
 pub(crate) struct Items<'a> {
@@ -164,19 +210,22 @@ pub(crate) struct Members<'a>(Items<'a>);
 
 impl<'a> Members<'a> {
     /// The position and the value of the member `name`.
+    #[inline]
     pub(crate) fn find(self, name: &str) -> Option<(usize, Node<'a>)> {
         let Items { document, mut next, left } = self.0;
         let first = name.as_bytes().first().copied().unwrap_or_default();
         for position in 0..left {
-            let Entry::Name(span, found, entries) = document.entries[next] else { return None };
-            // Most names differ in these from the one that is searched.
-            if (found, span.end - span.begin) == (first, name.len() as u32)
-                && document.bytes(span) == name.as_bytes()
-            {
-                return Some((position, document.node(next + 1)));
-            }
-            if found > first {
-                return None;
+            let Some(&Entry::Name(span, found, entries)) = document.entries.get(next) else { return None };
+            // Most names differ in the first byte or the length from the one that is searched.
+            if found >= first {
+                if found > first {
+                    return None;
+                }
+                if span.end - span.begin == name.len() as u32
+                    && is_equal(document.bytes(span), name.as_bytes())
+                {
+                    return Some((position, document.node(next + 1)));
+                }
             }
             next += entries as usize;
         }
@@ -185,6 +234,13 @@ impl<'a> Members<'a> {
 
     pub(crate) fn len(self) -> usize {
         self.0.left
+    }
+
+    /// Skips a member without a look at its name and value.
+    pub(crate) fn skip_one(&mut self) {
+        let Items { document, next, left } = &mut self.0;
+        *next = document.name_and_after(*next).1;
+        *left = left.saturating_sub(1);
     }
 }
 
@@ -233,4 +289,37 @@ fn number(token: &str) -> Value {
         return value.into();
     }
     token.parse::<Number>().map_or(Value::Null, Value::Number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::info::scan::scan;
+
+    #[test]
+    fn names_of_each_length_are_told_apart_by_each_byte() {
+        for length in 1..40 {
+            let name = "a".repeat(length);
+            let text = format!("{{{name:?}:1}}");
+            let scanned = scan(text.as_bytes()).unwrap();
+            let Node::Object(members) = scanned.document.root() else { panic!("{text}") };
+            assert!(members.find(&name).is_some(), "{name}");
+            for changed in 0..length {
+                let mut other = name.clone();
+                other.replace_range(changed..=changed, "b");
+                assert!(members.find(&other).is_none(), "{other}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_document_holds_nothing_of_an_earlier_one() {
+        let read = |text: &str| Value::from(scan(text.as_bytes()).unwrap().document.root()).to_string();
+        for text in ["[1,2,3]", "{}", "[{\"a\":null}]", "[]"] {
+            // The second is read while the first exists, the third in the memory of one of them.
+            let first = scan(text.as_bytes()).unwrap();
+            assert_eq!((read(text), read(text)), (text.to_owned(), text.to_owned()));
+            assert_eq!(Value::from(first.document.root()).to_string(), text);
+        }
+    }
 }

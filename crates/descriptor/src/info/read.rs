@@ -6,7 +6,7 @@ use std::convert::identity;
 use serde_json::Value;
 
 use crate::info::fields::{FieldError, Fields, Position, boolean, int, list, string, strings, wrong};
-use crate::info::link::{SHARED_NAMES, link};
+use crate::info::link::{SHARED_NAMES, link, sources};
 use crate::info::node::Node;
 use crate::info::tensors::{AttrWords, DATA, args, read_attrs, unlinked};
 use crate::info::{duplicates, ignored};
@@ -26,7 +26,8 @@ pub(crate) fn job_content(document: Node<'_>) -> Result<Descriptor, FieldError> 
     let mut items = Items::default();
     content.req("op_list", |value, at| list(value, at, |item, at| items.read(item, at)))?;
     let Items { data, data_labels, mut data_places, mut ops, op_labels } = items;
-    let shared = link(&mut ops, &data_labels, &op_labels);
+    let (sources, shared) = sources(&data_labels, &op_labels);
+    link(&mut ops, &op_labels, &sources);
     if data_places.last().is_none_or(|last| *last < data.len()) {
         data_places.clear();
     }

@@ -25,7 +25,7 @@ pub(crate) struct Scanned<'a> {
 pub(crate) fn scan(json: &[u8]) -> Option<Scanned<'_>> {
     let text = str::from_utf8(json).ok()?;
     // In the densest files of MindSpore and AKG, an entry has eight bytes.
-    let document = Document { text, decoded: String::new(), entries: Vec::with_capacity(json.len() / 8 + 1) };
+    let document = Document::new(text, json.len() / 8 + 1);
     let mut scanner = Scanner { document, bytes: json, at: 0, depth: 0, deepest: 0, may_be_reserved: false };
     scanner.value()?;
     scanner.space();

@@ -118,7 +118,7 @@ pub(crate) fn tensor(
     };
     Ok(Arg::One(Tensor {
         dtype,
-        format: stated(&mut fields, "format")?,
+        format: fields.stated("format")?,
         shape: fields.req("shape", ints)?,
         ori_format: fields.opt("ori_format", string)?,
         ori_shape: fields.opt("ori_shape", ints)?,
@@ -138,14 +138,6 @@ pub(crate) fn tensor(
         },
         extra: fields.extra(),
     }))
-}
-
-/// A string that is empty if the field is absent. A present but empty field remains an unknown field.
-pub(crate) fn stated(fields: &mut Fields<'_>, name: &str) -> Result<String, FieldError> {
-    match fields.peek(name) {
-        Some(text) if text.is_text("") => Ok(String::new()),
-        _ => Ok(fields.opt(name, string)?.unwrap_or_default()),
-    }
 }
 
 fn range(value: Node<'_>, at: Position<'_>) -> Result<[i64; 2], FieldError> {
@@ -174,17 +166,14 @@ pub(crate) fn read_attrs(
     words: &AttrWords,
     labels: &mut OpLabels,
 ) -> Result<Option<Vec<Attr>>, FieldError> {
-    labels.null_attrs = fields.peek(words.attrs).is_some_and(|attrs| attrs.is_null());
-    if labels.null_attrs {
-        fields.raw(words.attrs);
-    }
+    labels.null_attrs = fields.raw_if(words.attrs, Node::is_null).is_some();
     fields.opt(words.attrs, |value, at| list(value, at, |item, at| read_attr(item, at, words)))
 }
 
 fn read_attr(value: Node<'_>, at: Position<'_>, words: &AttrWords) -> Result<Attr, FieldError> {
     let mut fields = Fields::of(value, at)?;
     let name = fields.req("name", string)?;
-    let dtype = stated(&mut fields, words.dtype)?;
+    let dtype = fields.stated(words.dtype)?;
     let value_at = Position::Field(&at, "value");
     let value = match fields.peek("value") {
         // An explicit null remains an unknown field, since it differs from a missing field.
