@@ -19,16 +19,16 @@ use crate::warning::{OnWarning, WarningKind, Warnings};
 pub struct CacheConfig {
     /// The local store. The mode decides whether it is written.
     pub store: Option<StoreConfig>,
-    /// How the store is used.
+    /// The mode in which the store is used.
     pub mode: CacheMode,
     /// The remote tier.
     pub remote: Option<RemoteConfig>,
-    /// Called for each warning.
+    /// A function that is called for each warning.
     pub on_warning: Option<OnWarning>,
 }
 
 impl CacheConfig {
-    /// A cache over `store` in the mode [`CacheMode::Enable`].
+    /// Creates settings for `store` in the mode [`CacheMode::Enable`].
     pub fn new(store: StoreConfig) -> Self {
         Self { store: Some(store), ..Self::default() }
     }
@@ -49,16 +49,16 @@ impl fmt::Debug for CacheConfig {
 #[derive(Debug)]
 pub struct Cache {
     shared: Arc<Shared>,
-    /// Each is opened at its first use.
+    /// The targets so far. Each is opened when it is first used.
     targets: Mutex<Vec<(String, TargetCache)>>,
 }
 
 impl Cache {
-    /// Opens the cache. Unless the mode requires the store, one that cannot be written is only read, and one that cannot be
-    /// used at all is left out, each with a warning.
+    /// Opens the cache. Unless the mode requires the store, a store that cannot be written is only read, and a store that
+    /// cannot be used at all is not used, each with a warning.
     ///
     /// # Errors
-    /// The mode requires a store that is not given or cannot be used.
+    /// The mode requires a store, and there is none or it cannot be used.
     pub fn open(config: CacheConfig) -> Result<Self, CacheError> {
         let CacheConfig { store, mode, remote, on_warning } = config;
         let warnings = Warnings(on_warning);
@@ -73,7 +73,7 @@ impl Cache {
         Ok(Self { shared, targets: Mutex::default() })
     }
 
-    /// The part of the cache for the target `name`, such as `cpu-x86_64`. Without a usable store every caller builds.
+    /// Returns the part of the cache for the target `name`, such as `cpu-x86_64`. Without a usable store every caller builds.
     ///
     /// # Errors
     /// The name is not valid, or the mode requires the store, and its part for this target cannot be used.
@@ -84,7 +84,7 @@ impl Cache {
         if let Some(target) = self.known(name) {
             return Ok(target);
         }
-        // Not locked meanwhile: it may warn, and the caller's function may ask for a target.
+        // The targets are not locked here, since the caller's function for warnings may call this function.
         let store = self.open_target(name)?;
         let shared = Arc::clone(&self.shared);
         let target = TargetCache::new(Target { shared, name: name.to_owned(), store });
@@ -106,7 +106,7 @@ impl Cache {
         self.targets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The local store, if it can be used.
+    /// Returns the local store, if it can be used.
     pub fn store(&self) -> Option<&Store> {
         self.shared.store.as_ref()
     }
@@ -119,7 +119,7 @@ impl Cache {
             Err(source) if mode.requires_store() => return Err(CacheError::Store { mode: *mode, source }),
             Err(error) => error,
         };
-        // A store that refuses writes may still be read.
+        // A store that cannot be written may still be read.
         let readable = store.reader().target(name).ok().filter(|_| mode.reads());
         warn_unusable(warnings, readable.is_some(), &error);
         Ok(readable)
@@ -150,7 +150,7 @@ fn open_store(
         Ok(store) => return Ok(Some(store)),
         Err(error) => error,
     };
-    // A store that refuses writes may still be read: no hit is lost.
+    // A store that cannot be written may still be read: no hit is lost.
     let readable = open(Access::ReadOnly).ok().filter(|_| mode.reads());
     warn_unusable(warnings, readable.is_some(), &error);
     Ok(readable)

@@ -1,4 +1,4 @@
-//! The answer to a caller that asks for a key.
+//! The result of a request for a key.
 
 use opkeep_store::Entry;
 
@@ -7,21 +7,20 @@ use crate::pending::PendingKey;
 use crate::ticket::Ticket;
 use crate::unshared::UnsharedReason;
 
-/// The answer to a caller that asks for a key.
+/// The result of a request for a key.
 #[derive(Debug)]
 #[non_exhaustive]
-#[must_use = "a ticket in it keeps others waiting until it is dropped"]
+#[must_use = "a ticket in it keeps other callers waiting until it is dropped"]
 pub enum Claim {
     /// An entry that the caller takes.
     Hit(Hit),
-    /// The caller builds; every other caller on this host, and with leases on every host, waits.
+    /// The caller builds. All other callers on this host wait, and with leases those on all hosts.
     Build(Ticket),
-    /// The caller builds, and others may build the same.
+    /// The caller builds, and other callers may build the same entry.
     Unshared(Ticket, UnsharedReason),
-    /// Another caller holds the key. [`TargetCache::resume`](crate::TargetCache::resume) asks again; 1 to 20 ms between two
-    /// calls are enough.
+    /// Another caller holds the key. Call [`TargetCache::resume`](crate::TargetCache::resume) every 1 to 20 ms.
     Pending(PendingKey),
-    /// The holder failed while this caller waited, for a reason that this caller would meet as well.
+    /// The holder failed while this caller waited, and this caller would fail for the same reason.
     HolderFailed(Failure),
     /// The query's deadline passed during the wait.
     TimedOut(PendingKey),
@@ -35,18 +34,18 @@ pub enum Claim {
 pub struct Hit {
     /// The entry, checked.
     pub entry: Box<Entry>,
-    /// How it was found.
+    /// The place where it was found.
     pub source: Source,
 }
 
-/// How an entry was found.
+/// The place where an entry was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Source {
-    /// It was in the local store.
+    /// The local store.
     Local,
-    /// Another caller published it in the local store while this one waited.
+    /// The local store, in which another caller published it while this one waited.
     Waited,
-    /// It was in the remote tier, and is in the local store now if that is written.
+    /// The remote tier. If the local store is written, the entry is there now, too.
     Remote,
 }

@@ -1,9 +1,9 @@
-//! Errors of the cache. A miss and a lost race are none.
+//! The errors of the cache. A miss and a lost race are outcomes, not errors.
 
 use opkeep_store::{CacheMode, StoreError};
 use thiserror::Error;
 
-/// Why the cache cannot be used as its mode requires. In the other modes a store that does not work is a warning.
+/// The reason why the cache cannot be used as its mode requires. In other modes, a store that cannot be used is a warning.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum CacheError {
@@ -34,16 +34,17 @@ pub enum CacheError {
     NotCached {
         /// The mode.
         mode: CacheMode,
-        /// Why no entry can be reused.
+        /// The reason why no entry can be reused.
         why: String,
     },
 }
 
-/// Why an entry was not written to the local store. The cache has already sent a warning; the caller can use what it built.
+/// The reason why an entry was not written to the local store. The cache has emitted a warning. The caller can use the entry
+/// that it built.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum PublishError {
-    /// The store could not write it.
+    /// The store could not write the entry.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

@@ -1,37 +1,37 @@
-//! The failure that a holder of a key leaves to its waiters.
+//! The failure that the holder of a key passes on to the waiters.
 
 use std::time::Duration;
 
-/// Why a build failed that would fail for the waiters as well.
+/// The failure of a build that would fail for the waiters as well.
 ///
-/// A failure for lack of time holds only for waiters that have no more time, so it carries the limit that it met.
+/// A timeout would repeat only for waiters with the same time limit or a shorter one, so it is passed on with the limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Failure {
     /// The reason, for people.
     pub reason: String,
-    /// The time limit that was exceeded, if the build failed for that.
+    /// The time limit, if the build timed out.
     pub time_limit: Option<Duration>,
 }
 
 impl Failure {
-    /// A failure that does not depend on time.
+    /// Creates a failure that does not depend on time.
     pub fn new(reason: impl Into<String>) -> Self {
         Self { reason: reason.into(), time_limit: None }
     }
 
-    /// A build that exceeded `limit`.
+    /// Creates the failure of a build that exceeded `limit`.
     pub fn timed_out(reason: impl Into<String>, limit: Duration) -> Self {
         Self { reason: reason.into(), time_limit: Some(limit) }
     }
 
-    /// The text in the lock's file: the limit in milliseconds or nothing, and the reason.
+    /// Returns the text for the lock's file: the limit in milliseconds or nothing, and the reason.
     pub(crate) fn encode(&self) -> String {
         let limit = self.time_limit.map(|limit| limit.as_millis().to_string()).unwrap_or_default();
         format!("{limit}\n{}", self.reason)
     }
 
-    /// Reads what [`encode`](Self::encode) wrote. `None` if it does not hold for a waiter whose own limit is `limit`.
+    /// Reads the text of [`encode`](Self::encode). Returns `None` if a waiter whose own limit is `limit` may succeed.
     pub(crate) fn for_waiter(text: &str, limit: Option<Duration>) -> Option<Self> {
         let (exceeded, reason) = text.split_once('\n')?;
         let Ok(millis) = exceeded.parse::<u64>() else { return Some(Self::new(reason)) };
@@ -46,17 +46,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lack_of_time_holds_for_waiters_with_no_more_time() {
+    fn a_timeout_is_shared_by_waiters_with_no_more_time() {
         let second = Duration::from_secs(1);
         let read = |text: &str, limit| Failure::for_waiter(text, limit).map(|failure| failure.reason);
-        let left = Failure::timed_out("too slow", second).encode();
-        assert_eq!(read(&left, Some(second)).as_deref(), Some("too slow"));
-        assert_eq!(read(&left, Some(second / 2)).as_deref(), Some("too slow"));
-        assert_eq!(read(&left, Some(second * 2)), None);
-        assert_eq!(read(&left, None), None);
-        let left = Failure::new("kernel.c:1: error\nand more").encode();
-        assert_eq!(read(&left, Some(second)).as_deref(), Some("kernel.c:1: error\nand more"));
-        assert_eq!(read(&left, None).as_deref(), Some("kernel.c:1: error\nand more"));
+        let text = Failure::timed_out("too slow", second).encode();
+        assert_eq!(read(&text, Some(second)).as_deref(), Some("too slow"));
+        assert_eq!(read(&text, Some(second / 2)).as_deref(), Some("too slow"));
+        assert_eq!(read(&text, Some(second * 2)), None);
+        assert_eq!(read(&text, None), None);
+        let text = Failure::new("kernel.c:1: error\nand more").encode();
+        assert_eq!(read(&text, Some(second)).as_deref(), Some("kernel.c:1: error\nand more"));
+        assert_eq!(read(&text, None).as_deref(), Some("kernel.c:1: error\nand more"));
         assert_eq!(read("no line", Some(second)), None);
     }
 }

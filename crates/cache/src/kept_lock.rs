@@ -1,5 +1,5 @@
-//! The lock of a key that another host has leased. It is kept while its caller resumes the key, and released soon after: so a
-//! caller that resumes many keys in turn, or none any more, keeps no other caller of its host waiting.
+//! The lock of a key that another host has leased. It is kept while its caller resumes the key, and is released soon after. So
+//! a caller that resumes many keys in turn, or stops resuming them, keeps no other caller on its host waiting.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,8 +8,8 @@ use opkeep_store::{KeyLock, OpenFilePermit};
 
 use crate::timer::{Timed, Timer};
 
-/// How long a lock is kept for a caller that does not resume the key. The other callers on the host let a lock be without a
-/// heartbeat for longer than that.
+/// The time for which a lock is kept if its caller does not resume the key. For the other callers on the host, a lock becomes
+/// stale later than that.
 const LONGEST_IDLE: Duration = Duration::from_secs(1);
 
 /// The locks of all pending keys of a cache.
@@ -22,7 +22,7 @@ pub(crate) fn kept_locks() -> KeptLocks {
 /// The lock of one pending key, until it is released.
 pub(crate) struct KeptLock {
     state: Mutex<State>,
-    /// In a forked child the state may be locked for ever, and the lock is the parent's.
+    /// The process that holds the lock. A forked child does not use its copy: the state may be locked for ever.
     process: u32,
 }
 
@@ -33,22 +33,22 @@ struct State {
 }
 
 impl KeptLock {
-    /// Keeps `lock`. None, and it is released, if the process may have no more files open.
+    /// Keeps `lock`. Returns `None`, and releases the lock, if the process may have no more files open, or if no thread could
+    /// release the lock later.
     pub(crate) fn new(lock: KeyLock, locks: &KeptLocks) -> Option<Arc<Self>> {
         let (lock, resumed) = (Some((lock, OpenFilePermit::take()?)), Instant::now());
         let kept = Arc::new(Self { state: Mutex::new(State { lock, resumed }), process: std::process::id() });
-        locks.add(resumed + LONGEST_IDLE, &kept);
-        Some(kept)
+        locks.add(resumed + LONGEST_IDLE, &kept).then_some(kept)
     }
 
-    /// Notes that the caller resumed the key.
+    /// Records that the caller resumed the key.
     pub(crate) fn resumed(&self) {
         if let Some(mut state) = self.locked() {
             state.resumed = Instant::now();
         }
     }
 
-    /// The lock, unless it was released.
+    /// Takes the lock, unless it was released.
     pub(crate) fn take(&self) -> Option<KeyLock> {
         self.locked()?.lock.take().map(|(lock, _)| lock)
     }

@@ -1,8 +1,8 @@
-//! A cache of compiled kernels: get an entry, or begin it and publish or abandon it.
+//! A cache of compiled kernels: a caller gets an entry, or builds it and publishes it.
 //!
-//! A [`Cache`] is a local store and, if there is one, a remote tier. [`TargetCache::get_or_begin`] gives a caller the entry
-//! under a key, or a [`Ticket`]: the duty to build it while others wait. The cache knows no operator. Its caller decides what a
-//! key covers, which members an entry has, and whether an entry that was found is taken ([`Query::accept`]).
+//! A [`Cache`] consists of a local store and, optionally, a remote tier. [`TargetCache::get_or_begin`] returns the entry under
+//! a key, or a [`Ticket`]: the duty to build the entry while other callers wait. The cache knows no operator. Its caller
+//! decides what a key covers, which members an entry has, and whether an entry is used ([`Query::accept`]).
 //!
 //! ```text
 //! look ─ hit ──────────────────────────────────────────────> Hit(Local)
@@ -18,13 +18,13 @@
 //!   └─────────────────────────────────────────────> Build(Ticket) ─ publish, abandon, or drop
 //! ```
 //!
-//! A host without locks asks the remote tier for a lease all the same; if it gets one, it has a `Build` ticket. With the mode
-//! `force` no host takes what another one publishes, and no leases are used.
+//! A host without locks requests a lease from the remote tier nevertheless; if the lease is granted, the ticket is a `Build`
+//! ticket. With the mode `force` no host uses the entries that another one publishes, and there are no leases.
 //!
-//! Each key is locked with a file lock of the store, so of all processes of a host that miss an entry one builds it; if
-//! that process exits, one of the waiters takes over within 50 ms. A hit needs no lock. Where a store cannot be written, or
-//! has no locks, a caller gets an unshared ticket and a warning. A store that is opened for reading has no locks: no waiter
-//! could find the kernel there. A waiter's timeout runs from the holder's last heartbeat.
+//! Each key is locked with a file lock of the store. So of all processes of a host that miss an entry, one builds it; if that
+//! process exits, one of the waiters takes over within 50 ms. A hit needs no lock. If the store cannot be written, or has no
+//! locks, the caller gets an unshared ticket and a warning. A store that is opened for reading has no locks, since no waiter
+//! could find the kernel in it. A waiter's timeout runs from the holder's last heartbeat.
 //!
 //! ```
 //! use opkeep_cache::{Accept, Cache, CacheConfig, Claim, Query};
@@ -81,7 +81,7 @@ pub use ticket::{Published, Ticket};
 pub use unshared::UnsharedReason;
 pub use warning::{OnWarning, WarningKind};
 
-// The types of other crates in signatures of this one, and all that they lead to.
+// The types of other crates in the signatures of this one, and these crates, for the types in their signatures.
 pub use opkeep_digest::Digest;
 pub use opkeep_fs::CancelToken;
 pub use opkeep_store::{

@@ -1,24 +1,24 @@
-//! Why no entry is taken.
+//! The reason why there is no usable entry.
 
 use std::fmt;
 
 use opkeep_store::{Corruption, Overwrite};
 
-/// Why no entry is taken.
+/// The reason why the caller gets no entry.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Miss {
-    /// There is no local store to look into.
+    /// There is no local store.
     NoStore,
-    /// The local store has none.
+    /// The local store has no entry.
     Absent,
-    /// The bytes are damaged. The entry is quarantined if the key is locked.
+    /// The entry is damaged. It is quarantined if the key is locked.
     Damaged(Corruption),
-    /// An entry cannot be read or is not trusted. It is left alone.
+    /// The entry cannot be read or is not trusted. It is not changed.
     Unreadable(opkeep_store::StoreError),
     /// The caller ignored the entry.
     Ignored,
-    /// The caller wants the entry replaced, for this reason.
+    /// The caller replaces the entry, for this reason.
     Replaced(String),
 }
 
@@ -38,7 +38,7 @@ impl From<opkeep_store::Miss> for Miss {
     fn from(miss: opkeep_store::Miss) -> Self {
         match miss {
             opkeep_store::Miss::Absent => Self::Absent,
-            // Its file is closed: a ticket may live for as long as a build.
+            // The entry's file is closed, since a ticket lives as long as a build.
             opkeep_store::Miss::Damaged(entry) => Self::Damaged(entry.corruption),
             opkeep_store::Miss::Untrusted(error) | opkeep_store::Miss::Io(error) => Self::Unreadable(error),
         }

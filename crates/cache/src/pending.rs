@@ -16,11 +16,11 @@ use crate::ticket::Ticket;
 use crate::tiers::Target;
 use crate::unshared::UnsharedReason;
 
-/// A place among the waiters of a key. [`TargetCache::resume`](crate::TargetCache::resume) asks for the key again; a caller
-/// that drops it waits no longer.
+/// A wait for a key. [`TargetCache::resume`](crate::TargetCache::resume) tries again to get the key; dropping the pending key
+/// ends the wait.
 ///
 /// If another host builds the entry, the pending key may hold the key's lock on this host, so that one caller calls
-/// the remote tier for all of them. One that is not resumed for a second is [parked](Self::park) by itself.
+/// the remote tier for all of them. If it is not resumed for a second, it is [parked](Self::park) automatically.
 #[must_use = "it waits for a key, and may hold its lock"]
 pub struct PendingKey {
     pub(crate) target: Arc<Target>,
@@ -35,7 +35,7 @@ enum State {
     Locked(LockWaiter, Miss),
     /// Another host has the lease.
     Leased(Leased),
-    /// It was resumed or dropped.
+    /// The pending key was resumed or dropped.
     Ended,
 }
 
@@ -46,11 +46,11 @@ pub(crate) struct Leased {
     pub(crate) wait: LeaseWait,
 }
 
-/// The state of the key's lock on this host while its caller asks for a lease.
+/// The state of the key's lock on this host while its caller requests a lease.
 pub(crate) enum Hold {
     /// Held by an attempt.
     Locked(KeyLock),
-    /// Held by a pending key, while it is resumed.
+    /// Held by a pending key that is resumed regularly.
     Kept(Arc<KeptLock>),
     /// Taken for each attempt only.
     Parked,
@@ -62,7 +62,7 @@ pub(crate) enum Hold {
 pub(crate) enum Resumed {
     Locked(LockWaiter, Miss),
     Leased(Leased),
-    /// It cannot be resumed.
+    /// The pending key cannot be resumed.
     Ended,
 }
 
@@ -78,7 +78,7 @@ impl PendingKey {
         Self { target: Arc::clone(target), key: *key, began, cancel: None, state }
     }
 
-    /// A key that another host has leased. Its lock is kept while the process may have more files open.
+    /// Creates a pending key that another host has leased. Its lock is kept if the process may have more files open.
     pub(crate) fn leased(target: &Arc<Target>, key: &Digest, began: Instant, mut leased: Leased) -> Self {
         leased.hold = match leased.hold {
             Hold::Locked(lock) => {
@@ -98,12 +98,12 @@ impl PendingKey {
         self
     }
 
-    /// The key.
+    /// Returns the key.
     pub fn key(&self) -> &Digest {
         &self.key
     }
 
-    /// How long this caller has waited.
+    /// Returns the time since the wait began.
     pub fn waited(&self) -> Duration {
         self.began.elapsed()
     }
@@ -112,8 +112,8 @@ impl PendingKey {
         self.began
     }
 
-    /// Whether the holder gave no heartbeat for `timeout`: it is stale. The heartbeat of a holder on another host
-    /// is a lease that is renewed.
+    /// Whether the holder is stale: it gave no heartbeat for `timeout`. A holder on another host gives a heartbeat when it
+    /// renews its lease.
     pub fn is_stale(&mut self, timeout: Duration) -> bool {
         match &mut self.state {
             State::Locked(waiter, _) => waiter.is_stale(timeout),
@@ -122,8 +122,8 @@ impl PendingKey {
         }
     }
 
-    /// Releases the key's lock on this host, if this caller holds it while another host builds: for a caller that will not
-    /// resume the key for some time. The other callers on this host go on asking meanwhile, and the next
+    /// Releases the key's lock on this host, if this caller holds it while another host builds. For a caller that will not
+    /// resume the key for some time: until then, other callers on this host can call the remote tier. The next
     /// [`resume`](crate::TargetCache::resume) locks the key again.
     pub fn park(&mut self) {
         if let State::Leased(leased) = &mut self.state
@@ -133,7 +133,7 @@ impl PendingKey {
         }
     }
 
-    /// Waits no longer: the caller builds, and so may others.
+    /// Ends the wait with a ticket: the caller builds, and other callers may build the same entry.
     pub fn into_unshared(mut self) -> Ticket {
         let (lock, miss) = match mem::replace(&mut self.state, State::Ended) {
             State::Locked(waiter, miss) => {
@@ -162,7 +162,7 @@ impl PendingKey {
 }
 
 impl Drop for PendingKey {
-    /// The statistics count a wait that ends without the key.
+    /// Counts a wait that ends without the key.
     fn drop(&mut self) {
         if let State::Locked(waiter, _) = mem::replace(&mut self.state, State::Ended) {
             self.cancel_wait(waiter);
@@ -180,7 +180,7 @@ impl Leased {
 }
 
 impl Hold {
-    /// The state with which an attempt begins.
+    /// Returns the state at the beginning of an attempt.
     pub(crate) fn for_attempt(self) -> Self {
         match self {
             Self::Kept(kept) => kept.take().map_or(Self::Parked, Self::Locked),
@@ -188,7 +188,7 @@ impl Hold {
         }
     }
 
-    /// The lock, if it is held.
+    /// Returns the lock, if it is held.
     pub(crate) fn into_lock(self) -> Option<KeyLock> {
         match self {
             Self::Locked(lock) => Some(lock),

@@ -1,16 +1,16 @@
-//! The order in which a key becomes an entry or a ticket: look up, lock, look up again, call the remote tier, lease.
+//! The steps by which a caller gets an entry or a ticket: look up, lock, look up again, call the remote tier, lease.
 //!
-//! **Heartbeats.** Other callers on this host wait for the lock's holder while it calls the remote tier. It gives a heartbeat
-//! before and after each call, and they let it be without one for longer than a call may take. A pending key that is not
-//! resumed for a second does not keep the lock, so it needs none.
+//! **Heartbeats.** While a lock holder calls the remote tier, other callers on this host wait for it. It gives a heartbeat
+//! before and after each call, and is stale for them only after a time that is longer than a call may take. A pending key
+//! that is not resumed for a second loses the lock, so it needs no heartbeats.
 //!
-//! **How long another host is waited for.** As long as it renews its lease, but no longer than the caller's own build may
-//! take, counted from when the caller began to wait for the key on whichever host. After that, and after
-//! [other ends](crate::remote::LeaseWait) of the wait, the caller builds without the lease. A failure
-//! that would repeat reaches all waiters on this host at once; a tier passes no failure on to other hosts.
+//! **Waits for other hosts.** A caller waits while the other host renews its lease, but no longer than its own build may
+//! take, from the time at which it began to wait for the key on any host. After that, and in the
+//! [other cases that end a wait](crate::remote::LeaseWait), the caller builds without the lease. A failure that would repeat
+//! reaches all waiters on this host at once; a tier passes on no failures to other hosts.
 //!
-//! **Without a lock.** A host whose store has no locks, or that has no store, asks for a lease all the same. A caller that
-//! builds because the lock's holder is stale does not: that holder may have the lease, too.
+//! **Without a lock.** A host without a store, or whose store has no locks, requests a lease nevertheless. A caller that
+//! builds because the lock holder is stale does not, since that holder may have the lease, too.
 
 use std::sync::Arc;
 use std::thread;
@@ -31,23 +31,23 @@ use crate::tiers::{Looked, Target};
 use crate::unshared::UnsharedReason;
 use crate::warning::WarningKind;
 
-/// The longest pause between two attempts of a caller that waits. It keeps a takeover below 50 ms.
+/// The longest pause between two attempts of a waiter. It is short, so that a waiter takes over within 50 ms.
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
-/// How long a lease is renewed if the query sets no limit.
+/// The time for which a lease is renewed if the query sets no limit.
 const DEFAULT_HOLD_LIMIT: Duration = Duration::from_secs(3600);
-/// The time between two heartbeats of a holder that calls the remote tier, besides that of the call.
+/// The time between two heartbeats of a holder that calls the remote tier, without the time of the call.
 const CALL_GRACE: Duration = Duration::from_secs(3);
 
 /// The attempts of one caller to get or begin one key.
 ///
-/// The order of what is held is fixed: the key's lock, then the lease. A caller that takes more, such as a job token, takes it
-/// after these; so no two callers wait for each other.
+/// A caller takes the key's lock first, then the lease, then anything else that it needs, such as a job token. Since the order
+/// is the same for all callers, no two of them wait for each other.
 #[derive(Clone, Copy)]
 pub(crate) struct Protocol<'a> {
     pub(crate) target: &'a Arc<Target>,
     pub(crate) key: &'a Digest,
     pub(crate) query: &'a Query<'a>,
-    /// When the caller began to wait for the key.
+    /// The time at which the caller began to wait for the key.
     pub(crate) began: Option<Instant>,
 }
 
@@ -61,13 +61,13 @@ impl Protocol<'_> {
     /// The first attempt.
     pub(crate) fn begin(self) -> Result<Claim, CacheError> {
         let target = self.target;
-        // Others may have published since the caller last looked: then no lock is needed.
+        // If another caller has published the entry since the last look-up, no lock is needed.
         let mut missing = match target.look(self.key, self.query) {
             Looked::Taken(entry) => return Ok(hit(entry, Source::Local)),
             Looked::Missing(missing) => missing,
         };
         if matches!(missing, Miss::Absent) && target.written_store().is_none() {
-            // No lock follows, under which it would look again.
+            // Without a lock, this is the only repeated look-up.
             missing = match target.look_again(self.key, self.query, None) {
                 Looked::Taken(entry) => return Ok(hit(entry, Source::Local)),
                 Looked::Missing(missing) => missing,
@@ -102,7 +102,7 @@ impl Protocol<'_> {
             (Resumed::Leased(Leased { hold, miss, wait }), store) => match (hold.for_attempt(), store) {
                 (Hold::Parked, Some(store)) => self.decide(store, store.try_lock(self.key), miss, wait),
                 (Hold::Unlocked(reason), _) => self.unlocked(reason, wait),
-                (hold, _) => self.look_further(Leased { hold, miss, wait }),
+                (hold, _) => self.try_remote(Leased { hold, miss, wait }),
             },
             // Without a store no key is locked.
             (Resumed::Locked(..) | Resumed::Ended, _) => {
@@ -127,7 +127,7 @@ impl Protocol<'_> {
                 return Claim::Cancelled;
             }
             if self.query.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                // The caller may resume it much later.
+                // The caller may resume the key much later.
                 pending.park();
                 return Claim::TimedOut(pending);
             }
@@ -141,7 +141,7 @@ impl Protocol<'_> {
         }
     }
 
-    /// Goes on from an attempt to lock the key. Without locks, and if the holder is stale, the caller builds unshared.
+    /// Continues after an attempt to lock the key. Without locks, and if the holder is stale, the caller builds unshared.
     fn decide(
         self,
         store: &TargetStore,
@@ -160,7 +160,7 @@ impl Protocol<'_> {
                     if let Some(failure) = Failure::for_waiter(&text, self.query.time_limit) {
                         return Claim::HolderFailed(failure);
                     }
-                    // The holder had less time than this caller has.
+                    // The holder had a shorter time limit than this caller.
                     attempt = store.try_lock(self.key);
                 }
                 Ok(TryLockOutcome::Held(mut waiter)) => {
@@ -195,23 +195,23 @@ impl Protocol<'_> {
         }
     }
 
-    /// How long the lock's holder may be without a heartbeat.
+    /// Returns the time without a heartbeat after which the lock holder is stale.
     fn stale_after(self) -> Duration {
         let call = self.target.remote().map(|remote| remote.call_timeout().saturating_add(CALL_GRACE));
         call.map_or(self.query.stale_after, |call| call.max(self.query.stale_after))
     }
 
-    /// Looks again under the lock, then into the remote tier.
+    /// Looks up the entry again under the lock, then in the remote tier.
     fn locked(self, lock: KeyLock, wait: LeaseWait) -> Claim {
         match self.target.look_again(self.key, self.query, Some(&lock)) {
             Looked::Taken(entry) if lock.waited() => hit(entry, Source::Waited),
             Looked::Taken(entry) => hit(entry, Source::Local),
-            Looked::Missing(miss) => self.look_further(Leased { hold: Hold::Locked(lock), miss, wait }),
+            Looked::Missing(miss) => self.try_remote(Leased { hold: Hold::Locked(lock), miss, wait }),
         }
     }
 
-    /// Looks into the remote tier and asks it for the right to build.
-    fn look_further(self, mut leased: Leased) -> Claim {
+    /// Looks up the entry in the remote tier, and requests a lease.
+    fn try_remote(self, mut leased: Leased) -> Claim {
         if let Some(entry) = self.look_remote(&leased) {
             return hit(entry, Source::Remote);
         }
@@ -221,13 +221,17 @@ impl Protocol<'_> {
         let key = self.target.remote_key(self.key);
         let target = Arc::clone(self.target);
         let on_failure = move |why: &str| target.renewal_failed(why);
-        let asked = Instant::now();
+        let requested = Instant::now();
         let attempt = with_heartbeats(leased.lock(), || {
             remote.lease(&key, hold_limit, self.query.limits(), Box::new(on_failure))
         });
-        match attempt.unwrap_or_else(|why| self.target.remote_failed(why).unwrap_or(LeaseAttempt::None)) {
+        let attempt = attempt.unwrap_or_else(|why| {
+            self.target.remote_failed(why);
+            LeaseAttempt::None
+        });
+        match attempt {
             LeaseAttempt::Granted(lease) => {
-                // Its last holder may have published since the look.
+                // The last lease holder may have published the entry since the look-up.
                 match self.look_remote(&leased) {
                     Some(entry) => hit(entry, Source::Remote),
                     None if self.query.is_cancelled() => Claim::Cancelled,
@@ -238,33 +242,33 @@ impl Protocol<'_> {
                 }
             }
             LeaseAttempt::Held { remaining, holder } => {
-                leased.wait.note(asked, holder, remaining, remote.lease_ttl());
+                leased.wait.note(requested, holder, remaining, remote.lease_ttl());
                 if leased.wait.was_released_twice() {
-                    // Its holder may have published since the look.
+                    // The last lease holder may have published the entry since the look-up.
                     return match self.look_remote(&leased) {
                         Some(entry) => hit(entry, Source::Remote),
                         None => self.build(leased),
                     };
                 }
-                self.wait_for_lease(leased, asked, remote, hold_limit)
+                self.wait_for_lease(leased, requested, remote, hold_limit)
             }
-            // The caller waits no longer, and another host may still build.
+            // The caller's wait ended before the answer, and another host may still build.
             LeaseAttempt::None if leased.wait.is_held() && self.query.limits().are_over() => {
-                self.wait_for_lease(leased, asked, remote, hold_limit)
+                self.wait_for_lease(leased, requested, remote, hold_limit)
             }
             LeaseAttempt::None => self.build(leased),
         }
     }
 
-    /// Waits on for a lease that another host has, unless that took too long.
+    /// Continues to wait for a lease that another host has, unless the wait took too long.
     fn wait_for_lease(
         self,
         leased: Leased,
-        asked: Instant,
+        requested: Instant,
         remote: &RemoteClient,
         hold_limit: Duration,
     ) -> Claim {
-        if !leased.wait.is_stale(asked) && !self.has_waited_enough(remote, hold_limit) {
+        if !leased.wait.is_stale(requested) && !self.has_waited_enough(remote, hold_limit) {
             return self.pending(leased);
         }
         self.target.warn(
@@ -274,10 +278,10 @@ impl Protocol<'_> {
         self.build(leased)
     }
 
-    /// Whether the caller has waited for as long as it would build.
+    /// Whether the caller has waited for as long as its own build may take.
     fn has_waited_enough(self, remote: &RemoteClient, hold_limit: Duration) -> bool {
         let longest = self.query.time_limit.map_or(hold_limit, |limit| limit.min(hold_limit));
-        // A holder that ends without releasing its lease keeps it for its time to live.
+        // If a holder exits without releasing its lease, the lease ends after its time to live.
         let longest = longest.saturating_add(remote.lease_ttl());
         self.began.is_some_and(|began| began.elapsed() >= longest)
     }
@@ -287,7 +291,7 @@ impl Protocol<'_> {
         with_heartbeats(leased.lock(), || self.target.look_remote(self.key, self.query, &leased.miss))
     }
 
-    /// Looks once more, then goes on without the lock.
+    /// Looks up the entry once more, then continues without the lock.
     fn unlocked(self, reason: UnsharedReason, wait: LeaseWait) -> Claim {
         match self.target.look_again(self.key, self.query, None) {
             Looked::Taken(entry) => hit(entry, Source::Waited),
@@ -296,10 +300,10 @@ impl Protocol<'_> {
     }
 
     fn unshared(self, miss: Miss, reason: UnsharedReason, wait: LeaseWait) -> Claim {
-        self.look_further(Leased { hold: Hold::Unlocked(reason), miss, wait })
+        self.try_remote(Leased { hold: Hold::Unlocked(reason), miss, wait })
     }
 
-    /// The caller builds, without a lease.
+    /// Returns a ticket without a lease.
     fn build(self, leased: Leased) -> Claim {
         if self.query.is_cancelled() {
             return Claim::Cancelled;
@@ -322,7 +326,7 @@ impl Protocol<'_> {
     }
 }
 
-/// Calls the remote tier. Those that wait for `lock` see heartbeats on both sides of the call.
+/// Calls the remote tier. Gives the waiters for `lock` a heartbeat before and after the call.
 fn with_heartbeats<T>(lock: Option<&KeyLock>, call: impl FnOnce() -> T) -> T {
     lock.inspect(|lock| lock.heartbeat());
     let answer = call();

@@ -1,4 +1,4 @@
-//! The caller's side of a claim: what it accepts, and how it waits.
+//! The conditions of a request for a key.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -8,46 +8,46 @@ use opkeep_store::Entry;
 
 use crate::remote::Limits;
 
-/// How long a holder may be without a heartbeat, if the query sets no limit.
+/// The time without a heartbeat after which a holder is stale, if the query sets no other.
 const DEFAULT_STALE_AFTER: Duration = Duration::from_secs(600);
 
-/// A caller's conditions: which entries it takes, and how it waits.
+/// The conditions of a request: which entries the caller uses, and how it waits.
 ///
-/// A query is `Send` and `Sync`: a binding to another language may make it on one thread and let another thread wait. All of
-/// its functions are called on the thread that calls the cache, with no lock of the cache in memory held; they may call the
-/// cache.
+/// A query is `Send` and `Sync`, so a binding to another language may create it on one thread and wait on another. Its
+/// functions are called on the thread that calls the cache. During these calls the cache holds no lock in memory, so the
+/// functions may call the cache.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct Query<'a> {
-    /// Judges an entry that was found, in the local store or in the remote tier. Called at each look, so possibly more than
-    /// once for the same entry. Entries from the remote tier have the validation stamp 0.
+    /// Decides whether the caller uses an entry of the local store or the remote tier. Called at each look-up, so possibly
+    /// several times for the same entry. Entries from the remote tier have the validation stamp 0.
     pub accept: &'a (dyn Fn(&Entry) -> Accept + Sync),
-    /// How long the caller's own build may take. Another caller's failure for lack of time is this one's if it has no more,
-    /// and another host's lease is waited for no longer.
+    /// The time limit of the caller's own build. A timeout of another caller applies to this one if this limit is not longer
+    /// than the other's. The caller waits no longer than this for another host's lease.
     pub time_limit: Option<Duration>,
-    /// How long the holder of the key may be without a heartbeat before the caller builds without the lock; ten minutes by
-    /// default, [`Duration::MAX`] for no limit. A holder whose builds take longer calls
-    /// [`Ticket::heartbeat`](crate::Ticket::heartbeat) meanwhile. With a remote tier it is at least a few seconds more than
-    /// one call to the tier may take: a holder gives a heartbeat before and after each.
+    /// The time without a heartbeat after which the holder of the key is stale, and the caller builds without the lock: ten
+    /// minutes by default, [`Duration::MAX`] for no limit. A holder whose builds take longer calls
+    /// [`Ticket::heartbeat`](crate::Ticket::heartbeat) in the meantime. With a remote tier, the time is at least a few seconds
+    /// longer than one call to the tier may take, since a holder gives a heartbeat before and after each call.
     pub stale_after: Duration,
-    /// How long a lease in the remote tier is renewed; one hour if unset, [`Duration::MAX`] for no limit. A ticket that is
-    /// never dropped keeps other hosts waiting no longer.
+    /// The time for which a lease in the remote tier is renewed: one hour if unset, [`Duration::MAX`] for no limit. A ticket
+    /// that is never dropped keeps other hosts waiting for this time at most.
     pub hold_limit: Option<Duration>,
     /// Whether a miss counts in the store's statistics. Hits always count.
     pub counted: bool,
-    /// The end of waits and of calls to the remote tier; none if unset. A wait ends with
-    /// [`Claim::TimedOut`](crate::Claim::TimedOut); a call to the tier that has not answered by then has found nothing, and
-    /// the caller builds unless it waits for another host already.
+    /// The end of waits and of calls to the remote tier. If unset, there is none. A wait ends with
+    /// [`Claim::TimedOut`](crate::Claim::TimedOut). A call to the tier without an answer by then counts as a miss, and the
+    /// caller builds, unless it waits for another host already.
     pub deadline: Option<Instant>,
-    /// Ends waits and calls to the remote tier with [`Claim::Cancelled`](crate::Claim::Cancelled). A ticket keeps it: it also
-    /// ends the call with which the ticket is published to the remote tier.
+    /// A token that ends waits and calls to the remote tier with [`Claim::Cancelled`](crate::Claim::Cancelled). The ticket
+    /// keeps the token, which also ends the call that publishes the entry to the remote tier.
     pub cancel: Option<&'a CancelToken>,
     /// The reaction to a key that another caller holds.
     pub wait: Wait<'a>,
 }
 
 impl<'a> Query<'a> {
-    /// A counted query that does not wait, for callers whose builds have no time limit.
+    /// Creates a query that counts misses and does not wait, for a caller whose builds have no time limit.
     pub fn new(accept: &'a (dyn Fn(&Entry) -> Accept + Sync)) -> Self {
         Self {
             accept,
@@ -61,7 +61,7 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// The limits of each call to the remote tier.
+    /// Returns the limits of each call to the remote tier.
     pub(crate) fn limits(&self) -> Limits<'a> {
         Limits { deadline: self.deadline, cancel: self.cancel }
     }
@@ -86,15 +86,15 @@ impl fmt::Debug for Query<'_> {
 
 /// The reaction to a key that another caller holds.
 ///
-/// A caller that holds a ticket waits with [`Never`](Self::Never) only: two that wait for each other's keys would wait for
+/// A caller that holds a ticket must use [`Never`](Self::Never): two callers that wait for each other's keys would wait for
 /// ever.
 #[derive(Clone, Copy)]
 pub enum Wait<'a> {
-    /// Return [`Claim::Pending`](crate::Claim::Pending); the caller has other work.
+    /// Return [`Claim::Pending`](crate::Claim::Pending). For a caller that has other work.
     Never,
     /// Wait for the holder, until the query's deadline or its token ends the wait.
     ForHolder {
-        /// Called once, if another caller holds the key.
+        /// A function that is called once, if another caller holds the key.
         on_wait: Option<&'a (dyn Fn() + Sync)>,
     },
 }
@@ -108,22 +108,22 @@ impl fmt::Debug for Wait<'_> {
     }
 }
 
-/// A caller's verdict on an entry. Its bytes are already checked.
+/// A caller's decision about an entry, whose bytes were checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Accept {
-    /// The caller takes it.
+    /// The caller uses the entry.
     Take,
-    /// The caller takes it, and has validated it by rules of its own: the local store keeps it with that stamp, so the next
-    /// caller need not validate it.
+    /// The caller uses the entry, and has validated it by its own rules. The local store records the stamp, so that the next
+    /// caller need not validate the entry.
     Validated {
         /// The validation stamp, greater than 0.
         stamp: u32,
-        /// Lazy members that replace those of the same names or are added.
+        /// Lazy members to add. They replace members of the same names.
         renewed: Vec<(String, Vec<u8>)>,
     },
-    /// It is not for this caller, and stays: a build does not replace it.
+    /// The entry is not for this caller, and stays: a build does not replace it.
     Ignore,
-    /// It is not the entry that the key stands for, or too old: a build replaces it. The reason is for people.
+    /// The entry does not belong to the key, or is outdated: a build replaces it. The reason is for people.
     Replace(String),
 }

@@ -1,4 +1,4 @@
-//! One target's entries: get one, or begin it.
+//! The entries of one target.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::protocol::Protocol;
 use crate::query::Query;
 use crate::tiers::Target;
 
-/// One target of a cache. Clones are the same.
+/// One target of a cache. Clones share their state.
 #[derive(Clone, Debug)]
 pub struct TargetCache(Arc<Target>);
 
@@ -22,39 +22,33 @@ impl TargetCache {
         Self(Arc::new(target))
     }
 
-    /// The target's name.
+    /// Returns the target's name.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// The local store's part for this target, if it can be used: for reports, and for entries that are not built.
+    /// Returns the part of the local store for this target, if it can be used: for reports, and for entries that are not built.
     pub fn store(&self) -> Option<&TargetStore> {
         self.0.store.as_ref()
     }
 
-    /// The same, if entries are written there.
+    /// Returns the same, if entries are written there.
     pub fn written_store(&self) -> Option<&TargetStore> {
         self.0.written_store()
     }
 
-    /// Looks into the local store. Takes no lock, and counts.
+    /// Looks up an entry in the local store. Takes no lock, and counts the look-up.
     pub fn get(&self, key: &Digest) -> Lookup {
-        let found = match &self.0.store {
-            Some(store) => store.get(key),
-            None => Lookup::Miss(opkeep_store::Miss::Absent),
-        };
-        if let Lookup::Miss(miss) = &found {
-            self.0.warn_of(miss);
-        }
-        found
+        self.look_up(|store| store.get(key))
     }
 
-    /// As [`get`](Self::get), but a miss does not count until [`count_miss`](Self::count_miss) is called.
+    /// Looks up an entry as [`get`](Self::get) does, but counts no miss; [`count_miss`](Self::count_miss) does that.
     pub fn get_uncounted(&self, key: &Digest) -> Lookup {
-        let found = match &self.0.store {
-            Some(store) => store.get_uncounted(key),
-            None => Lookup::Miss(opkeep_store::Miss::Absent),
-        };
+        self.look_up(|store| store.get_uncounted(key))
+    }
+
+    fn look_up(&self, get: impl FnOnce(&TargetStore) -> Lookup) -> Lookup {
+        let found = self.0.store.as_ref().map_or(Lookup::Miss(opkeep_store::Miss::Absent), get);
         if let Lookup::Miss(miss) = &found {
             self.0.warn_of(miss);
         }
@@ -66,44 +60,44 @@ impl TargetCache {
         self.0.store.iter().for_each(|store| store.count_miss(miss));
     }
 
-    /// Looks into the remote tier only, without a lock or a lease. An entry that the caller takes is written to the local
-    /// store. For a caller that would make do with less than that entry, and not build.
+    /// Looks up an entry in the remote tier only, without a lock or a lease. An entry that the caller uses is written to the
+    /// local store. For a caller that prefers this entry to another kernel, and would not build it.
     pub fn get_remote(&self, key: &Digest, query: &Query<'_>) -> Option<Box<Entry>> {
         self.0.look_remote(key, query, &Miss::Absent)
     }
 
-    /// Gets an entry that the caller takes, or begins to build it.
+    /// Returns an entry that the caller uses, or a ticket to build it.
     ///
-    /// In this order: look into the local store; lock the key; look again; look into the remote tier; ask it for a lease. So
-    /// of all callers that miss an entry one builds it. Trouble with the store, its locks or the remote tier is a warning,
-    /// and the caller builds.
+    /// The steps: look up the entry in the local store; lock the key; look up the entry again; look it up in the remote tier;
+    /// request a lease from the tier. So of all callers that miss an entry, one builds it. A problem with the store, its locks
+    /// or the remote tier is a warning, and the caller builds.
     ///
     /// # Errors
-    /// The mode forbids building, and there is no entry that the caller takes.
+    /// The mode forbids building, and there is no entry that the caller uses.
     pub fn get_or_begin(&self, key: &Digest, query: &Query<'_>) -> Result<Claim, CacheError> {
         let protocol = Protocol::new(&self.0, key, query);
         protocol.begin().map(|claim| protocol.wait(claim))
     }
 
-    /// Asks again for a key that another caller held.
+    /// Tries again to get a key that another caller held.
     ///
     /// # Errors
     /// As [`get_or_begin`](Self::get_or_begin).
     pub fn resume(&self, pending: PendingKey, query: &Query<'_>) -> Result<Claim, CacheError> {
-        // The key may be another target's: its lock and its lease are there.
+        // The lock and the lease belong to the target of the pending key, which may be another one.
         let (target, key) = (Arc::clone(&pending.target), *pending.key());
         let protocol = Protocol { began: Some(pending.began()), ..Protocol::new(&target, &key, query) };
         Ok(protocol.wait(protocol.poll(pending)))
     }
 
-    /// Makes entries that were published survive a power cut, as well as the file system can. Best effort.
+    /// Syncs published entries to disk, so that they survive a power cut. Best effort.
     pub fn sync(&self, keys: &[Digest]) {
         if let Some(store) = self.0.store.as_ref().filter(|store| store.is_writable()) {
             store.sync(keys);
         }
     }
 
-    /// Writes the statistics. Those that another process holds up stay in memory, and are written with the next ones.
+    /// Writes the statistics. If another process holds their lock, they stay in memory until the next call.
     pub fn flush(&self) {
         if let Some(store) = self.0.store.as_ref().filter(|store| store.is_writable()) {
             let _ = store.flush();

@@ -14,16 +14,16 @@ use crate::miss::Miss;
 use crate::remote::{HeldLease, Limits};
 use crate::tiers::Target;
 
-/// The duty to build the entry under a key, while others wait.
+/// The duty to build the entry under a key, while other callers wait.
 ///
-/// A ticket that is dropped gives it up without a reason: one of the waiters builds. It ends with the process, too. The
-/// copy in a forked child releases nothing when it is dropped; the ticket is its parent's.
-#[must_use = "the waiters build if it is dropped"]
+/// If a ticket is dropped, or its process exits, one of the waiters builds the entry. The ticket belongs to the process that
+/// got it: if a forked child drops its copy, nothing is released.
+#[must_use = "if it is dropped, a waiter builds the entry"]
 pub struct Ticket {
     target: Arc<Target>,
     key: Digest,
     miss: Miss,
-    /// Released before the lock: the next caller on this host would otherwise meet this lease.
+    /// The lease. It is released before the lock; otherwise the next caller on this host would find the lease held.
     lease: Option<HeldLease>,
     lock: Option<KeyLock>,
     cancel: Option<CancelToken>,
@@ -33,9 +33,9 @@ pub struct Ticket {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Published {
-    /// In the local store; `None` if that is not written.
+    /// The outcome in the local store; `None` if that is not written.
     pub local: Option<PutOutcome>,
-    /// Whether it is in the remote tier.
+    /// Whether the entry is in the remote tier.
     pub remote: bool,
 }
 
@@ -55,12 +55,12 @@ impl Ticket {
         self
     }
 
-    /// The key.
+    /// Returns the key.
     pub fn key(&self) -> &Digest {
         &self.key
     }
 
-    /// Why no entry was taken.
+    /// Returns the reason why the caller got no entry.
     pub fn miss(&self) -> &Miss {
         &self.miss
     }
@@ -70,30 +70,30 @@ impl Ticket {
         self.target.written_store().is_some() || self.target.written_remote().is_some()
     }
 
-    /// Shows the waiters on this host that the holder is alive. That is the holder's duty: a waiter builds for itself if the
-    /// last heartbeat is older than its [`Query::stale_after`](crate::Query::stale_after). Needed once a second by a holder
-    /// that does not build yet, and during builds that take longer than the waiters allow for. Leases are renewed without it.
+    /// Gives the waiters on this host a heartbeat. If the last heartbeat is older than a waiter's
+    /// [`Query::stale_after`](crate::Query::stale_after), that waiter builds. So call this once a second until the build
+    /// begins, and during builds that take longer than that time. Leases are renewed without it.
     pub fn heartbeat(&self) {
         self.lock.iter().for_each(KeyLock::heartbeat);
     }
 
-    /// Counts a build that took `time`, whether or not its result is published.
+    /// Counts a build that took `time`, even if its result is not published.
     pub fn count_build(&self, time: Duration) {
         if let Some(store) = self.target.store.as_ref().filter(|store| store.is_writable()) {
             store.count_compile(time);
         }
     }
 
-    /// Writes the entry to the local store, which ends the wait of this host's waiters, then to the remote tier, which is
-    /// best effort: it ends when the token of the ticket's [`Query`](crate::Query::cancel) is cancelled.
+    /// Writes the entry to the local store, which ends the waits on this host, then to the remote tier. Writing to the remote
+    /// tier is best effort, and ends when the token of the ticket's [`Query`](crate::Query::cancel) is cancelled.
     ///
     /// # Errors
-    /// The local store could not write it.
+    /// The local store could not write the entry.
     pub fn publish(self, members: &EntryBuilder<'_>) -> Result<Published, PublishError> {
         self.publish_within(members, None)
     }
 
-    /// As [`publish`](Self::publish), and waits for the remote tier until `deadline` at most.
+    /// Publishes the entry as [`publish`](Self::publish) does, and waits for the remote tier until `deadline` at most.
     ///
     /// # Errors
     /// As [`publish`](Self::publish).
@@ -118,8 +118,8 @@ impl Ticket {
         Ok(Published { local: local?, remote })
     }
 
-    /// Gives the ticket up for a reason that the waiters would meet as well: those on this host fail with it at once. Callers
-    /// that come later build for themselves. Drop the ticket if the next attempt may succeed.
+    /// Ends the ticket with a failure that would repeat: all waiters on this host fail with the same reason at once. Later
+    /// callers try to build. If the next attempt may succeed, drop the ticket instead.
     pub fn abandon(self, failure: Failure) {
         drop(self.lease);
         if let Some(lock) = self.lock {

@@ -1,4 +1,4 @@
-//! The two tiers of one target, its store and the remote one: when each is read and written. Shared by the target's
+//! The tiers of a target, which are the local store and the remote tier: reads and writes of both. Shared by the target's
 //! cache, tickets and pending keys.
 
 use std::fmt;
@@ -25,7 +25,8 @@ pub(crate) struct Shared {
     pub(crate) warnings: Warnings,
     /// The locks of keys that other hosts have leased.
     pub(crate) kept_locks: KeptLocks,
-    /// The store could not be written. It is still read, and no write is tried again: one cause, one warning.
+    /// Whether a write to the store failed for a reason that holds for all writes. The store is still read, and not written
+    /// any more, so that there is one warning only.
     pub(crate) refuses_writes: AtomicBool,
 }
 
@@ -48,7 +49,7 @@ pub(crate) struct Target {
     pub(crate) store: Option<TargetStore>,
 }
 
-/// The outcome of one look for an entry.
+/// The outcome of one look-up.
 pub(crate) enum Looked {
     Taken(Box<Entry>),
     Missing(Miss),
@@ -59,14 +60,14 @@ impl Target {
         self.shared.warnings.warn(kind, text);
     }
 
-    /// The local store, if entries are written there.
+    /// Returns the local store, if entries are written there.
     pub(crate) fn written_store(&self) -> Option<&TargetStore> {
         let store = self.store.as_ref().filter(|store| store.is_writable());
         store.filter(|_| !self.shared.refuses_writes.load(Ordering::Relaxed))
     }
 
-    /// Looks into the local store for the first time. The store counts an entry that the caller takes, and a miss if the query
-    /// is counted.
+    /// Looks up an entry in the local store for the first time. Counts a hit that the caller uses, and a miss if the query is
+    /// counted.
     pub(crate) fn look(&self, key: &Digest, query: &Query<'_>) -> Looked {
         self.look_once(key, query, None).unwrap_or_else(|miss| {
             if let Some(store) = self.store.as_ref().filter(|_| query.counted) {
@@ -77,7 +78,7 @@ impl Target {
         })
     }
 
-    /// Looks again after other callers had time to publish. A damaged entry is quarantined if its key is locked.
+    /// Looks up an entry again, since other callers may have published it. Quarantines a damaged entry if its key is locked.
     pub(crate) fn look_again(&self, key: &Digest, query: &Query<'_>, lock: Option<&KeyLock>) -> Looked {
         self.store.iter().for_each(|store| store.refresh(key));
         self.look_once(key, query, lock).unwrap_or_else(|miss| {
@@ -88,7 +89,7 @@ impl Target {
         })
     }
 
-    /// Looks with the key locked by this caller if `lock` is given. The error is a miss, which may hold the damaged file open.
+    /// Looks up an entry, under `lock` if it is given. The error is a miss, which may keep a damaged file open.
     fn look_once(
         &self,
         key: &Digest,
@@ -119,8 +120,8 @@ impl Target {
     /// Warns of a damaged entry, and quarantines it if its key is locked.
     fn quarantine(&self, store: &TargetStore, key: &Digest, entry: &DamagedEntry, lock: Option<&KeyLock>) {
         let path = store.path(key);
-        let what = if lock.is_some() { "quarantined and built again" } else { "built again" };
-        let text = format_args!("a damaged entry is {what}: `{}`: {}", path.display(), entry.corruption);
+        let action = if lock.is_some() { "quarantined and built again" } else { "built again" };
+        let text = format_args!("a damaged entry is {action}: `{}`: {}", path.display(), entry.corruption);
         self.warn(WarningKind::Corruption, text);
         if let Some(lock) = lock
             && let Err(error) = store.quarantine(key, entry, lock)
@@ -129,7 +130,8 @@ impl Target {
         }
     }
 
-    /// Records in the local store that the caller validated `entry`. If it cannot be written, the next caller validates again.
+    /// Records in the local store that the caller validated `entry`. Best effort: without the record, the next caller validates
+    /// the entry again.
     fn restamp(&self, entry: &Entry, stamp: u32, renewed: &[(String, Vec<u8>)], lock: Option<&KeyLock>) {
         let Some(store) = self.written_store().filter(|_| entry.validation() < stamp) else { return };
         let _ = match lock {
@@ -138,7 +140,7 @@ impl Target {
                     renewed.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice())).collect();
                 store.restamp_with(entry, stamp, &renewed)
             }
-            // A stamp must not make digests for bytes that do not have theirs.
+            // Writing the entry computes new digests, which must not cover up damage in a lazy member.
             Some(_) if entry.names().any(|name| entry.lazy_member(name).is_err()) => Ok(()),
             Some(_) => {
                 let stamped = validated(entry, stamp, renewed);
@@ -154,7 +156,7 @@ impl Target {
         }
     }
 
-    /// Writes an entry to the local store. `None` if that is not written. An error is already sent as a warning.
+    /// Writes an entry to the local store. Returns `None` if that is not written. Emits a warning for an error.
     pub(crate) fn put(
         &self,
         key: &Digest,
@@ -172,7 +174,7 @@ impl Target {
         put.map(Some)
     }
 
-    /// Writes nothing to the local store from now on, and warns of that once.
+    /// Stops writing to the local store, and warns of that once.
     pub(crate) fn stop_writing(&self, error: &StoreError) {
         if !self.shared.refuses_writes.swap(true, Ordering::Relaxed) {
             self.warn(WarningKind::Keeping, format_args!("kernels are built and not kept: {error}"));
@@ -183,71 +185,77 @@ impl Target {
         RemoteKey::new(&*self.name, *key)
     }
 
-    /// The remote tier, if the mode and its policy let entries be taken from it.
+    /// Returns the remote tier, if the mode and the policy allow reading it.
     pub(crate) fn read_remote(&self) -> Option<&RemoteClient> {
         self.shared.remote.as_ref().filter(|remote| remote.reads() && self.shared.mode.reads())
     }
 
-    /// The remote tier, if the mode and its policy let entries be published there.
+    /// Returns the remote tier, if the mode and the policy allow writing to it.
     pub(crate) fn written_remote(&self) -> Option<&RemoteClient> {
         self.shared.remote.as_ref().filter(|remote| remote.writes() && self.shared.mode.writes())
     }
 
-    /// The remote tier, if it grants leases. In the mode that takes no existing entries there are none: no host would take
-    /// what another one publishes, so each would only wait for the other.
+    /// Returns the remote tier, if leases are used. A mode that does not read entries uses no leases: hosts would wait for each
+    /// other without using each other's entries.
     pub(crate) fn leases(&self) -> Option<&RemoteClient> {
         self.written_remote().filter(|_| self.shared.mode.reads())
     }
 
-    /// The remote tier, if it is used at all.
+    /// Returns the remote tier, if it is used at all.
     pub(crate) fn remote(&self) -> Option<&RemoteClient> {
         self.read_remote().or_else(|| self.written_remote())
     }
 
-    /// Looks into the remote tier. An entry that the caller takes is written to the local store as well.
+    /// Looks up an entry in the remote tier. An entry that the caller uses is written to the local store.
     pub(crate) fn look_remote(&self, key: &Digest, query: &Query<'_>, missing: &Miss) -> Option<Box<Entry>> {
         let remote = self.read_remote()?;
         let found = remote.get(&self.remote_key(key), query.limits());
         self.warn_of_pause(remote);
-        let entry = found.unwrap_or_else(|why| self.remote_failed(why))?;
-        // It is written with the stamp that it will keep: this caller has the key locked, so it cannot be restamped later.
+        let entry = found.unwrap_or_else(|why| {
+            self.remote_failed(why);
+            None
+        })?;
+        // The entry is written with its final stamp: this caller holds the key's lock, so it could not set the stamp later.
         let (stamp, renewed) = match (query.accept)(&entry) {
             Accept::Take => (entry.validation(), Vec::new()),
             Accept::Validated { stamp, renewed } => (stamp, renewed),
             Accept::Ignore => return None,
             Accept::Replace(reason) => {
-                return self.remote_failed(format!("an entry of the remote cache cannot be used: {reason}"));
+                self.remote_failed(format!("an entry of the remote cache cannot be used: {reason}"));
+                return None;
             }
         };
         if let Some(store) = &self.store {
             store.count_remote_hit();
         }
-        // The hit does not depend on the local store, and an error is already a warning.
+        // The hit does not depend on the local store, and `put` warns of an error.
         let _ = self.put(key, &validated(&entry, stamp, &renewed), missing);
         Some(Box::new(entry))
     }
 
-    /// Publishes an entry to the remote tier. False if it is not there.
+    /// Publishes an entry to the remote tier. Returns whether it is there now.
     pub(crate) fn put_remote(&self, key: &Digest, members: &EntryBuilder<'_>, limits: Limits<'_>) -> bool {
-        // With the stamp 0 no rules judged it, and other hosts have none to judge it by either.
+        // An entry with the stamp 0 was not validated, and other hosts could not validate it either.
         let Some(remote) = self.written_remote().filter(|_| members.validation() > 0) else { return false };
         let Some(file) = members.encode(key) else { return false };
         let put = remote.put(&self.remote_key(key), &file, limits);
         self.warn_of_pause(remote);
-        let is_there =
-            put.unwrap_or_else(|why| self.remote_failed(why).is_some_and(|is_there: bool| is_there));
-        if let Some(store) = self.store.as_ref().filter(|_| is_there) {
+        let is_published = put.unwrap_or_else(|why| {
+            self.remote_failed(why);
+            false
+        });
+        if let Some(store) = self.store.as_ref().filter(|_| is_published) {
             store.count_remote_put();
         }
-        is_there
+        is_published
     }
 
-    /// Warns once of a tier that is paused since an earlier cache used it.
+    /// Warns once that an earlier cache paused the tier.
     fn warn_of_pause(&self, remote: &RemoteClient) {
         remote.new_pause().inspect(|text| self.warn(WarningKind::Remote, text));
     }
 
-    /// Counts a renewal of a lease that failed, and warns of it.
+    /// Counts a failed renewal of a lease, and warns of it.
     pub(crate) fn renewal_failed(&self, why: &str) {
         if let Some(store) = &self.store {
             store.count_remote_error();
@@ -256,16 +264,15 @@ impl Target {
     }
 
     /// Counts a failure of the remote tier, and warns of it.
-    pub(crate) fn remote_failed<T>(&self, why: String) -> Option<T> {
+    pub(crate) fn remote_failed(&self, why: String) {
         if let Some(store) = &self.store {
             store.count_remote_error();
         }
         self.warn(WarningKind::Remote, format_args!("{why}; building without it"));
-        None
     }
 }
 
-/// The members of `entry`, with the stamp of the caller and the lazy members `renewed`.
+/// Returns `entry` with the caller's stamp and the lazy members `renewed`.
 fn validated<'a>(entry: &'a Entry, stamp: u32, renewed: &'a [(String, Vec<u8>)]) -> EntryBuilder<'a> {
     let mut stamped = EntryBuilder::new(stamp).created(entry.created()).cost(entry.cost());
     for (name, bytes, is_eager) in entry.members() {

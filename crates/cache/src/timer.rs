@@ -1,4 +1,4 @@
-//! A thread that visits items when their times come. It exists while there are items.
+//! A thread that visits items at set times. It exists while there are items.
 
 use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -10,18 +10,19 @@ pub(crate) trait Timed: Send + Sync + 'static {
     /// The name of the thread.
     const THREAD: &'static str;
 
-    /// Its time has come. The visit may take `share`. Returns the time of the next one, if there is to be one.
+    /// Visits the item, for at most `share`. Returns the time of the next visit, if there is one.
     fn visit(&self, share: Duration) -> Option<Instant>;
 }
 
-/// The items of one process. Those that their users have dropped are not visited.
+/// The items of one process. An item that its user has dropped is not visited.
 pub(crate) struct Timer<T> {
-    /// How long the visits to all items may take together.
+    /// The time that the visits to all items may take together.
     round: Duration,
     state: Mutex<State<T>>,
     changed: Condvar,
-    /// A forked child has no thread of its parent's, and the state may be locked for ever: it has a timer of its own.
+    /// The process of the thread.
     process: u32,
+    /// The timer of a forked child: it does not have its parent's thread, and the parent's state may be locked for ever.
     in_child: OnceLock<Arc<Timer<T>>>,
 }
 
@@ -41,8 +42,8 @@ impl<T: Timed> Timer<T> {
         })
     }
 
-    /// Has `item` visited at `at`. Without a thread, which may not start, it is not visited.
-    pub(crate) fn add(self: &Arc<Self>, at: Instant, item: &Arc<T>) {
+    /// Adds a visit to `item` at the time `at`. Returns false if no thread can be started: then the item is not visited.
+    pub(crate) fn add(self: &Arc<Self>, at: Instant, item: &Arc<T>) -> bool {
         let mut timer = self;
         while timer.process != std::process::id() {
             timer = timer.in_child.get_or_init(|| Self::new(self.round));
@@ -57,6 +58,7 @@ impl<T: Timed> Timer<T> {
         } else if is_next {
             timer.changed.notify_all();
         }
+        state.has_thread
     }
 
     fn run(&self) {
@@ -84,11 +86,11 @@ impl<T: Timed> Timer<T> {
         }
     }
 
-    /// Visits `due`, of `count` items, with nothing locked that a caller waits for. Returns those that are to be visited again.
+    /// Visits `due`, of `count` items, while the state is not locked. Returns the items that are to be visited again.
     fn visit_all(&self, due: Vec<(Instant, Weak<T>)>, count: usize) -> Vec<(Instant, Weak<T>)> {
         let number = |length| u32::try_from(length).unwrap_or(u32::MAX);
         let end = Instant::now() + self.round.saturating_mul(number(due.len())) / number(count).max(1);
-        // A visit that is short leaves its time to the next ones.
+        // The time that a short visit does not use is shared by the next ones.
         let visit = |(left, (_, item)): (usize, (Instant, Weak<T>))| {
             let share = end.saturating_duration_since(Instant::now()) / number(left).max(1);
             Some((item.upgrade()?.visit(share)?, item))

@@ -1,9 +1,9 @@
-//! Warnings: trouble that the caller should know of and that fails no build.
+//! Warnings: problems that fail no build.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// The subject of a warning. A caller that has shown one of a kind need not show the next.
+/// The subject of a warning. A caller may report only the first warning of each kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WarningKind {
@@ -15,7 +15,7 @@ pub enum WarningKind {
     Reading,
     /// An entry is damaged.
     Corruption,
-    /// A limit of the store is not valid and does not count.
+    /// A limit of the store is not valid and is ignored.
     Limits,
     /// Locks cannot be taken.
     Locks,
@@ -23,7 +23,7 @@ pub enum WarningKind {
     Remote,
 }
 
-/// A function that is called with the kind and the text of each warning, from the thread that met the cause.
+/// A function that is called with the kind and the text of each warning, on the thread on which the problem occurs.
 pub type OnWarning = Arc<dyn Fn(WarningKind, &str) + Send + Sync>;
 
 /// Calls the caller's function for each warning.

@@ -87,8 +87,8 @@ impl Engine {
     /// Makes the backend start to identify its toolchain, and returns at once. Call it on the thread that will build:
     /// when this thread ends, the programs that the backend started end, too.
     pub fn warm_up(&self) {
-        let (memo, setup) = (FileDigestCache::default(), &self.state.setup);
-        setup.backend.warm_up(&Context::new(&memo, &self.cancel, &*setup.backend_warnings));
+        let (digests, setup) = (FileDigestCache::default(), &self.state.setup);
+        setup.backend.warm_up(&Context::new(&digests, &self.cancel, &*setup.backend_warnings));
     }
 }
 

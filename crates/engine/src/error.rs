@@ -45,8 +45,8 @@ pub enum KernelError {
     Backend(BackendError),
     /// The validator refuses the compiled kernel.
     #[error(
-        "the compiled kernel `{kernel}` is not valid and was not kept: {}; is the compiler the one it should be?{}",
-        list(.errors), kept(.left)
+        "the compiled kernel `{kernel}` is not valid and was not kept: {}; check that the intended compiler is used{}",
+        list(.errors), compiler_files(.kept_dir)
     )]
     Invalid {
         /// The kernel's name.
@@ -54,17 +54,17 @@ pub enum KernelError {
         /// The errors that were found.
         errors: Vec<Finding>,
         /// The directory with the compiler's input and output, kept for inspection.
-        left: Option<PathBuf>,
+        kept_dir: Option<PathBuf>,
     },
     /// The compiler made a valid kernel with another name.
-    #[error("the compiler was asked for the kernel `{kernel}` and made `{found}`; it was not kept{}", kept(.left))]
+    #[error("the compiler was asked for the kernel `{kernel}` and made `{found}`; it was not kept{}", compiler_files(.kept_dir))]
     NameMismatch {
         /// The requested name.
         kernel: String,
         /// The name in the `.json`.
         found: String,
         /// The directory with the compiler's input and output, kept for inspection.
-        left: Option<PathBuf>,
+        kept_dir: Option<PathBuf>,
     },
     /// The stored entry lacks a member that every kernel has.
     #[error("the stored kernel `{kernel}` has no member `{member}`")]
@@ -81,7 +81,7 @@ pub enum KernelError {
         kernel: String,
     },
     /// The stored entry does not belong to its key.
-    #[error("what is stored for the kernel `{kernel}` does not belong to its key: {source}")]
+    #[error("the stored entry of the kernel `{kernel}` does not belong to its key: {source}")]
     WrongKey {
         /// The kernel's name.
         kernel: String,
@@ -203,7 +203,7 @@ impl KernelError {
     }
 
     /// Whether the kernel failed because the process or the machine had too many open files.
-    pub(crate) fn is_for_want_of_files(&self) -> bool {
+    pub(crate) fn is_out_of_files(&self) -> bool {
         match self {
             Self::WorkDir { source, .. } | Self::Backend(BackendError::Io { source, .. }) => {
                 opkeep_fs::is_out_of_files(source)
@@ -240,9 +240,10 @@ fn is_starved(text: &str) -> bool {
     signs.iter().any(|sign| text.contains(sign))
 }
 
-fn kept(left: &Option<PathBuf>) -> String {
-    left.as_ref()
-        .map(|path| format!("\nwhat the compiler left is in `{}`", path.display()))
+fn compiler_files(kept_dir: &Option<PathBuf>) -> String {
+    kept_dir
+        .as_ref()
+        .map(|dir| format!("\nthe compiler's files are kept in `{}`", dir.display()))
         .unwrap_or_default()
 }
 

@@ -215,23 +215,23 @@ mod tests {
         let file = temp.path().join("digests");
         // The names are no hint to the order of the requests.
         let name = |at: usize, kind: &str| PathBuf::from(format!("/{kind}/{at}"));
-        let note = |memo: &FileDigestCache, path: &Path| {
-            let mut state = memo.locked();
+        let note = |cache: &FileDigestCache, path: &Path| {
+            let mut state = cache.locked();
             if state.recall(path, STATE).is_none() {
                 state.note(path, STATE, Digest::of(path.as_os_str().as_encoded_bytes()));
             }
         };
-        let memo = FileDigestCache::open(&file);
-        (0..MAX_FILES).for_each(|at| note(&memo, &name(at, "old")));
-        memo.save();
+        let cache = FileDigestCache::open(&file);
+        (0..MAX_FILES).for_each(|at| note(&cache, &name(at, "old")));
+        cache.save();
         // The first file is requested again; ten new files displace the ten least recently requested ones.
-        let memo = FileDigestCache::open(&file);
-        assert_eq!(memo.locked().known.len(), MAX_FILES);
-        note(&memo, &name(0, "old"));
-        (0..10).for_each(|at| note(&memo, &name(at, "new")));
-        memo.save();
-        let memo = FileDigestCache::open(&file);
-        let state = memo.locked();
+        let cache = FileDigestCache::open(&file);
+        assert_eq!(cache.locked().known.len(), MAX_FILES);
+        note(&cache, &name(0, "old"));
+        (0..10).for_each(|at| note(&cache, &name(at, "new")));
+        cache.save();
+        let cache = FileDigestCache::open(&file);
+        let state = cache.locked();
         let has = |path: PathBuf| state.known.contains_key(&path);
         assert_eq!(state.known.len(), MAX_FILES);
         assert!(has(name(0, "old")) && (0..10).all(|at| has(name(at, "new"))));
@@ -242,11 +242,11 @@ mod tests {
     fn a_memo_that_is_written_can_be_read() {
         let temp = tempfile::tempdir().unwrap();
         let file = temp.path().join("digests");
-        let memo = FileDigestCache::open(&file);
+        let cache = FileDigestCache::open(&file);
         for at in 0..3000 {
-            memo.locked().note(Path::new(&format!("/{at}/{}", "x".repeat(4000))), STATE, Digest::of(b"it"));
+            cache.locked().note(Path::new(&format!("/{at}/{}", "x".repeat(4000))), STATE, Digest::of(b"it"));
         }
-        memo.save();
+        cache.save();
         assert!(FileDigestCache::open(&file).locked().known.len() > 1500);
     }
 }

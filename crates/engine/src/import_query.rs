@@ -10,18 +10,19 @@ use opkeep_store::{Entry, Lookup, Miss, TargetStore};
 /// A query for an imported kernel.
 pub(crate) struct ImportQuery {
     pub(crate) key: Key,
-    said: BTreeMap<String, String>,
+    /// The options without effect on the key, which must not contradict those of the import.
+    stated_options: BTreeMap<String, String>,
 }
 
 impl ImportQuery {
     pub(crate) fn new(job: &Digest, spec: &ResolvedSpec) -> Self {
-        Self { key: import_key(job, spec), said: spec.clone().split_unkeyed_options() }
+        Self { key: import_key(job, spec), stated_options: spec.clone().split_unkeyed_options() }
     }
 
     /// Checks that an entry under the key can be used. Returns the imported kernel's provenance.
     pub(crate) fn check(&self, entry: &Entry) -> Result<Provenance, String> {
         let imported = Provenance::of(entry).ok_or("the entry is no imported kernel")?;
-        match imported.contradicts(&self.said) {
+        match imported.contradicts(&self.stated_options) {
             Some(other) => Err(other),
             None => Ok(imported),
         }

@@ -27,8 +27,8 @@ pub(crate) struct Runtime {
     pub(crate) rules: KernelRules,
     /// The work directories. Without them nothing can be compiled, but stored kernels can be used.
     pub(crate) work_dirs: io::Result<WorkDirs>,
-    pub(crate) memo: FileDigestCache,
-    pub(crate) costs: CompileTimes,
+    pub(crate) file_digests: FileDigestCache,
+    pub(crate) compile_times: CompileTimes,
     pub(crate) tokens: JobTokens,
     /// The overlapping builds with [`CacheMode::Force`]: kernels made since the first of them began are not compiled
     /// again.
@@ -78,44 +78,48 @@ impl Runtime {
         warnings.warn_pending();
         let cache = open_cache(setup, warnings)?;
         let work_dirs = WorkDirs::open(&setup.work_dir);
-        let open = |work: &WorkDirs| FileDigestCache::open_with(setup.config.fs.clone(), work.memo());
-        let memo = work_dirs.as_ref().map(open).unwrap_or_default();
+        let open = |work: &WorkDirs| FileDigestCache::open_with(setup.config.fs.clone(), work.file_digests());
+        let file_digests = work_dirs.as_ref().map(open).unwrap_or_default();
         let answers = work_dirs.as_ref().ok().and_then(WorkDirs::answers);
-        let memo = memo.with_answers(answers);
-        let costs = CompileTimes::new(work_dirs.as_ref().ok().map(WorkDirs::costs));
+        let file_digests = file_digests.with_answers(answers);
+        let compile_times = CompileTimes::new(work_dirs.as_ref().ok().map(WorkDirs::compile_times));
         if let Some(warning) = work_dirs.as_ref().ok().and_then(WorkDirs::warning) {
             warnings.warn_once(WarningKind::WorkDir, &warning);
         }
-        let common = |find: fn(&WorkDirs) -> Result<PathBuf, NotPrivate>, lost: &str| {
-            let found = find(work_dirs.as_ref().ok()?);
-            found
-                .map_err(|why| warnings.warn_once(WarningKind::WorkDir, &format!("{why}: without it {lost}")))
-                .ok()
+        let subdir_or_warn = |subdir: fn(&WorkDirs) -> Result<PathBuf, NotPrivate>, consequence: &str| {
+            let warn = |why| {
+                let text = format!("{why}: without it {consequence}");
+                warnings.warn_once(WarningKind::WorkDir, &text);
+            };
+            subdir(work_dirs.as_ref().ok()?).map_err(warn).ok()
         };
-        let slots = common(WorkDirs::slots, "this build does not count the compilers of other builds");
-        let tokens = JobTokens::new(slots, setup.machine_jobs());
+        let token_dir =
+            subdir_or_warn(WorkDirs::job_tokens, "this build does not count the compilers of other builds");
+        let tokens = JobTokens::new(token_dir, setup.machine_jobs());
         let group = match &setup.config.store {
             Some(config) if setup.config.mode == CacheMode::Force => {
-                let groups =
-                    common(WorkDirs::groups, "other builds with the mode force compile the same again");
+                let groups = subdir_or_warn(
+                    WorkDirs::groups,
+                    "other builds with the mode force compile the same again",
+                );
                 ForceGroup::join(groups.as_deref(), &config.root, began)
             }
             _ => ForceGroup::alone(began),
         };
         let rules = KernelRules::new(&*setup.backend);
         let (cache, warnings) = (Arc::new(cache), Arc::clone(warnings));
-        Ok(Self { warnings, cache, rules, work_dirs, memo, costs, tokens, group })
+        Ok(Self { warnings, cache, rules, work_dirs, file_digests, compile_times, tokens, group })
     }
 
     /// Returns the context for a call to the backend.
     pub(crate) fn context<'a>(&'a self, cancel: &'a CancelToken) -> Context<'a> {
-        Context::new(&self.memo, cancel, &*self.warnings)
+        Context::new(&self.file_digests, cancel, &*self.warnings)
     }
 
     /// Writes the file digests and the compile times. Best effort: without them, the next build determines them again.
     pub(crate) fn save(&self) {
-        self.memo.save();
-        self.costs.save();
+        self.file_digests.save();
+        self.compile_times.save();
     }
 }
 

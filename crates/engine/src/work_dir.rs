@@ -69,31 +69,31 @@ impl WorkDirs {
     }
 
     /// The file of digests.
-    pub(crate) fn memo(&self) -> PathBuf {
+    pub(crate) fn file_digests(&self) -> PathBuf {
         self.dir.join("digests")
     }
 
     /// The file of compile times.
-    pub(crate) fn costs(&self) -> PathBuf {
+    pub(crate) fn compile_times(&self) -> PathBuf {
         self.dir.join("costs")
     }
 
     /// The directory of job tokens.
-    pub(crate) fn slots(&self) -> Result<PathBuf, NotPrivate> {
-        self.common("slots")
+    pub(crate) fn job_tokens(&self) -> Result<PathBuf, NotPrivate> {
+        self.private_subdir("slots")
     }
 
     /// The directory of backends' answers.
     pub(crate) fn answers(&self) -> Option<PathBuf> {
-        self.common("answers").ok()
+        self.private_subdir("answers").ok()
     }
 
     /// The directory of [`ForceGroup`](crate::schedule::force_group::ForceGroup).
     pub(crate) fn groups(&self) -> Result<PathBuf, NotPrivate> {
-        self.common(GROUPS)
+        self.private_subdir(GROUPS)
     }
 
-    fn common(&self, name: &str) -> Result<PathBuf, NotPrivate> {
+    fn private_subdir(&self, name: &str) -> Result<PathBuf, NotPrivate> {
         let dir = self.dir.join(name);
         private_dir(&dir).map(|()| dir)
     }
@@ -154,7 +154,7 @@ impl WorkDirs {
     fn prune(&self) {
         let fs = Fs::new();
         let is_old = |found: &FileStat| found.state.written_before(SystemTime::now(), SETTLED);
-        force_group::sweep(&self.dir.join(GROUPS), is_old);
+        force_group::prune(&self.dir.join(GROUPS), is_old);
         for (path, found) in fs.list_stats(&self.dir).unwrap_or_default() {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             if !is_old(&found) {

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use opkeep_fs::CancelToken;
 
-/// The deadline of a call whose timeout exceeds what an [`Instant`] can express.
+/// The maximum time of a call: an [`Instant`] cannot express every sum.
 const LONGEST_CALL: Duration = Duration::from_secs(24 * 3600);
 
-/// The caller's limits, besides the timeout of each call.
+/// The caller's limits, in addition to the timeout of each call.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Limits<'a> {
     pub(crate) deadline: Option<Instant>,
@@ -16,25 +16,25 @@ pub(crate) struct Limits<'a> {
 }
 
 impl Limits<'_> {
-    /// Whether the caller waits no longer.
+    /// Whether the caller is cancelled or its deadline has passed.
     pub(crate) fn are_over(&self) -> bool {
         self.cancel.is_some_and(CancelToken::is_cancelled)
             || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
-    /// When a call has to return that begins now.
+    /// Returns the deadline of a call that begins now.
     pub(super) fn end_of_call(&self, timeout: Duration) -> Instant {
         let end = deadline_after(timeout);
         self.deadline.map_or(end, |deadline| deadline.min(end))
     }
 }
 
-/// The end of `timeout`, which begins now.
+/// Returns the time that is `timeout` from now.
 pub(super) fn deadline_after(timeout: Duration) -> Instant {
     Instant::now() + timeout.min(LONGEST_CALL)
 }
 
-/// Runs a call. The error, for people, says that it panicked: then its answer is lost, not the build.
+/// Runs a call. A panic becomes an error, for people: a client that panics must not fail the build.
 pub(super) fn guarded<T>(call: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());

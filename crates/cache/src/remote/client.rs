@@ -1,4 +1,4 @@
-//! Calls to a remote tier: limited in time, counted, and stopped for a while if they fail.
+//! Calls to a remote tier, with time limits. After failures, the tier is paused.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ use super::tier::{Lease, RemoteConfig, RemoteContext, RemoteError, RemoteKey, Re
 pub(crate) struct RemoteClient {
     config: RemoteConfig,
     renewals: Renewals,
-    /// Some call of this client failed, or its user knows that the tier is paused.
+    /// Whether a call of this client has failed, or a warning said that the tier is paused.
     has_warned: AtomicBool,
 }
 
@@ -28,7 +28,7 @@ pub(crate) enum LeaseAttempt {
         remaining: Duration,
         holder: u64,
     },
-    /// No lease can be had: the caller builds without.
+    /// There is no lease: the caller builds without one.
     None,
 }
 
@@ -53,7 +53,7 @@ impl RemoteClient {
         self.config.call_timeout
     }
 
-    /// Why the tier is not called, if the user is to be warned of that.
+    /// Returns the warning that the tier is paused, at the first call during a pause.
     pub(crate) fn new_pause(&self) -> Option<String> {
         let is_new = self.config.health.is_paused() && !self.has_warned.swap(true, Ordering::Relaxed);
         is_new.then(|| {
@@ -65,7 +65,7 @@ impl RemoteClient {
         })
     }
 
-    /// The entry under `key`, with all digests checked and the validation stamp 0. The error, for people, says
+    /// Returns the entry under `key`, with all digests checked and the validation stamp 0. The error, for people, is the reason
     /// why an entry cannot be used.
     pub(crate) fn get(&self, key: &RemoteKey, limits: Limits<'_>) -> Result<Option<Entry>, String> {
         let Some(found) = self.call(limits, |context| self.config.tier.get(key, context))? else {
@@ -82,8 +82,8 @@ impl RemoteClient {
         Ok(self.call(limits, |context| self.config.tier.put(key, file, context))?.is_some())
     }
 
-    /// Asks for the lease on `key`. One that is granted is renewed for `hold_limit` at most; `on_failure` is
-    /// called with the cause of each renewal that fails.
+    /// Requests the lease on `key`. A granted lease is renewed for `hold_limit` at most; `on_failure` is called with the cause
+    /// of each renewal that fails.
     pub(crate) fn lease(
         &self,
         key: &RemoteKey,
@@ -106,7 +106,7 @@ impl RemoteClient {
         })
     }
 
-    /// One call. `None` if the tier is paused, or if the caller waited no longer for it.
+    /// Makes one call. Returns `None` if the tier is paused, or if the caller ended the call.
     fn call<T>(
         &self,
         limits: Limits<'_>,
@@ -146,8 +146,8 @@ impl fmt::Debug for RemoteClient {
     }
 }
 
-/// Decodes the bytes that a remote tier returned, checks every digest, and sets the stamp to 0: it is that of rules that
-/// another host applied.
+/// Decodes the bytes that a remote tier returned, checks every digest, and sets the stamp to 0, since another host's validation
+/// does not count here.
 fn checked(file: Vec<u8>, key: &Digest) -> Result<Entry, String> {
     if file.len() as u64 > MAX_ENTRY_BYTES {
         return Err(format!("it has {} bytes, at most {MAX_ENTRY_BYTES} are allowed", file.len()));

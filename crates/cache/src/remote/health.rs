@@ -1,30 +1,30 @@
-//! The health of a remote tier: one that fails is not called for a while, and one call finds out whether it works again.
+//! The health of a remote tier: after failures, the tier is paused, and then one call decides whether it works again.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// After so many calls in a row that failed or exceeded their time, the tier is not called for a while.
+/// The number of calls in a row that fail or time out, after which the tier is paused.
 const MAX_FAILURES: u32 = 3;
 pub(super) const PAUSE: Duration = Duration::from_secs(30);
 
-/// How the last calls ended.
+/// The results of the last calls.
 #[derive(Debug, Default)]
 pub(super) struct Health(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// Failures in a row.
+    /// The number of failures in a row.
     failures: u32,
-    /// The tier is paused until one call that begins after this time has succeeded.
+    /// The earliest time of the call that decides whether the pause ends, if the tier is paused.
     paused_until: Option<Instant>,
-    /// That call is under way.
+    /// Whether that call is in progress.
     is_probed: bool,
 }
 
 /// The permission for one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Permit {
-    /// One of any number.
+    /// An ordinary call.
     Call,
     /// The call that decides whether a pause ends.
     Probe,
@@ -40,7 +40,7 @@ pub(super) enum CallEnd {
 }
 
 impl Health {
-    /// The permission to call the tier at `now`. Each is passed to [`end`](Self::end).
+    /// Returns the permission to call the tier at `now`; pass it to [`end`](Self::end) after the call. `None` during a pause.
     pub(super) fn begin(&self, now: Instant) -> Option<Permit> {
         let mut state = self.state();
         let Some(until) = state.paused_until else { return Some(Permit::Call) };
@@ -51,13 +51,13 @@ impl Health {
         Some(Permit::Probe)
     }
 
-    /// Notes how a call ended. During a pause only the probe counts: other calls began before it.
+    /// Records the end of a call. During a pause only the probe counts, since all other calls began before the pause.
     pub(super) fn end(&self, permit: Permit, end: CallEnd, now: Instant) {
         let mut state = self.state();
         match (permit, end) {
             (Permit::Call, _) if state.paused_until.is_some() => {}
             (Permit::Call, CallEnd::Ended) => {}
-            // The next call is the probe.
+            // The next call becomes the probe.
             (Permit::Probe, CallEnd::Ended) => state.is_probed = false,
             (_, CallEnd::Answered) => *state = State::default(),
             (Permit::Call, CallEnd::Failed) => {
@@ -72,7 +72,7 @@ impl Health {
         }
     }
 
-    /// Whether the tier is not called.
+    /// Whether the tier is paused.
     pub(super) fn is_paused(&self) -> bool {
         self.state().paused_until.is_some()
     }
@@ -87,7 +87,7 @@ mod tests {
     use super::CallEnd::{Answered, Ended, Failed};
     use super::*;
 
-    /// A tier that failed until `now`, and is paused.
+    /// Returns the health of a tier that failed until `now`, and is paused.
     fn paused(now: Instant) -> Health {
         let health = Health::default();
         for _ in 0..MAX_FAILURES {

@@ -1,4 +1,4 @@
-//! Leases that are held, and the thread that renews them.
+//! The leases of this process, and the thread that renews them.
 
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,10 +14,10 @@ pub(crate) type OnFailure = Box<dyn Fn(&str) + Send + Sync>;
 
 /// The longest time between two renewals.
 const LONGEST_INTERVAL: Duration = Duration::from_secs(3600);
-/// How long a release may take. A cancelled build should end soon, and a lease that is not released ends after its time.
+/// The maximum time of a release. A cancelled build should end soon, and a lease that is not released expires.
 const LONGEST_RELEASE: Duration = Duration::from_secs(1);
 
-/// A lease that this process holds. It is released when it is dropped; the copy in a forked child releases nothing.
+/// A lease that this process holds. It is released when it is dropped, but not if a forked child drops its copy.
 pub(crate) struct HeldLease {
     lease: Arc<HeldGuard>,
     process: u32,
@@ -26,16 +26,16 @@ pub(crate) struct HeldLease {
 pub(super) struct HeldGuard {
     guard: Mutex<Guard>,
     config: RemoteConfig,
-    /// Until when it is renewed, if not for ever: a caller may never drop its ticket.
+    /// The end of the renewals; without one, a ticket that is never dropped would keep the lease for ever.
     until: Option<Instant>,
     on_failure: OnFailure,
 }
 
 enum Guard {
     Idle(Box<dyn LeaseGuard>),
-    /// The thread that renews it has it, so that no caller waits for the tier's answer.
+    /// The thread that renews the lease has the guard, so that no caller waits for the tier's answer.
     InRenewal,
-    /// Released or lost. If it is in renewal, the thread that renews it releases it.
+    /// The lease is released or lost. During a renewal, the thread that renews it releases it.
     Ended,
 }
 
@@ -46,13 +46,13 @@ pub(super) fn renewals(config: &RemoteConfig) -> Renewals {
     Timer::new(interval(config))
 }
 
-/// The time between two renewals: a third of a lease's time, so that one failed renewal loses no lease.
+/// Returns the time between two renewals: a third of the time to live, so that one failed renewal does not lose the lease.
 fn interval(config: &RemoteConfig) -> Duration {
     (config.lease_ttl / 3).clamp(Duration::from_millis(1), LONGEST_INTERVAL)
 }
 
 impl HeldLease {
-    /// Has `guard` renewed for `hold_limit`; for ever if that exceeds what an [`Instant`] can express.
+    /// Renews `guard` for `hold_limit`, or for ever if an [`Instant`] cannot express the end.
     pub(super) fn new(
         guard: Box<dyn LeaseGuard>,
         config: &RemoteConfig,
@@ -72,7 +72,7 @@ impl HeldLease {
 impl Drop for HeldLease {
     fn drop(&mut self) {
         if self.process != std::process::id() {
-            // It is the parent's, and so is the thread that may have it locked.
+            // The lease belongs to the parent process, whose thread may have it locked.
             mem::forget(Arc::clone(&self.lease));
             return;
         }
@@ -83,7 +83,7 @@ impl Drop for HeldLease {
     }
 }
 
-/// Releases a lease, unless the tier is paused: then it ends after its time.
+/// Releases a lease, unless the tier is paused: then the lease expires.
 fn release(guard: Box<dyn LeaseGuard>, config: &RemoteConfig) {
     if !config.health.is_paused() {
         let context = RemoteContext::new(deadline_after(config.call_timeout.min(LONGEST_RELEASE)), None);
@@ -96,7 +96,7 @@ impl HeldGuard {
         self.guard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the lease to renew it, if it is to be renewed.
+    /// Takes the guard for a renewal. Returns `None` if the lease is not renewed any more.
     fn take(&self) -> Option<Box<dyn LeaseGuard>> {
         let now = Instant::now();
         if self.until.is_some_and(|until| now >= until) {
@@ -112,10 +112,10 @@ impl HeldGuard {
         }
     }
 
-    /// Renews the lease, within `share` of the time for all. False if it is not to be renewed any more.
+    /// Renews the lease, within `share`. Returns whether to renew it again.
     fn renew(&self, share: Duration) -> bool {
         let config = &self.config;
-        // While the tier is paused, the next renewal may be the call that tries it.
+        // The tier is paused. The next renewal may be the probe.
         let Some(permit) = config.health.begin(Instant::now()) else { return true };
         let Some(mut held) = self.take() else {
             config.health.end(permit, CallEnd::Ended, Instant::now());
@@ -138,7 +138,7 @@ impl HeldGuard {
         }
         let why = match renewed {
             Ok(Ok(false)) => {
-                // Another host builds the same by now: more work, no harm.
+                // Another host may build the same entry now: more work, no harm.
                 *guard = Guard::Ended;
                 return false;
             }
@@ -149,10 +149,10 @@ impl HeldGuard {
         *guard = Guard::Idle(held);
         drop(guard);
         if let Some(why) = why {
-            // The caller's function for warnings may panic, and the thread has other leases to renew.
+            // If the caller's function panics, the thread must still renew the other leases.
             let _ = guarded(|| (self.on_failure)(&why));
         }
-        // If it failed, it may succeed next time, before the lease ends.
+        // After a failure, the next renewal may still be in time.
         true
     }
 }

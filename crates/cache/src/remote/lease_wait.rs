@@ -1,16 +1,16 @@
 //! The wait for a lease that another host has.
 //!
-//! A wait goes on while the holder gives heartbeats: a remaining time that grew, as it does when the lease is renewed, or
-//! another holder. Without one for as long as a lease lasts, the tier's answers are wrong, and the wait ends.
+//! A wait continues while there are heartbeats: the remaining time grows when the holder renews the lease, or the lease has a
+//! new holder. If there is no heartbeat for as long as a lease lasts, the tier's answers are wrong, and the wait ends.
 //!
-//! The wait also ends if two leases were released before their time, no entry was published, and another host has the next.
-//! One holder may have been cancelled, and one host takes over; two have failed, or could not publish, and so may the next;
-//! a tier has no way to pass on the reason. All hosts that waited build at once, rather than one after the other. A lease
-//! that expired is another case: its holder was killed, and the next one is waited for.
+//! The wait also ends if two leases were released early, no entry was published, and another host has the next lease. After
+//! one early release, whose holder may have been cancelled, one host takes over. After two, the builds probably fail, or
+//! cannot be published, and so may the next one; a tier cannot pass on the reason. So all hosts that waited build at the same
+//! time, and not one after the other. If a lease expired, its holder was killed, and the hosts wait for the next holder.
 
 use std::time::{Duration, Instant};
 
-/// The longest time between two calls to a remote tier whose lease is another host's.
+/// The longest time between two calls to the remote tier while another host has the lease.
 const LONGEST_POLL: Duration = Duration::from_millis(250);
 const SHORTEST_POLL: Duration = Duration::from_millis(5);
 
@@ -27,10 +27,11 @@ pub(crate) struct LeaseWait {
 struct Held {
     holder: u64,
     remaining: Duration,
-    /// When it ends at the earliest, unless it is renewed.
+    /// The earliest end of the lease, unless it is renewed.
     ends: Option<Instant>,
-    /// The last heartbeat, and how long the next may take.
+    /// The time of the last heartbeat.
     seen_alive: Instant,
+    /// The time until the holder is stale without another heartbeat.
     alive_for: Duration,
 }
 
@@ -64,7 +65,7 @@ impl LeaseWait {
         self.held.is_some()
     }
 
-    /// Whether two leases were released before their time, and another host has the next.
+    /// Whether two leases were released early, and another host has the next one.
     pub(crate) fn was_released_twice(&self) -> bool {
         self.early_releases >= 2
     }
@@ -93,7 +94,7 @@ mod tests {
     #[test]
     fn a_renewed_lease_is_alive_and_a_constant_one_is_not() {
         let (mut wait, began) = (LeaseWait::default(), Instant::now());
-        // It is renewed every ten seconds, for an hour.
+        // The lease is renewed every ten seconds, for an hour.
         for at in 0..3600 {
             let now = began + seconds(at);
             assert!(!wait.is_stale(now), "{at}");

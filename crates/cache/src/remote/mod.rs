@@ -1,9 +1,10 @@
-//! A cache on other hosts: the interface that a client of one implements, and how it is called.
+//! A cache on other hosts: the interface that its client implements, and the calls to it.
 //!
-//! Nothing that a remote tier does fails a build, and none of its entries is believed: each is decoded, all of its digests
-//! are checked, its validation stamp is set to 0, and the caller judges it. A call that fails is a warning and a local build.
+//! A remote tier never fails a build, and is not trusted: each entry is decoded, all of its digests are checked, its
+//! validation stamp is set to 0, and the caller decides whether to use it. After a failed call there is a warning, and the
+//! entry is built locally.
 //!
-//! Each call ends with the timeout of its configuration, or with the caller's deadline or token if that is sooner.
+//! Each call ends at the timeout in the configuration, or at the caller's deadline or cancellation if that is earlier.
 
 mod call;
 mod client;

@@ -10,27 +10,27 @@ use thiserror::Error;
 
 use super::health::Health;
 
-/// A remote tier, and how it is used.
+/// A remote tier, and the settings of its use.
 ///
-/// Clones share what is known of the tier's health. A tier whose calls failed three times in a row is not called for 30 s,
-/// also not by caches that are opened meanwhile; after that one call tries it.
+/// Clones share the tier's health. After three failed calls in a row, the tier is not called for 30 s, by none of the caches
+/// that use a clone; then one call decides whether it works again.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct RemoteConfig {
     /// The client.
     pub tier: Arc<dyn RemoteTier>,
-    /// The uses of it; [`RemotePolicy::ReadWrite`] by default.
+    /// The uses of the tier; [`RemotePolicy::ReadWrite`] by default.
     pub policy: RemotePolicy,
-    /// How long a lease is valid without renewal; 30 s by default. The waiters of other hosts wait as long for a holder that was
-    /// killed.
+    /// The time for which a lease is valid without renewal; 30 s by default. If a holder is killed, other hosts wait for that
+    /// long.
     pub lease_ttl: Duration,
-    /// How long one call may take; 10 s by default.
+    /// The timeout of one call; 10 s by default.
     pub call_timeout: Duration,
     pub(super) health: Arc<Health>,
 }
 
 impl RemoteConfig {
-    /// Reads and writes through `tier`.
+    /// Creates settings by which `tier` is read and written.
     pub fn new(tier: Arc<dyn RemoteTier>) -> Self {
         let (lease_ttl, call_timeout) = (Duration::from_secs(30), Duration::from_secs(10));
         Self { tier, policy: RemotePolicy::ReadWrite, lease_ttl, call_timeout, health: Arc::default() }
@@ -54,29 +54,29 @@ impl fmt::Debug for RemoteConfig {
 pub enum RemotePolicy {
     /// Nothing.
     Off,
-    /// Entries are taken from it.
+    /// Entries are read.
     Read,
-    /// Entries are taken from it and published to it, and leases keep hosts from building the same.
+    /// Entries are read and published, and leases prevent that several hosts build the same entry.
     #[default]
     ReadWrite,
 }
 
-/// A client of a cache on other hosts. Its calls may block until the deadline of their context or until their token is
-/// cancelled, not longer.
+/// A client of a cache on other hosts. A call may block until the deadline of its context, or until the context's token is
+/// cancelled.
 pub trait RemoteTier: Send + Sync {
-    /// Gets the encoded entry under `key`: the bytes that [`put`](Self::put) was given. `None` if there is none.
+    /// Returns the encoded entry under `key`: the bytes that [`put`](Self::put) was given. `None` if there is none.
     ///
     /// # Errors
     /// The tier gave no answer.
     fn get(&self, key: &RemoteKey, context: &RemoteContext<'_>) -> Result<Option<Vec<u8>>, RemoteError>;
 
-    /// Puts an encoded entry. It replaces an existing one.
+    /// Stores an encoded entry. It replaces an existing one.
     ///
     /// # Errors
-    /// The entry was not put.
+    /// The entry was not stored.
     fn put(&self, key: &RemoteKey, file: &[u8], context: &RemoteContext<'_>) -> Result<(), RemoteError>;
 
-    /// Asks for the right to build the entry under `key`, for `ttl`.
+    /// Requests the right to build the entry under `key`, for `ttl`.
     ///
     /// # Errors
     /// The tier gave no answer.
@@ -99,7 +99,7 @@ pub struct RemoteKey {
 }
 
 impl RemoteKey {
-    /// The entry `digest` of `target`.
+    /// Creates the name of the entry `digest` of `target`.
     pub fn new(target: impl Into<String>, digest: Digest) -> Self {
         Self { target: target.into(), digest }
     }
@@ -109,14 +109,14 @@ impl RemoteKey {
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct RemoteContext<'a> {
-    /// When the call has to return.
+    /// The time by which the call must return.
     pub deadline: Instant,
-    /// Ends the call early, if the caller can be cancelled: the client looks at it a few times a second.
+    /// A token that ends the call early, if the caller can be cancelled. The client checks it a few times a second.
     pub cancel: Option<&'a CancelToken>,
 }
 
 impl<'a> RemoteContext<'a> {
-    /// A call that may take until `deadline`.
+    /// Creates the limits of a call that may take until `deadline`.
     pub fn new(deadline: Instant, cancel: Option<&'a CancelToken>) -> Self {
         Self { deadline, cancel }
     }
@@ -133,15 +133,15 @@ impl fmt::Debug for RemoteContext<'_> {
 pub enum Lease {
     /// The caller builds.
     Granted(Box<dyn LeaseGuard>),
-    /// Another host has it.
+    /// Another host has the lease.
     Held {
-        /// How long it lasts unless it is renewed.
+        /// The time for which the lease lasts unless it is renewed.
         remaining: Duration,
-        /// Which grant it is: the same number in all answers about one lease, another for the next lease on the key. A client
-        /// may derive it from the token that it stores with a lease.
+        /// A number that identifies the lease: the same in all answers about one lease, and another for the next lease on the
+        /// key. A client may derive it from the token that it stores with a lease.
         holder: u64,
     },
-    /// The tier has no leases: hosts may build the same.
+    /// The tier has no leases: several hosts may build the same entry.
     Unsupported,
 }
 
@@ -157,9 +157,9 @@ impl fmt::Debug for Lease {
     }
 }
 
-/// A lease that was granted. One that is dropped without [`release`](Self::release) ends when its time is over.
+/// A granted lease. If it is dropped without [`release`](Self::release), it expires.
 pub trait LeaseGuard: Send {
-    /// Extends the lease to `ttl` from now. False if it is another host's by now.
+    /// Extends the lease to `ttl` from now. Returns false if another host has the lease.
     ///
     /// # Errors
     /// The tier gave no answer.
@@ -169,26 +169,26 @@ pub trait LeaseGuard: Send {
     fn release(self: Box<Self>, context: &RemoteContext<'_>);
 }
 
-/// Why a call to a remote tier failed.
+/// The reason why a call to a remote tier failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RemoteError {
-    /// It cannot be reached.
+    /// The tier cannot be reached.
     #[error("the remote cache cannot be reached: {reason}")]
     Unreachable {
         /// The error of the connection.
         reason: String,
     },
-    /// It did not answer before the call's deadline.
+    /// The tier did not answer before the call's deadline.
     #[error("the remote cache did not answer in time")]
     TimedOut,
     /// The call's token was cancelled.
     #[error("the call to the remote cache was cancelled")]
     Cancelled,
-    /// It has no space for the entry.
+    /// The tier has no space for the entry.
     #[error("the remote cache has no space")]
     Full,
-    /// It refused the request.
+    /// The tier refused the request.
     #[error("the remote cache refused the request: {reason}")]
     Refused {
         /// The tier's answer.

@@ -63,9 +63,9 @@ impl Engine {
     /// # Errors
     /// The backend has no toolchain, so nothing has a key.
     pub fn explain(&self, requests: &[Request]) -> Result<Vec<Explanation>, BuildError> {
-        let memo = FileDigestCache::default();
+        let digests = FileDigestCache::default();
         let Setup { backend_warnings, .. } = &self.state.setup;
-        let cx = Context::new(&memo, &self.cancel, &**backend_warnings);
+        let cx = Context::new(&digests, &self.cancel, &**backend_warnings);
         let plan = BuildPlan::new(&self.state.setup, requests, &cx)?;
         let stores = StoreTargets::of(&self.state.setup, &plan);
         let mut explanations: Vec<Explanation> =
@@ -118,7 +118,7 @@ impl<'a> StoreTargets<'a> {
     fn add_imported(&self, planned: &PlannedKernel<'_>, explanation: &mut Explanation) {
         let Some((job, spec)) = planned.wanted().filter(|(_, spec)| !spec.debug) else { return };
         let Some(Ok(store)) = self.targets.get(&spec.target) else { return };
-        if !self.setup.config.mode.reads() || self.is_made_again(planned, store) {
+        if !self.setup.config.mode.reads() || self.is_recompiled(planned, store) {
             return;
         }
         match import_query::peek(store, &ImportQuery::new(job, spec)) {
@@ -134,7 +134,7 @@ impl<'a> StoreTargets<'a> {
     }
 
     /// Whether a build compiles the kernel again because the stored one is damaged.
-    fn is_made_again(&self, planned: &PlannedKernel<'_>, store: &TargetStore) -> bool {
+    fn is_recompiled(&self, planned: &PlannedKernel<'_>, store: &TargetStore) -> bool {
         let is_damaged =
             |keyed: &KeyedKernel| matches!(store.peek(keyed.key.digest()), Lookup::Miss(Miss::Damaged(_)));
         self.setup.config.mode != CacheMode::Require && planned.keyed().is_some_and(is_damaged)

@@ -62,14 +62,14 @@ pub(crate) struct MemoryCache {
 #[derive(Default)]
 struct Known {
     /// The requests, by hash; different requests may have the same hash.
-    asked: HashMap<u64, Vec<Asked>, RandomState>,
+    requests: HashMap<u64, Vec<KnownRequest>, RandomState>,
     kernels: HashMap<Key, Slot, RandomState>,
     /// The number of bytes of all kernels and requests.
     bytes: usize,
 }
 
 /// A request, and its key.
-struct Asked {
+struct KnownRequest {
     job: Job,
     spec: BuildSpec,
     key: Key,
@@ -136,11 +136,11 @@ impl MemoryCache {
     pub(crate) fn get(&self, request: &Request) -> Option<KernelResult> {
         let hash = self.hash(request);
         let known = self.read();
-        let asked = known.asked.get(&hash)?.iter().find(|asked| asked.is(request))?;
-        if self.now().saturating_sub(asked.at.load(Ordering::Relaxed)) > FRESH.as_millis() as u64 {
+        let found = known.requests.get(&hash)?.iter().find(|known| known.is(request))?;
+        if self.now().saturating_sub(found.at.load(Ordering::Relaxed)) > FRESH.as_millis() as u64 {
             return None;
         }
-        self.answer(&known, &asked.key)
+        self.answer(&known, &found.key)
     }
 
     /// Remembers that `request` has the key `key`.
@@ -150,22 +150,22 @@ impl MemoryCache {
         if !matches!(known.kernels.get(&key), Some(Slot::Known { .. })) {
             return;
         }
-        let alike = known.asked.entry(hash).or_default();
-        let (costs, before) = match alike.iter_mut().find(|asked| asked.is(request)) {
-            Some(asked) => {
-                asked.at = now.into();
-                (asked.bytes, Some(std::mem::replace(&mut asked.key, key)))
+        let same_hash = known.requests.entry(hash).or_default();
+        let (request_bytes, old_key) = match same_hash.iter_mut().find(|known| known.is(request)) {
+            Some(known) => {
+                known.at = now.into();
+                (known.bytes, Some(std::mem::replace(&mut known.key, key)))
             }
             None => {
                 let (job, spec) = (request.descriptor.job.clone(), request.spec.clone());
-                let bytes = size::of(&job, &spec) + size_of::<Asked>();
-                alike.push(Asked { job, spec, key, bytes, at: now.into() });
+                let bytes = size::of(&job, &spec) + size_of::<KnownRequest>();
+                same_hash.push(KnownRequest { job, spec, key, bytes, at: now.into() });
                 (bytes, None)
             }
         };
-        if before != Some(key) {
-            before.inspect(|before| known.count(before, |bytes| bytes - costs));
-            known.count(&key, |bytes| bytes + costs);
+        if old_key != Some(key) {
+            old_key.inspect(|old_key| known.count(old_key, |bytes| bytes - request_bytes));
+            known.count(&key, |bytes| bytes + request_bytes);
             known.evict(self.limit);
         }
     }
@@ -199,7 +199,7 @@ impl MemoryCache {
     /// Forgets everything but the kernels that are being built.
     pub(crate) fn clear(&self) {
         let mut known = self.write();
-        known.asked.clear();
+        known.requests.clear();
         known.kernels.retain(|_, slot| matches!(slot, Slot::InFlight(_)));
         known.bytes = 0;
     }
@@ -241,7 +241,7 @@ impl MemoryCache {
     }
 }
 
-impl Asked {
+impl KnownRequest {
     fn is(&self, request: &Request) -> bool {
         self.job == request.descriptor.job && self.spec == request.spec
     }
@@ -276,10 +276,10 @@ impl Known {
             self.kernels.remove(&key);
             self.bytes -= bytes;
         }
-        let Self { asked, kernels, .. } = self;
-        asked.retain(|_, alike| {
-            alike.retain(|asked| matches!(kernels.get(&asked.key), Some(Slot::Known { .. })));
-            !alike.is_empty()
+        let Self { requests, kernels, .. } = self;
+        requests.retain(|_, same_hash| {
+            same_hash.retain(|request| matches!(kernels.get(&request.key), Some(Slot::Known { .. })));
+            !same_hash.is_empty()
         });
     }
 }

@@ -43,7 +43,7 @@ impl Engine {
         let requests = std::slice::from_ref(request);
         let plan = BuildPlan::new(&self.state.setup, requests, &runtime.context(&self.cancel))
             .map_err(KernelError::from)?;
-        runtime.memo.save();
+        runtime.file_digests.save();
         let keyed = match &plan.kernels[0].state {
             // A framework may have compiled the kernel.
             KeyState::Refused(_) if self.state.setup.config.trust_imported => {
@@ -111,7 +111,7 @@ impl Engine {
         let report = pipeline.look_up(planned).unwrap_or_else(|missing| {
             let mut wait = None;
             loop {
-                match pipeline.make(planned, &missing, wait.take(), &|| {}) {
+                match pipeline.make(planned, &missing, wait.take()) {
                     TaskPoll::Ready(report) => break report,
                     TaskPoll::Pending(busy) => wait = Some(busy),
                 }
@@ -123,8 +123,8 @@ impl Engine {
             CompileTimes::timing_key(self.state.setup.backend.name(), &keyed.spec.target, &report.op_type)
         });
         if let Some(time) = report.compile_time {
-            runtime.costs.note(kind, time);
-            runtime.costs.save();
+            runtime.compile_times.note(kind, time);
+            runtime.compile_times.save();
         }
         self.place(runtime, requests, plan, &report);
         answer(report)

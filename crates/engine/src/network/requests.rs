@@ -33,8 +33,8 @@ impl Engine {
     /// # Errors
     /// The target does not support the network or an option.
     pub fn prepare(&self, graph: Graph, spec: &BuildSpec) -> Result<Graph, BuildError> {
-        let (memo, setup) = (FileDigestCache::default(), &self.state.setup);
-        let cx = Context::new(&memo, &self.cancel, &*setup.backend_warnings);
+        let (digests, setup) = (FileDigestCache::default(), &self.state.setup);
+        let cx = Context::new(&digests, &self.cancel, &*setup.backend_warnings);
         let spec = setup.backend.resolve(&cx, spec)?;
         Ok(setup.backend.rewrite_graph(&cx, graph, &spec)?)
     }

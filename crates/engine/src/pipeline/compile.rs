@@ -57,7 +57,7 @@ impl KernelPipeline<'_> {
         let made = loop {
             match attempt() {
                 // A file descriptor becomes free when another compile or a waiter closes a file.
-                Err(error) if error.is_for_want_of_files() && began.elapsed() < STARVED => {
+                Err(error) if error.is_out_of_files() && began.elapsed() < STARVED => {
                     self.ensure_running()?;
                     std::thread::sleep(PAUSE);
                 }
@@ -90,7 +90,7 @@ impl KernelPipeline<'_> {
         let cx = self.runtime.context(self.cancel).with_deadline(deadline);
         let (job, spec, name) = (planned.job, &keyed.spec, &keyed.name);
         let request = CompileRequest { job, spec, name, work_dir: work_dir.dir() };
-        // A panic fails this kernel, not the build: state that the panic may have left inconsistent is not used again.
+        // A panic fails this kernel, not the build: state that the panic may have kept_dir inconsistent is not used again.
         let compiled = catch_unwind(AssertUnwindSafe(|| self.setup.backend.compile(&cx, &request)));
         let compiled = compiled.map_err(|panic| KernelError::Panicked {
             kernel: keyed.name.to_string(),
@@ -108,8 +108,10 @@ impl KernelPipeline<'_> {
             error
         })?;
         let object_digest = self.validate(keyed, &artifact).map_err(|mut error| {
-            if let KernelError::Invalid { left, .. } | KernelError::NameMismatch { left, .. } = &mut error {
-                *left = work_dirs.keep_failed(work_dir, keyed.name.as_str());
+            if let KernelError::Invalid { kept_dir, .. } | KernelError::NameMismatch { kept_dir, .. } =
+                &mut error
+            {
+                *kept_dir = work_dirs.keep_failed(work_dir, keyed.name.as_str());
             }
             error
         })?;
@@ -125,18 +127,18 @@ impl KernelPipeline<'_> {
         let report = KernelBundle::of(artifact).validate(name, expected.expectations(), validator);
         if !report.is_valid() {
             let errors = report.errors().cloned().collect();
-            return Err(KernelError::Invalid { kernel: kernel(), errors, left: None });
+            return Err(KernelError::Invalid { kernel: kernel(), errors, kept_dir: None });
         }
         if let Some(doubt) = report.findings.iter().find(|finding| finding.severity() == Severity::Warning) {
             self.runtime.warnings.warn_once(
                 WarningKind::UnusualKernel,
-                &format!("the kernel `{}` is valid, but odd: {doubt}", kernel()),
+                &format!("the kernel `{}` is valid, but unusual: {doubt}", kernel()),
             );
         }
         let is_other = |name: &&str| !KernelName::owns(keyed.name.as_str(), name);
         match report.entry_names().into_iter().find(is_other) {
             Some(other) => {
-                Err(KernelError::NameMismatch { kernel: kernel(), found: other.to_owned(), left: None })
+                Err(KernelError::NameMismatch { kernel: kernel(), found: other.to_owned(), kept_dir: None })
             }
             None => Ok(report.sha256.unwrap_or_else(|| Digest::of(&artifact.object))),
         }
@@ -154,8 +156,8 @@ impl KernelPipeline<'_> {
         if !ticket.is_kept() {
             return;
         }
-        if let Some(moved) = self.moved(planned.job, keyed) {
-            let text = format!("kernels are not kept: {moved} while compiling");
+        if let Some(change) = self.toolchain_change(planned.job, keyed) {
+            let text = format!("kernels are not kept: {change} while compiling");
             self.runtime.warnings.warn_once(WarningKind::ToolchainChanged, &text);
             return;
         }
@@ -169,7 +171,7 @@ impl KernelPipeline<'_> {
 
     /// Returns a description of the change of the toolchain or the sources since the key was computed, if there is one.
     /// After such a change the key does not describe the inputs of the kernel.
-    fn moved(&self, job: &Job, keyed: &KeyedKernel) -> Option<String> {
+    fn toolchain_change(&self, job: &Job, keyed: &KeyedKernel) -> Option<String> {
         // The kernel is complete: a cancellation at this point must not discard it.
         let (backend, uncancelled) = (&self.setup.backend, CancelToken::new());
         let cx = self.runtime.context(&uncancelled).with_deadline(Instant::now().checked_add(RECHECK));

@@ -22,18 +22,16 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 const GRACE: Duration = Duration::from_secs(3);
 
 impl KernelPipeline<'_> {
-    /// Builds a missing kernel. If another process builds it, returns the value for the next attempt. `before_build` is
-    /// called before this thread compiles.
+    /// Builds a missing kernel. If another process builds it, returns the value for the next attempt.
     pub(crate) fn make(
         &self,
         planned: &PlannedKernel<'_>,
         missing: &MissReason,
         pending: Option<PendingKey>,
-        before_build: &dyn Fn(),
     ) -> TaskPoll<KernelReport, PendingKey> {
         let began = Instant::now();
         let waited = pending.as_ref().map(PendingKey::waited).unwrap_or_default();
-        let made = match self.try_make(planned, missing, pending, before_build) {
+        let made = match self.try_make(planned, missing, pending) {
             Ok(TaskPoll::Pending(pending)) => return TaskPoll::Pending(pending),
             Ok(TaskPoll::Ready(made)) => Ok(made),
             Err(error) => Err(error),
@@ -63,7 +61,6 @@ impl KernelPipeline<'_> {
         planned: &PlannedKernel<'_>,
         missing: &MissReason,
         pending: Option<PendingKey>,
-        before_build: &dyn Fn(),
     ) -> Result<TaskPoll<ReadyKernel, PendingKey>, Arc<KernelError>> {
         let keyed = match &planned.state {
             KeyState::Refused(refused) => return Err(Arc::clone(&refused.error)),
@@ -75,10 +72,7 @@ impl KernelPipeline<'_> {
         let Some(target) = self.target_of(&keyed.spec.target).filter(|_| !keyed.spec.debug) else {
             return match self.setup.config.mode {
                 CacheMode::Require => Err(not_cached().into()),
-                _ => {
-                    before_build();
-                    Ok(TaskPoll::Ready(self.compile_alone(planned, keyed, missing)?))
-                }
+                _ => Ok(TaskPoll::Ready(self.compile_alone(planned, keyed, missing)?)),
             };
         };
         let taken = Mutex::new(None);
@@ -95,7 +89,6 @@ impl KernelPipeline<'_> {
         });
         match claim? {
             Claim::Build(ticket) | Claim::Unshared(ticket, _) => {
-                before_build();
                 Ok(TaskPoll::Ready(self.make_with(ticket, planned, keyed, missing)?))
             }
             Claim::Pending(pending) => {
@@ -140,9 +133,8 @@ impl KernelPipeline<'_> {
         entry: &Entry,
         taken: &Mutex<Option<ReadyKernel>>,
     ) -> Accept {
-        // With `force`, an entry is new enough only if it was made after this build, or a build that overlaps it,
-        // began.
-        // A time in the future comes from another clock and does not prove that.
+        // With `force`, an entry is new enough only if it was made since the first build of the group began. A time in the
+        // future comes from another clock, so it does not prove that.
         let since = self.runtime.group.began()..=SystemTime::now();
         let mode = self.setup.config.mode;
         if !mode.reads() && !since.contains(&entry.created()) {

@@ -64,7 +64,7 @@ struct Distinct<'a> {
     /// The first request of each job and spec, with the index of the spec.
     requests: Vec<(&'a Request, usize)>,
     /// For each request, the index of its job and spec in `requests`.
-    of: Vec<usize>,
+    index_of: Vec<usize>,
 }
 
 /// Computes the keys of jobs.
@@ -74,7 +74,7 @@ struct Planner<'a> {
     /// The toolchain's fingerprint; unset until a job needs a key.
     toolchain: OnceLock<Arc<Fingerprint>>,
     /// Whether the digests of jobs are kept for the next build.
-    remembers: bool,
+    keeps_digests: bool,
 }
 
 impl<'a> BuildPlan<'a> {
@@ -86,13 +86,13 @@ impl<'a> BuildPlan<'a> {
         let distinct = Distinct::of(requests);
         // The memory cache remembers single requests, and more jobs than the digest cache holds would only evict each
         // other.
-        let remembers = (2..=JobDigestCache::MAX_KNOWN).contains(&distinct.requests.len());
-        let planner = Planner { setup, cx, toolchain: OnceLock::new(), remembers };
+        let keeps_digests = (2..=JobDigestCache::MAX_KNOWN).contains(&distinct.requests.len());
+        let planner = Planner { setup, cx, toolchain: OnceLock::new(), keeps_digests };
         let states = planner.states(&distinct.requests)?;
         let mut plan = Self { kernels: Vec::new(), kernel_of: Vec::with_capacity(requests.len()) };
         let mut known: HashMap<Identity<'a>, usize> = HashMap::new();
         let mut by_key: HashMap<Key, usize> = HashMap::new();
-        let mut places = Vec::with_capacity(states.len());
+        let mut kernels = Vec::with_capacity(states.len());
         for ((request, spec), (digest, state)) in distinct.requests.into_iter().zip(states) {
             let job = &request.descriptor.job;
             let paths = job.ops.iter().map(|op| op.module_path.as_deref()).collect();
@@ -101,10 +101,10 @@ impl<'a> BuildPlan<'a> {
                 let same = state.as_ref().ok().and_then(|keyed| by_key.get(&keyed.key)).copied();
                 same.unwrap_or_else(|| plan.add(job, digest, state, &mut by_key))
             });
-            places.push(at);
+            kernels.push(at);
         }
-        for (request, distinct) in requests.iter().zip(distinct.of) {
-            let at = places[distinct];
+        for (request, index) in requests.iter().zip(distinct.index_of) {
+            let at = kernels[index];
             plan.kernels[at].requested_by.push(request.name());
             plan.kernel_of.push(at);
         }
@@ -153,7 +153,7 @@ fn each_once<'t>(targets: impl Iterator<Item = &'t str>) -> Vec<String> {
 impl<'a> Distinct<'a> {
     /// Groups `requests` by job and spec, without digests of jobs: most nodes of a network equal another one.
     fn of(requests: &'a [Request]) -> Self {
-        let mut distinct = Self { requests: Vec::new(), of: Vec::with_capacity(requests.len()) };
+        let mut distinct = Self { requests: Vec::new(), index_of: Vec::with_capacity(requests.len()) };
         let mut known: HashMap<(JobMapKey<'_>, usize), usize, RandomState> = HashMap::default();
         // Each spec once: the operators of a network usually share one.
         let mut specs: Vec<&BuildSpec> = Vec::new();
@@ -166,7 +166,7 @@ impl<'a> Distinct<'a> {
                 distinct.requests.push((request, spec));
                 distinct.requests.len() - 1
             });
-            distinct.of.push(at);
+            distinct.index_of.push(at);
         }
         distinct
     }
@@ -198,7 +198,7 @@ impl Planner<'_> {
 
     fn state(&self, request: &Request) -> Result<Found, BuildError> {
         let job = &request.descriptor.job;
-        let digest = if self.remembers { self.setup.digests.of(job) } else { job.digest() };
+        let digest = if self.keeps_digests { self.setup.digests.of(job) } else { job.digest() };
         Ok((digest, self.keyed(job, &request.spec, digest)?))
     }
 

@@ -1,9 +1,7 @@
-//! One build: plan, look up, build the missing kernels, put them into the view.
+//! A build: plans, looks up, builds the missing kernels, and writes them to the view.
 
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
-
-use opkeep_cache::PendingKey;
 
 use crate::engine::EngineState;
 use crate::event::Event;
@@ -19,10 +17,10 @@ use crate::view::writer::ViewWriter;
 use crate::{BuildError, Engine, Outcome, Request, ViewConfig};
 
 impl Engine {
-    /// Builds `requests`. Equal ones are one kernel.
+    /// Builds `requests`. Equal requests share one kernel.
     ///
     /// # Errors
-    /// Nothing could be built at all. A kernel that fails is in the report.
+    /// Nothing could be built at all. The failure of a single kernel is in the report.
     pub fn build(&self, requests: &[Request]) -> Result<BuildReport, BuildError> {
         let began = Instant::now();
         let runtime = Runtime::open(&self.state.setup)?;
@@ -41,9 +39,9 @@ impl Engine {
             )
         };
         let writer = self.state.setup.config.view.as_ref().map(writer);
-        let run =
+        let executor =
             BuildExecutor { setup: &self.state.setup, runtime: &runtime, plan: &plan, pipeline, writer };
-        let (kernels, view) = run.run();
+        let (kernels, view) = executor.run();
         runtime.save();
         let cancelled = kernels.iter().any(|kernel| kernel.outcome == Outcome::Cancelled);
         Ok(BuildReport {
@@ -58,23 +56,22 @@ impl Engine {
             cancelled,
         })
     }
-}
 
-impl Engine {
-    /// The targets whose part of the store is needed.
+    /// Returns the targets whose entries the build looks up.
     pub(crate) fn cached_targets(&self, plan: &BuildPlan<'_>) -> Vec<String> {
         if self.state.setup.config.trust_imported { plan.stored_targets() } else { plan.targets() }
     }
 }
 
-/// How long the search for explanations may take: a store may be large, and an explanation is no reason to wait.
+/// The time limit of the search for explanations: a store may be large, and a build must not wait for an explanation.
 const SEARCH_LIMIT: Duration = Duration::from_millis(200);
 
-/// Open files of a compile: locks, a token, a pipe, the store, the compiler's sandbox; and those of the process besides.
-const FILES_EACH: usize = 14;
-const FILES_BESIDE: usize = 16;
+/// The number of open files of one compile: locks, a token, a pipe, the store, the compiler's sandbox.
+const FILES_PER_COMPILE: usize = 14;
+/// The number of all other open files of the process.
+const OTHER_FILES: usize = 16;
 
-/// A build that is planned.
+/// A planned build.
 struct BuildExecutor<'a> {
     setup: &'a Setup,
     runtime: &'a Runtime,
@@ -113,21 +110,21 @@ impl BuildExecutor<'_> {
         opkeep_fs::map(kernels.len(), self.setup.lookup_threads(kernels.len()), || false, look_up).results
     }
 
-    /// Builds the missing kernels, and meanwhile searches the nearest entries that explain the misses.
+    /// Builds the missing kernels. At the same time, searches for the nearest entries, which explain the misses.
     fn make(&self, missing: &[(usize, MissReason)]) -> Vec<(usize, KernelReport)> {
         if missing.is_empty() {
             return Vec::new();
         }
         let options = WorkerOptions { threads: self.threads(), nice: self.setup.config.nice.min(19) };
         let (made, mut nearest) = nearest::search_while(self.searches(missing), SEARCH_LIMIT, || {
-            let make = |index: usize, wait, before_build: &dyn Fn()| {
+            let make = |index: usize, wait| {
                 let (at, miss) = &missing[index];
-                match self.pipeline.make(&self.plan.kernels[*at], miss, wait, before_build) {
+                match self.pipeline.make(&self.plan.kernels[*at], miss, wait) {
                     TaskPoll::Ready(report) => TaskPoll::Ready(self.done(*at, report)),
                     TaskPoll::Pending(wait) => TaskPoll::Pending(wait),
                 }
             };
-            queue::run_to_completion(self.order(missing), options, PendingKey::park, make)
+            queue::run_to_completion(self.order(missing), options, make)
         });
         let with_reason = |(index, mut report): (usize, KernelReport)| {
             if let Some(nearest) = nearest.remove(&index)
@@ -141,14 +138,14 @@ impl BuildExecutor<'_> {
         made.into_iter().map(with_reason).collect()
     }
 
-    /// How many threads make kernels: no more than the process may open files for, or all of them would hold some and
-    /// wait for others.
+    /// Returns the number of threads that build. It is limited by the number of files that the process may have open:
+    /// with more threads, each could have some files open and wait for others.
     fn threads(&self) -> NonZeroUsize {
-        let most = opkeep_fs::max_open_files().saturating_sub(FILES_BESIDE) / FILES_EACH;
+        let most = opkeep_fs::max_open_files().saturating_sub(OTHER_FILES) / FILES_PER_COMPILE;
         self.setup.threads().min(NonZeroUsize::new(most).unwrap_or(NonZeroUsize::MIN))
     }
 
-    /// The missing kernels that are simply not in the store.
+    /// Returns a search for each target, with the missing kernels that have no entry in the store.
     fn searches(&self, missing: &[(usize, MissReason)]) -> Vec<NearestSearch<'_>> {
         let mut searches: Vec<(&str, NearestSearch<'_>)> = Vec::new();
         for (index, (at, _)) in missing.iter().enumerate().filter(|(_, (_, miss))| miss.absent) {
@@ -168,10 +165,11 @@ impl BuildExecutor<'_> {
         searches.into_iter().map(|(_, search)| search).collect()
     }
 
-    /// In which order the missing kernels are begun: the longest first, so that none is left alone at the end.
+    /// Returns the order in which the missing kernels are begun: the longest compile first, so that no long compile runs
+    /// alone at the end.
     ///
-    /// Of several processes that begin at once each begins at another one of those that can run at once, which delays
-    /// none of them.
+    /// The first kernels, of which there are as many as compilers may run at once, are rotated by the process id: so
+    /// processes that start together begin with different kernels, and none of these kernels is delayed.
     fn order(&self, missing: &[(usize, MissReason)]) -> Vec<usize> {
         let mut order: Vec<usize> = (0..missing.len()).collect();
         if order.len() < 2 {
@@ -183,14 +181,15 @@ impl BuildExecutor<'_> {
             CompileTimes::timing_key(self.setup.backend.name(), &keyed.spec.target, &planned.op_type())
         };
         let kinds: Vec<_> = missing.iter().map(kind).collect();
-        let costs = self.runtime.costs.expected(kinds.iter().map(Option::as_ref));
-        order.sort_by_key(|index| std::cmp::Reverse(costs[*index]));
+        let expected = self.runtime.compile_times.expected(kinds.iter().map(Option::as_ref));
+        order.sort_by_key(|index| std::cmp::Reverse(expected[*index]));
         let at_once = self.runtime.tokens.count().get().min(order.len());
         order[..at_once].rotate_left(std::process::id() as usize % at_once);
         order
     }
 
-    /// Puts a kernel into the view; it stays in memory only if [`Config::keep_artifacts`](crate::Config::keep_artifacts) is set.
+    /// Writes a kernel to the view, and records its compile time. The artifact stays in memory only if
+    /// [`Config::keep_artifacts`](crate::Config::keep_artifacts) is set.
     fn done(&self, at: usize, mut report: KernelReport) -> KernelReport {
         if let Some(writer) = &self.writer {
             writer.place(at, &report);
@@ -200,7 +199,7 @@ impl BuildExecutor<'_> {
             let kind = keyed.and_then(|keyed| {
                 CompileTimes::timing_key(self.setup.backend.name(), &keyed.spec.target, &report.op_type)
             });
-            self.runtime.costs.note(kind, time);
+            self.runtime.compile_times.note(kind, time);
         }
         if !self.setup.config.keep_artifacts {
             report.artifact = None;

@@ -1,6 +1,6 @@
-//! What compiles took on this machine, so that the longest can begin first.
+//! Compile times on this machine, by which the longest compiles begin first.
 //!
-//! The file is a hint: a lost or damaged line costs a worse order, and nothing else.
+//! The file is a hint: a lost or damaged line only makes the order worse.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -13,40 +13,39 @@ const HEAD: &str = "opkeep costs 1";
 const MAX_KINDS: usize = 4096;
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Which kernels cost alike: backend, target and types of the operators.
+/// The properties of kernels with similar compile times: the backend, the target and the types of the operators.
 pub(crate) type TimingKey = String;
 
-/// Compile times by kind of kernel.
+/// Compile times by [`TimingKey`].
 #[derive(Debug, Default)]
 pub(crate) struct CompileTimes {
     file: Option<PathBuf>,
-    /// What was measured since, in microseconds.
+    /// The compile times of this process that are not yet in the file, in microseconds.
     measured: Mutex<BTreeMap<TimingKey, u64>>,
 }
 
 impl CompileTimes {
-    /// Costs that are kept in `file`.
+    /// Opens the compile times in `file`; without a file, they are not kept.
     pub(crate) fn new(file: Option<PathBuf>) -> Self {
         Self { file, measured: Mutex::default() }
     }
 
-    /// The kind of a kernel; none, if it cannot be a line's.
+    /// Returns the timing key of a kernel; `None` if it does not fit into a line of the file.
     pub(crate) fn timing_key(backend: &str, target: &str, op_type: &str) -> Option<TimingKey> {
         let timing_key = format!("{backend} {target} {op_type}");
         (timing_key.len() <= 256 && !timing_key.contains(char::is_control)).then_some(timing_key)
     }
 
-    /// What each of `kinds` is expected to take. Of those never seen nothing is known but the others: they are taken
-    /// for average.
-    pub(crate) fn expected<'k>(&self, kinds: impl Iterator<Item = Option<&'k TimingKey>>) -> Vec<Duration> {
-        let known: HashMap<TimingKey, u64> = self.read().into_iter().collect();
-        let found: Vec<Option<u64>> = kinds.map(|timing_key| known.get(timing_key?).copied()).collect();
-        let seen = found.iter().flatten();
-        let average = seen.clone().sum::<u64>().checked_div(seen.count() as u64).unwrap_or_default();
+    /// Returns the estimated compile time for each of `keys`. For an unknown key, it is the average of the known ones.
+    pub(crate) fn expected<'k>(&self, keys: impl Iterator<Item = Option<&'k TimingKey>>) -> Vec<Duration> {
+        let recorded: HashMap<TimingKey, u64> = self.read().into_iter().collect();
+        let found: Vec<Option<u64>> = keys.map(|timing_key| recorded.get(timing_key?).copied()).collect();
+        let known = found.iter().flatten();
+        let average = known.clone().sum::<u64>().checked_div(known.count() as u64).unwrap_or_default();
         found.into_iter().map(|found| Duration::from_micros(found.unwrap_or(average))).collect()
     }
 
-    /// Notes what a compile took.
+    /// Records a compile time.
     pub(crate) fn note(&self, timing_key: Option<TimingKey>, took: Duration) {
         let Some(timing_key) = timing_key else { return };
         let took = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
@@ -54,19 +53,19 @@ impl CompileTimes {
         measured.entry(timing_key).and_modify(|known| *known = mean(*known, took)).or_insert(took);
     }
 
-    /// Writes down what was measured, beside what others wrote.
+    /// Adds the compile times of this process to the file. Best effort.
     pub(crate) fn save(&self) {
         let Some(file) = &self.file else { return };
         let measured = std::mem::take(&mut *self.measured.lock().unwrap_or_else(PoisonError::into_inner));
         if measured.is_empty() {
             return;
         }
-        // Most recently measured first; the least recently measured are dropped.
+        // The most recently measured come first; beyond the limit, the last ones are dropped.
         let known = self.read();
-        let before: HashMap<&str, u64> =
+        let old: HashMap<&str, u64> =
             known.iter().map(|(timing_key, took)| (timing_key.as_str(), *took)).collect();
         let fresh = measured.iter().map(|(timing_key, took)| {
-            let took = before.get(timing_key.as_str()).map_or(*took, |before| mean(*before, *took));
+            let took = old.get(timing_key.as_str()).map_or(*took, |old| mean(*old, *took));
             (timing_key, took)
         });
         let others = known.iter().filter(|(timing_key, _)| !measured.contains_key(timing_key));
@@ -95,9 +94,9 @@ fn parse(text: &str) -> Vec<(TimingKey, u64)> {
     lines.filter_map(line).collect()
 }
 
-/// The mean of the old and the new value: machines change.
-fn mean(known: u64, new: u64) -> u64 {
-    known.midpoint(new)
+/// Returns the mean of the old and the new value: the speed of a machine changes.
+fn mean(old: u64, new: u64) -> u64 {
+    old.midpoint(new)
 }
 
 #[cfg(test)]
@@ -109,46 +108,47 @@ mod tests {
     }
 
     #[test]
-    fn what_was_measured_is_expected_and_the_unknown_are_average() {
+    fn estimates_are_recorded_times_or_their_average() {
         let temp = tempfile::tempdir().unwrap();
         let open = || CompileTimes::new(Some(temp.path().join("costs")));
         let millis = Duration::from_millis;
-        let expected = |costs: &CompileTimes, op_types: [&str; 3]| {
-            let kinds = op_types.map(timing_key);
-            costs.expected(kinds.iter().map(Option::as_ref))
+        let expected = |times: &CompileTimes, op_types: [&str; 3]| {
+            let keys = op_types.map(timing_key);
+            times.expected(keys.iter().map(Option::as_ref))
         };
 
-        let costs = open();
-        assert_eq!(expected(&costs, ["a", "b", "c"]), [Duration::ZERO; 3]);
-        costs.note(timing_key("a"), millis(100));
-        costs.note(timing_key("b"), millis(20));
-        costs.note(timing_key("b"), millis(40));
-        costs.save();
+        let times = open();
+        assert_eq!(expected(&times, ["a", "b", "c"]), [Duration::ZERO; 3]);
+        times.note(timing_key("a"), millis(100));
+        times.note(timing_key("b"), millis(20));
+        times.note(timing_key("b"), millis(40));
+        times.save();
         assert_eq!(expected(&open(), ["a", "b", "c"]), [millis(100), millis(30), millis(65)]);
 
-        // What another wrote meanwhile stays.
+        // Times that another process wrote in the meantime stay.
         let other = open();
         other.note(timing_key("c"), millis(7));
         other.save();
-        costs.note(timing_key("a"), millis(300));
-        costs.save();
+        times.note(timing_key("a"), millis(300));
+        times.save();
         assert_eq!(expected(&open(), ["a", "b", "c"]), [millis(200), millis(30), millis(7)]);
     }
 
     #[test]
-    fn what_was_measured_longest_ago_goes_first() {
+    fn the_least_recently_measured_times_are_dropped() {
         let temp = tempfile::tempdir().unwrap();
-        let save = |kinds: &mut dyn Iterator<Item = String>| {
-            let costs = CompileTimes::new(Some(temp.path().join("costs")));
-            kinds.for_each(|name| costs.note(timing_key(&name), Duration::from_millis(1)));
-            costs.save();
-            costs.read()
+        let save = |op_types: &mut dyn Iterator<Item = String>| {
+            let times = CompileTimes::new(Some(temp.path().join("costs")));
+            op_types.for_each(|name| times.note(timing_key(&name), Duration::from_millis(1)));
+            times.save();
+            times.read()
         };
         let known = |read: &[(TimingKey, u64)], name: &str| {
             read.iter().any(|(known, _)| Some(known) == timing_key(name).as_ref())
         };
         save(&mut (0..MAX_KINDS).map(|at| format!("m{at}")));
-        // One of the old ones was measured again, and two are new; by the alphabet they are the last.
+        // One of the old keys is measured again, and all but one of the file's lines are new; in alphabetical order the new
+        // ones are last.
         save(&mut ["m9".to_owned()].into_iter());
         let read = save(&mut (0..MAX_KINDS - 1).map(|at| format!("z{at}")));
         assert_eq!(read.len(), MAX_KINDS);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_line_is_passed_over() {
+    fn invalid_lines_are_skipped() {
         let known = parse("opkeep costs 1\n12 cpu t Add\nx cpu t Mul\n\n7\n99 cpu t Sub");
         assert_eq!(known, [("cpu t Add".into(), 12), ("cpu t Sub".into(), 99)]);
         assert!(parse("something else\n12 cpu t Add\n").is_empty());

@@ -1,13 +1,14 @@
 //! Builds with the mode `force` that run at the same time.
 //!
-//! Ranks of one training job do not begin at the same instant. What one of them has compiled must not be compiled again
-//! by the next, although that one began a little later: builds that overlap are a group, and what was made since the
-//! first of them began is new enough for all of them. A lock in this user's private directory finds the group, so that no
-//! caller has to state which ranks belong together.
+//! The ranks of a training job do not start at the same instant. A kernel that one rank has compiled must not be compiled
+//! again by a rank that started a little later. So builds that overlap in time form a group, and a kernel that was
+//! compiled since the first of them began is new enough for all of them. A lock in this user's private directory
+//! identifies the group, so no caller has to state which ranks belong together.
 //!
 //! ```text
-//! <base>/opkeep-<uid>/groups/<store>          locked by each build of the group, shared; holds the time at which the first began
-//! <base>/opkeep-<uid>/groups/<store>.door     locked for the moment in which one joins
+//! <base>/opkeep-<uid>/groups/<store>          holds the time at which the first build began; each build of the group has a
+//!                                             shared lock on it
+//! <base>/opkeep-<uid>/groups/<store>.door     locked while a build joins
 //! ```
 
 use std::collections::BTreeSet;
@@ -19,27 +20,27 @@ use std::time::{Duration, Instant, SystemTime};
 use opkeep_digest::Digest;
 use opkeep_fs::{FileLock, FileStat, Fs, TryLock};
 
-/// A build that begins later than this was not started together with the first.
+/// The time for which a group can be joined: a build that begins later was not started together with the first.
 const OPEN_FOR: Duration = Duration::from_secs(600);
-/// How long to wait for another build that joins: that takes a moment, and a longer one is stale.
+/// The maximum wait for another build that joins. Joining takes far less, so a slower build is stale.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The membership in a group, until dropped.
+/// The membership in a group. It ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct ForceGroup {
     began: SystemTime,
-    /// The shared lock, under which others join, too.
+    /// The lock that all members share.
     _member: Option<FileLock>,
 }
 
 impl ForceGroup {
-    /// A group of one that began at `began`.
+    /// Creates a group with one member, which began at `began`.
     pub(crate) fn alone(began: SystemTime) -> Self {
         Self { began, _member: None }
     }
 
-    /// Joins the group that works on the store at `root`, or begins one. Where that cannot be, it is alone: then
-    /// kernels may be compiled more than once, and nothing worse.
+    /// Joins the group of builds on the store at `root`, or begins one. If that fails, the build is alone: then kernels may
+    /// be compiled more than once, without other harm.
     pub(crate) fn join(dir: Option<&Path>, root: &Path, began: SystemTime) -> Self {
         dir.and_then(|dir| Self::try_join(dir, root, began)).unwrap_or_else(|| Self::alone(began))
     }
@@ -53,7 +54,7 @@ impl ForceGroup {
             // The group is empty.
             TryLock::Held(lock) => {
                 write_time(lock.file(), began)?;
-                // The others hold it, too.
+                // The exclusive lock becomes a shared one, so that other builds can join.
                 lock.file().try_lock_shared().ok()?;
                 (lock, began)
             }
@@ -71,20 +72,20 @@ impl ForceGroup {
         Some(Self { began, _member: Some(member) })
     }
 
-    /// When the first of the group began.
+    /// Returns the time at which the first build of the group began.
     pub(crate) fn began(&self) -> SystemTime {
         self.began
     }
 }
 
-/// Removes the files of groups without members.
-pub(crate) fn sweep(dir: &Path, is_old: impl Fn(&FileStat) -> bool) {
+/// Removes the old files of groups without members.
+pub(crate) fn prune(dir: &Path, is_old: impl Fn(&FileStat) -> bool) {
     let fs = Fs::new();
     let old = fs.list_stats(dir).unwrap_or_default().into_iter().filter(|(_, found)| is_old(found));
     let groups: BTreeSet<PathBuf> = old.map(|(path, _)| path.with_extension("")).collect();
     for path in groups {
         let door = path.with_extension("door");
-        // Holding the door keeps others from joining.
+        // While the door is locked, no build can join.
         let Ok(TryLock::Held(held)) = fs.try_lock(&door, 0o600) else { continue };
         if held.is_at(&door) && (fs.look(&path).is_err() || fs.try_lock_existing(&path).is_some()) {
             let _ = fs.remove(&path);
@@ -115,7 +116,7 @@ fn write_time(mut file: &File, time: SystemTime) -> Option<()> {
     writeln!(file, "{nanos}").ok()
 }
 
-/// The time that [`write_time`] wrote.
+/// Reads the time that [`write_time`] wrote.
 fn read_time(mut file: &File) -> Option<SystemTime> {
     let mut text = String::new();
     file.seek(SeekFrom::Start(0)).ok()?;
@@ -129,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_overlaps_shares_a_beginning() {
+    fn builds_that_overlap_share_a_beginning() {
         let temp = tempfile::tempdir().unwrap();
         let at = |seconds: u64| SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000 + seconds);
         let join = |root: &str, seconds| ForceGroup::join(Some(temp.path()), Path::new(root), at(seconds));
@@ -138,7 +139,7 @@ mod tests {
         assert_eq!((first.began(), second.began()), (at(0), at(0)));
         // Another store is another group.
         assert_eq!(join("/b", 6).began(), at(6));
-        // The group lives as long as one of it does.
+        // The group exists as long as it has a member.
         drop(first);
         let third = join("/a", 7);
         assert_eq!(third.began(), at(0));
@@ -155,30 +156,32 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_is_in_is_swept_and_nothing_else() {
+    fn old_groups_without_members_are_removed() {
         let temp = tempfile::tempdir().unwrap();
         let now = SystemTime::now();
         let join = |root: &str| ForceGroup::join(Some(temp.path()), Path::new(root), now);
-        let left = || Fs::new().list(temp.path()).unwrap().len();
+        let count = || Fs::new().list(temp.path()).unwrap().len();
         let (here, gone) = (join("/here"), join("/gone"));
         drop(gone);
-        assert_eq!(left(), 4);
-        // Young ones stay: they may be between their making and their locking.
-        sweep(temp.path(), |_| false);
-        assert_eq!(left(), 4);
-        sweep(temp.path(), |_| true);
-        assert_eq!(left(), 2);
+        assert_eq!(count(), 4);
+        // Young files stay: they may have been created and not locked yet.
+        prune(temp.path(), |_| false);
+        assert_eq!(count(), 4);
+        prune(temp.path(), |_| true);
+        assert_eq!(count(), 2);
         let second = join("/here");
         assert_eq!(second.began(), here.began());
         drop((here, second));
-        sweep(temp.path(), |_| true);
-        assert_eq!(left(), 0);
+        prune(temp.path(), |_| true);
+        assert_eq!(count(), 0);
         assert_eq!(join("/here").began(), now);
         // A held door belongs to a build that joins.
         let mut files = Fs::new().list_stats(temp.path()).unwrap().into_iter().map(|(path, _)| path);
         let door = files.find(|path| path.extension().is_some()).unwrap();
-        let Ok(TryLock::Held(_held)) = Fs::new().try_lock(&door, 0o600) else { panic!("held by nobody") };
-        sweep(temp.path(), |_| true);
-        assert_eq!(left(), 2);
+        let Ok(TryLock::Held(_held)) = Fs::new().try_lock(&door, 0o600) else {
+            panic!("the door is not locked")
+        };
+        prune(temp.path(), |_| true);
+        assert_eq!(count(), 2);
     }
 }

@@ -1,32 +1,32 @@
-//! In which order kernels are built, how many compilers run at once, and how builds that force share the work.
+//! The order in which kernels are built, the number of compilers that run at once, and the work that builds with `force`
+//! share.
 //!
-//! A build ([`build`]) plans (equal jobs merged, keys computed), looks everything up, builds what is missing, and
-//! writes the view.
+//! A build ([`build`]) plans (it merges equal jobs and computes the keys), looks up all kernels, builds the missing ones,
+//! and writes the view.
 //!
-//! - **Order** ([`build`], [`compile_times`]). Missing kernels are begun longest first, by the compile times of kernels
-//!   of the same operators on this machine. Cold processes do not begin at random places: each begins at another one of
-//!   the longest kernels, of which there are as many as compilers may run at once, so that all processes together still
-//!   build the longest first.
-//! - **Retries** ([`queue`]). A kernel that another process builds is put back and retried every 1 to 20 ms, after the
-//!   kernels that no process builds: a thread never waits for a lock while there is work.
-//! - **Job tokens** ([`job_tokens`]) limit how many compilers run on this machine. A token is requested with the
-//!   kernel's lock held. No process requests a kernel's lock with a token in hand, so that processes that wait for each
-//!   other form no ring.
-//! - **Heartbeats.** A lock holder that waits for a token touches the lock file every second. A holder of a lock or of
-//!   a token without a heartbeat for longer than a compile may take (its deadline, and a little) is stale: its kernel
-//!   is compiled without the lock, its token is replaced. The timeout runs from the last heartbeat and not from the
-//!   time when the waiter began to wait, since the holder itself may wait long for a token.
-//! - **Other hosts.** A kernel that another host builds keeps its lock on this host while a thread polls it, so that one
-//!   process asks the remote tier for all of them. When all threads compile, the pending kernels are parked: their locks
-//!   are released, and the next poll takes them again.
-//! - **File descriptors.** A waiter keeps the lock's file open only while the waiters' files, those of kernels that other
-//!   hosts build included, are less than a fourth of what the process may have open. Above that it opens the file for each retry, and does not learn why a holder
-//!   failed. Where no file descriptor is available, a compile is retried for ten seconds, and no more threads compile
-//!   than there are descriptors for.
-//! - **Force** ([`force_group`]). Builds with `force` that overlap in time are a group.
+//! - **Order** ([`build`], [`compile_times`]). The longest compiles begin first, by the compile times of kernels of the same
+//!   operators on this machine. Processes that start together begin with different kernels: with those of the longest
+//!   ones that may be compiled at once. So all processes together still build the longest first.
+//! - **Retries** ([`queue`]). A kernel that another process builds is retried every 1 to 20 ms, after the kernels that no
+//!   process builds: a thread never waits for a lock while there is other work.
+//! - **Job tokens** ([`job_tokens`]) limit the number of compilers on this machine. A process requests a token while it
+//!   holds the kernel's lock, and never requests a kernel's lock while it holds a token. So processes never wait for each
+//!   other in a circle.
+//! - **Heartbeats.** A lock holder that waits for a token sets the time of the lock file every second. The holder of a lock
+//!   or a token is stale if it gives no heartbeat for longer than a compile may take (the compile timeout and a few
+//!   seconds): then the kernel is compiled without the lock, and the token is replaced. The time since the last heartbeat
+//!   decides, not the time since the waiter began to wait, since the holder itself may wait long for a token.
+//! - **Other hosts.** While a thread polls a kernel that another host builds, this process keeps the kernel's lock on this
+//!   host, so that one process calls the remote tier for all of them. While all threads compile, none polls, and the cache
+//!   releases the lock after a second; the next poll takes it again.
+//! - **File descriptors.** A waiter keeps the lock's file open only while all waiters' files, with those of kernels that
+//!   other hosts build, are less than a fourth of the files that the process may have open. Beyond that it opens the file
+//!   for each retry, and does not get the reason why a holder failed. If no file descriptor is available, a compile is
+//!   retried for ten seconds. No more threads compile than there are descriptors for.
+//! - **Force** ([`force_group`]). Builds with `force` that overlap in time form a group.
 //!
 //! While kernels compile, a thread compares the missing kernels with those in the store, for at most 200 ms, to report
-//! why they were missing. An explanation takes all the time that it needs.
+//! the reasons of the misses. [`Engine::explain`](crate::Engine::explain) has no such limit.
 
 mod build;
 pub(crate) mod compile_times;

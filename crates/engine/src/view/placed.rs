@@ -17,31 +17,33 @@ pub(crate) struct PlacementCache(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
-    operators: Spots,
-    names: Spots,
+    operators: PlacementRecords,
+    names: PlacementRecords,
 }
 
-type Spots = HashMap<String, Spot>;
+type PlacementRecords = HashMap<String, PlacementRecord>;
 
 /// The record of a name in the view.
 #[derive(Default)]
-struct Spot {
+struct PlacementRecord {
     /// The key of the last kernel; `None` during a write, and if it is unknown which of several concurrent writes was
     /// the last.
     key: Option<Key>,
     /// The number of writes in progress.
     busy: usize,
     /// Whether the writes in progress are to be forgotten, since they overlapped or the cache was cleared.
-    mixed: bool,
+    is_stale: bool,
 }
 
 impl PlacementCache {
     /// Whether the kernel of `key` was the last one written for `request`.
     pub(crate) fn has(&self, request: &Request, key: Key) -> bool {
         let known = self.locked();
-        let is_at = |spots: &Spots, place: &str| spots.get(place).is_some_and(|spot| spot.key == Some(key));
-        let [operator, name] = places_of(request);
-        is_at(&known.operators, operator) && (name.is_empty() || is_at(&known.names, name))
+        let is_last = |records: &PlacementRecords, name: &str| {
+            records.get(name).is_some_and(|record| record.key == Some(key))
+        };
+        let [operator, name] = names_of(request);
+        is_last(&known.operators, operator) && (name.is_empty() || is_last(&known.names, name))
     }
 
     /// Calls `place`, which writes the kernel of `key` for `request`, and records the result.
@@ -54,7 +56,7 @@ impl PlacementCache {
         self.locked().begin(request);
         let placed = place();
         let key = key.filter(|_| placed.is_ok());
-        self.locked().each(request, |spot| spot.end(key));
+        self.locked().each(request, |record| record.end(key));
         placed
     }
 
@@ -74,11 +76,11 @@ impl Known {
         if self.operators.len().max(self.names.len()) >= MAX_KNOWN {
             self.clear();
         }
-        self.each(request, Spot::begin);
+        self.each(request, PlacementRecord::begin);
     }
 
-    fn each(&mut self, request: &Request, change: impl Fn(&mut Spot)) {
-        let [operator, name] = places_of(request);
+    fn each(&mut self, request: &Request, change: impl Fn(&mut PlacementRecord)) {
+        let [operator, name] = names_of(request);
         change(self.operators.entry(operator.to_owned()).or_default());
         if !name.is_empty() {
             change(self.names.entry(name.to_owned()).or_default());
@@ -86,33 +88,33 @@ impl Known {
     }
 
     fn clear(&mut self) {
-        for spots in [&mut self.operators, &mut self.names] {
-            spots.retain(|_, spot| spot.busy > 0);
+        for records in [&mut self.operators, &mut self.names] {
+            records.retain(|_, record| record.busy > 0);
             // A write in progress is forgotten, too.
-            spots.values_mut().for_each(|spot| spot.mixed = true);
+            records.values_mut().for_each(|record| record.is_stale = true);
         }
     }
 }
 
-impl Spot {
+impl PlacementRecord {
     fn begin(&mut self) {
         self.key = None;
-        self.mixed |= self.busy > 0;
+        self.is_stale |= self.busy > 0;
         self.busy += 1;
     }
 
     fn end(&mut self, key: Option<Key>) {
         self.busy -= 1;
         if self.busy == 0 {
-            self.key = key.filter(|_| !self.mixed);
-            self.mixed = false;
+            self.key = key.filter(|_| !self.is_stale);
+            self.is_stale = false;
         }
     }
 }
 
 /// Returns the names by which a kernel is found: the operator, and the framework's name for the kernel, which may be
 /// empty.
-fn places_of(request: &Request) -> [&str; 2] {
+fn names_of(request: &Request) -> [&str; 2] {
     [request.name(), &request.descriptor.envelope.fusion_op_name]
 }
 

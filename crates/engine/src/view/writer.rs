@@ -53,7 +53,7 @@ struct Name<'a> {
     /// The kernel's index in the plan; `None` if several kernels have this name.
     kernel: Option<usize>,
     /// The operators that use the kernel.
-    slots: Vec<&'a str>,
+    operators: Vec<&'a str>,
     /// The descriptor of the first operator.
     descriptor: &'a Descriptor,
     /// Whether the kernel is built for the chip that all these operators name.
@@ -136,12 +136,12 @@ impl<'a> ViewWriter<'a> {
         if let Some(stem) = [framework_name.as_str(), own].into_iter().find(|name| is_usable(name)) {
             let name = self.names.entry(stem.to_owned()).or_insert_with(|| Name {
                 kernel: Some(kernel),
-                slots: Vec::new(),
+                operators: Vec::new(),
                 descriptor: &request.descriptor,
                 for_chip: true,
                 debug: opkeep_descriptor::debug_enabled(&request.spec),
             });
-            name.slots.push(request.name());
+            name.operators.push(request.name());
             name.for_chip &= is_same_chip(&request.descriptor.spec.target, &request.spec.target);
             // With one name for two kernels, a framework would run the wrong one.
             name.kernel = name.kernel.filter(|known| *known == kernel);
@@ -285,11 +285,11 @@ impl<'a> ViewWriter<'a> {
             let json = FileContent::known(*json, &artifact.metadata);
             for ((stem, info), text) in stems(kernel).zip(infos).zip(&mut texts) {
                 let info = FileContent::lazy(info.digest, info.bytes, text);
-                let Name { slots, for_chip, debug, .. } = &self.names[stem];
+                let Name { operators, for_chip, debug, .. } = &self.names[stem];
                 let (for_chip, debug) = (*for_chip, *debug);
                 let files_of =
                     |slot: &&'a str| KernelFiles { slot, stem, object, json, info, for_chip, debug };
-                files.extend(slots.iter().map(files_of));
+                files.extend(operators.iter().map(files_of));
                 placed.push((stem.clone(), *kernel));
             }
         }

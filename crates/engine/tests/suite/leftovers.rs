@@ -51,7 +51,7 @@ fn a_kernel_that_is_refused_can_be_looked_at() {
     }));
     let (told, kept) = failed(&backend);
     assert_eq!(kept, [PathBuf::from("kernel.o")]);
-    assert!(told.contains("what the compiler left is in `BASE/opkeep-"), "{told}");
+    assert!(told.contains("the compiler's files are kept in `BASE/opkeep-"), "{told}");
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn nothing_is_kept_of_nothing() {
         Ok(artifact)
     }));
     let (told, kept) = failed(&backend);
-    assert!(kept.is_empty() && !told.contains("what the compiler left"), "{told} {kept:?}");
+    assert!(kept.is_empty() && !told.contains("the compiler's files"), "{told} {kept:?}");
 }
 
 /// However many fail, what an error names is there.
