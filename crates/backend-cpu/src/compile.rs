@@ -168,13 +168,15 @@ impl Compile<'_> {
         let work_dir = self.request.work_dir;
         let failed =
             |source| BackendError::Io { action: "observe programs in", path: work_dir.to_owned(), source };
-        let observer = Observer::start(work_dir).map_err(failed)?;
-        let ended = self.prepared(args, Sandbox { domain, observer: Some(&observer) }).wait_with_output();
+        let observed = Observer::of_run(work_dir, |observer| {
+            self.prepared(args, Sandbox { domain, observer: Some(observer) }).wait_with_output()
+        });
+        let (ended, seen) = observed.map_err(failed)?;
         let run = self.prepared(args, Sandbox::default());
-        let seen = observer.finish();
-        // A program whose observer failed fails, too.
-        if let Some(why) = seen.error() {
-            return Err(failed(why).into());
+        // A program whose observer failed fails, too. One that was ended at its deadline was ended amid a call, perhaps.
+        match seen.error() {
+            Some(why) if ended.is_ok() || !seen.is_interrupted() => return Err(failed(why).into()),
+            _ => {}
         }
         let ended = ended?;
         let refuse = |paths: BTreeSet<&Path>| self.refuse(paths.into_iter().map(Path::to_owned), &run);

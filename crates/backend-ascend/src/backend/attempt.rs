@@ -17,6 +17,9 @@ use crate::error::toolkit_error;
 use crate::probe::guards::Guards;
 use crate::probe::record::Record;
 
+/// How often an attempt is repeated that may succeed then.
+const MAX_REPEATS: u32 = 4;
+
 /// The guards that keep an attempt from reading files that its key does not cover.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kept {
@@ -48,8 +51,14 @@ impl AscendBackend {
             return if again { attempt(Kept::No)?.0.artifact } else { result.artifact };
         }
         let (mut result, mut record) = attempt(Kept::ByAll)?;
-        if result.artifact.is_err() && result.is_transient && result.unkeyed_paths.is_empty() {
+        let mut repeats = 0;
+        while result.artifact.is_err()
+            && result.is_transient
+            && result.unkeyed_paths.is_empty()
+            && repeats < MAX_REPEATS
+        {
             (result, record) = attempt(Kept::ByAll)?;
+            repeats += 1;
         }
         if !result.unkeyed_paths.is_empty() && self.has_changed(cx, &record)? {
             (result, _) = attempt(Kept::ByAll)?;

@@ -17,6 +17,7 @@ use crate::compile::options;
 use crate::error::io_error;
 use crate::probe::interpreter::with_temporary;
 use crate::probe::reach::Extra;
+use crate::probe::sandbox::is_interrupted;
 use crate::process_error::backend_error;
 use crate::slog;
 use crate::worker::pool::{Answer, Asked, Pool, WorkerConfig, WorkerError, WorkerOptions};
@@ -174,7 +175,10 @@ pub(crate) struct Process<'a> {
 
 impl Process<'_> {
     pub(crate) fn compile(&self, input: &CompilerInput<'_>) -> AttemptResult {
-        self.try_compile(input).unwrap_or_else(|error| AttemptResult::of(Err(error)))
+        self.try_compile(input).unwrap_or_else(|error| {
+            let is_transient = is_interrupted(&error);
+            AttemptResult { is_transient, ..AttemptResult::of(Err(error)) }
+        })
     }
 
     fn try_compile(&self, input: &CompilerInput<'_>) -> Result<AttemptResult, BackendError> {
@@ -212,7 +216,12 @@ impl Process<'_> {
         };
         let ended = ProcessBuilder { sandbox: sandbox.as_run(), ..run }.wait_with_output();
         let command = run.to_string();
-        let (unkeyed_paths, reads_own_files) = sandbox.finish(self.config.reach(), self.extra)?;
+        let (unkeyed_paths, reads_own_files) = match sandbox.finish(self.config.reach(), self.extra) {
+            Ok(read) => read,
+            // A program that is ended at its deadline is ended amid a call, perhaps.
+            Err(error) if is_interrupted(&error) => return Err(ended.err().map_or(error, backend_error)),
+            Err(error) => return Err(error),
+        };
         let (artifact, is_transient) = match ended {
             Ok(ended) => (self.process_result(input, &run, &ended, &log), is_transient(&ended.output)),
             Err(error) => (Err(backend_error(error)), false),

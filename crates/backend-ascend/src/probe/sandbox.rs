@@ -85,3 +85,8 @@ impl JobSandbox {
         Ok((beyond, reads_own_files))
     }
 }
+
+/// Whether an error says that a signal interrupted a call before it was observed (`Observation::is_interrupted`).
+pub(crate) fn is_interrupted(error: &BackendError) -> bool {
+    matches!(error, BackendError::Io { source, .. } if source.kind() == io::ErrorKind::Interrupted)
+}

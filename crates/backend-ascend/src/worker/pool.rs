@@ -25,12 +25,14 @@ pub(crate) use config::{SCRIPT, WorkerConfig, WorkerError, text};
 use process::{Starter, Worker};
 
 use crate::probe::reach::Extra;
+use crate::probe::sandbox::is_interrupted;
 use crate::slog;
 use crate::worker::frame;
 
 /// The timeout for importing the toolkit.
 const START: Duration = Duration::from_secs(300);
-/// The number of new workers that may find the toolkit's files changed before the request fails.
+/// The number of new workers that may find the toolkit's files changed, or whose calls signals may interrupt, before the
+/// request fails.
 const ATTEMPTS: usize = 4;
 /// From this number of idle workers on, a new worker replaces the one that has been idle longest.
 const WAITING: usize = 4;
@@ -109,7 +111,14 @@ impl Pool {
                 // An idle worker that died, or a stale one, has not begun the request: another worker gets it.
                 Ok(Done::NotBegun) if !is_fresh => {}
                 Ok(Done::IsStale) => {}
-                done => return self.end(worker, done, worker_options),
+                done => {
+                    let read = worker.read_beyond(worker_options.extra);
+                    let is_answered = matches!(done, Ok(Done::Answered(_)));
+                    // Another worker may be observed completely.
+                    if !is_answered || !read.as_ref().is_err_and(is_interrupted) || started == ATTEMPTS {
+                        return self.end(worker, done, read, worker_options);
+                    }
+                }
             }
         }
         Asked::without_worker(WorkerError::Start(BackendError::Toolchain {
@@ -158,10 +167,10 @@ impl Pool {
         &self,
         worker: Worker,
         done: Result<Done, WorkerError>,
+        read: Result<(Vec<PathBuf>, bool), BackendError>,
         worker_options: WorkerOptions<'_>,
     ) -> Asked {
         let config = Arc::clone(&worker.config);
-        let read = worker.read_beyond(worker_options.extra);
         let left = match worker_options.output_dir {
             Some(to) => {
                 worker.leave_at(to).map_err(|source| cannot("keep what was written by", &config, source))

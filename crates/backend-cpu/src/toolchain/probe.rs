@@ -17,7 +17,7 @@ use opkeep_backend::{BackendError, Context};
 use opkeep_digest::{Digest, Hasher};
 use opkeep_fs::Fs;
 use opkeep_process::{
-    Domain, Inputs, InputsError, Observation, Observer, ProcessBuilder, ProcessOutput, Program, Sandbox,
+    Inputs, InputsError, Observation, Observer, ProcessBuilder, ProcessOutput, Program, Sandbox,
     is_short_of_resources, tail,
 };
 
@@ -63,6 +63,9 @@ void kernel__kernel0(const void *const *inputs, void *const *outputs, void *work
 
 /// How often a toolchain is observed again that changes while it is observed.
 const ATTEMPTS: usize = 3;
+
+/// Why a compiler is not known whose observation is incomplete in each run.
+const INTERRUPTED: &str = "signals interrupt its system calls, or end its programs amid one, in each run";
 
 /// A compiler to be probed.
 pub(crate) struct Probe<'a> {
@@ -124,6 +127,9 @@ impl Probe<'_> {
                         path.display()
                     )
                 }
+                Err(InputsError::Incomplete(why)) if why.kind() == io::ErrorKind::Interrupted => {
+                    INTERRUPTED.to_owned()
+                }
                 Err(error @ InputsError::Incomplete(_)) => {
                     return self.by_dependencies(dir.path(), error.to_string());
                 }
@@ -166,6 +172,11 @@ impl Probe<'_> {
                 (Means::Observation, Some(why), second)
             }
         };
+        match [&second.plain, &second.libm].into_iter().find_map(|compiled| compiled.seen.error()) {
+            Some(why) if why.kind() == io::ErrorKind::Interrupted => return Ok(Err(INTERRUPTED.to_owned())),
+            Some(why) => return Ok(Err(format!("a program could not be observed: {why}"))),
+            None => {}
+        }
         let [plain, libm] = [(&first.plain, &second.plain), (&first.libm, &second.libm)].map(|(one, two)| {
             let made_up = one.seen.made_up(&two.seen);
             inputs.leave_out(&made_up);
@@ -289,21 +300,8 @@ impl Probe<'_> {
 
     fn compile(&self, dir: &Path, source: &str, libm: bool, how: How<'_>) -> Result<Compiled, BackendError> {
         let io = |action| move |source| BackendError::Io { action, path: dir.to_owned(), source };
-        make_empty(dir)?;
-        write_source(dir, source)?;
         let args = self.args(libm, how.flags);
         let environment = environment(&self.config.path, dir);
-        let observer = match how.observed {
-            true => Some(Observer::start(dir).map_err(io("observe programs in"))?),
-            false => None,
-        };
-        let domain: Option<Domain> = match how.inputs {
-            Some(inputs) => {
-                let domain = inputs.domain(dir);
-                Some(domain.map_err(|error| io("confine programs in")(io::Error::other(error)))?)
-            }
-            None => None,
-        };
         let limit = Instant::now().checked_add(self.config.probe_deadline);
         let run = ProcessBuilder {
             program: &self.cc.driver,
@@ -315,14 +313,26 @@ impl Probe<'_> {
             cancel: self.cx.cancel,
             sandbox: Sandbox::default(),
         };
-        let sandbox = Sandbox { domain: domain.as_ref(), observer: observer.as_ref() };
-        let ended = ProcessBuilder { sandbox, ..run }.wait_with_output();
-        let seen = observer.map(Observer::finish).unwrap_or_default();
+        let run_once = |observer: Option<&Observer>| {
+            make_empty(dir)?;
+            write_source(dir, source)?;
+            let domain = how.inputs.map(|inputs| inputs.domain(dir)).transpose();
+            let domain = domain.map_err(|error| io("confine programs in")(io::Error::other(error)))?;
+            let sandbox = Sandbox { domain: domain.as_ref(), observer };
+            ProcessBuilder { sandbox, ..run }.wait_with_output().map_err(backend_error)
+        };
+        make_empty(dir)?;
+        let (ended, seen) = match how.observed {
+            true => Observer::of_run(dir, |observer| run_once(Some(observer)))
+                .map_err(io("observe programs in"))?,
+            false => (run_once(None), Observation::default()),
+        };
         // A program whose observer failed fails, too.
-        if let Some(why) = seen.error().filter(is_short_of_resources) {
+        let is_short = |why: &io::Error| is_short_of_resources(why) && !seen.is_interrupted();
+        if let Some(why) = seen.error().filter(is_short) {
             return Err(io("observe programs in")(why));
         }
-        let ended = ended.map_err(backend_error)?;
+        let ended = ended?;
         if let Some(program) = &seen.foreign {
             return Err(unusable(foreign(program)));
         }

@@ -119,6 +119,24 @@ fn the_output_of_a_wrapper_counts() {
     assert_eq!(changed(&one, &fingerprint(&backend)), ["driver"]);
 }
 
+/// Its children end while it looks for files, and a signal reports that: an interrupted look is not observed, and to a
+/// shell the file is missing. Such runs are repeated.
+#[test]
+fn a_wrapper_whose_looks_signals_interrupt_has_one_fingerprint() {
+    let dir = tempfile::tempdir().unwrap();
+    let cc = dir.path().join("cc");
+    let looks: String =
+        (0..8).map(|at| format!("(:) & [ -e /missing/{at}.a ]; [ -e /missing/{at}.b ]\n")).collect();
+    script(&cc, &format!("#!/bin/sh\n{looks}wait\nexec {} \"$@\"\n", real_compiler().display()));
+    let first = backend_with(Some(cc.to_str().unwrap()));
+    let expected = fingerprint(&first);
+    for _ in 0..3 {
+        let again = backend_with(Some(cc.to_str().unwrap()));
+        assert_eq!(changed(&fingerprint(&again), &expected), Vec::<String>::new());
+        compile(&again, &job("Relu", &[&[3]], &[])).unwrap();
+    }
+}
+
 #[test]
 fn arguments_of_the_compiler_are_honoured_and_count() {
     let real = real_compiler();

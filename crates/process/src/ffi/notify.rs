@@ -154,8 +154,15 @@ fn jump(test: u32, value: u32, then: u8, other: u8) -> libc::sock_filter {
 
 /// Sets `filter` for this thread and all that it starts, and returns the descriptor to which calls are reported.
 /// Allocates nothing, since it runs between fork and exec.
+///
+/// A signal ends a call that waits, and the program sees an error that no such call has without an observer. Since
+/// Linux 5.19 that can be limited to the time until the observer receives the call ([`Listener::receive`]).
 pub(super) fn listen(filter: &[libc::sock_filter]) -> io::Result<OwnedFd> {
-    let fd = set(filter, libc::SECCOMP_FILTER_FLAG_NEW_LISTENER)?;
+    let listener = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
+    let fd = match set(filter, listener | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => set(filter, listener)?,
+        set => set?,
+    };
     // SAFETY: the call gave a new descriptor that nothing else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
@@ -182,12 +189,24 @@ pub(super) fn set(filter: &[libc::sock_filter], flags: libc::c_ulong) -> io::Res
 
 /// The descriptor to which calls are reported.
 #[derive(Debug)]
-pub(crate) struct Listener(OwnedFd);
+pub(crate) struct Listener {
+    fd: OwnedFd,
+    /// The number of the next call: the kernel counts the calls of a filter.
+    next: Option<u64>,
+}
 
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.fd.as_fd()
     }
+}
+
+/// What a [`Listener`] receives.
+pub(crate) struct Received {
+    /// The call; `None` if the reported call has ended.
+    pub(crate) waiting: Option<Waiting>,
+    /// Whether a call has ended before it was received: a signal interrupted it, or its process is gone.
+    pub(crate) has_missed: bool,
 }
 
 /// A call that waits for an answer.
@@ -206,24 +225,32 @@ impl Listener {
     pub(crate) fn new(fd: OwnedFd) -> Self {
         // SAFETY: the descriptor is open, and this request takes the flags themselves.
         unsafe { libc::ioctl(fd.as_raw_fd(), SET_FLAGS, SYNC_WAKE_UP) };
-        Self(fd)
+        Self { fd, next: None }
     }
 
-    /// The next call; `None` if the reported call is gone, because its process is.
-    pub(crate) fn receive(&self) -> io::Result<Option<Waiting>> {
+    /// The next call.
+    pub(crate) fn receive(&mut self) -> io::Result<Received> {
         // SAFETY: the structure is of integers alone, for which zeros are values; the kernel wants it zeroed.
         let mut found: libc::seccomp_notif = unsafe { std::mem::zeroed() };
         // SAFETY: the descriptor is open, and `found` is the structure that this request fills in.
         let got = call(|| unsafe {
-            libc::ioctl(self.0.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut found).into()
+            libc::ioctl(self.fd.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut found).into()
         });
         match got {
             Ok(_) => {
                 let libc::seccomp_data { nr, arch: architecture, args, .. } = found.data;
                 let (id, thread, number) = (found.id, found.pid as i32, nr.into());
-                Ok(Some(Waiting { id, architecture, thread, number, args }))
+                let has_missed = self.next.is_some_and(|next| next != id);
+                self.next = Some(id.wrapping_add(1));
+                let waiting = Some(Waiting { id, architecture, thread, number, args });
+                Ok(Received { waiting, has_missed })
             }
-            Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EINTR)) => Ok(None),
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {
+                Ok(Received { waiting: None, has_missed: true })
+            }
+            Err(error) if error.raw_os_error() == Some(libc::EINTR) => {
+                Ok(Received { waiting: None, has_missed: false })
+            }
             Err(error) => Err(error),
         }
     }
@@ -233,13 +260,14 @@ impl Listener {
         let id = waiting.id;
         // SAFETY: the descriptor is open, and this request reads one number.
         call(|| unsafe {
-            libc::ioctl(self.0.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_ID_VALID, &raw const id).into()
+            libc::ioctl(self.fd.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_ID_VALID, &raw const id).into()
         })
         .is_ok()
     }
 
-    /// Lets the call continue; a call of another architecture fails.
-    pub(crate) fn answer(&self, waiting: &Waiting) {
+    /// Lets the call continue; a call of another architecture fails. Returns whether the call still waited: if not, a
+    /// signal has interrupted it, or its process is gone.
+    pub(crate) fn answer(&self, waiting: &Waiting) -> bool {
         // SAFETY: as above.
         let mut answer: libc::seccomp_notif_resp = unsafe { std::mem::zeroed() };
         answer.id = waiting.id;
@@ -247,9 +275,16 @@ impl Listener {
             true => answer.error = -libc::ENOSYS,
             false => answer.flags = libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32,
         }
-        // SAFETY: the descriptor is open, and `answer` is the structure that this request reads. A process that died
-        // meanwhile takes no answer.
-        unsafe { libc::ioctl(self.0.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw mut answer) };
+        loop {
+            // SAFETY: the descriptor is open, and `answer` is the structure that this request reads.
+            let sent = call(|| unsafe {
+                libc::ioctl(self.fd.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw mut answer).into()
+            });
+            match sent {
+                Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
+                sent => return sent.is_ok(),
+            }
+        }
     }
 }
 

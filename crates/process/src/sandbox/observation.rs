@@ -244,6 +244,11 @@ impl Observation {
         Some(numbered.unwrap_or_else(|| io::Error::other(Arc::clone(why))))
     }
 
+    /// Whether a signal interrupted a call before it was observed: another run may be observed completely.
+    pub fn is_interrupted(&self) -> bool {
+        self.error().is_some_and(|why| why.kind() == io::ErrorKind::Interrupted)
+    }
+
     /// The paths that only one of two runs of the same program looked at, and did not find: names of temporary files,
     /// which differ in each run.
     pub fn made_up(&self, other: &Self) -> BTreeSet<PathBuf> {

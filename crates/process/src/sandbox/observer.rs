@@ -4,6 +4,11 @@
 //! from its arguments, resolves names as the kernel does, and looks at the file before the call continues. A program
 //! that changes its arguments in between deceives it: it guards against accidents of toolchains, not against attackers,
 //! who could as well write another kernel.
+//!
+//! A signal that a program handles ends a call that waits for the observer, with an error that the call never has
+//! otherwise: to a shell, the file is missing. Linux counts the calls that it reports, so that the observer notices each
+//! such call but one after which the program names no file any more. The observation is incomplete then, and the run
+//! must be repeated ([`Observer::of_run`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IoSliceMut};
@@ -27,10 +32,13 @@ use super::listing::names;
 use super::observation::Found;
 use super::proc::{link, process_of, resolve};
 use super::{Observation, Program};
-use crate::ffi::{Call, Listener, Waiting, can_listen};
+use crate::ffi::{Call, Listener, Received, Waiting, can_listen};
 
 /// The resolution of the clock that dates files.
 const CLOCK_STEP: Duration = Duration::from_millis(20);
+
+/// How often a program is run whose calls a signal interrupts.
+const MAX_RUNS: usize = 20;
 
 /// A script may name a script as its interpreter, and so on; the kernel follows five.
 const MAX_INTERPRETERS: usize = 6;
@@ -75,6 +83,29 @@ impl Observer {
         };
         let thread = std::thread::Builder::new().name("observer".to_owned()).spawn(observe)?;
         Ok(Self { socket: Arc::new(childs), stop, watch, thread })
+    }
+
+    /// Observes one run of a program whose work directory is `work_dir`. Repeats a run in which a signal interrupted a
+    /// call, up to 20 times: the program may have gone on as if a file were missing. `run` makes the work directory
+    /// ready, too.
+    ///
+    /// # Errors
+    /// As of [`start`](Self::start).
+    pub fn of_run<T, E>(
+        work_dir: &Path,
+        run: impl Fn(&Self) -> Result<T, E>,
+    ) -> io::Result<(Result<T, E>, Observation)> {
+        let mut runs = 0;
+        loop {
+            let observer = Self::start(work_dir)?;
+            let ended = run(&observer);
+            let seen = observer.finish();
+            runs += 1;
+            // A run that was ended at its deadline is not repeated.
+            if !seen.is_interrupted() || ended.is_err() || runs == MAX_RUNS {
+                return Ok((ended, seen));
+            }
+        }
     }
 
     /// The observation since the last call, of a program that continues. It covers every system call that has returned.
@@ -131,27 +162,39 @@ fn observe(watch: &Mutex<Watch>, socket: &OwnedFd, stopped: &io::PipeReader) -> 
     if !is_ready(socket, stopped)? {
         return Ok(());
     }
-    let Some(listener) = receive(socket)? else { return Ok(()) };
+    let Some(mut listener) = receive(socket)? else { return Ok(()) };
     while is_ready(&listener, stopped)? {
-        let Some(waiting) = listener.receive()? else {
+        let Received { waiting, has_missed } = listener.receive()?;
+        if has_missed {
+            locked(watch).miss(interrupted());
+        }
+        let Some(waiting) = waiting else {
             // All of its processes have ended, or only the one that waited.
             if has_ended(&listener)? {
                 return Ok(());
             }
             continue;
         };
-        let mut watch = locked(watch);
-        let found = watch.look(&waiting);
+        let mut guard = locked(watch);
+        let found = guard.look(&waiting);
         // The thread may be gone, and its number be another thread's by now.
         if listener.still_waits(&waiting)
             && let Err(error) = found
         {
-            watch.miss(error);
+            guard.miss(error);
         }
-        drop(watch);
-        listener.answer(&waiting);
+        drop(guard);
+        if !listener.answer(&waiting) {
+            locked(watch).miss(interrupted());
+        }
     }
     Ok(())
+}
+
+/// The error of an observation in which a call ended by itself: by a signal, after which the program may go on as if a
+/// file were missing, or with its process.
+fn interrupted() -> io::Error {
+    rustix::io::Errno::INTR.into()
 }
 
 /// The least time that a file which is created from now on can have.

@@ -432,3 +432,62 @@ fn a_file_that_cannot_be_replaced_is_nobodys_own() {
     let (_, seen) = bench.observe("(echo x > {}/kept) 2> /dev/null; cat {}/kept");
     assert!(seen.read.contains_key(&path), "{:?}", seen.read.keys());
 }
+
+/// Looks for `COUNT` missing files while signals arrive, and prints how many of these calls a signal interrupted.
+const INTERRUPTED: &str = r#"
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+
+static void nothing(int signal) { (void)signal; }
+
+int main(void)
+{
+    struct sigaction action = {.sa_handler = nothing};
+    struct itimerval often = {{0, 300}, {0, 300}};
+    struct itimerval never = {{0, 0}, {0, 0}};
+    struct stat found;
+    char name[64];
+    int interrupted = 0;
+    sigaction(SIGALRM, &action, 0);
+    setitimer(ITIMER_REAL, &often, 0);
+    for (int i = 0; i < COUNT; ++i) {
+        snprintf(name, sizeof name, "/missing/%d", i);
+        interrupted += stat(name, &found) != 0 && errno == EINTR;
+    }
+    setitimer(ITIMER_REAL, &never, 0);
+    stat("/missing/end", &found);
+    printf("%d", interrupted);
+    return 0;
+}
+"#;
+
+/// A signal ends a call that waits for the observer, and the program goes on with an error that it would not get
+/// without the observer (shells take it for "not found"). Such an observation says that it is incomplete.
+#[test]
+fn an_observation_with_an_interrupted_call_is_incomplete() {
+    const COUNT: usize = 400;
+    let bench = Bench::new();
+    let source = bench.write("signals.c", &INTERRUPTED.replace("COUNT", &COUNT.to_string()));
+    let program = bench.path("signals");
+    let built = std::process::Command::new("cc").arg("-o").arg(&program).arg(&source).status().unwrap();
+    assert!(built.success());
+    let mut complete = 0;
+    for _ in 0..40 {
+        let observer = Observer::start(&bench.path("work")).unwrap();
+        let ended =
+            bench.run("exec {}/signals", Sandbox { observer: Some(&observer), domain: None }).unwrap();
+        let seen = observer.finish();
+        assert!(ended.status.success(), "{}", ended.output);
+        let looks = seen.looked_at.keys().filter(|path| path.starts_with("/missing")).count();
+        if seen.incomplete.is_none() {
+            complete += 1;
+            assert_eq!((ended.output.as_str(), looks), ("0", COUNT + 1));
+        } else {
+            assert!(seen.is_interrupted(), "{:?}", seen.incomplete);
+        }
+    }
+    println!("{complete} of 40 observations are complete");
+}

@@ -9,8 +9,7 @@ use opkeep_backend::{BackendError, Context};
 use opkeep_cann_toolkit::Toolkit;
 use opkeep_fs::{Fs, private_dir};
 use opkeep_process::{
-    Domain, Observation, Observer, ProbeDir, ProcessBuilder, ProcessOutput, Sandbox, is_short_of_resources,
-    tail,
+    Observation, Observer, ProbeDir, ProcessBuilder, ProcessOutput, Sandbox, is_short_of_resources, tail,
 };
 use serde_json::json;
 
@@ -85,16 +84,6 @@ pub(super) struct Watched<'a> {
     pub(super) is_observed: bool,
     /// The only paths that it may read.
     pub(super) reach: Option<&'a Reach>,
-}
-
-impl Watched<'_> {
-    /// The domain and the observer of a program that works in `work`.
-    fn begin(&self, work: &Path) -> Result<(Option<Domain>, Option<Observer>), BackendError> {
-        let domain = self.reach.map(|reach| reach.domain(&Extra::default(), work)).transpose();
-        let domain = domain.map_err(std::io::Error::other).map_err(io_error("confine programs in", work))?;
-        let observer = self.is_observed.then(|| Observer::start(work)).transpose();
-        Ok((domain, observer.map_err(io_error("observe programs in", work))?))
-    }
 }
 
 /// Runs the programs of a probe.
@@ -174,19 +163,28 @@ impl Runner {
         watched: Watched<'_>,
     ) -> Result<(Result<ProcessOutput, BackendError>, Observation), BackendError> {
         let Started { program, args, environment, dir, work_dir } = *started;
-        let (domain, observer) = watched.begin(work_dir)?;
-        let run = ProcessBuilder {
-            program,
-            args,
-            environment: &with_temporary(environment, work_dir),
-            dir,
-            log: None,
-            deadline: cx.deadline_before(Some(Instant::now() + LIMIT)),
-            cancel: cx.cancel,
-            sandbox: Sandbox { domain: domain.as_ref(), observer: observer.as_ref() },
+        let domain = watched.reach.map(|reach| reach.domain(&Extra::default(), work_dir)).transpose();
+        let domain =
+            domain.map_err(std::io::Error::other).map_err(io_error("confine programs in", work_dir))?;
+        let environment = with_temporary(environment, work_dir);
+        let run = |observer: Option<&Observer>| {
+            let run = ProcessBuilder {
+                program,
+                args,
+                environment: &environment,
+                dir,
+                log: None,
+                deadline: cx.deadline_before(Some(Instant::now() + LIMIT)),
+                cancel: cx.cancel,
+                sandbox: Sandbox { domain: domain.as_ref(), observer },
+            };
+            run.wait_with_output().map_err(backend_error)
         };
-        let ended = run.wait_with_output().map_err(backend_error);
-        Ok((ended, observer.map(Observer::finish).unwrap_or_default()))
+        if !watched.is_observed {
+            return Ok((run(None), Observation::default()));
+        }
+        let observed = Observer::of_run(work_dir, |observer| run(Some(observer)));
+        observed.map_err(io_error("observe programs in", work_dir))
     }
 
     fn work_dir(&self) -> Result<ProbeDir, BackendError> {
