@@ -9,7 +9,7 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum GcError {
     /// The cache is in the quarantine of a repair.
-    #[error("what a repair quarantined stays until it is restored, or deleted by hand")]
+    #[error("files that a repair quarantined stay until they are restored, or deleted by hand")]
     Quarantine,
     /// CANN's eviction lock cannot be taken.
     #[error("cannot lock `{lock}`: {source}")]

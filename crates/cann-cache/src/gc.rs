@@ -187,9 +187,10 @@ fn evict(
             (options.progress)(GcProgress::Done { done, of });
         }
     };
-    let is_used = |group: &FileGroup| matches!(group.kind, FileGroupKind::Kernel | FileGroupKind::Precompile);
+    let is_useful =
+        |group: &FileGroup| matches!(group.kind, FileGroupKind::Kernel | FileGroupKind::Precompile);
     let (mut idle, useless): (Vec<FileGroup>, Vec<FileGroup>) =
-        groups.removable.into_iter().partition(is_used);
+        groups.removable.into_iter().partition(is_useful);
     useless.iter().for_each(|group| remove(&mut remover, group));
     drop(useless);
     idle.sort_by(|one, other| {

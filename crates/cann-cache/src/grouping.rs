@@ -213,7 +213,7 @@ fn has(files: &[(FileSet, ListedState)], any: FileSet) -> bool {
 
 /// Returns the stem of the multi-part kernel that `stem` is a part of, by its suffix.
 fn base_of(stem: &str) -> Option<&str> {
-    PART_SUFFIXES.into_iter().find_map(|side| stem.strip_suffix(side))
+    PART_SUFFIXES.into_iter().find_map(|suffix| stem.strip_suffix(suffix))
 }
 
 /// The files of a directory, and their relations to its descriptions.

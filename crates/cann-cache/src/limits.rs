@@ -27,13 +27,11 @@ pub enum LimitWarning {
     IgnoredByCann {
         /// The path of the file.
         path: String,
-        /// Why CANN ignores the limits, and how to change that.
+        /// The reason why CANN ignores the limits, with help.
         reason: &'static str,
     },
     /// The file exists, but cannot be read.
-    #[error(
-        "the limits in `{path}` cannot be read: {problem}; kernels are deleted only down to a size that is given"
-    )]
+    #[error("the limits in `{path}` cannot be read: {problem}; kernels are deleted only if a size is given")]
     Unread {
         /// The path of the file.
         path: String,
@@ -74,7 +72,7 @@ const CANN: LimitRules = LimitRules {
 #[derive(Debug, Default)]
 struct CannFile {
     values: LimitsFile,
-    /// Why CANN ignores the values, if it does.
+    /// The reason why CANN ignores the values, if it does.
     ignored: Option<&'static str>,
 }
 
@@ -121,9 +119,9 @@ impl CannFile {
             () if sections.first().is_some_and(|first| *first != LIMITS_SECTION) => {
                 Some("a section before [op_compiler_cache], or none, makes it reject the file")
             }
-            () if has_old_names => Some("it calls them max_op_cache_size and remain_cache_size_ratio now"),
+            () if has_old_names => Some("it now calls them max_op_cache_size and remain_cache_size_ratio"),
             () if versions != [true; 2] => Some(
-                "adk_version and ops_version are missing; have CANN make the file, and add the limits to that",
+                "adk_version and ops_version are missing; let CANN create the file, and add the limits to it",
             ),
             () => None,
         };

@@ -27,7 +27,7 @@ impl ForeignFiles for FrameworkFiles {
         let is_read = matches!(dir.read(&name, MAX_OBJECT, &mut bytes), FileRead::Complete(_));
         let report = validate_object(if is_read { &bytes } else { &[] }, None);
         let facts = report.object.as_ref().filter(|_| is_read);
-        let is_whole = is_read && report.is_valid();
+        let is_complete = is_read && report.is_valid();
         let foreign = || LeftReason::Foreign(foreign_kernel(facts, chip_beside(dir, kernel.stem)));
         let Some(item) = judge_one(dir, kernel.stem) else {
             return Err(LeftReason::Changed { file: name });
@@ -45,17 +45,17 @@ impl ForeignFiles for FrameworkFiles {
             ItemState::Damaged(_) | ItemState::Orphan(_) => {}
         }
         // If the bytes of the view's kernel cannot be loaded, the write reports the error.
-        let given =
+        let new =
             kernel.load(KernelFileKind::Object).ok().and_then(|bytes| validate_object(&bytes, None).object);
-        let other_chip = |found: &ElfFacts| given.as_ref().is_none_or(|given| differs(found, given));
-        if is_whole && facts.is_some_and(other_chip) {
+        let other_chip = |found: &ElfFacts| new.as_ref().is_none_or(|new| differs(found, new));
+        if is_complete && facts.is_some_and(other_chip) {
             return Err(foreign());
         }
-        if let Some(in_use) = in_progress(&item, in_use, is_whole) {
+        if let Some(in_use) = in_progress(&item, in_use, is_complete) {
             return Err(LeftReason::InProgress(in_use));
         }
-        let machine = machine_of(&bytes).zip(given.map(|given| given.machine));
-        let is_ours = is_ours && machine.is_none_or(|(found, given)| found == given);
+        let machine = machine_of(&bytes).zip(new.map(|new| new.machine));
+        let is_ours = is_ours && machine.is_none_or(|(found, new)| found == new);
         if !kernel.for_chip && !is_ours {
             return Err(LeftReason::DamagedForOther { problem });
         }
@@ -89,10 +89,10 @@ fn foreign_kernel(object: Option<&ElfFacts>, chip: Option<String>) -> ForeignKer
 
 /// Returns the reason why a damaged item may be unfinished. A recent write counts only for a complete object without a
 /// description: between the writes of the two files, no process has one open.
-fn in_progress(item: &Item, in_use: Option<InUse>, is_whole: bool) -> Option<InUse> {
-    let is_half = is_whole && matches!(item.state, ItemState::Orphan(Orphan::ObjectOnly));
+fn in_progress(item: &Item, in_use: Option<InUse>, is_complete: bool) -> Option<InUse> {
+    let lacks_description = is_complete && matches!(item.state, ItemState::Orphan(Orphan::ObjectOnly));
     match in_use? {
-        InUse::RecentlyWritten { .. } if !is_half => None,
+        InUse::RecentlyWritten { .. } if !lacks_description => None,
         in_use => Some(in_use),
     }
 }

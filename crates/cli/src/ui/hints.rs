@@ -166,7 +166,7 @@ mod tests {
     fn a_repair_names_the_arguments_that_help() {
         let unknown = DeviceError::Unknown { rank: "3".to_owned() };
         let reason = unfilled_reason(&UnfilledReason::UnknownDevice { lacking: 6, error: unknown });
-        assert!(reason.ends_with("RANK_ID is none; --device-map 3=DEVICE says it"), "{reason}");
+        assert!(reason.ends_with("RANK_ID is no device; --device-map 3=DEVICE says it"), "{reason}");
         let files = [(1, "a_1.o".to_owned()), (2, "b_2.o".to_owned())];
         let ambiguous = DeviceError::Ambiguous { rank: "3".to_owned(), files };
         let reason = unfilled_reason(&UnfilledReason::UnknownDevice { lacking: 6, error: ambiguous });

@@ -158,7 +158,7 @@ fn intact_kernels_that_the_framework_rejects_are_reported() {
     kernel.json = serde_json::to_vec(&fields).unwrap();
     kernel.write(&rank.dir(&place.path("run"))).unwrap();
     let ran = place.run(&["verify", "run"]);
-    assert!(ran.stdout.contains(": MindSpore 2.0 would not take this kernel"), "{ran:?}");
+    assert!(ran.stdout.contains(": MindSpore 2.0 would reject this kernel"), "{ran:?}");
     let json = place.run(&["verify", "run", "--format", "json"]).json();
     assert_eq!(json["caches"][0]["items"][0]["effect"], "fails-later", "{json}");
 }

@@ -110,7 +110,7 @@ fn kernels_that_a_build_placed_are_noted_and_not_copied() {
     let place = Place::new();
     place.run(&["build", SQUARE]).ended_with(0);
     let ran = place.run(&["verify", "rank_0"]).ended_with(0);
-    says(&ran, &["note", "but its descriptor names Ascend910A; opkeep was asked to put it there"]);
+    says(&ran, &["note", "but its descriptor names Ascend910A; opkeep wrote it, as its user requested"]);
     fs::create_dir_all(place.path("rank_1/kernel_meta")).unwrap();
     let ran = place.run(&["repair", "--fill", "--device-map", "0=2,1=3", "."]).ended_with(1);
     says(&ran, &["is no kernel for Ascend910A, which its descriptor names: `e_machine` of the object"]);

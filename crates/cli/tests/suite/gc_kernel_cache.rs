@@ -98,7 +98,7 @@ fn directories_that_are_no_cache_are_refused() {
     let quarantine = "atc_data/kernel_cache/Ascend910B2.opkeep-quarantine";
     place.write(&format!("{quarantine}/te_x.o"), "x");
     age(&place.path(quarantine).join("te_x.o")).unwrap();
-    place.run(&["gc", quarantine]).ended_with(2).says("what a repair quarantined stays");
+    place.run(&["gc", quarantine]).ended_with(2).says("files that a repair quarantined stay");
     fs::remove_dir_all(place.path(quarantine)).unwrap();
     assert_eq!(left(&place), all);
     // An error in one cache does not prevent the collection of others.

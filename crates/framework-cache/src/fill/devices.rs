@@ -15,7 +15,7 @@ pub struct DeviceMap(BTreeMap<String, u32>);
 pub enum DeviceMapError {
     /// A part is not `rank=device`.
     #[error(
-        "`{part}` is no rank and device: expected RANK=DEVICE with a whole number behind it, such as 3=3"
+        "`{part}` is no rank and device: expected RANK=DEVICE with a whole number as the device, such as 3=3"
     )]
     Part {
         /// The part, or its first 80 characters.

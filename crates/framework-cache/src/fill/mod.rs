@@ -42,7 +42,7 @@ use crate::scan::{CacheDir, Kind};
 use opkeep_kernel_meta::RunId;
 use ranks::{Rank, ranks};
 use source_kernel::SourceKernel;
-use sources::agreed;
+use sources::agree;
 use stem::Stem;
 
 /// The options of [`fill`].
@@ -181,7 +181,7 @@ impl Work<'_> {
             if lacking.is_empty() {
                 continue;
             }
-            let source = match agreed(kernel, sources, &ranks) {
+            let source = match agree(kernel, sources, &ranks) {
                 Ok(source) => Rc::new(source),
                 Err(why) => {
                     self.refuse(None, Some(kernel), why);
@@ -299,13 +299,13 @@ impl Work<'_> {
         for (number, (kernel, filled, prepared, files)) in (0..).zip(staged) {
             if (self.options.is_cancelled)() {
                 self.report.cancelled = true;
-                record.drop_from(number);
+                record.remove_from(number);
                 break;
             }
             match rank_dir.publish(&filled.stem, &prepared, files) {
                 Ok(()) => self.report.filled.push(filled),
                 Err(why) => {
-                    record.drop_one(number, rank_dir);
+                    record.remove_kernel(number, rank_dir);
                     self.refuse(Some(rank), Some(&kernel), why);
                 }
             }

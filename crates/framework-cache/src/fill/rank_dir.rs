@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::fill::ranks::Rank;
 use crate::fill::source_kernel::{MAX_OBJECT, MAX_TEXT, SourceKernel};
 use crate::quarantine::dir::Quarantine;
-use crate::quarantine::io;
+use crate::quarantine::files;
 use crate::quarantine::journal::{Entry, Made, Role};
 use crate::quarantine::locked_cache::LockedCache;
 use opkeep_fs::{FileRead, Fs};
@@ -46,19 +46,17 @@ pub(crate) fn prepare_files(
     stem: &str,
     device: u32,
 ) -> Result<PreparedKernel, String> {
-    let changed =
-        |file: &str| format!("`rank_{}/kernel_meta/{file}` changed since the scan: run it again", from.name);
     let read = |file: String, limit| {
         let mut bytes = Vec::new();
         match from.dir.as_ref().map(|dir| dir.read(&file, limit, &mut bytes)) {
             Some(FileRead::Complete(_)) => Ok(bytes),
-            _ => Err(changed(&file)),
+            _ => Err(from.changed(&file)),
         }
     };
     let object = read(format!("{}.o", source.stem), MAX_OBJECT)?;
     let json = read(format!("{}.json", source.stem), MAX_TEXT)?;
     if Digest::of(&object) != source.sha256 || !describes(&json, &source.sha256) {
-        return Err(changed(&format!("{}.o", source.stem)));
+        return Err(from.changed(&format!("{}.o", source.stem)));
     }
     let mut descriptor = source.descriptor.clone();
     descriptor.envelope.rename(stem);
@@ -110,7 +108,7 @@ pub(crate) struct RankDir {
 
 /// The journal of a batch of kernels, which is written before the kernels.
 #[derive(Debug)]
-pub(crate) struct Record {
+pub(crate) struct BatchJournal {
     quarantine: Quarantine,
     entries: Vec<Entry>,
     made: Made,
@@ -118,18 +116,18 @@ pub(crate) struct Record {
     is_reduced: bool,
 }
 
-impl Record {
+impl BatchJournal {
     /// Removes the kernel with this number, which was not written, from the entries. Files of the kernel that could not
     /// be removed stay listed.
-    pub(crate) fn drop_one(&mut self, number: u64, rank_dir: &RankDir) {
-        let is_there =
+    pub(crate) fn remove_kernel(&mut self, number: u64, rank_dir: &RankDir) {
+        let exists =
             |entry: &Entry| rank_dir.dir.file_state(&entry.file).is_some_and(|found| entry.is(&found));
-        self.entries.retain(|entry| entry.set != number || is_there(entry));
+        self.entries.retain(|entry| entry.set != number || exists(entry));
         self.is_reduced = true;
     }
 
     /// Removes the kernel with this number, and all after it, from the entries.
-    pub(crate) fn drop_from(&mut self, number: u64) {
+    pub(crate) fn remove_from(&mut self, number: u64) {
         self.entries.retain(|entry| entry.set < number);
         self.is_reduced = true;
     }
@@ -141,7 +139,7 @@ impl Record {
             self.quarantine.clear(&rank_dir.locked_cache);
             let _ = rank_dir.locked_cache.parent.remove_dir(&rank_dir.locked_cache.quarantine);
         } else if self.is_reduced {
-            let _ = self.quarantine.record_anew(&self.entries, self.made);
+            let _ = self.quarantine.rewrite_journal(&self.entries, self.made);
         }
     }
 }
@@ -158,9 +156,9 @@ impl RankDir {
             let base = fs.open_dir(base)?.quiet();
             let above = !base.may_exist(&name);
             // Neither of the two directories may be a link.
-            let rank = io::make_dir(&base, OsStr::new(&name))?;
+            let rank = files::make_dir(&base, OsStr::new(&name))?;
             let directory = !rank.may_exist("kernel_meta");
-            let dir = io::make_dir(&rank, OsStr::new("kernel_meta"))?;
+            let dir = files::make_dir(&rank, OsStr::new("kernel_meta"))?;
             Ok(Made { above, directory, lock: !dir.may_exist(LOCK) })
         };
         let made = open().map_err(|error: std::io::Error| {
@@ -169,7 +167,8 @@ impl RankDir {
                 path.display()
             )
         })?;
-        let locked_cache = LockedCache::enter_locked(fs, &path).map_err(|error| error.to_string())?;
+        let locked_cache =
+            LockedCache::enter_without_build_lock(fs, &path).map_err(|error| error.to_string())?;
         let dir = ViewDir::enter(fs, &path, Duration::ZERO).map_err(|error| error.to_string())?;
         dir.give_lock();
         let (names, now) = (dir.own_names(), dir.now());
@@ -184,10 +183,10 @@ impl RankDir {
     ///
     /// # Errors
     /// The reason, such as another program that writes the kernel.
-    pub(crate) fn stage(&self, stem: &str, prepare_files: &PreparedKernel) -> Result<Staged<'_>, String> {
+    pub(crate) fn stage(&self, stem: &str, prepared: &PreparedKernel) -> Result<Staged<'_>, String> {
         let mut names = KernelFileKind::ALL.iter().map(|part| part.of(stem));
         if let Some(name) = names.find(|name| self.dir.exists(name)) {
-            return Err(taken(&name));
+            return Err(occupied(&name));
         }
         let stage = |bytes: &[u8], mode: Option<u32>| {
             let mut temp = self.dir.stage(bytes)?;
@@ -196,7 +195,7 @@ impl RankDir {
             temp.sync().map(|()| temp)
         };
         let files = || {
-            let PreparedKernel { object, json, info, .. } = prepare_files;
+            let PreparedKernel { object, json, info, .. } = prepared;
             Ok([stage(object, None)?, stage(json, None)?, stage(info.as_bytes(), Some(INFO_MODE))?])
         };
         files().map(Staged::of).map_err(|error: ViewError| error.to_string())
@@ -210,7 +209,7 @@ impl RankDir {
         &self,
         run: &RunId,
         kernels: impl Iterator<Item = (&'r str, &'r PreparedKernel, &'r Staged<'r>)>,
-    ) -> Result<Record, String> {
+    ) -> Result<BatchJournal, String> {
         let mut entries = Vec::new();
         for (number, (stem, PreparedKernel { digests, .. }, staged)) in (0..).zip(kernels) {
             for (part, seen) in staged.identities().map_err(|error| error.to_string())? {
@@ -221,7 +220,7 @@ impl RankDir {
         }
         let quarantine = Quarantine::open(&self.locked_cache, run, &entries, self.made);
         let quarantine = quarantine.map_err(|error| error.to_string())?;
-        Ok(Record { quarantine, entries, made: self.made, is_reduced: false })
+        Ok(BatchJournal { quarantine, entries, made: self.made, is_reduced: false })
     }
 
     /// Gives the files of a kernel their names, its description last.
@@ -231,12 +230,12 @@ impl RankDir {
     pub(crate) fn publish(
         &self,
         stem: &str,
-        prepare_files: &PreparedKernel,
+        prepared: &PreparedKernel,
         staged: Staged<'_>,
     ) -> Result<(), String> {
-        match publish_new(&self.dir, stem, &prepare_files.digests, staged) {
+        match publish_new(&self.dir, stem, &prepared.digests, staged) {
             Ok(None) => Ok(()),
-            Ok(Some(LeftReason::Changed { file })) => Err(self.with_displaced(taken(&file))),
+            Ok(Some(LeftReason::Changed { file })) => Err(self.with_displaced(occupied(&file))),
             Ok(Some(other)) => Err(self.with_displaced(other.to_string())),
             Err(error) => Err(self.with_displaced(error.to_string())),
         }
@@ -254,7 +253,7 @@ impl RankDir {
     }
 }
 
-fn taken(name: &str) -> String {
+fn occupied(name: &str) -> String {
     format!("`{name}` exists already: another program writes that kernel")
 }
 
@@ -297,9 +296,9 @@ mod tests {
         let object = b"object".to_vec();
         let json = format!(r#"{{"sha256": "{}"}}"#, Digest::of(&object)).into_bytes();
         let digests = [Digest::of(&object), Digest::of(&json), Digest::of(b"{}")];
-        let prepare_files = PreparedKernel { object, json, info: "{}".to_owned(), digests };
-        let staged = rank_dir.stage("a_1_0", &prepare_files);
-        let outcome = staged.and_then(|staged| rank_dir.publish("a_1_0", &prepare_files, staged));
+        let prepared = PreparedKernel { object, json, info: "{}".to_owned(), digests };
+        let staged = rank_dir.stage("a_1_0", &prepared);
+        let outcome = staged.and_then(|staged| rank_dir.publish("a_1_0", &prepared, staged));
         (outcome, changes.load(Ordering::Relaxed) > at, is_replaced.load(Ordering::Relaxed), base)
     }
 

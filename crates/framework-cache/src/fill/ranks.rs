@@ -139,6 +139,16 @@ impl<'a> Rank<'a> {
         }
     }
 
+    /// Returns the path of a file in the rank's directory, for messages.
+    pub(crate) fn path_of(&self, file: &str) -> String {
+        format!("rank_{}/kernel_meta/{file}", self.name)
+    }
+
+    /// Returns the message about a file that another program changed.
+    pub(crate) fn changed(&self, file: &str) -> String {
+        format!("`{}` changed since the scan: run it again", self.path_of(file))
+    }
+
     /// Returns whether this rank, with the index `at`, lacks the kernel that `sources` has, as pairs of rank and stem.
     pub(crate) fn lacks(&self, at: usize, sources: &[(usize, String)]) -> bool {
         let mut own = sources.iter().filter(|(rank, _)| *rank == at);
@@ -157,11 +167,8 @@ impl<'a> Rank<'a> {
             None => Ok(()),
             Some(item) => {
                 let in_use = item.in_use.map(|in_use| format!(" ({in_use})")).unwrap_or_default();
-                Err(format!(
-                    "rank_{}/kernel_meta has files of `{stem}` that are {}{in_use}",
-                    self.name,
-                    item.state_name()
-                ))
+                let state = item.state_name();
+                Err(format!("rank_{}/kernel_meta has files of `{stem}` that are {state}{in_use}", self.name))
             }
         }
     }
@@ -171,16 +178,15 @@ impl<'a> Rank<'a> {
     /// # Errors
     /// The file with another target, and the difference.
     pub(crate) fn accepts(&mut self, source: &SourceKernel, source_rank: &str) -> Result<(), String> {
-        let Some(soc) = &source.soc else { return Ok(()) };
         if self.own.is_none() {
             self.own = Some(self.read_own());
         }
         for (file, own) in self.own.iter().flatten() {
             let is_whole = file != INITIALIZE;
-            if let Some(different) = soc.differs(own, false, is_whole) {
+            if let Some(difference) = source.soc.difference(own, false, is_whole) {
                 return Err(format!(
-                    "rank_{source_rank}/kernel_meta/{}.info and rank_{}/kernel_meta/{file} were not made for the same: \
-                     {different}; let the rank compile it, or move that file away if it is not true any more",
+                    "rank_{source_rank}/kernel_meta/{}.info and rank_{}/kernel_meta/{file} are for different targets: \
+                     {difference}; let the rank compile the kernel, or move that file away if it is outdated",
                     source.stem, self.name
                 ));
             }
@@ -223,7 +229,7 @@ fn read_socs(dir: &Dir, prefix: &str, stems: &[&str]) -> Vec<(String, Soc)> {
     let mut own: Vec<(String, Soc)> = Vec::new();
     let mut add = |file: String, json: Option<Value>| {
         let soc = json.as_ref().and_then(Soc::of);
-        if let Some(soc) = soc.filter(|soc| !own.iter().any(|(_, known)| known.alike(soc))) {
+        if let Some(soc) = soc.filter(|soc| !own.iter().any(|(_, known)| known.is_same(soc))) {
             own.push((file, soc));
         }
     };
@@ -277,8 +283,8 @@ fn initialize(dir: &Dir) -> Option<Value> {
 
 /// Returns the device of a rank, from its files and from the map.
 fn device(rank: &str, evidence: &BTreeMap<u32, String>, map: &DeviceMap) -> Result<u32, DeviceError> {
-    let mut said = evidence.iter();
-    match (map.device(rank), said.next(), said.next()) {
+    let mut devices = evidence.iter();
+    match (map.device(rank), devices.next(), devices.next()) {
         (Some(device), Some(_), _) if evidence.contains_key(&device) => Ok(device),
         (Some(device), None, _) => Ok(device),
         (Some(given), Some((found, file)), _) => {

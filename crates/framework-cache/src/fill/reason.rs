@@ -9,7 +9,7 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum UnfilledReason {
     /// The device of the rank is unknown.
-    #[error("it lacks {lacking} of the others' kernels; {error}")]
+    #[error("it lacks {lacking} kernels that other ranks have; {error}")]
     UnknownDevice {
         /// The number of kernels that other ranks have and this one lacks.
         lacking: u64,
@@ -18,7 +18,8 @@ pub enum UnfilledReason {
     },
     /// Some ranks lack kernels without a device in their names, which are not MindSpore's.
     #[error(
-        "{count} that not all ranks have say no device in their names, such as `{example}`, so they are not MindSpore's"
+        "{count} kernels that some ranks lack have no device in their names, such as `{example}`, so they are not \
+         MindSpore's"
     )]
     OtherNames {
         /// The number of such kernels.
@@ -49,8 +50,8 @@ pub enum DeviceError {
     },
     /// The map contradicts the rank's own files.
     #[error(
-        "device {given} was given for rank {rank}, and its own `{file}` says {found}: give the right one, or move that \
-         file away"
+        "device {given} was given for rank {rank}, but its own `{file}` names {found}: give the right one, or move \
+         that file away"
     )]
     Contradicted {
         /// The rank.
@@ -64,7 +65,7 @@ pub enum DeviceError {
     },
     /// The rank's own files name different devices.
     #[error(
-        "its files disagree about its device: `{}` says {}, `{}` says {}; give the one that rank {rank} has",
+        "its files disagree about its device: `{}` names {}, `{}` names {}; give the device of rank {rank}",
         .files[0].1, .files[0].0, .files[1].1, .files[1].0
     )]
     Ambiguous {
@@ -74,7 +75,7 @@ pub enum DeviceError {
         files: [(u32, String); 2],
     },
     /// Neither a file nor the map has the device.
-    #[error("no file of rank {rank} says which device it has, and RANK_ID is none")]
+    #[error("no file of rank {rank} names its device, and RANK_ID is no device")]
     Unknown {
         /// The rank.
         rank: String,

@@ -21,7 +21,7 @@ pub(crate) struct SourceKernel {
     pub(crate) stem: String,
     pub(crate) sha256: Digest,
     pub(crate) descriptor: Descriptor,
-    pub(crate) soc: Option<Soc>,
+    pub(crate) soc: Soc,
 }
 
 /// The target in a descriptor, `SocInfo`.
@@ -40,7 +40,7 @@ impl Soc {
 
     /// Returns the first field that differs, with both values. Fields that a precompile sets count only if
     /// `same_operator`. A field that one of the two lacks counts only if `both_whole`.
-    pub(crate) fn differs(&self, other: &Self, same_operator: bool, both_whole: bool) -> Option<String> {
+    pub(crate) fn difference(&self, other: &Self, same_operator: bool, both_whole: bool) -> Option<String> {
         let counts = |name: &str| !OWN.contains(&name) && (same_operator || !BY_OPERATOR.contains(&name));
         let names = self.0.keys().chain(other.0.keys().filter(|name| !self.0.contains_key(*name)));
         for name in names.filter(|name| counts(name)) {
@@ -49,15 +49,19 @@ impl Soc {
                 (None, _) | (_, None) if !both_whole => {}
                 (one, two) => {
                     let shown = |value: Option<&Value>| value.map_or("nothing".to_owned(), shown);
-                    return Some(format!("SocInfo.{name} is {} there and {} here", shown(one), shown(two)));
+                    return Some(format!(
+                        "SocInfo.{name} is {} in the first and {} in the second",
+                        shown(one),
+                        shown(two)
+                    ));
                 }
             }
         }
         None
     }
 
-    pub(crate) fn alike(&self, other: &Self) -> bool {
-        self.differs(other, true, true).is_none()
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.difference(other, true, true).is_none()
     }
 }
 

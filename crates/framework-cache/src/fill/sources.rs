@@ -15,10 +15,11 @@ use opkeep_kernel_meta::manifest::describes;
 /// The fields of a `.json` that may differ for the same kernel: the digest, since the objects themselves are compared;
 /// the object's name, which MindSpore does not read; and the build result, which MindSpore adds.
 const FREE_FIELDS: [&str; 3] = ["sha256", "binFileName", "build_result"];
+
 /// The files of a kernel in one rank.
 struct SourceCandidate<'a> {
     rank: usize,
-    name: &'a str,
+    from: &'a Rank<'a>,
     dir: &'a Dir,
     stem: &'a str,
     sha256: Digest,
@@ -28,7 +29,7 @@ struct SourceCandidate<'a> {
 
 impl SourceCandidate<'_> {
     fn path(&self) -> String {
-        format!("rank_{}/kernel_meta/{}", self.name, self.stem)
+        self.from.path_of(self.stem)
     }
 }
 
@@ -36,7 +37,7 @@ impl SourceCandidate<'_> {
 ///
 /// # Errors
 /// The reason why the kernel cannot be copied, such as two ranks and their difference.
-pub(crate) fn agreed(
+pub(crate) fn agree(
     kernel: &str,
     sources: &[(usize, String)],
     ranks: &[Rank<'_>],
@@ -47,35 +48,31 @@ pub(crate) fn agreed(
     }
     let Some((first, others)) = all.split_first() else { return Err("no rank has it".to_owned()) };
     for other in others {
-        if let Some(different) = different(kernel, first, other)? {
+        if let Some(difference) = difference(kernel, first, other)? {
             return Err(format!(
-                "`{}` and `{}` are not the same kernel: {different}; quarantine the wrong one, or let the ranks compile \
-                 it",
+                "`{}` and `{}` are not the same kernel: {difference}; quarantine the wrong one, or let the ranks \
+                 compile it",
                 first.path(),
                 other.path()
             ));
         }
     }
-    let Some(at) = all.iter().position(|candidate| candidate.info.is_some()) else {
+    let first = first.stem;
+    let mut with_info = all.into_iter().filter_map(|it| Some((it.rank, it.stem, it.sha256, it.info?)));
+    let Some((rank, stem, sha256, (descriptor, _, soc))) = with_info.next() else {
         return Err(format!(
-            "no rank that has it has its descriptor, `{}.info`: without one it is unknown which MindSpore named it, \
-             and whether the name holds for other ranks",
-            first.stem
+            "the descriptor `{first}.info` is missing in every rank that has the kernel: without it, the release of \
+             MindSpore that named the kernel is unknown, and so is whether the name is valid for other ranks"
         ));
-    };
-    let SourceCandidate { rank, stem, sha256, info, .. } = all.swap_remove(at);
-    let (descriptor, soc) = match info {
-        Some((descriptor, _, soc)) => (descriptor, soc),
-        None => return Err("its descriptor is gone".to_owned()),
     };
     let from = &ranks[rank];
     check_chip(from, stem, &descriptor)?;
-    Ok(SourceKernel { rank, stem: stem.to_owned(), sha256, descriptor, soc: Some(soc) })
+    Ok(SourceKernel { rank, stem: stem.to_owned(), sha256, descriptor, soc })
 }
 
 /// Returns an error if a kernel cannot run on the chip that its descriptor names, even if a view wrote the kernel.
 fn check_chip(from: &Rank<'_>, stem: &str, descriptor: &Descriptor) -> Result<(), String> {
-    let path = format!("rank_{}/kernel_meta/{stem}", from.name);
+    let path = from.path_of(stem);
     let (mut json, mut object) = (Vec::new(), Vec::new());
     let is_read = from.dir.as_ref().is_some_and(|dir| {
         let read = |suffix: &str, limit, bytes: &mut Vec<u8>| {
@@ -84,7 +81,7 @@ fn check_chip(from: &Rank<'_>, stem: &str, descriptor: &Descriptor) -> Result<()
         read("json", MAX_TEXT, &mut json) && read("o", MAX_OBJECT, &mut object)
     });
     if !is_read {
-        return Err(format!("`{path}` changed since the scan: run it again"));
+        return Err(from.changed(stem));
     }
     let target = &descriptor.spec.target;
     let expect = known_target(target);
@@ -100,23 +97,24 @@ fn check_chip(from: &Rank<'_>, stem: &str, descriptor: &Descriptor) -> Result<()
     }
 }
 
-fn candidate<'a>(rank: usize, stem: &'a str, ranks: &'a [Rank<'_>]) -> Result<SourceCandidate<'a>, String> {
+fn candidate<'a>(rank: usize, stem: &'a str, ranks: &'a [Rank<'a>]) -> Result<SourceCandidate<'a>, String> {
     let from = &ranks[rank];
-    let path = || format!("rank_{}/kernel_meta/{stem}", from.name);
-    let changed = || format!("`{}` changed since the scan: run it again", path());
-    let (Some(dir), Some(kernel)) = (&from.dir, from.intact.get(stem)) else { return Err(changed()) };
+    let path = from.path_of(stem);
+    let (Some(dir), Some(kernel)) = (&from.dir, from.intact.get(stem)) else {
+        return Err(from.changed(stem));
+    };
     let mut json = Vec::new();
     if !matches!(dir.read(format!("{stem}.json"), MAX_TEXT, &mut json), FileRead::Complete(_))
         || !describes(&json, &kernel.sha256)
     {
-        return Err(changed());
+        return Err(from.changed(stem));
     }
-    check_own_name(stem, &json, &path())?;
+    check_own_name(stem, &json, &path)?;
     let info = match read_text(dir, &format!("{stem}.info")) {
-        Some(bytes) => described(stem, &bytes, &path())?,
+        Some(bytes) => described(stem, &bytes, &path)?,
         None => None,
     };
-    Ok(SourceCandidate { rank, name: &from.name, dir, stem, sha256: kernel.sha256, json, info })
+    Ok(SourceCandidate { rank, from, dir, stem, sha256: kernel.sha256, json, info })
 }
 
 /// Returns an error if the `.json` has the name of another kernel, or if the object is not a `.o`.
@@ -124,14 +122,14 @@ fn check_own_name(stem: &str, json: &[u8], path: &str) -> Result<(), String> {
     let meta = KernelMeta::parse(json).unwrap_or_default();
     if let Some(suffix) = meta.bin_file_suffix.filter(|suffix| suffix != ".o") {
         return Err(format!(
-            "the object of `{path}` is a `{suffix}`, which is a host's: let the ranks compile it"
+            "the object of `{path}` is a `{suffix}`, which is for the host: let the ranks compile it"
         ));
     }
     let named = meta.kernel_name.unwrap_or_default();
     let own = named.split("__kernel").next().and_then(Stem::of);
     match (own, Stem::of(stem)) {
         (Some(own), Some(expected)) if own.kernel != expected.kernel => Err(format!(
-            "the kernel in `{path}.json` is called `{named}`, which is another one: move it away by hand"
+            "the kernel in `{path}.json` is called `{named}`, the name of another kernel: move it away by hand"
         )),
         _ => Ok(()),
     }
@@ -154,12 +152,12 @@ fn described(stem: &str, bytes: &[u8], path: &str) -> Result<Option<(Descriptor,
             Ok(Some((descriptor, generation, soc)))
         }
         (Some(Generation::R2_1), _) => Err(format!(
-            "MindSpore {} makes names from the rank's directory and device too, so no rank can have another's kernel: let \
-             the ranks compile it",
+            "MindSpore {} computes names from the rank's directory and device too, so no rank can use a kernel of \
+             another rank: let the ranks compile it",
             Generation::R2_1.versions()
         )),
         (Some(generation), _) => {
-            Err(format!("its name is of MindSpore {}, which has no ranks", generation.versions()))
+            Err(format!("its name is of MindSpore {}, which has no rank directories", generation.versions()))
         }
         (None, _) => Err(format!(
             "the name of `{path}` does not follow from its descriptor: renamed, or of an unknown generation"
@@ -168,7 +166,7 @@ fn described(stem: &str, bytes: &[u8], path: &str) -> Result<Option<(Descriptor,
 }
 
 /// Returns the difference between two kernels that should be the same, if any.
-fn different(
+fn difference(
     kernel: &str,
     one: &SourceCandidate<'_>,
     other: &SourceCandidate<'_>,
@@ -176,14 +174,14 @@ fn different(
     if one.sha256 != other.sha256 && !same_object(kernel, one, other)? {
         return Ok(Some(format!("the objects' sha256 are {} and {}", one.sha256, other.sha256)));
     }
-    if let Some(different) = different_json(kernel, &one.json, &other.json) {
-        return Ok(Some(different));
+    if let Some(difference) = json_difference(kernel, &one.json, &other.json) {
+        return Ok(Some(difference));
     }
     let (Some((_, first, one)), Some((_, second, other))) = (&one.info, &other.info) else { return Ok(None) };
     if first != second {
         return Ok(Some(format!("one is of MindSpore {}, one of {}", first.versions(), second.versions())));
     }
-    Ok(one.differs(other, true, true))
+    Ok(one.difference(other, true, true))
 }
 
 /// Returns whether two objects are the same, except for the device in their own names, which compilers write to the
@@ -193,7 +191,7 @@ fn same_object(kernel: &str, one: &SourceCandidate<'_>, other: &SourceCandidate<
     for (candidate, bytes) in [one, other].into_iter().zip(&mut plain) {
         let read = candidate.dir.read(format!("{}.o", candidate.stem), MAX_OBJECT, bytes);
         if !matches!(read, FileRead::Complete(_)) || Digest::of(bytes) != candidate.sha256 {
-            return Err(format!("`{}.o` changed since the scan: run it again", candidate.path()));
+            return Err(candidate.from.changed(&format!("{}.o", candidate.stem)));
         }
         without_device(bytes, kernel);
     }
@@ -201,7 +199,7 @@ fn same_object(kernel: &str, one: &SourceCandidate<'_>, other: &SourceCandidate<
 }
 
 /// Returns the first field that differs between two `.json`, with both values.
-fn different_json(kernel: &str, one: &[u8], other: &[u8]) -> Option<String> {
+fn json_difference(kernel: &str, one: &[u8], other: &[u8]) -> Option<String> {
     let read = |bytes: &[u8]| {
         let mut bytes = bytes.to_vec();
         without_device(&mut bytes, kernel);

@@ -219,10 +219,10 @@ impl fmt::Display for SkipReason {
             Self::UnknownChip(chip) => f.write_str(&unjudged(chip)),
             Self::InUse(who) => write!(f, "in use: {who}"),
             Self::Unreadable(why) => write!(f, "cannot be read: {why}"),
-            Self::Ours => f.write_str("opkeep put it there, out of a store of its own"),
-            Self::NoDescriptor => f.write_str("no .info beside it: nothing says what it computes"),
+            Self::Ours => f.write_str("opkeep wrote it from its own store"),
+            Self::NoDescriptor => f.write_str("no .info beside it, so its job is unknown"),
             Self::NoDescriptors(whose) => {
-                write!(f, "{whose} has no descriptors: nothing says what its kernels compute")
+                write!(f, "{whose} has no descriptors, so the jobs of its kernels are unknown")
             }
             Self::DamagedDescriptor(how) => write!(f, "its descriptor is damaged: {how}"),
             Self::OtherName(Some(name)) => write!(
@@ -233,27 +233,28 @@ impl fmt::Display for SkipReason {
                 "its name does not follow from its descriptor: that is another kernel's, or was changed since",
             ),
             Self::OtherKernel(name) => {
-                write!(f, "its files hold the kernel `{name}`: that is another one, put under this name since")
+                write!(f, "its files hold `{name}`, another kernel, which was given this name later")
             }
             Self::CustomSource(path) => write!(
                 f,
-                "its operator is not the toolkit's, but from `{path}`: what was in there when it was compiled is not known"
+                "its operator is not the toolkit's, but from `{path}`, whose content at the time of the compile is \
+                 unknown"
             ),
             Self::NewerDescriptor => f.write_str(
-                "its descriptor is newer than the kernel: frameworks write it before they compile, so the kernel may be \
-                 of older options (copies made without `cp -a` lose these dates)",
+                "its descriptor is newer than the kernel: frameworks write it before they compile, so the kernel may \
+                 be of older options (copies made without `cp -a` lose these dates)",
             ),
-            Self::Debug => f.write_str("it was compiled for debugging: such kernels are never kept"),
-            Self::Options(which) => write!(f, "its options cannot be kept: {which}"),
+            Self::Debug => f.write_str("it was compiled for debugging: such kernels are never stored"),
+            Self::Options(which) => write!(f, "its options cannot be stored: {which}"),
             Self::NoBackend(target) => {
-                write!(f, "no backend here runs kernels for `{target}` that others compiled")
+                write!(f, "no backend runs imported kernels for `{target}`")
             }
-            Self::MultiPart => f.write_str("it is in parts (`jsonList`), which are not imported"),
+            Self::MultiPart => f.write_str("it is a multi-part kernel (`jsonList`), and those are not imported"),
             Self::NoObject => {
-                f.write_str("its object is a library, for the host: no backend here runs such that others compiled")
+                f.write_str("its object is a library for the host, and no backend runs imported libraries")
             }
             Self::Invalid(errors) => write!(f, "it is no kernel for its target: {}", errors.join("; ")),
-            Self::NotPublished(why) => write!(f, "it could not be kept: {why}"),
+            Self::NotPublished(why) => write!(f, "it could not be published: {why}"),
         }
     }
 }
@@ -268,7 +269,7 @@ impl ImportReport {
 
     pub(super) fn add_unreadable_dirs(&mut self, found: &CacheDirs, seen: &mut HashSet<FileId>) {
         found.unreadable_dirs.iter().for_each(|(path, error)| self.add_unreadable(path, error, seen));
-        let deep = "nested too deep; name it on the command line".to_owned();
+        let deep = "nested too deep; give its own path".to_owned();
         self.unreadable_dirs.extend(found.too_deep.iter().map(|path| (path.clone(), deep.clone())));
     }
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use crate::quarantine::journal::{self, Entry, Made};
 use crate::quarantine::locked_cache::LockedCache;
-use crate::quarantine::{RepairError, io as tools};
+use crate::quarantine::{RepairError, files};
 use opkeep_fs::Dir;
 use opkeep_kernel_meta::{RunId, rename_new};
 
@@ -33,11 +33,11 @@ impl Quarantine {
     ) -> Result<Self, RepairError> {
         let path = locked_cache.quarantine_path();
         let failed = |source| RepairError::io("create the directory", &path, source);
-        let top = tools::make_dir(&locked_cache.parent, &locked_cache.quarantine).map_err(failed)?;
+        let top = files::make_dir(&locked_cache.parent, &locked_cache.quarantine).map_err(failed)?;
         let opened = Self::new_run(&top, run).map_err(failed);
         let opened = opened.and_then(|(run, name)| {
             let mut quarantine = Self { top, run, name, below: HashMap::new() };
-            match quarantine.record(entries, made) {
+            match quarantine.write_journal(entries, made) {
                 Ok(()) => Ok(quarantine),
                 Err(source) => {
                     let path = quarantine.run.path().join(journal::NAME);
@@ -61,20 +61,20 @@ impl Quarantine {
                 1 => run.name().to_owned(),
                 number => format!("{}-{number}", run.name()),
             };
-            match tools::new_dir(top, OsStr::new(&name)) {
+            match files::new_dir(top, OsStr::new(&name)) {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists && number < 1000 => number += 1,
                 made => return Ok((made?, name)),
             }
         }
     }
 
-    fn record(&mut self, entries: &[Entry], made: Made) -> io::Result<()> {
+    fn write_journal(&mut self, entries: &[Entry], made: Made) -> io::Result<()> {
         for below in entries.iter().filter_map(|entry| entry.below.as_deref()) {
             if !self.below.contains_key(below) {
-                self.below.insert(below.to_owned(), tools::make_dir(&self.run, OsStr::new(below))?);
+                self.below.insert(below.to_owned(), files::make_dir(&self.run, OsStr::new(below))?);
             }
         }
-        tools::write_new(&self.run, journal::UNFINISHED, &journal::text(entries, made))?;
+        files::write_new(&self.run, journal::UNFINISHED, &journal::text(entries, made))?;
         rename_new(&self.run, journal::UNFINISHED, &self.run, journal::NAME)?;
         let _ = self.run.sync();
         let _ = self.top.sync();
@@ -82,8 +82,8 @@ impl Quarantine {
     }
 
     /// Replaces the journal.
-    pub(crate) fn record_anew(&self, entries: &[Entry], made: Made) -> io::Result<()> {
-        tools::write_new(&self.run, journal::UNFINISHED, &journal::text(entries, made))?;
+    pub(crate) fn rewrite_journal(&self, entries: &[Entry], made: Made) -> io::Result<()> {
+        files::write_new(&self.run, journal::UNFINISHED, &journal::text(entries, made))?;
         self.run.rename(journal::UNFINISHED, &self.run, journal::NAME)?;
         let _ = self.run.sync();
         Ok(())
@@ -95,12 +95,12 @@ impl Quarantine {
         let dirs = || self.below.values().chain([&self.run]);
         let is_own =
             |name: &OsStr| name == journal::NAME || self.below.keys().any(|below| name == below.as_str());
-        let is_file = |dir: &Dir| {
+        let has_file = |dir: &Dir| {
             let names = dir.entries();
             names.is_ok_and(|names| names.iter().all(|name| is_own(&name.name))).not()
         };
         let path = self.run.path().to_owned();
-        if dirs().any(is_file) {
+        if dirs().any(has_file) {
             dirs().for_each(|dir| drop(dir.sync()));
             let _ = locked_cache.dir.sync();
             return Some(path);

@@ -13,8 +13,8 @@ use opkeep_kernel_meta::IoCause;
 pub enum RepairError {
     /// Another process holds a lock of the whole cache.
     #[error(
-        "`{lock}` is held by another process, which is at work there; nothing was changed: run it again when that is \
-         done (`fuser {lock}` names it)"
+        "`{lock}` is held by another process; nothing was changed: run it again when that process has finished (`fuser \
+         {lock}` names it)"
     )]
     Locked {
         /// The lock file, or the locked directory.
@@ -22,8 +22,8 @@ pub enum RepairError {
     },
     /// The state of a lock cannot be read.
     #[error(
-        "cannot tell whether `{lock}` is held: {source}; nothing was changed: run it as the user who owns that file, \
-         or remove it if no framework is running"
+        "cannot find out whether `{lock}` is held: {source}; nothing was changed: run it as the user who owns that \
+         file, or remove it if no framework is running"
     )]
     UnreadableLock {
         /// The lock file.
@@ -33,8 +33,8 @@ pub enum RepairError {
     },
     /// The cache is a mount point, so its parent directory is on another file system.
     #[error(
-        "`{path}` is a mount point: quarantined files must stay on its file system, and beside it is another one; \
-         move away by hand what is damaged, or mount the file system one directory higher"
+        "`{path}` is a mount point: quarantined files must stay on its file system, but its parent directory is on \
+         another one; move the damaged files away by hand, or mount the file system one directory higher"
     )]
     MountPoint {
         /// The directory of the cache.
@@ -52,8 +52,8 @@ pub enum RepairError {
     },
     /// This user may not write to the directory.
     #[error(
-        "cannot {action} `{path}`: {source}; nothing was changed: make the directory that it is in writable, or run it as \
-         the user who owns that"
+        "cannot {action} `{path}`: {source}; nothing was changed: make its directory writable, or run it as the user \
+         who owns that directory"
     )]
     NotWritable {
         /// The operation, such as `open`.
@@ -64,9 +64,7 @@ pub enum RepairError {
         source: io::Error,
     },
     /// Another operation failed.
-    #[error(
-        "cannot {action} `{path}`: {source}; nothing was changed: move away what is there, and run it again"
-    )]
+    #[error("cannot {action} `{path}`: {source}; nothing was changed: correct the cause, and run it again")]
     Io {
         /// The operation, such as `open`.
         action: &'static str,
@@ -77,8 +75,8 @@ pub enum RepairError {
     },
     /// The directory of the cache is missing.
     #[error(
-        "there is no directory `{path}` that has one above it: expected a cache, such as rank_0/kernel_meta; if it was \
-         deleted since, make it again and repeat the command"
+        "`{path}` is no directory with a parent directory: expected a cache, such as rank_0/kernel_meta; if it was \
+         deleted, create it again and repeat the command"
     )]
     NoDirectory {
         /// The path of the cache as given.

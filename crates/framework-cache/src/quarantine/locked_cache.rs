@@ -30,11 +30,11 @@ impl LockedCache {
         Self::enter_with(&Fs::new(), path, true)
     }
 
-    /// Opens and locks the cache at `path` for a build that already holds the build lock of the cache.
+    /// Opens the cache at `path`, and takes all its locks but the build lock, which the caller holds or takes next.
     ///
     /// # Errors
     /// As [`enter`](Self::enter).
-    pub(crate) fn enter_locked(fs: &Fs, path: &Path) -> Result<Self, RepairError> {
+    pub(crate) fn enter_without_build_lock(fs: &Fs, path: &Path) -> Result<Self, RepairError> {
         Self::enter_with(fs, path, false)
     }
 

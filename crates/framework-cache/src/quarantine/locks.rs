@@ -11,7 +11,7 @@ use rustix::fs::{FlockOperation, fcntl_lock, flock};
 use rustix::io::Errno;
 use rustix::process::{Flock, FlockType, fcntl_getlk};
 
-use crate::quarantine::{RepairError, io as tools};
+use crate::quarantine::{RepairError, files};
 use opkeep_fs::Dir;
 
 /// The names of locks of a whole cache that are taken with `flock`: MindSpore's during its start, and the build lock of
@@ -61,7 +61,7 @@ impl Locks {
         let wanted = WHOLE.into_iter().filter(|name| with_build_lock || *name != ".opkeep.lock");
         for name in wanted {
             let attempt =
-                tools::lock_file(dir, name).map(|file| file.map_or(LockAttempt::Missing, lock_whole));
+                files::lock_file(dir, name).map(|file| file.map_or(LockAttempt::Missing, lock_whole));
             locks.add(dir, name, attempt)?;
         }
         for name in WHOLE_RECORD {
@@ -114,7 +114,7 @@ fn lock_soon(file: impl AsFd) -> Result<(), Errno> {
 }
 
 fn lock_record(dir: &Dir, name: &str) -> io::Result<LockAttempt> {
-    let Some((file, writable)) = tools::lock_file(dir, name)? else { return Ok(LockAttempt::Missing) };
+    let Some((file, writable)) = files::lock_file(dir, name)? else { return Ok(LockAttempt::Missing) };
     if !writable {
         let attempt = fcntl_getlk(&file, &Flock::from(FlockType::WriteLock));
         return Ok(match attempt {

@@ -25,7 +25,7 @@
 
 pub(crate) mod dir;
 mod error;
-pub(crate) mod io;
+pub(crate) mod files;
 pub(crate) mod journal;
 pub(crate) mod locked_cache;
 pub(crate) mod locks;

@@ -90,7 +90,7 @@ pub fn quarantine(
     let locked_cache = LockedCache::enter(&scan.cache.path)?;
     report.without_locks = locked_cache.locks.unsupported;
     if !options.force {
-        leave_open(&mut sets, &mut report.skipped);
+        skip_open(&mut sets, &mut report.skipped);
     }
     if options.dry_run {
         report.moved = sets.iter().map(Set::quarantined).collect();
@@ -103,7 +103,7 @@ pub fn quarantine(
         .iter()
         .flat_map(|set| set.files.iter().map(|(file, _)| (set.item.below, file.clone())))
         .collect();
-    sets.iter_mut().for_each(|set| set.look_at_staying(&locked_cache.dir, &taken));
+    sets.iter_mut().for_each(|set| set.record_staying(&locked_cache.dir, &taken));
     let quarantine = Quarantine::open(&locked_cache, options.run, &entries(&sets), Made::default())?;
     (options.progress)(QuarantineProgress::Recorded);
     let mut mover = Mover {
@@ -123,7 +123,7 @@ pub fn quarantine(
         done.push((set, mover.take(set)));
     }
     (options.progress)(QuarantineProgress::Checking);
-    mover.look_again(&mut done);
+    mover.recheck(&mut done);
     let mut report = mover.report;
     for (set, files) in done {
         if !files.is_empty() {
@@ -152,7 +152,7 @@ fn entries(sets: &[Set<'_>]) -> Vec<Entry> {
 }
 
 /// Skips the sets with a file that a process has opened since the scan.
-fn leave_open(sets: &mut Vec<Set<'_>>, left: &mut Vec<SkippedItem>) {
+fn skip_open(sets: &mut Vec<Set<'_>>, left: &mut Vec<SkippedItem>) {
     let open = OpenFiles::of_others();
     sets.retain(|set| {
         let holder = set.files.iter().find_map(|(_, file)| open.holder(file));
@@ -162,7 +162,7 @@ fn leave_open(sets: &mut Vec<Set<'_>>, left: &mut Vec<SkippedItem>) {
 }
 
 /// The moved files with their judged states, in the order of the moves.
-pub(crate) type Taken = Vec<(String, FileState)>;
+pub(crate) type MovedFiles = Vec<(String, FileState)>;
 
 struct Mover<'a> {
     locked_cache: &'a LockedCache,
@@ -177,15 +177,15 @@ struct Mover<'a> {
 
 impl Mover<'_> {
     /// Moves the files of a set if all are as they were judged; if not, reports the reason. Returns the moved files.
-    fn take(&mut self, set: &Set<'_>) -> Taken {
+    fn take(&mut self, set: &Set<'_>) -> MovedFiles {
         let mut taken = Vec::new();
-        if let Err(why) = self.try_take(set, &mut taken) {
+        if let Err(why) = self.try_move_set(set, &mut taken) {
             self.report.skipped.push(set.skipped(why));
         }
         taken
     }
 
-    fn try_take(&mut self, set: &Set<'_>, taken: &mut Taken) -> Result<(), SkipCause> {
+    fn try_move_set(&mut self, set: &Set<'_>, taken: &mut MovedFiles) -> Result<(), SkipCause> {
         if let Some(below) = set.item.below
             && !self.subdirs.contains_key(below)
         {
@@ -197,7 +197,8 @@ impl Mover<'_> {
         let from = set.item.below.and_then(|below| self.subdirs.get(below)).unwrap_or(&self.locked_cache.dir);
         let to = self.quarantine.dir(set.item.below);
         // The locks are held until the last file is moved: that is the lock file itself.
-        let locks = Locks::of_kernel(from, &set.locks).map_err(|error| SkipCause::Lock(locked(&error)))?;
+        let locks =
+            Locks::of_kernel(from, &set.locks).map_err(|error| SkipCause::Lock(lock_message(&error)))?;
         self.report.without_locks |= locks.unsupported;
         set.check(from)?;
         let mut failed = None;
@@ -227,7 +228,7 @@ impl Mover<'_> {
     }
 
     /// Checks the moved files once more, and restores those that a process has open or has written to meanwhile.
-    fn look_again(&mut self, done: &mut [(&Set<'_>, Taken)]) {
+    fn recheck(&mut self, done: &mut [(&Set<'_>, MovedFiles)]) {
         let open = if self.options.force { OpenFiles::default() } else { OpenFiles::of_others() };
         for (set, taken) in done.iter_mut().filter(|(_, taken)| !taken.is_empty()) {
             let to = self.quarantine.dir(set.item.below);
@@ -249,10 +250,13 @@ impl Mover<'_> {
 }
 
 /// Returns the message about a kernel's lock.
-pub(crate) fn locked(error: &RepairError) -> String {
+pub(crate) fn lock_message(error: &RepairError) -> String {
     match error {
         RepairError::Locked { lock } => {
-            format!("`{}` is held by another process: run it again when that is done", lock.display())
+            format!(
+                "`{}` is held by another process: run it again when that process has finished",
+                lock.display()
+            )
         }
         other => other.to_string(),
     }
@@ -275,8 +279,7 @@ pub(crate) fn move_judged(
         ErrorKind::NotFound => SkipCause::Changed { file: named() },
         ErrorKind::CrossesDevices => SkipCause::Failed {
             file: named(),
-            problem: "its directory is a mount point, so that nothing can be moved beside the cache"
-                .to_owned(),
+            problem: "its directory is a mount point, so no file can be moved beside the cache".to_owned(),
         },
         _ => SkipCause::Failed { file: named(), problem: error.to_string() },
     })?;
@@ -297,7 +300,7 @@ pub(crate) fn move_judged(
 pub(crate) fn restore_moved(
     from: &Dir,
     to: &Dir,
-    taken: &mut Taken,
+    taken: &mut MovedFiles,
     judged: &[(String, FileState)],
 ) -> Option<SkipCause> {
     let is_judged = |name: &str, found: &FileState| {
@@ -333,7 +336,7 @@ pub(crate) fn restore_moved(
 
 impl Set<'_> {
     /// Adds the files that stay, with their current states, to the judged ones.
-    fn look_at_staying(&mut self, dir: &Dir, taken: &HashSet<(Option<&str>, String)>) {
+    fn record_staying(&mut self, dir: &Dir, taken: &HashSet<(Option<&str>, String)>) {
         let below = self.item.below.map(|below| dir.below(OsStr::new(below)));
         let Some(dir) = below.as_ref().map_or(Some(dir), |below| below.as_ref().ok()) else { return };
         let stay = self.stay.iter().filter(|file| !taken.contains(&(self.item.below, (*file).clone())));

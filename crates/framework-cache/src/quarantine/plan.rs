@@ -44,7 +44,7 @@ pub(crate) fn plan(scan: &CacheScan, force: bool) -> Plan<'_> {
     }
     let mut sets = Vec::new();
     for item in &scan.items {
-        match stays(item, scan.cache.kind, force) {
+        match skip_cause(item, scan.cache.kind, force) {
             _ if matches!(item.state, ItemState::Intact) => {}
             Some(why) => {
                 claimed.extend(item.files().into_iter().map(|file| (item.below, file)));
@@ -59,7 +59,7 @@ pub(crate) fn plan(scan: &CacheScan, force: bool) -> Plan<'_> {
 }
 
 /// Returns the reason why an item that is not intact is skipped, if it is.
-fn stays(item: &Item, kind: Kind, force: bool) -> Option<SkipCause> {
+fn skip_cause(item: &Item, kind: Kind, force: bool) -> Option<SkipCause> {
     match (&item.state, item.in_use) {
         (ItemState::Changing, _) => Some(SkipCause::Changing),
         (ItemState::Unreadable { file, problem }, _) => {
@@ -69,8 +69,10 @@ fn stays(item: &Item, kind: Kind, force: bool) -> Option<SkipCause> {
         (_, _) if kind == Kind::Package => Some(SkipCause::Installed),
         // Frameworks follow links: for a framework, the kernel may be intact, or the framework writes a new kernel
         // through the link.
-        (ItemState::Damaged(problems), _) if problems.iter().any(|problem| problem.no_file().is_some()) => {
-            let file = problems.iter().find_map(ItemProblem::no_file).unwrap_or_default();
+        (ItemState::Damaged(problems), _)
+            if problems.iter().any(|problem| problem.non_file_name().is_some()) =>
+        {
+            let file = problems.iter().find_map(ItemProblem::non_file_name).unwrap_or_default();
             Some(SkipCause::NotAFile { file: file.to_owned() })
         }
         (_, Some(in_use)) if !force || in_use == InUse::Locked => Some(SkipCause::InProgress(in_use)),
@@ -137,7 +139,7 @@ fn missing_files(item: &Item) -> Vec<String> {
 
 impl ItemProblem {
     /// Returns the name under which there is another type of file.
-    fn no_file(&self) -> Option<&str> {
+    fn non_file_name(&self) -> Option<&str> {
         match self {
             Self::NotAFile { file } => Some(file),
             _ => None,
@@ -185,7 +187,7 @@ mod tests {
             is_read: false,
             judged: Vec::new(),
         };
-        let stays = |in_use, force| stays(&item(in_use), Kind::Cann, force).is_some();
+        let skip_cause = |in_use, force| skip_cause(&item(in_use), Kind::Cann, force).is_some();
         let (young, open) = (Some(InUse::RecentlyWritten { seconds: 1 }), Some(InUse::Open { process: 1 }));
         for (in_use, usually, by_force) in [
             (None, false, false),
@@ -193,7 +195,11 @@ mod tests {
             (open, true, false),
             (Some(InUse::Locked), true, true),
         ] {
-            assert_eq!((stays(in_use, false), stays(in_use, true)), (usually, by_force), "{in_use:?}");
+            assert_eq!(
+                (skip_cause(in_use, false), skip_cause(in_use, true)),
+                (usually, by_force),
+                "{in_use:?}"
+            );
         }
     }
 }

@@ -14,7 +14,7 @@ use opkeep_digest::Digest;
 use crate::quarantine::dir::Quarantine;
 use crate::quarantine::journal::{Entry, Made, Role};
 use crate::quarantine::locked_cache::LockedCache;
-use crate::quarantine::mover::{Taken, move_judged, restore_moved};
+use crate::quarantine::mover::{MovedFiles, move_judged, restore_moved};
 use crate::quarantine::partners::partners;
 use crate::quarantine::{RepairError, SkipCause};
 use opkeep_fs::OpenFiles;
@@ -82,11 +82,11 @@ pub(crate) fn quarantine_replaced(
     force: bool,
 ) -> Result<QuarantineOutcome, RepairError> {
     let sets: Vec<Set<'_>> = replaced.iter().map(Set).collect();
-    let locked_cache = LockedCache::enter_locked(fs, path)?;
+    let locked_cache = LockedCache::enter_without_build_lock(fs, path)?;
     let entries: Vec<Entry> =
         (0..).zip(&sets).flat_map(|(number, set)| set.entries(number, &locked_cache.dir)).collect();
     let quarantine = Quarantine::open(&locked_cache, run, &entries, Made::default())?;
-    let mut done: Vec<Result<Taken, SkipCause>> =
+    let mut done: Vec<Result<MovedFiles, SkipCause>> =
         sets.iter().map(|set| take(&locked_cache, &quarantine, set)).collect();
     let open = if force { OpenFiles::default() } else { OpenFiles::of_others() };
     for (moved, set) in done.iter_mut().zip(&sets) {
@@ -100,7 +100,7 @@ pub(crate) fn quarantine_replaced(
     let in_run = |number: u64| sets.get(number as usize).is_some_and(|set| set.is_in(quarantine.dir(None)));
     let moved: Vec<Entry> = entries.iter().filter(|entry| in_run(entry.set)).cloned().collect();
     if !moved.is_empty() && moved.len() < entries.len() {
-        let _ = quarantine.record_anew(&moved, Made::default());
+        let _ = quarantine.rewrite_journal(&moved, Made::default());
     }
     let outcomes = done.into_iter().map(|moved| moved.map(drop).map_err(left_reason)).collect();
     Ok(QuarantineOutcome { outcomes, dir: quarantine.close(&locked_cache) })
@@ -115,7 +115,7 @@ fn left_reason(why: SkipCause) -> LeftReason {
     }
 }
 
-fn take(locked_cache: &LockedCache, quarantine: &Quarantine, set: &Set<'_>) -> Result<Taken, SkipCause> {
+fn take(locked_cache: &LockedCache, quarantine: &Quarantine, set: &Set<'_>) -> Result<MovedFiles, SkipCause> {
     let (from, to) = (&locked_cache.dir, quarantine.dir(None));
     let mut taken = Vec::new();
     for (file, judged) in &set.0.files {
@@ -128,7 +128,7 @@ fn take(locked_cache: &LockedCache, quarantine: &Quarantine, set: &Set<'_>) -> R
 }
 
 /// Returns the reason why moved files have to be restored: a process changed one of them meanwhile, or has one open.
-fn disturbed(quarantine: &Quarantine, taken: &Taken, open: &OpenFiles) -> Option<SkipCause> {
+fn disturbed(quarantine: &Quarantine, taken: &MovedFiles, open: &OpenFiles) -> Option<SkipCause> {
     let to = quarantine.dir(None);
     let changed = |(file, judged): &&(String, FileState)| {
         !to.file_state(file).is_some_and(|found| found.is_same_content(judged))

@@ -82,19 +82,19 @@ impl fmt::Display for SkipCause {
             Self::Changed { file } => {
                 write!(
                     f,
-                    "`{file}` changed since the scan: another program is at work there; run it again later"
+                    "`{file}` changed since the scan: another program is writing there; run it again later"
                 )
             }
             Self::Changing => f.write_str("it changed whenever it was read: run it again later"),
             Self::Unreadable { file, problem } => write!(
                 f,
-                "`{file}` cannot be read, so it is unknown whether it is damaged: {problem}; run it as the user who owns \
-                 the file"
+                "`{file}` cannot be read, so it is unknown whether it is damaged: {problem}; run it as the user who \
+                 owns the file"
             ),
             Self::NotAFile { file } => write!(
                 f,
-                "`{file}` is a link, or no file at all, and links are not followed: a framework may find an intact kernel \
-                 there; put the file itself in its place, or move all files of this kernel away by hand"
+                "`{file}` is a link, or not a file, and links are not followed: a framework may find an intact kernel \
+                 there; replace it by the file itself, or move all files of this kernel away by hand"
             ),
             Self::OtherChip(other) => write!(
                 f,
@@ -106,7 +106,7 @@ impl fmt::Display for SkipCause {
             }
             Self::Displaced { file, path } => write!(
                 f,
-                "`{file}` was replaced twice while it was moved: the file between is `{}` now",
+                "`{file}` was replaced twice while it was moved: the first new file is `{}` now",
                 path.display()
             ),
         }

@@ -88,7 +88,8 @@ fn open_quarantine(above: &Dir, name: &OsStr) -> io::Result<Option<Dir>> {
         Ok(top) => Ok(Some(top)),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             let path = above.path().join(name);
-            let problem = format!("`{}`: {error}; run it as the user who owns that", path.display());
+            let problem =
+                format!("`{}`: {error}; run it as the user who owns that directory", path.display());
             Err(io::Error::new(error.kind(), problem))
         }
         Err(_) => Ok(None),

@@ -22,8 +22,8 @@ use opkeep_kernel_meta::manifest::{Manifest, NAME as MANIFEST};
 use opkeep_kernel_meta::view_dir::LOCK;
 use restorer::{Restorer, Settled, left_displaced, settle_known, would_settle};
 
-/// Restores what a run quarantined: kernel by kernel, where all names are free. What cannot be restored is reported and
-/// stays in quarantine, for a later call.
+/// Restores the files that a run quarantined, kernel by kernel, if all names of a kernel are free. Other files are
+/// reported, and stay in quarantine for a later call.
 ///
 /// # Errors
 /// [`RepairError`]: nothing was changed.
@@ -43,10 +43,10 @@ pub fn restore(
     let mut report = RestoreReport::default();
     let unreadable = |line: usize| UnrestoredFile {
         file: format!("{}:{line}", journal::NAME),
-        reason: "this line of the journal is damaged; restore by hand what it is about".to_owned(),
+        reason: "this line of the journal is damaged; restore its file by hand".to_owned(),
     };
     report.unrestored.extend(bad.into_iter().map(unreadable));
-    report.unrestored.extend(unnamed(&run, &entries));
+    report.unrestored.extend(unlisted_files(&run, &entries));
 
     let known = entries.iter().map(Entry::path).collect();
     let Settled { returning, staying } = match options.dry_run {
@@ -95,21 +95,20 @@ pub fn restore(
         let _ = locked_cache.dir.sync();
         report.removed = report.unrestored.is_empty() && clear(&locked_cache, &top, &run, &quarantined.run);
         if report.removed {
-            unmake(&locked_cache, made);
+            remove_created(&locked_cache, made);
         }
     }
     Ok(report)
 }
 
 /// Removes the other files and directories that a run created, unless they have other content by now.
-fn unmake(locked_cache: &LockedCache, made: Made) {
-    let is_ours = |name: &OsStr| name == LOCK;
+fn remove_created(locked_cache: &LockedCache, made: Made) {
     let names = locked_cache.dir.entries().unwrap_or_default();
     // A build that keeps its manifest there uses the lock, too.
     if made.lock && !names.iter().any(|name| name.name == MANIFEST) {
         let _ = locked_cache.dir.remove(LOCK);
     }
-    let is_empty = locked_cache.dir.entries().is_ok_and(|names| names.iter().all(|name| is_ours(&name.name)));
+    let is_empty = locked_cache.dir.entries().is_ok_and(|names| names.iter().all(|name| name.name == LOCK));
     if let (true, true, Some(name)) = (made.directory, is_empty, locked_cache.dir.path().file_name()) {
         let _ = locked_cache.parent.remove_dir(name);
     }
@@ -120,6 +119,9 @@ fn unmake(locked_cache: &LockedCache, made: Made) {
         let _ = parent.remove_dir(name);
     }
 }
+
+/// The names of the files in a run's directory that are not the cache's.
+const OWN: [&str; 2] = [journal::NAME, journal::UNFINISHED];
 
 /// The content of a run's journal.
 #[derive(Default)]
@@ -144,9 +146,8 @@ fn read_journal(run: &Dir) -> Result<Journal, RepairError> {
 }
 
 /// Files in the run's directory that the journal does not list: another program edited the journal, or wrote them.
-fn unnamed(run: &Dir, entries: &[Entry]) -> Vec<UnrestoredFile> {
+fn unlisted_files(run: &Dir, entries: &[Entry]) -> Vec<UnrestoredFile> {
     let known: HashSet<String> = entries.iter().map(Entry::path).collect();
-    let own = |name: &str| [journal::NAME, journal::UNFINISHED].contains(&name);
     let mut found = Vec::new();
     for name in run.entries().unwrap_or_default() {
         let text = name.name.to_string_lossy().into_owned();
@@ -155,7 +156,7 @@ fn unnamed(run: &Dir, entries: &[Entry]) -> Vec<UnrestoredFile> {
                 let names = below.entries().unwrap_or_default().into_iter();
                 found.extend(names.map(|name| format!("{text}/{}", name.name.to_string_lossy())));
             }
-            _ if own(&text) => {}
+            _ if OWN.contains(&text.as_str()) => {}
             _ => found.push(text),
         }
     }
@@ -167,16 +168,15 @@ fn unnamed(run: &Dir, entries: &[Entry]) -> Vec<UnrestoredFile> {
 
 /// Removes the run's directory if it has no file of the cache. Returns whether it did.
 fn clear(locked_cache: &LockedCache, top: &Dir, run: &Dir, name: &OsStr) -> bool {
-    let own = [journal::NAME, journal::UNFINISHED];
     let Ok(names) = run.entries() else { return false };
     for subdir in names.iter().filter(|name| name.kind == FileKind::Dir) {
         let _ = run.remove_dir(&subdir.name);
     }
-    let is_own = |name: &OsStr| own.iter().any(|own| name == *own);
+    let is_own = |name: &OsStr| OWN.iter().any(|own| name == *own);
     if !run.entries().is_ok_and(|names| names.iter().all(|name| is_own(&name.name))) {
         return false;
     }
-    for name in own {
+    for name in OWN {
         let _ = run.remove(name);
     }
     let removed = top.remove_dir(name).is_ok();

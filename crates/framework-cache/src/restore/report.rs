@@ -5,7 +5,7 @@ use crate::quarantine::QuarantineProgress;
 /// The options of [`restore`](super::restore()).
 #[non_exhaustive]
 pub struct RestoreOptions<'a> {
-    /// Changes nothing, and reports what would be done.
+    /// Whether to change nothing, and to report the files that would be restored.
     pub dry_run: bool,
     /// Called before and after each change.
     pub progress: &'a dyn Fn(QuarantineProgress),
@@ -34,7 +34,7 @@ pub struct RestoreReport {
     pub deleted: Vec<String>,
     /// The files that stay in quarantine, or could not get their names back.
     pub unrestored: Vec<UnrestoredFile>,
-    /// Nothing of the run is left, and its directory is removed.
+    /// Whether the run has no more files, and its directory was removed.
     pub removed: bool,
 }
 
@@ -44,6 +44,6 @@ pub struct RestoreReport {
 pub struct UnrestoredFile {
     /// Its path in the cache.
     pub file: String,
-    /// Why it was not restored.
+    /// The reason why it was not restored.
     pub reason: String,
 }

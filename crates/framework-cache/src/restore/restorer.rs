@@ -10,7 +10,7 @@ use crate::quarantine::QuarantineProgress;
 use crate::quarantine::journal::{Entry, Role};
 use crate::quarantine::locked_cache::LockedCache;
 use crate::quarantine::locks::Locks;
-use crate::quarantine::mover::{locked, move_judged};
+use crate::quarantine::mover::{lock_message, move_judged};
 use crate::quarantine::partners::{is_object, is_pair, partners};
 use crate::restore::report::{RestoreOptions, RestoreReport, UnrestoredFile};
 use opkeep_fs::Dir;
@@ -34,7 +34,7 @@ pub(super) struct Restorer<'a> {
     pub(super) report: RestoreReport,
 }
 
-/// Where a file is.
+/// The location of a file.
 enum Location {
     InQuarantine,
     /// In its place: it was restored already, or never moved.
@@ -162,7 +162,7 @@ impl Restorer<'_> {
         let opened = self.locked_cache.dir.below(OsStr::new(below)).and_then(|to| {
             match self.run.below(OsStr::new(below)) {
                 Ok(from) => Ok((Some(from), Some(to))),
-                // All that was in it was restored already.
+                // All its files were restored already.
                 Err(error) if error.kind() == ErrorKind::NotFound => Ok((None, Some(to))),
                 Err(error) => Err(error),
             }
@@ -179,7 +179,9 @@ impl Restorer<'_> {
     fn restore_into(&mut self, to: &Dir, from: Option<&Dir>, taken: &[&Entry], others: &Others<'_>) {
         let _locks = match Locks::of_kernel(to, &lock_names(taken)) {
             Ok(locks) => locks,
-            Err(error) => return taken.iter().for_each(|entry| self.add_unrestored(entry, locked(&error))),
+            Err(error) => {
+                return taken.iter().for_each(|entry| self.add_unrestored(entry, lock_message(&error)));
+            }
         };
         let locations: Vec<Location> = taken.iter().map(|entry| locate(entry, from, to)).collect();
         let waiting =
@@ -428,7 +430,7 @@ impl Restorer<'_> {
     }
 }
 
-/// Why files of one kernel were not removed.
+/// The reason why files of one kernel were not removed.
 enum Blocked {
     /// Another program wrote the file with this path.
     Changed(String),

@@ -79,12 +79,12 @@ pub struct CacheDir {
 impl CacheDir {
     /// Returns the directory of all ranks of the run, if this is a rank's cache.
     pub fn base(&self) -> Option<PathBuf> {
-        self.rank.as_ref().map(|_| above(&above(&self.path)))
+        self.rank.as_ref().map(|_| parent_of(&parent_of(&self.path)))
     }
 }
 
 /// Returns the parent directory of `path`, which may be relative.
-fn above(path: &Path) -> PathBuf {
+fn parent_of(path: &Path) -> PathBuf {
     match path.components().next_back() {
         None | Some(Component::CurDir | Component::ParentDir) => path.join(".."),
         Some(_) => match path.parent() {
@@ -188,9 +188,9 @@ impl Search {
             names.into_iter().partition(|name| name.kind == FileKind::Link);
         let has_files = names.iter().any(|name| name.kind == FileKind::File);
         let mut files: Vec<&DirEntry> = names.iter().filter(|name| name.kind != FileKind::Dir).collect();
-        files.extend(links.iter().filter(|link| !self.leads_to_directory(&dir, link)));
+        files.extend(links.iter().filter(|link| !self.is_link_to_directory(&dir, link)));
         if cache.is_none() && part != Some(Part::Kernels) {
-            self.add_others(&dir, &files, part.is_some());
+            self.add_other_files(&dir, &files, part.is_some());
         }
         let before = self.found.caches.len();
         for name in names.iter().filter(|name| name.kind == FileKind::Dir && !is_quarantine(&name.name)) {
@@ -213,7 +213,7 @@ impl Search {
     /// real path.
     fn search_link_target(&mut self, dir: Dir) {
         let path = dir.path().to_owned();
-        let (mut own, mut named) = match (real_path_names(&path), real_path_names(&above(&path))) {
+        let (mut own, mut named) = match (real_path_names(&path), real_path_names(&parent_of(&path))) {
             (Ok(own), Ok(named)) => (own, named),
             (Err(error), _) | (_, Err(error)) => return self.found.unreadable_dirs.push((path, error)),
         };
@@ -228,7 +228,7 @@ impl Search {
 
     /// Returns whether a link leads to a directory. A dangling link with the name of a cache or a rank counts as
     /// unreadable.
-    fn leads_to_directory(&mut self, dir: &Dir, link: &DirEntry) -> bool {
+    fn is_link_to_directory(&mut self, dir: &Dir, link: &DirEntry) -> bool {
         let (path, is_cache) = (dir.path().join(&link.name), is_cache_name(&link.name));
         if self.links == Links::Leave && is_cache {
             self.found.links.push(path);
@@ -246,7 +246,7 @@ impl Search {
     }
 
     /// Adds the names of files that may belong to kernels, in a directory that is not a cache.
-    fn add_others(&mut self, dir: &Dir, files: &[&DirEntry], is_scanned: bool) {
+    fn add_other_files(&mut self, dir: &Dir, files: &[&DirEntry], is_scanned: bool) {
         let may_be = |name: &&&DirEntry| {
             let suffix = Path::new(&name.name).extension().and_then(OsStr::to_str);
             matches!(suffix, Some("json" | "o" | "so" | "kern"))
@@ -378,7 +378,7 @@ mod tests {
             ("/a", "/"),
             ("./a", "."),
         ] {
-            assert_eq!(above(Path::new(path)), Path::new(expected), "{path}");
+            assert_eq!(parent_of(Path::new(path)), Path::new(expected), "{path}");
         }
     }
 

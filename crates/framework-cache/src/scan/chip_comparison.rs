@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use crate::scan::behavior;
 use crate::scan::cache_dir::{CacheDir, Kind};
 use crate::scan::chip::{Built, Chip, Claim, Group, NamedBy, OtherChip};
-use crate::scan::extract::ours;
+use crate::scan::extract::own_objects;
 use crate::scan::item::{Item, ItemState, Note};
 use opkeep_cann_meta::Family;
 use opkeep_fs::Dir;
@@ -37,18 +37,18 @@ struct Candidate {
 /// one that a view wrote only gets a note.
 pub(crate) fn compare(dir: &Dir, cache: &CacheDir, items: &mut [Item]) {
     note_unknown(cache.soc.as_deref(), items);
-    let others = others_named(cache.soc.as_deref(), items);
+    let for_other_chips = kernels_for_other_chips(cache.soc.as_deref(), items);
     let mut candidates = candidates(cache, items);
     let is_mixed = candidates.windows(2).any(|pair| pair[0].group != pair[1].group);
-    if others.is_empty() && !is_mixed {
+    if for_other_chips.is_empty() && !is_mixed {
         return;
     }
-    let ours = ours(dir);
+    let own_objects = own_objects(dir);
     let is_ours =
-        |item: &Item| item.kernel.is_some_and(|kernel| ours.get(&item.name) == Some(&kernel.sha256));
+        |item: &Item| item.kernel.is_some_and(|kernel| own_objects.get(&item.name) == Some(&kernel.sha256));
     candidates.retain(|candidate| !is_ours(&items[candidate.at]));
     let differing_kernels = differing(&candidates);
-    for (at, other) in others {
+    for (at, other) in for_other_chips {
         match is_ours(&items[at]) {
             true => items[at].notes.push(Note::OwnOtherChip(other)),
             false => set_other_chip(dir, cache.kind, &mut items[at], other),
@@ -79,7 +79,7 @@ fn note_unknown(soc: Option<&str>, items: &mut [Item]) {
 }
 
 /// Returns the kernels that are for another chip than their descriptors, or their directory with its chip `soc`, name.
-fn others_named(soc: Option<&str>, items: &[Item]) -> Vec<(usize, OtherChip)> {
+fn kernels_for_other_chips(soc: Option<&str>, items: &[Item]) -> Vec<(usize, OtherChip)> {
     let other = |(at, item): (usize, &Item)| {
         let chip = item.chip.as_ref()?;
         let (found, named_by) = match (&chip.claim, soc) {
@@ -121,17 +121,17 @@ fn differing(candidates: &[Candidate]) -> Vec<(Candidate, String)> {
     if counts.len() < 2 {
         return Vec::new();
     }
-    let mut usual: Vec<Group> =
+    let mut reference: Vec<Group> =
         candidates.iter().filter(|candidate| candidate.is_named).map(|candidate| candidate.group).collect();
     let most = counts.iter().find(|(_, count)| **count * 2 > candidates.len()).map(|(group, _)| *group);
-    if usual.is_empty() {
-        usual.extend(most);
+    if reference.is_empty() {
+        reference.extend(most);
     }
     let among: Vec<String> = counts.iter().map(|(group, count)| format!("{count} for {group}")).collect();
     let among = among.join(", ");
     let differs = |candidate: &&Candidate| match candidate.is_named {
         true => most.is_some_and(|most| most != candidate.group),
-        false => !usual.contains(&candidate.group),
+        false => !reference.contains(&candidate.group),
     };
     candidates.iter().filter(differs).map(|candidate| (*candidate, among.clone())).collect()
 }

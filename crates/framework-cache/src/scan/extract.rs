@@ -69,7 +69,7 @@ pub enum ExtractError {
 pub struct CacheReader {
     dir: Dir,
     /// The digests of the objects that a view wrote, by stem.
-    ours: HashMap<String, Digest>,
+    own_objects: HashMap<String, Digest>,
 }
 
 impl CacheReader {
@@ -79,8 +79,8 @@ impl CacheReader {
     /// The directory cannot be opened.
     pub fn open(cache: &CacheDir) -> io::Result<Self> {
         let dir = Dir::open_quietly(&cache.path)?;
-        let ours = ours(&dir);
-        Ok(Self { dir, ours })
+        let own_objects = own_objects(&dir);
+        Ok(Self { dir, own_objects })
     }
 
     /// Reads the `.json`, the `.o` and the `.info` of `item`. No link is followed.
@@ -96,15 +96,15 @@ impl CacheReader {
         let (object, object_file) = read(dir, &format!("{}.o", item.name), MAX_OBJECT)?;
         let (info, info_file) = read(dir, &format!("{}.info", item.name), MAX_TEXT)?;
         let is_descriptor_newer = info_file.mtime > json_file.mtime || info_file.mtime > object_file.mtime;
-        let compiled_at = at(json_file.mtime.max(object_file.mtime));
-        let record = self.ours.get(&item.name).filter(|_| item.below.is_none());
+        let compiled_at = time_of(json_file.mtime.max(object_file.mtime));
+        let record = self.own_objects.get(&item.name).filter(|_| item.below.is_none());
         let is_ours = record.is_some_and(|digest| *digest == Digest::of(&object));
         Ok(ExtractedKernel { json, object, info, is_descriptor_newer, compiled_at, is_ours })
     }
 }
 
 /// Returns the digests of the objects that a view wrote to a directory, by stem.
-pub(crate) fn ours(dir: &Dir) -> HashMap<String, Digest> {
+pub(crate) fn own_objects(dir: &Dir) -> HashMap<String, Digest> {
     let mut text = Vec::new();
     let FileRead::Complete(_) = dir.read(manifest::NAME, MAX_READ, &mut text) else { return HashMap::new() };
     let object = |(stem, record): (&Cow<'_, str>, &Record<'_>)| {
@@ -116,11 +116,11 @@ pub(crate) fn ours(dir: &Dir) -> HashMap<String, Digest> {
 /// Returns whether a [`View`](opkeep_kernel_meta::View) wrote the object with this digest to the directory at `path`,
 /// under `stem`.
 pub(crate) fn is_ours(path: &Path, stem: &str, object: &Digest) -> bool {
-    Dir::open_quietly(path).is_ok_and(|dir| ours(&dir).get(stem) == Some(object))
+    Dir::open_quietly(path).is_ok_and(|dir| own_objects(&dir).get(stem) == Some(object))
 }
 
 /// Converts a time in nanoseconds since 1970, which may be negative.
-fn at(nanos: i64) -> SystemTime {
+fn time_of(nanos: i64) -> SystemTime {
     let distance = Duration::from_nanos(nanos.unsigned_abs());
     let moved = if nanos < 0 { UNIX_EPOCH.checked_sub(distance) } else { UNIX_EPOCH.checked_add(distance) };
     moved.unwrap_or(UNIX_EPOCH)

@@ -61,7 +61,7 @@ fn is_locked(dir: &Dir, item: &Item) -> bool {
 
 /// Returns the number of the process that holds a POSIX lock on the file.
 fn holder(lock: &File) -> Option<u32> {
-    let asked = Flock::from(FlockType::WriteLock);
-    let found = fcntl_getlk(lock, &asked).ok()??;
+    let request = Flock::from(FlockType::WriteLock);
+    let found = fcntl_getlk(lock, &request).ok()??;
     Some(found.pid.map_or(0, |pid| pid.as_raw_nonzero().get().unsigned_abs()))
 }

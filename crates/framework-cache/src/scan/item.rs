@@ -96,7 +96,7 @@ pub enum ItemProblem {
     /// The `.json` is empty, as after a power cut.
     EmptyJson,
     /// The `.json` is truncated, or not JSON.
-    TornJson {
+    InvalidJson {
         /// The error, with its position.
         problem: String,
     },
@@ -302,7 +302,7 @@ impl fmt::Display for ItemProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::EmptyJson => f.write_str("the .json is empty"),
-            Self::TornJson { problem } => write!(f, "the .json is cut off or damaged: {problem}"),
+            Self::InvalidJson { problem } => write!(f, "the .json is cut off or damaged: {problem}"),
             Self::Field { field: _, problem } => f.write_str(problem),
             Self::NoObject { expected } => write!(f, "the object is missing: expected {expected}"),
             Self::UnsafeName { name } => {
@@ -315,10 +315,11 @@ impl fmt::Display for ItemProblem {
             Self::NotAFile { file } => write!(f, "`{file}` is no regular file"),
             Self::JsonOfOtherKernel { object } => write!(
                 f,
-                "the .json is another kernel's: it describes `{object}`, though an object of its own name is there"
+                "the .json is that of another kernel: it describes `{object}`, although an object with its own name \
+                 exists"
             ),
             Self::BrokenLibrary { problem } => write!(f, "the library is damaged: {problem}"),
-            Self::NoDigest => f.write_str("the .json says no sha256"),
+            Self::NoDigest => f.write_str("the .json has no sha256"),
             Self::Invalid(finding) => write!(f, "{finding}"),
         }
     }
@@ -327,7 +328,7 @@ impl fmt::Display for ItemProblem {
 impl fmt::Display for Orphan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::InfoOnly => "a descriptor alone: the compile was interrupted before it wrote anything",
+            Self::InfoOnly => "a descriptor alone: the compile was interrupted before it wrote another file",
             Self::ObjectOnly => {
                 "an object without its .json: the compile was interrupted, or the .json deleted"
             }
@@ -343,8 +344,8 @@ impl fmt::Display for Note {
         match self {
             Self::KernelName { kernel_name } => write!(
                 f,
-                "the kernel in it is called `{kernel_name}`: legitimate, since frameworks find a kernel by its \
-                 file and launch it by that name"
+                "the kernel in it is called `{kernel_name}`, which is valid: frameworks find a kernel by its file and \
+                 launch it by this name"
             ),
             Self::DescriptorName { expected: Some(expected) } => {
                 write!(f, "its descriptor would be called `{expected}`: renamed, or of another generation")
@@ -353,22 +354,22 @@ impl fmt::Display for Note {
                 f.write_str("its name does not follow from its descriptor: renamed, or of another generation")
             }
             Self::Skipped => f.write_str(
-                "MindSpore never reads names with `_loc` or `_compute` in them: it compiles this anew",
+                "MindSpore never reads names with `_loc` or `_compute` in them: it compiles this kernel again",
             ),
             Self::DamagedDescriptor { problem } => {
                 write!(f, "its descriptor is damaged, which no program reads: {problem}")
             }
             Self::Library { is_its_own: true } => f.write_str(
-                "its object is a library that CANN asks for the kernel: the library is intact, and what is inside was \
+                "its object is a library that returns the kernel to CANN: the library is intact, and its content was \
                  not checked",
             ),
             Self::Library { is_its_own: false } => f.write_str(
-                "its object is a library that CANN asks for the kernel: the digest may be that of what is inside, \
-                 which was not checked",
+                "its object is a library that returns the kernel to CANN: the digest may be that of its content, which \
+                 was not checked",
             ),
-            Self::OtherChip(other) => write!(f, "{other}; its descriptor says so, too"),
+            Self::OtherChip(other) => write!(f, "{other}; its descriptor names that chip, too"),
             Self::UnknownChip { chip } => f.write_str(&unjudged(chip)),
-            Self::OwnOtherChip(other) => write!(f, "{other}; opkeep was asked to put it there"),
+            Self::OwnOtherChip(other) => write!(f, "{other}; opkeep wrote it, as its user requested"),
             Self::OtherObject => f.write_str(
                 "the object beside the library is not the one that it was linked from; no program reads it",
             ),

@@ -93,29 +93,29 @@ impl JudgedDir<'_> {
         loop {
             tries += 1;
             let judgement = self.judge_once(stem, members, buffers);
-            let wrong = matches!(judgement.state, ItemState::Damaged(_));
-            let mut is_back = false;
-            if wrong || matches!(judgement.state, ItemState::Orphan(_)) {
+            let is_damaged = matches!(judgement.state, ItemState::Damaged(_));
+            let mut has_reappeared = false;
+            if is_damaged || matches!(judgement.state, ItemState::Orphan(_)) {
                 // The kernel may have been completed or evicted after the listing.
-                let now = self.existing_files(stem, members);
-                if now.without(FileSet::LOCK).is_empty() {
+                let current = self.existing_files(stem, members);
+                if current.without(FileSet::LOCK).is_empty() {
                     return None;
                 }
-                if now != members && tries < TRIES {
-                    members = now;
+                if current != members && tries < TRIES {
+                    members = current;
                     continue;
                 }
-                if now != members {
-                    return Some(self.item(stem, now, Judgement::new(ItemState::Changing)));
+                if current != members {
+                    return Some(self.item(stem, current, Judgement::new(ItemState::Changing)));
                 }
-                is_back = missing(&judgement.state)
-                    .any(|file| now.has_name(stem, file) || self.dir.is_file_or_link(file));
+                has_reappeared = missing(&judgement.state)
+                    .any(|file| current.has_name(stem, file) || self.dir.is_file_or_link(file));
             }
             let json = format!("{stem}.json");
             // The framework may have replaced both files between the two reads, or a file was missing only for a
             // moment.
             let replaced = || judgement.json.is_some() && self.dir.file_state(&json) != judgement.json;
-            if wrong && (is_back || replaced()) {
+            if is_damaged && (has_reappeared || replaced()) {
                 if tries < TRIES {
                     continue;
                 }
@@ -335,7 +335,7 @@ impl JudgedDir<'_> {
             return Some("it cannot be read".to_owned());
         }
         if KernelMeta::parse(&buffers.json).is_ok_and(|meta| sub_kernel_files(&meta).is_some()) {
-            return Some("it is a master itself".to_owned());
+            return Some("it is a multi-part kernel itself".to_owned());
         }
         match self.judge_once(stem, FileSet::JSON, buffers).state {
             ItemState::Intact => None,
@@ -413,7 +413,7 @@ pub(crate) fn json_problem(json: &[u8]) -> Option<ItemState> {
         return Some(ItemState::Damaged(vec![ItemProblem::EmptyJson]));
     }
     let error = serde_json::from_slice::<serde::de::IgnoredAny>(json).err()?;
-    Some(ItemState::Damaged(vec![ItemProblem::TornJson { problem: error.to_string() }]))
+    Some(ItemState::Damaged(vec![ItemProblem::InvalidJson { problem: error.to_string() }]))
 }
 
 /// Returns the problem of a `.json` that could not be parsed as that of a kernel.
@@ -425,7 +425,7 @@ fn parse_problem(stem: &str, json: &[u8], error: MetaError) -> ItemProblem {
         MetaError::TooLarge { bytes, .. } => {
             ItemProblem::TooLarge { file: format!("{stem}.json"), bytes: bytes as u64 }
         }
-        _ => ItemProblem::TornJson { problem },
+        _ => ItemProblem::InvalidJson { problem },
     }
 }
 
@@ -446,15 +446,15 @@ fn judge_library(meta: &KernelMeta, buffers: &JudgeBuffers, bytes: u64) -> Judge
         .errors()
         .map(|error| ItemProblem::BrokenLibrary { problem: error.to_string() })
         .collect();
-    let said = meta.sha256.as_deref().unwrap_or_default();
-    if said.is_empty() {
+    let stated = meta.sha256.as_deref().unwrap_or_default();
+    if stated.is_empty() {
         problems.push(ItemProblem::NoDigest);
     }
     if !problems.is_empty() {
         return Judgement::new(ItemState::Damaged(problems));
     }
     let sha256 = opkeep_digest::Digest::of(&buffers.object);
-    let is_its_own = sha256.to_string() == said;
+    let is_its_own = sha256.to_string() == stated;
     let bytes = bytes + buffers.json.len() as u64;
     Judgement {
         notes: vec![Note::Library { is_its_own }],

@@ -13,14 +13,16 @@ use opkeep_fs::Dir;
 pub(crate) fn resolve(dir: &Dir, kind: Kind, items: &mut Vec<Item>, first: usize) {
     let Some(new) = items.get_mut(first..) else { return };
     if matches!(kind, Kind::Cann | Kind::Package | Kind::Work) {
-        find_strays(dir, kind, new);
+        mark_jsons_of_other_kernels(dir, kind, new);
     }
     let named: HashSet<String> =
         new.iter().flat_map(|item| &item.named).map(|name| name.to_string()).collect();
     if !named.is_empty() {
         let needed: HashSet<String> =
             new.iter().filter(|item| !is_damaged(item)).flat_map(|item| needed_by(item, &named)).collect();
-        new.iter_mut().filter(|item| is_damaged(item)).for_each(|item| yield_files(item, &needed, &named));
+        new.iter_mut()
+            .filter(|item| is_damaged(item))
+            .for_each(|item| remove_files_of_others(item, &needed, &named));
         let mut at = 0;
         items.retain(|item| {
             at += 1;
@@ -29,13 +31,13 @@ pub(crate) fn resolve(dir: &Dir, kind: Kind, items: &mut Vec<Item>, first: usize
     }
     // MindSpore finds files by the stem only, so no unread description names a file.
     if matches!(kind, Kind::Cann | Kind::Package | Kind::Work) {
-        leave_undecided(kind, items.get_mut(first..).unwrap_or_default());
+        mark_undecided(kind, items.get_mut(first..).unwrap_or_default());
     }
 }
 
 /// Finds descriptions that replaced another kernel's one: an object with the item's stem exists, but the description
 /// names the object of another intact kernel. The framework does not notice that, and runs the other kernel.
-fn find_strays(dir: &Dir, kind: Kind, items: &mut [Item]) {
+fn mark_jsons_of_other_kernels(dir: &Dir, kind: Kind, items: &mut [Item]) {
     let pairs = |item: &&Item| {
         let is_kernel = item.kernel.is_some() && item.members.has(FileSet::JSON);
         is_kernel && item.object.is_none() && item.members.has(FileSet::O)
@@ -71,27 +73,27 @@ fn needed_by<'a>(item: &'a Item, named: &'a HashSet<String>) -> impl Iterator<It
     own.chain(item.named.iter().map(|name| name.to_string()))
 }
 
-fn yield_files(item: &mut Item, needed: &HashSet<String>, named: &HashSet<String>) {
+fn remove_files_of_others(item: &mut Item, needed: &HashSet<String>, named: &HashSet<String>) {
     // A file that any description names does not belong to an orphan, even if that description is damaged.
-    let others = if is_remains(item) { named } else { needed };
+    let named_by_others = if is_remains(item) { named } else { needed };
     let name = &item.name;
-    item.members = item.members.filter(|member| !others.contains(&member.name(name)));
+    item.members = item.members.filter(|member| !named_by_others.contains(&member.name(name)));
     item.object = item.object.take().filter(|object| !needed.contains(&**object));
     let files = item.files();
     item.judged.retain(|(file, _)| files.contains(file));
 }
 
 /// Makes orphans undecided if a description was not read, since it may describe any of them.
-fn leave_undecided(kind: Kind, items: &mut [Item]) {
+fn mark_undecided(kind: Kind, items: &mut [Item]) {
     let is_unread = |item: &&Item| {
-        let is_there = item.kind == ItemKind::Kernel && item.members.has(FileSet::JSON);
-        is_there && !item.is_read && !is_damaged(item)
+        let has_json = item.kind == ItemKind::Kernel && item.members.has(FileSet::JSON);
+        has_json && !item.is_read && !is_damaged(item)
     };
     let Some(unread) = items.iter().find(is_unread).map(|item| item.name.clone()) else { return };
     for item in items.iter_mut().filter(|item| is_remains(item)) {
         item.state = ItemState::Unreadable {
             file: format!("{unread}.json"),
-            problem: "it may describe this file, so nothing can be said of it".to_owned(),
+            problem: "it may describe this file, so the state of this file is unknown".to_owned(),
         };
         item.behavior = behavior::of(kind, item.kind, &item.name, &item.state, &item.notes, item.members);
     }

@@ -92,7 +92,9 @@ impl Run<'_> {
                 self.failed(
                     dir,
                     &match is_aside {
-                        true => "what a repair quarantined stays until it is restored, or deleted by hand",
+                        true => {
+                            "files that a repair quarantined stay until they are restored, or deleted by hand"
+                        }
                         false => "there is no kernel_cache in it; --op_compiler_cache_dir names a store",
                     },
                 );
