@@ -9,12 +9,12 @@
 //! - [`FrameworkFiles`] judges and quarantines the files that a [`View`](opkeep_kernel_meta::View) replaces.
 
 pub mod fill;
-mod foreign_files;
+mod framework_files;
 pub mod import;
 pub mod quarantine;
 pub mod restore;
 pub mod scan;
 mod tree;
 
-pub use foreign_files::FrameworkFiles;
+pub use framework_files::FrameworkFiles;
 pub use tree::{Links, Tree};

@@ -7,7 +7,7 @@
 //!   were loaded or run. It also contains the files that the user declares.
 //! - **Guards** ([`guards`]). The toolkit is then imported in the domain of the record. Landlock is used only if this
 //!   import reads the same modules.
-//! - **Domain** ([`domain`]: each path with its reason; [`reach`]: the same paths as Landlock rules, and the check of
+//! - **Domain** ([`read_domain`]: each path with its reason; [`reach`]: the same paths as Landlock rules, and the check of
 //!   each observed path). `Extra` has what one job adds: the sources of its import closure, the modules that it names,
 //!   and knowledge banks. It has nothing that the job's key does not contain.
 //!
@@ -15,11 +15,11 @@
 //! microseconds for each call that names a file do not matter, and the observer names the paths that Landlock denies
 //! silently.
 
-pub(crate) mod domain;
 pub(crate) mod guards;
 pub(crate) mod interpreter;
 pub(crate) mod listing;
 pub(crate) mod reach;
+pub(crate) mod read_domain;
 pub(crate) mod record;
 pub(crate) mod report;
 pub(crate) mod sandbox;

@@ -8,7 +8,7 @@ use opkeep_cann_toolkit::is_source;
 use opkeep_fs::Fs;
 use opkeep_process::{Domain, DomainError, Observation};
 
-use crate::probe::domain::ReadDomain;
+use crate::probe::read_domain::ReadDomain;
 use crate::probe::unkeyed::is_unkeyed;
 
 /// The paths that every compile by one toolkit may read.

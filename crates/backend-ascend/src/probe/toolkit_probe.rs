@@ -21,10 +21,10 @@ use opkeep_process::{Declared, Observer, is_short_of_resources};
 
 use self::run::{Ask, Greeting, PROGRAMS, Runner, Watched, greeted};
 use crate::error::toolkit_error;
-use crate::probe::domain::{self, ReadDomain};
 use crate::probe::guards::{self, Guards};
 use crate::probe::interpreter::Interpreter;
 use crate::probe::reach::Reach;
+use crate::probe::read_domain::{self, ReadDomain};
 use crate::probe::record::Record;
 use crate::probe::report::Report;
 use crate::probe::unkeyed::Directories;
@@ -199,7 +199,7 @@ impl Probe {
         let lazy = imported_below(&toolkit.python_packages(), &modules).map_err(toolkit_error)?;
         let scanned = imported_below(&toolkit.operator_packages(), &modules).map_err(toolkit_error)?;
         names.extend(scanned.iter().cloned());
-        let mut own = domain::of_toolkit(toolkit);
+        let mut own = read_domain::of_toolkit(toolkit);
         own.extend(self.bytecode().map(|path| (path, BYTECODE)));
         let own = Directories::of(&own);
         let ask = Ask { interpreter, lazy: &lazy, names: &names, children: false };

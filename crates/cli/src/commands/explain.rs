@@ -12,7 +12,7 @@ use crate::commands::build::report::note_targets;
 use crate::flags::ENVIRONMENT;
 use crate::flags::compile::CompileArgs;
 use crate::input::{self, model};
-use crate::setup::{self, parts, parts::Part};
+use crate::setup::{self, targets, targets::Part};
 use crate::ui::output::{ExitStatus, Output};
 use crate::ui::text::{Text, counted};
 
@@ -98,7 +98,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         output.print_quiet_result(&UnreadableOutput::new(&unreadable))?;
         return Ok(ExitStatus::Failed);
     }
-    let parts = parts::split(requests, engine, &args.common, unknown, &CancelToken::new())?;
+    let parts = targets::split(requests, engine, &args.common, unknown, &CancelToken::new())?;
     if let Some(guessed) = parts.first() {
         note_targets(&guessed.requests, &args.common, output);
     }

@@ -1,6 +1,6 @@
 //! The backend, the store and the engine, created from the arguments and the environment.
 
-pub(crate) mod parts;
+pub(crate) mod targets;
 
 use std::path::PathBuf;
 use std::sync::Arc;

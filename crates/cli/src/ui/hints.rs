@@ -83,7 +83,7 @@ pub(crate) fn of_kernel(error: &KernelError) -> Option<String> {
     }
 }
 
-const OTHER_VIEW: &str =
+pub(crate) const OTHER_VIEW: &str =
     "--kernel-meta DIR or MS_COMPILER_CACHE_PATH chooses another directory, --no-kernel-meta none";
 
 pub(crate) fn of_view(error: &ViewError) -> Option<String> {

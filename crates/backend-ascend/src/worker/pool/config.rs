@@ -9,10 +9,10 @@ use opkeep_backend::BackendError;
 use opkeep_fs::Fs;
 use serde_json::{Value, json};
 
-use crate::probe::domain::ReadDomain;
 use crate::probe::guards::Guards;
 use crate::probe::interpreter::Interpreter;
 use crate::probe::reach::{Extra, Reach};
+use crate::probe::read_domain::ReadDomain;
 use crate::probe::sandbox::JobSandbox;
 use crate::probe::unkeyed::Reasoned;
 

@@ -9,9 +9,9 @@ use opkeep_testkit::TestContext;
 use tempfile::TempDir;
 
 use super::*;
-use crate::probe::domain::ReadDomain;
 use crate::probe::guards::Guards;
 use crate::probe::interpreter::Interpreter;
+use crate::probe::read_domain::ReadDomain;
 
 /// The message of a ready worker, as a shell prints it.
 const READY: &str = r#"printf '\000\000\000\016{"ready":true}'"#;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use opkeep::{ForeignKernel, LeftKernel, LeftReason, STAYS_DISPLACED, ViewPlacement};
 use serde::Serialize;
 
+use crate::ui::hints::OTHER_VIEW;
 use crate::ui::output::Output;
 use crate::ui::text::{counted, first};
 
@@ -16,7 +17,7 @@ const LISTED: usize = 3;
 pub(crate) fn print_report(placed: &ViewPlacement, chose: bool, output: &Output) -> bool {
     if let Some(risk) = &placed.risk {
         output.print_warning(&risk.to_string());
-        output.print_help("--kernel-meta DIR chooses another directory, --no-kernel-meta none");
+        output.print_help(OTHER_VIEW);
     }
     if let Some(quarantine) = &placed.quarantine {
         output.print_note(&format!(

@@ -14,7 +14,7 @@ use self::output::{BuildOutput, UnreadableOutput};
 use crate::flags::ENVIRONMENT;
 use crate::flags::compile::CompileArgs;
 use crate::input::model;
-use crate::setup::{self, parts, parts::Part};
+use crate::setup::{self, targets, targets::Part};
 use crate::ui::env;
 use crate::ui::interrupt;
 use crate::ui::output::{ExitStatus, Output};
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         output.print_quiet_result(&UnreadableOutput::new(&unreadable))?;
         return Ok(ExitStatus::Failed);
     }
-    let parts = parts::split(requests, engine, &args.common, unknown, &cancel)?;
+    let parts = targets::split(requests, engine, &args.common, unknown, &cancel)?;
     if let Some(guessed) = parts.first() {
         note_targets(&guessed.requests, &args.common, output);
     }
