@@ -27,32 +27,32 @@ const NETWORKS: [&str; 9] = [
 
 /// The arguments of the command line.
 #[derive(Debug, PartialEq)]
-struct Wanted {
+struct Arguments {
     seed: u64,
     /// The number of cases with single operators.
     count: u64,
     networks: Vec<String>,
 }
 
-impl Wanted {
+impl Arguments {
     fn of(args: &[String]) -> Result<Self, String> {
         let networks = NETWORKS.map(str::to_owned).to_vec();
-        let mut wanted = Self { seed: 1, count: 1000, networks };
+        let mut arguments = Self { seed: 1, count: 1000, networks };
         let mut args = args.iter();
         while let Some(flag) = args.next() {
             let value = args.next().ok_or_else(|| format!("`{flag}` needs a value\n{USAGE}"))?;
-            let number = || value.parse().map_err(|_| format!("`{flag}`: `{value}` is no number"));
+            let number = || value.parse().map_err(|_| format!("`{flag}`: `{value}` is not a number"));
             match flag.as_str() {
-                "--seed" => wanted.seed = number()?,
-                "--count" => wanted.count = number()?,
+                "--seed" => arguments.seed = number()?,
+                "--count" => arguments.count = number()?,
                 "--networks" => {
-                    wanted.networks =
+                    arguments.networks =
                         value.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
                 }
                 _ => return Err(format!("found `{flag}`\n{USAGE}")),
             }
         }
-        Ok(wanted)
+        Ok(arguments)
     }
 }
 
@@ -60,15 +60,15 @@ const USAGE: &str =
     "usage: cargo xtask conformance [--seed N] [--count OPERATOR_CASES] [--networks NAME,NAME,...]";
 
 pub(crate) fn conformance(args: &[String]) -> Result<(), String> {
-    let Wanted { seed, count, networks } = Wanted::of(args)?;
+    let Arguments { seed, count, networks } = Arguments::of(args)?;
     let python = python()?;
     let seed = seed.to_string();
-    let made = Path::new(SCRATCH).join(format!("seed_{seed}"));
+    let work_dir = Path::new(SCRATCH).join(format!("seed_{seed}"));
     let script = |name: &str| Path::new(SCRIPTS).join(name);
 
     let mut directories = vec![PathBuf::from("fixtures/networks")];
     for network in networks.iter().map(String::as_str) {
-        let directory = made.join(network.rsplit('/').next().unwrap_or(network));
+        let directory = work_dir.join(network.rsplit('/').next().unwrap_or(network));
         let mut sharpen = Command::new(&python);
         sharpen
             .arg(script("sharpen.py"))
@@ -78,7 +78,7 @@ pub(crate) fn conformance(args: &[String]) -> Result<(), String> {
         run(sharpen.stdout(std::process::Stdio::null()))?;
         directories.push(directory);
     }
-    let operators = made.join("operators");
+    let operators = work_dir.join("operators");
     let count = count.to_string();
     let mut make = Command::new(&python);
     run(make.arg(script("operators.py")).arg(&operators).args(["--seed", &seed, "--count", &count]))?;
@@ -118,18 +118,18 @@ fn run(command: &mut Command) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    fn wanted(args: &[&str]) -> Result<Wanted, String> {
-        Wanted::of(&args.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>())
+    fn parsed(args: &[&str]) -> Result<Arguments, String> {
+        Arguments::of(&args.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>())
     }
 
     #[test]
     fn flags_are_understood_or_refused() {
-        assert_eq!(wanted(&[]).unwrap().networks.len(), 9);
-        let some = wanted(&["--seed", "7", "--networks", "light_vgg19,a/b.onnx", "--count", "0"]).unwrap();
+        assert_eq!(parsed(&[]).unwrap().networks.len(), 9);
+        let some = parsed(&["--seed", "7", "--networks", "light_vgg19,a/b.onnx", "--count", "0"]).unwrap();
         assert_eq!((some.seed, some.count), (7, 0));
         assert_eq!(some.networks, ["light_vgg19", "a/b.onnx"]);
-        assert!(wanted(&["--seed"]).unwrap_err().contains("needs a value"));
-        assert!(wanted(&["--seed", "x"]).unwrap_err().contains("`x` is no number"));
-        assert!(wanted(&["--sed", "1"]).unwrap_err().contains("usage"));
+        assert!(parsed(&["--seed"]).unwrap_err().contains("needs a value"));
+        assert!(parsed(&["--seed", "x"]).unwrap_err().contains("`x` is not a number"));
+        assert!(parsed(&["--sed", "1"]).unwrap_err().contains("usage"));
     }
 }

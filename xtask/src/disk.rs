@@ -44,7 +44,7 @@ pub(crate) fn bytes(root: &Path, path: &str) -> Result<Vec<u8>, String> {
 }
 
 /// The text of `path` below `root`; `None` if the file is missing.
-pub(crate) fn text_if_there(root: &Path, path: &str) -> Result<Option<String>, String> {
+pub(crate) fn text_if_exists(root: &Path, path: &str) -> Result<Option<String>, String> {
     match fs::read_to_string(root.join(path)) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),

@@ -17,7 +17,7 @@ pub(crate) fn findings(args: &[String]) -> Result<(), String> {
     };
     let run = ["run", "--quiet", "--package", "opkeep-validator", "--example", "findings"];
     let table = String::from_utf8_lossy(&disk::output("cargo", &run, None)?).into_owned();
-    let committed = disk::text_if_there(Path::new("."), DOCUMENT)?.unwrap_or_default();
+    let committed = disk::text_if_exists(Path::new("."), DOCUMENT)?.unwrap_or_default();
     let document = with_table(&committed, &table);
     match (document == committed, update) {
         (true, _) => Ok(()),

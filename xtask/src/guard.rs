@@ -45,11 +45,11 @@ pub(crate) fn guard(args: &[String]) -> Result<(), String> {
     };
     let valgrind = valgrind().ok_or("`valgrind` does not start; is it installed, and on the PATH?")?;
     let now = count(valgrind)?;
-    let committed = disk::text_if_there(Path::new("."), FIGURES)?;
+    let committed = disk::text_if_exists(Path::new("."), FIGURES)?;
     if update {
         return disk::write(Path::new(FIGURES), &format!("{:#}\n", now.to_json()));
     }
-    let committed = committed.ok_or_else(|| format!("there is no `{FIGURES}`; `--update` makes it"))?;
+    let committed = committed.ok_or_else(|| format!("there is no `{FIGURES}`; `--update` writes it"))?;
     let committed = Figures::parse(&committed)?;
     let (table, verdict) = compare(&committed, &now);
     print!("{table}");
@@ -96,25 +96,25 @@ fn build() -> Result<PathBuf, String> {
     let messages = disk::output("cargo", &args, None)?;
     let program = messages.split(|byte| *byte == b'\n').find_map(|line| {
         let message: Value = serde_json::from_slice(line).ok()?;
-        let is_it = message["target"]["name"] == "workloads";
-        message["executable"].as_str().filter(|_| is_it).map(PathBuf::from)
+        let is_program = message["target"]["name"] == "workloads";
+        message["executable"].as_str().filter(|_| is_program).map(PathBuf::from)
     });
     program.ok_or_else(|| "cargo built no program `workloads`".to_owned())
 }
 
 /// The instructions of one workload, split into those of SHA-256 and all others.
 fn count_one(program: &Path, name: &str) -> Result<Vec<(String, u64)>, String> {
-    let place = program.with_file_name(format!("guard-{name}.callgrind"));
+    let profile_path = program.with_file_name(format!("guard-{name}.callgrind"));
     let mut command = Command::new("valgrind");
     command.args(["--quiet", "--tool=callgrind", COUNTED]);
-    command.arg(format!("--callgrind-out-file={}", place.display()));
+    command.arg(format!("--callgrind-out-file={}", profile_path.display()));
     command.arg(program).arg(name).arg(TIMES.to_string());
     let output = command.output().map_err(|error| format!("`valgrind` did not start: {error}"))?;
     if !output.status.success() {
         let stderr = String::from_utf8_lossy(&output.stderr);
         return Err(format!("workload `{name}` ended with {}: {stderr}", output.status));
     }
-    let profile = disk::bytes(Path::new(""), &place.to_string_lossy())?;
+    let profile = disk::bytes(Path::new(""), &profile_path.to_string_lossy())?;
     let counts = Counts::of(&String::from_utf8_lossy(&profile));
     let Counts { hashing, rest } = counts.map_err(|message| format!("workload `{name}`: {message}"))?;
     let mut found = vec![(name.to_owned(), rest / TIMES)];
@@ -210,7 +210,7 @@ fn compare(committed: &Figures, now: &Figures) -> (String, Result<(), String>) {
                 "  GREW"
             }
             Some(change) if change < -committed.tolerance => {
-                "  less: `cargo xtask guard --update` keeps it so"
+                "  less: `cargo xtask guard --update` commits it"
             }
             Some(_) => "",
             None => {
@@ -232,7 +232,7 @@ fn compare(committed: &Figures, now: &Figures) -> (String, Result<(), String>) {
     let verdict = match grown.is_empty() || !same {
         true => Ok(()),
         false => Err(format!(
-            "not as committed, by more than {} %: {}; if that is meant, `cargo xtask guard --update`, and say why",
+            "not as committed, by more than {} %: {}; if this is intended, `cargo xtask guard --update`, and say why",
             committed.tolerance,
             grown.join(", ")
         )),

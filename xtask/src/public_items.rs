@@ -52,7 +52,7 @@ fn collect(
                 let inside = format!("{module}{}::", it.ident);
                 let below = format!("{dir}/{}", it.ident);
                 let flat = format!("{below}.rs");
-                let is_flat = disk::text_if_there(root, &flat)?.is_some();
+                let is_flat = disk::text_if_exists(root, &flat)?.is_some();
                 let file = if is_flat { flat } else { format!("{below}/mod.rs") };
                 if it.content.is_none() {
                     collect(root, &file, &below, &inside, names)?;

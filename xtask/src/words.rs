@@ -50,7 +50,7 @@ pub(crate) fn words(args: &[String]) -> Result<(), String> {
     let root = Path::new(root);
     let mut counts = vec![0; WORDS.len()];
     for path in disk::files(root)?.iter().filter(|path| is_prose(path)) {
-        let text = disk::text_if_there(root, path)?.unwrap_or_default();
+        let text = disk::text_if_exists(root, path)?.unwrap_or_default();
         for (number, line) in (1..).zip(text.lines()) {
             let lower = line.to_lowercase();
             for ((word, _), count) in WORDS.iter().zip(&mut counts) {

@@ -117,12 +117,12 @@ impl Budget {
 
     /// The order from best to worst: by the outcome, then by the ratio to the budget.
     fn badness(&self) -> (u8, f64) {
-        let said = match self.outcome() {
+        let rank = match self.outcome() {
             Outcome::Missed => 2,
             Outcome::JustAbout => 1,
             Outcome::Met | Outcome::NotMeasured => 0,
         };
-        (said, self.of_budget)
+        (rank, self.of_budget)
     }
 }
 
@@ -146,7 +146,7 @@ pub(crate) fn read(directory: &Path, benches: &[&str]) -> Result<Vec<Figure>, St
     let mut figures = Vec::new();
     for bench in benches {
         let name = format!("{bench}.jsonl");
-        figures.extend(parse(&disk::text_if_there(directory, &name)?.unwrap_or_default(), &name)?);
+        figures.extend(parse(&disk::text_if_exists(directory, &name)?.unwrap_or_default(), &name)?);
     }
     Ok(figures)
 }

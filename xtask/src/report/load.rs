@@ -2,8 +2,8 @@
 
 use crate::disk;
 
-/// The share of the processors' time that counts as noise, if others use it or the host takes it.
-const MUCH: f64 = 0.1;
+/// The share of the processors' time above which its use by other processes, or by the host, is noise.
+const NOISE_SHARE: f64 = 0.1;
 
 /// The kernel's counters, in its ticks.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -20,7 +20,7 @@ pub(crate) struct Ticks {
 impl Ticks {
     pub(crate) fn now() -> Result<Self, String> {
         let (all, own) = (read_proc("stat")?, read_proc("self/stat")?);
-        Self::of(&all, &own).ok_or_else(|| "`/proc/stat` is not as it should be".to_owned())
+        Self::of(&all, &own).ok_or_else(|| "`/proc/stat` cannot be parsed".to_owned())
     }
 
     fn of(all: &str, own: &str) -> Option<Self> {
@@ -54,10 +54,10 @@ pub(crate) fn noise(load: f64, processors: f64, [others, stolen]: [f64; 2]) -> V
     if load > processors {
         noise.push(format!("the load was {load:.2} before it began, on {processors:.0} processors"));
     }
-    if others > MUCH {
+    if others > NOISE_SHARE {
         noise.push(format!("others used {:.0} % of the processors meanwhile", others * 100.0));
     }
-    if stolen > MUCH {
+    if stolen > NOISE_SHARE {
         noise.push(format!("the host took {:.0} % of them", stolen * 100.0));
     }
     noise
@@ -68,7 +68,7 @@ pub(crate) fn averages() -> Result<String, String> {
     Ok(read_proc("loadavg")?.split_whitespace().take(3).collect::<Vec<_>>().join(" "))
 }
 
-/// The content of `/proc/<what>`.
+/// The content of `/proc/<file>`.
 pub(crate) fn read_proc(file: &str) -> Result<String, String> {
     let bytes = disk::bytes(std::path::Path::new("/proc"), file)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn only_much_is_noise() {
+    fn only_a_large_share_is_noise() {
         assert_eq!(noise(2.0, 2.0, [0.1, 0.1]), [""; 0]);
         let all = noise(2.01, 2.0, [0.25, 0.5]).join("; ");
         for message in ["load was 2.01", "on 2 processors", "others used 25 %", "host took 50 %"] {

@@ -36,18 +36,20 @@ const PROGRAMS: [(&str, &str, &[&str]); 4] = [
 pub(crate) struct Run {
     pub(crate) bench: &'static str,
     pub(crate) seconds: f64,
-    pub(crate) did_well: bool,
+    pub(crate) succeeded: bool,
 }
 
 impl Machine {
     /// The machine before a run.
-    pub(crate) fn look() -> Result<Self, String> {
-        let said = |program: &str, args: &[&str]| {
-            let said = disk::output(program, args, None).unwrap_or_default();
-            String::from_utf8_lossy(&said).lines().next().unwrap_or("missing").trim().to_owned()
+    pub(crate) fn before_run() -> Result<Self, String> {
+        let first_line = |program: &str, args: &[&str]| {
+            let output = disk::output(program, args, None).unwrap_or_default();
+            String::from_utf8_lossy(&output).lines().next().unwrap_or("missing").trim().to_owned()
         };
-        let mut facts: Vec<(String, String)> =
-            PROGRAMS.iter().map(|(name, program, args)| ((*name).to_owned(), said(program, args))).collect();
+        let mut facts: Vec<(String, String)> = PROGRAMS
+            .iter()
+            .map(|(name, program, args)| ((*name).to_owned(), first_line(program, args)))
+            .collect();
         let processor = read_proc("cpuinfo")?;
         facts.push(("processor".to_owned(), field(&processor, "model name")));
         facts.push((PROCESSORS.to_owned(), processor.matches("processor\t:").count().to_string()));
@@ -71,7 +73,7 @@ impl Machine {
         self.seconds = runs.iter().map(|run| run.seconds).sum();
         let each: Vec<String> = runs.iter().map(|run| format!("{} {:.0}", run.bench, run.seconds)).collect();
         self.facts.push(("seconds".to_owned(), format!("{:.0}: {}", self.seconds, each.join(", "))));
-        self.failed = runs.iter().filter(|run| !run.did_well).map(|run| run.bench.to_owned()).collect();
+        self.failed = runs.iter().filter(|run| !run.succeeded).map(|run| run.bench.to_owned()).collect();
         Ok(self)
     }
 
@@ -120,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_is_kept_as_it_was() {
+    fn a_machine_reads_back_as_it_was_written() {
         let machine = Machine {
             facts: vec![("a".into(), "b".into())],
             failed: vec!["key".into()],
@@ -132,11 +134,11 @@ mod tests {
     }
 
     #[test]
-    fn a_run_adds_up_and_says_when_it_was_loud_or_long() {
+    fn a_run_adds_up_and_reports_noise_and_a_long_duration() {
         let facts = [(LOAD, "2.50 1.0 1.0"), (PROCESSORS, "2")];
         let facts = facts.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
         let before = Machine { facts, failed: Vec::new(), noise: Vec::new(), seconds: 0.0 };
-        let run = |bench, seconds, did_well| Run { bench, seconds, did_well };
+        let run = |bench, seconds, succeeded| Run { bench, seconds, succeeded };
         let runs = [run("key", 200.0, true), run("crowd", 400.0, false)];
         let after = before.clone().after(&runs, Ticks::now().unwrap()).unwrap();
         assert_eq!(after.fact("seconds"), "600: key 200, crowd 400");

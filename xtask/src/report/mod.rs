@@ -36,44 +36,44 @@ const USAGE: &str = "usage: cargo xtask bench-report [--peers RESULTS.json] [--f
 
 /// The arguments of the command line.
 #[derive(Debug, Default, PartialEq)]
-struct Wanted {
+struct Arguments {
     /// The harness's results.
     peers: Option<String>,
     /// Run nothing.
     from_last_run: bool,
 }
 
-impl Wanted {
+impl Arguments {
     fn of(args: &[String]) -> Result<Self, String> {
-        let (mut wanted, mut args) = (Self::default(), args.iter());
+        let (mut arguments, mut args) = (Self::default(), args.iter());
         while let Some(flag) = args.next() {
             match flag.as_str() {
-                "--from-last-run" => wanted.from_last_run = true,
+                "--from-last-run" => arguments.from_last_run = true,
                 "--peers" => {
                     let value = args.next().ok_or_else(|| format!("`{flag}` needs a value\n{USAGE}"))?;
-                    wanted.peers = Some(value.clone());
+                    arguments.peers = Some(value.clone());
                 }
                 _ => return Err(format!("found `{flag}`\n{USAGE}")),
             }
         }
-        Ok(wanted)
+        Ok(arguments)
     }
 }
 
 pub(crate) fn bench_report(args: &[String]) -> Result<(), String> {
-    let wanted = Wanted::of(args)?;
+    let arguments = Arguments::of(args)?;
     let root = Path::new("");
     // Before anything is written, since a changed file would show as uncommitted.
-    let before = if wanted.from_last_run { None } else { Some(Machine::look()?) };
-    let peers = match &wanted.peers {
+    let before = if arguments.from_last_run { None } else { Some(Machine::before_run()?) };
+    let peers = match &arguments.peers {
         Some(path) => {
             let results = String::from_utf8_lossy(&disk::bytes(root, path)?).into_owned();
             let peers = Peers::of_results(&results).map_err(|error| format!("`{path}`: {error}"))?;
             disk::write(Path::new(PEERS), &format!("{:#}\n", peers.to_json()))?;
             Some(peers)
         }
-        None => match disk::text_if_there(root, PEERS)? {
-            Some(kept) => Some(Peers::parse(&kept).map_err(|error| format!("`{PEERS}`: {error}"))?),
+        None => match disk::text_if_exists(root, PEERS)? {
+            Some(saved) => Some(Peers::parse(&saved).map_err(|error| format!("`{PEERS}`: {error}"))?),
             None => None,
         },
     };
@@ -87,12 +87,12 @@ pub(crate) fn bench_report(args: &[String]) -> Result<(), String> {
             BENCHES.iter().map(|bench| run_one(bench, &directory)).collect::<Result<_, _>>()?;
         disk::write(&machine_file, &before.after(&runs, began)?.to_json().to_string())?;
     }
-    let machine = disk::text_if_there(root, &machine_file.to_string_lossy())?;
+    let machine = disk::text_if_exists(root, &machine_file.to_string_lossy())?;
     let machine = machine.ok_or("there was no run; leave out `--from-last-run`")?;
     let machine = Machine::parse(&machine)?;
     let figures = figures::read(&directory, BENCHES)?;
-    let notes = Notes::parse(&disk::text_if_there(root, NOTES)?.unwrap_or_default());
-    let guard = disk::text_if_there(root, crate::guard::FIGURES)?;
+    let notes = Notes::parse(&disk::text_if_exists(root, NOTES)?.unwrap_or_default());
+    let guard = disk::text_if_exists(root, crate::guard::FIGURES)?;
     let report = text::Report { machine, figures, peers, notes, guard };
     disk::write(Path::new(REPORT), &report.markdown())?;
     disk::write(Path::new(PLOT), &plot::svg(&panels(&report.figures, report.peers.as_ref()))?)?;
@@ -142,10 +142,10 @@ fn run_one(bench: &'static str, directory: &Path) -> Result<Run, String> {
         command.args(["--most", "100000"]);
     }
     let status = command.env("OPKEEP_FIGURES", directory).env("RUST_BACKTRACE", "0").status();
-    let did_well = status.map_err(|error| format!("cargo did not start: {error}"))?.success();
+    let succeeded = status.map_err(|error| format!("cargo did not start: {error}"))?.success();
     let seconds = start.elapsed().as_secs_f64();
     println!("==> {bench}: {seconds:.0} s");
-    Ok(Run { bench, seconds, did_well })
+    Ok(Run { bench, seconds, succeeded })
 }
 
 /// Hits by size, puts by number of entries, and hits beside other caches.
@@ -188,17 +188,17 @@ fn lines(figures: &[Figure], across: impl Fn(&Figure) -> Option<f64>, names: [&'
 mod tests {
     use super::*;
 
-    fn wanted(args: &[&str]) -> Result<Wanted, String> {
-        Wanted::of(&args.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>())
+    fn parsed(args: &[&str]) -> Result<Arguments, String> {
+        Arguments::of(&args.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>())
     }
 
     #[test]
     fn flags_are_understood_or_refused() {
-        assert_eq!(wanted(&[]), Ok(Wanted::default()));
-        let both = Wanted { peers: Some("r.json".to_owned()), from_last_run: true };
-        assert_eq!(wanted(&["--peers", "r.json", "--from-last-run"]), Ok(both));
-        assert!(wanted(&["--peers"]).unwrap_err().contains("needs a value"));
-        assert!(wanted(&["--quick"]).unwrap_err().contains("usage"));
+        assert_eq!(parsed(&[]), Ok(Arguments::default()));
+        let both = Arguments { peers: Some("r.json".to_owned()), from_last_run: true };
+        assert_eq!(parsed(&["--peers", "r.json", "--from-last-run"]), Ok(both));
+        assert!(parsed(&["--peers"]).unwrap_err().contains("needs a value"));
+        assert!(parsed(&["--quick"]).unwrap_err().contains("usage"));
     }
 
     #[test]

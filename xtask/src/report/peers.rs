@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::figures::{Outcome, share, thousands};
 
-/// The kept part of a run.
+/// The part of a run that is saved.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Peers {
     /// The time of the run, and the number of processors, as the harness states them.
@@ -104,20 +104,20 @@ impl Peers {
         json!({ "time": time, "cores": cores, "kernel": kernel, "load": load, "hit_median_us": hits })
     }
 
-    /// Reads the output of [`to_json`](Self::to_json).
+    /// Parses the text of [`to_json`](Self::to_json).
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let kept: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let saved: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
         let entries = |times: &Value| {
             let times = times.as_object()?.iter();
             times.map(|(entries, time)| Some((entries.parse().ok()?, time.as_f64()?))).collect::<Option<_>>()
         };
         let hits = || {
-            let hits = kept["hit_median_us"].as_object()?.iter();
+            let hits = saved["hit_median_us"].as_object()?.iter();
             hits.map(|(name, times)| Some((name.clone(), entries(times)?))).collect::<Option<_>>()
         };
-        let text = |name: &str| kept[name].as_str().unwrap_or("?").to_owned();
-        let (time, kernel, cores) = (text("time"), text("kernel"), kept["cores"].as_u64().unwrap_or(0));
-        let load = kept["load"].as_f64();
+        let text = |name: &str| saved[name].as_str().unwrap_or("?").to_owned();
+        let (time, kernel, cores) = (text("time"), text("kernel"), saved["cores"].as_u64().unwrap_or(0));
+        let load = saved["load"].as_f64();
         Ok(Self { time, cores, kernel, load, hits: hits().ok_or("there is no `hit_median_us` of numbers")? })
     }
 
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kept_run_reads_back() {
+    fn a_saved_run_reads_back() {
         let peers = Peers::of_results(RESULTS).unwrap();
         assert_eq!(Peers::parse(&peers.to_json().to_string()), Ok(peers.clone()));
         assert!(peers.noise().unwrap().contains("load was 2.50"));
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_us_says_how_to_have_us() {
+    fn a_run_without_opkeep_names_the_missing_argument() {
         let message = Peers::of_results(&RESULTS.replace("\"ours\"", "\"others\"")).unwrap_err();
         assert!(message.contains("--contender 'ours="), "{message}");
     }

@@ -193,10 +193,10 @@ impl Report {
         let misses: Vec<String> = self.misses().into_iter().map(|(title, _)| title).collect();
         let names = rows().map(|row| row.title.to_owned()).chain(Peers::names()).chain(misses.clone());
         let unexplained = misses.into_iter().filter(|title| self.notes.of(title).is_none()).collect();
-        let strangers = self.notes.not_among(&names.collect::<Vec<_>>());
+        let of_no_row = self.notes.not_among(&names.collect::<Vec<_>>());
         let message = [
             ("misses its budget, and no note says why", unexplained),
-            ("is the heading of a note, and of no row", strangers),
+            ("is the heading of a note, and of no row", of_no_row),
         ];
         let message: Vec<String> = message
             .iter()
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_should_not_be_trusted_says_so_above_its_tables() {
+    fn reasons_to_doubt_a_run_are_above_its_tables() {
         let mut report = report(Vec::new(), "");
         report.machine.noise = vec!["the load was 5.47 before it began, on 2 processors".into()];
         report.machine.seconds = 900.0;

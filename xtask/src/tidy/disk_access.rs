@@ -45,7 +45,7 @@ pub(super) fn check(path: &str, text: &str) -> Vec<Finding> {
             path,
             line,
             problem,
-            "call `opkeep_fs::Fs`; let the command line pass what the environment says",
+            "call `opkeep_fs::Fs`; let the command line pass values of the environment",
         )
     });
     found.chain(exceptions).collect()

@@ -48,7 +48,7 @@ pub(super) fn check(sources: &BTreeMap<String, String>) -> Vec<Finding> {
         literals.visit_file(&file);
         findings.extend(literals.found.iter().filter_map(|(line, text)| {
             let problem = format!("a text of a library names `{}`", names.named_in(text)?);
-            let help = "say what is wrong, with a type, and let crates/cli/src/ui/hints.rs add the help";
+            let help = "state the problem, with a type, and let crates/cli/src/ui/hints.rs add the help";
             Some(Finding::new(path, *line, problem, help))
         }));
     }

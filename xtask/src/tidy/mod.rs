@@ -30,24 +30,24 @@ pub(crate) fn tidy(args: &[String]) -> Result<(), String> {
     let files = disk::files(root)?;
 
     let mut findings = tree::top_level(&disk::top_level(&files));
-    let architecture = disk::text_if_there(root, arrows::DOCUMENT)?.unwrap_or_default();
+    let architecture = disk::text_if_exists(root, arrows::DOCUMENT)?.unwrap_or_default();
     findings.extend(arrows::check(&architecture, &packages));
     for package in &packages {
         findings.extend(manifest::check(&package.manifest, &package.text));
         if let Some(dir) =
             package.manifest.strip_suffix("/Cargo.toml").filter(|dir| dir.starts_with("crates/"))
         {
-            let readme = disk::text_if_there(root, &format!("{dir}/README.md"))?;
+            let readme = disk::text_if_exists(root, &format!("{dir}/README.md"))?;
             findings.extend(tree::readme(
                 dir,
                 readme.as_deref(),
-                "say there what the crate is, and what it is not",
+                "state there what the crate is, and what it is not",
             ));
         }
     }
     for directory in tree::fixture_directories(&files) {
-        let readme = disk::text_if_there(root, &format!("{directory}/README.md"))?;
-        findings.extend(tree::readme(&directory, readme.as_deref(), "say there where the files came from"));
+        let readme = disk::text_if_exists(root, &format!("{directory}/README.md"))?;
+        findings.extend(tree::readme(&directory, readme.as_deref(), "state there where the files came from"));
     }
     let mut sources = promises::Sources::new();
     for path in &files {
@@ -64,7 +64,7 @@ pub(crate) fn tidy(args: &[String]) -> Result<(), String> {
     findings.extend(modules::check(&sources));
     findings.extend(hints::check(&sources));
     for path in files.iter().filter(|path| promises::concerns(path)) {
-        let text = disk::text_if_there(root, path)?.unwrap_or_default();
+        let text = disk::text_if_exists(root, path)?.unwrap_or_default();
         findings.extend(promises::check(path, &text, &sources));
     }
 
@@ -74,7 +74,7 @@ pub(crate) fn tidy(args: &[String]) -> Result<(), String> {
     }
     match findings.len() {
         0 => {
-            println!("tidy: {} members and {} files are in order", packages.len(), files.len());
+            println!("tidy: no findings in {} members and {} files", packages.len(), files.len());
             Ok(())
         }
         1 => Err("1 finding, above".to_owned()),

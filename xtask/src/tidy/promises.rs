@@ -31,7 +31,7 @@ pub(super) fn check(path: &str, text: &str, sources: &Sources) -> Vec<Finding> {
             ));
         }
         for name in names {
-            if !is_there(name, own, sources) {
+            if !is_test(name, own, sources) {
                 let problem = format!("there is no test `{name}`");
                 let help =
                     "write it, or name another as `file::test`, `src/file::test` or `crate: file::test`";
@@ -50,7 +50,7 @@ fn row(line: &str) -> Option<Vec<&str>> {
     (!is_heading).then(|| last.split('`').skip(1).step_by(2).collect())
 }
 
-fn is_there(name: &str, own: &str, sources: &Sources) -> bool {
+fn is_test(name: &str, own: &str, sources: &Sources) -> bool {
     let (directory, name) = match name.split_once(": ") {
         Some((other, name)) => (format!("crates/{other}"), name),
         None => (own.to_owned(), name),
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_that_are_there_are_found() {
+    fn existing_tests_are_found() {
         for name in [
             "put::a_put",
             "src/entry::beside",

@@ -40,7 +40,7 @@ pub(super) fn check(path: &str, text: &str) -> Vec<Finding> {
     for (at, (line, token)) in tokens.iter().enumerate() {
         let following: Vec<&str> = tokens[at + 1..].iter().take(3).map(|(_, token)| *token).collect();
         if UNFINISHED.contains(token) && matches!(following[..], ["!", "(" | "[" | "{", ..]) {
-            let problem = format!("`{token}!` is left from writing");
+            let problem = format!("`{token}!` marks unfinished code");
             findings.push(Finding::new(path, line + 1, problem, "finish it, or return an error"));
         }
         if *token != "unsafe" {
@@ -64,7 +64,7 @@ pub(super) fn check(path: &str, text: &str) -> Vec<Finding> {
         };
         if !is_justified(&lines[..*line], function) {
             let problem = format!("the `unsafe` lacks {wanted}");
-            findings.push(Finding::new(path, line + 1, problem, "say above it why it is sound"));
+            findings.push(Finding::new(path, line + 1, problem, "state above it why it is sound"));
         }
     }
     findings
@@ -127,9 +127,9 @@ mod tests {
     }
 
     #[test]
-    fn unfinished_code_is_found_but_not_talk_of_it() {
+    fn unfinished_code_is_found_but_not_its_mention() {
         for name in ["todo", "unimplemented", "dbg"] {
-            let problem = format!("a.rs:2: `{name}!` is left from writing");
+            let problem = format!("a.rs:2: `{name}!` marks unfinished code");
             assert_eq!(found("a.rs", &format!("\n{name}!(x)")), [problem.as_str()]);
             assert_eq!(found("a.rs", &format!("\n{name} ! {{}}")), [problem.as_str()]);
             let talk = format!("// {name}!()\n\"{name}!()\"; my_{name}!(); {name} != 1");
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn unsafe_says_why_it_is_sound() {
+    fn unsafe_code_needs_a_justification() {
         let comment = format!("{FFI}:5: the `unsafe` lacks a `// SAFETY:` comment");
         for code in ["unsafe { f() }", "unsafe impl Send for X {}"] {
             assert_eq!(found(FFI, &format!("\n\n\n\n{code}")), [comment.as_str()]);

@@ -46,12 +46,13 @@ fn forgotten(sources: &Sources) -> Vec<Finding> {
         let beside = format!("{crates}/tests/{directory}/");
         sources.get(&format!("{beside}main.rs"))?;
         let line = format!("mod {module};");
-        let names_it =
+        let declares_it =
             |text: &String| text.lines().any(|own| own == line || own.ends_with(&format!(" {line}")));
         let mut program = sources.iter().filter(|(path, _)| path.starts_with(&beside));
-        let is_there = module == "main" || module.contains('/') || program.any(|(_, text)| names_it(text));
+        let is_compiled =
+            module == "main" || module.contains('/') || program.any(|(_, text)| declares_it(text));
         let help = format!("write `{line}` in the `main.rs` beside it");
-        (!is_there).then(|| Finding::new(path, 1, "no test program has this file", help))
+        (!is_compiled).then(|| Finding::new(path, 1, "no test program has this file", help))
     });
     forgotten.collect()
 }

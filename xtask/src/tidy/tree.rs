@@ -46,11 +46,10 @@ pub(super) fn fixture_directories(files: &[String]) -> BTreeSet<String> {
 
 /// Checks that the README.md of a directory exists and has content.
 pub(super) fn readme(dir: &str, readme: Option<&str>, help: &str) -> Option<Finding> {
-    let says_something =
-        |text: &str| text.lines().any(|line| !line.trim().is_empty() && !line.starts_with('#'));
+    let has_text = |text: &str| text.lines().any(|line| !line.trim().is_empty() && !line.starts_with('#'));
     let problem = match readme {
-        Some(text) if says_something(text) => return None,
-        Some(_) => "the README.md says nothing",
+        Some(text) if has_text(text) => return None,
+        Some(_) => "the README.md has no text",
         None => "the directory has no README.md",
     };
     Some(Finding::new(&format!("{dir}/README.md"), 1, problem, help))
@@ -100,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn fixtures_say_where_they_came_from() {
+    fn fixtures_have_a_readme_with_text() {
         let files = names(&["fixtures/a/x/1", "fixtures/a/2", "fixtures/b/3", "fixtures/top", "crates/c/d"]);
         assert_eq!(fixture_directories(&files).into_iter().collect::<Vec<_>>(), ["fixtures/a", "fixtures/b"]);
         let check = |text| readme("fixtures/a", text, "say why");
@@ -109,7 +108,7 @@ mod tests {
         assert_eq!(problem(None), "fixtures/a/README.md:1: the directory has no README.md; say why");
         assert!(
             problem(Some("# A\n\n"))
-                .starts_with("fixtures/a/README.md:1: the README.md says nothing; say why")
+                .starts_with("fixtures/a/README.md:1: the README.md has no text; say why")
         );
     }
 
