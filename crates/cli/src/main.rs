@@ -24,7 +24,7 @@ fn main() -> ExitCode {
     let output = Output::new(args.format, FileLimit::watch());
     let exit_status = args.command.run(&output);
     if let Err(error) = &exit_status
-        && !ui::interrupt::is_behind(error)
+        && !ui::interrupt::is_cause_of(error)
     {
         output.print_failure(error);
     }
@@ -34,7 +34,7 @@ fn main() -> ExitCode {
         Ok(ExitStatus::Problems) => ExitCode::from(1),
         Ok(ExitStatus::Failed) => ExitCode::from(2),
         Ok(ExitStatus::Interrupted) => ExitCode::from(ui::interrupt::EXIT_CODE),
-        Err(error) if ui::interrupt::is_behind(&error) => {
+        Err(error) if ui::interrupt::is_cause_of(&error) => {
             output.print_interrupted();
             ExitCode::from(ui::interrupt::EXIT_CODE)
         }

@@ -7,7 +7,7 @@ use crate::ui::output::{ExitStatus, Output};
 use crate::ui::text::Text;
 
 /// The help on how shells read the script.
-const SHELLS: &str = "\
+const DETAILS: &str = "\
 bash        opkeep completions bash > ~/.local/share/bash-completion/completions/opkeep
 zsh         opkeep completions zsh > DIR/_opkeep, with DIR in fpath before compinit
 fish        opkeep completions fish > ~/.config/fish/completions/opkeep.fish
@@ -16,7 +16,7 @@ powershell  opkeep completions powershell >> $PROFILE";
 
 /// Print a script with which a shell completes the commands and flags of opkeep
 #[derive(Debug, clap::Args)]
-#[command(after_help = SHELLS)]
+#[command(after_help = DETAILS)]
 pub(crate) struct Args {
     /// The shell that reads the script
     #[arg(value_name = "SHELL")]

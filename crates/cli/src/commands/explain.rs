@@ -12,7 +12,8 @@ use crate::commands::build::report::note_targets;
 use crate::flags::ENVIRONMENT;
 use crate::flags::compile::CompileArgs;
 use crate::input::{self, model};
-use crate::setup::{self, targets, targets::Part};
+use crate::setup;
+use crate::setup::targets::{TargetRequests, split_by_target};
 use crate::ui::output::{ExitStatus, Output};
 use crate::ui::text::{Text, counted};
 
@@ -35,8 +36,8 @@ pub(crate) struct Args {
 }
 
 /// The maximum number of differences in text, and the maximum number of characters of each.
-const SHOWN: usize = 8;
-const SHOWN_CHARACTERS: usize = 200;
+const MAX_CHANGES: usize = 8;
+const MAX_CHARACTERS: usize = 200;
 
 /// The result as JSON.
 #[derive(Serialize)]
@@ -92,18 +93,18 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     }
     let engine = setup::engine(&args.common, &CancelToken::new(), output)?;
     let (mut requests, unreadable, unknown) = model::requests(&args.inputs, &engine, &args.common)?;
-    model::debug(&mut requests, &args.common, output)?;
+    model::set_debug_options(&mut requests, &args.common, output)?;
     unreadable.errors.iter().for_each(|(_, error)| output.print_error(error));
     if requests.is_empty() {
-        output.print_quiet_result(&UnreadableOutput::new(&unreadable))?;
+        output.print_json_only(&UnreadableOutput::new(&unreadable))?;
         return Ok(ExitStatus::Failed);
     }
-    let parts = targets::split(requests, engine, &args.common, unknown, &CancelToken::new())?;
-    if let Some(guessed) = parts.first() {
-        note_targets(&guessed.requests, &args.common, output);
+    let by_target = split_by_target(requests, engine, &args.common, unknown, &CancelToken::new())?;
+    if let Some(for_default) = by_target.first() {
+        note_targets(&for_default.requests, &args.common, output);
     }
     let mut kernels = Vec::new();
-    for Part { engine, requests, .. } in parts {
+    for TargetRequests { engine, requests, .. } in by_target {
         kernels.extend(
             engine.with_config(|config| config.trust_imported = args.trust_imported).explain(&requests)?,
         );
@@ -220,11 +221,11 @@ fn nearest_text(nearest: &NearestEntry) -> Text {
     let mut text = Text::of(format_args!("  the nearest stored kernel is {}; it differs in", nearest.name));
     for (part, lines) in parts {
         let line = |line: &String| {
-            let shown: String = line.chars().take(SHOWN_CHARACTERS).collect();
+            let shown: String = line.chars().take(MAX_CHARACTERS).collect();
             let more = if shown.len() < line.len() { "..." } else { "" };
             format!("    {part:10}  {shown}{more}")
         };
-        text.list(lines.iter().map(line), SHOWN, |more| format!("    {part:10}  and {more} more"));
+        text.list(lines.iter().map(line), MAX_CHANGES, |more| format!("    {part:10}  and {more} more"));
     }
     text
 }

@@ -17,14 +17,14 @@ use crate::input::store::threads;
 use crate::setup;
 use crate::ui::env;
 use crate::ui::interrupt;
-use crate::ui::json::{self, FolderError};
+use crate::ui::json::{self, DirError};
 use crate::ui::output::{ExitStatus, Output};
 use crate::ui::progress::Progress;
 use crate::ui::registry::registry;
 use crate::ui::text::{Text, bytes, counted};
 
 /// The details of import.
-const IMPORTS: &str = "\
+const DETAILS: &str = "\
 Kernels are copied unchanged from kernel_meta, rank_N/kernel_meta and akg_kernel_meta at and below
 each directory; nothing is changed there. A kernel is imported if it is intact, if a descriptor
 (.info) beside it names it and is not newer, if its .json names no other kernel, if it was not
@@ -42,11 +42,11 @@ problems; 2: no kernel could be imported, or a directory could not be read.";
 
 /// Import the kernels of MindSpore's kernel_meta directories into the store, for builds that trust them
 #[derive(Debug, clap::Args)]
-#[command(after_help = IMPORTS)]
+#[command(after_help = DETAILS)]
 pub(crate) struct Args {
     /// Directories with caches of a framework at or below them
     #[arg(required = true, value_name = "DIR")]
-    pub(crate) folders: Vec<PathBuf>,
+    pub(crate) dirs: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     /// The number of kernels that are read at once [default: one per processor]
@@ -58,13 +58,13 @@ pub(crate) struct Args {
 }
 
 /// The maximum number of skipped kernels that are listed for each cache.
-const NAMED: usize = 20;
+const MAX_LISTED: usize = 20;
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let config = setup::store(&args.store)?;
     // No backend is opened, so no toolkit is needed.
     let backends = registry(Duration::from_secs(60), AscendConfig::new(env::ascend_search(None)), &[])?;
-    let cancel = interrupt::cancel();
+    let cancel = interrupt::cancel_on_signal();
     let progress = Arc::new(Progress::new(output.is_text()));
     let shown = Arc::clone(&progress);
     let importer = Importer::new(config, move |spec| {
@@ -73,12 +73,12 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     .threads(threads(args.jobs))
     .dry_run(args.dry_run)
     .cancel(cancel)
-    .observer(move |cache, done, of| shown.of(&cache.to_string_lossy(), done, of));
-    let report = importer.import(&args.folders);
+    .observer(move |cache, done, of| shown.update_subject(&cache.to_string_lossy(), done, of));
+    let report = importer.import(&args.dirs);
     progress.done();
     let report = report?;
-    for (folder, error) in &report.unreadable_dirs {
-        output.print_error(&anyhow::anyhow!("cannot read `{}`: {error}", folder.display()));
+    for (dir, error) in &report.unreadable_dirs {
+        output.print_error(&anyhow::anyhow!("cannot read `{}`: {error}", dir.display()));
     }
     report.warnings.iter().for_each(|warning| output.print_warning(warning));
     let sum = Sum::of(&report);
@@ -186,9 +186,9 @@ fn cache_text(cache: &CacheImport, verb: &str, dry_run: bool) -> Text {
         cache.skipped.len()
     ));
     let line = |SkippedKernel { name, why, .. }: &SkippedKernel| format!("  skipped {name}: {why}");
-    text.list(cache.skipped.iter().map(line), NAMED, |more| format!("  and {more} more"));
-    for (folder, error) in &cache.unreadable_dirs {
-        text.line(format_args!("  cannot read {folder}: {error}"));
+    text.list(cache.skipped.iter().map(line), MAX_LISTED, |more| format!("  and {more} more"));
+    for (dir, error) in &cache.unreadable_dirs {
+        text.line(format_args!("  cannot read {dir}: {error}"));
     }
     text
 }
@@ -207,7 +207,7 @@ struct ImportOutput {
     passed_over: BTreeMap<&'static str, usize>,
     left: usize,
     problems: usize,
-    unreadable: Vec<FolderError>,
+    unreadable: Vec<DirError>,
     caches: Vec<CacheOutput>,
 }
 
@@ -223,7 +223,7 @@ struct CacheOutput {
     copies: usize,
     not_imported: Vec<SkippedOutput>,
     left: usize,
-    unreadable: Vec<FolderError>,
+    unreadable: Vec<DirError>,
 }
 
 #[derive(Serialize)]
@@ -262,7 +262,7 @@ impl ImportOutput {
             passed_over: sum.passed_over.clone(),
             left: sum.left,
             problems: sum.problems,
-            unreadable: json::folder_errors(&report.unreadable_dirs),
+            unreadable: json::dir_errors(&report.unreadable_dirs),
             caches: report.caches.iter().map(cache_output).collect(),
         }
     }
@@ -284,7 +284,7 @@ fn cache_output(cache: &CacheImport) -> CacheOutput {
         copies: cache.duplicates,
         not_imported: cache.skipped.iter().map(skipped).collect(),
         left: cache.unprocessed,
-        unreadable: json::folder_errors(&cache.unreadable_dirs),
+        unreadable: json::dir_errors(&cache.unreadable_dirs),
     }
 }
 

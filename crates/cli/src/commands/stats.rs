@@ -28,11 +28,11 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let (mut text, mut targets) = (Text::default(), Vec::new());
     for (name, target) in target_stores(&store)? {
         let statistics = target.statistics();
-        let there = target.gc(&GcOptions::default().with_dry_run(true))?.before;
-        text.append(&stats_text(&name, &statistics, &there));
+        let usage = target.gc(&GcOptions::default().with_dry_run(true))?.before;
+        text.append(&stats_text(&name, &statistics, &usage));
         targets.push(TargetOutput {
             target: name,
-            store: (&there).into(),
+            store: (&usage).into(),
             statistics: statistics.all().map(counter_output).collect(),
         });
         if args.zero {
@@ -88,7 +88,7 @@ fn counter_output((name, number): (&'static str, u64)) -> (String, CounterOutput
     }
 }
 
-fn stats_text(name: &str, statistics: &Statistics, there: &TargetUsage) -> Text {
+fn stats_text(name: &str, statistics: &Statistics, usage: &TargetUsage) -> Text {
     let Statistics { hits, compiles, waits, evictions, quarantines, .. } = statistics;
     let misses = statistics.misses();
     let rate = match hits + misses {
@@ -96,7 +96,7 @@ fn stats_text(name: &str, statistics: &Statistics, there: &TargetUsage) -> Text 
         all => format!(" ({:.1} % hits)", *hits as f64 * 100.0 / all as f64),
     };
     let reasons = [
-        (statistics.misses_absent, "not there"),
+        (statistics.misses_absent, "not stored"),
         (statistics.misses_damaged, "damaged"),
         (statistics.misses_untrusted, "not trusted"),
         (statistics.misses_trouble, "could not be read"),
@@ -108,7 +108,7 @@ fn stats_text(name: &str, statistics: &Statistics, there: &TargetUsage) -> Text 
         .collect();
     let reasons = if reasons.is_empty() { String::new() } else { format!(": {}", reasons.join(", ")) };
     let mut text = Text::of(name);
-    text.line(format_args!("  stored    {}, {}", kernels(there), bytes(there.total().bytes)));
+    text.line(format_args!("  stored    {}, {}", kernels(usage), bytes(usage.total().bytes)));
     text.line(format_args!("  look-ups  {hits} hits, {misses} misses{rate}{reasons}"));
     let compiled = Duration::from_micros(statistics.compile_micros).as_secs_f64();
     text.line(format_args!(

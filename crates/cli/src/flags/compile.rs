@@ -44,10 +44,10 @@ pub(crate) struct CompileArgs {
     /// coreType=VectorCore, op_bank_path=DIR, mdl_bank_path=DIR, op_impl_mode_list=MatMul:high_precision,... An empty value
     /// unsets the option of a descriptor. A name that neither the target nor a descriptor has is an error, and so is a
     /// value that the target's option does not take
-    #[arg(long = "option", value_name = "NAME=VALUE", value_parser = named)]
+    #[arg(long = "option", value_name = "NAME=VALUE", value_parser = name_and_value)]
     pub(crate) options: Vec<(String, String)>,
     /// The directory of the CANN toolkit [default: $ASCEND_HOME_PATH, $ASCEND_TOOLKIT_HOME or $ASCEND_OPP_PATH, if unset
-    /// the usual places]
+    /// the usual directories]
     #[arg(long = "cann", value_name = "DIR")]
     pub(crate) cann: Option<PathBuf>,
     /// How CANN's compiler is run: workers (Python processes that import it once), process (one process per compile), or
@@ -85,7 +85,7 @@ fn mode(text: &str) -> Result<CacheMode, opkeep_store::ParseModeError> {
 }
 
 /// Parses `name=value`.
-fn named(text: &str) -> Result<(String, String), String> {
+fn name_and_value(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
     match name.is_empty() {
         true => Err("expected NAME=VALUE, with a name".to_owned()),

@@ -7,7 +7,7 @@ use anyhow::bail;
 use opkeep_onnx::{ModelError, Network, OnnxError};
 
 use crate::flags::compile::CompileArgs;
-use crate::input::options::nearest;
+use crate::input::options::nearest_name;
 
 /// The sizes given with `--dim`, and the use of their names so far.
 pub(crate) struct Dims {
@@ -17,7 +17,7 @@ pub(crate) struct Dims {
     /// Names of dimensions without a size in the inputs.
     known: BTreeSet<String>,
     /// Whether the dimensions of some network are not known.
-    is_unsure: bool,
+    has_unread_network: bool,
 }
 
 impl Dims {
@@ -33,7 +33,7 @@ impl Dims {
             }
         }
         let unknown = sizes.keys().cloned().collect();
-        Ok(Self { sizes, unknown, known: BTreeSet::new(), is_unsure: false })
+        Ok(Self { sizes, unknown, known: BTreeSet::new(), has_unread_network: false })
     }
 
     /// Reads the network at `path` with the sizes for its dimensions. The other sizes may be for another network.
@@ -53,7 +53,7 @@ impl Dims {
             Ok(_) | Err(OnnxError::Model(ModelError::Dims { .. })) => {
                 self.unknown.retain(|name| !options.dims.contains_key(name));
             }
-            Err(_) => self.is_unsure = true,
+            Err(_) => self.has_unread_network = true,
         }
         read
     }
@@ -62,11 +62,11 @@ impl Dims {
     /// No input has a dimension of a given name.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         // A network that cannot be read is reported on its own, and may have the unknown names.
-        if self.unknown.is_empty() || self.is_unsure {
+        if self.unknown.is_empty() || self.has_unread_network {
             return Ok(());
         }
         let known: Vec<&str> = self.known.iter().map(String::as_str).collect();
-        let one = |name: &String| match nearest(name, &known) {
+        let one = |name: &String| match nearest_name(name, &known) {
             Some(nearest) => format!("`{name}` (did you mean `{nearest}`?)"),
             None => format!("`{name}`"),
         };

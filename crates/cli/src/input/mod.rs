@@ -36,7 +36,7 @@ pub(crate) fn read_some(path: &Path, limit: u64) -> anyhow::Result<Vec<u8>> {
 }
 
 /// Whether `path` exists, as a file of any type.
-pub(crate) fn is_there(path: &Path) -> bool {
+pub(crate) fn exists(path: &Path) -> bool {
     Fs::new().look(path).is_ok()
 }
 
@@ -71,11 +71,11 @@ pub(crate) fn is_network(path: &Path) -> anyhow::Result<bool> {
 }
 
 /// Returns an error about the file `path` whose text contains the path.
-pub(crate) fn named(path: &Path, error: impl std::error::Error + Send + Sync + 'static) -> anyhow::Error {
+pub(crate) fn with_path(path: &Path, error: impl std::error::Error + Send + Sync + 'static) -> anyhow::Error {
     let shown = path.display().to_string();
-    let tells = error.to_string().contains(&shown);
+    let has_path = error.to_string().contains(&shown);
     let error = anyhow::Error::new(error);
-    if tells { error } else { error.context(format!("`{shown}`")) }
+    if has_path { error } else { error.context(format!("`{shown}`")) }
 }
 
 /// Returns the path without links to the file at `path`; `path` itself if it cannot be resolved.
@@ -83,9 +83,9 @@ pub(crate) fn real_path(path: &Path) -> PathBuf {
     Fs::new().real_path(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// The files that the inputs name.
+/// The files that the arguments name.
 #[derive(Default)]
-pub(crate) struct Found {
+pub(crate) struct InputFiles {
     /// The files. The files of a directory are in the order of their paths.
     pub(crate) files: Vec<PathBuf>,
     /// Paths that could not be read, with the errors. A directory with several paths is listed once.
@@ -95,7 +95,7 @@ pub(crate) struct Found {
     seen: HashSet<FileId>,
 }
 
-impl Found {
+impl InputFiles {
     fn unreadable(&mut self, path: &Path, error: anyhow::Error) {
         let is_new = Fs::new().metadata(path).map(|found| self.seen.insert(FileId::of(&found)));
         if is_new.unwrap_or(true) {
@@ -105,7 +105,7 @@ impl Found {
 }
 
 /// Returns every file that `inputs` name; for a directory, the `.onnx` and `.info` files below it.
-pub(crate) fn model_files(inputs: &[PathBuf]) -> Found {
+pub(crate) fn model_files(inputs: &[PathBuf]) -> InputFiles {
     files(inputs, ".onnx or .info", Links::Leave, |path| {
         // MindSpore's `Initialize.info` and the `version.info` of operator packages describe no operator.
         let is_other = ["Initialize.info", "version.info"].iter().any(|name| path.ends_with(name));
@@ -113,16 +113,21 @@ pub(crate) fn model_files(inputs: &[PathBuf]) -> Found {
     })
 }
 
-/// Returns every file that `inputs` name; for a directory, the files below it that satisfy `meant`. `kind` names such
+/// Returns every file that `inputs` name; for a directory, the files below it that satisfy `is_wanted`. `kind` names such
 /// files in errors.
-pub(crate) fn files(inputs: &[PathBuf], kind: &str, links: Links, meant: impl Fn(&Path) -> bool) -> Found {
-    let mut found = Found::default();
+pub(crate) fn files(
+    inputs: &[PathBuf],
+    kind: &str,
+    links: Links,
+    is_wanted: impl Fn(&Path) -> bool,
+) -> InputFiles {
+    let mut found = InputFiles::default();
     for input in inputs {
         if !Fs::new().is_dir(input) {
             found.files.push(input.clone());
             continue;
         }
-        let tree = match Tree::below(input, links, &meant) {
+        let tree = match Tree::below(input, links, &is_wanted) {
             Ok(tree) => tree,
             Err(error) => {
                 found.unreadable(input, cannot_read(input, error));

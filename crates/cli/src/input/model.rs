@@ -9,7 +9,7 @@ use opkeep_onnx::{Network, ValueInfo};
 use crate::flags::compile::CompileArgs;
 use crate::input::dims::Dims;
 use crate::input::options::UnknownOptions;
-use crate::input::{self, Found};
+use crate::input::{self, InputFiles};
 use crate::ui::env;
 use crate::ui::output::{ExitStatus, Output};
 
@@ -38,16 +38,16 @@ impl Model {
         if !input::is_network(path)? {
             return input::read_descriptor(path).map(|descriptor| Self::Operator(Box::new(descriptor)));
         }
-        let mut network = dims.read(path).map_err(|error| input::named(path, error))?;
+        let mut network = dims.read(path).map_err(|error| input::with_path(path, error))?;
         let prepared = engine.prepare(network.graph, &spec(common));
-        network.graph = prepared.map_err(|error| input::named(path, error))?;
+        network.graph = prepared.map_err(|error| input::with_path(path, error))?;
         Ok(Self::Network(Box::new(network)))
     }
 
     /// Removes from `unknown` the options that the operator's descriptor has.
-    pub(crate) fn admit(&self, unknown: &mut UnknownOptions<'_>) {
+    pub(crate) fn remove_known_options(&self, unknown: &mut UnknownOptions<'_>) {
         if let Self::Operator(descriptor) = self {
-            unknown.found_in(&descriptor.spec);
+            unknown.remove_found_in(&descriptor.spec);
         }
     }
 
@@ -67,9 +67,10 @@ impl Model {
     pub(crate) fn inputs(&self) -> Vec<ValueInfo> {
         match self {
             Self::Network(network) => network.inputs.clone(),
-            Self::Operator(descriptor) => {
-                named("input", descriptor.job.data.iter().flat_map(|data| &data.outputs).flat_map(Arg::iter))
-            }
+            Self::Operator(descriptor) => value_infos(
+                "input",
+                descriptor.job.data.iter().flat_map(|data| &data.outputs).flat_map(Arg::iter),
+            ),
         }
     }
 
@@ -77,9 +78,10 @@ impl Model {
     pub(crate) fn outputs(&self) -> Vec<ValueInfo> {
         match self {
             Self::Network(network) => network.outputs.clone(),
-            Self::Operator(descriptor) => {
-                named("output", descriptor.job.ops.iter().flat_map(|op| &op.outputs).flat_map(Arg::iter))
-            }
+            Self::Operator(descriptor) => value_infos(
+                "output",
+                descriptor.job.ops.iter().flat_map(|op| &op.outputs).flat_map(Arg::iter),
+            ),
         }
     }
 }
@@ -121,14 +123,14 @@ pub(crate) fn requests<'c>(
     engine: &Engine,
     common: &'c CompileArgs,
 ) -> anyhow::Result<(Vec<Request>, Unreadable, UnknownOptions<'c>)> {
-    let Found { files, unreadable: errors, .. } = input::model_files(inputs);
+    let InputFiles { files, unreadable: errors, .. } = input::model_files(inputs);
     let mut unreadable = Unreadable { errors, refused: 0 };
     let (mut requests, mut dims) = (Vec::new(), Dims::of(common)?);
     let mut unknown = UnknownOptions::of(common);
     for file in files {
         match Model::read(&file, engine, common, &mut dims) {
             Ok(model) => {
-                model.admit(&mut unknown);
+                model.remove_known_options(&mut unknown);
                 requests.extend(model.requests(common));
             }
             Err(error) => unreadable.refuse(file, error),
@@ -143,23 +145,27 @@ const COLLECTING: [&str; 4] = ["dump_bin", "dump_cce", "dump_loc", "ccec_g"];
 
 /// Sets the debug options of the operators that `--op_debug_config` names, or of all operators while CANN collects
 /// information.
-pub(crate) fn debug(requests: &mut [Request], common: &CompileArgs, output: &Output) -> anyhow::Result<()> {
+pub(crate) fn set_debug_options(
+    requests: &mut [Request],
+    common: &CompileArgs,
+    output: &Output,
+) -> anyhow::Result<()> {
     let path = common.op_debug_config.as_ref();
     let Some(path) = path.filter(|path| !path.as_os_str().is_empty()) else {
         // An empty path turns debugging off.
         if path.is_some() {
             DebugConfig::new(Vec::new()).set_on(requests);
         }
-        if env::collects() {
-            collect(requests, output);
+        if env::is_collecting() {
+            set_collecting_options(requests, output);
         }
         return Ok(());
     };
     let text = input::read_file(path, MAX_DEBUG_CONFIG)?;
     let config: DebugConfig =
-        String::from_utf8_lossy(&text).parse().map_err(|error| input::named(path, error))?;
-    if config.options.is_empty() && env::collects() {
-        collect(requests, output);
+        String::from_utf8_lossy(&text).parse().map_err(|error| input::with_path(path, error))?;
+    if config.options.is_empty() && env::is_collecting() {
+        set_collecting_options(requests, output);
         return Ok(());
     }
     for unused in config.set_on(requests) {
@@ -174,7 +180,7 @@ pub(crate) fn debug(requests: &mut [Request], common: &CompileArgs, output: &Out
 
 /// Sets the debug options of all requests, as CANN does while it collects information, even if the configuration is
 /// empty.
-fn collect(requests: &mut [Request], output: &Output) {
+fn set_collecting_options(requests: &mut [Request], output: &Output) {
     output.print_note(&format!(
         "NPU_COLLECT_PATH is set: everything is compiled for debugging ({}), and nothing is stored",
         COLLECTING.join(",")
@@ -199,7 +205,7 @@ fn set_options(spec: &mut BuildSpec, common: &CompileArgs) {
     }
 }
 
-fn named<'a>(what: &str, tensors: impl Iterator<Item = &'a Tensor>) -> Vec<ValueInfo> {
+fn value_infos<'a>(what: &str, tensors: impl Iterator<Item = &'a Tensor>) -> Vec<ValueInfo> {
     let info = |(at, tensor): (usize, &Tensor)| ValueInfo {
         name: format!("{what} {at}"),
         dtype: tensor.dtype.clone(),

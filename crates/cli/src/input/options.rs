@@ -27,7 +27,11 @@ impl<'a> UnknownOptions<'a> {
     ///
     /// # Errors
     /// The backend refuses the value of an option.
-    pub(crate) fn known_to(&mut self, backend: &dyn Backend, target: &str) -> Result<(), BackendError> {
+    pub(crate) fn remove_known_to(
+        &mut self,
+        backend: &dyn Backend,
+        target: &str,
+    ) -> Result<(), BackendError> {
         let known = backend.option_names();
         for (name, value) in self.given.iter().filter(|(name, _)| known.contains(&name.as_str())) {
             backend.check_option(name, value)?;
@@ -39,7 +43,7 @@ impl<'a> UnknownOptions<'a> {
     }
 
     /// Removes the names of the options that a descriptor has, since a framework set them.
-    pub(crate) fn found_in(&mut self, spec: &BuildSpec) {
+    pub(crate) fn remove_found_in(&mut self, spec: &BuildSpec) {
         self.names.retain(|name| !spec.options.contains_key(*name));
     }
 
@@ -50,7 +54,7 @@ impl<'a> UnknownOptions<'a> {
             return Ok(());
         }
         let known: Vec<&str> = self.known.iter().copied().collect();
-        let one = |name: &&str| match nearest(name, &known) {
+        let one = |name: &&str| match nearest_name(name, &known) {
             Some(nearest) => format!("`{name}` (did you mean `{nearest}`?)"),
             None => format!("`{name}`"),
         };
@@ -68,7 +72,7 @@ impl<'a> UnknownOptions<'a> {
 
 /// Returns the known name that differs least, ignoring case; none, if all names differ in more than a third of their
 /// letters.
-pub(crate) fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+pub(crate) fn nearest_name<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let plain = |name: &str| name.to_ascii_lowercase().replace(['-', '.'], "_");
     let name = plain(name);
     let distance = |known: &&&str| strsim::damerau_levenshtein(&name, &plain(known));

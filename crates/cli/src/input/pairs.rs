@@ -13,7 +13,7 @@ use opkeep_validator::{
     validate_json, validate_object,
 };
 
-use crate::input::{is_there, read_file};
+use crate::input::{exists, read_file};
 
 /// A kernel that was checked.
 pub(crate) struct CheckedKernel {
@@ -40,10 +40,10 @@ pub(crate) fn is_kernel_file(path: &Path) -> bool {
 }
 
 /// Checks the kernels to which the file at `path` belongs, by `expect`; if unset, by the target that the object states.
-pub(crate) fn judge(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<CheckOutcome> {
+pub(crate) fn check_kernels(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<CheckOutcome> {
     match path.extension().and_then(|extension| extension.to_str()) {
-        Some("json") => judge_json(path, expect),
-        Some("o" | "so") => judge_object(path, expect).map(|judged| CheckOutcome::Kernels(vec![judged])),
+        Some("json") => check_json(path, expect),
+        Some("o" | "so") => check_object(path, expect).map(|kernel| CheckOutcome::Kernels(vec![kernel])),
         _ => {
             let other = format!("`{}` is neither the .json nor the .o or .so of a kernel", path.display());
             Ok(CheckOutcome::Other(other))
@@ -51,13 +51,13 @@ pub(crate) fn judge(path: &Path, expect: Option<&Expectations>) -> anyhow::Resul
     }
 }
 
-fn judge_json(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<CheckOutcome> {
+fn check_json(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<CheckOutcome> {
     let json = read_file(path, MAX_INFO_BYTES)?;
     let parsed = KernelMeta::parse(&json);
     let is_list = matches!(&parsed, Err(MetaError::Field { field, .. }) if field == "(document)");
     let meta = parsed.ok();
     if let Some(sub_kernel_files) = meta.as_ref().and_then(sub_kernel_files) {
-        return judge_master(path, &json, &sub_kernel_files, expect).map(CheckOutcome::Kernels);
+        return check_master(path, &json, &sub_kernel_files, expect).map(CheckOutcome::Kernels);
     }
     if meta.as_ref().is_some_and(|meta| !meta.describes_kernel()) {
         let problem = "does not describe a kernel: it has neither names nor a digest";
@@ -65,7 +65,7 @@ fn judge_json(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<Chec
     }
     let names = object_names(path, meta.as_ref());
     let objects: Vec<PathBuf> =
-        names.iter().map(|name| path.with_file_name(name)).filter(|object| is_there(object)).collect();
+        names.iter().map(|name| path.with_file_name(name)).filter(|object| exists(object)).collect();
     if objects.is_empty() && is_list {
         return Ok(CheckOutcome::Other(format!(
             "`{}` does not describe a kernel: it is no JSON object",
@@ -75,35 +75,35 @@ fn judge_json(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<Chec
     if objects.is_empty() {
         let mut report = validate_json(&json, expect);
         report.add(Problem::Description(DescriptionProblem::NoObject { expected: names.join(" or ") }));
-        return Ok(CheckOutcome::Kernels(vec![alone(path, expect, report)]));
+        return Ok(CheckOutcome::Kernels(vec![kernel_without_pair(path, expect, report)]));
     }
-    let pairs = objects.iter().map(|object| judge_pair(path, &json, object, expect));
+    let pairs = objects.iter().map(|object| check_pair(path, &json, object, expect));
     pairs.collect::<anyhow::Result<_>>().map(CheckOutcome::Kernels)
 }
 
 /// Checks a master and its parts. A part must not be a master itself.
-fn judge_master(
+fn check_master(
     path: &Path,
     json: &[u8],
     sub_kernel_files: &[&str],
     expect: Option<&Expectations>,
 ) -> anyhow::Result<Vec<CheckedKernel>> {
     let mut report = validate_json(json, expect);
-    let mut judged = Vec::new();
+    let mut kernels = Vec::new();
     for part in sub_kernel_files {
-        match judge_part(path, part, expect) {
-            Ok(kernels) => judged.extend(kernels),
+        match check_part(path, part, expect) {
+            Ok(of_part) => kernels.extend(of_part),
             Err(error) => report.add(Problem::Description(DescriptionProblem::Part {
                 part: (*part).to_owned(),
                 problem: crate::ui::output::chain(&error),
             })),
         }
     }
-    judged.insert(0, alone(path, expect, report));
-    Ok(judged)
+    kernels.insert(0, kernel_without_pair(path, expect, report));
+    Ok(kernels)
 }
 
-fn judge_part(
+fn check_part(
     master: &Path,
     part: &str,
     expect: Option<&Expectations>,
@@ -114,39 +114,42 @@ fn judge_part(
     let json = read_file(&path, MAX_INFO_BYTES)?;
     let is_master = KernelMeta::parse(&json).is_ok_and(|meta| sub_kernel_files(&meta).is_some());
     anyhow::ensure!(!is_master, "it is a master itself");
-    match judge_json(&path, expect)? {
+    match check_json(&path, expect)? {
         CheckOutcome::Kernels(kernels) => Ok(kernels),
         CheckOutcome::Other(other) => bail!(other),
     }
 }
 
-fn judge_object(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<CheckedKernel> {
+fn check_object(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<CheckedKernel> {
     if let Some(json) = json_beside(path) {
-        return judge_pair(&json, &read_file(&json, MAX_INFO_BYTES)?, path, expect);
+        return check_pair(&json, &read_file(&json, MAX_INFO_BYTES)?, path, expect);
     }
-    let mut judged = judge_alone(path, expect)?;
-    judged.report.add(Problem::Description(DescriptionProblem::Alone));
-    Ok(judged)
+    let mut kernel = check_object_alone(path, expect)?;
+    kernel.report.add(Problem::Description(DescriptionProblem::Alone));
+    Ok(kernel)
 }
 
 /// Checks an object alone, even if there is a `.json` beside it.
-pub(crate) fn judge_alone(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<CheckedKernel> {
+pub(crate) fn check_object_alone(
+    path: &Path,
+    expect: Option<&Expectations>,
+) -> anyhow::Result<CheckedKernel> {
     let object = read_file(path, MAX_ENTRY_BYTES)?;
     let expect = expect.cloned().unwrap_or_else(|| expectations_of(None, &object));
-    Ok(alone(path, Some(&expect), validate_object(&object, Some(&expect))))
+    Ok(kernel_without_pair(path, Some(&expect), validate_object(&object, Some(&expect))))
 }
 
-fn judge_pair(
+fn check_pair(
     path: &Path,
     json: &[u8],
     object_path: &Path,
     expect: Option<&Expectations>,
 ) -> anyhow::Result<CheckedKernel> {
     let object = read_file(object_path, MAX_ENTRY_BYTES)?;
-    let (mut report, mut target) = judge_bytes(json, &object, expect);
+    let (mut report, mut target) = check_bytes(json, &object, expect);
     if let (None, Some(chip)) = (expect, other_chip(path, &report)) {
         match known_target(&chip) {
-            Some(expect) => (report, target) = judge_bytes(json, &object, Some(&expect)),
+            Some(expect) => (report, target) = check_bytes(json, &object, Some(&expect)),
             // The object is valid for some chip, and may not be valid for this one.
             None => report.add(unknown_chip(chip, &report)),
         }
@@ -164,12 +167,12 @@ fn unknown_chip(chip: String, report: &Report) -> Problem {
 }
 
 /// Checks the bytes of a pair. Returns the report and the target.
-fn judge_bytes(json: &[u8], object: &[u8], expect: Option<&Expectations>) -> (Report, String) {
+fn check_bytes(json: &[u8], object: &[u8], expect: Option<&Expectations>) -> (Report, String) {
     let guessed = expect.cloned().unwrap_or_else(|| expectations_of(Some(json), object));
     (validate_full(json, object, &guessed), guessed.target)
 }
 
-fn alone(path: &Path, expect: Option<&Expectations>, report: Report) -> CheckedKernel {
+fn kernel_without_pair(path: &Path, expect: Option<&Expectations>, report: Report) -> CheckedKernel {
     let target = expect.map_or_else(|| targets::any().target, |expect| expect.target.clone());
     CheckedKernel { file: path.to_owned(), object: None, target, report }
 }
@@ -202,5 +205,5 @@ fn json_beside(object: &Path) -> Option<PathBuf> {
     let stem = object.file_stem()?.to_str()?;
     let stems = [Some(stem), stem.strip_prefix("lib")];
     let beside = |stem: &str| object.with_file_name(format!("{stem}.json"));
-    stems.into_iter().flatten().map(beside).find(|json| is_there(json))
+    stems.into_iter().flatten().map(beside).find(|json| exists(json))
 }

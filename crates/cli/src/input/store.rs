@@ -13,12 +13,12 @@ use crate::ui::output::Output;
 
 /// A store, or one of its targets.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct StorePath {
     pub(crate) root: PathBuf,
     pub(crate) target: Option<String>,
 }
 
-impl Place {
+impl StorePath {
     /// Returns the store at `path`, or the target with the directory `path`. None if `path` is neither.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         if is_store(path) {
@@ -35,7 +35,7 @@ impl Place {
     }
 
     /// Returns the store that builds use.
-    pub(crate) fn usual(args: &StoreArgs) -> anyhow::Result<Self> {
+    pub(crate) fn default_store(args: &StoreArgs) -> anyhow::Result<Self> {
         Ok(Self { root: setup::store(args)?.root, target: None })
     }
 
@@ -79,14 +79,13 @@ pub(crate) fn open_existing(
     access: Access,
     output: &Output,
 ) -> anyhow::Result<Option<Store>> {
-    let looked = Store::open(config.clone().with_access(Access::ReadOnly));
-    let store = match looked {
+    let store = match Store::open(config.clone().with_access(Access::ReadOnly)) {
         Err(StoreError::NoStore { .. }) => return Ok(None),
         Ok(store) if !store.exists()? => return Ok(None),
         Ok(_) if access != Access::ReadOnly => Store::open(config.with_access(access))?,
         opened => opened?,
     };
-    store.limit_warnings().iter().for_each(|notice| output.print_warning(&notice.to_string()));
+    store.limit_warnings().iter().for_each(|warning| output.print_warning(&warning.to_string()));
     for path in store.foreign()? {
         output.print_warning(&StoreError::Foreign { path }.to_string());
     }

@@ -41,9 +41,11 @@ fn ascend(common: &CompileArgs) -> anyhow::Result<AscendConfig> {
 /// Creates an engine for the target in the flags.
 pub(crate) fn engine(common: &CompileArgs, cancel: &CancelToken, output: &Output) -> anyhow::Result<Engine> {
     let engine = engine_of(backend(common, common.target())?, common, cancel);
-    let keeps = matches!(common.cache_mode, CacheMode::Enable | CacheMode::Force);
-    if engine.config().store.is_none() && keeps {
-        output.print_warning("there is no place for a store: set OPKEEP_CACHE_DIR or HOME; nothing is kept");
+    let is_written = matches!(common.cache_mode, CacheMode::Enable | CacheMode::Force);
+    if engine.config().store.is_none() && is_written {
+        output.print_warning(
+            "no directory for the store is known, so nothing is stored: set OPKEEP_CACHE_DIR or HOME",
+        );
     }
     engine.warm_up();
     Ok(engine)
@@ -67,7 +69,7 @@ pub(crate) fn engine_of(backend: Arc<dyn Backend>, common: &CompileArgs, cancel:
 /// Neither names a store.
 pub(crate) fn store(args: &StoreArgs) -> anyhow::Result<StoreConfig> {
     let root = args.cache_dir.clone().or_else(env::cache_dir).context(
-        "there is no place for a store: set OPKEEP_CACHE_DIR or HOME, or give --op_compiler_cache_dir",
+        "no directory for the store is known: set OPKEEP_CACHE_DIR or HOME, or give --op_compiler_cache_dir",
     )?;
     Ok(store_at(root, args))
 }

@@ -1,4 +1,4 @@
-//! The chips for which descriptors are built if the user chooses no target.
+//! The requests of a build by target: descriptors name chips, if the user chooses no target.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use crate::flags::compile::CompileArgs;
 use crate::input::options::UnknownOptions;
 
 /// The requests for one target, with their engine.
-pub(crate) struct Part {
+pub(crate) struct TargetRequests {
     target: String,
     pub(crate) engine: Engine,
     pub(crate) requests: Vec<Request>,
@@ -23,25 +23,29 @@ pub(crate) struct Part {
 /// # Errors
 /// The user named a toolkit that cannot be used; an option is unknown to every backend of the requests and to every
 /// descriptor; or the value of an option is wrong for a backend that knows it.
-pub(crate) fn split(
+pub(crate) fn split_by_target(
     requests: Vec<Request>,
     engine: Engine,
     common: &CompileArgs,
     mut unknown: UnknownOptions<'_>,
     cancel: &CancelToken,
-) -> anyhow::Result<Vec<Part>> {
+) -> anyhow::Result<Vec<TargetRequests>> {
     let target = common.target().to_owned();
-    let mut parts = vec![Part { target, engine, requests: Vec::new() }];
+    let mut by_target = vec![TargetRequests { target, engine, requests: Vec::new() }];
     let mut known: HashMap<String, usize> = HashMap::new();
     for mut request in requests {
         let named = &request.descriptor.spec.target;
         let at = match known.get(named) {
             Some(at) => *at,
             None => {
-                let opened = open(named, common, cancel)?;
-                let at = if opened.is_some() { parts.len() } else { 0 };
+                let opened = engine_for_chip(named, common, cancel)?;
+                let at = if opened.is_some() { by_target.len() } else { 0 };
                 let target = named.clone();
-                parts.extend(opened.map(|engine| Part { target, engine, requests: Vec::new() }));
+                by_target.extend(opened.map(|engine| TargetRequests {
+                    target,
+                    engine,
+                    requests: Vec::new(),
+                }));
                 known.insert(named.clone(), at);
                 at
             }
@@ -49,19 +53,23 @@ pub(crate) fn split(
         if at > 0 {
             request.spec = request.spec.retarget(named);
         }
-        parts[at].requests.push(request);
+        by_target[at].requests.push(request);
     }
-    let builds_nothing = parts.iter().all(|part| part.requests.is_empty());
-    for part in parts.iter().filter(|part| builds_nothing || !part.requests.is_empty()) {
-        unknown.known_to(part.engine.backend(), &part.target)?;
+    let builds_nothing = by_target.iter().all(|one| one.requests.is_empty());
+    for one in by_target.iter().filter(|one| builds_nothing || !one.requests.is_empty()) {
+        unknown.remove_known_to(one.engine.backend(), &one.target)?;
     }
     unknown.check()?;
-    parts.retain(|part| !part.requests.is_empty());
-    Ok(parts)
+    by_target.retain(|one| !one.requests.is_empty());
+    Ok(by_target)
 }
 
 /// Returns an engine for the chip called `named`; none, if that is no chip, or its toolchain is not installed.
-fn open(named: &str, common: &CompileArgs, cancel: &CancelToken) -> anyhow::Result<Option<Engine>> {
+fn engine_for_chip(
+    named: &str,
+    common: &CompileArgs,
+    cancel: &CancelToken,
+) -> anyhow::Result<Option<Engine>> {
     let is_chip = targets::named(named).is_some_and(|it| targets::is_ai_core(&it));
     if common.chooses_target() || !is_chip {
         return Ok(None);

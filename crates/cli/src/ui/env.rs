@@ -43,7 +43,7 @@ pub(crate) fn limits() -> LimitSettings {
 }
 
 /// Whether CANN collects information for its maintainers; its own operator cache is off then.
-pub(crate) fn collects() -> bool {
+pub(crate) fn is_collecting() -> bool {
     var("NPU_COLLECT_PATH").is_some()
 }
 

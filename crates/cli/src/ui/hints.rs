@@ -95,7 +95,7 @@ pub(crate) fn of_view(error: &ViewError) -> Option<String> {
     }
 }
 
-/// Returns the hint for a warning of a build. Warnings of other kinds state the problem, and no argument changes it.
+/// Returns the hint for a warning of a build. No argument helps with the other kinds of warnings.
 pub(crate) fn of_warning(kind: WarningKind) -> Option<&'static str> {
     match kind {
         WarningKind::Store | WarningKind::Write => Some(OTHER_STORE),
@@ -114,8 +114,10 @@ pub(crate) fn unfilled_reason(reason: &UnfilledReason) -> String {
                 | DeviceError::Ambiguous { rank, .. }
                 | DeviceError::Unknown { rank },
             ..
-        } => format!("--device-map {rank}=DEVICE says it"),
-        UnfilledReason::OtherNames { .. } => "`opkeep build` puts its own where they are missing".to_owned(),
+        } => format!("--device-map {rank}=DEVICE states it"),
+        UnfilledReason::OtherNames { .. } => {
+            "`opkeep build` writes its own kernels where they are missing".to_owned()
+        }
         _ => return reason.to_string(),
     };
     format!("{reason}; {hint}")
@@ -166,7 +168,7 @@ mod tests {
     fn a_repair_names_the_arguments_that_help() {
         let unknown = DeviceError::Unknown { rank: "3".to_owned() };
         let reason = unfilled_reason(&UnfilledReason::UnknownDevice { lacking: 6, error: unknown });
-        assert!(reason.ends_with("RANK_ID is no device; --device-map 3=DEVICE says it"), "{reason}");
+        assert!(reason.ends_with("RANK_ID is no device; --device-map 3=DEVICE states it"), "{reason}");
         let files = [(1, "a_1.o".to_owned()), (2, "b_2.o".to_owned())];
         let ambiguous = DeviceError::Ambiguous { rank: "3".to_owned(), files };
         let reason = unfilled_reason(&UnfilledReason::UnknownDevice { lacking: 6, error: ambiguous });

@@ -7,7 +7,7 @@ use opkeep_fs::CancelToken;
 pub(crate) const EXIT_CODE: u8 = 130;
 
 /// Returns a token that an interrupt, a termination or a hang-up cancels. A second signal ends the process at once.
-pub(crate) fn cancel() -> CancelToken {
+pub(crate) fn cancel_on_signal() -> CancelToken {
     let cancel = CancelToken::new();
     let state = cancel.clone();
     let handler = move || {
@@ -15,7 +15,7 @@ pub(crate) fn cancel() -> CancelToken {
             #[expect(
                 clippy::exit,
                 clippy::disallowed_methods,
-                reason = "the second interrupt ends it at once"
+                reason = "the second signal ends the process at once"
             )]
             std::process::exit(EXIT_CODE.into());
         }
@@ -26,8 +26,8 @@ pub(crate) fn cancel() -> CancelToken {
     cancel
 }
 
-/// Whether the cause of the error is an interrupt before anything was built.
-pub(crate) fn is_behind(error: &anyhow::Error) -> bool {
+/// Whether an interrupt before anything was built is the cause of the error.
+pub(crate) fn is_cause_of(error: &anyhow::Error) -> bool {
     // The cause is searched in the chain, since the context of an error may name a file.
     error.chain().any(|cause| matches!(cause.downcast_ref(), Some(BuildError::Cancelled)))
 }

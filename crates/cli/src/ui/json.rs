@@ -62,16 +62,14 @@ impl FileError {
 
 /// A directory that could not be read or processed, with the error.
 #[derive(Debug, Serialize)]
-pub(crate) struct FolderError {
-    pub(crate) folder: String,
+pub(crate) struct DirError {
+    #[serde(rename = "folder")]
+    pub(crate) dir: String,
     pub(crate) error: String,
 }
 
-pub(crate) fn folder_errors(errors: &[(impl AsRef<Path>, impl ToString)]) -> Vec<FolderError> {
-    let errors = errors.iter();
-    errors
-        .map(|(folder, error)| FolderError { folder: path(folder.as_ref()), error: error.to_string() })
-        .collect()
+pub(crate) fn dir_errors(errors: &[(impl AsRef<Path>, impl ToString)]) -> Vec<DirError> {
+    errors.iter().map(|(dir, error)| DirError { dir: path(dir.as_ref()), error: error.to_string() }).collect()
 }
 
 /// An element of a list: a result or an error.

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::ui::file_limit::FileLimit;
 use crate::ui::hints::{hints, of_warning};
-use crate::ui::text::{Text, shown_json};
+use crate::ui::text::{Text, printable_json};
 
 /// The format of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -92,7 +92,7 @@ impl Output {
                 let warnings = &*self.warnings.borrow();
                 let document = Document { schema: JSON_SCHEMA, result: json, warnings };
                 let json = serde_json::to_string(&document).context("cannot write the result as JSON")?;
-                writeln!(out, "{}", shown_json(&json))
+                writeln!(out, "{}", printable_json(&json))
             }
         };
         match written.and_then(|()| out.flush()) {
@@ -105,7 +105,7 @@ impl Output {
     }
 
     /// Prints the JSON result of a command whose text went to stderr.
-    pub(crate) fn print_quiet_result(&self, json: &impl Serialize) -> anyhow::Result<()> {
+    pub(crate) fn print_json_only(&self, json: &impl Serialize) -> anyhow::Result<()> {
         if self.is_text() { Ok(()) } else { self.print_result(&Text::default(), json) }
     }
 
@@ -145,7 +145,7 @@ impl Output {
     pub(crate) fn print_error(&self, error: &anyhow::Error) {
         let mut text = Text::default();
         let line = format!("error: {}", chain(error));
-        if error.chain().any(has_lines) {
+        if error.chain().any(is_multi_line) {
             text.quoted(line)
         } else {
             text.line(line)
@@ -162,14 +162,14 @@ impl Output {
     /// Prints that an interrupt came before any result.
     pub(crate) fn print_interrupted(&self) {
         self.print_note("interrupted before anything was built; run it again");
-        let _ = self.print_quiet_result(&Interrupted { interrupted: true });
+        let _ = self.print_json_only(&Interrupted { interrupted: true });
     }
 
     /// Prints the error that ended a command: as text on stderr, and in JSON in place of the result.
     pub(crate) fn print_failure(&self, error: &anyhow::Error) {
         self.print_error(error);
         // Best effort: the error may be that stdout cannot be written.
-        let _ = self.print_quiet_result(&Failure { error: chain(error), help: hints(error) });
+        let _ = self.print_json_only(&Failure { error: chain(error), help: hints(error) });
     }
 
     /// Warns if a file reached the limit on the size of files. The write that failed may have had no other consequence.
@@ -193,7 +193,7 @@ fn print(text: &Text) {
 }
 
 /// Whether an error has lines of its own: the end of a compiler's log.
-pub(crate) fn has_lines(error: &(dyn Error + 'static)) -> bool {
+pub(crate) fn is_multi_line(error: &(dyn Error + 'static)) -> bool {
     let of_backend = |error: &BackendError| {
         matches!(
             error,
@@ -206,21 +206,21 @@ pub(crate) fn has_lines(error: &(dyn Error + 'static)) -> bool {
             error,
             KernelError::HolderFailed { .. } | KernelError::Invalid { .. } | KernelError::NameMismatch { .. }
         ),
-        _ => error.is::<Logged>(),
+        _ => error.is::<LoggedError>(),
     }
 }
 
 /// An error text that may have several lines, such as the end of a compiler's log.
 #[derive(Debug)]
-pub(crate) struct Logged(pub(crate) String);
+pub(crate) struct LoggedError(pub(crate) String);
 
-impl fmt::Display for Logged {
+impl fmt::Display for LoggedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl Error for Logged {}
+impl Error for LoggedError {}
 
 /// Returns the texts of an error and its causes, without causes whose text is part of an earlier one.
 pub(crate) fn chain(error: &anyhow::Error) -> String {

@@ -11,8 +11,8 @@ use crate::ui::text::one_line;
 pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
-    pub(crate) fn new(wanted: bool) -> Self {
-        let bar = if wanted && std::io::stderr().is_terminal() {
+    pub(crate) fn new(is_wanted: bool) -> Self {
+        let bar = if is_wanted && std::io::stderr().is_terminal() {
             ProgressBar::new(0)
         } else {
             ProgressBar::hidden()
@@ -33,30 +33,29 @@ impl Progress {
         self.0.set_length(nodes as u64);
     }
 
-    /// Shows that `done` of `of` items are done.
-    pub(crate) fn at(&self, done: u64, of: u64) {
-        self.0.set_length(of);
+    /// Shows that `done` of `total` items are done.
+    pub(crate) fn update(&self, done: u64, total: u64) {
+        self.0.set_length(total);
         // Threads report in any order.
         self.0.update(|state| state.set_pos(state.pos().max(done)));
     }
 
-    /// Shows that `done` of `of` items of the subject `what` are done, and begins anew if the subject is another than
-    /// before.
-    pub(crate) fn of(&self, what: &str, done: u64, of: u64) {
-        if self.0.message() != one_line(what) {
-            self.about(what);
+    /// Shows that `done` of `total` items of the subject are done. A subject other than the shown one is started.
+    pub(crate) fn update_subject(&self, subject: &str, done: u64, total: u64) {
+        if self.0.message() != one_line(subject) {
+            self.start(subject);
         }
-        self.at(done, of);
+        self.update(done, total);
     }
 
-    /// Begins anew with the subject `what`.
-    pub(crate) fn about(&self, what: &str) {
+    /// Starts at 0 with a new subject.
+    pub(crate) fn start(&self, subject: &str) {
         self.0.set_position(0);
-        self.message(what);
+        self.message(subject);
     }
 
     /// Counts a node that ran.
-    pub(crate) fn ran(&self, node: &str) {
+    pub(crate) fn node_done(&self, node: &str) {
         self.message(node);
         self.0.inc(1);
     }

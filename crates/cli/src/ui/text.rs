@@ -92,7 +92,7 @@ impl Write for Escape<'_> {
 
     fn write_char(&mut self, letter: char) -> fmt::Result {
         match letter {
-            _ if is_plain(letter) => self.0.push(letter),
+            _ if is_printable(letter) => self.0.push(letter),
             '\n' | '\r' | '\t' => self.0.extend(letter.escape_default()),
             _ => self.0.extend(letter.escape_unicode()),
         }
@@ -107,12 +107,12 @@ pub(crate) fn one_line(text: &str) -> String {
     line
 }
 
-/// Returns JSON of the same value that is safe to print: JSON escapes control characters, but not the others that are
-/// not plain.
-pub(crate) fn shown_json(json: &str) -> String {
+/// Returns JSON of the same value that is safe to print: JSON escapes control characters, but not all others that
+/// are not printable.
+pub(crate) fn printable_json(json: &str) -> String {
     let mut shown = String::with_capacity(json.len());
     for letter in json.chars() {
-        match is_plain(letter) {
+        match is_printable(letter) {
             true => shown.push(letter),
             // Such characters occur only in strings, where the escape means the same character.
             false => letter.encode_utf16(&mut [0; 2]).iter().for_each(|unit| {
@@ -123,9 +123,9 @@ pub(crate) fn shown_json(json: &str) -> String {
     shown
 }
 
-/// Whether a character is printed unescaped: it is no control character, no end of a line or paragraph, and not in
+/// Whether a character is printed without an escape: it is no control character, no end of a line or paragraph, and not in
 /// Unicode's category Cf, whose characters are invisible and may change the direction of text.
-fn is_plain(letter: char) -> bool {
+fn is_printable(letter: char) -> bool {
     !letter.is_control()
         && !matches!(letter,
             '\u{ad}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{890}' | '\u{891}' | '\u{8e2}'
@@ -154,15 +154,15 @@ pub(crate) fn columns(indent: &str, lines: &[Vec<String>]) -> Text {
 }
 
 /// Returns a path quoted for a shell.
-pub(crate) fn typed(path: &str) -> String {
+pub(crate) fn shell_quoted(path: &str) -> String {
     let is_bare = |letter: char| letter.is_alphanumeric() || "/._-+,:@%=".contains(letter);
     match () {
         () if !path.is_empty() && path.chars().all(is_bare) => path.to_owned(),
-        () if path.chars().all(is_plain) => format!("'{}'", path.replace('\'', r"'\''")),
+        () if path.chars().all(is_printable) => format!("'{}'", path.replace('\'', r"'\''")),
         () => {
             let escaped = |letter: char| match letter {
                 '\\' | '\'' => format!("\\{letter}"),
-                _ if is_plain(letter) => letter.to_string(),
+                _ if is_printable(letter) => letter.to_string(),
                 _ => letter.to_string().bytes().map(|byte| format!("\\x{byte:02x}")).collect(),
             };
             format!("$'{}'", path.chars().map(escaped).collect::<String>())
@@ -181,7 +181,7 @@ pub(crate) fn bytes(bytes: u64) -> String {
 }
 
 /// Returns the first `limit` of `names`: `a, b, ...`.
-pub(crate) fn first(mut names: impl Iterator<Item = String>, limit: usize) -> String {
+pub(crate) fn first_names(mut names: impl Iterator<Item = String>, limit: usize) -> String {
     let mut first: Vec<String> = names.by_ref().take(limit).collect();
     first.extend(names.next().map(|_| "...".to_owned()));
     first.join(", ")

@@ -118,7 +118,7 @@ fn other_files_are_not_counted_as_kernels() {
     }
     let ran = place.run(&["verify", "run"]).ended_with(1);
     assert!(ran.stdout.contains("1 kernel checked: 1 valid, 0 refused; 0 files unusable\n"), "{ran:?}");
-    assert!(ran.stdout.contains("besides kernels, 2 files damaged or orphaned\n"), "{ran:?}");
+    assert!(ran.stdout.contains("beside the kernels, 2 files damaged or orphaned\n"), "{ran:?}");
     let json = place.run(&["verify", "run", "--format", "json"]).ended_with(1).json();
     assert_eq!((&json["refused"], &json["rests"]), (&json!(0), &json!(2)), "{json}");
 }

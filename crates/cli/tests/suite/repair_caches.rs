@@ -212,6 +212,6 @@ fn wrong_usage_is_reported() {
     }
     // A store is not repaired by this command.
     place.run(&["build", SQUARE, "--no-kernel-meta", "--op_compiler_cache_dir", "store"]).ended_with(0);
-    place.run(&["repair", "store", "run"]).ended_with(2).says("repair it by itself");
+    place.run(&["repair", "store", "run"]).ended_with(2).says("as the only path");
     place.run(&["repair", "--force", "store"]).ended_with(2).says("are for caches of frameworks");
 }

@@ -7,14 +7,14 @@ use serde::Serialize;
 
 use crate::ui::hints::OTHER_VIEW;
 use crate::ui::output::Output;
-use crate::ui::text::{counted, first};
+use crate::ui::text::{counted, first_names};
 
 /// The maximum number of kernels that have a line each.
-const LISTED: usize = 3;
+const MAX_LISTED: usize = 3;
 
-/// Reports the kernels that were left, with the reasons. Returns whether that is no problem; `chose` is whether the
+/// Reports the kernels that were left, with the reasons. Returns whether that is no problem; `chose_target` is whether the
 /// user chose the target.
-pub(crate) fn print_report(placed: &ViewPlacement, chose: bool, output: &Output) -> bool {
+pub(crate) fn print_report(placed: &ViewPlacement, chose_target: bool, output: &Output) -> bool {
     if let Some(risk) = &placed.risk {
         output.print_warning(&risk.to_string());
         output.print_help(OTHER_VIEW);
@@ -34,11 +34,11 @@ pub(crate) fn print_report(placed: &ViewPlacement, chose: bool, output: &Output)
         by_reason.entry(left.reason.name()).or_default().push(left);
     }
     for kernels in by_reason.into_values() {
-        let is_one = matches!(
+        let is_about_directory = matches!(
             kernels[0].reason,
             LeftReason::ForeignDirectory { .. } | LeftReason::UnreadableDirectory { .. }
         );
-        if is_one || kernels.len() > LISTED {
+        if is_about_directory || kernels.len() > MAX_LISTED {
             output.print_warning(&several(&kernels));
         } else {
             kernels
@@ -46,43 +46,43 @@ pub(crate) fn print_report(placed: &ViewPlacement, chose: bool, output: &Output)
                 .for_each(|kernel| output.print_warning(&line(&format!("`{}`", kernel.stem), kernel)));
         }
     }
-    placed.left.iter().all(|left| is_harmless(&left.reason, chose))
+    placed.left.iter().all(|left| is_harmless(&left.reason, chose_target))
 }
 
 /// Whether it is no problem that a kernel is left, since the user did not choose this target.
-fn is_harmless(why: &LeftReason, chose: bool) -> bool {
+fn is_harmless(why: &LeftReason, chose_target: bool) -> bool {
     match why {
         LeftReason::Release => true,
         LeftReason::NotAFile { .. } | LeftReason::Unreadable { .. } | LeftReason::NotQuarantined { .. } => {
             false
         }
-        _ => !chose,
+        _ => !chose_target,
     }
 }
 
 /// Returns one line for kernels that were left for the same reason, with the text of the first.
 fn several(kernels: &[&LeftKernel]) -> String {
-    let names = first(kernels.iter().map(|kernel| format!("`{}`", kernel.stem)), LISTED);
+    let names = first_names(kernels.iter().map(|kernel| format!("`{}`", kernel.stem)), MAX_LISTED);
     line(&format!("{} ({names})", counted(kernels.len(), "kernel")), kernels[0])
 }
 
 fn line(what: &str, first: &LeftKernel) -> String {
-    let ways = match first.reason {
+    let help = match first.reason {
         LeftReason::InProgress(_) | LeftReason::Changed { .. } => "run it again when that is done",
         LeftReason::Unreadable { .. } => "run it as the user who owns the file",
         LeftReason::NotAFile { .. } | LeftReason::NotQuarantined { .. } => {
-            "--kernel-meta DIR puts it elsewhere, --no-kernel-meta nowhere"
+            "--kernel-meta DIR writes to another directory, --no-kernel-meta to none"
         }
         LeftReason::Release => {
-            "--kernel-meta DIR puts it elsewhere, --no-kernel-meta nowhere, --replace there; a build without debug options \
-             writes the release again"
+            "--kernel-meta DIR writes to another directory, --no-kernel-meta to none; --replace replaces it, until a build \
+             without debug options writes the release again"
         }
         _ => {
-            "--kernel-meta DIR puts it elsewhere, --no-kernel-meta nowhere, --replace there, with a copy of what is \
-             replaced that `opkeep repair --undo` restores"
+            "--kernel-meta DIR writes to another directory, --no-kernel-meta to none; --replace replaces it, and \
+             `opkeep repair --undo` restores it"
         }
     };
-    format!("kernel_meta is left as it is for {what}: {}; {ways}", first.reason)
+    format!("kernel_meta is left as it is for {what}: {}; {help}", first.reason)
 }
 
 /// A kernel that was left, as JSON.

@@ -14,7 +14,8 @@ use self::output::{BuildOutput, UnreadableOutput};
 use crate::flags::ENVIRONMENT;
 use crate::flags::compile::CompileArgs;
 use crate::input::model;
-use crate::setup::{self, targets, targets::Part};
+use crate::setup;
+use crate::setup::targets::{TargetRequests, split_by_target};
 use crate::ui::env;
 use crate::ui::interrupt;
 use crate::ui::output::{ExitStatus, Output};
@@ -47,26 +48,26 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
-    let cancel = interrupt::cancel();
+    let cancel = interrupt::cancel_on_signal();
     let engine = setup::engine(&args.common, &cancel, output)?;
     let (mut requests, unreadable, unknown) = model::requests(&args.inputs, &engine, &args.common)?;
     if cancel.is_cancelled() && requests.is_empty() {
         output.print_interrupted();
         return Ok(ExitStatus::Interrupted);
     }
-    model::debug(&mut requests, &args.common, output)?;
+    model::set_debug_options(&mut requests, &args.common, output)?;
     unreadable.errors.iter().for_each(|(_, error)| output.print_error(error));
     if requests.is_empty() && !unreadable.is_empty() {
-        output.print_quiet_result(&UnreadableOutput::new(&unreadable))?;
+        output.print_json_only(&UnreadableOutput::new(&unreadable))?;
         return Ok(ExitStatus::Failed);
     }
-    let parts = targets::split(requests, engine, &args.common, unknown, &cancel)?;
-    if let Some(guessed) = parts.first() {
-        note_targets(&guessed.requests, &args.common, output);
+    let by_target = split_by_target(requests, engine, &args.common, unknown, &cancel)?;
+    if let Some(for_default) = by_target.first() {
+        note_targets(&for_default.requests, &args.common, output);
     }
-    let group = ViewGroup::of(parts.iter().map(|part| part.requests.as_slice()));
+    let group = ViewGroup::of(by_target.iter().map(|one| one.requests.as_slice()));
     let mut report: Option<BuildReport> = None;
-    for Part { engine, requests, .. } in parts {
+    for TargetRequests { engine, requests, .. } in by_target {
         let view = view(args, &group)?;
         let engine = engine.with_config(|config| {
             config.keep_artifacts = false;

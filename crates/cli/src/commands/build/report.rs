@@ -8,7 +8,7 @@ use opkeep::{BuildError, BuildReport, Engine, KernelReport, Outcome, Request};
 use super::left;
 use crate::flags::compile::CompileArgs;
 use crate::ui::hints;
-use crate::ui::output::{Output, has_lines};
+use crate::ui::output::{Output, is_multi_line};
 use crate::ui::progress::Progress;
 use crate::ui::text::{Text, counted};
 
@@ -56,15 +56,16 @@ fn not_built(report: &BuildReport) -> usize {
 
 /// Prints warnings. Returns whether the kernels are where the framework looks for them; other programs' kernels may be there
 /// if the user did not choose the target.
-pub(crate) fn print_report(report: &BuildReport, chose: bool, output: &Output) -> bool {
+pub(crate) fn print_report(report: &BuildReport, chose_target: bool, output: &Output) -> bool {
     for warning in &report.warnings {
         output.print_build_warning(warning);
     }
     match &report.view {
         None => true,
         Some(Err(error)) => {
-            output
-                .print_warning(&format!("kernels could not be put where the framework reads them: {error}"));
+            output.print_warning(&format!(
+                "kernels could not be written where the framework reads them: {error}"
+            ));
             hints::of_view(error).iter().for_each(|hint| output.print_help(hint));
             false
         }
@@ -85,11 +86,11 @@ pub(crate) fn print_report(report: &BuildReport, chose: bool, output: &Output) -
             }
             for name in &placed.multi_part_names {
                 output.print_warning(&format!(
-                    "the kernel `{}` is in parts (`jsonList`) or has no `.json`; kernel_meta holds none of these: it is in the store",
+                    "the kernel `{}` has several parts (`jsonList`) or no `.json`: it is in the store, and kernel_meta has no such kernels",
                     name
                 ));
             }
-            let is_right = left::print_report(placed, chose, output);
+            let is_right = left::print_report(placed, chose_target, output);
             is_right
                 && placed.conflicting_names.is_empty()
                 && placed.invalid_names.is_empty()
@@ -151,7 +152,7 @@ pub(super) fn reason(kernel: &KernelReport) -> Option<String> {
 fn failure_text(kernel: &KernelReport) -> Text {
     let reason = format!("    {}", kernel.reason.as_deref().unwrap_or("no reason was given"));
     let mut text = Text::default();
-    match kernel.error.as_deref().is_some_and(|error| has_lines(error)) {
+    match kernel.error.as_deref().is_some_and(|error| is_multi_line(error)) {
         true => text.quoted(reason),
         false => text.line(reason),
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::flags::store::StoreArgs;
 
 /// The details of gc.
-const LIMITS: &str = "\
+const DETAILS: &str = "\
 Limits of each target's directory in the store:
   op_cache.ini            in the store's directory: max_op_cache_size (MB, or -1 for no limit) and
                           remain_cache_size_ratio (percent that is left after an eviction); counts
@@ -29,7 +29,7 @@ Exit code 1: something could not be deleted or read; 2: there is no such cache."
 /// Evict kernels that were not used for a while, down to the limits, and delete stale files; in the store or in CANN's
 /// kernel_cache
 #[derive(Debug, clap::Args)]
-#[command(after_help = LIMITS)]
+#[command(after_help = DETAILS)]
 pub(crate) struct Args {
     /// CANN's kernel_cache, a chip's directory in it, or a directory above [default: the store that builds use]
     #[arg(value_name = "DIR", conflicts_with = "cache_dir")]

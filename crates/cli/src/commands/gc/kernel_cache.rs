@@ -15,25 +15,26 @@ use crate::ui::interrupt;
 use crate::ui::json::{self, OrError};
 use crate::ui::output::{ExitStatus, Output};
 use crate::ui::progress::Progress;
-use crate::ui::text::{Text, bytes, counted, first};
+use crate::ui::text::{Text, bytes, counted, first_names};
 
 pub(crate) fn gc(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
-    let mut run = Run { output, text: Text::default(), caches: Vec::new(), exit_status: ExitStatus::Success };
+    let mut run =
+        GcRun { output, text: Text::default(), caches: Vec::new(), exit_status: ExitStatus::Success };
     if args.older_than.is_some_and(|age| age < IDLE_FOR) {
         output.print_warning(
             "--older-than counts as 30m: in CANN's cache what was used within half an hour stays",
         );
     }
-    let places = run.find(&args.dirs);
+    let caches = run.find(&args.dirs);
     let environment = env::limits();
-    let cancel = interrupt::cancel();
+    let cancel = interrupt::cancel_on_signal();
     let progress = Progress::new(output.is_text());
-    for place in places {
+    for place in caches {
         let name = place.path.to_string_lossy();
-        progress.about(&name);
+        progress.start(&name);
         let report_progress = |step: GcProgress<'_>| match step {
-            GcProgress::Listed { files } => progress.about(&format!("{name}: {files} files")),
-            GcProgress::Done { done, of } => progress.at(done, of),
+            GcProgress::Listed { files } => progress.start(&format!("{name}: {files} files")),
+            GcProgress::Done { done, of } => progress.update(done, of),
             _ => {}
         };
         let is_cancelled = || cancel.is_cancelled();
@@ -51,47 +52,47 @@ pub(crate) fn gc(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         }
     }
     progress.done();
-    let Run { text, caches, exit_status, .. } = run;
+    let GcRun { text, caches, exit_status, .. } = run;
     output.print_result(&text, &GcOutput { dry_run: args.dry_run, caches })?;
     Ok(exit_status)
 }
 
 /// The results so far.
-struct Run<'a> {
+struct GcRun<'a> {
     output: &'a Output,
     text: Text,
     caches: Vec<OrError<CacheOutput, PathError>>,
     exit_status: ExitStatus,
 }
 
-impl Run<'_> {
+impl GcRun<'_> {
     /// Returns CANN's caches at and below `dirs`, each once.
     fn find(&mut self, dirs: &[PathBuf]) -> Vec<CacheDir> {
-        let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
+        let (mut all, mut seen) = (Vec::new(), BTreeSet::new());
         for dir in dirs {
-            let places = match find(dir) {
-                Ok(places) => places,
+            let found = match find(dir) {
+                Ok(found) => found,
                 Err(error) => {
                     self.failed(dir, &error);
                     continue;
                 }
             };
-            for (path, error) in places.unreadable_dirs {
+            for (path, error) in found.unreadable_dirs {
                 self.failed(&path, &error);
             }
-            for path in places.too_deep {
+            for path in found.too_deep {
                 self.warning(&path, "it is nested too deep");
             }
-            for path in places.links {
-                self.warning(&path, "it is a link and was not followed; name it by itself");
+            for path in found.links {
+                self.warning(&path, "it is a link and was not followed; name it on the command line");
             }
             let caches: Vec<CacheDir> =
-                places.caches.into_iter().filter(|place| place.kind == Kind::Cann).collect();
+                found.caches.into_iter().filter(|place| place.kind == Kind::Cann).collect();
             if caches.is_empty() {
-                let is_aside = Fs::new().real_path(dir).is_ok_and(|dir| is_in_quarantine(&dir));
+                let is_quarantined = Fs::new().real_path(dir).is_ok_and(|dir| is_in_quarantine(&dir));
                 self.failed(
                     dir,
-                    &match is_aside {
+                    &match is_quarantined {
                         true => {
                             "files that a repair quarantined stay until they are restored, or deleted by hand"
                         }
@@ -100,9 +101,9 @@ impl Run<'_> {
                 );
             }
             let is_new = |place: &CacheDir| seen.insert(real_path(&place.path));
-            found.extend(caches.into_iter().filter(is_new));
+            all.extend(caches.into_iter().filter(is_new));
         }
-        found
+        all
     }
 
     fn warning(&mut self, path: &Path, text: &str) {
@@ -136,11 +137,11 @@ impl Run<'_> {
             };
             self.output.print_note(&format!("{}: {text}", name));
         }
-        self.print_what_stays(&place.path, report);
+        self.print_remaining(&place.path, report);
     }
 
     /// Reports files that could not be deleted, and files that do not belong to CANN.
-    fn print_what_stays(&mut self, path: &Path, report: &GcReport) {
+    fn print_remaining(&mut self, path: &Path, report: &GcReport) {
         let GcReport { failure, failed, unreadable_dirs, unread, unknown, unknown_count, .. } = report;
         if let Some((file, error)) = failure {
             let failed = counted(*failed, "item");
@@ -158,12 +159,12 @@ impl Run<'_> {
                 path,
                 &format!(
                     "{unread} descriptions are another user's and were not read, since that would count as a use of \
-                     the kernel: nothing beside them was taken for an orphan; let their owner run this"
+                     the kernel: files beside them do not count as orphans; run this as their owner"
                 ),
             );
         }
         if *unknown_count > 0 {
-            let first = first(unknown.iter().map(|name| format!("`{name}`")), 3);
+            let first = first_names(unknown.iter().map(|name| format!("`{name}`")), 3);
             let text = format!("{unknown_count} not CANN's, left alone: {first}");
             self.output.print_note(&format!("{}: {text}", path.to_string_lossy()));
         }
@@ -184,10 +185,10 @@ fn summary(report: &GcReport, dry_run: bool) -> String {
     let would = if dry_run { "would delete" } else { "deleted" };
     let mut text = format!(
         "{would} {} ({}) of {}; {} left ({})",
-        things(removed),
+        counts_text(removed),
         bytes(removed.total().bytes),
-        things(before),
-        things(after),
+        counts_text(before),
+        counts_text(after),
         bytes(after.total().bytes)
     );
     let in_use = in_use.open + in_use.locked + in_use.changed;
@@ -206,7 +207,7 @@ fn summary(report: &GcReport, dry_run: bool) -> String {
 }
 
 /// Returns a text with the number of each kind.
-fn things(usage: &Usage) -> String {
+fn counts_text(usage: &Usage) -> String {
     let word = |what| match what {
         FileGroupKind::Kernel => "kernel",
         FileGroupKind::Precompile => "trial compile",

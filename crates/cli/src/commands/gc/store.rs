@@ -4,7 +4,7 @@ use opkeep_store::{Access, GcOptions, GcReport, Store, TargetStore, TargetUsage}
 use serde::Serialize;
 
 use crate::flags::store::StoreArgs;
-use crate::input::store::Place;
+use crate::input::store::StorePath;
 use crate::ui::json;
 use crate::ui::output::{ExitStatus, Output};
 use crate::ui::text::{Text, bytes, counted};
@@ -33,7 +33,7 @@ pub(crate) fn evict(args: &StoreArgs, options: &GcOptions, output: &Output) -> a
 
 /// Opens the store. A missing store counts as empty, unless the user names it.
 pub(crate) fn open(args: &StoreArgs, access: Access, output: &Output) -> anyhow::Result<Option<Store>> {
-    let place = Place::usual(args)?;
+    let place = StorePath::default_store(args)?;
     let store = place.open(access, args, output)?;
     if store.is_none() {
         let root = place.root.to_string_lossy();

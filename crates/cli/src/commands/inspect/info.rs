@@ -4,56 +4,56 @@ use opkeep_descriptor::{
     Arg, AttrValue, Descriptor, ForeignName, Generation, KernelName, NameError, Tensor, read_info,
 };
 
-use super::found::Found;
+use super::inspected_file::InspectedFile;
 
 /// Returns the fields of a descriptor, from a file with the stem `stem`.
-pub(crate) fn info(bytes: &[u8], stem: &str) -> Found {
-    let mut found = Found::new("operator descriptor");
+pub(crate) fn info(bytes: &[u8], stem: &str) -> InspectedFile {
+    let mut file = InspectedFile::new("operator descriptor");
     match read_info(bytes) {
-        Err(error) => found.problems.push(error.to_string()),
+        Err(error) => file.problems.push(error.to_string()),
         Ok(descriptor) => {
-            describe(&mut found, &descriptor);
-            names(&mut found, &descriptor, stem);
-            fields(&mut found, &descriptor);
+            describe(&mut file, &descriptor);
+            names(&mut file, &descriptor, stem);
+            fields(&mut file, &descriptor);
         }
     }
-    found
+    file
 }
 
 /// Adds the content of a descriptor.
-pub(crate) fn describe(found: &mut Found, descriptor: &Descriptor) {
+pub(crate) fn describe(file: &mut InspectedFile, descriptor: &Descriptor) {
     let Descriptor { job, spec, envelope } = descriptor;
     if let Some(generation) = envelope.generation {
-        found.field("generation", generation);
+        file.field("generation", generation);
     }
-    found.field("target", &spec.target);
+    file.field("target", &spec.target);
     for (name, value) in [("node", &envelope.full_name), ("kernel name", &envelope.fusion_op_name)] {
         if !value.is_empty() {
-            found.field(name, value);
+            file.field(name, value);
         }
     }
-    found.field("job digest", job.digest());
+    file.field("job digest", job.digest());
     for (at, op) in job.ops.iter().enumerate() {
         let place = |what: &str| if job.ops.len() == 1 { what.to_owned() } else { format!("op {at} {what}") };
-        found.field(place("op type"), &op.op_type);
+        file.field(place("op type"), &op.op_type);
         let module =
             if op.module_name.is_empty() { String::new() } else { format!(" in {}", op.module_name) };
-        found.field(place("function"), format!("{}{module}", op.func_name));
+        file.field(place("function"), format!("{}{module}", op.func_name));
         for (at, arg) in op.inputs.iter().enumerate() {
             let tensors: Vec<String> = arg.iter().map(|input| tensor(&input.tensor)).collect();
-            found.field(place(&format!("input {at}")), argument(arg, &tensors));
+            file.field(place(&format!("input {at}")), argument(arg, &tensors));
         }
         for attr in op.attrs.as_deref().unwrap_or_default() {
             let given = if attr.valid == Some(false) { " (not given)" } else { "" };
-            found.field(place(&format!("attribute {}", attr.name)), format!("{}{given}", shown(&attr.value)));
+            file.field(place(&format!("attribute {}", attr.name)), format!("{}{given}", shown(&attr.value)));
         }
         for (at, arg) in op.outputs.iter().enumerate() {
             let tensors: Vec<String> = arg.iter().map(tensor).collect();
-            found.field(place(&format!("output {at}")), argument(arg, &tensors));
+            file.field(place(&format!("output {at}")), argument(arg, &tensors));
         }
     }
     for (name, value) in spec.options.iter().filter(|(name, _)| spec.option(name).is_some()) {
-        found.field(format!("option {name}"), value);
+        file.field(format!("option {name}"), value);
     }
 }
 
@@ -81,11 +81,11 @@ fn shown(value: &AttrValue) -> String {
 }
 
 /// Adds the names that frameworks give the kernel, and the origin of the names of the file and the kernel.
-fn names(found: &mut Found, descriptor: &Descriptor, stem: &str) {
+fn names(file: &mut InspectedFile, descriptor: &Descriptor, stem: &str) {
     let kernel_name = descriptor.envelope.fusion_op_name.as_str();
     for (what, name) in [("kernel name is", kernel_name), ("file name is", stem)] {
         if !name.is_empty() {
-            found.field(what, origin_of(descriptor, name));
+            file.field(what, origin_of(descriptor, name));
         }
     }
     for generation in Generation::ALL {
@@ -95,7 +95,7 @@ fn names(found: &mut Found, descriptor: &Descriptor, stem: &str) {
             Err(NameError::OtherCompiler { .. }) => continue,
             Err(error) => format!("none: {error}"),
         };
-        found.field(format!("name of {}", generation.versions()), name);
+        file.field(format!("name of {}", generation.versions()), name);
     }
 }
 
@@ -112,11 +112,11 @@ fn origin_of(descriptor: &Descriptor, name: &str) -> String {
 }
 
 /// Adds every field that is part of the key, with defaults filled in.
-fn fields(found: &mut Found, descriptor: &Descriptor) {
+fn fields(file: &mut InspectedFile, descriptor: &Descriptor) {
     for (path, value) in descriptor.job.fields() {
         // The job marks repetitions and references to fields that are listed elsewhere.
         if !path.contains("(shared names)") && !value.contains("\"(tensor)\"") {
-            found.field(path, value);
+            file.field(path, value);
         }
     }
 }

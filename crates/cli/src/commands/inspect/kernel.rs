@@ -4,7 +4,7 @@ use opkeep_cann_meta::KernelMeta;
 use opkeep_validator::{DeviceMeta, ElfFacts, KernelFacts, Linkage, sub_kernel_files};
 use serde_json::Value;
 
-use super::found::Found;
+use super::inspected_file::InspectedFile;
 use crate::input::pairs::CheckedKernel;
 use crate::ui::text::counted;
 
@@ -12,27 +12,27 @@ use crate::ui::text::counted;
 const DESCRIBED: usize = 20;
 
 /// Adds the validator's facts and report about a kernel.
-pub(crate) fn judged(mut found: Found, judged: CheckedKernel) -> Found {
-    describe(&mut found, &judged);
-    found.report = Some(judged.report);
-    found
+pub(crate) fn with_report(mut file: InspectedFile, kernel: CheckedKernel) -> InspectedFile {
+    describe(&mut file, &kernel);
+    file.report = Some(kernel.report);
+    file
 }
 
 /// Adds the fields of a kernel.
-fn describe(found: &mut Found, judged: &CheckedKernel) {
-    let report = &judged.report;
+fn describe(file: &mut InspectedFile, kernel: &CheckedKernel) {
+    let report = &kernel.report;
     if let Some(meta) = &report.meta {
-        describe_meta(found, meta);
-        found.field("judged as for", &judged.target);
+        describe_meta(file, meta);
+        file.field("judged as for", &kernel.target);
     }
     if let Some(digest) = report.sha256 {
-        found.field("object sha256", digest);
+        file.field("object sha256", digest);
     }
     match &report.object {
-        Some(facts) => describe_object(found, facts),
-        None if judged.object.is_none() => match report.meta.as_ref().map(sub_kernel_files) {
-            Some(Some(parts)) => found.field("parts", parts.join(", ")),
-            Some(None) => found.field("object", "none beside it; the pair cannot be checked"),
+        Some(facts) => describe_object(file, facts),
+        None if kernel.object.is_none() => match report.meta.as_ref().map(sub_kernel_files) {
+            Some(Some(parts)) => file.field("parts", parts.join(", ")),
+            Some(None) => file.field("object", "none beside it; the pair cannot be checked"),
             None => {}
         },
         None => {}
@@ -40,20 +40,20 @@ fn describe(found: &mut Found, judged: &CheckedKernel) {
     for (at, facts) in report.others.iter().enumerate() {
         let kernels: Vec<&str> =
             facts.kernels.iter().take(DESCRIBED).map(|kernel| kernel.name.as_str()).collect();
-        found.field(
+        file.field(
             format!("further object {}", at + 1),
             format!("{} bytes, {}", facts.bytes, kernels.join(", ")),
         );
     }
     if let Some(cross_check) = report.cross_check {
-        found.field("second parser", cross_check);
+        file.field("second parser", cross_check);
     }
     if report.is_valid() && report.object.is_some() && report.meta.is_some() {
-        found.field("valid", "yes: the pair fits together");
+        file.field("valid", "yes: the pair fits together");
     }
 }
 
-fn describe_meta(found: &mut Found, meta: &KernelMeta) {
+fn describe_meta(file: &mut InspectedFile, meta: &KernelMeta) {
     let text: Value = serde_json::from_str(&meta.to_json()).unwrap_or_default();
     if let Value::Object(fields) = text {
         for (name, value) in fields {
@@ -62,36 +62,36 @@ fn describe_meta(found: &mut Found, meta: &KernelMeta) {
                 other => other.to_string(),
             };
             let short: String = value.chars().take(200).collect();
-            found.field(name, if short.len() < value.len() { format!("{short}...") } else { short });
+            file.field(name, if short.len() < value.len() { format!("{short}...") } else { short });
         }
     }
     if let Some(magic) = meta.magic.as_ref().and_then(|magic| magic.known()) {
-        found.field("magic number", format!("{:#010x}", magic.value()));
+        file.field("magic number", format!("{:#010x}", magic.value()));
     }
 }
 
-fn describe_object(found: &mut Found, facts: &ElfFacts) {
-    found.field("object bytes", facts.bytes);
-    found.field("machine", facts.machine);
+fn describe_object(file: &mut InspectedFile, facts: &ElfFacts) {
+    file.field("object bytes", facts.bytes);
+    file.field("machine", facts.machine);
     if let Some(elf_type) = facts.elf_type {
         let rest = if facts.linkage == Linkage::Part { ", still to be linked" } else { "" };
-        found.field("elf type", format!("{elf_type}{rest}"));
+        file.field("elf type", format!("{elf_type}{rest}"));
     }
     let architecture = facts.architecture.map(|name| format!(" ({name})")).unwrap_or_default();
-    found.field("e_flags", format!("{:#x}{architecture}", facts.flags));
-    found.field("sections", facts.sections);
+    file.field("e_flags", format!("{:#x}{architecture}", facts.flags));
+    file.field("sections", facts.sections);
     if !facts.compilers.is_empty() {
-        found.field("made by", facts.compilers.join("; "));
+        file.field("made by", facts.compilers.join("; "));
     }
     if let Some(bytes) = facts.stack_bytes {
-        found.field("stack", format!("{bytes} bytes"));
+        file.field("stack", format!("{bytes} bytes"));
     }
     let shown: Vec<&str> = facts.kernels.iter().take(DESCRIBED).map(|kernel| kernel.name.as_str()).collect();
     let more = facts.kernels.len() - shown.len();
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    found.field("kernels", format!("{}{more}", shown.join(", ")));
+    file.field("kernels", format!("{}{more}", shown.join(", ")));
     for kernel in facts.kernels.iter().take(DESCRIBED) {
-        found.field(format!("kernel {}", kernel.name), one_kernel(kernel));
+        file.field(format!("kernel {}", kernel.name), one_kernel(kernel));
     }
 }
 

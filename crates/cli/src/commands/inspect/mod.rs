@@ -1,7 +1,7 @@
 //! `opkeep inspect`: describes files field by field.
 
-mod found;
 mod info;
+mod inspected_file;
 mod kernel;
 
 use std::path::{Path, PathBuf};
@@ -15,12 +15,12 @@ use opkeep_validator::Code;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::input::pairs::{CheckOutcome, CheckedKernel, judge, judge_alone};
+use crate::input::pairs::{CheckOutcome, CheckedKernel, check_kernels, check_object_alone};
 use crate::input::read_file;
 use crate::ui::json::{FileError, OrError};
 use crate::ui::output::{ExitStatus, Output, chain};
 use crate::ui::text::Text;
-use found::{FileOutput, Found, found_text};
+use inspected_file::{FileOutput, InspectedFile, file_text};
 
 /// Describe a .info, .json, .o, .so or .kern file field by field, and check it
 #[derive(Debug, clap::Args)]
@@ -40,12 +40,12 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let mut exit_status = ExitStatus::Success;
     let (mut text, mut files) = (Text::default(), Vec::new());
     for path in &args.files {
-        match look(path) {
+        match inspect(path) {
             Ok(all) => {
-                for (path, found) in all {
-                    text.append(&found_text(&path, &found));
-                    files.push(OrError::Done(FileOutput::new(&path, &found)));
-                    if !found.is_valid() && exit_status == ExitStatus::Success {
+                for (path, file) in all {
+                    text.append(&file_text(&path, &file));
+                    files.push(OrError::Done(FileOutput::new(&path, &file)));
+                    if !file.is_valid() && exit_status == ExitStatus::Success {
                         exit_status = ExitStatus::Problems;
                     }
                 }
@@ -64,21 +64,21 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
 }
 
 /// Returns the fields of a file and of the files that belong to it: the parts of a master, both objects of AKG.
-fn look(path: &Path) -> anyhow::Result<Vec<(PathBuf, Found)>> {
-    let one = |found| vec![(path.to_owned(), found)];
+fn inspect(path: &Path) -> anyhow::Result<Vec<(PathBuf, InspectedFile)>> {
+    let one = |file| vec![(path.to_owned(), file)];
     let extension = path.extension().unwrap_or_default().to_string_lossy();
     match extension.as_ref() {
         "info" => {
             let stem = path.file_stem().unwrap_or_default().to_string_lossy();
             Ok(one(info::info(&read_file(path, MAX_INFO_BYTES)?, &stem)))
         }
-        "json" => match judge(path, None)? {
+        "json" => match check_kernels(path, None)? {
             CheckOutcome::Other(other) => bail!(other),
             CheckOutcome::Kernels(all) => Ok(all.into_iter().map(description).collect()),
         },
         "o" | "so" => {
-            let judged = judge_alone(path, None)?;
-            Ok(one(kernel::judged(Found::new("kernel object"), judged)))
+            let kernel = check_object_alone(path, None)?;
+            Ok(one(kernel::with_report(InspectedFile::new("kernel object"), kernel)))
         }
         "kern" => Ok(one(entry(path, EntryFile::judge(path, read_file(path, MAX_ENTRY_BYTES)?, None)))),
         _ => bail!(
@@ -88,58 +88,58 @@ fn look(path: &Path) -> anyhow::Result<Vec<(PathBuf, Found)>> {
     }
 }
 
-fn description(mut judged: CheckedKernel) -> (PathBuf, Found) {
+fn description(mut kernel: CheckedKernel) -> (PathBuf, InspectedFile) {
     // A description may be inspected alone.
-    judged.report.findings.retain(|finding| finding.code() != Code::NO_OBJECT);
-    (judged.file.clone(), kernel::judged(Found::new("kernel description"), judged))
+    kernel.report.findings.retain(|finding| finding.code() != Code::NO_OBJECT);
+    (kernel.file.clone(), kernel::with_report(InspectedFile::new("kernel description"), kernel))
 }
 
 /// Returns the fields of a store entry, checked against the key in its name.
-fn entry(path: &Path, stored: EntryFile) -> Found {
-    let mut found = Found::new("store entry");
-    found.field("entry bytes", stored.bytes);
+fn entry(path: &Path, stored: EntryFile) -> InspectedFile {
+    let mut file = InspectedFile::new("store entry");
+    file.field("entry bytes", stored.bytes);
     let header = stored.header();
     let EntryFile { entry, target, problems, unverifiable, report, .. } = stored;
-    found.problems.extend(problems);
-    let Some(entry) = entry else { return found };
-    found.field("key", entry.key());
-    found.field("validated by rules", entry.validation());
+    file.problems.extend(problems);
+    let Some(entry) = entry else { return file };
+    file.field("key", entry.key());
+    file.field("validated by rules", entry.validation());
     for name in entry.names() {
         let digest = entry.member_digest(name).map(Digest::to_string).unwrap_or_default();
-        found.field(format!("member {name}"), format!("sha256 {digest}"));
+        file.field(format!("member {name}"), format!("sha256 {digest}"));
     }
     if let Some(why) = unverifiable {
-        found.field("not judged", why);
+        file.field("not judged", why);
     }
-    describe_header(&mut found, header);
+    describe_header(&mut file, header);
     if let Ok(Some(text)) = entry.lazy_member("info")
         && let Ok(descriptor) = read_info(text)
     {
-        info::describe(&mut found, &descriptor);
+        info::describe(&mut file, &descriptor);
     }
     match report {
-        Some(report) => kernel::judged(
-            found,
+        Some(report) => kernel::with_report(
+            file,
             CheckedKernel { file: path.to_owned(), object: Some(path.to_owned()), target, report },
         ),
-        None => found,
+        None => file,
     }
 }
 
-fn describe_header(found: &mut Found, header: Value) {
+fn describe_header(file: &mut InspectedFile, header: Value) {
     for name in ["name", "target", "backend", "compile_us", "made_by", "provenance"] {
         if let Some(value) = header.get(name).filter(|value| !value.is_null()) {
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            found.field(format!("entry {name}"), value);
+            file.field(format!("entry {name}"), value);
         }
     }
     if let Some(imported) = header.get("imported") {
         for (name, value) in imported.as_object().into_iter().flatten() {
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            found.field(format!("imported {name}"), value);
+            file.field(format!("imported {name}"), value);
         }
         for part in ["toolchain", "op_sources"] {
-            found.field(part, "not known: a framework compiled it");
+            file.field(part, "not known: a framework compiled it");
         }
     }
     for part in ["toolchain", "op_sources"] {
@@ -147,7 +147,7 @@ fn describe_header(found: &mut Found, header: Value) {
         for item in parts.into_iter().flatten() {
             let text = |name: &str| item.get(name).and_then(Value::as_str).unwrap_or_default();
             let note: String = text("note").chars().take(120).collect();
-            found.field(format!("{part}: {}", text("name")), note);
+            file.field(format!("{part}: {}", text("name")), note);
         }
     }
 }

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use crate::flags::store::StoreArgs;
 
 /// The details of repair.
-const REPAIRS: &str = "\
-A store: an entry that is damaged, or holds another kernel than its key stands for, moves to the
-directory quarantine/ of its target, with the reason beside it; the next build compiles the kernel
-again. Files of processes that ended are deleted, missing directories are created, and the store's
-size is counted. Files that cannot be read, are not trusted or are not the store's own are
-skipped, and the report states what to do about them. Builds may use the store meanwhile.
+const DETAILS: &str = "\
+A store: an entry that is damaged, or is not the kernel of its key, moves to the directory
+quarantine/ of its target, with the reason beside it; the next build compiles the kernel again.
+Files of processes that ended are deleted, missing directories are created, and the store's size
+is counted. Files that cannot be read, are not trusted or are not the store's own are skipped, and
+the report states what to do about them. Builds may use the store meanwhile.
 Caches of frameworks (kernel_meta, rank_N/kernel_meta, akg_kernel_meta, kernel_cache/<soc>), found
 below each DIR: damaged kernels and orphans move, with all their files, to
 <directory>.opkeep-quarantine/<time>-<process>/ beside the cache, so that the framework compiles
@@ -30,7 +30,7 @@ there is nothing that can be repaired.";
 
 /// Repair a store or caches of frameworks: quarantine what verify refuses; give ranks the kernels that they lack
 #[derive(Debug, clap::Args)]
-#[command(after_help = REPAIRS)]
+#[command(after_help = DETAILS)]
 pub(crate) struct Args {
     /// A store or the directory of one of its targets; or caches of frameworks or directories above them; with --undo also
     /// the directory of one run in a quarantine [default: the store that builds use]

@@ -1,18 +1,18 @@
 //! The repair of caches of frameworks.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use opkeep_framework_cache::fill::{DeviceMap, FillOptions, FillReport, ScannedCache, fill};
 use opkeep_framework_cache::quarantine::{QuarantineOptions, RunId, quarantine};
-use opkeep_framework_cache::scan::{CacheDir, CacheScan, ScanOptions, compare, find, scan};
+use opkeep_framework_cache::scan::{CacheDir, compare, find};
 use opkeep_fs::CancelToken;
 
 use super::args::Args;
 use super::caches_report::{self, CachesOutput};
-use super::outcome::{Closed, Repaired, RepairedCache, Repairs};
+use super::outcome::{Repaired, RepairedCache, Repairs, UnreadableDirs};
+use crate::commands::verify::caches::scan_with_progress;
 use crate::input;
 use crate::input::store::{self, threads};
 use crate::ui::interrupt;
@@ -25,22 +25,22 @@ const MAX_MAP: u64 = 1 << 20;
 
 pub(crate) fn repair(args: &Args, output: &Output) -> anyhow::Result<Repaired<CachesOutput>> {
     let devices = args.device_map.as_deref().map(devices).transpose()?.unwrap_or_default();
-    let (places, closed) = places(&args.paths)?;
-    let (cancel, progress) = (interrupt::cancel(), Progress::new(output.is_text()));
+    let (caches, unreadable_dirs) = find_caches(&args.paths)?;
+    let (cancel, progress) = (interrupt::cancel_on_signal(), Progress::new(output.is_text()));
     let mut repairs = Repairs {
         paths: args.paths.clone(),
         caches: Vec::new(),
-        closed,
+        unreadable_dirs,
         filled: None,
         ranks: Vec::new(),
         dry_run: args.dry_run,
     };
     let run = RunId::now();
-    for place in &places {
+    for cache in &caches {
         if cancel.is_cancelled() {
             break;
         }
-        match look(place, threads(args.jobs), &progress, &cancel) {
+        match scan_with_progress(cache, threads(args.jobs), &progress, &cancel) {
             Ok(scan) => {
                 let is_cancelled = || cancel.is_cancelled();
                 let mut options = QuarantineOptions::new(&run);
@@ -52,16 +52,16 @@ pub(crate) fn repair(args: &Args, output: &Output) -> anyhow::Result<Repaired<Ca
                     repairs.caches.push(RepairedCache { scan, quarantine });
                 }
             }
-            Err(error) => repairs.closed.push((place.path.clone(), error.to_string())),
+            Err(error) => repairs.unreadable_dirs.push((cache.path.clone(), error.to_string())),
         }
     }
     if args.fill && !cancel.is_cancelled() {
-        repairs.filled = Some(filled(&repairs.caches, &run, &devices, args.dry_run, &progress, &cancel));
+        repairs.filled = Some(fill_ranks(&repairs.caches, &run, &devices, args.dry_run, &progress, &cancel));
     } else {
         repairs.ranks = compare(repairs.caches.iter().map(|repaired| &repaired.scan));
     }
     progress.done();
-    Ok(summed(&repairs, &cancel))
+    Ok(repaired(&repairs, &cancel))
 }
 
 /// Returns the device map in the argument, or in the file that the argument names.
@@ -74,12 +74,12 @@ fn devices(given: &str) -> anyhow::Result<DeviceMap> {
 }
 
 /// Returns all caches at and below `paths`, each once, and the unreadable directories.
-fn places(paths: &[PathBuf]) -> anyhow::Result<(Vec<CacheDir>, Closed)> {
-    let (mut places, mut closed) = (BTreeMap::new(), Vec::new());
+fn find_caches(paths: &[PathBuf]) -> anyhow::Result<(Vec<CacheDir>, UnreadableDirs)> {
+    let (mut caches, mut unreadable_dirs) = (BTreeMap::new(), Vec::new());
     for path in paths {
         // A store's directory may only be the single path: the caches beside the store are then found in it, too.
-        if paths.len() > 1 && store::Place::of(path).is_some() {
-            bail!("`{}` is a store: repair it by itself, as the only one", path.display());
+        if paths.len() > 1 && store::StorePath::of(path).is_some() {
+            bail!("`{}` is a store: give it as the only path", path.display());
         }
         let found = find(path).with_context(|| format!("cannot read `{}`", path.display()));
         let found = match found {
@@ -87,24 +87,25 @@ fn places(paths: &[PathBuf]) -> anyhow::Result<(Vec<CacheDir>, Closed)> {
             // For a file, the error states the type of the file.
             Err(error) => {
                 input::can_read(path)?;
-                return Err(error.context(is_none(path)));
+                return Err(error.context(no_cache_text(path)));
             }
         };
-        closed.extend(found.unreadable_dirs.into_iter().map(|(path, error)| (path, error.to_string())));
-        closed.extend(found.too_deep.into_iter().map(|path| (path, "nested too deep".to_owned())));
-        let link = "it is a link, and repair follows none: name it by itself";
-        closed.extend(found.links.into_iter().map(|path| (path, link.to_owned())));
-        for place in found.caches {
-            places.entry(input::real_path(&place.path)).or_insert(place);
+        unreadable_dirs
+            .extend(found.unreadable_dirs.into_iter().map(|(path, error)| (path, error.to_string())));
+        unreadable_dirs.extend(found.too_deep.into_iter().map(|path| (path, "nested too deep".to_owned())));
+        let link = "it is a link, and repair follows none: name it on the command line";
+        unreadable_dirs.extend(found.links.into_iter().map(|path| (path, link.to_owned())));
+        for cache in found.caches {
+            caches.entry(input::real_path(&cache.path)).or_insert(cache);
         }
     }
-    if let (true, true, Some(path)) = (places.is_empty(), closed.is_empty(), paths.first()) {
-        bail!("{}", is_none(path));
+    if let (true, true, Some(path)) = (caches.is_empty(), unreadable_dirs.is_empty(), paths.first()) {
+        bail!("{}", no_cache_text(path));
     }
-    Ok((places.into_values().collect(), closed))
+    Ok((caches.into_values().collect(), unreadable_dirs))
 }
 
-fn is_none(path: &Path) -> String {
+fn no_cache_text(path: &Path) -> String {
     format!(
         "`{}` is no store, and there is no cache in it: expected a directory with v1/ in it, or the directory of one target \
          there; or kernel_meta, akg_kernel_meta or kernel_cache/<soc>, or a directory above one; `opkeep build` builds \
@@ -113,20 +114,7 @@ fn is_none(path: &Path) -> String {
     )
 }
 
-fn look(
-    place: &CacheDir,
-    threads: NonZeroUsize,
-    progress: &Progress,
-    cancel: &CancelToken,
-) -> std::io::Result<CacheScan> {
-    progress.about(&place.path.to_string_lossy());
-    let (at, is_cancelled) = (|done, of| progress.at(done, of), || cancel.is_cancelled());
-    let mut options = ScanOptions::new(threads);
-    (options.progress, options.is_cancelled) = (&at, &is_cancelled);
-    scan(place, &options)
-}
-
-fn filled<'a>(
+fn fill_ranks<'a>(
     caches: &'a [RepairedCache],
     run: &RunId,
     devices: &DeviceMap,
@@ -134,20 +122,21 @@ fn filled<'a>(
     progress: &Progress,
     cancel: &CancelToken,
 ) -> FillReport {
-    progress.about("filling ranks");
+    progress.start("filling ranks");
     let of = |repaired: &'a RepairedCache| {
         let RepairedCache { scan, quarantine } = repaired;
         ScannedCache { scan, moved: quarantine.as_ref().map_or(&[][..], |quarantine| &quarantine.moved) }
     };
     let caches: Vec<ScannedCache<'_>> = caches.iter().map(of).collect();
-    let (at, is_cancelled) = (|done, of| progress.at(done, of), || cancel.is_cancelled());
+    let (update, is_cancelled) = (|done, total| progress.update(done, total), || cancel.is_cancelled());
     let mut options = FillOptions::new(run, devices);
-    (options.dry_run, options.progress, options.is_cancelled) = (dry_run, &at, &is_cancelled);
+    (options.dry_run, options.progress, options.is_cancelled) = (dry_run, &update, &is_cancelled);
     fill(&caches, &options)
 }
 
-fn summed(repairs: &Repairs, cancel: &CancelToken) -> Repaired<CachesOutput> {
-    let left: usize = repairs.caches.iter().map(RepairedCache::left).sum::<usize>() + repairs.closed.len();
+fn repaired(repairs: &Repairs, cancel: &CancelToken) -> Repaired<CachesOutput> {
+    let left: usize =
+        repairs.caches.iter().map(RepairedCache::left).sum::<usize>() + repairs.unreadable_dirs.len();
     let refused = repairs.filled.as_ref().map_or(0, |filled| filled.unfilled.len());
     let mut text = caches_report::text(repairs);
     match (left, refused, repairs.dry_run) {

@@ -11,18 +11,18 @@ use serde::Serialize;
 use super::outcome::{RepairedCache, Repairs};
 use super::store::StoreOutput;
 use crate::ui::hints;
-use crate::ui::json::{self, FolderError, OrError};
+use crate::ui::json::{self, DirError, OrError};
 use crate::ui::text::{Text, counted};
 
 /// The number of items that are listed in text; JSON has all.
-const LISTED: usize = 50;
+const MAX_LISTED: usize = 50;
 
 pub(crate) fn text(repairs: &Repairs) -> Text {
     let mut text = Text::default();
     for repaired in &repairs.caches {
         text.append(&cache_text(repaired, repairs.dry_run));
     }
-    for (path, problem) in &repairs.closed {
+    for (path, problem) in &repairs.unreadable_dirs {
         text.line(format_args!("left: {}: {problem}", json::path(path)));
     }
     if let Some(filled) = &repairs.filled {
@@ -70,13 +70,13 @@ fn cache_text(repaired: &RepairedCache, dry_run: bool) -> Text {
             list(
                 &mut text,
                 quarantine.moved.iter().map(|QuarantinedItem { kind, below, name, reason, .. }| {
-                    format!("  {would}quarantined: {}: {reason}", named(*kind, *below, name))
+                    format!("  {would}quarantined: {}: {reason}", item_name(*kind, *below, name))
                 }),
             );
             list(
                 &mut text,
                 quarantine.skipped.iter().map(|SkippedItem { kind, below, name, cause, .. }| {
-                    format!("  left: {}: {cause}", named(*kind, *below, name))
+                    format!("  left: {}: {cause}", item_name(*kind, *below, name))
                 }),
             );
             if let Some(quarantine) = &quarantine.quarantine {
@@ -87,8 +87,8 @@ fn cache_text(repaired: &RepairedCache, dry_run: bool) -> Text {
             }
         }
     }
-    for (folder, error) in &repaired.scan.unreadable_dirs {
-        text.line(format_args!("  left: directory {folder}: {error}"));
+    for (dir, error) in &repaired.scan.unreadable_dirs {
+        text.line(format_args!("  left: directory {dir}: {error}"));
     }
     text
 }
@@ -101,10 +101,10 @@ fn counts(repaired: &RepairedCache) -> (usize, usize) {
 
 /// Adds the first lines, and the number of the others.
 pub(super) fn list(text: &mut Text, lines: impl Iterator<Item = String>) {
-    text.list(lines, LISTED, |more| format!("  and {more} more, which --format json names"));
+    text.list(lines, MAX_LISTED, |more| format!("  and {more} more, which --format json names"));
 }
 
-fn named(what: ItemKind, below: Option<&str>, name: &str) -> String {
+fn item_name(what: ItemKind, below: Option<&str>, name: &str) -> String {
     let below = below.map(|below| format!("{below}/")).unwrap_or_default();
     format!("{what} {below}{name}")
 }
@@ -116,11 +116,11 @@ fn filled_text(report: &FillReport, dry_run: bool) -> Text {
     }
     let would = if dry_run { "would be " } else { "" };
     let mut text = Text::default();
-    for ((folder, donor), number) in &ranks {
+    for ((dir, source), number) in &ranks {
         text.line(format_args!(
-            "{would}filled: {} of {} from rank {donor}",
+            "{would}filled: {} of {} from rank {source}",
             counted(*number, "kernel"),
-            json::path(folder)
+            json::path(dir)
         ));
     }
     // One line for all kernels with the same reason.
@@ -138,8 +138,8 @@ fn filled_text(report: &FillReport, dry_run: bool) -> Text {
         format!("not filled: {}{rank}{of}: {}", json::path(base), hints::unfilled_reason(why))
     });
     list(&mut text, lines);
-    for (folder, why) in &report.no_ranks {
-        text.line(format_args!("not filled: {}: {why}", json::path(folder)));
+    for (dir, why) in &report.no_ranks {
+        text.line(format_args!("not filled: {}: {why}", json::path(dir)));
     }
     if report.filled.is_empty() && report.unfilled.is_empty() {
         text.line("no rank lacks what another has");
@@ -179,7 +179,7 @@ pub(crate) struct CachesOutput {
     pub(crate) left: usize,
     refused: usize,
     interrupted: bool,
-    caches: Vec<OrError<CacheOutput, FolderError>>,
+    caches: Vec<OrError<CacheOutput, DirError>>,
     lacking: Vec<LackingOutput>,
     filled: Option<FilledOutput>,
     /// The store in the same directory, if there is one.
@@ -203,7 +203,7 @@ struct CacheOutput {
     rank: Option<String>,
     kernels: usize,
     intact: usize,
-    closed: Vec<FolderError>,
+    closed: Vec<DirError>,
     #[serde(flatten)]
     quarantine: OrError<QuarantineOutput, FailedOutput>,
 }
@@ -276,8 +276,8 @@ impl CachesOutput {
     /// in.
     pub(crate) fn new(repairs: &Repairs, left: usize, refused: usize, interrupted: bool) -> Self {
         let caches = repairs.caches.iter().map(|cache| OrError::Done(cache_output(cache)));
-        let closed = repairs.closed.iter().map(|(path, problem)| {
-            OrError::Failed(FolderError { folder: json::path(path), error: problem.clone() })
+        let unreadable_dirs = repairs.unreadable_dirs.iter().map(|(path, problem)| {
+            OrError::Failed(DirError { dir: json::path(path), error: problem.clone() })
         });
         let lacking_output = |(base, rank): (&Path, &RankCache)| LackingOutput {
             base: json::path(base),
@@ -290,7 +290,7 @@ impl CachesOutput {
             left,
             refused,
             interrupted,
-            caches: caches.chain(closed).collect(),
+            caches: caches.chain(unreadable_dirs).collect(),
             lacking: lacking(repairs).map(lacking_output).collect(),
             filled: repairs.filled.as_ref().map(filled_output),
             store: None,
@@ -307,7 +307,7 @@ fn cache_output(repaired: &RepairedCache) -> CacheOutput {
         rank: scan.cache.rank.clone(),
         kernels,
         intact,
-        closed: json::folder_errors(&scan.unreadable_dirs),
+        closed: json::dir_errors(&scan.unreadable_dirs),
         quarantine: match quarantine {
             Err(error) => OrError::Failed(FailedOutput { error: hints::repair_error(error) }),
             Ok(QuarantineReport {
@@ -370,10 +370,8 @@ fn filled_output(report: &FillReport) -> FilledOutput {
         let UnfilledKernel { base, rank, kernel, reason, .. } = refused.clone();
         RefusedOutput { base: json::path(&base), rank, kernel, why: hints::unfilled_reason(&reason) }
     };
-    let no_ranks = |(folder, why): &(PathBuf, &str)| NoRanksOutput {
-        folder: json::path(folder),
-        why: (*why).to_owned(),
-    };
+    let no_ranks =
+        |(dir, why): &(PathBuf, &str)| NoRanksOutput { folder: json::path(dir), why: (*why).to_owned() };
     FilledOutput {
         done: report.filled.iter().map(filled).collect(),
         refused: report.unfilled.iter().map(refused).collect(),

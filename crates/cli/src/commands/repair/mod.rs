@@ -15,7 +15,7 @@ use opkeep_framework_cache::scan::find;
 use opkeep_store::is_store;
 use serde::Serialize;
 
-use crate::input::store::Place;
+use crate::input::store::StorePath;
 use crate::ui::output::{ExitStatus, Output};
 pub(crate) use args::Args;
 use caches_report::CachesOutput;
@@ -24,39 +24,34 @@ use store::StoreOutput;
 
 /// Repairs a store, caches of frameworks, or both if one directory contains both.
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
-    let place = match args.paths.as_slice() {
-        [] => Some(None),
-        [path] => Place::of(path).map(Some),
+    let named_store = match args.paths.as_slice() {
+        [path] => StorePath::of(path),
         _ => None,
     };
     let has_caches = args.paths.first().is_some_and(|path| holds_caches(path));
-    let may_undo = || args.paths.is_empty() || place.is_none() || has_caches || has_quarantines(&args.paths);
-    if args.undo && may_undo() {
+    if args.undo && (named_store.is_none() || has_caches || has_quarantines(&args.paths)) {
         return restore::undo(args, output);
     }
-    match place {
-        None => print(&caches::repair(args, output)?, output),
-        Some(place) => {
-            let for_caches = args.undo || args.fill || args.force;
-            match (for_caches, has_caches) {
-                (true, false) => bail!(
-                    "--force, --fill and --undo are for caches of frameworks: name one, such as rank_0/kernel_meta, or a \
-                     directory above; what repair takes from a store is in its quarantine/"
-                ),
-                (true, true) => {
-                    output.print_note(
-                        "the store there is left as it is: --force and --fill are for caches of frameworks",
-                    );
-                    print(&caches::repair(args, output)?, output)
-                }
-                (false, true) => {
-                    let both = both(store::repair(args, place, output)?, caches::repair(args, output)?);
-                    print(&both, output)
-                }
-                (false, false) => print(&store::repair(args, place, output)?, output),
-            }
-        }
+    if named_store.is_none() && !args.paths.is_empty() {
+        return print(&caches::repair(args, output)?, output);
     }
+    if args.undo || args.fill || args.force {
+        if !has_caches {
+            bail!(
+                "--force, --fill and --undo are for caches of frameworks: name one, such as rank_0/kernel_meta, or a \
+                 directory above; what repair takes from a store is in its quarantine/"
+            );
+        }
+        output
+            .print_note("the store there is left as it is: --force and --fill are for caches of frameworks");
+        return print(&caches::repair(args, output)?, output);
+    }
+    let store = named_store.map_or_else(|| StorePath::default_store(&args.store), Ok)?;
+    let store = store::repair(args, &store, output)?;
+    if has_caches {
+        return print(&merge(store, caches::repair(args, output)?), output);
+    }
+    print(&store, output)
 }
 
 fn print(repaired: &Repaired<impl Serialize>, output: &Output) -> anyhow::Result<ExitStatus> {
@@ -74,7 +69,7 @@ fn has_quarantines(paths: &[PathBuf]) -> bool {
 }
 
 /// Combines the outcomes for a store and for the caches in its directory.
-fn both(store: Repaired<StoreOutput>, caches: Repaired<CachesOutput>) -> Repaired<CachesOutput> {
+fn merge(store: Repaired<StoreOutput>, caches: Repaired<CachesOutput>) -> Repaired<CachesOutput> {
     let Repaired { mut text, json: store_json, exit_status } = store;
     text.append(&caches.text);
     let mut json = caches.json;

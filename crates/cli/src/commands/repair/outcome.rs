@@ -17,7 +17,7 @@ pub(crate) struct Repaired<T> {
 }
 
 /// Unreadable directories, with the errors.
-pub(crate) type Closed = Vec<(PathBuf, String)>;
+pub(crate) type UnreadableDirs = Vec<(PathBuf, String)>;
 
 /// The repair of one cache.
 pub(crate) struct RepairedCache {
@@ -28,8 +28,8 @@ pub(crate) struct RepairedCache {
 impl RepairedCache {
     /// Returns the number of remaining problems.
     pub(crate) fn left(&self) -> usize {
-        let closed = self.scan.unreadable_dirs.len();
-        closed + self.quarantine.as_ref().map_or(1, |quarantine| quarantine.skipped.len())
+        let unreadable = self.scan.unreadable_dirs.len();
+        unreadable + self.quarantine.as_ref().map_or(1, |quarantine| quarantine.skipped.len())
     }
 }
 
@@ -38,8 +38,7 @@ pub(crate) struct Repairs {
     /// The paths in the arguments.
     pub(crate) paths: Vec<PathBuf>,
     pub(crate) caches: Vec<RepairedCache>,
-    /// Unreadable directories.
-    pub(crate) closed: Closed,
+    pub(crate) unreadable_dirs: UnreadableDirs,
     pub(crate) filled: Option<FillReport>,
     /// A comparison of the ranks, if no rank is filled: ranks that lack kernels compile them while others wait.
     pub(crate) ranks: Vec<RankComparison>,

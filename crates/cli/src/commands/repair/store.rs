@@ -8,8 +8,10 @@ use serde::Serialize;
 
 use super::args::Args;
 use super::outcome::Repaired;
-use crate::commands::verify::store::{OtherFileOutput, ProblemOutput, TargetError, judged_as, problem_text};
-use crate::input::store::{Place, threads};
+use crate::commands::verify::store::{
+    OtherFileOutput, ProblemOutput, TargetError, problem_text, with_kernel_check,
+};
+use crate::input::store::{StorePath, threads};
 use crate::ui::interrupt;
 use crate::ui::json::{self, OrError};
 use crate::ui::output::{ExitStatus, Output, chain};
@@ -18,10 +20,9 @@ use crate::ui::text::{Text, bytes, counted};
 
 pub(crate) fn repair(
     args: &Args,
-    place: Option<Place>,
+    place: &StorePath,
     output: &Output,
 ) -> anyhow::Result<Repaired<StoreOutput>> {
-    let place = place.map_or_else(|| Place::usual(&args.store), Ok)?;
     let access = if args.dry_run { Access::ReadOnly } else { Access::ReadWrite };
     let root = place.root.to_string_lossy();
     let Some(store) = place.open(access, &args.store, output)? else {
@@ -30,11 +31,11 @@ pub(crate) fn repair(
             StoreOutput { root: root.into_owned(), dry_run: args.dry_run, left: 0, targets: Vec::new() };
         return Ok(Repaired { text, json, exit_status: ExitStatus::Success });
     };
-    let (cancel, progress) = (interrupt::cancel(), Progress::new(output.is_text()));
+    let (cancel, progress) = (interrupt::cancel_on_signal(), Progress::new(output.is_text()));
     let (mut text, mut targets, mut left) = (Text::of(format_args!("store {root}")), Vec::new(), 0);
     for (name, target_store) in place.target_stores(&store)? {
         let repaired = target_store.and_then(|target_store| {
-            judged_as(&name, threads(args.jobs), &progress, &cancel, |verify| {
+            with_kernel_check(&name, threads(args.jobs), &progress, &cancel, |verify| {
                 target_store.repair(&RepairOptions::new(verify).with_dry_run(args.dry_run))
             })
             .0

@@ -30,7 +30,7 @@ use crate::setup;
 use crate::ui::hints;
 use crate::ui::interrupt;
 use crate::ui::json::Milliseconds;
-use crate::ui::output::{ExitStatus, Logged, Output};
+use crate::ui::output::{ExitStatus, LoggedError, Output};
 use crate::ui::progress::Progress;
 use crate::ui::text::Text;
 use profile::{Profile, StepOutput};
@@ -61,27 +61,27 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
-    let cancel = interrupt::cancel();
+    let cancel = interrupt::cancel_on_signal();
     let engine = setup::engine(&args.common, &cancel, output)?;
     let (mut unknown, mut dims) = (UnknownOptions::of(&args.common), Dims::of(&args.common)?);
-    unknown.known_to(engine.backend(), args.common.target())?;
+    unknown.remove_known_to(engine.backend(), args.common.target())?;
     let model = Model::read(&args.model, &engine, &args.common, &mut dims);
     dims.check()?;
     let model = model?;
-    model.admit(&mut unknown);
+    model.remove_known_options(&mut unknown);
     unknown.check()?;
     let outputs = model.outputs();
     let inputs = input_buffers(&model.inputs(), &args.inputs.sources()).map_err(hints::input_error)?;
     let references = assign_files(&args.compare, &outputs, Role::Output)?;
     let mut requests = model.requests(&args.common);
-    model::debug(&mut requests, &args.common, output)?;
+    model::set_debug_options(&mut requests, &args.common, output)?;
     note_targets(&requests, &args.common, output);
 
     let report = with_progress(engine, &requests, output)?;
     print_report(&report, args.common.chooses_target(), output);
-    let ran = execute(args, &model, &requests, report, &inputs, &cancel, output)?;
-    let ran = match ran {
-        Ok(ran) => ran,
+    let outcome = execute(args, &model, &requests, report, &inputs, &cancel, output)?;
+    let result = match outcome {
+        Ok(result) => result,
         Err(error) => {
             output.print_failure(&error);
             return Ok(if cancel.is_cancelled() { ExitStatus::Interrupted } else { ExitStatus::Problems });
@@ -89,24 +89,24 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     };
 
     let files = match &args.output {
-        Some(dir) => write_outputs(dir, &outputs, &ran.buffers)?,
+        Some(dir) => write_outputs(dir, &outputs, &result.buffers)?,
         None => Vec::new(),
     };
     let (mut text, mut tensors) = (Text::default(), Vec::new());
-    for (at, (info, buffer)) in outputs.iter().zip(&ran.buffers).enumerate() {
+    for (at, (info, buffer)) in outputs.iter().zip(&result.buffers).enumerate() {
         text.append(&tensor_text(at, info, buffer));
         tensors.push(TensorOutput::new(info, buffer, files.get(at)));
     }
     let mut comparisons = Vec::new();
     for AssignedFile { file, index, tensor } in &references {
         let info = &outputs[*index];
-        let comparison = compare(info, ran.buffers[*index].bytes(), tensor, args.tolerance.tolerance());
+        let comparison = compare(info, result.buffers[*index].bytes(), tensor, args.tolerance.tolerance());
         text.line(comparison_text(info, file, &comparison));
         comparisons.push(ComparisonOutput::new(info, file, &comparison));
     }
     let all_passed = comparisons.iter().all(|comparison| comparison.passed);
-    let json = ran.output(args, &model, tensors, comparisons);
-    text.append(&ran.text(args, &model));
+    let json = result.output(args, &model, tensors, comparisons);
+    text.append(&result.text(args, &model));
     output.print_result(&text, &json)?;
     Ok(if all_passed { ExitStatus::Success } else { ExitStatus::Problems })
 }
@@ -139,13 +139,13 @@ struct OperatorOutput {
 }
 
 /// The outcome of running the model.
-struct Ran {
+struct RunResult {
     report: BuildReport,
     buffers: Vec<Buffer>,
     profile: Profile,
 }
 
-impl Ran {
+impl RunResult {
     fn output(
         &self,
         args: &Args,
@@ -197,7 +197,7 @@ fn execute(
     inputs: &[Buffer],
     cancel: &CancelToken,
     output: &Output,
-) -> anyhow::Result<anyhow::Result<Ran>> {
+) -> anyhow::Result<anyhow::Result<RunResult>> {
     if cancel.is_cancelled() {
         return Ok(Err(anyhow!(interrupted(&report))));
     }
@@ -209,27 +209,27 @@ fn execute(
             format!("`{}` could not be built: {reason}", kernel.name)
         };
         let failed = failed.iter().map(one).collect::<Vec<_>>().join("\n");
-        return Ok(Err(Logged(failed).into()));
+        return Ok(Err(LoggedError(failed).into()));
     }
     let backend = setup::backend(&args.common, args.common.target()).context("opening the backend")?;
     let threads = threads(args.common.jobs);
-    let given: Vec<&[u8]> = inputs.iter().map(Buffer::bytes).collect();
-    let timed = match model {
+    let inputs: Vec<&[u8]> = inputs.iter().map(Buffer::bytes).collect();
+    let execution = match model {
         Model::Network(network) => {
-            run_network(&*backend, &network.graph, &report, &given, threads, cancel, output)
+            run_network(&*backend, &network.graph, &report, &inputs, threads, cancel, output)
         }
-        Model::Operator(descriptor) => run_operator(&*backend, &report, &descriptor.job, &given, threads)
+        Model::Operator(descriptor) => run_operator(&*backend, &report, &descriptor.job, &inputs, threads)
             .context("the kernel was built, and cannot be run"),
     };
-    Ok(timed.map(|Timed { buffers, steps, elapsed }| {
+    Ok(execution.map(|Execution { buffers, steps, elapsed }| {
         let steps = requests.iter().zip(steps);
         let steps = steps.map(|(request, step)| (request.name(), &request.descriptor.job, step));
-        Ran { report, buffers, profile: Profile::new(steps, elapsed, threads) }
+        RunResult { report, buffers, profile: Profile::new(steps, elapsed, threads) }
     }))
 }
 
 /// The outputs, the time of each operator, and the total time.
-struct Timed {
+struct Execution {
     buffers: Vec<Buffer>,
     steps: Vec<Duration>,
     elapsed: Duration,
@@ -243,20 +243,20 @@ fn run_network(
     threads: NonZeroUsize,
     cancel: &CancelToken,
     output: &Output,
-) -> anyhow::Result<Timed> {
+) -> anyhow::Result<Execution> {
     let session = Session::new(graph, report, loader_of(backend)?)?;
     let progress = Progress::new(output.is_text());
     progress.begin(graph.nodes().len());
     let mut steps = Vec::with_capacity(graph.nodes().len());
     let began = Instant::now();
     let buffers = session.run(inputs, threads, cancel, |step: NodeTiming| {
-        progress.ran(&graph.nodes()[step.node].name);
+        progress.node_done(&graph.nodes()[step.node].name);
         steps.push(step.elapsed);
     });
     let elapsed = began.elapsed();
     progress.done();
     match buffers {
-        Ok(buffers) => Ok(Timed { buffers, steps, elapsed }),
+        Ok(buffers) => Ok(Execution { buffers, steps, elapsed }),
         Err(error @ RunError::Cancelled) => Err(error.into()),
         Err(error) => Err(anyhow::Error::new(error).context("the network was built, and cannot be run")),
     }
@@ -268,20 +268,20 @@ fn run_operator(
     job: &Job,
     inputs: &[&[u8]],
     threads: NonZeroUsize,
-) -> anyhow::Result<Timed> {
+) -> anyhow::Result<Execution> {
     let kernel = report.kernels.first().context("the build gave no kernel")?;
     let artifact = kernel.artifact.as_ref().context("the build gave no artifact")?;
     let loaded = loader_of(backend)?.load(artifact, job)?;
-    let room = |slot: &Slot| {
+    let zeroed = |slot: &Slot| {
         Buffer::try_zeroed(slot.bytes)
             .with_context(|| format!("no memory for an output of {} bytes", slot.bytes))
     };
-    let mut outputs = loaded.outputs().iter().map(room).collect::<Result<Vec<_>, _>>()?;
-    let mut written: Vec<&mut [u8]> = outputs.iter_mut().map(Buffer::bytes_mut).collect();
+    let mut outputs = loaded.outputs().iter().map(zeroed).collect::<Result<Vec<_>, _>>()?;
+    let mut buffers: Vec<&mut [u8]> = outputs.iter_mut().map(Buffer::bytes_mut).collect();
     let began = Instant::now();
-    loaded.launch(inputs, &mut written, threads)?;
+    loaded.launch(inputs, &mut buffers, threads)?;
     let elapsed = began.elapsed();
-    Ok(Timed { buffers: outputs, steps: vec![elapsed], elapsed })
+    Ok(Execution { buffers: outputs, steps: vec![elapsed], elapsed })
 }
 
 fn loader_of(backend: &dyn Backend) -> anyhow::Result<&dyn opkeep_backend::Loader> {

@@ -13,13 +13,13 @@ use crate::ui::text::{Text, counted};
 
 /// The times of a run.
 pub(crate) struct Profile {
-    steps: Vec<Timed>,
+    steps: Vec<Step>,
     pub(crate) elapsed: Duration,
     threads: NonZeroUsize,
 }
 
 /// The time of an operator that has run.
-struct Timed {
+struct Step {
     name: String,
     op_type: String,
     elapsed: Duration,
@@ -36,7 +36,7 @@ impl Profile {
         let timed = |(name, job, elapsed): (&str, &Job, Duration)| {
             let op = job.ops.first();
             let flops = op.and_then(|op| Call::of(op).ok()?.flops()).unwrap_or(0);
-            Timed {
+            Step {
                 name: name.to_owned(),
                 op_type: op.map(|op| op.op_type.clone()).unwrap_or_default(),
                 elapsed,
@@ -88,7 +88,7 @@ impl Profile {
 
     /// Returns every operator for JSON, in order.
     pub(crate) fn output(&self) -> Vec<StepOutput> {
-        let step = |step: &Timed| StepOutput {
+        let step = |step: &Step| StepOutput {
             operator: step.name.clone(),
             op_type: step.op_type.clone(),
             elapsed_ms: Milliseconds(step.elapsed),

@@ -13,17 +13,17 @@ pub(crate) struct Ascend {
     pub(crate) text: Text,
     pub(crate) output: AscendOutput,
     /// Whether there is no unusable toolkit. A missing toolkit is no problem: few machines have one.
-    pub(crate) is_good: bool,
+    pub(crate) is_ok: bool,
 }
 
 pub(crate) fn ascend(config: &AscendConfig) -> Ascend {
     match config.search.find() {
-        Ok(toolkit) => found(&toolkit, config),
-        Err(error) => lacking(&error),
+        Ok(toolkit) => with_toolkit(&toolkit, config),
+        Err(error) => without_toolkit(&error),
     }
 }
 
-fn lacking(error: &ToolkitError) -> Ascend {
+fn without_toolkit(error: &ToolkitError) -> Ascend {
     let mut text = Text::of("Ascend: kernels for Ascend chips, by CANN");
     let missing = if let ToolkitError::Incomplete { root, named_by, missing } = error {
         let problem = format!("the toolkit `{}` ({named_by}) is not complete", root.display());
@@ -48,7 +48,7 @@ fn lacking(error: &ToolkitError) -> Ascend {
         targets: Vec::new(),
         warnings: Vec::new(),
     };
-    Ascend { text, output, is_good: matches!(error, ToolkitError::NotFound { .. }) }
+    Ascend { text, output, is_ok: matches!(error, ToolkitError::NotFound { .. }) }
 }
 
 /// Returns the mechanism that prevents compiles from reading files that no key covers, or why it is not known. It is
@@ -59,16 +59,16 @@ fn confinement(config: &AscendConfig, socs: &[Soc]) -> Option<Result<String, Str
     Some(backend.and_then(|backend| backend.confinement().map_err(|error| error.to_string())))
 }
 
-fn found(toolkit: &Toolkit, config: &AscendConfig) -> Ascend {
+fn with_toolkit(toolkit: &Toolkit, config: &AscendConfig) -> Ascend {
     let platforms = &toolkit.platforms;
     let mut warnings = toolkit.warnings.clone();
     let mut socs: Vec<Soc> = Vec::new();
-    let mut is_good = true;
+    let mut is_ok = true;
     for name in platforms.names() {
         match platforms.soc(name) {
             Ok(soc) => socs.push(soc),
             Err(error) => {
-                is_good = false;
+                is_ok = false;
                 warnings.push(format!("{error}; {}", error.help()));
             }
         }
@@ -127,7 +127,7 @@ fn found(toolkit: &Toolkit, config: &AscendConfig) -> Ascend {
         targets: socs.into_iter().map(SocOutput::from).collect(),
         warnings,
     };
-    Ascend { text, output, is_good }
+    Ascend { text, output, is_ok }
 }
 
 /// CANN as JSON.

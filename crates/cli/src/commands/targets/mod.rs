@@ -82,7 +82,7 @@ pub(crate) fn run(_: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     wrapped(&mut text, &onnx);
     let json = TargetsOutput { backends, ascend: ascend.output, onnx_operators: onnx };
     output.print_result(&text, &json)?;
-    Ok(if compiler.is_ok() && ascend.is_good { ExitStatus::Success } else { ExitStatus::Problems })
+    Ok(if compiler.is_ok() && ascend.is_ok { ExitStatus::Success } else { ExitStatus::Problems })
 }
 
 /// Adds words in indented lines of about a hundred characters.

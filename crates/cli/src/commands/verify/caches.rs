@@ -17,14 +17,14 @@ use crate::input::real_path;
 use crate::ui::json::{self, FileError, OrError};
 use crate::ui::output::{Output, chain};
 use crate::ui::progress::Progress;
-use crate::ui::text::{Text, columns, counted, first};
+use crate::ui::text::{Text, columns, counted, first_names};
 
 /// The maximum number of items of one kind that are listed in text.
-const SHOWN: usize = 50;
+const MAX_LISTED: usize = 50;
 
 /// The caches that were checked.
 #[derive(Default)]
-pub(crate) struct Checked {
+pub(crate) struct CheckedCaches {
     pub(crate) scans: Vec<CacheScan>,
     unusable: usize,
     errors: Vec<(PathBuf, String)>,
@@ -38,9 +38,9 @@ struct Counts {
     damaged: usize,
     orphans: usize,
     /// Kernels for another chip.
-    elsewhere: usize,
+    other_chip: usize,
     /// Kernels that are damaged, orphans, or for another chip.
-    wrong_kernels: usize,
+    refused_kernels: usize,
     in_use: usize,
     unreadable: usize,
 }
@@ -50,9 +50,10 @@ struct Counts {
 pub(crate) struct Sums {
     /// Intact kernels.
     pub(crate) intact: usize,
-    pub(crate) wrong: usize,
+    /// Kernels that are damaged, orphans, or for another chip.
+    pub(crate) refused: usize,
     /// Damaged or orphaned items that are not kernels.
-    pub(crate) rests: usize,
+    pub(crate) other_damaged: usize,
     /// Items that may be in progress.
     pub(crate) in_use: usize,
 }
@@ -63,12 +64,12 @@ impl Counts {
         for item in &scan.items {
             let is_kernel = item.kind == ItemKind::Kernel;
             counts.kernels += usize::from(is_kernel);
-            counts.wrong_kernels += usize::from(is_kernel && item.is_finding());
+            counts.refused_kernels += usize::from(is_kernel && item.is_finding());
             match item.state_name() {
                 "intact" => counts.intact += usize::from(is_kernel),
                 "damaged" => counts.damaged += 1,
                 "orphan" => counts.orphans += 1,
-                "other chip" => counts.elsewhere += 1,
+                "other chip" => counts.other_chip += 1,
                 "unreadable" => counts.unreadable += 1,
                 _ => counts.in_use += 1,
             }
@@ -77,7 +78,7 @@ impl Counts {
     }
 }
 
-impl Checked {
+impl CheckedCaches {
     /// Checks the caches in `found`, and changes nothing. Returns the number of kernels in them, in any state.
     pub(crate) fn add(
         &mut self,
@@ -95,20 +96,15 @@ impl Checked {
         }
         note_links(&links, output);
         let full = |place: &CacheDir| real_path(&place.path);
-        let looked: HashSet<PathBuf> = self.scans.iter().map(|scan| full(&scan.cache)).collect();
-        let known = |place: &CacheDir| looked.contains(&full(place));
+        let known: HashSet<PathBuf> = self.scans.iter().map(|scan| full(&scan.cache)).collect();
         let named: HashSet<PathBuf> = places.iter().map(full).collect();
-        let new: Vec<CacheDir> = places.into_iter().filter(|place| !known(place)).collect();
+        let new: Vec<CacheDir> = places.into_iter().filter(|place| !known.contains(&full(place))).collect();
         let progress = Progress::new(output.is_text());
         for place in new {
             if cancel.is_cancelled() {
                 break;
             }
-            progress.about(&place.path.to_string_lossy());
-            let (at, is_cancelled) = (|done, of| progress.at(done, of), || cancel.is_cancelled());
-            let mut options = ScanOptions::new(threads);
-            (options.progress, options.is_cancelled) = (&at, &is_cancelled);
-            match scan(&place, &options) {
+            match scan_with_progress(&place, threads, &progress, cancel) {
                 Ok(mut scan) => {
                     for (directory, error) in std::mem::take(&mut scan.unreadable_dirs) {
                         self.fail(&place.path.join(directory), &anyhow::Error::new(error), output);
@@ -119,8 +115,8 @@ impl Checked {
             }
         }
         progress.done();
-        let there = self.scans.iter().filter(|scan| named.contains(&full(&scan.cache)));
-        there.map(|scan| Counts::of(scan).kernels).sum()
+        let scans = self.scans.iter().filter(|scan| named.contains(&full(&scan.cache)));
+        scans.map(|scan| Counts::of(scan).kernels).sum()
     }
 
     fn fail(&mut self, path: &Path, error: &anyhow::Error, output: &Output) {
@@ -143,8 +139,9 @@ impl Checked {
         let mut sums = Sums::default();
         for counts in self.scans.iter().map(Counts::of) {
             sums.intact += counts.intact;
-            sums.wrong += counts.wrong_kernels;
-            sums.rests += counts.damaged + counts.orphans + counts.elsewhere - counts.wrong_kernels;
+            sums.refused += counts.refused_kernels;
+            sums.other_damaged +=
+                counts.damaged + counts.orphans + counts.other_chip - counts.refused_kernels;
             sums.in_use += counts.in_use;
         }
         sums
@@ -176,6 +173,20 @@ impl Checked {
     }
 }
 
+/// Scans a cache and shows the progress.
+pub(crate) fn scan_with_progress(
+    cache: &CacheDir,
+    threads: NonZeroUsize,
+    progress: &Progress,
+    cancel: &CancelToken,
+) -> std::io::Result<CacheScan> {
+    progress.start(&cache.path.to_string_lossy());
+    let (update, is_cancelled) = (|done, total| progress.update(done, total), || cancel.is_cancelled());
+    let mut options = ScanOptions::new(threads);
+    (options.progress, options.is_cancelled) = (&update, &is_cancelled);
+    scan(cache, &options)
+}
+
 /// Reports links that were not followed.
 pub(crate) fn note_links(links: &[PathBuf], output: &Output) {
     for link in links {
@@ -191,12 +202,12 @@ fn details(scan: &CacheScan) -> Text {
     let mut text = Text::default();
     let wrong: Vec<&Item> =
         scan.items.iter().filter(|item| !matches!(item.state, ItemState::Intact)).collect();
-    for item in wrong.iter().take(SHOWN) {
+    for item in wrong.iter().take(MAX_LISTED) {
         text.append(&item_text(scan, item));
     }
-    if wrong.len() > SHOWN {
+    if wrong.len() > MAX_LISTED {
         let path = scan.cache.path.to_string_lossy();
-        text.line(format_args!("and {} more in {path}: --format json lists all", wrong.len() - SHOWN));
+        text.line(format_args!("and {} more in {path}: --format json lists all", wrong.len() - MAX_LISTED));
     }
     let mut failing: Vec<(&Item, usize)> = Vec::new();
     for item in scan.items.iter().filter(|item| fails_later(item)) {
@@ -206,28 +217,33 @@ fn details(scan: &CacheScan) -> Text {
         }
     }
     for (item, count) in failing {
-        text.line(format_args!("note        {}: {}{}", shown(scan, item), item.behavior.text, more(count)));
+        text.line(format_args!(
+            "note        {}: {}{}",
+            item_path(scan, item),
+            item.behavior.text,
+            more(count)
+        ));
     }
     let notes = scan.items.iter().flat_map(|item| item.notes.iter().map(move |note| (item, note)));
     let shown_notes =
         notes.filter(|(item, note)| is_shown_note(note) && matches!(item.state, ItemState::Intact));
     let mut kinds: Vec<(&Item, &Note, usize)> = Vec::new();
     for (item, note) in shown_notes {
-        match kinds.iter_mut().find(|(_, first, _)| is_alike(first, note)) {
+        match kinds.iter_mut().find(|(_, first, _)| is_same_kind(first, note)) {
             Some((.., count)) => *count += 1,
             None => kinds.push((item, note, 1)),
         }
     }
     for (item, note, count) in kinds {
         let kind = if matches!(note, Note::Finding(_)) { "warning" } else { "note" };
-        text.line(format_args!("{kind:<11} {}: {note}{}", shown(scan, item), more(count)));
+        text.line(format_args!("{kind:<11} {}: {note}{}", item_path(scan, item), more(count)));
     }
     text
 }
 
 fn item_text(scan: &CacheScan, item: &Item) -> Text {
     let problems = problems(item).join("; ");
-    let mut text = Text::of(format_args!("{:<11} {}: {problems}", item.state_name(), shown(scan, item)));
+    let mut text = Text::of(format_args!("{:<11} {}: {problems}", item.state_name(), item_path(scan, item)));
     if let Some(in_use) = item.in_use {
         text.line(format_args!("{:<11} {in_use}, so a build may still be writing it", ""));
     }
@@ -255,14 +271,14 @@ fn is_shown_note(note: &Note) -> bool {
 }
 
 /// Whether two notes have the same meaning, for any kernels.
-fn is_alike(one: &Note, other: &Note) -> bool {
+fn is_same_kind(one: &Note, other: &Note) -> bool {
     match (one, other) {
         (Note::Finding(one), Note::Finding(other)) => one.code() == other.code(),
         _ => discriminant(one) == discriminant(other),
     }
 }
 
-fn shown(scan: &CacheScan, item: &Item) -> String {
+fn item_path(scan: &CacheScan, item: &Item) -> String {
     let directory = item.below.map_or_else(|| scan.cache.path.clone(), |below| scan.cache.path.join(below));
     directory.join(&item.name).to_string_lossy().into_owned()
 }
@@ -289,12 +305,12 @@ fn table(scans: &[CacheScan]) -> Text {
     let head =
         ["cache", "kernels", "intact", "damaged", "other chip", "orphans", "in use", "unreadable", "foreign"];
     // The column is shown only if a cache has such kernels, which is rare.
-    let has_others = scans.iter().any(|scan| Counts::of(scan).elsewhere > 0);
+    let has_others = scans.iter().any(|scan| Counts::of(scan).other_chip > 0);
     let rows = scans.iter().map(|scan| {
-        let Counts { kernels, intact, damaged, elsewhere, orphans, in_use, unreadable, .. } =
+        let Counts { kernels, intact, damaged, other_chip, orphans, in_use, unreadable, .. } =
             Counts::of(scan);
         let others = usize::try_from(scan.foreign_count).unwrap_or(usize::MAX);
-        let numbers = [kernels, intact, damaged, elsewhere, orphans, in_use, unreadable, others];
+        let numbers = [kernels, intact, damaged, other_chip, orphans, in_use, unreadable, others];
         let numbers = numbers.map(|number| number.to_string());
         std::iter::once(scan.cache.path.to_string_lossy().into_owned()).chain(numbers).collect::<Vec<_>>()
     });
@@ -308,17 +324,18 @@ fn table(scans: &[CacheScan]) -> Text {
 fn ranks_text(ranks: &RankComparison) -> Text {
     let RankComparison { base, kernels, ranks, .. } = ranks;
     let base = base.to_string_lossy();
-    let short: Vec<&RankCache> = ranks.iter().filter(|rank| !rank.lacks.is_empty()).collect();
+    let lacking: Vec<&RankCache> = ranks.iter().filter(|rank| !rank.lacks.is_empty()).collect();
     let together =
         format!("{} of {base} have {} together", counted(ranks.len(), "rank"), counted(*kernels, "kernel"));
-    if short.is_empty() {
+    if lacking.is_empty() {
         return Text::of(format_args!("{together}, and each has all"));
     }
     let mut text = Text::of(format_args!(
         "{together}; where one lacks some, the others wait while it compiles, unless it runs another part of the network:"
     ));
-    for RankCache { rank, has, lacks, .. } in short {
-        let names = first(lacks.iter().map(|lack| format!("{} (of rank {})", lack.name, lack.in_rank)), 3);
+    for RankCache { rank, has, lacks, .. } in lacking {
+        let names =
+            first_names(lacks.iter().map(|lack| format!("{} (of rank {})", lack.name, lack.in_rank)), 3);
         text.line(format_args!("  rank {rank} has {has}, lacks {}: {names}", lacks.len()));
     }
     text
@@ -400,7 +417,7 @@ struct ItemOutput {
 }
 
 fn cache_output(scan: &CacheScan) -> CacheOutput {
-    let Counts { kernels, intact, damaged, elsewhere, orphans, in_use, unreadable, .. } = Counts::of(scan);
+    let Counts { kernels, intact, damaged, other_chip, orphans, in_use, unreadable, .. } = Counts::of(scan);
     let is_listed = |item: &&Item| {
         !matches!(item.state, ItemState::Intact) || item.notes.iter().any(is_shown_note) || fails_later(item)
     };
@@ -413,7 +430,7 @@ fn cache_output(scan: &CacheScan) -> CacheOutput {
         kernels,
         intact,
         damaged,
-        other_chip: elsewhere,
+        other_chip,
         orphans,
         in_progress: in_use,
         unreadable,

@@ -6,13 +6,13 @@ use opkeep_kernel_entry::EntryFile;
 use opkeep_validator::{Code, Finding, Report};
 use serde::Serialize;
 
-use super::caches::{CacheOutput, Checked, RanksOutput, Sums, ranks_outputs, repairable};
+use super::caches::{CacheOutput, CheckedCaches, RanksOutput, Sums, ranks_outputs, repairable};
 use super::findings::{FindingOutput, finding_outputs, line};
-use super::store::{StoreOutput, Verified};
+use super::store::{CheckedStores, StoreOutput};
 use crate::input::pairs::CheckedKernel;
 use crate::ui::json::{self, FileError, OrError};
 use crate::ui::output::{ExitStatus, Output, chain};
-use crate::ui::text::{Text, counted, typed};
+use crate::ui::text::{Text, counted, shell_quoted};
 
 /// The result of `verify` as JSON.
 #[derive(Serialize)]
@@ -84,13 +84,13 @@ pub(crate) struct VerifyTally {
     pub(crate) refused: usize,
     pub(crate) unusable: usize,
     /// Files named by the user that belong to no kernel, with the reason.
-    pub(crate) others: Skipped,
+    pub(crate) skipped_arguments: Skipped,
     /// Files that belong to no kernel, found in directories.
-    pub(crate) beside: Skipped,
-    /// The number of notes about MindSpore 2.0: nearly every kernel gets one.
-    pub(crate) remarks: usize,
-    pub(crate) stores: Verified,
-    pub(crate) caches: Checked,
+    pub(crate) skipped_below: Skipped,
+    /// The number of notes about MindSpore 2.0. They have no lines, since nearly every kernel gets one.
+    pub(crate) mindspore_notes: usize,
+    pub(crate) stores: CheckedStores,
+    pub(crate) caches: CheckedCaches,
 }
 
 impl VerifyTally {
@@ -100,8 +100,8 @@ impl VerifyTally {
         self.files.push(OrError::Failed(FileError::new(path, chain(error))));
     }
 
-    pub(crate) fn add(&mut self, judged: &CheckedKernel) {
-        let CheckedKernel { file, object, target, report } = judged;
+    pub(crate) fn add(&mut self, kernel: &CheckedKernel) {
+        let CheckedKernel { file, object, target, report } = kernel;
         let suffix = object
             .as_ref()
             .map(|object| format!(" and {}", object.file_name().unwrap_or_default().to_string_lossy()));
@@ -133,10 +133,10 @@ impl VerifyTally {
         entry: Option<EntryOutput>,
         report: Option<&Report>,
     ) {
-        let is_remark = |finding: &&Finding| finding.code() == Code::MINDSPORE_LINT;
+        let is_mindspore_note = |finding: &&Finding| finding.code() == Code::MINDSPORE_LINT;
         let findings = || report.into_iter().flat_map(|report| &report.findings);
-        self.remarks += findings().filter(is_remark).count();
-        self.text.extend(findings().filter(|finding| !is_remark(finding)).map(line));
+        self.mindspore_notes += findings().filter(is_mindspore_note).count();
+        self.text.extend(findings().filter(|finding| !is_mindspore_note(finding)).map(line));
         self.files.push(OrError::Done(KernelOutput {
             file: json::path(file),
             object: object.map(json::path),
@@ -164,14 +164,14 @@ impl VerifyTally {
             valid,
             refused,
             unusable,
-            others: mut skipped,
-            beside,
-            remarks,
+            skipped_arguments: mut skipped,
+            skipped_below,
+            mindspore_notes,
             stores,
             caches,
         } = self;
-        let Sums { intact, wrong, rests, in_use } = caches.sums();
-        let (valid, refused) = (valid + stores.valid + intact, refused + stores.refused + wrong);
+        let Sums { intact, refused: refused_in_caches, other_damaged, in_use } = caches.sums();
+        let (valid, refused) = (valid + stores.valid + intact, refused + stores.refused + refused_in_caches);
         let unusable = unusable + stores.unusable + caches.unreadable();
         let ranks = caches.ranks();
         let (checked, mut text) = (valid + refused, stores.text);
@@ -182,7 +182,7 @@ impl VerifyTally {
         if checked == 0 && !has_store_or_cache {
             skipped.first.iter().for_each(|why| output.print_error(&anyhow::anyhow!("{why}")));
         }
-        skipped.append(beside);
+        skipped.append(skipped_below);
         let passed_over = match skipped.count {
             0 => String::new(),
             number => format!(", {} of other kinds skipped", counted(number, "file")),
@@ -192,8 +192,11 @@ impl VerifyTally {
             counted(checked, "kernel"),
             counted(unusable, "file")
         ));
-        if rests > 0 {
-            text.line(format_args!("besides kernels, {} damaged or orphaned", counted(rests, "file")));
+        if other_damaged > 0 {
+            text.line(format_args!(
+                "beside the kernels, {} damaged or orphaned",
+                counted(other_damaged, "file")
+            ));
         }
         if in_use > 0 {
             text.line(format_args!(
@@ -201,18 +204,18 @@ impl VerifyTally {
                  half an hour after the last write"
             ));
         }
-        if remarks > 0 {
+        if mindspore_notes > 0 {
             text.line(format_args!(
                 "{} on how MindSpore 2.0 reads the kernels; `opkeep inspect` lists these notes",
-                counted(remarks, "note")
+                counted(mindspore_notes, "note")
             ));
         }
         let has_missing = ranks.iter().flat_map(|ranks| &ranks.ranks).any(|rank| !rank.lacks.is_empty());
-        let caches_valid = rests == 0 && in_use == 0 && !has_missing;
+        let caches_valid = other_damaged == 0 && in_use == 0 && !has_missing;
         let all_valid = unusable == 0 && refused == 0 && stores.faults == 0 && caches_valid;
         let broken = repairable(&caches.scans);
         if !broken.is_empty() {
-            let broken = broken.iter().map(|path| typed(path)).collect::<Vec<_>>().join(" ");
+            let broken = broken.iter().map(|path| shell_quoted(path)).collect::<Vec<_>>().join(" ");
             text.line(format_args!("`opkeep repair {broken}` quarantines what is damaged or orphaned there"));
         }
         if has_missing {
@@ -221,7 +224,10 @@ impl VerifyTally {
             );
         }
         for root in &stores.repairable {
-            text.line(format_args!("`opkeep repair {}` quarantines what is damaged there", typed(root)));
+            text.line(format_args!(
+                "`opkeep repair {}` quarantines what is damaged there",
+                shell_quoted(root)
+            ));
         }
         let cancelled = stores.cancelled || caches.cancelled();
         if cancelled {
@@ -232,7 +238,7 @@ impl VerifyTally {
             valid,
             refused,
             unusable,
-            rests,
+            rests: other_damaged,
             in_progress: in_use,
             passed_over_count: skipped.count,
             passed_over: skipped.first,

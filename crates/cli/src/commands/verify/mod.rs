@@ -1,6 +1,6 @@
 //! `opkeep verify`: checks stores, caches of frameworks, and kernels in files.
 
-mod caches;
+pub(crate) mod caches;
 pub(crate) mod findings;
 mod kernels;
 pub(crate) mod store;
@@ -19,16 +19,16 @@ use opkeep_kernel_entry::EntryFile;
 use opkeep_store::{MAX_ENTRY_BYTES, is_store};
 
 use crate::flags::store::StoreArgs;
-use crate::input::pairs::{CheckOutcome, CheckedKernel, is_kernel_file, judge};
-use crate::input::store::{Place, threads};
-use crate::input::{self, Found};
+use crate::input::pairs::{CheckOutcome, CheckedKernel, check_kernels, is_kernel_file};
+use crate::input::store::{StorePath, threads};
+use crate::input::{self, InputFiles};
 use crate::ui::interrupt;
 use crate::ui::output::{ExitStatus, Output};
 use caches::note_links;
 use kernels::VerifyTally;
 
 /// The details of verify.
-const FINDINGS: &str = "\
+const DETAILS: &str = "\
 Each kernel is valid or refused. Findings have codes (OPV001, ...): errors refuse a kernel,
 warnings and notes do not. A .json is checked with the object of its name or of its binFileName
 (.o, .so, lib*.so), and a .json that only lists parts with its parts.
@@ -50,7 +50,7 @@ file could not be checked, a path has no kernel, or --op_compiler_cache_dir name
 
 /// Check the store, caches of frameworks, or kernels in files. Changes nothing
 #[derive(Debug, clap::Args)]
-#[command(after_help = FINDINGS)]
+#[command(after_help = DETAILS)]
 pub(crate) struct Args {
     /// Kernel descriptions (.json), objects (.o, .so), store entries (.kern) or directories of them; a store or the
     /// directory of one of its targets; caches of frameworks (kernel_meta, akg_kernel_meta, kernel_cache) or directories
@@ -69,13 +69,13 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
-    let expect = args.target.as_deref().map(named).transpose()?;
+    let expect = args.target.as_deref().map(target_expectations).transpose()?;
     let mut tally = VerifyTally::default();
     let mut paths = Vec::new();
     let mut places = Vec::new();
-    let (cancel, jobs) = (interrupt::cancel(), threads(args.jobs));
+    let (cancel, jobs) = (interrupt::cancel_on_signal(), threads(args.jobs));
     for path in &args.files {
-        match (Place::of(path), input::can_read(path)) {
+        match (StorePath::of(path), input::can_read(path)) {
             (Some(place), _) => {
                 // A framework's caches may be beside a store, if a project uses one directory for both.
                 if expect.is_none()
@@ -90,8 +90,9 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
             (None, Err(error)) => tally.fail(path, &error, output),
             (None, Ok(())) => match expect.is_none().then(|| find_through_links(path).ok()).flatten() {
                 Some(mut found) => {
-                    let skip =
-                        |path: PathBuf| tally.beside.add(|| format!("`{}` is no kernel's", path.display()));
+                    let skip = |path: PathBuf| {
+                        tally.skipped_below.add(|| format!("`{}` is no kernel's", path.display()))
+                    };
                     let files = found.take_kernel_files(skip);
                     let unreadable = tally.caches.unreadable();
                     let kernels = tally.caches.add(found, jobs, &cancel, output);
@@ -107,7 +108,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         }
     }
     if args.files.is_empty() {
-        places.push(Place::usual(&args.store)?);
+        places.push(StorePath::default_store(&args.store)?);
     }
     anyhow::ensure!(
         places.is_empty() || expect.is_none(),
@@ -118,7 +119,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
             tally.fail(&place.root, &error, output);
         }
     }
-    let Found { mut files, unreadable, not_followed, .. } =
+    let InputFiles { mut files, unreadable, not_followed, .. } =
         input::files(&paths, "kernel", Links::Follow, is_kernel_file);
     note_links(&not_followed, output);
     unreadable.iter().for_each(|(path, error)| tally.fail(path, error, output));
@@ -130,7 +131,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
             tally.stores.cancelled = true;
             break;
         }
-        if objects.contains(&real(path)) {
+        if objects.contains(&real_file(path)) {
             continue;
         }
         if path.extension().is_some_and(|extension| extension == "kern") {
@@ -142,32 +143,32 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
             }
             continue;
         }
-        match judge(path, expect.as_ref()) {
+        match check_kernels(path, expect.as_ref()) {
             Ok(CheckOutcome::Kernels(kernels)) => {
-                let new = |judged: &CheckedKernel| {
-                    seen.insert((real(&judged.file), judged.object.as_deref().map(real)))
+                let new = |kernel: &CheckedKernel| {
+                    seen.insert((real_file(&kernel.file), kernel.object.as_deref().map(real_file)))
                 };
-                for judged in kernels.into_iter().filter(new) {
-                    objects.extend(judged.object.as_deref().map(real));
-                    tally.add(&judged);
+                for kernel in kernels.into_iter().filter(new) {
+                    objects.extend(kernel.object.as_deref().map(real_file));
+                    tally.add(&kernel);
                 }
             }
-            Ok(CheckOutcome::Other(why)) => tally.others.add(|| why),
+            Ok(CheckOutcome::Other(why)) => tally.skipped_arguments.add(|| why),
             Err(error) => tally.fail(path, &error, output),
         }
     }
     tally.print_report(output)
 }
 
-/// Returns the same path for all paths to a file, with the links to its directory resolved.
-fn real(path: &Path) -> PathBuf {
+/// Returns the path of a file with the links to its directory resolved, so that each file has one path.
+fn real_file(path: &Path) -> PathBuf {
     let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
     let directory = Fs::new().real_path(directory.unwrap_or(Path::new(".")));
     directory
         .map_or_else(|_| path.to_owned(), |directory| directory.join(path.file_name().unwrap_or_default()))
 }
 
-fn named(target: &str) -> anyhow::Result<Expectations> {
+fn target_expectations(target: &str) -> anyhow::Result<Expectations> {
     known_target(target).with_context(|| {
         format!("the target `{target}` is not known: expected cpu, aicpu, or a chip such as Ascend910B1")
     })

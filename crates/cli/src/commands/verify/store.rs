@@ -16,7 +16,7 @@ use opkeep_validator::Validator;
 use serde::Serialize;
 
 use crate::flags::store::StoreArgs;
-use crate::input::store::Place;
+use crate::input::store::StorePath;
 use crate::ui::json::{self, OrError};
 use crate::ui::output::{Output, chain};
 use crate::ui::progress::Progress;
@@ -32,7 +32,7 @@ pub(crate) struct Unverifiable {
 
 /// Calls `work` with options that check entries as kernels of `target`, and shows `progress`. Returns the result of
 /// `work`, and the entries that could not be checked completely, in the order of their keys.
-pub(crate) fn judged_as<T>(
+pub(crate) fn with_kernel_check<T>(
     target: &str,
     threads: NonZeroUsize,
     progress: &Progress,
@@ -49,12 +49,12 @@ pub(crate) fn judged_as<T>(
         }
         EntryVerdict::Invalid(error) => Err(error.to_string()),
     };
-    progress.about(target);
+    progress.start(target);
     let done = work(
         VerifyOptions::default()
             .with_threads(threads)
             .with_check(&judge)
-            .with_progress(&|now| progress.at(now.checked, now.total))
+            .with_progress(&|now| progress.update(now.checked, now.total))
             .with_cancelled(&|| cancel.is_cancelled()),
     );
     let mut unverifiable = unverifiable.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -65,7 +65,7 @@ pub(crate) fn judged_as<T>(
 
 /// The stores that were checked.
 #[derive(Default)]
-pub(crate) struct Verified {
+pub(crate) struct CheckedStores {
     pub(crate) text: Text,
     pub(crate) stores: Vec<StoreOutput>,
     pub(crate) valid: usize,
@@ -81,11 +81,11 @@ pub(crate) struct Verified {
     seen: HashSet<PathBuf>,
 }
 
-impl Verified {
+impl CheckedStores {
     /// Checks the store at `place`, and changes nothing.
     pub(crate) fn add(
         &mut self,
-        place: &Place,
+        place: &StorePath,
         args: &StoreArgs,
         threads: NonZeroUsize,
         cancel: &CancelToken,
@@ -112,7 +112,7 @@ impl Verified {
                 }
             };
             let (report, unverifiable) =
-                judged_as(&name, threads, &progress, cancel, |options| target_store.verify(&options));
+                with_kernel_check(&name, threads, &progress, cancel, |options| target_store.verify(&options));
             let counts = Counts::of(&report, unverifiable.len());
             self.valid += counts.valid;
             self.refused += counts.refused;
@@ -203,7 +203,7 @@ pub(crate) fn problem_text(path: &Path, kind: &ProblemKind) -> String {
 /// Returns the number of other files of each kind, and the paths of those that do not belong to the store.
 fn other_files_text(target: &str, other_files: &[&OtherFile]) -> Text {
     /// The maximum number of files that are listed.
-    const NAMED: usize = 20;
+    const MAX_LISTED: usize = 20;
     let mut kinds: BTreeMap<OtherFileKind, usize> = BTreeMap::new();
     other_files.iter().for_each(|file| *kinds.entry(file.kind).or_default() += 1);
     if kinds.is_empty() {
@@ -213,7 +213,7 @@ fn other_files_text(target: &str, other_files: &[&OtherFile]) -> Text {
     let mut text = Text::of(format_args!("other files in {target}: {}", kinds.join(", ")));
     let foreign = other_files.iter().filter(|file| file.kind.is_foreign());
     let line = |file: &&OtherFile| format!("  {:<14} {}", file.kind.name(), file.path.display());
-    text.list(foreign.map(line), NAMED, |more| format!("  and {} more", counted(more, "other")));
+    text.list(foreign.map(line), MAX_LISTED, |more| format!("  and {} more", counted(more, "other")));
     text
 }
 

@@ -15,7 +15,7 @@ fn the_nearest_name_is_found_and_no_far_one() {
         ("something_else", None),
         ("\u{202e}", None),
     ] {
-        assert_eq!(nearest(name, &known), expected, "{name}");
+        assert_eq!(nearest_name(name, &known), expected, "{name}");
     }
-    assert_eq!(nearest("x", &[]), None);
+    assert_eq!(nearest_name("x", &[]), None);
 }

@@ -9,7 +9,7 @@ fn a_line_stays_one_line_of_letters() {
     let mut text = Text::default();
     text.line(format_args!("node `{HOSTILE}`"));
     assert_eq!(text.0.lines().count(), 1);
-    assert!(text.as_str().chars().all(is_plain), "{text:?}");
+    assert!(text.as_str().chars().all(is_printable), "{text:?}");
     assert!(text.as_str().starts_with("node `a\\nb\\r\\t\\u{0}\\u{7}"), "{text:?}");
     assert!(text.as_str().ends_with("z`"), "{text:?}");
     let plain = "Default/Square-op1 äé 卷积 \u{301} ✓ \\ \" ' \u{a0}";
@@ -26,13 +26,13 @@ fn quoted_lines_are_distinguished_from_own_lines() {
 #[test]
 fn json_keeps_its_value_and_contains_no_control_characters() {
     let json = serde_json::json!({ HOSTILE: [HOSTILE, "\u{13430}\\u202e\""] });
-    let shown = shown_json(&json.to_string());
-    assert!(shown.chars().all(is_plain), "{shown}");
+    let shown = printable_json(&json.to_string());
+    assert!(shown.chars().all(is_printable), "{shown}");
     assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), json);
 }
 
 #[test]
-fn a_shell_reads_a_typed_path_as_it_is() {
+fn a_shell_reads_a_quoted_path_as_it_is() {
     for path in [
         "run/rank_0",
         "",
@@ -43,13 +43,13 @@ fn a_shell_reads_a_typed_path_as_it_is() {
         HOSTILE.trim_matches('a'),
     ] {
         let path = path.replace('\0', "");
-        let typed = typed(&path);
-        assert!(typed.chars().all(is_plain), "{typed}");
+        let quoted = shell_quoted(&path);
+        assert!(quoted.chars().all(is_printable), "{quoted}");
         let output =
-            std::process::Command::new("bash").args(["-c", &format!("printf %s {typed}")]).output().unwrap();
+            std::process::Command::new("bash").args(["-c", &format!("printf %s {quoted}")]).output().unwrap();
         assert_eq!(String::from_utf8(output.stdout).unwrap(), path);
     }
-    assert_eq!(super::typed("run/rank_0/kernel_meta"), "run/rank_0/kernel_meta");
+    assert_eq!(super::shell_quoted("run/rank_0/kernel_meta"), "run/rank_0/kernel_meta");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::ui::json;
 use crate::ui::text::Text;
 
 /// The fields of a file with their values, and its problems.
-pub(crate) struct Found {
+pub(crate) struct InspectedFile {
     kind: &'static str,
     fields: Vec<(String, String)>,
     /// The problems because of which the file cannot be read.
@@ -20,7 +20,7 @@ pub(crate) struct Found {
     pub(crate) report: Option<Report>,
 }
 
-impl Found {
+impl InspectedFile {
     pub(crate) fn new(kind: &'static str) -> Self {
         Self { kind, fields: Vec::new(), problems: Vec::new(), report: None }
     }
@@ -34,16 +34,16 @@ impl Found {
     }
 }
 
-pub(crate) fn found_text(path: &Path, found: &Found) -> Text {
-    let width = found.fields.iter().map(|(name, _)| name.len()).max().unwrap_or(0).min(28);
-    let mut text = Text::of(format_args!("{}: {}", path.display(), found.kind));
-    for (name, value) in &found.fields {
+pub(crate) fn file_text(path: &Path, file: &InspectedFile) -> Text {
+    let width = file.fields.iter().map(|(name, _)| name.len()).max().unwrap_or(0).min(28);
+    let mut text = Text::of(format_args!("{}: {}", path.display(), file.kind));
+    for (name, value) in &file.fields {
         text.line(format_args!("  {name:width$}  {value}"));
     }
-    for problem in &found.problems {
+    for problem in &file.problems {
         text.line(format_args!("  problem: {problem}"));
     }
-    text.extend(found.report.iter().flat_map(|report| &report.findings).map(line));
+    text.extend(file.report.iter().flat_map(|report| &report.findings).map(line));
     text
 }
 
@@ -59,14 +59,14 @@ pub(crate) struct FileOutput {
 }
 
 impl FileOutput {
-    pub(crate) fn new(path: &Path, found: &Found) -> Self {
+    pub(crate) fn new(path: &Path, file: &InspectedFile) -> Self {
         Self {
             file: json::path(path),
-            kind: found.kind,
-            valid: found.is_valid(),
-            fields: found.fields.iter().cloned().collect(),
-            problems: found.problems.clone(),
-            findings: found.report.as_ref().map(finding_outputs).unwrap_or_default(),
+            kind: file.kind,
+            valid: file.is_valid(),
+            fields: file.fields.iter().cloned().collect(),
+            problems: file.problems.clone(),
+            findings: file.report.as_ref().map(finding_outputs).unwrap_or_default(),
         }
     }
 }
