@@ -17,9 +17,6 @@ use crate::error::toolkit_error;
 use crate::probe::guards::Guards;
 use crate::probe::record::Record;
 
-/// How often an attempt is repeated that may succeed then.
-const MAX_REPEATS: u32 = 4;
-
 /// The guards that keep an attempt from reading files that its key does not cover.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kept {
@@ -47,16 +44,12 @@ impl AscendBackend {
         };
         if request.spec.debug {
             let (result, _) = attempt(Kept::No)?;
-            let again = result.artifact.is_err() && result.is_transient;
+            let again = result.artifact.is_err() && result.max_repeats > 0;
             return if again { attempt(Kept::No)?.0.artifact } else { result.artifact };
         }
         let (mut result, mut record) = attempt(Kept::ByAll)?;
         let mut repeats = 0;
-        while result.artifact.is_err()
-            && result.is_transient
-            && result.unkeyed_paths.is_empty()
-            && repeats < MAX_REPEATS
-        {
+        while result.artifact.is_err() && result.unkeyed_paths.is_empty() && repeats < result.max_repeats {
             (result, record) = attempt(Kept::ByAll)?;
             repeats += 1;
         }

@@ -123,10 +123,13 @@ fn is_toolkit_failure(text: &str) -> bool {
     text.contains("Descriptors cannot") || text.contains("No module named")
 }
 
-/// Whether another attempt may succeed, since a killed compile left a lock.
-fn is_transient(output: &str) -> bool {
-    output.contains("Another process is using this dir")
+/// How many more attempts may succeed after this output: one, if a killed compile left a lock.
+fn repeats_after(output: &str) -> u32 {
+    u32::from(output.contains("Another process is using this dir"))
 }
+
+/// How many more attempts may succeed after an attempt whose calls a signal interrupted.
+const INTERRUPTED_REPEATS: u32 = 4;
 
 /// The part of the output that errors show: the cause with its help, then the end.
 fn log_excerpt(output: &str) -> String {
@@ -141,8 +144,8 @@ fn log_excerpt(output: &str) -> String {
 /// The result of one attempt.
 pub(crate) struct AttemptResult {
     pub(crate) artifact: Result<Artifact, BackendError>,
-    /// Whether another attempt may succeed.
-    pub(crate) is_transient: bool,
+    /// How many further attempts the failure allows, counted from the first: another attempt may succeed.
+    pub(crate) max_repeats: u32,
     /// Paths that the attempt read and the job's key does not cover.
     pub(crate) unkeyed_paths: Vec<PathBuf>,
     /// Whether the attempt read files that it wrote outside its work directory: a domain denies such reads.
@@ -155,7 +158,7 @@ impl AttemptResult {
     fn of(artifact: Result<Artifact, BackendError>) -> Self {
         Self {
             artifact,
-            is_transient: false,
+            max_repeats: 0,
             unkeyed_paths: Vec::new(),
             reads_own_files: false,
             command: String::new(),
@@ -176,8 +179,8 @@ pub(crate) struct Process<'a> {
 impl Process<'_> {
     pub(crate) fn compile(&self, input: &CompilerInput<'_>) -> AttemptResult {
         self.try_compile(input).unwrap_or_else(|error| {
-            let is_transient = is_interrupted(&error);
-            AttemptResult { is_transient, ..AttemptResult::of(Err(error)) }
+            let max_repeats = if is_interrupted(&error) { INTERRUPTED_REPEATS } else { 0 };
+            AttemptResult { max_repeats, ..AttemptResult::of(Err(error)) }
         })
     }
 
@@ -222,11 +225,11 @@ impl Process<'_> {
             Err(error) if is_interrupted(&error) => return Err(ended.err().map_or(error, backend_error)),
             Err(error) => return Err(error),
         };
-        let (artifact, is_transient) = match ended {
-            Ok(ended) => (self.process_result(input, &run, &ended, &log), is_transient(&ended.output)),
-            Err(error) => (Err(backend_error(error)), false),
+        let (artifact, max_repeats) = match ended {
+            Ok(ended) => (self.process_result(input, &run, &ended, &log), repeats_after(&ended.output)),
+            Err(error) => (Err(backend_error(error)), 0),
         };
-        Ok(AttemptResult { artifact, is_transient, unkeyed_paths, reads_own_files, command })
+        Ok(AttemptResult { artifact, max_repeats, unkeyed_paths, reads_own_files, command })
     }
 
     fn process_result(
@@ -283,20 +286,20 @@ pub(crate) fn compile_by_worker(
     let command = || format!("opc_tool.opc_api.compile_op ({})", request.name.as_str());
     let Asked { answer, unkeyed_paths, reads_own_files } =
         pool.ask(config, &message, worker_options, input.cx);
-    let (artifact, is_transient) = match answer {
+    let (artifact, max_repeats) = match answer {
         Ok(Answer { content, output }) => worker_result(input, &content, output, &command),
-        Err(error) => (Err(failure(error, command(), input)), false),
+        Err(error) => (Err(failure(error, command(), input)), 0),
     };
-    AttemptResult { artifact, is_transient, unkeyed_paths, reads_own_files, command: command() }
+    AttemptResult { artifact, max_repeats, unkeyed_paths, reads_own_files, command: command() }
 }
 
-/// The result of a worker's answer, and whether another attempt may succeed.
+/// The result of a worker's answer, and how many more attempts may succeed.
 fn worker_result(
     input: &CompilerInput<'_>,
     content: &Value,
     output: String,
     command: &dyn Fn() -> String,
-) -> (Result<Artifact, BackendError>, bool) {
+) -> (Result<Artifact, BackendError>, u32) {
     let problem = content["problem"].as_str().unwrap_or_default();
     let output = if problem.is_empty() { output } else { format!("{output}\n{problem}") };
     let done = content["done"] == true;
@@ -314,7 +317,7 @@ fn worker_result(
             log: keep_log(&input.log(), &output),
         },
     });
-    (artifact, is_transient(&output))
+    (artifact, repeats_after(&output))
 }
 
 fn failure(error: WorkerError, command: String, input: &CompilerInput<'_>) -> BackendError {

@@ -1,7 +1,7 @@
 //! Matrix products as operators: which way a product is computed.
 //!
 //! The core of `gemm.rs` is for those in which every element is used often. Where few rows meet many, as in a fully
-//! connected layer, it would take longer to lay out panels than to multiply; `thin.rs` is for those.
+//! connected layer, it would take longer to lay out panels than to multiply; `small_gemm.rs` is for those.
 
 use opkeep_backend::BackendError;
 use opkeep_ops::{Call, MatMul};

@@ -90,7 +90,7 @@ impl KernelPipeline<'_> {
         let cx = self.runtime.context(self.cancel).with_deadline(deadline);
         let (job, spec, name) = (planned.job, &keyed.spec, &keyed.name);
         let request = CompileRequest { job, spec, name, work_dir: work_dir.dir() };
-        // A panic fails this kernel, not the build: state that the panic may have kept_dir inconsistent is not used again.
+        // A panic fails this kernel, not the build: state that a panic may have left inconsistent is not used again.
         let compiled = catch_unwind(AssertUnwindSafe(|| self.setup.backend.compile(&cx, &request)));
         let compiled = compiled.map_err(|panic| KernelError::Panicked {
             kernel: keyed.name.to_string(),
