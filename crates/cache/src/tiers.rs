@@ -134,16 +134,13 @@ impl Target {
     /// the entry again.
     fn restamp(&self, entry: &Entry, stamp: u32, renewed: &[(String, Vec<u8>)], lock: Option<&KeyLock>) {
         let Some(store) = self.written_store().filter(|_| entry.validation() < stamp) else { return };
+        let renewed = borrowed(renewed);
         let _ = match lock {
-            None => {
-                let renewed: Vec<_> =
-                    renewed.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice())).collect();
-                store.restamp_with(entry, stamp, &renewed)
-            }
+            None => store.restamp_with(entry, stamp, &renewed),
             // Writing the entry computes new digests, which must not cover up damage in a lazy member.
             Some(_) if entry.names().any(|name| entry.lazy_member(name).is_err()) => Ok(()),
             Some(_) => {
-                let stamped = validated(entry, stamp, renewed);
+                let stamped = entry.revalidated(stamp, &renewed);
                 store.put_replacing(entry.key(), &stamped, Overwrite::Always).map(drop)
             }
         };
@@ -229,7 +226,7 @@ impl Target {
             store.count_remote_hit();
         }
         // The hit does not depend on the local store, and `put` warns of an error.
-        let _ = self.put(key, &validated(&entry, stamp, &renewed), missing);
+        let _ = self.put(key, &entry.revalidated(stamp, &borrowed(&renewed)), missing);
         Some(Box::new(entry))
     }
 
@@ -272,13 +269,6 @@ impl Target {
     }
 }
 
-/// Returns `entry` with the caller's stamp and the lazy members `renewed`.
-fn validated<'a>(entry: &'a Entry, stamp: u32, renewed: &'a [(String, Vec<u8>)]) -> EntryBuilder<'a> {
-    let mut stamped = EntryBuilder::new(stamp).created(entry.created()).cost(entry.cost());
-    for (name, bytes, is_eager) in entry.members() {
-        if renewed.iter().all(|(new, _)| new != name) {
-            stamped = if is_eager { stamped.eager(name, bytes) } else { stamped.lazy(name, bytes) };
-        }
-    }
-    renewed.iter().fold(stamped, |stamped, (name, bytes)| stamped.lazy(name, bytes))
+fn borrowed(members: &[(String, Vec<u8>)]) -> Vec<(&str, &[u8])> {
+    members.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice())).collect()
 }

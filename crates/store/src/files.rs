@@ -144,7 +144,7 @@ pub(crate) fn touch(fs: &RootedFs, file: &File, path: &Path) -> io::Result<Syste
 }
 
 /// Restores a file to its path. If another file has that name by now, that file stays, and the restored one is removed.
-pub(crate) fn put_back(fs: &RootedFs, from: &Path, to: &Path) -> io::Result<()> {
+pub(crate) fn restore(fs: &RootedFs, from: &Path, to: &Path) -> io::Result<()> {
     match fs.link(from, to) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
         _ => fs.remove(from),

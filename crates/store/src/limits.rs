@@ -246,16 +246,14 @@ impl LimitRules {
         let mut read = |parameter: &LimitParameter, text: &Option<String>, file: Option<&str>| {
             parameter.read(text.as_deref(), file, self.trailing_text, warnings)
         };
-        let ([size_in_file, size_in_environment], [ratio_in_file, ratio_in_environment]) =
-            (&self.size, &self.ratio);
-        let in_file =
-            (read(size_in_file, &file.size, Some(path)), read(ratio_in_file, &file.ratio, Some(path)));
+        let ([file_size, env_size], [file_ratio, env_ratio]) = (&self.size, &self.ratio);
+        let in_file = (read(file_size, &file.size, Some(path)), read(file_ratio, &file.ratio, Some(path)));
         let is_file = matches!(in_file, (Some(_), Some(_)));
         let (size, ratio) = match is_file {
             true => in_file,
             false => (
-                read(size_in_environment, &environment.max_op_cache_size, None),
-                read(ratio_in_environment, &environment.remain_cache_size_ratio, None),
+                read(env_size, &environment.max_op_cache_size, None),
+                read(env_ratio, &environment.remain_cache_size_ratio, None),
             ),
         };
         let mut limits = Limits::default();
@@ -384,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_wins_then_the_environment_then_the_default() {
+    fn the_file_takes_precedence_over_the_environment() {
         assert_eq!(resolve("", ("", "")), (Some(500 * MB), 50, vec![]));
         assert_eq!(resolve("", ("7", "")), (Some(7 * MB), 50, vec![]));
         assert_eq!(resolve("", ("", "30")), (Some(500 * MB), 30, vec![]));
@@ -398,7 +396,7 @@ mod tests {
 
     #[test]
     fn the_file_counts_only_if_both_values_are_valid() {
-        for (ini, complaint) in [
+        for (ini, expected) in [
             (file("9", "0"), "`0` is not valid for `remain_cache_size_ratio`"),
             (file("0", "40"), "`0` is not valid for `max_op_cache_size`"),
             (file("9", ""), "sets `max_op_cache_size` but not `remain_cache_size_ratio`"),
@@ -408,7 +406,7 @@ mod tests {
             let (size, ratio, warnings) = resolve(&ini, ("7", "30"));
             assert_eq!((size, ratio, warnings.len()), (Some(7 * MB), 30, 1), "{ini}: {warnings:?}");
             assert!(
-                warnings[0].contains(complaint) && warnings[0].contains("/c/op_cache.ini"),
+                warnings[0].contains(expected) && warnings[0].contains("/c/op_cache.ini"),
                 "{warnings:?}"
             );
         }
@@ -496,12 +494,5 @@ mod tests {
         assert_eq!(limits.remaining_of(10), 3);
         assert_eq!(limits.remaining_of(u64::MAX), 6_087_425_544_324_152_032);
         assert!(!Limits { max_bytes: None, ..limits }.are_exceeded_by(u64::MAX, u64::MAX));
-    }
-
-    #[test]
-    fn a_part_of_the_limit_remains() {
-        let limits = Limits { remain_percent: 33, ..Limits::default() };
-        assert_eq!(limits.remaining_of(10), 3);
-        assert_eq!(limits.remaining_of(u64::MAX), 6_087_425_544_324_152_032);
     }
 }

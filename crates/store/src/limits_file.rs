@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn the_documented_form_and_what_people_write() {
+    fn documented_and_handwritten_files_are_read() {
         let documented =
             "[op_compiler_cache]\n# MB\nmax_op_cache_size=500\n#percent\nremain_cache_size_ratio=80\n";
         assert_eq!(sizes(documented), both("500", "80"));

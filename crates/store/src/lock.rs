@@ -325,8 +325,8 @@ pub(crate) fn acquire(
             TryLockOutcome::Unsupported => return Ok(LockOutcome::Unsupported),
             TryLockOutcome::Held(waiter) => waiter,
         };
-        if let Some(tell) = options.on_wait.filter(|_| !waited) {
-            tell();
+        if let Some(on_wait) = options.on_wait.filter(|_| !waited) {
+            on_wait();
         }
         waited = true;
         if (options.cancelled)() {

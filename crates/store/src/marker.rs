@@ -128,7 +128,7 @@ fn is_version(fs: &RootedFs, dir: &Dir, names: &Names) -> bool {
 
 /// Whether a target's directory without a mark belongs to a store: it has a valid counters file, or an entry.
 fn is_target(fs: &RootedFs, path: &Path) -> bool {
-    SizeFile::new(path, false).estimate(fs).is_some() || Counters::new(path, false).exist(fs) || {
+    SizeFile::new(path, false).estimate(fs).is_some() || Counters::new(path, false).exists(fs) || {
         let entries = path.join("entries");
         let listed = fs.open_dir(&entries).and_then(|dir| dir.list()).unwrap_or_default();
         listed.utf8().filter(|name| layout::is_shard(name)).any(|name| has_entry(fs, &entries.join(name)))

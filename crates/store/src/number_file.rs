@@ -69,7 +69,7 @@ pub(crate) enum UpdateOutcome<const N: usize> {
 const ATTEMPTS: u32 = 25;
 
 /// The number of reads of a corrupt file before it counts as corrupt; the pauses are a quarter and half a millisecond.
-const LOOKS: u32 = 3;
+const MAX_READS: u32 = 3;
 
 impl<const N: usize> NumberFile<N> {
     /// Returns the block of a file. Numbers of other versions that do not fit are left out.
@@ -179,22 +179,22 @@ impl<const N: usize> NumberFile<N> {
 
     /// Whether a file is corrupt: not empty, and without valid numbers. Takes no lock and writes nothing.
     pub(crate) fn is_corrupt(&self, fs: &RootedFs, path: &Path) -> io::Result<bool> {
-        for look in 0..LOOKS {
+        for read in 0..MAX_READS {
             let file = fs.open(path)?;
             let bytes = fs.read_start(&file, path, LIMIT)?;
             if bytes.is_empty() || self.decode(&bytes).is_some() {
                 return Ok(false);
             }
             // Another process may be in the middle of its write, which is one call.
-            if look + 1 < LOOKS {
-                std::thread::sleep(Duration::from_micros(250 << look));
+            if read + 1 < MAX_READS {
+                std::thread::sleep(Duration::from_micros(250 << read));
             }
         }
         Ok(true)
     }
 
     /// Returns the numbers in a file. Takes no lock and writes nothing.
-    pub(crate) fn look(&self, fs: &RootedFs, path: &Path) -> Option<[u64; N]> {
+    pub(crate) fn read(&self, fs: &RootedFs, path: &Path) -> Option<[u64; N]> {
         // Another process may be in the middle of its write, which is one short call.
         (0..3).find_map(|_| {
             let file = fs.open(path).ok()?;
@@ -316,12 +316,12 @@ mod tests {
                     _ => add(&EIGHTEEN, &path, 100),
                 }
             }
-            let look = |name: &'static str| kind([name]).look(&RootedFs::default(), &path).unwrap()[0];
-            assert_eq!(NAMES.map(look)[..15], [&[1222][..], &[222; 14]].concat());
+            let read = |name: &'static str| kind([name]).read(&RootedFs::default(), &path).unwrap()[0];
+            assert_eq!(NAMES.map(read)[..15], [&[1222][..], &[222; 14]].concat());
             // p: 16 and 17, q: 17 and 18, r and s: 18 only.
-            assert_eq!(["p", "q", "r", "s", "t"].map(look), [22, 220, 200, 200, 7], "{order:?}");
+            assert_eq!(["p", "q", "r", "s", "t"].map(read), [22, 220, 200, 200, 7], "{order:?}");
             EIGHTEEN.reset(&RootedFs::default(), &path, false, [3; 18]).unwrap();
-            assert_eq!(["a", "p", "q", "t"].map(look), [3, 0, 3, 0]);
+            assert_eq!(["a", "p", "q", "t"].map(read), [3, 0, 3, 0]);
         }
     }
 
@@ -343,10 +343,10 @@ mod tests {
         let corrupt = &TWO.encode(&numbers([9, 9]))[..40];
         for found in [&b""[..], b"two 2\n", corrupt, &b"another program's\n".repeat(500)] {
             fs::write(&path, found).unwrap();
-            assert_eq!(TWO.look(&fs, &path), None);
+            assert_eq!(TWO.read(&fs, &path), None);
             assert_eq!(TWO.update(&fs, &path, false, add).unwrap(), UpdateOutcome::Written([1, 1]));
             assert_eq!(TWO.update(&fs, &path, false, add).unwrap(), UpdateOutcome::Written([2, 2]));
-            assert_eq!(TWO.look(&fs, &path), Some([2, 2]));
+            assert_eq!(TWO.read(&fs, &path), Some([2, 2]));
         }
         // A process that can only read the numbers does not delay a writer.
         let reader = fs::File::open(&path).unwrap();
@@ -372,6 +372,6 @@ mod tests {
                 });
             }
         });
-        assert_eq!(TWO.look(&fs, &path), Some([200, 400]));
+        assert_eq!(TWO.read(&fs, &path), Some([200, 400]));
     }
 }

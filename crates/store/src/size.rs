@@ -204,7 +204,7 @@ impl SizeFile {
 
     /// Returns the total with the growth of this process, if the total is known.
     pub(crate) fn estimate(&self, fs: &RootedFs) -> Option<SizeEstimate> {
-        let [bytes, entries, ..] = SIZE.look(fs, &self.path)?;
+        let [bytes, entries, ..] = SIZE.read(fs, &self.path)?;
         Some(SizeEstimate {
             bytes: bytes.saturating_add_signed(self.bytes.load(Ordering::Relaxed)),
             entries: entries.saturating_add_signed(self.entries.load(Ordering::Relaxed)),

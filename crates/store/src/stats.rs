@@ -151,15 +151,12 @@ impl Counters {
                 count.fetch_add(taken, Ordering::Relaxed);
             }
         }
-        match written? {
-            UpdateOutcome::Written(_) => Ok(()),
-            UpdateOutcome::Unchanged | UpdateOutcome::Busy => Err(io::ErrorKind::WouldBlock.into()),
-        }
+        must_be_written(written?)
     }
 
     /// Whether there is a file with valid statistics.
-    pub(crate) fn exist(&self, fs: &RootedFs) -> bool {
-        STATS.look(fs, &self.path).is_some()
+    pub(crate) fn exists(&self, fs: &RootedFs) -> bool {
+        STATS.read(fs, &self.path).is_some()
     }
 
     /// Whether the file is corrupt.
@@ -168,29 +165,33 @@ impl Counters {
     }
 
     /// Resets the file if it is corrupt.
-    pub(crate) fn repair_entry(&self, fs: &RootedFs, now: SystemTime) -> io::Result<()> {
-        match STATS.update(fs, &self.path, self.shared, |old| old.or_else(|| Some(nothing(now))))? {
-            UpdateOutcome::Written(_) => Ok(()),
-            UpdateOutcome::Unchanged | UpdateOutcome::Busy => Err(io::ErrorKind::WouldBlock.into()),
-        }
+    pub(crate) fn reset_if_corrupt(&self, fs: &RootedFs, now: SystemTime) -> io::Result<()> {
+        must_be_written(STATS.update(fs, &self.path, self.shared, |old| old.or_else(|| Some(nothing(now))))?)
     }
 
     /// Returns the sums of the counts in the file and in this process.
     pub(crate) fn all(&self, fs: &RootedFs) -> Statistics {
-        let old = STATS.look(fs, &self.path).unwrap_or_default();
+        let old = STATS.read(fs, &self.path).unwrap_or_default();
         let count = |at: usize| self.counts[at].load(Ordering::Relaxed);
         Statistics::of(&std::array::from_fn(|at| old[at].saturating_add(count(at))))
     }
 
-    /// Resets all counts. Returns false if another process held the lock until the last attempt.
-    pub(crate) fn zero(&self, fs: &RootedFs, now: SystemTime) -> io::Result<bool> {
+    /// Resets all counts.
+    pub(crate) fn reset(&self, fs: &RootedFs, now: SystemTime) -> io::Result<()> {
         self.take();
-        let zeroed = STATS.reset(fs, &self.path, self.shared, nothing(now))?;
-        Ok(matches!(zeroed, UpdateOutcome::Written(_)))
+        must_be_written(STATS.reset(fs, &self.path, self.shared, nothing(now))?)
     }
 
     fn take(&self) -> [u64; COUNT] {
         std::array::from_fn(|at| self.counts[at].swap(0, Ordering::Relaxed))
+    }
+}
+
+/// Returns an error if another process held the lock until the last attempt.
+fn must_be_written(outcome: UpdateOutcome<COUNT>) -> io::Result<()> {
+    match outcome {
+        UpdateOutcome::Written(_) => Ok(()),
+        UpdateOutcome::Unchanged | UpdateOutcome::Busy => Err(io::ErrorKind::WouldBlock.into()),
     }
 }
 

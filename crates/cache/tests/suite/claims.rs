@@ -34,7 +34,7 @@ fn an_entry_that_is_missing_is_built_once_and_found_then() {
 }
 
 #[test]
-fn a_look_that_is_not_counted_is_not() {
+fn an_uncounted_look_up_is_not_counted() {
     let host = Host::new();
     let cache = host.cache();
     let mut query = Query::new(&take);
@@ -102,7 +102,7 @@ fn wait_for(
 }
 
 #[test]
-fn all_that_wait_share_what_the_holder_publishes() {
+fn all_waiters_share_the_entry_of_the_holder() {
     let host = Host::new();
     let (outcomes, built) = wait_for(&host, 4, |ticket| {
         publish(ticket, 9);
@@ -120,7 +120,7 @@ fn one_takes_over_a_ticket_that_was_dropped() {
 }
 
 #[test]
-fn all_that_wait_share_a_failure_and_later_callers_try() {
+fn all_waiters_share_a_failure_and_later_callers_try() {
     let host = Host::new();
     let failure = Failure::new("no int4 kernel\nof `Relu`");
     let (outcomes, built) = wait_for(&host, 4, |ticket| ticket.abandon(failure.clone()));
@@ -130,7 +130,7 @@ fn all_that_wait_share_a_failure_and_later_callers_try() {
 }
 
 #[test]
-fn a_lack_of_time_is_shared_by_those_with_no_more_time() {
+fn a_timeout_is_shared_by_waiters_with_no_more_time() {
     let host = Host::new();
     let too_slow = |limit| Failure::timed_out("too slow", Duration::from_millis(limit));
     let (outcomes, built) = wait_for(&host, 2, |ticket| ticket.abandon(too_slow(1000)));
@@ -211,7 +211,7 @@ fn a_holder_without_a_heartbeat_is_not_waited_for() {
 }
 
 #[test]
-fn what_the_caller_ignores_stays_and_what_it_wants_replaced_is() {
+fn an_ignored_entry_stays_and_a_replaced_one_does_not() {
     let host = Host::new();
     let cache = host.cache();
     publish(build(claim(&cache, "relu")), 1);
@@ -231,7 +231,7 @@ fn what_the_caller_ignores_stays_and_what_it_wants_replaced_is() {
 
 /// Others that force what a first one has replaced take that.
 #[test]
-fn what_is_new_enough_is_taken_under_the_lock() {
+fn a_new_enough_entry_is_taken_under_the_lock() {
     let host = Host::new();
     let cache = host.cache();
     publish(build(claim(&cache, "relu")), 1);
@@ -268,7 +268,7 @@ fn a_damaged_entry_is_quarantined_and_built_again_once() {
 /// Only the lock's holder quarantines it.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "this test damages an entry")]
-fn without_the_lock_no_damaged_entry_is_said_to_be_quarantined() {
+fn without_the_lock_no_damaged_entry_is_reported_as_quarantined() {
     let host = Host::new();
     let cache = host.cache();
     publish(build(claim(&cache, "relu")), 1);

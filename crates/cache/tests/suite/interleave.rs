@@ -360,7 +360,7 @@ proptest! {
     #![proptest_config(config(300))]
 
     #[test]
-    fn whatever_the_order(programs in vec(steps(0), 2..5), order in vec(any::<u8>(), 1..200)) {
+    fn claims_in_any_order(programs in vec(steps(0), 2..5), order in vec(any::<u8>(), 1..200)) {
         play(&programs, &order);
     }
 }
@@ -369,7 +369,7 @@ proptest! {
     #![proptest_config(config(40))]
 
     #[test]
-    fn whatever_the_order_with_collections(
+    fn claims_in_any_order_with_evictions(
         programs in vec(steps(2), 2..5),
         order in vec(any::<u8>(), 1..200),
     ) {

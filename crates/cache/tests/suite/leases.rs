@@ -52,7 +52,7 @@ fn of_two_hosts_one_builds_and_the_other_takes_it() {
 }
 
 #[test]
-fn a_caller_that_waits_gets_what_the_other_host_publishes() {
+fn a_waiting_caller_gets_the_entry_of_the_other_host() {
     let (remote, one, other) = (FakeRemote::new(), Host::new(), Host::new());
     let ticket = Mutex::new(Some(build(claim(&one.with_remote(&config(&remote)), "relu"))));
     let on_wait = || {

@@ -156,7 +156,7 @@ fn a_tier_that_is_gone_is_not_called_by_caches_that_are_opened_meanwhile() {
 
 /// A binding to another language waits without the lock of its interpreter, on whichever thread.
 #[test]
-fn what_bindings_share_between_threads_may_be_shared() {
+fn the_types_that_bindings_share_are_send_and_sync() {
     fn both<T: Send + Sync>() {}
     fn sent<T: Send>() {}
     both::<Cache>();

@@ -125,7 +125,7 @@ fn a_lazy_member_with_a_wrong_digest_is_not_served() {
 }
 
 #[test]
-fn a_stamp_of_another_host_says_nothing_here() {
+fn a_stamp_of_another_host_does_not_count() {
     let (remote, host) = (FakeRemote::new(), Host::new());
     let object = text(3);
     let stamped = EntryBuilder::new(u32::MAX).eager("object", object.as_bytes());
@@ -239,7 +239,7 @@ fn a_tier_without_leases_is_used_without() {
 }
 
 #[test]
-fn the_policy_and_the_mode_say_what_the_tier_is_used_for() {
+fn the_policy_and_the_mode_decide_the_uses_of_the_tier() {
     let (remote, one) = (FakeRemote::new(), Host::new());
     publish(build(claim(&one.with_remote(&config(&remote)), "relu")), 1);
     let calls = || {
@@ -302,7 +302,7 @@ fn modes_that_write_nothing_take_from_the_tier() {
 }
 
 #[test]
-fn what_no_rules_judged_is_not_published_to_other_hosts() {
+fn an_entry_that_was_not_validated_is_not_published_to_other_hosts() {
     let (remote, host) = (FakeRemote::new(), Host::new());
     let cache = host.with_remote(&config(&remote));
     let object = text(1);

@@ -196,6 +196,14 @@ impl Entry {
         EntryBuilder { validation, created, cost, members }
     }
 
+    /// Returns a builder with the content of this entry, the stamp `validation`, and the lazy members `renewed`, which
+    /// replace members of the same names. Other lazy members are copied as by [`to_builder`](Self::to_builder).
+    pub fn revalidated<'a>(&'a self, validation: u32, renewed: &[(&'a str, &'a [u8])]) -> EntryBuilder<'a> {
+        let mut builder = self.to_builder().with_validation(validation);
+        builder.members.retain(|(name, ..)| renewed.iter().all(|(new, _)| new != name));
+        renewed.iter().fold(builder, |builder, (name, bytes)| builder.lazy(name, bytes))
+    }
+
     /// Whether `other` has the same bytes.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.file == other.file

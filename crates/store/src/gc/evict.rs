@@ -226,13 +226,13 @@ impl<'a> Batch<'a> {
         let (Some(shard), Some(temps)) = (self.shard(), &self.temps) else { return Ok(false) };
         let name = entry_name(&entry.key);
         let trouble = |source| StoreError::Io { action: "remove", path: shard.path().join(&name), source };
-        let is_as_judged = |found: &FileStat| {
+        let is_as_checked = |found: &FileStat| {
             (found.state.id, found.state.len, found.modified()) == (entry.inode, entry.bytes, entry.used)
         };
         match shard.look(&name) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
             found => {
-                if !is_as_judged(&found.map_err(trouble)?) {
+                if !is_as_checked(&found.map_err(trouble)?) {
                     return Ok(false);
                 }
             }
@@ -241,12 +241,12 @@ impl<'a> Batch<'a> {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
             moved => moved.map_err(trouble)?,
         }
-        if temps.look(&self.temp).is_ok_and(|found| is_as_judged(&found)) {
+        if temps.look(&self.temp).is_ok_and(|found| is_as_checked(&found)) {
             self.moved = Some(entry.bytes);
             return Ok(true);
         }
         let (from, to) = (temps.path().join(&self.temp), shard.path().join(&name));
-        let _ = files::put_back(self.target.store().fs(), &from, &to);
+        let _ = files::restore(self.target.store().fs(), &from, &to);
         // If the restore failed, the next entry must not replace this one.
         (self.temp, self.moved) = (unique_name(EVICT), None);
         Ok(false)

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::time::{Duration, SystemTime};
 
 use crate::files::FOR_LOCKS;
-use crate::inventory::{FileTotals, Inventory, Kind, TargetUsage};
+use crate::inventory::{FileTotals, InventoryWalk, Kind, TargetUsage};
 use crate::layout::GC_LOCK;
 use crate::size::{Known, SizeEstimate};
 use crate::stats::Counter;
@@ -206,7 +206,7 @@ impl TargetStore {
     fn prune(&self) -> Result<(), StoreError> {
         let Some((_held, now)) = self.lock_gc()? else { return Ok(()) };
         let (store, dry) = (self.store(), false);
-        let walked = Inventory { store, dir: self.dir(), now, idle_for: IDLE_FOR, dry }.walk_others()?;
+        let walked = InventoryWalk { store, dir: self.dir(), now, idle_for: IDLE_FOR, dry }.walk_others()?;
         let mut removed = TargetUsage::default();
         Pruner { store, now, dry }.stale_files(walked.others, &mut removed);
         self.tracker().size.pruned(store.fs(), removed.quarantine.bytes, now);
@@ -221,7 +221,7 @@ impl TargetStore {
     ) -> Result<(GcReport, Option<SystemTime>), StoreError> {
         let (store, dry) = (self.store(), options.dry_run);
         let idle_for = options.older_than.map_or(IDLE_FOR, |age| age.min(IDLE_FOR));
-        let walked = Inventory { store, dir: self.dir(), now, idle_for, dry }.walk()?;
+        let walked = InventoryWalk { store, dir: self.dir(), now, idle_for, dry }.walk()?;
         let (before, mut removed) = (walked.usage, TargetUsage::default());
         let prune = Pruner { store, now, dry };
         let left = prune.stale_files(walked.others, &mut removed);

@@ -125,7 +125,7 @@ pub(crate) struct InventoryReport {
 const AHEAD: Duration = Duration::from_secs(600);
 
 /// A walk through the directory of a target, which lists the entries that were not used for `idle_for`.
-pub(crate) struct Inventory<'a> {
+pub(crate) struct InventoryWalk<'a> {
     pub(crate) store: &'a Store,
     pub(crate) dir: &'a Path,
     pub(crate) now: SystemTime,
@@ -134,7 +134,7 @@ pub(crate) struct Inventory<'a> {
     pub(crate) dry: bool,
 }
 
-impl Inventory<'_> {
+impl InventoryWalk<'_> {
     /// Looks at all files.
     ///
     /// # Errors

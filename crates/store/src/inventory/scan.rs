@@ -1,6 +1,6 @@
 //! The content of a target's directory: each file by its name, and each problem.
 //!
-//! Unlike a [walk](super::Inventory), whose totals must be exact, a scan continues after an error, and reports it.
+//! Unlike a [walk](super::InventoryWalk), whose totals must be exact, a scan continues after an error, and reports it.
 
 use std::path::{Path, PathBuf};
 
@@ -103,11 +103,11 @@ impl DirectoryScan {
 
     fn entries(&mut self, target: &TargetStore) {
         let dir = target.dir().join("entries");
-        let mut there = [false; 256];
-        let is_there = self.each(target, &dir, |scan, name, seen| {
+        let mut existing = [false; 256];
+        let is_listed = self.each(target, &dir, |scan, name, seen| {
             match u8::from_str_radix(name, 16).ok().filter(|_| layout::is_shard(name)) {
                 Some(shard) => {
-                    there[usize::from(shard)] = true;
+                    existing[usize::from(shard)] = true;
                     scan.needs(DIRECTORY, dir.join(name), None, seen.is_dir(), &seen);
                     if seen.is_dir() {
                         scan.shard(target, shard);
@@ -116,8 +116,8 @@ impl DirectoryScan {
                 None => scan.entry_or_own(target, None, &dir, name, &seen),
             }
         });
-        if is_there || self.missing.contains(&dir) {
-            let missing = (0..=u8::MAX).filter(|shard| !there[usize::from(*shard)]);
+        if is_listed || self.missing.contains(&dir) {
+            let missing = (0..=u8::MAX).filter(|shard| !existing[usize::from(*shard)]);
             self.missing.extend(missing.map(|shard| target.shard_dir(shard)));
         }
     }
@@ -156,11 +156,11 @@ impl DirectoryScan {
     fn own(&mut self, target: &TargetStore, dir: &Path, name: &str, seen: &FileStat, prefixes: &[&str]) {
         let (store, now) = (target.store(), target.tracker().clock.now());
         let other = other(dir, name, seen, prefixes, &mut TargetUsage::default());
-        let left = other.as_ref().is_some_and(|other| Pruner { store, now, dry: true }.is_stale(other));
+        let is_stale = other.as_ref().is_some_and(|other| Pruner { store, now, dry: true }.is_stale(other));
         let kind = match other.as_ref().map(|other| other.kind) {
-            Some(Kind::Temporary(_)) if left => OtherFileKind::StaleTemporary,
+            Some(Kind::Temporary(_)) if is_stale => OtherFileKind::StaleTemporary,
             Some(Kind::Temporary(_)) => OtherFileKind::Temporary,
-            Some(Kind::Lock) if left => OtherFileKind::StaleLock,
+            Some(Kind::Lock) if is_stale => OtherFileKind::StaleLock,
             Some(Kind::Lock) => OtherFileKind::Lock,
             Some(Kind::Quarantined) => OtherFileKind::Quarantined,
             None if seen.is_file() => OtherFileKind::ForeignFile,
@@ -172,16 +172,17 @@ impl DirectoryScan {
         self.others.extend(other);
     }
 
+    /// Adds a problem if a path does not have the needed file type.
     fn needs(
         &mut self,
         needed: &'static str,
         path: PathBuf,
         key: Option<Digest>,
-        is_so: bool,
+        has_type: bool,
         seen: &FileStat,
     ) {
         let found = match () {
-            () if is_so => return,
+            () if has_type => return,
             () if seen.kind == FileKind::Link => "a symbolic link",
             () if seen.is_dir() => DIRECTORY,
             () if seen.is_file() => FILE,

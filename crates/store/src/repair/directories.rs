@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use super::{RepairAction, RepairActionKind, RepairReport, UnrepairedReason};
 use crate::gc::prune::Pruner;
-use crate::inventory::{Inventory, InventoryFile, Kind, TargetUsage};
+use crate::inventory::{InventoryFile, InventoryWalk, Kind, TargetUsage};
 use crate::layout::GC_LOCK;
 use crate::marker::Level;
 use crate::problem::{OtherFile, OtherFileKind, ProblemKind, StoreProblem};
@@ -96,7 +96,7 @@ impl TargetStore {
     fn recount(&self, now: SystemTime) -> Result<SizeEstimate, StoreError> {
         let (store, size) = (self.store(), &self.tracker().size);
         let before = size.flush(store.fs());
-        let walk = Inventory { store, dir: self.dir(), now, idle_for: Duration::MAX, dry: true };
+        let walk = InventoryWalk { store, dir: self.dir(), now, idle_for: Duration::MAX, dry: true };
         let usage = walk.walk()?.usage;
         let counted = SizeEstimate { bytes: usage.total().bytes, entries: usage.entries.files };
         match size.correct(store.fs(), before, counted, None, now) {
@@ -110,7 +110,7 @@ impl TargetStore {
 
     fn reset_counters(&self, problem: &StoreProblem) -> Result<(), StoreError> {
         let (fs, tracker) = (self.store().fs(), self.tracker());
-        let reset = tracker.counters.repair_entry(fs, tracker.clock.now());
+        let reset = tracker.counters.reset_if_corrupt(fs, tracker.clock.now());
         reset.map_err(|source| StoreError::Io { action: "write", path: problem.path.clone(), source })
     }
 }
@@ -124,18 +124,17 @@ impl RepairReport {
                 .into_iter()
                 .map(|problem| RepairAction { path: problem.path, kind: RepairActionKind::CountersReset }),
         );
-        let left = |beside: &&OtherFile| {
-            matches!(beside.kind, OtherFileKind::StaleTemporary | OtherFileKind::StaleLock)
+        let is_stale =
+            |file: &&OtherFile| matches!(file.kind, OtherFileKind::StaleTemporary | OtherFileKind::StaleLock);
+        let pruned = |file: &OtherFile| RepairAction {
+            path: file.path.clone(),
+            kind: RepairActionKind::Pruned(file.kind),
         };
-        let pruned = |beside: &OtherFile| RepairAction {
-            path: beside.path.clone(),
-            kind: RepairActionKind::Pruned(beside.kind),
-        };
-        self.actions.extend(self.other_files.iter().filter(left).map(pruned));
+        self.actions.extend(self.other_files.iter().filter(is_stale).map(pruned));
     }
 
     fn pruned(&mut self, path: PathBuf) {
-        let at = self.other_files.iter().position(|beside| beside.path == path);
+        let at = self.other_files.iter().position(|file| file.path == path);
         let kind = at.map_or(OtherFileKind::StaleTemporary, |at| self.other_files.remove(at).kind);
         self.actions.push(RepairAction { path, kind: RepairActionKind::Pruned(kind) });
     }

@@ -132,7 +132,7 @@ enum Outcome {
     Valid(u64),
     Foreign(Box<OtherFile>),
     Done(u64, Box<RepairAction>),
-    Left(u64, Box<UnrepairedItem>),
+    Unrepaired(u64, Box<UnrepairedItem>),
 }
 
 /// An entry to quarantine.
@@ -159,7 +159,7 @@ impl<'a> BadEntry<'a> {
             }
             Checked::Problem { bytes, kind, .. } => {
                 let problem = StoreProblem { path: owned, key: Some(key), kind };
-                Err(Outcome::Left(
+                Err(Outcome::Unrepaired(
                     bytes,
                     Box::new(UnrepairedItem { problem, reason: UnrepairedReason::NotOurs }),
                 ))
@@ -172,17 +172,17 @@ impl<'a> BadEntry<'a> {
         Outcome::Done(self.bytes, Box::new(RepairAction { path: self.path.to_owned(), kind }))
     }
 
-    fn left(self, reason: UnrepairedReason) -> Outcome {
+    fn unrepaired(self, reason: UnrepairedReason) -> Outcome {
         let problem = StoreProblem { path: self.path.to_owned(), key: Some(self.key), kind: self.kind };
-        Outcome::Left(self.bytes, Box::new(UnrepairedItem { problem, reason }))
+        Outcome::Unrepaired(self.bytes, Box::new(UnrepairedItem { problem, reason }))
     }
 }
 
 impl TargetStore {
     /// Repairs what [`verify`](Self::verify) finds.
     ///
-    /// Entries that are damaged, invalid or misplaced go into `quarantine/`, each under its key's lock, and only if it is
-    /// still the file that was checked under that lock; valid entries that are published meanwhile stay. Stale files are pruned
+    /// Entries that are damaged, invalid or misplaced go into `quarantine/`, each under its key's lock, and only if the path
+    /// still names the file that was checked under that lock. Entries that are published in the meantime stay. Stale files are pruned
     /// as in [`gc`](Self::gc), missing directories are created, corrupt counters are reset, and the size is counted. Unreadable,
     /// untrusted and foreign files are reported and not changed. Safe beside builds.
     ///
@@ -196,11 +196,11 @@ impl TargetStore {
         }
         let scan = DirectoryScan::of(self);
         report.other_files = scan.other_files;
-        let (mended, cancelled) = self.check_each(&scan.entry_files, &options.verify, |candidate| {
+        let (outcomes, cancelled) = self.check_each(&scan.entry_files, &options.verify, |candidate| {
             self.repair_entry(candidate, &candidate.path(self), options)
         });
         report.cancelled = cancelled;
-        mended.into_iter().for_each(|mended| report.add(mended));
+        outcomes.into_iter().for_each(|outcome| report.add(outcome));
         let (corrupt, problems): (Vec<_>, Vec<_>) = scan
             .problems
             .into_iter()
@@ -228,7 +228,7 @@ impl TargetStore {
         let check = || Some(BadEntry::of(self.check(candidate, options.verify.check)?, candidate.key, path));
         let mut bad = match check()? {
             Ok(bad) => bad,
-            Err(mended) => return Some(mended),
+            Err(outcome) => return Some(outcome),
         };
         if options.dry_run {
             return Some(bad.done(None));
@@ -237,40 +237,40 @@ impl TargetStore {
             Ok(LockOutcome::Acquired(lock)) => Some(lock),
             // Without locks only the checks of the file protect the entry.
             Ok(LockOutcome::Unsupported) => None,
-            Ok(_) => return Some(bad.left(UnrepairedReason::InProgress)),
-            Err(error) => return Some(bad.left(UnrepairedReason::Failed(error))),
+            Ok(_) => return Some(bad.unrepaired(UnrepairedReason::InProgress)),
+            Err(error) => return Some(bad.unrepaired(UnrepairedReason::Failed(error))),
         };
         for _ in 0..ATTEMPTS {
             // The last holder may have replaced the entry, and a put needs no lock.
             bad = match check()? {
                 Ok(bad) => bad,
-                Err(mended) => return Some(mended),
+                Err(outcome) => return Some(outcome),
             };
             match self.quarantine_file(&bad.key, path, &bad.file, &bad.kind.to_string()) {
                 Ok(Some(place)) => return Some(bad.done(Some(place))),
                 Ok(None) => {}
-                Err(error) => return Some(bad.left(UnrepairedReason::Failed(error))),
+                Err(error) => return Some(bad.unrepaired(UnrepairedReason::Failed(error))),
             }
         }
-        Some(bad.left(UnrepairedReason::InProgress))
+        Some(bad.unrepaired(UnrepairedReason::InProgress))
     }
 }
 
 impl RepairReport {
-    fn add(&mut self, mended: Outcome) {
-        match mended {
+    fn add(&mut self, outcome: Outcome) {
+        match outcome {
             Outcome::Valid(bytes) => {
                 self.checked.add(bytes);
                 self.valid.add(bytes);
             }
-            Outcome::Foreign(beside) => self.other_files.push(*beside),
-            Outcome::Done(bytes, deed) => {
+            Outcome::Foreign(file) => self.other_files.push(*file),
+            Outcome::Done(bytes, action) => {
                 self.checked.add(bytes);
-                self.actions.push(*deed);
+                self.actions.push(*action);
             }
-            Outcome::Left(bytes, left) => {
+            Outcome::Unrepaired(bytes, item) => {
                 self.checked.add(bytes);
-                self.unrepaired.push(*left);
+                self.unrepaired.push(*item);
             }
         }
     }

@@ -12,7 +12,7 @@ use opkeep_fs::RootedFs;
 
 impl TargetStore {
     /// Moves the file at `path`, which has the name of the entry for `key`, into `quarantine/`, writes the reason beside it, and
-    /// returns its new path. None if `path` does not name `judged` any more: another file there was not checked, and stays.
+    /// returns its new path. None if `path` does not name `checked` any more: another file there was not checked, and stays.
     /// The caller holds the key's lock, where there are locks.
     ///
     /// # Errors
@@ -21,14 +21,14 @@ impl TargetStore {
         &self,
         key: &Digest,
         path: &Path,
-        judged: &File,
+        checked: &File,
         reason: &str,
     ) -> Result<Option<PathBuf>, StoreError> {
         self.must_be_writable()?;
         let fs = self.store().fs();
         // The directory is opened without following links, so that no file is moved out of a link's target.
         let directory = self.store().directory(path.parent().unwrap_or(path), false)?;
-        if directory.is_none() || !is_at(fs, judged, path) {
+        if directory.is_none() || !is_at(fs, checked, path) {
             return Ok(None);
         }
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
@@ -36,15 +36,15 @@ impl TargetStore {
         match fs.rename(path, &place) {
             Ok(()) => {}
             // Another process may have put an entry without a lock, or cleared the store.
-            Err(_) if !is_at(fs, judged, path) => return Ok(None),
+            Err(_) if !is_at(fs, checked, path) => return Ok(None),
             Err(source) => {
                 let path = path.to_owned();
                 return Err(StoreError::Io { action: "move to quarantine", path, source });
             }
         }
-        if !is_at(fs, judged, &place) {
+        if !is_at(fs, checked, &place) {
             // A put, which needs no lock, came between the check and the move. A still newer entry stays.
-            let _ = files::put_back(fs, &place, path);
+            let _ = files::restore(fs, &place, path);
             return Ok(None);
         }
         // Only a checked file gets a reason. A process killed before this may leave an intact entry here: it is compiled again, as

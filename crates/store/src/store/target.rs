@@ -99,13 +99,17 @@ impl TargetStore {
 
     /// Looks up `key`. Takes no lock, and writes only the time of the last use, at most every ten minutes.
     pub fn get(&self, key: &Digest) -> Lookup {
-        self.find(key, true)
+        let found = self.get_if(key, |_| true);
+        if let Lookup::Miss(miss) = &found {
+            self.tracker.missed(miss);
+        }
+        found
     }
 
     /// Looks up `key` again, under its lock. A second miss is not counted.
     pub fn get_uncounted(&self, key: &Digest) -> Lookup {
         self.refresh(key);
-        self.find(key, false)
+        self.get_if(key, |_| true)
     }
 
     /// Opens the directory of the entry for `key` again: until then a network file system may report a new entry as
@@ -121,38 +125,20 @@ impl TargetStore {
 
     /// Looks up `key` for a caller that does not use the entry: neither statistics nor the last use change.
     pub fn peek(&self, key: &Digest) -> Lookup {
-        match self.read(key) {
-            Ok(found) => Lookup::Hit(found.entry),
-            Err(miss) => Lookup::Miss(miss),
-        }
+        self.get_if(key, |_| false)
     }
 
-    /// Looks up `key` for a caller that uses the entry only if `will_do` returns true. Otherwise, and on a miss, neither
+    /// Looks up `key` for a caller that uses the entry only if `is_used` returns true. Otherwise, and on a miss, neither
     /// statistics nor the last use change.
-    pub fn get_if(&self, key: &Digest, will_do: impl FnOnce(&Entry) -> bool) -> Lookup {
+    pub fn get_if(&self, key: &Digest, is_used: impl FnOnce(&Entry) -> bool) -> Lookup {
         match self.read(key) {
             Ok(Found { entry, file, path, last_used }) => {
-                if will_do(&entry) {
+                if is_used(&entry) {
                     self.tracker.hit(&entry, &file, &path, last_used);
                 }
                 Lookup::Hit(entry)
             }
             Err(miss) => Lookup::Miss(miss),
-        }
-    }
-
-    fn find(&self, key: &Digest, first: bool) -> Lookup {
-        match self.read(key) {
-            Ok(Found { entry, file, path, last_used }) => {
-                self.tracker.hit(&entry, &file, &path, last_used);
-                Lookup::Hit(entry)
-            }
-            Err(miss) => {
-                if first {
-                    self.tracker.missed(&miss);
-                }
-                Lookup::Miss(miss)
-            }
         }
     }
 
@@ -298,16 +284,7 @@ impl TargetStore {
         if entry.names().any(|name| entry.member(name).is_none() && entry.lazy_member(name).is_err()) {
             return Ok(());
         }
-        let members: Vec<_> = entry.members().collect();
-        let mut stamped = EntryBuilder::new(validation).created(entry.created()).cost(entry.cost());
-        for (name, bytes, eager) in members {
-            if renewed.iter().all(|(new, _)| *new != name) {
-                stamped = if eager { stamped.eager(name, bytes) } else { stamped.lazy(name, bytes) };
-            }
-        }
-        for (name, bytes) in renewed {
-            stamped = stamped.lazy(name, bytes);
-        }
+        let stamped = entry.revalidated(validation, renewed);
         self.put_replacing(entry.key(), &stamped, Overwrite::Always).map(drop)
     }
 
@@ -316,15 +293,10 @@ impl TargetStore {
     ///
     /// # Errors
     /// The entry could not be moved. It stays, and is still a miss.
-    pub fn quarantine(
-        &self,
-        key: &Digest,
-        judged: &DamagedEntry,
-        lock: &KeyLock,
-    ) -> Result<bool, StoreError> {
+    pub fn quarantine(&self, key: &Digest, entry: &DamagedEntry, lock: &KeyLock) -> Result<bool, StoreError> {
         let _held = lock;
-        let reason = judged.corruption.to_string();
-        self.quarantine_file(key, &self.path(key), &judged.file, &reason).map(|place| place.is_some())
+        let reason = entry.corruption.to_string();
+        self.quarantine_file(key, &self.path(key), &entry.file, &reason).map(|place| place.is_some())
     }
 
     /// Takes the lock on `key`, and waits for it as `options` allow. A read-only store has no locks, since no holder could
@@ -427,10 +399,7 @@ impl TargetStore {
     pub fn reset_statistics(&self) -> Result<(), StoreError> {
         self.must_be_writable()?;
         let trouble = |source| StoreError::Io { action: "write", path: self.dir.join("stats"), source };
-        match self.tracker.counters.zero(self.store.fs(), self.tracker.clock.now()).map_err(trouble)? {
-            true => Ok(()),
-            false => Err(trouble(io::ErrorKind::WouldBlock.into())),
-        }
+        self.tracker.counters.reset(self.store.fs(), self.tracker.clock.now()).map_err(trouble)
     }
 
     /// Returns an estimate of the size, if it is known. [`gc`](Self::gc) returns the exact size, even in a dry run.

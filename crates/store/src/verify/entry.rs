@@ -13,7 +13,7 @@ use crate::{Entry, Miss, StoreError, TargetStore};
 use opkeep_fs::{FileState, idle};
 
 /// The maximum number of reads of a file that changes each time.
-const LOOKS: usize = 5;
+const MAX_READS: usize = 5;
 /// The time since a file's last change up to which another process may still write to it.
 const RECENT: Duration = Duration::from_secs(2);
 /// The pause between two reads: long enough for the clock of file times to tick.
@@ -40,9 +40,9 @@ pub(crate) enum Checked {
 }
 
 /// The result of one read.
-enum Look {
-    Gone,
-    Is(Checked),
+enum ReadResult {
+    Missing,
+    Certain(Checked),
     /// A problem, and the state of the file afterwards; none if the file was truncated during the read.
     Doubtful(Checked, Option<FileState>),
 }
@@ -54,19 +54,19 @@ impl TargetStore {
     pub(crate) fn check(&self, candidate: &EntryFile, check: &EntryCheck<'_>) -> Option<Checked> {
         let path = candidate.path(self);
         let (mut before, mut last) = (None, None);
-        for _ in 0..LOOKS {
-            let (checked, stamp) = match self.look(candidate, &path, check) {
-                Look::Gone => return None,
-                Look::Is(checked) => return Some(checked),
-                Look::Doubtful(checked, stamp) => (checked, stamp),
+        for _ in 0..MAX_READS {
+            let (checked, state) = match self.read_once(candidate, &path, check) {
+                ReadResult::Missing => return None,
+                ReadResult::Certain(checked) => return Some(checked),
+                ReadResult::Doubtful(checked, state) => (checked, state),
             };
-            if stamp.is_some() && stamp == before {
+            if state.is_some() && state == before {
                 return Some(checked);
             }
-            if stamp.is_none_or(|stamp| idle(stamp.changed(), self.tracker().clock.now()) < RECENT) {
+            if state.is_none_or(|state| idle(state.changed(), self.tracker().clock.now()) < RECENT) {
                 std::thread::sleep(PAUSE);
             }
-            (before, last) = (stamp, Some(checked));
+            (before, last) = (state, Some(checked));
         }
         match (last, before) {
             (Some(Checked::Problem { bytes, .. }), Some(_)) => {
@@ -76,35 +76,38 @@ impl TargetStore {
         }
     }
 
-    fn look(&self, candidate: &EntryFile, path: &Path, check: &EntryCheck<'_>) -> Look {
+    fn read_once(&self, candidate: &EntryFile, path: &Path, check: &EntryCheck<'_>) -> ReadResult {
         let (kind, file) = match self.read_at(path.to_owned(), &candidate.key) {
-            Ok(Found { entry, file, .. }) => match (flaw_of(&entry, check), candidate.is_misplaced()) {
+            Ok(Found { entry, file, .. }) => match (problem_of(&entry, check), candidate.is_misplaced()) {
                 (Some(kind), _) => (kind, file),
                 (None, true) => (ProblemKind::Misplaced, file),
-                (None, false) => return Look::Is(Checked::Valid { bytes: entry.file_bytes() as u64 }),
+                (None, false) => {
+                    return ReadResult::Certain(Checked::Valid { bytes: entry.file_bytes() as u64 });
+                }
             },
-            Err(Miss::Absent) => return Look::Gone,
-            Err(Miss::Damaged(judged)) => (ProblemKind::Damaged(judged.corruption), judged.file),
-            Err(Miss::Untrusted(error)) => return Look::Is(unreadable(ProblemKind::Untrusted(error))),
-            Err(Miss::Io(error)) => {
-                let ended = is_cut_short(&error);
-                let checked = unreadable(ProblemKind::Io(error));
-                return if ended { Look::Doubtful(checked, None) } else { Look::Is(checked) };
+            Err(Miss::Absent) => return ReadResult::Missing,
+            Err(Miss::Damaged(entry)) => (ProblemKind::Damaged(entry.corruption), entry.file),
+            Err(Miss::Untrusted(error)) => {
+                return ReadResult::Certain(unreadable(ProblemKind::Untrusted(error)));
             }
+            Err(Miss::Io(error)) if is_truncated(&error) => {
+                return ReadResult::Doubtful(unreadable(ProblemKind::Io(error)), None);
+            }
+            Err(Miss::Io(error)) => return ReadResult::Certain(unreadable(ProblemKind::Io(error))),
         };
-        let stamp = match self.store().fs().stat(&file, path) {
+        let state = match self.store().fs().stat(&file, path) {
             Ok(stat) => stat.state,
             Err(source) => {
                 let error = StoreError::Io { action: "look at", path: path.to_owned(), source };
-                return Look::Is(unreadable(ProblemKind::Io(error)));
+                return ReadResult::Certain(unreadable(ProblemKind::Io(error)));
             }
         };
-        let bytes = stamp.len;
+        let bytes = state.len;
         match kind {
             ProblemKind::Damaged(damage) if candidate.is_misplaced() && is_no_entry(&damage) => {
-                Look::Is(Checked::Foreign { bytes })
+                ReadResult::Certain(Checked::Foreign { bytes })
             }
-            kind => Look::Doubtful(Checked::Problem { bytes, kind, file: Some(file) }, Some(stamp)),
+            kind => ReadResult::Doubtful(Checked::Problem { bytes, kind, file: Some(file) }, Some(state)),
         }
     }
 }
@@ -124,7 +127,7 @@ impl EntryFile {
 }
 
 /// Returns the problem of an entry whose eager members and checksum are valid, if there is one.
-fn flaw_of(entry: &Entry, check: &EntryCheck<'_>) -> Option<ProblemKind> {
+fn problem_of(entry: &Entry, check: &EntryCheck<'_>) -> Option<ProblemKind> {
     let damage = entry.names().find_map(|name| entry.lazy_member(name).err());
     damage.map(ProblemKind::Damaged).or_else(|| check(entry).err().map(ProblemKind::InvalidContent))
 }
@@ -139,7 +142,7 @@ fn is_no_entry(damage: &Corruption) -> bool {
 }
 
 /// Whether a file was truncated during the read.
-fn is_cut_short(error: &StoreError) -> bool {
+fn is_truncated(error: &StoreError) -> bool {
     matches!(error, StoreError::Io { source, .. } if source.kind() == io::ErrorKind::UnexpectedEof)
 }
 

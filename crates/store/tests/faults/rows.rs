@@ -389,7 +389,7 @@ pub(crate) fn all() -> Vec<Row> {
             ..row("collect while a store is opened", littered_for_days, Open(open), &[Old], &[Old])
         },
         row("write the statistics", valid, On(count), &[Old], &[Old]),
-        row("reset the statistics", valid, On(count_anew), &[Old], &[Old]),
+        row("reset the statistics", valid, On(count_again), &[Old], &[Old]),
         row("open a store", valid, Open(open), &[Old], &[Old]),
         row("open a store, shared", valid_shared, Open(open), &[Old], &[Old]),
         row("open a store to read", valid, Open(open_to_read), &[Old], &[Old]),
@@ -538,7 +538,7 @@ fn count(store: &TargetStore) -> bool {
     store.flush().is_ok()
 }
 
-fn count_anew(store: &TargetStore) -> bool {
+fn count_again(store: &TargetStore) -> bool {
     count(store);
     store.reset_statistics().is_ok()
 }
