@@ -1,9 +1,9 @@
 //! The only `unsafe` code of this crate: calls into the device's library, `libascendcl.so`.
 //!
-//! Functions are looked up when they are called, so a function that an older CANN lacks is an error only if it is
-//! needed. Their types are those of CANN 8.1's `acl.h` and `acl_rt.h`, and have not changed since, up to the open
-//! runtime of 2026; of `aclrtBinaryLoadFromData`, which 8.1 lacks, they are those of CANN 8.5's documentation. There,
-//! `aclError` is an `int`, and all handles are `void *`.
+//! A function is looked up when it is called, so if an older CANN lacks it, that is an error only if the function is needed.
+//! The types are those in `acl.h` and `acl_rt.h` of CANN 8.1; they have not changed since, up to the open runtime of 2026.
+//! CANN 8.1 lacks `aclrtBinaryLoadFromData`; its type is that in the documentation of CANN 8.5. In these headers `aclError` is
+//! an `int`, and all handles are `void *`.
 #![expect(unsafe_code, reason = "calling the vendor's C library is what this module is for")]
 
 use std::error::Error;
@@ -17,9 +17,9 @@ use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use crate::AclError;
 use crate::device::acl_codes::COMPILING_STUB_MODE;
 
-/// The oldest CANN whose headers were read.
+/// The oldest CANN version whose headers were used.
 const CANN_8_1: &str = "8.1";
-/// The maximum length of an error text that is reported.
+/// The maximum length of a reported error text.
 const MAX_TEXT: usize = 4096;
 
 const HUGE_FIRST: c_int = 0;
@@ -56,17 +56,17 @@ struct LaunchConfig {
     count: usize,
 }
 
-/// A handle of the runtime's. What may be done with one is settled by the function that takes it.
+/// A handle of the runtime. Only the runtime's functions use it.
 #[derive(Debug)]
 struct Handle(NonNull<c_void>);
 
-// SAFETY: a handle is a number to this process; the runtime's functions that take one may be called from any thread
-// whose context is the one that the handle was made in, and callers bind that first.
+// SAFETY: this process never dereferences a handle. The runtime's functions may be called with it on any thread whose current
+// context is the one in which the handle was created, and callers set that context first.
 unsafe impl Send for Handle {}
-// SAFETY: as above; the runtime locks what it keeps behind a handle.
+// SAFETY: as above, and the runtime synchronises concurrent calls with one handle.
 unsafe impl Sync for Handle {}
 
-/// A device's context, which calls are made in.
+/// The context of a device, in which calls are made.
 #[derive(Debug)]
 pub(crate) struct Context(Handle);
 
@@ -82,21 +82,21 @@ pub(crate) struct Function(Handle);
 #[derive(Debug)]
 pub(crate) struct Acl {
     path: PathBuf,
-    // Never closed: the runtime starts threads and keeps values for each thread, which outlive any of our handles.
+    // Never closed: the runtime starts threads and has thread-local values, which outlive all handles.
     library: ManuallyDrop<Library>,
 }
 
 impl Acl {
     /// Loads the library at `path`; the system's loader looks up a bare name.
     pub(crate) fn open(path: &Path) -> Result<Self, String> {
-        // SAFETY: loading runs the library's initialisers. It is the vendor's runtime, installed by who administers this
-        // machine; that it does what it wants to this process is what using a device means.
+        // SAFETY: loading runs the library's initialisers, which must be sound. The library is the vendor's runtime, which the
+        // machine's administrator installed; like every program that uses the device, this one trusts it.
         let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
-        // The error itself says only that it failed; its source has the loader's words.
-        let words = |error: libloading::Error| {
+        // The error has no details; its source has the loader's message.
+        let message = |error: libloading::Error| {
             error.source().map_or_else(|| error.to_string(), |source| source.to_string())
         };
-        let library = ManuallyDrop::new(library.map_err(words)?);
+        let library = ManuallyDrop::new(library.map_err(message)?);
         Ok(Self { path: path.to_owned(), library })
     }
 
@@ -106,7 +106,7 @@ impl Acl {
 
     /// Whether the library has a function.
     fn has(&self, name: &str) -> bool {
-        // SAFETY: the symbol is only asked for, never called or read.
+        // SAFETY: only the existence of the symbol is checked; its address is neither called nor read.
         unsafe { self.library.get::<*const c_void>(name.as_bytes()) }.is_ok()
     }
 
@@ -115,7 +115,7 @@ impl Acl {
     /// # Safety
     /// `F` is the type of a pointer to the function of that name.
     unsafe fn function<F: Copy>(&self, name: &'static str) -> Result<F, AclError> {
-        // SAFETY: the caller says that the type is right. The library is never closed, so the pointer stays good.
+        // SAFETY: the caller guarantees the type. The library is never closed, so the pointer stays valid.
         let symbol = unsafe { self.library.get::<F>(name.as_bytes()) };
         symbol.map(|symbol| *symbol).map_err(|_| AclError::Symbol {
             symbol: name,
@@ -132,14 +132,15 @@ impl Acl {
         }
     }
 
-    /// The runtime's text for this thread's latest error.
+    /// Returns the runtime's text for the last error on this thread.
     pub(crate) fn recent_error(&self) -> Option<String> {
-        // SAFETY: `const char *aclGetRecentErrMsg()`.
+        // SAFETY: the type is that of `const char *aclGetRecentErrMsg()`.
         let function =
             unsafe { self.function::<unsafe extern "C" fn() -> *const c_char>("aclGetRecentErrMsg") }.ok()?;
-        // SAFETY: it takes nothing.
+        // SAFETY: the function has no arguments and no preconditions.
         let text = NonNull::new(unsafe { function() }.cast_mut())?;
-        // SAFETY: not null, so a C string, which stays until this thread's next call; it is copied here.
+        // SAFETY: a pointer that is not null points to a C string, which is valid until the next call on this thread. It is
+        // copied before that.
         let text = unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy();
         let text = text.trim();
         let cut = text.char_indices().map(|(at, _)| at).take_while(|at| *at <= MAX_TEXT).last();
@@ -148,62 +149,62 @@ impl Acl {
     }
 
     pub(crate) fn init(&self) -> Result<(), AclError> {
-        // SAFETY: `aclError aclInit(const char *configPath)`; null is no file.
+        // SAFETY: the type is that of `aclError aclInit(const char *configPath)`, and null means no file.
         let code =
             unsafe { self.function::<unsafe extern "C" fn(*const c_char) -> c_int>("aclInit")?(ptr::null()) };
         self.checked("aclInit", code)
     }
 
     pub(crate) fn finalize(&self) -> Result<(), AclError> {
-        // SAFETY: `aclError aclFinalize()`.
+        // SAFETY: the type is that of `aclError aclFinalize()`.
         let code = unsafe { self.function::<unsafe extern "C" fn() -> c_int>("aclFinalize")?() };
         self.checked("aclFinalize", code)
     }
 
-    /// The chip's name; none if there is no driver or no device.
+    /// Returns the chip's name; `None` if there is no driver or no device.
     pub(crate) fn soc_name(&self) -> Result<Option<String>, AclError> {
-        // SAFETY: `const char *aclrtGetSocName()`.
+        // SAFETY: the type is that of `const char *aclrtGetSocName()`.
         let name = unsafe { self.function::<unsafe extern "C" fn() -> *const c_char>("aclrtGetSocName")?() };
         let name = NonNull::new(name.cast_mut());
-        // SAFETY: not null, so a C string, which the runtime keeps; it is copied here.
+        // SAFETY: a pointer that is not null points to a C string that the runtime keeps. It is copied here.
         Ok(name.map(|name| unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned()))
     }
 
     pub(crate) fn device_count(&self) -> Result<u32, AclError> {
         const CALL: &str = "aclrtGetDeviceCount";
         let mut count = 0;
-        // SAFETY: `aclError aclrtGetDeviceCount(uint32_t *)`, which writes the number.
+        // SAFETY: the type is that of `aclError aclrtGetDeviceCount(uint32_t *)`, which writes the number to `count`.
         let code = unsafe { self.function::<unsafe extern "C" fn(*mut u32) -> c_int>(CALL)?(&raw mut count) };
         self.checked(CALL, code).map(|()| count)
     }
 
     pub(crate) fn set_device(&self, device: i32) -> Result<(), AclError> {
         const CALL: &str = "aclrtSetDevice";
-        // SAFETY: `aclError aclrtSetDevice(int32_t)`.
+        // SAFETY: the type is that of `aclError aclrtSetDevice(int32_t)`.
         let code = unsafe { self.function::<unsafe extern "C" fn(i32) -> c_int>(CALL)?(device) };
         self.checked(CALL, code)
     }
 
     pub(crate) fn reset_device(&self, device: i32) -> Result<(), AclError> {
         const CALL: &str = "aclrtResetDevice";
-        // SAFETY: `aclError aclrtResetDevice(int32_t)`.
+        // SAFETY: the type is that of `aclError aclrtResetDevice(int32_t)`.
         let code = unsafe { self.function::<unsafe extern "C" fn(i32) -> c_int>(CALL)?(device) };
         self.checked(CALL, code)
     }
 
-    /// The context of this thread.
+    /// Returns the context of this thread.
     pub(crate) fn current_context(&self) -> Result<Context, AclError> {
         let handle = self.made("aclrtGetCurrentContext", |name, made| {
-            // SAFETY: `aclError aclrtGetCurrentContext(aclrtContext *)`, which writes the handle.
+            // SAFETY: the type is that of `aclError aclrtGetCurrentContext(aclrtContext *)`, which writes the handle to `made`.
             Ok(unsafe { self.function::<unsafe extern "C" fn(*mut *mut c_void) -> c_int>(name)?(made) })
         })?;
         Ok(Context(handle))
     }
 
-    /// Directs this thread's calls to `context`.
+    /// Makes `context` the context of this thread.
     pub(crate) fn set_current_context(&self, context: &Context) -> Result<(), AclError> {
         const CALL: &str = "aclrtSetCurrentContext";
-        // SAFETY: `aclError aclrtSetCurrentContext(aclrtContext)`; the context came from the runtime.
+        // SAFETY: the type is that of `aclError aclrtSetCurrentContext(aclrtContext)`, and the runtime created the context.
         let code = unsafe {
             self.function::<unsafe extern "C" fn(*mut c_void) -> c_int>(CALL)?(context.0.0.as_ptr())
         };
@@ -220,9 +221,10 @@ impl Acl {
         let mut option = LoadOption { kind: OPTION_MAGIC, value: [magic, 0, 0, 0] };
         let options = LoadOptions { options: &raw mut option, count: 1 };
         let handle = self.made("aclrtBinaryLoadFromData", |name, made| {
-            // SAFETY: `aclError aclrtBinaryLoadFromData(const void *, size_t, const aclrtBinaryLoadOptions *,
-            // aclrtBinHandle *)`. The bytes and the options are borrowed for the call, which copies what it keeps: the
-            // open runtime's does, and vendors' own callers free their bytes right after.
+            // SAFETY: the type is that of `aclError aclrtBinaryLoadFromData(const void *, size_t, const
+            // aclrtBinaryLoadOptions *, aclrtBinHandle *)`. The bytes and the options are valid during the call, and the
+            // function copies what it needs later: the open runtime does, and the vendor's own callers free the bytes after the
+            // call.
             Ok(unsafe {
                 self.function::<Load>(name)?(object.as_ptr().cast(), object.len(), &raw const options, made)
             })
@@ -235,18 +237,19 @@ impl Acl {
         let mut option = LoadOption { kind: OPTION_MAGIC, value: [magic, 0, 0, 0] };
         let mut options = LoadOptions { options: &raw mut option, count: 1 };
         let handle = self.made("aclrtBinaryLoadFromFile", |name, made| {
-            // SAFETY: `aclError aclrtBinaryLoadFromFile(const char *, aclrtBinaryLoadOptions *, aclrtBinHandle *)`;
-            // path and options are borrowed for the call, which reads the file.
+            // SAFETY: the type is that of `aclError aclrtBinaryLoadFromFile(const char *, aclrtBinaryLoadOptions *,
+            // aclrtBinHandle *)`. The path and the options are valid during the call, which reads the file.
             Ok(unsafe { self.function::<Load>(name)?(path.as_ptr(), &raw mut options, made) })
         })?;
         Ok(Binary(handle))
     }
 
-    /// Unloads a binary; none of its functions can be launched any more.
+    /// Unloads a binary. None of its functions can be launched any more.
     pub(crate) fn unload(&self, binary: &Binary) -> Result<(), AclError> {
         const CALL: &str = "aclrtBinaryUnLoad";
-        // SAFETY: `aclError aclrtBinaryUnLoad(aclrtBinHandle)`; the handle came from loading. The only caller is the drop
-        // of what owns both binary and function, so it happens once, and nothing uses them later.
+        // SAFETY: the type is that of `aclError aclrtBinaryUnLoad(aclrtBinHandle)`, and the runtime created the handle. The only
+        // caller is the `drop` of the struct that owns the binary and its functions, so the binary is unloaded once and is not
+        // used later.
         let code = unsafe {
             self.function::<unsafe extern "C" fn(*mut c_void) -> c_int>(CALL)?(binary.0.0.as_ptr())
         };
@@ -256,20 +259,21 @@ impl Acl {
     pub(crate) fn kernel(&self, binary: &Binary, kernel: &CString) -> Result<Function, AclError> {
         type Get = unsafe extern "C" fn(*mut c_void, *const c_char, *mut *mut c_void) -> c_int;
         let handle = self.made("aclrtBinaryGetFunction", |name, made| {
-            // SAFETY: `aclError aclrtBinaryGetFunction(const aclrtBinHandle, const char *, aclrtFuncHandle *)`; the binary
-            // is loaded, the name a C string.
+            // SAFETY: the type is that of `aclError aclrtBinaryGetFunction(const aclrtBinHandle, const char *,
+            // aclrtFuncHandle *)`. The binary is loaded, and the name is a C string.
             Ok(unsafe { self.function::<Get>(name)?(binary.0.0.as_ptr(), kernel.as_ptr(), made) })
         })?;
         Ok(Function(handle))
     }
 
-    /// `bytes` of the device's memory.
+    /// Allocates `bytes` bytes of the device's memory.
     pub(crate) fn memory(&self, bytes: usize) -> Result<Memory<'_>, AclError> {
-        // The runtime refuses to allocate 0 bytes, and a kernel takes an address for an empty tensor, too.
+        // The runtime refuses to allocate 0 bytes, and a kernel takes an address even for an empty tensor.
         let bytes = bytes.max(1);
         let at = self.made("aclrtMalloc", |name, made| {
             type Malloc = unsafe extern "C" fn(*mut *mut c_void, usize, c_int) -> c_int;
-            // SAFETY: `aclError aclrtMalloc(void **, size_t, aclrtMemMallocPolicy)`, which writes the address.
+            // SAFETY: the type is that of `aclError aclrtMalloc(void **, size_t, aclrtMemMallocPolicy)`, which writes the
+            // address to `made`.
             Ok(unsafe { self.function::<Malloc>(name)?(made, bytes, HUGE_FIRST) })
         })?;
         Ok(Memory { acl: self, at, bytes })
@@ -277,7 +281,7 @@ impl Acl {
 
     pub(crate) fn stream(&self) -> Result<Stream<'_>, AclError> {
         let handle = self.made("aclrtCreateStream", |name, made| {
-            // SAFETY: `aclError aclrtCreateStream(aclrtStream *)`, which writes the handle.
+            // SAFETY: the type is that of `aclError aclrtCreateStream(aclrtStream *)`, which writes the handle to `made`.
             Ok(unsafe { self.function::<unsafe extern "C" fn(*mut *mut c_void) -> c_int>(name)?(made) })
         })?;
         Ok(Stream { acl: self, handle })
@@ -307,20 +311,20 @@ pub(crate) struct Memory<'a> {
 type Memcpy = unsafe extern "C" fn(*mut c_void, usize, *const c_void, usize, c_int) -> c_int;
 
 impl Memory<'_> {
-    /// The address, as a kernel takes it.
+    /// Returns the address, as a kernel takes it.
     pub(crate) fn address(&self) -> u64 {
         self.at.0.as_ptr().addr() as u64
     }
 
-    /// Copies `bytes` there, which must be no more than it has.
+    /// Copies `bytes` to the memory, which must not be smaller.
     pub(crate) fn fill(&self, bytes: &[u8]) -> Result<(), AclError> {
         const CALL: &str = "aclrtMemcpy";
         if bytes.is_empty() {
             return Ok(());
         }
-        // SAFETY: `aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind)`. It
-        // is told how much there is to write to and refuses more; what it reads is borrowed until it returns, and this
-        // variant returns when the copy is done.
+        // SAFETY: the type is that of `aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count,
+        // aclrtMemcpyKind)`. The function gets the size of the destination and refuses to copy more. The source is valid until
+        // it returns, and this variant returns only after the copy.
         let code = unsafe {
             let (to, from) = (self.at.0.as_ptr(), bytes.as_ptr().cast());
             self.acl.function::<Memcpy>(CALL)?(to, self.bytes, from, bytes.len(), HOST_TO_DEVICE)
@@ -332,21 +336,22 @@ impl Memory<'_> {
     pub(crate) fn clear(&self) -> Result<(), AclError> {
         const CALL: &str = "aclrtMemset";
         type Memset = unsafe extern "C" fn(*mut c_void, usize, i32, usize) -> c_int;
-        // SAFETY: `aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count)`; the memory has so
-        // many bytes.
+        // SAFETY: the type is that of `aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count)`, and
+        // the memory has `count` bytes.
         let code =
             unsafe { self.acl.function::<Memset>(CALL)?(self.at.0.as_ptr(), self.bytes, 0, self.bytes) };
         self.acl.checked(CALL, code)
     }
 
-    /// Copies its first bytes to `bytes`, which must be no longer than the memory.
+    /// Copies the first bytes of the memory to `bytes`, which must not be longer than the memory.
     pub(crate) fn read(&self, bytes: &mut [u8]) -> Result<(), AclError> {
         const CALL: &str = "aclrtMemcpy";
         let count = bytes.len().min(self.bytes);
         if count == 0 {
             return Ok(());
         }
-        // SAFETY: as in `fill`, the other way: `bytes` is an exclusive borrow, and `count` is within both.
+        // SAFETY: as in `fill`, in the other direction: `bytes` is borrowed exclusively, and neither buffer is shorter than
+        // `count`.
         let code = unsafe {
             let (to, from) = (bytes.as_mut_ptr().cast(), self.at.0.as_ptr().cast_const());
             self.acl.function::<Memcpy>(CALL)?(to, bytes.len(), from, count, DEVICE_TO_HOST)
@@ -357,8 +362,8 @@ impl Memory<'_> {
 
 impl Drop for Memory<'_> {
     fn drop(&mut self) {
-        // SAFETY: `aclError aclrtFree(void *)`; it came from aclrtMalloc, and is freed here only. That it could not be
-        // freed stays with the runtime: a drop cannot report it.
+        // SAFETY: the type is that of `aclError aclrtFree(void *)`. The address is from aclrtMalloc and is freed only here. A
+        // failure is ignored, since `drop` cannot report it.
         unsafe {
             if let Ok(free) = self.acl.function::<unsafe extern "C" fn(*mut c_void) -> c_int>("aclrtFree") {
                 free(self.at.0.as_ptr());
@@ -375,10 +380,10 @@ pub(crate) struct Stream<'a> {
 }
 
 impl Stream<'_> {
-    /// Starts a kernel on `blocks` blocks, with these addresses as its arguments. It may still run when this returns:
-    /// [`wait`](Self::wait) for it before the memory at the addresses is freed.
+    /// Starts a kernel on `blocks` blocks, with these addresses as its arguments. The kernel may still run when this function
+    /// returns: call [`wait`](Self::wait) before the memory at the addresses is freed.
     ///
-    /// The addresses must be null, or memory that is as large as the kernel takes it to be.
+    /// Each address must be null, or that of memory that is as large as the kernel expects.
     pub(crate) fn launch(
         &self,
         function: &Function,
@@ -397,17 +402,18 @@ impl Stream<'_> {
             *mut c_void,
         ) -> c_int;
         let acl = self.acl;
-        // The list belongs to the runtime and to this thread; the next one on this thread takes its place.
+        // The runtime has one list of arguments for each thread; the next list on this thread replaces it.
         let list = acl.made("aclrtKernelArgsInit", |name, made| {
-            // SAFETY: `aclError aclrtKernelArgsInit(aclrtFuncHandle, aclrtArgsHandle *)`; the kernel is loaded.
+            // SAFETY: the type is that of `aclError aclrtKernelArgsInit(aclrtFuncHandle, aclrtArgsHandle *)`, and the kernel is
+            // loaded.
             Ok(unsafe { acl.function::<Init>(name)?(function.0.0.as_ptr(), made) })
         })?;
         let list = list.0.as_ptr();
         for address in addresses {
             const CALL: &str = "aclrtKernelArgsAppend";
             let (mut address, mut item) = (*address, ptr::null_mut());
-            // SAFETY: `aclError aclrtKernelArgsAppend(aclrtArgsHandle, void *param, size_t, aclrtParamHandle *)`, which
-            // copies the eight bytes of the address and writes a handle that is not used.
+            // SAFETY: the type is that of `aclError aclrtKernelArgsAppend(aclrtArgsHandle, void *param, size_t,
+            // aclrtParamHandle *)`. The function copies the eight bytes of `address` and writes a handle to `item`.
             let code = unsafe {
                 acl.function::<Append>(CALL)?(
                     list,
@@ -418,7 +424,8 @@ impl Stream<'_> {
             };
             acl.checked(CALL, code)?;
         }
-        // SAFETY: `aclError aclrtKernelArgsFinalize(aclrtArgsHandle)`; the list is this thread's latest.
+        // SAFETY: the type is that of `aclError aclrtKernelArgsFinalize(aclrtArgsHandle)`, and the list is the last one that
+        // this thread created.
         let code = unsafe {
             acl.function::<unsafe extern "C" fn(*mut c_void) -> c_int>("aclrtKernelArgsFinalize")?(list)
         };
@@ -429,10 +436,10 @@ impl Stream<'_> {
         let mut attribute = LaunchAttribute { kind: ATTRIBUTE_SCHEDULE_MODE, value };
         let mut config = LaunchConfig { attributes: &raw mut attribute, count: 1 };
         let config = if schedule_mode == 0 { ptr::null_mut() } else { &raw mut config };
-        // SAFETY: `aclError aclrtLaunchKernelWithConfig(aclrtFuncHandle, uint32_t, aclrtStream, aclrtLaunchKernelCfg *,
-        // aclrtArgsHandle, void *reserve)`: null is no configuration, and the reserved pointer is null. What the kernel
-        // does to the device's memory is up to its code; the only caller gives it memory of the sizes that it was
-        // compiled for, and keeps that until the stream has been waited for.
+        // SAFETY: the type is that of `aclError aclrtLaunchKernelWithConfig(aclrtFuncHandle, uint32_t, aclrtStream,
+        // aclrtLaunchKernelCfg *, aclrtArgsHandle, void *reserve)`. A null configuration means none, and the reserved pointer
+        // must be null. The kernel's code accesses the device's memory only. The only caller passes memory of the sizes for
+        // which the kernel was compiled, and keeps it until `wait` returns.
         let code = unsafe {
             let (kernel, stream) = (function.0.0.as_ptr(), self.handle.0.as_ptr());
             acl.function::<Launch>(CALL)?(kernel, blocks, stream, config, list, ptr::null_mut())
@@ -443,7 +450,7 @@ impl Stream<'_> {
     /// Waits until all kernels of the stream have run.
     pub(crate) fn wait(&self) -> Result<(), AclError> {
         const CALL: &str = "aclrtSynchronizeStream";
-        // SAFETY: `aclError aclrtSynchronizeStream(aclrtStream)`; the stream is this one.
+        // SAFETY: the type is that of `aclError aclrtSynchronizeStream(aclrtStream)`, and the stream exists until `drop`.
         let code = unsafe {
             self.acl.function::<unsafe extern "C" fn(*mut c_void) -> c_int>(CALL)?(self.handle.0.as_ptr())
         };
@@ -453,8 +460,8 @@ impl Stream<'_> {
 
 impl Drop for Stream<'_> {
     fn drop(&mut self) {
-        // SAFETY: `aclError aclrtDestroyStream(aclrtStream)`; it came from aclrtCreateStream and is destroyed here only.
-        // A drop cannot report a failure.
+        // SAFETY: the type is that of `aclError aclrtDestroyStream(aclrtStream)`. The stream is from aclrtCreateStream and is
+        // destroyed only here. A failure is ignored, since `drop` cannot report it.
         unsafe {
             if let Ok(destroy) =
                 self.acl.function::<unsafe extern "C" fn(*mut c_void) -> c_int>("aclrtDestroyStream")

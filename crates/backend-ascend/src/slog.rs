@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_are_told_from_words() {
+    fn codes_are_distinguished_from_words() {
         for (text, expected) in [
             ("errCode E80012:", Some("E80012")),
             ("EZ9999: inner error", Some("EZ9999")),

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn values_out_of_range_are_told_with_the_range() {
+    fn values_out_of_range_are_reported_with_the_range() {
         for (name, value, says) in [
             ("op_debug_level", "5", "0, 1, 2, 3, 4"),
             ("op_debug_config", "oom,all", "any of oom"),

@@ -60,7 +60,7 @@ impl LaunchPlan {
         }
         let magic = magic(&meta).map_err(refuse)?;
         let blocks = blocks(&meta).map_err(refuse)?;
-        no_surprises(&meta).map_err(refuse)?;
+        check_arguments(&meta).map_err(refuse)?;
         let workspaces = workspaces(&meta).map_err(refuse)?;
         let inputs: Vec<Slot> = job
             .data
@@ -124,7 +124,7 @@ fn magic(meta: &KernelMeta) -> Result<u32, String> {
         Some(Word::Known(magic)) if magic.is_elf() => Ok(magic.value()),
         other => Err(format!(
             "its magic is {}, expected one of an ELF object",
-            other.as_ref().map_or("not said", Word::as_str)
+            other.as_ref().map_or("missing", Word::as_str)
         )),
     }
 }
@@ -137,12 +137,12 @@ fn blocks(meta: &KernelMeta) -> Result<u32, String> {
         Some(BlockDim::Dynamic) => {
             Err("blockDim is -1: the operator's tiling function decides at each launch".into())
         }
-        None => Err("blockDim is not said".into()),
+        None => Err("blockDim is missing".into()),
     }
 }
 
 /// Refuses a kernel that needs arguments whose positions are not known for certain.
-fn no_surprises(meta: &KernelMeta) -> Result<(), String> {
+fn check_arguments(meta: &KernelMeta) -> Result<(), String> {
     if let Some(bytes @ 1..) = meta.op_para_size {
         return Err(format!(
             "it takes {bytes} bytes of tiling data, which the operator's tiling function makes; only kernels without \
@@ -156,7 +156,7 @@ fn no_surprises(meta: &KernelMeta) -> Result<(), String> {
         return Err("it takes descriptions of variadic tensors (dynamicParamMode is folded_with_desc)".into());
     }
     if meta.task_ration.as_ref() == Some(&TaskRation::TilingKey) && meta.listed().is_none() {
-        return Err("its cores are said for each tiling key, but no key is listed".into());
+        return Err("its cores are stated for each tiling key, but no key is listed".into());
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use opkeep_ops::{Function, Node, func_name};
 
 use crate::NAME;
 
-/// The implementation of `node` by `info`.
+/// Returns the implementation of `node` that `info` describes.
 pub(crate) fn function(node: &Node, info: &OpInfo) -> Result<Function, BackendError> {
     let by_rule = || func_name(&node.op_type);
     let file = info.file.clone().unwrap_or_else(by_rule);
@@ -22,8 +22,8 @@ pub(crate) fn function(node: &Node, info: &OpInfo) -> Result<Function, BackendEr
     })
 }
 
-/// The attributes that the function takes: the node's, or else the defaults. Attributes of the node that the function
-/// does not have are left out, as the vendor's tools do.
+/// Returns the attributes that the function takes: those of the node, and the defaults of all others. Attributes of the node
+/// that the function does not have are left out, as the vendor's tools do.
 fn attrs(node: &Node, info: &OpInfo) -> Result<Vec<Attr>, BackendError> {
     let mut attrs = Vec::with_capacity(info.attrs.len());
     for known in &info.attrs {
@@ -32,23 +32,25 @@ fn attrs(node: &Node, info: &OpInfo) -> Result<Vec<Attr>, BackendError> {
         } else if let Some(default) = &known.default {
             let value = known.default_value().ok_or_else(|| {
                 let (name, kind) = (&known.name, &known.kind);
-                refused(node, format!("the default `{default}` of its attribute `{name}` is no `{kind}`"))
+                refused(
+                    node,
+                    format!("the default `{default}` of its attribute `{name}` is not of type `{kind}`"),
+                )
             })?;
             attrs.push(Attr::new(&known.name, dtype(&known.kind), value));
         } else if known.is_required {
-            let problem =
-                format!("it must be given the attribute `{}`, which networks do not have", known.name);
+            let problem = format!("it requires the attribute `{}`, which networks do not have", known.name);
             return Err(refused(node, problem));
         }
     }
     Ok(attrs)
 }
 
-/// The number of inputs that the function takes.
+/// Returns the number of inputs that the function takes.
 fn inputs(node: &Node, info: &OpInfo) -> Result<usize, BackendError> {
     let known = info.inputs.len();
     if let Some(more) = node.inputs.iter().skip(known).position(|ids| !ids.is_empty()) {
-        let problem = format!("input {} is given, and it has {known} inputs", known + more);
+        let problem = format!("input {} is given, but it has {known} inputs", known + more);
         return Err(refused(node, problem));
     }
     if let Some(port) =
@@ -56,13 +58,13 @@ fn inputs(node: &Node, info: &OpInfo) -> Result<usize, BackendError> {
     {
         return Err(refused(
             node,
-            format!("it must be given the input `{}`, which networks do not have", port.name),
+            format!("it requires the input `{}`, which networks do not have", port.name),
         ));
     }
     Ok(known)
 }
 
-/// A descriptor's name for an attribute's type.
+/// Returns a descriptor's name for an attribute's type.
 fn dtype(kind: &str) -> String {
     let (list, element) = kind.strip_prefix("list").map_or(("", kind), |element| ("list_", element));
     match element.to_ascii_lowercase().as_str() {
@@ -71,7 +73,7 @@ fn dtype(kind: &str) -> String {
     }
 }
 
-/// The error of a node that the toolkit's operator cannot implement.
+/// Returns the error for a node that the toolkit's operator cannot implement.
 pub(crate) fn refused(node: &Node, problem: String) -> BackendError {
     let problem = format!("node `{}`: {problem}", node.name);
     Unsupported::Other { backend: NAME, op_type: node.op_type.clone(), problem }.into()
@@ -139,12 +141,12 @@ mod tests {
         let error = refused(info(vec![attr("more", "int", None)]));
         assert!(error.contains("node `cast`") && error.contains("attribute `more`"), "{error}");
         let error = refused(info(vec![attr("more", "int", Some("two"))]));
-        assert!(error.contains("`two`") && error.contains("`more` is no `int`"), "{error}");
+        assert!(error.contains("`two`") && error.contains("`more` is not of type `int`"), "{error}");
         let mut none = info(Vec::new());
         none.inputs.clear();
-        assert!(refused(none).contains("input 0 is given, and it has 0 inputs"));
+        assert!(refused(none).contains("input 0 is given, but it has 0 inputs"));
         let mut two = info(Vec::new());
         two.inputs.push(two.inputs[0].clone());
-        assert!(refused(two).contains("must be given the input `x`"));
+        assert!(refused(two).contains("requires the input `x`"));
     }
 }

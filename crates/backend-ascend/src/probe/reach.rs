@@ -73,8 +73,8 @@ impl Reach {
         domain.build()
     }
 
-    /// The paths that were read, executed or listed and that neither this nor `extra` contains.
-    pub(crate) fn beyond(&self, extra: &Extra, seen: &Observation) -> Vec<PathBuf> {
+    /// Returns the observed paths that were read, executed or listed and that neither this nor `extra` contains.
+    pub(crate) fn uncovered(&self, extra: &Extra, seen: &Observation) -> Vec<PathBuf> {
         let extra = extra.resolved();
         let read = seen.read.iter().filter(|(_, found)| !found.is_directory()).map(|(path, _)| path);
         let read = read.filter(|path| !self.has_file(path, &extra));

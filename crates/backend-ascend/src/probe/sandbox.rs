@@ -77,12 +77,12 @@ impl JobSandbox {
             let why = format!("`{}` makes system calls of another architecture", program.display());
             return Err(io_error("observe programs in", &self.work_dir)(io::Error::other(why)));
         }
-        let beyond = reach.beyond(extra, &seen);
+        let uncovered = reach.uncovered(extra, &seen);
         // Files that the program wrote in a directory of the domain, such as bytecode, may be read.
         let read_back = seen.own.iter().map(|path| (path.clone(), Found::at(path))).collect();
         let own = Observation { read: read_back, ..Observation::default() };
-        let reads_own_files = self.domain.is_some() && !reach.beyond(extra, &own).is_empty();
-        Ok((beyond, reads_own_files))
+        let reads_own_files = self.domain.is_some() && !reach.uncovered(extra, &own).is_empty();
+        Ok((uncovered, reads_own_files))
     }
 }
 

@@ -367,7 +367,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_was_not_modified_for_long_is_removed() {
+    fn only_old_files_are_removed() {
         let directory = tempfile::tempdir().unwrap();
         for (name, hours) in [("old", 49), ("young", 47), ("new", 0)] {
             let file = std::fs::File::create(directory.path().join(name)).unwrap();

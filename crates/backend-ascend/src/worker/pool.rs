@@ -112,7 +112,7 @@ impl Pool {
                 Ok(Done::NotBegun) if !is_fresh => {}
                 Ok(Done::IsStale) => {}
                 done => {
-                    let read = worker.read_beyond(worker_options.extra);
+                    let read = worker.uncovered_reads(worker_options.extra);
                     let is_answered = matches!(done, Ok(Done::Answered(_)));
                     // Another worker may be observed completely.
                     if !is_answered || !read.as_ref().is_err_and(is_interrupted) || started == ATTEMPTS {
@@ -171,13 +171,11 @@ impl Pool {
         worker_options: WorkerOptions<'_>,
     ) -> Asked {
         let config = Arc::clone(&worker.config);
-        let left = match worker_options.output_dir {
-            Some(to) => {
-                worker.leave_at(to).map_err(|source| cannot("keep what was written by", &config, source))
-            }
+        let moved = match worker_options.output_dir {
+            Some(to) => worker.move_job_to(to).map_err(|source| cannot("keep the files of", &config, source)),
             None => Ok(()),
         };
-        let answer = match (done, left) {
+        let answer = match (done, moved) {
             (Ok(Done::Answered(answer)), Ok(())) => Ok(answer),
             (Ok(Done::Answered(_)), Err(error)) | (Err(error), _) => Err(error),
             (Ok(Done::NotBegun | Done::IsStale), _) => {

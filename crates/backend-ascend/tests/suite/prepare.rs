@@ -250,7 +250,7 @@ fn formats_of(graph: &Graph, name: &str) -> Vec<&'static str> {
 }
 
 #[test]
-fn groups_of_a_convolution_are_told_to_what_cuts_its_weights() {
+fn the_conversion_of_weights_gets_the_groups_of_the_convolution() {
     let mut graph = Graph::new("g");
     let x = graph.input("x", "float32", [1, 32, 8, 8]);
     let y = conv(&mut graph, "conv", x, 32, 32);
@@ -287,7 +287,7 @@ fn values_that_compilers_know_become_the_type_that_they_take() {
 }
 
 #[test]
-fn jobs_name_what_the_operator_information_says() {
+fn jobs_have_the_names_of_the_operator_information() {
     let bench = Bench::of(&Toolkit::new().vendor(Vendor::new("mine").op("Relu", "Square")));
     let mut graph = Graph::new("g");
     let x = graph.input("x", "float32", [16, 16]);
@@ -363,7 +363,7 @@ fn operators_that_the_toolkit_lacks_are_errors_with_help() {
 }
 
 #[test]
-fn the_check_of_these_tests_sees_what_is_not_taken() {
+fn the_check_of_these_tests_finds_unsupported_tensors() {
     let bench = Bench::new();
     let mut graph = Graph::new("g");
     let x = graph.input("x", "float32", [1, 16, 8, 8]);

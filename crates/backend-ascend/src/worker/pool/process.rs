@@ -94,16 +94,16 @@ impl Worker {
     }
 
     /// Moves the job's directory to `to`.
-    pub(super) fn leave_at(&self, to: &Path) -> io::Result<()> {
+    pub(super) fn move_job_to(&self, to: &Path) -> io::Result<()> {
         Fs::new().move_tree(&self.directory.path().join("job"), to)
     }
 
-    /// The paths read since the last call that neither the domain nor `extra` contains, and whether the worker read
-    /// files that it had written elsewhere.
+    /// Returns the paths that were read since the last call and that neither the domain nor `extra` contains, and whether
+    /// the worker read files that it had written outside of its directory.
     ///
     /// # Errors
     /// The observation may be incomplete.
-    pub(super) fn read_beyond(
+    pub(super) fn uncovered_reads(
         &self,
         extra: &Extra,
     ) -> Result<(Vec<PathBuf>, bool), opkeep_backend::BackendError> {

@@ -14,8 +14,11 @@ use crate::device::stub::{Stub, cc};
 pub(crate) const TESTS: &[Test] = &[
     ("chip::the_device_is_asked", the_device_is_asked),
     ("chip::no_device_says_why", no_device_says_why),
-    ("chip::the_stub_to_link_with_is_told_apart", the_stub_to_link_with_is_told_apart),
-    ("chip::a_function_is_missed_only_by_who_needs_it", a_function_is_missed_only_by_who_needs_it),
+    ("chip::the_stub_library_is_recognized", the_stub_library_is_recognized),
+    (
+        "chip::a_missing_function_is_an_error_only_where_it_is_needed",
+        a_missing_function_is_an_error_only_where_it_is_needed,
+    ),
     ("chip::the_toolkits_library_goes_first", the_toolkits_library_goes_first),
     ("chip::without_a_library_it_says_where_it_looked", without_a_library_it_says_where_it_looked),
     ("chip::libraries_beside_the_library_are_found", libraries_beside_the_library_are_found),
@@ -80,7 +83,7 @@ fn no_device_says_why() {
     }
 }
 
-fn the_stub_to_link_with_is_told_apart() {
+fn the_stub_library_is_recognized() {
     let stub = Stub::new().with_control(
         "soc -\nfail aclrtGetDeviceCount 0 100039 in stub mode\nfail aclInit 0 100039 in stub mode",
     );
@@ -91,7 +94,7 @@ fn the_stub_to_link_with_is_told_apart() {
     assert!(stub.calls("aclFinalize").is_empty(), "what was not begun was ended");
 }
 
-fn a_function_is_missed_only_by_who_needs_it() {
+fn a_missing_function_is_an_error_only_where_it_is_needed() {
     let stub = Stub::without(&["aclrtGetSocName"]);
     let runtime = stub.runtime();
     assert_eq!(runtime.device_count().unwrap(), 1);

@@ -12,7 +12,10 @@ use crate::device::stub::Stub;
 pub(crate) const TESTS: &[Test] = &[
     ("failures::each_call_fails_in_turn", each_call_fails_in_turn),
     ("failures::a_call_that_gives_nothing_has_failed", a_call_that_gives_nothing_has_failed),
-    ("failures::a_launch_needs_what_older_runtimes_lack", a_launch_needs_what_older_runtimes_lack),
+    (
+        "failures::a_launch_needs_functions_that_older_runtimes_lack",
+        a_launch_needs_functions_that_older_runtimes_lack,
+    ),
     ("failures::a_failed_launch_leaves_the_kernel_as_it_was", a_failed_launch_leaves_the_kernel_as_it_was),
 ];
 
@@ -95,7 +98,7 @@ fn a_call_that_gives_nothing_has_failed() {
     }
 }
 
-fn a_launch_needs_what_older_runtimes_lack() {
+fn a_launch_needs_functions_that_older_runtimes_lack() {
     let stub = Stub::without(&["aclrtLaunchKernelWithConfig"]);
     let (artifact, job) = square();
     let kernel = load(&stub, &artifact, &job).unwrap();
