@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buffers_are_aligned_and_keep_what_is_put_in() {
+    fn buffers_are_aligned_and_keep_their_content() {
         for len in [0, 1, 3, 4096] {
             let buffer = Buffer::zeroed(len);
             assert_eq!(buffer.bytes().len(), len);

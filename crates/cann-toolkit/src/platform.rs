@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_lacks_something_says_what_and_where() {
+    fn the_error_of_an_incomplete_file_names_the_field_and_the_file() {
         let parse =
             |text: &str| Soc::parse("X1", Path::new("X1.ini"), text).map_err(|error| error.to_string());
         let good = "[version]\nShort_SoC_version=X\nCCEC_AIC_version=dav-x\n[SoCInfo]\nai_core_cnt=2\n";

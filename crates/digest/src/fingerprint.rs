@@ -74,7 +74,7 @@ impl Fingerprint {
         })
     }
 
-    /// What changed from `self` to `newer`, part by part. Parts of one name are compared in their order. Empty for two
+    /// Returns the changes from `self` to `newer`, part by part. Parts of one name are compared in their order. Empty for two
     /// fingerprints of one digest.
     pub fn diff(&self, newer: &Self) -> Vec<PartChange> {
         let mut changes = Vec::new();
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn diff_names_what_moved() {
+    fn diff_names_the_changed_parts() {
         let mut old = Fingerprint::new();
         old.text("opp", "7.7.0");
         old.text("gone", "1");

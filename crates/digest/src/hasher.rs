@@ -137,7 +137,7 @@ mod tests {
 
     /// The encoding itself is frozen: a change here would invalidate every existing cache.
     #[test]
-    fn encoding_is_what_the_documentation_says() {
+    fn the_encoding_is_as_documented() {
         let mut plain = vec![1];
         plain.extend(3u64.to_le_bytes());
         plain.extend(b"job");

@@ -31,9 +31,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     registry.add(CpuBackend::entry(CpuConfig::new("/usr/local/bin:/usr/bin:/bin")));
     registry.add(entry::entry());
 
-    let folder = tempfile::tempdir()?;
-    let mut config = Config::with_store(StoreConfig::new(folder.path().join("store")));
-    config.view = Some(ViewConfig::rank(folder.path(), "0"));
+    let dir = tempfile::tempdir()?;
+    let mut config = Config::with_store(StoreConfig::new(dir.path().join("store")));
+    config.view = Some(ViewConfig::rank(dir.path(), "0"));
     let engine = Engine::new(registry.open(&target)?, config).with_observer(|event| println!("  {event}"));
 
     println!("the known operators, at once:");

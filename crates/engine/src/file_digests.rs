@@ -210,7 +210,7 @@ mod tests {
     const STATE: FileState = FileState { id: FileId { dev: 1, ino: 2 }, len: 3, mtime: 4, ctime: 5 };
 
     #[test]
-    fn what_was_asked_for_longest_ago_goes_first() {
+    fn the_least_recently_requested_digests_are_dropped() {
         let temp = tempfile::tempdir().unwrap();
         let file = temp.path().join("digests");
         // The names are no hint to the order of the requests.
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_memo_that_is_written_can_be_read() {
+    fn a_cache_that_is_written_can_be_read() {
         let temp = tempfile::tempdir().unwrap();
         let file = temp.path().join("digests");
         let cache = FileDigestCache::open(&file);

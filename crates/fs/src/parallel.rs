@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_come_in_order_whatever_the_threads() {
+    fn results_are_in_order_for_any_number_of_threads() {
         for threads in [1, 2, 7, 1000] {
             let threads = NonZeroUsize::new(threads).unwrap();
             let mapped = map(100, threads, || false, |i| i * i);

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use opkeep_fs::Clock;
 
-/// A clock at the machine's time, moved by what a test says.
+/// The machine's clock, moved by a test.
 #[derive(Debug, Default)]
 pub struct TestClock {
     /// Milliseconds.

@@ -18,9 +18,9 @@ static TIMES: AtomicUsize = AtomicUsize::new(0);
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counting;
 
-// SAFETY: memory comes from the system's allocator, and goes back to it, with what the caller passed unchanged.
+// SAFETY: all calls are forwarded to the system's allocator with the caller's arguments unchanged.
 unsafe impl GlobalAlloc for Counting {
-    // SAFETY: the caller keeps to what `GlobalAlloc` asks; so does the call.
+    // SAFETY: the caller satisfies the conditions of `GlobalAlloc`, which are those of the call.
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let now = NOW.fetch_add(layout.size(), Relaxed) + layout.size();
         MOST.fetch_max(now, Relaxed);
@@ -29,7 +29,7 @@ unsafe impl GlobalAlloc for Counting {
         unsafe { System.alloc(layout) }
     }
 
-    // SAFETY: the caller keeps to what `GlobalAlloc` asks; so does the call.
+    // SAFETY: the caller satisfies the conditions of `GlobalAlloc`, which are those of the call.
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         NOW.fetch_sub(layout.size(), Relaxed);
         // SAFETY: as above.

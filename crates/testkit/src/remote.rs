@@ -25,7 +25,7 @@ pub struct RemoteFaults {
     pub flips_bit: Option<usize>,
     /// So many bytes of each entry that it returns are missing at the end.
     pub cuts: usize,
-    /// It returns the entry of this key whatever is asked for.
+    /// It returns the entry of this key for every request.
     pub answers_with: Option<RemoteKey>,
     /// It has no leases.
     pub has_no_leases: bool,
@@ -100,7 +100,7 @@ impl FakeRemote {
         self.state().entries.get(key).cloned()
     }
 
-    /// Puts bytes under `key`, whatever they are.
+    /// Puts any bytes under `key`.
     pub fn set_file(&self, key: &RemoteKey, file: Vec<u8>) {
         self.state().entries.insert(key.clone(), file);
     }

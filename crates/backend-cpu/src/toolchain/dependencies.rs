@@ -13,7 +13,7 @@ use opkeep_process::{Found, Observation, Program};
 
 use super::cc::Cc;
 use super::driver_query::{DriverInfo, unusable};
-use super::libraries::{Libraries, usual_folders};
+use super::libraries::{Libraries, usual_directories};
 use super::programs::{find_program, is_elf};
 use super::words::{command_of, line_after};
 use crate::config::CpuConfig;
@@ -96,7 +96,7 @@ pub(crate) fn of_dry_run(
     }
     // gcc's collect2 runs ld, which the dry run does not show.
     seen.programs.extend(locate("ld").map(|path| program(path, &[])));
-    let mut libraries = Libraries::new(usual_folders(&dry_run.triple));
+    let mut libraries = Libraries::new(usual_directories(&dry_run.triple));
     for program in &mut seen.programs {
         let mut at = 0;
         while let Some(path) = program.read.get(at) {

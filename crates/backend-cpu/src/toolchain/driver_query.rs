@@ -101,7 +101,7 @@ impl<'a> DriverQuery<'a> {
     /// with it what it started. Nor does time count that passed before anybody waited.
     pub(crate) fn dry_run(&self, begun: PendingQuery) -> Result<DriverInfo, BackendError> {
         let PendingQuery { guess, steps } = begun;
-        let (version, triple, flags, steps) = self.for_what_it_is(guess, self.said(steps)?)?;
+        let (version, triple, flags, steps) = self.identified(guess, self.said(steps)?)?;
         Ok(DriverInfo { version, triple, flags, steps })
     }
 
@@ -117,20 +117,20 @@ impl<'a> DriverQuery<'a> {
 
     /// The compiler's kind, the flags for it, and its steps with these; `said` are its steps with the flags that were
     /// guessed.
-    fn for_what_it_is(
+    fn identified(
         &self,
         guess: Vec<String>,
         said: Option<String>,
     ) -> Result<(String, String, Vec<String>, String), BackendError> {
         let fitting = |version: &str, triple: &str| self.flags(triple, version.contains("clang"));
         if let Some(steps) = said
-            && let Some((version, triple)) = what_it_is(&steps)
+            && let Some((version, triple)) = version_and_triple(&steps)
             && fitting(&version, &triple) == guess
         {
             return Ok((version, triple, guess, steps));
         }
         // It may have failed for the flags of another compiler.
-        let (version, triple) = what_it_is(&self.answer(&["-v"])?).ok_or_else(|| {
+        let (version, triple) = version_and_triple(&self.answer(&["-v"])?).ok_or_else(|| {
             unusable(format!("`{} -v` does not answer as gcc or clang do", self.driver.display()))
         })?;
         let flags = fitting(&version, &triple);
@@ -204,7 +204,7 @@ pub(super) fn probe_dir(config: &CpuConfig) -> io::Result<ProbeDir> {
 }
 
 /// The version and the target triple, which `-v` and `-###` begin with.
-fn what_it_is(said: &str) -> Option<(String, String)> {
+fn version_and_triple(said: &str) -> Option<(String, String)> {
     let triple = line_after(said, "Target: ").filter(|triple| !triple.is_empty())?;
     let version = said.lines().find(|line| line.contains(" version "))?.trim().to_owned();
     Some((version, triple))

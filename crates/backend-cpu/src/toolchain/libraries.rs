@@ -30,7 +30,7 @@ impl Libraries {
     /// The libraries that the file at `path` needs, as far as they are found. None for what is no ELF file: a script.
     pub(crate) fn needed(&mut self, path: &Path) -> Vec<PathBuf> {
         let Some((names, own)) = read(path) else { return Vec::new() };
-        let own = own_folders(path, &own);
+        let own = own_directories(path, &own);
         names.into_iter().filter_map(|name| self.find(name, &own)).collect()
     }
 
@@ -49,7 +49,7 @@ impl Libraries {
 }
 
 /// The directories that a program names itself, in lists.
-fn own_folders(path: &Path, lists: &[String]) -> Vec<PathBuf> {
+fn own_directories(path: &Path, lists: &[String]) -> Vec<PathBuf> {
     if lists.is_empty() {
         return Vec::new();
     }
@@ -81,7 +81,7 @@ fn read(path: &Path) -> Option<(Vec<String>, Vec<String>)> {
 }
 
 /// The system's directories for libraries of the target `triple`.
-pub(crate) fn usual_folders(triple: &str) -> Vec<PathBuf> {
+pub(crate) fn usual_directories(triple: &str) -> Vec<PathBuf> {
     // Debian's directories leave the vendor out: x86_64-pc-linux-gnu is x86_64-linux-gnu there.
     let parts: Vec<&str> = triple.split('-').collect();
     let multiarch = match parts.as_slice() {
@@ -120,7 +120,7 @@ mod tests {
         let program = std::env::current_exe().unwrap();
         let triple = format!("{}-linux-gnu", std::env::consts::ARCH);
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-        let libraries = Libraries::new(usual_folders(&triple)).needed(&program);
+        let libraries = Libraries::new(usual_directories(&triple)).needed(&program);
         assert!(!libraries.is_empty());
         for library in libraries {
             let real = library.canonicalize().unwrap();
@@ -130,7 +130,7 @@ mod tests {
 
     /// Libraries of libraries are found when those are followed; here, by the directory that a program names.
     #[test]
-    fn folders_that_a_program_names_are_looked_in() {
+    fn directories_that_a_program_names_are_searched() {
         let dir = tempfile::tempdir().unwrap();
         let cc = |args: &[&str]| {
             let status = std::process::Command::new("cc").current_dir(dir.path()).args(args).status();

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_told_apart() {
+    fn names_are_distinguished() {
         let mut pieces = ToolchainFiles::default();
         for path in ["/a/ld", "/b/ld", "/a/ld"] {
             pieces.add("ld", path.into());

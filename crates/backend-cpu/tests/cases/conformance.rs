@@ -25,7 +25,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         cases: elementwise_cases(),
         oddity: Some(Oddity {
             backend: Arc::new(move || {
-                // The launcher is there as long as the suite.
+                // The launcher exists as long as the suite.
                 let _ = &dir;
                 Arc::new(CpuBackend::new(with_launcher.clone()))
             }),

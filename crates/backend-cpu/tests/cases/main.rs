@@ -1,4 +1,4 @@
-//! Tests by each compiler, which show as ignored where that compiler is missing, and the suite for every backend.
+//! Tests by each compiler, which show as ignored if the compiler is missing, and the suite for every backend.
 
 #[path = "../suite/common.rs"]
 mod common;

@@ -1,4 +1,4 @@
-//! Broadcasting and blocks: every element is where a naive reference has it, for any number of threads.
+//! Broadcasting and blocks: every element equals that of a naive reference, for any number of threads.
 #![expect(clippy::unwrap_used, reason = "helpers fail the test that calls them")]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ fn elements(shape: &[i64]) -> usize {
     shape.iter().product::<i64>() as usize
 }
 
-/// Where the element at `index` of the output is in a tensor of `shape`.
+/// Returns the offset in a tensor of `shape` of the element at `index` of the output.
 fn offset(shape: &[i64], index: &[i64]) -> usize {
     let skipped = index.len() - shape.len();
     let dims = shape.iter().zip(&index[skipped..]);
@@ -132,7 +132,7 @@ fn a_large_tensor_has_many_blocks() {
     assert_eq!(meta.block_dim, Some(opkeep_cann_meta::BlockDim::Fixed(4)));
 }
 
-/// Unary operators and those that give truth values go through the same loops.
+/// Unary operators and those with truth values as results use the same loops.
 #[test]
 fn other_operators_are_complete_too() {
     let values = numbers((3 * GRAIN + 1) as usize, 7);

@@ -38,7 +38,7 @@ pub(crate) fn program(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path()).map(|dir| dir.join(name)).find(|file| file.is_file())
 }
 
-/// Runs the test called `test` again in a process of its own, where no other test changes what it measures. True in that
+/// Runs the test called `test` again in a process of its own, where no other test affects its measurements. True in that
 /// process.
 pub(crate) fn runs_alone(test: &str) -> bool {
     const ALONE: &str = "OPKEEP_TEST_ALONE";
@@ -55,7 +55,7 @@ pub(crate) fn runs_alone(test: &str) -> bool {
     false
 }
 
-/// A compiler that is there: the path of `cc`, `gcc` or `clang`.
+/// An available compiler: the path of `cc`, `gcc` or `clang`.
 pub(crate) fn real_compiler() -> PathBuf {
     ["cc", "gcc", "clang"].into_iter().find_map(program).expect("the tests need a C compiler")
 }
@@ -76,7 +76,7 @@ pub(crate) fn strict_with(compiler: &str) -> CpuBackend {
     backend_with(Some(&format!("{compiler} -Werror -Wno-unused-command-line-argument")))
 }
 
-/// Such a backend for every compiler that is there.
+/// Such a backend for every available compiler.
 pub(crate) fn strict() -> &'static [CpuBackend] {
     static BACKENDS: OnceLock<Vec<CpuBackend>> = OnceLock::new();
     BACKENDS.get_or_init(|| {
@@ -126,7 +126,7 @@ pub(crate) fn job(op_type: &str, shapes: &[&[i64]], attrs: &[Attr]) -> Job {
     Job { data: tensors.iter().map(data).collect(), ops: vec![op], l1_size: -1, extra: Extra::new() }
 }
 
-/// The operators of one expression over one float, or two.
+/// The operators that are one expression of one or two floats.
 pub(crate) fn on_floats() -> impl Iterator<Item = &'static OpSpec> {
     let elementwise = |spec: &&OpSpec| matches!(spec.rule, Rule::Elementwise | Rule::Predicate);
     let truth = |spec: &&OpSpec| spec.op_type.starts_with("Logical");
@@ -164,7 +164,7 @@ pub(crate) fn kernel(backend: &CpuBackend, job: &Job) -> Box<dyn LoadedKernel> {
     backend.loader().unwrap().load(&artifact, job).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Runs a kernel with one output on these inputs, and gives the output's bytes.
+/// Runs a kernel with one output on these inputs, and returns the output's bytes.
 pub(crate) fn launch(kernel: &dyn LoadedKernel, inputs: &[&[f32]], threads: usize) -> Vec<u8> {
     let inputs: Vec<Buffer> = inputs.iter().map(|values| Buffer::of_f32(values)).collect();
     let inputs: Vec<&[u8]> = inputs.iter().map(Buffer::bytes).collect();
@@ -175,7 +175,7 @@ pub(crate) fn launch(kernel: &dyn LoadedKernel, inputs: &[&[f32]], threads: usiz
     output.bytes().to_vec()
 }
 
-/// Runs a kernel on these inputs, bytes of whatever elements, and gives the bytes of all outputs.
+/// Runs a kernel on these inputs, which are bytes of any element types, and returns the bytes of all outputs.
 pub(crate) fn launch_bytes(kernel: &dyn LoadedKernel, inputs: &[Vec<u8>], threads: usize) -> Vec<Vec<u8>> {
     let placed = |bytes: &Vec<u8>| {
         let mut buffer = Buffer::zeroed(bytes.len());
@@ -233,7 +233,7 @@ pub(crate) fn floats(bytes: &[u8]) -> Vec<f32> {
     bytes.as_chunks::<4>().0.iter().map(|word| f32::from_ne_bytes(*word)).collect()
 }
 
-/// Varied finite numbers, the same each time.
+/// Different finite numbers, the same each time.
 pub(crate) fn numbers(count: usize, seed: u32) -> Vec<f32> {
     let mut state = seed.wrapping_mul(2_654_435_761) | 1;
     let mut next = || {
@@ -258,7 +258,7 @@ pub(crate) fn script(file: &Path, text: &str) {
     assert!(shell.wait().unwrap().success());
 }
 
-/// A stand-in compiler in `directory`: answers questions as the real one does, and runs `on_compile` to compile.
+/// A stand-in compiler in `directory`: answers queries as the real one does, and runs `on_compile` to compile.
 pub(crate) fn stand_in(dir: &Path, on_compile: &str) -> PathBuf {
     let file = dir.join("cc");
     let real = real_compiler();

@@ -1,4 +1,4 @@
-//! The results of a compile: the same bytes every time, a `.json` as the vendor's, an object that validates.
+//! The results of a compile: the same bytes every time, a `.json` as the vendor's, and a valid object.
 #![expect(clippy::disallowed_methods, reason = "tests look into the work dir")]
 
 use std::collections::BTreeSet;
@@ -50,11 +50,11 @@ fn keys(json: &str) -> BTreeSet<&str> {
 }
 
 #[test]
-fn the_json_has_the_vendors_fields_and_the_object_what_it_says() {
+fn the_json_has_the_vendors_fields_and_describes_the_object() {
     let job = job("Sub", &[&[2, 3], &[3]], &[]);
     let artifact = crate::common::compile(backend(), &job).unwrap();
     let json = std::str::from_utf8(&artifact.metadata).unwrap();
-    // The vendor's, and one of our own, for the loader.
+    // The vendor's keys, and one of our own for the loader.
     let ours: BTreeSet<&str> = keys(VENDOR).into_iter().chain(["opkeepJob"]).collect();
     assert_eq!(keys(json), ours);
     assert_eq!(keys(json).len(), 11);
@@ -89,7 +89,7 @@ fn every_operator_validates() {
     }
 }
 
-/// The sources' fingerprint has all that decides the C: the name does not count, the expression does.
+/// The fingerprint of the sources covers everything that decides the C: the expression, but not the name.
 #[test]
 fn sources_depend_on_the_job_and_not_on_its_name() {
     let spec = crate::common::spec(backend());
@@ -107,7 +107,7 @@ fn sources_depend_on_the_job_and_not_on_its_name() {
     assert_eq!(found.to_bits(), 0);
 }
 
-/// Only its work directory is written to.
+/// A compile writes only to its work directory.
 #[test]
 fn a_compile_leaves_its_files_in_the_work_dir() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Loading and launching: what does not fit is refused before anything runs, and kernels keep apart.
+//! Loading and launching: buffers that do not fit are refused before a kernel runs, and kernels are separate.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers fail the test that calls them")]
 #![expect(clippy::disallowed_methods, reason = "file descriptors are counted in /proc")]
 
@@ -90,7 +90,7 @@ fn artifacts_that_cannot_be_loaded_are_refused() {
         change(&mut meta);
         Artifact { metadata: meta.to_json().into_bytes(), ..good.clone() }
     };
-    // Their digest is right, so it is the system's loader that meets them.
+    // Their digest is right, so they reach the system's loader.
     let object = |object: &[u8]| {
         let sha256 = opkeep_digest::Digest::of(object).to_string();
         Artifact { object: object.to_vec(), ..with(&|meta| meta.sha256 = Some(sha256.clone())) }
@@ -114,7 +114,7 @@ fn artifacts_that_cannot_be_loaded_are_refused() {
             Ok(_) => panic!("{told}: loaded"),
         }
     }
-    // An empty workspace is none.
+    // An empty workspace counts as none.
     let none = Workspace::default();
     assert!(load(&with(&|meta| meta.workspace = Some(none.clone())), &job).is_ok());
 }
@@ -137,12 +137,12 @@ fn a_kernel_is_loaded_for_its_own_job_only() {
     }
 }
 
-/// Kernels of one symbol: the C library must not take one for the other, whichever is dropped first.
+/// Kernels with one symbol name: the C library must not confuse them, in whatever order they are dropped.
 #[test]
 fn kernels_of_one_name_compute_their_own_results() {
     let make = |value: f64| {
         let job = job("Adds", &[&[1]], &[float("value", value)]);
-        // All get the symbol of the first.
+        // All kernels have the symbol of the first one.
         let name = crate::common::name(&crate::common::job("Adds", &[&[1]], &[float("value", 0.0)]));
         let (dir, spec) = (tempfile::tempdir().unwrap(), crate::common::spec(backend()));
         let request =
@@ -162,7 +162,7 @@ fn kernels_of_one_name_compute_their_own_results() {
     drop(second);
     assert_eq!((result(&*first), result(&*third)), (11.0, 13.0));
     drop(third);
-    // Each takes the descriptor's number that the last one left.
+    // Each open file gets the descriptor number that the last one released.
     for at in [0, 1, 2, 1, 0] {
         assert_eq!(result(&*fresh(at)), 11.0 + at as f32);
     }

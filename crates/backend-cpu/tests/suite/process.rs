@@ -13,7 +13,7 @@ use opkeep_backend_cpu::CpuBackend;
 use opkeep_fs::CancelToken;
 use tempfile::TempDir;
 
-/// In the environment of this test program when it plays the parent that is killed: the compiler to run.
+/// The environment variable with the compiler, for this program as the parent that is killed.
 const PLAY_PARENT: &str = "OPKEEP_TEST_COMPILER";
 
 /// A stand-in compiler, its backend and a work directory.
@@ -23,14 +23,14 @@ struct Case {
 }
 
 impl Case {
-    /// `MARK` in the script becomes a word that no other process has among its arguments.
+    /// `MARK` in the script is replaced by a word that is in no other process's arguments.
     fn new(on_compile: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let case = Self { backend: backend_with(None), dir };
         std::fs::create_dir(case.work()).unwrap();
         let compiler = stand_in(case.dir.path(), &on_compile.replace("MARK", &case.mark()));
         let backend = backend_with(Some(compiler.to_str().unwrap()));
-        // Asked beforehand, so that the tests measure the compile alone.
+        // Queried before, so that the tests measure only the compile.
         backend.compiler().unwrap();
         Self { backend, ..case }
     }
@@ -39,7 +39,7 @@ impl Case {
         self.dir.path().join("work")
     }
 
-    /// Seconds to sleep for, of which no two tests have the same; not so many that a broken test would never end.
+    /// A number of seconds to sleep, different for each test; a broken test ends nevertheless.
     fn mark(&self) -> String {
         let inode = std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(self.dir.path()).unwrap());
         format!("30.{}{inode}", std::process::id())
@@ -55,7 +55,7 @@ impl Case {
     }
 }
 
-/// The processes, zombies left out, that have `mark` among their arguments.
+/// Returns the processes, without zombies, that have `mark` among their arguments.
 fn running(mark: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
@@ -77,7 +77,7 @@ fn until(what: &str, done: impl Fn() -> bool) {
     }
 }
 
-/// Killed processes may take a moment to be gone.
+/// Killed processes may take a moment to exit.
 fn nothing_left(mark: &str) {
     until("nothing is left running", || running(mark).is_empty());
 }
@@ -119,7 +119,7 @@ fn a_compiler_that_never_ends_is_ended_with_its_children() {
     nothing_left(&case.mark());
 }
 
-/// The child that stays behind holds the output open; it must hold nobody up.
+/// The remaining child keeps the output open, for which the caller must not wait.
 #[test]
 fn children_that_stay_behind_are_ended_after_a_success_too() {
     let real = crate::common::real_compiler();
@@ -156,7 +156,7 @@ fn a_flood_of_output_takes_no_memory() {
         }
         other => panic!("{other:?}"),
     }
-    // The flood is hundreds of megabytes. The system counts to some pages, so that a peak may come out lower than before.
+    // The output is hundreds of megabytes. The system's counts are not exact, so the peak may be lower than before.
     let taken = peak().saturating_sub(before);
     assert!(taken < 32 * 1024, "{taken} kB");
     nothing_left(&case.mark());
@@ -174,7 +174,7 @@ fn a_compiler_that_leaves_nothing_is_found_out() {
     }
 }
 
-/// The backend does not judge what it made: the validator does, before anything is stored.
+/// The backend does not judge the kernel: the validator does, before the kernel is stored.
 #[test]
 fn rubbish_is_for_the_validator_to_refuse() {
     let case = Case::new("echo rubbish > kernel.o");
@@ -238,11 +238,11 @@ fn the_compiler_sees_an_environment_of_four_variables() {
     let (path, work) = (crate::common::path(), case.work());
     let (path, temp) = (format!("PATH={}", path.to_str().unwrap()), format!("TMPDIR={}", work.display()));
     assert_eq!(seen, ["LC_ALL=C", &path, "PYTHONDONTWRITEBYTECODE=1", &temp]);
-    // No input to wait for.
+    // There is no input to wait for.
     assert!(log_tail.lines().any(|line| line.contains(" 0 -> /dev/null")), "{log_tail}");
 }
 
-/// Plays the parent for the test below: compiles until it is killed.
+/// The parent of the test below: compiles until it is killed.
 #[test]
 fn play_parent() {
     let Some(compiler) = std::env::var_os(PLAY_PARENT) else {
@@ -266,7 +266,7 @@ fn the_compiler_dies_with_a_parent_that_is_killed() {
         .spawn()
         .unwrap();
     until("the compiler is running", || running(&mark).iter().any(|found| found.starts_with("sleep")));
-    // SIGKILL: the parent can do nothing about it.
+    // SIGKILL, which the parent cannot handle.
     parent.kill().unwrap();
     parent.wait().unwrap();
     nothing_left(&mark);

@@ -1,4 +1,4 @@
-//! Queries of the compiler: as few as possible, and always enough.
+//! The queries of the compiler: as few as possible, and always enough.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers fail the test that calls them")]
 #![expect(clippy::disallowed_methods, reason = "tests lay out compilers on disk")]
 
@@ -14,11 +14,11 @@ use opkeep_fs::CancelToken;
 use opkeep_testkit::TestContext;
 use tempfile::TempDir;
 
-/// A compiler that writes down what it is asked.
+/// A compiler that records its queries.
 struct LoggingCompiler(TempDir);
 
 impl LoggingCompiler {
-    /// It answers by `script`, where `$*` is the question.
+    /// A compiler that answers by `script`, where `$*` is the query.
     fn new(script: &str) -> Self {
         let logging = Self(tempfile::tempdir().unwrap());
         let log = logging.path("log");
@@ -63,7 +63,7 @@ impl LoggingCompiler {
         }
     }
 
-    /// The first word of each question so far; what was compiled is none.
+    /// The first word of each query so far, without compiles.
     fn asked(&self) -> Vec<String> {
         let log = std::fs::read_to_string(self.path("log")).unwrap_or_default();
         let mut asked: Vec<String> = log
@@ -96,7 +96,7 @@ fn a_compiler_is_asked_one_question() {
     assert_eq!(compiler.asked(), ["-###"]);
 }
 
-/// One that is not understood at first is asked what it is; what comes of it is the same.
+/// A compiler whose first answer is not understood is queried for its version; the result is the same.
 #[test]
 fn the_long_way_leads_to_the_same_toolchain() {
     let real = crate::common::real_compiler();
@@ -129,7 +129,7 @@ fn made_up(target: &str, version: &str, own: &str) -> LoggingCompiler {
 }
 
 #[test]
-fn compilers_are_asked_with_the_flags_for_what_they_are() {
+fn compilers_are_queried_with_the_flags_of_their_kind() {
     let arm = ("aarch64-linux-gnu", "-march=armv8-a");
     let x86 = ("x86_64-linux-gnu", "-march=x86-64");
     let (host, other) = if cfg!(target_arch = "x86_64") { (x86, arm) } else { (arm, x86) };
@@ -145,7 +145,7 @@ fn compilers_are_asked_with_the_flags_for_what_they_are() {
     }
 }
 
-/// Flags for others, which it only warns of, are not what its kernels are compiled with either.
+/// Kernels are not compiled with the flags for other compilers, even if it only warns of them.
 #[test]
 fn a_compiler_that_takes_all_flags_is_given_its_own() {
     let clang = made_up(&format!("{}-linux-gnu", std::env::consts::ARCH), "clang version 99", "-std=c11");
@@ -164,7 +164,7 @@ fn clang_is_known_by_its_name() {
     assert_eq!(clang.asked(), ["-###"]);
 }
 
-/// A query that was begun ahead is not waited for, and not repeated.
+/// A query that was begun ahead does not block, and is not repeated.
 #[test]
 fn warming_up_asks_all_questions() {
     let logging = LoggingCompiler::held();
@@ -178,7 +178,7 @@ fn warming_up_asks_all_questions() {
     assert_eq!(logging.asked(), ["-###"]);
 }
 
-/// Whoever asks for the toolchain says how long that matters; and what was begun by a thread that is gone is begun anew.
+/// The caller's deadline applies to the query. A query of a thread that has ended is begun again.
 #[test]
 fn a_question_asked_ahead_binds_no_caller() {
     let hangs = LoggingCompiler::new("exec sleep 1000");
@@ -203,7 +203,7 @@ fn a_question_asked_ahead_binds_no_caller() {
 
 /// A caller that began the same query itself would never wait for the one in progress.
 #[test]
-fn nothing_is_begun_ahead_of_what_is_being_asked() {
+fn no_query_is_begun_while_it_is_in_progress() {
     let logging = LoggingCompiler::held();
     let backend = logging.backend();
     std::thread::scope(|scope| {
@@ -232,7 +232,7 @@ fn time_counts_only_while_a_caller_waits() {
     assert_eq!(logging.asked(), ["-###"]);
 }
 
-/// Hosts may wait for all their children, and ours are among them.
+/// A host program may wait for all its children, those of the backend included.
 #[test]
 fn a_question_cancelled_by_another_caller_is_asked_again() {
     let real = crate::common::real_compiler();
@@ -251,7 +251,7 @@ fn a_question_cancelled_by_another_caller_is_asked_again() {
     assert_eq!(toolchain(&backend), toolchain(&logging.backend()));
 }
 
-/// A compiler that is killed amid its dry run would leave its temporary files in everybody's directory.
+/// A compiler that is killed during its dry run would leave temporary files in the system's directory.
 #[test]
 fn an_unused_warm_up_leaves_nothing_behind() {
     let logging = LoggingCompiler::new(
@@ -276,11 +276,11 @@ fn an_unused_warm_up_leaves_nothing_behind() {
     assert_eq!(probes(), [] as [PathBuf; 0]);
 }
 
-/// That it says what it is is not enough.
+/// The version alone is not enough.
 #[test]
 fn a_compiler_that_cannot_compile_is_none() {
     let real = crate::common::real_compiler();
-    // Also the real one has to answer within that.
+    // The real compiler must answer in that time as well.
     let (long, short) = (Duration::from_secs(30), Duration::from_secs(2));
     for (bad, says, timeout) in [
         ("echo no licence >&2; exit 7", "exit status: 7 | no licence", long),

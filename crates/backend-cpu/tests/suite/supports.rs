@@ -7,7 +7,7 @@ use opkeep_descriptor::{Arg, AttrValue, BuildSpec, Extra, Job, OmittedArg, Sourc
 use opkeep_ops::OpsError;
 use opkeep_testkit::TestContext;
 
-/// Why `job` is refused; a compile must refuse it for the same reason.
+/// Returns the reason why `job` is refused. A compile must refuse it for the same reason.
 fn refusal(job: &Job) -> Unsupported {
     let Support::No(reason) = backend().supports(job, &crate::common::spec(backend())) else {
         panic!("it is not refused");
@@ -133,7 +133,7 @@ fn operators_that_do_not_fit_the_table_are_refused() {
     assert!(matches!(invalid(huge), OpsError::Shape { .. }));
 }
 
-/// Inputs must come from the job's data and be what the data is: buffers are checked against the data.
+/// Inputs must come from the job's data and have the same type and shape: buffers are checked against the data.
 #[test]
 fn inputs_that_nothing_feeds_are_refused() {
     let refused = |change: &dyn Fn(&mut Job), told: &str| match refusal(&but(add(), change)) {

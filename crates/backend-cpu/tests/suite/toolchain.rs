@@ -51,7 +51,7 @@ fn two_probes_agree_and_name_every_program() {
 }
 
 #[test]
-fn gcc_runs_what_its_fingerprint_covers() {
+fn the_fingerprint_of_gcc_has_its_programs() {
     if crate::common::program("gcc").is_none() {
         return;
     }
@@ -115,7 +115,7 @@ fn the_output_of_a_wrapper_counts() {
     let one = fingerprint(&backend);
     assert_eq!(fingerprint(&wrapper("one")), one);
     assert_eq!(changed(&fingerprint(&wrapper("two")), &one), ["driver"]);
-    // Also under a backend that is in use: what was asked once is remembered, what was digested is not.
+    // Also with a backend that is in use: answers of the compiler are kept, digests of files are not.
     assert_eq!(changed(&one, &fingerprint(&backend)), ["driver"]);
 }
 
@@ -156,7 +156,7 @@ fn arguments_of_the_compiler_are_honoured_and_count() {
             other => panic!("{bad}: {other:?}"),
         }
     }
-    // Files count by what is in them, wherever they are: another header is another kernel.
+    // Files count by their content, not by their path: another header gives another kernel.
     let dir = tempfile::tempdir().unwrap();
     let including = |name: &str, text: &str| {
         let header = dir.path().join(name);
@@ -185,9 +185,9 @@ fn arguments_of_the_compiler_are_honoured_and_count() {
     }
 }
 
-/// However an argument names a file, another content is another toolchain.
+/// In any form of argument, another content of the file is another toolchain.
 #[test]
-fn files_count_in_whatever_form_they_are_named() {
+fn files_count_in_any_form_of_argument() {
     let real = real_compiler();
     let dir = tempfile::tempdir().unwrap();
     for (at, before) in ["--include=", "-imacros ", "-include ", "@"].iter().enumerate() {
@@ -215,7 +215,7 @@ fn the_compilers_libraries_count() {
     }
 }
 
-/// One byte more in the compiler proper is another compiler.
+/// One more byte in cc1 is another compiler.
 #[test]
 fn the_content_of_every_program_counts() {
     if crate::common::program("gcc").is_none() {
@@ -251,7 +251,7 @@ fn native_is_another_toolchain() {
         "{changed:?}"
     );
     assert_ne!(crate::common::spec(&native).target, crate::common::spec(backend()).target);
-    // Floats mean the same with every instruction that there is, fused ones too, to every compiler.
+    // The results of float operations do not depend on the compiler or its instructions, fused ones included.
     let values = crate::common::numbers(1000, 8);
     let job = job("Axpy", &[&[1000], &[1000]], &[float("alpha", 0.1)]);
     let run = |backend: &CpuBackend| {
@@ -268,7 +268,7 @@ fn native_is_another_toolchain() {
     assert!(!resolved.note.contains("=native"), "{}", resolved.note);
 }
 
-/// A refusal that says what to do about it.
+/// A refusal with help.
 fn no_toolchain(backend: &CpuBackend, told: &str) {
     let began = Instant::now();
     for _ in 0..2 {
@@ -288,14 +288,14 @@ fn no_toolchain(backend: &CpuBackend, told: &str) {
 }
 
 #[test]
-fn without_a_compiler_it_says_what_to_install() {
+fn without_a_compiler_the_error_names_the_missing_one() {
     let dir = tempfile::tempdir().unwrap();
     no_toolchain(&with_path(dir.path()), "no cc, gcc or clang in PATH");
     no_toolchain(&with_path(""), "no cc, gcc or clang in PATH");
     no_toolchain(&backend_with(Some("no-such-cc")), "CC names `no-such-cc`");
     no_toolchain(&backend_with(Some("/no/such/cc")), "CC names `/no/such/cc`");
     no_toolchain(&backend_with(Some("  ")), "CC is empty");
-    // A file that is there but is no program.
+    // A file that is not executable.
     std::fs::write(dir.path().join("cc"), "not executable").unwrap();
     no_toolchain(&with_path(dir.path()), "no cc, gcc or clang in PATH");
 }
@@ -320,7 +320,7 @@ fn programs_that_are_no_compilers_are_refused_in_time() {
     no_toolchain(&with(answers), "cannot compile a small source");
 }
 
-/// Several want to know what a compiler is that does not answer, and stop waiting: that is no verdict on the compiler.
+/// Several callers query a compiler that does not answer, and stop waiting. That is not an error of the compiler.
 #[test]
 fn no_caller_waits_for_a_compiler_that_does_not_answer() {
     let dir = tempfile::tempdir().unwrap();
@@ -343,7 +343,7 @@ fn no_caller_waits_for_a_compiler_that_does_not_answer() {
         cancel.cancel();
     });
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
-    // Each question was asked once.
+    // Each query was made once.
     let asked = std::fs::read_to_string(&asked).unwrap();
     let mut questions: Vec<&str> = asked.lines().collect();
     questions.sort_unstable();
@@ -388,7 +388,7 @@ fn the_math_library_counts_only_where_it_is_called() {
     assert!(sources("Round", &decimals).0);
 }
 
-/// Every operator whose fingerprint leaves the math library out really needs nothing, however large it is.
+/// Every operator whose fingerprint lacks the math library needs no symbol of it, for any size.
 #[test]
 fn kernels_without_the_math_library_stand_alone() {
     let spec = crate::common::spec(backend());

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn residue_is_told_from_content() {
+    fn residue_is_distinguished_from_content() {
         for (name, is_dir) in [("__pycache__", true), ("a.pyo", false), ("kernel_meta.lock", false)] {
             assert!(is_residue(OsStr::new(name), is_dir), "{name}");
         }

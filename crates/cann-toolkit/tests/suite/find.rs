@@ -226,7 +226,7 @@ fn vendors_go_in_their_order() {
 }
 
 #[test]
-fn chips_are_told_from_the_platform_configuration() {
+fn chips_are_read_from_the_platform_configuration() {
     let place = Place::new();
     let platforms = place.found().platforms;
     assert_eq!(platforms.names().len(), SOCS.len());
@@ -264,7 +264,7 @@ fn chips_are_told_from_the_platform_configuration() {
 }
 
 #[test]
-fn operators_are_told_as_the_toolkit_does() {
+fn operators_are_read_as_the_toolkit_reads_them() {
     let place = Place::new();
     let found = place.found();
     let ops = OpsInfo::read(&found, &found.platforms.soc(SOC).unwrap()).unwrap();

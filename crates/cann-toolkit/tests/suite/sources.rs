@@ -34,7 +34,7 @@ fn all(place: &Place) -> Vec<(&'static str, Fingerprint)> {
 }
 
 #[test]
-fn an_operator_depends_on_its_module_its_twin_and_what_they_import() {
+fn an_operator_depends_on_its_module_its_twin_and_their_imports() {
     for layout in [Layout::AscendToolkit, Layout::Cann] {
         let place = Place::of(&Toolkit::new().layout(layout));
         assert_eq!(place.names("Square"), SQUARE);
@@ -52,7 +52,7 @@ fn an_operator_depends_on_its_module_its_twin_and_what_they_import() {
 }
 
 #[test]
-fn editing_an_operator_changes_it_and_who_imports_it() {
+fn editing_an_operator_changes_it_and_its_importers() {
     let place = Place::new();
     for (path, found) in [
         ("square.py", vec!["Square", "BatchMatMulV2"]),
@@ -204,7 +204,7 @@ fn a_package_does_not_make_its_modules_depend_on_each_other() {
 }
 
 #[test]
-fn c_sources_count_with_what_they_include() {
+fn c_sources_count_with_their_includes() {
     let place = Place::new();
     let write = |path: &str, text: &str| {
         let path = place.installed.impl_file(path);
@@ -311,7 +311,7 @@ fn fused_operators_count_together() {
 
 /// Scans are kept by the content of a file, so an edit is seen after an earlier look.
 #[test]
-fn an_edit_is_seen_by_who_has_looked_before() {
+fn an_edit_is_noticed_after_an_earlier_look() {
     let place = Place::new();
     let found = place.found();
     let ops = OpsInfo::read(&found, &found.platforms.soc(crate::common::SOC).unwrap()).unwrap();

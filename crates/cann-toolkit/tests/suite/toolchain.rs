@@ -156,7 +156,7 @@ fn vendors_count_with_their_order_and_version() {
 
 /// A build that is on sees a package that comes: what it compiles then is not what it would have been.
 #[test]
-fn a_package_that_comes_is_seen_by_who_has_looked_before() {
+fn a_new_package_is_noticed_after_an_earlier_look() {
     let place = Place::of(&Toolkit::new().vendor(Vendor::new("one").op("Own", "Square")));
     let found = place.found();
     let look = || toolchain(&found, &PlainDigests::default()).unwrap();

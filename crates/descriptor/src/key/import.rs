@@ -74,7 +74,7 @@ mod tests {
 
     /// It changes only with the schema, the domain or the digest of a job.
     #[test]
-    fn a_key_stays_what_it_is() {
+    fn an_import_key_does_not_change() {
         let job = read_info(SQUARE).unwrap().job.digest();
         let golden = "3282eee7f9dce9b550fa308865f885ee915d592120279cbc32a0ce811c5921db";
         assert_eq!(import_key(&job, &spec(&[])).to_string(), golden);

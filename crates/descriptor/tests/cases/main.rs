@@ -12,7 +12,7 @@ use opkeep_descriptor::{
 use opkeep_testkit::corpus;
 use serde_json::{Value, json};
 
-/// Files whose names hash another text than they hold: someone changed them by hand.
+/// Files whose names are hashes of another text: they were changed by hand.
 const CHANGED_SINCE: [&str; 4] = [
     "Fused_Mul_RealDiv_Exp_fusion_2550894545544229730",
     "Fused_Mul_ReduceSum_split_13305325157517622155",
@@ -33,7 +33,7 @@ fn main() -> ExitCode {
 }
 
 fn trials(directory: &Path) -> Vec<Trial> {
-    // Of a directory that cannot be listed there are none.
+    // A directory that cannot be listed has no files.
     let files = corpus::files_ending(directory, &["info"]).unwrap_or_default();
     let count = files.len();
     let mut trials: Vec<Trial> = files
@@ -130,7 +130,7 @@ fn check_vectors(file: &Path) -> Result<(), Failed> {
     if reproduced < 22 { Err(format!("only {reproduced} vectors").into()) } else { Ok(()) }
 }
 
-/// A descriptor of which `canonical` is what is hashed.
+/// Returns a descriptor whose hashed text is `canonical`.
 fn document(kind: &str, canonical: &str) -> Result<(Value, Generation), Failed> {
     Ok(match kind.split(' ').next() {
         Some("r1.5") => {

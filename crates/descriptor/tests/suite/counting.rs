@@ -88,7 +88,7 @@ fn a_changed_value_counts_where_the_table_says() {
                 }
             }
         }
-        // Every rule was put to the test, but for those whose every change makes the file unreadable.
+        // Every rule was tested, except those for which every change makes the file unreadable.
         let unread: Vec<&str> =
             changes.iter().filter(|(_, count)| **count == 0).map(|(name, _)| name.as_str()).collect();
         assert_eq!(unread, table.unread);

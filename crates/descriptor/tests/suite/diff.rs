@@ -154,7 +154,7 @@ fn wires_are_shown_by_place() {
     );
 }
 
-/// What does not count is no difference.
+/// Fields that do not count are not differences.
 #[test]
 fn defaults_and_spelling_are_no_difference() {
     let tensor = changed(|job| {
@@ -186,7 +186,7 @@ fn long_values_are_cut() {
     assert!(long[0].ends_with(&format!(" -> {}...", "é".repeat(200))), "{long:?}");
 }
 
-/// Of two long values, what is shown is where they part.
+/// Of two long values, the text around the first difference is shown.
 #[test]
 fn long_values_are_cut_around_the_first_difference() {
     for common in [0, 100, 160, 161, 300, 5000] {
@@ -209,7 +209,7 @@ fn long_values_are_cut_around_the_first_difference() {
         job.ops[0].func_name = format!("{}{}", "a".repeat(300), "b".repeat(length));
         job
     };
-    // They part behind the first `b`.
+    // The texts differ after the first `b`.
     let common = format!("...{}b", "a".repeat(39));
     assert_eq!(lines(&at(1), &at(2)), [format!("ops[0].func_name: {common} -> {common}b")]);
 }

@@ -1,6 +1,6 @@
-//! Files as MindSpore writes them, to the letter: a field that it leaves out is not there, and names hash that it is not.
+//! Files exactly as MindSpore writes them: a field that it leaves out is missing, and is not hashed into names.
 //!
-//! Names were made by a script that shares nothing with our code.
+//! The names were computed by an independent script.
 
 use opkeep_descriptor::{Descriptor, Generation, write_info};
 use serde_json::{Value, json};

@@ -32,7 +32,7 @@ fn files_come_back_byte_by_byte() {
 
 /// r1.5 and later write one form; fields of newer ones identify them.
 #[test]
-fn generations_of_one_form_are_told_apart() {
+fn generations_of_one_form_are_distinguished() {
     let document = parse(EXAMPLE);
     let generation = |document: &Value| read_value(document).unwrap().envelope.generation.unwrap();
     let with_soc = |name: &str, value: Value| {
@@ -157,7 +157,7 @@ fn without_a_chip_the_processor_is_the_target() {
     assert_eq!(parse(&write_info(&read_value(&numbered).unwrap())), numbered);
 }
 
-/// A composite of which two tensors have one name is not the one of which they have two.
+/// A composite with two tensors of one name differs from one whose tensors have two names.
 #[test]
 fn shared_names_of_composites_count() {
     let again = with(&parse(COMPOSITE), "/op_desc/1/output_desc/0/tensor_name", "input_0".into());
@@ -304,7 +304,7 @@ fn a_group_of_one_is_a_group_in_every_generation() {
     assert_ne!(single.job.digest(), newer.job.digest());
 }
 
-/// What is called `Data` computes nothing: as an operator, it would be lost in the newest form.
+/// An operator called `Data` computes nothing, and would be lost in the newest form.
 #[test]
 fn an_operator_is_not_called_data() {
     for (text, at) in [(OLDER, "/op_info/Type"), (COMPOSITE, "/op_desc/1/name")] {

@@ -133,7 +133,7 @@ fn line(case: &str, job: &Job) -> String {
 }
 
 #[test]
-fn keys_are_what_they_were() {
+fn golden_keys_do_not_change() {
     let cases = [
         ("vendors-square", read(EXAMPLE).job),
         ("rich", rich()),

@@ -31,7 +31,7 @@ fn every_truncation_is_refused() {
 #[test]
 fn torn_files_are_refused() {
     let nul = |count: usize| "\0".repeat(count);
-    // What a file system leaves after a power cut: zeros for the end, or for everything.
+    // Files after a power cut: zeros at the end, or in the whole file.
     assert!(matches!(refused(format!("{}{}", &EXAMPLE[..512], nul(512))), InfoError::Json { .. }));
     assert!(matches!(refused(format!("{EXAMPLE}{}", nul(1))), InfoError::Json { .. }));
     assert!(matches!(refused(nul(4096)), InfoError::Json { .. }));
@@ -57,7 +57,7 @@ fn nested(text: &str, at: &str, depth: usize) -> Result<Descriptor, InfoError> {
     read_value(&with(&parse(text), at, list))
 }
 
-/// What is read at the limit can be read again when it is written, also in a form in which it stands deeper.
+/// A document at the limit of depth can be read again after it is written, also in a form in which it is deeper.
 #[test]
 fn nesting_is_read_as_deep_as_it_can_be_written() {
     for (text, at, above, limit) in [
@@ -103,7 +103,7 @@ fn keys_of_the_json_library_are_refused() {
         assert_eq!((*line, *column), (lines, offset), "{error}");
         assert!(matches!(refused(&object), InfoError::ReservedKey { line: 1, .. }));
     }
-    // As a value it is but a text.
+    // As a value, it is only a text.
     assert!(read_info(EXAMPLE.replacen("\"\"", &format!("\"{key}\""), 1).as_bytes()).is_ok());
 }
 
@@ -135,7 +135,7 @@ fn too_large_is_refused_unread() {
     let error = refused(&bytes);
     assert_eq!(error, InfoError::TooLarge { bytes: 5 << 20, limit: MAX_INFO_BYTES });
     assert!(error.to_string().contains("5242880"), "{error}");
-    // To the byte: at the limit the content decides.
+    // The limit is exact: a document at the limit is read.
     assert_eq!(refused(&bytes[..MAX_INFO_BYTES as usize]), InfoError::Empty);
     let above = &bytes[..MAX_INFO_BYTES as usize + 1];
     assert!(matches!(refused(above), InfoError::TooLarge { .. }));
@@ -243,7 +243,7 @@ fn errors_name_the_place() {
     let lines = EXAMPLE[..EXAMPLE.find("\"l1_size\"").unwrap()].matches('\n').count();
     let place = format!("field `job_content.l1_size` at line {} column 3: ", lines + 2);
     assert!(error.to_string().starts_with(&place), "{error}");
-    // What is found is quoted, but not at any length.
+    // The found value is quoted up to a maximum length.
     assert!(error_at("/job_content/op_list", json!("x".repeat(1 << 20))).len() < 200);
 }
 
@@ -270,7 +270,7 @@ fn huge_numbers_are_refused_where_they_mean_something() {
     }
 }
 
-/// As in Python's and MindSpore's JSON, the last of several wins.
+/// As in Python's and MindSpore's JSON, the last of several equal names counts.
 #[test]
 fn of_duplicate_keys_the_last_counts() {
     let twice = EXAMPLE.replacen("\"type\": \"Square\"", "\"type\": \"Abs\", \"type\": \"Square\"", 1);

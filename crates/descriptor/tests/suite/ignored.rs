@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::tree::{COMPOSITE, EXAMPLE, FUSED, OLDER, OLDEST, RICH, parse, read_value, without};
 
-/// A document of the generation, and where in it the object of a row stands.
+/// A document of the generation, and the path of a row's object in it.
 fn sample(generation: Generation, object: &str) -> (Value, String) {
     let (text, at) = match (generation, object) {
         (Generation::R1_5, "SocInfo") => (EXAMPLE, "/job_content/SocInfo"),

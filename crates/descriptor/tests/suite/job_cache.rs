@@ -11,7 +11,7 @@ fn a_job_is_kept_from_its_second_insertion_and_once() {
         cache.insert(7, &one, noted);
         assert_eq!((cache.get(7, &one), cache.get(7, &other), cache.get(8, &one)), (expected, None, None));
     }
-    // One of the same hash.
+    // Another job with the same hash.
     cache.insert(7, &other, 9);
     assert_eq!((cache.get(7, &one), cache.get(7, &other)), (Some(2), Some(9)));
 }
@@ -28,7 +28,7 @@ fn at_most_the_limit_is_kept() {
         jobs.iter().enumerate().for_each(|(at, job)| cache.insert(at as u64, job, at));
         assert_eq!(kept(&cache, |at| at as u64), expected);
     }
-    // One hash more than fit; then one job more, all of one hash.
+    // One hash more than the maximum; then one job more than the maximum, all with one hash.
     cache.insert(u64::MAX, &jobs[0], 0);
     assert_eq!(kept(&cache, |at| at as u64), 0);
     jobs.iter().enumerate().for_each(|(at, job)| cache.insert(u64::MAX, job, at));

@@ -54,7 +54,7 @@ fn long_lists_are_cut() {
     let cut = name(&["layer_norm"; 100], u64::MAX);
     assert!(cut.starts_with("te_fusion_layer_norm_layer_norm_"), "{cut}");
     assert!(cut.ends_with("_layer_norm_more_18446744073709551615"), "{cut}");
-    // As many as fit are there: one more would not have fitted.
+    // The name has as many functions as fit: one more would not fit.
     assert!(cut.len() + "_layer_norm".len() > 200, "{}", cut.len());
 
     let long = "f".repeat(500);

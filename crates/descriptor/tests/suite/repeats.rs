@@ -96,7 +96,7 @@ fn a_twin_is_one_however_it_is_spelled() {
 
 /// A repeated tensor follows the tensor that a program changes.
 #[test]
-fn twins_follow_what_they_repeat() {
+fn repeated_tensors_follow_a_changed_one() {
     for text in [EXAMPLE, RICH, FUSED] {
         let mut descriptor = read(text);
         let opkeep_descriptor::Arg::One(output) = &mut descriptor.job.ops[0].outputs[0] else { panic!() };

@@ -27,7 +27,7 @@ fn only_a_kernels_name_changes_with_it() {
 }
 
 #[test]
-fn the_vendors_example_says_what_it_says() {
+fn the_vendors_example_is_read() {
     let Descriptor { job, spec, envelope } = read(EXAMPLE);
     assert_eq!((job.data.len(), job.ops.len(), job.l1_size), (1, 1, -1));
     assert!(job.extra.is_empty(), "{:?}", job.extra);
@@ -116,7 +116,7 @@ fn the_rich_job_comes_back_token_by_token() {
 }
 
 #[test]
-fn the_rich_job_says_what_it_says() {
+fn the_rich_job_is_read() {
     let Descriptor { job, spec, envelope } = read(RICH);
     assert_eq!((job.data.len(), job.ops.len(), job.l1_size), (4, 3, 1 << 20));
     let extra = json!({ "future_top": { "a": 1 } });

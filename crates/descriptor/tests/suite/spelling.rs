@@ -101,7 +101,7 @@ fn a_float32_counts_by_its_32_bits() {
     // Zero and minus zero have different bits, and divide to different infinities: they are two kernels.
     assert_ne!(with_attr("float32", "0.0"), with_attr("float32", "-0.0"));
     assert_ne!(with_unknown("0.0"), with_unknown("-0.0"));
-    // What only overflows is not infinity.
+    // A number that only overflows is not infinity.
     all_differ(&[
         with_attr("float32", "1e39"),
         with_attr("float32", "1e40"),
@@ -173,7 +173,7 @@ fn values_of_different_types_never_collide() {
     all_differ(&attrs.map(|token| with_attr("other", token)));
 }
 
-/// Null is not nothing, and an empty text is not nothing.
+/// Null and an empty text differ from a missing field.
 #[test]
 fn null_and_absent_are_different_where_nothing_says_they_are_the_same() {
     let document = parse(RICH);
@@ -281,7 +281,7 @@ fn absent_tensors_count_by_their_place() {
     let expected: Vec<_> =
         before.job.ops[0].inputs.iter().flat_map(Arg::iter).map(|input| input.source).collect();
     assert_eq!(sources, expected);
-    // What a fused job writes of an absent tensor, and what a single one writes.
+    // The fields of an absent tensor in a fused job and in a single one.
     let short = json!({ "name": "x_optional_7", "shape": "NULL", "data_type": 0, "future_absent": "kept" });
     let short = with(&document, "/job_content/op_list/4/input_desc/1", short);
     assert_eq!(digest(&short), digest(&document));

@@ -1,4 +1,4 @@
-//! Every field of the documents, and what a change of it changes; `counting` puts it to the test.
+//! Every field of the documents, and the effect of a change; `counting` tests them.
 
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ pub(crate) enum Counts {
     Repeat,
 }
 
-/// What an absent field means.
+/// The meaning of an absent field.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Absent {
     /// Nothing: removing it is a change like any other.
@@ -34,7 +34,7 @@ pub(crate) enum Absent {
     Like(&'static str),
     /// From each dimension itself.
     Range,
-    /// The same as whatever stands there.
+    /// The same as the present value.
     Nothing,
 }
 
@@ -53,9 +53,9 @@ pub(crate) struct Table {
     pub(crate) tensor: &'static [Row],
     /// Fields of a tensor that is not given.
     pub(crate) no_tensor: &'static [Row],
-    /// How lists of tensors begin.
+    /// The beginnings of lists of tensors.
     lists: [&'static str; 2],
-    /// How a tensor's name is called.
+    /// The name of the field with a tensor's name.
     pub(crate) name: &'static str,
     pub(crate) documents: Vec<(&'static str, Value)>,
     /// Rules whose every change makes the file unreadable.
@@ -126,7 +126,7 @@ const FIELDS: &[Row] = &[
     ("job_content.SocInfo.op_debug_dir", Not, Nothing),
     ("job_content.SocInfo.kernel_meta_temp_dir", Not, Nothing),
     ("job_content.SocInfo.socVersion", Spec, Refused),
-    // What they mean is a backend's word, absent or not.
+    // The backend decides their meaning, whether they are absent or not.
     ("job_content.SocInfo.*", Spec, Absent::Counts),
     ("job_content.op_list", Job, Refused),
     ("job_content.op_list[data]", Job, Absent::Counts),

@@ -1,4 +1,4 @@
-//! Names that other generations than that of the file would give: where it is not certain, there is none.
+//! Names by other generations than that of the file; there is no name if it is not certain.
 
 use opkeep_descriptor::{
     Arg, Attr, AttrValue, ConstValue, Extra, Generation, NameError, OmittedArg, Op, Tensor,
@@ -68,7 +68,7 @@ fn since_r2_1_names_are_of_one_device() {
     assert!(matches!(name(&read_value(&document).unwrap(), R2_1, 2), Err(NameError::Unstated { .. })));
 }
 
-/// The whole name has to be that of the descriptor: a kernel under another one's words is not its kernel.
+/// The whole name must be that of the descriptor: a kernel whose name has other words is another kernel.
 #[test]
 fn a_name_of_other_words_is_not_its_name() {
     let mut descriptor = read(EXAMPLE);
@@ -89,7 +89,7 @@ fn a_name_of_other_words_is_not_its_name() {
     assert_eq!(relu.named_by(&given.replace("ConcatDemo", "Relu")), Some(R1_2));
 }
 
-/// What a change of the example makes of the name of each generation; `None` where it stays certain.
+/// The effect of a change of the example on the name of each generation; `None` if the name stays certain.
 fn change(change: &dyn Fn(&mut Op)) -> [Result<String, NameError>; 3] {
     [R1_0, R1_5, R1_6].map(|generation| {
         let mut descriptor = match generation {

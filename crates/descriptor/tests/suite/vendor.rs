@@ -73,12 +73,12 @@ fn the_vendors_example_bears_its_name() {
     assert_eq!(name(&example, Generation::R1_5, 2).unwrap(), "square_12484080525657478220_2");
     assert_eq!(name(&example, Generation::R1_5, 7).unwrap(), "square_12484080525657478220_7");
     assert_eq!(example.named_by("square_12484080525657478220_2"), Some(Generation::R1_5));
-    // Whatever the device: the hash is not of it.
+    // For any device, which is not hashed.
     assert_eq!(example.named_by("square_12484080525657478220_0"), Some(Generation::R1_5));
     for other in ["square_12484080525657478221_2", "square", "", "_12484080525657478220_2"] {
         assert_eq!(example.named_by(other), None, "{other}");
     }
-    // What two generations hash alike, the one that wrote the file has named.
+    // If two generations hash a descriptor alike, the name is that of the generation that wrote the file.
     let mut newer = parse(EXAMPLE);
     newer["job_content"]["op_list"][1].as_object_mut().unwrap().remove("output_data_desc");
     let name = named(&newer, Generation::R1_5);
@@ -166,7 +166,7 @@ fn rich(generation: Generation) -> Value {
     document
 }
 
-/// What the hashes do not hold: nodes, ids, and before r2.1 everything of `SocInfo`.
+/// Fields that are not hashed: nodes, ids, and before r2.1 everything of `SocInfo`.
 #[test]
 fn fields_that_are_not_hashed_change_no_name() {
     const ALL: [Generation; 4] = [Generation::R1_5, Generation::R1_6, Generation::R1_7, Generation::R2_1];
@@ -275,7 +275,7 @@ fn akg_names_go_by_the_composite() {
     assert_eq!(name(&nameless, Generation::Akg, 0), Err(unstated));
 }
 
-/// A name that is not known is not guessed.
+/// An unknown name is not guessed.
 #[test]
 fn names_that_do_not_exist_are_refused() {
     use Generation::{Akg, R1_0, R1_2, R1_5, R2_1};
@@ -307,7 +307,7 @@ fn names_that_do_not_exist_are_refused() {
     assert!(matches!(&error, NameError::Number { token } if token.contains("400")), "{error}");
 }
 
-/// A name is a file name: no content of a descriptor gives a path to another directory.
+/// A name is a file name: no descriptor results in a path to another directory.
 #[test]
 fn names_are_words() {
     for func in ["../x", "a b", "", "a/b", "é", "a\0", &"f".repeat(300)] {
@@ -338,7 +338,7 @@ fn a_changed_descriptor_gets_the_name_of_its_own_generation() {
         descriptor.envelope.fusion_op_name = stem.to_string();
         assert_eq!(descriptor.kernel_meta_stem().unwrap(), stem);
     }
-    // The device is the one that asked, or else the one in the name.
+    // The device is the requested one; if there is none, the one in the name.
     let mut descriptor = read(EXAMPLE);
     descriptor.envelope.fusion_op_name = "square_1_6".into();
     assert!(descriptor.kernel_meta_stem().unwrap().as_str().ends_with("_2"));
@@ -363,7 +363,7 @@ fn names_are_taken_apart() {
         parse("Fused_Add_fusion_15759721826023052688"),
         Some(numbered("Fused_Add_fusion", 15_759_721_826_023_052_688))
     );
-    // A second number that is no device's id belongs to the words.
+    // A second number that is not a device's id is part of the name.
     assert_eq!(
         parse("Fused_Add_2_15759721826023052688"),
         Some(numbered("Fused_Add_2", 15_759_721_826_023_052_688))

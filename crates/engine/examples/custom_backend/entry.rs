@@ -1,4 +1,4 @@
-//! What a registry has to know of the backend in `tiny.rs`.
+//! The registry's entry for the backend in `tiny.rs`.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -13,7 +13,7 @@ pub(crate) fn entry() -> BackendEntry {
     BackendEntry::new("tiny", "three operators, by cc", "tiny", serves, |_| Ok(Arc::new(Tiny(programs()?))))
 }
 
-/// The compiler, and what it runs.
+/// The compiler and the programs that it runs.
 fn programs() -> Result<Vec<PathBuf>, BackendError> {
     let script = "command -v cc && cc -print-prog-name=cc1 && cc -print-prog-name=as && command -v as";
     let output = Command::new("sh").args(["-c", script]).output();
@@ -22,6 +22,6 @@ fn programs() -> Result<Vec<PathBuf>, BackendError> {
         help: "install a C compiler and binutils".to_owned(),
     })?;
     let text = String::from_utf8_lossy(&found.stdout);
-    // clang has no cc1 of its own, and gcc says `as` if that is to be looked for.
+    // clang has no separate cc1, and gcc prints `as` if the assembler is to be searched in PATH.
     Ok(text.lines().map(PathBuf::from).filter(|path| path.is_absolute()).collect())
 }

@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Builds a small network for `target`, and tells what came of each kernel.
+/// Builds a small network for `target`, and prints the outcome of each kernel.
 fn build(registry: &Registry, target: &str, store: &Path) -> Result<String, Box<dyn Error>> {
     let mut graph = Graph::new("example");
     let x = graph.input("x", "float32", [2, 3]);

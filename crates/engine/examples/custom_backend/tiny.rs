@@ -18,7 +18,7 @@ const OPERATORS: [(&str, &str); 3] = [("Square", "x * x"), ("Neg", "-x"), ("Abs"
 const MAGIC: &str = "RT_DEV_BINARY_MAGIC_ELF";
 const COMMAND: &str = "exec cc -O2 -fPIC -c kernel.c -o kernel.o 2> compile.log";
 
-/// Every program that takes part: what is in them is in each key.
+/// The programs that take part. Their contents are part of each key.
 pub(crate) struct Tiny(pub(crate) Vec<PathBuf>);
 
 impl Backend for Tiny {
@@ -79,7 +79,7 @@ impl Backend for Tiny {
     }
 }
 
-/// The C of `job`, or why there is none.
+/// Returns the C of `job`, or the reason why there is none.
 fn source(job: &Job, symbol: &str) -> Result<String, Unsupported> {
     let (backend, ops) = ("tiny", job.ops.len());
     let [op] = &job.ops[..] else { return Err(Unsupported::Fused { backend, ops }) };
@@ -96,8 +96,8 @@ fn source(job: &Job, symbol: &str) -> Result<String, Unsupported> {
     Ok(format!("void {symbol}(const float *const *in, float *const *out)\n{{\n    {body}\n}}\n"))
 }
 
-/// Runs the compiler to its end; none if it was ended, with all that it started, since it had no more time or nobody
-/// waits any more. (To end with a parent that is killed takes `PR_SET_PDEATHSIG`, too: see the CPU backend.)
+/// Runs the compiler. Returns `None` if it was killed, with its child processes, because of the deadline or of a
+/// cancellation. (To end with a killed parent, a compiler needs `PR_SET_PDEATHSIG`, too: see the CPU backend.)
 fn run(cx: &Context<'_>, dir: &Path) -> io::Result<Option<ExitStatus>> {
     let mut shell = Command::new("sh");
     let mut child = shell.args(["-c", COMMAND]).current_dir(dir).process_group(0).spawn()?;

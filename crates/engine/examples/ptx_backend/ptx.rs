@@ -1,4 +1,4 @@
-//! A backend that writes PTX text for `sm_90` from a template. It is all that a new device takes: no table of the workspace
+//! A backend that writes PTX text for `sm_90` from a template. A new device needs nothing else: no table of the workspace
 //! knows this target, this format or this check.
 
 use std::sync::Arc;
@@ -85,7 +85,7 @@ impl ArtifactCheck for PtxText {
     }
 }
 
-/// The PTX of `job`, or why there is none.
+/// Returns the PTX of `job`, or the reason why there is none.
 fn text(job: &Job, name: &str) -> Result<String, Unsupported> {
     let backend = "ptx";
     let [op] = &job.ops[..] else { return Err(Unsupported::Fused { backend, ops: job.ops.len() }) };

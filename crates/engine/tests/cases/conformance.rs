@@ -1,4 +1,4 @@
-//! The example's backend is one: it passes the suite that every backend must pass.
+//! The example's backend passes the suite that every backend must pass.
 
 #[path = "../../examples/custom_backend/entry.rs"]
 mod entry;

@@ -37,7 +37,7 @@ fn the_readmes_example_needs_two_dependencies() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// A program that names types of signatures: what it gets, it can pass on.
+/// A program that names the types of signatures, as a program must that passes values on.
 const NAMES: &str = r#"
 use std::collections::BTreeMap;
 use std::sync::Arc;

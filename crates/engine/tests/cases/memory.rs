@@ -1,4 +1,4 @@
-//! How much memory is used, as the allocator counts it.
+//! The memory use, as the allocator counts it.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ pub(crate) fn trials() -> Vec<Trial> {
     };
     vec![
         trial(
-            "what_is_remembered_of_requests_is_bounded_as_kernels_are",
-            what_is_remembered_of_requests_is_bounded_as_kernels_are,
+            "the_memory_of_requests_is_bounded_as_that_of_kernels",
+            the_memory_of_requests_is_bounded_as_that_of_kernels,
         ),
         trial(
             "a_build_of_ten_thousand_kernels_holds_no_more_of_them_than_was_asked_for",
@@ -30,7 +30,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 }
 
 /// Requests count, too: these have one kernel, and differ in properties that do not change it.
-fn what_is_remembered_of_requests_is_bounded_as_kernels_are() {
+fn the_memory_of_requests_is_bounded_as_that_of_kernels() {
     let bench = Bench::new();
     let backend = Arc::<NullBackend>::default();
     let engine = bench.engine(&backend).with_config(|config| config.memory_bytes = MB);
@@ -46,7 +46,7 @@ fn what_is_remembered_of_requests_is_bounded_as_kernels_are() {
     assert_eq!((backend.compiles(), backend.name()), (1, "null"));
 }
 
-/// A build holds what was asked for; and without keeping kernels hardly more than their plan.
+/// A build keeps the requested kernels; without that setting, it needs little more memory than the plan.
 fn a_build_of_ten_thousand_kernels_holds_no_more_of_them_than_was_asked_for() {
     const KERNELS: i64 = 10_000;
     const EACH: usize = 16 << 10;
@@ -60,7 +60,7 @@ fn a_build_of_ten_thousand_kernels_holds_no_more_of_them_than_was_asked_for() {
         let (report, most) = most_bytes(|| engine.build(&requests).unwrap());
         println!("{most} bytes at most, {} a kernel; the kernels have {kernels}", most / requests.len());
         assert_eq!(report.kernels.len(), requests.len());
-        // A plan and a report of each, and none of the kernels but those in hand.
+        // A plan and a report of each kernel, and only the kernels that are in progress.
         assert!(most < requests.len() * 8 * 1024 && most < kernels / 2, "{most}");
     }
     assert_eq!(backend.compiles(), requests.len());

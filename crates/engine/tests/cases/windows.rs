@@ -13,7 +13,7 @@ use crate::common::{Bench, request};
 
 const MOMENT: Duration = Duration::from_millis(2300);
 
-/// They take time, so they run where tests run in their long form.
+/// They take time, so they run only in the long form of the tests.
 pub(crate) fn trials() -> Vec<Trial> {
     let is_long = std::env::var_os("OPKEEP_SOAK_SECONDS").is_some();
     let trial = |name: &str, run: fn()| {
@@ -30,15 +30,15 @@ pub(crate) fn trials() -> Vec<Trial> {
 }
 
 fn a_file_is_remembered_after_a_moment() {
-    let folder = tempfile::tempdir().unwrap();
-    let (file, memo_file) = (folder.path().join("cc1"), folder.path().join("digests"));
+    let dir = tempfile::tempdir().unwrap();
+    let (file, cache_file) = (dir.path().join("cc1"), dir.path().join("digests"));
     std::fs::write(&file, "one").unwrap();
     for (pause, is_remembered) in [(Duration::ZERO, false), (MOMENT, true)] {
         sleep(pause);
-        let memo = FileDigestCache::open(&memo_file);
-        memo.digest(&file).unwrap();
-        memo.save();
-        assert_eq!(memo_file.exists(), is_remembered);
+        let cache = FileDigestCache::open(&cache_file);
+        cache.digest(&file).unwrap();
+        cache.save();
+        assert_eq!(cache_file.exists(), is_remembered);
     }
 }
 

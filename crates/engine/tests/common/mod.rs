@@ -1,4 +1,4 @@
-//! What the engine's tests share.
+//! Helpers of the engine's tests.
 #![allow(dead_code, reason = "each test file uses its own part")]
 #![expect(clippy::disallowed_methods, reason = "tests look at what is on the disk")]
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
@@ -16,20 +16,20 @@ use opkeep_store::StoreConfig;
 use opkeep_testkit::{NullBackend, descriptor};
 use tempfile::TempDir;
 
-/// A folder of its own with a store in it, in memory where there is such a place.
+/// A temporary directory with a store, in memory if possible.
 pub(crate) struct Bench {
-    pub(crate) folder: TempDir,
+    pub(crate) dir: TempDir,
 }
 
 impl Bench {
     pub(crate) fn new() -> Self {
         let memory = Path::new("/dev/shm");
-        let folder = if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() };
-        Self { folder: folder.unwrap() }
+        let dir = if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() };
+        Self { dir: dir.unwrap() }
     }
 
     pub(crate) fn root(&self) -> PathBuf {
-        self.folder.path().join("cache")
+        self.dir.path().join("cache")
     }
 
     pub(crate) fn engine(&self, backend: &Arc<NullBackend>) -> Engine {
@@ -38,7 +38,7 @@ impl Bench {
 
     pub(crate) fn engine_of(&self, backend: Arc<dyn Backend>) -> Engine {
         Engine::new(backend, Config::with_store(StoreConfig::new(self.root())))
-            .with_config(|config| config.work_dir = Some(self.folder.path().to_owned()))
+            .with_config(|config| config.work_dir = Some(self.dir.path().to_owned()))
     }
 
     /// Every entry of the store.
@@ -83,10 +83,10 @@ impl Gate {
     }
 }
 
-/// Every file below `folder`.
-pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
+/// Returns every file below `dir`.
+pub(crate) fn files(dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).into_iter().flatten() {
+    for entry in std::fs::read_dir(dir).into_iter().flatten() {
         let path = entry.unwrap().path();
         if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
     }
@@ -123,7 +123,7 @@ pub(crate) fn failure(log_tail: &str) -> BackendError {
     }
 }
 
-/// The same kernel with so many bytes behind it that nobody reads.
+/// Returns the same kernel with so many unused bytes at the end.
 pub(crate) fn padded(artifact: Artifact, bytes: usize) -> Artifact {
     let mut object = artifact.object;
     object.resize(object.len() + bytes, 0);

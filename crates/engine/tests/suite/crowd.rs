@@ -1,4 +1,4 @@
-//! Several builds that want the same kernels at once.
+//! Several builds that need the same kernels at the same time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use opkeep_fs::CancelToken;
 use opkeep_testkit::NullBackend;
 
 #[test]
-fn who_waits_shares_the_kernel() {
+fn a_waiter_shares_the_kernel() {
     let bench = Bench::new();
     let gate = Arc::<Gate>::default();
     let waiters = Arc::clone(&gate);
@@ -31,7 +31,7 @@ fn who_waits_shares_the_kernel() {
 }
 
 #[test]
-fn who_waits_takes_the_failure_and_who_comes_later_tries() {
+fn a_waiter_shares_the_failure_and_a_later_caller_tries() {
     let bench = Bench::new();
     let gate = Arc::<Gate>::default();
     let waiters = Arc::clone(&gate);
@@ -101,7 +101,7 @@ fn cancel_ends_a_wait() {
         let waiter = scope.spawn(move || waiter.build(requests).unwrap());
         gate.wait_for(1);
         cancel.cancel();
-        // It ends although the compile that it waits for does not.
+        // The wait ends although the compile continues.
         let report = waiter.join().unwrap();
         assert_eq!((report.kernels[0].outcome, report.cancelled), (Outcome::Cancelled, true));
         done.signal();
@@ -109,7 +109,7 @@ fn cancel_ends_a_wait() {
     assert_eq!(slow.compiles(), 1);
 }
 
-/// Has one build compile and fail as `end` says, while another waits; gives how that one came out.
+/// Runs a build that compiles and fails with the error of `end`, while another build waits. Returns the waiter's outcome.
 fn after_a_failure(
     end: impl Fn() -> BackendError + Send + Sync + 'static,
     holders_limit: f64,
@@ -154,7 +154,7 @@ fn a_timeout_is_passed_on_to_equal_limits_only() {
     assert_eq!(after_a_failure(out_of_time, 5.0, 60.0), (Outcome::Compiled, 2));
 }
 
-/// The failure of a compiler that was killed, or had no space, says nothing about the next attempt.
+/// After the failure of a compiler that was killed, or had no space, the next attempt may succeed.
 #[test]
 fn the_failure_of_a_killed_or_starved_compiler_is_not_passed_on() {
     let killed = || BackendError::Compile {
@@ -168,14 +168,14 @@ fn the_failure_of_a_killed_or_starved_compiler_is_not_passed_on() {
     assert_eq!(after_a_failure(|| failure("error: no"), 5.0, 5.0), (Outcome::Failed, 1));
 }
 
-/// Ranks do not begin at the same instant: kernels of the first are new enough for those that begin a little later.
+/// Ranks do not start at the same instant: kernels of the first rank are new enough for those that start a little later.
 #[test]
 fn forcing_builds_that_overlap_compile_once() {
     let bench = Bench::new();
     let (late_has_begun, compiles) = (Arc::<Gate>::default(), AtomicUsize::new(0));
     let begun = Arc::clone(&late_has_begun);
     let backend = Arc::new(NullBackend::new(move |_, artifact| {
-        // The third of the first forcing build, which so is not done when the other one begins.
+        // The third kernel of the first build, which is thus not finished when the second build begins.
         if compiles.fetch_add(1, Ordering::SeqCst) == 4 + 2 {
             begun.wait_for(1);
         }
@@ -203,9 +203,9 @@ fn forcing_builds_that_overlap_compile_once() {
         });
         build(&late, &requests)
     });
-    // The one that was left it may have made itself.
+    // The fourth kernel may have been compiled by either build.
     assert_eq!(late[..2], ["shared", "shared"], "{late:?}");
     assert_eq!(backend.compiles(), 4 + 4);
-    // Once they are done, force means force.
+    // After these builds have ended, a build with force compiles everything.
     assert_eq!(build(&force(), &requests), ["compiled"; 4]);
 }

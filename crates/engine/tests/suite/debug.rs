@@ -1,4 +1,4 @@
-//! Debug options: which operators they are for, and what becomes of the others.
+//! Debug options: the selected operators are compiled for debugging, all others use the cache.
 
 use std::sync::Arc;
 

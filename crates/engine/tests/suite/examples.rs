@@ -1,9 +1,9 @@
-//! The examples do what they say.
+//! The examples work as documented.
 
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Runs an example as it was built beside this test; by itself cargo builds them all for a package's tests.
+/// Runs an example that was built beside this test: cargo builds all examples for a package's tests.
 fn run(example: &str, args: &[&str]) -> String {
     let beside = std::env::current_exe().unwrap();
     let program: PathBuf = beside.parent().unwrap().parent().unwrap().join("examples").join(example);
@@ -19,18 +19,18 @@ fn run(example: &str, args: &[&str]) -> String {
     text
 }
 
-/// How many lines have all of `words` in them.
+/// Returns the number of lines with all of `words`.
 fn lines(text: &str, words: &[&str]) -> usize {
     text.lines().filter(|line| words.iter().all(|word| line.contains(word))).count()
 }
 
 #[test]
-fn a_framework_builds_for_whichever_target_it_is_told() {
+fn a_framework_builds_for_each_target() {
     for target in ["cpu", "cpu-native", "tiny"] {
         let text = run("framework", &[target]);
         assert_eq!(lines(&text, &["square_", "is compiled, for Default/Square-op1"]), 1, "{text}");
         assert_eq!(lines(&text, &["1 kernels are where the framework looks"]), 1, "{text}");
-        // Three kernels, each once, whatever the threads; and each of these has all three operators.
+        // Three kernels, each compiled once for any number of threads; each line has all three operators.
         assert_eq!(lines(&text, &["  compiling"]), 3, "{text}");
         for thread in ["one", "two", "three"] {
             assert_eq!(lines(&text, &[&format!("{thread}: "), "bytes"]), 3, "{text}");

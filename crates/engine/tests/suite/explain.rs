@@ -1,4 +1,4 @@
-//! Why a kernel would be a hit or a miss.
+//! The reasons why kernels would be hits or misses.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ fn nearest(engine: &Engine, request: Request) -> Option<NearestEntry> {
 }
 
 #[test]
-fn what_is_there_is_a_hit_and_equal_jobs_are_one_kernel() {
+fn stored_kernels_are_hits_and_equal_jobs_share_one_kernel() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     let mut renamed = request("Square", &[3]);
     renamed.descriptor.envelope.full_name = "another/node".to_owned();
@@ -35,13 +35,13 @@ fn what_is_there_is_a_hit_and_equal_jobs_are_one_kernel() {
     assert_eq!(kernels.len(), 1);
     assert!(matches!(kernels[0].status, CacheStatus::Hit));
     assert_eq!(kernels[0].requested_by, ["net/Square[3]", "another/node"]);
-    // It names what a build makes.
+    // It has the name of the kernel that a build makes.
     assert_eq!((&kernels[0].name, kernels[0].key), (&report.kernels[0].name, report.kernels[0].key));
     assert_eq!(backend.compiles(), 1);
 }
 
 #[test]
-fn a_miss_names_the_nearest_of_the_same_operators_and_what_differs() {
+fn a_miss_names_the_nearest_kernel_and_its_differences() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     build(
         &bench.engine(&backend),
@@ -68,7 +68,7 @@ fn a_miss_names_the_nearest_of_the_same_operators_and_what_differs() {
 }
 
 #[test]
-fn what_is_not_looked_up_says_why() {
+fn a_kernel_that_is_not_looked_up_has_a_reason() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     let square = || request("Square", &[3]);
     let why = |engine: &Engine| match explained(engine, square()).status {
@@ -90,14 +90,14 @@ fn what_is_not_looked_up_says_why() {
     assert!(matches!(debug.status, CacheStatus::Bypassed), "{debug:?}");
 }
 
-/// However many kernels there are, and wherever the nearest is among them.
+/// For any number of kernels, and any position of the nearest one among them.
 #[test]
 fn the_nearest_of_thousands_is_found() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     let requests: Vec<Request> = (1..=4200).map(|length| request("Square", &[length, 3])).collect();
     let report =
         bench.engine(&backend).with_config(|config| config.keep_artifacts = false).build(&requests).unwrap();
-    // The one that is looked at last differs in nothing but an option.
+    // The kernel that is compared last differs only in an option.
     let last = (0..requests.len()).max_by_key(|at| report.kernels[*at].key.map(|key| *key.digest())).unwrap();
     let mut twin = requests[last].clone();
     twin.spec.options.insert("precision".to_owned(), "high".into());

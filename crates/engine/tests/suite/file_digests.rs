@@ -1,4 +1,4 @@
-//! The digests that the cache may remember.
+//! The digests that the cache keeps.
 #![expect(clippy::disallowed_methods, reason = "tests change what is on the disk")]
 
 use std::fs::FileTimes;
@@ -13,51 +13,51 @@ use opkeep_digest::Digest;
 use opkeep_fs::Fs;
 use opkeep_testkit::TestClock;
 
-/// A cache to whose clock all files are old.
+/// Returns a cache whose clock is far ahead of all files.
 fn settled(file: &Path) -> FileDigestCache {
     let clock = TestClock::default();
     clock.advance(Duration::from_secs(3600));
     FileDigestCache::open_with(Fs::new().with_clock(Arc::new(clock)), file)
 }
 
-/// A file that changed just now is read every time: another change could hide in the clock's grain.
+/// A file that has just changed is read every time: another change could have the same modification time.
 #[test]
 fn a_fresh_file_is_not_remembered() {
-    let folder = tempfile::tempdir().unwrap();
-    let (file, memo_file) = (folder.path().join("cc1"), folder.path().join("digests"));
+    let dir = tempfile::tempdir().unwrap();
+    let (file, cache_file) = (dir.path().join("cc1"), dir.path().join("digests"));
     std::fs::write(&file, "one").unwrap();
-    let memo = FileDigestCache::open(&memo_file);
-    assert_eq!(memo.digest(&file).unwrap(), Digest::of(b"one"));
-    memo.save();
-    assert!(!memo_file.exists());
+    let cache = FileDigestCache::open(&cache_file);
+    assert_eq!(cache.digest(&file).unwrap(), Digest::of(b"one"));
+    cache.save();
+    assert!(!cache_file.exists());
     std::fs::write(&file, "two").unwrap();
-    assert_eq!(memo.digest(&file).unwrap(), Digest::of(b"two"));
+    assert_eq!(cache.digest(&file).unwrap(), Digest::of(b"two"));
 }
 
-/// Settled files are remembered across processes, and not once anything about them changed.
+/// The digest of an old file is kept across processes, until anything about the file changes.
 #[test]
 fn a_settled_file_is_remembered_until_it_changes() {
-    let folder = tempfile::tempdir().unwrap();
-    let (file, memo_file) = (folder.path().join("cc1"), folder.path().join("digests"));
+    let dir = tempfile::tempdir().unwrap();
+    let (file, cache_file) = (dir.path().join("cc1"), dir.path().join("digests"));
     std::fs::write(&file, "one").unwrap();
-    let memo = settled(&memo_file);
-    assert_eq!(memo.digest(&file).unwrap(), Digest::of(b"one"));
-    memo.save();
-    let saved = std::fs::read_to_string(&memo_file).unwrap();
+    let cache = settled(&cache_file);
+    assert_eq!(cache.digest(&file).unwrap(), Digest::of(b"one"));
+    cache.save();
+    let saved = std::fs::read_to_string(&cache_file).unwrap();
     assert!(saved.contains(&Digest::of(b"one").to_string()));
 
-    // A memo with another digest in it, sealed: if the file is taken from memory, that digest is what comes back.
+    // A valid cache with another digest: if the cache is used, it returns that digest.
     let planted = saved.replace(&Digest::of(b"one").to_string(), &Digest::of(b"planted").to_string());
     let body = &planted[..planted.trim_end().rfind('\n').unwrap() + 1];
-    std::fs::write(&memo_file, format!("{body}{}\n", Digest::of(body.as_bytes()))).unwrap();
-    assert_eq!(FileDigestCache::open(&memo_file).digest(&file).unwrap(), Digest::of(b"planted"));
-    // Not sealed: no memo.
-    std::fs::write(&memo_file, &planted).unwrap();
-    assert_eq!(FileDigestCache::open(&memo_file).digest(&file).unwrap(), Digest::of(b"one"));
+    std::fs::write(&cache_file, format!("{body}{}\n", Digest::of(body.as_bytes()))).unwrap();
+    assert_eq!(FileDigestCache::open(&cache_file).digest(&file).unwrap(), Digest::of(b"planted"));
+    // Without its checksum, the cache counts as missing.
+    std::fs::write(&cache_file, &planted).unwrap();
+    assert_eq!(FileDigestCache::open(&cache_file).digest(&file).unwrap(), Digest::of(b"one"));
 
-    // Same size, same modification time: the change time gives it away.
+    // With the same size and the same modification time, the change time shows the change.
     let modified = std::fs::metadata(&file).unwrap().modified().unwrap();
-    std::fs::write(&memo_file, format!("{body}{}\n", Digest::of(body.as_bytes()))).unwrap();
+    std::fs::write(&cache_file, format!("{body}{}\n", Digest::of(body.as_bytes()))).unwrap();
     std::fs::write(&file, "two").unwrap();
     std::fs::File::options()
         .write(true)
@@ -65,19 +65,19 @@ fn a_settled_file_is_remembered_until_it_changes() {
         .unwrap()
         .set_times(FileTimes::new().set_modified(modified))
         .unwrap();
-    assert_eq!(FileDigestCache::open(&memo_file).digest(&file).unwrap(), Digest::of(b"two"));
+    assert_eq!(FileDigestCache::open(&cache_file).digest(&file).unwrap(), Digest::of(b"two"));
 }
 
-/// Two versions side by side, and a link that is switched over: the same path, size and dates, and another file.
+/// Two versions side by side, and a link that is switched over: another file with the same path, size and times.
 #[test]
 fn another_file_of_the_same_size_and_dates_is_another() {
-    let folder = tempfile::tempdir().unwrap();
-    let (one, two, link) = (folder.path().join("one"), folder.path().join("two"), folder.path().join("cc1"));
+    let dir = tempfile::tempdir().unwrap();
+    let (one, two, link) = (dir.path().join("one"), dir.path().join("two"), dir.path().join("cc1"));
     let times = |path: &Path| {
         let found = std::fs::metadata(path).unwrap();
         (found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec())
     };
-    // A file system's clock goes by ticks of milliseconds.
+    // A file system's clock advances in steps of milliseconds.
     for attempt in 0.. {
         assert!(attempt < 10_000, "no two files of one tick");
         std::fs::write(&one, "one").unwrap();
@@ -87,18 +87,18 @@ fn another_file_of_the_same_size_and_dates_is_another() {
         }
     }
     symlink(&one, &link).unwrap();
-    let memo = settled(&folder.path().join("digests"));
-    assert_eq!(memo.digest(&link).unwrap(), Digest::of(b"one"));
+    let cache = settled(&dir.path().join("digests"));
+    assert_eq!(cache.digest(&link).unwrap(), Digest::of(b"one"));
     std::fs::remove_file(&link).unwrap();
     symlink(&two, &link).unwrap();
-    assert_eq!(memo.digest(&link).unwrap(), Digest::of(b"two"));
+    assert_eq!(cache.digest(&link).unwrap(), Digest::of(b"two"));
 }
 
-/// A date in the future does not make a file settled.
+/// A file with a time in the future does not count as old.
 #[test]
 fn a_file_from_the_future_is_not_remembered() {
-    let folder = tempfile::tempdir().unwrap();
-    let (file, memo_file) = (folder.path().join("cc1"), folder.path().join("digests"));
+    let dir = tempfile::tempdir().unwrap();
+    let (file, cache_file) = (dir.path().join("cc1"), dir.path().join("digests"));
     std::fs::write(&file, "one").unwrap();
     let future = SystemTime::now() + Duration::from_secs(3600);
     std::fs::File::options()
@@ -107,18 +107,18 @@ fn a_file_from_the_future_is_not_remembered() {
         .unwrap()
         .set_times(FileTimes::new().set_modified(future))
         .unwrap();
-    let memo = FileDigestCache::open(&memo_file);
-    memo.digest(&file).unwrap();
-    memo.save();
-    assert!(!memo_file.exists());
+    let cache = FileDigestCache::open(&cache_file);
+    cache.digest(&file).unwrap();
+    cache.save();
+    assert!(!cache_file.exists());
 }
 
 #[test]
-fn a_missing_file_is_an_error_and_a_torn_memo_is_none() {
-    let folder = tempfile::tempdir().unwrap();
-    let memo_file = folder.path().join("digests");
+fn a_missing_file_is_an_error_and_a_corrupt_cache_counts_as_missing() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache_file = dir.path().join("digests");
     for text in ["", "rubbish", "opkeep digests 1\n", "\u{0}\n\n"] {
-        std::fs::write(&memo_file, text).unwrap();
-        assert!(FileDigestCache::open(&memo_file).digest(&folder.path().join("absent")).is_err());
+        std::fs::write(&cache_file, text).unwrap();
+        assert!(FileDigestCache::open(&cache_file).digest(&dir.path().join("absent")).is_err());
     }
 }

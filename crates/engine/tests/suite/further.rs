@@ -1,4 +1,4 @@
-//! An artifact may have further kernels: none of them gets into the store unless it is as good as the first.
+//! An artifact may have further kernels. All of them must be as valid as the first one to get into the store.
 
 use std::sync::{Arc, Mutex};
 
@@ -73,9 +73,9 @@ fn built(change: impl Fn(&mut Artifact) + Send + 'static) -> Result<bool, String
     Ok(outcomes(&engine.build(&requests).unwrap()) == ["reused"])
 }
 
-/// Where a framework looks, a kernel in parts is not: it would find a description, and no object.
+/// A multi-part kernel is not written to the view, where a framework would find a description without an object.
 #[test]
-fn kernels_in_parts_are_told_and_not_put_where_frameworks_look() {
+fn multi_part_kernels_are_reported_and_not_written_to_the_view() {
     let bench = Bench::new();
     let changed = Changed { null: NullBackend::default(), change: Mutex::new(Box::new(split)) };
     let view = ViewConfig::rank(bench.root().join("base"), "0".to_owned());
@@ -97,7 +97,7 @@ fn add_pair(artifact: &mut Artifact, stem: &str) {
     artifact.extra.push(member(format!("{stem}.o"), artifact.object.clone()));
 }
 
-/// Makes a master of it, whose parts are two pairs.
+/// Makes the artifact a multi-part kernel with two pairs of files.
 fn split(artifact: &mut Artifact) {
     add_pair(artifact, "side_aic");
     add_pair(artifact, "side_aiv");
@@ -117,7 +117,7 @@ fn twins_and_parts_that_are_in_order_are_kept() {
 }
 
 #[test]
-fn whatever_is_wrong_of_them_is_told_and_nothing_is_kept() {
+fn invalid_sub_kernels_are_reported_and_nothing_is_stored() {
     let torn = |artifact: &mut Artifact| {
         add_pair(artifact, "twin");
         artifact.extra[1].bytes.truncate(100);

@@ -1,4 +1,4 @@
-//! What is kept of compiles that fail.
+//! The files that are kept of failed compiles.
 #![expect(clippy::disallowed_methods, reason = "tests look at what is on the disk")]
 
 use std::path::PathBuf;
@@ -8,27 +8,26 @@ use crate::common::{Bench, files, request};
 use opkeep_backend::BackendError;
 use opkeep_testkit::NullBackend;
 
-/// The error of a failed build of one kernel, and the files that it left.
+/// Returns the error of a failed build of one kernel, and the files that were kept.
 fn failed(backend: &Arc<NullBackend>) -> (String, Vec<PathBuf>) {
     let bench = Bench::new();
     let report = bench.engine(backend).build(&[request("Square", &[3])]).unwrap();
     let mut told = report.kernels[0].reason.clone().unwrap();
-    let base = bench.folder.path().to_string_lossy().into_owned();
+    let base = bench.dir.path().to_string_lossy().into_owned();
     told = told.replace(&base, "BASE");
-    let kept =
-        files(bench.folder.path()).into_iter().filter(|path| path.to_string_lossy().contains("/failed/"));
+    let kept = files(bench.dir.path()).into_iter().filter(|path| path.to_string_lossy().contains("/failed/"));
     (told, kept.map(|path| PathBuf::from(path.file_name().unwrap())).collect())
 }
 
 #[test]
-fn source_and_log_are_kept_and_not_what_filled_the_disk() {
+fn source_and_log_are_kept_and_large_files_are_not() {
     let backend = Arc::new(NullBackend::new(|request, _| {
-        let folder = request.work_dir;
-        std::fs::write(folder.join("kernel.c"), "source").unwrap();
-        std::fs::write(folder.join("junk"), vec![0; 5 << 20]).unwrap();
-        std::fs::create_dir(folder.join("more")).unwrap();
-        std::fs::write(folder.join("more/junk"), vec![0; 6 << 20]).unwrap();
-        let log = folder.join("compile.log");
+        let dir = request.work_dir;
+        std::fs::write(dir.join("kernel.c"), "source").unwrap();
+        std::fs::write(dir.join("junk"), vec![0; 5 << 20]).unwrap();
+        std::fs::create_dir(dir.join("more")).unwrap();
+        std::fs::write(dir.join("more/junk"), vec![0; 6 << 20]).unwrap();
+        let log = dir.join("compile.log");
         std::fs::write(&log, "log").unwrap();
         let (command, log_tail) = ("cc".to_owned(), "log".to_owned());
         Err(BackendError::TimedOut { command, seconds: 1.0, log_tail, log: Some(log) })
@@ -64,9 +63,9 @@ fn nothing_is_kept_of_nothing() {
     assert!(kept.is_empty() && !told.contains("the compiler's files"), "{told} {kept:?}");
 }
 
-/// However many fail, what an error names is there.
+/// For any number of failures, the directory that an error names exists.
 #[test]
-fn what_is_named_is_there() {
+fn the_directory_that_an_error_names_exists() {
     let bench = Bench::new();
     let backend = Arc::new(NullBackend::new(|request, _| {
         let log = request.work_dir.join("compile.log");

@@ -1,4 +1,4 @@
-//! What the engine promises. What counts all of the process's memory, or runs cargo, is in `cases`.
+//! Tests of the engine. Tests that count the memory of the whole process, or run cargo, are in `cases`.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -12,13 +12,13 @@ mod examples;
 #[cfg(test)]
 mod explain;
 #[cfg(test)]
+mod file_digests;
+#[cfg(test)]
 mod further;
 #[cfg(test)]
 mod import;
 #[cfg(test)]
 mod leftovers;
-#[cfg(test)]
-mod memo;
 #[cfg(test)]
 mod mutation;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Broken kernels are found: a network with references tells one wrong pad, stride, epsilon or axis from right ones.
+//! Broken kernels are found: a network with reference outputs detects one wrong pad, stride, epsilon or axis.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -13,22 +13,21 @@ use opkeep_onnx::{Options, read, read_tensor};
 
 use crate::common::Bench;
 
-/// How far an element may be from its reference, as a part of the references' root mean square.
+/// The maximum error of an element, relative to the root mean square of the reference.
 const LIMIT: f64 = 1e-3;
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/networks")).join(name)
 }
 
-/// The greatest error of each output of a fixture, as a part of its root mean square.
+/// Returns the greatest error of each output of a fixture, relative to its root mean square.
 fn errors(bench: &Bench, network: &str, rewrite: Option<Rewrite>) -> Vec<f64> {
     let mut config = CpuConfig::new("/usr/local/bin:/usr/bin:/bin");
     config.rewrite = rewrite;
     let backend = Arc::new(CpuBackend::new(config));
-    let folder = fixture(network);
-    let model = read(&folder.join("model.onnx"), &Options::default()).unwrap();
-    let given =
-        (0..model.inputs.len()).map(|at| read_tensor(&folder.join(format!("input_{at}.pb"))).unwrap());
+    let dir = fixture(network);
+    let model = read(&dir.join("model.onnx"), &Options::default()).unwrap();
+    let given = (0..model.inputs.len()).map(|at| read_tensor(&dir.join(format!("input_{at}.pb"))).unwrap());
     let given: Vec<_> = given.collect();
     let inputs = model.inputs.iter().map(|input| {
         let tensor = given.iter().find(|tensor| tensor.name == input.name).unwrap();
@@ -44,7 +43,7 @@ fn errors(bench: &Bench, network: &str, rewrite: Option<Rewrite>) -> Vec<f64> {
     let session = built.load(backend.loader().unwrap()).unwrap();
     let outputs = session.run(&inputs, NonZeroUsize::MIN, &CancelToken::new(), |_| ()).unwrap();
     let error = |(at, output): (usize, &Buffer)| {
-        let reference = read_tensor(&folder.join(format!("output_{at}.pb"))).unwrap();
+        let reference = read_tensor(&dir.join(format!("output_{at}.pb"))).unwrap();
         assert_eq!(reference.name, model.outputs[at].name);
         let (words, _) = reference.bytes.as_chunks::<4>();
         let expected: Vec<f64> = words.iter().map(|word| f64::from(f32::from_le_bytes(*word))).collect();
@@ -60,13 +59,13 @@ fn errors(bench: &Bench, network: &str, rewrite: Option<Rewrite>) -> Vec<f64> {
     outputs.iter().enumerate().map(error).collect()
 }
 
-/// A change to the kernel of the first operator that it fits, of all that there are.
+/// A change to the kernel of the first operator that it fits.
 fn broken(
     change: impl Fn(&Op, &str) -> Option<String> + Send + Sync + 'static,
 ) -> (Rewrite, Arc<AtomicUsize>) {
     let broken = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&broken);
-    // The C is asked for several times for one kernel; it has to be one operator's each time.
+    // The C of a kernel is generated several times. The change must apply to the same operator each time.
     let chosen: Mutex<Option<Op>> = Mutex::new(None);
     let rewrite = Rewrite::new(move |op, c| {
         let mut chosen = chosen.lock().unwrap();
@@ -85,7 +84,7 @@ fn broken(
     (rewrite, broken)
 }
 
-/// The C of `op` with other attributes, under the name that `c` has.
+/// Returns the C of `op` with other attributes, under the name that `c` has.
 fn with_attribute(op: &Op, c: &str, name: &str, value: AttrValue) -> Option<String> {
     let mut op = op.clone();
     let attr = op.attrs.as_mut()?.iter_mut().find(|attr| attr.name == name)?;
@@ -126,7 +125,7 @@ fn kernels_that_are_right_pass() {
 
 #[test]
 fn one_pad_is_seen() {
-    // One line less above, one more below: the shape stays.
+    // One row less at the top and one more at the bottom: the shape is the same.
     let shift = |op: &Op, c: &str| match attribute(op, "pads")?.to_ints()?.as_slice() {
         [top, bottom, left, right] if *top > 0 => {
             with_attribute(op, c, "pads", AttrValue::ints(&[top - 1, bottom + 1, *left, *right]))
@@ -166,7 +165,7 @@ fn one_epsilon_is_seen() {
 
 #[test]
 fn one_axis_is_seen() {
-    // Attention is square, so the neighbouring axis has the same shape.
+    // The matrices of attention are square, so the neighbouring axis has the same length.
     let axis = broken(|op, c| match (op.op_type.as_str(), attribute(op, "axes")) {
         ("SoftmaxV2", Some(_)) => with_attribute(op, c, "axes", AttrValue::ints(&[2])),
         _ => None,

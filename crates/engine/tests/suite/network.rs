@@ -76,9 +76,9 @@ fn a_network_of_every_kind_of_tensor_runs() {
     assert_eq!(again.report.count(Outcome::Reused), 2);
 }
 
-/// Tensors share memory one after the other. Whatever the wiring, no tensor that is still to be read is overwritten.
+/// The memory of a tensor is reused for another one. In any graph, no tensor is overwritten before its last read.
 #[test]
-fn memory_is_used_again_only_when_nobody_reads_it_any_more() {
+fn memory_is_reused_only_after_its_last_read() {
     let bench = Bench::new();
     let engine = bench.engine_of(backend());
     let mut state = 7u64;
@@ -93,7 +93,7 @@ fn memory_is_used_again_only_when_nobody_reads_it_any_more() {
         let mut values = vec![start.clone()];
         let mut tensors = vec![graph.input("x", "float32", [length as i64])];
         for at in 0..40 {
-            // Mostly of the latest, so that older tensors die at all times.
+            // Mostly the latest tensors, so that the last reads of older ones are spread over the run.
             let newest = tensors.len();
             let mut pick = || newest - 1 - below(newest.min(6));
             let (a, b) = (pick(), pick());
@@ -126,7 +126,7 @@ fn memory_is_used_again_only_when_nobody_reads_it_any_more() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn inputs_that_do_not_fit_are_refused() {
     let bench = Bench::new();
     let engine = bench.engine_of(backend());
     let mut graph = Graph::new("small");
@@ -165,7 +165,7 @@ fn a_node_without_a_kernel_is_named() {
     assert!(error.contains("half/neg") && error.contains("float16"), "{error}");
 }
 
-/// A constant that cannot be read is an error of the run, not of the build: nobody needed it before.
+/// A constant that cannot be read is an error of the run, not of the build, which does not need it.
 #[test]
 fn constants_are_read_when_a_run_needs_them() {
     #[derive(Debug)]
@@ -186,13 +186,13 @@ fn constants_are_read_when_a_run_needs_them() {
     assert!(error.contains("[4]") && error.contains("the file is gone"), "{error}");
 }
 
-/// The compiler is asked what it is while its caller still reads what is to be built.
+/// The query of the compiler begins while the caller still reads the network.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a compiler is laid out on disk")]
 fn the_compiler_is_asked_ahead() {
     let bench = Bench::new();
-    let folder = tempfile::tempdir().unwrap();
-    let (script, log) = (folder.path().join("cc.sh"), folder.path().join("log"));
+    let dir = tempfile::tempdir().unwrap();
+    let (script, log) = (dir.path().join("cc.sh"), dir.path().join("log"));
     std::fs::write(&script, format!("#!/bin/sh\necho asked >> '{}'; exec cc \"$@\"\n", log.display()))
         .unwrap();
     std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();

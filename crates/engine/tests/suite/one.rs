@@ -16,10 +16,10 @@ use opkeep_fs::{CancelToken, Fs};
 use opkeep_store::Lookup;
 use opkeep_testkit::{NullBackend, TestClock};
 
-/// Without a store: whatever is not compiled again was remembered.
+/// An engine without a store: a kernel that is not compiled again was in memory.
 fn alone(bench: &Bench, backend: &Arc<NullBackend>) -> Engine {
     Engine::new(Arc::<NullBackend>::clone(backend), Config::default())
-        .with_config(|config| config.work_dir = Some(bench.folder.path().to_owned()))
+        .with_config(|config| config.work_dir = Some(bench.dir.path().to_owned()))
 }
 
 fn slow(millis: u64) -> Arc<NullBackend> {
@@ -61,7 +61,7 @@ fn of_many_threads_one_compiles_and_all_have_the_same_kernel() {
     assert_eq!(backend.compiles(), 2);
 }
 
-/// However little of a request decides where it is looked for, all of it decides whether it is the same.
+/// Only some fields of a request are hashed, but all of them are compared.
 #[test]
 fn requests_that_differ_in_anything_that_counts_are_different_kernels() {
     let bench = Bench::new();
@@ -104,7 +104,7 @@ fn bench_key(bench: &Bench, request: &opkeep::Request) -> opkeep_descriptor::Key
 }
 
 #[test]
-fn what_is_in_memory_needs_no_store_and_what_is_in_the_store_no_compiler() {
+fn kernels_in_memory_need_no_store_and_stored_kernels_no_compiler() {
     let bench = Bench::new();
     let backend = Arc::<NullBackend>::default();
     let request = request("Square", &[3]);
@@ -129,7 +129,7 @@ fn the_cache_of_an_engine_has_its_kernels() {
     let cache = engine.cache().unwrap();
     let found = cache.target("cpu").unwrap().get(built.key.digest());
     assert!(matches!(found, Lookup::Hit(_)), "{found:?}");
-    // It is the one that the engine holds open, until the engine is reset.
+    // It is the cache that the engine keeps open until it is reset.
     assert!(Arc::ptr_eq(&cache, &engine.cache().unwrap()));
     engine.reset();
     assert!(!Arc::ptr_eq(&cache, &engine.cache().unwrap()));
@@ -148,7 +148,7 @@ fn statistics_and_entries_remain_when_the_engine_is_dropped() {
     let store = opkeep_store::Store::open(opkeep_store::StoreConfig::new(bench.root())).unwrap();
     let targets = store.targets().unwrap();
     let statistics = store.target(&targets[0]).unwrap().statistics();
-    // Memory is not the store: what it answers is no hit of the store's.
+    // A kernel from memory is not a hit of the store.
     assert_eq!((statistics.compiles, statistics.hits), (1, 1));
 }
 
@@ -168,7 +168,7 @@ fn failures_that_would_repeat_are_remembered_and_others_are_not() {
         engine.get_or_build(&request).unwrap_err();
         assert_eq!(backend.compiles(), compiles + 1, "{text}");
     }
-    // Nothing of it is on the disk.
+    // The failure is not stored on disk.
     let ok = Arc::<NullBackend>::default();
     bench
         .engine(&Arc::new(NullBackend::new(|_, _| Err(failure("no")))))
@@ -278,13 +278,13 @@ fn a_cancelled_call_leaves_the_engine_usable() {
 }
 
 #[test]
-fn memory_is_bounded_and_what_was_used_last_stays() {
+fn memory_is_bounded_and_the_last_used_kernels_stay() {
     let bench = Bench::new();
     let backend = Arc::<NullBackend>::default();
     let requests: Vec<_> = (1..=40).map(|length| request("Square", &[length])).collect();
     let size = {
         let built = alone(&bench, &backend).get_or_build(&requests[0]).unwrap();
-        // And what was asked for, about.
+        // In addition, roughly the size of the requests.
         built.artifact.object.len() + built.artifact.metadata.len() + 2048 + 2560
     };
     let engine = alone(&bench, &backend).with_config(|config| config.memory_bytes = size * 20);
@@ -299,7 +299,7 @@ fn memory_is_bounded_and_what_was_used_last_stays() {
     assert_eq!(compiles(16..24), 8);
     assert_eq!(compiles(0..4), 0);
     assert!(compiles(4..8) > 0);
-    // However many there are.
+    // For any number of requests.
     assert_eq!(compiles(24..40), 16);
     assert!(compiles(0..16) >= 12);
     let nothing = alone(&bench, &backend).with_config(|config| config.memory_bytes = 0);
@@ -317,7 +317,7 @@ fn another_toolchain_is_noticed_after_a_moment() {
     let request = request("Square", &[3]);
     let old = engine.get_or_build(&request).unwrap();
     clock.advance(Duration::from_millis(2100));
-    // Nothing changed: the key is computed anew, and nothing is compiled.
+    // Nothing changed: the key is computed again, and nothing is compiled.
     assert!(Arc::ptr_eq(&engine.get_or_build(&request).unwrap(), &old));
     backend.upgrade("2");
     clock.advance(Duration::from_millis(2100));
@@ -353,16 +353,16 @@ fn modes_and_views_hold_as_for_a_build() {
         .unwrap_err();
     assert!(error.to_string().contains("needs the store"), "{error}");
 
-    let view = ViewConfig::rank(bench.folder.path().to_owned(), "3".to_owned());
+    let view = ViewConfig::rank(bench.dir.path().to_owned(), "3".to_owned());
     let engine = bench.engine(&backend).with_config(|config| config.view = Some(view));
     let name = engine.get_or_build(&request).unwrap().name.clone();
     assert!(
-        files(&bench.folder.path().join("rank_3/kernel_meta"))
+        files(&bench.dir.path().join("rank_3/kernel_meta"))
             .iter()
             .any(|file| file.ends_with(format!("{name}.o")))
     );
 
-    // With force, what this engine made is new enough; what was there before is not.
+    // With force, kernels of this engine are new enough, and existing ones are not.
     let forcing = bench.engine(&backend).with_config(|config| config.mode = CacheMode::Force);
     for _ in 0..2 {
         assert_eq!(forcing.get_or_build(&request).unwrap().outcome, Outcome::Compiled);
@@ -374,9 +374,9 @@ fn modes_and_views_hold_as_for_a_build() {
     assert!(matches!(*error, KernelError::NotCached { .. }), "{error}");
 }
 
-/// Settings that are changed later count.
+/// Changed settings apply.
 #[test]
-fn a_builder_that_is_changed_begins_anew() {
+fn an_engine_with_other_settings_has_an_empty_memory() {
     let bench = Bench::new();
     let backend = Arc::<NullBackend>::default();
     let request = request("Square", &[3]);
@@ -393,14 +393,14 @@ fn a_builder_that_is_changed_begins_anew() {
 fn every_operator_finds_its_kernel_also_when_it_is_remembered() {
     let bench = Bench::new();
     let backend = Arc::<NullBackend>::default();
-    let view = ViewConfig::rank(bench.folder.path().to_owned(), "0".to_owned());
+    let view = ViewConfig::rank(bench.dir.path().to_owned(), "0".to_owned());
     let engine = bench.engine(&backend).with_config(|config| config.view = Some(view));
     let named = |name: &str| {
         let mut request = request("Square", &[3]);
         request.descriptor.envelope.fusion_op_name = name.to_owned();
         request
     };
-    let there = || files(&bench.folder.path().join("rank_0/kernel_meta"));
+    let there = || files(&bench.dir.path().join("rank_0/kernel_meta"));
     for name in ["square_1_0", "square_2_0", "square_1_0"] {
         engine.get_or_build(&named(name)).unwrap();
         assert!(there().iter().any(|file| file.ends_with(format!("{name}.json"))), "{name}: {:?}", there());
@@ -408,12 +408,12 @@ fn every_operator_finds_its_kernel_also_when_it_is_remembered() {
     assert_eq!(backend.compiles(), 1);
 }
 
-/// A framework that looks under one name runs what it finds there: it must be what it was told last.
+/// A framework runs the kernel that it finds under a name. It must be the last one that was built.
 #[test]
 fn a_name_leads_to_the_kernel_that_was_asked_for_last() {
     let bench = Bench::new();
     let backend = Arc::<NullBackend>::default();
-    let view = ViewConfig::rank(bench.folder.path().to_owned(), "0".to_owned());
+    let view = ViewConfig::rank(bench.dir.path().to_owned(), "0".to_owned());
     let engine = bench.engine(&backend).with_config(|config| config.view = Some(view));
     let named = |node: &str, length: i64| {
         let mut request = request("Square", &[length]);
@@ -421,7 +421,7 @@ fn a_name_leads_to_the_kernel_that_was_asked_for_last() {
         request.descriptor.envelope.fusion_op_name = "square_1_0".to_owned();
         request
     };
-    let object = bench.folder.path().join("rank_0/kernel_meta/square_1_0.o");
+    let object = bench.dir.path().join("rank_0/kernel_meta/square_1_0.o");
     for (node, length) in [("a", 3), ("a", 4), ("a", 3), ("b", 4), ("a", 3), ("a", 3), ("b", 4)] {
         let built = engine.get_or_build(&named(node, length)).unwrap();
         assert!(std::fs::read(&object).unwrap() == built.artifact.object, "{node} {length}");
@@ -429,13 +429,13 @@ fn a_name_leads_to_the_kernel_that_was_asked_for_last() {
     assert_eq!(backend.compiles(), 2);
 }
 
-/// Folders for temporary files are tidied, and a process may live for long.
+/// Directories for temporary files are cleaned up, and a process may run for long.
 #[test]
-fn a_work_folder_that_is_gone_is_made_again() {
+fn a_deleted_work_directory_is_created_again() {
     let bench = Bench::new();
     let engine = alone(&bench, &Arc::default());
     engine.get_or_build(&request("Square", &[3])).unwrap();
-    for entry in std::fs::read_dir(bench.folder.path()).unwrap() {
+    for entry in std::fs::read_dir(bench.dir.path()).unwrap() {
         std::fs::remove_dir_all(entry.unwrap().path()).unwrap();
     }
     engine.get_or_build(&request("Square", &[4])).unwrap();

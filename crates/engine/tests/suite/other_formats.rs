@@ -1,4 +1,4 @@
-//! Kernels of other vendors: what is stored with them judges them, with or without their backend.
+//! Kernels of other vendors are judged by the stored expectations, with or without their backend.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -36,7 +36,7 @@ struct Device {
     check: Option<Arc<PtxText>>,
 }
 
-/// Wants a directive in PTX.
+/// A check that PTX has a directive.
 struct PtxText {
     version: u32,
     runs: AtomicUsize,
@@ -78,7 +78,7 @@ impl Backend for Device {
     }
 
     fn expectations(&self, _spec: &ResolvedSpec) -> Expectations {
-        // Whatever a backend calls its targets: the store goes by the names of its directories.
+        // A backend may name its targets in any way. The store uses the names of its directories.
         Expectations::new("a device", self.format.lock().unwrap().clone(), MetadataRules::None)
     }
 
@@ -184,7 +184,7 @@ fn elf_of_any_machine_is_built_found_and_verified() {
         let report = engine(&bench, &device).explain(&square()).unwrap();
         assert_eq!(report.len(), 1);
 
-        // Another machine's object, whole and under the right key.
+        // A valid object for another machine, under the right key.
         let changed = replace(&bench, &[("object", &elf(62).object)]);
         let EntryVerdict::Invalid(EntryError::Invalid { errors }) =
             verify_entry(&changed, TARGET, &Validator::builtin())
@@ -209,7 +209,7 @@ fn a_host_that_is_not_built_in_is_judged_by_the_stored_expectations() {
 }
 
 #[test]
-fn what_only_a_backend_can_check_is_unverifiable_without_it() {
+fn a_kernel_with_a_check_of_its_backend_is_unverifiable_without_it() {
     let (bench, device) = (Bench::new(), ptx(1));
     assert_eq!(build(&engine(&bench, &device), &square()), ["compiled"]);
     assert_eq!(build(&engine(&bench, &device), &square()), ["reused"]);
@@ -251,13 +251,13 @@ fn expectations_of_a_later_version_are_unverifiable() {
         let verdict = verify_entry(&changed, TARGET, &Validator::builtin());
         assert!(matches!(verdict, EntryVerdict::Unverifiable { .. }), "{verdict:?}");
         left_alone(&bench);
-        // The backend knows what it expects now, and judges again.
+        // The backend has new expectations, and the kernel is validated again.
         assert_eq!(build(&engine(&bench, &device), &square()), ["reused"]);
     }
 }
 
 #[test]
-fn a_known_target_is_judged_by_its_own_rules_whatever_is_stored() {
+fn a_known_target_is_judged_by_its_own_rules_with_any_stored_expectations() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     build(&bench.engine(&backend), &[request("Square", &[3])]);
     let cpu = Store::open(opkeep_store::StoreConfig::new(bench.root())).unwrap().target("cpu").unwrap();
@@ -269,7 +269,7 @@ fn a_known_target_is_judged_by_its_own_rules_whatever_is_stored() {
     assert!(verify_entry(&bad, "cpu", &Validator::builtin()).into_result().is_err());
 }
 
-/// A backend that expects something else judges again what is stored, and records it only if its rules are newer.
+/// A build with other expectations validates a stored kernel again, and records that only if its rules are newer.
 #[test]
 fn other_expectations_judge_again_and_never_rewrite_newer_ones() {
     let (bench, first, second) = (Bench::new(), ptx(1), ptx(2));
@@ -295,9 +295,9 @@ fn other_expectations_judge_again_and_never_rewrite_newer_ones() {
     assert_eq!(outcomes(&report), ["failed"]);
 }
 
-/// A backend that names a check and does not bring it: the kernel is used, and judged by whoever has the check.
+/// A backend that names a check without providing it: the kernel is used, and is judged by programs with the check.
 #[test]
-fn a_kernel_that_nobody_could_check_is_judged_once_somebody_can() {
+fn an_unverifiable_kernel_is_judged_once_its_check_is_available() {
     let (bench, with) = (Bench::new(), ptx(1));
     let object = with.object.clone();
     let without = Arc::new(Device {
@@ -336,7 +336,7 @@ fn remote_engine(bench: &Bench, device: &Arc<Device>, remote: &FakeRemote) -> En
     engine(bench, device).with_config(|config| config.remote = Some(remote))
 }
 
-/// Nothing in its bytes names its key: its header does.
+/// Only the header names the key of the kernel.
 #[test]
 fn a_kernel_of_another_key_is_not_taken_from_a_remote_tier() {
     let (one, other, remote, device) = (Bench::new(), Bench::new(), FakeRemote::new(), elf(224));
@@ -377,7 +377,7 @@ fn a_kernel_from_a_remote_tier_is_validated_once() {
     assert_eq!(runs(), 1);
 }
 
-/// The check that is named is not there: what the format says is judged all the same.
+/// The named check is unavailable: the rules of the format are checked nevertheless.
 #[test]
 fn without_the_check_a_remote_kernel_is_still_validated() {
     let (one, other, remote, maker) = (Bench::new(), Bench::new(), FakeRemote::new(), ptx(1));

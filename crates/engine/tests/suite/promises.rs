@@ -1,4 +1,4 @@
-//! What the store promises and the engine keeps: when it validates, syncs, waits, and what it tells.
+//! The engine's part of the store's promises: validation, syncs, waits and warnings.
 #![expect(clippy::disallowed_methods, reason = "tests look at what is on the disk")]
 
 use std::fs::File;
@@ -16,7 +16,7 @@ use opkeep_store::{
 };
 use opkeep_testkit::NullBackend;
 
-/// Sees every access to the store's disk, and refuses some.
+/// A watcher that sees every access to the store's disk, and fails some.
 struct Watch {
     seen: Mutex<Vec<(FsOp, PathBuf)>>,
     refuses: Option<(FsOp, i32)>,
@@ -27,7 +27,7 @@ impl Watch {
         Arc::new(Self { seen: Mutex::default(), refuses })
     }
 
-    /// To what this was done since the last look.
+    /// Returns the paths of this operation since the last call.
     fn take(&self, wanted: FsOp) -> Vec<PathBuf> {
         let seen = std::mem::take(&mut *self.seen.lock().unwrap());
         seen.into_iter().filter(|(op, _)| *op == wanted).map(|(_, path)| path).collect()
@@ -48,7 +48,7 @@ impl Watcher for Watch {
 fn watched(bench: &Bench, backend: &Arc<NullBackend>, watch: &Arc<Watch>) -> Engine {
     let config = StoreConfig::new(bench.root()).with_watcher(Arc::<Watch>::clone(watch));
     Engine::new(Arc::<NullBackend>::clone(backend), Config::with_store(config))
-        .with_config(|config| config.work_dir = Some(bench.folder.path().to_owned()))
+        .with_config(|config| config.work_dir = Some(bench.dir.path().to_owned()))
 }
 
 fn shelf(bench: &Bench) -> TargetStore {
@@ -63,7 +63,7 @@ fn only_entry(shelf: &TargetStore) -> (Digest, Entry) {
     (keys[0], *entry)
 }
 
-/// That it was valid is written down. Bytes are checked each time, rules are not.
+/// A validation is recorded. The bytes are checked at each look-up, the rules are not.
 #[test]
 fn a_hit_is_not_validated_again() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
@@ -83,7 +83,7 @@ fn a_hit_is_not_validated_again() {
 }
 
 #[test]
-fn an_entry_says_what_it_is_and_where_it_came_from() {
+fn an_entry_states_its_parts_and_its_origin() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     let began = SystemTime::now();
     let report = bench.engine(&backend).build(&[request("Square", &[3])]).unwrap();
@@ -107,7 +107,7 @@ fn an_entry_says_what_it_is_and_where_it_came_from() {
     ] {
         assert!(header.contains(&said), "expected {said} in {header}");
     }
-    // The job, and nothing of who asked for it.
+    // The job, and nothing of the request.
     let info = text("info");
     assert!(info.contains("Square") && !info.contains("net/Square"), "{info}");
     assert!((began..=SystemTime::now()).contains(&entry.created()));
@@ -116,30 +116,30 @@ fn an_entry_says_what_it_is_and_where_it_came_from() {
 
 /// Published entries survive a power cut, at one sync a directory; entries that are only read cost none.
 #[test]
-fn folders_are_synced_at_the_end_of_a_build_that_put_something() {
+fn directories_are_synced_at_the_end_of_a_build_that_published() {
     let (bench, backend, watch) = (Bench::new(), Arc::new(NullBackend::default()), Watch::refusing(None));
     let requests: Vec<_> = (1..=6).map(|length| request("Square", &[length])).collect();
     assert_eq!(build(&watched(&bench, &backend, &watch), &requests), ["compiled"; 6]);
     let mut synced = watch.take(FsOp::SyncDir);
-    // Those that are marked as the store's are synced then.
+    // The marked directories are synced when they are created.
     synced.retain(|path| path.iter().any(|part| part == "entries"));
     synced.sort();
-    let mut folders: Vec<_> = bench.entries().iter().map(|path| path.parent().unwrap().to_owned()).collect();
-    folders.dedup();
-    assert_eq!(synced, folders);
+    let mut dirs: Vec<_> = bench.entries().iter().map(|path| path.parent().unwrap().to_owned()).collect();
+    dirs.dedup();
+    assert_eq!(synced, dirs);
     assert_eq!(build(&watched(&bench, &backend, &watch), &requests), ["reused"; 6]);
     assert!(watch.take(FsOp::SyncDir).is_empty());
 
-    // Best effort: where it cannot be done, nobody need know.
+    // Best effort: a failed sync is not reported.
     let (other, eio) = (Bench::new(), 5);
     let watch = Watch::refusing(Some((FsOp::SyncDir, eio)));
     let report = watched(&other, &backend, &watch).build(&requests).unwrap();
     assert_eq!((outcomes(&report), report.warnings.len()), (vec!["compiled"; 6], 0));
 }
 
-/// A holder that was stopped, say.
+/// For example, a stopped holder.
 #[test]
-fn who_waited_too_long_compiles_without_the_lock() {
+fn a_kernel_is_compiled_without_the_lock_of_a_stale_holder() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     let requests = [request("Square", &[3])];
     build(&bench.engine(&backend), &requests);
@@ -163,7 +163,7 @@ fn who_waited_too_long_compiles_without_the_lock() {
     drop(held);
 }
 
-/// Also where only the source of the operator changed.
+/// Also if only the source of the operator changed.
 #[test]
 fn an_operator_that_is_edited_while_it_is_compiled_is_not_kept() {
     let bench = Bench::new();
@@ -181,7 +181,7 @@ fn an_operator_that_is_edited_while_it_is_compiled_is_not_kept() {
     assert_eq!(outcomes(&report), ["compiled"]);
     assert!(report.warnings[0].text.contains("edited meanwhile"), "{:?}", report.warnings);
     assert!(bench.entries().is_empty());
-    // From now on it is what it is.
+    // From now on the source does not change.
     assert_eq!(build(&bench.engine(&backend), &requests), ["compiled"]);
     assert_eq!(build(&bench.engine(&backend), &requests), ["reused"]);
 }
@@ -206,7 +206,7 @@ fn that_there_are_no_locks_is_said_once() {
     assert_eq!(build(&bench.engine(&backend), &requests), ["reused"; 6]);
 }
 
-/// Debug options are in the key, and so in the name, although nothing of it is kept.
+/// Debug options are part of the key, and so of the name, although the kernel is not stored.
 #[test]
 fn a_kernel_for_debugging_has_a_name_of_its_own() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
@@ -233,10 +233,10 @@ fn a_kernel_for_debugging_has_a_name_of_its_own() {
 
 /// Files of processes that ended are removed; those of processes that live, or may live, are not.
 #[test]
-fn work_folders_of_the_dead_are_removed() {
+fn work_directories_of_exited_processes_are_removed() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     build(&bench.engine(&backend), &[request("Square", &[3])]);
-    let work = std::fs::read_dir(bench.folder.path()).unwrap().map(|entry| entry.unwrap().path());
+    let work = std::fs::read_dir(bench.dir.path()).unwrap().map(|entry| entry.unwrap().path());
     let is_work = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with("opkeep-");
     let work = work.into_iter().find(is_work).unwrap();
     let left = |name: &str, age: u64| {

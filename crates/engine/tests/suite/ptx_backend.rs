@@ -1,4 +1,4 @@
-//! The example's backend, whose target, format and check no table of the workspace knows.
+//! The example's backend, whose target, format and check are in no table of the workspace.
 
 #[path = "../../examples/ptx_backend/ptx.rs"]
 mod ptx;

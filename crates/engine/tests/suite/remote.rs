@@ -25,7 +25,7 @@ fn engine(bench: &Bench, backend: &Arc<NullBackend>, remote: &FakeRemote) -> Eng
 }
 
 #[test]
-fn what_one_host_compiles_the_others_reuse() {
+fn a_kernel_of_one_host_is_reused_on_the_others() {
     let (one, other, remote) = (Bench::new(), Bench::new(), FakeRemote::new());
     let backend = Arc::new(NullBackend::default());
     let requests = [request("Square", &[3]), request("Square", &[4])];
@@ -33,12 +33,12 @@ fn what_one_host_compiles_the_others_reuse() {
     let report = engine(&other, &backend, &remote).build(&requests).unwrap();
     assert!(report.kernels.iter().all(|kernel| kernel.outcome == Outcome::Reused));
     assert_eq!((backend.compiles(), report.warnings.len()), (2, 0));
-    // They are in this host's store now, and validated there.
+    // The kernels are in this host's store now, with their validation.
     assert_eq!(other.entries().len(), 2);
     let calls = remote.calls().len();
     assert_eq!(build(&engine(&other, &backend, &remote), &requests), ["reused"; 2]);
     assert_eq!(remote.calls().len(), calls);
-    // A host that must not compile takes them as well.
+    // A host that must not compile uses them as well.
     let third = Bench::new();
     drop(build(&third.engine(&backend), &[request("Square", &[5])]));
     let required = engine(&third, &backend, &remote).with_config(|config| config.mode = CacheMode::Require);
@@ -46,7 +46,7 @@ fn what_one_host_compiles_the_others_reuse() {
     assert_eq!(build(&required, &[request("Square", &[6])]), ["failed"]);
 }
 
-/// An entry whose digests are right and whose kernel is another one's.
+/// An entry with correct digests and the kernel of another key.
 #[test]
 fn a_kernel_of_another_key_is_not_taken_from_the_tier() {
     let (one, other, remote) = (Bench::new(), Bench::new(), FakeRemote::new());
@@ -87,7 +87,7 @@ fn a_tier_that_is_gone_is_one_warning() {
 #[test]
 fn a_job_token_is_taken_after_the_lease() {
     let (bench, remote) = (Bench::new(), FakeRemote::new());
-    let work = bench.folder.path().to_owned();
+    let work = bench.dir.path().to_owned();
     let busy_tokens = move || {
         let tokens = files(&work).into_iter().filter(|path| path.to_string_lossy().contains("/slots/"));
         let is_busy = |path: &std::path::PathBuf| File::open(path).unwrap().try_lock().is_err();

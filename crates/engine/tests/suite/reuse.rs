@@ -1,4 +1,4 @@
-//! When a kernel is reused, and when it is compiled.
+//! The conditions under which a kernel is reused or compiled.
 #![expect(clippy::disallowed_methods, reason = "tests look at what is on the disk")]
 
 use std::os::unix::fs::MetadataExt;
@@ -46,7 +46,7 @@ fn an_upgraded_toolchain_rebuilds_everything_and_going_back_rebuilds_nothing() {
     assert_eq!(build(&bench.engine(&backend), &requests), ["reused", "reused"]);
 }
 
-/// Another expression for one operator is what an edit of the C generator comes to.
+/// Another expression for one operator has the effect of an edit of the C generator.
 #[test]
 fn editing_the_generator_of_one_operator_rebuilds_only_that() {
     let bench = Bench::new();
@@ -73,7 +73,7 @@ fn force_replaces_each_entry() {
     assert_eq!(build(&bench.engine(&backend), &requests), ["reused"]);
 }
 
-/// An entry that claims to be from the future was made by another clock: it does not count as made just now.
+/// An entry from the future has the time of another clock, so it does not count as new.
 #[test]
 fn force_is_not_put_off_by_an_entry_from_the_future() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
@@ -121,7 +121,7 @@ fn require_never_compiles() {
     let report = with_mode(&bench, &backend, CacheMode::Require).build(&[known, unknown]).unwrap();
     assert_eq!(outcomes(&report), ["reused", "failed"]);
     assert!(matches!(report.kernels[1].error.as_deref(), Some(KernelError::NotCached { .. })));
-    // The reason is told once.
+    // The reason is reported once.
     let reason = report.kernels[1].reason.as_deref().unwrap();
     assert_eq!(reason.matches("not in the store").count(), 1, "{reason}");
     assert_eq!(backend.compiles(), 1);

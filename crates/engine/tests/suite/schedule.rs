@@ -1,4 +1,4 @@
-//! In which order missing kernels are made, by how many compilers, and what is told meanwhile.
+//! The order of compiles, the number of compilers, and the events.
 #![expect(clippy::disallowed_methods, reason = "tests")]
 
 use std::num::NonZeroUsize;
@@ -14,7 +14,7 @@ fn threads(count: usize) -> NonZeroUsize {
     NonZeroUsize::new(count).unwrap()
 }
 
-/// One operator of each of these types; of the second one two shapes.
+/// One operator of each of these types, and two shapes of the second one.
 const OP_TYPES: [&str; 4] = ["Square", "Abs", "Neg", "Exp"];
 
 #[test]
@@ -35,10 +35,10 @@ fn the_longest_is_begun_first() {
         std::mem::take(&mut *order.lock().unwrap())
     };
     let all = |length| OP_TYPES.map(|op_type| request(op_type, &[length]));
-    // Nothing is known yet: in the order of the requests.
+    // No compile time is known yet, so the order is that of the requests.
     assert_eq!(order_of(&all(1)), OP_TYPES);
     // Each compile was measured.
-    let costs = bench.folder.path().join(format!("opkeep-{}/costs", rustix::process::geteuid().as_raw()));
+    let costs = bench.dir.path().join(format!("opkeep-{}/costs", rustix::process::geteuid().as_raw()));
     let measured = std::fs::read_to_string(&costs).unwrap();
     assert!(
         OP_TYPES.iter().all(|op_type| measured.contains(&format!(" null cpu {op_type}\n"))),
@@ -54,7 +54,7 @@ fn the_longest_is_begun_first() {
     assert_eq!(order_of(&requests), ["Neg", "Exp", "Sqrt", "Square", "Abs"]);
 }
 
-/// Counts how many compiles run at once.
+/// Counts the compiles that run at once.
 #[derive(Default)]
 struct AtOnce {
     now: AtomicUsize,
@@ -132,9 +132,9 @@ fn one_compiler_for_many_builds_of_the_same_network_is_no_deadlock() {
     assert!(found.iter().flatten().all(|outcome| matches!(*outcome, "compiled" | "shared" | "reused")));
 }
 
-/// While others compile what we need, we compile what they need.
+/// While other builds compile kernels that this one needs, it compiles kernels that they need.
 #[test]
-fn nobody_waits_while_there_is_work() {
+fn no_thread_waits_while_there_is_work() {
     let bench = Bench::new();
     let counts = Arc::<AtOnce>::default();
     let backend = counts.backend(60);
@@ -153,7 +153,7 @@ fn nobody_waits_while_there_is_work() {
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     assert_eq!(backend.compiles(), 12);
-    // Of twelve kernels each of the four made about three; one after the other would be one that made all.
+    // Each of the four builds made about three of the twelve kernels. If they ran one after the other, one build would make all.
     for own in found {
         let compiled = own.iter().filter(|outcome| **outcome == "compiled").count();
         assert!((1..=6).contains(&compiled), "{own:?}");
@@ -205,13 +205,11 @@ fn a_backend_that_panics_loses_one_kernel() {
     let report = bench.engine(&backend).build(&requests).unwrap();
     assert_eq!(outcomes(&report), ["compiled", "failed", "compiled", "compiled"]);
     assert!(report.kernels[1].reason.as_ref().unwrap().contains("on purpose"));
-    // Its work folder is gone, and its lock is free.
+    // Its work directory is removed, and its lock is free.
     let again = bench.engine(&Arc::default()).build(&requests).unwrap();
     assert_eq!(outcomes(&again), ["reused", "compiled", "reused", "reused"]);
     assert!(
-        crate::common::files(bench.folder.path())
-            .iter()
-            .all(|path| !path.to_string_lossy().contains("/work-"))
+        crate::common::files(bench.dir.path()).iter().all(|path| !path.to_string_lossy().contains("/work-"))
     );
 }
 
@@ -264,24 +262,24 @@ fn every_kernel_ends_with_one_event() {
             _ => vec![("started", 0), ("finished", kernel.bytes.unwrap())],
         };
         assert_eq!(own, expected, "{}", kernel.name);
-        // No caller wants the artifacts, so none is kept.
+        // Artifacts are not kept.
         assert!(kernel.artifact.is_none());
     }
     assert_eq!(events.len(), 1 + 1 + 3 * 2);
 }
 
-/// Kernels are put where they are looked for as they come, not when all are there.
+/// Kernels are written to the view while others are still built.
 #[test]
 fn a_large_build_needs_no_more_memory_than_a_few_kernels() {
     let bench = Bench::new();
-    // Each is larger than it need be: 80 of them are 80 MiB.
+    // The kernels have unused bytes: 80 of them are 80 MiB.
     let backend = Arc::new(NullBackend::new(|_, artifact| Ok(crate::common::padded(artifact, 1 << 20))));
     let requests: Vec<Request> = (1..=80).map(|length| request("Square", &[length])).collect();
-    let view = ViewConfig::rank(bench.folder.path().to_owned(), "0".to_owned());
+    let view = ViewConfig::rank(bench.dir.path().to_owned(), "0".to_owned());
     // Another process writes to the view: batches wait for it, and more kernels must not become ready meanwhile.
-    let folder = bench.folder.path().join("rank_0/kernel_meta");
-    std::fs::create_dir_all(&folder).unwrap();
-    let lock = std::fs::File::create(folder.join(".opkeep.lock")).unwrap();
+    let dir = bench.dir.path().join("rank_0/kernel_meta");
+    std::fs::create_dir_all(&dir).unwrap();
+    let lock = std::fs::File::create(dir.join(".opkeep.lock")).unwrap();
     lock.lock().unwrap();
     let release = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(500));
@@ -324,7 +322,7 @@ fn a_large_build_needs_no_more_memory_than_a_few_kernels() {
 
 /// The reason of a miss names the nearest kernel, if there is one.
 #[test]
-fn a_miss_is_explained_by_what_is_nearest() {
+fn a_miss_is_explained_by_the_nearest_kernel() {
     let bench = Bench::new();
     let backend = Arc::new(NullBackend::new(|_, artifact| {
         std::thread::sleep(Duration::from_millis(150));

@@ -1,4 +1,4 @@
-//! Stored kernels are judged by their content: genuine ones pass, and one that stands under another's key is named.
+//! Stored kernels are judged by their content: genuine kernels pass, and a kernel under the key of another one is reported.
 #![expect(clippy::disallowed_methods, reason = "tests")]
 
 use std::path::Path;
@@ -22,7 +22,7 @@ fn shelf(bench: &Bench) -> TargetStore {
     Store::open(StoreConfig::new(bench.root())).unwrap().target(TARGET).unwrap()
 }
 
-/// A store with the kernels of two operators, of which each has the other's members.
+/// A store with the kernels of two operators, whose members can be exchanged.
 struct Two {
     bench: Bench,
     entries: [Entry; 2],
@@ -41,7 +41,7 @@ impl Two {
         Self { bench, entries }
     }
 
-    /// The verdict about an entry under the first one's key with the members that `choose` takes from one or the other.
+    /// Returns the verdict about an entry under the key of the first kernel, with the members that `choose` returns.
     fn judged(&self, choose: impl Fn(&str) -> Option<Vec<u8>>) -> Result<(), EntryError> {
         let [one, _] = &self.entries;
         let names: Vec<String> = one.names().map(str::to_owned).collect();
@@ -70,9 +70,9 @@ fn fixture(name: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name)
 }
 
-/// Whatever is built passes, and so its key is that of what is stored with it.
+/// Every built kernel passes, so its key matches its members.
 #[test]
-fn what_was_built_passes() {
+fn a_built_kernel_passes() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     let mut all = Vec::new();
     for network in ["bert", "lenet", "resnet18", "squeezenet"] {
@@ -98,23 +98,23 @@ fn what_was_built_passes() {
 fn a_whole_entry_of_another_kernel_is_named() {
     let two = Two::new();
     assert!(two.judged(|name| two.member(0, name)).is_ok());
-    // All of another's.
+    // All members of the other kernel.
     let error = two.judged(|name| two.member(1, name)).unwrap_err();
     assert!(matches!(error, EntryError::NameMismatch { .. }), "{error}");
     assert!(error.to_string().contains(&format!("_{}", two.entries[0].key().prefix_u64())), "{error}");
-    // The kernel is right, and what is said of it another's; or what it was compiled from.
+    // The right kernel with the header of another one, or with the descriptor of another one.
     let error = two.judged(|name| two.member(usize::from(name == "header"), name)).unwrap_err();
     assert!(matches!(error, EntryError::HeaderMismatch { what: "key", .. }), "{error}");
     let error = two.judged(|name| two.member(usize::from(name == "info"), name)).unwrap_err();
     assert!(matches!(error, EntryError::KeyMismatch { .. }), "{error}");
-    // Half of it is another's.
+    // Half of the kernel is from another one.
     let error = two.judged(|name| two.member(usize::from(name == "object"), name)).unwrap_err();
     assert!(matches!(error, EntryError::Invalid { .. }) && error.to_string().contains("OPV005"), "{error}");
     let error = two.judged(|name| two.member(0, name).filter(|_| name != "object")).unwrap_err();
     assert!(matches!(error, EntryError::Incomplete { member: "object" }), "{error}");
 }
 
-/// A header with other words in it.
+/// Returns a header with a changed text.
 fn header(two: &Two, from: &str, to: &str) -> Option<Vec<u8>> {
     let text = String::from_utf8(two.member(0, "header").unwrap()).unwrap();
     assert!(text.contains(from), "{text}");
@@ -122,17 +122,17 @@ fn header(two: &Two, from: &str, to: &str) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn what_an_entry_says_of_itself_must_fit() {
+fn the_header_of_an_entry_must_fit() {
     let two = Two::new();
     let with_header = |header: Option<Vec<u8>>| {
         two.judged(|name| if name == "header" { header.clone() } else { two.member(0, name) })
     };
     let error = with_header(header(&two, r#""target":"cpu""#, r#""target":"Ascend910B1""#)).unwrap_err();
     assert!(matches!(error, EntryError::HeaderMismatch { what: "target", .. }), "{error}");
-    // Compiled by a backend of another name, it would have another key.
+    // A kernel of a backend with another name would have another key.
     let error = with_header(header(&two, r#""backend":"null""#, r#""backend":"cpu""#)).unwrap_err();
     assert!(matches!(error, EntryError::KeyMismatch { .. }), "{error}");
-    // By rules that are no more, nobody can tell; nor if it says nothing.
+    // A key of an older schema cannot be checked, nor can an entry without a header.
     let other = header(&two, r#""backend":"null""#, r#""backend":"cpu""#).unwrap();
     let older = String::from_utf8(other).unwrap().replace(r#""key_schema":1"#, r#""key_schema":0"#);
     assert!(with_header(Some(older.into_bytes())).is_ok());
@@ -140,21 +140,21 @@ fn what_an_entry_says_of_itself_must_fit() {
     assert!(with_header(None).is_ok());
 }
 
-/// A kernel for another machine stands where those for this target are.
+/// A kernel for another machine is in the directory of this target.
 #[test]
-fn the_target_says_what_is_expected() {
+fn the_target_decides_the_expectations() {
     let two = Two::new();
     let [one, _] = &two.entries;
     let error = verify_entry(one, "Ascend910B1", &Validator::builtin()).into_result().unwrap_err();
     assert!(matches!(error, EntryError::Invalid { .. }) && error.to_string().contains("OPV023"), "{error}");
-    // Nothing is known of this one; what the object says counts, and then what the header says.
+    // Of an unknown target, the machine of the object counts, and then the header.
     let error = verify_entry(one, "tpu", &Validator::builtin()).into_result().unwrap_err();
     assert!(matches!(error, EntryError::HeaderMismatch { what: "target", .. }), "{error}");
 }
 
-/// Found, set aside, and compiled anew by the next build.
+/// The entries are found, quarantined, and compiled again by the next build.
 #[test]
-fn what_is_poisoned_is_repaired() {
+fn poisoned_entries_are_repaired() {
     let two = Two::new();
     two.judged(|name| two.member(1, name)).unwrap_err();
     let backend = Arc::new(NullBackend::default());

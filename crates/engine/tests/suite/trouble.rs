@@ -1,4 +1,4 @@
-//! What a build makes of damage, failures and lies.
+//! Builds with damaged entries, failures and wrong kernels.
 #![expect(clippy::disallowed_methods, reason = "tests damage what is on the disk")]
 
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use opkeep_fs::{FsCall, FsOp, Permit, Watcher};
 use opkeep_store::{EntryBuilder, Store, StoreConfig};
 use opkeep_testkit::NullBackend;
 
-/// Whichever byte of an entry changes: it is never served, and built again each time.
+/// An entry with any changed byte is never served, and is built again each time.
 #[test]
 fn any_changed_byte_is_rebuilt() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
@@ -22,7 +22,7 @@ fn any_changed_byte_is_rebuilt() {
     build(&engine, &requests);
     let entry = bench.entries()[0].clone();
     let mut changed = 0;
-    // How long a compile took stands in the entry, in digits: each entry has a length of its own.
+    // The entry contains the compile time in decimal digits, so the lengths of entries differ.
     while let Some(bytes) = Some(std::fs::read(&entry).unwrap()).filter(|bytes| changed < bytes.len()) {
         let (at, mut bytes) = (changed, bytes);
         bytes[at] ^= 1 << (at % 8);
@@ -55,7 +55,7 @@ fn damage_is_quarantined_with_its_reason_and_reported_once() {
     assert!(bench.engine(&backend).build(&requests).unwrap().warnings.is_empty());
 }
 
-/// A whole entry, under the right key, that rules older than ours let in: it is validated again, not trusted.
+/// A valid entry under the right key that older rules accepted is validated again.
 #[test]
 fn entries_of_older_rules_are_validated_again() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
@@ -72,7 +72,7 @@ fn entries_of_older_rules_are_validated_again() {
     };
     put(&artifact.object);
     assert_eq!(build(&bench.engine(&backend), &requests), ["reused"]);
-    // Once: the entry carries today's rules now.
+    // Only once, since the entry has the stamp of the current rules now.
     let opkeep_store::Lookup::Hit(entry) = shelf.get(&key) else { panic!("it was just reused") };
     assert_eq!(entry.validation(), opkeep_validator::RULES_VERSION);
     put(b"no ELF at all");
@@ -81,7 +81,7 @@ fn entries_of_older_rules_are_validated_again() {
     assert_eq!(backend.compiles(), 2);
 }
 
-/// An entry that is whole but is no kernel is not taken for one.
+/// An intact entry without a kernel is not used.
 #[test]
 fn entries_without_a_kernel_are_built_again() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
@@ -175,7 +175,7 @@ fn a_failure_stops_no_other_kernel_and_is_tried_again() {
     assert!(report.kernels[2].reason.as_deref().unwrap().contains("Conv9D"));
     assert_eq!((report.kernels[2].key, report.kernels[2].name.as_str()), (None, "net/Square[9]"));
     assert_eq!(report.counts().values().sum::<usize>(), report.kernels.len());
-    // No failure is a verdict on disk.
+    // No failure is stored on disk.
     assert_eq!(build(&bench.engine(&backend), &requests), ["reused", "failed", "failed", "reused"]);
     assert_eq!(backend.compiles(), 4);
 }
@@ -203,11 +203,11 @@ fn a_toolchain_that_changes_while_compiling_is_not_trusted() {
 fn work_directories_are_removed_after_the_build() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     build(&bench.engine(&backend), &[request("Square", &[3]), request("Relu", &[3])]);
-    let left = crate::common::files(bench.folder.path());
+    let left = crate::common::files(bench.dir.path());
     assert!(left.iter().all(|path| !path.to_string_lossy().contains("/work-")), "{left:?}");
 }
 
-/// A backend that hands back some other kernel, however valid, has not compiled this one.
+/// A valid kernel with another name is not the requested one.
 #[test]
 fn another_kernel_is_not_kept_under_this_key() {
     let bench = Bench::new();
@@ -233,7 +233,7 @@ fn require_does_not_compile_for_debugging_either() {
     assert_eq!(backend.compiles(), 1);
 }
 
-/// A lock that cannot be had costs that kernel its lock, not the others their place in the store.
+/// If the lock of one kernel cannot be taken, all other kernels are still stored.
 #[test]
 fn one_bad_lock_concerns_one_kernel() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
@@ -248,7 +248,7 @@ fn one_bad_lock_concerns_one_kernel() {
     assert_eq!(bench.entries().len(), 5);
 }
 
-/// One that another user left there, who was killed, does no more harm.
+/// The lock file of a killed process of another user does no more harm.
 #[test]
 fn a_lock_that_is_closed_to_us_concerns_one_kernel() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
@@ -265,7 +265,7 @@ fn a_lock_that_is_closed_to_us_concerns_one_kernel() {
     assert_eq!(bench.entries().len(), 5);
 }
 
-/// A disk on which one file is another user's.
+/// A disk on which one file belongs to another user.
 struct Closed(PathBuf);
 
 impl Watcher for Closed {
@@ -275,7 +275,7 @@ impl Watcher for Closed {
     }
 }
 
-/// Four hundred operators on a store that cannot be read have one problem.
+/// Four hundred operators on an unreadable store cause one warning.
 #[test]
 fn many_kernels_with_one_cause_are_one_warning() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
@@ -289,13 +289,13 @@ fn many_kernels_with_one_cause_are_one_warning() {
     assert!(report.warnings[0].text.ends_with("(and 8 more like it)"), "{:?}", report.warnings);
 }
 
-/// Stored kernels can be used without a directory to compile in.
+/// Stored kernels can be used without a work directory.
 #[test]
 fn a_warm_build_needs_no_work_directory() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     let (known, unknown) = (request("Square", &[3]), request("Relu", &[3]));
     build(&bench.engine(&backend), std::slice::from_ref(&known));
-    let nowhere = bench.folder.path().join("not/there");
+    let nowhere = bench.dir.path().join("not/there");
     let report = bench
         .engine(&backend)
         .with_config(|config| config.work_dir = Some(nowhere.to_owned()))
@@ -327,6 +327,6 @@ fn an_observer_may_request_kernels_when_it_is_warned() {
         done.send(()).unwrap();
     });
     ended.recv_timeout(Duration::from_secs(60)).expect("the observer's request ends");
-    // One of the runtime of single kernels, one of the build.
+    // One warning of the runtime of single kernels, and one of the build.
     assert_eq!(warnings.load(Ordering::SeqCst), 2);
 }

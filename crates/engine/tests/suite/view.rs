@@ -18,7 +18,7 @@ fn build(
     rank: &str,
     requests: &[Request],
 ) -> (BuildReport, ViewPlacement) {
-    let view = ViewConfig::rank(bench.folder.path().join("view"), rank.to_owned());
+    let view = ViewConfig::rank(bench.dir.path().join("view"), rank.to_owned());
     let mut report =
         bench.engine(backend).with_config(|config| config.view = Some(view)).build(requests).unwrap();
     let placed = report.view.take().unwrap().unwrap();
@@ -75,7 +75,7 @@ fn equal_operators_of_two_names_are_found_under_both() {
     assert_eq!(kernel_name(&placed, "square_1_0"), kernel_name(&placed, "square_1_1"));
 }
 
-/// A framework would run one kernel for the other, so it must find none.
+/// A framework would run the wrong kernel, so it must find none.
 #[test]
 fn a_name_of_two_kernels_is_given_to_none() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
@@ -114,7 +114,7 @@ fn a_failure_or_a_cancel_keeps_the_kernel_that_belongs_there() {
     let requests = [named("Square", 3, "square_1_0"), named("Relu", 3, "relu_1_0")];
     let good = Arc::new(NullBackend::default());
     assert_eq!(names(&build(&bench, &good, "0", &requests).1).len(), 6);
-    let view = ViewConfig::rank(bench.folder.path().join("view"), "0".to_owned());
+    let view = ViewConfig::rank(bench.dir.path().join("view"), "0".to_owned());
     let broken = Arc::new(NullBackend::new(|_, _| Err(failure("no"))));
     let cancel = opkeep_fs::CancelToken::new();
     let token = cancel.clone();
@@ -137,13 +137,13 @@ fn a_failure_or_a_cancel_keeps_the_kernel_that_belongs_there() {
     }
 }
 
-/// A view without a judge cannot know what a file of another program is, and has nowhere to keep it.
+/// Without a check of foreign files, a view can neither judge a file of another program nor quarantine it.
 #[test]
 fn without_a_judge_no_foreign_file_is_replaced() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     let requests = [named("Square", 3, "square_1_0"), named("Relu", 3, "relu_1_0")];
     let (_, placed) = build(&bench, &backend, "0", &requests);
-    // One damaged by another program, and one that another program wrote.
+    // A kernel that another program damaged, and one that another program wrote.
     let foreign = [("square_1_0.o", &b"cut"[..]), ("relu_1_0.o", b"theirs"), ("relu_1_0.json", b"{}")];
     let path = |name: &str| placed.directory.join(name);
     foreign.iter().for_each(|(name, bytes)| std::fs::write(path(name), bytes).unwrap());
@@ -163,7 +163,7 @@ fn without_a_judge_no_foreign_file_is_replaced() {
             assert_eq!(std::fs::read(path(name)).unwrap(), bytes, "{name}");
         }
     }
-    // With the judge they are replaced, and kept.
+    // With the check they are quarantined and replaced.
     let there = with(true, true);
     assert_eq!((there.left.len(), there.names.len()), (0, 2), "{:?}", there.left);
     let kept = crate::common::files(&there.quarantine.unwrap());
@@ -192,7 +192,7 @@ fn without_a_judge_no_outdated_kernel_stays_because_a_framework_extended_it() {
     }));
     broken.upgrade("2");
     let (_, placed) = build(&bench, &broken, "0", &requests);
-    // A descriptor alone is no kernel.
+    // A descriptor alone is not a kernel.
     let there = ["relu_1_0.info", "square_1_0.info", "square_1_0.json", "square_1_0.o"];
     assert_eq!(names(&placed), there, "{:?}", placed.left);
     assert_ne!(kernel_name(&placed, "square_1_0"), old);

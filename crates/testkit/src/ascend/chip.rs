@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_name_is_a_trap() {
+    fn the_name_ascend910b_is_of_the_first_generation() {
         let of = |soc| Chip::of_soc(soc);
         assert_eq!(of("Ascend910B"), Some(Chip::Ascend910));
         assert_eq!(of("Ascend910B4-1"), Some(Chip::Ascend910B));

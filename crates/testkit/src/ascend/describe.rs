@@ -116,7 +116,7 @@ fn dynamic_json(kernel: &Kernel, sha256: String) -> Vec<u8> {
     Fields(fields).packed()
 }
 
-/// For what the kernel was compiled.
+/// The chip for which the kernel was compiled.
 fn support_info(kernel: &Kernel) -> Value {
     let tensor = |(index, name): (usize, &str)| {
         json!({"name": name, "index": index, "dtype": "float16", "format": "ND", "paramType": "required",

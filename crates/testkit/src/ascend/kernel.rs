@@ -84,7 +84,7 @@ impl Kernel {
         Self { arguments: arguments.into(), ..self }
     }
 
-    /// So many bytes of code a symbol, rounded up to a whole instruction.
+    /// The number of bytes of code for each symbol, rounded up to a whole instruction.
     pub fn code_bytes(self, code_bytes: usize) -> Self {
         Self { code_bytes: code_bytes.next_multiple_of(4).max(4), ..self }
     }

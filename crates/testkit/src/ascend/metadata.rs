@@ -57,7 +57,7 @@ impl Metadata {
         self.honest(MIX_TASK_RATION, &[cube.to_le_bytes(), vector.to_le_bytes()].concat())
     }
 
-    /// With what each argument is.
+    /// With the kind of each argument.
     pub fn arguments(self, arguments: &[Argument]) -> Self {
         let mut value = Vec::new();
         for argument in arguments {

@@ -8,7 +8,7 @@ use super::{Argument, Chip, Cores, Era, Kernel, Library, Pair, describe::Fields,
 /// A tiling key that does not fit into an `i64`; real ones are like this.
 const LARGE_KEY: u64 = 10_000_000_000_000_000_000;
 
-/// One pair of each kind, with what it is.
+/// One pair of each kind, with its name.
 pub fn zoo() -> Vec<(&'static str, Pair)> {
     let mix = Cores::Mix { cube: 1, vector: 2 };
     let only_vector = Cores::Mix { cube: 0, vector: 1 };

@@ -1,4 +1,4 @@
-//! A job, its inputs, and what is to come out.
+//! A job, its inputs, and the expected output.
 
 use std::num::NonZeroUsize;
 
@@ -9,7 +9,7 @@ use opkeep_backend_cpu::CpuBackend;
 use opkeep_descriptor::{Attr, Job};
 use opkeep_ops::Graph;
 
-/// Something to compute.
+/// A job with inputs and the expected output.
 pub(crate) struct Case {
     pub(crate) name: String,
     pub(crate) job: Job,
@@ -39,7 +39,7 @@ impl Case {
         self.launch(&*kernel, 1)
     }
 
-    /// Compiles and runs it, and compares what comes out.
+    /// Compiles and runs it, and compares the output.
     pub(crate) fn check(&self, backend: &CpuBackend) -> Result<(), Failed> {
         let artifact = crate::common::compile(backend, &self.job).map_err(|error| error.to_string())?;
         let object = object::File::parse(artifact.object.as_slice())?;
@@ -57,7 +57,7 @@ impl Case {
         Ok(())
     }
 
-    /// Runs it on tensors that are aligned to an element and no more, and that something else lies beside.
+    /// Runs it on tensors that are aligned to an element only, with other bytes around them.
     fn launch(&self, kernel: &dyn LoadedKernel, threads: usize) -> Result<Vec<u8>, Failed> {
         const BESIDE: usize = 1;
         let beside =
@@ -69,7 +69,7 @@ impl Case {
             .zip(&self.inputs)
             .map(|(buffer, values)| &buffer.bytes()[inner(values.len())])
             .collect();
-        // Minus zero shows even an addition of zero.
+        // Adding zero to minus zero would change it.
         let before = Buffer::of_f32(&vec![-0.0; self.expected.len() + 100]);
         let mut output = Buffer::of_f32(&vec![-0.0; self.expected.len() + 100]);
         let range = inner(self.expected.len());
@@ -97,7 +97,7 @@ pub(crate) fn job(op_type: &str, shapes: &[Vec<i64>], attrs: Vec<Attr>) -> Job {
     graph.jobs().remove(0).1
 }
 
-/// Whether the worst error is small beside what numbers there usually are; infinities and NaNs are to be the same.
+/// Whether the largest error is small relative to the usual elements. Infinities and NaNs must be equal.
 pub(crate) fn close(expected: &[f64], found: &[f32]) -> Result<(), Failed> {
     if expected.len() != found.len() {
         return Err(format!("{} elements instead of {}", found.len(), expected.len()).into());
@@ -118,7 +118,7 @@ pub(crate) fn close(expected: &[f64], found: &[f32]) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Numbers that are the same each time.
+/// Pseudorandom numbers from a fixed seed.
 pub(crate) struct Random(u64);
 
 impl Random {

@@ -99,7 +99,7 @@ impl Conv {
     }
 }
 
-/// Those that networks have, smaller, and those that something could be wrong with.
+/// Convolutions of networks, smaller, and convolutions with unusual parameters.
 fn chosen() -> Vec<(&'static str, Conv)> {
     let new = Conv::new;
     vec![
@@ -158,7 +158,7 @@ fn chosen() -> Vec<(&'static str, Conv)> {
     ]
 }
 
-/// Anything that fits together.
+/// A random convolution with consistent parameters.
 fn random(seed: u32) -> Conv {
     let mut random = Random::new(&format!("conv {seed}"));
     let mut number = |low, high| random.range(low, high);

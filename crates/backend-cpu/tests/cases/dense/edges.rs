@@ -1,4 +1,4 @@
-//! Cases that random numbers do not reach: nothing to compute, more than can be computed, NaN.
+//! Cases that random numbers do not reach: empty tensors, overflow, NaN.
 
 use libtest_mimic::{Failed, Trial};
 use opkeep_backend::{Backend, Support};

@@ -37,7 +37,7 @@ impl Product {
         (0..rank).map(|axis| if dim(left, axis) == 1 { dim(right, axis) } else { dim(left, axis) }).collect()
     }
 
-    /// Number of the matrix that operand of these batch dimensions gives to product `number`.
+    /// The index of the operand's matrix in product `number`.
     fn matrix(&self, batch: &[i64], mut number: i64) -> i64 {
         let (mut matrix, mut below) = (0, 1);
         for (back, dim) in self.output().iter().rev().enumerate() {

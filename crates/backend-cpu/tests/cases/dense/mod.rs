@@ -13,7 +13,7 @@ use std::sync::Arc;
 use libtest_mimic::Trial;
 use opkeep_backend_cpu::{CpuBackend, CpuConfig, Features};
 
-/// Cases, one for each way of computing, that are to be the same to the bit whatever vectors a machine has.
+/// Cases, one for each algorithm, whose bits must be equal for all vector instructions of a machine.
 const MACHINE: [&str; 7] = [
     "conv::3x3",
     "conv::depthwise_5x5",
@@ -24,7 +24,7 @@ const MACHINE: [&str; 7] = [
     "pool::average_ceil_padding",
 ];
 
-/// The backend for this very machine.
+/// The backend with all instructions of this machine.
 fn native() -> CpuBackend {
     CpuBackend::new(CpuConfig::new(crate::common::path()).with_features(Features::Native))
 }
@@ -33,7 +33,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = edges::trials();
     let cases: Vec<_> =
         [conv::cases(), matmul::cases(), pool::cases()].into_iter().flatten().map(Arc::new).collect();
-    // Generated code is to compile without a warning. (Asked for its version, clang does not need `-Werror`.)
+    // Generated code must compile without a warning. (For its version, clang does not need `-Werror`.)
     for (compiler, strict) in [("gcc", "gcc -Werror"), ("clang", "clang -Werror -Qunused-arguments")] {
         let there = crate::common::program(compiler).is_some();
         let backend = Arc::new(crate::common::backend_with(Some(strict)));

@@ -9,7 +9,7 @@ use crate::dense::case::{Case, Random};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Kind {
     Max,
-    /// Whether padding counts; what is divided by, if not 0.
+    /// Whether padding counts, and the divisor if it is not 0.
     Average(bool, i64),
 }
 
@@ -34,7 +34,7 @@ impl Dim {
             return 0;
         }
         let windows = if ceil { (room + self.stride - 1) / self.stride } else { room / self.stride } + 1;
-        // A window behind the image and its first padding is none.
+        // A window that begins behind the image and its first padding does not count.
         let behind = (windows - 1) * self.stride >= self.size + self.pads.0;
         if ceil && behind { windows - 1 } else { windows }
     }
@@ -94,7 +94,7 @@ impl Pool {
     }
 
     fn reference(&self, x: &[f32]) -> Vec<f64> {
-        // Two dimensions are three, one deep.
+        // Two dimensions are computed as three, with depth 1.
         let mut dims = vec![Dim::new(1, 1, 1, (0, 0)); 3 - self.dims.len()];
         dims.extend(&self.dims);
         let [deep, high, wide] = [dims[0], dims[1], dims[2]];
@@ -119,7 +119,7 @@ impl Pool {
         let (mut elements, mut padding) = (Vec::new(), 0);
         for place in places {
             let inside = |(at, dim): (&i64, Dim)| (0..dim.size).contains(at);
-            // The padding that was asked for, and no more.
+            // Only the stated padding.
             let padded = |(at, dim): (&i64, Dim)| (-dim.pads.0..dim.size + dim.pads.1).contains(at);
             if place.iter().zip(dims).all(inside) {
                 let index = (place[0] * dims[1].size + place[1]) * dims[2].size + place[2];

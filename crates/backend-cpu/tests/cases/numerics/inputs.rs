@@ -2,7 +2,7 @@
 
 use crate::common::numbers;
 
-/// Where formulas break: zeros, the tiny, the large, thresholds and their neighbours; negated as well.
+/// Numbers at which formulas break: zeros, very small and very large numbers, thresholds and their neighbours; also negated.
 const EDGES: [f32; 62] = [
     0.0,
     1e-45,
@@ -72,7 +72,7 @@ fn edges() -> Vec<f32> {
     EDGES.into_iter().flat_map(|value| [value, -value]).chain([f32::NAN]).collect()
 }
 
-/// For operators of one input.
+/// The inputs of operators with one input.
 pub(crate) fn unary() -> Vec<f32> {
     let mut values = edges();
     values.extend((-4000..4000).map(|step| step as f32 / 256.0));
@@ -80,14 +80,14 @@ pub(crate) fn unary() -> Vec<f32> {
     values
 }
 
-/// For operators of two.
+/// The inputs of operators with two inputs.
 pub(crate) fn binary() -> (Vec<f32>, Vec<f32>) {
     let edges = edges();
     let mut left: Vec<f32> = edges.iter().flat_map(|value| vec![*value; edges.len()]).collect();
     let mut right = edges.repeat(edges.len());
     left.extend(numbers(4000, 2));
     right.extend(numbers(4000, 3));
-    // Near each other, for comparisons with a tolerance.
+    // Numbers near each other, for comparisons with a tolerance.
     left.extend(numbers(1000, 4));
     right.extend(numbers(1000, 4).iter().enumerate().map(|(at, value)| value * (1.0 + at as f32 * 4e-8)));
     (left, right)

@@ -1,4 +1,4 @@
-//! Every elementwise operator of the table, by each compiler that is there, against a reference of its own.
+//! Every elementwise operator of the table, by each available compiler, against an independent reference.
 
 mod inputs;
 mod reference;
@@ -113,7 +113,7 @@ fn check(backend: &CpuBackend, spec: &OpSpec, case: &Case) -> Result<(), Failed>
     Err(format!("{} {attrs:?}: {count} of {of} wrong\n{}", spec.op_type, wrong.join("\n")).into())
 }
 
-/// Whether `found` is `expected`, but for so many units of float32 in the last place, or but for `off`.
+/// Whether `found` is `expected` up to so many units of float32 in the last place, or up to `off`.
 fn near(expected: f64, found: f32, ulps: f64, off: f64) -> bool {
     let rounded = expected as f32;
     if rounded.is_nan() || found.is_nan() {
@@ -124,7 +124,7 @@ fn near(expected: f64, found: f32, ulps: f64, off: f64) -> bool {
     }
     let largest = f64::from(f32::MAX);
     if rounded.is_infinite() || found.is_infinite() {
-        // Either side of the largest float, as long as it is near.
+        // The result may be on either side of the largest float if it is near.
         let edge = |value: f64| (value.abs() / largest - 1.0).abs() < ulps * 1.2e-7;
         return ulps > 0.0
             && (edge(expected) || edge(f64::from(found)))

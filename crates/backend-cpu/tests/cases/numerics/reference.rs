@@ -1,4 +1,4 @@
-//! The expected result of each operator, written from the IR's formulas and not from ours.
+//! The expected result of each operator, written from the formulas of the IR and not from the generated code.
 
 use std::f64::consts::PI;
 
@@ -7,11 +7,11 @@ use opkeep_descriptor::{Attr, AttrValue};
 use crate::common::{attr, float};
 use crate::numerics::special::{erf, erfc, lgamma, next_after};
 
-/// How an operator's result is judged.
+/// The comparison of a result with its reference.
 pub(crate) enum Reference {
     /// Equal bits, or both NaN.
     Exact(Box<dyn Fn(f32, f32) -> f32>),
-    /// Off by at most so many units in the last place, or by at most so much. 0 units: rounded correctly.
+    /// The maximum error in units in the last place, or as a number. With 0 units, the result is rounded correctly.
     Near(f64, f64, Box<dyn Fn(f64, f64) -> f64>),
     /// A truth value.
     Is(Box<dyn Fn(f32, f32) -> bool>),
@@ -64,7 +64,7 @@ impl Cases {
     }
 }
 
-/// Every case.
+/// All cases.
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = Cases::default();
     exact_unary(&mut cases);
@@ -78,7 +78,7 @@ pub(crate) fn cases() -> Vec<Case> {
     cases.0
 }
 
-/// `max(x, 0)`, with NaN going through.
+/// `max(x, 0)`; NaN stays NaN.
 fn positive(x: f64) -> f64 {
     if x < 0.0 { 0.0 } else { x }
 }
@@ -131,7 +131,7 @@ fn exact_unary(cases: &mut Cases) {
             _ => 0.0,
         });
     }
-    // Also with more bias than there is to take away: the sign turns.
+    // Also with a bias larger than the input, so that the sign changes.
     for (lambd, bias) in [(0.5, 0.0), (2.0, 1.5), (0.25, 4.0), (1.0, -2.0)] {
         let attrs = [float("lambd", lambd), float("bias", bias)];
         cases.near("Shrink", &attrs, 0.0, 0.0, move |x| match x {
@@ -149,7 +149,7 @@ fn rounding(cases: &mut Cases) {
     cases.exact("Rint", &[], f32::round_ties_even);
     let decimals = |decimals| [attr("decimals", "int32", AttrValue::Int(decimals))];
     cases.exact("Round", &decimals(0), f32::round_ties_even);
-    // Beyond 2^23 there is nothing left to round.
+    // Floats above 2^23 are whole numbers.
     let whole = |x: f32| x.is_nan() || x.abs() >= 8_388_608.0;
     for (places, scale) in [(1, 10.0), (2, 100.0), (7, 1e7), (30, 1e30)] {
         let f = move |x: f32| if whole(x * scale) { x } else { (x * scale).round_ties_even() / scale };
@@ -160,7 +160,7 @@ fn rounding(cases: &mut Cases) {
     }
 }
 
-/// Functions of the C library: two or three units, and more only where the C library says so.
+/// Functions of the C library: two or three units, and more only where the C library documents it.
 fn functions(cases: &mut Cases) {
     cases.near("Rsqrt", &[], 2.0, 0.0, |x| 1.0 / x.sqrt());
     cases.near("Sin", &[], 2.0, 0.0, f64::sin);
@@ -193,7 +193,7 @@ fn exponentials(cases: &mut Cases) {
     let attrs = |base: f64, scale: f64, shift: f64| {
         [float("base", base), float("scale", scale), float("shift", shift)]
     };
-    // Where the exponent is not exact, a large one makes the error large: 90 times half a unit.
+    // The error of an inexact exponent is multiplied by the exponent: 90 times half a unit.
     cases.near("Exp", &[], 2.0, 0.0, f64::exp);
     cases.near("Exp", &attrs(2.0, 1.0, 0.0), 2.0, 0.0, f64::exp2);
     cases.near("Exp", &attrs(10.0, 1.0, 0.0), 2.0, 0.0, |x| 10f64.powf(x));
@@ -211,7 +211,7 @@ fn exponentials(cases: &mut Cases) {
         let attrs = [float("power", power), float("scale", scale), float("shift", shift)];
         cases.near("Power", &attrs, ulps, 0.0, move |x| (shift + scale * x).powf(power));
     }
-    // The kernels take `shift^power` then, whatever the input is.
+    // The result is then `shift^power` for every input.
     let attrs = [float("power", 2.0), float("scale", 0.0), float("shift", 3.0)];
     cases.near("Power", &attrs, 0.0, 0.0, |_| 9.0);
 }
@@ -248,7 +248,7 @@ fn activations(cases: &mut Cases) {
         });
     }
     cases.near("Softsign", &[], 2.0, 0.0, |x| x / (1.0 + x.abs()));
-    // The last bits of what is no normal number any more are multiplied by the input.
+    // The lost bits of a subnormal number are multiplied by the input.
     cases.near("Mish", &[], 6.0, 1e-42, |x| x * softplus(x).tanh());
     cases.near("HardSwish", &[], 3.0, 0.0, |x| x * (if x > 3.0 { 6.0 } else { positive(x + 3.0) }) / 6.0);
     for (alpha, beta) in [(f64::from(0.166_666_66_f32), 0.5), (0.25, 0.125), (-2.0, 1.0)] {
@@ -259,7 +259,7 @@ fn activations(cases: &mut Cases) {
     }
 }
 
-/// Far to the left the exponents' errors count; nothing is left of the result there.
+/// For large negative inputs the error of the exponent counts, where the result is almost 0.
 fn gelus(cases: &mut Cases) {
     let tanh_form = |x: f64| x / (1.0 + (-2.0 * (2.0 / PI).sqrt() * (x + 0.044_715 * x.powi(3))).exp());
     cases.near("Gelu", &[], 500.0, 1e-36, tanh_form);

@@ -1,4 +1,4 @@
-//! Operators of more than two inputs, or of other elements than floats.
+//! Operators with more than two inputs, or with element types other than floats.
 
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ fn bytes(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_ne_bytes()).collect()
 }
 
-/// Equal bits, but for what is no number.
+/// Whether the bits are equal, or both are NaN.
 fn equal(expected: &[f32], found: &[u8]) -> Result<(), Failed> {
     let found = crate::common::floats(found);
     let differ = |(expected, found): (&f32, &f32)| {
@@ -126,7 +126,7 @@ fn accumulate(backend: &CpuBackend) -> Result<(), Failed> {
     if found != of([i64::MIN, 5, -18]) {
         return Err("whole numbers do not wrap".into());
     }
-    // Many are added in a loop, in the same order.
+    // Many inputs are added in a loop, in the same order.
     let length = 40_000;
     let many: Vec<Vec<f32>> = (0..100).map(|seed| crate::common::numbers(length, seed)).collect();
     let add = |so_far: Vec<f32>, next: &Vec<f32>| so_far.iter().zip(next).map(|(a, b)| a + b).collect();
@@ -207,7 +207,7 @@ fn logic(backend: &CpuBackend, op_type: &str, truth: Truth) -> Result<(), Failed
     if found == expected { Ok(()) } else { Err(format!("{found:?}").into()) }
 }
 
-/// A function of whole numbers, before its result is cut to its bits.
+/// A function of whole numbers, before its result is truncated to the type's bits.
 type WholeFn = fn(i128, i128) -> i128;
 
 const WHOLE: [(&str, WholeFn); 23] = [
@@ -293,7 +293,7 @@ enum Number {
     Whole(i128),
 }
 
-/// Numbers of a type at its ends, at those of the others, and in between.
+/// Numbers of a type: its limits, those of other types, and others.
 fn numbers(dtype: &str) -> Vec<Number> {
     let powers = || [7, 8, 15, 16, 24, 31, 32, 53, 63, 64].into_iter().map(|bits| 1i128 << bits);
     let near = |power: i128| [power - 1, power, power + 1, -power - 1, -power, 1 - power];
@@ -358,7 +358,7 @@ fn stored(dtype: &str, number: Number) -> Vec<u8> {
     }
 }
 
-/// The whole number that bytes of a type are.
+/// The whole number in the bytes of a type.
 fn read(dtype: &str, bytes: &[u8]) -> i128 {
     let unsigned = bytes.iter().rev().fold(0i128, |number, byte| number << 8 | i128::from(*byte));
     let bits = bytes.len() * 8;

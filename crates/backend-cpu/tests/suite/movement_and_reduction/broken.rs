@@ -1,4 +1,4 @@
-//! Kernels that are changed on purpose: the tests must see what is broken, and what is inside.
+//! Kernels that are broken on purpose, which the tests must detect.
 
 use opkeep_backend_cpu::{CpuBackend, CpuConfig, Rewrite};
 
@@ -72,11 +72,11 @@ fn broken_reductions_are_seen() {
     seen(&reduction::local_responses(), "LRN", ": channel - radius", ": channel - radius + 1");
 }
 
-/// A softmax that leaves out the last step shows its powers of e: within two units, where they vanish as well.
+/// A softmax without the last step returns its powers of e, which must be exact to two units, also near 0.
 #[test]
 fn powers_of_e_are_within_two_units() {
     let plain = breaking("SoftmaxV2", "*= scale", "*= 1.0f");
-    // From zero, which is the greatest and so is taken from nothing, to where nothing is left.
+    // From zero, the maximum, to inputs whose powers are 0.
     let mut values: Vec<f32> = (0..0x42d8_0000u32).step_by(3571).map(|bits| -f32::from_bits(bits)).collect();
     values.extend((0..120_000).map(|at| at as f32 * -0.000_9));
     values.extend([f32::MIN, f32::NEG_INFINITY]);
@@ -95,7 +95,7 @@ fn powers_of_e_are_within_two_units() {
     node.case("SoftmaxV2", &[], judge).run(&plain).unwrap();
 }
 
-/// The rewritten job counts, and nothing else does.
+/// Only the rewritten job counts.
 #[test]
 fn rewritten_kernels_have_other_sources() {
     use opkeep_backend::Backend as _;

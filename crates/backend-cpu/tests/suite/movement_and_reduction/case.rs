@@ -1,4 +1,4 @@
-//! One kernel, what goes in, and what must come out.
+//! A kernel with its inputs and the check of its outputs.
 
 use opkeep_backend::Backend;
 use opkeep_backend_cpu::CpuBackend;
@@ -8,7 +8,7 @@ use opkeep_ops::{Graph, TensorId, dtype_bytes};
 /// Judges the outputs' bytes.
 pub(crate) type Judge = Box<dyn Fn(&[Vec<u8>]) -> Result<(), String> + Send + Sync>;
 
-/// One kernel, what goes in, and what must come out.
+/// A kernel with its inputs and the check of its outputs.
 pub(crate) struct Case {
     pub(crate) name: String,
     pub(crate) job: Job,
@@ -34,7 +34,7 @@ impl Case {
     }
 }
 
-/// Whether an object needs nothing but two functions of the math library: there is no C library, so nothing may have
+/// Whether an object needs at most two functions of the math library. There is no C library, so no code may have
 /// become a call of `memcpy`.
 pub(crate) fn stands_alone(object: &[u8]) -> Result<(), String> {
     let known = |name: &String| name.starts_with("libm.so") || name == "log" || name == "powf";
@@ -65,7 +65,7 @@ impl Node {
         self
     }
 
-    /// An input that the compiler must know. What is given at the launch must not matter.
+    /// An input that the compiler must know. The buffer at the launch must not matter.
     pub(crate) fn known(mut self, values: &[i64]) -> Self {
         self.ids.push(Some(self.graph.parameter("int64", values)));
         self.bytes.push(vec![0xff; values.len() * 8]);
@@ -92,7 +92,7 @@ impl Node {
         let name = format!("{op_type} {inputs:?} {}", shown.join(" "));
         made.unwrap_or_else(|error| panic!("{name}: {error}"));
         let job = self.graph.jobs().remove(0).1;
-        // A scalar is described as one element, and so may be longer than what the test has for it.
+        // A scalar is described as one element, and so may be longer than the test's data.
         let described = job.data.iter().flat_map(|data| &data.outputs).flat_map(Arg::iter);
         let fits = |tensor: &opkeep_descriptor::Tensor, bytes: &Vec<u8>| {
             tensor.shape.iter().product::<i64>() as usize * dtype_bytes(&tensor.dtype).unwrap() == bytes.len()
@@ -102,7 +102,7 @@ impl Node {
     }
 }
 
-/// Numbers that look random and are the same each time.
+/// Pseudorandom numbers from a fixed seed.
 pub(crate) struct Rng(u64);
 
 impl Rng {
@@ -138,7 +138,7 @@ impl Rng {
         order
     }
 
-    /// Floats with a few bits each, so that no two tensors are alike; about `scale` large.
+    /// Floats with a few bits each, about as large as `scale`, so that no two tensors are equal.
     pub(crate) fn floats(&mut self, count: usize, scale: f32) -> Vec<f32> {
         (0..count).map(|_| (self.next() >> 40) as f32 / (1u64 << 23) as f32 * scale - scale).collect()
     }
@@ -162,7 +162,7 @@ pub(crate) fn indices(shape: &[i64]) -> Vec<Vec<i64>> {
     all
 }
 
-/// Where the element at `index` is.
+/// Returns the offset of the element at `index`.
 pub(crate) fn offset(shape: &[i64], index: &[i64]) -> usize {
     shape.iter().zip(index).fold(0, |offset, (dim, at)| offset * dim + at) as usize
 }

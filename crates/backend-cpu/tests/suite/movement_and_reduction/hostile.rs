@@ -1,4 +1,4 @@
-//! Jobs that no front end would make: refused, or compiled; never a crash.
+//! Jobs that no front end would make are refused or compiled, and never crash the backend.
 
 use opkeep_backend::{Backend, BackendError, Support};
 use opkeep_descriptor::{Arg, AttrValue, ConstValue, Job};
@@ -7,11 +7,11 @@ use crate::movement_and_reduction::case::{Case, Rng, stands_alone};
 use crate::movement_and_reduction::movement;
 use crate::movement_and_reduction::reduction;
 
-/// Numbers that arithmetic trips over.
+/// Numbers at which arithmetic overflows.
 const ODD: [i64; 12] =
     [i64::MIN, i64::MIN + 1, -(1 << 40), -2, -1, 0, 1, 2, 1 << 20, 1 << 47, i64::MAX - 1, i64::MAX];
 
-/// Puts an odd number somewhere into what the compiler is told.
+/// Puts such a number into a field of the job.
 fn damage(job: &mut Job, rng: &mut Rng) {
     let odd = ODD[rng.int(0, ODD.len() as i64 - 1) as usize];
     let op = &mut job.ops[0];
@@ -70,7 +70,7 @@ fn damage(job: &mut Job, rng: &mut Rng) {
     }
 }
 
-/// Makes the rest of the job agree with its inputs, as far as they make sense.
+/// Makes the rest of the job consistent with its inputs, as far as possible.
 fn agree(job: &mut Job) {
     let op = &mut job.ops[0];
     let mut data = job.data.iter_mut();
@@ -115,7 +115,7 @@ fn cases() -> Vec<Case> {
     .collect()
 }
 
-/// Whatever a descriptor says, it is refused with a reason or there is code for it, in blocks that can be launched.
+/// Any descriptor is refused with a reason, or there is code for it, in blocks that can be launched.
 #[test]
 fn odd_jobs_are_refused_or_have_code() {
     let mut rng = Rng::new(21);
@@ -142,7 +142,7 @@ fn odd_jobs_are_refused_or_have_code() {
     assert!(refused > 1000 && made > 1000, "{refused} refused, {made} made: the test sees one side only");
 }
 
-/// Of code for absurd sizes, too, compilers make an object without a warning.
+/// Code for absurd sizes compiles without a warning, too.
 #[test]
 fn absurd_sizes_compile_without_warnings() {
     let mut rng = Rng::new(22);
@@ -179,7 +179,7 @@ fn absurd_sizes_compile_without_warnings() {
     });
 }
 
-/// Element types that a rule lets through and that there is no code for.
+/// Element types that a rule accepts and for which there is no code.
 #[test]
 fn other_element_types_are_refused_by_name() {
     let mut job = reduction::long_sums().swap_remove(0).job;

@@ -1,4 +1,4 @@
-//! Operators that move elements or look at many of them, each against a reference that is written from its definition.
+//! Operators that move or combine elements, each against a reference that is written from its definition.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers fail the test that calls them")]
 
 mod broken;

@@ -1,11 +1,11 @@
-//! Operators that move elements, each against a walk over the indices of its output.
+//! Operators that move elements, each against a loop over the indices of its output.
 
 use opkeep_descriptor::Attr;
 use opkeep_ops::{bool_attr, dtype_bytes, int_attr, str_attr};
 
 use crate::movement_and_reduction::case::{Case, Node, Rng, count, indices, offset, same};
 
-/// A type of each size, and then the others.
+/// One type of each size, and then the others.
 const DTYPES: [&str; 14] = [
     "float32",
     "bool",
@@ -23,10 +23,10 @@ const DTYPES: [&str; 14] = [
     "complex64",
 ];
 
-/// For each place along a dimension of the output, the place in the input that is seen there.
+/// For each index along a dimension of the output, the index in the input.
 type Axis = Vec<Option<i64>>;
 
-/// The bytes of an output whose every dimension is seen by itself; `fill` where nothing is.
+/// The bytes of an output whose dimensions are mapped independently; `fill` for elements without a source.
 fn seen(shape: &[i64], bytes: &[u8], axes: &[Axis], fill: &[u8]) -> Vec<u8> {
     let size = fill.len();
     let output: Vec<i64> = axes.iter().map(|axis| axis.len() as i64).collect();
@@ -70,7 +70,7 @@ impl Tensor {
         vec![0; self.size]
     }
 
-    /// The case whose output is this tensor seen along `axes`.
+    /// The case whose output is this tensor, mapped along `axes`.
     fn seen_as(&self, node: Node, op_type: &str, attrs: &[Attr], axes: &[Axis], fill: &[u8]) -> Case {
         let expected = vec![seen(&self.shape, &self.bytes, axes, fill)];
         node.case(op_type, attrs, move |found| same(&expected, found))
@@ -86,7 +86,7 @@ pub(crate) fn transposes() -> Vec<Case> {
     let mut rng = Rng::new(1);
     let mut cases = Vec::new();
     let mut shapes: Vec<Vec<i64>> = (0..40).map(|at| rng.shape(1 + at % 5, 6)).collect();
-    // More than a tile, with rests; thin ones; blocks that several threads share; nothing.
+    // Shapes of more than a tile, with remainders; narrow ones; blocks that several threads share; empty ones.
     shapes.extend([vec![70, 45], vec![3, 2000], vec![2000, 3], vec![2, 33, 65, 3], vec![9, 5, 400, 2]]);
     shapes.extend([vec![300, 310], vec![2, 0, 3], vec![1, 1, 7], vec![40, 1, 50]]);
     for (at, shape) in shapes.iter().enumerate() {
@@ -108,7 +108,7 @@ pub(crate) fn transposes() -> Vec<Case> {
     cases
 }
 
-/// `sizes` pieces along `axis` of a whole, each with its bytes.
+/// Pieces with these `sizes` along `axis` of a tensor, each with its bytes.
 fn pieces_of(x: &Tensor, axis: usize, sizes: &[i64]) -> Vec<(Vec<i64>, Vec<u8>)> {
     let mut begin = 0;
     let piece = |size: &i64| {
@@ -130,7 +130,7 @@ pub(crate) fn concats_and_splits() -> Vec<Case> {
         let mut shape = rng.shape(1 + at % 4, 5);
         let axis = rng.int(0, shape.len() as i64 - 1) as usize;
         let sizes: Vec<i64> = match at {
-            // Long rows, short ones in great number, one piece.
+            // Long rows, many short rows, and one piece.
             0 => vec![70_000, 1, 5, 30_000],
             1 => vec![7],
             _ => (0..rng.int(1, 6)).map(|_| rng.int(0, 4)).collect(),
@@ -175,7 +175,7 @@ pub(crate) fn gathers() -> Vec<Case> {
         let mut index_shape = rng.shape(at % 3 + usize::from(at < 3), 4);
         let mut axis = rng.int(0, shape.len() as i64 - 1) as usize;
         match at {
-            // Rows of more than a block, many of one element, and items of which there are none.
+            // Rows of more than a block, many rows of one element, and empty ones.
             0 => (shape, axis) = (vec![3, 40_000], 0),
             1 => (shape, index_shape, axis) = (vec![50], vec![70_000], 0),
             2 => shape[axis] = 0,
@@ -183,7 +183,7 @@ pub(crate) fn gathers() -> Vec<Case> {
         }
         let (size, negative) = (shape[axis], at % 2 == 0);
         let x = tensor(&mut rng, dtype(at), &shape);
-        // Also indices that name nothing; they give zeros.
+        // Also indices out of range, whose elements are zero.
         let given = |rng: &mut Rng| match rng.int(0, 9) {
             0 => [i64::from(i32::MIN), i64::from(i32::MAX), size, -size - 1][rng.int(0, 3) as usize],
             _ => rng.int(-size, size.max(1) - 1),
@@ -198,7 +198,7 @@ pub(crate) fn gathers() -> Vec<Case> {
             number if (0..size).contains(&number) => Some(number),
             _ => None,
         };
-        // One dimension for all the indices, and then as they are.
+        // The indices in one dimension, and then in their own shape.
         let mut axes: Vec<Vec<Option<i64>>> = shape.iter().map(|dim| (0..*dim).map(Some).collect()).collect();
         axes[axis] = numbers.iter().map(|number| item(*number)).collect();
         let attrs = [bool_attr("negative_index_support", negative)];
@@ -210,7 +210,7 @@ pub(crate) fn gathers() -> Vec<Case> {
     cases
 }
 
-/// The places of Python's `range(size)[begin:end:step]`, one after the other.
+/// The elements of Python's `range(size)[begin:end:step]`.
 fn sliced(size: i64, begin: i64, end: i64, step: i64) -> Axis {
     let place = |bound: i64| if bound < 0 { i128::from(bound) + i128::from(size) } else { i128::from(bound) };
     let (mut at, end) = (place(begin), place(end));
@@ -227,7 +227,7 @@ fn sliced(size: i64, begin: i64, end: i64, step: i64) -> Axis {
     places
 }
 
-/// Begin, end and step; mostly such that something is left.
+/// Begin, end and step, usually of a slice that is not empty.
 fn some_of(rng: &mut Rng, size: i64) -> (i64, i64, i64) {
     const STEPS: [i64; 10] = [1, 1, 2, 3, -1, -1, -2, -3, i64::MAX, i64::MIN];
     let step = STEPS[rng.int(0, 9) as usize];
@@ -235,7 +235,7 @@ fn some_of(rng: &mut Rng, size: i64) -> (i64, i64, i64) {
         return (rng.int(-size - 2, size + 2), rng.int(-size - 2, size + 2), step);
     }
     let (low, high) = (rng.int(0, size / 3), rng.int(size / 2 + 1, size + 1));
-    // The same place from the end, or so far out that it is cut off.
+    // The same index counted from the end, or an index out of range, which is clamped.
     let from_end = |rng: &mut Rng, place: i64| if rng.int(0, 1) == 0 { place - size } else { place };
     match step > 0 {
         true => {
@@ -291,7 +291,7 @@ pub(crate) fn slices() -> Vec<Case> {
     cases
 }
 
-/// The places that are seen along a padded dimension: what is added is put there element by element.
+/// The indices along a padded dimension, with the padding added element by element.
 fn padded(size: i64, before: i64, after: i64, mode: &str) -> Axis {
     let mut places: Axis = (0..size).map(Some).collect();
     let far = |distance: i64, last: bool| match mode {
@@ -363,7 +363,7 @@ pub(crate) fn pads() -> Vec<Case> {
             cases.push(x.seen_as(x.node().known(&given), "MirrorPad", &attrs, &axes, &x.zero()));
         }
     }
-    // Nothing is left of the input, and nothing was there.
+    // Nothing remains of the input, and the input is empty.
     let x = tensor(&mut rng, "int16", &[4, 3]);
     let axes = [vec![None; 5], (0..3).map(Some).collect()];
     cases.push(x.seen_as(x.node().known(&[-9, 10, 0, 0]), "PadV3", &[], &axes, &[0, 0]));

@@ -1,4 +1,4 @@
-//! Operators that look at many elements at once, against their definitions in double precision.
+//! Operators that combine many elements, against their definitions in double precision.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use opkeep_ops::{bool_attr, float_attr, int_attr, ints_attr};
 
 use crate::movement_and_reduction::case::{Case, Node, Rng, bytes_of, count, indices};
 
-/// For each index of the other axes, the places of the elements that belong together, in order.
+/// For each index of the other axes, the offsets of the combined elements, in order.
 fn groups(shape: &[i64], axes: &[usize]) -> BTreeMap<Vec<i64>, Vec<usize>> {
     let mut groups: BTreeMap<Vec<i64>, Vec<usize>> = BTreeMap::new();
     for (place, index) in indices(shape).into_iter().enumerate() {
@@ -17,7 +17,7 @@ fn groups(shape: &[i64], axes: &[usize]) -> BTreeMap<Vec<i64>, Vec<usize>> {
     groups
 }
 
-/// An expected value, and how far off it a result may be.
+/// An expected value, and the maximum error of a result.
 type Near = (f64, f64);
 
 /// Judges one output of floats.
@@ -42,7 +42,7 @@ fn near_one(expected: &[Near], found: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// Shapes and axes: each kind of nest, and sizes around those that loops are cut into.
+/// Shapes and axes: each kind of loop nest, and sizes near those of the blocks of loops.
 fn nests(rng: &mut Rng) -> Vec<(Vec<i64>, Vec<i64>)> {
     let mut all: Vec<(Vec<i64>, Vec<i64>)> = vec![
         (vec![2, 3, 7, 7], vec![2, 3]),
@@ -108,7 +108,7 @@ pub(crate) fn reductions() -> Vec<Case> {
     let mut cases = Vec::new();
     let operators = ["ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd"];
     for (at, (shape, axes)) in nests(&mut rng).into_iter().enumerate() {
-        // Two operators a nest, so that each nest meets a sum and a choice.
+        // Two operators for each nest, so that each nest has a sum and a minimum or maximum.
         for op_type in [operators[at % 2], operators[2 + at % 3]] {
             // Around 1 for products, so that they neither vanish nor grow.
             let shift = if op_type == "ReduceProd" { 1.5 } else { 0.7 };
@@ -119,7 +119,7 @@ pub(crate) fn reductions() -> Vec<Case> {
             cases.push(reduce_case(op_type, &shape, &axes, &keep, &values, false));
         }
     }
-    // No axes: everything or nothing, as the attribute says.
+    // No axes mean all axes or none, as the attribute states.
     let values = rng.floats(60, 4.0);
     for noop in [false, true] {
         let attrs = [bool_attr("noop_with_empty_axes", noop), bool_attr("keep_dims", true)];
@@ -128,7 +128,7 @@ pub(crate) fn reductions() -> Vec<Case> {
     cases
 }
 
-/// Sums of a great many: alike, so that errors would add up, and of both signs.
+/// Sums of very many elements: equal ones, whose errors would add up, and ones of both signs.
 pub(crate) fn long_sums() -> Vec<Case> {
     let mut rng = Rng::new(12);
     let million = 1_000_003;
@@ -141,7 +141,7 @@ pub(crate) fn long_sums() -> Vec<Case> {
     cases
 }
 
-/// NaN goes through sums and choices; no elements give the neutral element.
+/// The result of an input with NaN is NaN; that of no elements is the neutral element.
 pub(crate) fn odd_values() -> Vec<Case> {
     let mut cases = Vec::new();
     let (nan, inf) = (f32::NAN, f32::INFINITY);
@@ -224,7 +224,7 @@ pub(crate) fn softmaxes() -> Vec<Case> {
     let mut rng = Rng::new(14);
     let mut cases = Vec::new();
     for (at, (shape, axes)) in nests(&mut rng).into_iter().enumerate() {
-        // Also so large that powers of e overflow, and so far apart that they vanish.
+        // Also inputs so large that powers of e overflow, and so far apart that they become 0.
         let scale = [3.0, 40.0, 500.0][at % 3];
         let shift = [0.0, 300.0, -900.0][at / 3 % 3];
         let values: Vec<f32> = rng.floats(count(&shape), scale).iter().map(|value| value + shift).collect();
@@ -254,7 +254,7 @@ pub(crate) fn softmaxes() -> Vec<Case> {
             cases.push(node.case(op_type, &[ints_attr("axes", &axes)], near(expected)));
         }
     }
-    // By default the last axis; and rows of what is no number, or nothing but minus infinity.
+    // By default the last axis; and rows of NaN, or of minus infinity only.
     let inf = f32::INFINITY;
     let rows = [0.0, -inf, 0.0, f32::NAN, 1.0, 2.0, -inf, -inf, -inf, inf, 0.0, 1.0];
     let half = (0.5, 0.0);
@@ -263,7 +263,7 @@ pub(crate) fn softmaxes() -> Vec<Case> {
     let node = Node::new().tensor("float32", &[4, 3], &bytes_of(&rows));
     cases.push(node.case("SoftmaxV2", &[], move |found| {
         near_one(&expected[..9], &found[0][..36])?;
-        // Beside an infinity, what is finite may be nothing.
+        // Beside an infinity, finite elements may become 0.
         if crate::common::floats(&found[0])[9].is_nan() { Ok(()) } else { Err("infinity is a number".into()) }
     }));
     cases
@@ -278,7 +278,7 @@ pub(crate) fn layer_norms() -> Vec<Case> {
         (vec![7, 9], 0, 0.25, 2.0, -1.0),
         (vec![5, 1], 1, 1e-3, 2.0, 7.0),
         (vec![3, 2, 5, 5], 2, 1e-12, 1e-3, 0.0),
-        // A spread that is small beside the mean: squares less squares would lose it.
+        // A variance that is small relative to the mean: a difference of squares would lose it.
         (vec![64, 100], 1, 1e-7, 0.5, 4096.0),
         (vec![2, 40_000], 1, 1e-5, 1.0, 3.0),
     ] {

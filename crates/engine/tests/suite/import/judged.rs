@@ -1,4 +1,4 @@
-//! No entry of one kind is taken for one of the other.
+//! Imported and compiled entries are not confused.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ fn entry(shelf: &TargetStore, key: &Digest) -> Entry {
     }
 }
 
-/// A store with an imported kernel and one that we compiled, of the same job; and their keys.
+/// A store with an imported and a compiled kernel of the same job, and their keys.
 fn both() -> (Place, Digest, Digest) {
     let place = Place::with_squares(1);
     place.import();
@@ -31,7 +31,7 @@ fn both() -> (Place, Digest, Digest) {
     (place, imported, ours)
 }
 
-/// Puts the members of `from`, as `change` has them, under `key`.
+/// Puts the members of `from`, changed by `change`, under `key`.
 fn put(
     shelf: &TargetStore,
     key: &Digest,
@@ -67,13 +67,13 @@ fn both_kinds_pass_under_their_own_keys() {
 }
 
 #[test]
-fn an_imported_kernel_under_a_key_of_ours_is_refused_and_compiled_anew() {
+fn an_imported_kernel_under_a_key_of_ours_is_refused_and_compiled_again() {
     let (place, imported, ours) = both();
     let shelf = place.shelf();
     put(&shelf, &ours, &entry(&shelf, &imported), RULES_VERSION, |_, bytes| Some(bytes));
     let error = verify_entry(&entry(&shelf, &ours), TARGET, &Validator::builtin()).into_result().unwrap_err();
     assert!(matches!(error, EntryError::HeaderMismatch { what: "key", .. }), "{error}");
-    // With the key written in, it is the wrong one still.
+    // With that key in its header, it is still the wrong kernel.
     let as_ours = |name: &str, bytes: Vec<u8>| {
         let text = String::from_utf8(bytes.clone()).unwrap_or_default();
         let text = text.replace(&imported.to_string(), &ours.to_string());
@@ -82,7 +82,7 @@ fn an_imported_kernel_under_a_key_of_ours_is_refused_and_compiled_anew() {
     put(&shelf, &ours, &entry(&shelf, &imported), RULES_VERSION, as_ours);
     let error = verify_entry(&entry(&shelf, &ours), TARGET, &Validator::builtin()).into_result().unwrap_err();
     assert!(matches!(error, EntryError::KeyMismatch { .. }), "{error}");
-    // A build finds it under its key, and does not take it for its own.
+    // A build finds it under the key of a compiled kernel, and does not use it.
     assert_eq!(place.outcome(&place.engine(), &square(1)), ("compiled", false));
     assert_eq!(place.outcome(&place.engine(), &square(1)), ("reused", false));
     verify_entry(&entry(&shelf, &ours), TARGET, &Validator::builtin()).into_result().unwrap();
@@ -99,7 +99,7 @@ fn a_kernel_of_ours_under_an_imported_key_is_refused() {
 }
 
 #[test]
-fn what_it_says_must_be_what_its_key_is_made_of() {
+fn its_members_must_match_its_key() {
     let (place, imported, _) = both();
     let shelf = place.shelf();
     let genuine = entry(&shelf, &imported);
@@ -123,7 +123,7 @@ fn what_it_says_must_be_what_its_key_is_made_of() {
     assert!(matches!(provenance.unwrap_err(), EntryError::HeaderMismatch { what: "provenance", .. }));
     let target = changed("header", r#""target":"Ascend910A""#, r#""target":"Ascend910B1""#);
     assert!(matches!(target.unwrap_err(), EntryError::HeaderMismatch { what: "target", .. }));
-    // Without the member that makes it one of its kind, it is a kernel with another's name.
+    // Without the member that marks it as imported, it is a kernel with another name.
     put(&shelf, &imported, &genuine, RULES_VERSION, |name, bytes| (name != "imported").then_some(bytes));
     let kind =
         verify_entry(&entry(&shelf, &imported), TARGET, &Validator::builtin()).into_result().unwrap_err();
@@ -132,7 +132,7 @@ fn what_it_says_must_be_what_its_key_is_made_of() {
     assert_eq!((outcome, is_imported), ("reused", false));
 }
 
-/// Imports once took kernels for other chips, with a warning. Those are not given out any more.
+/// Earlier imports accepted kernels for other chips, with a warning. Those kernels are not used any more.
 #[test]
 fn one_for_another_chip_that_older_rules_let_in_is_refused() {
     let (place, imported, ours) = both();

@@ -1,9 +1,9 @@
-//! Kernels that frameworks had compiled: which are imported, and who reuses them.
+//! The import and the reuse of kernels that frameworks compiled.
 #![expect(clippy::disallowed_methods, reason = "tests")]
 
 mod judged;
-mod passed_over;
 mod reused;
+mod skipped;
 mod store;
 
 use std::num::NonZeroUsize;
@@ -32,7 +32,7 @@ const TARGET: &str = "Ascend910A";
 #[derive(Default)]
 struct Compiler {
     compiles: AtomicUsize,
-    /// It takes nothing.
+    /// The compiler refuses all jobs.
     refuses: AtomicBool,
 }
 
@@ -84,7 +84,7 @@ impl Backend for Compiler {
     }
 }
 
-/// A framework's folder, and a store.
+/// A framework's directory, and a store.
 struct Place {
     bench: Bench,
     compiler: Arc<Compiler>,
@@ -98,12 +98,12 @@ impl Place {
         Self { bench: Bench::new(), compiler: Arc::default(), clock: Arc::new(clock) }
     }
 
-    /// The folder with the ranks' folders in it.
+    /// Returns the directory with the ranks' directories.
     fn base(&self) -> PathBuf {
-        self.bench.folder.path().join("run")
+        self.bench.dir.path().join("run")
     }
 
-    /// A cache of rank 0 with kernels of so many lengths, from 1 on.
+    /// Creates a cache of rank 0 with kernels for the lengths from 1 to this number.
     fn with_squares(lengths: u32) -> Self {
         let place = Self::new();
         (1..=lengths).for_each(|length| place.keep(&Rank::new(0), length));
@@ -128,7 +128,7 @@ impl Place {
         Importer::new(store, read).threads(NonZeroUsize::new(2).unwrap())
     }
 
-    /// A time after what was imported: of the time of an import, whole seconds are kept.
+    /// Returns a time after the import, whose time is recorded in whole seconds.
     fn after_an_import(&self) -> SystemTime {
         self.clock.advance(Duration::from_secs(2));
         self.clock.now()
@@ -154,7 +154,7 @@ impl Place {
         report
     }
 
-    /// How one request comes out, and whether by an imported kernel.
+    /// Returns the outcome of one request, and whether the kernel is imported.
     fn outcome(&self, engine: &Engine, request: &Request) -> (&'static str, bool) {
         let report = self.build(engine, std::slice::from_ref(request));
         (report.kernels[0].outcome.name(), report.kernels[0].imported.is_some())
@@ -165,7 +165,7 @@ impl Place {
     }
 }
 
-/// The request of a rank's framework.
+/// Returns the request of a rank's framework.
 fn request(kept: &CachedKernelFiles) -> Request {
     Request::new(read_info(kept.info.as_ref().unwrap()).unwrap())
 }
@@ -174,13 +174,13 @@ fn square(length: u32) -> Request {
     request(&Rank::new(0).square(length))
 }
 
-/// The only cache that was found.
+/// Returns the only cache that was found.
 fn only(report: &ImportReport) -> &CacheImport {
     assert!(report.unreadable_dirs.is_empty() && report.caches.len() == 1, "{report:?}");
     &report.caches[0]
 }
 
-/// How many were imported, there already, copies, and why the rest was not.
+/// Returns the numbers of imported kernels, existing ones and duplicates, and why the rest was not imported.
 fn counts(report: &ImportReport) -> (usize, usize, usize, Vec<&'static str>) {
     let cache = only(report);
     let reasons = cache.skipped.iter().map(|not| not.why.name()).collect();

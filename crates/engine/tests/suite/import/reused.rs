@@ -1,4 +1,4 @@
-//! Who reuses an imported kernel.
+//! The reuse of imported kernels.
 
 use opkeep::{CacheMode, CacheStatus, Engine, ViewConfig};
 use opkeep_cache::RemoteConfig;
@@ -33,7 +33,7 @@ fn a_build_that_trusts_reuses_it_and_says_so() {
     assert_eq!((&artifact.metadata, &artifact.object), (&kept.json, &kept.object));
 }
 
-/// Device, rank, folders and names never count, nor does which release says the same job.
+/// Device, rank, directories and names never count, nor does the release that wrote the job.
 #[test]
 fn every_rank_and_release_finds_it() {
     let place = Place::with_squares(1);
@@ -42,7 +42,7 @@ fn every_rank_and_release_finds_it() {
         for generation in [Generation::R1_5, Generation::R1_6, Generation::R1_7, Generation::R2_1] {
             let rank = Rank { generation, device: rank + 2, ..Rank::new(rank) };
             assert_eq!(place.outcome(&place.trusting(), &request(&rank.square(1))), REUSED, "{rank:?}");
-            // The first kernel stays, whoever has another one of the job.
+            // The first kernel of the job stays, even if another cache has another one.
             place.keep(&rank, 1);
         }
     }
@@ -51,13 +51,13 @@ fn every_rank_and_release_finds_it() {
     assert_eq!(place.bench.entries().len(), 1);
 }
 
-/// It goes into a rank's folder under the name by which that rank looks for it, with its `.json` as it is.
+/// The kernel is written to a rank's directory under the name by which that rank looks for it, with an unchanged `.json`.
 #[test]
-fn another_rank_finds_it_in_its_own_folder() {
+fn another_rank_finds_it_in_its_own_directory() {
     let place = Place::with_squares(1);
     place.import();
     let (own, theirs) = (Rank::new(5).square(1), Rank::new(0).square(1));
-    let base = place.bench.folder.path().join("other");
+    let base = place.bench.dir.path().join("other");
     let view = ViewConfig::rank(base.clone(), "5".to_owned());
     assert_ne!(own.stem, theirs.stem);
     assert_eq!(
@@ -72,10 +72,10 @@ fn another_rank_finds_it_in_its_own_folder() {
 }
 
 #[test]
-fn nobody_else_does() {
+fn only_a_build_that_trusts_imported_kernels_reuses_it() {
     let place = Place::with_squares(1);
     place.import();
-    // A plain build compiles, and then has a kernel of its own, which comes first.
+    // A plain build compiles a kernel of its own, which takes precedence from then on.
     assert_eq!(place.outcome(&place.engine(), &square(1)), ("compiled", false));
     assert_eq!(place.outcome(&place.trusting(), &square(1)), ("reused", false));
     assert_eq!(place.outcome(&place.engine(), &square(1)), ("reused", false));
@@ -83,7 +83,7 @@ fn nobody_else_does() {
 }
 
 #[test]
-fn what_is_not_the_same_job_target_or_options_is_compiled() {
+fn another_job_target_or_option_is_compiled() {
     let place = Place::with_squares(1);
     place.import();
     let mut attr = square(1);
@@ -135,9 +135,9 @@ fn modes_hold_for_imported_kernels() {
     );
 }
 
-/// The kernels of others are all there is of jobs that the backend cannot compile, such as fused ones.
+/// For a job that the backend cannot compile, such as a fused one, there are only imported kernels.
 #[test]
-fn a_job_that_nobody_here_can_compile_is_reused() {
+fn a_job_that_the_backend_refuses_is_reused() {
     let place = Place::with_squares(1);
     place.compiler.refuses.store(true, Ordering::Relaxed);
     assert_eq!(place.outcome(&place.trusting(), &square(1)), ("failed", false));
@@ -180,9 +180,9 @@ fn one_at_a_time_it_is_reused_too() {
     assert_eq!(place.compiler.compiles.load(Ordering::Relaxed), 0);
 }
 
-/// Releases since r2.1 say which toolchain they have. Where both say it, they must agree.
+/// Releases since r2.1 state their toolchain. If both descriptors state one, they must agree.
 #[test]
-fn what_a_descriptor_says_of_its_toolchain_must_not_contradict() {
+fn the_toolchain_in_a_descriptor_must_not_contradict() {
     let later = Rank { generation: Generation::R2_1, ..Rank::new(0) };
     let place = Place::new();
     place.keep(&later, 1);
@@ -217,7 +217,7 @@ fn explain_says_that_one_matches() {
     assert!(plain.imported.unwrap().to_string().contains("its toolchain and its sources are unknown"));
     let trusting = explained(true);
     assert!(matches!(trusting.status, CacheStatus::Hit) && trusting.imported.is_some(), "{trusting:?}");
-    // Not where it would not be reused all the same.
+    // Nothing is reported if the kernel would not be reused anyway.
     let forced = place
         .trusting()
         .with_config(|config| config.mode = CacheMode::Force)
@@ -225,13 +225,13 @@ fn explain_says_that_one_matches() {
         .unwrap()
         .remove(0);
     assert!(matches!(forced.status, CacheStatus::Miss { .. }) && forced.imported.is_none());
-    // It is not the nearest of those that we compiled.
+    // It is not the nearest of the compiled kernels.
     let other = place.engine().explain(&[square(2)]).unwrap().remove(0);
     assert!(
         matches!(other.status, CacheStatus::Miss { nearest: None, .. }) && other.imported.is_none(),
         "{other:?}"
     );
-    // Ours comes first.
+    // The compiled kernel takes precedence.
     place.build(&place.engine(), &[square(1)]);
     assert!(matches!(explained(true).status, CacheStatus::Hit) && explained(true).imported.is_none());
 }
@@ -249,7 +249,7 @@ fn each_look_up_is_counted_once() {
     assert_eq!((statistics.hits, statistics.misses()), (3, 1), "{statistics:?}");
 }
 
-/// One that is there and will not do was not used: it is a miss.
+/// An imported kernel that exists and cannot be used is a miss.
 #[test]
 fn one_that_will_not_do_is_a_miss_and_no_hit() {
     let later = Rank { generation: Generation::R2_1, ..Rank::new(0) };
@@ -263,7 +263,7 @@ fn one_that_will_not_do_is_a_miss_and_no_hit() {
     assert_eq!((statistics.hits, statistics.misses()), (0, 1), "{statistics:?}");
 }
 
-/// Whoever stops trusting gets nothing of what was remembered while it did.
+/// An engine that does not trust imported kernels does not use those in the memory of one that does.
 #[test]
 fn trust_that_ends_is_not_remembered() {
     let place = Place::with_squares(1);
@@ -274,8 +274,8 @@ fn trust_that_ends_is_not_remembered() {
     assert_eq!(engine.get_or_build(&square(1)).unwrap().outcome.name(), "compiled");
 }
 
-/// A kernel of ours that is damaged is told of, set aside and compiled again, though an imported one is there; where
-/// nothing is compiled, that one is what there is.
+/// A damaged compiled kernel is reported, quarantined and compiled again, even if there is an imported one. Only a build that
+/// must not compile uses the imported one.
 #[test]
 fn a_damaged_kernel_of_ours_is_not_hidden_by_an_imported_one() {
     let place = Place::with_squares(1);
@@ -320,8 +320,8 @@ fn a_compiled_kernel_of_the_remote_tier_comes_before_an_imported_one() {
     let shared = |engine: Engine| engine.with_config(|config| config.remote = Some(tier.clone()));
     assert_eq!(other.outcome(&shared(other.engine()), &square(1)), ("compiled", false));
     assert_eq!(place.outcome(&shared(place.trusting()), &square(1)), ("reused", false));
-    // It is in this store from now on.
+    // The kernel is in this store from now on.
     assert_eq!(place.outcome(&place.trusting(), &square(1)), ("reused", false));
-    // The tier does not have this one.
+    // The tier does not have this kernel.
     assert_eq!(place.outcome(&shared(place.trusting()), &square(2)), REUSED);
 }

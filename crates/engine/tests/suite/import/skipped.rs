@@ -1,4 +1,4 @@
-//! What is not imported.
+//! Kernels that are not imported.
 
 use opkeep::{CacheStatus, ViewConfig};
 use opkeep_descriptor::{Generation, KernelName, read_info};
@@ -47,14 +47,14 @@ fn two_kernels_with_each_others_descriptors() {
     assert_eq!(reasons, ["other-name", "other-name"]);
 }
 
-/// It bears the name still, but says another job: who asks for that one must not get this kernel.
+/// The descriptor still has the kernel's name, but another job. A request for that job must not get this kernel.
 #[test]
 fn a_descriptor_that_was_changed_since() {
     let reasons = after(|place| edit(place, 1, "accurately_build", "fuzzily_build"));
     assert_eq!(reasons, ["other-name"]);
 }
 
-/// Frameworks write it before they compile: this compile was begun and did not end.
+/// Frameworks write the descriptor before they compile: this compile began and did not end.
 #[test]
 fn a_descriptor_that_is_newer_than_the_kernel() {
     let newer = |than: &'static [&'static str]| {
@@ -90,7 +90,7 @@ fn a_kernel_that_is_not_whole() {
     assert_eq!(cut, ["damaged"]);
     let gone = after(|place| std::fs::remove_file(place.file(1, "json")).unwrap());
     assert_eq!(gone, ["damaged"]);
-    // Just now: somebody may be at it.
+    // A new descriptor: its compile may be in progress.
     let making = after(|place| write(&place.file(1, "json"), "{"));
     assert_eq!(making, ["in-use"]);
 }
@@ -104,7 +104,7 @@ fn kernels_with_options_that_mean_something_else() {
     assert_eq!(tuned, ["options"]);
     let other = after(|place| edit(place, 1, r#""Ascend910A""#, r#""tpu""#));
     assert_eq!(other, ["no-backend"]);
-    // It is imported, and found only by who asks for the same.
+    // It is imported, and found only by requests with the same options.
     let precise =
         after(|place| edit(place, 1, r#""op_impl_mode": """#, r#""op_impl_mode": "high_precision""#));
     assert_eq!(precise, [""; 0]);
@@ -115,7 +115,7 @@ fn kernels_with_options_that_mean_something_else() {
     assert_eq!(place.outcome(&place.trusting(), &square(1)), ("reused", true));
 }
 
-/// The chip is in the descriptor alone: the kernel must be one for it.
+/// Only the descriptor names the chip, and the kernel must be for that chip.
 #[test]
 fn a_kernel_for_another_machine() {
     let reasons = after(|place| {
@@ -133,7 +133,7 @@ fn a_kernel_for_another_machine() {
     assert_eq!(reasons, ["other-chip"]);
 }
 
-/// Kernels in order, each beside the descriptor of another chip; and the one that is right.
+/// Valid kernels, each beside the descriptor of another chip, and one beside its own.
 #[test]
 fn kernels_for_other_chips() {
     for chip in Chip::ALL {
@@ -153,10 +153,10 @@ fn kernels_for_other_chips() {
 }
 
 #[test]
-fn caches_without_descriptors_are_told() {
+fn caches_without_descriptors_are_reported() {
     let place = Place::new();
-    let folder = place.base().join("kernel_cache/Ascend910A");
-    cann_kernel(super::TARGET, 1).write(&folder).unwrap();
+    let cache_dir = place.base().join("kernel_cache/Ascend910A");
+    cann_kernel(super::TARGET, 1).write(&cache_dir).unwrap();
     let report = place.import();
     let why = only(&report).skip_reason.as_ref().unwrap();
     assert_eq!(why.name(), "no-descriptor");
@@ -164,18 +164,18 @@ fn caches_without_descriptors_are_told() {
     assert!(place.bench.entries().is_empty());
 }
 
-/// AKG's kernels for the host are found by other names than ours, and called otherwise.
+/// AKG's kernels for the host have other file names and another calling convention than ours.
 #[test]
-fn kernels_for_the_host_are_told() {
+fn kernels_for_the_host_are_reported() {
     let place = Place::new();
-    let folder = place.base().join("akg_kernel_meta");
-    std::fs::create_dir_all(&folder).unwrap();
+    let cache_dir = place.base().join("akg_kernel_meta");
+    std::fs::create_dir_all(&cache_dir).unwrap();
     let object = opkeep_testkit::elf::host_object(&["Fused_Add_1_kernel"], "");
     let digest = opkeep_digest::Digest::of(&object);
-    write(&folder.join("Fused_Add_1.info"), "{}");
-    write(&folder.join("Fused_Add_1.so"), &object);
+    write(&cache_dir.join("Fused_Add_1.info"), "{}");
+    write(&cache_dir.join("Fused_Add_1.so"), &object);
     write(
-        &folder.join("Fused_Add_1.json"),
+        &cache_dir.join("Fused_Add_1.json"),
         format!(r#"{{"kernelName": "Fused_Add_1_kernel", "threadNumber": "null", "sha256": "{digest}"}}"#),
     );
     let report = place.import();
@@ -184,12 +184,12 @@ fn kernels_for_the_host_are_told() {
 }
 
 #[test]
-fn folders_that_cannot_be_read_are_told() {
+fn unreadable_directories_are_reported() {
     let place = Place::with_squares(1);
     let report = place.importer().import(&[place.base().join("nowhere"), place.base()]).unwrap();
     assert_eq!(report.unreadable_dirs.len(), 1);
     assert_eq!(report.caches[0].imported.len(), 1);
-    // Somebody's rank that is no folder.
+    // A rank that is not a directory.
     std::fs::create_dir_all(place.base().join("rank_7")).unwrap();
     std::os::unix::fs::symlink(
         place.base().join("rank_0/kernel_meta"),
@@ -199,7 +199,7 @@ fn folders_that_cannot_be_read_are_told() {
     assert_eq!(place.import().caches.len(), 1);
 }
 
-/// A whole kernel under the name of another one, whose descriptor stayed: nothing but its own names says so.
+/// A valid kernel under the name of another one, beside the other's descriptor: only the names inside show it.
 #[test]
 fn another_kernel_beside_a_descriptor() {
     let under_the_first = |name: &'static str, file_name: &'static str| {
@@ -216,11 +216,11 @@ fn another_kernel_beside_a_descriptor() {
     let (other, plain) = ("square_12484080525657478229_0", "square");
     assert_eq!(under_the_first(other, other), ["other-kernel"]);
     assert_eq!(under_the_first(other, plain), ["other-kernel"]);
-    // As a build of ours calls it, whose view lost its list.
+    // A kernel of our build in a view without its manifest.
     assert_eq!(under_the_first("square_12484080525657478229", plain), ["other-kernel"]);
 }
 
-/// Ranks' files that were filled from another rank's keep that one's names, with its device.
+/// Files that were filled in from another rank keep that rank's names, with its device.
 #[test]
 fn a_kernel_that_is_called_for_another_device_is_imported() {
     let place = Place::new();
@@ -232,16 +232,16 @@ fn a_kernel_that_is_called_for_another_device_is_imported() {
     assert_eq!(counts(&place.import()), (1, 0, 0, vec![]));
 }
 
-/// Of which source an operator of one's own was compiled, its descriptor says; what was in it, nobody knows. The same
-/// job without it is another operator.
+/// The descriptor of a custom operator names its source file, but the content of the file is unknown. The same
+/// job without a source file is another operator.
 #[test]
 fn an_operator_from_a_source_of_its_own() {
-    let from = |folder: &str| {
+    let from = |path: &str| {
         let CachedKernelFiles { json, object, info, .. } = Rank::new(0).square(1);
         let built_in = "/usr/local/Ascend/opp/op_impl/built-in/ai_core/tbe";
         let text = String::from_utf8(info.unwrap()).unwrap();
         assert!(text.contains(built_in), "{text}");
-        let info = text.replace(built_in, folder).into_bytes();
+        let info = text.replace(built_in, path).into_bytes();
         let stem =
             KernelName::mindspore(&read_info(&info).unwrap(), Generation::R1_7, 0).unwrap().to_string();
         CachedKernelFiles {
@@ -256,7 +256,7 @@ fn an_operator_from_a_source_of_its_own() {
         from(custom).write(&Rank::new(0).dir(&place.base())).unwrap();
         assert_eq!(counts(&place.import()), (0, 0, 0, vec!["own-source"]));
         assert_eq!(place.outcome(&place.trusting(), &square(1)), ("compiled", false));
-        // Nor is it served by the toolkit's.
+        // Nor does a kernel of the toolkit's operator serve it.
         let place = Place::with_squares(1);
         place.import();
         assert_eq!(place.outcome(&place.trusting(), &request(&from(custom))), ("compiled", false));
@@ -267,7 +267,7 @@ fn an_operator_from_a_source_of_its_own() {
         );
         assert_eq!(place.outcome(&place.trusting(), &request(&from(custom))), ("reused", false));
     }
-    // Where the toolkit is does not count.
+    // The toolkit's directory does not count.
     for built_in in
         ["/opt/cann/opp/op_impl/built-in/ai_core/tbe/", "/opt/cann/opp/built-in/op_impl/ai_core/tbe", ""]
     {
@@ -278,9 +278,9 @@ fn an_operator_from_a_source_of_its_own() {
     }
 }
 
-/// Every release that writes the options says them; the oldest does not, and that is told.
+/// Every release except the oldest writes the options, and is named in the provenance.
 #[test]
-fn releases_are_told() {
+fn the_release_of_the_framework_is_reported() {
     for generation in [Generation::R1_5, Generation::R1_6, Generation::R1_7, Generation::R2_1] {
         let (place, rank) = (Place::new(), Rank { generation, ..Rank::new(3) });
         place.keep(&rank, 1);
@@ -292,15 +292,15 @@ fn releases_are_told() {
 
 /// A kernel that a build wrote to the view is not a framework's, and is not imported.
 #[test]
-fn what_a_build_put_there_is_no_frameworks() {
+fn a_kernel_that_a_build_wrote_is_not_imported() {
     let place = Place::new();
     let view = || ViewConfig::rank(place.base(), "0".to_owned());
     place.build(&place.engine().with_config(|config| config.view = Some(view())), &[square(1)]);
     assert_eq!(counts(&place.import()), (0, 0, 0, vec!["ours"]));
-    // One that the framework compiled over it is.
+    // A kernel with which the framework replaced it is imported.
     place.keep(&Rank::new(0), 1);
     assert_eq!(counts(&place.import()), (1, 0, 0, vec![]));
-    let base = place.bench.folder.path().join("elsewhere");
+    let base = place.bench.dir.path().join("elsewhere");
     let view = ViewConfig::rank(base.clone(), "0".to_owned());
     std::fs::remove_dir_all(place.bench.root()).unwrap();
     place.import();

@@ -1,4 +1,4 @@
-//! What import does to the store.
+//! The effects of an import on the store.
 
 use std::fs::{File, FileTimes};
 use std::sync::Barrier;
@@ -63,14 +63,14 @@ fn many_at_once_are_fine() {
     assert!(report.is_valid() && report.valid.files == 12, "{report:?}");
 }
 
-/// The kernel of one job that another rank has differs in its names, or is another compiler's: nobody can tell.
+/// Another rank's kernel of the same job differs in its names, or is from another compiler; the import cannot decide which.
 #[test]
 fn of_one_job_the_first_kernel_stays() {
     let place = Place::with_squares(1);
     place.import();
     let rank = Rank::new(1);
     let CachedKernelFiles { stem, info, .. } = rank.square(1);
-    // Another object, whole by itself.
+    // Another object, which is valid by itself.
     let CachedKernelFiles { json, object, .. } = rank.square_of(1, 999);
     CachedKernelFiles { stem, json, object, info }.write(&rank.dir(&place.base())).unwrap();
     let report = place.import();
@@ -81,12 +81,12 @@ fn of_one_job_the_first_kernel_stays() {
 }
 
 #[test]
-fn it_ends_when_it_is_told_to() {
+fn it_ends_when_it_is_cancelled() {
     let place = Place::with_squares(40);
     let (cancel, done) = (CancelToken::new(), AtomicU64::new(0));
     let stop = cancel.clone();
     let importer = place.importer().cancel(cancel).observer(move |_, at, of| {
-        // In the second half kernels are written.
+        // The second half of the progress is the writing of kernels.
         if at > of / 2 && done.fetch_add(1, Ordering::Relaxed) == 5 {
             stop.cancel();
         }
@@ -99,7 +99,7 @@ fn it_ends_when_it_is_told_to() {
     assert_eq!(counts(&place.import()), (40 - there, there, 0, vec![]));
 }
 
-/// An imported kernel that is damaged is told of and compiled; repair sets it aside, and it can be imported again.
+/// A damaged imported kernel is reported and compiled; a repair quarantines it, and it can be imported again.
 #[test]
 fn a_damaged_one_is_compiled_repaired_and_imported_again() {
     let place = Place::with_squares(1);
@@ -139,12 +139,12 @@ fn gc_takes_imported_kernels_like_any_other() {
 fn a_store_that_cannot_be_written_is_reported() {
     let place = Place::with_squares(3);
     std::fs::create_dir_all(place.bench.root().parent().unwrap()).unwrap();
-    std::fs::write(place.bench.root(), "no folder").unwrap();
+    std::fs::write(place.bench.root(), "no directory").unwrap();
     let error = place.importer().import(&[place.base()]).unwrap_err();
     assert!(error.to_string().contains("not a directory"), "{error}");
 }
 
-/// A name that was the first release's own is told as such.
+/// A name of the first release is reported as such.
 #[test]
 fn ranks_of_two_releases_are_imported_together() {
     let place = Place::with_squares(1);
@@ -153,12 +153,12 @@ fn ranks_of_two_releases_are_imported_together() {
     assert_eq!(report.caches.iter().map(|cache| cache.imported.len()).sum::<usize>(), 2);
 }
 
-/// The framework had it compiled anew since it was imported, after an upgrade as a rule: the old one is not reused.
+/// The framework compiled the kernel again after the import, usually after an upgrade: the imported one is not reused.
 #[test]
 fn a_kernel_that_was_compiled_since_takes_the_place_of_the_old_one() {
     let place = Place::with_squares(2);
     place.import();
-    let anew = |code_bytes, at| compiled_anew(&place, &Rank::new(0), code_bytes, at);
+    let anew = |code_bytes, at| compiled_again(&place, &Rank::new(0), code_bytes, at);
     let object = || {
         let report = place.build(&place.trusting(), &[square(1)]);
         report.kernels[0].artifact.as_ref().unwrap().object.clone()
@@ -169,7 +169,7 @@ fn a_kernel_that_was_compiled_since_takes_the_place_of_the_old_one() {
     };
     let (first, now, minute) = (object(), place.clock.now(), Duration::from_secs(60));
 
-    // Compiled before the import, as another rank's: the first one stays.
+    // A kernel of another rank that was compiled before the import: the first one stays.
     let copy = anew(900, now - minute);
     assert_eq!(replaced(&place.import()), (0, 0, 1, 1));
     assert_eq!(object(), first);
@@ -185,19 +185,19 @@ fn a_kernel_that_was_compiled_since_takes_the_place_of_the_old_one() {
     assert_eq!((replaced(&place.import()), place.bench.entries().len()), ((0, 0, 2, 0), 2));
 }
 
-/// A file server's clock may be ahead: what it dates is not newer than all else for that.
+/// The clock of a file server may be ahead, so its files do not count as newer than all others.
 #[test]
 fn of_files_from_a_clock_that_is_ahead_the_first_stays() {
     let place = Place::new();
     let ahead = SystemTime::now() + Duration::from_secs(3600);
     for rank in [0, 1].map(Rank::new) {
-        compiled_anew(&place, &rank, 900, ahead);
+        compiled_again(&place, &rank, 900, ahead);
     }
-    assert_eq!(told(&place.import()), [(1, 0, 0, 0), (0, 0, 0, 1)]);
-    assert_eq!(told(&place.import()), [(0, 0, 1, 0), (0, 0, 0, 1)]);
-    // The clock is put right.
-    let object = compiled_anew(&place, &Rank::new(0), 1_000, place.after_an_import());
-    assert_eq!(told(&place.import()), [(0, 1, 0, 0), (0, 0, 0, 1)]);
+    assert_eq!(cache_counts(&place.import()), [(1, 0, 0, 0), (0, 0, 0, 1)]);
+    assert_eq!(cache_counts(&place.import()), [(0, 0, 1, 0), (0, 0, 0, 1)]);
+    // The clock is corrected.
+    let object = compiled_again(&place, &Rank::new(0), 1_000, place.after_an_import());
+    assert_eq!(cache_counts(&place.import()), [(0, 1, 0, 0), (0, 0, 0, 1)]);
     let report = place.build(&place.trusting(), &[square(1)]);
     assert!(report.kernels[0].artifact.as_ref().unwrap().object == object);
 }
@@ -208,22 +208,22 @@ fn a_dry_run_foresees_which_of_several_stays() {
     for code_bytes in [900, 1_000] {
         let at = place.after_an_import();
         for rank in [0, 1].map(Rank::new) {
-            compiled_anew(&place, &rank, code_bytes, at);
+            compiled_again(&place, &rank, code_bytes, at);
         }
         let dry = || place.importer().dry_run(true).import(&[place.base()]).unwrap();
-        let foreseen = told(&dry());
-        assert_eq!(foreseen, told(&place.import()));
-        assert_eq!(told(&dry()), [(0, 0, 1, 0), (0, 0, 0, 1)]);
+        let foreseen = cache_counts(&dry());
+        assert_eq!(foreseen, cache_counts(&place.import()));
+        assert_eq!(cache_counts(&dry()), [(0, 0, 1, 0), (0, 0, 0, 1)]);
     }
 }
 
-/// Whoever has the lock of an entry marks that one, or takes it away: what replaces it comes after that.
+/// The holder of an entry's lock changes or removes that entry. A replacement waits for the lock.
 #[test]
 fn an_older_kernel_is_replaced_under_its_lock() {
     let place = Place::with_squares(1);
     place.import();
     let before = std::fs::read(&place.bench.entries()[0]).unwrap();
-    compiled_anew(&place, &Rank::new(0), 900, place.after_an_import());
+    compiled_again(&place, &Rank::new(0), 900, place.after_an_import());
     let shelf = place.shelf();
     let patience = WaitOptions::new(&|| false);
     let lock = shelf.lock(&shelf.keys(1)[0], patience).unwrap();
@@ -231,29 +231,29 @@ fn an_older_kernel_is_replaced_under_its_lock() {
     let cancel = CancelToken::new();
     std::thread::scope(|scope| {
         let import = scope.spawn(|| place.importer().cancel(cancel.clone()).import(&[place.base()]).unwrap());
-        // Time enough to replace it, for one that does not wait.
+        // Time in which an import without the lock would replace the entry.
         std::thread::sleep(Duration::from_millis(300));
         cancel.cancel();
         assert_eq!(only(&import.join().unwrap()).replaced.len(), 0);
     });
     assert!(before == std::fs::read(&place.bench.entries()[0]).unwrap());
     drop(lock);
-    assert_eq!(told(&place.import()), [(0, 1, 0, 0)]);
+    assert_eq!(cache_counts(&place.import()), [(0, 1, 0, 0)]);
 }
 
-/// Has a rank's kernel of one length compiled, of so many bytes of code and at that time; its object.
-fn compiled_anew(place: &Place, rank: &Rank, code_bytes: usize, at: SystemTime) -> Vec<u8> {
-    let (kept, folder) = (rank.square_of(1, code_bytes), rank.dir(&place.base()));
-    kept.write(&folder).unwrap();
+/// Writes a rank's kernel of length 1 with so many bytes of code, compiled at that time. Returns the object.
+fn compiled_again(place: &Place, rank: &Rank, code_bytes: usize, at: SystemTime) -> Vec<u8> {
+    let (kept, dir) = (rank.square_of(1, code_bytes), rank.dir(&place.base()));
+    kept.write(&dir).unwrap();
     for ending in ["info", "o", "json"] {
-        let file = File::open(folder.join(format!("{}.{ending}", kept.stem))).unwrap();
+        let file = File::open(dir.join(format!("{}.{ending}", kept.stem))).unwrap();
         file.set_times(FileTimes::new().set_modified(at)).unwrap();
     }
     kept.object
 }
 
-/// Of each cache: how many were imported, took the place of others, were there already, and are copies.
-fn told(report: &ImportReport) -> Vec<(usize, usize, usize, usize)> {
+/// Returns the numbers of imported, replaced and existing kernels and of duplicates, for each cache.
+fn cache_counts(report: &ImportReport) -> Vec<(usize, usize, usize, usize)> {
     let of =
         |cache: &CacheImport| (cache.imported.len(), cache.replaced.len(), cache.existing, cache.duplicates);
     report.caches.iter().map(of).collect()
