@@ -23,7 +23,7 @@ use crate::common::{
 /// The first argument of this program when it is run as another process.
 pub(crate) const CHILD: &str = "--child";
 
-/// Keys that a crowd wants.
+/// The keys that all processes need.
 const KEYS: usize = 6;
 
 /// The roles of other processes: `ROLE ROOT FILE`.
@@ -31,7 +31,7 @@ pub(crate) fn other_process(arguments: &[String]) {
     let [role, root, file] = arguments else { panic!("{arguments:?}") };
     let (cache, file) = (at(Path::new(root)), Path::new(file));
     match role.as_str() {
-        // Takes the ticket, reports that, and never ends.
+        // Takes the ticket, reports that, and never exits.
         "hold" => {
             let _ticket = build(claim(&cache, "relu"));
             fs::write(file, "").unwrap();
@@ -67,7 +67,7 @@ fn at(root: &Path) -> TargetCache {
     open(CacheConfig::new(StoreConfig::new(root)))
 }
 
-/// Waits for the key without end; calls `on_wait` once it does.
+/// Waits for the key without a limit; calls `on_wait` when the wait begins.
 fn wait(cache: &TargetCache, on_wait: &(dyn Fn() + Sync)) -> Claim {
     let cancel = CancelToken::new();
     let mut query = Query::new(&take);
@@ -102,7 +102,7 @@ impl Drop for Children {
     }
 }
 
-/// A process in this role that has the ticket.
+/// Starts a process in this role, which has the ticket.
 fn holder(role: &str, host: &Host) -> Children {
     let file = host.dir.path().join("held");
     let holder = Children(vec![spawn(role, host, &file)]);
@@ -117,7 +117,7 @@ pub(crate) fn one_of_four_takes_over() {
     let mut waiters = Children(files.iter().map(|file| spawn("wait", &host, file)).collect());
     let count = |end| files.iter().filter(|file| file.with_extension(end).exists()).count();
     until("four that wait", || count("waits") == 4);
-    // Long enough for them to ask as seldom as they ever do.
+    // Long enough for the pauses between their polls to be the longest.
     std::thread::sleep(Duration::from_millis(100));
     assert_eq!(count("took"), 0);
 
@@ -128,7 +128,7 @@ pub(crate) fn one_of_four_takes_over() {
     println!("one of four took over {taken:?} after the holder was killed; promised are 50 ms");
     std::thread::sleep(Duration::from_millis(100));
     assert_eq!(count("took"), 1);
-    // On a machine that does nothing else it is below 50 ms; here it must not be the time of anything else that ends waits.
+    // On an idle machine it is below 50 ms; here it must only be less than any other limit of a wait.
     assert!(taken < Duration::from_secs(2), "{taken:?}");
 
     fs::write(host.dir.path().join("end"), "").unwrap();
@@ -162,7 +162,7 @@ pub(crate) fn a_stopped_holder() {
     assert_eq!(reason, UnsharedReason::HolderStale);
     assert!(began.elapsed() >= query.stale_after);
     publish(ticket, 1);
-    // A killed one is not waited for, stopped or not.
+    // A killed holder is not waited for, whether it was stopped or not.
     holder.0[0].kill().unwrap();
     holder.0[0].wait().unwrap();
     let sigmoid = build(claim(&cache, "sigmoid"));
@@ -177,7 +177,9 @@ pub(crate) fn a_forked_child() {
     assert!(file.exists());
 }
 
-/// In a process with one thread, or one that sleeps besides. Its forked children drop, abandon and publish their copies of the ticket.
+/// In a process with one thread, and in one with a second thread that sleeps. Its forked children drop, abandon and publish
+
+/// their copies of the ticket.
 fn fork(cache: &TargetCache, file: &Path) {
     let other = cache.clone();
     let ends: [fn(opkeep_cache::Ticket); 2] =
@@ -185,13 +187,13 @@ fn fork(cache: &TargetCache, file: &Path) {
     for end in ends {
         let mut ticket = Some(build(claim(cache, "relu")));
         assert!(in_forked_child(|| end(ticket.take().unwrap())));
-        // The parent's is as it was.
+        // The parent's ticket is unchanged.
         let waiter = pending(claim(&other, "relu"));
         let waiter = pending(resume(&other, waiter));
         drop(ticket);
         drop(build(settle(&other, Claim::Pending(waiter))));
     }
-    // A child has the leases that it takes renewed by a thread of its own.
+    // A thread of the child renews the leases that the child takes.
     let remote = FakeRemote::new();
     let mut settings = RemoteConfig::new(Arc::new(remote.clone()));
     settings.lease_ttl = Duration::from_secs(6);
@@ -202,7 +204,7 @@ fn fork(cache: &TargetCache, file: &Path) {
         until("a renewal", || remote.count(RemoteCall::Renew) > 0);
     }));
     drop(held);
-    // What a child publishes is an entry like any other.
+    // An entry that a child publishes is like any other.
     let mut ticket = Some(build(claim(cache, "relu")));
     assert!(in_forked_child(|| publish_in_child(ticket.take().unwrap())));
     assert_eq!(hit(claim(cache, "relu")), (1, Source::Local));
@@ -232,7 +234,7 @@ fn crowd(cache: &TargetCache, log: &Path) {
             Claim::Build(ticket) => {
                 let mut log = OpenOptions::new().append(true).open(log).unwrap();
                 log.write_all(format!("{name}\n").as_bytes()).unwrap();
-                // So long a build takes.
+                // The duration of a build.
                 std::thread::sleep(Duration::from_millis(20));
                 publish(ticket, number);
             }
@@ -260,12 +262,12 @@ fn hold_pending(root: &Path) {
         paths.filter(|path| path.starts_with(root) && path.to_string_lossy().contains("/locks/")).count()
     };
     assert_eq!(open_locks(), LIMIT as usize / 4);
-    // A wait that ends leaves its place to another one.
+    // When a wait ends, another one may keep its file open.
     waiters.truncate(1);
     assert_eq!(open_locks(), 1);
     waiters.extend((0..LIMIT).map(|number| pending(claim(&cache, &format!("sigmoid {number}")))));
     assert_eq!(open_locks(), LIMIT as usize / 4);
-    // Those without a place are resumed as the others are.
+    // Waits without an open file are resumed like the others.
     remote.set_faults(RemoteFaults::default());
     for waiter in waiters {
         drop(build(settle(&cache, Claim::Pending(waiter))));

@@ -1,13 +1,13 @@
 //! Eight processes that claim, build, fail, damage and evict the same few entries, while one after the other is killed with
 //! SIGKILL.
 //!
-//! `OPKEEP_SOAK_SECONDS` says for how long: 5 if unset; `cargo xtask soak` sets 600. Two kinds of entries:
+//! `OPKEEP_SOAK_SECONDS` is the duration: 5 if unset; `cargo xtask soak` sets 600. Two kinds of entries:
 //!
-//! * *once* ones are new all the time, and each is wanted by all at the same moment. No process harms them, and one that
+//! * *once* entries are always new, and all processes need each at the same moment. No process damages them, and one that
 //!   two of them publish is **built twice**;
-//! * *harmed* ones are damaged, removed and evicted, and their builds fail at times.
+//! * *harmed* entries are damaged, removed and evicted, and their builds sometimes fail.
 //!
-//! Whatever the kind, a hit with bytes that no process published is **corrupt**, and a key that is pending although no
+//! For both kinds, a hit with bytes that no process published is **corrupt**, and a key that is pending although no
 //! process holds it is **stuck**. The store's own soak is beside the store.
 
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ fn time() -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// Numbers that look random and come again (xorshift).
+/// Pseudorandom numbers from a seed (xorshift).
 struct Dice(u64);
 
 impl Dice {
@@ -71,7 +71,7 @@ fn harm(cache: &TargetCache, name: &str, dice: &mut Dice) {
     };
 }
 
-/// Deletes what seems to be years old.
+/// Evicts entries that seem to be years old.
 fn evict(cache: &TargetCache) {
     let older_than = Some(Duration::from_secs(24 * 3600));
     cache.store().unwrap().gc(&GcOptions::default().with_older_than(older_than)).unwrap();
@@ -93,13 +93,13 @@ fn build_harmed(cache: &TargetCache, name: &str, dice: &mut Dice) {
     }
 }
 
-/// An entry that no process harms, and that all want at this moment.
+/// An entry that no process damages, and that all processes need at this moment.
 fn build_once(cache: &TargetCache, log: &Path, dice: &mut Dice) {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis();
     let name = format!("once_{}", now / 25);
     match settle(cache, claim(cache, &name)) {
         Claim::Build(ticket) => {
-            // So long a build takes.
+            // The duration of a build.
             std::thread::sleep(Duration::from_millis(dice.roll(8)));
             let published = publish_any(ticket, dice).unwrap();
             let mut log = OpenOptions::new().append(true).open(log).unwrap();
@@ -127,7 +127,7 @@ pub(crate) fn nothing_is_corrupt_lost_or_built_twice() {
     while began.elapsed() < time() {
         for other in &mut others.0 {
             if other.try_wait().unwrap().is_some() {
-                // It found something that no process published, or waited too long, and said so.
+                // It found an entry that no process published, or waited too long, and reported that.
                 ended += 1;
                 *other = spawn("soak", &host, &log);
             }
@@ -156,7 +156,7 @@ pub(crate) fn nothing_is_corrupt_lost_or_built_twice() {
     assert_eq!((ended, twice), (0, 0));
     assert!(!built.contains_key("twice"));
     assert!(kills > 5 && built.len() > 10);
-    // With no manual step the next caller works, and none of the entries that were published is lost.
+    // Without a repair, the next caller works, and no published entry is lost.
     for number in 0..KEYS {
         let name = format!("harmed_{number}");
         match claim(&cache, &name) {

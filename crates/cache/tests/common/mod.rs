@@ -77,7 +77,7 @@ impl Host {
     /// The files of the store that this process has open.
     pub(crate) fn open_files(&self) -> Vec<PathBuf> {
         let descriptors = fs::read_dir("/proc/self/fd").unwrap().flatten();
-        // One may be closed by another thread meanwhile.
+        // Another thread may close a file in the meantime.
         let paths = descriptors.filter_map(|descriptor| fs::read_link(descriptor.path()).ok());
         paths.filter(|path| path.starts_with(self.dir.path()) && !path.is_dir()).collect()
     }
@@ -120,7 +120,7 @@ pub(crate) fn builder(object: &str) -> EntryBuilder<'_> {
         .lazy("header", object.as_bytes())
 }
 
-/// The number of the writer of an entry, whose bytes must be those of that writer.
+/// Returns the number of an entry's writer, after checking that the bytes are that writer's.
 pub(crate) fn writer(entry: &Entry) -> usize {
     let object = std::str::from_utf8(entry.member("object").unwrap()).unwrap();
     let number = object.strip_prefix("written by ").and_then(|rest| rest.split_once(','));

@@ -61,7 +61,7 @@ fn a_pending_key_is_resumed_until_its_holder_is_done() {
     drop(build(claim(&waiter, "sigmoid")));
 }
 
-/// Has `waiters` threads wait for the key that `end` is given the ticket of, and calls it when all of them do. Each that
+/// Starts `waiters` threads that wait for a key, and calls `end` with the key's ticket when all of them wait. Each thread that
 /// becomes a builder publishes. Returns the outcomes.
 fn wait_for(
     host: &Host,
@@ -173,7 +173,7 @@ fn a_wait_ends_when_it_is_cancelled() {
     query.wait = Wait::ForHolder { on_wait: Some(&on_wait) };
     assert!(matches!(cache.get_or_begin(&key("relu"), &query).unwrap(), Claim::Cancelled));
     assert_eq!(told.into_inner(), 1);
-    // That it waited is counted.
+    // The wait is counted.
     assert_eq!(cache.store().unwrap().statistics().waits, 1);
 }
 
@@ -184,7 +184,7 @@ fn a_caller_may_choose_not_to_wait() {
     let ticket = build(claim(&cache, "relu"));
     let own = pending(claim(&cache, "relu")).into_unshared();
     assert_eq!(publish(own, 1).local, Some(PutOutcome::Published));
-    // What the holder made is the same, and not written again.
+    // The holder's entry has the same content, and is not written again.
     assert_eq!(publish(ticket, 2).local, Some(PutOutcome::Existing));
     assert_eq!(hit(claim(&cache, "relu")), (1, Source::Local));
 }
@@ -197,7 +197,7 @@ fn a_holder_without_a_heartbeat_is_not_waited_for() {
     let mut query = Query::new(&take);
     let mut waiter = pending(cache.get_or_begin(&key("relu"), &query).unwrap());
     assert!(waiter.is_stale(Duration::ZERO));
-    // The lock's file has no time twice.
+    // Each heartbeat gives the lock's file another time.
     thread::sleep(Duration::from_millis(20));
     ticket.heartbeat();
     assert!(!waiter.is_stale(Duration::ZERO), "the holder has just given a heartbeat");
@@ -225,11 +225,11 @@ fn an_ignored_entry_stays_and_a_replaced_one_does_not() {
     assert_eq!(ticket.miss().to_string(), "it is too old");
     assert_eq!(publish(ticket, 3).local, Some(PutOutcome::Published));
     assert_eq!(hit(claim(&cache, "relu")).0, 3);
-    // Neither was a use of the entry.
+    // Neither look-up was a use of the entry.
     assert_eq!(cache.store().unwrap().statistics().hits, 2);
 }
 
-/// Others that force what a first one has replaced take that.
+/// Other callers with force use an entry that the first one has replaced.
 #[test]
 fn a_new_enough_entry_is_taken_under_the_lock() {
     let host = Host::new();
@@ -299,7 +299,7 @@ fn a_ticket_keeps_no_damaged_file_open() {
     assert!(host.open_files().is_empty());
 }
 
-/// Many threads that want the same keys at the same moment.
+/// Many threads that need the same keys at the same moment.
 #[test]
 fn of_a_crowd_one_builds_each_key() {
     const THREADS: usize = 8;
@@ -386,7 +386,7 @@ fn a_hit_opens_no_directory() {
     };
     hit(claim(&cache, "relu"));
     assert_eq!(opened(), [false]);
-    // A caller that waited looks anew, whatever the file system remembers.
+    // After a wait, the directory is opened again, since the file system may cache it.
     cache.store().unwrap().refresh(&key("relu"));
     assert_eq!(opened(), [true]);
 }

@@ -1,8 +1,8 @@
-//! Threads that claim, publish, abandon, drop, damage and collect the same few keys, changing over at every access to the
-//! disk in an order that proptest makes up and, when something fails, makes smaller.
+//! Threads that claim, publish, abandon, drop, damage and evict the same few keys, and that alternate at every access to the
+//! disk, in an order that proptest generates and, after a failure, shrinks.
 //!
-//! After each access a model looks at the files. It knows which thread ran, at what, and which tickets are held. So each
-//! change has one author, and must be one that the author may make: only a holder of a ticket publishes, and never over a
+//! After each access a model looks at the files. It knows which thread ran, its step, and which tickets are held. So each
+//! change has one author, and must be permitted to it: only the holder of a ticket publishes, and never over a
 //! valid entry, which would have been built twice. The store's own promises are tested in the same way beside the store.
 
 #![expect(clippy::disallowed_methods, reason = "the model looks at files, and damages them")]
@@ -36,17 +36,17 @@ enum Step {
     Claim,
     /// Publish with the ticket, if there is one.
     Publish,
-    /// Give the ticket up with a reason.
+    /// Abandon the ticket with a reason.
     Abandon,
-    /// Give the ticket up, or the place among the waiters.
+    /// Drop the ticket, or end the wait.
     Drop,
-    /// Damage the entry in place, as a failing disk does it.
+    /// Damage the entry in place, as a failing disk does.
     Damage,
-    /// Age the entry, and evict what is old.
+    /// Age the entry, and evict old ones.
     Collect,
 }
 
-/// What is under a key: the number of its writer, if it is an entry.
+/// The content of a key: the number of its writer, if it is an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Absent,
@@ -62,22 +62,22 @@ impl State {
     }
 }
 
-/// A step that is under way, and the number that it publishes.
+/// A step in progress, and the number that it publishes.
 #[derive(Clone, Copy, Debug)]
 struct Doing {
     step: Step,
     which: usize,
     writes: usize,
-    /// The entry that it has moved, and must restore unless that may go.
+    /// The entry that it has moved, and must restore unless it may be evicted.
     in_hand: Option<State>,
 }
 
 struct Model {
-    /// What was under each key after each access; the first is before any.
+    /// The content of each key after each access; the first is before any access.
     states: Vec<[State; KEYS]>,
     doing: Vec<Option<Doing>>,
     holders: [Option<usize>; KEYS],
-    /// What was there when a thread aged it.
+    /// The content at the time at which a thread aged it.
     aged: Vec<State>,
     /// The failures of holders. Waiters get one of these.
     reasons: Vec<String>,
@@ -109,14 +109,14 @@ impl Model {
         let Some(doing) = &mut self.doing[who] else { panic!("{told}") };
         let is_about = doing.which == which;
         let allowed = match (doing.step, before, after) {
-            // It may have been damaged since the ticket was given out; nothing valid is there.
+            // The entry may have been damaged since the ticket was given out; there is no valid one.
             (Step::Publish, Absent | Damaged, Valid(put)) => {
                 is_about && put == doing.writes && holder == Some(who)
             }
             (Step::Damage, _, Damaged) => is_about,
-            // What is damaged is quarantined under the lock, before the ticket is given out.
+            // A damaged entry is quarantined under the lock, before the ticket is given out.
             (Step::Claim, Damaged, Absent) => is_about && holder.is_none(),
-            // Never while a thread holds the key; and what is not old comes back.
+            // Never while a thread holds the key; and an entry that is not old is restored.
             (Step::Collect, found, Absent) => {
                 doing.in_hand = (!is_old && matches!(found, Valid(_))).then_some(found);
                 holder.is_none_or(|holder| holder == who)
@@ -128,7 +128,7 @@ impl Model {
     }
 }
 
-/// A watcher that is given later: opening the store is not part of the game.
+/// A watcher that is set later, since the accesses of opening the store are not part of the test.
 #[derive(Default)]
 struct Late(OnceLock<Arc<dyn Watcher>>);
 
@@ -138,7 +138,7 @@ impl Watcher for Late {
     }
 }
 
-/// What a thread has of a key.
+/// The ticket or the wait of a thread for a key.
 #[derive(Default)]
 enum Held {
     #[default]
@@ -204,7 +204,7 @@ impl Player<'_> {
                 assert!(matches!(hit.source, Source::Local | Source::Waited));
             }
             Claim::Build(ticket) => {
-                // Nothing that could be taken was there at some moment since it was asked for.
+                // At some moment since the claim there was no usable entry.
                 assert!(there.any(|state| !matches!(state, State::Valid(_))), "what was there was not taken");
                 assert_eq!(model.holders[which].replace(self.me), None, "two hold the key {which}");
                 self.held.borrow_mut()[which] = Held::Ticket(ticket);
@@ -217,7 +217,7 @@ impl Player<'_> {
         }
     }
 
-    /// The ticket is held until its lock is released, which is its last access but one; so the holder is known by then.
+    /// The ticket is held until its lock is released, which is its last access but one; so the holder is known until then.
     fn publish(&self, which: usize, writes: usize) {
         match self.take(which) {
             Held::Ticket(ticket) => {
@@ -256,7 +256,7 @@ impl Player<'_> {
         }
     }
 
-    /// No access of the store's, so no thread comes between the look and the change.
+    /// This is no access of the store, so no other thread runs between the look and the change.
     fn collect(&self, which: usize) {
         let store = self.cache.store().unwrap();
         if let Ok(file) = fs::File::open(store.path(&key(&name(which)))) {
@@ -270,7 +270,7 @@ impl Player<'_> {
     }
 }
 
-/// Tells the model that a ticket is used up.
+/// Reports to the model that a ticket has ended.
 struct Released<'a> {
     player: &'a Player<'a>,
     which: usize,
@@ -342,7 +342,7 @@ fn play(programs: &[Vec<(Step, usize)>], order: &[u8]) {
     }
 }
 
-/// Makes the two directories of the entries all that there are, but for the last, which says that all were made.
+/// Removes all directories of entries except the two that are used, and the last, which shows that all were created.
 fn without_empty_directories(store: &TargetStore) {
     let used = [0, 1].map(|which| key(&name(which)).to_string()[..2].to_owned());
     for dir in names(&store.dir().join("entries")) {
@@ -377,7 +377,7 @@ proptest! {
     }
 }
 
-/// Many orders that look random and come again.
+/// Many pseudorandom orders from fixed seeds.
 fn in_many_orders(programs: &[Vec<(Step, usize)>]) {
     for seed in 0..200u32 {
         let number = |at: u32| Digest::of(&[seed.to_le_bytes(), at.to_le_bytes()].concat()).as_bytes()[0];

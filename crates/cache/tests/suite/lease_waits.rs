@@ -1,4 +1,4 @@
-//! The waits for leases of other hosts: what ends them, and what a caller holds meanwhile.
+//! The waits for leases of other hosts: their ends, and the locks that a waiting caller holds.
 
 #![expect(clippy::disallowed_methods, reason = "these tests look at locks")]
 
@@ -61,7 +61,7 @@ fn a_parked_key_can_be_locked_by_another_caller() {
     assert!(is_locked(&cache, "relu"));
     publish(ticket, 1);
     assert_eq!(hit(settle(&cache, Claim::Pending(second))), (1, Source::Remote));
-    // It is in the local store by now, where a parked key is looked for as well.
+    // The entry is in the local store now, in which a parked key is looked up, too.
     let gets = remote.count(RemoteCall::Get);
     assert!(matches!(hit(settle(&cache, Claim::Pending(parked))), (1, Source::Local | Source::Waited)));
     assert_eq!(remote.count(RemoteCall::Get), gets);
@@ -77,7 +77,7 @@ fn a_parked_key_is_locked_again_when_it_is_resumed() {
     let times = remote.count(RemoteCall::Lease) + 1;
     let mut waiter = pending(asked(&remote, &cache, parked, times));
     assert!(is_locked(&cache, "relu"));
-    // While another caller has it locked, that one is waited for.
+    // While another caller has the key locked, this one waits for it.
     waiter.park();
     let held = cache.store().unwrap().try_lock(&key("relu")).unwrap();
     let second = pending(asked(&remote, &cache, waiter, times));
@@ -86,7 +86,9 @@ fn a_parked_key_is_locked_again_when_it_is_resumed() {
     drop(build(settle(&cache, Claim::Pending(second))));
 }
 
-/// A caller may resume many keys in turn, or forget one: the others on its host ask the tier, and do not wait until it is stale.
+/// A caller may resume many keys in turn, or never resume one: other callers on its host can then call the tier, and need not
+
+/// wait until the caller is stale.
 #[test]
 fn a_key_that_is_not_resumed_is_parked_soon() {
     let (remote, one, other) = (FakeRemote::new(), Host::new(), Host::new());
@@ -104,7 +106,7 @@ fn a_key_that_is_not_resumed_is_parked_soon() {
     assert!(other.warnings().is_empty());
 }
 
-/// One that is resumed keeps its lock.
+/// A key that is resumed keeps its lock.
 #[test]
 fn a_key_that_is_resumed_is_not_parked() {
     let (remote, one, other) = (FakeRemote::new(), Host::new(), Host::new());
@@ -117,7 +119,7 @@ fn a_key_that_is_resumed_is_not_parked() {
         std::thread::sleep(Duration::from_millis(20));
         let locked = is_locked(&cache, "relu");
         slowest = slowest.max(last.elapsed());
-        // On a machine that is overloaded nothing is resumed in time.
+        // On an overloaded machine the key may be resumed too late.
         assert!(locked || slowest > Duration::from_millis(800), "{slowest:?}");
         last = Instant::now();
         waiter = pending(resume(&cache, waiter));
@@ -149,7 +151,7 @@ fn a_wait_that_timed_out_locks_nothing() {
     drop(pending(resume(&cache, late)));
 }
 
-/// A tier whose answers are wrong is waited for no longer by a caller whose deadline has passed either.
+/// With wrong answers of the tier, a wait also ends for a caller whose deadline has passed.
 #[test]
 fn a_stale_lease_ends_a_wait_after_its_deadline() {
     let (remote, host) = (FakeRemote::new(), Host::new());
@@ -166,7 +168,7 @@ fn a_stale_lease_ends_a_wait_after_its_deadline() {
     assert_eq!(host.warned(), [WarningKind::Remote]);
 }
 
-/// Before and after each call to the tier, since each may last for as long as the other callers on the host wait.
+/// A heartbeat before and after each call, since a call may take as long as other callers wait for a heartbeat.
 #[test]
 fn the_lock_gets_a_heartbeat_on_both_sides_of_each_call() {
     let (remote, host) = (FakeRemote::new(), Host::new());
@@ -199,7 +201,7 @@ fn the_lock_gets_a_heartbeat_on_both_sides_of_each_call() {
     drop((waiter, other));
 }
 
-/// The holder may be in a call to the tier, which takes its time.
+/// The holder may be in a slow call to the tier.
 #[test]
 fn a_holder_is_not_stale_before_a_call_to_the_tier_may_end() {
     let (remote, host) = (FakeRemote::new(), Host::new());
@@ -210,7 +212,7 @@ fn a_holder_is_not_stale_before_a_call_to_the_tier_may_end() {
     let waiter = pending(cache.get_or_begin(&key("relu"), &query).unwrap());
     let waiter = pending(cache.resume(waiter, &query).unwrap());
     drop(waiter);
-    // Without a tier it is.
+    // Without a tier, the holder is stale.
     let cache = host.cache();
     let claimed = cache.get_or_begin(&key("relu"), &query).unwrap();
     let Claim::Unshared(_, UnsharedReason::HolderStale) = claimed else { panic!("{claimed:?}") };
@@ -227,7 +229,7 @@ fn hosts_without_a_store_share_by_leases() {
     assert_eq!(hit(settle(&other, Claim::Pending(waiter))), (1, Source::Remote));
 }
 
-/// A stopped process of this host may have the lease as well: its other callers do not wait for it by another way.
+/// A stopped process on this host may have the lease, too: other callers on the host do not wait for that lease.
 #[test]
 fn a_caller_whose_lock_holder_is_stale_does_not_wait_for_its_lease() {
     let (remote, host) = (FakeRemote::new(), Host::new());
@@ -267,7 +269,7 @@ fn with_force_no_host_waits_for_another() {
     }
 }
 
-/// Two hosts fail in the same way, one after the other: all that waited for them build at once.
+/// Two hosts fail in the same way, one after the other: all hosts that waited for them build at the same time.
 #[test]
 fn a_failure_makes_no_queue_of_hosts() {
     let remote = FakeRemote::new();
@@ -320,14 +322,14 @@ fn one_host_takes_over_a_ticket_that_was_dropped() {
     }
 }
 
-/// A host that published in time, and another one that has the lease by now, which would find the entry.
+/// A host that published in time, and another host that has the lease now and would find the entry.
 #[test]
 fn an_entry_that_was_published_with_the_release_is_taken() {
     let (remote, one, other) = (FakeRemote::new(), Host::new(), Host::new());
     let ticket = build(claim(&one.with_remote(&config(&remote)), "relu"));
     let cache = other.with_remote(&config(&remote));
     let waiter = pending(claim(&cache, "relu"));
-    // Between the look and the question for the lease the holder publishes, and a third host gets the lease.
+    // Between the look-up and the request for the lease, the holder publishes, and a third host gets the lease.
     let (held, third, tier) = (Arc::new(std::sync::Mutex::new(Some(ticket))), Host::new(), remote.clone());
     remote.on_call(move |call, key| {
         let ticket = held.lock().unwrap().take_if(|_| call == RemoteCall::Lease);
@@ -343,7 +345,7 @@ fn an_entry_that_was_published_with_the_release_is_taken() {
     assert_eq!(hit(settle(&cache, Claim::Pending(waiter))), (1, Source::Remote));
 }
 
-/// A tier whose leases are held by a host that has renewed them at each question.
+/// A tier whose leases are held by a host that renews them before each request.
 fn renewed_at_each_question() -> FakeRemote {
     let remote = FakeRemote::new();
     let (tier, remaining) = (remote.clone(), AtomicU64::new(20));
@@ -361,7 +363,7 @@ fn a_renewed_lease_is_waited_for_within_the_time_limit() {
     let mut config = config(&remote);
     config.lease_ttl = Duration::from_millis(60);
     let cache = host.with_remote(&config);
-    // Whatever the caller lets local holders be without a heartbeat.
+    // For any time after which local holders are stale.
     let mut query = Query::new(&take);
     query.stale_after = Duration::from_millis(1);
     let longest = Duration::from_millis(600);

@@ -28,7 +28,7 @@ fn remote_key(name: &str) -> RemoteKey {
     RemoteKey::new(TARGET, key(name))
 }
 
-/// A host of its own that has the lease, and does not renew it.
+/// Another host that has the lease, and does not renew it.
 fn lease_of_another_host(remote: &FakeRemote, name: &str) -> Box<dyn opkeep_cache::LeaseGuard> {
     let context = RemoteContext::new(Instant::now() + TTL, None);
     match remote.lease(&remote_key(name), TTL, &context).unwrap() {
@@ -43,7 +43,7 @@ fn of_two_hosts_one_builds_and_the_other_takes_it() {
     let ticket = build(claim(&one.with_remote(&config(&remote)), "relu"));
     let cache = other.with_remote(&config(&remote));
     let waiter = pending(claim(&cache, "relu"));
-    // The waiting host has locked the key: it asks once for all of its callers.
+    // The waiting host has locked the key: one of its callers calls the tier for all of them.
     let third = pending(claim(&cache, "relu"));
     publish(ticket, 1);
     assert_eq!(hit(settle(&cache, Claim::Pending(waiter))), (1, Source::Remote));
@@ -82,7 +82,7 @@ fn a_ticket_that_is_dropped_or_abandoned_is_another_hosts() {
     }
 }
 
-/// Or the next caller on this host would meet the lease of its own host.
+/// Otherwise the next caller on this host would find the lease of its own host.
 #[test]
 fn a_lease_is_released_before_the_lock() {
     for fails in [false, true] {
@@ -105,7 +105,7 @@ fn a_lease_is_released_before_the_lock() {
     }
 }
 
-/// One that takes too long leaves time for the others.
+/// A slow renewal leaves time for the others.
 #[test]
 fn renewals_share_the_time_between_two_of_them() {
     let (remote, host) = (FakeRemote::new(), Host::new());
@@ -115,7 +115,7 @@ fn renewals_share_the_time_between_two_of_them() {
     let tickets: Vec<_> = ["relu", "sigmoid", "tanh", "exp"].map(|name| build(claim(&cache, name))).into();
     remote.set_faults(RemoteFaults { delay: Duration::from_secs(2), ..RemoteFaults::default() });
     let began = Instant::now();
-    // Each is tried once before the first lease ends.
+    // Each lease is renewed once before the first one expires.
     remote.wait_for(RemoteCall::Renew, tickets.len());
     assert!(began.elapsed() < Duration::from_millis(1900), "{:?}", began.elapsed());
     remote.set_faults(RemoteFaults::default());
@@ -138,7 +138,7 @@ fn a_key_is_locked_before_it_is_leased() {
     assert_eq!(locked.load(Ordering::SeqCst), 1);
 }
 
-/// It was published between the look and the lease.
+/// The entry was published between the look-up and the lease.
 #[test]
 fn a_holder_of_a_lease_looks_again() {
     let (remote, host) = (FakeRemote::new(), Host::new());
@@ -205,12 +205,12 @@ fn a_lease_is_renewed_while_its_ticket_is_held() {
     let ticket = build(claim(&host.with_remote(&config), "relu"));
     remote.wait_for(RemoteCall::Renew, 3);
     drop(ticket);
-    // If one was under way, the thread that renews releases the lease after it.
+    // If a renewal was in progress, its thread releases the lease after it.
     remote.wait_for(RemoteCall::Release, 1);
     let renewed = remote.count(RemoteCall::Renew) + 1;
     thread::sleep(Duration::from_millis(100));
     assert!(remote.count(RemoteCall::Renew) <= renewed);
-    // The next one is renewed, too.
+    // The next lease is renewed, too.
     let _ticket = build(claim(&host.with_remote(&config), "relu"));
     remote.wait_for(RemoteCall::Renew, renewed + 2);
 }
@@ -249,7 +249,7 @@ fn a_leaked_ticket_keeps_other_hosts_no_longer_than_its_limit() {
     std::mem::forget(build(one.with_remote(&config).get_or_begin(&key("relu"), &query).unwrap()));
     let began = Instant::now();
     until("the limit", || began.elapsed() > 2 * hold_limit);
-    // One that began before the limit may be counted only now.
+    // A renewal that began before the limit may be counted only now.
     let renewed = remote.count(RemoteCall::Renew) + 1;
     thread::sleep(Duration::from_millis(200));
     assert!(remote.count(RemoteCall::Renew) <= renewed);
@@ -274,7 +274,7 @@ fn a_lease_that_another_host_has_by_now_is_not_renewed() {
     remote.advance(Duration::from_secs(3600));
     let _other = lease_of_another_host(&remote, "relu");
     remote.wait_for(RemoteCall::Renew, 1);
-    // It builds on: more work, no harm.
+    // The holder continues to build: more work, no harm.
     assert!(publish(ticket, 1).remote);
     assert!(host.warnings().is_empty());
 }
@@ -295,7 +295,7 @@ fn a_lease_that_is_held_for_ever_is_not_believed() {
     let ticket = build(cache.get_or_begin(&key("relu"), &query).unwrap());
     assert_eq!(host.warned(), [WarningKind::Remote]);
     assert!(publish(ticket, 1).remote);
-    // The same answer for longer than a lease lasts is not that of a lease that is renewed.
+    // If the answer is the same for longer than a lease lasts, the lease is not renewed.
     query.hold_limit = None;
     drop(build(cache.get_or_begin(&key("sigmoid"), &query).unwrap()));
 }
@@ -348,7 +348,7 @@ fn a_lease_without_a_limit_is_renewed() {
     query.hold_limit = Some(Duration::MAX);
     let _ticket = build(host.with_remote(&config).get_or_begin(&key("relu"), &query).unwrap());
     remote.wait_for(RemoteCall::Renew, 2);
-    // Times that no clock can show are as good.
+    // Times that an `Instant` cannot express have the same effect.
     config.call_timeout = Duration::MAX;
     drop(build(claim(&host.with_remote(&config), "sigmoid")));
 }
@@ -372,7 +372,7 @@ fn renewals_that_fail_are_errors_of_the_tier_and_go_on() {
     }
 }
 
-/// The function for warnings panics on the thread that renews, which goes on all the same.
+/// The function for warnings panics on the thread that renews, which continues nevertheless.
 #[test]
 fn a_function_for_warnings_that_panics_ends_no_renewals() {
     let (remote, host) = (FakeRemote::new(), Host::new());
@@ -384,6 +384,6 @@ fn a_function_for_warnings_that_panics_ends_no_renewals() {
     let cache = crate::common::open(config);
     remote.on_call(|call, _| assert!(call != RemoteCall::Renew, "on purpose"));
     let _ticket = build(claim(&cache, "relu"));
-    // Each of them fails, and is followed by another one.
+    // Each renewal fails, and is followed by another one.
     remote.wait_for(RemoteCall::Renew, 3);
 }

@@ -1,4 +1,4 @@
-//! The limits of calls to a remote tier: the caller's deadline and token, and what is known of the tier's health.
+//! The limits of calls to a remote tier: the caller's deadline and token, and the tier's health.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ use opkeep_testkit::remote::{FakeRemote, RemoteCall, RemoteFaults};
 
 use crate::common::{Host, build, builder, claim, hit, key, publish, take, text};
 
-/// A call that were not ended by its caller would last for longer than any test may.
+/// The duration of a call that its caller does not end, longer than any test may take.
 const LONG: Duration = Duration::from_secs(3600);
 
 fn config(remote: &FakeRemote) -> RemoteConfig {
@@ -47,14 +47,14 @@ fn a_token_ends_each_call() {
         query.cancel = Some(&cancel);
         let claimed = cache.get_or_begin(&key("relu"), &query).unwrap();
         if slow == Put {
-            // The kernel is in the local store all the same.
+            // The kernel is in the local store nevertheless.
             assert!(!publish(build(claimed), 1).remote);
             assert_eq!(hit(claim(&cache, "relu")), (1, Source::Local));
         } else {
             assert!(matches!(claimed, Claim::Cancelled), "{slow:?}: {claimed:?}");
         }
         assert_eq!(remote.count(slow), 1);
-        // That says nothing about the tier.
+        // The tier's health does not change.
         assert!(host.warnings().is_empty(), "{slow:?}");
         assert_eq!(cache.store().unwrap().statistics().remote_errors, 0);
     }
@@ -85,7 +85,7 @@ fn a_deadline_ends_each_call() {
         let soon = || Instant::now() + Duration::from_millis(20);
         let mut query = Query::new(&take);
         query.deadline = Some(soon());
-        // What did not answer in time is not there.
+        // An answer that is not in time counts as a miss.
         let ticket = build(cache.get_or_begin(&key("relu"), &query).unwrap());
         let object = text(1);
         // The deadline of the query was that of the wait.
@@ -96,7 +96,7 @@ fn a_deadline_ends_each_call() {
     }
 }
 
-/// Callers that do not wait for long leave a slow tier usable for others.
+/// Callers with short deadlines do not pause a slow tier for others.
 #[test]
 fn callers_that_end_their_calls_pause_no_tier() {
     let (remote, host) = (FakeRemote::new(), Host::new());
@@ -135,7 +135,7 @@ fn a_tier_that_is_gone_is_not_called_by_caches_that_are_opened_meanwhile() {
     for name in ["a", "b", "c"] {
         drop(build(claim(&host.with_remote(&config), name)));
     }
-    // The third failure was that of a look for `b`; then one warning each says that the tier is not used.
+    // The third failure is that of a look-up of `b`; from then on, each cache warns once that the tier is not used.
     assert_eq!(remote.calls(), [Get, Lease, Get]);
     assert_eq!(host.warned(), [WarningKind::Remote; 4]);
     let cache = host.with_remote(&config);
@@ -154,7 +154,7 @@ fn a_tier_that_is_gone_is_not_called_by_caches_that_are_opened_meanwhile() {
     assert!(publish(build(claim(&host.with_remote(&self::config(&remote)), "f")), 1).remote);
 }
 
-/// A binding to another language waits without the lock of its interpreter, on whichever thread.
+/// A binding to another language may wait on any thread, without the lock of its interpreter.
 #[test]
 fn the_types_that_bindings_share_are_send_and_sync() {
     fn both<T: Send + Sync>() {}
@@ -166,7 +166,7 @@ fn the_types_that_bindings_share_are_send_and_sync() {
     sent::<PendingKey>();
 }
 
-/// The cache holds none of its locks in memory while it calls its caller.
+/// The cache holds none of its locks in memory while it calls a function of the caller.
 #[test]
 fn functions_of_the_caller_may_use_the_cache() {
     let (remote, host) = (FakeRemote::new(), Host::new());

@@ -10,7 +10,7 @@ use opkeep_testkit::fault::{Fault, FaultyDisk};
 
 use crate::common::{Host, build, builder, claim, hit, key, names, open, publish, resume, settle, text};
 
-/// A host, its cache, and the same cache on a disk on which things happen.
+/// A host, its cache, and the same cache on a disk with events between its accesses.
 fn watched() -> (Host, TargetCache, TargetCache, Arc<FaultyDisk>) {
     let host = Host::new();
     let cache = host.cache();
@@ -19,8 +19,8 @@ fn watched() -> (Host, TargetCache, TargetCache, Arc<FaultyDisk>) {
     (host, cache, open(CacheConfig::new(store)), disk)
 }
 
-/// Does `round` for each access of an operation: it has something happen before the access whose number it is given, does
-/// the operation, and checks the outcome. It ends when that access does not come any more.
+/// Calls `round` for each access of an operation: it triggers an event before the access with the given number, does
+/// the operation, and checks the outcome. The rounds end when there is no access with that number.
 fn at_every_access(disk: &FaultyDisk, mut round: impl FnMut(usize)) {
     for at in 1..1000 {
         round(at);
@@ -113,7 +113,7 @@ fn a_failure_at_any_moment_is_shared_or_tried_again() {
     assert!(shared > 0 && tried > 0, "{shared} {tried}");
 }
 
-/// Whichever access fails, a claim is answered, and the caller has its build. The next process works, also after a kill.
+/// If any access fails, the claim still returns a ticket or a hit. The next process works, even after a kill.
 #[test]
 fn no_fault_at_any_access_fails_a_build() {
     let (host, cache, raced, disk) = watched();

@@ -1,4 +1,4 @@
-//! A remote tier that works, and ones that do not. None of them fails a build, and none serves a wrong entry.
+//! Remote tiers that work, and ones that do not. None of them fails a build, and none serves a wrong entry.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -40,7 +40,7 @@ fn an_entry_of_one_host_is_a_hit_on_the_other() {
     };
     let found = hit(cache.get_or_begin(&key("relu"), &Query::new(&accept)).unwrap());
     assert_eq!(found, (1, Source::Remote));
-    // It was put into the store, and nothing is left that keeps others waiting.
+    // The entry is in the store, and no lock remains.
     assert!(!other.lock_path(&key("relu")).exists());
     assert_eq!(hit(cache.get_or_begin(&key("relu"), &Query::new(&accept)).unwrap()), (1, Source::Local));
     // The rules that another host applied do not count here.
@@ -53,7 +53,7 @@ fn an_entry_of_one_host_is_a_hit_on_the_other() {
     assert!(one.warnings().is_empty() && other.warnings().is_empty());
 }
 
-/// Fails unless the answer of the remote tier under `faults` leads to a build with one warning a look.
+/// Fails unless the answer of the remote tier under `faults` leads to a build with one warning for each look-up.
 fn is_never_served(remote: &FakeRemote, host: &Host, cache: &TargetCache, faults: RemoteFaults) {
     remote.set_faults(faults.clone());
     let judged = AtomicUsize::new(0);
@@ -64,7 +64,7 @@ fn is_never_served(remote: &FakeRemote, host: &Host, cache: &TargetCache, faults
     let claim = cache.get_or_begin(&key("relu"), &Query::new(&accept)).unwrap();
     assert!(matches!(claim, Claim::Build(_)), "{faults:?}: {claim:?}");
     assert_eq!(judged.into_inner(), 0, "{faults:?}: the caller judges no damage");
-    // Once before the lease, once with it.
+    // One look-up before the lease, and one with it.
     assert_eq!(host.warned(), [WarningKind::Remote; 2], "{faults:?}");
 }
 
@@ -104,7 +104,7 @@ fn no_entry_that_is_cut_or_of_another_key_is_served() {
 
 #[test]
 fn a_lazy_member_with_a_wrong_digest_is_not_served() {
-    // One digest in the table is not that of the bytes, and every other one is right.
+    // One digest in the table does not match its bytes, and all others do.
     let (remote, host) = (FakeRemote::new(), Host::new());
     let object = text(1);
     let good = builder(&object).encode(&key("relu")).unwrap();
@@ -158,7 +158,7 @@ fn an_entry_that_the_caller_refuses_is_built_and_replaced() {
     publish(ticket, 2);
     let third = Host::new();
     assert_eq!(hit(claim(&third.with_remote(&config(&remote)), "relu")), (2, Source::Remote));
-    // One that it ignores is no fault of the tier.
+    // An entry that the caller ignores is not a failure of the tier.
     let ignore = |_: &Entry| Accept::Ignore;
     let fourth = Host::new();
     drop(build(
@@ -192,7 +192,7 @@ fn a_tier_that_is_gone_costs_a_few_calls_and_no_build() {
         let ticket = build(claim(&cache, &format!("relu_{number}")));
         assert_eq!(publish(ticket, number).local, Some(PutOutcome::Published));
     }
-    // After three failures in a row it is left alone for a while.
+    // After three failures in a row, the tier is paused.
     assert_eq!(remote.calls().len(), 3);
     assert_eq!(host.warned(), [WarningKind::Remote; 3]);
     assert_eq!(cache.store().unwrap().statistics().remote_errors, 3);
@@ -206,14 +206,14 @@ fn a_slow_tier_is_not_waited_for() {
     let calls = remote.calls().len();
     let mut config = config(&remote);
     config.call_timeout = Duration::from_millis(5);
-    // It would answer within an hour, and its call ends at the deadline.
+    // The tier would answer within an hour, but the call ends at the deadline.
     remote.set_faults(RemoteFaults { delay: Duration::from_secs(3600), ..RemoteFaults::default() });
     let cache = other.with_remote(&config);
     for name in ["relu", "sigmoid", "tanh"] {
         assert_eq!(publish(build(claim(&cache, name)), 2).local, Some(PutOutcome::Published));
     }
     assert_eq!(remote.calls().len() - calls, 3);
-    // One that ignores its deadline is believed when it answers, and soon left alone.
+    // The answer of a tier that ignores the deadline is used, and the tier is soon paused.
     let (delay, ignores_deadlines) = (Duration::from_millis(20), true);
     remote.set_faults(RemoteFaults { delay, ignores_deadlines, ..RemoteFaults::default() });
     let third = Host::new();
@@ -224,7 +224,7 @@ fn a_slow_tier_is_not_waited_for() {
     let calls = remote.calls().len();
     publish(build(claim(&cache, "sigmoid")), 3);
     publish(build(claim(&cache, "tanh")), 3);
-    // A lease that is not released ends after its time.
+    // A lease that is not released expires.
     assert_eq!(remote.calls()[calls..], [Get, Lease]);
     let warnings = third.warnings();
     assert!(matches!(&warnings[..], [(_, text)] if text.contains("took too long")), "{warnings:?}");
@@ -266,7 +266,7 @@ fn the_policy_and_the_mode_decide_the_uses_of_the_tier() {
         config.remote = Some(self::config(&remote));
         open(config)
     };
-    // `force` publishes, and takes nothing: so no host waits for what another one builds.
+    // `force` publishes, and reads no entries: so no host waits for another one.
     let (cache, since) = (in_mode(CacheMode::Force), calls());
     assert!(publish(build(claim(&cache, "relu")), 3).remote);
     assert_eq!(since(&remote), [Put]);
@@ -326,7 +326,7 @@ fn without_a_local_store_entries_come_from_the_tier_and_go_there() {
     assert_eq!((published.local, published.remote), (None, true));
     assert_eq!(hit(claim(&cache, "relu")), (1, Source::Remote));
     assert_eq!(hit(claim(&host.with_remote(&config(&remote)), "relu")), (1, Source::Remote));
-    // Without leases others may build the same.
+    // Without leases, other hosts may build the same entry.
     remote.set_faults(RemoteFaults { has_no_leases: true, ..RemoteFaults::default() });
     let Claim::Unshared(ticket, UnsharedReason::NoStore) = claim(&cache, "sigmoid") else { panic!() };
     assert!(publish(ticket, 2).remote);
@@ -348,7 +348,7 @@ fn an_entry_that_the_caller_validated_is_kept_as_validated() {
     let entry = stored(&cache);
     assert_eq!((entry.validation(), entry.lazy_member("rules").unwrap()), (9, Some(&b"of this host"[..])));
     assert_eq!(writer(&entry), 1);
-    // So is one that was in the local store; a lower stamp changes nothing.
+    // The same holds for an entry of the local store; a lower stamp changes nothing.
     let cache = one.cache();
     for (stamp, kept) in [(STAMP - 1, STAMP), (9, 9)] {
         let validate = |_: &Entry| Accept::Validated { stamp, renewed: Vec::new() };

@@ -26,7 +26,7 @@ fn unshared(claim: Claim) -> (Ticket, UnsharedReason) {
     }
 }
 
-/// Refuses one kind of call, while it is switched on.
+/// Fails one kind of call, while it is switched on.
 struct Refusing {
     op: FsOp,
     error: Errno,
@@ -120,7 +120,7 @@ fn a_full_disk_is_one_warning_and_is_still_read() {
     let object = text(2);
     let error = first.publish(&builder(&object)).unwrap_err();
     assert!(error.to_string().contains("cannot write"), "{error}");
-    // Others had begun before: nothing more is tried.
+    // Other callers began before the failure: no further write is tried.
     assert!(!second.is_kept());
     assert_eq!(publish(second, 2).local, None);
     let (third, reason) = unshared(claim(&cache, "c"));
