@@ -201,7 +201,7 @@ pub fn match_chip(target: &str, found: Option<Family>) -> ChipMatch {
 /// The reason why a kernel cannot be compared with the chip `name`, whose family is unknown.
 pub fn unjudged(name: &str) -> String {
     match is_chip(name) {
-        true => format!("the kernel's chip cannot be judged: no object for `{name}` was ever seen"),
+        true => format!("the kernel's chip cannot be judged: no object for `{name}` was available"),
         false => format!("the kernel's chip cannot be judged: unknown chip `{name}`"),
     }
 }
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn only_another_known_family_is_refused() {
+    fn only_another_known_family_is_a_mismatch() {
         let other = Family::Ascend310P;
         assert_eq!(match_chip("Ascend910B1", Some(Family::Ascend910B)), ChipMatch::Match);
         assert_eq!(match_chip("Ascend910B1", None), ChipMatch::Match);

@@ -1,15 +1,15 @@
 //! The names of a kernel's files in a cache, and of the other files there.
 
-/// A set of files of one kernel, which differ in their names by what surrounds the kernel's.
+/// A set of files of one kernel, which differ in the text before and after the kernel's name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileSet(u16);
 
-/// The files, each with the text before and behind the kernel's name.
+/// The files, each with the text before and after the kernel's name.
 macro_rules! members {
-    ($($(#[$doc:meta])* $name:ident = $bit:literal, $before:literal, $behind:literal;)*) => {
+    ($($(#[$doc:meta])* $name:ident = $bit:literal, $before:literal, $after:literal;)*) => {
         impl FileSet {
             $($(#[$doc])* pub const $name: Self = Self(1 << $bit);)*
-            const ALL: &[(Self, &'static str, &'static str)] = &[$((Self::$name, $before, $behind),)*];
+            const ALL: &[(Self, &'static str, &'static str)] = &[$((Self::$name, $before, $after),)*];
         }
     };
 }
@@ -43,30 +43,30 @@ impl FileSet {
     /// All kinds of objects.
     pub const OBJECTS: Self = Self(Self::O.0 | Self::SO.0 | Self::LIB_SO.0 | Self::PTX.0);
 
-    /// Whether any of `any` is in it.
+    /// Whether a file of `any` is in the set.
     pub fn has(self, any: Self) -> bool {
         self.0 & any.0 != 0
     }
 
-    /// It and `more`.
+    /// The union with `more`.
     #[must_use]
     pub fn with(self, more: Self) -> Self {
         Self(self.0 | more.0)
     }
 
-    /// Those of it that are in `these`.
+    /// The intersection with `these`.
     #[must_use]
     pub fn only(self, these: Self) -> Self {
         Self(self.0 & these.0)
     }
 
-    /// Those of it that are not in `these`.
+    /// The set without `these`.
     #[must_use]
     pub fn without(self, these: Self) -> Self {
         Self(self.0 & !these.0)
     }
 
-    /// Whether it has no file.
+    /// Whether the set has no file.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -75,7 +75,7 @@ impl FileSet {
         Self::ALL.iter().filter(move |(member, ..)| self.has(*member))
     }
 
-    /// The files for which `holds` is true; it is called for each by itself.
+    /// The files for which `holds` is true; each is given to it alone.
     #[must_use]
     pub fn filter(self, holds: impl Fn(Self) -> bool) -> Self {
         let kept = self.members().map(|(member, ..)| *member).filter(|member| holds(*member));
@@ -89,7 +89,7 @@ impl FileSet {
 
     /// The names of the files, for the kernel called `stem`.
     pub fn names(self, stem: &str) -> impl Iterator<Item = String> {
-        self.members().map(move |(_, before, behind)| format!("{before}{stem}{behind}"))
+        self.members().map(move |(_, before, after)| format!("{before}{stem}{after}"))
     }
 
     /// Whether `name` is that of one of the files, for the kernel called `stem`.
@@ -98,7 +98,7 @@ impl FileSet {
     }
 
     fn stems(self, name: &str) -> impl Iterator<Item = &str> {
-        self.members().filter_map(move |(_, before, behind)| name.strip_prefix(before)?.strip_suffix(behind))
+        self.members().filter_map(move |(_, before, after)| name.strip_prefix(before)?.strip_suffix(after))
     }
 }
 
@@ -111,7 +111,7 @@ pub enum NameClass<'a> {
     Temp,
     /// A file of the framework, or of opkeep, without a kernel.
     Known,
-    /// A `.json` that MindSpore ignores for its name: a debugging aid, as a rule.
+    /// A `.json` that MindSpore ignores because of its name, usually a debugging aid.
     Skipped,
     /// A file of an unknown program.
     Foreign,

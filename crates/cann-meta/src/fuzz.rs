@@ -18,7 +18,7 @@ pub fn fuzz(bytes: &[u8]) {
         Err(error) => {
             harmless(&error.to_string());
             let unreadable = matches!(error, MetaError::Json { .. });
-            assert!(!unreadable || lints.len() == 2, "a vendor reads what is not JSON: {lints:?}");
+            assert!(!unreadable || lints.len() == 2, "a vendor reads text that is not JSON: {lints:?}");
             return;
         }
     };

@@ -26,7 +26,7 @@
 //! ```
 //!
 //! A valid `.json` is not necessarily loadable by every framework: MindSpore 2.0 does not load every kernel of CANN 9.
-//! [`fe_lints`] and [`mindspore_lints`] predict what the vendors' parsers do with a `.json`.
+//! [`fe_lints`] and [`mindspore_lints`] predict the behaviour of the vendors' parsers.
 //!
 //! ```
 //! use opkeep_cann_meta::fe_lints;

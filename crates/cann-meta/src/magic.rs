@@ -85,12 +85,12 @@ impl Magic {
     }
 
     /// Whether CANN's FE accepts a kernel of this kind.
-    pub const fn taken_by_fe(self) -> bool {
+    pub const fn accepted_by_fe(self) -> bool {
         self.is_elf()
     }
 
     /// Whether MindSpore 2.0 accepts a kernel of this kind.
-    pub const fn taken_by_mindspore(self) -> bool {
+    pub const fn accepted_by_mindspore(self) -> bool {
         !matches!(self, Self::FftsMixAic | Self::FftsMixAiv)
     }
 
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_distinct_and_come_back() {
+    fn names_are_distinct_and_round_trip() {
         for magic in Magic::ALL {
             assert_eq!(Magic::from_name(magic.name()), Some(magic));
         }
@@ -162,14 +162,16 @@ mod tests {
     }
 
     #[test]
-    fn each_vendor_takes_its_own() {
+    fn each_vendor_accepts_its_own_magics() {
         let names = |taken: fn(Magic) -> bool| {
             Magic::ALL.into_iter().filter(|magic| taken(*magic)).map(Magic::name).collect::<Vec<_>>()
         };
-        assert_eq!(names(Magic::taken_by_fe).len(), 6);
-        assert!(names(Magic::taken_by_fe).iter().all(|name| name.contains("_ELF")));
-        assert_eq!(names(Magic::taken_by_mindspore).len(), 7);
-        assert!(names(Magic::taken_by_mindspore).iter().all(|name| name.starts_with("RT_DEV_BINARY_MAGIC_")));
+        assert_eq!(names(Magic::accepted_by_fe).len(), 6);
+        assert!(names(Magic::accepted_by_fe).iter().all(|name| name.contains("_ELF")));
+        assert_eq!(names(Magic::accepted_by_mindspore).len(), 7);
+        assert!(
+            names(Magic::accepted_by_mindspore).iter().all(|name| name.starts_with("RT_DEV_BINARY_MAGIC_"))
+        );
     }
 
     /// The combinations in genuine pairs and in CANN 8.1's compiler.

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn ai_cores_take_neither_raw_binaries_nor_those_of_ai_cpus() {
+    fn ai_cores_accept_neither_raw_binaries_nor_those_of_ai_cpus() {
         use Magic::{Elf, ElfAicube, ElfAivec, FftsMixAic, FftsMixAiv};
         let expected = ascend("Ascend910B1");
         let magics = magics_of(&expected).unwrap();

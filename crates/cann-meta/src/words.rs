@@ -94,7 +94,7 @@ vocabulary! {
         VectorCore = "VectorCore",
         /// A cube core.
         CubeCore = "CubeCore",
-        /// Cube and vector cores together; `taskRation` says how many of each.
+        /// Cube and vector cores together; `taskRation` has their numbers.
         Mix = "MIX",
         /// Both, launched from the cube side.
         MixAiCore = "MIX_AICORE",
@@ -144,7 +144,7 @@ vocabulary! {
 mod tests {
     use super::*;
 
-    fn come_back<T: Vocabulary + PartialEq + fmt::Debug>() {
+    fn round_trip<T: Vocabulary + PartialEq + fmt::Debug>() {
         for word in T::ALL {
             assert_eq!(Word::<T>::of(word.name()), Word::Known(*word));
         }
@@ -152,9 +152,9 @@ mod tests {
 
     #[test]
     fn words_are_distinct_and_others_are_kept() {
-        come_back::<CoreType>();
-        come_back::<Deterministic>();
-        come_back::<Placeholder>();
+        round_trip::<CoreType>();
+        round_trip::<Deterministic>();
+        round_trip::<Placeholder>();
         let other = Word::<CoreType>::of("QUANTUM");
         assert_eq!((other.known(), other.as_str()), (None, "QUANTUM"));
     }

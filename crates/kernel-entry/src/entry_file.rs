@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::verify::{EntryVerdict, verify_entry};
 
-/// A file of a store, with everything that is wrong with it.
+/// A file of a store, with its problems.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct EntryFile {
@@ -30,7 +30,7 @@ pub struct EntryFile {
 }
 
 impl EntryFile {
-    /// Whether nothing is wrong.
+    /// Whether there is no problem.
     pub fn is_valid(&self) -> bool {
         self.problems.is_empty() && self.report.as_ref().is_none_or(Report::is_valid)
     }
@@ -40,8 +40,9 @@ impl EntryFile {
         self.entry.as_ref().map_or(Value::Null, header)
     }
 
-    /// Judges the content of the file at `path` in full: every byte of it, the kernel in it, and whether that is the kernel of
-    /// the key in the file's name. By `expect`, else by the target that its path names, else by what the entry states.
+    /// Judges the complete content of the file at `path`: its bytes, the kernel in it, and whether that is the kernel of
+    /// the key in the file's name. The expectations are `expect`; if unset, those of the target in the path; if there is
+    /// none, those in the entry.
     pub fn judge(path: &Path, content: Vec<u8>, expect: Option<&Expectations>) -> Self {
         let target = expect.map_or("any target", |expect| &expect.target).to_owned();
         let (bytes, problems) = (content.len(), Vec::new());
@@ -90,6 +91,7 @@ impl EntryFile {
         }
     }
 }
+
 fn header(entry: &Entry) -> Value {
     let text = entry.lazy_member("header").ok().flatten();
     text.and_then(|text| serde_json::from_slice(text).ok()).unwrap_or(Value::Null)

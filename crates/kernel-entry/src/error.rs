@@ -29,10 +29,10 @@ pub enum EntryError {
         found: String,
     },
     /// The header belongs to another entry.
-    #[error("its header belongs to another entry: its {what} is `{found}`, expected `{expected}`")]
+    #[error("its header belongs to another entry: its {field} is `{found}`, expected `{expected}`")]
     HeaderMismatch {
         /// The field of the header.
-        what: &'static str,
+        field: &'static str,
         /// The value that belongs to this entry.
         expected: String,
         /// The value in the header.

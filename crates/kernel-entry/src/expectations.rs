@@ -73,8 +73,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_no_rules_judged_is_never_covered() {
-        let rules = OpaqueRules::new(*b"", 1).with_check(CheckId::new("nobody-has-it", 1));
+    fn an_entry_that_no_rule_judged_is_never_covered() {
+        let rules = OpaqueRules::new(*b"", 1).with_check(CheckId::new("unavailable", 1));
         let expectations = Expectations::new("target", Format::Opaque(rules), MetadataRules::None);
         let stored = StoredExpectations::new(expectations, &Validator::builtin());
         assert_eq!(stored.stamp(), 0);

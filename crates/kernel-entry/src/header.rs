@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_comes_back() {
+    fn a_header_round_trips() {
         let mut toolchain = Fingerprint::new();
         toolchain.add("cc1", Digest::of(b"cc1"), "gcc 12.2");
         toolchain.add("cc1", Digest::of(b"another"), "");

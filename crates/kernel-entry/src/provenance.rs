@@ -2,11 +2,11 @@
 //!
 //! The compiler of an imported kernel is unknown, so the kernel must never pass for one that a backend compiled:
 //!
-//! - Its key is in a domain of its own ([`import_key`](opkeep_descriptor::import_key)), and is made of what its
-//!   descriptor states, without names, device and directories.
+//! - Its key is in a domain of its own ([`import_key`](opkeep_descriptor::import_key)), and is computed from
+//!   its descriptor, without names, device and directories.
 //! - Its entry has a member, `imported`, that no other entry has. A look-up for a compiled kernel refuses an entry with
 //!   it, and a look-up for an imported kernel refuses an entry without it, whatever the key.
-//!   [`verify_entry`](crate::verify_entry) requires that it is under the key of what it states.
+//!   [`verify_entry`](crate::verify_entry) requires that its key is that of its job and its options.
 
 use std::collections::BTreeMap;
 use std::fmt;

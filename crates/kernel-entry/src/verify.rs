@@ -4,11 +4,11 @@
 //! kernel of that key: an entry under another entry's key, or with another entry's bytes, is intact but wrong, and
 //! would be a hit.
 //!
-//! No backend is asked, so a host without a compiler can verify a store. A kernel is judged by the expectations that are stored
-//! with it, in the member `expectations`, and by those that follow from the target's name where it states them. An entry
-//! whose check is unavailable, or whose expectations a later version wrote, is unverifiable: it is reported, and a repair leaves
-//! it as it is. A verification of a whole store judges each kernel by the validator, as when it was published, and by
-//! [`verify_entry`].
+//! No backend is called, so a host without a compiler can verify a store. A kernel is judged by the expectations that
+//! are stored with it, in the member `expectations`, and by those of the target if that is a built-in one. An entry
+//! whose check is unavailable, or whose expectations a later version wrote, is unverifiable: it is reported, and a
+//! repair does not change it. A verification of a whole store judges each kernel by the validator, as when it was
+//! published, and by [`verify_entry`].
 
 use opkeep_artifact::Expectations;
 use opkeep_cann_meta::{KernelMeta, targets};
@@ -68,18 +68,18 @@ pub fn verify_entry(entry: &Entry, target: &str, validator: &Validator) -> Entry
     }
 }
 
-/// Verifies that an entry of `target` with a compiled kernel belongs to its key: by its names, its header and the job that it
-/// was compiled from. The kernel itself is not validated, `expect` only tells its format. For an entry that no local rules
-/// have judged.
+/// Verifies that an entry of `target` with a compiled kernel belongs to its key, by its names, its header and its job.
+/// The kernel itself is not validated; `expect` only states its format. This is for an entry that no local rules have
+/// judged.
 ///
 /// # Errors
-/// It belongs to another key or another target, or nothing in it says where it belongs.
+/// The entry belongs to another key or another target, or has nothing that shows its key.
 pub fn verify_binding(entry: &Entry, target: &str, expect: &Expectations) -> Result<(), EntryError> {
     let files = KernelBundle::of_entry(entry).map_err(|member| EntryError::Incomplete { member })?;
     if let Some(Ok(stored)) = lazy(entry, EXPECTATIONS).map(Expectations::decode)
         && stored.target != target
     {
-        return Err(another("target", target, &stored.target));
+        return Err(header_mismatch("target", target, &stored.target));
     }
     // Other formats have no names in their metadata.
     let meta = KernelMeta::parse(files.json()).ok().filter(|_| targets::is_cann_kernel(expect));
@@ -120,7 +120,7 @@ fn judge(entry: &Entry, target: &str, validator: &Validator) -> Result<Option<St
         meta = report.meta.or(meta);
     }
     if let Some(found) = other_target {
-        return Err(another("target", target, &found));
+        return Err(header_mismatch("target", target, &found));
     }
     // Only imported kernels have this member, so neither kind is accepted as the other.
     if entry.member(IMPORTED).is_some() {
@@ -134,8 +134,8 @@ fn judge(entry: &Entry, target: &str, validator: &Validator) -> Result<Option<St
     Ok(unknown)
 }
 
-fn another(what: &'static str, expected: &str, found: &str) -> EntryError {
-    EntryError::HeaderMismatch { what, expected: expected.to_owned(), found: found.to_owned() }
+fn header_mismatch(field: &'static str, expected: &str, found: &str) -> EntryError {
+    EntryError::HeaderMismatch { field, expected: expected.to_owned(), found: found.to_owned() }
 }
 
 /// Checks that all of the kernel's names contain the number of the entry's key.
@@ -151,14 +151,16 @@ fn judge_names(entry: &Entry, names: &[&str]) -> Result<(), EntryError> {
 fn judge_header(entry: &Entry, header: &Header, target: &str, names: &[&str]) -> Result<(), EntryError> {
     let key = entry.key();
     match header.key.as_deref() {
-        Some(found) if found != key.to_string() => return Err(another("key", &key.to_string(), found)),
+        Some(found) if found != key.to_string() => {
+            return Err(header_mismatch("key", &key.to_string(), found));
+        }
         _ => {}
     }
     if header.target != target {
-        return Err(another("target", target, &header.target));
+        return Err(header_mismatch("target", target, &header.target));
     }
     if let Some(other) = names.iter().find(|name| !KernelName::owns(&header.name, name)) {
-        return Err(another("kernel", other, &header.name));
+        return Err(header_mismatch("kernel", other, &header.name));
     }
     match key_of(entry, header) {
         Some(found) if found.digest() != key => {
@@ -186,13 +188,13 @@ fn judge_imported(entry: &Entry, target: &str) -> Result<(), EntryError> {
     Provenance::of(entry).ok_or(missing(IMPORTED))?;
     let header: Value = serde_json::from_slice(lazy(HEADER)?).map_err(|_| missing(HEADER))?;
     let key = Key::from(*entry.key());
-    let said = |name: &str| header[name].as_str().unwrap_or_default();
-    for (what, expected) in
+    let stated = |name: &str| header[name].as_str().unwrap_or_default();
+    for (field, expected) in
         [("key", key.to_string().as_str()), ("target", target), ("provenance", IMPORTED_PROVENANCE)]
     {
-        if said(what) != expected {
-            let (expected, found) = (expected.to_owned(), said(what).to_owned());
-            return Err(EntryError::HeaderMismatch { what, expected, found });
+        if stated(field) != expected {
+            let (expected, found) = (expected.to_owned(), stated(field).to_owned());
+            return Err(EntryError::HeaderMismatch { field, expected, found });
         }
     }
     if header["import_schema"].as_u64() != Some(IMPORT_SCHEMA) {
@@ -228,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_that_only_begins_or_ends_alike_is_another() {
+    fn a_number_is_compared_as_a_whole() {
         for name in ["add_17", "add_17__kernel0", "_1_17_0_mix_aic", "add_170_17"] {
             assert!(has_number(name, 17), "{name}");
         }

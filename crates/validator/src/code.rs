@@ -85,13 +85,13 @@ rules! {
         => "no harm if the file was renamed on purpose; MindSpore uses the file's name, CANN `binFileName`";
     NO_OBJECT = 12 Error: "the object of the `.json` is missing"
         => "restore the object, or build the kernel again";
-    ALONE = 13 Note: "the `.json` of the object is missing, so only the object was checked"
+    NO_JSON = 13 Note: "the `.json` of the object is missing, so only the object was checked"
         => "restore the `.json`: without it no framework finds the kernel";
     PART = 14 Error: "a part that a `jsonList` names is missing"
         => "restore the part's `.json`, or build the kernel again";
     REPEATED = 15 Warning: "a field of the `.json` occurs more than once"
         => "check that the `.json` was not edited; readers differ in which value they take";
-    ODD_VALUE = 16 Warning: "a field of the `.json` has a value without meaning, and was ignored"
+    IGNORED_VALUE = 16 Warning: "a field of the `.json` has a value without meaning, and was ignored"
         => "check the compiler's version; readers differ in how they interpret it";
     LISTED_TWICE = 17 Warning: "the `kernelList` names a kernel more than once"
         => "check that the `.json` was not edited; readers differ in which of the entries they take";
@@ -141,7 +141,7 @@ rules! {
         => "check that the object was linked by the target's linker";
     KERNEL_SECTION = 47 Warning: "a kernel is not in `.text`"
         => "check that the object was linked by the target's linker; the runtime counts from the beginning of `.text`";
-    CONTESTED = 48 Warning: "two different kernels have one name"
+    SAME_NAME = 48 Warning: "two different kernels have one name"
         => "build the kernel again; the runtime may launch either";
     OTHER_RANGE = 49 Warning: "a kernel that the `.json` does not name does not lie within its section"
         => "check that the object was linked by the target's linker";
@@ -157,9 +157,9 @@ rules! {
         => "no harm: CANN calls its function `GetKernelBin` to get the kernel";
     NOT_VISIBLE = 55 Warning: "a part defines what the `.json` names, but not as a visible function"
         => "check that it was compiled to be linked; the linker would not find the kernel";
-    UNSAID = 56 Warning: "the `.json` lacks a field that the compilers for this chip always write"
+    LACKS_FIELD = 56 Warning: "the `.json` lacks a field that the compilers for this chip always write"
         => "check that the `.json` was not edited; frameworks use a default or uninitialised memory";
-    MAY_BE_UNSAID = 57 Note: "the `.json` lacks a field that the compilers for this chip write for most kernels"
+    MAY_LACK_FIELD = 57 Note: "the `.json` lacks a field that the compilers for this chip write for most kernels"
         => "no harm if the kernel does not need it";
     METADATA = 60 Warning: "a metadata section is truncated or has unknown contents"
         => "check the compiler's version; the runtime ignores unreadable items and uses defaults";
@@ -195,7 +195,7 @@ rules! {
         => "use the kernel on the device it was built for, or build it for this one";
     CHECK_REFUSES = 85 Error: "a check of the backend rejects the kernel"
         => "build the kernel again; if the finding remains, report it to the backend's authors";
-    CHECK_DOUBTS = 86 Warning: "a check of the backend has a warning for the kernel"
+    CHECK_WARNS = 86 Warning: "a check of the backend has a warning for the kernel"
         => "read the check's message";
     CHECK_NOTE = 87 Note: "a check of the backend has a note for the kernel"
         => "no harm";

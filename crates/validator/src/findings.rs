@@ -106,15 +106,15 @@ mod tests {
     use crate::problem::{DescriptionProblem, ObjectProblem};
 
     #[test]
-    fn of_many_alike_the_first_are_kept_and_the_rest_counted() {
+    fn the_first_findings_of_a_code_are_kept_and_the_rest_counted() {
         let mut findings = Findings::new();
-        findings.add(Code::ALONE, || DescriptionProblem::Alone);
+        findings.add(Code::NO_JSON, || DescriptionProblem::NoJson);
         for section in 0..1000 {
             findings.add(Code::LINK, || ObjectProblem::Link { section, found: 9, sections: 3 });
         }
         findings.add(Code::NO_SECTIONS, || ObjectProblem::NoSections);
         let list = findings.finish();
-        assert_eq!((list.len(), list[0].code(), list[9].code()), (10, Code::NO_SECTIONS, Code::ALONE));
+        assert_eq!((list.len(), list[0].code(), list[9].code()), (10, Code::NO_SECTIONS, Code::NO_JSON));
         assert_eq!(
             list[1..9].iter().map(|finding| finding.more).collect::<Vec<_>>(),
             [0, 0, 0, 0, 0, 0, 0, 992]

@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_white_space_between_tokens_goes() {
+    fn only_white_space_between_tokens_is_removed() {
         let raw = "{ \"b\" :\t[ 1e-05 , 1.0,\r\n-0 ] , \"a \\\" , \\\\\": \" \\u0041 [ \" }";
         let kept = Json::keep(raw).unwrap();
         assert_eq!(kept.text(), r#"{"b":[1e-05,1.0,-0],"a \" , \\":" \u0041 [ "}"#);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deep_document_does_not_become_spaces() {
+    fn indentation_of_a_deep_document_is_bounded() {
         let compact = format!("{}{}{}", "[".repeat(32), vec!["1"; 1000].join(","), "]".repeat(32));
         let laid_out = laid_out(&compact);
         assert!(laid_out.len() < compact.len() * 25, "{}", laid_out.len());
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_come_back() {
+    fn texts_round_trip() {
         for text in ["", "a\"b\\c\n", "é\u{1f600}"] {
             assert_eq!(Json::from(text).as_string().as_deref(), Some(text));
         }

@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_one_name_the_last_counts() {
+    fn the_last_of_repeated_members_counts() {
         let members = Members::read(r#"{"b": 1, "a": 2, "\u0062": 3, "c": 4, "b": 5}"#).unwrap();
         assert_eq!(members.iter().collect::<Vec<_>>(), [("a", "2"), ("b", "5"), ("c", "4")]);
         assert_eq!(members.repeated, ["b"]);

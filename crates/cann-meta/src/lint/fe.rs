@@ -9,7 +9,7 @@ use crate::lint::value::{Cpp, int32, wide};
 use crate::meta::document;
 use crate::{Magic, MetaError};
 
-/// What CANN's FE would refuse, ignore or misread in this `.json`, in FE's reading order.
+/// The fields of this `.json` that CANN's FE would refuse, ignore or misread, in FE's reading order.
 ///
 /// FE stops at the first [`Effect::Refuse`]. Fields that FE does not read have no lint.
 pub fn fe_lints(json: &[u8]) -> Vec<Lint> {
@@ -61,7 +61,7 @@ fn string<'a>(members: &Members<'a>, name: &str) -> Option<Cow<'a, str>> {
 /// The value of an optional field that must be of `kind` if present.
 fn optional<'a>(fe: &mut Lints, members: &Members<'a>, name: &str, kind: Cpp) -> Option<&'a str> {
     let raw = members.get(name)?;
-    if kind.takes(raw) {
+    if kind.accepts(raw) {
         return Some(raw);
     }
     fe.refuse(name, kind.expected(), Some(raw));
@@ -78,7 +78,7 @@ fn inner<'a>(
 ) -> Option<&'a str> {
     let (at, members) = object;
     match members.get(name) {
-        Some(raw) if kind.takes(raw) => Some(raw),
+        Some(raw) if kind.accepts(raw) => Some(raw),
         None if !needed => None,
         found => {
             fe.refuse(format!("{at}.{name}"), kind.expected(), found);
@@ -146,7 +146,7 @@ fn core_types(fe: &mut Lints, members: &Members<'_>) {
 }
 
 fn magic(fe: &mut Lints, members: &Members<'_>) {
-    let known = |raw| text(raw).and_then(|name| Magic::from_name(&name)).is_some_and(Magic::taken_by_fe);
+    let known = |raw| text(raw).and_then(|name| Magic::from_name(&name)).is_some_and(Magic::accepted_by_fe);
     let raw = members.get("magic");
     if !raw.is_some_and(known) {
         fe.refuse("magic", "one of the six names of ELF binaries, such as RT_DEV_BINARY_MAGIC_ELF", raw);
@@ -174,7 +174,7 @@ fn block_dim(fe: &mut Lints, members: &Members<'_>) {
 fn schedule_mode(fe: &mut Lints, members: &Members<'_>) {
     let Some(raw) = members.get("schedule_mode") else { return };
     let expected = "a whole number from 0 to 4294967295";
-    if !Cpp::Wide.takes(raw) {
+    if !Cpp::Wide.accepts(raw) {
         fe.ignore("schedule_mode", expected, Some(raw), "it counts as 0");
     } else if wide(raw).is_none_or(|mode| !(0..=0xffff_ffff).contains(&mode)) {
         fe.refuse("schedule_mode", expected, Some(raw));
@@ -199,10 +199,10 @@ fn workspace(fe: &mut Lints, members: &Members<'_>) {
         fe.refuse("workspace.num", "the number of items in `workspace.size`", Some(num));
     }
     let Some(raw) = workspace.get("type") else { return };
-    match raw::items(raw).filter(|kinds| kinds.iter().all(|kind| Cpp::Int32.takes(kind))) {
+    match raw::items(raw).filter(|kinds| kinds.iter().all(|kind| Cpp::Int32.accepts(kind))) {
         None => fe.ignore("workspace.type", "a list of whole numbers", Some(raw), "all is in HBM"),
         Some(kinds) if !kinds.is_empty() && !num_of(kinds.len()) => {
-            fe.refuse("workspace.type", "as many items as `workspace.num` says, or none", Some(raw));
+            fe.refuse("workspace.type", "as many items as `workspace.num`, or none", Some(raw));
         }
         Some(kinds) => {
             let known = |kind: &&str| int32(kind).is_some_and(|(kind, _)| (0..=2).contains(&kind));
@@ -217,8 +217,8 @@ fn parameters(fe: &mut Lints, members: &Members<'_>) {
     let Some(list) = optional(fe, members, "parameters", Cpp::List) else { return };
     let items = raw::items(list).unwrap_or_default();
     let Some(first) = items.iter().find(|item| **item != "null") else { return };
-    if !Cpp::Object.takes(first) {
-        if !Cpp::WideList.takes(list) {
+    if !Cpp::Object.accepts(first) {
+        if !Cpp::WideList.accepts(list) {
             fe.refuse("parameters", "whole numbers only, since the first is no object", Some(list));
         }
         return;
@@ -269,7 +269,7 @@ fn support_info(fe: &mut Lints, members: &Members<'_>) {
     let debug = Members::read(raw).map(|info| info.get("op_debug_config"));
     let (field, expected, found) = match debug {
         Err(_) => ("supportInfo", "an object", raw),
-        Ok(Some(debug)) if !Cpp::List.takes(debug) => ("supportInfo.op_debug_config", "a list", debug),
+        Ok(Some(debug)) if !Cpp::List.accepts(debug) => ("supportInfo.op_debug_config", "a list", debug),
         Ok(_) => return,
     };
     fe.ignore(field, expected, Some(found), "memory is not checked");
@@ -277,7 +277,7 @@ fn support_info(fe: &mut Lints, members: &Members<'_>) {
 
 fn tiling_sizes(fe: &mut Lints, members: &Members<'_>) {
     for name in ["opParaSize", "oriOpParaSize"] {
-        if let Some(raw) = members.get(name).filter(|raw| !Cpp::Wide.takes(raw)) {
+        if let Some(raw) = members.get(name).filter(|raw| !Cpp::Wide.accepts(raw)) {
             fe.ignore(name, Cpp::Wide.expected(), Some(raw), "it counts as 0");
         }
     }
@@ -295,7 +295,7 @@ fn kernel_list(fe: &mut Lints, members: &Members<'_>) {
     };
     let Some(first) = items.first() else { return };
     let name = Members::read(first).ok().and_then(|entry| entry.get("kernelName"));
-    if !name.is_some_and(|name| Cpp::Text.takes(name)) {
+    if !name.is_some_and(|name| Cpp::Text.accepts(name)) {
         fe.ignore("kernelList[0].kernelName", "a string", name, "there is no first kernel");
     }
 }
@@ -326,12 +326,12 @@ fn debug(fe: &mut Lints, members: &Members<'_>) {
     let options = optional(fe, members, "debugOptions", Cpp::Text).and_then(text);
     if options.is_some_and(|options| !options.is_empty()) {
         let size = members.get("debugBufSize");
-        if !size.is_some_and(|raw| Cpp::Wide.takes(raw) && wide(raw).is_some_and(|size| size > 0)) {
+        if !size.is_some_and(|raw| Cpp::Wide.accepts(raw) && wide(raw).is_some_and(|size| size > 0)) {
             fe.refuse("debugBufSize", "a whole number above 0, since there are `debugOptions`", size);
         }
     }
     if let Some(raw) = members.get("localMemorySize")
-        && !(Cpp::Wide.takes(raw) && wide(raw).is_some_and(|size| (1..=0xffff_ffff).contains(&size)))
+        && !(Cpp::Wide.accepts(raw) && wide(raw).is_some_and(|size| (1..=0xffff_ffff).contains(&size)))
     {
         let expected = "a whole number from 1 to 4294967295";
         fe.ignore("localMemorySize", expected, Some(raw), "no local memory is reserved");

@@ -1,4 +1,4 @@
-//! What a reader would do with a field, and the list of that.
+//! A reader's behaviour for a field, and the list of such lints.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -35,11 +35,11 @@ pub enum Effect {
 pub struct Lint {
     /// The reader.
     pub vendor: Vendor,
-    /// What it does.
+    /// Its behaviour.
     pub effect: Effect,
     /// The field, such as `kernelList[1].taskRation`.
     pub field: String,
-    /// What the reader expects.
+    /// The expected value.
     pub expected: &'static str,
     /// The value found, truncated to 80 characters; `nothing` if the field is missing.
     pub found: String,

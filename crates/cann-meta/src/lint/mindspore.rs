@@ -8,7 +8,7 @@ use crate::lint::value::{Cpp, uint32, wide};
 use crate::meta::{Document, document};
 use crate::{Magic, MetaError};
 
-/// Where MindSpore 2.0 would not take this `.json` as intended, in MindSpore's reading order.
+/// The fields of this `.json` that MindSpore 2.0 would not read as intended, in MindSpore's reading order.
 ///
 /// Fields that it does not know have no lint, except the one that a later MindSpore reads.
 pub fn mindspore_lints(json: &[u8]) -> Vec<Lint> {
@@ -53,7 +53,7 @@ fn is_for_host(members: &Members<'_>) -> bool {
 
 fn magic(mindspore: &mut Lints, members: &Members<'_>) {
     let known =
-        |raw| text(raw).and_then(|name| Magic::from_name(&name)).is_some_and(Magic::taken_by_mindspore);
+        |raw| text(raw).and_then(|name| Magic::from_name(&name)).is_some_and(Magic::accepted_by_mindspore);
     let raw = members.get("magic");
     if !raw.is_some_and(known) {
         let expected = "one of the seven names with RT_DEV_BINARY_MAGIC_";
@@ -64,7 +64,7 @@ fn magic(mindspore: &mut Lints, members: &Members<'_>) {
 fn block_dim(mindspore: &mut Lints, members: &Members<'_>) {
     let raw = members.get("blockDim");
     let outcome: Cow<'static, str> = match raw.and_then(uint32) {
-        None => "as whatever number was in memory".into(),
+        None => "as the number that was in memory".into(),
         Some((read, meant)) if i128::from(read) != meant => format!("as {read}").into(),
         Some(_) => return,
     };
@@ -73,7 +73,7 @@ fn block_dim(mindspore: &mut Lints, members: &Members<'_>) {
 
 fn kernel_name(mindspore: &mut Lints, members: &Members<'_>) {
     let raw = members.get("kernelName");
-    if !raw.is_some_and(|raw| Cpp::Text.takes(raw)) {
+    if !raw.is_some_and(|raw| Cpp::Text.accepts(raw)) {
         mindspore.add(Effect::Misread, "kernelName", "a string", raw, "as an empty name");
     }
 }
@@ -87,7 +87,7 @@ fn suffix(mindspore: &mut Lints, members: &Members<'_>) {
 }
 
 fn task_ration(mindspore: &mut Lints, members: &Members<'_>) {
-    if let Some(raw) = members.get("taskRation").filter(|raw| !Cpp::Uint32.takes(raw)) {
+    if let Some(raw) = members.get("taskRation").filter(|raw| !Cpp::Uint32.accepts(raw)) {
         let expected = Cpp::Uint32.expected();
         mindspore.add(Effect::Misread, "taskRation", expected, Some(raw), "as 4294967295");
     }
@@ -112,7 +112,7 @@ fn workspace(mindspore: &mut Lints, members: &Members<'_>) {
 }
 
 fn parameters(mindspore: &mut Lints, members: &Members<'_>) {
-    if let Some(raw) = members.get("parameters").filter(|raw| !Cpp::WideList.takes(raw)) {
+    if let Some(raw) = members.get("parameters").filter(|raw| !Cpp::WideList.accepts(raw)) {
         let outcome = "the whole list is dropped, and nothing is cleared before the launch";
         mindspore.ignore("parameters", "a list of whole numbers", Some(raw), outcome);
     }
@@ -120,7 +120,7 @@ fn parameters(mindspore: &mut Lints, members: &Members<'_>) {
 
 fn tiling_size(mindspore: &mut Lints, members: &Members<'_>) {
     let Some(raw) = members.get("opParaSize") else { return };
-    narrow(mindspore, "opParaSize", raw);
+    check_32_bits(mindspore, "opParaSize", raw);
     if let Some((read, meant)) = uint32(raw)
         && i128::from(read) != meant
     {
@@ -130,8 +130,8 @@ fn tiling_size(mindspore: &mut Lints, members: &Members<'_>) {
 }
 
 /// A number of 32 bits; MindSpore does not catch the exception for another value.
-fn narrow(mindspore: &mut Lints, field: &str, raw: &str) {
-    if !Cpp::Uint32.takes(raw) {
+fn check_32_bits(mindspore: &mut Lints, field: &str, raw: &str) {
+    if !Cpp::Uint32.accepts(raw) {
         let outcome = "the exception is not caught";
         mindspore.add(Effect::Abort, field, Cpp::Uint32.expected(), Some(raw), outcome);
     }
@@ -146,7 +146,7 @@ fn sha256(mindspore: &mut Lints, members: &Members<'_>) {
             None,
             "it compiles again in every run",
         ),
-        Some(raw) if !Cpp::Text.takes(raw) => {
+        Some(raw) if !Cpp::Text.accepts(raw) => {
             let outcome = "the exception is not caught";
             mindspore.add(Effect::Abort, "sha256", "a string", Some(raw), outcome);
         }
@@ -157,14 +157,14 @@ fn sha256(mindspore: &mut Lints, members: &Members<'_>) {
 /// A switch that MindSpore 2.0 reads as a number of 32 bits and that a later CANN writes as a boolean.
 fn knowledge_bank(mindspore: &mut Lints, members: &Members<'_>) {
     if let Some(raw) = members.get("KBHit") {
-        narrow(mindspore, "KBHit", raw);
+        check_32_bits(mindspore, "KBHit", raw);
     }
 }
 
 fn attributes(mindspore: &mut Lints, members: &Members<'_>) {
     for name in ["modeInArgsFirstField", "batchBindOnly"] {
         if let Some(raw) = members.get(name) {
-            narrow(mindspore, name, raw);
+            check_32_bits(mindspore, name, raw);
         }
     }
     if let Some(raw) = members.get("args_remap")

@@ -1,4 +1,4 @@
-//! What the vendors' parsers do with a `.json`.
+//! Lints: the behaviour of the vendors' parsers on a `.json`.
 //!
 //! A lint does not make a kernel invalid: a kernel that MindSpore 2.0 cannot load may be valid for CANN. Each lint
 //! names the reader, its behaviour, the field, the expected value and the value found. Lints read the bytes, so they

@@ -24,7 +24,7 @@ fn changed(change: Change<'_>) -> String {
 }
 
 /// A reader's lints for the good document with other fields.
-pub(super) fn said(lints: fn(&[u8]) -> Vec<Lint>, change: Change<'_>) -> Vec<String> {
+pub(super) fn messages(lints: fn(&[u8]) -> Vec<Lint>, change: Change<'_>) -> Vec<String> {
     lints(changed(change).as_bytes()).iter().map(ToString::to_string).collect()
 }
 
@@ -32,19 +32,19 @@ pub(super) fn said(lints: fn(&[u8]) -> Vec<Lint>, change: Change<'_>) -> Vec<Str
 pub(super) type Change<'a> = &'a [(&'a str, &'a str)];
 
 /// A change, and the lints that it causes, after "would".
-pub(super) type Said<'a> = (Change<'a>, &'a [&'a str]);
+pub(super) type ExpectedLints<'a> = (Change<'a>, &'a [&'a str]);
 
 /// One row of a reader's table: changes without a lint, and changes with one.
-pub(super) fn row(vendor: Vendor, without_lints: &[Change<'_>], with_lints: &[Said<'_>]) {
+pub(super) fn row(vendor: Vendor, without_lints: &[Change<'_>], with_lints: &[ExpectedLints<'_>]) {
     let lints = match vendor {
         Vendor::Fe => fe_lints,
         Vendor::MindSpore => mindspore_lints,
     };
     for change in without_lints {
-        assert_eq!(said(lints, change), [""; 0], "{change:?}");
+        assert_eq!(messages(lints, change), [""; 0], "{change:?}");
     }
     for (change, expected) in with_lints {
         let expected: Vec<String> = expected.iter().map(|text| format!("{vendor} would {text}")).collect();
-        assert_eq!(said(lints, change), expected, "{change:?}");
+        assert_eq!(messages(lints, change), expected, "{change:?}");
     }
 }

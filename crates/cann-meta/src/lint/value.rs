@@ -38,7 +38,7 @@ impl Cpp {
     }
 
     /// Whether the library converts `raw` to this type without an exception.
-    pub(super) fn takes(self, raw: &str) -> bool {
+    pub(super) fn accepts(self, raw: &str) -> bool {
         match self {
             Self::Text => text(raw).is_some(),
             Self::Bool => boolean(raw).is_some(),
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn the_library_is_lenient_with_numbers_only() {
-        for (kind, takes, refuses) in [
+        for (kind, accepts, refuses) in [
             (Cpp::Text, "\"1\"", &["1", "true", "null", "[]"][..]),
             (Cpp::Bool, "true", &["1", "\"true\"", "null"]),
             (Cpp::Int32, "true", &["\"1\"", "null", "[]", "{}"]),
@@ -91,15 +91,15 @@ mod tests {
             (Cpp::Object, "{}", &["[]", "null"]),
             (Cpp::List, "[{}]", &["{}", "null"]),
         ] {
-            assert!(kind.takes(takes), "{kind:?} {takes}");
+            assert!(kind.accepts(accepts), "{kind:?} {accepts}");
             for raw in refuses {
-                assert!(!kind.takes(raw), "{kind:?} {raw}");
+                assert!(!kind.accepts(raw), "{kind:?} {raw}");
             }
         }
     }
 
     #[test]
-    fn numbers_are_cut() {
+    fn numbers_are_truncated() {
         assert_eq!(uint32("-1"), Some((4_294_967_295, -1)));
         assert_eq!(int32("4294967297"), Some((1, 4_294_967_297)));
         assert_eq!(int32("-1.9"), Some((-1, -1)));

@@ -1,8 +1,8 @@
-//! Why bytes are not a kernel's `.json`.
+//! The error of reading a kernel's `.json`.
 
 use thiserror::Error;
 
-/// Why bytes are not a kernel's `.json`.
+/// The reason why bytes are not a kernel's `.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum MetaError {
@@ -36,7 +36,7 @@ pub enum MetaError {
     Field {
         /// The field, such as `workspace.size[1]`.
         field: String,
-        /// What the format allows.
+        /// The expected value.
         expected: &'static str,
         /// The value found, truncated to 80 characters.
         found: String,

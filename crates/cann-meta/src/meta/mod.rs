@@ -192,7 +192,7 @@ impl KernelMeta {
         let Some(members) = members else {
             return Err(reader.wrong("an object", raw));
         };
-        reader.note(members);
+        reader.add_repeated(members);
         let mut meta = Self::of(members, &mut reader)?;
         meta.check_workspace()?;
         meta.repeated = reader.repeated;

@@ -85,7 +85,7 @@ record! {
 }
 
 record! {
-    /// How an argument must be cleared before the launch.
+    /// The value with which an argument is cleared before the launch.
     pub struct Clear {
         /// `dtype`, such as `float32`.
         loose dtype: String = "dtype",

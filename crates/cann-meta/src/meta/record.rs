@@ -66,11 +66,11 @@ impl Reader {
 
     pub(crate) fn members<'a>(&mut self, raw: &'a str) -> Result<Members<'a>, MetaError> {
         let members = Members::read(raw).map_err(|_| self.wrong("an object", raw))?;
-        self.note(&members);
+        self.add_repeated(&members);
         Ok(members)
     }
 
-    pub(crate) fn note(&mut self, members: &Members<'_>) {
+    pub(crate) fn add_repeated(&mut self, members: &Members<'_>) {
         for name in &members.repeated {
             let place = self.place(Some(name));
             self.repeated.push(place);

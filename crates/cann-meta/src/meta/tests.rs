@@ -19,7 +19,7 @@ fn refused(text: &str) -> (String, String) {
 }
 
 #[test]
-fn vendor_example_comes_back_byte_for_byte() {
+fn vendor_example_round_trips_byte_for_byte() {
     let meta = parse(VENDOR);
     assert_eq!(meta.block_dim, Some(BlockDim::Fixed(1)));
     assert_eq!(meta.entry_names(), ["square_12484080525657478220_2__kernel0"]);
@@ -30,7 +30,7 @@ fn vendor_example_comes_back_byte_for_byte() {
 }
 
 #[test]
-fn every_field_comes_back_byte_for_byte() {
+fn every_field_round_trips_byte_for_byte() {
     let meta = parse(EVERY_FIELD);
     assert_eq!(meta.to_json(), EVERY_FIELD);
     // Typed fields are not in `extra`.
@@ -43,7 +43,7 @@ fn every_field_comes_back_byte_for_byte() {
 }
 
 #[test]
-fn fields_have_the_values_that_the_file_gives_them() {
+fn fields_have_the_values_in_the_file() {
     let meta = parse(EVERY_FIELD);
     let first = &meta.kernel_list.as_ref().unwrap()[0];
     assert_eq!(meta.entry_names(), ["blend_7_10000000000000000000", "blend_7_1"]);
@@ -75,7 +75,7 @@ fn fields_have_the_values_that_the_file_gives_them() {
 }
 
 #[test]
-fn masters_and_short_forms_are_taken() {
+fn masters_and_short_forms_are_accepted() {
     let master = parse(r#"{"jsonList": [{"coreType": "MIX_AIC", "jsonFileName": "a.json"}]}"#);
     assert_eq!((master.bin_file_name, master.json_list.unwrap().len()), (None, 1));
     let host = parse(r#"{"kernelName":"a_kernel","objSha256":"0","sha256":"1","threadNumber":"null"}"#);
@@ -85,7 +85,7 @@ fn masters_and_short_forms_are_taken() {
 }
 
 #[test]
-fn producers_habits_are_taken() {
+fn forms_of_real_producers_are_accepted() {
     let old = parse(r#"{"taskRation": 0, "core_type": "AIV", "intercoreSync": true, "parameters": []}"#);
     assert_eq!(old.task_ration, Some(TaskRation::Number(0)));
     assert_eq!(old.intercore_sync, Some(Flag::Bool(true)));
@@ -144,9 +144,9 @@ fn wrong_types_are_named() {
         ("[]", "(document)", "[]"),
         (" null", "(document)", "null"),
     ] {
-        let (at, said) = refused(text);
+        let (at, message) = refused(text);
         assert_eq!(at, field, "{text}");
-        assert!(said.contains(found), "{text}: {said}");
+        assert!(message.contains(found), "{text}: {message}");
     }
 }
 
@@ -173,7 +173,7 @@ fn null_counts_as_missing() {
 
 /// A field that does not decide which code runs is kept as spelled, whatever its type.
 #[test]
-fn carried_fields_are_never_refused() {
+fn untyped_fields_are_never_refused() {
     const STRICT: [&str; 16] = [
         "binFileName",
         "binFileSuffix",
@@ -208,7 +208,7 @@ fn carried_fields_are_never_refused() {
 }
 
 #[test]
-fn of_fields_that_occur_twice_the_last_counts() {
+fn the_last_of_repeated_fields_counts() {
     let meta = parse(
         r#"{"blockDim": "x", "later": 1, "blockDim": 2, "KBHit": true, "KBHit": "x", "later": 2, "later": 3,
             "kernelList": [{"kernelName": "b"}, {"kernelName": "a", "kernelN\u0061me": "c"}],
@@ -225,7 +225,7 @@ fn of_fields_that_occur_twice_the_last_counts() {
 }
 
 #[test]
-fn a_known_field_among_the_unknown_is_written_once() {
+fn a_known_field_in_extra_is_written_once() {
     let mut meta = parse(r#"{"kernelName": "a"}"#);
     meta.extra.insert("kernelName".to_owned(), "b".into());
     assert_eq!(parse(&meta.to_json()).kernel_name.as_deref(), Some("a"));
@@ -247,14 +247,14 @@ fn every_truncation_is_a_typed_refusal() {
 }
 
 #[test]
-fn bytes_that_are_no_text_are_placed() {
+fn errors_of_encoding_have_a_position() {
     let error = KernelMeta::parse(b"{\n\"a\xff\": 1}").unwrap_err();
     assert!(matches!(error, MetaError::Json { line: 2, column: 3, .. }), "{error:?}");
     assert!(matches!(KernelMeta::parse(b"\xff\xfe{}"), Err(MetaError::Json { line: 1, column: 1, .. })));
 }
 
 #[test]
-fn sizes_of_no_memory_are_kept_as_they_stand() {
+fn invalid_sizes_are_kept_as_spelled() {
     for size in ["-1", "18446744073709551616", "0.5"] {
         let meta = parse(&format!(r#"{{"opParaSize": {size}}}"#));
         assert_eq!((meta.op_para_size, meta.extra["opParaSize"].text()), (None, size));
@@ -263,7 +263,7 @@ fn sizes_of_no_memory_are_kept_as_they_stand() {
 }
 
 #[test]
-fn a_list_of_nothing_hides_no_name() {
+fn an_empty_list_hides_no_name() {
     let meta = parse(r#"{"kernelName": "a", "kernelList": []}"#);
     assert_eq!((meta.entry_names(), meta.listed()), (vec!["a"], None));
     let meta = parse(r#"{"kernelName": "a", "kernelList": [{"kernelName": "b"}]}"#);
@@ -280,10 +280,10 @@ fn a_byte_order_mark_is_skipped_once() {
 
 #[test]
 fn only_a_truncated_text_counts_as_interrupted() {
-    let said = |text: &str| KernelMeta::parse(text.as_bytes()).unwrap_err().to_string();
-    assert!(said("{\"a\": 1").ends_with("the writer was probably interrupted"));
-    assert!(!said("{\"a\" 1}").contains("interrupted"));
-    assert!(!said("{} {}").contains("interrupted"));
+    let message = |text: &str| KernelMeta::parse(text.as_bytes()).unwrap_err().to_string();
+    assert!(message("{\"a\": 1").ends_with("the writer was probably interrupted"));
+    assert!(!message("{\"a\" 1}").contains("interrupted"));
+    assert!(!message("{} {}").contains("interrupted"));
 }
 
 #[test]

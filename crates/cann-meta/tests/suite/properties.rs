@@ -166,13 +166,13 @@ proptest! {
 
     /// Written documents read back equal.
     #[test]
-    fn any_description_comes_back(meta in meta()) {
+    fn any_description_round_trips(meta in meta()) {
         prop_assert_eq!(KernelMeta::parse(meta.to_json().as_bytes()), Ok(meta));
     }
 
     /// Unknown fields keep their spelling.
     #[test]
-    fn unknown_fields_stay_as_they_are(value in json()) {
+    fn unknown_fields_keep_their_spelling(value in json()) {
         let meta = KernelMeta::parse(format!("{{\"unknown\":{value}}}").as_bytes()).unwrap();
         let (kept, read): (serde_json::Value, serde_json::Value) = match serde_json::from_str(&value) {
             Ok(read) => (serde_json::from_str(meta.extra["unknown"].text()).unwrap(), read),
@@ -186,7 +186,7 @@ proptest! {
 }
 
 #[test]
-fn torn_documents_do_no_harm() {
+fn truncated_documents_cause_no_panic() {
     for document in DOCUMENTS {
         for end in 0..=document.len() {
             fuzz(&document.as_bytes()[..end]);
@@ -195,7 +195,7 @@ fn torn_documents_do_no_harm() {
 }
 
 #[test]
-fn flipped_bits_do_no_harm() {
+fn flipped_bits_cause_no_panic() {
     for document in DOCUMENTS {
         let mut bytes = document.trim_end().as_bytes().to_vec();
         for at in 0..bytes.len() {

@@ -125,7 +125,7 @@ fn check_object(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<Ch
         return check_pair(&json, &read_file(&json, MAX_INFO_BYTES)?, path, expect);
     }
     let mut kernel = check_object_alone(path, expect)?;
-    kernel.report.add(Problem::Description(DescriptionProblem::Alone));
+    kernel.report.add(Problem::Description(DescriptionProblem::NoJson));
     Ok(kernel)
 }
 

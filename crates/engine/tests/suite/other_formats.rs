@@ -225,7 +225,7 @@ fn a_kernel_with_a_check_of_its_backend_is_unverifiable_without_it() {
     let knows = Validator::builtin().with(check);
     assert!(matches!(verify_entry(&stored, TARGET, &knows), EntryVerdict::Valid));
     let moved = verify_entry(&stored, "gfx942", &knows).into_result().unwrap_err();
-    assert!(matches!(moved, EntryError::HeaderMismatch { what: "target", .. }), "{moved}");
+    assert!(matches!(moved, EntryError::HeaderMismatch { field: "target", .. }), "{moved}");
 
     // Certain errors are still found: a wrong start by any program, the rest by a program with the check.
     let no_target = replace(&bench, &[("object", b".version 8.0\n")]);

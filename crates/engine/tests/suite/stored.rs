@@ -104,7 +104,7 @@ fn a_whole_entry_of_another_kernel_is_named() {
     assert!(error.to_string().contains(&format!("_{}", two.entries[0].key().prefix_u64())), "{error}");
     // The right kernel with the header of another one, or with the descriptor of another one.
     let error = two.judged(|name| two.member(usize::from(name == "header"), name)).unwrap_err();
-    assert!(matches!(error, EntryError::HeaderMismatch { what: "key", .. }), "{error}");
+    assert!(matches!(error, EntryError::HeaderMismatch { field: "key", .. }), "{error}");
     let error = two.judged(|name| two.member(usize::from(name == "info"), name)).unwrap_err();
     assert!(matches!(error, EntryError::KeyMismatch { .. }), "{error}");
     // Half of the kernel is from another one.
@@ -128,7 +128,7 @@ fn the_header_of_an_entry_must_fit() {
         two.judged(|name| if name == "header" { header.clone() } else { two.member(0, name) })
     };
     let error = with_header(header(&two, r#""target":"cpu""#, r#""target":"Ascend910B1""#)).unwrap_err();
-    assert!(matches!(error, EntryError::HeaderMismatch { what: "target", .. }), "{error}");
+    assert!(matches!(error, EntryError::HeaderMismatch { field: "target", .. }), "{error}");
     // A kernel of a backend with another name would have another key.
     let error = with_header(header(&two, r#""backend":"null""#, r#""backend":"cpu""#)).unwrap_err();
     assert!(matches!(error, EntryError::KeyMismatch { .. }), "{error}");
@@ -149,7 +149,7 @@ fn the_target_decides_the_expectations() {
     assert!(matches!(error, EntryError::Invalid { .. }) && error.to_string().contains("OPV023"), "{error}");
     // Of an unknown target, the machine of the object counts, and then the header.
     let error = verify_entry(one, "tpu", &Validator::builtin()).into_result().unwrap_err();
-    assert!(matches!(error, EntryError::HeaderMismatch { what: "target", .. }), "{error}");
+    assert!(matches!(error, EntryError::HeaderMismatch { field: "target", .. }), "{error}");
 }
 
 /// The entries are found, quarantined, and compiled again by the next build.

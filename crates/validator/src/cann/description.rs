@@ -30,7 +30,7 @@ pub(crate) fn judge(
     if let Some(expect) = expect {
         check_magic(meta, expect, is_container, findings);
     }
-    check_odd_values(meta, findings);
+    check_ignored_values(meta, findings);
     check_listed_twice(meta, findings);
     // The names are those of the kernel in the library.
     if !is_container {
@@ -142,19 +142,19 @@ fn check_base_name(meta: &KernelMeta, findings: &mut Findings) {
 }
 
 /// Fields without information.
-fn check_odd_values(meta: &KernelMeta, findings: &mut Findings) {
+fn check_ignored_values(meta: &KernelMeta, findings: &mut Findings) {
     let empty_name = meta.bin_file_name.as_deref() == Some("");
     let empty_list = meta.kernel_list.is_some() && meta.listed().is_none();
     let no_size = meta.extra.get("opParaSize").map(Json::text).filter(|text| *text != "null");
-    let odd = [
+    let ignored = [
         ("binFileName", "the name of a file", empty_name.then_some("an empty text")),
         ("kernelList", "at least one kernel", empty_list.then_some("[]")),
         ("opParaSize", "a whole number from 0 to 18446744073709551615", no_size),
     ];
-    for (field, expected, found) in odd {
+    for (field, expected, found) in ignored {
         let Some(found) = found else { continue };
         let found = shown(found.as_bytes());
-        findings.add(Code::ODD_VALUE, || DescriptionProblem::OddValue { field, expected, found });
+        findings.add(Code::IGNORED_VALUE, || DescriptionProblem::IgnoredValue { field, expected, found });
     }
 }
 

@@ -178,7 +178,7 @@ pub(crate) fn kernel(bytes: &[u8]) -> (DeviceMeta, Option<String>) {
     let mut meta = DeviceMeta::default();
     let mut problem = None;
     for item in (Items { bytes, at: 0 }) {
-        if let Err(message) = item.and_then(|(kind, value)| meta.take(kind, value)) {
+        if let Err(message) = item.and_then(|(kind, value)| meta.add_item(kind, value)) {
             problem.get_or_insert(message);
         }
     }
@@ -191,7 +191,7 @@ pub(crate) fn binary(bytes: &[u8]) -> (DeviceMeta, Option<String>) {
     let mut problem = None;
     for item in (Items { bytes, at: 0 }) {
         match item {
-            Ok((kind, value)) => meta.keep(kind, value),
+            Ok((kind, value)) => meta.add_other(kind, value),
             Err(cut) => problem = Some(cut),
         }
     }
@@ -199,7 +199,7 @@ pub(crate) fn binary(bytes: &[u8]) -> (DeviceMeta, Option<String>) {
 }
 
 impl DeviceMeta {
-    fn take(&mut self, kind: u16, value: &[u8]) -> Result<(), String> {
+    fn add_item(&mut self, kind: u16, value: &[u8]) -> Result<(), String> {
         let wrong = |expected: &str| format!("kind {kind} has {} bytes, expected {expected}", value.len());
         match kind {
             1 => {
@@ -214,19 +214,19 @@ impl DeviceMeta {
                 let (cube, vector) = (u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d]));
                 self.task_ratio = Some(TaskRatio { cube, vector });
             }
-            4 => return self.take_arguments(value),
+            4 => return self.add_arguments(value),
             13 => self.deterministic = Some(word(value).ok_or_else(|| wrong("4"))?),
             14 => {
                 let (head, key) = value.split_last_chunk::<8>().ok_or_else(|| wrong("9 or more"))?;
                 let flag = *head.first().ok_or_else(|| wrong("9 or more"))?;
                 self.function_entry = Some(FunctionEntry { flag, tiling_key: u64::from_le_bytes(*key) });
             }
-            _ => self.keep(kind, value),
+            _ => self.add_other(kind, value),
         }
         Ok(())
     }
 
-    fn keep(&mut self, kind: u16, value: &[u8]) {
+    fn add_other(&mut self, kind: u16, value: &[u8]) {
         if self.others.len() < MAX_OTHERS {
             let bytes = u16::try_from(value.len()).unwrap_or(u16::MAX);
             self.others.push(Tlv { kind, bytes, number: number(value) });
@@ -234,7 +234,7 @@ impl DeviceMeta {
     }
 
     /// Decodes the inner list: big-endian, with lengths in units of 8 bytes.
-    fn take_arguments(&mut self, mut rest: &[u8]) -> Result<(), String> {
+    fn add_arguments(&mut self, mut rest: &[u8]) -> Result<(), String> {
         self.arguments.clear();
         while let Some((&[a, b, c, d], tail)) = rest.split_first_chunk::<4>() {
             let (kind, units) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));

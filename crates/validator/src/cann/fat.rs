@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_that_lie_are_refused() {
+    fn tables_with_wrong_offsets_are_refused() {
         let refused = |words: &[u64]| Fat::read(&made(words, b"onetwo")).err().unwrap();
         assert!(Fat::read(b"four").err().unwrap().contains("cut off"));
         assert!(refused(&[0]).contains("no objects"));

@@ -14,8 +14,8 @@ const WORKSPACE: &str = "workspace";
 /// core and rarely a workspace.
 pub(crate) fn judge(meta: &KernelMeta, facts: &[ElfFacts], findings: &mut Findings) {
     let mut missing = |field, reader, always| {
-        let code = if always { Code::UNSAID } else { Code::MAY_BE_UNSAID };
-        findings.add(code, || DescriptionProblem::Unsaid { field, reader, always });
+        let code = if always { Code::LACKS_FIELD } else { Code::MAY_LACK_FIELD };
+        findings.add(code, || DescriptionProblem::LacksField { field, reader, always });
     };
     if meta.block_dim.is_none() {
         let reader = "CANN launches it on 1 core, MindSpore on an undefined number of cores";

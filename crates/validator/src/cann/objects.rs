@@ -8,7 +8,7 @@ use opkeep_cann_meta::KernelMeta;
 use crate::cann::fat::{self, Fat};
 use crate::elf::facts::{ElfFacts, Linkage};
 use crate::elf::layout;
-use crate::elf::sections::{self, Special};
+use crate::elf::sections::{self, InfoSections};
 use crate::elf::{Elf, malformed};
 use crate::expected::Expected;
 use crate::findings::Findings;
@@ -47,7 +47,7 @@ impl<'a> Objects<'a> {
             let mut elf = Elf::read(bytes, findings)?;
             // Dynamic loaders and linkers accept a weak function if no other has its name.
             if expect.layout() != ElfLayout::Contiguous || sections::linkage(&elf) == Linkage::Part {
-                elf.symbols.take_weak();
+                elf.symbols.add_weak();
             }
             Some(elf)
         };
@@ -100,9 +100,9 @@ impl<'a> Objects<'a> {
     /// The facts and the findings of each object.
     pub(crate) fn judge(&self, expect: &Expected<'_>, findings: &mut Findings) -> Vec<ElfFacts> {
         let judge = |elf: &Elf<'_>| {
-            let special = Special::find(elf, findings);
-            let facts = sections::facts(elf, &special, findings);
-            layout::judge(elf, &facts, &special, expect, findings);
+            let info_sections = InfoSections::find(elf, findings);
+            let facts = sections::facts(elf, &info_sections, findings);
+            layout::judge(elf, &facts, &info_sections, expect, findings);
             facts
         };
         self.list.iter().map(judge).collect()

@@ -59,12 +59,12 @@ pub(crate) fn judge(
     }
     if objects.is_container(meta, layout) {
         findings.add(Code::CONTAINER, || KernelProblem::Container);
-        pair.take(&Claim { name: GETTER, ..Claim::default() }, findings);
+        pair.find_kernel(&Claim { name: GETTER, ..Claim::default() }, findings);
         return pair.named;
     }
     let claims = claims::claims(meta);
     for claim in &claims {
-        let found = pair.take(claim, findings) || pair.take_by_key(claim, findings);
+        let found = pair.find_kernel(claim, findings) || pair.find_by_tiling_key(claim, findings);
         // The definitions of an incompletely read object are unknown.
         if !found && !objects.is_incomplete {
             pair.report_missing(claim.name, findings);
@@ -81,7 +81,7 @@ pub(crate) fn judge(
 
 impl<'a> Pair<'a> {
     /// Looks up a kernel, with and without the suffixes of the sides; whether any exists.
-    fn take(&mut self, claim: &Claim<'_>, findings: &mut Findings) -> bool {
+    fn find_kernel(&mut self, claim: &Claim<'_>, findings: &mut Findings) -> bool {
         let mut found = false;
         // An empty name is no kernel, even if a symbol is named `_mix_aic`.
         let sides = ["", MIX_SUFFIXES[0], MIX_SUFFIXES[1]].into_iter().filter(|_| !claim.name.is_empty());
@@ -90,18 +90,18 @@ impl<'a> Pair<'a> {
             symbol.clear();
             symbol.push_str(claim.name);
             symbol.push_str(side);
-            let passed_over = self.layout == ElfLayout::Contiguous && symbol.len() >= NAME_BYTES;
+            let is_ignored = self.layout == ElfLayout::Contiguous && symbol.len() >= NAME_BYTES;
             if let Some(place) = self.objects.find(symbol.as_bytes(), claim.config_key)
-                && !passed_over
+                && !is_ignored
             {
                 found = true;
-                self.take_at(place, claim, findings);
+                self.mark_named(place, claim, findings);
             }
         }
         found
     }
 
-    fn take_at(&mut self, place: Place, claim: &Claim<'_>, findings: &mut Findings) {
+    fn mark_named(&mut self, place: Place, claim: &Claim<'_>, findings: &mut Findings) {
         let Place { object, kernel } = place;
         self.named[object][kernel] = true;
         if let Some(device) = &self.facts[object].kernels[kernel].meta {
@@ -116,7 +116,7 @@ impl<'a> Pair<'a> {
     }
 
     /// If nothing is listed, `kernelName` may be the common prefix of kernels with a tiling key.
-    fn take_by_key(&mut self, claim: &Claim<'_>, findings: &mut Findings) -> bool {
+    fn find_by_tiling_key(&mut self, claim: &Claim<'_>, findings: &mut Findings) -> bool {
         if self.layout != ElfLayout::Contiguous || self.meta.listed().is_some() || claim.name.is_empty() {
             return false;
         }
@@ -130,7 +130,7 @@ impl<'a> Pair<'a> {
             if found.len() < NAMED {
                 found.push(shown(symbol));
             }
-            self.take_at(place, &Claim { tiling_key: digits.parse().ok(), ..*claim }, findings);
+            self.mark_named(place, &Claim { tiling_key: digits.parse().ok(), ..*claim }, findings);
         }
         if kernels > 0 {
             let kernel = shown(claim.name.as_bytes());

@@ -10,7 +10,7 @@ use crate::code::Code;
 use crate::display::shown;
 use crate::elf::Elf;
 use crate::elf::facts::{ElfFacts, ElfType, Flags, Linkage, Machine};
-use crate::elf::sections::Special;
+use crate::elf::sections::InfoSections;
 use crate::expected::Expected;
 use crate::findings::Findings;
 use crate::problem::{KernelProblem, ObjectProblem};
@@ -19,7 +19,7 @@ use crate::problem::{KernelProblem, ObjectProblem};
 pub(crate) fn judge(
     elf: &Elf<'_>,
     facts: &ElfFacts,
-    special: &Special<'_>,
+    info_sections: &InfoSections<'_>,
     expect: &Expected<'_>,
     findings: &mut Findings,
 ) {
@@ -42,7 +42,7 @@ pub(crate) fn judge(
     }
     if expect.layout() == ElfLayout::Contiguous && facts.linkage == Linkage::Final {
         check_sections(elf, facts, findings);
-        check_kernels(elf, special, findings);
+        check_kernels(elf, info_sections, findings);
     }
     // Dynamic loaders use program headers; the Ascend runtime ignores them.
     if expect.layout() != ElfLayout::Contiguous && facts.elf_type == Some(ElfType::Shared) {
@@ -110,8 +110,8 @@ fn check_type(elf: &Elf<'_>, layout: ElfLayout, findings: &mut Findings) {
 
 fn check_functions(elf: &Elf<'_>, layout: ElfLayout, findings: &mut Findings) {
     let symbols = &elf.symbols;
-    if let Some(name) = symbols.contested {
-        findings.add(Code::CONTESTED, || KernelProblem::Contested { kernel: shown(name) });
+    if let Some(name) = symbols.same_name {
+        findings.add(Code::SAME_NAME, || KernelProblem::SameName { kernel: shown(name) });
     }
     if elf.is_incomplete {
         return;
@@ -191,7 +191,7 @@ fn check_sections(elf: &Elf<'_>, facts: &ElfFacts, findings: &mut Findings) {
     }
 }
 
-fn check_kernels(elf: &Elf<'_>, special: &Special<'_>, findings: &mut Findings) {
+fn check_kernels(elf: &Elf<'_>, info_sections: &InfoSections<'_>, findings: &mut Findings) {
     for kernel in &elf.symbols.kernels {
         let offset = kernel.offset(elf);
         if !offset.is_multiple_of(4) {
@@ -200,7 +200,7 @@ fn check_kernels(elf: &Elf<'_>, special: &Special<'_>, findings: &mut Findings) 
                 offset,
             });
         }
-        if special.text != Some(kernel.section) {
+        if info_sections.text != Some(kernel.section) {
             let section = elf.sections.section(object::SectionIndex(kernel.section));
             let name = section.and_then(|section| elf.sections.section_name(LE, section));
             findings.add(Code::KERNEL_SECTION, || KernelProblem::KernelSection {

@@ -147,7 +147,7 @@ impl<'a> Elf<'a> {
     /// Checks that the contents of every section lie inside the file, since the loader reads sections that are not read
     /// here.
     fn check_bounds(&self, findings: &mut Findings) -> bool {
-        let mut whole = true;
+        let mut is_complete = true;
         for (index, section) in self.sections.enumerate() {
             // The null section has no contents: its size may be the number of sections.
             if section.sh_type(LE) == elf::SHT_NULL {
@@ -155,7 +155,7 @@ impl<'a> Elf<'a> {
             }
             if let Err(error) = section.data(LE, self.bytes) {
                 malformed(self.bytes, findings, format_args!("section {index}"), error);
-                whole = false;
+                is_complete = false;
             }
             let entry = section.sh_entsize(LE);
             if matches!(section.sh_type(LE), elf::SHT_SYMTAB | elf::SHT_DYNSYM) && entry != SYMBOL_BYTES {
@@ -169,21 +169,21 @@ impl<'a> Elf<'a> {
                 findings.add(Code::LINK, || ObjectProblem::Link { section, found, sections });
             }
         }
-        whole
+        is_complete
     }
 
     fn read_symbols(&mut self, findings: &mut Findings) -> bool {
-        let mut whole = true;
+        let mut is_complete = true;
         // Names may share bytes. To keep time and memory linear in a hostile file, the total length of all names is
         // limited to the length of the file.
         let mut left = self.bytes.len();
         for (table, title) in [(elf::SHT_SYMTAB, "symbol table"), (elf::SHT_DYNSYM, "dynamic symbol table")] {
             if let Err(problem) = self.symbols.read(self.bytes, &self.sections, table, &mut left) {
                 malformed(self.bytes, findings, title, problem);
-                whole = false;
+                is_complete = false;
             }
         }
-        whole
+        is_complete
     }
 }
 
@@ -196,7 +196,7 @@ pub(crate) struct Symbols<'a> {
     /// Weak functions that otherwise are kernels.
     weak: Vec<Kernel<'a>>,
     /// The first name of two different functions.
-    pub(crate) contested: Option<&'a [u8]>,
+    pub(crate) same_name: Option<&'a [u8]>,
     /// The number of symbols of any kind.
     pub(crate) total: usize,
     /// The number of functions of any kind.
@@ -225,7 +225,7 @@ impl<'a> Symbols<'a> {
     }
 
     /// Adds each weak function whose name no other function has.
-    pub(crate) fn take_weak(&mut self) {
+    pub(crate) fn add_weak(&mut self) {
         for kernel in std::mem::take(&mut self.weak) {
             if let Entry::Vacant(place) = self.by_name.entry(kernel.name) {
                 place.insert(self.kernels.len());
@@ -278,7 +278,7 @@ impl<'a> Symbols<'a> {
                 }
                 // A shared object has its symbols in both tables.
                 Entry::Occupied(place) if self.kernels[*place.get()] != kernel => {
-                    self.contested.get_or_insert(name);
+                    self.same_name.get_or_insert(name);
                 }
                 Entry::Occupied(_) => {}
             }

@@ -22,7 +22,7 @@ const COMPILERS: usize = 8;
 
 /// The bytes of the sections with information.
 #[derive(Default)]
-pub(crate) struct Special<'a> {
+pub(crate) struct InfoSections<'a> {
     /// The index of `.text`.
     pub(crate) text: Option<usize>,
     /// Names of kernels, and the metadata of each.
@@ -33,10 +33,10 @@ pub(crate) struct Special<'a> {
     comment: Option<&'a [u8]>,
 }
 
-impl<'a> Special<'a> {
+impl<'a> InfoSections<'a> {
     /// Reads all sections in one pass.
     pub(crate) fn find(elf: &Elf<'a>, findings: &mut Findings) -> Self {
-        let mut special = Self::default();
+        let mut info_sections = Self::default();
         // As for the names of symbols, the total length of shared names and contents is limited.
         let mut left = (elf.bytes.len(), elf.bytes.len());
         for (index, section) in elf.sections.enumerate().skip(1) {
@@ -54,7 +54,7 @@ impl<'a> Special<'a> {
             };
             left.0 = names;
             if name == b".text" {
-                special.text.get_or_insert(index.0);
+                info_sections.text.get_or_insert(index.0);
             }
             if !has_information(name) {
                 continue;
@@ -66,12 +66,12 @@ impl<'a> Special<'a> {
                 break;
             };
             left.1 = contents;
-            special.keep(name, data);
+            info_sections.add(name, data);
         }
-        special
+        info_sections
     }
 
-    fn keep(&mut self, name: &'a [u8], data: &'a [u8]) {
+    fn add(&mut self, name: &'a [u8], data: &'a [u8]) {
         match (name, name.strip_prefix(META).and_then(|rest| rest.strip_prefix(b"."))) {
             (_, Some(kernel)) => self.metas.push((kernel, data)),
             (META, _) => self.binary = Some(data),
@@ -88,12 +88,12 @@ fn has_information(name: &[u8]) -> bool {
 }
 
 /// Decodes all information of the object. Undecodable data is a finding.
-pub(crate) fn facts(elf: &Elf<'_>, special: &Special<'_>, findings: &mut Findings) -> ElfFacts {
+pub(crate) fn facts(elf: &Elf<'_>, info_sections: &InfoSections<'_>, findings: &mut Findings) -> ElfFacts {
     let mut kernels: Vec<KernelFacts> = elf.symbols.kernels.iter().map(|kernel| kernel.facts(elf)).collect();
-    take_metas(elf, special, &mut kernels, findings);
+    add_metadata(elf, info_sections, &mut kernels, findings);
     // The number of kernels of an incompletely read object is unknown.
-    if let Some(record) = special.arguments.filter(|_| !elf.is_incomplete) {
-        take_arguments(record, &mut kernels, findings);
+    if let Some(record) = info_sections.arguments.filter(|_| !elf.is_incomplete) {
+        add_argument_sizes(record, &mut kernels, findings);
     }
     ElfFacts {
         bytes: elf.bytes.len(),
@@ -104,9 +104,9 @@ pub(crate) fn facts(elf: &Elf<'_>, special: &Special<'_>, findings: &mut Finding
         family: Family::of_header(elf.machine.0, elf.elf_type() == Some(ElfType::Relocatable), elf.flags),
         sections: elf.sections.len(),
         linkage: linkage(elf),
-        compilers: special.comment.map(compilers).unwrap_or_default(),
-        stack_bytes: special.stack.and_then(|record| stack(record, findings)),
-        binary: special.binary.map(|data| {
+        compilers: info_sections.comment.map(compilers).unwrap_or_default(),
+        stack_bytes: info_sections.stack.and_then(|record| stack(record, findings)),
+        binary: info_sections.binary.map(|data| {
             let (meta, problem) = device::binary(data);
             report_problem(META, problem, findings);
             meta
@@ -155,8 +155,13 @@ pub(crate) fn linkage(elf: &Elf<'_>) -> Linkage {
     }
 }
 
-fn take_metas(elf: &Elf<'_>, special: &Special<'_>, kernels: &mut [KernelFacts], findings: &mut Findings) {
-    for (name, data) in &special.metas {
+fn add_metadata(
+    elf: &Elf<'_>,
+    info_sections: &InfoSections<'_>,
+    kernels: &mut [KernelFacts],
+    findings: &mut Findings,
+) {
+    for (name, data) in &info_sections.metas {
         let Some(at) = elf.symbols.find(name) else {
             if !elf.is_incomplete {
                 findings
@@ -191,7 +196,7 @@ fn report_problem(section: &[u8], problem: Option<String>, findings: &mut Findin
 }
 
 /// One number for each kernel, in their order.
-fn take_arguments(record: &[u8], kernels: &mut [KernelFacts], findings: &mut Findings) {
+fn add_argument_sizes(record: &[u8], kernels: &mut [KernelFacts], findings: &mut Findings) {
     let (sizes, rest) = record.as_chunks::<4>();
     if sizes.len() != kernels.len() || !rest.is_empty() {
         let (expected, found) = (4 * kernels.len(), record.len());

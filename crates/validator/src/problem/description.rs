@@ -38,7 +38,7 @@ pub enum DescriptionProblem {
     },
     /// A field has a value without meaning.
     #[error("field `{field}`: expected {expected}, found {found}; it was ignored")]
-    OddValue {
+    IgnoredValue {
         /// The field.
         field: &'static str,
         /// The expected value.
@@ -91,7 +91,7 @@ pub enum DescriptionProblem {
     MagicMisfit {
         /// The magic.
         magic: Magic,
-        /// What it does not match: `coreType VectorCore`, `kernel type AIV of a`.
+        /// The statement that it does not match: `coreType VectorCore`, `kernel type AIV of a`.
         with: String,
     },
     /// `coreType` and `core_type` differ.
@@ -120,7 +120,7 @@ pub enum DescriptionProblem {
     },
     /// A missing field that the compilers for the object's chip write.
     #[error("field `{field}` is missing: {reader}")]
-    Unsaid {
+    LacksField {
         /// The field.
         field: &'static str,
         /// The behaviour of readers without it.
@@ -152,7 +152,7 @@ pub enum DescriptionProblem {
     },
     /// An object without a `.json`.
     #[error("the `.json` of the object is missing")]
-    Alone,
+    NoJson,
     /// A part of a master or a deterministic variant is missing, unreadable or wrong.
     #[error("the part `{part}` cannot be used: {problem}")]
     Part {
@@ -171,7 +171,7 @@ impl DescriptionProblem {
             Self::Json(_) | Self::Field { .. } => Code::FIELD,
             Self::Missing { .. } => Code::MISSING,
             Self::Repeated { .. } => Code::REPEATED,
-            Self::OddValue { .. } => Code::ODD_VALUE,
+            Self::IgnoredValue { .. } => Code::IGNORED_VALUE,
             Self::ListedTwice { .. } => Code::LISTED_TWICE,
             Self::UnsafeName { .. } => Code::UNSAFE_NAME,
             Self::Sha256 { .. } => Code::SHA256,
@@ -181,12 +181,12 @@ impl DescriptionProblem {
             Self::CoreTypes { .. } => Code::CORE_TYPES,
             Self::BaseName { .. } => Code::BASE_NAME,
             Self::UnknownCore { .. } => Code::UNKNOWN_CORE,
-            Self::Unsaid { always: true, .. } => Code::UNSAID,
-            Self::Unsaid { .. } => Code::MAY_BE_UNSAID,
+            Self::LacksField { always: true, .. } => Code::LACKS_FIELD,
+            Self::LacksField { .. } => Code::MAY_LACK_FIELD,
             Self::BinName { .. } => Code::BIN_NAME,
             Self::FileName { .. } => Code::FILE_NAME,
             Self::NoObject { .. } => Code::NO_OBJECT,
-            Self::Alone => Code::ALONE,
+            Self::NoJson => Code::NO_JSON,
             Self::Part { .. } => Code::PART,
         }
     }

@@ -57,7 +57,7 @@ pub enum KernelProblem {
     },
     /// Two kernels have one name.
     #[error("kernel `{kernel}`: expected one function of this name, found several at different addresses")]
-    Contested {
+    SameName {
         /// The first such name.
         kernel: String,
     },
@@ -228,7 +228,7 @@ impl KernelProblem {
             Self::OtherRange { .. } => Code::OTHER_RANGE,
             Self::KernelAlign { .. } => Code::KERNEL_ALIGN,
             Self::KernelSection { .. } => Code::KERNEL_SECTION,
-            Self::Contested { .. } => Code::CONTESTED,
+            Self::SameName { .. } => Code::SAME_NAME,
             Self::Kernel { .. } => Code::KERNEL,
             Self::NoKernel { .. } => Code::NO_KERNEL,
             Self::Unlisted { .. } => Code::UNLISTED,

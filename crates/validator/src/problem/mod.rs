@@ -41,7 +41,7 @@ pub enum Problem {
     /// The second parser cannot read the object.
     #[error("`goblin` cannot read the object: {problem}")]
     SecondParser {
-        /// What it says.
+        /// Its error.
         problem: String,
     },
     /// The object begins with other bytes than expected.
@@ -71,7 +71,7 @@ pub enum Problem {
         check: CheckId,
         /// Its severity.
         severity: Severity,
-        /// What it says.
+        /// Its message.
         message: String,
     },
     /// A backend's own check is not available.
@@ -109,7 +109,7 @@ impl Problem {
             Self::OpaqueStart { .. } => Code::OPAQUE_START,
             Self::TooLong { .. } => Code::TOO_LONG,
             Self::Check { severity: Severity::Error, .. } => Code::CHECK_REFUSES,
-            Self::Check { severity: Severity::Warning, .. } => Code::CHECK_DOUBTS,
+            Self::Check { severity: Severity::Warning, .. } => Code::CHECK_WARNS,
             Self::Check { .. } => Code::CHECK_NOTE,
             Self::Unverified { .. } => Code::UNVERIFIED,
             Self::FeRefuses(_) => Code::FE_REFUSES,

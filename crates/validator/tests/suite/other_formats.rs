@@ -59,7 +59,7 @@ fn any_elf_machine_is_judged_by_its_own_rules() {
 }
 
 #[test]
-fn a_layout_may_be_asked_for_without_a_description() {
+fn a_layout_may_be_required_without_a_description() {
     let expected = elf(ElfRules::new([190], ElfLayout::AicpuObject));
     let report = Validator::builtin().validate(&object(190, 0), &expected);
     // It is relocatable.
@@ -67,7 +67,7 @@ fn a_layout_may_be_asked_for_without_a_description() {
 }
 
 #[test]
-fn opaque_bytes_have_a_beginning_and_a_bound() {
+fn opaque_bytes_have_a_beginning_and_a_size_limit() {
     let rules = OpaqueRules::new(*b".version", 40);
     let expected = Expectations::new("sm_90", Format::Opaque(rules), MetadataRules::None);
     let judged = |object: &str| codes(&Validator::builtin().validate(&text(object), &expected));
@@ -107,14 +107,14 @@ impl ArtifactCheck for Lines {
 }
 
 #[test]
-fn a_backends_own_check_is_asked_where_it_is_known() {
+fn a_known_check_of_a_backend_is_called() {
     let rules = OpaqueRules::new(*b"", 40).with_check(CheckId::new("lines", 2));
     let expected = Expectations::new("sm_90", Format::Opaque(rules), MetadataRules::None);
     let validator = Validator::builtin().with(Arc::new(Lines(2)));
     assert_eq!(codes(&validator.validate(&text("x\n"), &expected)), []);
     assert_eq!(
         codes(&validator.validate(&text("x\ty"), &expected)),
-        [Code::CHECK_REFUSES, Code::CHECK_DOUBTS]
+        [Code::CHECK_REFUSES, Code::CHECK_WARNS]
     );
     let message = validator.validate(&text("\t\n"), &expected).findings[0].message();
     assert_eq!(message, "lines (version 2): found a tab\\n");

@@ -2,32 +2,35 @@
 
 use super::fe_lints;
 use crate::lint::Vendor;
-use crate::lint::testing::{self, Change, Said};
+use crate::lint::testing::{self, Change, ExpectedLints};
 
-fn row(without_lints: &[Change<'_>], with_lints: &[Said<'_>]) {
+fn row(without_lints: &[Change<'_>], with_lints: &[ExpectedLints<'_>]) {
     testing::row(Vendor::Fe, without_lints, with_lints);
 }
 
 #[test]
 fn document() {
     row(&[&[]], &[]);
-    let said = |json: &[u8]| fe_lints(json).iter().map(ToString::to_string).collect::<Vec<_>>();
-    assert_eq!(said(b"[1]"), ["CANN's FE would refuse: field `(document)`: expected an object, found [1]"]);
-    let truncated = said(b"{\"magic\": \"RT_");
+    let messages = |json: &[u8]| fe_lints(json).iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(
+        messages(b"[1]"),
+        ["CANN's FE would refuse: field `(document)`: expected an object, found [1]"]
+    );
+    let truncated = messages(b"{\"magic\": \"RT_");
     assert_eq!(truncated.len(), 1);
     assert!(
         truncated[0].starts_with("CANN's FE would refuse: field `(document)`: expected JSON, found"),
         "{truncated:?}"
     );
     // FE does not open the file.
-    assert_eq!(said(br#"{"binFileName": "net", "binFileSuffix": ".om"}"#), [""; 0]);
+    assert_eq!(messages(br#"{"binFileName": "net", "binFileSuffix": ".om"}"#), [""; 0]);
 }
 
 #[test]
-fn a_million_mistakes_are_not_listed() {
+fn the_number_of_lints_is_bounded() {
     let list = format!("[{}]", vec!["1"; 1000].join(","));
     let change = [("taskRation", "\"tilingKey\""), ("kernelList", &*list)];
-    assert_eq!(testing::said(fe_lints, &change).len(), 100);
+    assert_eq!(testing::messages(fe_lints, &change).len(), 100);
 }
 
 #[test]
@@ -49,14 +52,14 @@ fn task_ration() {
 fn task_ration_of_each_kernel() {
     const RATION: &str = r#""tilingKey": 10000000000000000000, "taskRation": "1:2""#;
     const NO_RATIO: &str = "expected `tilingKey`, or two numbers such as `1:2`, not both 0, found";
-    let says = |list: &str, said: &[&str]| {
+    let says = |list: &str, messages: &[&str]| {
         let change = [("taskRation", "\"tilingKey\""), ("kernelList", list)];
-        row(&[], &[(&change, said)]);
+        row(&[], &[(&change, messages)]);
     };
-    let says_of = |items: &[&str], said: &[&str]| {
+    let says_of = |items: &[&str], messages: &[&str]| {
         let items: Vec<String> =
             items.iter().map(|item| format!("{{\"kernelName\": \"a\", {item}}}")).collect();
-        says(&format!("[{}]", items.join(",")), said);
+        says(&format!("[{}]", items.join(",")), messages);
     };
     says_of(&[RATION, r#""tilingKey": 10000000000000000001, "taskRation": "1:2""#], &[]);
     for (list, found) in [("", "nothing"), ("[]", "[]")] {
@@ -77,8 +80,8 @@ fn task_ration_of_each_kernel() {
         &["refuse: field `kernelList[0].taskRation`: expected a string, found nothing"],
     );
     for ration in ["\"0:0\"", "\"tilingKey\""] {
-        let said = format!("refuse: field `kernelList[0].taskRation`: {NO_RATIO} {ration}");
-        says_of(&[&format!("\"tilingKey\": 1, \"taskRation\": {ration}")], &[&said]);
+        let messages = format!("refuse: field `kernelList[0].taskRation`: {NO_RATIO} {ration}");
+        says_of(&[&format!("\"tilingKey\": 1, \"taskRation\": {ration}")], &[&messages]);
     }
 }
 
@@ -203,10 +206,8 @@ fn workspace() {
             ),
             (
                 &[("workspace", r#"{"num": 1, "size": [1], "type": [0, 0]}"#)],
-                &[
-                    "refuse: field `workspace.type`: expected as many items as `workspace.num` says, or none, \
-                   found [0,0]",
-                ],
+                &["refuse: field `workspace.type`: expected as many items as `workspace.num`, or none, \
+                   found [0,0]"],
             ),
             (
                 &[("workspace", r#"{"num": 1, "size": [1], "type": "HBM"}"#)],
@@ -273,8 +274,9 @@ fn wsp_mode() {
 fn binary() {
     for name in ["binFileName", "binFileSuffix"] {
         for (value, found) in [("", "nothing"), ("\"\"", "\"\""), ("1", "1")] {
-            let said = format!("refuse: field `{name}`: expected a string that is not empty, found {found}");
-            row(&[], &[(&[(name, value)], &[&said])]);
+            let messages =
+                format!("refuse: field `{name}`: expected a string that is not empty, found {found}");
+            row(&[], &[(&[(name, value)], &[&messages])]);
         }
     }
 }
@@ -342,8 +344,9 @@ fn support_info() {
 #[test]
 fn tiling_sizes() {
     for name in ["opParaSize", "oriOpParaSize"] {
-        let said = format!("ignore: field `{name}`: expected a whole number, found \"8\"; it counts as 0");
-        row(&[&[(name, "8")]], &[(&[(name, "\"8\"")], &[&said])]);
+        let messages =
+            format!("ignore: field `{name}`: expected a whole number, found \"8\"; it counts as 0");
+        row(&[&[(name, "8")]], &[(&[(name, "\"8\"")], &[&messages])]);
     }
 }
 
@@ -494,7 +497,7 @@ fn run_info() {
             ),
         ],
     );
-    let missing = testing::said(fe_lints, &[("runInfo", "{}")]);
+    let missing = testing::messages(fe_lints, &[("runInfo", "{}")]);
     assert_eq!(missing.len(), 7, "{missing:?}");
 }
 

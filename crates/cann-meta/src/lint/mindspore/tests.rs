@@ -6,20 +6,20 @@ use crate::lint::testing::{self, Change};
 
 fn row(without_lints: &[Change<'_>], with_lints: &[(Change<'_>, &str)]) {
     testing::row(Vendor::MindSpore, without_lints, &[]);
-    for (change, said) in with_lints {
-        testing::row(Vendor::MindSpore, &[], &[(change, &[said])]);
+    for (change, messages) in with_lints {
+        testing::row(Vendor::MindSpore, &[], &[(change, &[messages])]);
     }
 }
 
 #[test]
 fn document() {
     row(&[&[]], &[]);
-    let said = |json: &[u8]| mindspore_lints(json).iter().map(ToString::to_string).collect::<Vec<_>>();
+    let messages = |json: &[u8]| mindspore_lints(json).iter().map(ToString::to_string).collect::<Vec<_>>();
     assert_eq!(
-        said(b"null"),
+        messages(b"null"),
         ["MindSpore 2.0 would refuse: field `(document)`: expected an object, found null"]
     );
-    let truncated = said(b"{\"magic\": \"RT_");
+    let truncated = messages(b"{\"magic\": \"RT_");
     assert_eq!(truncated.len(), 1);
     assert!(
         truncated[0].starts_with("MindSpore 2.0 would abort: field `(document)`: expected JSON"),
@@ -29,7 +29,7 @@ fn document() {
 
 #[test]
 fn magic() {
-    const SAID: &str =
+    const MESSAGE: &str =
         "refuse: field `magic`: expected one of the seven names with RT_DEV_BINARY_MAGIC_, found ";
     for magic in ["PLAIN", "PLAIN_AICPU", "PLAIN_AIVEC", "ELF", "ELF_AICPU", "ELF_AIVEC", "ELF_AICUBE"] {
         row(&[&[("magic", &format!("\"RT_DEV_BINARY_MAGIC_{magic}\""))]], &[]);
@@ -39,32 +39,32 @@ fn magic() {
         ("\"FFTS_BINARY_MAGIC_ELF_MIX_AIC\"", "\"FFTS_BINARY_MAGIC_ELF_MIX_AIC\""),
         ("1", "1"),
     ] {
-        let said = format!("{SAID}{found}; when it registers the kernel with the device");
-        row(&[], &[(&[("magic", magic)], &said)]);
+        let message = format!("{MESSAGE}{found}; when it registers the kernel with the device");
+        row(&[], &[(&[("magic", magic)], &message)]);
     }
 }
 
 #[test]
 fn block_dim() {
-    const SAID: &str = "misread: field `blockDim`: expected a whole number from 0 to 4294967295, found ";
+    const MESSAGE: &str = "misread: field `blockDim`: expected a whole number from 0 to 4294967295, found ";
     row(
         &[&[("blockDim", "65536")]],
         &[
-            (&[("blockDim", "")], &format!("{SAID}nothing; as whatever number was in memory")),
-            (&[("blockDim", "\"1\"")], &format!("{SAID}\"1\"; as whatever number was in memory")),
-            (&[("blockDim", "-1")], &format!("{SAID}-1; as 4294967295")),
+            (&[("blockDim", "")], &format!("{MESSAGE}nothing; as the number that was in memory")),
+            (&[("blockDim", "\"1\"")], &format!("{MESSAGE}\"1\"; as the number that was in memory")),
+            (&[("blockDim", "-1")], &format!("{MESSAGE}-1; as 4294967295")),
         ],
     );
 }
 
 #[test]
 fn kernel_name() {
-    const SAID: &str = "misread: field `kernelName`: expected a string, found ";
+    const MESSAGE: &str = "misread: field `kernelName`: expected a string, found ";
     row(
         &[],
         &[
-            (&[("kernelName", "")], &format!("{SAID}nothing; as an empty name")),
-            (&[("kernelName", "1")], &format!("{SAID}1; as an empty name")),
+            (&[("kernelName", "")], &format!("{MESSAGE}nothing; as an empty name")),
+            (&[("kernelName", "1")], &format!("{MESSAGE}1; as an empty name")),
         ],
     );
 }
@@ -77,13 +77,13 @@ fn bin_file_name() {
 
 #[test]
 fn bin_file_suffix() {
-    const SAID: &str = "refuse: field `binFileSuffix`: expected a string that is not empty, found ";
+    const MESSAGE: &str = "refuse: field `binFileSuffix`: expected a string that is not empty, found ";
     const OUTCOME: &str = "; it looks for a binary without suffix, and compiles again";
     row(
         &[&[("binFileSuffix", "\".so\"")]],
         &[
-            (&[("binFileSuffix", "")], &format!("{SAID}nothing{OUTCOME}")),
-            (&[("binFileSuffix", "\"\"")], &format!("{SAID}\"\"{OUTCOME}")),
+            (&[("binFileSuffix", "")], &format!("{MESSAGE}nothing{OUTCOME}")),
+            (&[("binFileSuffix", "\"\"")], &format!("{MESSAGE}\"\"{OUTCOME}")),
         ],
     );
 }
@@ -106,14 +106,14 @@ fn task_ration() {
 
 #[test]
 fn workspace() {
-    const SAID: &str = "ignore: field `workspace.num`: expected the number of items in `workspace.size` and in \
+    const MESSAGE: &str = "ignore: field `workspace.num`: expected the number of items in `workspace.size` and in \
                         `workspace.type`, found ";
     const OUTCOME: &str = "; the kernel runs without workspace";
     row(
         &[&[("workspace", r#"{"num": 1, "size": [32]}"#)], &[("workspace", "")]],
         &[
-            (&[("workspace", r#"{"num": 2, "size": [32]}"#)], &format!("{SAID}2{OUTCOME}")),
-            (&[("workspace", r#"{"num": 1, "size": [32], "type": []}"#)], &format!("{SAID}1{OUTCOME}")),
+            (&[("workspace", r#"{"num": 2, "size": [32]}"#)], &format!("{MESSAGE}2{OUTCOME}")),
+            (&[("workspace", r#"{"num": 1, "size": [32], "type": []}"#)], &format!("{MESSAGE}1{OUTCOME}")),
             (
                 &[("workspace", r#"{"num": 2, "size": [32, -1], "type": [0, 0]}"#)],
                 "misread: field `workspace.size[1]`: expected a whole number from 0, found -1; \
@@ -125,13 +125,13 @@ fn workspace() {
 
 #[test]
 fn parameters() {
-    const SAID: &str = "ignore: field `parameters`: expected a list of whole numbers, found ";
+    const MESSAGE: &str = "ignore: field `parameters`: expected a list of whole numbers, found ";
     const OUTCOME: &str = "; the whole list is dropped, and nothing is cleared before the launch";
     row(
         &[&[("parameters", "[]")]],
         &[
-            (&[("parameters", "[1, null]")], &format!("{SAID}[1,null]{OUTCOME}")),
-            (&[("parameters", "[{}]")], &format!("{SAID}[{{}}]{OUTCOME}")),
+            (&[("parameters", "[1, null]")], &format!("{MESSAGE}[1,null]{OUTCOME}")),
+            (&[("parameters", "[{}]")], &format!("{MESSAGE}[{{}}]{OUTCOME}")),
         ],
     );
 }
@@ -180,9 +180,9 @@ fn sha256() {
 
 #[test]
 fn knowledge_bank() {
-    const SAID: &str =
+    const MESSAGE: &str =
         "abort: field `KBHit`: expected a whole number of 32 bits, found \"1\"; the exception is not caught";
-    row(&[&[("KBHit", "1")], &[("KBHit", "true")]], &[(&[("KBHit", "\"1\"")], SAID)]);
+    row(&[&[("KBHit", "1")], &[("KBHit", "true")]], &[(&[("KBHit", "\"1\"")], MESSAGE)]);
 }
 
 #[test]
@@ -193,10 +193,10 @@ fn kernel_list() {
 #[test]
 fn attributes() {
     for name in ["modeInArgsFirstField", "batchBindOnly"] {
-        let said = format!(
+        let message = format!(
             "abort: field `{name}`: expected a whole number of 32 bits, found \"1\"; the exception is not caught"
         );
-        row(&[&[(name, "1")]], &[(&[(name, "\"1\"")], &said)]);
+        row(&[&[(name, "1")]], &[(&[(name, "\"1\"")], &message)]);
     }
 }
 
@@ -231,10 +231,10 @@ fn build_result() {
 
 #[test]
 fn kernels_for_the_host_have_a_digest_and_no_more() {
-    let said = |json: &str| mindspore_lints(json.as_bytes()).len();
-    assert_eq!(said(r#"{"kernelName": "a_kernel", "threadNumber": "null", "sha256": "00"}"#), 0);
-    assert_eq!(said(r#"{"kernelName": "a_kernel", "threadNumber": "null"}"#), 1);
+    let count = |json: &str| mindspore_lints(json.as_bytes()).len();
+    assert_eq!(count(r#"{"kernelName": "a_kernel", "threadNumber": "null", "sha256": "00"}"#), 0);
+    assert_eq!(count(r#"{"kernelName": "a_kernel", "threadNumber": "null"}"#), 1);
     // A `threadNumber` alone does not make a device kernel a host kernel.
     row(&[&[("threadNumber", "\"null\"")]], &[]);
-    assert_eq!(said(r#"{"magic": "RT_DEV_BINARY_MAGIC_ELF", "threadNumber": "null"}"#), 4);
+    assert_eq!(count(r#"{"magic": "RT_DEV_BINARY_MAGIC_ELF", "threadNumber": "null"}"#), 4);
 }

@@ -72,7 +72,7 @@ fn an_imported_kernel_under_a_key_of_ours_is_refused_and_compiled_again() {
     let shelf = place.shelf();
     put(&shelf, &ours, &entry(&shelf, &imported), RULES_VERSION, |_, bytes| Some(bytes));
     let error = verify_entry(&entry(&shelf, &ours), TARGET, &Validator::builtin()).into_result().unwrap_err();
-    assert!(matches!(error, EntryError::HeaderMismatch { what: "key", .. }), "{error}");
+    assert!(matches!(error, EntryError::HeaderMismatch { field: "key", .. }), "{error}");
     // With that key in its header, it is still the wrong kernel.
     let as_ours = |name: &str, bytes: Vec<u8>| {
         let text = String::from_utf8(bytes.clone()).unwrap_or_default();
@@ -120,9 +120,9 @@ fn its_members_must_match_its_key() {
     let options = changed("header", r#""options":{}"#, r#""options":{"op_impl_mode":"high_precision"}"#);
     assert!(matches!(options.unwrap_err(), EntryError::KeyMismatch { .. }));
     let provenance = changed("header", r#""provenance":"imported""#, r#""provenance":"compiled""#);
-    assert!(matches!(provenance.unwrap_err(), EntryError::HeaderMismatch { what: "provenance", .. }));
+    assert!(matches!(provenance.unwrap_err(), EntryError::HeaderMismatch { field: "provenance", .. }));
     let target = changed("header", r#""target":"Ascend910A""#, r#""target":"Ascend910B1""#);
-    assert!(matches!(target.unwrap_err(), EntryError::HeaderMismatch { what: "target", .. }));
+    assert!(matches!(target.unwrap_err(), EntryError::HeaderMismatch { field: "target", .. }));
     // Without the member that marks it as imported, it is a kernel with another name.
     put(&shelf, &imported, &genuine, RULES_VERSION, |name, bytes| (name != "imported").then_some(bytes));
     let kind =

@@ -21,7 +21,7 @@ pub(crate) const SIZE: usize = 70 << 10;
 
 pub(crate) const ATTACKS: [Attack; 15] = [
     Attack { name: "symbols", make: symbols, codes: &[Code::UNLISTED] },
-    Attack { name: "symbols of one name", make: symbols_of_one_name, codes: &[Code::CONTESTED] },
+    Attack { name: "symbols of one name", make: symbols_of_one_name, codes: &[Code::SAME_NAME] },
     Attack { name: "undefined symbols", make: undefined_symbols, codes: &[Code::UNDEFINED] },
     Attack { name: "weak symbols", make: weak_symbols, codes: &[] },
     Attack { name: "sections", make: sections, codes: &[] },

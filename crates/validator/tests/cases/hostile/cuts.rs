@@ -44,7 +44,7 @@ pub(super) fn a_cut_object_with_its_own_digest_is_refused_too() {
     }
 }
 
-pub(super) fn a_cut_description_is_torn() {
+pub(super) fn a_truncated_description_is_refused() {
     let _others = beside_others();
     for (kind, pair) in small() {
         for end in 0..pair.json.len() {

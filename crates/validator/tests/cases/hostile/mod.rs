@@ -38,7 +38,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         bits::a_flipped_bit_of_a_description_is_no_surprise,
         cuts::a_cut_object_is_refused_twice,
         cuts::a_cut_object_with_its_own_digest_is_refused_too,
-        cuts::a_cut_description_is_torn,
+        cuts::a_truncated_description_is_refused,
         described::memory_is_bounded_by_the_descriptions_size,
         described::every_description_ends_in_a_verdict,
         described::depth_is_no_danger,

@@ -94,7 +94,7 @@ fn alignment_does_not_matter() {
 }
 
 #[test]
-fn a_name_that_is_no_text_is_only_goblins_problem() {
+fn only_goblin_refuses_a_name_that_is_no_text() {
     let mut object = object_with(&[KERNEL, "odd?"]);
     let at = object.windows(4).position(|window| window == b"odd?").unwrap();
     object[at + 3] = 0xff;
@@ -147,7 +147,7 @@ fn quickest(work: impl Fn()) -> std::time::Duration {
 
 /// Ten times as many sections that share one name and one content do not take a hundred times as long.
 #[test]
-fn sections_that_share_everything_take_no_square_of_time() {
+fn sections_that_share_bytes_take_linear_time() {
     let shared = |sections: usize| {
         let mut kernel = Kernel::vector(1);
         kernel.section(".ascend.meta.add_0").bytes = tlv(300, &[0; 60]).repeat(sections);

@@ -28,7 +28,7 @@ fn changed(mut kernel: Kernel, change: impl FnOnce(&mut Kernel)) -> Vec<Code> {
 }
 
 #[test]
-fn each_kind_of_kernel_is_accepted_without_a_word() {
+fn each_kind_of_kernel_is_accepted_without_findings() {
     for kernel in [Kernel::vector(1), Kernel::vector(3), Kernel::mixed(), Kernel::first_generation()] {
         let expect = targets::ascend("Ascend");
         let report = validate_full(kernel.json().as_bytes(), &kernel.object(), &expect);
@@ -83,7 +83,7 @@ fn text_comes_first_and_at_zero() {
 }
 
 #[test]
-fn loaded_sections_are_one_piece() {
+fn loaded_sections_are_contiguous() {
     // Then its header's address does not match its offset.
     let kernel = Kernel::vector(1);
     let mut object = kernel.object();
@@ -108,7 +108,7 @@ fn loaded_sections_are_one_piece() {
 }
 
 #[test]
-fn nothing_is_left_for_a_loader_to_do() {
+fn objects_that_need_a_loader_are_reported() {
     let add = |section: Section| move |kernel: &mut Kernel| kernel.sections.push(section);
     let bss = Section { address: 0x2000, ..Section::new(".bss", NOBITS, ALLOC, &[]) };
     assert_eq!(changed(Kernel::vector(1), add(bss)), [Code::LOADED_NOBITS]);
@@ -129,23 +129,23 @@ fn nothing_is_left_for_a_loader_to_do() {
 fn parts_are_exempt() {
     let relocations = Section { info: 1, link: 3, ..Section::new(".rela.text", RELA, 0x40, &[0; 24]) };
     let group = Section::new(".group", 17, 0, &[1, 0, 0, 0]);
-    let odd = |kernel: &mut Kernel| {
+    let with_flaws = |kernel: &mut Kernel| {
         kernel.sections.push(Section::new(".bss", NOBITS, ALLOC, &[]));
         kernel.symbols[0].value = 2;
         kernel.symbols[0].size = 14;
     };
     let whole = [Code::LOADED_NOBITS, Code::KERNEL_ALIGN];
-    assert_eq!(changed(Kernel::first_generation(), odd), whole);
+    assert_eq!(changed(Kernel::first_generation(), with_flaws), whole);
     for section in [relocations, group] {
         let mut kernel = Kernel::first_generation();
         kernel.sections.push(section);
         assert_eq!(judge(&kernel).object.unwrap().linkage, Linkage::Part);
-        assert_eq!(changed(kernel, odd), []);
+        assert_eq!(changed(kernel, with_flaws), []);
     }
 }
 
 #[test]
-fn kernels_lie_within_text() {
+fn kernels_are_within_text() {
     let place = |value, size| {
         changed(Kernel::vector(2), |kernel| {
             kernel.symbols[1].value = value;
@@ -179,12 +179,12 @@ fn one_name_is_one_kernel() {
         })
     };
     assert_eq!(again(0), []);
-    assert_eq!(again(16), [Code::CONTESTED]);
+    assert_eq!(again(16), [Code::SAME_NAME]);
 }
 
 /// The number of very many sections is stored in the first of them, where the runtime does not look.
 #[test]
-fn sections_that_are_counted_elsewhere() {
+fn a_section_count_outside_the_header_is_refused() {
     let kernel = Kernel::vector(1);
     let mut object = kernel.object();
     let count = kernel.sections.len() + 3;
@@ -197,7 +197,7 @@ fn sections_that_are_counted_elsewhere() {
 }
 
 #[test]
-fn the_runtimes_own_refusals_are_errors() {
+fn refusals_of_the_runtime_are_errors() {
     let kernel = Kernel::vector(1);
     let patched = |at: usize, bytes: &[u8]| {
         let mut object = kernel.object();
@@ -253,7 +253,7 @@ fn consequences_of_an_unreadable_table_are_not_reported() {
 }
 
 #[test]
-fn names_that_the_runtime_passes_over_are_not_found() {
+fn names_that_the_runtime_ignores_are_not_found() {
     let name = |length: usize| {
         let mut kernel = Kernel::first_generation();
         kernel.symbols[0].name = "k".repeat(length);
@@ -280,7 +280,7 @@ fn types_that_no_compiler_writes() {
 #[test]
 fn flags_are_compared_only_where_they_are_known() {
     let mut kernel = Kernel::vector(1);
-    for (target, odd) in [
+    for (target, is_other) in [
         ("Ascend910B1", false),
         ("Ascend910_9391", false),
         ("ascend910b", false),
@@ -290,7 +290,7 @@ fn flags_are_compared_only_where_they_are_known() {
         ("Ascend950PR_9599", true),
     ] {
         let found = codes(&judge_for(target, &kernel));
-        assert_eq!(found, if odd { vec![Code::CHIP] } else { vec![] }, "{target}");
+        assert_eq!(found, if is_other { vec![Code::CHIP] } else { vec![] }, "{target}");
     }
     // A chip without a known object is compared with nothing, and that is reported.
     assert_eq!(codes(&judge_for("Ascend610", &kernel)), [Code::UNKNOWN_CHIP]);

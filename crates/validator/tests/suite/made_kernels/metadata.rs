@@ -67,7 +67,7 @@ fn the_kind_of_core_is_compared() {
 
 #[test]
 fn magic_and_core_type_go_together() {
-    for (magic, core, odd) in [
+    for (magic, core, is_misfit) in [
         ("ELF_AIVEC", "AiCore", true),
         ("ELF_AICUBE", "VectorCore", true),
         ("ELF_AICUBE", "MIX", true),
@@ -78,14 +78,18 @@ fn magic_and_core_type_go_together() {
         let mut kernel = Kernel::first_generation();
         kernel.json["magic"] = format!("RT_DEV_BINARY_MAGIC_{magic}").into();
         kernel.json["coreType"] = core.into();
-        assert_eq!(judge(&kernel), if odd { vec![Code::MAGIC_MISFIT] } else { vec![] }, "{magic} {core}");
+        assert_eq!(
+            judge(&kernel),
+            if is_misfit { vec![Code::MAGIC_MISFIT] } else { vec![] },
+            "{magic} {core}"
+        );
     }
     let contradiction = changed(Kernel::vector(1), |kernel| kernel.json["core_type"] = "AIC".into());
     assert_eq!(contradiction, [Code::CORE_TYPES]);
 }
 
 #[test]
-fn the_entrys_statements_are_compared() {
+fn the_statements_of_an_entry_are_compared() {
     // Once for each side.
     assert_eq!(entry("taskRation", json!("1:1")), [Code::TASK_RATIO; 2]);
     assert_eq!(entry("crossCoreSync", json!(0)), [Code::CROSS_CORE_SYNC; 2]);
@@ -131,7 +135,7 @@ fn keys_count_only_with_their_flag() {
 }
 
 #[test]
-fn sections_that_are_torn_stray_or_absent() {
+fn truncated_stray_and_missing_sections_are_reported() {
     let truncated = |kernel: &mut Kernel| {
         kernel.section(".ascend.meta.add_0").bytes.pop();
     };
@@ -152,13 +156,13 @@ fn sections_that_are_torn_stray_or_absent() {
 }
 
 #[test]
-fn records_that_the_runtime_does_not_take_are_noted() {
+fn records_that_the_runtime_refuses_are_noted() {
     let record = |bytes: Vec<u8>| {
         changed(Kernel::vector(2), |kernel| kernel.section(".ascend.stack.size.record").bytes = bytes)
     };
     assert_eq!(record([16384_u64, 16384].iter().flat_map(|size| size.to_le_bytes()).collect()), []);
-    for odd in [vec![], vec![0; 7], 4096_u64.to_le_bytes().to_vec()] {
-        assert_eq!(record(odd), [Code::STACK_RECORD]);
+    for refused in [vec![], vec![0; 7], 4096_u64.to_le_bytes().to_vec()] {
+        assert_eq!(record(refused), [Code::STACK_RECORD]);
     }
     let differ = [16384_u64, 32768].iter().flat_map(|size| size.to_le_bytes()).collect();
     assert_eq!(record(differ), [Code::STACK_RECORD]);

@@ -46,7 +46,7 @@ fn entry(name: &str) -> KernelEntry {
 }
 
 #[test]
-fn the_made_kernel_is_accepted_and_reported() {
+fn the_generated_kernel_is_accepted_and_reported() {
     let report = described(|_| {});
     assert!(report.is_valid() && report.findings.is_empty());
     assert_eq!(kernels(&report), [KERNEL]);
@@ -99,7 +99,7 @@ fn mix_suffixes_count() {
 }
 
 #[test]
-fn each_item_of_a_kernel_list_must_be_there() {
+fn each_item_of_a_kernel_list_must_exist() {
     let object = object_with(&["add_1_0", "add_1_1_mix_aic", "add_1_1_mix_aiv"]);
     let mut meta = meta(&object);
     meta.kernel_name = Some("add_1".into());
@@ -258,7 +258,7 @@ fn names_that_would_leave_the_directory_are_refused() {
     let long = |bytes: usize| codes(&described(|meta| meta.bin_file_name = Some("a".repeat(bytes))));
     assert_eq!(long(253), [Code::BIN_NAME]);
     assert_eq!(long(254), [Code::UNSAFE_NAME, Code::BIN_NAME]);
-    assert_eq!(codes(&described(|meta| meta.bin_file_name = Some(String::new()))), [Code::ODD_VALUE]);
+    assert_eq!(codes(&described(|meta| meta.bin_file_name = Some(String::new()))), [Code::IGNORED_VALUE]);
     // A name that differs from the kernel's is a note.
     assert_eq!(codes(&described(|meta| meta.bin_file_name = Some("other".into()))), [Code::BIN_NAME]);
     assert!(described(|meta| meta.bin_file_suffix = Some(".so".into())).findings.is_empty());
@@ -270,7 +270,7 @@ fn names_that_would_leave_the_directory_are_refused() {
 }
 
 #[test]
-fn a_file_that_was_renamed_is_worth_a_note() {
+fn a_renamed_file_is_noted() {
     let name = |file: &str| {
         let mut report = described(|_| {});
         report.compare_file_name(file);
@@ -282,7 +282,7 @@ fn a_file_that_was_renamed_is_worth_a_note() {
 }
 
 #[test]
-fn the_magic_must_be_one_that_the_target_takes() {
+fn the_magic_must_be_one_that_the_target_accepts() {
     let report = described(|meta| meta.magic = Some(Magic::ElfAivec.into()));
     let other = Problem::Description(DescriptionProblem::Magic {
         target: "cpu-x86_64".into(),
@@ -330,7 +330,7 @@ fn machine_and_type_are_judged() {
 }
 
 #[test]
-fn ai_cpus_take_shared_objects() {
+fn ai_cpus_accept_shared_objects() {
     let object = object_with(&["RunCpuKernel"]);
     let judge = |e_type: u8, machine: u8, magic: Magic| {
         let mut object = object.clone();
@@ -386,7 +386,7 @@ fn malformed_structures_are_named() {
 }
 
 #[test]
-fn places_of_nothing_do_not_matter() {
+fn offsets_of_empty_sections_do_not_matter() {
     // The null section's size may be the number of sections; its offset has no meaning.
     assert!(patched(word(&object(), 0x28) + 24, &[0xff; 16]).is_valid());
     // .data, emptied.
@@ -428,7 +428,7 @@ fn extended_section_indexes_are_read() {
 
 /// Ten thousand names that are suffixes of one long name: reading each would take quadratic time.
 #[test]
-fn names_that_overlap_without_end_are_refused() {
+fn names_that_overlap_too_much_are_refused() {
     let long = "x".repeat(200_000);
     let names: Vec<String> = (0..10_000).map(|i| format!("k{i}")).chain([long.clone()]).collect();
     let mut object = object_with(&names.iter().map(String::as_str).collect::<Vec<_>>());
@@ -450,7 +450,7 @@ fn names_that_overlap_without_end_are_refused() {
 
 /// The vendors' lints are information, and decide nothing.
 #[test]
-fn lints_are_for_people() {
+fn lints_decide_nothing() {
     let device = crate::made_kernels::ascend::Kernel::first_generation();
     let expect = targets::ascend("Ascend910A");
     let judge = |json: serde_json::Value| {
@@ -477,7 +477,7 @@ fn lints_are_for_people() {
 }
 
 #[test]
-fn a_field_that_occurs_twice_is_odd() {
+fn a_repeated_field_is_reported() {
     let object = object();
     let json = meta(&object).to_json().replacen('{', "{\"kernelName\": \"other\",", 1);
     let report = validate(json.as_bytes(), &object, &expect());

@@ -10,7 +10,7 @@ use crate::mutations::table::{base, kinds, notes_of};
 use crate::mutations::tables;
 
 /// Codes of findings beside the two files: added and tested by the crates that read files.
-const OF_FILES: [Code; 4] = [Code::FILE_NAME, Code::NO_OBJECT, Code::ALONE, Code::PART];
+const OF_FILES: [Code; 4] = [Code::FILE_NAME, Code::NO_OBJECT, Code::NO_JSON, Code::PART];
 
 /// Codes of the lints, which only `validate_full` gives: see the tests below.
 const OF_EXAMINE: [Code; 4] = [Code::SECOND_PARSER, Code::FE_REFUSES, Code::FE_LINT, Code::MINDSPORE_LINT];
@@ -24,7 +24,7 @@ const OF_OTHER_FORMATS: [Code; 7] = [
     Code::OPAQUE_START,
     Code::TOO_LONG,
     Code::CHECK_REFUSES,
-    Code::CHECK_DOUBTS,
+    Code::CHECK_WARNS,
     Code::CHECK_NOTE,
     Code::UNVERIFIED,
 ];
@@ -65,7 +65,7 @@ fn the_second_parser_reads_only_text() {
 
 /// A flaw for a vendor's reader that no rule here finds.
 #[test]
-fn the_vendors_readers_have_their_say() {
+fn lints_of_the_vendors_readers_are_found() {
     for (code, field, value) in [
         (Code::FE_REFUSES, "taskRation", json!("half")),
         (Code::FE_LINT, "schedule_mode", json!("fast")),

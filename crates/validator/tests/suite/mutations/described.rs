@@ -93,22 +93,22 @@ pub(crate) const FIELDS: &[Mutation] = &[
         set(fields, "coreType", "QuantumCore");
         set(fields, "core_type", "AIQ");
     }),
-    fields(VECTOR, "no cores", &[Code::UNSAID], |fields| {
+    fields(VECTOR, "no cores", &[Code::LACKS_FIELD], |fields| {
         fields.remove("coreType");
         fields.remove("core_type");
     }),
-    fields("950 vector", "no cores", &[Code::UNSAID], |fields| {
+    fields("950 vector", "no cores", &[Code::LACKS_FIELD], |fields| {
         fields.remove("coreType");
         fields.remove("core_type");
     }),
-    fields(VECTOR, "cores in old words only", &[Code::MAY_BE_UNSAID], |fields| {
+    fields(VECTOR, "cores in old words only", &[Code::MAY_LACK_FIELD], |fields| {
         fields.remove("coreType");
     }),
-    fields("310P", "no cores", &[Code::MAY_BE_UNSAID], |fields| drop(fields.remove("coreType"))),
-    fields(VECTOR, "no number of blocks", &[Code::UNSAID], |fields| drop(fields.remove("blockDim"))),
-    fields(STATIC, "no number of blocks", &[Code::UNSAID], |fields| drop(fields.remove("blockDim"))),
-    fields(VECTOR, "no workspace", &[Code::UNSAID], |fields| drop(fields.remove("workspace"))),
-    fields("310B AscendC", "no workspace", &[Code::MAY_BE_UNSAID], |fields| {
+    fields("310P", "no cores", &[Code::MAY_LACK_FIELD], |fields| drop(fields.remove("coreType"))),
+    fields(VECTOR, "no number of blocks", &[Code::LACKS_FIELD], |fields| drop(fields.remove("blockDim"))),
+    fields(STATIC, "no number of blocks", &[Code::LACKS_FIELD], |fields| drop(fields.remove("blockDim"))),
+    fields(VECTOR, "no workspace", &[Code::LACKS_FIELD], |fields| drop(fields.remove("workspace"))),
+    fields("310B AscendC", "no workspace", &[Code::MAY_LACK_FIELD], |fields| {
         fields.remove("workspace");
     }),
     fields(VECTOR, "the magic of mixed kernels", &[Code::MAGIC_MISFIT], |fields| {
@@ -131,9 +131,9 @@ pub(crate) const FIELDS: &[Mutation] = &[
     fields(STATIC, "a kernel of another file", &[Code::KERNEL, Code::BIN_NAME], |fields| {
         set(fields, "kernelName", "add_1__kernel0");
     }),
-    fields(VECTOR, "an empty list", &[Code::ODD_VALUE, Code::BY_KEY], |fields| list(fields).clear()),
-    fields(STATIC, "an empty list", &[Code::ODD_VALUE], |fields| set(fields, "kernelList", json!([]))),
-    fields(VECTOR, "an empty list and no name", &[Code::ODD_VALUE, Code::MISSING], |fields| {
+    fields(VECTOR, "an empty list", &[Code::IGNORED_VALUE, Code::BY_KEY], |fields| list(fields).clear()),
+    fields(STATIC, "an empty list", &[Code::IGNORED_VALUE], |fields| set(fields, "kernelList", json!([]))),
+    fields(VECTOR, "an empty list and no name", &[Code::IGNORED_VALUE, Code::MISSING], |fields| {
         list(fields).clear();
         fields.remove("kernelName");
     }),
@@ -201,14 +201,14 @@ pub(crate) const FIELDS: &[Mutation] = &[
         set(fields, "binFileName", "/etc/passwd");
     }),
     fields(VECTOR, "another file", &[Code::BIN_NAME], |fields| set(fields, "binFileName", "Other")),
-    fields(VECTOR, "a file without name", &[Code::ODD_VALUE], |fields| set(fields, "binFileName", "")),
+    fields(VECTOR, "a file without name", &[Code::IGNORED_VALUE], |fields| set(fields, "binFileName", "")),
     fields(VECTOR, "a long name", &[Code::BIN_NAME], |fields| set(fields, "binFileName", "k".repeat(253))),
     fields(VECTOR, "a name too long for a file", &[Code::UNSAFE_NAME, Code::BIN_NAME], |fields| {
         set(fields, "binFileName", "k".repeat(254));
     }),
-    fields(VECTOR, "tiling data of no size", &[Code::ODD_VALUE], |fields| set(fields, "opParaSize", -1)),
+    fields(VECTOR, "tiling data of no size", &[Code::IGNORED_VALUE], |fields| set(fields, "opParaSize", -1)),
     fields(VECTOR, "tiling data of null", &[], |fields| set(fields, "opParaSize", Value::Null)),
-    fields(VECTOR, "blocks of null", &[Code::UNSAID], |fields| set(fields, "blockDim", Value::Null)),
+    fields(VECTOR, "blocks of null", &[Code::LACKS_FIELD], |fields| set(fields, "blockDim", Value::Null)),
     fields(VECTOR, "a list of no parts", &[], |fields| set(fields, "jsonList", json!([]))),
     // It has its own object, so it is no master.
     fields(VECTOR, "parts without a digest", &[Code::MISSING], |fields| {

@@ -78,7 +78,7 @@ pub(crate) const LAYOUT: &[Mutation] = &[
     }),
     object(VECTOR, "for another chip", &[Code::CHIP], |object| put(object, header::FLAGS, [0, 0, 0x8a])),
     object("310P", "for another chip", &[Code::CHIP], |object| put(object, header::FLAGS, [0, 0, 0x95])),
-    object("910A static", "for vector cores", &[Code::CHIP, Code::UNSAID], |object| {
+    object("910A static", "for vector cores", &[Code::CHIP, Code::LACKS_FIELD], |object| {
         put(object, header::FLAGS, [0, 0, 0x93]);
     }),
     object("950 vector", "for another chip", &[Code::CHIP], |object| {

@@ -109,7 +109,7 @@ fn each_object_of_a_fat_binary_has_findings() {
 
 /// Each item is compared with the object of its key, although all have one name.
 #[test]
-fn a_kernel_is_looked_for_in_the_object_with_its_key() {
+fn a_kernel_is_searched_in_the_object_with_its_key() {
     let (pair, expect) = base(FAT);
     // In the second object, the metadata of the kernel is for cube cores.
     let pair = pair.with_object(|file| {

@@ -194,7 +194,7 @@ pub(crate) const TABLES: &[Mutation] = &[
     object(
         CUBE,
         "two kernels of one name",
-        &[Code::CONTESTED, Code::KERNEL, Code::STRAY_METADATA, Code::ARGUMENT_RECORD],
+        &[Code::SAME_NAME, Code::KERNEL, Code::STRAY_METADATA, Code::ARGUMENT_RECORD],
         |object| {
             let other = symbol_named(object, "MoeGroupedMatmul_3461_10");
             let name = object[other..other + 4].to_vec();
