@@ -178,7 +178,6 @@ pub(crate) fn a_forked_child() {
 }
 
 /// In a process with one thread, and in one with a second thread that sleeps. Its forked children drop, abandon and publish
-
 /// their copies of the ticket.
 fn fork(cache: &TargetCache, file: &Path) {
     let other = cache.clone();

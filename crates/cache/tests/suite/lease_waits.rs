@@ -87,7 +87,6 @@ fn a_parked_key_is_locked_again_when_it_is_resumed() {
 }
 
 /// A caller may resume many keys in turn, or never resume one: other callers on its host can then call the tier, and need not
-
 /// wait until the caller is stale.
 #[test]
 fn a_key_that_is_not_resumed_is_parked_soon() {
