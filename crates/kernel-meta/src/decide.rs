@@ -7,7 +7,7 @@ use crate::content::KernelFiles;
 use crate::error::ViewError;
 use crate::foreign_files::ForeignFiles;
 use crate::left::LeftKernel;
-use crate::manifest::{self, Manifest};
+use crate::manifest::Manifest;
 use crate::occupant::{Decision, Looker, Placement, Policy};
 use crate::report::ViewReport;
 use crate::stored::StoredKernels;
@@ -22,7 +22,7 @@ pub(crate) fn leave_all(
     stored: &dyn StoredKernels,
     foreign: &dyn ForeignFiles,
 ) -> Result<Option<ViewReport>, ViewError> {
-    let text = dir.read(manifest::NAME).map(|(bytes, _)| bytes).unwrap_or_default();
+    let text = dir.manifest_text()?;
     let mut manifest = Manifest::parse(&text);
     manifest.resolve(|name| dir.file_state(name));
     let mut looker =

@@ -11,7 +11,8 @@ use crate::KernelFileKind;
 /// The reason why a view could not be opened or written.
 ///
 /// After any error, each kernel of the view is unchanged, completely written, or without its `.json`. Frameworks treat
-/// a kernel without a `.json` as missing.
+/// a kernel without a `.json` as missing. An outdated kernel of ours is found under none of the call's names, unless the
+/// error is [`Outdated`](Self::Outdated), or the directory could not be opened and locked: then nothing was changed.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ViewError {
@@ -118,6 +119,20 @@ pub enum ViewError {
         path: PathBuf,
         /// The time waited, in seconds.
         seconds: f64,
+    },
+    /// An outdated kernel of ours could not be taken from its name, so a framework may load it.
+    #[error(
+        "`{path}` is of an outdated kernel and could not be removed: {problem}; remove it before a framework reads the \
+         directory"
+    )]
+    Outdated {
+        /// The file.
+        path: PathBuf,
+        /// The error of the removal.
+        problem: Box<ViewError>,
+        /// The error because of which the kernel was not replaced, if there is one.
+        #[source]
+        cause: Option<Box<ViewError>>,
     },
     /// Another operation on a file failed.
     #[error("cannot {action} `{path}`: {source}; move away what is there, or choose another base")]

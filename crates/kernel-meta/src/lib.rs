@@ -15,8 +15,8 @@
 //!       .opkeep-manifest           the list of the files that the view wrote
 //!       .opkeep-tmp-<pid>-<n>      a file being written
 //!       .opkeep-old-<pid>-<n>-...  a file being replaced, until its content shows that the view wrote it
-//!       .opkeep-old-....outdated   a file of an outdated kernel of ours that another program wrote or extended, and that
-//!                                  could not be quarantined
+//!       .opkeep-old-....outdated   a file of an outdated kernel of ours that another program wrote or extended, until it
+//!                                  can be quarantined
 //! ```
 //!
 //! # Guarantees
@@ -45,9 +45,17 @@
 //! - **Only our own files are removed**: those of kernels in the manifest that are unchanged, not adopted, older than
 //!   30 minutes, and whose slots (see [`KernelFiles::slot`]) were all given to other kernels. No link is followed. A
 //!   kernel that was compiled for debugging takes neither a slot nor a name from a kernel that was not.
-//! - **No outdated kernel of ours stays findable because it cannot be quarantined**, whether there is no quarantine, a
-//!   file is open, or the disk is full. Files that only the view wrote are removed. Files that another program wrote or
-//!   extended stay in the directory under names that no framework reads.
+//! - **No outdated kernel of ours stays findable after a call for its name**, whether the call succeeds or fails: the disk
+//!   may be full, the quarantine may refuse, the `.info` may be a link. A kernel is outdated if the call gives another
+//!   kernel for its name, or withdraws the name. Files that only the view wrote are removed. Files that another program
+//!   wrote or extended stay in the directory under names that no framework reads; the next calls move them to
+//!   quarantine, and keep one of equal files. The limits: if a file cannot lose its name, the error is
+//!   [`ViewError::Outdated`]; if the directory cannot be opened and locked, or the manifest cannot be read, nothing is
+//!   changed, and the error names the directory, the lock or the manifest. A kernel that neither the manifest nor the
+//!   caller's store has is foreign, and is never outdated. So is one whose description or object another program
+//!   replaced.
+//! - **A descriptor that cannot be replaced keeps no kernel from its name.** No framework reads the `.info`. A link, a
+//!   directory, or an unreadable or valid foreign file in its place stays.
 //! - **Files have the modes that frameworks use**: 0640, directories 0750, less the umask.
 //!
 //! The cost of the first guarantee: while a kernel is being replaced, a reader may find it missing.

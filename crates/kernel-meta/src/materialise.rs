@@ -1,6 +1,7 @@
 //! Writes kernels to a directory.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use opkeep_digest::Digest;
@@ -11,7 +12,7 @@ use crate::displace::displaced;
 use crate::foreign_files::{ForeignFiles, QuarantineOutcome, Replaced};
 use crate::manifest::{self, Before, Known, Manifest};
 use crate::occupant::{Act, Looker, Placement, Policy};
-use crate::outdated::unname;
+use crate::outdated::{Unfinished, displaced_outdated, remove_repeated, retire, unname};
 use crate::publish::{publish, stage};
 use crate::report::ViewReport;
 use crate::retire::{GRACE, Retired};
@@ -47,30 +48,27 @@ pub(crate) fn materialise(
 ) -> Result<ViewReport, ViewError> {
     let names = dir.own_names();
     dir.remove_stale_temps(&names, order.now, GRACE);
-    let text = dir.read(manifest::NAME).map(|(bytes, _)| bytes).unwrap_or_default();
+    let text = dir.manifest_text()?;
     let mut found = Manifest::parse(&text);
     dir.settle_displaced(&names, order.now, GRACE, |name, digest| found.is_ours(name, digest));
     let recorded = found.clone();
     found.resolve(|name| dir.file_state(name));
     let report =
         ViewReport { locked: dir.is_locked(), recorded: true, risk: dir.risk(), ..ViewReport::default() };
-    let mut work = Work { dir, order, manifest: found.clone(), recorded, found: &found, report };
-    let (mut wanting, has_foreign) = work.decide(kernels)?;
-    // Before any file is moved or written: what cannot be recorded is not done.
-    if let Err(error) = work.record(!wanting.is_empty())
-        && !wanting.is_empty()
-    {
-        wanting.iter().try_for_each(|wanting| work.disarm(wanting))?;
-        return Err(error);
-    }
-    if !has_foreign {
-        work.withdraw()?;
-    }
-    work.keep_replaced(&mut wanting)?;
-    work.write(&wanting)?;
+    let unfinished = BTreeMap::new();
+    let mut work = Work { dir, order, manifest: found.clone(), recorded, found: &found, unfinished, report };
+    let done = work.replace(kernels);
+    // However that ended, and whatever the reason was.
+    let has_foreign = match (work.retire_outdated(), done) {
+        (Ok(()), done) => done?,
+        (Err((path, problem)), done) => {
+            return Err(ViewError::Outdated { path, problem, cause: done.err().map(Box::new) });
+        }
+    };
     work.take_slots(kernels);
     if !has_foreign {
         work.report.removed += retire::superseded(dir, &mut work.manifest, order.now);
+        work.quarantine_outdated(&names);
     }
     work.report.recorded = work.record(false).is_ok();
     if work.report.written + work.report.removed > 0 {
@@ -145,6 +143,8 @@ impl Wanting<'_> {
 struct Work<'a> {
     dir: &'a ViewDir,
     order: &'a Order<'a>,
+    /// The names that did not get their kernels yet.
+    unfinished: BTreeMap<&'a str, Unfinished<'a>>,
     manifest: Manifest<'a>,
     /// The manifest on disk.
     recorded: Manifest<'a>,
@@ -154,6 +154,90 @@ struct Work<'a> {
 }
 
 impl<'a> Work<'a> {
+    /// Replaces the kernels under the names of the call. Returns whether the directory holds foreign kernels because of
+    /// which it is left as it is.
+    fn replace(&mut self, kernels: &Checked<'a>) -> Result<bool, ViewError> {
+        let guesses = self.order.policy.guessed && !self.order.policy.replace;
+        let (mut wanting, has_foreign) = match self.decide(kernels) {
+            Ok(decided) => decided,
+            Err(error) => {
+                let all = kernels.distinct.iter().filter(|kernel| kernel.for_chip || !guesses);
+                all.for_each(|kernel| self.begin(kernel, false));
+                self.begin_retired(!guesses);
+                return Err(error);
+            }
+        };
+        self.begin_retired(!has_foreign);
+        // Before any file is moved or written: what cannot be recorded is not done.
+        let recorded = self.record(!wanting.is_empty());
+        if !wanting.is_empty() {
+            recorded?;
+        }
+        if !has_foreign {
+            self.withdraw()?;
+        }
+        self.keep_replaced(&mut wanting)?;
+        self.write(&wanting)?;
+        Ok(has_foreign)
+    }
+
+    fn begin(&mut self, kernel: &'a KernelFiles<'a>, replaces_object: bool) {
+        let spares_release = kernel.debug && !self.order.policy.replace;
+        self.unfinished.insert(
+            kernel.stem,
+            Unfinished::Kernel { kernel, replaces_object, spares_release, is_displaced: false },
+        );
+    }
+
+    fn begin_retired(&mut self, removes: bool) {
+        let retired = self.order.withdrawn.iter().filter(|_| removes);
+        self.unfinished.extend(retired.map(|kernel| (kernel.stem, Unfinished::Retired(*kernel))));
+    }
+
+    /// Takes the names from the outdated kernels of ours that are still found. On failure, returns the first file that
+    /// keeps its name, and the error.
+    fn retire_outdated(&mut self) -> Result<(), (PathBuf, Box<ViewError>)> {
+        let mut failed = None;
+        for (stem, name) in std::mem::take(&mut self.unfinished) {
+            match retire(self.dir, self.found, self.order.stored, &name, &mut self.report.displaced) {
+                Ok(None) => {}
+                Ok(Some(why)) if self.report.left.iter().any(|left| left.stem == stem) => drop(why),
+                Ok(Some(why)) => self.leave(stem, why),
+                Err(error) => {
+                    let path = self.dir.path().join(KernelFileKind::Json.of(stem));
+                    failed.get_or_insert((path, Box::new(error)));
+                }
+            }
+            let is_gone = |kind: KernelFileKind| !self.dir.exists(&kind.of(stem));
+            if matches!(name, Unfinished::Retired(_))
+                && KernelFileKind::ALL[..2].iter().all(|kind| is_gone(*kind))
+            {
+                self.manifest.kernels.remove(stem);
+            }
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Moves files of outdated kernels, which earlier calls displaced, to quarantine. Of equal files that it does not
+    /// take, one is kept.
+    fn quarantine_outdated(&mut self, names: &[String]) {
+        let files = displaced_outdated(self.dir, names);
+        if files.is_empty() {
+            return;
+        }
+        let why = "the kernel is outdated".to_owned();
+        let set = |file: &(String, FileState)| Replaced {
+            files: vec![file.clone()],
+            made: Vec::new(),
+            stays: None,
+            listed: None,
+            why: why.clone(),
+        };
+        let outcomes = self.keep(&files.iter().map(set).collect::<Vec<_>>());
+        let stay = files.iter().zip(outcomes).filter(|(_, refused)| refused.is_some());
+        remove_repeated(self.dir, &stay.map(|(file, _)| file).collect::<Vec<_>>(), self.order.now);
+    }
+
     /// Decides about every kernel, and records the files that it is to have. Returns the kernels of which a file must be
     /// written, and whether the directory holds foreign kernels because of which it is left as it is.
     fn decide(&mut self, kernels: &Checked<'a>) -> Result<(Vec<Wanting<'a>>, bool), ViewError> {
@@ -164,6 +248,20 @@ impl<'a> Work<'a> {
             Looker { dir, manifest: self.found, policy, rested: &rested, stored, foreign, read: 0 };
         let Decided { mut placed, left, has_foreign } = decide(&mut looker, kernels)?;
         self.report.read += looker.read;
+        let is_listed = |left: &LeftKernel| self.found.kernels.contains_key(left.stem.as_str());
+        let may_be_outdated = |left: &&LeftKernel| match left.reason {
+            // The kernel there is for the chip that its descriptor names, and the new one is not.
+            LeftReason::ForeignDirectory { .. } | LeftReason::UnreadableDirectory { .. } => false,
+            LeftReason::Foreign(_) | LeftReason::DamagedForOther { .. } | LeftReason::InProgress(_) => {
+                is_listed(left)
+            }
+            _ => true,
+        };
+        let stems: HashSet<&str> =
+            left.iter().filter(may_be_outdated).map(|left| left.stem.as_str()).collect();
+        for kernel in kernels.distinct.iter().filter(|kernel| stems.contains(kernel.stem)) {
+            self.begin(kernel, false);
+        }
         self.report.left = left;
         let given = kernels.given.iter().filter(|kernel| placed.contains_key(kernel.stem));
         self.manifest.add_slots(&given.collect::<Vec<_>>());
@@ -171,9 +269,12 @@ impl<'a> Work<'a> {
         for kernel in &kernels.distinct {
             let Some(placement) = placed.remove(kernel.stem) else { continue };
             self.record_kernel(kernel, &placement);
-            match placement.writes() {
-                true => wanting.push(Wanting { kernel, placement }),
-                false => self.report.intact += 1,
+            if placement.writes() {
+                let object = placement.acts[KernelFileKind::Object as usize];
+                self.begin(kernel, matches!(object, Act::Quarantine { .. }));
+                wanting.push(Wanting { kernel, placement });
+            } else {
+                self.report.intact += 1;
             }
         }
         Ok((wanting, has_foreign))
@@ -221,18 +322,6 @@ impl<'a> Work<'a> {
         self.manifest.mark(kernel.stem, placement.adopted, kernel.debug);
     }
 
-    /// Removes our own description of a damaged object that stays: no reader may find them together.
-    fn disarm(&self, Wanting { kernel, placement }: &Wanting<'_>) -> Result<(), ViewError> {
-        let [object, json, _] = placement.acts;
-        let name = KernelFileKind::Json.of(kernel.stem);
-        if let (Act::Quarantine { .. }, Act::Replace { digest: ours, .. }) = (object, json)
-            && self.found.is_ours(&name, &ours)
-        {
-            self.dir.remove_if(&name, |digest| *digest == ours)?;
-        }
-        Ok(())
-    }
-
     /// Quarantines the foreign files that are replaced. A kernel of which they cannot be moved is left, unless it is ours.
     fn keep_replaced(&mut self, wanting: &mut Vec<Wanting<'a>>) -> Result<(), ViewError> {
         let (mut sets, mut moving) = (Vec::new(), Vec::new());
@@ -256,11 +345,7 @@ impl<'a> Work<'a> {
                     it.unnamed();
                     unname(self.dir, self.found, stem, &outdated, &mut self.report.displaced)?
                 }
-                Some(why) => {
-                    self.disarm(&it)?;
-                    Some(why)
-                }
-                None => None,
+                refused => refused,
             };
             match left {
                 None => wanting.push(it),
@@ -289,8 +374,13 @@ impl<'a> Work<'a> {
 
     /// Removes our files under names whose kernels could not be built.
     fn withdraw(&mut self) -> Result<(), ViewError> {
-        let Retired { removed, adopted, mut left } =
-            retire::withdraw(self.dir, &mut self.manifest, self.found, self.order.withdrawn)?;
+        let Retired { removed, adopted, mut left } = retire::withdraw(
+            self.dir,
+            &mut self.manifest,
+            self.found,
+            self.order.stored,
+            self.order.withdrawn,
+        )?;
         self.report.removed += removed;
         let (stems, sets): (Vec<_>, Vec<_>) = adopted.into_iter().unzip();
         let outcomes = if sets.is_empty() { Vec::new() } else { self.keep(&sets) };
@@ -327,8 +417,13 @@ impl<'a> Work<'a> {
             self.record(true)?;
             for (wanting, staged) in batch.iter().zip(staged) {
                 let stem = wanting.kernel.stem;
+                // From now on, another program wrote whatever has the names.
+                if let Some(Unfinished::Kernel { is_displaced, .. }) = self.unfinished.get_mut(stem) {
+                    *is_displaced = true;
+                }
                 match publish(self.dir, wanting.kernel, &wanting.placement, staged)? {
                     None => {
+                        self.unfinished.remove(stem);
                         self.manifest.written(stem);
                         self.report.written += 1;
                     }

@@ -15,7 +15,7 @@ use opkeep_fs::FileState;
 use crate::compare::same_json;
 use crate::foreign_files::ForeignFiles;
 use crate::manifest::{Known, Manifest, Record};
-use crate::stored::{StoredKernels, is_stored};
+use crate::stored::{StoredKernels, stored_digests};
 use crate::view_dir::{NameEntry, ViewDir};
 use crate::{KernelFileKind, KernelFiles, LeftReason, ViewError};
 
@@ -112,8 +112,7 @@ enum State {
     /// It is ours by its bytes, but another program wrote or extended it.
     Adopted {
         file: FileState,
-        /// Unless only the caller's store knows it.
-        digest: Option<Digest>,
+        digest: Digest,
     },
     Foreign(FileState),
     /// It cannot be judged.
@@ -155,10 +154,14 @@ impl<'m> Looker<'_, 'm> {
         let mut states =
             [state(KernelFileKind::Object)?, state(KernelFileKind::Json)?, state(KernelFileKind::Info)?];
         let is_foreign = |state: &State| matches!(state, State::Foreign(_));
-        if states[..2].iter().any(is_foreign) && is_stored(self.dir, kernel.stem, self.stored) {
-            for state in &mut states[..2] {
+        if states[..2].iter().any(is_foreign) {
+            let digests = match stored_digests(self.dir, kernel.stem, self.stored) {
+                Ok(digests) => digests,
+                Err(why) => return Ok(Decision::Leave(why)),
+            };
+            for (state, digest) in states.iter_mut().zip(digests.into_iter().flatten()) {
                 if let State::Foreign(file) = *state {
-                    *state = State::Adopted { file, digest: None };
+                    *state = State::Adopted { file, digest };
                 }
             }
         }
@@ -166,7 +169,8 @@ impl<'m> Looker<'_, 'm> {
             State::Unjudged(reason) => Some(reason.clone()),
             _ => None,
         };
-        if let Some(why) = states.iter().find_map(unjudged) {
+        // No framework reads the descriptor, and the kernel is written beside one that cannot be judged.
+        if let Some(why) = states[..2].iter().find_map(unjudged) {
             return Ok(Decision::Leave(why));
         }
         let record = self.manifest.kernels.get(kernel.stem);
@@ -186,10 +190,9 @@ impl<'m> Looker<'_, 'm> {
         }
         // An existing other kernel of ours is a release, unless it is recorded as one for debugging.
         let is_release = |kind: KernelFileKind, state: &State| match state {
-            State::Ours { digest, .. } | State::Adopted { digest: Some(digest), .. } => {
+            State::Ours { digest, .. } | State::Adopted { digest, .. } => {
                 !record.is_some_and(|record| record.is_debug(kind, digest))
             }
-            State::Adopted { digest: None, .. } => !record.is_some_and(|record| record.debug),
             _ => false,
         };
         let is_whole = is_all_free && ![object, json].into_iter().any(|state| matches!(state, State::Absent));
@@ -216,11 +219,12 @@ impl<'m> Looker<'_, 'm> {
         let mut acts = [Act::Write; 3];
         for (act, state) in acts.iter_mut().zip(&states) {
             *act = match state {
-                State::Absent | State::Unjudged(_) => Act::Write,
+                State::Absent => Act::Write,
+                State::Unjudged(_) => Act::Theirs,
                 State::Vouched => Act::Vouched,
                 State::Right { seen, .. } => Act::Keep { seen: *seen },
                 State::Ours { digest, file } => Act::Replace { digest: *digest, file: *file },
-                State::Adopted { file, digest } => Act::Quarantine { file: *file, adopted: *digest },
+                State::Adopted { file, digest } => Act::Quarantine { file: *file, adopted: Some(*digest) },
                 State::Foreign(file) => Act::Quarantine { file: *file, adopted: None },
             };
         }
@@ -302,10 +306,10 @@ impl<'m> Looker<'_, 'm> {
         let Some(seen) = seen else { return Ok(State::Unjudged(LeftReason::Changed { file: name })) };
         Ok(match recorded {
             true if record.is_some_and(|record| record.is_adopted(kind, &digest)) => {
-                State::Adopted { file: seen, digest: Some(digest) }
+                State::Adopted { file: seen, digest }
             }
             true => State::Ours { digest, file: seen },
-            false if is_extended => State::Adopted { file: seen, digest: Some(digest) },
+            false if is_extended => State::Adopted { file: seen, digest },
             false => State::Foreign(seen),
         })
     }

@@ -30,7 +30,16 @@ pub(crate) fn displaced_as(name: &str) -> String {
 
 /// Returns the former name of the displaced file `old`; `None` if `old` is not the name of a displaced file.
 pub(crate) fn displaced_name(old: &str) -> Option<&str> {
-    let mut parts = old.strip_prefix(OLD)?.strip_suffix(OLD_END)?.splitn(3, '-');
+    former_name(old, OLD_END)
+}
+
+/// Returns the former name of the file `old` of an outdated kernel; `None` if `old` is not the name of such a file.
+pub(crate) fn outdated_name(old: &str) -> Option<&str> {
+    former_name(old, OUTDATED_END)
+}
+
+fn former_name<'a>(old: &'a str, end: &str) -> Option<&'a str> {
+    let mut parts = old.strip_prefix(OLD)?.strip_suffix(end)?.splitn(3, '-');
     let is_number =
         |part: Option<&str>| part.is_some_and(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
     let numbered = is_number(parts.next()) && is_number(parts.next());

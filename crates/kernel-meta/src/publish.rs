@@ -5,8 +5,8 @@
 //! only then removed. Before that, the manifest is written and synced, with the digests of the replaced and the new
 //! file, and with the state of the complete file that waits for the name: so after a kill, an equal file of another
 //! program does not count as ours. If another program writes one of the files meanwhile, the published files are
-//! removed again, if they are still the same, and displaced files are restored. Foreign files that were replaced stay
-//! in quarantine.
+//! removed again, if they are still the same. A displaced description of the kernel that was to be written is restored;
+//! the files of an outdated kernel are not. Foreign files that were replaced stay in quarantine.
 //!
 //! Another program may act between a check and the rename, so each check is repeated after the rename.
 
@@ -59,8 +59,7 @@ pub(crate) fn stage<'a>(
 }
 
 /// Gives the staged files of a kernel their names, and replaces our older ones. If another program wrote one of the
-/// files meanwhile, its file stays, our older files get their names back where they fit, and the reason is returned.
-/// Foreign files that were replaced stay in quarantine.
+/// files meanwhile, its file stays, and the reason is returned. Foreign files that were replaced stay in quarantine.
 pub(crate) fn publish(
     dir: &ViewDir,
     kernel: &KernelFiles<'_>,
@@ -79,7 +78,18 @@ pub(crate) fn publish(
     if matches!(outcome, Ok(None)) {
         displaced.iter().try_for_each(|(_, old)| dir.remove_displaced(old))?;
     } else {
-        unpublish(dir, stem, &digests, &published, &displaced);
+        unpublish(dir, stem, &digests, &published);
+        for (kind, old) in displaced.iter().rev() {
+            let is_outdated = match kind {
+                KernelFileKind::Object => true,
+                KernelFileKind::Json => placement.json.is_none(),
+                KernelFileKind::Info => false,
+            };
+            match is_outdated {
+                true => drop(dir.remove_displaced(old)),
+                false => dir.restore(&old.name, &kind.of(stem)),
+            }
+        }
     }
     outcome
 }
@@ -98,7 +108,7 @@ pub fn publish_new(
     let mut published = Vec::new();
     let outcome = publish_staged(dir, stem, digests, &mut staged, &mut published);
     if !matches!(outcome, Ok(None)) {
-        unpublish(dir, stem, digests, &published, &[]);
+        unpublish(dir, stem, digests, &published);
     }
     outcome
 }
@@ -159,19 +169,10 @@ fn publish_staged(
     Ok(None)
 }
 
-/// Removes the `published` files of a kernel that could not be written completely, and restores the `displaced` ones.
-fn unpublish(
-    dir: &ViewDir,
-    stem: &str,
-    digests: &[Digest; 3],
-    published: &[(KernelFileKind, FileState)],
-    displaced: &[(KernelFileKind, OldFile)],
-) {
+/// Removes the `published` files of a kernel that could not be written completely.
+fn unpublish(dir: &ViewDir, stem: &str, digests: &[Digest; 3], published: &[(KernelFileKind, FileState)]) {
     // Best effort: the next build settles the remaining files.
     for (kind, identity) in published.iter().rev() {
         let _ = dir.remove_published(&kind.of(stem), identity, &digests[*kind as usize]);
-    }
-    for (kind, old) in displaced.iter().rev() {
-        dir.restore(&old.name, &kind.of(stem));
     }
 }

@@ -29,7 +29,7 @@ pub struct ViewReport {
     pub quarantine: Option<PathBuf>,
     /// The current names of displaced files that could not be restored: the former name is taken, or the kernel's other
     /// file does not fit. Also the files of outdated kernels of ours that this call displaced because they could not be
-    /// quarantined. These files stay in the directory, and no call removes them.
+    /// quarantined. No call removes the last file with its content.
     pub displaced: Vec<String>,
     /// The directory in which another user may write, if there is one: the kernels cannot be relied on.
     pub risk: Option<DirectoryRisk>,

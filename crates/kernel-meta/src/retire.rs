@@ -3,12 +3,12 @@
 use std::io::ErrorKind;
 use std::time::{Duration, SystemTime};
 
-use opkeep_cann_meta::KernelMeta;
 use opkeep_digest::Digest;
 
 use crate::compare::{describes, is_extended};
 use crate::foreign_files::Replaced;
 use crate::manifest::{Manifest, Record};
+use crate::stored::{StoredKernels, is_stored};
 use crate::view_dir::ViewDir;
 use crate::{KernelFileKind, LeftReason, RetiredKernel, ViewError};
 
@@ -28,35 +28,41 @@ pub(crate) struct Retired<'a> {
     pub(crate) left: Vec<(&'a str, LeftReason)>,
 }
 
-/// Removes our files under these names. `found` is the manifest before any change.
+/// Removes our files under these names. `found` is the manifest before any change; `stored` has kernels that it does not
+/// list. A kernel of which a file is missing, cannot be read, or is of another program, is left to
+/// [`outdated::retire`](crate::outdated::retire).
 pub(crate) fn withdraw<'a>(
     dir: &ViewDir,
     manifest: &mut Manifest<'_>,
     found: &Manifest<'_>,
+    stored: &dyn StoredKernels,
     withdrawn: &[RetiredKernel<'a>],
 ) -> Result<Retired<'a>, ViewError> {
     let mut retired = Retired::default();
-    for RetiredKernel { stem, keep } in withdrawn {
-        let json = dir.read(&KernelFileKind::Json.of(stem)).ok().map(|(bytes, _)| bytes);
-        let there = json.and_then(|json| KernelMeta::parse(&json).ok()?.bin_file_name);
-        if keep.is_some() && there.as_deref() == *keep {
+    for kernel in withdrawn {
+        let stem = kernel.stem;
+        if dir.read(&KernelFileKind::Json.of(stem)).is_ok_and(|(json, _)| kernel.is_kept(&json)) {
             continue;
         }
         let listed = found.line(stem);
-        let Some(record) = manifest.kernels.remove(*stem) else { continue };
-        let Some(written) = as_written(dir, stem, &record) else { continue };
-        if written == Written::Adopted {
+        let record = found.kernels.get(stem);
+        let written = record.and_then(|record| as_written(dir, stem, record));
+        let written = written.or_else(|| is_stored(dir, stem, stored).then_some(Written::Adopted));
+        let Some(written) = written else { continue };
+        manifest.kernels.remove(stem);
+        if let Some(record) = record.filter(|_| written == Written::ByUs) {
+            match remove(dir, stem, record)? {
+                Some(changed) => retired.left.push((stem, LeftReason::Changed { file: changed.of(stem) })),
+                None => retired.removed += 1,
+            }
+        } else {
             let file = |kind: KernelFileKind| {
                 let file = kind.of(stem);
                 dir.file_state(&file).map(|seen| (file, seen))
             };
             let files = [KernelFileKind::Json, KernelFileKind::Object].into_iter().filter_map(file).collect();
             let why = "the kernel that belongs there could not be made".to_owned();
-            retired.adopted.push((*stem, Replaced { files, made: Vec::new(), stays: None, listed, why }));
-        } else if let Some(changed) = remove(dir, stem, &record)? {
-            retired.left.push((*stem, LeftReason::Changed { file: changed.of(stem) }));
-        } else {
-            retired.removed += 1;
+            retired.adopted.push((stem, Replaced { files, made: Vec::new(), stays: None, listed, why }));
         }
     }
     Ok(retired)

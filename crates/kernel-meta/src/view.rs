@@ -16,7 +16,7 @@ use crate::materialise;
 use crate::occupant::Policy;
 use crate::report::ViewReport;
 use crate::run_id::RunId;
-use crate::stored::{NoStore, StoredKernels};
+use crate::stored::{NoStore, StoredKernels, stored_digests};
 use crate::view_dir::ViewDir;
 use opkeep_fs::Fs;
 
@@ -153,7 +153,7 @@ impl View {
         stored: &dyn StoredKernels,
     ) -> Result<ViewReport, ViewError> {
         let kernels = Checked::new(kernels)?;
-        if kernels.is_empty() && (withdrawn.is_empty() || !self.has_ours()?) {
+        if kernels.is_empty() && !self.may_have(withdrawn, stored)? {
             return Ok(ViewReport { recorded: true, ..ViewReport::default() });
         }
         if let Some(report) = self.leave_all(&kernels, stored)? {
@@ -166,10 +166,19 @@ impl View {
         materialise::materialise(&dir, &kernels, &order)
     }
 
-    /// Returns whether the directory may hold files of ours.
-    fn has_ours(&self) -> Result<bool, ViewError> {
-        let dir = ViewDir::look(&self.dir)?;
-        Ok(dir.is_some_and(|dir| dir.exists(manifest::NAME)))
+    /// Returns whether the directory may hold kernels of ours under these names.
+    fn may_have(
+        &self,
+        withdrawn: &[RetiredKernel<'_>],
+        stored: &dyn StoredKernels,
+    ) -> Result<bool, ViewError> {
+        if withdrawn.is_empty() {
+            return Ok(false);
+        }
+        let Some(dir) = ViewDir::look(&self.dir)? else { return Ok(false) };
+        // If that cannot be known, the directory is locked, and looked at again.
+        let may_be = |kernel: &RetiredKernel<'_>| stored_digests(&dir, kernel.stem, stored) != Ok(None);
+        Ok(dir.exists(manifest::NAME) || withdrawn.iter().any(may_be))
     }
 
     /// Returns the report if all `kernels` are left because of foreign kernels in the directory. Then not even a lock

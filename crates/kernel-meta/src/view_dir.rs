@@ -13,6 +13,7 @@ use rustix::fs::{AtFlags, FileType, Timespec, Timestamps};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
+use crate::manifest;
 use crate::own_name::OWN;
 use crate::{DirectoryRisk, ViewError};
 
@@ -259,6 +260,20 @@ impl ViewDir {
         match self.dir.read(name, MAX_READ, &mut bytes).complete()? {
             Some(state) => Ok((bytes, Some(state))),
             None => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    /// Returns the text of the manifest; empty if it is missing or no readable file can have its name.
+    ///
+    /// # Errors
+    /// The system could not read it: then it is not lost, and no file of ours may be taken for a foreign one.
+    pub(crate) fn manifest_text(&self) -> Result<Vec<u8>, ViewError> {
+        match self.read(manifest::NAME) {
+            Ok((text, _)) => Ok(text),
+            Err(error) if error.raw_os_error().is_some() => {
+                Err(ViewError::io("read", self.path().join(manifest::NAME), error))
+            }
+            Err(_) => Ok(Vec::new()),
         }
     }
 

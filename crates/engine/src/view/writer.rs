@@ -151,7 +151,8 @@ impl<'a> ViewWriter<'a> {
         }
     }
 
-    /// Adds a kernel to the batch. For a kernel that failed, adds the retirement of older kernels under its names.
+    /// Adds a kernel to the batch. For a kernel that failed, and for each kernel after an error of the view, adds the
+    /// retirement of older kernels under its names.
     pub(crate) fn place(&self, kernel: usize, report: &KernelReport) {
         if self.names_of[kernel].is_empty() {
             return;
@@ -171,11 +172,9 @@ impl<'a> ViewWriter<'a> {
             Waiting { kernel, artifact: Arc::clone(artifact), digests, infos }
         });
         let mut progress = self.progress();
-        if progress.error.is_some() {
-            return;
-        }
+        let has_error = progress.error.is_some();
         let batch = &mut progress.batch;
-        match built {
+        match built.filter(|_| !has_error) {
             Some(built) => {
                 batch.bytes += built.artifact.metadata.len() + built.artifact.object.len();
                 batch.built.push(built);
@@ -244,9 +243,10 @@ impl<'a> ViewWriter<'a> {
         })
     }
 
-    /// Writes a batch, unless an earlier one failed: the cause is usually the directory.
+    /// Writes a batch. After an error, a batch only retires older kernels; not if the directory was locked, since each
+    /// batch would wait for the lock.
     fn write(&self, batch: &Batch, conflicting_names: &[&String]) {
-        if self.progress().error.is_some() {
+        if matches!(self.progress().error, Some(ViewError::Locked { .. })) {
             return;
         }
         let mut placed = Vec::new();
@@ -261,7 +261,9 @@ impl<'a> ViewWriter<'a> {
                 progress.displaced.extend(report.displaced);
                 progress.risk = report.risk;
             }
-            Err(error) => progress.error = Some(error),
+            Err(error) => {
+                progress.error.get_or_insert(error);
+            }
         }
     }
 

@@ -203,9 +203,14 @@ fn a_directory_in_the_place_of_a_file_stays_and_is_reported() {
         fs::create_dir(&path).unwrap();
         fs::write(path.join("precious"), "").unwrap();
         let report = view.materialise(&[kernel.files()]).unwrap();
+        assert!(path.join("precious").exists());
+        if part == KernelFileKind::Info {
+            // No framework reads the descriptor.
+            assert_eq!((report.left.len(), report.written, states(view.dir()).len()), (0, 1, 3));
+            continue;
+        }
         let why = LeftReason::NotAFile { file: kernel.name(part) };
         assert_eq!((report.left.len(), &*report.left[0].stem, &report.left[0].reason), (1, "op", &why));
-        assert!(path.join("precious").exists());
         assert_eq!(states(view.dir()).len(), 1);
         assert!(temps(view.dir()).is_empty());
     }

@@ -190,10 +190,12 @@ impl<'a> Manifest<'a> {
         }
     }
 
-    /// Restores the record of a kernel that is not written: the one in `found`.
+    /// Restores the record of a kernel that is not written: the one in `found`. Without one, the record stays if it has
+    /// replaced files, since nothing else shows that they are ours once one of them is gone.
     pub(crate) fn restore_record(&mut self, stem: &str, found: &Self) {
         match found.kernels.get(stem) {
             Some(record) => drop(self.kernels.insert(stem.to_owned().into(), record.clone())),
+            None if self.kernels.get(stem).is_some_and(Record::replaces) => {}
             None => drop(self.kernels.remove(stem)),
         }
     }

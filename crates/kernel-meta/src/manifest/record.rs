@@ -92,6 +92,11 @@ impl Record<'_> {
         self.before[kind as usize].as_ref().filter(|_| self.file(kind).digest != *digest)
     }
 
+    /// Returns whether a file of ours is being replaced.
+    pub(super) fn replaces(&self) -> bool {
+        self.before.iter().any(Option::is_some)
+    }
+
     /// Returns the digests of the kernel's object, current and being replaced.
     fn objects(&self) -> impl Iterator<Item = Digest> {
         let before = self.before[KernelFileKind::Object as usize].map(|before| before.digest);
