@@ -1,4 +1,4 @@
-//! The command line as a whole: the arguments of each command are in its own module.
+//! The arguments of `opkeep`; those of each command are in its module.
 
 use clap::{CommandFactory, Parser, Subcommand};
 

@@ -1,11 +1,12 @@
 //! `opkeep explain`: reports why each kernel would be a hit or a miss. It compiles nothing and writes nothing.
 
+use std::path::{Path, PathBuf};
+
 use opkeep::{CacheStatus, Explanation, NearestEntry};
 use opkeep_descriptor::{BuildSpec, Change, Diff, ResolvedSpec};
 use opkeep_digest::PartChange;
 use opkeep_fs::CancelToken;
 use serde::Serialize;
-use std::path::PathBuf;
 
 use crate::commands::build::output::{ImportedOutput, UnreadableOutput};
 use crate::commands::build::report::note_targets;
@@ -118,7 +119,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
 }
 
 /// Reports the differences between two descriptors.
-fn compare(args: &Args, other: &std::path::Path, output: &Output) -> anyhow::Result<ExitStatus> {
+fn compare(args: &Args, other: &Path, output: &Output) -> anyhow::Result<ExitStatus> {
     let [input] = args.inputs.as_slice() else {
         anyhow::bail!("--against takes one input, found {}", counted(args.inputs.len(), "input"));
     };

@@ -35,8 +35,8 @@ there are stored already, and the source of a custom operator at that time is un
 The toolchain and the sources of an imported kernel are unknown, so builds only reuse it with
 --trust-imported: for an equal job, target and options, on every rank and device. A kernel that
 opkeep compiled takes precedence. Of several kernels of one job the first is kept, until a kernel
-is imported that by the dates of its files was compiled later: it replaces the older one. To
-import the same kernels again changes nothing.
+is imported that by the dates of its files was compiled later: it replaces the older one.
+Importing the same kernels again changes nothing.
 Exit code 0: kernels are imported, or were before; 1: kernels are imported, and others had
 problems; 2: no kernel could be imported, or a directory could not be read.";
 
@@ -81,90 +81,91 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         output.print_error(&anyhow::anyhow!("cannot read `{}`: {error}", dir.display()));
     }
     report.warnings.iter().for_each(|warning| output.print_warning(warning));
-    let sum = Sum::of(&report);
-    output
-        .print_result(&text(&report, &sum, args.dry_run), &ImportOutput::new(&report, &sum, args.dry_run))?;
+    let totals = Totals::of(&report);
+    output.print_result(
+        &text(&report, &totals, args.dry_run),
+        &ImportOutput::new(&report, &totals, args.dry_run),
+    )?;
     Ok(match () {
         () if report.interrupted => ExitStatus::Interrupted,
-        () if !report.unreadable_dirs.is_empty() || sum.is_nothing() => ExitStatus::Failed,
-        () if sum.problems > 0 => ExitStatus::Problems,
+        () if !report.unreadable_dirs.is_empty() || totals.is_nothing() => ExitStatus::Failed,
+        () if totals.problems > 0 => ExitStatus::Problems,
         () => ExitStatus::Success,
     })
 }
 
-/// The sums over all caches.
+/// The totals of all caches.
 #[derive(Default)]
-struct Sum {
+struct Totals {
     imported: usize,
     bytes: usize,
-    already: usize,
-    /// The number of kernels that replaced older ones.
-    renewed: usize,
-    copies: usize,
-    left: usize,
+    existing: usize,
+    replaced: usize,
+    duplicates: usize,
+    unprocessed: usize,
     /// The number of skipped kernels, by reason.
-    passed_over: BTreeMap<&'static str, usize>,
+    skipped: BTreeMap<&'static str, usize>,
     problems: usize,
 }
 
-impl Sum {
+impl Totals {
     fn of(report: &ImportReport) -> Self {
-        let mut sum = Self::default();
+        let mut totals = Self::default();
         for cache in &report.caches {
-            sum.imported += cache.imported.len();
-            sum.renewed += cache.replaced.len();
-            sum.bytes +=
+            totals.imported += cache.imported.len();
+            totals.replaced += cache.replaced.len();
+            totals.bytes +=
                 cache.imported.iter().chain(&cache.replaced).map(|kernel| kernel.bytes).sum::<usize>();
-            sum.already += cache.existing;
-            sum.copies += cache.duplicates;
-            sum.left += cache.unprocessed;
-            sum.problems += cache.unreadable_dirs.len();
+            totals.existing += cache.existing;
+            totals.duplicates += cache.duplicates;
+            totals.unprocessed += cache.unprocessed;
+            totals.problems += cache.unreadable_dirs.len();
             for SkippedKernel { why, .. } in &cache.skipped {
-                *sum.passed_over.entry(why.name()).or_default() += 1;
-                sum.problems += usize::from(why.is_problem());
+                *totals.skipped.entry(why.name()).or_default() += 1;
+                totals.problems += usize::from(why.is_problem());
             }
         }
-        sum
+        totals
     }
 
     fn is_nothing(&self) -> bool {
-        self.imported + self.renewed + self.already + self.copies == 0
+        self.imported + self.replaced + self.existing + self.duplicates == 0
     }
 }
 
-fn text(report: &ImportReport, sum: &Sum, dry_run: bool) -> Text {
+fn text(report: &ImportReport, totals: &Totals, dry_run: bool) -> Text {
     let verb = if dry_run { "would be imported" } else { "imported" };
     let mut text: Text = report.caches.iter().map(|cache| cache_text(cache, verb, dry_run)).collect();
     if report.caches.is_empty() && report.unreadable_dirs.is_empty() {
         text.line("there is no cache of a framework: expected kernel_meta, akg_kernel_meta, or a directory above one");
     }
-    let renewed = renewed(sum.renewed, dry_run);
-    let size = bytes(u64::try_from(sum.bytes).unwrap_or(u64::MAX));
-    let put = format!("{} {verb}{renewed} ({size})", counted(sum.imported, "kernel"));
-    let mut counts = vec![put, format!("{} stored already", sum.already)];
-    if sum.copies > 0 {
-        counts.push(format!("{} of jobs that were stored with other bytes", sum.copies));
+    let replaced = replaced_text(totals.replaced, dry_run);
+    let size = bytes(u64::try_from(totals.bytes).unwrap_or(u64::MAX));
+    let imported = format!("{} {verb}{replaced} ({size})", counted(totals.imported, "kernel"));
+    let mut counts = vec![imported, format!("{} stored already", totals.existing)];
+    if totals.duplicates > 0 {
+        counts.push(format!("{} of jobs that were stored with other bytes", totals.duplicates));
     }
-    let passed_over: usize = sum.passed_over.values().sum();
+    let skipped: usize = totals.skipped.values().sum();
     let reasons: Vec<String> =
-        sum.passed_over.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+        totals.skipped.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
     let reasons = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", ")) };
-    counts.push(format!("{passed_over} skipped{reasons}"));
-    if sum.left > 0 {
-        counts.push(format!("{} not checked", sum.left));
+    counts.push(format!("{skipped} skipped{reasons}"));
+    if totals.unprocessed > 0 {
+        counts.push(format!("{} not checked", totals.unprocessed));
     }
     text.line(counts.join(", "));
     if report.interrupted {
         text.line("interrupted before everything was imported; run it again to continue");
     }
-    if !sum.is_nothing() && !dry_run {
+    if !totals.is_nothing() && !dry_run {
         text.line("`opkeep build --trust-imported` reuses them");
     }
     text
 }
 
 /// Returns the text about `count` kernels that replace older ones.
-fn renewed(count: usize, dry_run: bool) -> String {
+fn replaced_text(count: usize, dry_run: bool) -> String {
     match (count, dry_run) {
         (0, _) => String::new(),
         (_, true) => format!(", {count} would replace older ones"),
@@ -178,9 +179,9 @@ fn cache_text(cache: &CacheImport, verb: &str, dry_run: bool) -> Text {
         text.line(format_args!("  skipped: {why}"));
         return text;
     }
-    let renewed = renewed(cache.replaced.len(), dry_run);
+    let replaced = replaced_text(cache.replaced.len(), dry_run);
     text.line(format_args!(
-        "  {} {verb}{renewed}, {} stored already, {} skipped",
+        "  {} {verb}{replaced}, {} stored already, {} skipped",
         cache.imported.len(),
         cache.existing + cache.duplicates,
         cache.skipped.len()
@@ -250,18 +251,18 @@ struct ReasonOutput {
 }
 
 impl ImportOutput {
-    fn new(report: &ImportReport, sum: &Sum, dry_run: bool) -> Self {
+    fn new(report: &ImportReport, totals: &Totals, dry_run: bool) -> Self {
         Self {
             dry_run,
             interrupted: report.interrupted,
-            imported: sum.imported,
-            bytes: sum.bytes,
-            renewed: sum.renewed,
-            already: sum.already,
-            copies: sum.copies,
-            passed_over: sum.passed_over.clone(),
-            left: sum.left,
-            problems: sum.problems,
+            imported: totals.imported,
+            bytes: totals.bytes,
+            renewed: totals.replaced,
+            already: totals.existing,
+            copies: totals.duplicates,
+            passed_over: totals.skipped.clone(),
+            left: totals.unprocessed,
+            problems: totals.problems,
             unreadable: json::dir_errors(&report.unreadable_dirs),
             caches: report.caches.iter().map(cache_output).collect(),
         }

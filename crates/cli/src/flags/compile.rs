@@ -25,8 +25,8 @@ pub(crate) struct CompileArgs {
     /// The niceness of compilers: a higher one leaves more of the processor to other programs
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=19), value_name = "0-19")]
     pub(crate) nice: u8,
-    /// The time limit of one compile, which is then killed. Builds wait a little longer for another process that gives no
-    /// heartbeat
+    /// The time limit of a compile, after which it is killed. Builds wait a little longer for another process that gives
+    /// no heartbeat
     #[arg(long, default_value_t = 600.0, value_parser = seconds, value_name = "SECONDS")]
     pub(crate) deadline: f64,
     /// How the store is used: enable (read and write), force (compile all, replace entries), disable (not at all),

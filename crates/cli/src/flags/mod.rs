@@ -11,7 +11,7 @@ Environment:
   OPKEEP_TOOLCHAIN_INPUTS
                           files and directories, separated by colons, that are part of the compiler
   OPKEEP_CACHE_DIR        the store's directory; if unset, ASCEND_CACHE_PATH/opkeep,
-                          XDG_CACHE_HOME/opkeep or ~/.cache/opkeep; where that is CANN's
+                          XDG_CACHE_HOME/opkeep or ~/.cache/opkeep; if that is CANN's
                           kernel_cache, the directory opkeep in it
   ASCEND_MAX_OP_CACHE_SIZE, ASCEND_REMAIN_CACHE_SIZE_RATIO, OPKEEP_MAX_CACHE_ENTRIES
                           limits of the store; see opkeep help gc
@@ -21,7 +21,7 @@ Environment:
   HI_PYTHON               the Python that CANN runs with [default: python3]
   MS_COMPILER_CACHE_PATH  the directory that holds rank_N/kernel_meta [default: .]
   RANK_ID                 the N of rank_N [default: 0]
-  NPU_COLLECT_PATH        if set, all kernels are compiled for debugging and none is stored, as CANN
-                          does it, unless --op_debug_config names others
+  NPU_COLLECT_PATH        if set, all kernels are compiled for debugging and none is stored, as by
+                          CANN, unless --op_debug_config names other options
   TMPDIR                  the directory of work directories, also of failed compiles
                           [default: /tmp]";

@@ -79,7 +79,7 @@ impl Output {
         self.format == Format::Text
     }
 
-    /// Prints the result: `text`, or `json` with the schema and all warnings so far.
+    /// Prints the result: `text`, unless it is empty, or `json` with the schema and all warnings so far.
     ///
     /// # Errors
     /// The result cannot be written, for another reason than that its reader has exited.
@@ -87,6 +87,7 @@ impl Output {
         self.warn_of_file_limit();
         let mut out = std::io::stdout().lock();
         let written = match self.format {
+            Format::Text if text.is_empty() => Ok(()),
             Format::Text => writeln!(out, "{}", text.as_str()),
             Format::Json => {
                 let warnings = &*self.warnings.borrow();
@@ -106,7 +107,7 @@ impl Output {
 
     /// Prints the JSON result of a command whose text went to stderr.
     pub(crate) fn print_json_only(&self, json: &impl Serialize) -> anyhow::Result<()> {
-        if self.is_text() { Ok(()) } else { self.print_result(&Text::default(), json) }
+        self.print_result(&Text::default(), json)
     }
 
     /// Prints a note, which is no part of the result.

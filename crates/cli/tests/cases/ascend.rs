@@ -22,7 +22,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         ("options_are_checked_and_count", options),
         ("chips_are_known_by_their_names", chips),
         ("a_network_is_built_cold_then_warm_by_one_flag", network),
-        ("an_interrupt_ends_who_is_asked_what_it_takes", interrupted),
+        ("an_interrupt_ends_an_operator_query", interrupted),
     ];
     let trial = |(name, run): &(&'static str, fn())| {
         let run = *run;

@@ -44,7 +44,7 @@ const SAYS: &str = "the limit of this process on the size of files";
 const LIMITS: [u32; 6] = [0, 1, 4, 8, 16, 64];
 
 #[test]
-fn a_build_continues_and_reports_what_is_not_stored() {
+fn a_build_continues_and_reports_kernels_that_are_not_stored() {
     let mut compiled_not_kept = 0;
     for blocks in LIMITS {
         let place = Place::new();

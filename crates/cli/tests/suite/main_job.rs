@@ -123,7 +123,7 @@ fn another_compiler_rebuilds_all() {
 }
 
 #[test]
-fn modes_do_what_their_names_say() {
+fn each_mode_reads_and_writes_as_documented() {
     let place = Place::new();
     let build = |mode: &str| {
         let mode = format!("--op_compiler_cache_mode={mode}");

@@ -280,7 +280,7 @@ fn find(bytes: &[u8], pattern: &[u8], nth: usize) -> usize {
 
 /// After an edit exactly the changed kernels are compiled, by the compiler's own log.
 #[test]
-fn an_edit_of_the_network_recompiles_exactly_what_changed() {
+fn an_edit_of_the_network_recompiles_only_changed_kernels() {
     let place = Place::new();
     let compiler = place.logging_compiler("cc-logged", "log");
     let cc = ("CC", compiler.to_str().unwrap());

@@ -34,7 +34,7 @@ fn the_worst_element_is_found_and_decides() {
 }
 
 #[test]
-fn the_worst_element_is_shown_whatever_the_tolerance() {
+fn the_worst_element_is_reported_with_any_tolerance() {
     let last = compared(&[1.0, 2.0, 3.0, 5.0], &[1.0, 2.0, 3.5, 4.0], 0.0, Some(1e30));
     assert!(last.passed());
     assert_eq!(worst_index(&last), [0, 3]);
@@ -144,7 +144,7 @@ fn integers_are_equal_or_not() {
 }
 
 #[test]
-fn booleans_are_equal_or_not_whatever_the_tolerance() {
+fn booleans_must_be_equal_with_any_tolerance() {
     let output = ValueInfo { name: "y".into(), dtype: "bool".into(), shape: vec![2] };
     let reference = Tensor { name: String::new(), dtype: "bool".into(), shape: vec![2], bytes: vec![1, 0] };
     let tolerance = Tolerance { rtol: Some(1e9), atol: Some(1e9) };

@@ -82,12 +82,12 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     }
     let report = report.unwrap_or_default();
 
-    let only = args.inputs.first().filter(|_| args.inputs.len() == 1);
-    let network = only.map(|input| network_name(input));
+    let single = args.inputs.first().filter(|_| args.inputs.len() == 1);
+    let network = single.map(|input| network_name(input));
     let target = args.common.target();
     let json = BuildOutput::new(&report, network, target, &unreadable, cancel.is_cancelled());
     // Printed before the result, which contains the warnings, too.
-    let placed = print_report(&report, args.common.chooses_target(), output);
+    let is_placed = print_report(&report, args.common.chooses_target(), output);
     output.print_result(&report_text(&report), &json)?;
     if cancel.is_cancelled() {
         output.print_note(&interrupted(&report));
@@ -95,7 +95,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     Ok(match () {
         () if cancel.is_cancelled() => ExitStatus::Interrupted,
         () if unreadable.exit_status() == ExitStatus::Failed => ExitStatus::Failed,
-        () if report.count(Outcome::Failed) > 0 || !placed => ExitStatus::Problems,
+        () if report.count(Outcome::Failed) > 0 || !is_placed => ExitStatus::Problems,
         () => unreadable.exit_status(),
     })
 }

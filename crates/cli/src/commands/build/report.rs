@@ -90,8 +90,8 @@ pub(crate) fn print_report(report: &BuildReport, chose_target: bool, output: &Ou
                     name
                 ));
             }
-            let is_right = left::print_report(placed, chose_target, output);
-            is_right
+            let has_all = left::print_report(placed, chose_target, output);
+            has_all
                 && placed.conflicting_names.is_empty()
                 && placed.invalid_names.is_empty()
                 && placed.multi_part_names.is_empty()

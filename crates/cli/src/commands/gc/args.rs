@@ -21,9 +21,9 @@ With DIR, kernels in CANN's own cache are evicted by CANN's limits: op_cache.ini
 if unset the two variables, if unset 500 and 50; -1: no kernel is deleted. First go the files that
 CANN counts and never deletes: objects without their .json, .json without their object, .temp,
 stale .lock, then _pre.json whose kernel is missing; then, if that is not enough, kernels, the
-longest unused first. What was used within half an hour, is open or locked, or is not CANN's
-always stays. Sizes in an op_cache.ini without adk_version and ops_version count here, although
-CANN ignores them.
+longest unused first. Files that were used within half an hour, are open or locked, or are not
+CANN's always stay. Sizes in an op_cache.ini without adk_version and ops_version count here,
+although CANN ignores them.
 Exit code 1: something could not be deleted or read; 2: there is no such cache.";
 
 /// Evict kernels that were not used for a while, down to the limits, and delete stale files; in the store or in CANN's
@@ -39,7 +39,7 @@ pub(crate) struct Args {
     /// Report what would be deleted, and delete nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// The size that is left of each target, instead of the limits: 300M, 2G, or bytes
+    /// The size that may remain of each target, instead of the limits: 300M, 2G, or bytes
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) max_size: Option<u64>,
     /// Delete kernels that were not used for this long, even within the limits: 30d, 12h, 45m, 10s

@@ -29,8 +29,8 @@ pub(crate) fn gc(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let environment = env::limits();
     let cancel = interrupt::cancel_on_signal();
     let progress = Progress::new(output.is_text());
-    for place in caches {
-        let name = place.path.to_string_lossy();
+    for cache in caches {
+        let name = cache.path.to_string_lossy();
         progress.start(&name);
         let report_progress = |step: GcProgress<'_>| match step {
             GcProgress::Listed { files } => progress.start(&format!("{name}: {files} files")),
@@ -42,9 +42,9 @@ pub(crate) fn gc(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         (options.dry_run, options.max_bytes, options.older_than) =
             (args.dry_run, args.max_size, args.older_than);
         (options.progress, options.is_cancelled) = (&report_progress, &is_cancelled);
-        match evict(&place.path, &options) {
-            Ok(report) => run.add(&place, &report, args),
-            Err(error) => run.failed(&place.path, &error),
+        match evict(&cache.path, &options) {
+            Ok(report) => run.add(&cache, &report, args),
+            Err(error) => run.failed(&cache.path, &error),
         }
         if cancel.is_cancelled() {
             run.exit_status = ExitStatus::Interrupted;
@@ -87,7 +87,7 @@ impl GcRun<'_> {
                 self.warning(&path, "it is a link and was not followed; name it on the command line");
             }
             let caches: Vec<CacheDir> =
-                found.caches.into_iter().filter(|place| place.kind == Kind::Cann).collect();
+                found.caches.into_iter().filter(|cache| cache.kind == Kind::Cann).collect();
             if caches.is_empty() {
                 let is_quarantined = Fs::new().real_path(dir).is_ok_and(|dir| is_in_quarantine(&dir));
                 self.failed(
@@ -100,7 +100,7 @@ impl GcRun<'_> {
                     },
                 );
             }
-            let is_new = |place: &CacheDir| seen.insert(real_path(&place.path));
+            let is_new = |cache: &CacheDir| seen.insert(real_path(&cache.path));
             all.extend(caches.into_iter().filter(is_new));
         }
         all
@@ -118,10 +118,10 @@ impl GcRun<'_> {
         self.exit_status = ExitStatus::Failed;
     }
 
-    fn add(&mut self, place: &CacheDir, report: &GcReport, args: &Args) {
-        let name = place.path.to_string_lossy();
+    fn add(&mut self, cache: &CacheDir, report: &GcReport, args: &Args) {
+        let name = cache.path.to_string_lossy();
         self.text.line(format_args!("{}: {}", name, summary(report, args.dry_run)));
-        self.caches.push(OrError::Done(cache_output(place, report)));
+        self.caches.push(OrError::Done(cache_output(cache, report)));
         for warning in &report.warnings {
             self.output.print_warning(&warning.to_string());
         }
@@ -137,7 +137,7 @@ impl GcRun<'_> {
             };
             self.output.print_note(&format!("{}: {text}", name));
         }
-        self.print_remaining(&place.path, report);
+        self.print_remaining(&cache.path, report);
     }
 
     /// Reports files that could not be deleted, and files that do not belong to CANN.
@@ -300,15 +300,15 @@ struct ProblemOutput {
     problem: String,
 }
 
-fn cache_output(place: &CacheDir, report: &GcReport) -> CacheOutput {
+fn cache_output(cache: &CacheDir, report: &GcReport) -> CacheOutput {
     let problem = |(path, error): &(PathBuf, std::io::Error)| ProblemOutput {
         path: json::path(path),
         problem: error.to_string(),
     };
     let in_use = &report.in_use;
     CacheOutput {
-        path: json::path(&place.path),
-        soc: place.soc.clone(),
+        path: json::path(&cache.path),
+        soc: cache.soc.clone(),
         busy: report.is_locked,
         max_bytes: report.limits.as_ref().and_then(|limits| limits.max_bytes),
         remain_percent: report.limits.as_ref().map(|limits| limits.remain_percent),

@@ -33,12 +33,12 @@ pub(crate) fn evict(args: &StoreArgs, options: &GcOptions, output: &Output) -> a
 
 /// Opens the store. A missing store counts as empty, unless the user names it.
 pub(crate) fn open(args: &StoreArgs, access: Access, output: &Output) -> anyhow::Result<Option<Store>> {
-    let place = StorePath::default_store(args)?;
-    let store = place.open(access, args, output)?;
+    let store_path = StorePath::default_store(args)?;
+    let store = store_path.open(access, args, output)?;
     if store.is_none() {
-        let root = place.root.to_string_lossy();
+        let root = store_path.root.to_string_lossy();
         let text = Text::of(format_args!("there is no store at {root}"));
-        output.print_result(&text, &NoStoreOutput { root: json::path(&place.root), targets: [] })?;
+        output.print_result(&text, &NoStoreOutput { root: json::path(&store_path.root), targets: [] })?;
     }
     Ok(store)
 }

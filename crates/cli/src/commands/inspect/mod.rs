@@ -57,9 +57,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
             }
         }
     }
-    if !text.is_empty() || !output.is_text() {
-        output.print_result(&text, &InspectOutput { files })?;
-    }
+    output.print_result(&text, &InspectOutput { files })?;
     Ok(exit_status)
 }
 

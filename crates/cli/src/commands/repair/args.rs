@@ -28,7 +28,7 @@ and also kernels that a build published in place of damaged ones, or with --repl
 Exit code 0: no problem is left, or none would be without --dry-run; 1: a problem is left; 2:
 there is nothing that can be repaired.";
 
-/// Repair a store or caches of frameworks: quarantine what verify refuses; give ranks the kernels that they lack
+/// Repair a store or caches of frameworks: quarantine kernels that verify refuses; give ranks the kernels that they lack
 #[derive(Debug, clap::Args)]
 #[command(after_help = DETAILS)]
 pub(crate) struct Args {

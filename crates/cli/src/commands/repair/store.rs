@@ -20,12 +20,12 @@ use crate::ui::text::{Text, bytes, counted};
 
 pub(crate) fn repair(
     args: &Args,
-    place: &StorePath,
+    store_path: &StorePath,
     output: &Output,
 ) -> anyhow::Result<Repaired<StoreOutput>> {
     let access = if args.dry_run { Access::ReadOnly } else { Access::ReadWrite };
-    let root = place.root.to_string_lossy();
-    let Some(store) = place.open(access, &args.store, output)? else {
+    let root = store_path.root.to_string_lossy();
+    let Some(store) = store_path.open(access, &args.store, output)? else {
         let text = Text::of(format_args!("there is no store at {root}"));
         let json =
             StoreOutput { root: root.into_owned(), dry_run: args.dry_run, left: 0, targets: Vec::new() };
@@ -33,7 +33,7 @@ pub(crate) fn repair(
     };
     let (cancel, progress) = (interrupt::cancel_on_signal(), Progress::new(output.is_text()));
     let (mut text, mut targets, mut left) = (Text::of(format_args!("store {root}")), Vec::new(), 0);
-    for (name, target_store) in place.target_stores(&store)? {
+    for (name, target_store) in store_path.target_stores(&store)? {
         let repaired = target_store.and_then(|target_store| {
             with_kernel_check(&name, threads(args.jobs), &progress, &cancel, |verify| {
                 target_store.repair(&RepairOptions::new(verify).with_dry_run(args.dry_run))
@@ -104,11 +104,11 @@ fn report_text(target: &str, report: &RepairReport, dry_run: bool) -> Text {
 fn action_line(text: &mut Text, action: &RepairAction, would: &str) {
     let path = action.path.to_string_lossy();
     match &action.kind {
-        RepairActionKind::Quarantined { problem, moved_to: place, .. } => {
+        RepairActionKind::Quarantined { problem, moved_to, .. } => {
             let what = problem_text(&action.path, problem);
             text.line(format_args!("  {would}quarantined, {}: {what}", problem.name()));
-            if let Some(place) = place {
-                text.line(format_args!("    now {}", place.display()));
+            if let Some(moved_to) = moved_to {
+                text.line(format_args!("    now {}", moved_to.display()));
             }
         }
         RepairActionKind::Pruned(kind) => {
@@ -233,10 +233,10 @@ fn action_output(action: &RepairAction) -> ActionOutput {
         _ => ("mended", None),
     };
     let quarantined = match &action.kind {
-        RepairActionKind::Quarantined { key, problem, moved_to: place } => Some(QuarantinedOutput {
+        RepairActionKind::Quarantined { key, problem, moved_to } => Some(QuarantinedOutput {
             key: key.to_string(),
             problem: problem.to_string(),
-            place: place.as_deref().map(json::path),
+            place: moved_to.as_deref().map(json::path),
         }),
         _ => None,
     };

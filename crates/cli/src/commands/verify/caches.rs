@@ -87,7 +87,7 @@ impl CheckedCaches {
         cancel: &CancelToken,
         output: &Output,
     ) -> usize {
-        let CacheDirs { caches: places, unreadable_dirs, too_deep, links, .. } = found;
+        let CacheDirs { caches, unreadable_dirs, too_deep, links, .. } = found;
         for (path, error) in unreadable_dirs {
             self.fail(&path, &anyhow::Error::new(error), output);
         }
@@ -95,23 +95,23 @@ impl CheckedCaches {
             self.fail(&path, &anyhow::anyhow!("nested too deep; name it on the command line"), output);
         }
         note_links(&links, output);
-        let full = |place: &CacheDir| real_path(&place.path);
+        let full = |cache: &CacheDir| real_path(&cache.path);
         let known: HashSet<PathBuf> = self.scans.iter().map(|scan| full(&scan.cache)).collect();
-        let named: HashSet<PathBuf> = places.iter().map(full).collect();
-        let new: Vec<CacheDir> = places.into_iter().filter(|place| !known.contains(&full(place))).collect();
+        let named: HashSet<PathBuf> = caches.iter().map(full).collect();
+        let new: Vec<CacheDir> = caches.into_iter().filter(|cache| !known.contains(&full(cache))).collect();
         let progress = Progress::new(output.is_text());
-        for place in new {
+        for cache in new {
             if cancel.is_cancelled() {
                 break;
             }
-            match scan_with_progress(&place, threads, &progress, cancel) {
+            match scan_with_progress(&cache, threads, &progress, cancel) {
                 Ok(mut scan) => {
                     for (directory, error) in std::mem::take(&mut scan.unreadable_dirs) {
-                        self.fail(&place.path.join(directory), &anyhow::Error::new(error), output);
+                        self.fail(&cache.path.join(directory), &anyhow::Error::new(error), output);
                     }
                     self.scans.push(scan);
                 }
-                Err(error) => self.fail(&place.path, &anyhow::Error::new(error), output),
+                Err(error) => self.fail(&cache.path, &anyhow::Error::new(error), output),
             }
         }
         progress.done();
@@ -421,12 +421,12 @@ fn cache_output(scan: &CacheScan) -> CacheOutput {
     let is_listed = |item: &&Item| {
         !matches!(item.state, ItemState::Intact) || item.notes.iter().any(is_shown_note) || fails_later(item)
     };
-    let CacheScan { cache: place, known, skipped, foreign, foreign_count, cancelled, .. } = scan;
+    let CacheScan { cache, known, skipped, foreign, foreign_count, cancelled, .. } = scan;
     CacheOutput {
-        cache: json::path(&place.path),
-        kind: place.kind.name(),
-        rank: place.rank.clone(),
-        soc: place.soc.clone(),
+        cache: json::path(&cache.path),
+        kind: cache.kind.name(),
+        rank: cache.rank.clone(),
+        soc: cache.soc.clone(),
         kernels,
         intact,
         damaged,

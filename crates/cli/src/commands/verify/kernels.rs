@@ -1,4 +1,4 @@
-//! Kernels in files, and the result of the whole check.
+//! Kernels in files, and the result of `verify`.
 
 use std::path::Path;
 

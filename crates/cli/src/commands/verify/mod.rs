@@ -62,8 +62,8 @@ pub(crate) struct Args {
     /// The number of entries that are read at once [default: one per processor]
     #[arg(long, short, value_name = "N")]
     pub(crate) jobs: Option<NonZeroUsize>,
-    /// The target of the kernels: cpu (this host), aicpu, or a chip such as Ascend910B1 [default: what the object states,
-    /// otherwise any; in a store, what the directory is named after]
+    /// The target of the kernels: cpu (this host), aicpu, or a chip such as Ascend910B1 [default: the target that the
+    /// object states, or any; in a store, the one that the directory is named after]
     #[arg(long, visible_alias = "soc_version", value_name = "TARGET")]
     pub(crate) target: Option<String>,
 }
@@ -72,11 +72,11 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let expect = args.target.as_deref().map(target_expectations).transpose()?;
     let mut tally = VerifyTally::default();
     let mut paths = Vec::new();
-    let mut places = Vec::new();
+    let mut stores = Vec::new();
     let (cancel, jobs) = (interrupt::cancel_on_signal(), threads(args.jobs));
     for path in &args.files {
         match (StorePath::of(path), input::can_read(path)) {
-            (Some(place), _) => {
+            (Some(store), _) => {
                 // A framework's caches may be beside a store, if a project uses one directory for both.
                 if expect.is_none()
                     && is_store(path)
@@ -85,7 +85,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
                 {
                     tally.caches.add(found, jobs, &cancel, output);
                 }
-                places.push(place);
+                stores.push(store);
             }
             (None, Err(error)) => tally.fail(path, &error, output),
             (None, Ok(())) => match expect.is_none().then(|| find_through_links(path).ok()).flatten() {
@@ -108,15 +108,15 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         }
     }
     if args.files.is_empty() {
-        places.push(StorePath::default_store(&args.store)?);
+        stores.push(StorePath::default_store(&args.store)?);
     }
     anyhow::ensure!(
-        places.is_empty() || expect.is_none(),
+        stores.is_empty() || expect.is_none(),
         "--target is for kernels in files: those of a store are for the target that their directory is named after"
     );
-    for place in &places {
-        if let Err(error) = tally.stores.add(place, &args.store, jobs, &cancel, output) {
-            tally.fail(&place.root, &error, output);
+    for store in &stores {
+        if let Err(error) = tally.stores.add(store, &args.store, jobs, &cancel, output) {
+            tally.fail(&store.root, &error, output);
         }
     }
     let InputFiles { mut files, unreadable, not_followed, .. } =

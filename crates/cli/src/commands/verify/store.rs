@@ -82,25 +82,25 @@ pub(crate) struct CheckedStores {
 }
 
 impl CheckedStores {
-    /// Checks the store at `place`, and changes nothing.
+    /// Checks the store at `store_path`, and changes nothing.
     pub(crate) fn add(
         &mut self,
-        place: &StorePath,
+        store_path: &StorePath,
         args: &StoreArgs,
         threads: NonZeroUsize,
         cancel: &CancelToken,
         output: &Output,
     ) -> anyhow::Result<()> {
-        let root = place.root.to_string_lossy();
-        let Some(store) = place.open(Access::ReadOnly, args, output)? else {
+        let root = store_path.root.to_string_lossy();
+        let Some(store) = store_path.open(Access::ReadOnly, args, output)? else {
             self.text.line(format_args!("there is no store at {root}"));
-            self.stores.push(StoreOutput { root: json::path(&place.root), targets: Vec::new() });
+            self.stores.push(StoreOutput { root: json::path(&store_path.root), targets: Vec::new() });
             return Ok(());
         };
         let progress = Progress::new(output.is_text());
         let (mut rows, mut details, mut targets) = (Vec::new(), Text::default(), Vec::new());
         let mut repairable = false;
-        for (name, target_store) in place.target_stores(&store)? {
+        for (name, target_store) in store_path.target_stores(&store)? {
             let target_store = match target_store {
                 Ok(target_store) => target_store,
                 Err(error) => {
@@ -140,7 +140,7 @@ impl CheckedStores {
         self.text.line(format_args!("store {root}"));
         self.text.append(&if rows.is_empty() { Text::of("  it is empty") } else { table(rows) });
         self.text.append(&details);
-        self.stores.push(StoreOutput { root: json::path(&place.root), targets });
+        self.stores.push(StoreOutput { root: json::path(&store_path.root), targets });
         Ok(())
     }
 }
