@@ -172,7 +172,10 @@ mod tests {
         let files = [(1, "a_1.o".to_owned()), (2, "b_2.o".to_owned())];
         let ambiguous = DeviceError::Ambiguous { rank: "3".to_owned(), files };
         let reason = unfilled_reason(&UnfilledReason::UnknownDevice { lacking: 6, error: ambiguous });
-        assert!(reason.contains("`a_1.o` says 1, `b_2.o` says 2") && reason.contains("3=DEVICE"), "{reason}");
+        assert!(
+            reason.contains("`a_1.o` names 1, `b_2.o` names 2") && reason.contains("3=DEVICE"),
+            "{reason}"
+        );
         let others = UnfilledReason::OtherNames { count: 1, example: "op".to_owned() };
         assert!(unfilled_reason(&others).contains("`opkeep build`"));
         let base = "run".into();
