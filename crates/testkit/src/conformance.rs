@@ -65,7 +65,7 @@ const CHECKS: [(&str, Check); 12] = [
     ("toolchain_is_repeatable_and_its_parts_have_names", toolchain),
     ("resolving_fills_in_defaults", resolving),
     ("unknown_operators_are_refused_with_a_reason", refusing),
-    ("op_sources_are_repeatable_and_tell_jobs_apart", op_sources),
+    ("op_sources_are_repeatable_and_differ_between_jobs", op_sources),
     ("compiled_kernels_are_what_their_json_says", compiling),
     ("compiling_again_elsewhere_gives_the_same_bytes", repeating),
     ("many_threads_compile_at_once", crowding),

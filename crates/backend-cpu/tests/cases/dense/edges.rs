@@ -10,7 +10,7 @@ use crate::dense::case::{close, job};
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         Trial::test("nothing_is_computed_of_nothing", nothing),
-        Trial::test("what_is_too_large_is_refused", too_large),
+        Trial::test("a_tensor_that_is_too_large_is_refused", too_large),
         Trial::test("max_lets_nan_through", nan),
         Trial::test("means_are_those_of_onnx_runtime", means),
     ]

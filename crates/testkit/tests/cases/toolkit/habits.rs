@@ -11,16 +11,16 @@ use super::bench::{Bench, conv2d, good_conv2d, reduce_sum, report, run, square, 
 
 pub(crate) const CASES: &[Case] = &[
     ("convolutions_of_nchw_are_refused", formats),
-    ("what_can_repeat_is_compiled_twice", twins),
-    ("folders_are_made_with_an_odd_mode", odd_mode),
-    ("a_lock_of_somebody_else_is_respected", locks),
-    ("debug_levels_keep_what_was_made", debug_levels),
-    ("a_newer_tool_tells_failures", asc_opc),
+    ("operators_with_a_deterministic_variant_are_compiled_twice", twins),
+    ("directories_are_created_with_an_unusual_mode", odd_mode),
+    ("a_lock_of_another_process_is_respected", locks),
+    ("debug_levels_keep_the_files", debug_levels),
+    ("a_newer_tool_reports_failures", asc_opc),
     ("the_environment_has_to_be_set", environment),
     ("a_python_that_lacks_something_cannot_start", pythons),
     ("simplified_keys_are_made_when_asked_for", simplified_keys),
     ("the_text_of_descriptions_differs_from_step_to_step", text),
-    ("without_a_compiler_it_is_looked_for_in_one_place", no_compiler),
+    ("without_a_compiler_one_directory_is_searched", no_compiler),
 ];
 
 fn formats() {

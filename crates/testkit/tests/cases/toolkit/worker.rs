@@ -10,7 +10,7 @@ use super::Case;
 use super::bench::{Bench, attention, good_conv2d, params, reduce_sum, report, square};
 
 pub(crate) const CASES: &[Case] = &[
-    ("a_worker_makes_what_opc_makes", as_opc),
+    ("a_worker_makes_the_same_as_opc", as_opc),
     ("a_worker_never_sees_an_edit_but_of_a_file_it_is_given", edits),
     ("a_worker_needs_a_name", needs_a_name),
     ("every_operator_compiles", every_operator),
